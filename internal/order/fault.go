@@ -1,0 +1,132 @@
+package order
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxSeen and maxPath bound what errors and warnings quote, in bytes.
+const (
+	maxSeen = 64
+	maxPath = 200
+)
+
+// syntax gives a tokenizer's error its code, its path and its place; nil stays nil.
+func (p *parser) syntax(err error) error {
+	if err == nil {
+		return nil
+	}
+	if err == io.EOF {
+		return refuse(CodeInvalidJSON, "", "the body is empty")
+	}
+	var syntactic *jsontext.SyntacticError
+	if !errors.As(err, &syntactic) {
+		return refuse(CodeInvalidJSON, p.path(), clip(err.Error(), maxSeen))
+	}
+	path := pathOfPointer(&p.dec, syntactic.JSONPointer)
+	if errors.Is(err, jsontext.ErrDuplicateName) {
+		name := syntactic.JSONPointer.LastToken()
+		return refuse(CodeDuplicateName, path, strconv.Quote(clip(name, maxSeen)))
+	}
+	if escape, ok := loneSurrogate(p.body, syntactic.ByteOffset); ok && syntactic.Err != io.ErrUnexpectedEOF {
+		return refuse(CodeLoneSurrogate, path, escape)
+	}
+	seen := fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)
+	return refuse(CodeInvalidJSON, path, clip(seen, 2*maxSeen))
+}
+
+// trailing reports what follows the body's value; err is what reading it gave.
+func (p *parser) trailing(err error) error {
+	if err != nil {
+		return p.syntax(err)
+	}
+	return refuse(CodeInvalidJSON, "", fmt.Sprintf("a second value ends at byte %d", p.dec.InputOffset()))
+}
+
+// loneSurrogate says whether the tokenizer stopped at a \u escape that is half
+// of a surrogate pair. It has no error value of its own for that.
+func loneSurrogate(body []byte, offset int64) (escape string, ok bool) {
+	const length = len(`\ud800`)
+	if offset < 0 || int64(len(body)) < offset+int64(length) {
+		return "", false
+	}
+	escape = string(body[offset : offset+int64(length)])
+	if !strings.HasPrefix(escape, `\u`) {
+		return "", false
+	}
+	unit, err := strconv.ParseUint(escape[2:], 16, 16)
+	return escape, err == nil && unit >= 0xD800 && unit <= 0xDFFF
+}
+
+// path leads to the value or name that was read last.
+func (p *parser) path() string { return pathOfPointer(&p.dec, p.dec.StackPointer()) }
+
+// pathOfPointer writes a JSON pointer the way people write it in code, as in
+// items[0].price. The decoder knows which of its levels are arrays.
+func pathOfPointer(dec *jsontext.Decoder, pointer jsontext.Pointer) string {
+	var b strings.Builder
+	level := 0
+	for token := range pointer.Tokens() {
+		level++
+		if level <= dec.StackDepth() {
+			if kind, _ := dec.StackIndex(level); kind == '[' {
+				b.WriteString("[" + token + "]")
+				continue
+			}
+		}
+		writeName(&b, token)
+	}
+	return clip(b.String(), maxPath)
+}
+
+// pathOfName is the path of a top-level field.
+func pathOfName(name string) string {
+	var b strings.Builder
+	writeName(&b, name)
+	return clip(b.String(), maxPath)
+}
+
+// writeName appends .name, or ["name"] where a dot would be ambiguous.
+func writeName(b *strings.Builder, name string) {
+	if name == "" || strings.ContainsFunc(name, isPathBreaking) {
+		b.WriteString("[" + strconv.Quote(clip(name, maxPath)) + "]")
+		return
+	}
+	if b.Len() > 0 {
+		b.WriteByte('.')
+	}
+	b.WriteString(name)
+}
+
+func isPathBreaking(r rune) bool {
+	return r == '.' || r == '[' || r == ']' || r == '"' || r == ':' || r == '\\' || !strconv.IsPrint(r) || r == ' '
+}
+
+// quoteSeen quotes a string, so that "3600" is not mistaken for 3600.
+func quoteSeen(kind byte, text []byte) string {
+	if kind == '"' {
+		return strconv.Quote(clip(string(text), maxSeen))
+	}
+	return string(text)
+}
+
+// kindWord names a token kind for people.
+func kindWord(kind byte) string {
+	switch kind {
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '[':
+		return "an array"
+	case 'n':
+		return "null"
+	default:
+		return "true or false"
+	}
+}

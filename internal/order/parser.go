@@ -1,0 +1,219 @@
+package order
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// parser turns a body into its canonical form in one pass over its tokens. It
+// is reused, so that parsing allocates nothing but the order.
+type parser struct {
+	body  []byte
+	input bytes.Buffer
+	dec   jsontext.Decoder
+
+	out     []byte   // the canonical body as far as it is written
+	pairs   []byte   // name=value of every top-level field, unsorted, not separated
+	fields  []field  // where each of them lies in pairs
+	members []member // of the objects that are open, the innermost last
+	scratch []byte   // the unescaped text of the string that was read last
+	spare   []byte   // room to put members in order
+
+	hasStamp  bool
+	stampRank int // how many fields that are not array indexes come before the timestamp
+	timestamp int64
+}
+
+// field is a top-level field in parser.pairs: pairs[name:value-1] is its
+// unescaped name, pairs[value:end] the text that is signed for it.
+type field struct {
+	name, value, end int
+	kind             byte
+}
+
+// member is a name with its value in parser.out, without a comma.
+type member struct {
+	start, end int
+	index      int64 // the array index that the name is, or notIndex
+}
+
+// keepScratch bounds what a pooled parser keeps between orders, in bytes or
+// elements of a buffer: one order of a mebibyte must not cost memory forever.
+const keepScratch = 64 << 10
+
+func (p *parser) reset(body []byte) {
+	p.body = body
+	p.input = *bytes.NewBuffer(body)
+	p.dec.Reset(&p.input)
+	p.out, p.pairs, p.fields, p.members = p.out[:0], p.pairs[:0], p.fields[:0], p.members[:0]
+	p.hasStamp, p.stampRank, p.timestamp = false, 0, 0
+}
+
+func (p *parser) release() {
+	if max(cap(p.out), cap(p.pairs), cap(p.fields), cap(p.members), cap(p.scratch), cap(p.spare)) > keepScratch {
+		return
+	}
+	p.reset(nil) // the body is the caller's again
+	parsers.Put(p)
+}
+
+// document reads the one value of the body, which must be an object.
+func (p *parser) document() error {
+	kind := p.dec.PeekKind()
+	if _, _, err := p.value(1); err != nil {
+		return err
+	}
+	if _, err := p.dec.ReadToken(); err != io.EOF {
+		return p.trailing(err)
+	}
+	if kind != '{' {
+		return refuse(CodeNotObject, "", kindWord(byte(kind)))
+	}
+	return nil
+}
+
+// value reads one value and appends its canonical form to out. For a string,
+// text is its unescaped text, valid until the next one is read.
+func (p *parser) value(depth int) (kind byte, text []byte, err error) {
+	switch kind := p.dec.PeekKind(); kind {
+	case '{':
+		return '{', nil, p.object(depth)
+	case '[':
+		return '[', nil, p.array(depth)
+	default:
+		raw, err := p.dec.ReadValue()
+		if err != nil {
+			return 0, nil, p.syntax(err)
+		}
+		switch kind {
+		case '"':
+			text = p.appendText(raw)
+		case '0':
+			err = p.appendNumber(raw)
+		default: // null, true, false
+			p.out = append(p.out, raw...)
+		}
+		return byte(kind), text, err
+	}
+}
+
+// open reads the { or [ of a container at the given depth.
+func (p *parser) open(depth int) error {
+	if _, err := p.dec.ReadToken(); err != nil {
+		return p.syntax(err)
+	}
+	if depth > MaxDepth {
+		return refuse(CodeTooDeep, p.path(), "a value at depth "+strconv.Itoa(depth))
+	}
+	return nil
+}
+
+func (p *parser) array(depth int) error {
+	if err := p.open(depth); err != nil {
+		return err
+	}
+	p.out = append(p.out, '[')
+	for first := true; p.dec.PeekKind() != ']'; first = false {
+		if !first {
+			p.out = append(p.out, ',')
+		}
+		if _, _, err := p.value(depth + 1); err != nil {
+			return err
+		}
+	}
+	p.out = append(p.out, ']')
+	_, err := p.dec.ReadToken()
+	return p.syntax(err)
+}
+
+func (p *parser) object(depth int) error {
+	if err := p.open(depth); err != nil {
+		return err
+	}
+	p.out = append(p.out, '{')
+	first, base := len(p.members), len(p.out)
+	inOrder := true
+	for p.dec.PeekKind() == '"' {
+		previous := int64(-1)
+		comma := len(p.out)
+		if len(p.members) > first {
+			previous = p.members[len(p.members)-1].index
+			p.out = append(p.out, ',')
+		}
+		m := member{start: len(p.out)}
+		keep, err := p.readMember(depth, &m)
+		if err != nil {
+			return err
+		}
+		if !keep {
+			p.out = p.out[:comma]
+			continue
+		}
+		inOrder = inOrder && (m.index > previous || m.index == notIndex)
+		p.members = append(p.members, m)
+	}
+	if _, err := p.dec.ReadToken(); err != nil { // a } is all that can come without one
+		return p.syntax(err)
+	}
+	if !inOrder {
+		p.arrange(p.members[first:], base)
+	}
+	if depth > 1 {
+		p.members = p.members[:first]
+	}
+	p.out = append(p.out, '}')
+	return nil
+}
+
+// readMember reads a name and its value into out, and completes m. It says
+// whether the member belongs into the canonical body.
+func (p *parser) readMember(depth int, m *member) (keep bool, err error) {
+	raw, err := p.dec.ReadValue()
+	if err != nil {
+		return false, p.syntax(err)
+	}
+	name := p.appendText(raw)
+	if string(name) == "__proto__" {
+		return false, refuse(CodeProtoKey, p.path(), `"__proto__"`)
+	}
+	p.out = append(p.out, ':')
+	m.index = indexOfName(name)
+	if depth == 1 {
+		keep, err = p.topField(name)
+	} else {
+		_, _, err = p.value(depth + 1)
+		keep = true
+	}
+	m.end = len(p.out)
+	return keep, err
+}
+
+// topField reads the value of a field of the body, and keeps the pair that is
+// signed for it. The timestamp is validated like any value, but left out of the
+// body and of the pairs: the signer owns it (rule 8).
+func (p *parser) topField(name []byte) (keep bool, err error) {
+	f := field{name: len(p.pairs)}
+	isStamp := string(name) == FieldTimestamp
+	p.pairs = append(append(p.pairs, name...), '=')
+	f.value = len(p.pairs)
+	valueAt := len(p.out)
+	kind, text, err := p.value(2)
+	if err != nil {
+		return false, err
+	}
+	if isStamp {
+		p.pairs = p.pairs[:f.name]
+		p.keepStamp(kind, p.out[valueAt:])
+		return false, nil
+	}
+	if kind != '"' {
+		text = p.out[valueAt:]
+	}
+	p.pairs = append(p.pairs, text...)
+	f.kind, f.end = kind, len(p.pairs)
+	p.fields = append(p.fields, f)
+	return true, nil
+}

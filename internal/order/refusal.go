@@ -1,0 +1,116 @@
+package order
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Code names the rule that a body breaks. The set is closed; its words are the
+// same in errors, records, rejects files and documents.
+type Code string
+
+// The codes of refused bodies.
+const (
+	// CodeInvalidJSON: not one RFC 8259 value (signing rule 1).
+	CodeInvalidJSON Code = "invalid_json"
+	// CodeInvalidUTF8: bytes that are not valid UTF-8 (rule 1).
+	CodeInvalidUTF8 Code = "invalid_utf8"
+	// CodeTooLarge: longer than [MaxBody] (rule 1).
+	CodeTooLarge Code = "too_large"
+	// CodeNotObject: valid JSON whose top level is not an object (rule 2).
+	CodeNotObject Code = "not_object"
+	// CodeTooDeep: nested deeper than [MaxDepth] (rule 2).
+	CodeTooDeep Code = "too_deep"
+	// CodeDuplicateName: a name occurs twice in one object (rule 3).
+	CodeDuplicateName Code = "duplicate_name"
+	// CodeProtoKey: an object has the name __proto__ (rule 3).
+	CodeProtoKey Code = "proto_key"
+	// CodeLoneSurrogate: an escaped surrogate without its other half (rule 4).
+	CodeLoneSurrogate Code = "lone_surrogate"
+	// CodeNumberNotExact: a number that JavaScript would print as another value (rule 5).
+	CodeNumberNotExact Code = "number_not_exact"
+	// CodeNumberOutOfRange: a number that JavaScript reads as infinite (rule 5).
+	CodeNumberOutOfRange Code = "number_out_of_range"
+	// CodeMissingField: a required field is absent or null.
+	CodeMissingField Code = "missing_field"
+	// CodeBadOrderNo: order_no is not a string of 1 to [MaxOrderNo] bytes.
+	CodeBadOrderNo Code = "bad_order_no"
+	// CodeWrongType: a required field has a type that the contract excludes
+	// (contract section 2.3: timeout is an integer).
+	CodeWrongType Code = "wrong_type"
+)
+
+// refusals holds, per code, the sentence around what was seen (at the %) and
+// what its sender can do about it.
+var refusals = map[Code]struct{ sentence, advice string }{
+	CodeInvalidJSON:      {"not valid JSON: %", "send one JSON object as RFC 8259 defines it"},
+	CodeInvalidUTF8:      {"% is not valid UTF-8", "encode the body as UTF-8, without a byte order mark"},
+	CodeTooLarge:         {"a body of % is too large", "send at most 1048576 bytes"},
+	CodeNotObject:        {"the body is % instead of an object", "send one JSON object"},
+	CodeTooDeep:          {"% is nested too deeply", "nest at most 64 levels, the body being the first"},
+	CodeDuplicateName:    {"the name % occurs twice in one object", "send each name once"},
+	CodeProtoKey:         {"the name % has a special meaning in JavaScript", "choose another name"},
+	CodeLoneSurrogate:    {"% is one half of a surrogate pair", "send the whole character or leave it out"},
+	CodeNumberNotExact:   {"% cannot be carried exactly as a number", "send it as a string"},
+	CodeNumberOutOfRange: {"% is too large for a number", "send it as a string"},
+	CodeMissingField:     {"% but required", "add the field"},
+	CodeBadOrderNo:       {"% cannot be an order number", "send a string of 1 to 255 bytes"},
+	CodeWrongType:        {"% is not an integer", "send an integer number without quotes"},
+}
+
+// Codes lists every code, in the order of their rules, for tables and documents.
+func Codes() []Code {
+	return []Code{CodeInvalidJSON, CodeInvalidUTF8, CodeTooLarge, CodeNotObject, CodeTooDeep,
+		CodeDuplicateName, CodeProtoKey, CodeLoneSurrogate, CodeNumberNotExact,
+		CodeNumberOutOfRange, CodeMissingField, CodeBadOrderNo, CodeWrongType}
+}
+
+// Advice says what the sender of such a body can do about it.
+func (c Code) Advice() string { return refusals[c].advice }
+
+// Error says why a body can never be sent. All functions of this package that
+// read a body return it, and nothing else, as their error.
+type Error struct {
+	// Code is the rule that was broken.
+	Code Code
+	// Path leads to the value, as in items[0].price; "" is the body itself.
+	Path string
+	// Seen is what was found there, clipped to a few dozen bytes.
+	Seen string
+	// Advice is what the sender can do.
+	Advice string
+}
+
+// Error says all of it in one line:
+// "amount: 9007199254740993 cannot be carried exactly as a number; send it as a string".
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Path != "" {
+		b.WriteString(e.Path)
+		b.WriteString(": ")
+	}
+	b.WriteString(strings.Replace(refusals[e.Code].sentence, "%", e.Seen, 1))
+	if e.Advice != "" {
+		b.WriteString("; ")
+		b.WriteString(e.Advice)
+	}
+	return b.String()
+}
+
+// refuse builds an Error with the code's own advice.
+func refuse(code Code, path, seen string) *Error {
+	return &Error{Code: code, Path: path, Seen: seen, Advice: code.Advice()}
+}
+
+// clip bounds what an error or a warning quotes: a body may hold a name or a
+// number of a mebibyte, which no log line and no dead letter should repeat.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := limit
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

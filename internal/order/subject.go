@@ -1,0 +1,82 @@
+package order
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// MaxToken is the longest subject token in bytes. A valid order_no encodes to
+// at most 3 × [MaxOrderNo] bytes and always fits; a foreign one may not. Subject
+// prefix and token together stay far below the 4,050 bytes that a subject takes.
+const MaxToken = 1000
+
+// hashedPrefix begins the token of what is too long to be encoded.
+const hashedPrefix = "sha256-"
+
+// Token encodes an order number as one token of a NATS subject: every byte
+// outside A-Z a-z 0-9 _ - becomes %XX with upper-case digits. Where that is
+// longer than [MaxToken], the token is "sha256-" and the order number's SHA-256
+// in lower-case hex. The empty order number gives the empty token, which no
+// subject takes.
+func Token(orderNo string) string {
+	size := len(orderNo)
+	for i := range len(orderNo) {
+		if !isTokenByte(orderNo[i]) {
+			size += len("%XX") - 1
+		}
+	}
+	switch {
+	case size > MaxToken:
+		sum := sha256.Sum256([]byte(orderNo))
+		return hashedPrefix + hex.EncodeToString(sum[:])
+	case size == len(orderNo):
+		return orderNo
+	}
+	const digits = "0123456789ABCDEF"
+	token := make([]byte, 0, size)
+	for i := range len(orderNo) {
+		if c := orderNo[i]; isTokenByte(c) {
+			token = append(token, c)
+		} else {
+			token = append(token, '%', digits[c>>4], digits[c&0xF])
+		}
+	}
+	return string(token)
+}
+
+// OrderNoFromToken gives the order number that [Token] encoded. A token that
+// Token would not have written is an error: two spellings of one order number
+// would be two subjects, and two records. So is a hashed token (too long to be
+// reversed); note that the order number "sha256-…" itself is an ordinary one.
+func OrderNoFromToken(token string) (string, error) {
+	if token == "" {
+		return "", fmt.Errorf("subject token is empty")
+	}
+	var orderNo strings.Builder
+	for i := 0; i < len(token); i++ {
+		c := token[i]
+		switch {
+		case isTokenByte(c):
+			orderNo.WriteByte(c)
+		case c == '%' && i+2 < len(token):
+			plain, err := hex.DecodeString(token[i+1 : i+3])
+			if err != nil {
+				return "", fmt.Errorf("subject token %q: bad escape at byte %d", clip(token, maxSeen), i)
+			}
+			orderNo.WriteByte(plain[0])
+			i += 2
+		default:
+			return "", fmt.Errorf("subject token %q: byte %d must be escaped", clip(token, maxSeen), i)
+		}
+	}
+	if Token(orderNo.String()) != token {
+		return "", fmt.Errorf("subject token %q is not the encoding of an order number", clip(token, maxSeen))
+	}
+	return orderNo.String(), nil
+}
+
+func isTokenByte(c byte) bool {
+	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+}

@@ -1,0 +1,39 @@
+package program
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// UsageErrors makes a command and its subcommands end wrong usage with
+// ExitUsage, and point at --help.
+func UsageErrors(cmd *cobra.Command) {
+	wrap := func(c *cobra.Command, err error) error {
+		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
+	}
+	cmd.SetFlagErrorFunc(wrap)
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(c *cobra.Command, list []string) error {
+			if err := args(c, list); err != nil {
+				return wrap(c, err)
+			}
+			return nil
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		UsageErrors(sub)
+	}
+}
+
+// PrintError says on stderr why the program ends, if there is anything to say.
+func PrintError(stderr io.Writer, name string, err error) {
+	if err == nil {
+		return
+	}
+	if exit, ok := err.(*ExitError); ok && exit.Err == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(stderr, "%s: %v\n", name, err)
+}

@@ -1,0 +1,100 @@
+// Package demo runs the whole job in one process on real parts: an embedded
+// JetStream, the sandbox API on loopback, an import of a CSV file, the pool of
+// workers; and then balances the books against the sandbox's own ledger.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+)
+
+// DefaultFile is what is imported when no file is named.
+const DefaultFile = "examples/orders.csv"
+
+type options struct {
+	file        string
+	dir         string
+	seed        uint64
+	calm        bool
+	json        bool
+	concurrency int
+	timeout     time.Duration
+	logLevel    string
+}
+
+// Run is the program without its process: it returns the exit code, 0 only if
+// the books balance.
+func Run(ctx context.Context, args []string, environ map[string]string, _ io.Reader, stdout, stderr io.Writer) int {
+	o := &options{}
+	root := &cobra.Command{
+		Use:   "demo [FILE.csv]",
+		Short: "The whole job in one process, with faults, on real parts",
+		Long: "demo starts an embedded JetStream and the sandbox API on loopback, imports a CSV file\n" +
+			"(" + DefaultFile + " by default), works it off while the sandbox injects faults, and compares\n" +
+			"every recorded outcome with what the sandbox really created.\n\n" +
+			"Exit codes: 0 the books balance; 1 they do not, or something failed; 2 wrong usage; 130 interrupted.",
+		Args:          cobra.MaximumNArgs(1),
+		SilenceErrors: true, SilenceUsage: true,
+		Version: program.Version(),
+		RunE: func(cmd *cobra.Command, files []string) error {
+			o.file = DefaultFile
+			if len(files) == 1 {
+				o.file = files[0]
+			}
+			return run(cmd.Context(), o, environ, stdout, stderr)
+		},
+	}
+	f := root.Flags()
+	f.StringVar(&o.dir, "data", "", "keep the broker's data in this folder (default: a temporary one, removed at the end)")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the sandbox's faults")
+	f.BoolVar(&o.calm, "calm", false, "inject no faults")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	f.IntVar(&o.concurrency, "concurrency", 64, "orders in flight at the same time")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up after this time")
+	f.StringVar(&o.logLevel, "log-level", "error", "level of the worker's log on stderr: debug, info, warn or error")
+	program.UsageErrors(root)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = &program.ExitError{Code: program.ExitInterrupted, Err: err}
+	}
+	program.PrintError(stderr, "demo", err)
+	return program.ExitCode(err)
+}
+
+func run(ctx context.Context, o *options, environ map[string]string, stdout, stderr io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done within %s (--timeout)", o.timeout))
+	defer cancel()
+	st, err := setUp(ctx, o, environ, stderr)
+	if err != nil {
+		return err
+	}
+	defer st.tearDown()
+	summary, err := st.perform(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(summary); err != nil {
+			return err
+		}
+	} else {
+		summary.print(stdout)
+	}
+	if !summary.Balanced {
+		return errors.New("the books do not balance")
+	}
+	return nil
+}

@@ -1,0 +1,179 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/program"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/sandbox"
+	"orderpost/internal/submit"
+	"orderpost/internal/worker"
+)
+
+// The demo's key pair at the sandbox. It opens nothing else.
+const (
+	demoKey    = "demo-key"
+	demoSecret = "demo-secret"
+)
+
+// faults are what the sandbox does by default: enough of each kind to be seen
+// with two thousand orders, and few 429s, since each one makes the whole pool
+// wait for a second.
+var faults = sandbox.Faults{
+	Slow: 0.01, SlowDelay: 300 * time.Millisecond,
+	Unavailable: 0.03, UnavailableAfter: 0.01,
+	TooMany: 0.001, RetryAfter: time.Second,
+	DropBefore: 0.02, DropAfter: 0.02,
+	Refuse: 0.02, MaxPerOrder: 4,
+}
+
+// stage is everything that the demo runs on.
+type stage struct {
+	o       *options
+	environ map[string]string
+	broker  *embedded.Server
+	api     *sandbox.Server
+	apiURL  string
+	queue   *queue.Queue
+	keep    bool
+	tally   *tally
+	log     zerolog.Logger
+}
+
+func setUp(ctx context.Context, o *options, environ map[string]string, stderr io.Writer) (st *stage, err error) {
+	st = &stage{o: o, environ: environ, keep: o.dir != "", tally: newTally()}
+	defer func() {
+		if err != nil {
+			st.tearDown()
+		}
+	}()
+	if st.log, err = program.NewLogger(stderr, o.logLevel, "auto", environ); err != nil {
+		return st, &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	if !st.keep {
+		if o.dir, err = os.MkdirTemp("", "orderpost-demo-*"); err != nil {
+			return st, err
+		}
+	}
+	if st.broker, err = embedded.Start(embedded.Config{Dir: o.dir, Listen: "127.0.0.1:0"}); err != nil {
+		return st, err
+	}
+	cfg := sandbox.Config{Keys: map[string]string{demoKey: demoSecret}, Logger: zerolog.Nop()}
+	cfg.Seed, cfg.Latency, cfg.Jitter = o.seed, 2*time.Millisecond, 6*time.Millisecond
+	if !o.calm {
+		cfg.Faults = faults
+	}
+	if st.api, err = sandbox.New(cfg); err != nil {
+		return st, err
+	}
+	if st.apiURL, err = st.api.Start("127.0.0.1:0"); err != nil {
+		return st, err
+	}
+	qcfg := queue.DefaultConfig()
+	qcfg.URL, qcfg.Token, qcfg.Name = st.broker.URL, st.broker.Token, "demo"
+	st.queue, err = queue.Open(ctx, qcfg, st.log)
+	return st, err
+}
+
+func (st *stage) tearDown() {
+	if st.queue != nil {
+		st.queue.Close()
+	}
+	if st.api != nil {
+		_ = st.api.Close()
+	}
+	if st.broker != nil {
+		st.broker.Stop()
+	}
+	if !st.keep && st.o.dir != "" {
+		_ = os.RemoveAll(st.o.dir)
+	}
+}
+
+// perform imports the file, lets the worker work it off, and balances the
+// books.
+func (st *stage) perform(ctx context.Context, stderr io.Writer) (*summary, error) {
+	started := time.Now()
+	work, stop := context.WithCancel(ctx)
+	defer stop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- st.work(work) }()
+
+	imported, err := st.enqueue(ctx, stderr)
+	if err == nil {
+		err = st.follow(ctx, imported, stopped, stderr)
+	}
+	stop()
+	if workErr := <-stopped; err == nil {
+		err = workErr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return st.balance(ctx, imported, time.Since(started))
+}
+
+// work is the worker program, pointed at the embedded parts.
+func (st *stage) work(ctx context.Context) error {
+	var cfg worker.Config
+	if err := program.ReadEnv(&cfg, map[string]string{}); err != nil {
+		return err
+	}
+	cfg.Submit.URL = st.apiURL
+	cfg.Submit.Concurrency = st.o.concurrency
+	cfg.Keys = submit.KeyConfig{Key: demoKey, Secret: demoSecret}
+	cfg.Queue.URL, cfg.Queue.Token = st.broker.URL, st.broker.Token
+	cfg.Name, cfg.OpsAddr = "demo-worker", ""
+	cfg = cfg.Normalize()
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	return worker.Run(ctx, cfg, worker.Env{Version: program.Version(), Log: st.log, Attempts: st.tally, Orders: st.tally})
+}
+
+// enqueue is the enqueue program, pointed at the embedded broker.
+func (st *stage) enqueue(ctx context.Context, stderr io.Writer) (*importer.Summary, error) {
+	env := map[string]string{"ORDERPOST_DATA_DIR": st.o.dir}
+	var out bytes.Buffer
+	if code := enqueue.Run(ctx, []string{st.o.file, "--json"}, env, bytes.NewReader(nil), &out, quietWorkers{stderr}); code != program.ExitDone {
+		return nil, &program.ExitError{Code: code, Err: fmt.Errorf("the import of %s ended with exit code %d", st.o.file, code)}
+	}
+	return decodeImport(out.Bytes())
+}
+
+// follow waits until every intent is settled and acknowledged.
+func (st *stage) follow(ctx context.Context, imported *importer.Summary, stopped chan error, stderr io.Writer) error {
+	line := newLiveLine(stderr, imported.Stored)
+	defer line.end()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		counts, err := st.queue.Count(ctx)
+		if err != nil {
+			return err
+		}
+		line.show(st.tally, counts)
+		if counts.Pending == 0 {
+			return nil
+		}
+		select {
+		case err := <-stopped:
+			stopped <- err
+			return errors.Join(errors.New("the worker ended early"), err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package program
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+)
+
+// NewLogger makes the program's logger. format is json, console, or auto:
+// console where w is a terminal. Times are UTC with milliseconds.
+func NewLogger(w io.Writer, level, format string, environ map[string]string) (zerolog.Logger, error) {
+	lvl, err := zerolog.ParseLevel(level)
+	if err != nil || level == "" {
+		return zerolog.Nop(), fmt.Errorf("%sLOG_LEVEL: %q is not one of debug, info, warn, error", EnvPrefix, level)
+	}
+	switch format {
+	case "json":
+	case "auto":
+		if !IsTerminal(w) {
+			break
+		}
+		fallthrough
+	case "console":
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: !IsTerminal(w) || environ["NO_COLOR"] != ""}
+	default:
+		return zerolog.Nop(), fmt.Errorf("%sLOG_FORMAT: %q is not one of json, console, auto", EnvPrefix, format)
+	}
+	return zerolog.New(w).Level(lvl).Hook(utcTime{}), nil
+}
+
+// utcTime stamps each line; zerolog's own Timestamp follows a global setting.
+type utcTime struct{}
+
+func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
+}
+
+// IsTerminal says whether w is a terminal that a person sits at.
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

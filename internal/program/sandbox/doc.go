@@ -1,0 +1,3 @@
+// Package sandbox is the sandbox program: flags and environment around
+// orderpost/internal/sandbox.
+package sandbox

@@ -1,0 +1,95 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/sandbox"
+)
+
+// Run runs the program until ctx ends, and returns its exit code.
+func Run(ctx context.Context, args []string, environ map[string]string, _ io.Reader, stdout, stderr io.Writer) int {
+	cmd := newCommand(environ, stdout, stderr)
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	err := cmd.ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "sandbox: %v\n", err)
+	}
+	return program.ExitCode(err)
+}
+
+func newCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
+	o := newOptions()
+	cmd := &cobra.Command{
+		Use:           "sandbox [flags]",
+		Short:         "The order API as a local server, with faults on demand and a ledger",
+		Long:          long,
+		Example:       example,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError(fmt.Errorf("%q is not expected: everything is a flag", args[0]))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.resolve(cmd.Flags(), environ); err != nil {
+				return usageError(err)
+			}
+			return serve(cmd.Context(), o, stdout, stderr)
+		},
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	o.register(cmd.Flags())
+	return cmd
+}
+
+func usageError(err error) error {
+	return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("%w\n(--help lists all settings)", err)}
+}
+
+// serve runs the server until ctx ends.
+func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	o.config.Logger = o.logger(stderr)
+	server, err := sandbox.New(o.config)
+	if err != nil {
+		return usageError(err)
+	}
+	url, err := server.Start(o.addr)
+	if err != nil {
+		return startError(err)
+	}
+	greet(stderr, o, url)
+	<-ctx.Done()
+	if err := server.Close(); err != nil {
+		return err
+	}
+	return farewell(stdout, server.Ledger(), o.json)
+}
+
+// startError says what to do about an address that cannot be listened on.
+func startError(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is in use by another program; stop that, or choose another address with --addr or --admin-addr", op.Addr)
+	}
+	return err
+}
+
+func (o *options) logger(stderr io.Writer) zerolog.Logger {
+	if o.logFormat == "console" {
+		stderr = zerolog.ConsoleWriter{Out: stderr, NoColor: true}
+	}
+	return zerolog.New(stderr).Level(o.logLevel).With().Timestamp().Logger()
+}

@@ -1,0 +1,121 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// EnvPrefix begins the name of every setting.
+const EnvPrefix = "ORDERPOST_"
+
+// Environ turns os.Environ's form into a map.
+func Environ(list []string) map[string]string { return env.ToMap(list) }
+
+// ReadEnv fills the struct that dst points to from the environment. The error
+// names every value that cannot be read, by its variable.
+func ReadEnv(dst any, environ map[string]string) error {
+	err := env.ParseWithOptions(dst, env.Options{Environment: environ, Prefix: EnvPrefix})
+	if err == nil {
+		return nil
+	}
+	var all env.AggregateError
+	if !errors.As(err, &all) {
+		return err
+	}
+	settings := Settings(dst)
+	errs := make([]error, len(all.Errors))
+	for i, e := range all.Errors {
+		errs[i] = nameVariable(e, settings, environ)
+	}
+	return errors.Join(errs...)
+}
+
+// nameVariable replaces the library's Go field name by the variable's.
+func nameVariable(err error, settings []Setting, environ map[string]string) error {
+	var bad env.ParseError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	for _, s := range settings {
+		if value, set := environ[s.Name]; set && s.field == bad.Name && s.kind == bad.Type {
+			return fmt.Errorf("%s: %q is not %s", s.Name, value, wanted(bad.Type))
+		}
+	}
+	return err
+}
+
+func wanted(t reflect.Type) string {
+	switch {
+	case t.String() == "time.Duration":
+		return "a duration such as 500ms, 30s or 2h"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case t.Kind() == reflect.Int, t.Kind() == reflect.Int64, t.Kind() == reflect.Int32:
+		return "a whole number"
+	case t.Kind() == reflect.Float64:
+		return "a number"
+	default:
+		return "one of the known values (" + t.String() + ")"
+	}
+}
+
+// Setting is one variable that a program reads.
+type Setting struct {
+	// Name is the variable, prefix included.
+	Name string
+	// Default is "" where there is none.
+	Default string
+	// Description is one line for people.
+	Description string
+
+	field string
+	kind  reflect.Type
+}
+
+// Settings lists the variables of a configuration struct, in the order of its
+// fields. The README's table is checked against it.
+func Settings(cfg any) []Setting {
+	t := reflect.TypeOf(cfg)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	var out []Setting
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, tagged := f.Tag.Lookup("env")
+		switch {
+		case tagged && name != "-":
+			out = append(out, Setting{
+				Name: EnvPrefix + strings.Split(name, ",")[0], Default: f.Tag.Get("envDefault"),
+				Description: f.Tag.Get("desc"), field: f.Name, kind: f.Type,
+			})
+		case !tagged && f.Type.Kind() == reflect.Struct:
+			out = append(out, Settings(reflect.New(f.Type).Interface())...)
+		}
+	}
+	return out
+}
+
+// UnknownSettings lists the variables of the environment that begin like ours
+// and are read by none of the given configurations: typing mistakes, mostly.
+func UnknownSettings(environ map[string]string, known ...[]Setting) []string {
+	names := make(map[string]bool)
+	for _, list := range known {
+		for _, s := range list {
+			names[s.Name] = true
+		}
+	}
+	var out []string
+	for name := range environ {
+		if strings.HasPrefix(name, EnvPrefix) && !names[name] {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

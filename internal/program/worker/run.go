@@ -1,0 +1,103 @@
+// Package worker is the worker program: flags, environment, and one call of
+// worker.Run.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	pool "orderpost/internal/worker"
+)
+
+// Run is the program without its process: it returns the exit code.
+func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newCommand(environ, stderr)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	program.PrintError(stderr, "worker", err)
+	return program.ExitCode(err)
+}
+
+func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
+	var noPreflight bool
+	root := &cobra.Command{
+		Use:   "worker",
+		Short: "Take orders from the queue to the API and account for every one of them",
+		Long: "worker pulls order intents from NATS JetStream, signs them and posts them to the API.\n\n" +
+			"It is configured by environment variables. Required are ORDERPOST_API_URL, ORDERPOST_API_KEY\n" +
+			"and ORDERPOST_API_SECRET (or the last two with _FILE). Without ORDERPOST_NATS_URL it runs a\n" +
+			"broker of its own in the data folder, which enqueue and further workers find there.\n\n" +
+			"SIGTERM or Ctrl-C: it takes nothing new, finishes what is in flight, hands back the rest.\n\n" +
+			"Settings:\n" + settingsHelp(),
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, SilenceUsage: true,
+		Version: program.Version(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return work(cmd.Context(), environ, noPreflight, stderr)
+		},
+	}
+	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
+	program.UsageErrors(root)
+	return root
+}
+
+func settingsHelp() string {
+	var b strings.Builder
+	for _, s := range program.Settings(pool.Config{}) {
+		fmt.Fprintf(&b, "  %s", s.Name)
+		if s.Default != "" {
+			fmt.Fprintf(&b, " (%s)", s.Default)
+		}
+		fmt.Fprintf(&b, "\n        %s\n", s.Description)
+	}
+	return b.String()
+}
+
+func work(ctx context.Context, environ map[string]string, noPreflight bool, stderr io.Writer) error {
+	var cfg pool.Config
+	if err := readConfig(&cfg, environ); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	cfg.Preflight = cfg.Preflight && !noPreflight
+	log, err := program.NewLogger(stderr, cfg.LogLevel, cfg.LogFormat, environ)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log}))
+}
+
+// readConfig reports everything that is wrong at once.
+func readConfig(cfg *pool.Config, environ map[string]string) error {
+	readErr := program.ReadEnv(cfg, environ)
+	*cfg = cfg.Normalize()
+	_, logErr := program.NewLogger(io.Discard, cfg.LogLevel, cfg.LogFormat, environ)
+	err := errors.Join(readErr, cfg.Validate(), logErr)
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the configuration cannot be used:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  "))
+}
+
+// exitError gives an error of the worker its exit code.
+func exitError(err error) error {
+	code := program.ExitFailed
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pool.ErrConfig):
+		code = program.ExitUsage
+	case errors.Is(err, queue.ErrUnreachable):
+		code = program.ExitUnreachable
+	}
+	return &program.ExitError{Code: code, Err: err}
+}

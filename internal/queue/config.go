@@ -1,0 +1,103 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// Config says where the broker is and how the streams are laid out. Programs
+// that share a broker must agree on StreamPrefix and SubjectPrefix.
+type Config struct {
+	URL   string `env:"NATS_URL" desc:"NATS servers, comma-separated; empty runs (or joins) the embedded one of the data folder"`
+	Creds string `env:"NATS_CREDS" desc:"NATS credentials file (.creds)"`
+	// Token is read from the data folder when the broker is embedded.
+	Token string `env:"-"`
+
+	ConnectTimeout time.Duration `env:"NATS_CONNECT_TIMEOUT" envDefault:"10s" desc:"how long a program waits for the broker at start before it exits 4"`
+
+	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results and dead letters append _RESULTS and _DEAD"`
+	SubjectPrefix string `env:"SUBJECT_PREFIX" envDefault:"orders" desc:"first subject token(s); intents are published to <prefix>.new.<order_no>"`
+	Bucket        string `env:"BUCKET" envDefault:"ORDERPOST" desc:"key-value bucket of fleet control"`
+	Replicas      int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream (1, 3 or 5)"`
+
+	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order"`
+	MaxAckPending   int           `env:"MAX_ACK_PENDING" envDefault:"200000" desc:"orders in flight or delayed, over the whole fleet"`
+	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones and notes do not expire"`
+	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
+	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
+
+	// AttemptTimeout is how long one attempt may last at most: another worker's
+	// open attempt note is decided only after it (R2), and so long redelivered
+	// orders wait after a reconnect (R7).
+	AttemptTimeout time.Duration `env:"-"`
+	// Worker: this program works the queue off, and so its settings are the
+	// ones that streams and consumer are brought in line with.
+	Worker bool `env:"-"`
+	// Name tells connections apart in the broker's monitoring.
+	Name string `env:"-"`
+}
+
+// DefaultConfig is what an empty environment gives.
+func DefaultConfig() Config {
+	return Config{
+		ConnectTimeout: 10 * time.Second,
+		StreamPrefix:   "ORDERS", SubjectPrefix: "orders", Bucket: "ORDERPOST", Replicas: 1,
+		AckWait: 30 * time.Second, MaxAckPending: 200_000, ResultRetention: 720 * time.Hour,
+		MaxIntents: -1, MaxBytes: -1, AttemptTimeout: 30 * time.Second,
+	}
+}
+
+var (
+	streamName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	subjectTokens = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
+)
+
+// Validate reports every bad setting at once, by the name of its variable.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("ORDERPOST_%s: "+format, append([]any{name}, args...)...))
+	}
+	if !streamName.MatchString(c.StreamPrefix) {
+		bad("STREAM_PREFIX", "%q is not a stream name (letters, digits, _ and -)", c.StreamPrefix)
+	}
+	if !streamName.MatchString(c.Bucket) {
+		bad("BUCKET", "%q is not a bucket name (letters, digits, _ and -)", c.Bucket)
+	}
+	if !subjectTokens.MatchString(c.SubjectPrefix) {
+		bad("SUBJECT_PREFIX", "%q is not a subject of one to four tokens (letters, digits, _ and -, joined by dots)", c.SubjectPrefix)
+	}
+	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
+		bad("REPLICAS", "%d: give 1, 3 or 5", c.Replicas)
+	}
+	if c.AckWait < time.Second {
+		bad("ACK_WAIT", "%s is below 1s", c.AckWait)
+	}
+	if c.MaxAckPending < 1 {
+		bad("MAX_ACK_PENDING", "%d is below 1", c.MaxAckPending)
+	}
+	if c.ResultRetention < time.Minute {
+		bad("RESULT_RETENTION", "%s is below 1m", c.ResultRetention)
+	}
+	if c.ConnectTimeout <= 0 {
+		bad("NATS_CONNECT_TIMEOUT", "%s is not positive", c.ConnectTimeout)
+	}
+	return errors.Join(errs...)
+}
+
+// names are the derived names of streams, subjects and the consumer.
+type names struct {
+	intents, results, dead  string // streams
+	newPre, resPre, deadPre string // subject prefixes, with their final dot
+	consumer                string
+}
+
+func (c Config) names() names {
+	return names{
+		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD",
+		newPre: c.SubjectPrefix + ".new.", resPre: c.SubjectPrefix + ".results.", deadPre: c.SubjectPrefix + ".dead.",
+		consumer: "workers",
+	}
+}

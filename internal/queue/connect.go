@@ -1,0 +1,171 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+)
+
+// ErrUnreachable is returned by Open when no broker answered in time. The
+// message names the address.
+var ErrUnreachable = errors.New("broker out of reach")
+
+// requestTimeout bounds one request to JetStream. A request that takes longer
+// is not failed but unconfirmed: it is looked up before it is repeated.
+const requestTimeout = 5 * time.Second
+
+// Queue is an open connection to the streams of one installation. It is safe
+// for concurrent use. Close it when everything that uses it has stopped.
+type Queue struct {
+	cfg Config
+	n   names
+	log zerolog.Logger
+
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	consumer jetstream.Consumer
+	kv       jetstream.KeyValue
+
+	results *writer
+	letters *writer
+	leases  *keeper
+
+	disconnects atomic.Uint64
+	reconnected atomic.Int64 // unix nanoseconds of the last reconnect; 0 = never
+}
+
+// Open connects, makes or migrates the streams, and returns the queue. It
+// waits for the broker at most cfg.ConnectTimeout and then returns an error
+// that wraps ErrUnreachable. Later disconnects are repaired for ever. opts are
+// added to the connection's (an in-process server, for instance).
+func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
+	if err := q.connect(ctx, opts); err != nil {
+		return nil, err
+	}
+	if err := q.ensureTopology(ctx); err != nil {
+		q.nc.Close()
+		return nil, err
+	}
+	q.results = newWriter(q.js, q.n.results)
+	q.letters = newWriter(q.js, q.n.dead)
+	q.leases = newKeeper(q)
+	if err := q.leases.start(); err != nil {
+		q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
+	opts := []nats.Option{
+		nats.Name("orderpost " + q.cfg.Name),
+		nats.MaxReconnects(-1),
+		nats.ReconnectWait(250 * time.Millisecond),
+		nats.ReconnectJitter(250*time.Millisecond, 500*time.Millisecond),
+		nats.ReconnectBufSize(-1), // nothing may sit in a buffer and be sent much later, by a worker that lost its claim
+		nats.PingInterval(5 * time.Second),
+		nats.MaxPingsOutstanding(2),
+		nats.Timeout(2 * time.Second),
+		nats.DisconnectErrHandler(q.onDisconnect),
+		nats.ReconnectHandler(q.onReconnect),
+		nats.ErrorHandler(q.onError),
+	}
+	if q.cfg.Creds != "" {
+		opts = append(opts, nats.UserCredentials(q.cfg.Creds))
+	}
+	if q.cfg.Token != "" {
+		opts = append(opts, nats.Token(q.cfg.Token))
+	}
+	nc, err := dial(ctx, q.cfg, append(opts, extra...))
+	if err != nil {
+		return err
+	}
+	q.nc = nc
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	return err
+}
+
+// dial tries until the broker answers or the time is up. Refused credentials
+// end it at once: waiting does not make them right.
+func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, error) {
+	deadline := time.Now().Add(cfg.ConnectTimeout)
+	for {
+		nc, err := nats.Connect(cfg.URL, opts...)
+		if err == nil {
+			return nc, nil
+		}
+		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
+			return nil, fmt.Errorf("broker at %s refused our credentials: %w", cfg.URL, err)
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, cfg.URL, cfg.ConnectTimeout, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
+	q.disconnects.Add(1)
+	if q.leases != nil {
+		q.leases.endAll() // R7: a disconnect ends every lease
+	}
+	if err != nil {
+		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
+	}
+}
+
+func (q *Queue) onReconnect(nc *nats.Conn) {
+	q.reconnected.Store(time.Now().UnixNano())
+	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
+}
+
+func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	ev := q.log.Warn().Err(err)
+	if sub != nil {
+		ev = ev.Str("subject", sub.Subject)
+	}
+	ev.Msg("broker reported an error")
+}
+
+// Connected says whether the broker is in reach at this moment.
+func (q *Queue) Connected() bool { return q.nc.IsConnected() }
+
+// ReconnectedAt is the time of the last reconnect; zero if there was none.
+// For one attempt timeout after it no redelivered order is posted (R7).
+func (q *Queue) ReconnectedAt() time.Time {
+	if ns := q.reconnected.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// Close flushes and closes the connection. Whatever uses the queue must have
+// stopped before.
+func (q *Queue) Close() {
+	if q.leases != nil {
+		q.leases.stop()
+	}
+	for _, w := range []*writer{q.results, q.letters} {
+		if w != nil {
+			w.stop()
+		}
+	}
+	if q.nc.IsConnected() {
+		_ = q.nc.FlushTimeout(requestTimeout) // plain acks; a lost one leads to a redelivery that the results resolve
+	}
+	q.nc.Close()
+}

@@ -1,0 +1,184 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// presencePrefix, identityKey: keys of the fleet's bucket.
+const (
+	presencePrefix = "presence."
+	identityKey    = "api"
+)
+
+// presenceEvery is how often a worker says that it is there; presenceTerm is
+// how long it counts as present without saying so.
+const (
+	presenceEvery = 2 * time.Second
+	presenceTerm  = 3 * presenceEvery
+)
+
+// Presence is what a worker tells the fleet about itself.
+type Presence struct {
+	Worker   string    `json:"worker"`
+	Since    time.Time `json:"since"`
+	Version  string    `json:"version"`
+	InFlight int       `json:"in_flight"`
+	Open     bool      `json:"open"`
+	Reasons  []string  `json:"reasons,omitempty"`
+	// SeenAt is the broker's time of the last sign of life.
+	SeenAt time.Time `json:"-"`
+}
+
+// Identity is the API that a fleet posts to. Its workers must agree on it:
+// orders must not be spread over two accounts by a wrong setting.
+type Identity struct {
+	URL   string `json:"url"`
+	Label string `json:"label,omitempty"`
+}
+
+// IdentityError is returned to a worker whose API is not the fleet's.
+type IdentityError struct{ Have, Want Identity }
+
+// Error names both and the way out.
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("this worker posts to %s, but the orders of this broker belong to %s; nothing was sent. "+
+		"Correct ORDERPOST_API_URL or ORDERPOST_ACCOUNT_LABEL, or give this installation streams of its own (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX, ORDERPOST_BUCKET)",
+		describeAPI(e.Want), describeAPI(e.Have))
+}
+
+func describeAPI(i Identity) string {
+	if i.Label == "" {
+		return i.URL
+	}
+	return i.URL + " (" + i.Label + ")"
+}
+
+// Claim records the fleet's API, or checks that it is want. It returns
+// *IdentityError where the fleet has another one.
+func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
+	data, err := json.Marshal(want)
+	if err != nil {
+		return err
+	}
+	if _, err = q.kv.Create(ctx, identityKey, data); err == nil {
+		return nil
+	}
+	if !errors.Is(err, jetstream.ErrKeyExists) {
+		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+	entry, err := q.kv.Get(ctx, identityKey)
+	if err != nil {
+		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+	var have Identity
+	if err := json.Unmarshal(entry.Value(), &have); err != nil {
+		return fmt.Errorf("bucket %s, key %s: %w", q.cfg.Bucket, identityKey, err)
+	}
+	if have != want {
+		return &IdentityError{Have: have, Want: want}
+	}
+	return nil
+}
+
+// Announce tells the fleet about this worker every two seconds until ctx ends,
+// then takes its name off the list.
+func (q *Queue) Announce(ctx context.Context, tell func() Presence) {
+	key := presencePrefix + presenceKey(q.cfg.Name)
+	tick := time.NewTicker(presenceEvery)
+	defer tick.Stop()
+	for {
+		if data, err := json.Marshal(tell()); err == nil {
+			put, cancel := context.WithTimeout(ctx, requestTimeout)
+			if _, err := q.kv.Put(put, key, data); err != nil && ctx.Err() == nil {
+				q.log.Debug().Err(err).Msg("presence not written")
+			}
+			cancel()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			q.depart(key)
+			return
+		}
+	}
+}
+
+func (q *Queue) depart(key string) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = q.kv.Purge(ctx, key) // else it expires after presenceTerm
+}
+
+// presenceKey keeps a worker's name within the characters of a key.
+func presenceKey(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && plainToken(string(r)) && r != '%' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// Workers lists the workers that are present.
+func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
+	lister, err := q.kv.ListKeysFiltered(ctx, presencePrefix+">")
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+	var out []Presence
+	for key := range lister.Keys() {
+		entry, err := q.kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		}
+		var p Presence
+		if json.Unmarshal(entry.Value(), &p) != nil || time.Since(entry.Created()) > presenceTerm {
+			continue
+		}
+		p.SeenAt = entry.Created()
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// Counts are the sizes of the streams.
+type Counts struct {
+	// Pending intents, delayed ones and those in flight included.
+	Pending uint64 `json:"pending"`
+	// Results that are kept, notes included.
+	Results uint64 `json:"results"`
+	// Letters is the number of dead letters.
+	Letters uint64 `json:"dead_letters"`
+	// LastIntent is the number of intents that were ever stored.
+	LastIntent uint64 `json:"last_intent"`
+}
+
+// Count reads the sizes of the streams.
+func (q *Queue) Count(ctx context.Context) (Counts, error) {
+	var c Counts
+	for _, s := range []struct {
+		name string
+		size *uint64
+	}{{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
+		stream, err := q.js.Stream(ctx, s.name)
+		if err != nil {
+			return c, fmt.Errorf("stream %s: %w", s.name, err)
+		}
+		state := stream.CachedInfo().State
+		*s.size = state.Msgs
+		if s.name == q.n.intents {
+			c.LastIntent = state.LastSeq
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,83 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+)
+
+// Delivery is one intent in a worker's hands: what arrived, what is known
+// about its order_no, and the claim on it.
+type Delivery struct {
+	Intent Intent
+	// Order is nil where the intent can never be sent; Invalid says why.
+	Order   *order.Order
+	Invalid error
+	// Last is the last word on the order_no as of the check.
+	Last Entry
+	// Work says what is to be done with the delivery.
+	Work Work
+	// History is what the attempts of this order_no so far were, doubt
+	// included; for an attempt to go on from.
+	History order.History
+	// Allowed: a person allowed this intent although the order's earlier
+	// outcome is unknown (R6).
+	Allowed bool
+	// Unexplained counts the earlier deliveries that no note explains.
+	Unexplained int
+
+	// Seq and StoredAt are the intent's place in the stream.
+	Seq      uint64
+	StoredAt time.Time
+	// Delivered is the broker's count of deliveries, this one included.
+	Delivered uint64
+
+	msg   jetstream.Msg
+	token string
+	lease *Lease
+}
+
+// Lease is the claim on the message.
+func (d *Delivery) Lease() *Lease { return d.lease }
+
+// Release ends the extending of the claim. Call it when the handling is over.
+func (d *Delivery) Release() { d.lease.release() }
+
+// OrderNo is the order's number, or what its subject says where the body holds
+// none.
+func (d *Delivery) OrderNo() string { return d.Intent.OrderNo }
+
+// Work says what is to be done with a delivery that has been checked.
+type Work uint8
+
+// The kinds of work.
+const (
+	WorkNone Work = iota
+	// WorkSubmit: take the order to the API.
+	WorkSubmit
+	// WorkInvalid: it can never be sent; settle it as invalid.
+	WorkInvalid
+	// WorkSettled: this intent has its outcome; complete what is missing.
+	WorkSettled
+	// WorkRepeat: the order was accepted before, and this intent asks for the
+	// very same body: it is done.
+	WorkRepeat
+	// WorkConflict: the order was accepted before with another body.
+	WorkConflict
+	// WorkWithheld: an earlier intent of this order_no ended as unknown, and
+	// nobody allowed another one.
+	WorkWithheld
+	// WorkNotYet: its delay is not over; it was delivered early.
+	WorkNotYet
+	// WorkClaimed: another worker's attempt note is open.
+	WorkClaimed
+	// WorkSuspect: handle it alone, after a suspect note (R8).
+	WorkSuspect
+)
+
+var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect"}
+
+// String gives the word used in logs.
+func (w Work) String() string { return workNames[w] }

@@ -1,0 +1,22 @@
+// Package queue keeps the books: it knows where intents, results and dead
+// letters are stored in JetStream, and in which order they may change.
+//
+// A delivery's life, and the file that owns each step:
+//
+//	pull.go      a free slot first, then messages
+//	check.go     the last word on each order_no is read before anything else (R2),
+//	             and says what the delivery is: new work, work to go on with, or
+//	             something already settled
+//	lease.go     the claim on a message, extended while it is worked on, and over
+//	             as soon as somebody else may hold it (R7)
+//	settle.go    outcome to the results, then the dead letter, then the ack (R4)
+//	record.go    conditional writes of results and notes, and what to do when one
+//	             is refused or its confirmation lost (R1)
+//	letter.go    dead letters
+//	publish.go   producers: one intent or many
+//	control.go   the fleet's shared key-value bucket
+//	audit.go     do the books balance? (R11)
+//
+// What becomes of an order is not decided here but in order.Decide. NATS
+// appears in this package and below it, and nowhere else.
+package queue

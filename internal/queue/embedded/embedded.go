@@ -1,0 +1,219 @@
+// Package embedded runs a NATS server with JetStream inside the process: on
+// loopback, file-backed, every write fsynced, guarded by a random token that is
+// kept in the data folder (0600) for the other programs of this machine.
+package embedded
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// DefaultListen is the usual address of a NATS server, on loopback.
+const DefaultListen = "127.0.0.1:4222"
+
+// endpointFile is where a running embedded server says how it is reached.
+const endpointFile = "nats.json"
+
+// readyTimeout bounds the start; recovering a store of a million messages
+// takes about a second.
+const readyTimeout = 60 * time.Second
+
+// ErrInUse is returned by Start where another process already runs the
+// embedded server of this data folder: join it with ReadEndpoint.
+var ErrInUse = errors.New("another process runs the embedded broker of this data folder")
+
+// Config says where the embedded server lives.
+type Config struct {
+	// Dir is the data folder; it is created (0700) when missing. Required.
+	Dir string
+	// Listen is host:port on loopback; port 0 takes a free one. Default
+	// DefaultListen.
+	Listen string
+	// NoSync leaves fsync to the operating system's pace. Only for benchmarks
+	// and throw-away runs: a power cut loses acknowledged orders.
+	NoSync bool
+	// MaxPayload bounds a message; 0 is 8 MiB, room for a dead letter that
+	// carries a 1 MiB body.
+	MaxPayload int32
+}
+
+// Endpoint is how the programs of this machine reach an embedded server.
+type Endpoint struct {
+	URL   string `json:"url"`
+	Token string `json:"token"`
+	PID   int    `json:"pid"`
+}
+
+// Server is a running embedded server.
+type Server struct {
+	Endpoint
+	nats *server.Server
+	lock *flock.Flock
+	dir  string
+}
+
+// Start runs the embedded server of a data folder. It returns ErrInUse where
+// another process does so already, *PortTakenError where the address belongs to
+// somebody else, and an error naming the folder where that cannot be written.
+func Start(cfg Config) (*Server, error) {
+	if cfg.Dir == "" {
+		return nil, errors.New("embedded broker: no data folder given") // an empty one would fall back to the temp dir
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("embedded broker: data folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(cfg.Dir, "lock"))
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("embedded broker: data folder %s: %w", cfg.Dir, err)
+	}
+	if !held {
+		return nil, ErrInUse
+	}
+	s, err := start(cfg)
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	s.lock, s.dir = lock, cfg.Dir
+	if err := s.writeEndpoint(); err != nil {
+		s.Stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+func start(cfg Config) (*Server, error) {
+	opts, token, err := options(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFree(opts.Host, opts.Port); err != nil {
+		return nil, err
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("embedded broker: %w", err)
+	}
+	faults := &faultLog{}
+	ns.SetLoggerV2(faults, false, false, false)
+	ns.Start()
+	if !ns.ReadyForConnections(readyTimeout) || !ns.JetStreamEnabled() {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		return nil, fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, cfg.Dir, faults.last())
+	}
+	return &Server{nats: ns, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid()}}, nil
+}
+
+func options(cfg Config) (*server.Options, string, error) {
+	listen := cfg.Listen
+	if listen == "" {
+		listen = DefaultListen
+	}
+	host, portText, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil, "", fmt.Errorf("embedded broker: listen address %q: %w", listen, err)
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		return nil, "", fmt.Errorf("embedded broker: listen address %q is not a loopback address; run a NATS server of your own and set ORDERPOST_NATS_URL to share orders between machines", listen)
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil || port < 0 || port > 65535 {
+		return nil, "", fmt.Errorf("embedded broker: listen address %q has no port between 0 and 65535", listen)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	token, err := newToken()
+	if err != nil {
+		return nil, "", err
+	}
+	payload := cfg.MaxPayload
+	if payload == 0 {
+		payload = 8 << 20
+	}
+	return &server.Options{
+		ServerName:    "orderpost-embedded-" + strconv.Itoa(os.Getpid()),
+		Host:          host,
+		Port:          port,
+		NoSigs:        true,
+		Authorization: token,
+		JetStream:     true,
+		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
+		SyncAlways:    !cfg.NoSync,
+		MaxPayload:    payload,
+	}, token, nil
+}
+
+func newToken() (string, error) {
+	raw := make([]byte, 32)
+	if _, err := rand.Read(raw); err != nil {
+		return "", fmt.Errorf("embedded broker: token: %w", err)
+	}
+	return hex.EncodeToString(raw), nil
+}
+
+// writeEndpoint makes the server findable. The file is replaced in one step, so
+// that a reader never sees half of it.
+func (s *Server) writeEndpoint() error {
+	data, err := json.Marshal(s.Endpoint)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(s.dir, endpointFile+".*") // CreateTemp makes it 0600
+	if err != nil {
+		return fmt.Errorf("embedded broker: %w", err)
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when the rename succeeded
+	if _, err := tmp.Write(data); err != nil {
+		_ = tmp.Close()
+		return fmt.Errorf("embedded broker: %w", err)
+	}
+	if err := tmp.Close(); err != nil {
+		return fmt.Errorf("embedded broker: %w", err)
+	}
+	if err := os.Rename(tmp.Name(), filepath.Join(s.dir, endpointFile)); err != nil {
+		return fmt.Errorf("embedded broker: %w", err)
+	}
+	return nil
+}
+
+// ReadEndpoint reads how the embedded server of a data folder is reached. The
+// error wraps os.ErrNotExist where none runs.
+func ReadEndpoint(dir string) (Endpoint, error) {
+	var e Endpoint
+	data, err := os.ReadFile(filepath.Join(dir, endpointFile))
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return e, fmt.Errorf("%s: %w", filepath.Join(dir, endpointFile), err)
+	}
+	return e, nil
+}
+
+// InProcess connects without a socket; pass it to nats.Connect.
+func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.nats) }
+
+// Stop shuts the server down and waits until its files are closed. The clients
+// must have drained before. It may be called more than once.
+func (s *Server) Stop() {
+	s.nats.Shutdown()
+	s.nats.WaitForShutdown()
+	if s.lock != nil && s.lock.Locked() {
+		_ = os.Remove(filepath.Join(s.dir, endpointFile)) // best effort: readers cope with a stale one
+		_ = s.lock.Unlock()
+	}
+}

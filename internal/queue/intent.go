@@ -1,0 +1,141 @@
+package queue
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+)
+
+// Headers of an intent, all optional (design: streams, subjects, headers).
+const (
+	HeaderIntentID    = jetstream.MsgIDHeader
+	HeaderBatch       = "Order-Batch"
+	HeaderSource      = "Order-Source"
+	HeaderDeadline    = "Order-Deadline"
+	HeaderTraceparent = "traceparent"
+	// HeaderOutcome stands on results and dead letters.
+	HeaderOutcome = "Order-Outcome"
+)
+
+// MaxSubjectToken bounds the token that records are filed under. A subject of
+// 4,050 bytes or more makes the server close the connection (R4).
+const MaxSubjectToken = 1000
+
+// Intent is an order that somebody wants created.
+type Intent struct {
+	// OrderNo names the order; it must be the body's order_no.
+	OrderNo string
+	// Body is the order as a JSON object.
+	Body []byte
+	// ID names this submission (Nats-Msg-Id). Publishing again with the same
+	// ID is safe. Empty: the broker's sequence and time take its place.
+	ID string
+	// Batch and Source say where the order came from (import, file and row).
+	Batch, Source string
+	// Deadline: not sent after it. Zero: none.
+	Deadline time.Time
+	// Traceparent is the W3C trace context of the producer.
+	Traceparent string
+}
+
+func (q *Queue) intentMsg(in Intent) *nats.Msg {
+	msg := nats.NewMsg(q.n.newPre + order.Token(in.OrderNo))
+	msg.Data = in.Body
+	set := func(name, value string) {
+		if value != "" {
+			msg.Header[name] = []string{value}
+		}
+	}
+	set(HeaderIntentID, in.ID)
+	set(HeaderBatch, in.Batch)
+	set(HeaderSource, in.Source)
+	set(HeaderTraceparent, in.Traceparent)
+	if !in.Deadline.IsZero() {
+		set(HeaderDeadline, in.Deadline.UTC().Format(time.RFC3339Nano))
+	}
+	return msg
+}
+
+// readIntent is the inverse for a message that any program may have written.
+// The error says why the intent can never be sent; what could be read is
+// filled in nevertheless.
+func (q *Queue) readIntent(d *Delivery) error {
+	h := d.msg.Headers()
+	d.Intent = Intent{
+		Body: d.msg.Data(), ID: h.Get(HeaderIntentID), Batch: h.Get(HeaderBatch),
+		Source: h.Get(HeaderSource), Traceparent: h.Get(HeaderTraceparent),
+	}
+	if d.Intent.ID == "" {
+		d.Intent.ID = "seq:" + strconv.FormatUint(d.Seq, 10) + "@" + strconv.FormatInt(d.StoredAt.UnixNano(), 10)
+	}
+	token := strings.TrimPrefix(d.msg.Subject(), q.n.newPre)
+	d.token = fileToken(token)
+	name, tokenErr := order.OrderNoFromToken(token)
+	if tokenErr != nil {
+		name = token
+	}
+	d.Intent.OrderNo = name
+
+	parsed, err := order.Parse(d.Intent.Body)
+	if err != nil {
+		return err
+	}
+	d.Order = parsed
+	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
+		return fmt.Errorf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
+			d.msg.Subject(), parsed.OrderNo(), q.n.newPre+order.Token(parsed.OrderNo()))
+	}
+	if text := h.Get(HeaderDeadline); text != "" {
+		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
+			return fmt.Errorf("header %s: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", HeaderDeadline, text)
+		}
+	}
+	return nil
+}
+
+// fileToken is the token that records about a message are filed under: its
+// own, where that is one that our encoding can produce, else a hash of it. A
+// producer may publish to a subject with wildcard characters in it, and a
+// lookup by such a subject would match other orders.
+func fileToken(token string) string {
+	if len(token) <= MaxSubjectToken && plainToken(token) {
+		return token
+	}
+	sum := sha256.Sum256([]byte(token))
+	return "sha256-" + hex.EncodeToString(sum[:])
+}
+
+func plainToken(token string) bool {
+	for i := 0; i < len(token); i++ {
+		c := token[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-', c == '%':
+		default:
+			return false
+		}
+	}
+	return token != ""
+}
+
+// ErrTooLarge is returned for an intent that the broker would refuse, or whose
+// dead letter it could not store.
+var ErrTooLarge = errors.New("intent is larger than the broker takes")
+
+// checkSize refuses what could not be stored as a dead letter later on.
+func (q *Queue) checkSize(in Intent) error {
+	limit := q.nc.MaxPayload() - letterReserve
+	if size := int64(len(in.Body)); size > limit {
+		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
+			ErrTooLarge, in.OrderNo, size, limit, letterReserve)
+	}
+	return nil
+}

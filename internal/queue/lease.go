@@ -1,0 +1,239 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ErrLeaseLost is the cause of an attempt's context once its claim may have
+// passed to another worker.
+var ErrLeaseLost = errors.New("the claim on this order may have passed to another worker")
+
+// Lease is the claim on one delivered message (R7). It runs from the sending
+// of the last request that the server answered: the pull, or a progress
+// report. It is over when AckWait less a margin has passed by either clock, or
+// when the connection was lost; it never comes back.
+//
+// One gap cannot be closed: a process that is frozen between Valid and the
+// socket write sends its request when it wakes.
+type Lease struct {
+	keeper *keeper
+	id     uint64
+	reply  string
+
+	mu     sync.Mutex
+	since  time.Time // wall and monotonic
+	sent   time.Time // of the progress request that is not answered yet
+	serial uint64    // of that request: an answer to an earlier one proves less
+	over   bool
+	cancel func()
+}
+
+// Valid says whether the claim still certainly holds.
+func (l *Lease) Valid() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.validAt(time.Now())
+}
+
+func (l *Lease) validAt(now time.Time) bool {
+	if !l.over && age(l.since, now) >= l.keeper.term {
+		l.end()
+	}
+	return !l.over
+}
+
+// age takes the later of the two clocks: a suspended machine stops the
+// monotonic one, and a corrected wall clock may jump.
+func age(since, now time.Time) time.Duration {
+	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
+func (l *Lease) end() {
+	if !l.over {
+		l.over = true
+		if l.cancel != nil {
+			l.cancel()
+		}
+	}
+}
+
+// Fence returns ErrLeaseLost once the claim is over. Ask it directly before
+// anything that only the owner may do.
+func (l *Lease) Fence() error {
+	if !l.Valid() {
+		return ErrLeaseLost
+	}
+	return nil
+}
+
+// Bound returns a context that ends with the given cause when the claim does.
+// Call the returned function when done.
+func (l *Lease) Bound(parent context.Context, cause error) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cancel = func() { cancel(cause) }
+	if l.over {
+		cancel(cause)
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// release stops extending the claim.
+func (l *Lease) release() { l.keeper.forget(l) }
+
+// keeper extends the claims of everything in flight by one ticker.
+type keeper struct {
+	q      *Queue
+	term   time.Duration // how long a claim lasts without an answer
+	period time.Duration
+
+	mu     sync.Mutex
+	leases map[uint64]*Lease
+	nextID uint64
+
+	inbox string
+	sub   *nats.Subscription
+	quit  chan struct{}
+	done  sync.WaitGroup
+	once  sync.Once
+	lost  atomic.Uint64
+}
+
+func newKeeper(q *Queue) *keeper {
+	wait := q.cfg.AckWait
+	return &keeper{
+		q: q, term: wait - wait/10, period: wait / 10,
+		leases: make(map[uint64]*Lease), quit: make(chan struct{}),
+	}
+}
+
+func (k *keeper) start() error {
+	k.inbox = k.q.nc.NewInbox()
+	var err error
+	if k.sub, err = k.q.nc.Subscribe(k.inbox+".*.*", k.answered); err != nil {
+		return fmt.Errorf("lease answers: %w", err)
+	}
+	k.done.Add(1)
+	go k.run()
+	return nil
+}
+
+func (k *keeper) stop() {
+	k.once.Do(func() { close(k.quit) })
+	k.done.Wait()
+}
+
+// claim makes a lease that runs since the given time.
+func (k *keeper) claim(reply string, since time.Time) *Lease {
+	l := &Lease{keeper: k, reply: reply, since: since}
+	k.mu.Lock()
+	k.nextID++
+	l.id = k.nextID
+	k.leases[l.id] = l
+	k.mu.Unlock()
+	return l
+}
+
+func (k *keeper) forget(l *Lease) {
+	k.mu.Lock()
+	delete(k.leases, l.id)
+	k.mu.Unlock()
+}
+
+func (k *keeper) all() []*Lease {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	out := make([]*Lease, 0, len(k.leases))
+	for _, l := range k.leases {
+		out = append(out, l)
+	}
+	return out
+}
+
+// endAll ends every claim: the connection was lost, and nobody knows what the
+// server does meanwhile.
+func (k *keeper) endAll() {
+	for _, l := range k.all() {
+		l.mu.Lock()
+		if !l.over {
+			k.lost.Add(1)
+		}
+		l.end()
+		l.mu.Unlock()
+	}
+}
+
+func (k *keeper) run() {
+	defer k.done.Done()
+	tick := time.NewTicker(k.period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			k.extend()
+		case <-k.quit:
+			return
+		}
+	}
+}
+
+// extend asks the server for more time for every claim that has used up a
+// third of its own. A request for a claim that is over would extend its new
+// owner's, so that none is sent.
+func (k *keeper) extend() {
+	now := time.Now()
+	for _, l := range k.all() {
+		l.mu.Lock()
+		due := l.validAt(now) && age(l.since, now) >= k.term/3 &&
+			(l.sent.IsZero() || age(l.sent, now) >= k.period)
+		if l.over {
+			k.lost.Add(1)
+			k.forget(l)
+		}
+		if due {
+			l.sent = now
+			l.serial++
+		}
+		answer := fmt.Sprintf("%s.%d.%d", k.inbox, l.id, l.serial)
+		l.mu.Unlock()
+		if due {
+			_ = k.q.nc.PublishRequest(l.reply, answer, progressAck) // not sent: the claim ends by itself
+		}
+	}
+}
+
+var progressAck = []byte("+WPI")
+
+// answered: the server took the progress report that was sent at l.sent.
+func (k *keeper) answered(msg *nats.Msg) {
+	if msg.Header.Get("Status") != "" { // no responders: the server took nothing
+		return
+	}
+	idText, serialText, _ := strings.Cut(strings.TrimPrefix(msg.Subject, k.inbox+"."), ".")
+	id, err1 := strconv.ParseUint(idText, 10, 64)
+	serial, err2 := strconv.ParseUint(serialText, 10, 64)
+	if err1 != nil || err2 != nil {
+		return
+	}
+	k.mu.Lock()
+	l := k.leases[id]
+	k.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over && serial == l.serial && !l.sent.IsZero() {
+		l.since, l.sent = l.sent, time.Time{}
+	}
+}

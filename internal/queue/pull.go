@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// groupMax bounds how many deliveries are checked in one batched read.
+const groupMax = 256
+
+// Pull asks for at most n intents and waits for them for at most wait (at
+// least 1 s). Deliveries are checked against the results and passed to take in
+// groups as they arrive. A group whose check failed is passed with Work
+// WorkNone: it must not be acted on, only given up.
+//
+// The caller holds a free slot for each of the n before it calls. Pull returns
+// when n have arrived or the wait is over; it does not stop early, since a
+// message that is on its way would be delivered to nobody and come back as an
+// unexplained delivery.
+func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*Delivery)) error {
+	sent := time.Now() // the lease runs from before the pull (R7)
+	epoch := q.disconnects.Load()
+	batch, err := q.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
+	if err != nil {
+		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+	}
+	arrived := batch.Messages()
+	for msg := range arrived {
+		group := q.gather(msg, arrived, sent)
+		if q.disconnects.Load() != epoch {
+			for _, d := range group {
+				d.lease.mu.Lock()
+				d.lease.end()
+				d.lease.mu.Unlock()
+			}
+		}
+		q.checkOrGiveUp(ctx, group)
+		take(group)
+	}
+	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
+		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+	}
+	return nil
+}
+
+// gather takes what has arrived, without waiting for more.
+func (q *Queue) gather(first jetstream.Msg, arrived <-chan jetstream.Msg, sent time.Time) []*Delivery {
+	group := []*Delivery{q.newDelivery(first, sent)}
+	for len(group) < groupMax {
+		select {
+		case msg, ok := <-arrived:
+			if !ok {
+				return group
+			}
+			group = append(group, q.newDelivery(msg, sent))
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+func (q *Queue) newDelivery(msg jetstream.Msg, sent time.Time) *Delivery {
+	d := &Delivery{msg: msg, lease: q.leases.claim(msg.Reply(), sent)}
+	if meta, err := msg.Metadata(); err == nil { // a pulled message always has it
+		d.Seq, d.StoredAt, d.Delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
+	}
+	d.Invalid = q.readIntent(d)
+	return d
+}
+
+// checkOrGiveUp repeats the check while the claims last.
+func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
+	for {
+		err := q.Check(ctx, group)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !group[0].lease.Valid() {
+			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull, nothing was sent")
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

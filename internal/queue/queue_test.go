@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// startBroker runs an embedded server for one test.
+func startBroker(t *testing.T) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// openQueue connects a worker of the given name to the broker.
+func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Config)) *Queue {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	for _, c := range change {
+		c(&cfg)
+	}
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
+
+func publish(t *testing.T, q *Queue, in ...Intent) {
+	t.Helper()
+	for i, r := range q.PublishMany(t.Context(), in) {
+		require.NoError(t, r.Err)
+		require.Equal(t, Stored, r.Published, "intent %d", i)
+	}
+}
+
+// pull returns exactly n checked deliveries.
+func pull(t *testing.T, q *Queue, n int) []*Delivery {
+	t.Helper()
+	var got []*Delivery
+	require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*Delivery) { got = append(got, ds...) }))
+	require.Len(t, got, n)
+	return got
+}
+
+func settle(t *testing.T, q *Queue, d *Delivery, r order.Report) Entry {
+	t.Helper()
+	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	require.NoError(t, err)
+	d.Release()
+	return entry
+}
+
+func report(v order.Verdict, h order.History) order.Report {
+	h.Attempts++
+	return order.Report{End: order.EndAnswer, Verdict: v, Status: 200, History: h}
+}
+
+func TestSettledOrdersBalance(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	var in []Intent
+	for i := range 500 {
+		no := fmt.Sprintf("A-%03d/x", i)
+		in = append(in, Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
+	}
+	publish(t, q, in...)
+
+	done := make(chan error, len(in))
+	for i, d := range pull(t, q, len(in)) {
+		require.Equal(t, WorkSubmit, d.Work)
+		verdict := order.Accepted
+		if i%5 == 0 {
+			verdict = order.Rejected
+		}
+		go func() {
+			r := report(verdict, d.History)
+			_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+			done <- err
+		}()
+	}
+	for range in {
+		require.NoError(t, <-done)
+	}
+	requireDrained(t, q)
+	audit, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, audit.Balanced(), "%+v", audit)
+	require.Equal(t, map[string]uint64{"accepted": 400, "rejected": 100}, audit.Outcomes)
+	require.EqualValues(t, 100, audit.Letters)
+}
+
+// requireDrained waits until every plain ack has arrived.
+func requireDrained(t *testing.T, q *Queue) {
+	t.Helper()
+	require.NoError(t, q.nc.Flush())
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		return err == nil && c.Pending == 0
+	}, 5*time.Second, 5*time.Millisecond)
+}

@@ -1,0 +1,216 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// rawMsg is a stored message.
+type rawMsg struct {
+	Subject string
+	Seq     uint64
+	Time    time.Time
+	Header  nats.Header
+	Data    []byte
+}
+
+// lastMsg reads the last message of a subject at the stream's leader (R2: a
+// follower may not have it yet). nil where the leader says that there is none.
+func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*rawMsg, error) {
+	return q.getMsg(ctx, stream, map[string]any{"last_by_subj": subject})
+}
+
+// msgAt reads one message by its sequence at the stream's leader; nil where it
+// is gone.
+func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*rawMsg, error) {
+	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
+}
+
+func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (*rawMsg, error) {
+	req, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
+	if err != nil {
+		return nil, fmt.Errorf("read from stream %s: %w", stream, err)
+	}
+	var body struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	if err := json.Unmarshal(resp.Data, &body); err != nil {
+		return nil, fmt.Errorf("read from stream %s: %w", stream, err)
+	}
+	if body.Error != nil {
+		if body.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read from stream %s: %w", stream, body.Error)
+	}
+	m := body.Message
+	if m == nil {
+		return nil, fmt.Errorf("read from stream %s: the answer holds neither message nor error", stream)
+	}
+	raw := &rawMsg{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
+	if len(m.Header) > 0 {
+		if raw.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+			return nil, fmt.Errorf("read from stream %s, sequence %d: %w", stream, m.Seq, err)
+		}
+	}
+	return raw, nil
+}
+
+// errIncomplete: a batched read ended without its end marker, so that absence
+// from it proves nothing (R2).
+var errIncomplete = errors.New("batched read was cut short")
+
+// lastMsgs reads the last messages of many subjects (1,024 at most) in one
+// request. A subject that is missing from the map has none: the answer was
+// complete to its end marker. Only for a stream with a single replica: with
+// more, any of them may answer, and a follower may lag behind.
+func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) (map[string]*rawMsg, error) {
+	req, err := json.Marshal(map[string]any{"multi_last": subjects})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*rawMsg)
+	err = q.directGet(ctx, stream, req, len(subjects), func(msg *nats.Msg) (bool, error) {
+		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
+			return endOfBatch(status, msg.Header)
+		}
+		raw, err := directMsg(msg)
+		if err == nil {
+			found[raw.Subject] = raw
+		}
+		return false, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// directGet sends a batched read of at most n messages and passes each answer
+// to take until that says that it was the end.
+func (q *Queue) directGet(ctx context.Context, stream string, req []byte, n int, take func(*nats.Msg) (done bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	answers := make(chan *nats.Msg, n+1)
+	inbox := q.nc.NewInbox()
+	sub, err := q.nc.ChanSubscribe(inbox, answers)
+	if err != nil {
+		return fmt.Errorf("read from stream %s: %w", stream, err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	if err := q.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, req); err != nil {
+		return fmt.Errorf("read from stream %s: %w", stream, err)
+	}
+	for {
+		select {
+		case msg := <-answers:
+			done, err := take(msg)
+			if err != nil {
+				return fmt.Errorf("read from stream %s: %w", stream, err)
+			}
+			if done {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("read from stream %s: %w: %w", stream, errIncomplete, ctx.Err())
+		}
+	}
+}
+
+// directMsg reads one message of a direct get's answer.
+func directMsg(msg *nats.Msg) (*rawMsg, error) {
+	seq, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("answer without a sequence: %w", err)
+	}
+	return &rawMsg{Subject: msg.Header.Get(jetstream.SubjectHeader), Seq: seq, Header: msg.Header, Data: msg.Data}, nil
+}
+
+// pageSize is how many messages walk reads at once.
+const pageSize = 256
+
+// walk passes every message of a stream that matches filter to visit, page by
+// page, in the order of their sequences, in constant memory.
+func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page []*rawMsg) error) error {
+	for next := uint64(1); ; {
+		page, more, err := q.page(ctx, stream, filter, next)
+		if err != nil {
+			return err
+		}
+		if len(page) > 0 {
+			if err := visit(page); err != nil {
+				return err
+			}
+			next = page[len(page)-1].Seq + 1
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*rawMsg, more bool, err error) {
+	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize, "next_by_subj": filter})
+	if err != nil {
+		return nil, false, err
+	}
+	err = q.directGet(ctx, stream, req, pageSize, func(msg *nats.Msg) (bool, error) {
+		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
+			switch {
+			case status == "204":
+				more = msg.Header.Get("Nats-Num-Pending") != "0"
+				return true, nil
+			case status == "404" && len(page) == 0: // nothing at or after this sequence
+				return true, nil
+			}
+			return false, fmt.Errorf("%w: status %s %s", errIncomplete, status, msg.Header.Get("Description"))
+		}
+		raw, err := directMsg(msg)
+		if err == nil {
+			page = append(page, raw)
+		}
+		return false, err
+	})
+	return page, more && len(page) > 0, err
+}
+
+// endOfBatch reads the status message that ends a batched read. Only two of
+// them make it complete: "404 No Results", and the end marker with nothing
+// pending. The server says "404 Message Not Found", too, where a stored message
+// could not be loaded, and sends the end marker after it cut an answer at its
+// byte limit (nats-server 2.15, stream.go, getDirectMulti).
+func endOfBatch(status string, h nats.Header) (done bool, err error) {
+	text := h.Get("Description")
+	switch {
+	case status == "404" && text == "No Results":
+		return true, nil
+	case status == "204" && h.Get("Nats-Num-Pending") == "0":
+		return true, nil
+	case status == "204":
+		return false, fmt.Errorf("%w: %s more were pending", errIncomplete, h.Get("Nats-Num-Pending"))
+	case status == "503":
+		return false, nats.ErrNoResponders
+	default:
+		return false, fmt.Errorf("%w: status %s %s", errIncomplete, status, text)
+	}
+}

@@ -1,0 +1,227 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// Settle carries out what order.Decide said about a delivery: outcome to the
+// results, then the dead letter, then the ack (R4), each confirmed by JetStream
+// before the next. A crash between any two leads to a redelivery that Check
+// resolves. It returns the record that stands afterwards.
+//
+// It goes on through a broker out of reach until ctx ends. ErrStorage means
+// that the broker refuses results: nothing more may be posted until it takes
+// them again (R10).
+func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
+	record := q.record(d, r, s)
+	stored, err := q.writeRecord(ctx, d.token, d.Last, record)
+	if err != nil {
+		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+	}
+	if s.Action == order.ActMerge && stored.Record.Outcome() == order.OutcomeNone {
+		return stored, nil // the message is somebody else's
+	}
+	switch {
+	case stored.Record.Outcome() != order.OutcomeNone:
+		return stored, q.complete(ctx, d, stored, r.Trail)
+	case s.Action == order.ActDelay:
+		return stored, q.giveBack(d, r.Delay)
+	default:
+		return stored, q.giveBack(d, 0)
+	}
+}
+
+// record is what the visit's end looks like in the results stream.
+func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
+	now := time.Now().UTC()
+	rec := order.Record{
+		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
+		Reason: r.Reason, Error: r.Error, History: r.History,
+		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
+		Worker: q.cfg.Name, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final,
+	}
+	if d.Order != nil {
+		rec.BodyHash = d.Order.BodyHash()
+	}
+	rec.Unsure = s.Unsure
+	rec.SetOutcome(s.Outcome)
+	switch {
+	case s.Outcome != order.OutcomeNone:
+		rec.SettledAt = now
+	case s.Action == order.ActDelay:
+		rec.Note, rec.NotBefore = order.NoteDelayed, now.Add(r.Delay)
+	default:
+		rec.Note = order.NoteHandedBack
+	}
+	return rec
+}
+
+// complete makes sure of the dead letter of a settled intent, then
+// acknowledges it. It is also the whole handling of a redelivery of an intent
+// that is settled already.
+func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
+	rec := stored.Record
+	switch {
+	case rec.Outcome().NeedsLetter() && rec.By == "" && rec.IntentID == d.Intent.ID:
+		if err := q.fileLetter(ctx, d.token, newLetter(d, rec, trail)); err != nil {
+			return fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
+		}
+	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter():
+		if err := q.removeLetter(ctx, d.token); err != nil {
+			return fmt.Errorf("order %s: %w", d.OrderNo(), err)
+		}
+	}
+	return q.ack(d)
+}
+
+// mayHaveLetter: an order_no without any record before, delivered once, cannot
+// have a dead letter.
+func (d *Delivery) mayHaveLetter() bool { return d.Last.Record != nil || d.Delivered > 1 }
+
+// Complete handles a delivery whose intent is settled already (WorkSettled).
+func (q *Queue) Complete(ctx context.Context, d *Delivery) error {
+	return q.complete(ctx, d, d.Last, nil)
+}
+
+// Repeat settles an intent that asks again, with the same body, for an order
+// that was accepted (WorkRepeat): it is done, and counted.
+func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
+	rec := q.takeOver(d)
+	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	if err != nil {
+		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+	}
+	return stored, q.complete(ctx, d, stored, nil)
+}
+
+// Refuse settles an intent that may not be submitted although it is valid:
+// a conflict with an accepted order, or one withheld because the order's
+// outcome is unknown. The result stays, the letter comes first, since the
+// result alone would not tell a redelivery that the letter is missing.
+func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
+	rec := q.takeOver(d)
+	letter := newLetter(d, &rec, nil)
+	letter.IntentID, letter.FiledAt = d.Intent.ID, time.Now().UTC()
+	letter.Batch, letter.Source, letter.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
+	if d.Order != nil {
+		letter.BodyHash = d.Order.BodyHash()
+	}
+	if d.Work == WorkConflict {
+		letter.Outcome, letter.Conflict = order.OutcomeRejected, true
+		letter.Reason = "conflict: the order_no was accepted before with another body"
+	} else {
+		letter.Reason = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
+	}
+	if err := q.fileLetter(ctx, d.token, letter); err != nil {
+		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
+	}
+	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	if err != nil {
+		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+	}
+	return stored, q.ack(d)
+}
+
+// takeOver is the record as it is, with this intent counted as settled by it.
+func (q *Queue) takeOver(d *Delivery) order.Record {
+	rec := *d.Last.Record
+	rec.IntentID, rec.EnqueuedAt = d.Intent.ID, d.StoredAt.UTC()
+	return rec
+}
+
+// GiveUp explains a delivery that was not worked on (its check failed, or its
+// claim was lost before anything was sent), so that its redelivery is not
+// taken for a possible attempt. The message is left alone.
+func (q *Queue) GiveUp(ctx context.Context, d *Delivery) error {
+	last, err := q.rereadRecord(ctx, d.token)
+	if err != nil {
+		return err
+	}
+	d.Last = last
+	d.History, _ = inherit(d)
+	rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
+	rec.Reason = "given up before anything was sent"
+	if _, err = q.writeRecord(ctx, d.token, last, rec); err != nil {
+		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+	}
+	return nil
+}
+
+// HandBack gives a delivery back that needs no note: its last word explains it
+// already, as for WorkNotYet and WorkClaimed.
+func (q *Queue) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
+	rec := *d.Last.Record
+	if rec.Delivered < d.Delivered && rec.Note != order.NoteAttempt {
+		rec.Delivered = d.Delivered
+		if _, err := q.writeRecord(ctx, d.token, d.Last, rec); err != nil {
+			return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+		}
+	}
+	return q.giveBack(d, delay)
+}
+
+// ack and giveBack do nothing once the claim is over: the message is somebody
+// else's then, and a late answer would settle or redeliver it under their
+// hands (R7).
+func (q *Queue) ack(d *Delivery) error {
+	if !d.lease.Valid() {
+		return nil
+	}
+	if err := d.msg.Ack(); err != nil {
+		q.log.Debug().Err(err).Msg("ack not sent; the redelivery will be resolved by the result")
+	}
+	return nil
+}
+
+func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
+	if !d.lease.Valid() {
+		return nil
+	}
+	var err error
+	if delay > 0 {
+		err = d.msg.NakWithDelay(delay)
+	} else {
+		err = d.msg.Nak()
+	}
+	if err != nil {
+		q.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")
+	}
+	return nil
+}
+
+// NoteAttempt writes the write-ahead note of one attempt (policy park), and
+// returns when JetStream confirmed it. first is true where the note proves
+// that nobody of ours attempted this order_no before.
+func (q *Queue) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
+	return q.note(ctx, d, h, order.NoteAttempt)
+}
+
+// NoteSuspect writes that the intent is about to be handled alone (R8).
+func (q *Queue) NoteSuspect(ctx context.Context, d *Delivery) error {
+	h := d.History
+	h.Suspects++
+	_, err := q.note(ctx, d, h, order.NoteSuspect)
+	if err == nil {
+		d.History.Suspects = h.Suspects
+	}
+	return err
+}
+
+func (q *Queue) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) (first bool, err error) {
+	rec := q.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
+	rec.Note = kind
+	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	if err != nil {
+		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+	}
+	if stored.Record.Note != kind || stored.Record.IntentID != d.Intent.ID {
+		return false, fmt.Errorf("order %s: somebody else settled it meanwhile: %w", d.OrderNo(), ErrLeaseLost)
+	}
+	first = d.Last.Record == nil && d.Delivered == 1
+	d.Last = stored
+	return first, nil
+}

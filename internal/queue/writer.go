@@ -1,0 +1,192 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+)
+
+// errStale: the subject's last message is not the one that the writer read.
+var errStale = errors.New("somebody else wrote since this was read")
+
+// errUnconfirmed: the broker's confirmation did not come. The write may have
+// happened.
+var errUnconfirmed = errors.New("write not confirmed by the broker")
+
+// ErrStorage is returned where the broker refuses a result, a note or a letter
+// for lack of room, or because its storage fails. It closes the gate (R10).
+var ErrStorage = errors.New("the broker cannot store results")
+
+// maxWriteBatch bounds one atomic batch of writes. Larger ones gain little and
+// make everybody in them wait.
+const maxWriteBatch = 256
+
+// writer writes messages to one stream on condition that their subjects have
+// not changed. Writes that arrive while another one is on its way to the
+// disk go together in one atomic batch, which costs one fsync instead of one
+// each; a write that arrives alone goes alone and at once.
+type writer struct {
+	js     jetstream.JetStream
+	stream string
+	queue  chan *write
+	quit   chan struct{}
+	done   sync.WaitGroup
+	once   sync.Once
+}
+
+type write struct {
+	msg  *nats.Msg
+	seq  uint64
+	err  error
+	done chan struct{}
+}
+
+func newWriter(js jetstream.JetStream, stream string) *writer {
+	w := &writer{js: js, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{})}
+	w.done.Add(1)
+	go w.run()
+	return w
+}
+
+// put writes msg if its subject's last sequence is expect (0 = absent) and
+// returns the new one. Errors: errStale, errUnconfirmed, ErrStorage (wrapped),
+// or the context's.
+func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64, error) {
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
+	msg.Header.Set(jetstream.ExpectedStreamHeader, w.stream)
+	req := &write{msg: msg, done: make(chan struct{})}
+	select {
+	case w.queue <- req:
+	case <-w.quit:
+		return 0, errUnconfirmed
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	select {
+	case <-req.done:
+		return req.seq, req.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: %w", errUnconfirmed, ctx.Err())
+	}
+}
+
+// stop ends the writer after what is queued has been written.
+func (w *writer) stop() {
+	w.once.Do(func() { close(w.quit) })
+	w.done.Wait()
+}
+
+func (w *writer) run() {
+	defer w.done.Done()
+	batch := make([]*write, 0, maxWriteBatch)
+	for {
+		select {
+		case req := <-w.queue:
+			batch = w.collect(append(batch[:0], req))
+			w.flush(batch)
+		case <-w.quit:
+			for batch = w.collect(batch[:0]); len(batch) > 0; batch = w.collect(batch[:0]) {
+				w.flush(batch)
+			}
+			return
+		}
+	}
+}
+
+// collect takes what is waiting, without waiting.
+func (w *writer) collect(batch []*write) []*write {
+	for len(batch) < maxWriteBatch {
+		select {
+		case req := <-w.queue:
+			batch = append(batch, req)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+func (w *writer) flush(batch []*write) {
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	if len(batch) > 1 && w.flushTogether(ctx, batch) {
+		return
+	}
+	w.flushSingly(ctx, batch)
+}
+
+// flushTogether publishes an atomic batch. False: it was refused, and nothing
+// of it is stored, or it is not known; the conditions make a repetition safe.
+func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
+	msgs := make([]*nats.Msg, len(batch))
+	subjects := make(map[string]bool, len(batch))
+	for i, req := range batch {
+		msgs[i] = cloneMsg(req.msg)
+		if subjects[req.msg.Subject] {
+			return false
+		}
+		subjects[req.msg.Subject] = true
+	}
+	ack, err := jetstreamext.PublishMsgBatch(ctx, w.js, msgs, jetstreamext.BatchFlowControl{AckTimeout: requestTimeout})
+	if err != nil {
+		return false
+	}
+	first := ack.Sequence - uint64(len(batch)) + 1
+	for i, req := range batch {
+		req.finish(first+uint64(i), nil)
+	}
+	return true
+}
+
+// flushSingly publishes each write for itself, all at once.
+func (w *writer) flushSingly(ctx context.Context, batch []*write) {
+	var all sync.WaitGroup
+	for _, req := range batch {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			ack, err := w.js.PublishMsg(ctx, req.msg)
+			if err != nil {
+				req.finish(0, writeError(err))
+				return
+			}
+			req.finish(ack.Sequence, nil)
+		}()
+	}
+	all.Wait()
+}
+
+func (r *write) finish(seq uint64, err error) {
+	r.seq, r.err = seq, err
+	close(r.done)
+}
+
+// writeError sorts what JetStream answered to a conditional write.
+func writeError(err error) error {
+	var api *jetstream.APIError
+	switch {
+	case !errors.As(err, &api):
+		return fmt.Errorf("%w: %w", errUnconfirmed, err)
+	case api.ErrorCode == codeWrongLastSeq:
+		return errStale
+	default:
+		return fmt.Errorf("%w: %s (code %d)", ErrStorage, api.Description, api.ErrorCode)
+	}
+}
+
+// cloneMsg keeps the original free of the batch's headers, for the case that
+// it has to be sent alone.
+func cloneMsg(msg *nats.Msg) *nats.Msg {
+	c := nats.NewMsg(msg.Subject)
+	c.Data = msg.Data
+	for k, v := range msg.Header {
+		c.Header[k] = v
+	}
+	return c
+}

@@ -1,0 +1,160 @@
+package sandbox
+
+import (
+	"encoding/hex"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Hash is the SHA-256 of an order's canonical body without its timestamp.
+type Hash [32]byte
+
+// String gives it in hexadecimal.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// Entry is what the ledger knows about one order_no.
+type Entry struct {
+	// Created is how many orders were created under it.
+	Created int `json:"created"`
+	// Attempts counts the properly signed requests for it.
+	Attempts int `json:"attempts"`
+	// Faults counts the attempts that met an injected fault.
+	Faults int `json:"faults"`
+	// Refused is set where it was refused for good and not created later.
+	Refused bool `json:"refused"`
+	// FirstAt and LastAt are the times of the first and last creation.
+	FirstAt time.Time `json:"first_at,omitzero"`
+	LastAt  time.Time `json:"last_at,omitzero"`
+	// BodyHash is that of the first creation; zero where nothing was created.
+	BodyHash Hash `json:"body_hash"`
+}
+
+// Ledger is a snapshot of everything counted so far.
+type Ledger struct {
+	StartedAt time.Time `json:"started_at"`
+	// Requests counts those to the API; it is the sum of Answers.
+	Requests int64 `json:"requests"`
+	// Answers counts them by the kind of answer, Faults by injected fault.
+	Answers map[string]int64 `json:"answers"`
+	Faults  map[string]int64 `json:"faults"`
+	// OrdersSeen counts the distinct order_no of properly signed requests,
+	// OrdersCreated those of them that exist, CreatedTwice those that were
+	// created more than once, and Creations how often an order was created.
+	OrdersSeen    int64 `json:"orders_seen"`
+	OrdersCreated int64 `json:"orders_created"`
+	CreatedTwice  int64 `json:"created_twice"`
+	Creations     int64 `json:"creations"`
+	// SignatureFailures counts missing and wrong signatures.
+	SignatureFailures int64 `json:"signature_failures"`
+	// Keys lists the key pairs that are valid now.
+	Keys []KeyUse `json:"keys"`
+	// PerSecond counts the requests of the last hour by second, oldest first,
+	// without the seconds that had none.
+	PerSecond []Second `json:"per_second"`
+}
+
+// KeyUse is what one key pair was used for.
+type KeyUse struct {
+	// Key is masked.
+	Key               string `json:"key"`
+	Requests          int64  `json:"requests"`
+	SignatureFailures int64  `json:"signature_failures"`
+}
+
+// Second counts the requests that arrived within one second.
+type Second struct {
+	Unix     int64 `json:"unix"`
+	Requests int64 `json:"requests"`
+	// Creates are those to create an order.
+	Creates int64 `json:"creates"`
+}
+
+// tallies are the counters behind Ledger.
+type tallies struct {
+	answers  [answerCount]atomic.Int64
+	faults   [faultCount]atomic.Int64
+	badSigns atomic.Int64
+	seconds  seconds
+}
+
+// keepSeconds is how far back the requests per second are known.
+const keepSeconds = 3600
+
+// seconds is a ring: the counts of second t are at t modulo its size.
+type seconds struct {
+	mu   sync.Mutex
+	ring [keepSeconds]Second
+}
+
+func (s *seconds) count(now time.Time, create bool) {
+	t := now.Unix()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := &s.ring[t%keepSeconds]
+	if slot.Unix != t {
+		*slot = Second{Unix: t}
+	}
+	slot.Requests++
+	if create {
+		slot.Creates++
+	}
+}
+
+func (s *seconds) list(now time.Time) []Second {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []Second{}
+	for t := now.Unix() - keepSeconds + 1; t <= now.Unix(); t++ {
+		if slot := s.ring[t%keepSeconds]; slot.Unix == t {
+			list = append(list, slot)
+		}
+	}
+	return list
+}
+
+// Ledger gives a snapshot. Counts taken while requests are under way may be
+// ahead of one another by those requests.
+func (s *Server) Ledger() Ledger {
+	l := Ledger{
+		StartedAt:         s.startedAt,
+		Answers:           make(map[string]int64, answerCount),
+		Faults:            make(map[string]int64, faultCount),
+		OrdersSeen:        s.book.seen.Load(),
+		OrdersCreated:     s.book.once.Load(),
+		CreatedTwice:      s.book.more.Load(),
+		Creations:         s.book.created.Load(),
+		SignatureFailures: s.tallies.badSigns.Load(),
+		PerSecond:         s.tallies.seconds.list(s.config.Now()),
+	}
+	for a := range answerCount {
+		n := s.tallies.answers[a].Load()
+		l.Requests += n
+		l.Answers[a.String()] = n
+	}
+	for f := NoFault + 1; f < faultCount; f++ {
+		l.Faults[f.String()] = s.tallies.faults[f].Load()
+	}
+	for _, p := range s.keys.all() {
+		l.Keys = append(l.Keys, KeyUse{maskKey(p.key), p.requests.Load(), p.badSigns.Load()})
+	}
+	return l
+}
+
+// Created tells how many orders exist under an order_no.
+func (s *Server) Created(orderNo string) int {
+	e, _ := s.book.lookup(orderNo)
+	return e.Created
+}
+
+// Lookup gives the ledger's entry for an order_no; false where no properly
+// signed request ever named it.
+func (s *Server) Lookup(orderNo string) (Entry, bool) { return s.book.lookup(orderNo) }
+
+// Each calls yield for every order_no that was seen, in no particular order,
+// until yield returns false. Orders that arrive meanwhile may be missing. It
+// may be called while the server is busy, and yield may call the server.
+func (s *Server) Each(yield func(orderNo string, e Entry) bool) { s.book.each(yield) }

@@ -1,0 +1,142 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// closeWithin is how long Close waits for requests that are under way. They
+// take no time of their own once their injected delays are cut; what can last
+// longer is a connection that was opened and never used.
+const closeWithin = time.Second
+
+// listening is the sockets of a started server. Its zero value is one that
+// was not started.
+type listening struct {
+	mu    sync.Mutex
+	main  *socket // nil while not listening
+	admin *socket
+	// at is where main listens, also while it refuses connections.
+	at      string
+	handler http.Handler
+	serving sync.WaitGroup
+}
+
+// socket is one address that is served.
+type socket struct {
+	*http.Server
+	listener net.Listener
+}
+
+// shut closes the socket and its connections. http.Server.Close alone would
+// overlook a listener that Serve has not come round to yet.
+func (s *socket) shut() {
+	s.listener.Close() //nolint:errcheck // it was open, and nobody minds if not
+	s.Close()          //nolint:errcheck // likewise
+}
+
+// Start listens on addr ("127.0.0.1:0" takes any free port) and serves until
+// Close. It returns the base URL.
+func (s *Server) Start(addr string) (url string, err error) {
+	l := &s.listening
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.at != "" {
+		return "", errors.New("sandbox: it was started before")
+	}
+	select {
+	case <-s.closed:
+		return "", errors.New("sandbox: it is closed")
+	default:
+	}
+	l.handler = s.Handler()
+	if err := l.open(addr); err != nil {
+		return "", fmt.Errorf("sandbox: %w", err)
+	}
+	if s.Settings().Down == RefuseAll {
+		l.refuse()
+	}
+	if s.config.AdminAddr != "" {
+		if l.admin, err = l.serve(s.config.AdminAddr, s.admin); err != nil {
+			l.refuse()
+			l.serving.Wait()
+			return "", fmt.Errorf("sandbox: admin: %w", err)
+		}
+	}
+	return "http://" + l.at, nil
+}
+
+// Close stops listening, lets requests under way finish within a few seconds,
+// without the rest of their injected delays, and closes what is left. It may
+// be called twice, and before Start.
+func (s *Server) Close() error {
+	s.closeOnce.Do(func() { close(s.closed) })
+	l := &s.listening
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	for _, srv := range []*socket{l.main, l.admin} {
+		if srv == nil {
+			continue
+		}
+		srv.Shutdown(ctx) //nolint:errcheck // what did not finish in time is closed now
+		srv.shut()
+	}
+	l.main, l.admin = nil, nil
+	l.serving.Wait()
+	return nil
+}
+
+// follow opens or closes the main socket as the kind of outage demands.
+func (l *listening) follow(d Down) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.at == "":
+		// Not started, or behind a listener of somebody else.
+	case d == RefuseAll:
+		l.refuse()
+	case l.main == nil:
+		return l.open(l.at)
+	}
+	return nil
+}
+
+// open listens on addr; called with mu held.
+func (l *listening) open(addr string) (err error) {
+	if l.main, err = l.serve(addr, l.handler); err != nil {
+		return err
+	}
+	l.at = l.main.listener.Addr().String()
+	return nil
+}
+
+// refuse makes the kernel refuse connections; called with mu held.
+func (l *listening) refuse() {
+	if l.main != nil {
+		l.main.shut()
+		l.main = nil
+	}
+}
+
+func (l *listening) serve(addr string, h http.Handler) (*socket, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	srv := &socket{listener: listener, Server: &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          log.New(io.Discard, "", 0), // what it says of clients that hang up is meant to be
+	}}
+	l.serving.Go(func() { srv.Serve(listener) }) //nolint:errcheck // it ends when the socket is shut
+	return srv, nil
+}

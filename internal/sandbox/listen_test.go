@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// listen starts a server on sockets of its own.
+func listen(t *testing.T, change func(*Config)) *api {
+	t.Helper()
+	cfg := Config{Keys: map[string]string{testKey: testSecret}, Logger: zerolog.Nop()}
+	if change != nil {
+		change(&cfg)
+	}
+	server, err := New(cfg)
+	require.NoError(t, err)
+	a := &api{t: t, server: server, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
+	a.url, err = server.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	a.stamp.Store(server.startedAt.UnixMilli())
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return a
+}
+
+func TestStartAndClose(t *testing.T) {
+	a := listen(t, nil)
+	require.Equal(t, 200, a.post("A-1").status)
+	_, err := a.server.Start("127.0.0.1:0")
+	require.ErrorContains(t, err, "started before")
+	require.NoError(t, a.server.Close())
+	require.NoError(t, a.server.Close())
+	_, err = a.do(a.request(a.order("A-2")))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.Equal(t, 1, a.server.Created("A-1"), "the ledger outlives the sockets")
+}
+
+func TestCloseBeforeStart(t *testing.T) {
+	server, err := New(Config{Keys: map[string]string{testKey: testSecret}})
+	require.NoError(t, err)
+	require.NoError(t, server.Close())
+	_, err = server.Start("127.0.0.1:0")
+	require.ErrorContains(t, err, "closed")
+}
+
+func TestAddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for name, c := range map[string]struct{ addr, admin string }{
+		"api":   {taken.Addr().String(), ""},
+		"admin": {"127.0.0.1:0", taken.Addr().String()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, err := New(Config{Keys: map[string]string{testKey: testSecret}, AdminAddr: c.admin})
+			require.NoError(t, err)
+			defer server.Close()
+			_, err = server.Start(c.addr)
+			require.ErrorIs(t, err, syscall.EADDRINUSE)
+		})
+	}
+}
+
+func TestOutages(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	admin := free.Addr().String()
+	require.NoError(t, free.Close())
+	a := listen(t, func(c *Config) { c.AdminAddr = admin })
+	viaAdmin := &api{t: t, server: a.server, client: a.client, url: "http://" + admin}
+
+	require.Equal(t, 200, viaAdmin.admin("PUT", "config", `{"down":"drop"}`).status)
+	_, err = a.do(a.request(a.order("A-1")))
+	require.ErrorContains(t, err, "EOF")
+	require.Contains(t, a.admin("GET", "ledger", "").body, `"down":1`, "the admin endpoints stay")
+
+	require.Equal(t, 200, viaAdmin.admin("PUT", "config", `{"down":"refuse"}`).status)
+	_, err = a.do(a.request(a.order("A-1")))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.Contains(t, viaAdmin.admin("GET", "config", "").body, `"down":"refuse"`)
+
+	require.Equal(t, 200, viaAdmin.admin("PUT", "config", `{"down":"up"}`).status)
+	require.Equal(t, 200, a.post("A-1").status, "at the same address as before")
+	require.EqualValues(t, 1, a.server.Ledger().Answers["down"], "a refused connection is no request")
+}
+
+func TestStartedDown(t *testing.T) {
+	a := listen(t, func(c *Config) { c.Down = RefuseAll })
+	_, err := a.do(a.request(a.order("A-1")))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	a.set(func(s *Settings) { s.Down = Up })
+	require.Equal(t, 200, a.post("A-1").status)
+}
+
+func TestConfigErrorsAreNamedAtOnce(t *testing.T) {
+	_, err := New(Config{
+		Keys:    map[string]string{"a": "", "with space": "s"},
+		MaxBody: -1,
+		Trail:   -1,
+		Settings: Settings{
+			Window: -1, Latency: -1, Rate: -1, Burst: -1, Manner: 9, Duplicates: 9, Down: 9,
+			Faults: Faults{Slow: 2, Unavailable: -1, MaxPerOrder: -1, GarbageForm: 99, RetryAfterForm: 9},
+		},
+	})
+	for _, name := range []string{"secret", "does not fit a header", "max-body", "trail", "window", "latency", "rate", "burst",
+		"manner", "duplicates", "down", "fault-slow", "fault-503", "max-faults-per-order", "garbage-form", "retry-after-form"} {
+		require.ErrorContains(t, err, name)
+	}
+	_, err = New(Config{})
+	require.ErrorContains(t, err, "at least one key pair")
+	eleven := make(map[string]string)
+	for _, key := range strings.Split("a b c d e f g h i j k", " ") {
+		eleven[key] = "s"
+	}
+	_, err = New(Config{Keys: eleven})
+	require.ErrorContains(t, err, "11 key pairs")
+}

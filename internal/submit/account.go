@@ -1,0 +1,139 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+var (
+	// ErrDenied is returned by Preflight when the API refuses every API key.
+	ErrDenied = errors.New("the API key is denied")
+	// ErrUnreachable is returned by Preflight when the API does not answer, or
+	// something answers that is not the API.
+	ErrUnreachable = errors.New("the API is not reached")
+)
+
+// accountState is what GET /v1/account tells.
+type accountState uint8
+
+const (
+	accountOK     accountState = iota
+	accountDenied              // the key is refused
+	accountDown                // no answer, or one that says "not now"
+	accountLost                // an answer, but not the account's: a wrong URL?
+)
+
+// askAccount reads the account with a pair's key.
+func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
+	x := s.client.get(ctx, p.Key)
+	if x.answer.status == 0 {
+		detail := transportReason(x.phase, x.err)
+		return accountDown, s.clean(fmt.Sprintf("%s (%v)", detail, x.err))
+	}
+	s.clock.observe(x.answer.header, x.sent, x.ended, false)
+	status := x.answer.status
+	detail := fmt.Sprintf("GET %s answered %d", accountPath, status)
+	j := s.rules.judge(&x.answer, 1)
+	switch {
+	case j.verdict == order.Denied:
+		return accountDenied, detail
+	case status == http.StatusTooManyRequests || j.throttle:
+		s.gate.throttled(s.honoured(retryAfter(x.answer.header, x.ended)), x.sent)
+		return accountDown, detail
+	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
+		return accountDown, detail
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status < 200, status >= 300 && status < 400:
+		return accountLost, detail
+	default:
+		return accountOK, detail
+	}
+}
+
+// Preflight asks for the account before the first order. The first pair whose
+// key is not refused becomes the active one. It returns an error that is
+// [ErrDenied] or [ErrUnreachable], or the context's.
+func (s *Submitter) Preflight(ctx context.Context) error {
+	for {
+		p := s.keys.use()
+		state, detail := s.askAccount(ctx, p)
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		switch state {
+		case accountOK:
+			s.log.Info().Stringer("key", p.KeyPair).Msg("API key works")
+			return nil
+		case accountDown:
+			return fmt.Errorf("%w at %s: %s", ErrUnreachable, s.base, detail)
+		case accountLost:
+			return fmt.Errorf("%w at %s: %s: is ORDERPOST_API_URL right?", ErrUnreachable, s.base, detail)
+		}
+		s.log.Warn().Stringer("key", p.KeyPair).Str("detail", detail).Msg("API key denied")
+		if _, none := s.keys.spoil(p); none {
+			s.keys.afresh()
+			return fmt.Errorf("%w: %s", ErrDenied, detail)
+		}
+	}
+}
+
+// maxProbeDelay is the longest time between two probes of a denied key.
+const maxProbeDelay = 5 * time.Minute
+
+// denied shuts the gate because a pair was denied. proven: it was the account
+// that denied it, or the one order of a trial, so that the pair is bad and the
+// next one is tried.
+func (s *Submitter) denied(p *pairState, proven bool, detail string) {
+	if s.keys.use() != p {
+		return // another pair is in use already
+	}
+	g := s.gate
+	if !proven {
+		reason := fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.blocks[BlockCredentials] == nil {
+			g.shut(BlockCredentials, reason, jittered(s.cfg.ProbeDelay))
+		}
+		return
+	}
+	next, none := s.keys.spoil(p)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !none {
+		g.shut(BlockCredentials, fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)), jittered(s.cfg.ProbeDelay))
+		return
+	}
+	reason := fmt.Sprintf("every API key is denied, the last one was %s (%s): put right ORDERPOST_API_KEY and ORDERPOST_API_SECRET", mask(p.Key), detail)
+	g.shutLonger(BlockCredentials, reason, s.cfg.ProbeDelay, maxProbeDelay)
+}
+
+// probe asks the account on behalf of the blocks that wait for it.
+func (s *Submitter) probe(ctx context.Context) {
+	s.keys.reload()
+	s.keys.afresh()
+	p := s.keys.use()
+	state, detail := s.askAccount(ctx, p)
+	s.log.Debug().Stringer("key", p.KeyPair).Str("detail", detail).Msg("account probed")
+	if state == accountDenied {
+		s.denied(p, true, detail)
+	}
+	g := s.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name, b := range g.blocks {
+		switch {
+		case b.stage != StageProbe:
+		case state != accountDown:
+			g.try(name) // a denied credential is shut again by now
+		case name == BlockBreaker:
+			g.shutLonger(name, b.reason, s.cfg.BreakerOpen, 16*s.cfg.BreakerOpen)
+		default:
+			g.shutLonger(name, b.reason, s.cfg.ProbeDelay, maxProbeDelay)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package submit
+
+import (
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// maxAnswer is the number of body bytes that are read for a verdict. A longer
+// body counts as cut short.
+const maxAnswer = 256 << 10
+
+// answer is what came back for one request. Status 0 means that no answer's
+// headers were read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	// complete: the body was read to its end and undone from its encoding.
+	complete bool
+
+	parsed bool
+	json   any  // body as JSON; nil if it is none
+	isJSON bool // body is one JSON value, UTF-8, without duplicate names
+}
+
+// parse reads the body as JSON, once, and only when somebody asks.
+func (a *answer) parse() {
+	if a.parsed {
+		return
+	}
+	a.parsed = true
+	if !a.complete || len(a.body) == 0 {
+		return
+	}
+	var v any
+	if json.Unmarshal(a.body, &v) == nil {
+		a.json, a.isJSON = wholeNumbers(v), true
+	}
+}
+
+// wholeNumbers turns floats without a fraction into ints, so that a rule may
+// write `body.code % 100 == 4` or `string(body.code)`.
+func wholeNumbers(v any) any {
+	switch x := v.(type) {
+	case float64:
+		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+			return int(x)
+		}
+	case map[string]any:
+		for k, e := range x {
+			x[k] = wholeNumbers(e)
+		}
+	case []any:
+		for i, e := range x {
+			x[i] = wholeNumbers(e)
+		}
+	}
+	return v
+}
+
+// env is the answer as rules see it.
+func (a *answer) env(attempt int) ruleEnv {
+	a.parse()
+	e := ruleEnv{Status: a.status, Text: string(a.body), Attempt: attempt, Headers: make(map[string]string, len(a.header))}
+	if a.isJSON {
+		e.Body = a.json
+	} else {
+		e.Body = e.Text
+	}
+	for name, values := range a.header {
+		e.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	return e
+}

@@ -1,0 +1,196 @@
+package submit
+
+import (
+	"context"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// conclude turns what came back into a verdict, draws its consequences for the
+// pool, gives the pass back, and says how the visit goes on.
+func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *exchange, f attemptFacts) order.End {
+	j := t.judge(x)
+	t.clock.observe(x.answer.header, x.sent, x.ended, j.timeError)
+	again := false
+	if j.timeError && !t.timeError {
+		t.timeError, again = true, true
+		j.verdict, j.detail = order.Retry, "the timestamp was refused: once more with a new one"
+	}
+	t.record(x, &j)
+	t.watch.Attempted(AttemptEvent{
+		OrderNo: t.Order.OrderNo(), Traceparent: t.Traceparent, Verdict: j.verdict, Status: x.answer.status,
+		Phase: x.phase, Reason: j.reason, Attempt: t.report.History.Attempts, EnqueuedAt: t.EnqueuedAt, Started: x.sent, Duration: x.ended.Sub(x.sent),
+		RequestBytes: f.size, ResponseBytes: len(x.answer.body), Reused: x.reused, GateWait: f.waited,
+	})
+	t.log.Debug().Str("order_no", t.Order.OrderNo()).Stringer("verdict", j.verdict).Int("status", x.answer.status).
+		Str("reason", j.reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
+		Dur("duration_ms", x.ended.Sub(x.sent)).Msg("attempt")
+
+	end := t.follow(ctx, p, pair, x, &j)
+	if end != order.EndNone || again {
+		return end
+	}
+	return t.goOn(ctx, &j)
+}
+
+// judge gives the verdict of an exchange. One that our own context cut short
+// says nothing about the API.
+func (t *visit) judge(x *exchange) judgement {
+	if x.answer.status == 0 {
+		detail := ""
+		if x.err != nil {
+			detail = t.clean(bounded(x.err.Error(), 500))
+		}
+		return judgeTransport(x.phase, transportReason(x.phase, x.err), detail)
+	}
+	j := t.rules.judge(&x.answer, t.report.History.Attempts)
+	if after := t.honoured(retryAfter(x.answer.header, x.ended)); after > j.wait {
+		j.wait = after
+	}
+	j.reason = t.clean(bounded(j.reason, 200))
+	return j
+}
+
+// record writes the attempt into the report, and keeps the doubt.
+func (t *visit) record(x *exchange, j *judgement) {
+	r, h := &t.report, &t.report.History
+	r.Verdict, r.Final, r.Status, r.Reason = j.verdict, j.final, x.answer.status, j.reason
+	r.Response = t.clean(bounded(string(x.answer.body), t.cfg.ResponseLimit))
+	r.Error = j.detail
+	if r.Error == "" && x.err != nil {
+		r.Error = t.clean(bounded(x.err.Error(), 500))
+	}
+	switch {
+	case j.verdict == order.Unsure:
+		h.Unsure = true
+	case j.verdict == order.Accepted, j.final:
+		h.Unsure = false
+	}
+	if len(r.Trail) == maxTrail {
+		r.Trail = append(r.Trail[:0], r.Trail[1:]...)
+	}
+	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.verdict, Status: x.answer.status,
+		Reason: j.reason, DurationMS: x.ended.Sub(x.sent).Milliseconds()})
+}
+
+// follow draws the consequences for the pool. Blocks go up before the pass is
+// given back, so that nobody slips through in between.
+func (t *visit) follow(ctx context.Context, p *pass, pair *pairState, x *exchange, j *judgement) order.End {
+	sig := signal{verdict: j.verdict, failed: j.failed && ctx.Err() == nil}
+	if j.throttle {
+		t.gate.throttled(j.wait, x.sent)
+		j.wait = 0 // the gate does the waiting
+	}
+	if j.hold != "" {
+		t.gate.holdFor(BlockAnswer, t.clean(j.hold))
+	}
+	switch j.verdict {
+	case order.Accepted, order.Duplicate:
+		t.jury.orderCreated()
+		t.keys.works(pair, x.sent, t.Order.OrderNo(), j.verdict == order.Accepted)
+		p.leave(sig)
+		return order.EndAnswer
+	case order.Rejected:
+		return t.refused(ctx, p, sig, j)
+	case order.Denied:
+		return t.refusedKey(ctx, p, pair, sig, x)
+	default:
+		p.leave(sig)
+		return order.EndNone
+	}
+}
+
+// refused holds a refusal back until it is believed.
+func (t *visit) refused(ctx context.Context, p *pass, sig signal, j *judgement) order.End {
+	orderNo := t.Order.OrderNo()
+	onTrial, held := t.gate.trialOf(p, BlockRefusals)
+	m, full := t.jury.refuse(orderNo, held || t.misplaced(j))
+	if full && (onTrial || !held) {
+		t.gate.holdFor(BlockRefusals, t.refusalReason(j))
+	}
+	p.leave(sig)
+	if !full && (m == nil || t.jury.await(ctx, m)) {
+		return order.EndAnswer
+	}
+	t.keys.suspect(orderNo)
+	t.report.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
+	return t.leaseOr(ctx, order.EndHandBack)
+}
+
+// misplaced says whether a 404 or 405 is taken for a wrong address, which one
+// answer is enough for. If this order was called back for it before, and other
+// orders were created since, the address is right and the order is to blame.
+func (t *visit) misplaced(j *judgement) bool {
+	return j.misplaced && !(t.keys.suspected(t.Order.OrderNo()) && t.jury.creating())
+}
+
+func (t *visit) refusalReason(j *judgement) string {
+	what := "(" + j.reason + ")"
+	if j.misplaced {
+		return "the API does not know the address " + t.client.orders.String() + " " + what + ": is ORDERPOST_API_URL right? " +
+			"If this answer is about single orders, write a rule for it into the ORDERPOST_RULES file"
+	}
+	return "a run of refusals of different orders without one acceptance, the last one " + what +
+		": are ORDERPOST_API_URL and ORDERPOST_RULES right? If they are, resume"
+}
+
+// refusedKey shuts the gate for a denied credential and waits until it is
+// known whose fault it was.
+func (t *visit) refusedKey(ctx context.Context, p *pass, pair *pairState, sig signal, x *exchange) order.End {
+	orderNo, detail := t.Order.OrderNo(), t.report.Reason
+	proven, _ := t.gate.trialOf(p, BlockCredentials)
+	if proven {
+		detail += "; the account answers, but signed orders are denied: is the secret right?"
+	}
+	t.keys.suspect(orderNo)
+	t.denied(pair, proven, detail)
+	p.leave(sig)
+	switch t.keys.await(ctx, orderNo, pair, x.ended) {
+	case fateAgain:
+		return order.EndNone
+	case fateOwnFault:
+		t.keys.forget(orderNo)
+		t.report.Verdict, t.report.Reason = order.Rejected, "denied though others on the same pair are accepted"
+		return order.EndAnswer
+	default:
+		return t.leaseOr(ctx, order.EndHandBack)
+	}
+}
+
+func (t *visit) leaseOr(ctx context.Context, e order.End) order.End {
+	if context.Cause(ctx) != nil {
+		return t.interrupted(ctx, context.Cause(ctx))
+	}
+	return e
+}
+
+// goOn is for verdicts that settle nothing: wait and try again, or go back.
+func (t *visit) goOn(ctx context.Context, j *judgement) order.End {
+	h := t.report.History
+	switch {
+	case j.verdict == order.Denied: // the pair works after all
+		return order.EndNone
+	case j.verdict == order.Unsure && t.cfg.OnUnsure == order.Park:
+		return t.leaseOr(ctx, order.EndAnswer)
+	case ctx.Err() != nil:
+		return t.interrupted(ctx, context.Cause(ctx))
+	case spent(&t.cfg, h, time.Now()):
+		return order.EndTotalBudget
+	}
+	wait, ok := t.budget.next(j.wait)
+	if !ok {
+		t.report.Delay = t.untilDeadline(t.budget.delay(h, j.wait))
+		return order.EndVisitBudget
+	}
+	return t.wait(ctx, t.untilDeadline(wait))
+}
+
+// untilDeadline cuts a wait that would end after the order's deadline: there
+// is nothing left to wait for then.
+func (t *visit) untilDeadline(d time.Duration) time.Duration {
+	if t.Deadline.IsZero() {
+		return d
+	}
+	return max(0, min(d, time.Until(t.Deadline)+time.Millisecond))
+}

@@ -1,0 +1,2 @@
+// Package submit takes one order to a verdict.
+package submit

@@ -1,0 +1,326 @@
+package submit
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+)
+
+// Gate is the one place that every attempt passes. It is shut while any block
+// stands (block.go), lets one order at a time through while blocks are on
+// trial, and else as many as the ramp and the rate limit allow.
+type Gate struct {
+	cfg     Config
+	log     zerolog.Logger
+	watch   Observer
+	limiter *rate.Limiter
+	resumed func() // told when a person resumes a run of refusals
+
+	mu       sync.Mutex
+	blocks   map[string]*block
+	waiters  *list.List // of *waiter, in order of arrival
+	inflight int        // passes that are out
+	trials   int        // of them, passes given on trial
+	limit    int        // the ramp: passes at the same time, at most cfg.Concurrency
+	halved   time.Time  // when a throttle last cut the ramp
+	throttle int        // throttles in a row
+	breaker  breaker
+	changed  chan struct{} // closed and renewed at every change
+	ended    bool
+}
+
+// waiter is one order in front of the gate.
+type waiter struct {
+	ready chan *pass
+	// wary: this order was denied or called back before; on a trial, others go first.
+	wary bool
+}
+
+// pass is the right to make one attempt. It must be given back with leave.
+type pass struct {
+	gate  *Gate
+	trial bool
+}
+
+var (
+	// errPatience ends a wait at a gate that stays shut.
+	errPatience = errors.New("the gate is closed")
+	// errClosed ends waits after Submitter.Close.
+	errClosed = errors.New("the submitter is closed")
+)
+
+func newGate(cfg Config, log zerolog.Logger, watch Observer) *Gate {
+	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {},
+		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
+	g.setRate(cfg.RateLimit)
+	return g
+}
+
+// SetLimit changes the rate limit, in requests per second; 0 = none.
+func (g *Gate) SetLimit(perSecond float64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.setRate(perSecond)
+	g.notify()
+}
+
+// setRate keeps bursts to 50 ms' worth.
+func (g *Gate) setRate(perSecond float64) {
+	if perSecond <= 0 {
+		g.limiter.SetLimit(rate.Inf)
+		return
+	}
+	g.limiter.SetBurst(max(1, int(perSecond/20)))
+	g.limiter.SetLimit(rate.Limit(perSecond))
+}
+
+// Open says whether orders may be taken from the queue: the gate is open, or
+// wants one for a trial.
+func (g *Gate) Open() bool { return g.Room() > 0 }
+
+// trialRoom is the number of orders worth having while the gate is on trial:
+// one that tries, and others in case it is the one that was denied before.
+const trialRoom = 4
+
+// Room is the number of orders that it makes sense to hold now: 0 while the
+// gate is shut, a few on a trial, else Config.Concurrency.
+func (g *Gate) Room() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch g.stage() {
+	case StageOpen:
+		return g.cfg.Concurrency
+	case StageTrial:
+		return max(0, trialRoom-g.trials-g.waiters.Len())
+	default:
+		return 0
+	}
+}
+
+// Wait returns when the gate is open, or with the context's cause.
+func (g *Gate) Wait(ctx context.Context) error {
+	for {
+		changed := g.Changed()
+		if g.Open() {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Changed gives a channel that is closed at the next change of the gate's
+// state. Take it before looking at the state.
+func (g *Gate) Changed() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.changed
+}
+
+// GateState is the gate at one moment.
+type GateState struct {
+	Open bool
+	// Reasons says, for each block, why the gate is shut; empty if it is open.
+	Reasons []string
+	Blocks  []BlockState
+	// InFlight counts attempts that have passed and not ended, Waiting orders
+	// in hand in front of the gate.
+	InFlight, Waiting int
+	// Limit is the number of attempts that may be in flight now (the ramp).
+	Limit int
+	// Rate is in requests per second; 0 = no limit.
+	Rate float64
+}
+
+// State reports the gate at this moment.
+func (g *Gate) State() GateState {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.state()
+}
+
+func (g *Gate) state() GateState {
+	s := GateState{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
+	if l := g.limiter.Limit(); l != rate.Inf {
+		s.Rate = float64(l)
+	}
+	for name, b := range g.blocks {
+		s.Blocks = append(s.Blocks, BlockState{Name: name, Reason: b.reason, Stage: b.stage, Since: b.since, Until: b.until})
+	}
+	slices.SortFunc(s.Blocks, func(a, b BlockState) int { return strings.Compare(a.Name, b.Name) })
+	for _, b := range s.Blocks {
+		s.Reasons = append(s.Reasons, b.Reason)
+	}
+	return s
+}
+
+// notify tells everybody that the state has changed, and lets in who may enter.
+func (g *Gate) notify() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+	g.watch.GateChanged(g.state())
+	g.admit()
+}
+
+// enter waits for a pass. While the gate stays shut it waits no longer than
+// Config.GatePatience; for the ramp and the rate limit it waits on.
+func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
+	for {
+		p, err := g.queue(ctx, wary)
+		if err != nil {
+			return nil, err
+		}
+		waited, err := g.awaitRate(ctx)
+		if err != nil {
+			p.leave(signal{})
+			return nil, err
+		}
+		if !waited || p.stillGood() {
+			return p, nil
+		}
+		p.leave(signal{}) // shut in the meantime
+	}
+}
+
+func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
+	w := &waiter{ready: make(chan *pass, 1), wary: wary}
+	g.mu.Lock()
+	if g.ended {
+		g.mu.Unlock()
+		return nil, errClosed
+	}
+	e := g.waiters.PushBack(w)
+	g.admit()
+	if wary && len(w.ready) == 0 {
+		g.notify() // so that the time of its turn is reckoned with
+	}
+	g.mu.Unlock()
+	select {
+	case p := <-w.ready: // the usual case costs no timer
+		return checked(p)
+	default:
+	}
+	patience := time.NewTimer(g.cfg.GatePatience)
+	defer patience.Stop()
+	for {
+		select {
+		case p := <-w.ready:
+			return checked(p)
+		case <-ctx.Done():
+			g.withdraw(e, w)
+			return nil, context.Cause(ctx)
+		case <-patience.C:
+			if g.blocked() {
+				g.withdraw(e, w)
+				return nil, errPatience
+			}
+			patience.Reset(g.cfg.GatePatience)
+		}
+	}
+}
+
+// checked maps the nil that close hands out.
+func checked(p *pass) (*pass, error) {
+	if p == nil {
+		return nil, errClosed
+	}
+	return p, nil
+}
+
+func (g *Gate) blocked() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.blocks) > 0
+}
+
+// withdraw takes a waiter back; a pass that it was given meanwhile is returned.
+func (g *Gate) withdraw(e *list.Element, w *waiter) {
+	g.mu.Lock()
+	g.waiters.Remove(e)
+	g.mu.Unlock()
+	select {
+	case p := <-w.ready:
+		if p != nil {
+			p.leave(signal{})
+		}
+	default:
+	}
+}
+
+// awaitRate takes a token of the rate limit.
+func (g *Gate) awaitRate(ctx context.Context) (waited bool, err error) {
+	r := g.limiter.Reserve()
+	d := r.Delay()
+	if d == 0 {
+		return false, nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true, nil
+	case <-ctx.Done():
+		r.Cancel()
+		return true, context.Cause(ctx)
+	}
+}
+
+// stillGood says whether the pass would be given again.
+func (p *pass) stillGood() bool {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	s := p.gate.stage()
+	return s == StageOpen || (s == StageTrial && p.trial)
+}
+
+// admit gives passes to the waiters in front, as many as may go.
+func (g *Gate) admit() {
+	for e := g.waiters.Front(); e != nil; {
+		w, next := e.Value.(*waiter), e.Next()
+		stage := g.stage()
+		switch {
+		case stage == StageOpen && g.inflight < g.limit, stage == StageTrial && g.trials == 0 && !g.yields(w):
+			g.waiters.Remove(e)
+			p := &pass{gate: g, trial: stage == StageTrial}
+			g.inflight++
+			if p.trial {
+				g.trials++
+			}
+			w.ready <- p
+		case stage == StageTrial && g.trials == 0: // wary, let others go first
+		default:
+			return
+		}
+		e = next
+	}
+}
+
+// keysChanged has a denied credential probed at once: there are other keys now.
+func (g *Gate) keysChanged() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
+		b.until = time.Now()
+		g.notify()
+	}
+}
+
+// close ends all waits.
+func (g *Gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ended = true
+	for e := g.waiters.Front(); e != nil; e = g.waiters.Front() {
+		g.waiters.Remove(e).(*waiter).ready <- nil
+	}
+}

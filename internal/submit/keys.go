@@ -1,0 +1,235 @@
+package submit
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"orderpost/internal/order"
+)
+
+// MaxPairs is the number of key pairs that an account may hold
+// (api-contract, section 8).
+const MaxPairs = 10
+
+// Signer stamps and signs one attempt. It appends to dst the bytes to be sent,
+// which are the bytes that were signed, with timestampMS (milliseconds since
+// 1970) as their timestamp.
+type Signer interface {
+	Sign(dst []byte, o *order.Order, timestampMS int64) (body []byte, signature string, err error)
+}
+
+// KeyPair is an API key and the signer that holds its secret. Printed in any
+// way, it shows the masked key alone.
+type KeyPair struct {
+	Key    string
+	Signer Signer
+}
+
+// String masks the key.
+func (p KeyPair) String() string { return mask(p.Key) }
+
+// GoString masks the key.
+func (p KeyPair) GoString() string { return "submit.KeyPair{" + mask(p.Key) + "}" }
+
+// Format masks the key whatever the verb.
+func (p KeyPair) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(mask(p.Key))) }
+
+// MarshalText masks the key.
+func (p KeyPair) MarshalText() ([]byte, error) { return []byte(mask(p.Key)), nil }
+
+// MarshalJSON masks the key.
+func (p KeyPair) MarshalJSON() ([]byte, error) { return json.Marshal(mask(p.Key)) }
+
+// same compares two pairs without a panic on signers that cannot be compared.
+func (p KeyPair) same(q KeyPair) bool {
+	if p.Key != q.Key {
+		return false
+	}
+	tp, tq := reflect.TypeOf(p.Signer), reflect.TypeOf(q.Signer)
+	return tp == tq && (tp == nil || (tp.Comparable() && p.Signer == q.Signer))
+}
+
+// KeySource gives the account's key pairs in order of preference. It is asked
+// at the start, at every denial and every Config.KeyReload. Equal pairs of two
+// calls are told by an equal Key and an equal (==) Signer.
+type KeySource interface {
+	Pairs() ([]KeyPair, error)
+}
+
+// StaticKeys is a KeySource that never changes.
+type StaticKeys []KeyPair
+
+// Pairs implements [KeySource].
+func (k StaticKeys) Pairs() ([]KeyPair, error) { return k, checkPairs(k) }
+
+func checkPairs(pairs []KeyPair) error {
+	if len(pairs) == 0 {
+		return errors.New("no API key pair")
+	}
+	if len(pairs) > MaxPairs {
+		return fmt.Errorf("%d API key pairs: an account has at most %d", len(pairs), MaxPairs)
+	}
+	for i, p := range pairs {
+		if p.Key == "" || p.Signer == nil {
+			return fmt.Errorf("API key pair %d is not complete", i+1)
+		}
+		if strings.ContainsFunc(p.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return fmt.Errorf("API key %d cannot be sent in a header: it holds a space, a control or a non-ASCII character", i+1)
+		}
+		if slices.ContainsFunc(pairs[:i], func(q KeyPair) bool { return q.Key == p.Key }) {
+			return fmt.Errorf("API key %d occurs twice", i+1)
+		}
+	}
+	return nil
+}
+
+// Secret is a setting that is never printed.
+type Secret string
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "****"
+}
+
+// GoString hides the value.
+func (s Secret) GoString() string { return s.String() }
+
+// Format hides the value whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+
+// MarshalText hides the value.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// KeyConfig says where the key pairs come from. Each value is one key (or
+// secret), or several, one a line; the first key belongs to the first secret,
+// and so on. The files are read again while the program runs.
+type KeyConfig struct {
+	Key        Secret `env:"API_KEY" desc:"API key; several, one a line, are used in order"`
+	KeyFile    string `env:"API_KEY_FILE" desc:"file with the API key(s), read again when it changes"`
+	Secret     Secret `env:"API_SECRET" desc:"API secret; several, one a line, in the order of the keys"`
+	SecretFile string `env:"API_SECRET_FILE" desc:"file with the API secret(s), read again when it changes"`
+}
+
+// Validate reports every bad setting at once, by the name of its variable.
+func (c KeyConfig) Validate() error {
+	var errs []error
+	one := func(name string, value Secret, file string) {
+		switch {
+		case value == "" && file == "":
+			errs = append(errs, fmt.Errorf("ORDERPOST_%s (or ORDERPOST_%s_FILE): is required", name, name))
+		case value != "" && file != "":
+			errs = append(errs, fmt.Errorf("ORDERPOST_%s and ORDERPOST_%s_FILE: give one of them", name, name))
+		}
+	}
+	one("API_KEY", c.Key, c.KeyFile)
+	one("API_SECRET", c.Secret, c.SecretFile)
+	return errors.Join(errs...)
+}
+
+// FileKeys is the KeySource of a KeyConfig. It makes a signer once per pair,
+// so that an unchanged file gives equal pairs.
+type FileKeys struct {
+	cfg       KeyConfig
+	newSigner func(secret string) (Signer, error)
+
+	mu      sync.Mutex
+	key     string // the texts that pairs was made from
+	secret  string
+	pairs   []KeyPair
+	signers map[[2]string]Signer
+}
+
+// NewFileKeys reads the pairs once, so that a mistake is seen at the start.
+func NewFileKeys(cfg KeyConfig, newSigner func(secret string) (Signer, error)) (*FileKeys, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	f := &FileKeys{cfg: cfg, newSigner: newSigner, signers: map[[2]string]Signer{}}
+	if _, err := f.Pairs(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Pairs implements [KeySource]. Its errors name files and line counts, never
+// what stands in them.
+func (f *FileKeys) Pairs() ([]KeyPair, error) {
+	key, err := readSetting("API_KEY", f.cfg.Key, f.cfg.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := readSetting("API_SECRET", f.cfg.Secret, f.cfg.SecretFile)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.pairs != nil && key == f.key && secret == f.secret {
+		return f.pairs, nil
+	}
+	pairs, err := f.build(lines(key), lines(secret))
+	if err != nil {
+		return nil, err
+	}
+	f.key, f.secret, f.pairs = key, secret, pairs
+	return pairs, nil
+}
+
+func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
+	if len(keys) != len(secrets) {
+		return nil, fmt.Errorf("ORDERPOST_API_KEY holds %d key(s), ORDERPOST_API_SECRET %d secret(s): give one secret for each key, in the same order", len(keys), len(secrets))
+	}
+	if len(keys) > MaxPairs {
+		return nil, fmt.Errorf("ORDERPOST_API_KEY: %d keys: an account has at most %d", len(keys), MaxPairs)
+	}
+	pairs := make([]KeyPair, len(keys))
+	signers := make(map[[2]string]Signer, len(keys))
+	for i, key := range keys {
+		id := [2]string{key, secrets[i]}
+		s, known := f.signers[id]
+		if !known {
+			var err error
+			if s, err = f.newSigner(secrets[i]); err != nil {
+				return nil, fmt.Errorf("ORDERPOST_API_SECRET: secret %d: %w", i+1, err)
+			}
+		}
+		signers[id] = s
+		pairs[i] = KeyPair{Key: key, Signer: s}
+	}
+	if err := checkPairs(pairs); err != nil {
+		return nil, fmt.Errorf("ORDERPOST_API_KEY: %w", err)
+	}
+	f.signers = signers
+	return pairs, nil
+}
+
+func readSetting(name string, value Secret, file string) (string, error) {
+	if file == "" {
+		return string(value), nil
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("ORDERPOST_%s_FILE: %w", name, err)
+	}
+	return string(data), nil
+}
+
+// lines splits at line ends and drops empty lines; a secret keeps its spaces.
+func lines(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			out = append(out, line)
+		}
+	}
+	return out
+}

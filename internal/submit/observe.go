@@ -1,0 +1,40 @@
+package submit
+
+import (
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// Observer is told what happens; ops turns it into metrics and traces. Its
+// methods are called on the path of orders and must be quick. It must not call
+// back into the Submitter.
+type Observer interface {
+	// Attempted is called after each POST of an order.
+	Attempted(a AttemptEvent)
+	// GateChanged is called after each change of the gate, in order.
+	GateChanged(s GateState)
+}
+
+// AttemptEvent is one POST of an order.
+type AttemptEvent struct {
+	// OrderNo and Traceparent are for traces; they must not become labels.
+	OrderNo, Traceparent string
+	Verdict              order.Verdict
+	Status               int       // 0 = no answer
+	Phase                Phase     // how far the request came
+	Reason               string    // as in the record; by rule it is the operator's text
+	Attempt              int       // of the order, over all visits
+	EnqueuedAt           time.Time // as in Visit
+	Started              time.Time
+	Duration             time.Duration // from sending to the end of the answer
+	RequestBytes         int
+	ResponseBytes        int
+	Reused               bool          // on a connection that was used before
+	GateWait             time.Duration // waited at the gate before this attempt
+}
+
+type noObserver struct{}
+
+func (noObserver) Attempted(AttemptEvent) {}
+func (noObserver) GateChanged(GateState)  {}

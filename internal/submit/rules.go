@@ -1,0 +1,319 @@
+package submit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm"
+	"github.com/goccy/go-yaml"
+	yamlast "github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"orderpost/internal/order"
+)
+
+// ruleEnv is what an expression sees.
+type ruleEnv struct {
+	// Status is the HTTP status, 100 to 599.
+	Status int `expr:"status"`
+	// Headers by lower-case name; several of one name are joined by ", ".
+	Headers map[string]string `expr:"headers"`
+	// Body is the parsed JSON body, or the text where it is no JSON.
+	Body any `expr:"body"`
+	// Text is the body as it came.
+	Text string `expr:"text"`
+	// Attempt counts the order's attempts, over all visits, from 1.
+	Attempt int `expr:"attempt"`
+}
+
+// ruleText is one entry of a rules file as it is written.
+type ruleText struct {
+	Name    string `yaml:"name"`
+	When    string `yaml:"when"`
+	Verdict string `yaml:"verdict"`
+	// Wait is the least time before the order is asked again, as in "1m30s".
+	Wait string `yaml:"wait"`
+	// Reason is recorded with the order; "rule N" by default.
+	Reason string `yaml:"reason"`
+	// Final: this answer proves that nothing was created.
+	Final bool `yaml:"final"`
+	// Throttle: Wait (or the answer's Retry-After) is for the whole pool.
+	Throttle bool `yaml:"throttle"`
+	// TimeError: the API refused the timestamp; measured anew and asked once more.
+	TimeError bool `yaml:"time_error"`
+}
+
+// rule is one entry, checked and compiled.
+type rule struct {
+	ruleText
+	verdict order.Verdict
+	wait    time.Duration
+	number  int // 1-based
+	line    int // of "when" in the file
+	program *vm.Program
+	reach   reach
+}
+
+// RulesError is a mistake in a rules file, with the line it stands in.
+type RulesError struct {
+	File string
+	Line int // 1-based; 0 if no line is to blame
+	Msg  string
+}
+
+// Error gives file:line: message.
+func (e *RulesError) Error() string {
+	if e.Line == 0 {
+		return e.File + ": " + e.Msg
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
+}
+
+// Rules is a compiled rules file: the first rule that matches an answer gives
+// its verdict; where none does, the built-in verdicts hold.
+type Rules struct{ list []rule }
+
+// LoadRules reads, type-checks and compiles a rules file. Every mistake is
+// reported, each as a *RulesError.
+func LoadRules(file string) (*Rules, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ORDERPOST_RULES: %w", err)
+	}
+	return ParseRules(file, data)
+}
+
+// ParseRules is LoadRules for data that is already there; file stands in errors.
+func ParseRules(file string, data []byte) (*Rules, error) {
+	nodes, err := ruleNodes(file, data)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{}
+	var errs []error
+	for i, node := range nodes {
+		one := rule{number: i + 1, line: nodeLine(node)}
+		if err := one.read(file, node); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if by := one.reach.coveredBy(r.list); by != "" {
+			errs = append(errs, &RulesError{file, one.line, fmt.Sprintf("rule %d can never be reached: %s", one.number, by)})
+		}
+		r.list = append(r.list, one)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// ruleNodes finds the entries of the one top-level list, `rules:`.
+func ruleNodes(file string, data []byte) ([]yamlast.Node, error) {
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil, yamlError(file, 0, err)
+	}
+	var doc yamlast.Node
+	for _, d := range tree.Docs {
+		if d.Body == nil || d.Body.Type() == yamlast.CommentType {
+			continue
+		}
+		if doc != nil {
+			return nil, &RulesError{file, nodeLine(d.Body), "a second YAML document: write one list"}
+		}
+		doc = d.Body
+	}
+	if doc == nil {
+		return nil, &RulesError{file, 0, "holds no rules: write `rules:` and a list below it"}
+	}
+	var top struct {
+		Rules yamlast.Node `yaml:"rules"`
+	}
+	if err := yaml.NodeToValue(doc, &top, yaml.Strict()); err != nil {
+		return nil, yamlError(file, nodeLine(doc), err)
+	}
+	list, ok := top.Rules.(*yamlast.SequenceNode)
+	if !ok || len(list.Values) == 0 {
+		return nil, &RulesError{file, nodeLine(doc), "holds no rules: write `rules:` and a list below it"}
+	}
+	return list.Values, nil
+}
+
+func nodeLine(n yamlast.Node) int {
+	if n == nil || n.GetToken() == nil {
+		return 0
+	}
+	if m, ok := n.(*yamlast.MappingNode); ok && len(m.Values) > 0 {
+		return m.Values[0].Key.GetToken().Position.Line
+	}
+	return n.GetToken().Position.Line
+}
+
+// fieldLine is the line of a mapping's field, or of the mapping.
+func fieldLine(n yamlast.Node, name string) int {
+	var values []*yamlast.MappingValueNode
+	switch m := n.(type) {
+	case *yamlast.MappingNode:
+		values = m.Values
+	case *yamlast.MappingValueNode:
+		values = []*yamlast.MappingValueNode{m}
+	}
+	for _, v := range values {
+		if v.Key.String() == name {
+			return v.Key.GetToken().Position.Line
+		}
+	}
+	return nodeLine(n)
+}
+
+// yamlError keeps line and message of a YAML error and drops its drawing of
+// the source.
+func yamlError(file string, line int, err error) error {
+	var y yaml.Error
+	if errors.As(err, &y) {
+		if t := y.GetToken(); t != nil && t.Position != nil {
+			line = t.Position.Line
+		}
+		return &RulesError{file, line, y.GetMessage()}
+	}
+	return &RulesError{file, line, err.Error()}
+}
+
+// read fills the rule from its YAML node, checks and compiles it.
+func (r *rule) read(file string, node yamlast.Node) error {
+	fail := func(field, format string, args ...any) error {
+		return &RulesError{file, fieldLine(node, field), fmt.Sprintf("rule %d: ", r.number) + fmt.Sprintf(format, args...)}
+	}
+	if err := yaml.NodeToValue(node, &r.ruleText, yaml.Strict()); err != nil {
+		return yamlError(file, r.line, err)
+	}
+	r.line = fieldLine(node, "when")
+	if strings.TrimSpace(r.When) == "" {
+		return fail("when", "`when` is missing: the expression that the answer must fulfil")
+	}
+	if err := r.verdict.UnmarshalText([]byte(r.Verdict)); err != nil || r.verdict == order.VerdictNone {
+		return fail("verdict", "unknown verdict %q: expected one of %s", r.Verdict, verdictList())
+	}
+	if r.Wait != "" {
+		var err error
+		if r.wait, err = time.ParseDuration(r.Wait); err != nil || r.wait < 0 {
+			return fail("wait", "`wait` is %q: expected a time like 500ms, 10s or 1m30s", r.Wait)
+		}
+	}
+	switch v := r.verdict; {
+	case r.Final && v != order.Rejected && v != order.Retry:
+		return fail("final", "`final` says that nothing was created, which verdict %s does not: use it with rejected or retry", v)
+	case r.wait > 0 && v != order.Retry && v != order.Unsure:
+		return fail("wait", "`wait` has no meaning with verdict %s: use it with retry or unsure", v)
+	case r.Throttle && v != order.Retry:
+		return fail("throttle", "`throttle` has no meaning with verdict %s: use it with retry", v)
+	case r.TimeError && v != order.Rejected && v != order.Retry && v != order.Denied:
+		return fail("time_error", "`time_error` says that the order was refused for its timestamp, which verdict %s does not: use it with rejected, retry or denied", v)
+	}
+	return r.compile(file)
+}
+
+func (r *rule) compile(file string) error {
+	var err error
+	r.program, err = compileExpr(r.When)
+	if err != nil {
+		return &RulesError{file, r.line, fmt.Sprintf("rule %d: %s", r.number, exprMessage(err))}
+	}
+	r.reach = reachOf(r.program.Node())
+	if r.reach.never() {
+		return &RulesError{file, r.line, fmt.Sprintf("rule %d can never match: no status from 100 to 599 fulfils it", r.number)}
+	}
+	return nil
+}
+
+func compileExpr(text string) (*vm.Program, error) {
+	return expr.Compile(text, expr.Env(ruleEnv{}), expr.AsBool(), expr.WarnOnAny(), expr.Optimize(false),
+		expr.DisableBuiltin("now"), expr.Patch(lowerHeaders{}))
+}
+
+func verdictList() string {
+	var words []string
+	for _, v := range order.Verdicts() {
+		words = append(words, v.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// exprMessage is the first line of an expression error, with its column; the
+// drawing below it is dropped.
+func exprMessage(err error) string {
+	msg, _, _ := strings.Cut(err.Error(), "\n")
+	switch {
+	case strings.HasPrefix(msg, "expected bool, but got"):
+		msg += ": `when` must say yes or no, so compare the value, as in body.success == true"
+	case strings.Contains(msg, "unexpected token EOF"):
+		msg += ": the expression ends early (a # in it must stand in quotes, or YAML takes it for a comment)"
+	}
+	return msg
+}
+
+// lowerHeaders lets a rule name a header as it likes.
+type lowerHeaders struct{}
+
+// Visit implements ast.Visitor.
+func (lowerHeaders) Visit(node *ast.Node) {
+	m, ok := (*node).(*ast.MemberNode)
+	if !ok {
+		return
+	}
+	if id, ok := m.Node.(*ast.IdentifierNode); !ok || id.Value != "headers" {
+		return
+	}
+	if s, ok := m.Property.(*ast.StringNode); ok {
+		s.Value = strings.ToLower(s.Value)
+	}
+}
+
+// matches evaluates the expression. One that cannot be evaluated for this
+// answer (body.code of a text) does not match.
+func (r *rule) matches(env ruleEnv) bool {
+	out, err := expr.Run(r.program, env)
+	yes, ok := out.(bool)
+	return err == nil && ok && yes
+}
+
+// judge gives an answer's verdict: by the first rule that matches, else built in.
+//
+// Of an answer that was cut short only the status and headers are known. It is
+// judged as if it were whole as long as what is missing cannot matter; from
+// the first rule on that would have wanted to see the body it is unsure.
+func (r *Rules) judge(a *answer, attempt int) judgement {
+	if r == nil || len(r.list) == 0 {
+		return judgeStatus(a)
+	}
+	env := a.env(attempt)
+	for i := range r.list {
+		one := &r.list[i]
+		if !one.reach.status(a.status) {
+			continue
+		}
+		if !a.complete && one.reach.body {
+			return judgement{verdict: order.Unsure, failed: true, reason: fmt.Sprintf("status %d, answer cut short", a.status),
+				detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
+		}
+		if one.matches(env) {
+			return one.judgement()
+		}
+	}
+	return judgeStatus(a)
+}
+
+func (r *rule) judgement() judgement {
+	j := judgement{verdict: r.verdict, final: r.Final, reason: r.Reason, detail: r.Name, wait: r.wait,
+		throttle: r.Throttle, timeError: r.TimeError, failed: r.verdict == order.Unsure, rule: r.number}
+	if j.reason == "" {
+		j.reason = fmt.Sprintf("rule %d", r.number)
+	}
+	return j
+}

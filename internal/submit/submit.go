@@ -1,0 +1,177 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/order"
+)
+
+// ErrLeaseLost is the cause with which the worker ends a visit's context, or
+// what Visit.Fence and Visit.WriteAhead return, when the claim on the order may
+// have passed to somebody else.
+var ErrLeaseLost = errors.New("the claim on the order is lost")
+
+// Deps are what a Submitter needs from outside.
+type Deps struct {
+	Keys KeySource
+	Log  zerolog.Logger
+	// Watch is told of attempts and of the gate; may be nil.
+	Watch Observer
+	// Transport stands in for the tuned one; nil but in tests.
+	Transport http.RoundTripper
+}
+
+// Visit is one order's stay in this worker.
+type Visit struct {
+	Order *order.Order
+	// History is what is known from before.
+	History order.History
+	// EnqueuedAt is passed on to the observer; the order's age counts from its
+	// first attempt, so that a long queue exhausts nobody.
+	EnqueuedAt time.Time
+	// Deadline is the time after which the order is not sent; zero = none.
+	Deadline time.Time
+	// Traceparent is the order's W3C trace header.
+	Traceparent string
+	// Allowed: a person allowed this intent to be asked again although the
+	// order is in doubt, and the policy is to park.
+	Allowed bool
+	// Fence is asked directly before each attempt. Its error ends the visit
+	// with EndLeaseLost; no request leaves. May be nil.
+	Fence func() error
+	// WriteAhead is set for the policy Park. It is asked before each attempt
+	// with the history as it will be, and returns when that is confirmed. Its
+	// error ends the visit with EndHandBack, or with EndLeaseLost if it is
+	// ErrLeaseLost; no request leaves and no attempt is counted.
+	WriteAhead func(ctx context.Context, h order.History) error
+}
+
+// Submitter takes orders to a verdict. All its methods may be called from any
+// goroutine.
+type Submitter struct {
+	cfg    Config
+	base   string // for messages
+	log    zerolog.Logger
+	watch  Observer
+	client *client
+	idle   func() // closes idle connections
+	rules  *Rules
+	clock  *clock
+	gate   *Gate
+	jury   *jury
+	keys   *keyring
+
+	stop    context.CancelFunc
+	tending sync.WaitGroup
+}
+
+// New checks the settings, loads rules and keys, and starts to look after the
+// gate. Nothing is sent before the first Submit or Preflight. Close must be
+// called.
+func New(cfg Config, deps Deps) (*Submitter, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	base, err := cfg.baseURL()
+	if err != nil {
+		return nil, err
+	}
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, idle: func() {}}
+	if s.watch == nil {
+		s.watch = noObserver{}
+	}
+	if cfg.Rules != "" {
+		if s.rules, err = LoadRules(cfg.Rules); err != nil {
+			return nil, err
+		}
+	}
+	if s.keys, err = newKeyring(deps.Keys, deps.Log); err != nil {
+		return nil, err
+	}
+	if err := s.connect(deps.Transport); err != nil {
+		return nil, err
+	}
+	s.clock = newClock(cfg.Clock, cfg.ClockMax, deps.Log)
+	s.jury = newJury(cfg)
+	s.gate = newGate(cfg, deps.Log, s.watch)
+	s.gate.resumed = s.jury.vouch
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.tending.Go(func() { s.tend(ctx) })
+	return s, nil
+}
+
+func (s *Submitter) connect(rt http.RoundTripper) error {
+	if rt == nil {
+		t, err := newTransport(s.cfg)
+		if err != nil {
+			return err
+		}
+		rt, s.idle = t, t.CloseIdleConnections
+	}
+	var err error
+	s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout)
+	return err
+}
+
+// Gate is the one place that every attempt passes.
+func (s *Submitter) Gate() *Gate { return s.gate }
+
+// Clock is what is known of the API's clock.
+func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
+
+// Close ends all waits at the gate and the looking after it. Visits under way
+// end with EndHandBack at their next step; it does not wait for them. It may be
+// called more than once.
+func (s *Submitter) Close() {
+	s.stop()
+	s.tending.Wait()
+	s.gate.close()
+	s.jury.close()
+	s.idle()
+}
+
+// tend moves the gate's blocks on when their time comes, probes the account
+// for them, and reads the keys again.
+func (s *Submitter) tend(ctx context.Context) {
+	var reload <-chan time.Time
+	if s.cfg.KeyReload > 0 {
+		t := time.NewTicker(s.cfg.KeyReload)
+		defer t.Stop()
+		reload = t.C
+	}
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for ctx.Err() == nil {
+		changed := s.gate.Changed()
+		next, probe := s.gate.tick()
+		if probe {
+			s.probe(ctx)
+			continue
+		}
+		if due.Stop(); !next.IsZero() {
+			due.Reset(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-due.C:
+		case <-reload:
+			if s.keys.reload() {
+				s.gate.keysChanged()
+			}
+		}
+	}
+}
+
+// clean removes API keys from text that is recorded or logged.
+func (s *Submitter) clean(text string) string { return s.keys.scrub.Load().clean(text) }
+
+// honoured bounds a Retry-After.
+func (s *Submitter) honoured(d time.Duration) time.Duration { return min(d, s.cfg.RetryDelayMax) }

@@ -1,0 +1,183 @@
+package submit
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// judgement is what one attempt is taken to have done, and what follows.
+type judgement struct {
+	verdict order.Verdict
+	// final: the answer proves that nothing exists under this order_no.
+	final bool
+	// reason is short and stable, for grouping; detail is for people.
+	reason, detail string
+	// wait is the least time before the order is asked again.
+	wait time.Duration
+	// throttle: wait is for the whole pool (429, or by rule).
+	throttle bool
+	// timeError: the API says that the timestamp is off.
+	timeError bool
+	// hold, if not empty, stops the pool and says why (a 2xx that nobody can read).
+	hold string
+	// misplaced: 404 or 405 without a rule; the URL or the path is wrong.
+	misplaced bool
+	// failed: the API, or the way to it, looks broken; the breaker counts it.
+	failed bool
+	// rule is the 1-based number of the rule that matched; 0 = built in.
+	rule int
+}
+
+// Phase says how far a request came.
+type Phase uint8
+
+// The phases of a request, in their order.
+const (
+	// PhaseConnect: no connection (name, proxy, TCP, TLS); nothing was sent.
+	PhaseConnect Phase = iota
+	// PhaseSend: a connection was there, and provably nothing of the order was sent.
+	PhaseSend
+	// PhaseSent: some of the order may have been sent, and no answer's headers came.
+	PhaseSent
+	// PhaseCut: the answer's headers came, its body did not to the end (or not
+	// within the bound of 256 KiB, or in an encoding that cannot be undone).
+	PhaseCut
+	// PhaseDone: the answer was read to its end.
+	PhaseDone
+)
+
+var phaseNames = [...]string{"connect", "send", "sent", "cut", "done"}
+
+// String gives the word used in metrics.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Phases lists every phase, for label values and tables.
+func Phases() []Phase { return []Phase{PhaseConnect, PhaseSend, PhaseSent, PhaseCut, PhaseDone} }
+
+// judgeTransport is the verdict where no answer was read. reason is the
+// stable phrase of the transport error.
+func judgeTransport(p Phase, reason, detail string) judgement {
+	j := judgement{verdict: order.Unsure, reason: reason, detail: detail, failed: true}
+	if p == PhaseConnect || p == PhaseSend {
+		j.verdict = order.Retry
+	}
+	return j
+}
+
+// judgeStatus is the built-in verdict of an answer, after the rules.
+func judgeStatus(a *answer) judgement {
+	by := func(v order.Verdict) judgement {
+		return judgement{verdict: v, reason: fmt.Sprintf("%s by status %d", pastTense(v), a.status)}
+	}
+	switch s := a.status; {
+	case s >= 200 && s < 300:
+		return judgeSuccess(a)
+	case s == http.StatusRequestTimeout || s == http.StatusTooEarly:
+		return by(order.Retry)
+	case s == http.StatusTooManyRequests:
+		j := by(order.Retry)
+		j.throttle = true
+		return j
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		return by(order.Denied)
+	case s == http.StatusConflict:
+		return by(order.Duplicate)
+	case s == http.StatusNotFound || s == http.StatusMethodNotAllowed:
+		j := by(order.Rejected)
+		j.misplaced = true
+		return j
+	case s >= 300 && s < 400:
+		j := by(order.Rejected)
+		j.detail = "redirects are not followed: a signed order is not handed to another address"
+		return j
+	case s >= 400 && s < 500, s == http.StatusNotImplemented, s == http.StatusHTTPVersionNotSupported:
+		return by(order.Rejected)
+	default: // 5xx, a final 1xx, and what is no status at all
+		j := by(order.Unsure)
+		j.failed = true
+		return j
+	}
+}
+
+func pastTense(v order.Verdict) string {
+	switch v {
+	case order.Retry:
+		return "put off"
+	case order.Unsure:
+		return "left open"
+	case order.Rejected:
+		return "refused"
+	default:
+		return v.String()
+	}
+}
+
+// judgeSuccess takes a 2xx for accepted only if its body can be read and does
+// not contradict it.
+func judgeSuccess(a *answer) judgement {
+	doubt := func(what, rule string) judgement {
+		return judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but %s", a.status, what),
+			hold: fmt.Sprintf("an answer with status %d was not taken for accepted: %s. Write a rule for it into the ORDERPOST_RULES file, "+
+				"such as\n  - when: %s\n    verdict: accepted   # or rejected, duplicate, retry, denied: what this answer means", a.status, what, rule)}
+	}
+	status := "status == " + strconv.Itoa(a.status)
+	if !a.complete {
+		j := doubt("its body was cut short or too long", status)
+		j.hold, j.failed = "", true // a fault of the line, not of the rules
+		return j
+	}
+	if len(a.body) == 0 {
+		if a.status == http.StatusCreated || a.status == http.StatusNoContent {
+			return accepted(a)
+		}
+		return doubt("its body is empty", status+` && text == ""`)
+	}
+	a.parse()
+	object, ok := a.json.(map[string]any)
+	if !ok {
+		return doubt("its body is not a JSON object", status+` && text contains "…"`)
+	}
+	for _, name := range []string{"code", "errno", "success", "error"} {
+		if value, there := object[name]; there && contradicts(name, value) {
+			shown := literal(value)
+			return doubt("its body says "+name+" = "+shown, status+" && body."+name+" == "+shown)
+		}
+	}
+	return accepted(a)
+}
+
+func accepted(a *answer) judgement {
+	return judgement{verdict: order.Accepted, reason: fmt.Sprintf("accepted by status %d", a.status)}
+}
+
+// contradicts says whether a top-level member of a 2xx body speaks against
+// acceptance. Anything not known to mean success does.
+func contradicts(name string, value any) bool {
+	switch name {
+	case "code", "errno":
+		return value != 0 && value != 200 && value != "0" && value != "200"
+	case "success":
+		return value != true && value != "true" && value != 1
+	default: // error
+		return value != nil
+	}
+}
+
+// literal writes a JSON value as a rule would, bounded: it stands in reasons.
+func literal(v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "nil"
+	case string:
+		return strconv.Quote(bounded(x, 64))
+	case map[string]any, []any:
+		return "…"
+	default:
+		return strings.TrimSpace(fmt.Sprint(x))
+	}
+}

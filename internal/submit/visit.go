@@ -1,0 +1,194 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// maxTrail bounds Report.Trail: the last attempts of a visit.
+const maxTrail = 32
+
+// visit is an order on its way through Submit.
+type visit struct {
+	*Submitter
+	Visit
+
+	report    order.Report // report.History is kept up to date
+	budget    budget
+	timeError bool // a timestamp was refused in this visit
+}
+
+// Submit takes one order as far as this visit can: to an answer that settles
+// it, to the end of a budget, or to the end of ctx. If ctx ends with the cause
+// [ErrLeaseLost] the report says EndLeaseLost, with any other EndHandBack; if
+// a request was under way and may have had an effect, the report says so.
+func (s *Submitter) Submit(ctx context.Context, v Visit) order.Report {
+	s.jury.begin()
+	defer s.jury.end()
+	t := &visit{Submitter: s, Visit: v, budget: newBudget(&s.cfg)}
+	t.report.History = excuse(v.History, t.budget.began, s.cfg.RetryDelayMax)
+	if s.cfg.OnUnsure == order.Park && v.History.Unsure && !v.Allowed {
+		t.report.Verdict, t.report.Reason = order.Unsure, "parked: an earlier attempt may have created it"
+		return t.end(order.EndAnswer)
+	}
+	for {
+		if end := t.attempt(ctx); end != order.EndNone {
+			return t.end(end)
+		}
+	}
+}
+
+func (t *visit) end(e order.End) order.Report {
+	t.report.End = e
+	return t.report
+}
+
+// attempt makes one attempt, with all the waiting before and after it.
+// EndNone: make another one.
+func (t *visit) attempt(ctx context.Context) order.End {
+	if end := t.mayTry(ctx); end != order.EndNone {
+		return end
+	}
+	began := time.Now()
+	p, err := t.gate.enter(ctx, t.keys.suspected(t.Order.OrderNo()))
+	waited := time.Since(began)
+	t.waitedAtGate(waited)
+	if err != nil {
+		return t.interrupted(ctx, err)
+	}
+	if end := t.lastChecks(ctx); end != order.EndNone {
+		p.leave(signal{})
+		return end
+	}
+	return t.exchange(ctx, p, waited)
+}
+
+// mayTry checks what can be known without waiting.
+func (t *visit) mayTry(ctx context.Context) order.End {
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil:
+		return t.interrupted(ctx, context.Cause(ctx))
+	case t.expired(now):
+		return order.EndDeadline
+	case spent(&t.cfg, t.report.History, now):
+		return order.EndTotalBudget
+	default:
+		return order.EndNone
+	}
+}
+
+func (t *visit) expired(now time.Time) bool { return !t.Deadline.IsZero() && now.After(t.Deadline) }
+
+// waitedAtGate takes a wait out of the budgets.
+func (t *visit) waitedAtGate(d time.Duration) {
+	t.budget.gated += d
+	if !t.report.History.FirstAttemptAt.IsZero() { // the age has begun
+		t.report.History.GateWaitMS += d.Milliseconds()
+	}
+}
+
+// interrupted says how the visit ends when a wait did.
+func (t *visit) interrupted(ctx context.Context, err error) order.End {
+	if errors.Is(err, ErrLeaseLost) || errors.Is(context.Cause(ctx), ErrLeaseLost) {
+		return order.EndLeaseLost
+	}
+	if t.report.Error == "" {
+		t.report.Error = t.clean(err.Error())
+	}
+	return order.EndHandBack
+}
+
+// lastChecks come after all waiting, directly before the attempt: the
+// deadline, the claim, the note that is written ahead, the claim again.
+func (t *visit) lastChecks(ctx context.Context) order.End {
+	if t.expired(time.Now()) {
+		return order.EndDeadline
+	}
+	if t.fenced() != nil {
+		return order.EndLeaseLost
+	}
+	if t.WriteAhead == nil {
+		return order.EndNone
+	}
+	if err := t.WriteAhead(ctx, t.counted(time.Now(), t.clock.stamp(t.report.History.LastTimestamp))); err != nil {
+		return t.interrupted(ctx, err)
+	}
+	if t.fenced() != nil {
+		return order.EndLeaseLost
+	}
+	return order.EndNone
+}
+
+func (t *visit) fenced() error {
+	if t.Fence == nil {
+		return nil
+	}
+	return t.Fence()
+}
+
+// counted is the history with one more attempt.
+func (t *visit) counted(now time.Time, stamp int64) order.History {
+	h := t.report.History
+	h.Attempts++
+	if h.FirstAttemptAt.IsZero() {
+		h.FirstAttemptAt = now
+	}
+	h.LastAttemptAt, h.LastTimestamp = now, stamp
+	return h
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+// exchange stamps, signs, sends, and judges what came back.
+func (t *visit) exchange(ctx context.Context, p *pass, waited time.Duration) order.End {
+	pair := t.keys.use()
+	stamp := t.clock.stamp(t.report.History.LastTimestamp)
+	if !order.ValidTimestamp(stamp) {
+		p.leave(signal{})
+		t.report.Error = fmt.Sprintf("timestamp %d cannot be signed: this machine's clock is wrong", stamp)
+		return order.EndHandBack
+	}
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	body, signature, err := pair.Signer.Sign((*buf)[:0], t.Order, stamp)
+	if err != nil {
+		p.leave(signal{})
+		t.report.Reason, t.report.Error = "cannot be signed", t.clean(err.Error())
+		return order.EndInvalid
+	}
+	if cap(body) <= 64<<10 {
+		*buf = body
+	}
+	t.report.History = t.counted(time.Now(), stamp)
+	t.budget.attempts++
+	traceparent := ""
+	if t.cfg.Traceparent {
+		traceparent = t.Traceparent
+	}
+	x := t.client.post(ctx, body, pair.Key, signature, traceparent)
+	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: len(body)})
+}
+
+// attemptFacts are for the observer.
+type attemptFacts struct {
+	waited time.Duration
+	size   int
+}
+
+// wait sleeps; it says how the visit ends if ctx ends first.
+func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return order.EndNone
+	case <-ctx.Done():
+		return t.interrupted(ctx, context.Cause(ctx))
+	}
+}

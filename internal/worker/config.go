@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/submit"
+)
+
+// Config is everything that the worker program reads from its environment.
+type Config struct {
+	Submit submit.Config
+	Keys   submit.KeyConfig
+	Queue  queue.Config
+
+	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; workers of one fleet must agree on it and on the URL"`
+	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start and exit when the key is refused"`
+
+	DataDir    string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
+	NATSListen string `env:"NATS_LISTEN" envDefault:"127.0.0.1:4222" desc:"loopback address of the embedded broker"`
+
+	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"after SIGTERM, how long orders in flight may take before they are handed back"`
+
+	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" desc:"address of /metrics, /livez and /readyz; empty = none"`
+	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
+}
+
+// Normalize fills in what follows from other settings.
+func (c Config) Normalize() Config {
+	if c.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "worker"
+		}
+		c.Name = host + "-" + strconv.Itoa(os.Getpid())
+	}
+	c.Queue.Name, c.Queue.Worker = c.Name, true
+	c.Queue.AttemptTimeout = c.Submit.RequestTimeout
+	return c
+}
+
+// Validate reports every bad setting at once, by the name of its variable.
+func (c Config) Validate() error {
+	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate()}
+	if c.DrainTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
+	}
+	if c.Queue.URL == "" && c.DataDir == "" {
+		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required where ORDERPOST_NATS_URL is empty"))
+	}
+	if most := c.Queue.MaxAckPending; c.Submit.Concurrency > most/2 {
+		errs = append(errs, fmt.Errorf("ORDERPOST_CONCURRENCY: %d leaves no room for delayed orders below ORDERPOST_MAX_ACK_PENDING (%d); keep it at half of that or less", c.Submit.Concurrency, most))
+	}
+	if c.Submit.OnUnsure == order.Park && c.Queue.AckWait < time.Second {
+		errs = append(errs, errors.New("ORDERPOST_ACK_WAIT: is below 1s"))
+	}
+	return errors.Join(errs...)
+}
+
+// broker is the embedded configuration of the data folder.
+func (c Config) broker() embedded.Config {
+	return embedded.Config{Dir: c.DataDir, Listen: c.NATSListen}
+}

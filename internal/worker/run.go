@@ -1,0 +1,126 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/sign"
+	"orderpost/internal/submit"
+)
+
+// preflightTimeout bounds the question to the account at start.
+const preflightTimeout = 15 * time.Second
+
+// ErrConfig is wrapped by every error of Run that a changed setting mends.
+var ErrConfig = errors.New("configuration")
+
+// Env is what a worker program gets from around it. Attempts and Orders may be
+// nil.
+type Env struct {
+	Version  string
+	Log      zerolog.Logger
+	Attempts submit.Observer
+	Orders   Observer
+}
+
+// Run is the worker program: it starts or joins the broker, asks the API's
+// account, works until ctx ends, and drains. cfg must be normalized and valid.
+//
+// Errors: ErrConfig (wrapped) for settings that cannot work, the API's refusal
+// of the key among them; queue.ErrUnreachable where no broker answers.
+func Run(ctx context.Context, cfg Config, env Env) error {
+	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
+	log := env.Log
+	submitter, err := newSubmitter(cfg, env)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	defer submitter.Close()
+	if err := preflight(ctx, cfg, submitter, log); err != nil {
+		return err
+	}
+	stopBroker, err := startBroker(&cfg, log)
+	if err != nil {
+		return err
+	}
+	defer stopBroker()
+	q, err := queue.Open(ctx, cfg.Queue, log)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	err = q.ClaimIdentity(ctx, queue.Identity{URL: cfg.Submit.URL, Label: cfg.AccountLabel})
+	var other *queue.IdentityError
+	if errors.As(err, &other) {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if err != nil {
+		return err
+	}
+	return work(ctx, cfg, env, q, submitter)
+}
+
+func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
+	keys, err := submit.NewFileKeys(cfg.Keys, NewSigner)
+	if err != nil {
+		return nil, err
+	}
+	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts})
+}
+
+// NewSigner makes a signer of a secret; submit does not know the sign package.
+func NewSigner(secret string) (submit.Signer, error) { return sign.New(secret) }
+
+// preflight tells a wrong key at once. An API out of reach is no reason not to
+// start: a worker that is restarted in an outage waits at the gate.
+func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog.Logger) error {
+	if !cfg.Preflight {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
+	defer cancel()
+	switch err := s.Preflight(ctx); {
+	case err == nil:
+		log.Info().Str("api", cfg.Submit.URL).Msg("the API answers and knows the key")
+		return nil
+	case errors.Is(err, submit.ErrDenied):
+		return fmt.Errorf("%w: the API at %s refuses the key: %w", ErrConfig, cfg.Submit.URL, err)
+	default:
+		log.Warn().Err(err).Str("api", cfg.Submit.URL).Msg("the API does not answer yet; starting nevertheless")
+		return nil
+	}
+}
+
+// work runs the pool and what goes with it.
+func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter) error {
+	log := env.Log
+	pool := NewPool(PoolOptions{
+		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
+		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout, Log: log, Observer: env.Orders,
+	})
+	side, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var sides sync.WaitGroup
+	started := time.Now().UTC()
+	sides.Go(func() {
+		q.Announce(side, func() queue.Presence {
+			gate := s.Gate().State()
+			return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
+				InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons}
+		})
+	})
+	log.Info().Str("version", env.Version).Str("broker", cfg.Queue.URL).Int("concurrency", cfg.Submit.Concurrency).
+		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")
+	err := pool.Run(ctx)
+	stop()
+	sides.Wait()
+	if err == nil {
+		log.Info().Msg("stopped; nothing in flight")
+	}
+	return err
+}
