@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,13 +33,14 @@ type Queue struct {
 	js       jetstream.JetStream
 	consumer jetstream.Consumer
 	kv       jetstream.KeyValue
+	replicas int // the most that one of the streams has
 
 	results *writer
 	letters *writer
 	leases  *keeper
 
 	disconnects atomic.Uint64
-	reconnected atomic.Int64 // unix nanoseconds of the last reconnect; 0 = never
+	reconnected atomic.Pointer[time.Time] // of the last reconnect; nil = never
 }
 
 // Open connects, makes or migrates the streams, and returns the queue. It
@@ -49,21 +52,31 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		return nil, err
 	}
 	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
+	q.leases = newKeeper(q) // the connection's handlers know it
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
 	}
-	if err := q.ensureTopology(ctx); err != nil {
+	if err := q.prepare(ctx); err != nil {
 		q.nc.Close()
 		return nil, err
 	}
 	q.results = newWriter(q.js, q.n.results)
 	q.letters = newWriter(q.js, q.n.dead)
-	q.leases = newKeeper(q)
-	if err := q.leases.start(); err != nil {
+	if err := q.leases.start(q.consumer.CachedInfo().Config.AckWait); err != nil {
 		q.Close()
 		return nil, err
 	}
 	return q, nil
+}
+
+// minPayload is the least max_payload of a broker that letters fit into.
+const minPayload = 4 * letterReserve
+
+func (q *Queue) prepare(ctx context.Context) error {
+	if have := q.nc.MaxPayload(); have < minPayload {
+		return fmt.Errorf("broker at %s takes messages of %d bytes at most (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
+	}
+	return q.ensureTopology(ctx)
 }
 
 func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
@@ -105,10 +118,14 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 			return nc, nil
 		}
 		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
-			return nil, fmt.Errorf("broker at %s refused our credentials: %w", cfg.URL, err)
+			return nil, fmt.Errorf("broker at %s refused our credentials: %w", RedactURL(cfg.URL), err)
+		}
+		var badURL *url.Error
+		if errors.As(err, &badURL) { // it quotes the URL, password included
+			return nil, fmt.Errorf("ORDERPOST_NATS_URL: %s is not a list of NATS URLs: %w", RedactURL(cfg.URL), badURL.Err)
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, cfg.URL, cfg.ConnectTimeout, err)
+			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, RedactURL(cfg.URL), cfg.ConnectTimeout, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -118,18 +135,37 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 	}
 }
 
+// RedactURL takes user names, passwords and tokens out of a comma-separated
+// list of NATS URLs, for messages.
+func RedactURL(list string) string {
+	servers := strings.Split(list, ",")
+	for i, s := range servers {
+		scheme, rest, found := strings.Cut(strings.TrimSpace(s), "://")
+		if !found {
+			scheme, rest = "", scheme
+		}
+		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+			rest = "***@" + rest[at+1:]
+		}
+		if found {
+			rest = scheme + "://" + rest
+		}
+		servers[i] = rest
+	}
+	return strings.Join(servers, ",")
+}
+
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	q.disconnects.Add(1)
-	if q.leases != nil {
-		q.leases.endAll() // R7: a disconnect ends every lease
-	}
+	q.leases.endAll() // R7: a disconnect ends every lease
 	if err != nil {
 		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
 	}
 }
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
-	q.reconnected.Store(time.Now().UnixNano())
+	now := time.Now()
+	q.reconnected.Store(&now)
 	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
 }
 
@@ -147,8 +183,8 @@ func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 // ReconnectedAt is the time of the last reconnect; zero if there was none.
 // For one attempt timeout after it no redelivered order is posted (R7).
 func (q *Queue) ReconnectedAt() time.Time {
-	if ns := q.reconnected.Load(); ns != 0 {
-		return time.Unix(0, ns)
+	if at := q.reconnected.Load(); at != nil {
+		return *at
 	}
 	return time.Time{}
 }
@@ -156,9 +192,7 @@ func (q *Queue) ReconnectedAt() time.Time {
 // Close flushes and closes the connection. Whatever uses the queue must have
 // stopped before.
 func (q *Queue) Close() {
-	if q.leases != nil {
-		q.leases.stop()
-	}
+	q.leases.stop()
 	for _, w := range []*writer{q.results, q.letters} {
 		if w != nil {
 			w.stop()
@@ -169,3 +203,7 @@ func (q *Queue) Close() {
 	}
 	q.nc.Close()
 }
+
+// Server is the host and port of the broker that the queue is connected to, or
+// was last.
+func (q *Queue) Server() string { return q.nc.ConnectedAddr() }

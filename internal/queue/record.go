@@ -106,3 +106,10 @@ func decodeRecord(raw *rawMsg) (Entry, error) {
 func (q *Queue) Lookup(ctx context.Context, orderNo string) (Entry, error) {
 	return q.readRecord(ctx, fileToken(order.Token(orderNo)))
 }
+
+// IsPending says whether an intent for the order_no is in the queue, waiting
+// or being worked on.
+func (q *Queue) IsPending(ctx context.Context, orderNo string) (bool, error) {
+	raw, err := q.lastMsg(ctx, q.n.intents, q.n.newPre+order.Token(orderNo))
+	return raw != nil, err
+}

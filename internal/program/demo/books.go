@@ -28,7 +28,9 @@ type summary struct {
 	P99 float64 `json:"enqueue_to_settled_p99_ms"`
 
 	DeadLetters uint64 `json:"dead_letters"`
-	Example     string `json:"dead_letter_example,omitempty"`
+	// Example is one of them.
+	ExampleNo string `json:"dead_letter_example,omitempty"`
+	Example   string `json:"dead_letter_reason,omitempty"`
 
 	// What the sandbox's own ledger says.
 	CreatedOnce  int `json:"created_once"`
@@ -130,7 +132,7 @@ func (st *stage) audit(ctx context.Context, s *summary) error {
 	}
 	return st.queue.EachLetter(ctx, func(l *queue.Letter) error {
 		if s.Example == "" || l.Outcome == order.OutcomeUnknown {
-			s.Example = l.OrderNo + ": " + l.Outcome.String() + ", " + l.Reason
+			s.ExampleNo, s.Example = l.OrderNo, l.Outcome.String()+", "+l.Reason
 		}
 		return nil
 	})

@@ -58,12 +58,12 @@ func (s *summary) printVerdict(out io.Writer) {
 	}
 	say("")
 	if s.Example != "" {
-		say("A dead letter: %s", s.Example)
+		say("A dead letter: %s: %s", s.ExampleNo, s.Example)
 	}
 	if s.DataDir != "" {
-		say("The data is kept in %[1]s. To look at a dead letter:\n  ORDERPOST_DATA_DIR=%[1]s go run ./cmd/worker order ORDER_NO", s.DataDir)
+		say("The data is kept in %[1]s. To look at a dead letter:\n  ORDERPOST_DATA_DIR=%[1]s go run ./cmd/enqueue order %[2]s", s.DataDir, s.ExampleNo)
 	} else {
-		say("To look at dead letters, keep the data with --data DIR.")
+		say("To look at dead letters, keep the data:\n  go run ./cmd/demo --data demo-data\n  ORDERPOST_DATA_DIR=demo-data go run ./cmd/enqueue order %s", s.ExampleNo)
 	}
 	say("To post to a real API:\n  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY=… ORDERPOST_API_SECRET=… go run ./cmd/worker\n  go run ./cmd/enqueue orders.csv")
 }

@@ -9,13 +9,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
-	"orderpost/internal/worker"
 )
 
 type importOptions struct {
@@ -55,11 +54,11 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 		}
 		checked = append(checked, f)
 	}
-	q, err := openQueue(ctx, cfg, stderr)
+	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr})
 	if err != nil {
 		return err
 	}
-	defer q.Close()
+	defer closeQueue()
 	partial := false
 	for _, f := range checked {
 		s, err := importer.Publish(ctx, f.content, q, f.summary, f.options)
@@ -79,8 +78,8 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	return nil
 }
 
-func (o *importOptions) settings(files []string, environ map[string]string) (Config, time.Time, error) {
-	var cfg Config
+func (o *importOptions) settings(files []string, environ map[string]string) (broker.Config, time.Time, error) {
+	var cfg broker.Config
 	var deadline time.Time
 	errs := []error{program.ReadEnv(&cfg, environ)}
 	errs = append(errs, cfg.Queue.Validate())
@@ -93,7 +92,6 @@ func (o *importOptions) settings(files []string, environ map[string]string) (Con
 	if len(files) > 1 && o.batch != "" {
 		errs = append(errs, errors.New("--batch: give it with a single file; each file is an import of its own"))
 	}
-	cfg.Queue.Name = "enqueue"
 	return cfg, deadline, errors.Join(errs...)
 }
 
@@ -159,24 +157,6 @@ func open(name string, stdin io.Reader) (io.ReadSeeker, func(), error) {
 		return nil, nil, err
 	}
 	return tmp, remove, nil
-}
-
-// openQueue connects to the configured broker, or to the one that a worker
-// runs in the data folder.
-func openQueue(ctx context.Context, cfg Config, stderr io.Writer) (*queue.Queue, error) {
-	var err error
-	if cfg.Queue.URL == "" {
-		err = worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)
-	}
-	var q *queue.Queue
-	if err == nil {
-		log := zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, PartsExclude: []string{"time"}}).Level(zerolog.WarnLevel)
-		q, err = queue.Open(ctx, cfg.Queue, log)
-	}
-	if errors.Is(err, queue.ErrUnreachable) {
-		err = &program.ExitError{Code: program.ExitUnreachable, Err: err}
-	}
-	return q, err
 }
 
 func (o *importOptions) print(w io.Writer, s importer.Summary) {

@@ -8,14 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
 )
-
-// Config is what the program reads from its environment.
-type Config struct {
-	Queue   queue.Config
-	DataDir string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
-}
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -53,6 +46,7 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		},
 	}
 	o.register(root)
+	root.AddCommand(newOrderCommand(environ, stdout, stderr))
 	program.UsageErrors(root)
 	return root
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -66,8 +67,15 @@ func (o *options) register(flags *pflag.FlagSet) {
 	text := func(name, kind string, at *string, help string) {
 		add(name, kind, *at, help, func(s string) error { *at = s; return nil })
 	}
-	text("addr", "host:port", &o.addr, "where the API listens")
-	text("admin-addr", "host:port", &o.config.AdminAddr, "where /_sandbox/ listens too, and answers while the API is down")
+	address := func(name string, at *string, help string) {
+		add(name, "host:port", *at, help, func(s string) error {
+			*at = s
+			_, _, err := net.SplitHostPort(s)
+			return readable(err, s, "host:port")
+		})
+	}
+	address("addr", &o.addr, "where the API listens")
+	address("admin-addr", &o.config.AdminAddr, "where /_sandbox/ listens too, and answers while the API is down")
 	add("key", "key:secret", "", "a key pair, up to ten times (in view of other users of this machine; see --keys-file)", func(s string) error {
 		o.pairs = append(o.pairs, s)
 		return nil

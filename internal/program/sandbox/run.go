@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -23,7 +24,7 @@ func Run(ctx context.Context, args []string, environ map[string]string, _ io.Rea
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintf(stderr, "sandbox: %v\n", err)
+		fmt.Fprintf(stderr, "sandbox: %s\n", strings.TrimPrefix(err.Error(), "sandbox: "))
 	}
 	return program.ExitCode(err)
 }
@@ -45,7 +46,7 @@ func newCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.resolve(cmd.Flags(), environ); err != nil {
-				return usageError(err)
+				return usageError(fmt.Errorf("bad settings:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  ")))
 			}
 			return serve(cmd.Context(), o, stdout, stderr)
 		},

@@ -1,0 +1,189 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+)
+
+// TestBooksBalanceUnderFaults is the main job: thousands of orders, two
+// workers, an API that drops, delays, throttles and refuses. Nothing is lost,
+// nothing is created twice, every refusal is a dead letter with its reason.
+func TestBooksBalanceUnderFaults(t *testing.T) {
+	const rows = 3000
+	settings, url := api(t, "--seed", "11", "--fault-503", "0.03", "--fault-503-after", "0.02",
+		"--fault-drop-before", "0.02", "--fault-drop-after", "0.03", "--fault-429", "0.0005",
+		"--fault-slow", "0.01", "--slow-delay", "200ms", "--fault-refuse", "0.03", "--max-faults-per-order", "4")
+	settings["ORDERPOST_BREAKER_RATIO"] = "0" // the faults are scattered; an outage is another test
+	host := startWorker(t, settings)
+	joined := startWorker(t, settings)
+	file := writeOrders(t, rows)
+
+	code, out, errOut := importFile(t, settings, file)
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.Contains(t, out, "3000 enqueued")
+	q := openStreams(t, settings)
+	drained(t, q)
+
+	created := ledger(t, url)
+	records := collect(t, q)
+	require.Len(t, records, rows)
+	seen := compare(t, q, records, created)
+	require.Positive(t, seen[order.OutcomeAccepted])
+	require.Positive(t, seen[order.OutcomeRejected], "the sandbox refuses 3 %% of the orders")
+	requireBalanced(t, q, rows)
+	require.Contains(t, host.errOut.String(), "order settled")
+	require.Contains(t, joined.errOut.String(), "order settled", "the second worker got nothing to do")
+
+	require.Equal(t, program.ExitDone, joined.end())
+	require.Equal(t, program.ExitDone, host.end())
+	for _, p := range []*process{host, joined} {
+		require.NotContains(t, p.errOut.String(), settings["ORDERPOST_API_KEY"])
+		require.NotContains(t, p.errOut.String(), settings["ORDERPOST_API_SECRET"])
+	}
+}
+
+func collect(t *testing.T, q *queue.Queue) map[string]*order.Record {
+	t.Helper()
+	records := make(map[string]*order.Record)
+	require.NoError(t, q.EachRecord(t.Context(), func(r *order.Record) error {
+		require.NotContains(t, records, r.OrderNo, "two results for one order")
+		records[r.OrderNo] = r
+		return nil
+	}))
+	return records
+}
+
+// compare holds every result against the sandbox's ledger.
+func compare(t *testing.T, q *queue.Queue, records map[string]*order.Record, created map[string]ledgerEntry) map[order.Outcome]int {
+	t.Helper()
+	seen := make(map[order.Outcome]int)
+	for no, r := range records {
+		seen[r.Outcome()]++
+		entry := created[no]
+		require.LessOrEqual(t, entry.Created, 1, "%s was created twice", no)
+		switch r.Outcome() {
+		case order.OutcomeAccepted:
+			require.Equal(t, 1, entry.Created, "%s is recorded as accepted", no)
+		case order.OutcomeRejected:
+			require.Zero(t, entry.Created, "%s is recorded as rejected", no)
+			letter, err := q.Letter(t.Context(), no)
+			require.NoError(t, err)
+			require.NotNil(t, letter, no)
+			require.Contains(t, letter.Reason, "422")
+			require.Contains(t, string(letter.Body), no)
+		case order.OutcomeUnknown:
+			require.True(t, r.Unsure, no)
+		default:
+			require.Failf(t, "unexpected outcome", "%s: %s", no, r.Word)
+		}
+	}
+	for no, e := range created {
+		if e.Created > 0 {
+			require.Contains(t, records, no, "created, and not recorded")
+		}
+	}
+	return seen
+}
+
+func requireBalanced(t *testing.T, q *queue.Queue, intents uint64) {
+	t.Helper()
+	audit, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, audit.Balanced(), "%+v", audit)
+	require.Equal(t, intents, audit.Intents)
+}
+
+// TestInvalidIntentsAreDeadLettered: what can never be sent is filed with its
+// original bytes and the reason, whatever a producer publishes.
+func TestInvalidIntentsAreDeadLettered(t *testing.T) {
+	settings, url := api(t)
+	worker := startWorker(t, settings)
+	q := openStreams(t, settings)
+	bad := map[string]struct{ body, reason string }{
+		"not-json":    {`{"order_no":"not-json",`, ""},
+		"not-object":  {`["not-object"]`, "object"},
+		"no-order-no": {`{"timeout":30}`, "order_no"},
+		"no-timeout":  {`{"order_no":"no-timeout"}`, "timeout"},
+		"other":       {`{"order_no":"another","timeout":30}`, "subject"},
+		"inexact":     {`{"order_no":"inexact","timeout":30,"id":9007199254740993}`, "9007199254740993"},
+	}
+	for no, b := range bad {
+		published, err := q.Publish(t.Context(), queue.Intent{OrderNo: no, Body: []byte(b.body)})
+		require.NoError(t, err)
+		require.Equal(t, queue.Stored, published)
+	}
+	drained(t, q)
+	for no, b := range bad {
+		letter, err := q.Letter(t.Context(), no)
+		require.NoError(t, err)
+		require.NotNil(t, letter, no)
+		require.Equal(t, order.OutcomeInvalid, letter.Outcome, no)
+		require.Equal(t, b.body, string(letter.Body), no)
+		require.Contains(t, letter.Error, b.reason, no)
+		require.Zero(t, letter.Attempts, no)
+	}
+	require.Empty(t, ledger(t, url))
+	requireBalanced(t, q, uint64(len(bad)))
+	require.Equal(t, program.ExitDone, worker.end())
+}
+
+// TestSameFileAgain: an import that is repeated after everything was settled
+// posts nothing again.
+func TestSameFileAgain(t *testing.T) {
+	settings, url := api(t)
+	startWorker(t, settings)
+	file := writeOrders(t, 200)
+	q := openStreams(t, settings)
+	for range 2 {
+		code, _, errOut := importFile(t, settings, file, "--batch", "")
+		require.Equal(t, program.ExitDone, code, errOut)
+		drained(t, q)
+	}
+	attempts := 0
+	for _, r := range collect(t, q) {
+		require.Equal(t, order.OutcomeAccepted, r.Outcome())
+		attempts += r.Attempts
+	}
+	require.Equal(t, 200, attempts)
+	require.Len(t, ledger(t, url), 200)
+}
+
+// TestBadRowsEnqueueNothing: the error names file, line and column.
+func TestBadRowsEnqueueNothing(t *testing.T) {
+	settings, _ := api(t)
+	startWorker(t, settings)
+	file := writeFile(t, "order_no,timeout\nA-1,30\nA-2,soon\n,30\nA-1,60\n")
+	code, out, errOut := importFile(t, settings, file)
+	require.Equal(t, program.ExitPartial, code)
+	require.Empty(t, out)
+	for _, want := range []string{
+		"nothing was enqueued",
+		file + `:3:2: column timeout: "soon" is not a whole number`,
+		file + ":4:1: ",
+		file + `:5: column order_no: order_no "A-1" occurs in line 2 already`,
+	} {
+		require.Contains(t, errOut, want)
+	}
+	q := openStreams(t, settings)
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.LastIntent)
+}
+
+func TestSettingsAreRefusedAllAtOnce(t *testing.T) {
+	p := start(t, "worker", startedWorker, map[string]string{
+		"ORDERPOST_API_URL": "https://api.example.com/v1", "ORDERPOST_API_KEY": "k",
+		"ORDERPOST_CONCURRENCY": "many", "ORDERPOST_LOG_LEVEL": "loud",
+	})
+	require.Equal(t, program.ExitUsage, p.wait())
+	for _, want := range []string{"ORDERPOST_API_URL", "/v1", "ORDERPOST_API_SECRET", `ORDERPOST_CONCURRENCY: "many" is not a whole number`, "ORDERPOST_LOG_LEVEL"} {
+		require.Contains(t, p.errOut.String(), want)
+	}
+	require.Equal(t, 1, strings.Count(p.errOut.String(), "the configuration cannot be used"))
+}

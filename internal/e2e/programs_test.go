@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/sandbox"
+	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
+	pool "orderpost/internal/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of these tests.
+const patience = 40 * time.Second
+
+// syncBuffer collects a running program's output.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// process is a program that runs in this process.
+type process struct {
+	t      *testing.T
+	name   string
+	stop   context.CancelFunc
+	code   chan int
+	out    syncBuffer
+	errOut syncBuffer
+	ended  bool
+}
+
+// start runs a program until its end or the test's.
+func start(t *testing.T, name string, run program.RunFunc, environ map[string]string, args ...string) *process {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	p := &process{t: t, name: name, stop: stop, code: make(chan int, 1)}
+	go func() { p.code <- run(ctx, args, environ, strings.NewReader(""), &p.out, &p.errOut) }()
+	t.Cleanup(func() { p.end() })
+	return p
+}
+
+// end asks the program to stop, as SIGTERM does, and returns its exit code.
+func (p *process) end() int {
+	if p.ended {
+		return 0
+	}
+	p.stop()
+	return p.wait()
+}
+
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case code := <-p.code:
+		p.ended = true
+		p.stop()
+		return code
+	case <-time.After(patience):
+		p.t.Fatalf("%s did not end:\n%s", p.name, p.errOut.String())
+		return -1
+	}
+}
+
+// saw waits until the program has printed text, and returns the rest of the
+// line behind it.
+func (p *process) saw(where *syncBuffer, text string) string {
+	p.t.Helper()
+	var rest string
+	require.Eventually(p.t, func() bool {
+		_, after, found := strings.Cut(where.String(), text)
+		line, _, whole := strings.Cut(after, "\n")
+		rest = strings.TrimSpace(line)
+		return found && whole
+	}, patience, 5*time.Millisecond, "%s never said %q", p.name, text)
+	return rest
+}
+
+// api starts the sandbox program and returns the worker's settings for it.
+func api(t *testing.T, args ...string) (settings map[string]string, url string) {
+	t.Helper()
+	p := start(t, "sandbox", sandbox.Run, nil, append([]string{"--addr", "127.0.0.1:0"}, args...)...)
+	url = p.saw(&p.errOut, "Listening on ")
+	return map[string]string{
+		"ORDERPOST_API_URL": url, "ORDERPOST_API_KEY": "sandbox-key", "ORDERPOST_API_SECRET": "sandbox-secret",
+		"ORDERPOST_DATA_DIR": filepath.Join(t.TempDir(), "data"), "ORDERPOST_NATS_LISTEN": "127.0.0.1:0",
+		"ORDERPOST_OPS_ADDR": "", "ORDERPOST_LOG_LEVEL": "debug",
+	}, url
+}
+
+// startWorker starts a worker program and waits until it works.
+func startWorker(t *testing.T, settings map[string]string) *process {
+	t.Helper()
+	p := start(t, "worker", worker.Run, settings)
+	p.saw(&p.errOut, `"message":"working"`)
+	return p
+}
+
+// openStreams connects to the broker that the worker runs.
+func openStreams(t *testing.T, settings map[string]string) *queue.Queue {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.Name = "test"
+	require.NoError(t, pool.JoinEmbedded(&cfg, settings["ORDERPOST_DATA_DIR"]))
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// drained waits until every intent is settled and acknowledged.
+func drained(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		return err == nil && c.LastIntent > 0 && c.Pending == 0
+	}, patience, 20*time.Millisecond)
+}
+
+// writeOrders writes a CSV file of n orders.
+func writeOrders(t *testing.T, n int) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("order_no,timeout,item,amount\n")
+	for i := range n {
+		fmt.Fprintf(&b, "E2E-%05d,60,\"thing, %d\",%d.50\n", i, i, i)
+	}
+	path := filepath.Join(t.TempDir(), "orders.csv")
+	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// importFile runs the enqueue program and returns its exit code and output.
+func importFile(t *testing.T, settings map[string]string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e syncBuffer
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	code = enqueue.Run(ctx, args, settings, strings.NewReader(""), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// ledgerEntry is one order_no as the sandbox program tells it.
+type ledgerEntry struct {
+	OrderNo string `json:"order_no"`
+	Created int    `json:"created"`
+	Refused bool   `json:"refused"`
+}
+
+// ledger reads the sandbox's own books over HTTP.
+func ledger(t *testing.T, url string) map[string]ledgerEntry {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url + "/_sandbox/orders")
+	require.NoError(t, err)
+	defer func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() }()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	out := make(map[string]ledgerEntry)
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		var e ledgerEntry
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &e))
+		out[e.OrderNo] = e
+	}
+	return out
+}

@@ -1,0 +1,38 @@
+package enqueue
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+	"orderpost/internal/program/lookup"
+)
+
+// newOrderCommand shows one order.
+func newOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "order ORDER_NO",
+		Short: "Show all that is known about one order",
+		Long: "order shows the result, the dead letter with its attempts, and what to do now. Where no worker\n" +
+			"runs, it opens the store that one left in the data folder.\n\nExit code 3: nothing is known about it.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var cfg broker.Config
+			if err := errors.Join(program.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {
+				return &program.ExitError{Code: program.ExitUsage, Err: err}
+			}
+			q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "enqueue", StartStopped: true, Stderr: stderr})
+			if err != nil {
+				return err
+			}
+			defer done()
+			return lookup.Show(cmd.Context(), q, args[0], asJSON, stdout)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}

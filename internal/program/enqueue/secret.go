@@ -1,0 +1,44 @@
+package enqueue
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// The settings that hold the API secret, one of them.
+const (
+	secretSetting     = "ORDERPOST_API_SECRET"
+	secretFileSetting = "ORDERPOST_API_SECRET_FILE"
+)
+
+// secretFrom reads the API secret of the given key pair, counted from 1, as the
+// worker does: from the environment, or from the file that the environment
+// names, one secret a line. Line ends are no part of a secret, spaces are. No
+// error quotes a secret.
+func secretFrom(environ map[string]string, pair int) (string, error) {
+	name, text := secretSetting, environ[secretSetting]
+	path := environ[secretFileSetting]
+	switch {
+	case text != "" && path != "":
+		return "", fmt.Errorf("%s and %s are both set: give one of them", secretSetting, secretFileSetting)
+	case text == "" && path == "":
+		return "", fmt.Errorf("no API secret: set %s or %s", secretSetting, secretFileSetting)
+	case path != "":
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", secretFileSetting, err)
+		}
+		name, text = secretFileSetting, string(data)
+	}
+	found := 0
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); line == "" {
+			continue
+		}
+		if found++; found == pair {
+			return line, nil
+		}
+	}
+	return "", fmt.Errorf("%s holds %d secret(s), and --pair asks for number %d", name, found, pair)
+}

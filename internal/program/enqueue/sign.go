@@ -1,0 +1,157 @@
+package enqueue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/sign"
+)
+
+// signFlags are the flags of the sign command.
+type signFlags struct {
+	explain, json bool
+	timestampMS   int64
+	signature     string
+	pair          int
+}
+
+const signLong = `Sign an order's body as a worker would, without sending it.
+
+The body is read from a file, or from standard input for "-". The secret comes
+from ORDERPOST_API_SECRET, or from the file named by ORDERPOST_API_SECRET_FILE,
+and is never printed; where several are set, one a line, --pair says which one
+signs. The timestamp is the current time unless --timestamp gives
+another one; a timestamp in the body is replaced.
+
+Without --explain only the signature is printed. A refused body ends with exit
+code 3 and the code of the rule that it breaks. A given signature that differs is
+explained and is no failure.`
+
+// NewSignCommand makes "enqueue sign": it signs one body and explains how the
+// signature comes about, and why a given one differs. Its errors are
+// [*program.ExitError]: a refused body [program.ExitPartial], a missing secret
+// or wrong usage [program.ExitUsage], an unreadable file [program.ExitFailed].
+// It leaves printing them to whoever runs it.
+func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	var flags signFlags
+	command := &cobra.Command{
+		Use:           "sign [--explain] FILE|-",
+		Short:         "Sign a body without sending it, and explain its signature",
+		Long:          signLong,
+		Example:       "  enqueue sign --explain order.json\n  enqueue sign --timestamp 1700000000000 --signature 08dac7… - < order.json",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args: func(command *cobra.Command, args []string) error {
+			return usageError(cobra.ExactArgs(1)(command, args))
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			if !command.Flags().Changed("timestamp") {
+				flags.timestampMS = time.Now().UnixMilli()
+			}
+			return runSign(flags, args[0], environ, stdin, stdout)
+		},
+	}
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
+	command.SetOut(stdout)
+	command.SetErr(stderr)
+	command.Flags().BoolVar(&flags.explain, "explain", false, "show the canonical body, the string to sign and warnings too")
+	command.Flags().BoolVar(&flags.json, "json", false, "print the explanation as one JSON object")
+	command.Flags().Int64Var(&flags.timestampMS, "timestamp", 0, "sign with this timestamp, in milliseconds since 1970 (default: now)")
+	command.Flags().StringVar(&flags.signature, "signature", "", "say whether, and if it can be found out why, this signature differs")
+	command.Flags().IntVar(&flags.pair, "pair", 1, "sign with the secret of this key pair, counted from 1")
+	return command
+}
+
+func usageError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &program.ExitError{Code: program.ExitUsage, Err: err}
+}
+
+func runSign(flags signFlags, path string, environ map[string]string, stdin io.Reader, stdout io.Writer) error {
+	secret, err := secretFrom(environ, flags.pair)
+	if err != nil {
+		return usageError(err)
+	}
+	body, err := readBody(path, stdin)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitFailed, Err: err}
+	}
+	explanation, err := sign.Explain(body, secret, flags.timestampMS, flags.signature)
+	if err != nil {
+		return signError(err)
+	}
+	switch {
+	case flags.json:
+		err = printJSON(stdout, explanation)
+	case flags.explain || flags.signature != "":
+		err = printExplanation(stdout, explanation)
+	default:
+		_, err = fmt.Fprintln(stdout, explanation.Signature)
+	}
+	if err != nil {
+		return &program.ExitError{Code: program.ExitFailed, Err: err}
+	}
+	return nil
+}
+
+// signError gives an error of sign.Explain its exit code.
+func signError(err error) error {
+	var refused *order.Error
+	if errors.As(err, &refused) {
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("refused, %s: %w", refused.Code, err)}
+	}
+	return usageError(err) // the secret or the timestamp
+}
+
+// readBody reads one byte more than a body may have, so that a larger one is
+// recognised, and an endless one is not read to its end.
+func readBody(path string, stdin io.Reader) ([]byte, error) {
+	source := stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		source = file
+	}
+	body, err := io.ReadAll(io.LimitReader(source, order.MaxBody+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the body: %w", err)
+	}
+	return body, nil
+}
+
+func printJSON(stdout io.Writer, explanation sign.Explanation) error {
+	encoder := json.NewEncoder(stdout)
+	encoder.SetEscapeHTML(false) // the strings are shown as they are signed
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(explanation)
+}
+
+func printExplanation(stdout io.Writer, explanation sign.Explanation) error {
+	_, err := fmt.Fprintf(stdout, "canonical body:\n%s\n\nstring to sign:\n%s\n\nsignature:\n%s\n",
+		explanation.Canonical, explanation.StringToSign, explanation.Signature)
+	if err == nil && len(explanation.Warnings) > 0 {
+		_, err = fmt.Fprintln(stdout, "\nwarnings:")
+	}
+	for _, warning := range explanation.Warnings {
+		if err == nil {
+			_, err = fmt.Fprintf(stdout, "- %s\n", warning)
+		}
+	}
+	if err == nil && explanation.Given != nil {
+		_, err = fmt.Fprintf(stdout, "\n%s\n", explanation.Given)
+	}
+	return err
+}
