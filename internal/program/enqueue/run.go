@@ -46,7 +46,7 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		},
 	}
 	o.register(root)
-	root.AddCommand(newOrderCommand(environ, stdout, stderr))
+	root.AddCommand(newOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
 	program.UsageErrors(root)
 	return root
 }

@@ -1,0 +1,42 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test race lint fuzz bench ci release clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+demo: ## run the whole job in one process and balance the books
+	go run ./cmd/demo
+
+test: ## run every test
+	go test ./...
+
+race: ## run every test with the race detector
+	go test -race ./...
+
+lint: ## gofmt, vet, staticcheck
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+
+bench: ## run the Go benchmarks
+	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/sandbox
+
+ci: ## everything that decides whether a change lands
+	bash .ci/run
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+
+release: ## static binaries for every platform, with checksums, in dist/
+	@rm -rf dist && mkdir -p dist
+	@for p in $(PLATFORMS); do \
+	  os=$${p%/*}; arch=$${p#*/}; ext=; [ $$os = windows ] && ext=.exe; \
+	  for c in worker enqueue sandbox; do \
+	    echo "$$os/$$arch $$c"; \
+	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o dist/orderpost-$$c-$(VERSION)-$$os-$$arch$$ext ./cmd/$$c || exit 1; \
+	  done; \
+	done
+	@cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
+
+clean: ## remove what was built
+	rm -rf dist

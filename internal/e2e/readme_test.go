@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/demo"
+	pool "orderpost/internal/worker"
+)
+
+var update = flag.Bool("update", false, "write the README's generated tables anew")
+
+const readmePath = "../../README.md"
+
+// TestReadmeTables: the tables say what the code says. `go test
+// ./internal/e2e -run Readme -update` writes them.
+func TestReadmeTables(t *testing.T) {
+	for name, want := range map[string]string{"settings": settingsTable(), "outcomes": outcomesTable()} {
+		text, err := os.ReadFile(readmePath)
+		require.NoError(t, err)
+		begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
+		before, rest, found := strings.Cut(string(text), begin)
+		require.True(t, found, "README has no %s table", name)
+		have, after, found := strings.Cut(rest, end)
+		require.True(t, found, "README's %s table has no end", name)
+		if *update {
+			require.NoError(t, os.WriteFile(readmePath, []byte(before+begin+want+end+after), 0o600))
+			continue
+		}
+		require.Equal(t, want, have, "README's %s table lies; run: go test ./internal/e2e -run Readme -update", name)
+	}
+}
+
+func settingsTable() string {
+	var b strings.Builder
+	b.WriteString("| variable | default | what it is |\n|---|---|---|\n")
+	for _, s := range program.Settings(pool.Config{}) {
+		value := s.Default
+		if value != "" {
+			value = "`" + value + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, value, strings.ReplaceAll(s.Description, "|", "\\|"))
+	}
+	return b.String()
+}
+
+func outcomesTable() string {
+	var b strings.Builder
+	b.WriteString("| outcome | meaning | created at the API? | dead letter |\n|---|---|---|---|\n")
+	for _, o := range order.Outcomes() {
+		created, letter := o.Created(), "no"
+		if created == "unknown" {
+			created = "nobody knows"
+		}
+		if o.NeedsLetter() {
+			letter = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o, o.Meaning(), created, letter)
+	}
+	return b.String()
+}
+
+// TestReadmeCommands: the commands that the README promises exist, and every
+// setting that it mentions is one.
+func TestReadmeCommands(t *testing.T) {
+	text, err := os.ReadFile(readmePath)
+	require.NoError(t, err)
+	for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \n`|()", r) }) {
+		if dir, isCmd := strings.CutPrefix(word, "./cmd/"); isCmd {
+			_, err := os.Stat(filepath.Join("../../cmd", dir, "main.go"))
+			require.NoError(t, err, "README names %s", word)
+		}
+	}
+	known := make(map[string]bool)
+	for _, s := range program.Settings(pool.Config{}) {
+		known[s.Name] = true
+	}
+	for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }) {
+		if strings.HasPrefix(word, "ORDERPOST_") {
+			require.True(t, known[word], "README names the setting %s, which no program reads", word)
+		}
+	}
+}
+
+// TestDemo is the README's first command.
+func TestDemo(t *testing.T) {
+	var out, errOut syncBuffer
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	code := demo.Run(ctx, []string{"../../examples/orders.csv", "--json"}, map[string]string{}, nil, &out, &errOut)
+	require.Equal(t, program.ExitDone, code, errOut.String())
+	var s struct {
+		Balanced    bool           `json:"balanced"`
+		Intents     int            `json:"intents"`
+		Outcomes    map[string]int `json:"outcomes"`
+		CreatedOnce int            `json:"created_once"`
+		Twice       int            `json:"created_twice"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(out.String()), &s))
+	require.True(t, s.Balanced, out.String())
+	require.Equal(t, 2000, s.Intents)
+	require.GreaterOrEqual(t, s.CreatedOnce, s.Outcomes["accepted"])
+	require.Zero(t, s.Twice)
+	require.Positive(t, s.Outcomes["rejected"])
+}

@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/submit"
+	pool "orderpost/internal/worker"
+)
+
+const checkLong = `check reads the settings and the rules file as the worker would, and ends with exit code 2 where
+they cannot be used. Nothing is sent.
+
+With --answer it shows what an answer of the API would be taken for: paste the output of "curl -i", or a
+body alone with --status, into a file or onto standard input (-).`
+
+// newCheckCommand validates settings and rules, and shows verdicts.
+func newCheckCommand(environ map[string]string) *cobra.Command {
+	var c checkCommand
+	cmd := &cobra.Command{
+		Use:   "check [--answer FILE|-]",
+		Short: "Check settings and rules, and show what an answer would be taken for",
+		Long:  checkLong,
+		Example: "  worker check\n" +
+			"  echo '{\"code\":40012,\"message\":\"no funds\"}' | worker check --answer - --status 200",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.run(environ, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.answer, "answer", "", "file with an answer of the API, - for standard input")
+	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, where the file holds a body alone (default 200)")
+	f.BoolVar(&c.json, "json", false, "print it as JSON")
+	return cmd
+}
+
+type checkCommand struct {
+	answer string
+	status int
+	json   bool
+}
+
+func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io.Writer) error {
+	var cfg pool.Config
+	if err := readConfig(&cfg, environ); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	if err := checkParts(cfg); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	if c.answer == "" {
+		_, err := fmt.Fprintln(stdout, "The settings and the rules can be used.")
+		return err
+	}
+	raw, err := readAnswer(c.answer, stdin)
+	if err != nil {
+		return err
+	}
+	checked, err := submit.CheckAnswer(cfg.Submit, raw, c.status)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("the answer cannot be read: %w", err)}
+	}
+	if c.json {
+		enc := json.NewEncoder(stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(checked)
+	}
+	return printChecked(stdout, checked)
+}
+
+// checkParts reads the key files and compiles the rules.
+func checkParts(cfg pool.Config) error {
+	_, keysErr := submit.NewFileKeys(cfg.Keys, pool.NewSigner)
+	var rulesErr error
+	if cfg.Submit.Rules != "" {
+		_, rulesErr = submit.LoadRules(cfg.Submit.Rules)
+	}
+	return errors.Join(keysErr, rulesErr)
+}
+
+func readAnswer(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(io.LimitReader(stdin, 16<<20))
+	}
+	return os.ReadFile(name)
+}
+
+func printChecked(out io.Writer, c submit.Checked) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			_, _ = fmt.Fprintf(w, "%s\t%s\n", name, value)
+		}
+	}
+	row("status", fmt.Sprint(c.Status))
+	row("verdict", c.Verdict.String())
+	rule := "built in"
+	if c.Rule > 0 {
+		rule = fmt.Sprintf("rule %d, line %d of the rules file", c.Rule, c.Line)
+	}
+	row("by", rule)
+	row("reason", c.Reason)
+	row("detail", c.Detail)
+	if c.Wait > 0 {
+		scope := "this order"
+		if c.Throttle {
+			scope = "the whole pool"
+		}
+		row("wait", c.Wait.Round(time.Millisecond).String()+", "+scope)
+	}
+	row("on a proven first attempt", becomes(c.First))
+	row("after an unsure one", becomes(c.Doubted))
+	row("the pool", held(c.Hold))
+	return w.Flush()
+}
+
+func becomes(o order.Outcome) string {
+	if o == order.OutcomeNone {
+		return "asked again"
+	}
+	return o.String() + ": " + o.Meaning()
+}
+
+func held(why string) string {
+	if why == "" {
+		return "goes on"
+	}
+	return "is held: " + why
+}
