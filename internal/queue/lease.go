@@ -60,6 +60,7 @@ func age(since, now time.Time) time.Duration {
 func (l *Lease) end() {
 	if !l.over {
 		l.over = true
+		l.keeper.lost.Add(1)
 		if l.cancel != nil {
 			l.cancel()
 		}
@@ -165,9 +166,6 @@ func (k *keeper) all() []*Lease {
 func (k *keeper) endAll() {
 	for _, l := range k.all() {
 		l.mu.Lock()
-		if !l.over {
-			k.lost.Add(1)
-		}
 		l.end()
 		l.mu.Unlock()
 	}
@@ -197,7 +195,6 @@ func (k *keeper) extend() {
 		due := l.validAt(now) && age(l.since, now) >= k.term/3 &&
 			(l.sent.IsZero() || age(l.sent, now) >= k.period)
 		if l.over {
-			k.lost.Add(1)
 			k.forget(l)
 		}
 		if due {

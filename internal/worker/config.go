@@ -29,6 +29,7 @@ type Config struct {
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"after SIGTERM, how long orders in flight may take before they are handed back"`
 
 	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" desc:"address of /metrics, /livez and /readyz; empty = none"`
+	PProf     bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
 	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
 	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
 }
@@ -49,7 +50,7 @@ func (c Config) Normalize() Config {
 
 // Validate reports every bad setting at once, by the name of its variable.
 func (c Config) Validate() error {
-	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate()}
+	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.validateOps()}
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
 	}

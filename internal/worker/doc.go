@@ -9,5 +9,7 @@
 //	            goes to order.Decide, and its word to queue.Settle
 //	pool.go     start, drain, stop
 //	broker.go   the embedded broker, or somebody's NATS
+//	observe.go  what happens, counted for operators and passed on
+//	ops.go      what operators see: metrics, health, and the server for both
 //	run.go      all of it as a program
 package worker

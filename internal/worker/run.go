@@ -37,6 +37,11 @@ type Env struct {
 func Run(ctx context.Context, cfg Config, env Env) error {
 	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
 	log := env.Log
+	view, err := startOperations(ctx, cfg, &env)
+	if err != nil {
+		return err
+	}
+	defer view.stop()
 	submitter, err := newSubmitter(cfg, env)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -63,7 +68,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err != nil {
 		return err
 	}
-	return work(ctx, cfg, env, q, submitter)
+	return work(ctx, cfg, env, q, submitter, view)
 }
 
 func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
@@ -98,7 +103,7 @@ func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog
 }
 
 // work runs the pool and what goes with it.
-func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter) error {
+func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations) error {
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
@@ -114,6 +119,8 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 				InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons}
 		})
 	})
+	view.attach(parts{queue: q, submitter: s, pool: pool})
+	sides.Go(func() { view.poll(side) })
 	log.Info().Str("version", env.Version).Str("broker", cfg.Queue.URL).Int("concurrency", cfg.Submit.Concurrency).
 		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")
 	err := pool.Run(ctx)

@@ -1,0 +1,126 @@
+package ops
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// collector turns a snapshot into metrics at every scrape: what is asked when
+// it is needed cannot go stale.
+type collector struct {
+	Options
+
+	connected, draining          *prometheus.Desc
+	inFlight, slots              *prometheus.Desc
+	gateOpen, gateBlock          *prometheus.Desc
+	requests, limit              *prometheus.Desc
+	waiting, rate                *prometheus.Desc
+	leaseLosses                  *prometheus.Desc
+	clockOffset, clockError      *prometheus.Desc
+	pending, oldestAge, deadMail *prometheus.Desc
+}
+
+const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
+
+func newCollector(o Options) *collector {
+	if o.State == nil {
+		o.State = func() Snapshot { return Snapshot{} }
+	}
+	return &collector{
+		Options:   o,
+		connected: desc("broker_connected", "1 while the broker is in reach."),
+		draining:  desc("draining", "1 while the worker stops and takes nothing new."),
+		inFlight:  desc("in_flight_orders", "Orders that this worker has in hand."),
+		slots:     desc("slots", "Orders that this worker can have in hand (ORDERPOST_CONCURRENCY)."),
+
+		gateOpen:  desc("gate_open", "1 while orders are posted freely, 0 while a block stands (orderpost_gate_block)."),
+		gateBlock: desc("gate_block", "1 while a reason not to post orders stands, by block and by how shut it is.", "block", "stage"),
+		requests:  desc("in_flight_requests", "Requests to the API under way."),
+		limit:     desc("in_flight_requests_limit", "Requests that may be under way now: the ramp, which grows with success and is cut when the API asks for slower requests."),
+		waiting:   desc("gate_waiting_orders", "Orders in hand that wait in front of the gate."),
+		rate:      desc("rate_limit_requests", "Rate limit in requests per second; 0 = none."),
+
+		leaseLosses: desc("lease_losses_total", "Claims on orders that were over before their orders were done with."),
+		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, as its answers tell; none before the first one."),
+		clockError:  desc("clock_offset_error_seconds", "How far the clock offset may be off."),
+
+		pending:   desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
+		oldestAge: desc("oldest_pending_age_seconds", "Time since the oldest order without an outcome was stored; 0 where there is none."+fleetWide),
+		deadMail:  desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
+	}
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
+		c.requests, c.limit, c.waiting, c.rate, c.leaseLosses, c.clockOffset, c.clockError, c.pending, c.oldestAge, c.deadMail} {
+		out <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := c.State()
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	gauge(c.connected, number(s.Connected))
+	gauge(c.draining, number(s.Draining))
+	gauge(c.inFlight, float64(s.InFlight))
+	gauge(c.slots, float64(s.Slots))
+	gauge(c.gateOpen, number(s.Gate.Open))
+	gauge(c.requests, float64(s.Gate.InFlight))
+	gauge(c.limit, float64(s.Gate.Limit))
+	gauge(c.waiting, float64(s.Gate.Waiting))
+	gauge(c.rate, s.Gate.Rate)
+	for label, stands := range c.blocks(s.Gate.Blocks) {
+		gauge(c.gateBlock, number(stands), label.name, label.stage)
+	}
+	if s.Clock != nil {
+		gauge(c.clockOffset, s.Clock.Offset.Seconds())
+		gauge(c.clockError, s.Clock.Error.Seconds())
+	}
+	if s.Sizes != nil {
+		gauge(c.pending, float64(s.Sizes.Pending))
+		gauge(c.oldestAge, s.Sizes.oldestAge(time.Now()).Seconds())
+		gauge(c.deadMail, float64(s.Sizes.Letters))
+	}
+	out <- prometheus.MustNewConstMetric(c.leaseLosses, prometheus.CounterValue, float64(s.LeaseLosses))
+}
+
+type blockLabel struct{ name, stage string }
+
+// blocks says for every block and stage whether it stands. Several holds count
+// as one.
+func (c *collector) blocks(standing []Block) map[blockLabel]bool {
+	all := make(map[blockLabel]bool, len(c.Blocks)*len(c.Stages))
+	for _, name := range c.Blocks {
+		for _, stage := range c.Stages {
+			all[blockLabel{name, stage}] = false
+		}
+	}
+	for _, b := range standing {
+		all[blockLabel{b.Name, b.Stage}] = true
+	}
+	return all
+}
+
+// oldestAge is never negative: the broker's clock may be ahead of ours.
+func (s *Sizes) oldestAge(now time.Time) time.Duration {
+	if s.OldestPending.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(s.OldestPending))
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,59 @@
+package ops
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// Readiness is the answer of /readyz.
+type Readiness struct {
+	Ready bool `json:"ready"`
+	// Reasons says why it is not ready.
+	Reasons []string `json:"reasons"`
+	// GateOpen and Held say whether orders are posted freely, and what holds
+	// them. That has no influence on Ready: an API that is down or refuses the
+	// key must not keep the version that mends it from being rolled out, and a
+	// restart would mend nothing.
+	GateOpen bool    `json:"gate_open"`
+	Held     []Block `json:"held"`
+	InFlight int     `json:"in_flight"`
+}
+
+// Readiness judges a worker.
+func (s Snapshot) Readiness() Readiness {
+	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight}
+	if r.Held == nil {
+		r.Held = []Block{} // [] rather than null for those who parse it
+	}
+	switch {
+	case s.Draining:
+		r.Reasons = append(r.Reasons, "draining: the worker stops and takes nothing new")
+	case !s.Started:
+		r.Reasons = append(r.Reasons, "starting")
+	}
+	if s.Started && !s.Connected {
+		r.Reasons = append(r.Reasons, "not connected to the broker")
+	}
+	r.Ready = len(r.Reasons) == 0
+	return r
+}
+
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	r := s.state().Readiness()
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if !r.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(r) // a client that has gone is its own affair
+}
+
+// livez says that the process answers, and nothing of broker or API: a restart
+// would bring neither back.
+func livez(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte("ok\n"))
+}

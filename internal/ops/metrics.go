@@ -1,0 +1,152 @@
+package ops
+
+import (
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"orderpost/internal/order"
+)
+
+const namespace = "orderpost"
+
+// NewRegistry makes a registry with the metrics of the Go runtime and of the
+// process.
+func NewRegistry() *prometheus.Registry {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return reg
+}
+
+// Options are what the metrics are made with.
+type Options struct {
+	// Version is the program's, for build_info.
+	Version string
+	// Blocks and Stages are the names of the gate's blocks and of the stages
+	// that a block can be in, so that all their series exist from the start.
+	Blocks, Stages []string
+	// State tells what the worker looks like now. It is asked at every scrape,
+	// must be quick and safe for concurrent use. nil: the zero Snapshot.
+	State func() Snapshot
+}
+
+// Metrics are a worker's metrics. Its methods are quick and safe for
+// concurrent use. No label ever holds anything of an order.
+type Metrics struct {
+	orders       *prometheus.CounterVec
+	attempts     *prometheus.CounterVec
+	returned     *prometheus.CounterVec
+	redeliveries *prometheus.CounterVec
+	closings     *prometheus.CounterVec
+
+	settling prometheus.Histogram
+	duration prometheus.Histogram
+	size     prometheus.Histogram
+	waiting  prometheus.Histogram
+
+	mu       sync.Mutex
+	standing []string // the gate's blocks as last heard
+}
+
+// New registers the metrics with reg. It panics where reg has metrics of the
+// same names: one worker, one registry.
+func New(reg prometheus.Registerer, o Options) *Metrics {
+	f := promauto.With(reg)
+	m := &Metrics{
+		orders:       counter(f, "orders_total", "Orders that this worker settled, by outcome.", "outcome"),
+		attempts:     counter(f, "attempts_total", "Requests that posted an order, by verdict.", "verdict"),
+		returned:     counter(f, "returned_total", "Visits that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
+		redeliveries: counter(f, "redeliveries_total", "Orders that arrived although they had been delivered before, by whether a note explains it. Unexplained ones mean that a worker went down.", "explained"),
+		closings:     counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
+
+		settling: histogram(f, "enqueue_to_settled_seconds", "Time from the storing of an order's intent to its outcome.", settlingBuckets),
+		duration: histogram(f, "request_duration_seconds", "Duration of a request that posted an order, from sending to the end of the answer (or of waiting for one).", durationBuckets),
+		size:     histogram(f, "request_size_bytes", "Size of the body of a request that posted an order.", sizeBuckets),
+		waiting:  histogram(f, "gate_wait_seconds", "Time that an order in hand waited for its turn before a request: for the gate to open, for the ramp and for the rate limit.", waitingBuckets),
+	}
+	m.setUpLabels(o)
+	reg.MustRegister(newCollector(o))
+	buildInfo(f, o.Version)
+	return m
+}
+
+// setUpLabels makes every series exist before its first event, so that rates
+// and alerts see the first one.
+func (m *Metrics) setUpLabels(o Options) {
+	for _, outcome := range order.Outcomes() {
+		m.orders.WithLabelValues(outcome.String())
+	}
+	for _, verdict := range order.Verdicts() {
+		m.attempts.WithLabelValues(verdict.String())
+	}
+	for _, action := range []order.Action{order.ActDelay, order.ActHandBack, order.ActMerge} {
+		m.returned.WithLabelValues(action.String())
+	}
+	for _, explained := range []bool{false, true} {
+		m.redeliveries.WithLabelValues(strconv.FormatBool(explained))
+	}
+	for _, block := range o.Blocks {
+		m.closings.WithLabelValues(block)
+	}
+}
+
+func buildInfo(f promauto.Factory, version string) {
+	f.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info", Help: "1; the labels say what is running.",
+		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
+	}).Set(1)
+}
+
+// Settled counts an intent that got its outcome.
+func (m *Metrics) Settled(outcome order.Outcome) { m.orders.WithLabelValues(outcome.String()).Inc() }
+
+// Took is the time from enqueue to outcome of an order that was settled.
+func (m *Metrics) Took(d time.Duration) { m.settling.Observe(d.Seconds()) }
+
+// Returned counts a visit that ended without an outcome.
+func (m *Metrics) Returned(action order.Action) { m.returned.WithLabelValues(action.String()).Inc() }
+
+// Redelivered counts an order that had been delivered before. explained: the
+// notes tell why.
+func (m *Metrics) Redelivered(explained bool) {
+	m.redeliveries.WithLabelValues(strconv.FormatBool(explained)).Inc()
+}
+
+// Attempt is one POST of an order.
+type Attempt struct {
+	Verdict order.Verdict
+	// Duration is from sending to the end of the answer.
+	Duration time.Duration
+	// Waited is the time spent in front of the gate before it.
+	Waited time.Duration
+	// Bytes is the size of the request's body.
+	Bytes int
+}
+
+// Attempted counts an attempt.
+func (m *Metrics) Attempted(a Attempt) {
+	m.attempts.WithLabelValues(a.Verdict.String()).Inc()
+	m.duration.Observe(a.Duration.Seconds())
+	m.waiting.Observe(a.Waited.Seconds())
+	m.size.Observe(float64(a.Bytes))
+}
+
+// GateChanged is told the names of the blocks that stand, after each change
+// and in order. Gauges alone would miss a block that comes and goes between
+// two scrapes.
+func (m *Metrics) GateChanged(standing []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, block := range standing {
+		if !slices.Contains(m.standing, block) && !slices.Contains(standing[:i], block) {
+			m.closings.WithLabelValues(block).Inc()
+		}
+	}
+	m.standing = append(m.standing[:0], standing...)
+}

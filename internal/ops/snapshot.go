@@ -1,0 +1,65 @@
+package ops
+
+import "time"
+
+// Snapshot is a worker at one moment. The zero value is one that is starting.
+type Snapshot struct {
+	// Started: the pool is at work; before it, the broker and the API are
+	// being asked.
+	Started bool
+	// Connected: the broker is in reach.
+	Connected bool
+	// Draining: it stops, and takes nothing new.
+	Draining bool
+	// InFlight is the number of orders in hand, of Slots at most.
+	InFlight, Slots int
+	Gate            Gate
+	// LeaseLosses counts the claims that were over before their orders were
+	// done with, since the start.
+	LeaseLosses uint64
+	// Clock is nil until the API's answers have told something.
+	Clock *Clock
+	// Sizes is nil while the broker does not say.
+	Sizes *Sizes
+}
+
+// Gate is the one place that every attempt passes, at one moment.
+type Gate struct {
+	Open   bool
+	Blocks []Block
+	// InFlight counts requests under way, of Limit at most (the ramp); Waiting
+	// the orders in hand in front of the gate.
+	InFlight, Limit, Waiting int
+	// Rate is the limit in requests per second; 0 = none.
+	Rate float64
+}
+
+// Block is one reason for which the gate is not open.
+type Block struct {
+	// Name is one of Options.Blocks, Stage one of Options.Stages.
+	Name  string `json:"block"`
+	Stage string `json:"stage"`
+	// Reason is for people.
+	Reason string `json:"reason"`
+	// Since is when it was put up, Until when it moves on by itself; zero: it
+	// does not.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Clock is what is known of the API's clock.
+type Clock struct {
+	// Offset is the API's clock minus ours, give or take Error.
+	Offset, Error time.Duration
+}
+
+// Sizes are those of the streams, which the whole fleet shares.
+type Sizes struct {
+	// Pending counts the intents without an outcome, delayed ones and those in
+	// flight included.
+	Pending uint64
+	// OldestPending is when the oldest of them was stored; zero: there is none.
+	OldestPending time.Time
+	// Letters counts the dead letters.
+	Letters uint64
+}

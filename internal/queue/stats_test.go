@@ -1,0 +1,42 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func TestOldestPending(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	oldest := func() time.Time {
+		at, err := q.OldestPending(t.Context())
+		require.NoError(t, err)
+		return at
+	}
+	require.Zero(t, oldest())
+	publish(t, q, Intent{OrderNo: "A", Body: body("A")})
+	publish(t, q, Intent{OrderNo: "B", Body: body("B")})
+	got := pull(t, q, 2)
+	require.True(t, oldest().Equal(got[0].StoredAt), "of the two, and although they are in flight")
+	settle(t, q, got[0], report(order.Accepted, got[0].History))
+	require.NoError(t, q.nc.Flush())
+	require.Eventually(t, func() bool { return oldest().Equal(got[1].StoredAt) }, 5*time.Second, 5*time.Millisecond)
+	settle(t, q, got[1], report(order.Accepted, got[1].History))
+	requireDrained(t, q)
+	require.Zero(t, oldest())
+}
+
+func TestALostLeaseIsCountedOnce(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, Intent{OrderNo: "A", Body: body("A")}, Intent{OrderNo: "B", Body: body("B")})
+	got := pull(t, q, 2)
+	got[1].Release() // done with: nothing is lost
+	q.leases.endAll()
+	q.leases.extend() // sees that it is over, too
+	require.False(t, got[0].Lease().Valid())
+	require.EqualValues(t, 1, q.LeasesLost())
+	got[0].Release()
+}
