@@ -29,6 +29,9 @@ type Facts struct {
 	// one for this order_no, so that a duplicate answer is about somebody
 	// else's order.
 	FirstProven bool
+	// Allowed: a person allowed this intent although the order is in doubt, so
+	// that under Park only a new unsure attempt parks it again.
+	Allowed bool
 }
 
 // Settlement is what becomes of an order after a visit.
@@ -49,13 +52,17 @@ type Settlement struct {
 // refusal only if a note proves that nobody of ours asked before.
 func Decide(r Report, f Facts) Settlement {
 	doubt := r.History.Unsure && !r.Final
-	switch r.End {
-	case EndLeaseLost:
+	switch {
+	case r.End == EndLeaseLost:
 		return merge(r, f, doubt)
+	case r.Verdict == Accepted: // it exists, however the visit ended
+		return settle(OutcomeAccepted, false)
+	}
+	switch r.End {
 	case EndHandBack:
 		return Settlement{Action: ActHandBack, Unsure: doubt}
 	case EndVisitBudget:
-		if doubt && f.Policy == Park {
+		if doubt && f.Policy == Park && !f.Allowed {
 			return settle(OutcomeUnknown, true)
 		}
 		return Settlement{Action: ActDelay, Unsure: doubt}

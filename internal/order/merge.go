@@ -5,9 +5,10 @@ package order
 // stands as it is. Neither argument is changed.
 //
 // Within one intent accepted beats a person's word, which beats unknown, which
-// beats every other outcome (of those the first one stays), which beats notes.
-// A record about an older intent may only raise the word to accepted. Doubt is
-// carried over: an outcome that claims "not created" over a doubtful note
+// beats every other outcome (of those the first one stays), which beats notes;
+// of two notes the one of the later delivery stays, with what both know. A
+// record about an older intent may only raise the word to accepted. Doubt is
+// carried over: an outcome that claims "not created" over a doubtful record
 // becomes unknown.
 func Merge(cur, mine *Record) *Record {
 	out := *mine
@@ -25,52 +26,112 @@ func Merge(cur, mine *Record) *Record {
 }
 
 func mergeSame(cur *Record, out Record) *Record {
-	if rank(&out) < rank(cur) || rank(&out) == rank(cur) && rank(cur) > rankNote {
+	curRank, outRank := rank(cur), rank(&out)
+	switch {
+	case curRank == rankNote && outRank == rankNote:
+		return mergeNotes(cur, out)
+	case outRank > curRank:
+		out.Settled = settledCount(cur, &out)
+		if curRank == rankNote {
+			out.carryDoubt(cur)
+		}
+		unsure := out.Unsure
+		out.History = joinHistory(cur.History, out.History)
+		out.Unsure = unsure
+		if storedAgain(&out, cur) {
+			out.EnqueuedAt = cur.EnqueuedAt
+		}
+		return &out
+	case outRank > rankNote && storedAgain(cur, &out):
+		kept := *cur // the same submission, stored a second time: counted, not judged anew
+		kept.EnqueuedAt, kept.WriteID, kept.Settled = out.EnqueuedAt, out.WriteID, cur.Settled+1
+		return &kept
+	default:
 		return nil
 	}
-	out.Settled = settledCount(cur, &out)
-	if out.Outcome() == OutcomeNone {
-		out.History = joinHistory(cur.History, out.History)
-	} else if cur.Outcome() == OutcomeNone && cur.Unsure && out.claimsNotCreated() && !out.Proven {
-		out.SetOutcome(OutcomeUnknown)
-		out.Unsure = true
+}
+
+// mergeNotes: an owner who comes late must not undo its successor's claim,
+// delay or suspicion; what it knows of attempts counts nevertheless.
+func mergeNotes(cur *Record, out Record) *Record {
+	if cur.Delivered > out.Delivered {
+		kept := *cur
+		kept.History = joinHistory(cur.History, out.History)
+		if kept.History == cur.History {
+			return nil
+		}
+		kept.WriteID = out.WriteID
+		return &kept
 	}
+	own := out.History
+	own.Unsure = own.Unsure || doubtLeft(cur, &out)
+	out.History = joinHistory(cur.History, own)
+	out.Unsure, out.Suspects, out.Lost = own.Unsure, own.Suspects, own.Lost // the later owner has the last word
+	out.Allowed = out.Allowed || cur.Allowed
+	out.Settled = cur.Settled
 	return &out
 }
 
 // mergeOlder lets a late writer raise a newer record to accepted: the order
-// exists, whatever the newer intent found out.
+// exists, whatever the newer intent found out. The body that was accepted is
+// the older intent's, so that a newer one with another body is a conflict.
 func mergeOlder(cur, mine *Record) *Record {
 	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted {
 		return nil
 	}
 	raised := *cur
-	raised.Settled = cur.Settled
 	if cur.Outcome() == OutcomeNone {
 		raised.Settled++ // the newer intent is settled by it, too
 	}
 	raised.SetOutcome(OutcomeAccepted)
-	raised.Unsure, raised.By = false, ""
+	raised.Unsure, raised.By, raised.Allowed, raised.Proven = false, "", false, false
 	raised.Verdict, raised.Status, raised.Response = mine.Verdict, mine.Status, mine.Response
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
-	raised.SettledAt, raised.WriteID = mine.SettledAt, mine.WriteID
+	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
 	return &raised
 }
 
-// mergeNewer: the record of a newer intent takes the place of an older one's,
-// except that an acceptance stays true for the order_no.
+// mergeNewer: the record of a newer intent takes the place of an older one's.
+// But an acceptance stays true for the order_no, and an unknown outcome is not
+// hidden behind a note unless a person allowed the next intent: the note would
+// pass for leave to submit (R6).
 func mergeNewer(cur *Record, out Record) *Record {
+	outcome := cur.Outcome()
+	if out.Outcome() == OutcomeNone {
+		if outcome == OutcomeAccepted || outcome == OutcomeUnknown && !cur.Allowed {
+			return nil
+		}
+		out.Settled = cur.Settled
+		out.Unsure = out.Unsure || doubtLeft(cur, &out)
+		out.Allowed = out.Allowed || cur.Allowed
+		out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp)
+		return &out
+	}
 	out.Settled = settledCount(cur, &out)
-	if cur.Outcome() == OutcomeAccepted && out.Outcome() != OutcomeAccepted {
+	if outcome == OutcomeAccepted && out.Outcome() != OutcomeAccepted {
 		kept := *cur
 		kept.IntentID, kept.WriteID, kept.Settled = out.IntentID, out.WriteID, out.Settled
 		kept.EnqueuedAt = out.EnqueuedAt
-		if out.Outcome() == OutcomeNone {
-			return nil
-		}
 		return &kept
 	}
+	out.carryDoubt(cur)
 	return &out
+}
+
+// carryDoubt turns a claim of "not created" over a doubtful record into
+// unknown (R3).
+func (r *Record) carryDoubt(cur *Record) {
+	if r.claimsNotCreated() && doubtLeft(cur, r) {
+		r.SetOutcome(OutcomeUnknown)
+		r.Unsure = true
+	}
+}
+
+// doubtLeft: cur is in doubt, and out does not prove that nothing exists. A
+// proof is about the attempts before it, not about one that somebody else
+// began later.
+func doubtLeft(cur, out *Record) bool {
+	return cur.Unsure && (!out.Proven || cur.LastAttemptAt.After(out.LastAttemptAt))
 }
 
 // Ranks of R1, from weak to strong.
@@ -101,21 +162,27 @@ func (r *Record) claimsNotCreated() bool {
 	return r.Outcome() != OutcomeNone && r.Outcome().Created() == "no"
 }
 
-// settledCount counts the intents of this order_no that have an outcome once
-// next is written over cur (protocol R11).
+// storedAgain: both are about the same intent, but the broker stored it twice
+// (published again with the same ID after the first was settled).
+func storedAgain(cur, next *Record) bool {
+	return !cur.EnqueuedAt.IsZero() && next.EnqueuedAt.After(cur.EnqueuedAt)
+}
+
+// settledCount counts the stored intents of this order_no that have an outcome
+// once next is written over cur (protocol R11).
 func settledCount(cur, next *Record) int {
 	n := 0
 	if cur != nil {
 		n = cur.Settled
 	}
-	already := cur != nil && cur.Outcome() != OutcomeNone && cur.IntentID == next.IntentID
+	already := cur != nil && cur.Outcome() != OutcomeNone && cur.IntentID == next.IntentID && !storedAgain(cur, next)
 	if next.Outcome() != OutcomeNone && !already {
 		n++
 	}
 	return n
 }
 
-// joinHistory keeps the larger count and every doubt of two notes about the
+// joinHistory keeps the larger count and every doubt of two records about the
 // same intent, written by owners who did not know of each other.
 func joinHistory(a, b History) History {
 	out := b
@@ -124,6 +191,7 @@ func joinHistory(a, b History) History {
 	out.LastTimestamp = max(a.LastTimestamp, b.LastTimestamp)
 	out.GateWaitMS = max(a.GateWaitMS, b.GateWaitMS)
 	out.Suspects = max(a.Suspects, b.Suspects)
+	out.Lost = max(a.Lost, b.Lost)
 	if b.FirstAttemptAt.IsZero() || !a.FirstAttemptAt.IsZero() && a.FirstAttemptAt.Before(b.FirstAttemptAt) {
 		out.FirstAttemptAt = a.FirstAttemptAt
 	}

@@ -60,6 +60,9 @@ type History struct {
 	GateWaitMS int64 `json:"gate_wait_ms,omitempty"`
 	// Suspects counts the suspect notes of this intent (protocol R8).
 	Suspects int `json:"suspects,omitempty"`
+	// Lost counts the deliveries of this intent that nothing explains, since
+	// the last one that was brought to an end.
+	Lost int `json:"lost,omitempty"`
 }
 
 // Attempt is one request as it is remembered in dead letters and logs.

@@ -107,10 +107,9 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg) erro
 		return err
 	}
 	for i, raw := range page {
-		id := raw.Header.Get(HeaderIntentID)
 		if records[i] != nil {
-			if entry, err := decodeRecord(records[i]); err == nil && entry.Record.Outcome() != order.OutcomeNone &&
-				id != "" && entry.Record.IntentID == id {
+			entry, err := decodeRecord(records[i])
+			if err == nil && settledBy(raw, entry.Record) {
 				a.Unacked++
 				continue
 			}
@@ -118,6 +117,13 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg) erro
 		a.Pending++
 	}
 	return nil
+}
+
+// settledBy: the record counts this stored intent, and not only an earlier one
+// with the same ID.
+func settledBy(intent *rawMsg, r *order.Record) bool {
+	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) &&
+		r.IntentID == intentID(intent.Header.Get(HeaderIntentID), intent.Seq, intent.Time)
 }
 
 func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) error {

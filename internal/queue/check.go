@@ -2,7 +2,10 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/order"
 )
@@ -21,7 +24,10 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 	}
 	now := time.Now()
 	for i, d := range ds {
-		d.Last = records[i]
+		if d.Last = records[i]; d.unreadable != nil {
+			d.Work = WorkNone
+			continue
+		}
 		d.History, d.Unexplained = inherit(d)
 		d.Work = q.sortOut(d, now)
 		d.Allowed = d.Last.Record != nil && d.Last.Record.Allowed
@@ -29,21 +35,27 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 	return nil
 }
 
-// readRecords reads in one batch where that is exact, else one by one.
+// leaderReads bounds how many single reads are under way at once.
+const leaderReads = 32
+
+// readRecords reads in one batch where that is exact, else one by one at the
+// leader. A record that cannot be understood is that delivery's own trouble.
 func (q *Queue) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error) {
 	out := make([]Entry, len(ds))
-	if q.cfg.Replicas == 1 && len(ds) > 1 {
+	if q.replicas == 1 && len(ds) > 1 {
 		if err := q.readBatch(ctx, ds, out); err == nil {
 			return out, nil
 		}
 	}
+	var all errgroup.Group
+	all.SetLimit(leaderReads)
 	for i, d := range ds {
-		var err error
-		if out[i], err = q.readRecord(ctx, d.token); err != nil {
-			return nil, err
-		}
+		all.Go(func() (err error) {
+			out[i], err = q.readRecord(ctx, d.token)
+			return d.readable(err)
+		})
 	}
-	return out, nil
+	return out, all.Wait()
 }
 
 func (q *Queue) readBatch(ctx context.Context, ds []*Delivery, out []Entry) error {
@@ -56,38 +68,54 @@ func (q *Queue) readBatch(ctx context.Context, ds []*Delivery, out []Entry) erro
 		return err
 	}
 	for i, subject := range subjects {
-		raw := found[subject]
-		if raw == nil {
-			continue
+		if raw := found[subject]; raw != nil {
+			out[i], err = decodeRecord(raw)
 		}
-		if out[i], err = decodeRecord(raw); err != nil {
+		if err = ds[i].readable(err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// inherit takes over what is known of the order_no. Doubt and the last
-// timestamp belong to the order_no; counts belong to the intent (R3, R9).
-func inherit(d *Delivery) (order.History, int) {
+// readable keeps an unreadable record to the delivery that it is about.
+func (d *Delivery) readable(err error) error {
+	d.unreadable = nil
+	if errors.Is(err, ErrUnreadable) {
+		d.unreadable, err = err, nil
+	}
+	return err
+}
+
+// inherit takes over what is known of the order_no, and counts the deliveries
+// of this intent that nothing explains. Doubt and the last timestamp belong to
+// the order_no; counts belong to the intent (R3, R9).
+func inherit(d *Delivery) (h order.History, unexplained int) {
 	last := d.Last.Record
-	earlier := int(d.Delivered) - 1
-	if last == nil {
-		return order.History{Unsure: earlier > 0}, earlier
+	lost := int(d.Delivered) - 1
+	if d.Again {
+		lost = 1 // or more: who lost the count cannot say
 	}
-	if last.IntentID != d.Intent.ID {
-		return order.History{Unsure: last.Unsure || earlier > 0, LastTimestamp: last.LastTimestamp}, earlier
+	switch {
+	case last == nil:
+	case last.IntentID != d.Intent.ID:
+		h.Unsure, h.LastTimestamp = last.Unsure, last.LastTimestamp
+	default:
+		h = last.History
+		if d.Delivered > last.Delivered {
+			lost = int(d.Delivered - last.Delivered - 1)
+		} else { // the broker lost its counts since the note
+			lost, d.Delivered = 1, last.Delivered+1
+		}
+		if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
+			h.Unsure = true // its writer did not come back to say what happened
+		}
 	}
-	h := last.History
-	unexplained := 0
-	if d.Delivered > last.Delivered+1 {
-		unexplained = int(d.Delivered - last.Delivered - 1)
+	if lost > 0 {
 		h.Unsure = true // a delivery that no note explains may have been posted (R3)
 	}
-	if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
-		h.Unsure = true // its writer did not come back to say what happened
-	}
-	return h, unexplained
+	h.Lost += lost
+	return h, h.Lost
 }
 
 // sortOut is the table of R6 and R2: intent against last word.
@@ -101,7 +129,7 @@ func (q *Queue) sortOut(d *Delivery, now time.Time) Work {
 	switch {
 	case same && outcome != order.OutcomeNone:
 		return WorkSettled
-	case same && last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
+	case d.openNote(order.NoteAttempt) && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
 		return WorkClaimed
 	case same && now.Before(last.NotBefore):
 		return WorkNotYet
@@ -118,11 +146,17 @@ func (q *Queue) sortOut(d *Delivery, now time.Time) Work {
 
 func (q *Queue) fresh(d *Delivery) Work {
 	switch {
-	case d.Unexplained >= suspectAfter:
+	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):
 		return WorkSuspect
 	case d.Invalid != nil:
 		return WorkInvalid
 	default:
 		return WorkSubmit
 	}
+}
+
+// openNote: the last word is a note of this kind about this very intent.
+func (d *Delivery) openNote(kind order.NoteKind) bool {
+	last := d.Last.Record
+	return last != nil && last.IntentID == d.Intent.ID && last.Outcome() == order.OutcomeNone && last.Note == kind
 }

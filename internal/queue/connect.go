@@ -37,7 +37,9 @@ type Queue struct {
 
 	results *writer
 	letters *writer
+	marks   *writer // of the fleet's bucket; never more than one write at a time
 	leases  *keeper
+	seen    *seen
 
 	disconnects atomic.Uint64
 	reconnected atomic.Pointer[time.Time] // of the last reconnect; nil = never
@@ -62,6 +64,8 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	}
 	q.results = newWriter(q.js, q.n.results)
 	q.letters = newWriter(q.js, q.n.dead)
+	q.marks = newWriter(q.js, "KV_"+cfg.Bucket)
+	q.seen = newSeen(q)
 	if err := q.leases.start(q.consumer.CachedInfo().Config.AckWait); err != nil {
 		q.Close()
 		return nil, err
@@ -83,6 +87,7 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	opts := []nats.Option{
 		nats.Name("orderpost " + q.cfg.Name),
 		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a broker that is being set up anew may refuse us for a while
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(250*time.Millisecond, 500*time.Millisecond),
 		nats.ReconnectBufSize(-1), // nothing may sit in a buffer and be sent much later, by a worker that lost its claim
@@ -193,7 +198,7 @@ func (q *Queue) ReconnectedAt() time.Time {
 // stopped before.
 func (q *Queue) Close() {
 	q.leases.stop()
-	for _, w := range []*writer{q.results, q.letters} {
+	for _, w := range []*writer{q.results, q.letters, q.marks} {
 		if w != nil {
 			w.stop()
 		}

@@ -60,9 +60,10 @@ func describeAPI(i Identity) string {
 	return i.URL + " (" + i.Label + ")"
 }
 
-// Claim records the fleet's API, or checks that it is want. It returns
+// ClaimIdentity records the fleet's API, or checks that it is want. It returns
 // *IdentityError where the fleet has another one.
 func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
+	want.URL = strings.TrimRight(want.URL, "/") // two spellings of one address
 	data, err := json.Marshal(want)
 	if err != nil {
 		return err
@@ -132,6 +133,7 @@ func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
 	}
+	defer func() { _ = lister.Stop() }()
 	var out []Presence
 	for key := range lister.Keys() {
 		entry, err := q.kv.Get(ctx, key)

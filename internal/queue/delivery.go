@@ -27,16 +27,21 @@ type Delivery struct {
 	Allowed bool
 	// Unexplained counts the earlier deliveries that no note explains.
 	Unexplained int
+	// Again: the broker calls it a first delivery, but it was delivered before;
+	// the count was lost when the broker was killed.
+	Again bool
 
 	// Seq and StoredAt are the intent's place in the stream.
 	Seq      uint64
 	StoredAt time.Time
-	// Delivered is the broker's count of deliveries, this one included.
+	// Delivered is the broker's count of deliveries, this one included; set
+	// right where the broker began again below the last note's.
 	Delivered uint64
 
-	msg   jetstream.Msg
-	token string
-	lease *Lease
+	msg        jetstream.Msg
+	token      string
+	lease      *Lease
+	unreadable error // why the last word on the order_no cannot be read
 }
 
 // Lease is the claim on the message.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -71,11 +72,9 @@ func (q *Queue) intentMsg(in Intent) *nats.Msg {
 func (q *Queue) readIntent(d *Delivery) error {
 	h := d.msg.Headers()
 	d.Intent = Intent{
-		Body: d.msg.Data(), ID: h.Get(HeaderIntentID), Batch: h.Get(HeaderBatch),
-		Source: h.Get(HeaderSource), Traceparent: h.Get(HeaderTraceparent),
-	}
-	if d.Intent.ID == "" {
-		d.Intent.ID = "seq:" + strconv.FormatUint(d.Seq, 10) + "@" + strconv.FormatInt(d.StoredAt.UnixNano(), 10)
+		Body: d.msg.Data(), ID: intentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
+		Batch: cut(h.Get(HeaderBatch), maxLabel), Source: cut(h.Get(HeaderSource), maxLabel),
+		Traceparent: h.Get(HeaderTraceparent),
 	}
 	token := strings.TrimPrefix(d.msg.Subject(), q.n.newPre)
 	d.token = fileToken(token)
@@ -100,6 +99,25 @@ func (q *Queue) readIntent(d *Delivery) error {
 		}
 	}
 	return nil
+}
+
+// maxLabel bounds the headers that are repeated in records, in bytes.
+const maxLabel = 1024
+
+// intentID names a submission (R6): by the producer's ID, or by its place in
+// the stream and its time, since a recreated stream counts from 1 again. An ID
+// that a record cannot carry byte for byte stands as its hash: a redelivery
+// would not be recognised otherwise.
+func intentID(given string, seq uint64, at time.Time) string {
+	switch {
+	case given == "":
+		return "seq:" + strconv.FormatUint(seq, 10) + "@" + strconv.FormatInt(at.UnixNano(), 10)
+	case len(given) > maxLabel || !utf8.ValidString(given):
+		sum := sha256.Sum256([]byte(given))
+		return "sha256:" + hex.EncodeToString(sum[:])
+	default:
+		return given
+	}
 }
 
 // fileToken is the token that records about a message are filed under: its

@@ -30,9 +30,10 @@ type Lease struct {
 	reply  string
 
 	mu     sync.Mutex
-	since  time.Time // wall and monotonic
-	sent   time.Time // of the progress request that is not answered yet
-	serial uint64    // of that request: an answer to an earlier one proves less
+	since  time.Time            // wall and monotonic
+	sent   map[uint64]time.Time // progress requests that are not answered, by serial
+	asked  time.Time            // when the last of them was sent
+	serial uint64
 	over   bool
 	cancel func()
 }
@@ -41,7 +42,7 @@ type Lease struct {
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.validAt(time.Now())
+	return l.validAt(l.keeper.now())
 }
 
 func (l *Lease) validAt(now time.Time) bool {
@@ -65,6 +66,12 @@ func (l *Lease) end() {
 			l.cancel()
 		}
 	}
+}
+
+func (l *Lease) endNow() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end()
 }
 
 // Fence returns ErrLeaseLost once the claim is over. Ask it directly before
@@ -95,6 +102,7 @@ func (l *Lease) release() { l.keeper.forget(l) }
 // keeper extends the claims of everything in flight by one ticker.
 type keeper struct {
 	q      *Queue
+	now    func() time.Time
 	term   time.Duration // how long a claim lasts without an answer
 	period time.Duration
 
@@ -111,14 +119,14 @@ type keeper struct {
 }
 
 func newKeeper(q *Queue) *keeper {
-	wait := q.cfg.AckWait
-	return &keeper{
-		q: q, term: wait - wait/10, period: wait / 10,
-		leases: make(map[uint64]*Lease), quit: make(chan struct{}),
-	}
+	return &keeper{q: q, now: time.Now, leases: make(map[uint64]*Lease), quit: make(chan struct{})}
 }
 
-func (k *keeper) start() error {
+// start takes the consumer's own AckWait: what counts is how long the server
+// waits, not how long this program would like it to. A claim that nobody asks
+// about is found to be over one period late at most, which the margin covers.
+func (k *keeper) start(ackWait time.Duration) error {
+	k.term, k.period = ackWait-ackWait/10, ackWait/20
 	k.inbox = k.q.nc.NewInbox()
 	var err error
 	if k.sub, err = k.q.nc.Subscribe(k.inbox+".*.*", k.answered); err != nil {
@@ -165,9 +173,7 @@ func (k *keeper) all() []*Lease {
 // server does meanwhile.
 func (k *keeper) endAll() {
 	for _, l := range k.all() {
-		l.mu.Lock()
-		l.end()
-		l.mu.Unlock()
+		l.endNow()
 	}
 }
 
@@ -189,29 +195,58 @@ func (k *keeper) run() {
 // third of its own. A request for a claim that is over would extend its new
 // owner's, so that none is sent.
 func (k *keeper) extend() {
-	now := time.Now()
+	now := k.now()
 	for _, l := range k.all() {
 		l.mu.Lock()
 		due := l.validAt(now) && age(l.since, now) >= k.term/3 &&
-			(l.sent.IsZero() || age(l.sent, now) >= k.period)
-		if l.over {
-			k.forget(l)
-		}
+			age(l.asked, now) >= 2*k.period
+		over := l.over
 		if due {
-			l.sent = now
-			l.serial++
+			l.ask(now)
 		}
 		answer := fmt.Sprintf("%s.%d.%d", k.inbox, l.id, l.serial)
 		l.mu.Unlock()
-		if due {
+		switch {
+		case over:
+			k.forget(l)
+		case due:
 			_ = k.q.nc.PublishRequest(l.reply, answer, progressAck) // not sent: the claim ends by itself
+		}
+	}
+}
+
+// ask notes that a progress request is sent. The sending times of the
+// unanswered ones are kept, so that a broker which answers slower than requests
+// are sent is heard nevertheless.
+func (l *Lease) ask(now time.Time) {
+	if l.sent == nil {
+		l.sent = make(map[uint64]time.Time)
+	}
+	l.serial++
+	l.sent[l.serial], l.asked = now, now
+}
+
+// confirm: the server took the progress request of this serial. An answer that
+// is read after the claim is over does not revive it: the server may have given
+// the message to somebody else before, and extended that claim (R7).
+func (l *Lease) confirm(serial uint64, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sent, known := l.sent[serial]
+	if !known || !l.validAt(now) {
+		return
+	}
+	l.since = sent
+	for s := range l.sent {
+		if s <= serial {
+			delete(l.sent, s)
 		}
 	}
 }
 
 var progressAck = []byte("+WPI")
 
-// answered: the server took the progress report that was sent at l.sent.
+// answered passes the server's answer to the lease that it is about.
 func (k *keeper) answered(msg *nats.Msg) {
 	if msg.Header.Get("Status") != "" { // no responders: the server took nothing
 		return
@@ -225,12 +260,7 @@ func (k *keeper) answered(msg *nats.Msg) {
 	k.mu.Lock()
 	l := k.leases[id]
 	k.mu.Unlock()
-	if l == nil {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over && serial == l.serial && !l.sent.IsZero() {
-		l.since, l.sent = l.sent, time.Time{}
+	if l != nil {
+		l.confirm(serial, k.now())
 	}
 }

@@ -2,10 +2,15 @@ package queue
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -55,6 +60,9 @@ type Letter struct {
 	// would swallow a second letter.
 	Subject string              `json:"subject"`
 	Headers map[string][]string `json:"headers,omitempty"`
+	// RawSubject and RawHeaders carry what is not UTF-8 in the stored form only.
+	RawSubject []byte      `json:"raw_subject,omitempty"`
+	RawHeaders []rawHeader `json:"raw_headers,omitempty"`
 
 	// Conflict: the order_no was accepted before with another body. The result
 	// stays accepted; this letter is about the later intent.
@@ -63,8 +71,8 @@ type Letter struct {
 	Replays int `json:"replays,omitempty"`
 	// Earlier lists what this letter took the place of, newest first, at most 10.
 	Earlier []Earlier `json:"earlier,omitempty"`
-	// Tail: the body's last bytes lie at <subject>.tail.
-	Tail bool `json:"tail,omitempty"`
+	// Tail: the body's last bytes lie apart, under this hash of them.
+	Tail string `json:"tail,omitempty"`
 
 	// Body is the intent's body as it came, even where it is not JSON.
 	Body []byte `json:"-"`
@@ -103,21 +111,57 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 func boundedHeaders(h nats.Header) map[string][]string {
 	out := make(map[string][]string, len(h))
 	size := 0
-	for k, vs := range h {
-		for _, v := range vs {
+	for _, k := range slices.Sorted(maps.Keys(h)) {
+		for _, v := range h[k] {
 			size += len(k) + len(v)
 		}
 		if size > maxHeaderBytes {
 			break
 		}
-		out[k] = vs
+		out[k] = h[k]
 	}
 	return out
+}
+
+// rawHeader is a header that JSON cannot carry as text.
+type rawHeader struct {
+	Name  []byte `json:"name"`
+	Value []byte `json:"value"`
+}
+
+// pack moves what is not UTF-8 to where JSON keeps it byte for byte.
+func (l *Letter) pack() {
+	if !utf8.ValidString(l.Subject) {
+		l.RawSubject = []byte(l.Subject)
+	}
+	l.Headers = maps.Clone(l.Headers)
+	for k, vs := range l.Headers {
+		if slices.ContainsFunc(append([]string{k}, vs...), func(s string) bool { return !utf8.ValidString(s) }) {
+			for _, v := range vs {
+				l.RawHeaders = append(l.RawHeaders, rawHeader{[]byte(k), []byte(v)})
+			}
+			delete(l.Headers, k)
+		}
+	}
+}
+
+func (l *Letter) unpack() {
+	if l.RawSubject != nil {
+		l.Subject = string(l.RawSubject)
+	}
+	if l.Headers == nil {
+		l.Headers = make(map[string][]string)
+	}
+	for _, h := range l.RawHeaders {
+		l.Headers[string(h.Name)] = append(l.Headers[string(h.Name)], string(h.Value))
+	}
+	l.RawSubject, l.RawHeaders = nil, nil
 }
 
 // fileLetter stores the letter unless one about the same intent lies there
 // already. A letter that it replaces is carried on in its history.
 func (q *Queue) fileLetter(ctx context.Context, token string, l *Letter) error {
+	own := l.Earlier
 	var have *Letter
 	for {
 		var expect uint64
@@ -126,10 +170,14 @@ func (q *Queue) fileLetter(ctx context.Context, token string, l *Letter) error {
 				return nil
 			}
 			expect = have.Seq
+			l.Earlier = own // what an earlier round inherited may have gone
 			l.inheritFrom(have)
 		}
 		err := q.putLetter(ctx, token, l, expect)
-		if err == nil || errors.Is(err, ErrStorage) || ctx.Err() != nil {
+		switch {
+		case err == nil && have != nil && have.Tail != "" && have.Tail != l.Tail:
+			return q.purgeTail(ctx, token, have)
+		case err == nil || errors.Is(err, ErrStorage) || ctx.Err() != nil:
 			return err
 		}
 		if have, err = q.rereadLetter(ctx, token); err != nil {
@@ -149,12 +197,17 @@ func (l *Letter) inheritFrom(have *Letter) {
 	l.Replays = max(l.Replays, have.Replays)
 }
 
+// putLetter stores the letter, and before it what does not fit into one
+// message: under the hash of its bytes, so that it can be written twice, and
+// cannot be taken for another letter's.
 func (q *Queue) putLetter(ctx context.Context, token string, l *Letter, expect uint64) error {
 	head := l.Body
-	if limit := q.nc.MaxPayload() - letterReserve; int64(len(head)) > limit {
-		l.Tail = true
-		tail := nats.NewMsg(q.n.deadPre + token + ".tail")
-		tail.Data, head = head[limit:], head[:limit]
+	if limit := max(0, q.nc.MaxPayload()-letterReserve); int64(len(head)) > limit {
+		rest := head[limit:]
+		head = head[:limit]
+		l.Tail = tailHash(rest)
+		tail := nats.NewMsg(q.tailSubject(token, l.Tail))
+		tail.Data = rest
 		if _, err := q.js.PublishMsg(ctx, tail); err != nil {
 			return writeError(err)
 		}
@@ -171,34 +224,51 @@ func (q *Queue) putLetter(ctx context.Context, token string, l *Letter, expect u
 	return err
 }
 
+func (q *Queue) tailSubject(token, hash string) string { return q.n.deadPre + token + ".tail." + hash }
+
+func tailHash(rest []byte) string {
+	sum := sha256.Sum256(rest)
+	return hex.EncodeToString(sum[:])
+}
+
 // letterHeader is the letter as one header value. What is large in it gives
-// way before it exceeds its reserve: the earlier letters, then the headers.
+// way before it exceeds its reserve: long texts, the earlier letters, the
+// attempts, and at last the headers.
 func letterHeader(l *Letter) (string, error) {
-	for {
-		data, err := json.Marshal(l)
+	fit := *l
+	fit.pack()
+	for limit := 4096; ; {
+		data, err := json.Marshal(&fit)
 		if err != nil {
 			return "", fmt.Errorf("dead letter of %s: %w", l.OrderNo, err)
 		}
 		switch {
 		case len(data) <= letterReserve-4096:
 			return string(data), nil
-		case len(l.Earlier) > 0:
-			l.Earlier = l.Earlier[:len(l.Earlier)-1]
-		case len(l.Headers) > 0:
-			l.Headers = nil
-		case len(l.Trail) > 1:
-			l.Trail = l.Trail[len(l.Trail)/2:]
+		case len(fit.Response) > limit || len(fit.Error) > limit || len(fit.Reason) > limit:
+			fit.Response, fit.Error, fit.Reason = cut(fit.Response, limit), cut(fit.Error, limit), cut(fit.Reason, limit)
+		case len(fit.Earlier) > 0:
+			fit.Earlier = fit.Earlier[:len(fit.Earlier)-1]
+		case len(fit.Trail) > 1:
+			fit.Trail = fit.Trail[len(fit.Trail)/2:]
+		case len(fit.Headers) > 0:
+			fit.Headers, fit.RawHeaders = nil, nil
+		case limit > 1:
+			limit /= 2
+			fit.OrderNo, fit.Subject, fit.RawSubject = cut(fit.OrderNo, limit), cut(fit.Subject, limit), nil
 		default:
-			l.Response, l.Error, l.Reason = cut(l.Response, 4096), cut(l.Error, 4096), cut(l.Reason, 1024)
-			l.Subject, l.Batch, l.Source = cut(l.Subject, 4096), cut(l.Batch, 1024), cut(l.Source, 1024)
-			l.IntentID, l.Trail = cut(l.IntentID, 4096), nil
+			return "", fmt.Errorf("dead letter of %s: its particulars have %d bytes", cut(l.OrderNo, 256), len(data))
 		}
 	}
 }
 
+// cut shortens a text to n bytes at most, and not within a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
 	}
 	return s[:n]
 }
@@ -214,24 +284,29 @@ func (q *Queue) readLetter(ctx context.Context, token string) (*Letter, error) {
 		return nil, err
 	}
 	l, err := decodeLetter(raw)
-	if err != nil || !l.Tail {
+	if err != nil || l.Tail == "" {
 		return l, err
 	}
-	tail, err := q.lastMsg(ctx, q.n.dead, q.n.deadPre+token+".tail")
+	tail, err := q.lastMsg(ctx, q.n.dead, q.tailSubject(token, l.Tail))
 	if err != nil {
 		return nil, err
 	}
-	if tail != nil {
-		l.Body = append(l.Body, tail.Data...)
+	if tail == nil || tailHash(tail.Data) != l.Tail {
+		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: the rest of its body is missing", errLetter, raw.Seq)
 	}
+	l.Body = append(l.Body, tail.Data...)
 	return l, nil
 }
+
+// errLetter: what lies in the dead-letter stream cannot be read.
+var errLetter = errors.New("not a dead letter of orderpost")
 
 func decodeLetter(raw *rawMsg) (*Letter, error) {
 	var l Letter
 	if err := json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l); err != nil {
-		return nil, fmt.Errorf("dead-letter stream, sequence %d: not a letter: %w", raw.Seq, err)
+		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: %w", errLetter, raw.Seq, err)
 	}
+	l.unpack()
 	l.Body, l.Seq = raw.Data, raw.Seq
 	return &l, nil
 }
@@ -239,8 +314,8 @@ func decodeLetter(raw *rawMsg) (*Letter, error) {
 func (q *Queue) rereadLetter(ctx context.Context, token string) (*Letter, error) {
 	for {
 		l, err := q.readLetter(ctx, token)
-		if err == nil {
-			return l, nil
+		if err == nil || errors.Is(err, errLetter) {
+			return l, err
 		}
 		select {
 		case <-ctx.Done():
@@ -265,11 +340,27 @@ func (q *Queue) deleteLetter(ctx context.Context, token string, l *Letter) error
 	if err != nil {
 		return fmt.Errorf("dead letters out of reach: %w", err)
 	}
-	if err := stream.DeleteMsg(ctx, l.Seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+	err = stream.DeleteMsg(ctx, l.Seq)
+	var api *jetstream.APIError
+	gone := errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &api) && api.ErrorCode == codeSequenceNotFound
+	if err != nil && !gone {
 		return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
 	}
-	if l.Tail {
-		return stream.Purge(ctx, jetstream.WithPurgeSubject(q.n.deadPre+token+".tail"))
+	if l.Tail != "" {
+		return q.purgeTail(ctx, token, l)
+	}
+	return nil
+}
+
+// purgeTail removes the second part of a letter's body. What a crash leaves of
+// it is never read.
+func (q *Queue) purgeTail(ctx context.Context, token string, l *Letter) error {
+	stream, err := q.js.Stream(ctx, q.n.dead)
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(q.tailSubject(token, l.Tail)))
+	}
+	if err != nil {
+		return fmt.Errorf("dead letter of %s: the rest of its body cannot be removed: %w", l.OrderNo, err)
 	}
 	return nil
 }

@@ -24,7 +24,8 @@ const (
 	// on; this one was not stored.
 	AlreadyPending
 	// AlreadyKnown: an intent with this ID was stored a moment ago (the
-	// broker's duplicate window); this one was not stored again.
+	// broker's duplicate window) and is waiting or settled; this one was not
+	// stored again.
 	AlreadyKnown
 )
 
@@ -37,12 +38,23 @@ func (p Published) String() string { return publishedNames[p] }
 // the disk). Nothing was stored; try again later.
 var ErrFull = errors.New("the intents stream is full")
 
+// ErrSwallowed is returned where the broker takes an intent for a duplicate
+// although the one that it remembers is neither waiting nor has a result
+// (somebody removed it). Nothing was stored; publish under another ID.
+var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one that is gone")
+
 // Codes of JetStream's API errors that mean something here.
 const (
-	codeStoreFailed   = 10077 // "already pending" and "stream full" share it: the text tells
-	codeWrongLastSeq  = 10071
-	codeInsufficient  = 10023
-	textSubjectIsFull = "maximum messages per subject exceeded"
+	codeStoreFailed          = 10077 // "already pending" and "stream full" share it: the text tells
+	codeWrongLastSeq         = 10071
+	codeWrongLastSeqConstant = 10164 // with replicas: another write to the subject is on its way
+	codeInsufficient         = 10023
+	codeStorageExceeded      = 10047
+	codeClusterNotAvailable  = 10008
+	codeStreamOffline        = 10118
+	codeTooManyRequests      = 10167
+	codeSequenceNotFound     = 10043
+	textSubjectIsFull        = "maximum messages per subject exceeded"
 )
 
 // maxBatch is how many intents go into one atomic batch; the server takes 1000.
@@ -62,8 +74,61 @@ func (q *Queue) Publish(ctx context.Context, in Intent) (Published, error) {
 	if err := q.checkSize(in); err != nil {
 		return PublishedNone, err
 	}
-	ack, err := q.js.PublishMsg(ctx, q.intentMsg(in), jetstream.WithRetryAttempts(5))
-	return publishAnswer(ack, err)
+	for try := 0; ; try++ {
+		ack, err := q.js.PublishMsg(ctx, q.intentMsg(in), jetstream.WithRetryAttempts(5))
+		p, err := publishAnswer(ack, err)
+		if err != nil || p == Stored {
+			return p, err
+		}
+		if p, err = q.verify(ctx, in, p, ack); p != PublishedNone || err != nil || try == freedTries {
+			return p, err
+		}
+		select {
+		case <-ctx.Done():
+			return PublishedNone, ctx.Err()
+		case <-time.After(freedPause):
+		}
+	}
+}
+
+// With replicas the place of an intent that was just acknowledged can be taken
+// for occupied for a moment (R6): so often, and so far apart, a publish that is
+// refused for an intent which is not there is repeated.
+const (
+	freedTries = 20
+	freedPause = 50 * time.Millisecond
+)
+
+// verify looks up what stands behind an answer that says "not stored" (R6).
+// PublishedNone without an error: nothing does; publish again.
+func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstream.PubAck) (Published, error) {
+	switch {
+	case p == AlreadyPending && q.replicas > 1:
+		waiting, err := q.IsPending(ctx, in.OrderNo)
+		if err != nil || !waiting {
+			return PublishedNone, err
+		}
+	case p == AlreadyKnown:
+		return p, q.findTwin(ctx, in, ack.Sequence)
+	}
+	return p, nil
+}
+
+// findTwin returns ErrSwallowed where the intent of which in is a duplicate,
+// stored at seq, is neither waiting nor settled.
+func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
+	waiting, err := q.msgAt(ctx, q.n.intents, seq)
+	if err != nil || waiting != nil {
+		return err
+	}
+	entry, err := q.Lookup(ctx, in.OrderNo)
+	if errors.Is(err, ErrUnreadable) {
+		return nil // there is a last word
+	}
+	if err == nil && (entry.Record == nil || entry.Record.Settled == 0) {
+		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
+	}
+	return err
 }
 
 func publishAnswer(ack *jetstream.PubAck, err error) (Published, error) {
@@ -77,7 +142,7 @@ func publishAnswer(ack *jetstream.PubAck, err error) (Published, error) {
 		return PublishedNone, fmt.Errorf("intent not confirmed by the broker: %w", err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
 		return AlreadyPending, nil
-	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient:
+	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient || api.ErrorCode == codeStorageExceeded:
 		return PublishedNone, fmt.Errorf("%w: %s", ErrFull, api.Description)
 	default:
 		return PublishedNone, fmt.Errorf("intent refused by the broker: %w", err)
@@ -101,6 +166,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 	msgs := make([]*nats.Msg, 0, len(intents))
 	index := make([]int, 0, len(intents))
 	seen := make(map[string]bool, len(intents))
+	var again []int // intents for an order_no that the batch holds already
 	for i, in := range intents {
 		if err := q.checkSize(in); err != nil {
 			results[i].Err = err
@@ -108,7 +174,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 		}
 		msg := q.intentMsg(in)
 		if seen[msg.Subject] {
-			results[i].Published = AlreadyPending
+			again = append(again, i)
 			continue
 		}
 		seen[msg.Subject] = true
@@ -121,9 +187,10 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 		for _, i := range index {
 			results[i].Published = Stored
 		}
-		return
+	} else {
+		q.publishSingly(ctx, intents, results, index)
 	}
-	q.publishSingly(ctx, intents, results, index)
+	q.publishSingly(ctx, intents, results, again) // the broker says what they are, now that the others are there
 }
 
 // publishSingly sends the intents of a refused or unconfirmed batch one by
@@ -146,9 +213,9 @@ func (q *Queue) publishSingly(ctx context.Context, intents []Intent, results []P
 		}
 		select {
 		case ack := <-futures[k].Ok():
-			results[i].Published, results[i].Err = publishAnswer(ack, nil)
+			results[i].Published, results[i].Err = q.answered(ctx, intents[i], ack, nil)
 		case err := <-futures[k].Err():
-			results[i].Published, results[i].Err = publishAnswer(nil, err)
+			results[i].Published, results[i].Err = q.answered(ctx, intents[i], nil, err)
 		case <-ctx.Done():
 			results[i].Err = ctx.Err()
 		case <-deadline.C:
@@ -156,4 +223,16 @@ func (q *Queue) publishSingly(ctx context.Context, intents []Intent, results []P
 			deadline.Reset(0)
 		}
 	}
+}
+
+// answered reads one answer of many. What needs a second try gets it at once.
+func (q *Queue) answered(ctx context.Context, in Intent, ack *jetstream.PubAck, err error) (Published, error) {
+	p, err := publishAnswer(ack, err)
+	if err != nil || p == Stored {
+		return p, err
+	}
+	if p, err = q.verify(ctx, in, p, ack); p == PublishedNone && err == nil {
+		return q.Publish(ctx, in)
+	}
+	return p, err
 }

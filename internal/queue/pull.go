@@ -23,8 +23,12 @@ const groupMax = 256
 // message that is on its way would be delivered to nobody and come back as an
 // unexplained delivery.
 func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*Delivery)) error {
-	sent := time.Now() // the lease runs from before the pull (R7)
 	epoch := q.disconnects.Load()
+	below, err := q.seen.refresh(ctx)
+	if err != nil {
+		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+	}
+	sent := q.leases.now() // the lease runs from before the pull (R7)
 	batch, err := q.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
@@ -32,11 +36,12 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	arrived := batch.Messages()
 	for msg := range arrived {
 		group := q.gather(msg, arrived, sent)
+		for _, d := range group {
+			d.Again = d.Delivered == 1 && d.Seq <= below
+		}
 		if q.disconnects.Load() != epoch {
 			for _, d := range group {
-				d.lease.mu.Lock()
-				d.lease.end()
-				d.lease.mu.Unlock()
+				d.lease.endNow()
 			}
 		}
 		q.checkOrGiveUp(ctx, group)
@@ -74,12 +79,19 @@ func (q *Queue) newDelivery(msg jetstream.Msg, sent time.Time) *Delivery {
 	return d
 }
 
-// checkOrGiveUp repeats the check while the claims last.
+// checkOrGiveUp repeats the check while the claims last. Beside the reading of
+// results it marks how far the stream has been delivered; nothing of the group
+// may be acted on before that is confirmed.
 func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 	for {
+		marked := make(chan error, 1)
+		go func() { marked <- q.seen.reach(ctx, highest(group)) }()
 		err := q.Check(ctx, group)
-		if err == nil {
+		if err = errors.Join(err, <-marked); err == nil {
 			return
+		}
+		for _, d := range group {
+			d.Work = WorkNone
 		}
 		if ctx.Err() != nil || !group[0].lease.Valid() {
 			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull, nothing was sent")
@@ -90,4 +102,11 @@ func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+func highest(group []*Delivery) (seq uint64) {
+	for _, d := range group {
+		seq = max(seq, d.Seq)
+	}
+	return seq
 }

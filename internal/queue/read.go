@@ -80,16 +80,25 @@ func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any)
 // from it proves nothing (R2).
 var errIncomplete = errors.New("batched read was cut short")
 
+// errCut: the server itself ended the answer at its limit of bytes.
+var errCut = fmt.Errorf("%w: too large", errIncomplete)
+
 // lastMsgs reads the last messages of many subjects (1,024 at most) in one
 // request. A subject that is missing from the map has none: the answer was
 // complete to its end marker. Only for a stream with a single replica: with
 // more, any of them may answer, and a follower may lag behind.
 func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) (map[string]*rawMsg, error) {
+	found := make(map[string]*rawMsg)
+	return found, q.lastMsgsInto(ctx, stream, subjects, found)
+}
+
+// lastMsgsInto halves a request whose answer is cut at the server's byte limit,
+// as it is for large dead letters.
+func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []string, found map[string]*rawMsg) error {
 	req, err := json.Marshal(map[string]any{"multi_last": subjects})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	found := make(map[string]*rawMsg)
 	err = q.directGet(ctx, stream, req, len(subjects), func(msg *nats.Msg) (bool, error) {
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			return endOfBatch(status, msg.Header)
@@ -100,10 +109,12 @@ func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) 
 		}
 		return false, err
 	})
-	if err != nil {
-		return nil, err
+	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
+		return errors.Join(
+			q.lastMsgsInto(ctx, stream, subjects[:half], found),
+			q.lastMsgsInto(ctx, stream, subjects[half:], found))
 	}
-	return found, nil
+	return err
 }
 
 // directGet sends a batched read of at most n messages and passes each answer
@@ -143,7 +154,11 @@ func directMsg(msg *nats.Msg) (*rawMsg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("answer without a sequence: %w", err)
 	}
-	return &rawMsg{Subject: msg.Header.Get(jetstream.SubjectHeader), Seq: seq, Header: msg.Header, Data: msg.Data}, nil
+	at, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
+	if err != nil {
+		return nil, fmt.Errorf("answer without a time: %w", err)
+	}
+	return &rawMsg{Subject: msg.Header.Get(jetstream.SubjectHeader), Seq: seq, Time: at, Header: msg.Header, Data: msg.Data}, nil
 }
 
 // pageSize is how many messages walk reads at once.
@@ -207,7 +222,7 @@ func endOfBatch(status string, h nats.Header) (done bool, err error) {
 	case status == "204" && h.Get("Nats-Num-Pending") == "0":
 		return true, nil
 	case status == "204":
-		return false, fmt.Errorf("%w: %s more were pending", errIncomplete, h.Get("Nats-Num-Pending"))
+		return false, fmt.Errorf("%w: %s more were pending", errCut, h.Get("Nats-Num-Pending"))
 	case status == "503":
 		return false, nats.ErrNoResponders
 	default:

@@ -20,7 +20,13 @@ type Entry struct {
 	Record *order.Record
 	// Seq is the record's sequence in the results stream; 0 where there is none.
 	Seq uint64
+
+	over *order.Record // what a write of ours took the place of
 }
+
+// ErrUnreadable: what lies in the results stream is not a record that this
+// program understands. Its order can be neither posted nor settled.
+var ErrUnreadable = errors.New("the last word on this order cannot be read")
 
 // writeRecord makes mine the last word on the order_no filed under token, by
 // the rules of order.Merge, starting from what its writer read last. It returns
@@ -40,16 +46,18 @@ func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine 
 		seq, err := q.results.put(ctx, msg, base.Seq)
 		switch {
 		case err == nil:
-			return Entry{Record: next, Seq: seq}, nil
+			return Entry{Record: next, Seq: seq, over: base.Record}, nil
 		case errors.Is(err, ErrStorage):
 			return base, err
 		case ctx.Err() != nil:
 			return base, err
 		}
+		before := base.Record
 		if base, err = q.rereadRecord(ctx, token); err != nil {
 			return base, err
 		}
 		if base.Record != nil && base.Record.WriteID == mine.WriteID {
+			base.over = before
 			return base, nil // the confirmation was lost, the write was not
 		}
 	}
@@ -59,8 +67,8 @@ func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine 
 func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
 		stored, err := q.readRecord(ctx, token)
-		if err == nil {
-			return stored, nil
+		if err == nil || errors.Is(err, ErrUnreadable) {
+			return stored, err
 		}
 		select {
 		case <-ctx.Done():
@@ -70,8 +78,16 @@ func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	}
 }
 
+// recordReserve is what the headers of a record take of the broker's
+// max_payload at most, in bytes.
+const recordReserve = 4 << 10
+
 func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
 	data, err := json.Marshal(r)
+	for err == nil && int64(len(data)) > q.nc.MaxPayload()-recordReserve {
+		r.Response, r.Error, r.Reason = cut(r.Response, len(r.Response)/2), cut(r.Error, len(r.Error)/2), cut(r.Reason, 200)
+		data, err = json.Marshal(r)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)
 	}
@@ -97,7 +113,10 @@ func (q *Queue) readRecord(ctx context.Context, token string) (Entry, error) {
 func decodeRecord(raw *rawMsg) (Entry, error) {
 	var r order.Record
 	if err := json.Unmarshal(raw.Data, &r); err != nil {
-		return Entry{}, fmt.Errorf("results stream, sequence %d: not a record: %w", raw.Seq, err)
+		return Entry{}, fmt.Errorf("%w: results stream, sequence %d: not a record: %w", ErrUnreadable, raw.Seq, err)
+	}
+	if r.Word != order.Retrying && r.Outcome() == order.OutcomeNone {
+		return Entry{}, fmt.Errorf("%w: results stream, sequence %d: outcome %q is none that this version knows", ErrUnreadable, raw.Seq, r.Word)
 	}
 	return Entry{Record: &r, Seq: raw.Seq}, nil
 }

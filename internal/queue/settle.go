@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,16 +18,23 @@ import (
 // that the broker refuses results: nothing more may be posted until it takes
 // them again (R10).
 func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
+	if !d.lease.Valid() && s.Outcome != order.OutcomeAccepted {
+		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure} // the rest is its new owner's to say (R7)
+	}
+	r.History.Lost = 0 // this delivery was brought to an end
+	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
+		r.History.Suspects = 0
+	}
 	record := q.record(d, r, s)
 	stored, err := q.writeRecord(ctx, d.token, d.Last, record)
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
-	if s.Action == order.ActMerge && stored.Record.Outcome() == order.OutcomeNone {
-		return stored, nil // the message is somebody else's
-	}
+	outcome := stored.Record.Outcome()
 	switch {
-	case stored.Record.Outcome() != order.OutcomeNone:
+	case s.Action == order.ActMerge && outcome != order.OutcomeAccepted:
+		return stored, nil // message and letter are somebody else's
+	case outcome != order.OutcomeNone:
 		return stored, q.complete(ctx, d, stored, r.Trail)
 	case s.Action == order.ActDelay:
 		return stored, q.giveBack(d, r.Delay)
@@ -65,25 +73,58 @@ func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Re
 // that is settled already.
 func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
 	rec := stored.Record
+	mine := rec.IntentID == d.Intent.ID
+	var err error
 	switch {
-	case rec.Outcome().NeedsLetter() && rec.By == "" && rec.IntentID == d.Intent.ID:
-		if err := q.fileLetter(ctx, d.token, newLetter(d, rec, trail)); err != nil {
-			return fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
-		}
-	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter():
-		if err := q.removeLetter(ctx, d.token); err != nil {
-			return fmt.Errorf("order %s: %w", d.OrderNo(), err)
-		}
+	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec):
+		err = q.fileLetter(ctx, d.token, q.refusal(d, rec, WorkConflict))
+	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
+		err = q.removeLetter(ctx, d.token)
+	case rec.Outcome().NeedsLetter() && rec.By == "" && mine:
+		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
+	}
+	if err != nil {
+		return fmt.Errorf("order %s: dead letter: %w", d.OrderNo(), err)
 	}
 	return q.ack(d)
 }
 
+// fileFailure files the letter of a failed result. A late acceptance that was
+// written meanwhile found no letter to remove, so that it is looked for again
+// afterwards.
+func (q *Queue) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
+	if err := q.fileLetter(ctx, d.token, l); err != nil {
+		return err
+	}
+	now, err := q.rereadRecord(ctx, d.token)
+	if err == nil && now.Record.Outcome() == order.OutcomeAccepted {
+		return q.removeLetter(ctx, d.token)
+	}
+	return err
+}
+
 // mayHaveLetter: an order_no without any record before, delivered once, cannot
 // have a dead letter.
-func (d *Delivery) mayHaveLetter() bool { return d.Last.Record != nil || d.Delivered > 1 }
+func (d *Delivery) mayHaveLetter(stored Entry) bool {
+	return d.Last.Record != nil || stored.over != nil || d.Delivered > 1 || d.Again
+}
 
-// Complete handles a delivery whose intent is settled already (WorkSettled).
+// otherBody: the accepted order is not the one that this intent asks for.
+func (d *Delivery) otherBody(accepted *order.Record) bool {
+	return accepted.BodyHash != "" && (d.Invalid != nil || d.Order.BodyHash() != accepted.BodyHash)
+}
+
+// Complete handles a delivery whose intent is settled already (WorkSettled). A
+// producer that publishes with the same ID again, after the first was settled,
+// gets it stored a second time: not judged anew, but counted (R11).
 func (q *Queue) Complete(ctx context.Context, d *Delivery) error {
+	if at := d.Last.Record.EnqueuedAt; !at.IsZero() && d.StoredAt.After(at) {
+		stored, err := q.writeRecord(ctx, d.token, d.Last, q.takeOver(d))
+		if err != nil {
+			return fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+		}
+		d.Last = stored
+	}
 	return q.complete(ctx, d, d.Last, nil)
 }
 
@@ -104,26 +145,41 @@ func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // result alone would not tell a redelivery that the letter is missing.
 func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
-	letter := newLetter(d, &rec, nil)
-	letter.IntentID, letter.FiledAt = d.Intent.ID, time.Now().UTC()
-	letter.Batch, letter.Source, letter.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
-	if d.Order != nil {
-		letter.BodyHash = d.Order.BodyHash()
-	}
-	if d.Work == WorkConflict {
-		letter.Outcome, letter.Conflict = order.OutcomeRejected, true
-		letter.Reason = "conflict: the order_no was accepted before with another body"
-	} else {
-		letter.Reason = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
-	}
-	if err := q.fileLetter(ctx, d.token, letter); err != nil {
+	if err := q.fileLetter(ctx, d.token, q.refusal(d, &rec, d.Work)); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
+	if d.Work == WorkWithheld && stored.Record.Outcome() == order.OutcomeAccepted { // a late acceptance came in between
+		if err := q.removeLetter(ctx, d.token); err != nil {
+			return stored, fmt.Errorf("order %s: %w", d.OrderNo(), err)
+		}
+		return stored, q.complete(ctx, d, stored, nil)
+	}
 	return stored, q.ack(d)
+}
+
+// refusal is the letter of an intent that may not be submitted. rec is the
+// record that stands in its way.
+func (q *Queue) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
+	l := newLetter(d, rec, nil)
+	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, time.Now().UTC(), ""
+	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
+	if d.Order != nil {
+		l.BodyHash = d.Order.BodyHash()
+	}
+	if d.Invalid != nil {
+		l.Error = d.Invalid.Error()
+	}
+	if why == WorkConflict {
+		l.Outcome, l.Conflict = order.OutcomeRejected, true
+		l.Reason = "conflict: the order_no was accepted before with another body"
+	} else {
+		l.Reason = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
+	}
+	return l
 }
 
 // takeOver is the record as it is, with this intent counted as settled by it.
@@ -136,30 +192,48 @@ func (q *Queue) takeOver(d *Delivery) order.Record {
 // GiveUp explains a delivery that was not worked on (its check failed, or its
 // claim was lost before anything was sent), so that its redelivery is not
 // taken for a possible attempt. The message is left alone.
+//
+// An order whose last word cannot be read is given back for a while: it can
+// only wait for a newer version, or for a person.
 func (q *Queue) GiveUp(ctx context.Context, d *Delivery) error {
+	if d.unreadable != nil {
+		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
+	}
 	last, err := q.rereadRecord(ctx, d.token)
 	if err != nil {
-		return err
+		return fmt.Errorf("order %s: %w", d.OrderNo(), err)
 	}
 	d.Last = last
 	d.History, _ = inherit(d)
+	return q.explain(ctx, d)
+}
+
+const unreadableDelay = time.Minute
+
+// explain notes that this delivery did nothing. An open claim or suspicion of
+// this intent stays open: its writer's, or a successor's, to close.
+func (q *Queue) explain(ctx context.Context, d *Delivery) error {
 	rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
 	rec.Reason = "given up before anything was sent"
-	if _, err = q.writeRecord(ctx, d.token, last, rec); err != nil {
+	if last := d.Last.Record; last != nil && last.IntentID == d.Intent.ID {
+		if last.Outcome() != order.OutcomeNone {
+			return nil
+		}
+		unsure := last.Unsure || d.History.Lost > last.Lost
+		rec = *last
+		rec.Delivered, rec.Lost, rec.Unsure = d.Delivered, d.History.Lost, unsure
+	}
+	if _, err := q.writeRecord(ctx, d.token, d.Last, rec); err != nil {
 		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
 	return nil
 }
 
-// HandBack gives a delivery back that needs no note: its last word explains it
-// already, as for WorkNotYet and WorkClaimed.
+// HandBack gives a delivery back whose time has not come, as for WorkNotYet
+// and WorkClaimed; what the last word says stays.
 func (q *Queue) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
-	rec := *d.Last.Record
-	if rec.Delivered < d.Delivered && rec.Note != order.NoteAttempt {
-		rec.Delivered = d.Delivered
-		if _, err := q.writeRecord(ctx, d.token, d.Last, rec); err != nil {
-			return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
-		}
+	if err := q.explain(ctx, d); err != nil {
+		return err
 	}
 	return q.giveBack(d, delay)
 }
@@ -200,6 +274,14 @@ func (q *Queue) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (
 	return q.note(ctx, d, h, order.NoteAttempt)
 }
 
+// NoteBegun writes that a delivery begins which the broker lost count of
+// (Delivery.Again), so that the next one after another such loss is not taken
+// for the first that nothing explains.
+func (q *Queue) NoteBegun(ctx context.Context, d *Delivery) error {
+	_, err := q.note(ctx, d, d.History, order.NoteHandedBack)
+	return err
+}
+
 // NoteSuspect writes that the intent is about to be handled alone (R8).
 func (q *Queue) NoteSuspect(ctx context.Context, d *Delivery) error {
 	h := d.History
@@ -218,10 +300,10 @@ func (q *Queue) note(ctx context.Context, d *Delivery, h order.History, kind ord
 	if err != nil {
 		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
-	if stored.Record.Note != kind || stored.Record.IntentID != d.Intent.ID {
+	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || got.Worker != q.cfg.Name {
 		return false, fmt.Errorf("order %s: somebody else settled it meanwhile: %w", d.OrderNo(), ErrLeaseLost)
 	}
-	first = d.Last.Record == nil && d.Delivered == 1
+	first = d.Last.Record == nil && d.Delivered == 1 && !d.Again
 	d.Last = stored
 	return first, nil
 }

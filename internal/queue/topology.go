@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // topologyVersion is written into the streams' metadata. A program that finds
 // a newer one than it knows leaves the streams alone and refuses to start.
-const topologyVersion = "1"
+const topologyVersion = 1
 
 const versionKey = "orderpost.topology"
 
@@ -25,26 +26,42 @@ func (q *Queue) ensureTopology(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := q.ensureBucket(ctx); err != nil {
+		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
 	if err := q.ensureConsumer(ctx); err != nil {
 		return fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
-	}
-	var err error
-	q.kv, err = q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
-		Description: "orderpost: fleet control",
-	})
-	if err != nil {
-		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
 	}
 	return nil
 }
 
+// ensureBucket leaves a bucket that is there as it is.
+func (q *Queue) ensureBucket(ctx context.Context) (err error) {
+	q.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
+	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+		return err
+	}
+	q.kv, err = q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
+		Description: "orderpost: fleet control",
+	})
+	return err
+}
+
 // ensureConsumer: only a worker may change it, so that a producer with other
-// settings does not shorten the fleet's claims.
+// settings does not shorten the fleet's claims; and not while another worker
+// is present, whose leases count on the AckWait that is there.
 func (q *Queue) ensureConsumer(ctx context.Context) (err error) {
-	if !q.cfg.Worker {
-		q.consumer, err = q.js.Consumer(ctx, q.n.intents, q.n.consumer)
-		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+	q.consumer, err = q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return err
+	}
+	if err == nil {
+		have := q.consumer.CachedInfo().Config
+		if !q.cfg.Worker || have.AckWait == q.cfg.AckWait && have.MaxAckPending == q.cfg.MaxAckPending {
+			return nil
+		}
+		if err := q.mayChangeAckWait(ctx, have.AckWait); err != nil {
 			return err
 		}
 	}
@@ -52,12 +69,29 @@ func (q *Queue) ensureConsumer(ctx context.Context) (err error) {
 	return err
 }
 
+func (q *Queue) mayChangeAckWait(ctx context.Context, have time.Duration) error {
+	if have == q.cfg.AckWait {
+		return nil
+	}
+	workers, err := q.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range workers {
+		if w.Worker != q.cfg.Name {
+			return fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
+				q.cfg.AckWait, have, w.Worker)
+		}
+	}
+	return nil
+}
+
 func (q *Queue) streams() []jetstream.StreamConfig {
 	base := jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas, Discard: jetstream.DiscardNew,
 		Duplicates: 2 * time.Minute,
 		MaxMsgs:    -1, MaxBytes: -1, AllowDirect: true, AllowAtomicPublish: true,
-		Metadata: map[string]string{versionKey: topologyVersion},
+		MaxMsgSize: -1, Metadata: map[string]string{versionKey: strconv.Itoa(topologyVersion)},
 	}
 	intents, results, dead := base, base, base
 
@@ -73,7 +107,7 @@ func (q *Queue) streams() []jetstream.StreamConfig {
 	results.AllowMsgTTL = true
 
 	dead.Name, dead.Description = q.n.dead, "orderpost: dead letters"
-	dead.Subjects = []string{q.n.deadPre + "*", q.n.deadPre + "*.tail"}
+	dead.Subjects = []string{q.n.deadPre + "*", q.n.deadPre + "*.tail.*"}
 	dead.Retention, dead.MaxMsgsPerSubject = jetstream.LimitsPolicy, 1
 
 	return []jetstream.StreamConfig{intents, results, dead}
@@ -93,6 +127,7 @@ func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
 }
 
 func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
+	q.replicas = max(q.replicas, want.Replicas)
 	stream, err := q.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = q.js.CreateStream(ctx, want)
@@ -105,8 +140,11 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 		return wrapStream(want.Name, "cannot be read", err)
 	}
 	have := stream.CachedInfo().Config
-	if v := have.Metadata[versionKey]; v > topologyVersion {
-		return fmt.Errorf("stream %s has topology version %s, newer than this program's %s: use a newer orderpost", want.Name, v, topologyVersion)
+	q.replicas = max(q.replicas, have.Replicas)
+	if text := have.Metadata[versionKey]; text != "" {
+		if v, err := strconv.Atoi(text); err != nil || v > topologyVersion {
+			return fmt.Errorf("stream %s has topology version %s, newer than this program's %d: use a newer orderpost", want.Name, text, topologyVersion)
+		}
 	}
 	unsafe, safe := compareStream(have, want)
 	if len(unsafe) > 0 {
@@ -115,10 +153,19 @@ func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) e
 	if len(safe) == 0 || !q.cfg.Worker {
 		return nil
 	}
+	return q.updateStream(ctx, have, want, safe)
+}
+
+func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
 	q.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
-	have.MaxMsgs, have.MaxBytes, have.Replicas = want.MaxMsgs, want.MaxBytes, want.Replicas
+	have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
+	have.Replicas = max(have.Replicas, want.Replicas)
 	have.Description, have.Duplicates = want.Description, want.Duplicates
-	_, err = q.js.UpdateStream(ctx, have)
+	if have.Metadata == nil {
+		have.Metadata = make(map[string]string, 1)
+	}
+	have.Metadata[versionKey] = want.Metadata[versionKey]
+	_, err := q.js.UpdateStream(ctx, have)
 	return wrapStream(want.Name, "cannot be updated", err)
 }
 
@@ -172,12 +219,22 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject)
 	check(&unsafe, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
 	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
+	check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
+	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
+	check(&unsafe, "sealed", have.Sealed, want.Sealed)
+	check(&unsafe, "deny_delete", have.DenyDelete, want.DenyDelete)
+	check(&unsafe, "mirror", have.Mirror != nil, want.Mirror != nil)
 	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
 	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
 	check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
 	check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
 	check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
-	check(&safe, "num_replicas", have.Replicas, want.Replicas)
+	if want.Replicas > have.Replicas { // fewer is a decision that a worker's default must not make
+		check(&safe, "num_replicas", have.Replicas, want.Replicas)
+	}
+	if have.Metadata[versionKey] != want.Metadata[versionKey] {
+		safe = append(safe, Difference{versionKey, have.Metadata[versionKey], want.Metadata[versionKey]})
+	}
 	check(&safe, "description", have.Description, want.Description)
 	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
 	return unsafe, safe

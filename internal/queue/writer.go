@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,9 +25,12 @@ var errUnconfirmed = errors.New("write not confirmed by the broker")
 // for lack of room, or because its storage fails. It closes the gate (R10).
 var ErrStorage = errors.New("the broker cannot store results")
 
-// maxWriteBatch bounds one atomic batch of writes. Larger ones gain little and
-// make everybody in them wait.
-const maxWriteBatch = 256
+// maxWriteBatch and maxWriteBytes bound one atomic batch of writes. Larger ones
+// gain little and make everybody in them wait.
+const (
+	maxWriteBatch = 256
+	maxWriteBytes = 4 << 20
+)
 
 // writer writes messages to one stream on condition that their subjects have
 // not changed. Writes that arrive while another one is on its way to the
@@ -38,6 +43,9 @@ type writer struct {
 	quit   chan struct{}
 	done   sync.WaitGroup
 	once   sync.Once
+	ended  chan struct{} // closed when nothing is written any more
+
+	batches atomic.Uint64 // atomic batches that were stored
 }
 
 type write struct {
@@ -48,7 +56,7 @@ type write struct {
 }
 
 func newWriter(js jetstream.JetStream, stream string) *writer {
-	w := &writer{js: js, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{})}
+	w := &writer{js: js, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 	w.done.Add(1)
 	go w.run()
 	return w
@@ -71,6 +79,8 @@ func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64,
 	select {
 	case <-req.done:
 		return req.seq, req.err
+	case <-w.ended:
+		return 0, errUnconfirmed
 	case <-ctx.Done():
 		return 0, fmt.Errorf("%w: %w", errUnconfirmed, ctx.Err())
 	}
@@ -84,6 +94,7 @@ func (w *writer) stop() {
 
 func (w *writer) run() {
 	defer w.done.Done()
+	defer close(w.ended)
 	batch := make([]*write, 0, maxWriteBatch)
 	for {
 		select {
@@ -101,10 +112,15 @@ func (w *writer) run() {
 
 // collect takes what is waiting, without waiting.
 func (w *writer) collect(batch []*write) []*write {
-	for len(batch) < maxWriteBatch {
+	size := 0
+	for _, req := range batch {
+		size += len(req.msg.Data)
+	}
+	for len(batch) < maxWriteBatch && size < maxWriteBytes {
 		select {
 		case req := <-w.queue:
 			batch = append(batch, req)
+			size += len(req.msg.Data)
 		default:
 			return batch
 		}
@@ -137,6 +153,7 @@ func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
 	if err != nil {
 		return false
 	}
+	w.batches.Add(1)
 	first := ack.Sequence - uint64(len(batch)) + 1
 	for i, req := range batch {
 		req.finish(first+uint64(i), nil)
@@ -167,14 +184,19 @@ func (r *write) finish(seq uint64, err error) {
 	close(r.done)
 }
 
+// passingCodes say that the cluster is busy with itself, not that it has no room.
+var passingCodes = []jetstream.ErrorCode{codeClusterNotAvailable, codeStreamOffline, codeTooManyRequests}
+
 // writeError sorts what JetStream answered to a conditional write.
 func writeError(err error) error {
 	var api *jetstream.APIError
 	switch {
 	case !errors.As(err, &api):
 		return fmt.Errorf("%w: %w", errUnconfirmed, err)
-	case api.ErrorCode == codeWrongLastSeq:
+	case api.ErrorCode == codeWrongLastSeq || api.ErrorCode == codeWrongLastSeqConstant:
 		return errStale
+	case slices.Contains(passingCodes, api.ErrorCode):
+		return fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
 	default:
 		return fmt.Errorf("%w: %s (code %d)", ErrStorage, api.Description, api.ErrorCode)
 	}

@@ -99,6 +99,9 @@ func (p *Pool) survive(d *queue.Delivery) {
 	p.Log.Error().Str("order_no", d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
 	ctx, cancel := context.WithTimeout(p.settle, settleGrace)
 	defer cancel()
+	if d.Work == queue.WorkSuspect {
+		return // its note stands already
+	}
 	if err := p.Queue.NoteSuspect(ctx, d); err != nil {
 		p.Log.Error().Err(err).Str("order_no", d.OrderNo()).Msg("suspect note not written")
 	}

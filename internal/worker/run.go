@@ -121,7 +121,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	})
 	view.attach(parts{queue: q, submitter: s, pool: pool})
 	sides.Go(func() { view.poll(side) })
-	log.Info().Str("version", env.Version).Str("broker", cfg.Queue.URL).Int("concurrency", cfg.Submit.Concurrency).
+	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).
 		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")
 	err := pool.Run(ctx)
 	stop()

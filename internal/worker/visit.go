@@ -16,6 +16,11 @@ func (p *Pool) visit(d *queue.Delivery) error {
 	if p.draining.Load() {
 		return p.conclude(d, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
 	}
+	if d.Again && d.Work != queue.WorkSuspect {
+		if err := p.Queue.NoteBegun(p.settle, d); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := d.Lease().Bound(p.work, submit.ErrLeaseLost)
 	defer cancel()
 	if err := p.afterReconnect(ctx, d); err != nil {
@@ -45,7 +50,7 @@ func (p *Pool) visit(d *queue.Delivery) error {
 // way (R7).
 func (p *Pool) afterReconnect(ctx context.Context, d *queue.Delivery) error {
 	at := p.Queue.ReconnectedAt()
-	if d.Delivered == 1 || at.IsZero() {
+	if d.Delivered == 1 && !d.Again || at.IsZero() {
 		return nil
 	}
 	wait := time.Until(at.Add(p.RequestTimeout))
@@ -70,7 +75,7 @@ func endOf(ctx context.Context) order.End {
 // conclude asks order.Decide what becomes of the order, and has the queue
 // carry it out. A repeated call (after a storage fault) writes the same again.
 func (p *Pool) conclude(d *queue.Delivery, r order.Report, firstProven bool) error {
-	s := order.Decide(r, order.Facts{Policy: p.Policy, FirstProven: firstProven && !r.History.Unsure})
+	s := order.Decide(r, order.Facts{Policy: p.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: d.Allowed})
 	var entry queue.Entry
 	var err error
 	p.untilStored(d, func() error {

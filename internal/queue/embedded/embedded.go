@@ -136,7 +136,7 @@ func options(cfg Config) (*server.Options, string, error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	token, err := newToken()
+	token, err := keptToken(cfg.Dir)
 	if err != nil {
 		return nil, "", err
 	}
@@ -157,34 +157,52 @@ func options(cfg Config) (*server.Options, string, error) {
 	}, token, nil
 }
 
-func newToken() (string, error) {
-	raw := make([]byte, 32)
+// tokenFile holds the data folder's token. It outlives restarts, so that the
+// workers that joined get back in when the one that runs the broker returns.
+const tokenFile = "token"
+
+// tokenBytes is the token's length before hex.
+const tokenBytes = 32
+
+// keptToken reads the data folder's token, or makes one (0600).
+func keptToken(dir string) (string, error) {
+	path := filepath.Join(dir, tokenFile)
+	if kept, err := os.ReadFile(path); err == nil && len(kept) == 2*tokenBytes {
+		return string(kept), nil
+	}
+	raw := make([]byte, tokenBytes)
 	if _, err := rand.Read(raw); err != nil {
 		return "", fmt.Errorf("embedded broker: token: %w", err)
 	}
-	return hex.EncodeToString(raw), nil
+	token := hex.EncodeToString(raw)
+	if err := replaceFile(path, []byte(token)); err != nil {
+		return "", fmt.Errorf("embedded broker: token: %w", err)
+	}
+	return token, nil
 }
 
-// writeEndpoint makes the server findable. The file is replaced in one step, so
-// that a reader never sees half of it.
-func (s *Server) writeEndpoint() error {
-	data, err := json.Marshal(s.Endpoint)
+// replaceFile writes a file (0600) in one step, so that a reader never sees
+// half of it.
+func replaceFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // CreateTemp makes it 0600
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(s.dir, endpointFile+".*") // CreateTemp makes it 0600
-	if err != nil {
-		return fmt.Errorf("embedded broker: %w", err)
-	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when the rename succeeded
-	if _, err := tmp.Write(data); err != nil {
-		_ = tmp.Close()
-		return fmt.Errorf("embedded broker: %w", err)
+	_, err = tmp.Write(data)
+	if err := errors.Join(err, tmp.Close()); err != nil {
+		return err
 	}
-	if err := tmp.Close(); err != nil {
-		return fmt.Errorf("embedded broker: %w", err)
+	return os.Rename(tmp.Name(), path)
+}
+
+// writeEndpoint makes the server findable.
+func (s *Server) writeEndpoint() error {
+	data, err := json.Marshal(s.Endpoint)
+	if err == nil {
+		err = replaceFile(filepath.Join(s.dir, endpointFile), data)
 	}
-	if err := os.Rename(tmp.Name(), filepath.Join(s.dir, endpointFile)); err != nil {
+	if err != nil {
 		return fmt.Errorf("embedded broker: %w", err)
 	}
 	return nil

@@ -1,0 +1,213 @@
+package order
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var epoch = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// recordKinds are records of one intent: every outcome, an outcome by a person,
+// and every kind of note, each sure and unsure.
+func recordKinds(intent string, enqueued time.Time, delivered uint64) []Record {
+	var out []Record
+	add := func(r Record) {
+		r.OrderNo, r.IntentID, r.EnqueuedAt, r.Delivered = "A-1", intent, enqueued, delivered
+		r.WriteID = fmt.Sprintf("%s-%d-%d", intent, delivered, len(out))
+		out = append(out, r)
+	}
+	for _, o := range Outcomes() {
+		for _, by := range []string{"", "ann"} {
+			r := Record{By: by, Settled: 1}
+			r.SetOutcome(o)
+			r.Unsure = o == OutcomeUnknown
+			add(r)
+		}
+	}
+	for kind := NoteDelayed; kind <= NoteSuspect; kind++ {
+		for _, unsure := range []bool{false, true} {
+			r := Record{Word: Retrying, Note: kind}
+			r.Unsure, r.Attempts = unsure, int(delivered)
+			add(r)
+		}
+	}
+	proven := Record{Proven: true, Settled: 1}
+	proven.SetOutcome(OutcomeRejected)
+	add(proven)
+	return out
+}
+
+// eachPair merges every kind of record over every other: of the same intent,
+// delivered earlier, at the same time and later; and of an older and a newer one.
+func eachPair(t *testing.T, check func(t *testing.T, cur, mine, after *Record)) {
+	t.Helper()
+	old := recordKinds("i1", epoch, 2)
+	for _, cur := range old {
+		for _, group := range [][]Record{
+			recordKinds("i1", epoch, 1), recordKinds("i1", epoch, 2), recordKinds("i1", epoch, 3),
+			recordKinds("i0", epoch.Add(-time.Hour), 1), recordKinds("i2", epoch.Add(time.Hour), 1),
+			recordKinds("i1", epoch.Add(time.Hour), 1),
+		} {
+			for _, mine := range group {
+				curBefore, mineBefore := cur, mine
+				after := Merge(&cur, &mine)
+				require.Equal(t, curBefore, cur)
+				require.Equal(t, mineBefore, mine)
+				if after == nil {
+					after = &cur
+				}
+				check(t, &cur, &mine, after)
+			}
+		}
+	}
+}
+
+func explainPair(cur, mine, after *Record) string {
+	line := func(r *Record) string {
+		return fmt.Sprintf("%s %s%s by=%q unsure=%t delivered=%d settled=%d", r.IntentID, r.Word, r.Note, r.By, r.Unsure, r.Delivered, r.Settled)
+	}
+	return line(cur) + " | " + line(mine) + " → " + line(after)
+}
+
+func TestR1AcceptedIsNeverReplaced(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		if cur.Outcome() == OutcomeAccepted {
+			require.Equal(t, OutcomeAccepted, after.Outcome(), explainPair(cur, mine, after))
+		}
+	})
+}
+
+func TestR1RankOnlyRisesWithinAnIntent(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		if cur.IntentID == mine.IntentID {
+			require.GreaterOrEqual(t, rank(after), rank(cur), explainPair(cur, mine, after))
+			require.GreaterOrEqual(t, rank(after), rank(mine), explainPair(cur, mine, after))
+		}
+	})
+}
+
+func TestR1AmongOtherOutcomesTheFirstWins(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		if cur.IntentID == mine.IntentID && rank(cur) == rankOther && rank(mine) == rankOther {
+			require.Equal(t, cur.Word, after.Word, explainPair(cur, mine, after))
+		}
+	})
+}
+
+func TestR1AnOlderIntentMayOnlyRaiseToAccepted(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		if mine.IntentID != "i0" {
+			return
+		}
+		require.Equal(t, cur.IntentID, after.IntentID)
+		if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted {
+			require.Equal(t, cur, after, explainPair(cur, mine, after))
+			return
+		}
+		require.Equal(t, OutcomeAccepted, after.Outcome())
+		require.Equal(t, mine.BodyHash, after.BodyHash)
+		require.Empty(t, after.By)
+	})
+}
+
+func TestR1MergeIsIdempotent(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		again := Merge(after, mine)
+		if again == nil {
+			return
+		}
+		require.Equal(t, after, again, explainPair(cur, mine, after))
+	})
+}
+
+func TestR3DoubtSurvivesEveryMerge(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		if cur.Outcome() != OutcomeNone || !cur.Unsure || mine.IntentID == "i0" {
+			return
+		}
+		settled := after.Outcome() == OutcomeAccepted || after.By != "" || after.Proven
+		require.True(t, after.Unsure || settled, explainPair(cur, mine, after))
+		if !after.Proven {
+			require.NotEqual(t, "no", after.Outcome().Created(), explainPair(cur, mine, after))
+		}
+	})
+}
+
+func TestR3AProofIsNotAboutALaterAttempt(t *testing.T) {
+	cur := Record{Word: Retrying, IntentID: "i1"}
+	cur.Unsure, cur.LastAttemptAt = true, epoch.Add(time.Minute)
+	mine := Record{IntentID: "i1", Proven: true}
+	mine.LastAttemptAt = epoch
+	mine.SetOutcome(OutcomeRejected)
+	require.Equal(t, OutcomeUnknown, Merge(&cur, &mine).Outcome())
+	cur.LastAttemptAt = epoch
+	require.Equal(t, OutcomeRejected, Merge(&cur, &mine).Outcome())
+}
+
+func TestR6AnUnknownOutcomeIsNotHiddenByANote(t *testing.T) {
+	for _, note := range recordKinds("i2", epoch.Add(time.Hour), 1) {
+		if note.Outcome() != OutcomeNone {
+			continue
+		}
+		cur := Record{IntentID: "i1", EnqueuedAt: epoch, Settled: 1}
+		cur.SetOutcome(OutcomeUnknown)
+		require.Nil(t, Merge(&cur, &note), "the note would pass for leave to submit")
+
+		cur.Allowed = true
+		after := Merge(&cur, &note)
+		require.Equal(t, Retrying, after.Word)
+		require.True(t, after.Allowed, "a person's leave holds for the whole intent")
+		next := note
+		next.Delivered++
+		require.True(t, Merge(after, &next).Allowed)
+	}
+}
+
+func TestR7ALateNoteDoesNotUndoItsSuccessorsClaim(t *testing.T) {
+	claim := Record{Word: Retrying, Note: NoteAttempt, IntentID: "i1", Delivered: 2, Worker: "b", WriteID: "b1"}
+	claim.LastAttemptAt, claim.Suspects = epoch, 2
+	late := Record{Word: Retrying, Note: NoteHandedBack, IntentID: "i1", Delivered: 1, Worker: "a", WriteID: "a1"}
+	late.Unsure, late.Attempts = true, 3
+
+	after := Merge(&claim, &late)
+	require.Equal(t, NoteAttempt, after.Note)
+	require.Equal(t, "b", after.Worker)
+	require.EqualValues(t, 2, after.Delivered)
+	require.Equal(t, 2, after.Suspects)
+	require.True(t, after.Unsure, "what the late one did counts")
+	require.Equal(t, 3, after.Attempts)
+
+	late.Unsure, late.Attempts = false, 0
+	require.Nil(t, Merge(&claim, &late), "it knows nothing new")
+}
+
+func TestR11EachStoredIntentIsCountedOnce(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		settledBefore := map[string]bool{}
+		key := func(r *Record) string { return r.IntentID + r.EnqueuedAt.String() }
+		if cur.Outcome() != OutcomeNone {
+			settledBefore[key(cur)] = true
+		}
+		want := cur.Settled
+		if after.Outcome() != OutcomeNone && !settledBefore[key(after)] {
+			want++
+		}
+		require.Equal(t, want, after.Settled, explainPair(cur, mine, after))
+	})
+}
+
+func TestR11ACorrectionCountsBoth(t *testing.T) {
+	first := Record{IntentID: "i1", EnqueuedAt: epoch}
+	first.SetOutcome(OutcomeRejected)
+	one := Merge(nil, &first)
+	require.Equal(t, 1, one.Settled)
+	note := Record{Word: Retrying, IntentID: "i2", EnqueuedAt: epoch.Add(time.Hour)}
+	noted := Merge(one, &note)
+	require.Equal(t, 1, noted.Settled)
+	second := Record{IntentID: "i2", EnqueuedAt: epoch.Add(time.Hour)}
+	second.SetOutcome(OutcomeAccepted)
+	require.Equal(t, 2, Merge(noted, &second).Settled)
+}

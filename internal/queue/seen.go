@@ -1,0 +1,135 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+)
+
+// seenKeys is how many keys of the fleet's bucket hold marks. Workers share
+// them by the hash of their names, so that restarts leave no keys behind.
+const seenKeys = 16
+
+// seen knows how far the intents stream had been delivered when the connection
+// was made.
+//
+// The broker counts deliveries, but it forgets the counts when it is killed:
+// what was in a worker's hands then comes back as a first delivery, and would
+// pass for an order that nobody has tried (R2, R3). Intents are delivered for
+// the first time in the order of their sequences. So each worker keeps the
+// highest sequence it was given as a mark in the fleet's bucket, confirmed
+// before anything of that pull is posted; and a "first" delivery at or below a
+// mark from before the pull is a redelivery whose count was lost.
+type seen struct {
+	q   *Queue
+	key string
+
+	mu     sync.Mutex
+	loaded bool
+	epoch  uint64 // of the connection for which below holds
+	below  uint64 // the highest mark of anybody when it was loaded
+	own    mark   // our key, as last read or written
+	ownSeq uint64 // its sequence in the bucket's stream
+}
+
+// mark is the highest sequence that was delivered, in a stream made at Stream
+// (unix nanoseconds).
+type mark struct {
+	Stream int64  `json:"stream"`
+	Seq    uint64 `json:"seq"`
+}
+
+func newSeen(q *Queue) *seen {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(q.cfg.Name))
+	return &seen{q: q, key: seenKey(int(h.Sum32() % seenKeys))}
+}
+
+func seenKey(i int) string { return "seen." + strconv.Itoa(i) }
+
+// refresh reads the marks anew after a reconnect, before messages are pulled:
+// a mark that another worker sets while a pull is on its way says nothing
+// about that pull. It returns the highest.
+func (s *seen) refresh(ctx context.Context) (below uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	epoch := s.q.disconnects.Load()
+	if s.loaded && s.epoch == epoch {
+		return s.below, nil
+	}
+	stream, err := s.q.js.Stream(ctx, s.q.n.intents)
+	if err != nil {
+		return 0, fmt.Errorf("stream %s: %w", s.q.n.intents, err)
+	}
+	made := stream.CachedInfo().Created.UnixNano()
+	s.below, s.own = 0, mark{Stream: made}
+	for i := range seenKeys {
+		m, seq, err := s.read(ctx, seenKey(i))
+		if err != nil {
+			return 0, err
+		}
+		if m.Stream == made {
+			s.below = max(s.below, m.Seq)
+		}
+		if seenKey(i) == s.key {
+			s.ownSeq, s.own.Seq = seq, 0
+			if m.Stream == made {
+				s.own.Seq = m.Seq
+			}
+		}
+	}
+	s.loaded, s.epoch = true, epoch
+	return s.below, nil
+}
+
+// reach marks that the stream has been delivered up to seq, and returns when
+// that is confirmed.
+func (s *seen) reach(ctx context.Context, seq uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for seq > s.own.Seq {
+		next := mark{s.own.Stream, seq}
+		written, err := s.write(ctx, next)
+		if err == nil {
+			s.own, s.ownSeq = next, written
+			return nil
+		}
+		m, at, readErr := s.read(ctx, s.key)
+		if readErr != nil || at == s.ownSeq { // not overtaken: it failed
+			return fmt.Errorf("mark of deliveries: %w", err)
+		}
+		s.ownSeq = at
+		if m.Stream == s.own.Stream {
+			s.own.Seq = max(s.own.Seq, m.Seq)
+		}
+	}
+	return nil
+}
+
+func (s *seen) subject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
+
+func (s *seen) read(ctx context.Context, key string) (m mark, seq uint64, err error) {
+	raw, err := s.q.lastMsg(ctx, "KV_"+s.q.cfg.Bucket, s.subject(key))
+	if err != nil || raw == nil {
+		return m, 0, err
+	}
+	if err := json.Unmarshal(raw.Data, &m); err != nil {
+		return mark{}, raw.Seq, nil // cleared by hand, or not ours: it marks nothing
+	}
+	return m, raw.Seq, nil
+}
+
+func (s *seen) write(ctx context.Context, m mark) (uint64, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return 0, err
+	}
+	msg := nats.NewMsg(s.subject(s.key))
+	msg.Data = data
+	return s.q.marks.put(ctx, msg, s.ownSeq)
+}
