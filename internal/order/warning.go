@@ -77,7 +77,7 @@ func (w *warner) next() bool {
 	case '{', '[', '}', ']':
 		_, err := w.dec.ReadToken()
 		if kind == '{' {
-			w.last[depth+1], w.told[depth+1] = "", false
+			w.told[depth+1] = false
 		}
 		return err == nil
 	default:

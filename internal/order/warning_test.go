@@ -21,6 +21,7 @@ func TestWarnings(t *testing.T) {
 			"name_not_snake_case orderNo", "name_not_snake_case o.B", "name_not_snake_case o.B[0].c-d", `name_not_snake_case [""]`}},
 		{"order", `{"z":1,"a":{"b":1,"a":2,"z":3,"c":4},"l":[{"y":{"q":1},"x":2},{"a":1,"b":2}]}`, []string{
 			"nested_names_unsorted a", "nested_names_unsorted l[0]"}},
+		{"each object once", `{"l":[{"c":1,"b":2,"a":3},{"b":1,"a":2}]}`, []string{"nested_names_unsorted l[0]", "nested_names_unsorted l[1]"}},
 		{"siblings do not compare", `{"l":[{"z":1},{"a":{"b":1}},{"a":1}]}`, nil},
 		{"exponents", `{"a":1e21,"l":[0.0000001,1e3]}`, []string{"number_with_exponent a", "number_with_exponent l[0]"}},
 		{"an e elsewhere", `{"e":"1e5","te":true}`, nil},

@@ -22,7 +22,7 @@ type generated struct {
 // generate makes the body number i of a seed. Bodies are made by construction:
 // the generator knows what it spelled, and asks no parser.
 func generate(seed, i uint64) generated {
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, i))}
+	g := generatorOf(seed, i)
 	made := generated{timestamp: 1 + g.Int64N(order.MaxTimestamp)}
 	if g.IntN(10) > 0 {
 		made.body = g.space() + g.object(1, "") + g.space()
@@ -42,6 +42,10 @@ func generate(seed, i uint64) generated {
 }
 
 type generator struct{ *rand.Rand }
+
+func generatorOf(seed, i uint64) *generator {
+	return &generator{Rand: rand.New(rand.NewPCG(seed, i))}
+}
 
 func pick[T any](g *generator, choices ...T) T { return choices[g.IntN(len(choices))] }
 

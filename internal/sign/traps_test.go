@@ -41,7 +41,7 @@ var valueTraps = []func(*generator) (string, order.Code){
 	func(g *generator) (string, order.Code) {
 		return pick(g, "01", "+1", ".5", "5.", "0x10", "NaN", "Infinity", "-Infinity", "1_000", "10n", "1e", "1e+", "-", "--1", "undefined",
 			"True", "nul", "'a'", `"a`+"\n"+`b"`, "\"a\x00b\"", `"\x41"`, `"\u12"`, `"\u{41}"`, `"\'"`, "[1,]", "[,1]", "[1 2]", `{"a":1,}`,
-			`{a:1}`, `{"a"}`, `{"a":}`, `{1:2}`, "(1)", "1//c", "/**/1", "\u00a01", "\ufeff1", "[}", ""), order.CodeInvalidJSON
+			`{a:1}`, `{"a"}`, `{"a":}`, `{1:2}`, "(1)", "1//c", "/**/1", "\u00a01", "\ufeff1", "[}", ","), order.CodeInvalidJSON
 	},
 	func(g *generator) (string, order.Code) {
 		return `"` + pick(g, "\xff", "\xc0\xaf", "\xe4\xb8", "\xed\xa0\x80", "\xf4\x90\x80\x80", "é\x80") + `"`, order.CodeInvalidUTF8
@@ -51,7 +51,8 @@ var valueTraps = []func(*generator) (string, order.Code){
 // bodyTraps spoil a body as a whole.
 var bodyTraps = []func(g *generator, body string) (string, []order.Code){
 	func(g *generator, body string) (string, []order.Code) {
-		return body[:g.IntN(len(body))], []order.Code{order.CodeInvalidJSON, order.CodeInvalidUTF8} // a rune may be cut
+		// The cut may go through a rune, or leave a number of another value.
+		return body[:g.IntN(len(body))], []order.Code{order.CodeInvalidJSON, order.CodeInvalidUTF8, order.CodeNumberNotExact, order.CodeNumberOutOfRange}
 	},
 	func(g *generator, body string) (string, []order.Code) {
 		return body + pick(g, "x", ",", "}", "{}", " 1", "//", "\x00", "\ufeff", "\u00a0", "\u2028"), []order.Code{order.CodeInvalidJSON}
