@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -49,7 +51,8 @@ func (s *Server) putConfig(w http.ResponseWriter, r *http.Request) {
 	defer s.changing.Unlock()
 	next := s.Settings()
 	var errs []error
-	for name, value := range changes {
+	for _, name := range slices.Sorted(maps.Keys(changes)) {
+		value := changes[name]
 		text, ok := value.(string)
 		if number, is := value.(json.Number); is {
 			text, ok = number.String(), true
@@ -60,6 +63,7 @@ func (s *Server) putConfig(w http.ResponseWriter, r *http.Request) {
 		}
 		errs = append(errs, next.Set(name, text))
 	}
+	errs = append(errs, next.withDefaults().Validate())
 	if err := errors.Join(errs...); err != nil {
 		writeError(w, http.StatusBadRequest, err)
 		return
@@ -68,8 +72,8 @@ func (s *Server) putConfig(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusConflict, errors.New("down: refuse needs an admin address of its own, or nobody could end it"))
 		return
 	}
-	if err := s.apply(next); err != nil {
-		writeError(w, http.StatusBadRequest, err)
+	if err := s.apply(next); err != nil { // the address was taken while connections were refused
+		writeError(w, http.StatusInternalServerError, err)
 		return
 	}
 	s.getConfig(w, r)

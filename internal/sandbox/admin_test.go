@@ -1,12 +1,10 @@
 package sandbox
 
 import (
-	"bufio"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -38,13 +36,13 @@ func TestBadConfigChangesNothing(t *testing.T) {
 	a := start(t, nil)
 	before := a.server.Settings()
 	for body, want := range map[string][]string{
-		`{"fault-503":2,"jitter":"-1s"}`:                {"fault-503: 2 is not a rate", "jitter: -1s is negative"},
-		`{"fault-503":0.5,"latency":"soon","nope":"1"}`: {`latency: "soon" is not a duration`, "nope: there is no such setting"},
-		`{"manner":"odd"}`:                              {`"odd" is none of status, code, errno, fields`},
-		`{"down":true}`:                                 {"down: the value must be a string or a number"},
-		`{"fault-503":"NaN"}`:                           {"fault-503: NaN is not a rate"},
-		`{"rate":"inf"}`:                                {"rate: +Inf is not a number of requests"},
-		`[]`:                                            {"not the JSON that is expected"},
+		`{"fault-503":2,"jitter":"-1s"}`:                               {"fault-503: 2 is not a rate", "jitter: -1s is negative"},
+		`{"fault-503":0.5,"jitter":"-1s","latency":"soon","nope":"1"}`: {"jitter: -1s is negative", `latency: "soon" is not a duration`, "nope: there is no such setting"},
+		`{"manner":"odd"}`:                                             {`"odd" is none of status, code, errno, fields`},
+		`{"down":true}`:                                                {"down: the value must be a string or a number"},
+		`{"fault-503":"NaN"}`:                                          {"fault-503: NaN is not a rate"},
+		`{"rate":"inf"}`:                                               {"rate: +Inf is not a number of requests"},
+		`[]`:                                                           {"not the JSON that is expected"},
 	} {
 		got := a.admin("PUT", "config", body)
 		require.Equal(t, 400, got.status, got.body)
@@ -87,16 +85,20 @@ func TestLedgerAndOrdersOverHTTP(t *testing.T) {
 	require.EqualValues(t, 2, l.OrdersCreated)
 	require.EqualValues(t, 1, l.Answers["duplicate"])
 
-	attempts := map[string]float64{}
-	lines := bufio.NewScanner(strings.NewReader(a.admin("GET", "orders", "").body))
-	for lines.Scan() {
-		var o map[string]any
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &o))
-		attempts[o["order_no"].(string)] = o["attempts"].(float64)
-		require.Equal(t, testTime.UTC().Format(time.RFC3339), o["first_at"])
-		require.Len(t, o["body_hash"], 64)
+	got := map[string]Entry{}
+	for lines := json.NewDecoder(strings.NewReader(a.admin("GET", "orders", "").body)); lines.More(); {
+		var o OrderLine
+		require.NoError(t, lines.Decode(&o))
+		got[o.OrderNo] = o.Entry
 	}
-	require.Equal(t, map[string]float64{"A/1": 2, "A 2": 1}, attempts)
+	want := map[string]Entry{}
+	for no, e := range a.server.Each {
+		want[no] = e
+	}
+	require.Equal(t, want, got, "what is written can be read again, whole")
+	require.Equal(t, 2, got["A/1"].Attempts)
+	require.Equal(t, testTime.UTC(), got["A 2"].FirstAt)
+	require.NotZero(t, got["A 2"].BodyHash)
 	require.Contains(t, a.admin("GET", "orders/A%2F1", "").body, `"attempts":2`)
 	require.Equal(t, 404, a.admin("GET", "orders/A-3", "").status)
 	require.Equal(t, 404, a.admin("GET", "requests", "").status, "no trail is kept unless asked for")

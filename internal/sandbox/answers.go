@@ -55,7 +55,7 @@ type answerSpec struct {
 	status  int
 	code    int
 	message string
-	field   string // what it is about, for AnswerFields
+	field   string // what it is about, for MannerFields
 }
 
 var answerSpecs = [answerCount]answerSpec{
@@ -100,15 +100,13 @@ func (f Fault) answer() Answer {
 	}
 }
 
-// refusal is an answer to a bad request, as an error of the functions that
-// check it. Detail and field, where set, say more than the answer's spec.
+// refusal is an answer other than success. Detail and field, where set, say
+// more than the answer's spec does.
 type refusal struct {
 	answer Answer
 	detail string
 	field  string
 }
-
-func (r *refusal) Error() string { return r.message() }
 
 func (r *refusal) message() string {
 	if r.detail == "" {
@@ -121,9 +119,9 @@ func (r *refusal) message() string {
 func (r *refusal) status(m Manner) int {
 	spec := answerSpecs[r.answer]
 	switch {
-	case m == AnswerCode || m == AnswerErrno:
+	case m == MannerCode || m == MannerErrno:
 		return http.StatusOK
-	case m == AnswerFields && spec.field != "":
+	case m == MannerFields && spec.field != "":
 		return http.StatusBadRequest
 	}
 	return spec.status
@@ -132,7 +130,7 @@ func (r *refusal) status(m Manner) int {
 // appendBody writes the refusal's JSON.
 func (r *refusal) appendBody(out []byte, m Manner) []byte {
 	spec := answerSpecs[r.answer]
-	if m == AnswerFields {
+	if m == MannerFields {
 		field := spec.field
 		if r.field != "" {
 			field = r.field
@@ -146,14 +144,14 @@ func (r *refusal) appendBody(out []byte, m Manner) []byte {
 	}
 	out = appendCode(out, m, spec.code)
 	out = appendQuoted(append(out, `,"message":`...), r.message())
-	if m == AnswerCode {
+	if m == MannerCode {
 		out = append(out, `,"data":null`...)
 	}
 	return append(out, '}')
 }
 
 func appendCode(out []byte, m Manner, code int) []byte {
-	if m == AnswerErrno {
+	if m == MannerErrno {
 		out = append(out, `{"errno":`...)
 	} else {
 		out = append(out, `{"code":`...)
@@ -164,7 +162,7 @@ func appendCode(out []byte, m Manner, code int) []byte {
 // appendSuccess writes the JSON of a success around its data, which is the
 // members of an object.
 func appendSuccess(out []byte, m Manner, data []byte) []byte {
-	if m == AnswerFields {
+	if m == MannerFields {
 		out = append(append(out, '{'), data...)
 		return append(out, '}')
 	}

@@ -113,7 +113,7 @@ func (b *book) attempt(a attempt) decision {
 func (b *book) settle(r *record, a attempt) Answer {
 	s := a.settings
 	switch {
-	case r.created == 0 && s.Faults.refuses(s.Seed, a.hash):
+	case s.Faults.refuses(s.Seed, a.hash):
 		r.refused = true
 		return AnswerRefused
 	case r.created > 0 && s.Duplicates == ReturnOriginal && r.body == a.body:
@@ -126,7 +126,7 @@ func (b *book) settle(r *record, a attempt) Answer {
 	b.created.Add(1)
 	switch r.created {
 	case 1:
-		r.first, r.body, r.refused = r.last, a.body, false
+		r.first, r.body = r.last, a.body
 		b.once.Add(1)
 	case 2:
 		b.more.Add(1)

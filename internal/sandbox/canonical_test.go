@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,5 +49,54 @@ func TestVectorsAreReadAsV8ReadsThem(t *testing.T) {
 			mac := newPair("key", v.Secret).sign(nil, c.doc.stringToSign())
 			require.Equal(t, v.Signature, hex.EncodeToString(mac))
 		})
+	}
+}
+
+func TestBodiesThatReadersDisagreeAboutAreRefused(t *testing.T) {
+	nested := func(depth int) string {
+		return `{"a":` + strings.Repeat("[", depth-1) + strings.Repeat("]", depth-1) + `}`
+	}
+	many := func(last string) string {
+		var b strings.Builder
+		b.WriteByte('{')
+		for i := range 20_000 {
+			b.WriteString(`"n` + strconv.Itoa(i) + `":0,`)
+		}
+		return b.String() + `"` + last + `":0}`
+	}
+	for _, c := range []struct{ body, err string }{
+		{`{"a":1,"b":2,"a":1}`, "a name occurs twice at byte 18"},
+		{`{"a":1,"\u0061":2}`, "a name occurs twice"},
+		{`{"x":{"a":1,"a":2}}`, "a name occurs twice"},
+		{`{"x":[{"a":{}},{"a":{}}],"a":{}}`, ""},
+		{many("n1"), "a name occurs twice"},
+		{many("n20000"), ""},
+		{`{"__proto__":1}`, "__proto__"},
+		{`{"x":{"\u005f_proto__":1}}`, "__proto__"},
+		{`{"a":"\ud800"}`, "an unpaired surrogate"},
+		{`{"a":"\udc00\ud800"}`, "an unpaired surrogate"},
+		{`{"a":"\ud83d\u0041"}`, "an unpaired surrogate"},
+		{"{\"a\":\"\xed\xa0\x80\"}", "not UTF-8"},
+		{"\ufeff{}", "not a JSON object"},
+		{`{"a":1e309}`, "a number out of range at byte 5"},
+		{`{"a":1}{}`, "something follows"},
+		{`{"a":1,}`, "a name is missing"},
+		{`{"a" 1}`, "a colon is missing"},
+		{`{"a":1 "b":2}`, "a comma or the closing bracket is missing"},
+		{"{\"a\":\"\n\"}", "a control character"},
+		{`{"a":"`, "a string does not end"},
+		{`{"a":"\`, "a string does not end"},
+		{`{"a":"\u00`, "a string does not end"},
+		{nested(maxDepth), ""},
+		{nested(maxDepth + 1), "nested too deep"},
+		{strings.Repeat(`{"a":`, maxDepth+1), "nested too deep"},
+		{strings.Repeat("[", 1<<20), "not a JSON object"},
+	} {
+		err := new(document).read([]byte(c.body))
+		if c.err == "" {
+			require.NoError(t, err, "%.60s", c.body)
+			continue
+		}
+		require.ErrorContains(t, err, c.err, "%.60s", c.body)
 	}
 }

@@ -206,6 +206,27 @@ func TestReplayedSignatureIsRefused(t *testing.T) {
 	require.Equal(t, 200, a.post("A-1").status, "a new timestamp makes a new signature")
 }
 
+func TestReplayIsRefusedForAsLongAsTheWindow(t *testing.T) {
+	a := start(t, func(c *Config) { c.Window = time.Minute })
+	o := a.order("A-1")
+	for seconds := range 61 {
+		got, err := a.do(a.request(o))
+		require.NoError(t, err)
+		want := 100103
+		if seconds == 0 {
+			want = 0
+		}
+		require.Equal(t, want, got.code(), "after %d s", seconds)
+		a.clock.Add(1000)
+		for sh := range a.server.replays.shards { // as the next signature would
+			a.server.replays.shards[sh].forget(time.UnixMilli(a.clock.Load()).Add(-time.Minute))
+		}
+	}
+	got, err := a.do(a.request(o))
+	require.NoError(t, err)
+	require.Equal(t, 100101, got.code(), "then it is too old")
+}
+
 func TestReplayMemoryIsBoundedByTheWindow(t *testing.T) {
 	a := start(t, func(c *Config) { c.Window = time.Minute })
 	for i := range 40 { // one order every half minute, for 20 minutes
@@ -287,19 +308,19 @@ func TestManners(t *testing.T) {
 		success, duplicate, wrong string
 		duplicateAs, wrongAs      int
 	}{
-		{AnswerStatus,
+		{MannerStatus,
 			`{"code":0,"message":"ok","data":{"order_no":"A-1","order_id":"ID","status":"created"}}`,
 			`{"code":300301,"message":"an order with this order_no exists"}`,
 			`{"code":100104,"message":"the signature does not match"}`, 409, 401},
-		{AnswerCode,
+		{MannerCode,
 			`{"code":0,"message":"ok","data":{"order_no":"A-1","order_id":"ID","status":"created"}}`,
 			`{"code":300301,"message":"an order with this order_no exists","data":null}`,
 			`{"code":100104,"message":"the signature does not match","data":null}`, 200, 200},
-		{AnswerErrno,
+		{MannerErrno,
 			`{"errno":0,"message":"ok","data":{"order_no":"A-1","order_id":"ID","status":"created"}}`,
 			`{"errno":300301,"message":"an order with this order_no exists"}`,
 			`{"errno":100104,"message":"the signature does not match"}`, 200, 200},
-		{AnswerFields,
+		{MannerFields,
 			`{"order_no":"A-1","order_id":"ID","status":"created"}`,
 			`{"order_no":["an order with this order_no exists"]}`,
 			`{"signature":["the signature does not match"]}`, 400, 400},
@@ -330,13 +351,15 @@ func TestRateLimit(t *testing.T) {
 	require.Equal(t, 429, limited.status)
 	require.Equal(t, "2", limited.header.Get("Retry-After"))
 	require.Zero(t, a.server.Created("A-3"))
+	a.set(func(s *Settings) { s.Seed = 9 })
+	require.Equal(t, 429, a.post("A-3").status, "another setting gives no new tokens")
 	a.clock.Add(2000)
 	require.Equal(t, 200, a.post("A-3").status)
 
 	l := a.server.Ledger()
-	require.EqualValues(t, 1, l.Answers["rate-limited"])
+	require.EqualValues(t, 2, l.Answers["rate-limited"])
 	second := testTime.Unix()
-	require.Equal(t, []Second{{second, 3, 3}, {second + 2, 1, 1}}, l.PerSecond)
+	require.Equal(t, []Second{{second, 4, 4}, {second + 2, 1, 1}}, l.PerSecond)
 	e, _ := a.server.Lookup("A-3")
 	require.Equal(t, 1, e.Attempts, "a request beyond the limit is no attempt, or faults would depend on load")
 }

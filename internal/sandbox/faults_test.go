@@ -122,6 +122,19 @@ func TestRefusedStaysRefused(t *testing.T) {
 	require.EqualValues(t, 2*refused, a.server.Ledger().Answers["refused"])
 }
 
+// TestRefusedAlthoughCreated: an answer was lost, and then the API refuses the
+// order that it has: what a client must not take for "not created".
+func TestRefusedAlthoughCreated(t *testing.T) {
+	a := start(t, func(c *Config) { c.Faults.DropAfter = 1 })
+	_, err := a.do(a.request(a.order("A-1")))
+	require.ErrorIs(t, err, io.EOF)
+	a.set(func(s *Settings) { s.Faults = Faults{Refuse: 1} })
+	require.Equal(t, 422, a.post("A-1").status)
+	e, _ := a.server.Lookup("A-1")
+	require.Equal(t, 1, e.Created)
+	require.True(t, e.Refused)
+}
+
 func TestMaxFaultsPerOrder(t *testing.T) {
 	a := start(t, func(c *Config) { c.Faults = Faults{Unavailable: 1, MaxPerOrder: 3} })
 	for range 3 {

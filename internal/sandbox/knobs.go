@@ -59,7 +59,7 @@ var knobs = []knob{
 		func(s *Settings) value { return (*durationValue)(&s.Skew) }},
 	{"duplicates", "an order_no that exists: refuse (409), return (the original) or create-twice",
 		func(s *Settings) value { return wordValue[Duplicates]{duplicatesWords, &s.Duplicates} }},
-	{"manner", "how failures are answered: status (HTTP codes), code or errno (always HTTP 200), fields (HTTP 400)",
+	{"manner", "how failures are answered: status (HTTP codes), code or errno (HTTP 200), fields (HTTP 400)",
 		func(s *Settings) value { return wordValue[Manner]{mannerWords, &s.Manner} }},
 	{"latency", "how long every answer takes",
 		func(s *Settings) value { return (*durationValue)(&s.Latency) }},

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/hex"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,15 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // MarshalText implements encoding.TextMarshaler.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return fmt.Errorf("sandbox: a body hash has %d digits, not %d", hex.EncodedLen(len(h)), len(text))
+	}
+	_, err := hex.Decode(h[:], text)
+	return err
+}
+
 // Entry is what the ledger knows about one order_no.
 type Entry struct {
 	// Created is how many orders were created under it.
@@ -24,7 +34,8 @@ type Entry struct {
 	Attempts int `json:"attempts"`
 	// Faults counts the attempts that met an injected fault.
 	Faults int `json:"faults"`
-	// Refused is set where it was refused for good and not created later.
+	// Refused is set once it was refused for good. With settings that change
+	// it may be created too, before or after.
 	Refused bool `json:"refused"`
 	// FirstAt and LastAt are the times of the first and last creation.
 	FirstAt time.Time `json:"first_at,omitzero"`
@@ -90,11 +101,14 @@ type seconds struct {
 	ring [keepSeconds]Second
 }
 
+// slot also takes times before 1970, which the clock of a test may show.
+func (s *seconds) slot(t int64) *Second { return &s.ring[uint64(t)%keepSeconds] }
+
 func (s *seconds) count(now time.Time, create bool) {
 	t := now.Unix()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot := &s.ring[t%keepSeconds]
+	slot := s.slot(t)
 	if slot.Unix != t {
 		*slot = Second{Unix: t}
 	}
@@ -109,8 +123,8 @@ func (s *seconds) list(now time.Time) []Second {
 	defer s.mu.Unlock()
 	list := []Second{}
 	for t := now.Unix() - keepSeconds + 1; t <= now.Unix(); t++ {
-		if slot := s.ring[t%keepSeconds]; slot.Unix == t {
-			list = append(list, slot)
+		if slot := s.slot(t); slot.Unix == t && slot.Requests > 0 {
+			list = append(list, *slot)
 		}
 	}
 	return list

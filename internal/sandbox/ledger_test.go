@@ -99,8 +99,8 @@ func TestOrdersWithTheSameHash(t *testing.T) {
 	require.Equal(t, map[string]int{"one": 1, "two": 2, "three": 1}, created)
 }
 
-// TestAMillionOrdersFitIntoMemory fills the book with a quarter of that.
-func TestAMillionOrdersFitIntoMemory(t *testing.T) {
+// TestOrdersTakeFewBytes: a million orders must fit into a small container.
+func TestOrdersTakeFewBytes(t *testing.T) {
 	const orders = 250_000
 	before := heap()
 	b := newBook()

@@ -23,7 +23,8 @@ type listening struct {
 	mu    sync.Mutex
 	main  *socket // nil while not listening
 	admin *socket
-	// at is where main listens, also while it refuses connections.
+	// at is where main listens, also while it refuses connections; "" before
+	// Start and after Close.
 	at      string
 	handler http.Handler
 	serving sync.WaitGroup
@@ -48,13 +49,13 @@ func (s *Server) Start(addr string) (url string, err error) {
 	l := &s.listening
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.at != "" {
-		return "", errors.New("sandbox: it was started before")
-	}
 	select {
 	case <-s.closed:
 		return "", errors.New("sandbox: it is closed")
 	default:
+	}
+	if l.at != "" {
+		return "", errors.New("sandbox: it was started before")
 	}
 	l.handler = s.Handler()
 	if err := l.open(addr); err != nil {
@@ -67,15 +68,17 @@ func (s *Server) Start(addr string) (url string, err error) {
 		if l.admin, err = l.serve(s.config.AdminAddr, s.admin); err != nil {
 			l.refuse()
 			l.serving.Wait()
+			l.at = ""
 			return "", fmt.Errorf("sandbox: admin: %w", err)
 		}
 	}
+	s.log.Debug().Str("address", l.at).Msg("listening")
 	return "http://" + l.at, nil
 }
 
-// Close stops listening, lets requests under way finish within a few seconds,
-// without the rest of their injected delays, and closes what is left. It may
-// be called twice, and before Start.
+// Close stops listening, lets requests under way finish, without the rest of
+// their injected delays, and closes what is left after a second. It may be
+// called twice, and before Start; the ledger can be read afterwards.
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() { close(s.closed) })
 	l := &s.listening
@@ -90,7 +93,7 @@ func (s *Server) Close() error {
 		srv.Shutdown(ctx) //nolint:errcheck // what did not finish in time is closed now
 		srv.shut()
 	}
-	l.main, l.admin = nil, nil
+	l.main, l.admin, l.at = nil, nil, ""
 	l.serving.Wait()
 	return nil
 }
@@ -101,7 +104,7 @@ func (l *listening) follow(d Down) error {
 	defer l.mu.Unlock()
 	switch {
 	case l.at == "":
-		// Not started, or behind a listener of somebody else.
+		// Not started or closed, or behind a listener of somebody else.
 	case d == RefuseAll:
 		l.refuse()
 	case l.main == nil:

@@ -58,7 +58,9 @@ type Faults struct {
 	Garbage     float64
 	GarbageForm GarbageForm
 	// Refuse is the share of orders that are refused for good: drawn for the
-	// order_no, not for the attempt.
+	// order_no, not for the attempt. The server refuses before it looks for a
+	// duplicate, so that an order that was created before Refuse was raised is
+	// refused all the same.
 	Refuse float64
 	// MaxPerOrder is how many attempts of one order may meet a fault; 0 is no
 	// limit. Refuse does not count.

@@ -25,14 +25,14 @@ type Manner uint8
 
 // The manners seen at APIs of this kind.
 const (
-	// AnswerStatus uses HTTP status codes with {"code":..,"message":..}.
-	AnswerStatus Manner = iota
-	// AnswerCode always uses HTTP 200, with {"code":..,"message":..,"data":..}.
-	AnswerCode
-	// AnswerErrno always uses HTTP 200, with {"errno":..,"message":..}.
-	AnswerErrno
-	// AnswerFields uses HTTP 400 with {"<field>":["<message>"]}.
-	AnswerFields
+	// MannerStatus uses HTTP status codes with {"code":..,"message":..}.
+	MannerStatus Manner = iota
+	// MannerCode always uses HTTP 200, with {"code":..,"message":..,"data":..}.
+	MannerCode
+	// MannerErrno always uses HTTP 200, with {"errno":..,"message":..}.
+	MannerErrno
+	// MannerFields uses HTTP 400 with {"<field>":["<message>"]}.
+	MannerFields
 )
 
 // Down says whether and how the API is out of reach.

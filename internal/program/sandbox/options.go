@@ -61,14 +61,20 @@ func newOptions() *options {
 // returned, for pflag would stop at it.
 func (o *options) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	add := func(name, kind, initial, help string, set func(string) error) {
-		flags.Var(&flagValue{o: o, name: name, kind: kind, text: initial, set: set}, name, help)
+	o.registerPlaces(flags)
+	for s := range o.config.Settings.Each {
+		o.add(flags, s.Name, s.Type(), s.String(), s.Help, s.Set)
 	}
+	o.registerOutput(flags)
+}
+
+// registerPlaces defines the flags for addresses and key pairs.
+func (o *options) registerPlaces(flags *pflag.FlagSet) {
 	text := func(name, kind string, at *string, help string) {
-		add(name, kind, *at, help, func(s string) error { *at = s; return nil })
+		o.add(flags, name, kind, *at, help, func(s string) error { *at = s; return nil })
 	}
 	address := func(name string, at *string, help string) {
-		add(name, "host:port", *at, help, func(s string) error {
+		o.add(flags, name, "host:port", *at, help, func(s string) error {
 			*at = s
 			_, _, err := net.SplitHostPort(s)
 			return readable(err, s, "host:port")
@@ -76,28 +82,29 @@ func (o *options) register(flags *pflag.FlagSet) {
 	}
 	address("addr", &o.addr, "where the API listens")
 	address("admin-addr", &o.config.AdminAddr, "where /_sandbox/ listens too, and answers while the API is down")
-	add("key", "key:secret", "", "a key pair, up to ten times (in view of other users of this machine; see --keys-file)", func(s string) error {
+	o.add(flags, "key", "key:secret", "", "a key pair, up to ten times (in view of other users of this machine; see --keys-file)", func(s string) error {
 		o.pairs = append(o.pairs, s)
 		return nil
 	})
 	text("keys-file", "file", &o.keysFile, "a file of key pairs, key:secret, one a line")
 	text("account", "name", &o.config.Account, "the account that GET /v1/account names")
-	for s := range o.config.Settings.Each {
-		add(s.Name, s.Type(), s.String(), s.Help, s.Set)
-	}
-	add("max-body", "bytes", strconv.FormatInt(o.config.MaxBody, 10), "the largest request body", func(s string) (err error) {
+}
+
+// registerOutput defines the flags for limits and for what is printed.
+func (o *options) registerOutput(flags *pflag.FlagSet) {
+	o.add(flags, "max-body", "bytes", strconv.FormatInt(o.config.MaxBody, 10), "the largest request body", func(s string) (err error) {
 		o.config.MaxBody, err = strconv.ParseInt(s, 10, 64)
 		return readable(err, s, "a whole number")
 	})
-	add("trail", "count", "0", "how many of the last requests GET /_sandbox/requests shows in full", func(s string) (err error) {
+	o.add(flags, "trail", "count", "0", "how many of the last requests GET /_sandbox/requests shows in full", func(s string) (err error) {
 		o.config.Trail, err = strconv.Atoi(s)
 		return readable(err, s, "a whole number")
 	})
-	add("log-level", "level", o.logLevel.String(), "debug logs every request", func(s string) (err error) {
+	o.add(flags, "log-level", "level", o.logLevel.String(), "debug logs every request", func(s string) (err error) {
 		o.logLevel, err = zerolog.ParseLevel(s)
 		return readable(err, s, "one of debug, info, warn, error")
 	})
-	add("log-format", "console|json", o.logFormat, "how log lines look", func(s string) error {
+	o.add(flags, "log-format", "console|json", o.logFormat, "how log lines look", func(s string) error {
 		o.logFormat = s
 		if s != "console" && s != "json" {
 			return fmt.Errorf("%q is neither console nor json", s)
@@ -105,6 +112,11 @@ func (o *options) register(flags *pflag.FlagSet) {
 		return nil
 	})
 	flags.BoolVar(&o.json, "json", false, "print the ledger's summary at the end as JSON")
+}
+
+// add defines one flag.
+func (o *options) add(flags *pflag.FlagSet, name, kind, initial, help string, set func(string) error) {
+	flags.Var(&flagValue{o: o, name: name, kind: kind, text: initial, set: set}, name, help)
 }
 
 func readable(err error, text, wanted string) error {
