@@ -24,6 +24,7 @@ const module = "orderpost/"
 var mayImport = map[string][]string{
 	"internal/order":          {},
 	"internal/borders":        {},
+	"internal/e2e":            {},
 	"internal/queue/embedded": {},
 	"internal/sandbox":        {},
 	"internal/sign":           {"internal/order"},
@@ -37,7 +38,7 @@ var mayImport = map[string][]string{
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/")
+	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos"
 }
 
 // onlyIn lists, for foreign packages, the only places that may import them.

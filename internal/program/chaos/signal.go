@@ -1,0 +1,6 @@
+package chaos
+
+import "syscall"
+
+// nullSignal asks whether a process exists.
+const nullSignal = syscall.Signal(0)
