@@ -11,6 +11,14 @@ package order
 // carried over: an outcome that claims "not created" over a doubtful record
 // becomes unknown.
 func Merge(cur, mine *Record) *Record {
+	next := mergeWords(cur, mine)
+	if next != nil && cur != nil {
+		next.Interventions = cur.Interventions
+	}
+	return next
+}
+
+func mergeWords(cur, mine *Record) *Record {
 	out := *mine
 	switch {
 	case cur == nil:
@@ -67,7 +75,7 @@ func mergeNotes(cur *Record, out Record) *Record {
 	own.Unsure = own.Unsure || doubtLeft(cur, &out)
 	out.History = joinHistory(cur.History, own)
 	out.Unsure, out.Suspects, out.Lost = own.Unsure, own.Suspects, own.Lost // the later owner has the last word
-	out.Allowed = out.Allowed || cur.Allowed
+	out.inheritPermission(cur)
 	out.Settled = cur.Settled
 	return &out
 }
@@ -98,12 +106,12 @@ func mergeOlder(cur, mine *Record) *Record {
 func mergeNewer(cur *Record, out Record) *Record {
 	outcome := cur.Outcome()
 	if out.Outcome() == OutcomeNone {
-		if outcome == OutcomeAccepted || outcome == OutcomeUnknown && !cur.Allowed {
+		if outcome == OutcomeAccepted || outcome == OutcomeUnknown && !cur.Allows(out.IntentID) {
 			return nil
 		}
 		out.Settled = cur.Settled
 		out.Unsure = out.Unsure || doubtLeft(cur, &out)
-		out.Allowed = out.Allowed || cur.Allowed
+		out.inheritPermission(cur)
 		out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp)
 		return &out
 	}

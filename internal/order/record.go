@@ -127,6 +127,13 @@ type Record struct {
 	By string `json:"by,omitempty"`
 	// Allowed: a person allowed the next intent although the outcome is unknown (R6).
 	Allowed bool `json:"allowed,omitempty"`
+	// AllowedFor is the one intent that the permission is for; empty = any.
+	AllowedFor string `json:"allowed_for,omitempty"`
+	// Dropped: a person dropped the dead letter of this outcome.
+	Dropped bool `json:"dropped,omitempty"`
+	// Interventions lists what persons did about the order_no, oldest first, at
+	// most 10.
+	Interventions []Intervention `json:"interventions,omitempty"`
 }
 
 // Outcome reads the record's outcome; OutcomeNone for a note.

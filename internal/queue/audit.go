@@ -89,7 +89,7 @@ func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*rawMsg) erro
 		r := entry.Record
 		a.Settled += uint64(r.Settled)
 		a.Outcomes[r.Word]++
-		needs := r.Outcome().NeedsLetter() && r.By == ""
+		needs := r.NeedsLetter()
 		switch letter := letters[i]; {
 		case needs && letter == nil:
 			a.offend(r.OrderNo, "outcome %s without a dead letter", r.Word)

@@ -30,7 +30,7 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 		}
 		d.History, d.Unexplained = inherit(d)
 		d.Work = q.sortOut(d, now)
-		d.Allowed = d.Last.Record != nil && d.Last.Record.Allowed
+		d.Allowed = d.Last.Record.Allows(d.Intent.ID)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (q *Queue) sortOut(d *Delivery, now time.Time) Work {
 		return WorkRepeat
 	case outcome == order.OutcomeAccepted:
 		return WorkConflict
-	case outcome == order.OutcomeUnknown && !last.Allowed:
+	case outcome == order.OutcomeUnknown && !last.Allows(d.Intent.ID):
 		return WorkWithheld
 	default:
 		return q.fresh(d)

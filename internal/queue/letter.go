@@ -78,6 +78,8 @@ type Letter struct {
 	Body []byte `json:"-"`
 	// Seq is the letter's place in the dead-letter stream.
 	Seq uint64 `json:"-"`
+
+	file string // the token that it is filed under, where it was listed
 }
 
 // Earlier is a letter that was replaced, or an intent that was withheld
@@ -96,7 +98,7 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 	if len(trail) > maxTrail {
 		trail = trail[len(trail)-maxTrail:]
 	}
-	return &Letter{
+	l := &Letter{
 		OrderNo: r.OrderNo, Outcome: r.Outcome(), Reason: r.Reason, Error: r.Error,
 		Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		History: r.History, Trail: trail,
@@ -105,6 +107,8 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 		Subject: d.msg.Subject(), Headers: boundedHeaders(d.msg.Headers()),
 		Body: d.Intent.Body,
 	}
+	l.carryOn(d.msg.Headers())
+	return l
 }
 
 // boundedHeaders keeps the intent's headers as data, as many as fit.

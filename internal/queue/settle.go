@@ -80,7 +80,7 @@ func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail [
 		err = q.fileLetter(ctx, d.token, q.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
 		err = q.removeLetter(ctx, d.token)
-	case rec.Outcome().NeedsLetter() && rec.By == "" && mine:
+	case rec.NeedsLetter() && mine:
 		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
 	}
 	if err != nil {

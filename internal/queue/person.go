@@ -1,0 +1,71 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nuid"
+
+	"orderpost/internal/order"
+)
+
+// ErrPending is returned where a person's word must wait, since an intent for
+// the order_no is in the queue and may get an outcome at any moment.
+var ErrPending = errors.New("an intent for this order_no is in the queue; wait until it is settled")
+
+// ErrNoResult is returned where there is nothing to be settled: the order_no
+// has no result, or one that has expired.
+var ErrNoResult = errors.New("this order_no has no result")
+
+// ErrNotInDoubt is returned by Resolve for an order whose outcome is known.
+var ErrNotInDoubt = errors.New("the order's outcome is not in doubt")
+
+// Person is who decides, and why.
+type Person struct {
+	Name, Note string
+}
+
+func (p Person) did(what string) order.Intervention {
+	return order.Intervention{At: time.Now().UTC(), By: p.Name, Did: what, Note: p.Note}
+}
+
+// amend writes a person's word by R1: on condition that the last word is the
+// one that decide saw, and again from the start where it was not. decide
+// returns nil where the record stands as wanted already. Its errors end it, and
+// nothing is written. It goes on through lost confirmations until ctx ends.
+func (q *Queue) amend(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
+	id := nuid.Next()
+	for {
+		cur, err := q.rereadRecord(ctx, token)
+		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
+			return cur, err
+		}
+		next, err := decide(cur.Record)
+		if err != nil || next == nil {
+			return cur, err
+		}
+		next.WriteID = id
+		msg, err := q.recordMsg(token, next)
+		if err != nil {
+			return cur, err
+		}
+		seq, err := q.results.put(ctx, msg, cur.Seq)
+		switch {
+		case err == nil:
+			return Entry{Record: next, Seq: seq, over: cur.Record}, nil
+		case errors.Is(err, ErrStorage), ctx.Err() != nil:
+			return cur, err
+		}
+	}
+}
+
+// quiet returns ErrPending while an intent for the order_no is stored.
+func (q *Queue) quiet(ctx context.Context, orderNo string) error {
+	pending, err := q.IsPending(ctx, orderNo)
+	if err == nil && pending {
+		err = fmt.Errorf("order %s: %w", orderNo, ErrPending)
+	}
+	return err
+}

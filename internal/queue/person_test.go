@@ -1,0 +1,143 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func TestResolve(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	deadLetter(t, q, "A-1", exhaustedInDoubt())
+
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	_, err := q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, anna)
+	require.ErrorIs(t, err, ErrPending)
+	d := pull(t, q, 1)[0]
+	require.Equal(t, WorkWithheld, d.Work)
+	_, err = q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	d.Release()
+	requireDrained(t, q)
+
+	rec, err := q.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeRejected, rec.Outcome())
+	require.Equal(t, "anna", rec.By)
+	require.False(t, rec.SettledAt.IsZero())
+	require.Equal(t, "asked the API's operator", rec.Interventions[0].Note)
+	requireNoLetter(t, q, "A-1")
+	requireBalanced(t, q)
+
+	rec, err = q.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
+	require.NoError(t, err)
+	require.Len(t, rec.Interventions, 1, "the same word again changes nothing")
+	rec, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, Person{Name: "ben"})
+	require.NoError(t, err)
+	require.Equal(t, "ben", rec.By)
+	require.Len(t, rec.Interventions, 2)
+
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkRepeat, d.Work, "an accepted order is not posted again")
+	_, err = q.Repeat(t.Context(), d)
+	require.NoError(t, err)
+	d.Release()
+	requireDrained(t, q)
+	requireBalanced(t, q)
+}
+
+func TestResolveRefusals(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	_, err := q.Resolve(t.Context(), "nobody", order.OutcomeAccepted, anna)
+	require.ErrorIs(t, err, ErrNoResult)
+	deadLetter(t, q, "A-1", rejected())
+	_, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, anna)
+	require.ErrorIs(t, err, ErrNotInDoubt)
+	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
+	_, err = q.Resolve(t.Context(), "A-1", order.OutcomeExpired, anna)
+	require.ErrorContains(t, err, "expired")
+}
+
+// TestResolveCut: the word is written, and the letter not yet removed.
+func TestResolveCut(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+	_, err := q.amend(t.Context(), l.token(), func(cur *order.Record) (*order.Record, error) {
+		return resolved(cur, "A-1", order.OutcomeAccepted, anna)
+	})
+	require.NoError(t, err)
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.False(t, a.Balanced(), "an accepted order with a letter is worth a line")
+	_, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	requireNoLetter(t, q, "A-1")
+	requireBalanced(t, q)
+}
+
+// TestResolveLosesToAcceptance: a worker that was frozen after its POST wakes
+// and says that the order exists; no person's word outweighs that (R1).
+func TestResolveLosesToAcceptance(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:1"})
+	frozen := pull(t, q, 1)[0]
+	late := q.record(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
+	settle(t, q, frozen, exhaustedInDoubt())
+	requireDrained(t, q)
+	_, err := q.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
+	require.NoError(t, err)
+	entry, err := q.writeRecord(t.Context(), frozen.token, Entry{}, late)
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeAccepted, entry.Record.Outcome())
+	require.Equal(t, "anna", entry.Record.Interventions[0].By, "what the person did is not forgotten")
+	requireBalanced(t, q)
+}
+
+func TestDrop(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", rejected())
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	_, err := q.Drop(t.Context(), l, anna)
+	require.ErrorIs(t, err, ErrPending)
+	settle(t, q, pull(t, q, 1)[0], rejected())
+	requireDrained(t, q)
+
+	gone, err := q.Drop(t.Context(), l, anna)
+	require.NoError(t, err)
+	require.True(t, gone, "a newer letter is not hit")
+	l = letterOf(t, q, "A-1")
+	gone, err = q.Drop(t.Context(), l, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	requireNoLetter(t, q, "A-1")
+	requireBalanced(t, q)
+	entry, err := q.Lookup(t.Context(), "A-1")
+	require.NoError(t, err)
+	require.Equal(t, "rejected", entry.Record.Word)
+	require.Equal(t, "anna", entry.Record.Interventions[0].By)
+
+	// A later failure of the same order_no is filed as ever.
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
+	settle(t, q, pull(t, q, 1)[0], rejected())
+	requireDrained(t, q)
+	require.Equal(t, "b3:1", letterOf(t, q, "A-1").IntentID)
+	requireBalanced(t, q)
+}
+
+// TestDropCut: recorded, and the letter not yet removed.
+func TestDropCut(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+	_, err := q.Drop(t.Context(), l, anna)
+	require.NoError(t, err)
+	require.NoError(t, q.putLetter(t.Context(), "A-1", l, 0)) // as if it had not been removed
+	requireBalanced(t, q)
+	_, err = q.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
+	require.NoError(t, err)
+	requireBalanced(t, q)
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	require.Equal(t, WorkWithheld, pull(t, q, 1)[0].Work, "an unknown order stays protected")
+}

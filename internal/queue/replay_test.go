@@ -1,0 +1,305 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+var anna = Person{Name: "anna", Note: "asked the API's operator"}
+
+// deadLetter brings an order to an end that files a letter.
+func deadLetter(t *testing.T, q *Queue, no string, r order.Report) *Letter {
+	t.Helper()
+	publish(t, q, Intent{OrderNo: no, Body: body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
+	settle(t, q, pull(t, q, 1)[0], r)
+	requireDrained(t, q)
+	return letterOf(t, q, no)
+}
+
+func letterOf(t *testing.T, q *Queue, no string) *Letter {
+	t.Helper()
+	l, err := q.Letter(t.Context(), no)
+	require.NoError(t, err)
+	require.NotNil(t, l)
+	return l
+}
+
+func rejected() order.Report {
+	r := report(order.Rejected, order.History{})
+	r.Reason = "rule 2"
+	return r
+}
+
+// exhaustedInDoubt ends as unknown.
+func exhaustedInDoubt() order.Report {
+	return order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Status: 504, Reason: "no answer", History: order.History{Attempts: 3, Unsure: true}}
+}
+
+func requireNoLetter(t *testing.T, q *Queue, no string) {
+	t.Helper()
+	l, err := q.Letter(t.Context(), no)
+	require.NoError(t, err)
+	require.Nil(t, l)
+}
+
+func requireBalanced(t *testing.T, q *Queue) *Audit {
+	t.Helper()
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	return a
+}
+
+func replay(t *testing.T, q *Queue, l *Letter, o ReplayOptions) Replay {
+	t.Helper()
+	end, err := q.Replay(t.Context(), l, o)
+	require.NoError(t, err)
+	return end
+}
+
+func TestReplayCarriesHistoryOn(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", rejected())
+	first := l.Seq
+	for n := 1; n <= 3; n++ {
+		require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{}))
+		requireNoLetter(t, q, "A-1")
+		d := pull(t, q, 1)[0]
+		require.Equal(t, fmt.Sprintf("replay:%d", l.Seq), d.Intent.ID)
+		require.Equal(t, WorkSubmit, d.Work)
+		require.Equal(t, "b1", d.Intent.Batch)
+		require.Equal(t, "march.csv:7", d.Intent.Source)
+		settle(t, q, d, rejected())
+		requireDrained(t, q)
+		l = letterOf(t, q, "A-1")
+		require.Equal(t, n, l.Replays)
+		require.Len(t, l.Earlier, n)
+		require.Equal(t, "b1:A-1", l.Earlier[n-1].IntentID)
+		require.NotContains(t, l.Headers, headerReplays)
+		require.NotContains(t, l.Headers, headerEarlier)
+	}
+	require.Greater(t, l.Seq, first)
+	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{}))
+	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	requireDrained(t, q)
+	requireNoLetter(t, q, "A-1")
+	a := requireBalanced(t, q)
+	require.EqualValues(t, 5, a.Intents)
+	require.Equal(t, map[string]uint64{"accepted": 1}, a.Outcomes)
+}
+
+// TestReplayCut cuts a replay after each of its steps, lets the worker come in
+// between where it can, and repeats it: one intent, no letter lost.
+func TestReplayCut(t *testing.T) {
+	putBack := func(t *testing.T, q *Queue, l *Letter, o ReplayOptions) {
+		t.Helper()
+		entry, err := q.Lookup(t.Context(), l.OrderNo)
+		require.NoError(t, err)
+		end, err := q.putBack(t.Context(), l, entry.Record, o)
+		require.NoError(t, err)
+		require.Equal(t, Replayed, end)
+	}
+	leave := ReplayOptions{ResubmitUnknown: true, Person: anna}
+	for name, c := range map[string]struct {
+		cut func(t *testing.T, q *Queue, l *Letter)
+		end Replay
+		// intents that were stored in the end, the first one included
+		intents uint64
+	}{
+		"before anything": {func(*testing.T, *Queue, *Letter) {}, Replayed, 2},
+		"after the permission": {func(t *testing.T, q *Queue, l *Letter) {
+			require.NoError(t, q.allow(t.Context(), l, l.replayID(), anna))
+		}, Replayed, 2},
+		"after publishing": {func(t *testing.T, q *Queue, l *Letter) { putBack(t, q, l, leave) }, ReplayedBefore, 2},
+		"after publishing, accepted since": {func(t *testing.T, q *Queue, l *Letter) {
+			putBack(t, q, l, leave)
+			settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+			requireDrained(t, q)
+		}, ReplayGone, 2},
+		"after publishing, failed since": {func(t *testing.T, q *Queue, l *Letter) {
+			putBack(t, q, l, leave)
+			settle(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
+			requireDrained(t, q)
+			require.Equal(t, 1, letterOf(t, q, l.OrderNo).Replays)
+		}, ReplayGone, 2},
+		"after publishing, worker died before the letter": {func(t *testing.T, q *Queue, l *Letter) {
+			putBack(t, q, l, leave)
+			d := pull(t, q, 1)[0]
+			r := report(order.Accepted, d.History)
+			_, err := q.writeRecord(t.Context(), d.token, d.Last, q.record(d, r, order.Decide(r, order.Facts{})))
+			require.NoError(t, err)
+			require.NoError(t, q.giveBack(d, 0))
+			d.Release()
+		}, ReplayedBefore, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "w1")
+			l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+			require.Equal(t, ReplayInDoubt, replay(t, q, l, ReplayOptions{}), "without leave")
+			c.cut(t, q, l)
+			require.Equal(t, c.end, replay(t, q, l, leave))
+			require.Equal(t, ReplayGone, replay(t, q, l, leave), "the same again")
+			counts, err := q.Count(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, c.intents, counts.LastIntent)
+			if counts.Pending > 0 {
+				d := pull(t, q, 1)[0]
+				require.Contains(t, []Work{WorkSubmit, WorkSettled}, d.Work)
+				if d.Work == WorkSettled {
+					require.NoError(t, q.Complete(t.Context(), d))
+					d.Release()
+				} else {
+					require.True(t, d.Allowed)
+					settle(t, q, d, report(order.Accepted, d.History))
+				}
+				requireDrained(t, q)
+				requireNoLetter(t, q, "A-1")
+			}
+			requireBalanced(t, q)
+		})
+	}
+}
+
+func TestReplayRefusals(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+
+	l := deadLetter(t, q, "pending", rejected())
+	publish(t, q, Intent{OrderNo: "pending", Body: body("pending"), ID: "other"})
+	require.Equal(t, ReplayPending, replay(t, q, l, ReplayOptions{}))
+	require.Equal(t, l.Seq, letterOf(t, q, "pending").Seq, "the letter stays")
+	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	requireDrained(t, q)
+
+	publish(t, q, Intent{OrderNo: "late", Body: body("late"), ID: "late", Deadline: past})
+	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndDeadline})
+	requireDrained(t, q)
+	l = letterOf(t, q, "late")
+	require.Equal(t, ReplayLate, replay(t, q, l, ReplayOptions{}))
+	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{Deadline: &future, DryRun: true}))
+	require.Equal(t, l.Seq, letterOf(t, q, "late").Seq, "a dry run changes nothing")
+	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{Deadline: &future}))
+	d := pull(t, q, 1)[0]
+	require.True(t, d.Intent.Deadline.Equal(future))
+	settle(t, q, d, report(order.Accepted, order.History{}))
+	requireDrained(t, q)
+
+	msg := q.intentMsg(Intent{OrderNo: "foreign", Body: body("someone-else")})
+	_, err := q.js.PublishMsg(t.Context(), msg)
+	require.NoError(t, err)
+	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
+	requireDrained(t, q)
+	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "foreign"), ReplayOptions{DryRun: true}), "its subject can be published to; the body is judged anew")
+
+	deadLetter(t, q, "conflict", rejected())
+	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{}))
+	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	requireDrained(t, q)
+	publish(t, q, Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "c2"})
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkConflict, d.Work)
+	_, err = q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	d.Release()
+	requireDrained(t, q)
+	require.Equal(t, ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{ResubmitUnknown: true}))
+	requireBalanced(t, q)
+}
+
+// TestPermissionIsForOneIntent: a producer who enqueues the order_no between
+// permission and replay is not let through.
+func TestPermissionIsForOneIntent(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+	require.NoError(t, q.allow(t.Context(), l, l.replayID(), anna))
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	d := pull(t, q, 1)[0]
+	require.Equal(t, WorkWithheld, d.Work)
+	require.False(t, d.Allowed)
+	_, err := q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	d.Release()
+	requireDrained(t, q)
+	entry, err := q.Lookup(t.Context(), "A-1")
+	require.NoError(t, err)
+	require.Equal(t, "unknown", entry.Record.Word)
+	require.Equal(t, "anna", entry.Record.Interventions[0].By)
+	requireBalanced(t, q)
+}
+
+// TestReplayUnderWork replays while a worker settles, and the replaying is cut
+// off again and again; at the end the books balance and nothing is left.
+func TestReplayUnderWork(t *testing.T) {
+	const n = 600
+	s := startBroker(t)
+	q, other := openQueue(t, s, "w1"), openQueue(t, s, "replayer")
+	in := make([]Intent, n)
+	for i := range in {
+		no := fmt.Sprintf("A-%03d", i)
+		in[i] = Intent{OrderNo: no, Body: body(no), ID: "b1:" + no}
+	}
+	publish(t, q, in...)
+	var accepted atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	working.Go(func() {
+		for ctx.Err() == nil {
+			var group sync.WaitGroup
+			err := q.Pull(ctx, 64, time.Second, func(ds []*Delivery) {
+				for _, d := range ds {
+					group.Go(func() {
+						defer d.Release()
+						if d.Work == WorkSettled {
+							_ = q.Complete(context.Background(), d)
+							return
+						}
+						r := report(order.Rejected, d.History)
+						if rand.IntN(3) == 0 {
+							r.Verdict = order.Accepted
+							accepted.Add(1)
+						}
+						_, _ = q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+					})
+				}
+			})
+			group.Wait()
+			if err != nil {
+				return
+			}
+		}
+	})
+	cuts := 0
+	require.Eventually(t, func() bool {
+		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(20))*time.Millisecond)
+		defer cancel()
+		err := other.LetterPages(brief, func(page []*Letter, unreadable []error) error {
+			for _, l := range page {
+				if _, err := other.Replay(brief, l, ReplayOptions{}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			cuts++
+		}
+		c, err := other.Count(t.Context())
+		return err == nil && c.Pending == 0 && c.Letters == 0 && accepted.Load() >= n
+	}, 60*time.Second, time.Millisecond)
+	stop()
+	working.Wait()
+	require.Positive(t, cuts, "nothing was cut off")
+	a := requireBalanced(t, q)
+	require.Equal(t, map[string]uint64{"accepted": n}, a.Outcomes)
+	require.EqualValues(t, n, accepted.Load(), "an order was settled as accepted twice")
+	require.Greater(t, a.Intents, uint64(n))
+}

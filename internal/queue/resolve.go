@@ -1,0 +1,57 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// Resolve records what a person found out about an order whose outcome is
+// unknown: it exists at the API (accepted), or it does not (rejected). The
+// record says who and when; the dead letter is removed. A person's earlier
+// word can be corrected in the same way; an acceptance that the API itself
+// confirmed cannot. Repeated after a crash it completes what is missing.
+//
+// Errors: ErrPending while an intent is in the queue, ErrNoResult,
+// ErrNotInDoubt; nothing was written then.
+func (q *Queue) Resolve(ctx context.Context, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
+	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
+		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
+	}
+	token := fileToken(order.Token(orderNo))
+	entry, err := q.amend(ctx, token, func(cur *order.Record) (*order.Record, error) {
+		if err := q.quiet(ctx, orderNo); err != nil {
+			return nil, err
+		}
+		return resolved(cur, orderNo, as, p)
+	})
+	if err != nil {
+		return entry.Record, err
+	}
+	letter, err := q.rereadLetter(ctx, token)
+	if err == nil && letter != nil && !letter.Conflict {
+		err = q.deleteLetter(ctx, token, letter)
+	}
+	return entry.Record, err
+}
+
+// resolved is the record with the person's word; nil where that stands already.
+func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
+	switch {
+	case cur == nil:
+		return nil, fmt.Errorf("order %s: %w", orderNo, ErrNoResult)
+	case cur.By != "" && cur.Outcome() == as:
+		return nil, nil
+	case cur.Outcome() != order.OutcomeUnknown && cur.By == "":
+		return nil, fmt.Errorf("order %s is %s: %w", orderNo, cur.Word, ErrNotInDoubt)
+	}
+	next := *cur
+	next.SetOutcome(as)
+	next.Unsure, next.Allowed, next.AllowedFor, next.Dropped = false, false, "", false
+	next.By, next.SettledAt = p.Name, time.Now().UTC()
+	next.Reason = "settled by a person"
+	next.Intervene(p.did("resolved as " + as.String()))
+	return &next, nil
+}
