@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# The image holds worker and enqueue; the target "sandbox" holds the sandbox and
+# The image holds worker, enqueue and deadletter; the target "sandbox" holds the sandbox and
 # the demo. Static binaries, no shell, not root.
 #
 #   docker build -t orderpost .
@@ -12,7 +12,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ENV CGO_ENABLED=0 GOFLAGS=-trimpath
-RUN mkdir -p /out/data && go build -ldflags '-s -w' -o /out/ ./cmd/worker ./cmd/enqueue ./cmd/sandbox ./cmd/demo
+RUN mkdir -p /out/data && go build -ldflags '-s -w' -o /out/ ./cmd/worker ./cmd/enqueue ./cmd/deadletter ./cmd/sandbox ./cmd/demo
 
 FROM scratch AS sandbox
 USER 65532:65532
@@ -28,7 +28,7 @@ USER 65532:65532
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 LABEL org.opencontainers.image.title="orderpost" \
       org.opencontainers.image.description="submits orders in bulk to a key-authenticated HTTP API and accounts for every one of them"
-COPY --from=build /out/worker /out/enqueue /usr/local/bin/
+COPY --from=build /out/worker /out/enqueue /out/deadletter /usr/local/bin/
 COPY --from=build --chown=65532:65532 /out/data /data
 ENV ORDERPOST_DATA_DIR=/data ORDERPOST_OPS_ADDR=0.0.0.0:9464 ORDERPOST_LOG_FORMAT=json
 VOLUME /data

@@ -31,7 +31,7 @@ release: ## static binaries for every platform, with checksums, in dist/
 	@rm -rf dist && mkdir -p dist
 	@for p in $(PLATFORMS); do \
 	  os=$${p%/*}; arch=$${p#*/}; ext=; [ $$os = windows ] && ext=.exe; \
-	  for c in worker enqueue sandbox; do \
+	  for c in worker enqueue deadletter sandbox; do \
 	    echo "$$os/$$arch $$c"; \
 	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o dist/orderpost-$$c-$(VERSION)-$$os-$$arch$$ext ./cmd/$$c || exit 1; \
 	  done; \

@@ -54,9 +54,10 @@ var onlyIn = map[string][]string{
 
 // neverLinked lists what a program must not contain, even indirectly.
 var neverLinked = map[string][]string{
-	"cmd/worker":  {"internal/sandbox", "internal/importer"},
-	"cmd/enqueue": {"internal/sandbox"},
-	"cmd/sandbox": {"internal/submit"},
+	"cmd/worker":     {"internal/sandbox", "internal/importer"},
+	"cmd/enqueue":    {"internal/sandbox"},
+	"cmd/deadletter": {"internal/sandbox", "internal/importer"},
+	"cmd/sandbox":    {"internal/submit"},
 }
 
 type pkg struct {

@@ -345,9 +345,7 @@ func (q *Queue) deleteLetter(ctx context.Context, token string, l *Letter) error
 		return fmt.Errorf("dead letters out of reach: %w", err)
 	}
 	err = stream.DeleteMsg(ctx, l.Seq)
-	var api *jetstream.APIError
-	gone := errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &api) && api.ErrorCode == codeSequenceNotFound
-	if err != nil && !gone {
+	if err != nil && !q.letterGone(ctx, l.Seq) {
 		return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
 	}
 	if l.Tail != "" {

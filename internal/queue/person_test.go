@@ -141,3 +141,11 @@ func TestDropCut(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	require.Equal(t, WorkWithheld, pull(t, q, 1)[0].Work, "an unknown order stays protected")
 }
+
+// TestLetterDeletedTwice: a worker and a replay may delete the same letter.
+func TestLetterDeletedTwice(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", rejected())
+	require.NoError(t, q.deleteLetter(t.Context(), l.token(), l))
+	require.NoError(t, q.deleteLetter(t.Context(), l.token(), l))
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -200,6 +201,24 @@ func TestReplayRefusals(t *testing.T) {
 	requireDrained(t, q)
 	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "foreign"), ReplayOptions{DryRun: true}), "its subject can be published to; the body is judged anew")
 
+	msg = q.intentMsg(Intent{OrderNo: "x", Body: body("x")})
+	msg.Subject = q.n.newPre + "not%an%encoding"
+	_, err = q.js.PublishMsg(t.Context(), msg)
+	require.NoError(t, err)
+	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
+	requireDrained(t, q)
+	require.NoError(t, q.LetterPages(t.Context(), func(page []*Letter, unreadable []error) error {
+		require.Empty(t, unreadable)
+		for _, l := range page {
+			if strings.HasSuffix(l.Subject, "not%an%encoding") {
+				require.Equal(t, ReplayForeign, replay(t, q, l, ReplayOptions{}))
+				msg = nil
+			}
+		}
+		return nil
+	}))
+	require.Nil(t, msg, "its letter was not listed")
+
 	deadLetter(t, q, "conflict", rejected())
 	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{}))
 	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
@@ -239,7 +258,7 @@ func TestPermissionIsForOneIntent(t *testing.T) {
 // TestReplayUnderWork replays while a worker settles, and the replaying is cut
 // off again and again; at the end the books balance and nothing is left.
 func TestReplayUnderWork(t *testing.T) {
-	const n = 600
+	const n = 300
 	s := startBroker(t)
 	q, other := openQueue(t, s, "w1"), openQueue(t, s, "replayer")
 	in := make([]Intent, n)
@@ -251,32 +270,19 @@ func TestReplayUnderWork(t *testing.T) {
 	var accepted atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
 	var working sync.WaitGroup
-	working.Go(func() {
-		for ctx.Err() == nil {
-			var group sync.WaitGroup
-			err := q.Pull(ctx, 64, time.Second, func(ds []*Delivery) {
-				for _, d := range ds {
-					group.Go(func() {
-						defer d.Release()
-						if d.Work == WorkSettled {
-							_ = q.Complete(context.Background(), d)
-							return
-						}
-						r := report(order.Rejected, d.History)
-						if rand.IntN(3) == 0 {
-							r.Verdict = order.Accepted
-							accepted.Add(1)
-						}
-						_, _ = q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
-					})
+	for range 4 {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				if q.Pull(ctx, 4, time.Second, func(ds []*Delivery) {
+					for _, d := range ds {
+						settleAtRandom(q, d, &accepted)
+					}
+				}) != nil {
+					return
 				}
-			})
-			group.Wait()
-			if err != nil {
-				return
 			}
-		}
-	})
+		})
+	}
 	cuts := 0
 	require.Eventually(t, func() bool {
 		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(20))*time.Millisecond)
@@ -302,4 +308,19 @@ func TestReplayUnderWork(t *testing.T) {
 	require.Equal(t, map[string]uint64{"accepted": n}, a.Outcomes)
 	require.EqualValues(t, n, accepted.Load(), "an order was settled as accepted twice")
 	require.Greater(t, a.Intents, uint64(n))
+}
+
+// settleAtRandom accepts one order in three, and rejects the others.
+func settleAtRandom(q *Queue, d *Delivery, accepted *atomic.Int64) {
+	defer d.Release()
+	if d.Work == WorkSettled {
+		_ = q.Complete(context.Background(), d)
+		return
+	}
+	r := report(order.Rejected, d.History)
+	if rand.IntN(3) == 0 {
+		r.Verdict = order.Accepted
+		accepted.Add(1)
+	}
+	_, _ = q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
 }

@@ -1,0 +1,76 @@
+package deadletter
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program/lookup"
+	"orderpost/internal/queue"
+)
+
+func newAuditCommand(s *surroundings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Balance the books: is every order accounted for?",
+		Long: "audit reads intents, results and dead letters, and compares. It is exact while nothing is being\n" +
+			"worked on; beside running workers the counts may be off by what moved meanwhile. Results that\n" +
+			"have expired (ORDERPOST_RESULT_RETENTION) are not counted any more.\n\nExit code 3: the books do not balance.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q, done, err := s.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
+			a, err := q.Audit(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = json.NewEncoder(s.stdout).Encode(struct {
+					Balanced bool `json:"balanced"`
+					*queue.Audit
+				}{a.Balanced(), a})
+			} else {
+				printAudit(s, a)
+			}
+			if !a.Balanced() {
+				err = errors.Join(err, partial("the books do not balance"))
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}
+
+func printAudit(s *surroundings, a *queue.Audit) {
+	say(s.stdout, "%9d intents were ever stored", a.Intents)
+	say(s.stdout, "%9d of them are settled", a.Settled)
+	say(s.stdout, "%9d wait or are being worked on", a.Pending)
+	if missing := int64(a.Intents) - int64(a.Settled) - int64(a.Pending); missing != 0 {
+		say(s.stdout, "%9d are not accounted for: expired results, removed by hand, or moving right now", missing)
+	}
+	if a.Unacked > 0 {
+		say(s.stdout, "%9d more are settled and still stored; their next delivery removes them", a.Unacked)
+	}
+	say(s.stdout, "\nOrders by their last word")
+	for _, word := range slices.Sorted(maps.Keys(a.Outcomes)) {
+		say(s.stdout, "%9d %s", a.Outcomes[word], word)
+	}
+	say(s.stdout, "\n%9d dead letters, %d of them about an order that exists with another body", a.Letters, a.Conflicts)
+	if a.OffenderCount > 0 {
+		say(s.stdout, "\n%d contradictions", a.OffenderCount)
+	}
+	for _, o := range a.Offenders {
+		say(s.stdout, "  %s: %s", lookup.Clip(o.OrderNo, 30), lookup.Plain(o.Problem))
+	}
+	if a.Balanced() {
+		say(s.stdout, "\nThe books balance.")
+	}
+}

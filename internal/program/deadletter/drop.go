@@ -1,0 +1,103 @@
+package deadletter
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+)
+
+type dropCommand struct {
+	*surroundings
+	filter
+	all, yes bool
+	person   person
+}
+
+func newDropCommand(s *surroundings) *cobra.Command {
+	c := &dropCommand{surroundings: s}
+	cmd := &cobra.Command{
+		Use:   "drop",
+		Short: "Forget dead letters; their results stay",
+		Long: "drop removes dead letters that nobody needs any more, with the orders in them. The results stay\n" +
+			"and say who dropped the letter: an unknown order remains protected from being sent again.\n" +
+			"It asks first; without a terminal it needs --yes. Give a filter, or --all.\n\n" +
+			"Exit code 3: some letters stayed, since an intent for their order_no is in the queue.",
+		Example: "  deadletter drop --outcome expired --until 30d",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	c.register(f)
+	f.BoolVar(&c.all, "all", false, "every dead letter")
+	f.BoolVar(&c.yes, "yes", false, "do not ask")
+	c.person.register(f, s.environ)
+	return cmd
+}
+
+func (c *dropCommand) run(ctx context.Context) error {
+	who, err := c.person.read()
+	err = errors.Join(err, c.compile(time.Now()))
+	if c.empty() != c.all {
+		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
+	}
+	if !c.yes && !program.IsTerminal(c.stdin) {
+		err = errors.Join(err, errors.New("there is no terminal to ask on; give --yes"))
+	}
+	if err != nil {
+		return usage(err)
+	}
+	q, done, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	counts := newReasons()
+	if _, err := c.selected(ctx, q, &c.filter, counts.add); err != nil {
+		return err
+	}
+	counts.print(c.stderr)
+	if counts.total == 0 || !c.yes && !confirmed(c.stdin, c.stderr, counts.total) {
+		return nil
+	}
+	return c.drop(ctx, q, who)
+}
+
+// confirmed asks the person at the terminal; anything but yes is no.
+func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
+	_, _ = fmt.Fprintf(stderr, "Forget %d dead %s and the orders in them? Type yes: ", n, plural(n, "letter", "letters"))
+	answer, _ := bufio.NewReader(stdin).ReadString('\n')
+	return strings.TrimSpace(answer) == "yes"
+}
+
+func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who queue.Person) error {
+	dropped, pending := 0, 0
+	_, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error {
+		for _, l := range page {
+			gone, err := q.Drop(ctx, l, who)
+			switch {
+			case errors.Is(err, queue.ErrPending):
+				pending++
+			case err != nil:
+				return err
+			case !gone:
+				dropped++
+			}
+		}
+		return nil
+	})
+	say(c.stdout, "%9d dropped", dropped)
+	if pending > 0 {
+		say(c.stdout, "%9d stay: an intent for the order_no is in the queue", pending)
+		err = errors.Join(err, partial("%d dead letters stayed", pending))
+	}
+	return err
+}

@@ -1,0 +1,150 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// filter selects dead letters. What is left empty selects all.
+type filter struct {
+	outcomes, statuses   []string
+	reason, batch, match string
+	since, until         string
+
+	byOutcome  []order.Outcome
+	byStatus   []statusRange
+	byOrderNo  *regexp.Regexp
+	begin, end time.Time
+}
+
+type statusRange struct{ low, high int }
+
+func (f *filter) register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.outcomes, "outcome", nil, "only these outcomes (rejected, exhausted, expired, invalid, poison, unknown)")
+	flags.StringVar(&f.reason, "reason", "", "only reasons that contain this text (upper and lower case are the same)")
+	flags.StringVar(&f.batch, "batch", "", "only this import")
+	flags.StringVar(&f.since, "since", "", "only letters filed at or after this time (RFC 3339, or 90m, 24h, 7d ago)")
+	flags.StringVar(&f.until, "until", "", "only letters filed before this time (as --since)")
+	flags.StringSliceVar(&f.statuses, "status", nil, "only these HTTP statuses of the last answer (422, 5xx, 0 = no answer)")
+	flags.StringVar(&f.match, "order-no", "", "only these order numbers; * stands for any text, ? for one character, \\ takes their meaning away")
+}
+
+// compile reads the flags and reports everything that is wrong at once.
+func (f *filter) compile(now time.Time) error {
+	var errs []error
+	for _, word := range f.outcomes {
+		var o order.Outcome
+		err := o.UnmarshalText([]byte(word))
+		if err == nil && !o.NeedsLetter() {
+			err = fmt.Errorf("an order that is %s has no dead letter", word)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--outcome: %w", err))
+		}
+		f.byOutcome = append(f.byOutcome, o)
+	}
+	for _, text := range f.statuses {
+		r, err := readStatus(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--status: %w", err))
+		}
+		f.byStatus = append(f.byStatus, r)
+	}
+	var err error
+	if f.begin, err = readTime(f.since, now); err != nil {
+		errs = append(errs, fmt.Errorf("--since: %w", err))
+	}
+	if f.end, err = readTime(f.until, now); err != nil {
+		errs = append(errs, fmt.Errorf("--until: %w", err))
+	}
+	if f.match != "" {
+		f.byOrderNo = globPattern(f.match)
+	}
+	return errors.Join(errs...)
+}
+
+var statusClass = regexp.MustCompile(`^[1-5]xx$`)
+
+func readStatus(text string) (statusRange, error) {
+	if statusClass.MatchString(text) {
+		low := int(text[0]-'0') * 100
+		return statusRange{low, low + 99}, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n != 0 && (n < 100 || n > 599) {
+		return statusRange{}, fmt.Errorf("%q is not an HTTP status such as 422, 5xx or 0", text)
+	}
+	return statusRange{n, n}, nil
+}
+
+func readTime(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return now.Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(-d), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("%q is neither a time such as 2026-01-31T18:00:00Z nor an age such as 90m, 24h or 7d", text)
+	}
+	return at, nil
+}
+
+// globPattern matches a whole order number. A backslash takes the meaning from
+// the character after it.
+func globPattern(glob string) *regexp.Regexp {
+	var text strings.Builder
+	escaped := false
+	for _, r := range glob {
+		switch {
+		case escaped:
+			text.WriteString(regexp.QuoteMeta(string(r)))
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '*':
+			text.WriteString(".*")
+		case r == '?':
+			text.WriteString(".")
+		default:
+			text.WriteString(regexp.QuoteMeta(string(r)))
+		}
+	}
+	return regexp.MustCompile(`(?s)\A` + text.String() + `\z`)
+}
+
+// empty: the filter selects every letter.
+func (f *filter) empty() bool {
+	return len(f.outcomes)+len(f.statuses) == 0 && f.reason+f.batch+f.match+f.since+f.until == ""
+}
+
+func (f *filter) selects(l *queue.Letter) bool {
+	inStatus := func(r statusRange) bool { return r.low <= l.Status && l.Status <= r.high }
+	switch {
+	case len(f.byOutcome) > 0 && !slices.Contains(f.byOutcome, l.Outcome),
+		len(f.byStatus) > 0 && !slices.ContainsFunc(f.byStatus, inStatus),
+		f.batch != "" && f.batch != l.Batch,
+		f.reason != "" && !strings.Contains(strings.ToLower(l.Reason), strings.ToLower(f.reason)),
+		f.byOrderNo != nil && !f.byOrderNo.MatchString(l.OrderNo),
+		!f.begin.IsZero() && l.FiledAt.Before(f.begin),
+		!f.end.IsZero() && !l.FiledAt.Before(f.end):
+		return false
+	}
+	return true
+}

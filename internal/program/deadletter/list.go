@@ -1,0 +1,164 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/queue"
+)
+
+// listRows is how many letters a person is shown by default.
+const listRows = 50
+
+type listCommand struct {
+	*surroundings
+	filter
+	limit     int
+	json, csv bool
+}
+
+func newListCommand(s *surroundings) *cobra.Command {
+	c := &listCommand{surroundings: s}
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List dead letters, counted by reason",
+		Long: "list counts the dead letters by outcome and reason, and then shows them, oldest first.\n" +
+			"--json prints one object a line, --csv a table for spreadsheets; both print all of them.",
+		Example: "  deadletter list --outcome unknown --since 24h\n  deadletter list --status 5xx --order-no 'A-2026*' --csv",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	c.register(f)
+	f.IntVar(&c.limit, "limit", listRows, "letters shown at most; 0 = all (with --json and --csv all is the default)")
+	f.BoolVar(&c.json, "json", false, "print one JSON object a line")
+	f.BoolVar(&c.csv, "csv", false, "print CSV")
+	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
+		if (c.json || c.csv) && !cmd.Flags().Changed("limit") {
+			c.limit = 0
+		}
+	}
+	return cmd
+}
+
+func (c *listCommand) run(ctx context.Context) error {
+	err := c.compile(time.Now())
+	if c.json && c.csv {
+		err = errors.Join(err, errors.New("--json and --csv: give one of them"))
+	}
+	if c.limit < 0 {
+		err = errors.Join(err, errors.New("--limit: is below 0"))
+	}
+	if err != nil {
+		return usage(err)
+	}
+	q, done, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows := c.rows()
+	if !c.json && !c.csv {
+		counts := newReasons()
+		if _, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, counts.add); err != nil {
+			return err
+		}
+		counts.print(c.stdout)
+		if counts.total > 0 && c.limit > 0 && counts.total > c.limit {
+			defer say(c.stdout, "… and %d more (--limit 0 shows all, filters narrow it)", counts.total-c.limit)
+		}
+	}
+	bad, err := c.print(ctx, q, rows)
+	return errors.Join(err, rows.end(), unreadableError(bad))
+}
+
+// print passes the letters on, as many as are wanted.
+func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unreadable int, err error) {
+	left := c.limit
+	return c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error {
+		for _, l := range page {
+			if err := rows.letter(l); err != nil {
+				return err
+			}
+			if left--; left == 0 {
+				return enough
+			}
+		}
+		return nil
+	})
+}
+
+// rows prints letters one by one.
+type rows interface {
+	letter(l *queue.Letter) error
+	end() error
+}
+
+func (c *listCommand) rows() rows {
+	switch {
+	case c.json:
+		return &jsonRows{json.NewEncoder(c.stdout)}
+	case c.csv:
+		return &csvRows{w: csv.NewWriter(c.stdout)}
+	default:
+		return &tableRows{w: c.stdout}
+	}
+}
+
+type jsonRows struct{ enc *json.Encoder }
+
+func (r *jsonRows) letter(l *queue.Letter) error { return r.enc.Encode(l) }
+func (r *jsonRows) end() error                   { return nil }
+
+type csvRows struct {
+	w     *csv.Writer
+	begun bool
+}
+
+var csvHeader = []string{"filed_at", "order_no", "outcome", "verdict", "status", "attempts", "replays", "batch", "source", "reason", "error", "response"}
+
+func (r *csvRows) letter(l *queue.Letter) error {
+	r.begin()
+	record := []string{stamp(l.FiledAt), l.OrderNo, l.Outcome.String(), l.Verdict.String(), strconv.Itoa(l.Status),
+		strconv.Itoa(l.Attempts), strconv.Itoa(l.Replays), l.Batch, l.Source, l.Reason, l.Error, l.Response}
+	for i, cell := range record {
+		record[i] = harmless(cell)
+	}
+	return r.w.Write(record)
+}
+
+func (r *csvRows) begin() {
+	if !r.begun {
+		r.begun = true
+		_ = r.w.Write(csvHeader) // a failure stays with the writer, and end returns it
+	}
+}
+
+func (r *csvRows) end() error {
+	r.begin()
+	r.w.Flush()
+	return r.w.Error()
+}
+
+// harmless keeps a spreadsheet from running a cell as a formula.
+func harmless(cell string) string {
+	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+		return "'" + cell
+	}
+	return cell
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}

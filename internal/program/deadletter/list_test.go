@@ -1,0 +1,122 @@
+package deadletter
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func letters() []*queue.Letter {
+	return []*queue.Letter{
+		{OrderNo: "A-100", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, History: order.History{Attempts: 1}, FiledAt: noon, Batch: "march"},
+		{OrderNo: "A-101", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, History: order.History{Attempts: 1}, FiledAt: noon.Add(time.Minute)},
+		{OrderNo: "a-very-long-order-number-0123456789", Outcome: order.OutcomeUnknown, Reason: "no answer within 30s, the request was sent to the last byte and then nothing came", History: order.History{Attempts: 60, Unsure: true}, FiledAt: noon.Add(time.Hour)},
+		{OrderNo: "Bestellung-Ä\x1b[31m", Outcome: order.OutcomeInvalid, FiledAt: noon.Add(25 * time.Hour)},
+		{OrderNo: "=1+1", Outcome: order.OutcomeExhausted, Reason: "refused by status 503", Status: 503, History: order.History{Attempts: 60}, FiledAt: noon.Add(26 * time.Hour)},
+	}
+}
+
+func TestListGolden(t *testing.T) {
+	var out bytes.Buffer
+	counts := newReasons()
+	require.NoError(t, counts.add(letters()))
+	counts.print(&out)
+	rows := &tableRows{w: &out}
+	for _, l := range letters() {
+		require.NoError(t, rows.letter(l))
+	}
+	path := filepath.Join("testdata", "list.golden")
+	if *update {
+		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), out.String())
+	for line := range strings.Lines(out.String()) {
+		require.NotContains(t, line, "\x1b")
+		require.LessOrEqual(t, utf8.RuneCountInString(line)-1, 80, line)
+	}
+}
+
+func TestListCSVIsHarmless(t *testing.T) {
+	c := &listCommand{surroundings: &surroundings{}, csv: true}
+	var out bytes.Buffer
+	c.stdout = &out
+	rows := c.rows()
+	for _, l := range letters() {
+		require.NoError(t, rows.letter(l))
+	}
+	require.NoError(t, rows.end())
+	require.Contains(t, out.String(), ",'=1+1,")
+	require.NotContains(t, out.String(), ",=1+1,")
+	require.Len(t, strings.Split(strings.TrimSpace(out.String()), "\n"), len(letters())+1)
+}
+
+func TestFilters(t *testing.T) {
+	now := noon.Add(27 * time.Hour)
+	for name, c := range map[string]struct {
+		f    filter
+		want []int
+	}{
+		"none":       {filter{}, []int{0, 1, 2, 3, 4}},
+		"outcome":    {filter{outcomes: []string{"unknown", "invalid"}}, []int{2, 3}},
+		"reason":     {filter{reason: "NO FUNDS"}, []int{0, 1}},
+		"batch":      {filter{batch: "march"}, []int{0}},
+		"class":      {filter{statuses: []string{"5xx"}}, []int{4}},
+		"status":     {filter{statuses: []string{"200", "0"}}, []int{0, 1, 2, 3}},
+		"age":        {filter{since: "3h"}, []int{3, 4}},
+		"days":       {filter{until: "1d"}, []int{0, 1, 2}},
+		"from to":    {filter{since: "2026-03-01T12:01:00Z", until: "2026-03-01T13:00:00Z"}, []int{1}},
+		"pattern":    {filter{match: "A-1??"}, []int{0, 1}},
+		"whole":      {filter{match: "A-1"}, nil},
+		"star":       {filter{match: "a-*-0*"}, []int{2}},
+		"together":   {filter{match: "A-*", batch: "march", outcomes: []string{"rejected"}}, []int{0}},
+		"escaped":    {filter{match: `\A-1\0*`}, []int{0, 1}},
+		"star plain": {filter{match: `A-\*`}, nil},
+		"dots plain": {filter{match: ".*"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, c.f.compile(now))
+			var got []int
+			for i, l := range letters() {
+				if c.f.selects(l) {
+					got = append(got, i)
+				}
+			}
+			require.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestBadFilters(t *testing.T) {
+	f := filter{outcomes: []string{"accepted", "lost"}, statuses: []string{"6xx", "99"}, since: "yesterday", until: "-3h"}
+	err := f.compile(noon)
+	for _, part := range []string{"accepted has no dead letter", `"lost"`, `"6xx"`, `"99"`, `"yesterday"`, `"-3h"`} {
+		require.ErrorContains(t, err, part)
+	}
+}
+
+func TestFlat(t *testing.T) {
+	fields, err := flat([]byte(`{"order_no":"A","timeout":30,"timestamp":17,"text":"=1"}`))
+	require.NoError(t, err)
+	require.Equal(t, []field{{"order_no", "A"}, {"timeout", "30"}, {"text", "=1"}}, fields)
+	for _, body := range []string{`{"order_no":"A","qty":1}`, `{"order_no":"A","lines":[]}`, `{"order_no":"A","timeout":"30"}`,
+		`{"order_no":"A","x":null}`, `[]`, `not json`, `{"order_no":"A","timeout":3e1}`, `{"order_no":`} {
+		_, err := flat([]byte(body))
+		require.Error(t, err, body)
+	}
+}

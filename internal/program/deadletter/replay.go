@@ -1,0 +1,227 @@
+package deadletter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"orderpost/internal/queue"
+)
+
+// replaysAtOnce is how many letters are replayed at the same time: each waits
+// for the broker's disk, and those waits are shared.
+const replaysAtOnce = 16
+
+type replayCommand struct {
+	*surroundings
+	filter
+	all, dryRun, resubmit, json bool
+	rate                        float64
+	limit                       int
+	deadline                    string
+	person                      person
+}
+
+func newReplayCommand(s *surroundings) *cobra.Command {
+	c := &replayCommand{surroundings: s}
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Put the orders of dead letters back into the queue",
+		Long: "replay enqueues the orders again as they are, under their own order numbers, and removes each\n" +
+			"letter once its order is known to be in the queue. Cut off and repeated, it neither loses nor\n" +
+			"doubles an order. Give a filter, or --all.\n\n" +
+			"An order whose outcome is unknown may exist at the API already: it is left alone, unless you\n" +
+			"give --resubmit-unknown. Do that only where the API refuses or recognises a duplicate order_no,\n" +
+			"or after its operator said that the order does not exist. The permission is recorded with your\n" +
+			"name. An order that was accepted is never replayed.\n\n" +
+			"Exit code 3: some letters stayed; the summary says why.",
+		Example: "  deadletter replay --outcome exhausted --since 2h --dry-run\n  deadletter replay --batch march --rate 20",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+	}
+	f := cmd.Flags()
+	c.register(f)
+	f.BoolVar(&c.all, "all", false, "every dead letter")
+	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be done")
+	f.Float64Var(&c.rate, "rate", 0, "orders per second at most; 0 = no limit")
+	f.IntVar(&c.limit, "limit", 0, "orders at most; 0 = all that match")
+	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also those of which nobody knows whether they exist: may create an order twice")
+	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that takes the place of the orders' own deadlines; none removes them")
+	f.BoolVar(&c.json, "json", false, "print the summary as JSON")
+	c.person.register(f, s.environ)
+	return cmd
+}
+
+// check reads the flags and reports everything that is wrong at once.
+func (c *replayCommand) check() (o queue.ReplayOptions, err error) {
+	o = queue.ReplayOptions{ResubmitUnknown: c.resubmit, DryRun: c.dryRun}
+	errs := []error{c.compile(time.Now())}
+	if c.empty() != c.all {
+		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
+	}
+	if c.rate < 0 || c.limit < 0 {
+		errs = append(errs, errors.New("--rate and --limit: cannot be below 0"))
+	}
+	switch c.deadline {
+	case "":
+	case "none":
+		o.Deadline = new(time.Time)
+	default:
+		at, err := time.Parse(time.RFC3339, c.deadline)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--deadline: %q is neither none nor a time such as 2026-01-31T18:00:00Z", c.deadline))
+		}
+		o.Deadline = &at
+	}
+	if c.resubmit && !c.dryRun {
+		if o.Person, err = c.person.read(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return o, errors.Join(errs...)
+}
+
+func (c *replayCommand) run(ctx context.Context) error {
+	o, err := c.check()
+	if err != nil {
+		return usage(err)
+	}
+	q, done, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r := &replaying{q: q, o: o, left: c.limit, limited: c.limit > 0, pace: rate.NewLimiter(rate.Inf, 1), ends: make(map[queue.Replay]int)}
+	if c.rate > 0 {
+		r.pace.SetLimit(rate.Limit(c.rate))
+	}
+	bad, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error { return r.page(ctx, page) })
+	c.summary(r)
+	if err == nil && r.stayed() > 0 {
+		err = partial("%d dead letters stayed", r.stayed())
+	}
+	return errors.Join(err, unreadableError(bad))
+}
+
+// replaying is one run of replay.
+type replaying struct {
+	q       *queue.Queue
+	o       queue.ReplayOptions
+	pace    *rate.Limiter
+	left    int
+	limited bool
+
+	mu     sync.Mutex
+	ends   map[queue.Replay]int
+	failed []string // the first errors
+	errs   int
+}
+
+// page replays a page's letters, some at a time. It returns enough at the
+// limit, and an error where the broker fails for good (context's end).
+func (r *replaying) page(ctx context.Context, letters []*queue.Letter) error {
+	var all errgroup.Group
+	all.SetLimit(replaysAtOnce)
+	var end error
+	for _, l := range letters {
+		if r.limited && r.left == 0 {
+			end = enough
+			break
+		}
+		if end = r.pace.Wait(ctx); end != nil {
+			break
+		}
+		r.left--
+		all.Go(func() error {
+			how, err := r.q.Replay(ctx, l, r.o)
+			r.note(l, how, err)
+			return nil
+		})
+	}
+	_ = all.Wait()
+	return errors.Join(end, ctx.Err())
+}
+
+const maxErrors = 20
+
+func (r *replaying) note(l *queue.Letter, how queue.Replay, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.ends[how]++
+		return
+	}
+	if r.errs++; len(r.failed) < maxErrors {
+		r.failed = append(r.failed, fmt.Sprintf("order %q: %v", l.OrderNo, err))
+	}
+}
+
+// stayed counts the letters that are still there.
+func (r *replaying) stayed() int {
+	n := r.errs
+	for how, count := range r.ends {
+		if how != queue.Replayed && how != queue.ReplayedBefore && how != queue.ReplayGone {
+			n += count
+		}
+	}
+	return n
+}
+
+// explained says what each end means for people.
+func explained(how queue.Replay, dry bool) string {
+	switch how {
+	case queue.Replayed:
+		if dry {
+			return "would be replayed"
+		}
+		return "replayed"
+	case queue.ReplayedBefore:
+		return "replayed by an earlier run, which was cut off"
+	case queue.ReplayGone:
+		return "gone or replaced meanwhile"
+	case queue.ReplayPending:
+		return "stay: another intent for the order_no is in the queue"
+	case queue.ReplayAccepted:
+		return "stay: the order was accepted"
+	case queue.ReplayInDoubt:
+		return "stay: the order may exist (see --resubmit-unknown)"
+	case queue.ReplayLate:
+		return "stay: the deadline has passed (see --deadline)"
+	default:
+		return "stay: the subject is not the order_no's; export, correct and enqueue"
+	}
+}
+
+func (c *replayCommand) summary(r *replaying) {
+	if c.json {
+		counts := map[string]int{"failed": r.errs}
+		for _, how := range queue.Replays() {
+			counts[how.String()] = r.ends[how]
+		}
+		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": r.failed})
+		return
+	}
+	total := 0
+	for _, how := range queue.Replays() {
+		if n := r.ends[how]; n > 0 {
+			total += n
+			say(c.stdout, "%9d %s", n, explained(how, c.dryRun))
+		}
+	}
+	if r.errs > 0 {
+		say(c.stdout, "%9d stay: the broker did not confirm; run the same command again", r.errs)
+	}
+	if total+r.errs == 0 {
+		say(c.stdout, "No dead letters match.")
+	}
+	for _, line := range r.failed {
+		say(c.stderr, "%s", line)
+	}
+}

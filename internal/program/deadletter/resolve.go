@@ -1,0 +1,71 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+type resolveCommand struct {
+	*surroundings
+	accepted, rejected bool
+	person             person
+}
+
+func newResolveCommand(s *surroundings) *cobra.Command {
+	c := &resolveCommand{surroundings: s}
+	cmd := &cobra.Command{
+		Use:   "resolve ORDER_NO --accepted|--rejected --note TEXT",
+		Short: "Settle an unknown order by what you found out",
+		Long: "resolve records, with your name and the time, whether an order of which nobody knew exists at the\n" +
+			"API. Its dead letter is removed (export it first if you may need the order). It is refused while\n" +
+			"an intent for the order_no is in the queue, and where the outcome is not unknown. You can correct\n" +
+			"your word; an acceptance that the API itself confirms later outweighs it.\n\n" +
+			"Exit code 3: nothing was changed.",
+		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
+	}
+	f := cmd.Flags()
+	f.BoolVar(&c.accepted, "accepted", false, "the order exists at the API")
+	f.BoolVar(&c.rejected, "rejected", false, "the order does not exist at the API")
+	c.person.register(f, s.environ)
+	return cmd
+}
+
+func (c *resolveCommand) run(ctx context.Context, orderNo string) error {
+	who, err := c.person.read()
+	if c.accepted == c.rejected {
+		err = errors.Join(err, errors.New("give one of --accepted and --rejected"))
+	}
+	if who.Note == "" {
+		err = errors.Join(err, errors.New("--note: say how you know, for the record"))
+	}
+	if err != nil {
+		return usage(err)
+	}
+	as := order.OutcomeRejected
+	if c.accepted {
+		as = order.OutcomeAccepted
+	}
+	q, done, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rec, err := q.Resolve(ctx, orderNo, as, who)
+	for _, refusal := range []error{queue.ErrPending, queue.ErrNoResult, queue.ErrNotInDoubt} {
+		if errors.Is(err, refusal) {
+			return partial("nothing was changed: %w", err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	say(c.stdout, "order %s is %s, by %s at %s", orderNo, rec.Word, rec.By, stamp(rec.SettledAt))
+	return nil
+}

@@ -1,0 +1,80 @@
+// Package deadletter is the deadletter program: it lists, shows, exports,
+// replays, resolves and drops dead letters, and audits the books.
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+	"orderpost/internal/queue"
+)
+
+// surroundings are what every command of the program needs.
+type surroundings struct {
+	environ map[string]string
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+}
+
+// Run is the program without its process: it returns the exit code.
+func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newCommand(&surroundings{environ, stdin, stdout, stderr})
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = &program.ExitError{Code: program.ExitInterrupted, Err: err}
+	}
+	program.PrintError(stderr, "deadletter", err)
+	return program.ExitCode(err)
+}
+
+func newCommand(s *surroundings) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "deadletter COMMAND",
+		Short: "Work dead letters off",
+		Long: "deadletter is for the orders that need a person: refused ones, and those of which nobody knows\n" +
+			"whether the API created them. Start with list; show says for one order what happened and what to do.\n\n" +
+			"Without ORDERPOST_NATS_URL it finds the broker of the worker that runs in the data folder\n" +
+			"(ORDERPOST_DATA_DIR), or opens the store that one left there.\n\n" +
+			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some letters\n" +
+			"stayed; 4 broker out of reach; 130 interrupted.",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, SilenceUsage: true,
+		Version: program.Version(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return usage(fmt.Errorf("no command given (see %s --help)", cmd.CommandPath()))
+		},
+	}
+	root.AddCommand(newListCommand(s), newShowCommand(s), newExportCommand(s), newReplayCommand(s),
+		newResolveCommand(s), newDropCommand(s), newAuditCommand(s))
+	program.UsageErrors(root)
+	return root
+}
+
+// open connects to the streams. close is never nil.
+func (s *surroundings) open(ctx context.Context) (*queue.Queue, func(), error) {
+	var cfg broker.Config
+	if err := errors.Join(program.ReadEnv(&cfg, s.environ), cfg.Queue.Validate()); err != nil {
+		return nil, func() {}, usage(err)
+	}
+	return broker.Open(ctx, cfg, broker.Options{Name: "deadletter", StartStopped: true, Stderr: s.stderr})
+}
+
+func usage(err error) error { return &program.ExitError{Code: program.ExitUsage, Err: err} }
+
+func partial(format string, args ...any) error {
+	return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf(format, args...)}
+}
+
+// say prints a line for people; a reader that went away is its own business.
+func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }

@@ -1,0 +1,231 @@
+package deadletter_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// office is a broker in a data folder, with a worker's hands on it.
+type office struct {
+	t       *testing.T
+	q       *queue.Queue
+	environ map[string]string
+}
+
+func open(t *testing.T) *office {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "w1", true
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return &office{t, q, map[string]string{"ORDERPOST_DATA_DIR": dir, "USER": "anna"}}
+}
+
+// run is one call of the program.
+func (o *office) run(args ...string) (code int, stdout, stderr string) {
+	o.t.Helper()
+	var out, errOut bytes.Buffer
+	code = deadletter.Run(o.t.Context(), args, o.environ, strings.NewReader(""), &out, &errOut)
+	return code, out.String(), errOut.String()
+}
+
+// settle enqueues orders and brings each to its end.
+func (o *office) settle(end order.Report, nos ...string) {
+	o.t.Helper()
+	in := make([]queue.Intent, len(nos))
+	for i, no := range nos {
+		in[i] = queue.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"text":"=1"}`, no), ID: "b:" + no, Batch: "march"}
+	}
+	for _, r := range o.q.PublishMany(o.t.Context(), in) {
+		require.NoError(o.t, r.Err)
+	}
+	o.work(end, len(nos))
+}
+
+// work takes n orders out of the queue and settles them.
+func (o *office) work(end order.Report, n int) {
+	o.t.Helper()
+	require.NoError(o.t, o.q.Pull(o.t.Context(), n, 5*time.Second, func(ds []*queue.Delivery) {
+		n -= len(ds)
+		for _, d := range ds {
+			_, err := o.q.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
+			require.NoError(o.t, err)
+			d.Release()
+		}
+	}))
+	require.Zero(o.t, n, "orders did not come")
+	require.Eventually(o.t, func() bool {
+		c, err := o.q.Count(o.t.Context())
+		return err == nil && c.Pending == 0
+	}, 5*time.Second, 5*time.Millisecond)
+}
+
+var (
+	refused  = order.Report{End: order.EndAnswer, Verdict: order.Rejected, Status: 422, Final: true, Reason: "refused by status 422"}
+	accepted = order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}
+	doubtful = order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Reason: "no answer", History: order.History{Unsure: true, Attempts: 3}}
+)
+
+func TestListAndShow(t *testing.T) {
+	o := open(t)
+	code, out, _ := o.run("list")
+	require.Zero(t, code)
+	require.Equal(t, "No dead letters match.\n", out)
+	o.settle(refused, "A-1", "A-2", "A-3")
+	o.settle(doubtful, "B-1")
+
+	code, out, _ = o.run("list", "--limit", "2")
+	require.Zero(t, code)
+	require.Contains(t, out, "4 dead letters\n")
+	require.Contains(t, out, "        3  rejected   refused by status 422\n")
+	require.Contains(t, out, "… and 2 more")
+
+	_, out, _ = o.run("list", "--json", "--order-no", "A-*")
+	require.Equal(t, 3, strings.Count(out, "\n"))
+	var l queue.Letter
+	require.NoError(t, json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &l))
+	require.Equal(t, "A-1", l.OrderNo)
+
+	code, out, _ = o.run("show", "B-1")
+	require.Zero(t, code)
+	require.Contains(t, out, "deadletter resolve B-1 --accepted")
+	code, _, errOut := o.run("show", "nobody")
+	require.Equal(t, program.ExitPartial, code)
+	require.Contains(t, errOut, "nobody")
+}
+
+func TestUsage(t *testing.T) {
+	environ := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir()}
+	for _, args := range []string{"", "list --outcome lost", "list --json --csv", "show", "replay", "replay --all --batch x", "replay --all --deadline soon",
+		"replay --all --resubmit-unknown", "resolve A-1 --by x --note y", "resolve A-1 --by x --accepted", "drop --all --by x", "export --format xml", "list --nonsense"} {
+		var out, errOut bytes.Buffer
+		require.Equal(t, program.ExitUsage, deadletter.Run(t.Context(), strings.Fields(args), environ, strings.NewReader(""), &out, &errOut), "%s: %s", args, errOut.String())
+		require.Empty(t, out.String())
+	}
+	var errOut bytes.Buffer
+	require.Equal(t, program.ExitUnreachable, deadletter.Run(t.Context(), []string{"list"}, environ, nil, &bytes.Buffer{}, &errOut))
+}
+
+func TestReplay(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1", "A-2", "A-3", "A-4")
+	o.settle(doubtful, "B-1")
+
+	code, out, _ := o.run("replay", "--all", "--dry-run")
+	require.Equal(t, program.ExitPartial, code)
+	require.Contains(t, out, "4 would be replayed\n")
+	require.Contains(t, out, "1 stay: the order may exist")
+
+	code, out, _ = o.run("replay", "--outcome", "rejected", "--limit", "3", "--rate", "1000", "--json")
+	require.Zero(t, code, out)
+	require.Contains(t, out, `"replayed":3`)
+	code, out, _ = o.run("replay", "--order-no", "A-4")
+	require.Zero(t, code, out)
+	o.work(accepted, 4)
+
+	code, out, _ = o.run("replay", "--all")
+	require.Equal(t, program.ExitPartial, code, out)
+	code, out, errOut := o.run("replay", "--all", "--resubmit-unknown", "--note", "the API refuses duplicates")
+	require.Zero(t, code, out+errOut)
+	o.work(accepted, 1)
+	entry, err := o.q.Lookup(t.Context(), "B-1")
+	require.NoError(t, err)
+	require.Equal(t, "accepted", entry.Record.Word)
+	require.Equal(t, "anna", entry.Record.Interventions[0].By)
+	require.Equal(t, "the API refuses duplicates", entry.Record.Interventions[0].Note)
+	o.balanced()
+}
+
+func (o *office) balanced() {
+	o.t.Helper()
+	code, out, errOut := o.run("audit")
+	require.Zero(o.t, code, out+errOut)
+	require.Contains(o.t, out, "The books balance.")
+	code, out, _ = o.run("audit", "--json")
+	require.Zero(o.t, code)
+	require.Contains(o.t, out, `{"balanced":true,`)
+}
+
+func TestResolveAndDrop(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1", "A-2")
+	o.settle(doubtful, "B-1")
+
+	code, out, _ := o.run("resolve", "B-1", "--accepted", "--note", "seen in the back office")
+	require.Zero(t, code)
+	require.Contains(t, out, "order B-1 is accepted, by anna at 20")
+	code, _, errOut := o.run("resolve", "A-1", "--accepted", "--note", "x")
+	require.Equal(t, program.ExitPartial, code)
+	require.Contains(t, errOut, "nothing was changed")
+
+	code, out, _ = o.run("drop", "--order-no", "A-1", "--yes")
+	require.Zero(t, code)
+	require.Contains(t, out, "1 dropped")
+	_, out, _ = o.run("list", "--json")
+	require.Equal(t, 1, strings.Count(out, "\n"))
+	require.Contains(t, out, `"A-2"`)
+	o.balanced()
+}
+
+// TestExportRoundTrip: what CSV export writes, enqueue takes, and the order
+// sent again has the same body.
+func TestExportRoundTrip(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1", "A,2")
+	code, out, errOut := o.run("export", "--format", "csv")
+	require.Zero(t, code, errOut)
+	require.Equal(t, "order_no,timeout,text\nA-1,30,=1\n\"A,2\",30,=1\n", out)
+	before, err := o.q.Lookup(t.Context(), "A,2")
+	require.NoError(t, err)
+
+	var got, bad bytes.Buffer
+	code = enqueue.Run(t.Context(), []string{"-"}, o.environ, strings.NewReader(out), &got, &bad)
+	require.Zero(t, code, bad.String())
+	o.work(accepted, 2)
+	after, err := o.q.Lookup(t.Context(), "A,2")
+	require.NoError(t, err)
+	require.Equal(t, "accepted", after.Record.Word)
+	require.Equal(t, before.Record.BodyHash, after.Record.BodyHash)
+	require.NotEmpty(t, after.Record.BodyHash)
+	o.balanced()
+}
+
+func TestExportNamesWhatItCannotCarry(t *testing.T) {
+	o := open(t)
+	_, err := o.q.Publish(t.Context(), queue.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","qty":1}`)})
+	require.NoError(t, err)
+	_, err = o.q.Publish(t.Context(), queue.Intent{OrderNo: "C-2", Body: []byte("no json")})
+	require.NoError(t, err)
+	o.work(refused, 2)
+	code, out, errOut := o.run("export")
+	require.Equal(t, program.ExitPartial, code)
+	require.Equal(t, "{\"order_no\":\"C-1\",\"qty\":1}\n", out)
+	require.Contains(t, errOut, `"C-2"`)
+	code, out, errOut = o.run("export", "--format", "csv")
+	require.Equal(t, program.ExitPartial, code)
+	require.Empty(t, out)
+	require.Contains(t, errOut, `"C-1"`)
+}

@@ -1,0 +1,27 @@
+package deadletter
+
+import (
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program/lookup"
+)
+
+func newShowCommand(s *surroundings) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ORDER_NO",
+		Short: "Show one order: its attempts, what they mean, and what to do next",
+		Long:  "show prints the result, the dead letter, each attempt of the last visit, and what to do now.\n\nExit code 3: nothing is known about it.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q, done, err := s.open(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer done()
+			return lookup.Show(cmd.Context(), q, args[0], asJSON, s.stdout)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	return cmd
+}

@@ -1,0 +1,99 @@
+package deadletter
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"orderpost/internal/program/lookup"
+	"orderpost/internal/queue"
+)
+
+// maxReasons bounds the reasons that are counted apart: they are few, unless a
+// rule puts something of the order into its text.
+const maxReasons = 1000
+
+type reason struct{ outcome, text string }
+
+// reasons counts letters by outcome and reason.
+type reasons struct {
+	total  int
+	counts map[reason]int
+}
+
+func newReasons() *reasons { return &reasons{counts: make(map[reason]int)} }
+
+func (r *reasons) add(page []*queue.Letter) error {
+	for _, l := range page {
+		r.total++
+		key := reason{l.Outcome.String(), l.Reason}
+		if _, known := r.counts[key]; !known && len(r.counts) >= maxReasons {
+			key.text = "(other reasons)"
+		}
+		r.counts[key]++
+	}
+	return nil
+}
+
+// reasonRows is how many reasons a person is shown.
+const reasonRows = 15
+
+func (r *reasons) print(w io.Writer) {
+	if r.total == 0 {
+		say(w, "No dead letters match.")
+		return
+	}
+	say(w, "%d dead %s\n", r.total, plural(r.total, "letter", "letters"))
+	keys := slices.SortedFunc(maps.Keys(r.counts), func(a, b reason) int {
+		return cmp.Or(r.counts[b]-r.counts[a], cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.text, b.text))
+	})
+	for _, k := range keys[:min(len(keys), reasonRows)] {
+		say(w, "%9d  %-9s  %s", r.counts[k], k.outcome, lookup.Clip(orDash(k.text), 57))
+	}
+	if more := len(keys) - reasonRows; more > 0 {
+		say(w, "           … and %d more reasons", more)
+	}
+	say(w, "")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// tableRows prints lines of 80 columns at most.
+type tableRows struct {
+	w     io.Writer
+	begun bool
+}
+
+func (r *tableRows) letter(l *queue.Letter) error {
+	const line = "%-16s  %-9s  %-4s  %3s  %-18s  %s\n"
+	if !r.begun {
+		r.begun = true
+		if _, err := fmt.Fprintf(r.w, line, "FILED (UTC)", "OUTCOME", "HTTP", "TRY", "ORDER_NO", "REASON"); err != nil {
+			return err
+		}
+	}
+	status := "-"
+	if l.Status != 0 {
+		status = strconv.Itoa(l.Status)
+	}
+	_, err := fmt.Fprintf(r.w, line, l.FiledAt.UTC().Format("2006-01-02 15:04"), l.Outcome, status,
+		strconv.Itoa(l.Attempts), lookup.Clip(l.OrderNo, 18), lookup.Clip(orDash(l.Reason), 18))
+	return err
+}
+
+func (r *tableRows) end() error { return nil }

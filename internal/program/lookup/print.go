@@ -1,0 +1,174 @@
+package lookup
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// labels is the width of the left column.
+const labels = 15
+
+// page is what is printed, in lines of 80 columns at most (commands that are
+// meant to be copied are not broken).
+type page struct{ bytes.Buffer }
+
+// row prints a name and its text; nothing where the text is empty.
+func (p *page) row(name, text string) {
+	if text == "" {
+		return
+	}
+	for i, line := range wrap(text, width-labels) {
+		if i > 0 {
+			name = ""
+		}
+		fmt.Fprintf(p, "%-*s%s\n", labels, name, line)
+	}
+}
+
+func (p *page) title(text string) { fmt.Fprintf(p, "\n%s\n", text) }
+
+// print writes all that is known, for people.
+func (f *Finding) print(out io.Writer) error {
+	p := &page{}
+	p.row("order_no", f.OrderNo)
+	if f.Pending {
+		p.row("queue", "an intent is waiting or being worked on")
+	}
+	if f.Result != nil {
+		p.result(f.Result)
+	}
+	if f.Letter != nil {
+		p.letter(f.Letter)
+		p.title("The order")
+		p.body(f.Body)
+	}
+	if f.Result != nil && len(f.Result.Interventions) > 0 {
+		p.title("What people did")
+		for _, i := range f.Result.Interventions {
+			p.row("  "+shortTime(i.At), strings.TrimSuffix(i.By+" "+i.Did+": "+i.Note, ": "))
+		}
+	}
+	p.title("What now")
+	for _, s := range f.steps() {
+		for _, line := range wrap(s.text, width-2) {
+			fmt.Fprintf(p, "  %s\n", line)
+		}
+		if s.command != "" {
+			fmt.Fprintf(p, "    %s\n", Plain(s.command))
+		}
+	}
+	_, err := p.WriteTo(out)
+	return err
+}
+
+func (p *page) result(r *order.Record) {
+	if o := r.Outcome(); o != order.OutcomeNone {
+		p.row("outcome", o.String()+": "+o.Meaning())
+		p.row("at the API", map[string]string{"yes": "created", "no": "not created", "unknown": "nobody knows"}[o.Created()])
+	} else {
+		p.row("outcome", r.Word+" ("+r.Note.String()+")")
+	}
+	p.row("reason", r.Reason)
+	p.row("error", r.Error)
+	if r.Verdict != order.VerdictNone {
+		p.row("last verdict", r.Verdict.String()+", "+status(r.Status))
+	}
+	p.row("last answer", r.Response)
+	p.row("attempts", strconv.Itoa(r.Attempts))
+	p.row("enqueued", at(r.EnqueuedAt))
+	p.row("first attempt", at(r.FirstAttemptAt))
+	p.row("last attempt", at(r.LastAttemptAt))
+	p.row("settled", at(r.SettledAt))
+	p.row("settled by", r.By)
+	p.row("not before", at(r.NotBefore))
+	p.row("batch", r.Batch)
+	p.row("source", r.Source)
+	p.row("worker", r.Worker)
+	if r.Dropped {
+		p.row("dead letter", "dropped by a person")
+	}
+}
+
+func (p *page) letter(l *queue.Letter) {
+	p.row("dead letter", "filed "+at(l.FiledAt))
+	if l.Conflict {
+		p.row("", l.Reason)
+	}
+	if l.Replays > 0 {
+		p.row("replays", strconv.Itoa(l.Replays))
+	}
+	if len(l.Trail) > 0 {
+		p.title("Attempts of the last visit")
+		for _, a := range l.Trail {
+			p.attempt(a)
+		}
+	}
+	if len(l.Earlier) > 0 {
+		p.title("Before that")
+		for _, e := range l.Earlier {
+			p.row("  "+shortTime(e.At), fmt.Sprintf("%s after %d attempts: %s", e.Outcome, e.Attempts, e.Reason))
+		}
+	}
+}
+
+func (p *page) attempt(a order.Attempt) {
+	took := time.Duration(a.DurationMS) * time.Millisecond
+	text := fmt.Sprintf("%s, %s, %s", a.Verdict, status(a.Status), took)
+	if a.Reason != "" {
+		text += ": " + a.Reason
+	}
+	p.row("  "+a.At.UTC().Format("15:04:05.000"), text)
+	p.row("", meaning(a.Verdict))
+}
+
+// body prints the order: an object field by field, anything else as it is.
+func (p *page) body(text string) {
+	var indented bytes.Buffer
+	if json.Indent(&indented, []byte(text), "  ", "  ") == nil && utf8Short(indented.String()) {
+		for line := range strings.Lines(indented.String()) {
+			line = strings.TrimRight(line, "\n")
+			indent := len(line) - len(strings.TrimLeft(line, " "))
+			for i, part := range wrap(line, width-indent-4) {
+				if i == 0 {
+					fmt.Fprintf(p, "%s%s\n", strings.Repeat(" ", max(2, indent)), part)
+				} else {
+					fmt.Fprintf(p, "%s  %s\n", strings.Repeat(" ", max(2, indent)), part)
+				}
+			}
+		}
+		return
+	}
+	for _, line := range wrap(Clip(text, maxBody), width-2) {
+		fmt.Fprintf(p, "  %s\n", line)
+	}
+}
+
+// maxBody bounds what is shown of a body; --json shows all of it.
+const maxBody = 4000
+
+func utf8Short(s string) bool { return len(s) <= maxBody }
+
+func status(code int) string {
+	if code == 0 {
+		return "no answer"
+	}
+	return "status " + strconv.Itoa(code)
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000Z")
+}
+
+// shortTime fits into the left column.
+func shortTime(t time.Time) string { return t.UTC().Format("01-02 15:04") }

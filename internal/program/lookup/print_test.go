@@ -1,0 +1,101 @@
+package lookup
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func doubtful() *Finding {
+	history := order.History{Attempts: 7, Unsure: true, FirstAttemptAt: noon, LastAttemptAt: noon.Add(90 * time.Second)}
+	body := `{"order_no":"A-2026/0001","timeout":30,"qty":"12.50","lines":[{"sku":"X-1","text":"a long text that does not fit into what is left of one line of the terminal"}]}`
+	return &Finding{
+		OrderNo: "A-2026/0001", Body: body,
+		Result: &order.Record{
+			OrderNo: "A-2026/0001", Word: "unknown", Verdict: order.Unsure, Status: 504, Response: "<html>Gateway Time-out</html>",
+			Reason: "the answer does not say whether the order was created", Error: "POST https://api.example.com/v1/order/create: status 504",
+			History: history, EnqueuedAt: noon.Add(-time.Minute), SettledAt: noon.Add(2 * time.Minute), Batch: "march", Source: "march.csv:17", Worker: "w-3",
+			Interventions: []order.Intervention{{At: noon.Add(-24 * time.Hour), By: "anna", Did: "allowed another attempt", Note: "the API's operator says that it is not there, ticket 4711"}},
+		},
+		Letter: &queue.Letter{
+			OrderNo: "A-2026/0001", Outcome: order.OutcomeUnknown, History: history, FiledAt: noon.Add(2 * time.Minute), Replays: 1,
+			Trail: []order.Attempt{
+				{At: noon.Add(60 * time.Second), Verdict: order.Retry, Status: 429, Reason: "refused by status 429", DurationMS: 12},
+				{At: noon.Add(90 * time.Second), Verdict: order.Unsure, Status: 0, Reason: "no answer within 30s", DurationMS: 30000},
+			},
+			Earlier: []queue.Earlier{{Outcome: order.OutcomeUnknown, Reason: "no answer within 30s", At: noon.Add(-25 * time.Hour), Attempts: 5}},
+		},
+	}
+}
+
+func refused() *Finding {
+	return &Finding{
+		OrderNo: "B-7; rm -rf '~'", Body: "not JSON at all \x1b[2J",
+		Result: &order.Record{OrderNo: "B-7", Word: "invalid", Reason: "invalid intent", Error: "byte 0: expected '{', got 'n'",
+			EnqueuedAt: noon, SettledAt: noon},
+		Letter: &queue.Letter{OrderNo: "B-7", Outcome: order.OutcomeInvalid, FiledAt: noon},
+	}
+}
+
+func TestShowGolden(t *testing.T) {
+	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused()} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			require.NoError(t, f.print(&out))
+			path := filepath.Join("testdata", name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), out.String())
+			for line := range strings.Lines(out.String()) {
+				require.NotContains(t, line, "\x1b")
+				if !strings.HasPrefix(line, "    deadletter ") { // is copied, and must not be broken
+					require.LessOrEqual(t, utf8.RuneCountInString(line)-1, width, line)
+				}
+			}
+		})
+	}
+}
+
+// TestStepsForEveryState: whatever is found, a person is told what to do.
+func TestStepsForEveryState(t *testing.T) {
+	for _, o := range append(order.Outcomes(), order.OutcomeNone) {
+		for _, pending := range []bool{false, true} {
+			for _, l := range []*queue.Letter{nil, {OrderNo: "A"}, {OrderNo: "A", Conflict: true}} {
+				r := &order.Record{OrderNo: "A"}
+				r.SetOutcome(o)
+				f := &Finding{OrderNo: "A", Result: r, Letter: l, Pending: pending}
+				require.NotEmpty(t, f.steps(), "%s %v %v", o, pending, l)
+				for _, s := range f.steps() {
+					require.NotEmpty(t, s.text)
+					if o == order.OutcomeUnknown && strings.Contains(s.command, " replay ") {
+						require.Contains(t, s.command, "--resubmit-unknown")
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{"A-1": "A-1", "a/b": "a/b", "": "''", "-x": "'-x'", "it's": `'it'\''s'`, "a b": "'a b'", "*": "'*'"} {
+		require.Equal(t, want, quote(in))
+	}
+	require.Equal(t, `'A\*\?\\'`, exactly(`A*?\`))
+}

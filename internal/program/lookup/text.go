@@ -1,0 +1,69 @@
+package lookup
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// width is that of a terminal nobody has enlarged.
+const width = 80
+
+// Plain keeps what came from outside from steering a terminal: control
+// characters and what is not UTF-8 become question marks, line ends spaces.
+func Plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r == utf8.RuneError || !unicode.IsPrint(r) && r != ' ':
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Clip is Plain, shortened to n characters.
+func Clip(s string, n int) string {
+	s = Plain(s)
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+// wrap breaks a text into lines of n characters at most, between words where
+// that is possible.
+func wrap(s string, n int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(Plain(s)) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > n {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		for line += word; utf8.RuneCountInString(line) > n; {
+			runes := []rune(line)
+			lines, line = append(lines, string(runes[:n])), string(runes[n:])
+		}
+	}
+	return append(lines, line)
+}
+
+// exactly is the pattern that matches one order number alone.
+func exactly(orderNo string) string {
+	return quote(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
+}
+
+// quote makes a word fit for a shell.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
+	}
+	if s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
