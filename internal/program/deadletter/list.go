@@ -89,7 +89,7 @@ func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unr
 				return err
 			}
 			if left--; left == 0 {
-				return enough
+				return errEnough
 			}
 		}
 		return nil

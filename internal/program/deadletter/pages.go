@@ -7,8 +7,8 @@ import (
 	"orderpost/internal/queue"
 )
 
-// enough ends a walk before its end.
-var enough = errors.New("enough")
+// errEnough ends a walk before its end.
+var errEnough = errors.New("enough")
 
 // selected passes the letters that f selects to visit, page by page, and
 // returns how many could not be read; each of those is named on stderr once.
@@ -26,7 +26,7 @@ func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, 
 		}
 		return visit(kept)
 	})
-	if errors.Is(err, enough) {
+	if errors.Is(err, errEnough) {
 		err = nil
 	}
 	return unreadable, err

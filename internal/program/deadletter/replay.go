@@ -124,7 +124,7 @@ type replaying struct {
 	errs   int
 }
 
-// page replays a page's letters, some at a time. It returns enough at the
+// page replays a page's letters, some at a time. It returns errEnough at the
 // limit, and an error where the broker fails for good (context's end).
 func (r *replaying) page(ctx context.Context, letters []*queue.Letter) error {
 	var all errgroup.Group
@@ -132,7 +132,7 @@ func (r *replaying) page(ctx context.Context, letters []*queue.Letter) error {
 	var end error
 	for _, l := range letters {
 		if r.limited && r.left == 0 {
-			end = enough
+			end = errEnough
 			break
 		}
 		if end = r.pace.Wait(ctx); end != nil {
