@@ -79,10 +79,12 @@ func (q *Queue) newDelivery(msg jetstream.Msg, sent time.Time) *Delivery {
 	return d
 }
 
-// checkOrGiveUp repeats the check while the claims last. Beside the reading of
+// checkOrGiveUp repeats the check while the claims last, or would without being
+// extended: what cannot be checked for so long is not kept from others. Beside the reading of
 // results it marks how far the stream has been delivered; nothing of the group
 // may be acted on before that is confirmed.
 func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
+	since := q.leases.now()
 	for {
 		marked := make(chan error, 1)
 		go func() { marked <- q.seen.reach(ctx, highest(group)) }()
@@ -93,7 +95,7 @@ func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 		for _, d := range group {
 			d.Work = WorkNone
 		}
-		if ctx.Err() != nil || !group[0].lease.Valid() {
+		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, q.leases.now()) > q.leases.term {
 			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull, nothing was sent")
 			return
 		}
