@@ -38,9 +38,10 @@ type Dialer struct {
 	// Stay keeps the client from coming back after a cut: it is dead.
 	Stay bool
 
-	mu    sync.Mutex
-	dead  bool
-	conns map[*conn]struct{}
+	mu     sync.Mutex
+	dead   bool
+	frozen chan struct{} // closed by Thaw
+	conns  map[*conn]struct{}
 }
 
 // Dial implements nats.CustomDialer.
@@ -85,6 +86,35 @@ func (d *Dialer) Break() {
 	}
 }
 
+// Freeze holds up everything in both directions, as if the process had been
+// stopped, until Thaw.
+func (d *Dialer) Freeze() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.frozen == nil {
+		d.frozen = make(chan struct{})
+	}
+}
+
+// Thaw ends Freeze.
+func (d *Dialer) Thaw() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.frozen != nil {
+		close(d.frozen)
+		d.frozen = nil
+	}
+}
+
+func (d *Dialer) wait() {
+	d.mu.Lock()
+	frozen := d.frozen
+	d.mu.Unlock()
+	if frozen != nil {
+		<-frozen
+	}
+}
+
 func (d *Dialer) cut() {
 	if d.Stay {
 		d.Kill()
@@ -106,6 +136,7 @@ type conn struct {
 
 // Write passes on whole commands, and asks about each message.
 func (c *conn) Write(p []byte) (int, error) {
+	c.dialer.wait()
 	c.rest = append(c.rest, p...)
 	for {
 		size, subject, payload := command(c.rest)
@@ -157,6 +188,7 @@ const patience = 2 * time.Second
 func (c *conn) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
+		c.dialer.wait()
 		if err != nil {
 			c.once.Do(func() { close(c.drained) })
 		}
