@@ -101,7 +101,9 @@ func publish(t *testing.T, q *Queue, in ...Intent) {
 func pull(t *testing.T, q *Queue, n int) []*Delivery {
 	t.Helper()
 	var got []*Delivery
-	require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*Delivery) { got = append(got, ds...) }))
+	for start := time.Now(); len(got) < n && time.Since(start) < 10*time.Second; {
+		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*Delivery) { got = append(got, ds...) }))
+	}
 	require.Len(t, got, n)
 	return got
 }
