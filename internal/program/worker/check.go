@@ -80,11 +80,10 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 
 // checkParts reads the key files and compiles the rules.
 func checkParts(cfg pool.Config) error {
-	if cfg.Keys.Validate() != nil {
-		return nil // said already
+	var keysErr, rulesErr error
+	if cfg.Keys.Validate() == nil { // else it is said already
+		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
 	}
-	_, keysErr := submit.NewFileKeys(cfg.Keys, pool.NewSigner)
-	var rulesErr error
 	if cfg.Submit.Rules != "" {
 		_, rulesErr = submit.LoadRules(cfg.Submit.Rules)
 	}
