@@ -27,6 +27,7 @@ const ackWait = time.Second
 // rig is a broker and an API, which outlive the workers of a test.
 type rig struct {
 	t      *testing.T
+	dir    string // the broker's
 	broker *embedded.Server
 	api    *sandbox.Server
 	url    string
@@ -35,11 +36,10 @@ type rig struct {
 
 func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)) *rig {
 	t.Helper()
-	r := &rig{t: t, policy: policy}
+	r := &rig{t: t, policy: policy, dir: t.TempDir()}
+	r.startBroker("127.0.0.1:0")
+	t.Cleanup(func() { r.broker.Stop() })
 	var err error
-	r.broker, err = embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(r.broker.Stop)
 	cfg := sandbox.Config{Keys: map[string]string{"key": "secret"}, Logger: zerolog.Nop()}
 	for _, c := range change {
 		c(&cfg.Settings)
@@ -50,6 +50,13 @@ func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.api.Close() })
 	return r
+}
+
+func (r *rig) startBroker(listen string) {
+	r.t.Helper()
+	var err error
+	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
+	require.NoError(r.t, err)
 }
 
 func (r *rig) queueConfig(name string) queue.Config {
