@@ -136,7 +136,7 @@ func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	r := report(order.Rejected, d.History)
-	r.Response = strings.Repeat("\x00", 4<<20) // six times as long in JSON
+	r.Response = strings.Repeat("\x00", 2<<20) // six times as long in JSON
 	settle(t, q, d, r)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
