@@ -27,7 +27,6 @@ var mayImport = map[string][]string{
 	"internal/e2e":            {},
 	"internal/queue/embedded": {},
 	"internal/queue/netcut":   {},
-	"internal/queue/netcut":   {},
 	"internal/sandbox":        {},
 	"internal/sign":           {"internal/order"},
 	"internal/submit":         {"internal/order"},
