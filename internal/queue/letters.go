@@ -87,12 +87,3 @@ func (q *Queue) WholeBody(ctx context.Context, l *Letter) ([]byte, error) {
 	}
 	return whole.Body, nil
 }
-
-// letterGone says whether a letter whose deletion failed is not there any more.
-// Where two delete it at the same moment (a replay, and the worker that settles
-// the replayed order), the server answers the slower one with its store's own
-// error, whose code the client does not pass on; so the leader is asked.
-func (q *Queue) letterGone(ctx context.Context, seq uint64) bool {
-	raw, err := q.msgAt(ctx, q.n.dead, seq)
-	return err == nil && raw == nil
-}

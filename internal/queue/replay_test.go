@@ -26,14 +26,6 @@ func deadLetter(t *testing.T, q *Queue, no string, r order.Report) *Letter {
 	return letterOf(t, q, no)
 }
 
-func letterOf(t *testing.T, q *Queue, no string) *Letter {
-	t.Helper()
-	l, err := q.Letter(t.Context(), no)
-	require.NoError(t, err)
-	require.NotNil(t, l)
-	return l
-}
-
 func rejected() order.Report {
 	r := report(order.Rejected, order.History{})
 	r.Reason = "rule 2"
@@ -50,14 +42,6 @@ func requireNoLetter(t *testing.T, q *Queue, no string) {
 	l, err := q.Letter(t.Context(), no)
 	require.NoError(t, err)
 	require.Nil(t, l)
-}
-
-func requireBalanced(t *testing.T, q *Queue) *Audit {
-	t.Helper()
-	a, err := q.Audit(t.Context())
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), "%+v", a)
-	return a
 }
 
 func replay(t *testing.T, q *Queue, l *Letter, o ReplayOptions) Replay {
