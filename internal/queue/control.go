@@ -17,12 +17,8 @@ const (
 	identityKey    = "api"
 )
 
-// presenceEvery is how often a worker says that it is there; presenceTerm is
-// how long it counts as present without saying so.
-const (
-	presenceEvery = 2 * time.Second
-	presenceTerm  = 3 * presenceEvery
-)
+// presenceTerm is how long a worker counts as present without saying so.
+const presenceTerm = 6 * time.Second
 
 // Presence is what a worker tells the fleet about itself.
 type Presence struct {
@@ -32,8 +28,25 @@ type Presence struct {
 	InFlight int       `json:"in_flight"`
 	Open     bool      `json:"open"`
 	Reasons  []string  `json:"reasons,omitempty"`
+	// ID names this run of the worker in the fleet, and is new after each time
+	// that it may have counted as gone.
+	ID string `json:"id"`
+	// Sees lists the other runs among which this worker divides the rate limit;
+	// it keeps to its smaller share before it says so (R12).
+	Sees []string `json:"sees,omitempty"`
+	// Limit is the fleet's rate limit by this worker's settings, 0 = none; Share
+	// is what it sends at most, in requests per second, 0 = no limit.
+	Limit float64 `json:"limit,omitempty"`
+	Share float64 `json:"share,omitempty"`
+	// Joined: it has its share and may send.
+	Joined bool `json:"joined"`
+	// ClockMS is the API's clock minus the worker's, in milliseconds; nil where
+	// nothing is known.
+	ClockMS *int64 `json:"clock_ms,omitempty"`
 	// SeenAt is the broker's time of the last sign of life.
 	SeenAt time.Time `json:"-"`
+
+	key string
 }
 
 // Identity is the API that a fleet posts to. Its workers must agree on it:
@@ -86,35 +99,6 @@ func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
 		return &IdentityError{Have: have, Want: want}
 	}
 	return nil
-}
-
-// Announce tells the fleet about this worker every two seconds until ctx ends,
-// then takes its name off the list.
-func (q *Queue) Announce(ctx context.Context, tell func() Presence) {
-	key := presencePrefix + presenceKey(q.cfg.Name)
-	tick := time.NewTicker(presenceEvery)
-	defer tick.Stop()
-	for {
-		if data, err := json.Marshal(tell()); err == nil {
-			put, cancel := context.WithTimeout(ctx, requestTimeout)
-			if _, err := q.kv.Put(put, key, data); err != nil && ctx.Err() == nil {
-				q.log.Debug().Err(err).Msg("presence not written")
-			}
-			cancel()
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			q.depart(key)
-			return
-		}
-	}
-}
-
-func (q *Queue) depart(key string) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = q.kv.Purge(ctx, key) // else it expires after presenceTerm
 }
 
 // presenceKey keeps a worker's name within the characters of a key.

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -108,12 +107,7 @@ func TestReplicasAreOnlyEverAdded(t *testing.T) {
 // R7: leases count on the AckWait that the consumer has, whoever set it.
 func TestR7AckWaitIsTheFleets(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	ctx, leave := context.WithCancel(t.Context())
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		q.Announce(ctx, func() Presence { return Presence{Worker: "a", Since: time.Now()} })
-	}()
+	require.NoError(t, q.Appear(t.Context(), Presence{ID: "1", Worker: "a", Since: time.Now()}))
 	require.Eventually(t, func() bool {
 		workers, err := q.Workers(t.Context())
 		return err == nil && len(workers) == 1
@@ -126,8 +120,7 @@ func TestR7AckWaitIsTheFleets(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 27*time.Second, producer.leases.term, "the deployed AckWait less the margin")
 
-	leave()
-	<-gone
+	require.NoError(t, q.Depart(t.Context(), "1"))
 	b, err := reopen(t, q, shorter)
 	require.NoError(t, err)
 	require.Equal(t, 4500*time.Millisecond, b.leases.term)

@@ -21,7 +21,7 @@ type Config struct {
 	Traceparent    bool     `env:"API_TRACEPARENT" envDefault:"false" desc:"send the order's W3C traceparent header to the API"`
 
 	Concurrency int     `env:"CONCURRENCY" envDefault:"64" desc:"orders in flight at the same time"`
-	RateLimit   float64 `env:"RATE_LIMIT" envDefault:"0" desc:"requests per second; 0 = no limit"`
+	RateLimit   float64 `env:"RATE_LIMIT" envDefault:"0" desc:"requests per second of the whole fleet; its workers share it, and the lowest setting counts; 0 = no limit"`
 
 	RequestTimeout time.Duration `env:"REQUEST_TIMEOUT" envDefault:"30s" desc:"one request, from the dial to the last byte of the answer"`
 	ConnectTimeout time.Duration `env:"CONNECT_TIMEOUT" envDefault:"5s" desc:"name resolution and TCP connect of one request"`

@@ -21,7 +21,8 @@ type Gate struct {
 	log     zerolog.Logger
 	watch   Observer
 	limiter *rate.Limiter
-	resumed func() // told when a person resumes a run of refusals
+	resumed func()        // told when a person resumes a run of refusals
+	turn    chan struct{} // held by the order that waits for a token of the rate limit
 
 	mu       sync.Mutex
 	blocks   map[string]*block
@@ -57,7 +58,7 @@ var (
 )
 
 func newGate(cfg Config, log zerolog.Logger, watch Observer) *Gate {
-	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {},
+	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
 	return g
@@ -254,24 +255,6 @@ func (g *Gate) withdraw(e *list.Element, w *waiter) {
 			p.leave(signal{})
 		}
 	default:
-	}
-}
-
-// awaitRate takes a token of the rate limit.
-func (g *Gate) awaitRate(ctx context.Context) (waited bool, err error) {
-	r := g.limiter.Reserve()
-	d := r.Delay()
-	if d == 0 {
-		return false, nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true, nil
-	case <-ctx.Done():
-		r.Cancel()
-		return true, context.Cause(ctx)
 	}
 }
 

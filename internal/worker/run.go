@@ -102,6 +102,15 @@ func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog
 	}
 }
 
+// clockOffset is what a worker says of the API's clock; nil where it knows nothing.
+func clockOffset(c submit.ClockEstimate) *int64 {
+	if c.Samples == 0 {
+		return nil
+	}
+	ms := c.Offset.Milliseconds()
+	return &ms
+}
+
 // work runs the pool and what goes with it.
 func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations) error {
 	log := env.Log
@@ -112,13 +121,12 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	sides.Go(func() {
-		q.Announce(side, func() queue.Presence {
-			gate := s.Gate().State()
-			return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
-				InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons}
-		})
-	})
+	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
+		gate := s.Gate().State()
+		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, ClockMS: clockOffset(s.Clock())}
+	}})
+	sides.Go(func() { fleet.Run(side) })
 	view.attach(parts{queue: q, submitter: s, pool: pool})
 	sides.Go(func() { view.poll(side) })
 	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).

@@ -38,6 +38,7 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 		},
 	}
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
+	root.AddCommand(newFleetCommands(environ, stderr)...)
 	root.AddCommand(newCheckCommand(environ))
 	return root
 }

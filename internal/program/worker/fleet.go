@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+	"orderpost/internal/program/lookup"
+	"orderpost/internal/queue"
+)
+
+// fleetCommand is one of the commands by which a person steers all workers.
+type fleetCommand struct {
+	environ map[string]string
+	stderr  io.Writer
+	by      string
+	reason  string
+	last    time.Duration
+	json    bool
+}
+
+func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
+	by := environ["USER"]
+	if by == "" {
+		by = environ["LOGNAME"]
+	}
+	c := &fleetCommand{environ: environ, stderr: stderr}
+	hold := c.command("hold", "Stop all workers from sending, until resume or for a time", cobra.NoArgs, c.hold)
+	hold.Long = "hold stops every worker of the fleet within a second: they take no orders from the queue, and what\n" +
+		"waits loses neither attempts nor age. It survives restarts of workers and broker."
+	hold.Example = "  worker hold --for 30m --reason 'maintenance of the API'"
+	hold.Flags().StringVar(&c.reason, "reason", "", "why, shown wherever the gate's state is")
+	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
+	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
+	resume.Long = "resume takes a hold back. It also lets the workers try again at once where the API's answers had\n" +
+		"shut their gates: somebody has looked."
+	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
+	limit.Long = "limit sets the requests per second of the whole fleet; the workers divide it among themselves.\n" +
+		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
+	limit.Example = "  worker limit 50/s"
+	show := c.command("fleet", "Show who is running, and what steers them", cobra.NoArgs, c.show)
+	show.Flags().BoolVar(&c.json, "json", false, "print it as JSON")
+	for _, cmd := range []*cobra.Command{hold, resume, limit} {
+		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
+	}
+	return []*cobra.Command{hold, resume, limit, show}
+}
+
+func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run func(context.Context, *queue.Queue, []string, io.Writer) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, list []string) error {
+		if err := c.check(cmd.Name(), list); err != nil {
+			return &program.ExitError{Code: program.ExitUsage, Err: err}
+		}
+		var cfg broker.Config
+		if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Queue.Validate()); err != nil {
+			return &program.ExitError{Code: program.ExitUsage, Err: err}
+		}
+		q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "worker " + cmd.Name(), Stderr: c.stderr})
+		if err != nil {
+			return err
+		}
+		defer done()
+		return run(cmd.Context(), q, list, cmd.OutOrStdout())
+	}}
+}
+
+// check finds wrong usage before anything is connected.
+func (c *fleetCommand) check(name string, args []string) error {
+	if name == "limit" {
+		_, err := readLimit(args[0])
+		return err
+	}
+	if c.last < 0 {
+		return errors.New("--for: cannot be below 0")
+	}
+	return nil
+}
+
+func (c *fleetCommand) hold(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
+	h := queue.Hold{Reason: c.reason, By: c.by, Since: time.Now().UTC()}
+	text := "until resume"
+	if c.last > 0 {
+		h.Until = h.Since.Add(c.last)
+		text = "until " + h.Until.Format("15:04:05Z")
+	}
+	if err := q.SetHold(ctx, h); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "The fleet is held %s.\n", text)
+	return err
+}
+
+func (c *fleetCommand) resume(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
+	if err := q.Resume(ctx, c.by); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "The fleet goes on.")
+	return err
+}
+
+func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string, out io.Writer) error {
+	l, err := readLimit(args[0])
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		l.By, l.At = c.by, time.Now().UTC()
+	}
+	if err := q.SetLimit(ctx, l); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The fleet's limit: %s.\n", describeLimit(l))
+	return err
+}
+
+// readLimit reads "50/s", "50", "600/m", "none" or "default" (nil).
+func readLimit(text string) (*queue.Limit, error) {
+	switch text {
+	case "default":
+		return nil, nil
+	case "none":
+		return &queue.Limit{}, nil
+	}
+	number, unit, _ := strings.Cut(text, "/")
+	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || per == 0 || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
+	}
+	return &queue.Limit{PerSecond: n / per}, nil
+}
+
+func describeLimit(l *queue.Limit) string {
+	switch {
+	case l == nil:
+		return "by the workers' settings (ORDERPOST_RATE_LIMIT)"
+	case l.PerSecond == 0:
+		return "none"
+	default:
+		return strconv.FormatFloat(l.PerSecond, 'g', 4, 64) + "/s"
+	}
+}
+
+func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
+	f, err := q.ReadFleet(ctx)
+	if err != nil {
+		return err
+	}
+	f.Members = present(f.Members)
+	if c.json {
+		return json.NewEncoder(out).Encode(map[string]any{"hold": f.Hold, "limit": f.Limit, "workers": f.Members})
+	}
+	printFleet(out, f, time.Now())
+	return nil
+}
+
+// present leaves out who has not been heard of for a while, by the broker's
+// clock: the newest sign of life stands for now.
+func present(all []queue.Presence) []queue.Presence {
+	var newest time.Time
+	for _, p := range all {
+		if p.SeenAt.After(newest) {
+			newest = p.SeenAt
+		}
+	}
+	var out []queue.Presence
+	for _, p := range all {
+		if newest.Sub(p.SeenAt) <= queue.PresenceTerm && time.Since(newest) < time.Minute {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func printFleet(out io.Writer, f *queue.Fleet, now time.Time) {
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	if h := f.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
+		until := "until resume"
+		if !h.Until.IsZero() {
+			until = "until " + h.Until.UTC().Format("15:04:05Z")
+		}
+		say("Held by %s since %s, %s: %s", lookup.Plain(h.By), h.Since.UTC().Format("01-02 15:04:05Z"), until, lookup.Plain(h.Reason))
+	}
+	say("Limit: %s", describeLimit(f.Limit))
+	if len(f.Members) == 0 {
+		say("No worker is running.")
+		return
+	}
+	say("\n%-20s  %-12s  %9s  %8s  %8s  %s", "WORKER", "SINCE (UTC)", "IN FLIGHT", "SHARE/S", "CLOCK", "GATE")
+	for _, p := range f.Members {
+		share, clock, gate := "-", "-", "open"
+		if p.Share > 0 {
+			share = strconv.FormatFloat(p.Share, 'g', 4, 64)
+		}
+		if p.ClockMS != nil {
+			clock = strconv.FormatInt(*p.ClockMS, 10) + "ms"
+		}
+		if !p.Open {
+			gate = "closed"
+		}
+		say("%-20s  %-12s  %9d  %8s  %8s  %s", lookup.Clip(p.Worker, 20), p.Since.UTC().Format("01-02 15:04"), p.InFlight, share, clock, gate)
+		say("  %s", lookup.Clip(p.Version, 76))
+		for _, reason := range p.Reasons {
+			say("  %s", lookup.Clip(reason, 76))
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// fleetPrefix begins the keys by which persons and workers steer the fleet.
+const fleetPrefix = "fleet."
+
+// Keys below fleetPrefix.
+const (
+	holdKey     = fleetPrefix + "hold"
+	limitKey    = fleetPrefix + "limit"
+	throttleKey = fleetPrefix + "throttle"
+	resumeKey   = fleetPrefix + "resume"
+)
+
+// PresenceTerm is how long a worker counts as present without saying so. It
+// stops sending before that is over.
+const PresenceTerm = presenceTerm
+
+// maxMembers bounds one read of the fleet; the server answers no more than
+// 1,024 subjects at once.
+const maxMembers = 1024
+
+// Hold stops the fleet until it is taken back, or until its time is over.
+type Hold struct {
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+	Since  time.Time `json:"since"`
+	// Until is zero where only a person ends the hold.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// Limit is the rate limit of the whole fleet, set by a person.
+type Limit struct {
+	// PerSecond 0 = no limit.
+	PerSecond float64   `json:"per_second"`
+	By        string    `json:"by,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+// Throttle is what one worker heard from the API: all must wait.
+type Throttle struct {
+	Worker string        `json:"worker"`
+	For    time.Duration `json:"for_ns"`
+	// At is the broker's time of the entry, and Revision its number.
+	At       time.Time `json:"-"`
+	Revision uint64    `json:"-"`
+}
+
+// Fleet is the control bucket at one moment.
+type Fleet struct {
+	Hold     *Hold
+	Limit    *Limit
+	Throttle *Throttle
+	// Resumed changes whenever a person resumes the fleet.
+	Resumed uint64
+	// Members are the workers that said so within the last terms, by the
+	// broker's clock; expired ones are among them.
+	Members []Presence
+}
+
+// ReadFleet reads the bucket. With a single replica it is exact; with more, a
+// follower may answer that is a moment behind.
+func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
+	stream, prefix := "KV_"+q.cfg.Bucket, "$KV."+q.cfg.Bucket+"."
+	req, err := json.Marshal(map[string]any{"multi_last": []string{prefix + fleetPrefix + ">", prefix + presencePrefix + ">"}})
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{}
+	err = q.directGet(ctx, stream, req, maxMembers, func(msg *nats.Msg) (bool, error) {
+		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
+			return endOfBatch(status, msg.Header)
+		}
+		raw, err := directMsg(msg)
+		if err == nil {
+			f.take(strings.TrimPrefix(raw.Subject, prefix), raw)
+		}
+		return false, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+	return f, nil
+}
+
+// take reads one entry. One that a person or a newer version wrote in a way
+// that this one does not understand counts as absent.
+func (f *Fleet) take(key string, raw *rawMsg) {
+	if raw.Header.Get("KV-Operation") != "" {
+		return // removed
+	}
+	switch {
+	case key == holdKey:
+		f.Hold = readEntry[Hold](raw)
+	case key == limitKey:
+		f.Limit = readEntry[Limit](raw)
+	case key == resumeKey:
+		f.Resumed = raw.Seq
+	case key == throttleKey:
+		if f.Throttle = readEntry[Throttle](raw); f.Throttle != nil {
+			f.Throttle.At, f.Throttle.Revision = raw.Time, raw.Seq
+		}
+	case strings.HasPrefix(key, presencePrefix):
+		if p := readEntry[Presence](raw); p != nil && p.ID != "" {
+			p.SeenAt, p.key = raw.Time, key
+			f.Members = append(f.Members, *p)
+		}
+	}
+}
+
+func readEntry[T any](raw *rawMsg) *T {
+	v := new(T)
+	if json.Unmarshal(raw.Data, v) != nil {
+		return nil
+	}
+	return v
+}
+
+// Appear tells the fleet about this worker, and returns when that is confirmed.
+func (q *Queue) Appear(ctx context.Context, p Presence) error {
+	return q.putKey(ctx, q.presenceOf(p.ID), p)
+}
+
+func (q *Queue) presenceOf(id string) string {
+	return presencePrefix + presenceKey(q.cfg.Name) + "." + presenceKey(id)
+}
+
+// Depart takes this worker off the list. Without it, it expires.
+func (q *Queue) Depart(ctx context.Context, id string) error {
+	return q.forget(ctx, q.presenceOf(id))
+}
+
+// Forget removes the entry of a worker that expired long ago.
+func (q *Queue) Forget(ctx context.Context, p Presence) error { return q.forget(ctx, p.key) }
+
+// forget removes a key and leaves no marker behind.
+func (q *Queue) forget(ctx context.Context, key string) error {
+	stream, err := q.js.Stream(ctx, "KV_"+q.cfg.Bucket)
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+q.cfg.Bucket+"."+key))
+	}
+	return q.bucketError(err)
+}
+
+// SetHold holds the fleet.
+func (q *Queue) SetHold(ctx context.Context, h Hold) error { return q.putKey(ctx, holdKey, h) }
+
+// Resume takes the hold back, and tells every worker that a person has looked:
+// holds caused by the API's answers are lifted, too.
+func (q *Queue) Resume(ctx context.Context, by string) error {
+	if err := q.bucketError(q.kv.Delete(ctx, holdKey)); err != nil {
+		return err
+	}
+	return q.putKey(ctx, resumeKey, Limit{By: by, At: time.Now().UTC()})
+}
+
+// SetLimit sets the fleet's rate limit; nil gives it back to the workers'
+// settings.
+func (q *Queue) SetLimit(ctx context.Context, l *Limit) error {
+	if l == nil {
+		return q.bucketError(q.kv.Delete(ctx, limitKey))
+	}
+	return q.putKey(ctx, limitKey, l)
+}
+
+// SayThrottle tells the fleet that the API asks for slower requests.
+func (q *Queue) SayThrottle(ctx context.Context, t Throttle) error {
+	return q.putKey(ctx, throttleKey, t)
+}
+
+func (q *Queue) putKey(ctx context.Context, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err == nil {
+		_, err = q.kv.Put(ctx, key, data)
+	}
+	return q.bucketError(err)
+}
+
+func (q *Queue) bucketError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+}
+
+// WatchFleet calls wake whenever somebody steers the fleet, until ctx ends. It
+// makes reaction quick, not certain: a watch may miss what happens while the
+// broker restarts, so that the bucket must be read from time to time as well.
+func (q *Queue) WatchFleet(ctx context.Context, wake func()) error {
+	w, err := q.kv.Watch(ctx, fleetPrefix+">", jetstream.UpdatesOnly())
+	if err != nil {
+		return q.bucketError(err)
+	}
+	defer func() { _ = w.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e, open := <-w.Updates():
+			if !open {
+				return nil
+			}
+			if e != nil {
+				wake()
+			}
+		}
+	}
+}

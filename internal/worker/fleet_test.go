@@ -1,0 +1,248 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/submit"
+	"orderpost/internal/worker"
+)
+
+// member is a worker that takes part in the fleet.
+type member struct {
+	q         *queue.Queue
+	submitter *submit.Submitter
+	pool      *worker.Pool
+	cut       *netcut.Dialer
+	posts     atomic.Int64
+	stop      context.CancelFunc // the pool
+	leave     context.CancelFunc // the fleet
+	ended     chan struct{}
+}
+
+// join starts a worker as the program does: its part in the fleet first.
+func (r *rig) join(name string, limit float64, rt http.RoundTripper) *member {
+	r.t.Helper()
+	m := &member{cut: &netcut.Dialer{}, ended: make(chan struct{})}
+	cfg := r.queueConfig(name)
+	cfg.AckWait, cfg.AttemptTimeout = 5*time.Second, time.Second
+	var err error
+	m.q, err = queue.Open(r.t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(m.cut))
+	require.NoError(r.t, err)
+	signer, err := worker.NewSigner("secret")
+	require.NoError(r.t, err)
+	if rt == nil {
+		rt = counted(&m.posts)
+	}
+	sc := submit.DefaultConfig(r.url)
+	sc.Concurrency, sc.KeyReload, sc.RateLimit = 16, 0, limit
+	m.submitter, err = submit.New(sc, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
+	require.NoError(r.t, err)
+	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
+		RequestTimeout: sc.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
+	f := worker.NewFleet(worker.FleetOptions{Queue: m.q, Gate: m.submitter.Gate(), Limit: limit, Log: zerolog.Nop(), Tell: func() queue.Presence {
+		s := m.submitter.Gate().State()
+		return queue.Presence{Worker: name, Since: time.Now(), InFlight: m.pool.InFlight(), Open: s.Open, Reasons: s.Reasons}
+	}})
+	m.run(f)
+	r.t.Cleanup(m.end)
+	return m
+}
+
+func (m *member) run(f *worker.Fleet) {
+	working, stop := context.WithCancel(context.Background())
+	taking, leave := context.WithCancel(context.Background())
+	m.stop, m.leave = stop, leave
+	go func() {
+		defer close(m.ended)
+		left := make(chan struct{})
+		go func() { f.Run(taking); close(left) }()
+		_ = m.pool.Run(working)
+		leave()
+		<-left
+	}()
+}
+
+// end stops the worker. After a kill that finds no broker to leave.
+func (m *member) end() {
+	m.stop()
+	<-m.ended
+	m.submitter.Close()
+	m.q.Close()
+}
+
+// kill cuts the worker off in the middle of its work.
+func (m *member) kill() {
+	m.cut.Kill()
+	m.submitter.Close()
+	m.stop()
+}
+
+func (m *member) share() float64 { return m.submitter.Gate().State().Rate }
+
+func shares(want float64, members ...*member) func() bool {
+	return func() bool {
+		return !slices.ContainsFunc(members, func(m *member) bool { s := m.submitter.Gate().State(); return s.Rate != want || !s.Open })
+	}
+}
+
+func (r *rig) eventually(within time.Duration, condition func() bool, what string) {
+	r.t.Helper()
+	require.Eventually(r.t, condition, within, 5*time.Millisecond, what)
+}
+
+func many(prefix string, n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s-%05d", prefix, i)
+	}
+	return out
+}
+
+func (r *rig) created() int { return int(r.api.Ledger().OrdersCreated) }
+
+// TestR12FiveWorkersOneLimit: five workers share a limit; one is killed and two
+// join under load. The API counts.
+func TestR12FiveWorkersOneLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 60
+	r := newRig(t, order.Resubmit)
+	var all []*member
+	for i := range 5 {
+		all = append(all, r.join(fmt.Sprintf("w%d", i), limit, nil))
+	}
+	r.publish(all[0].q, many("A", 1100)...)
+	r.eventually(10*time.Second, shares(limit/5., all...), "five shares")
+	r.eventually(20*time.Second, func() bool { return r.created() >= 150 }, "orders flow")
+
+	all[4].kill()
+	rest := all[:4]
+	killed := time.Now()
+	r.eventually(12*time.Second, shares(limit/4., rest...), "four shares after one was killed")
+	t.Logf("four shares %s after the kill", time.Since(killed).Round(10*time.Millisecond))
+
+	joined := time.Now()
+	rest = append(rest, r.join("w5", limit, nil), r.join("w6", limit, nil))
+	r.eventually(12*time.Second, shares(limit/6., rest...), "six shares after two joined")
+	t.Logf("six shares %s after the joining", time.Since(joined).Round(10*time.Millisecond))
+	r.eventually(40*time.Second, func() bool { return r.created() == 1100 }, "all orders")
+	for i, m := range rest {
+		require.Positive(t, m.posts.Load(), "worker %d of the rest sent nothing", i)
+	}
+	var most int64
+	for _, s := range r.api.Ledger().PerSecond {
+		most = max(most, s.Creates)
+	}
+	t.Logf("the busiest second had %d requests at a limit of %d", most, limit)
+	// A second of the API's clock may hold one token of each worker's burst.
+	require.LessOrEqual(t, most, int64(limit+len(rest)))
+	r.settled(all[0].q)
+}
+
+// TestFleetHold: within a second nobody sends any more, a worker that starts
+// later sends nothing either, and no order loses anything by it.
+func TestFleetHold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	a, b := r.join("a", 40, nil), r.join("b", 40, nil)
+	r.publish(a.q, many("A", 120)...)
+	r.eventually(10*time.Second, func() bool { return a.posts.Load() > 5 && b.posts.Load() > 5 }, "both send")
+
+	require.NoError(t, a.q.SetHold(t.Context(), queue.Hold{Reason: "maintenance", By: "anna", Since: time.Now()}))
+	closed := func(m *member) bool {
+		return slices.Contains(m.submitter.Gate().State().Reasons, "held by anna: maintenance")
+	}
+	r.eventually(time.Second, func() bool { return closed(a) && closed(b) }, "held within a second")
+	r.eventually(2*time.Second, func() bool {
+		s := a.submitter.Gate().State().InFlight + b.submitter.Gate().State().InFlight
+		return s == 0
+	}, "attempts under way end")
+	before := r.api.Ledger().Requests
+
+	c := r.join("c", 40, nil)
+	r.eventually(10*time.Second, func() bool { return closed(c) }, "a worker that starts later is held")
+	a.end() // and one that goes takes nothing along
+	require.Equal(t, before, r.api.Ledger().Requests, "somebody sent while the fleet was held")
+
+	require.NoError(t, b.q.Resume(t.Context(), "anna"))
+	r.eventually(20*time.Second, func() bool { return r.created() == 120 }, "all orders after the hold")
+	for no, rec := range r.settled(b.q) {
+		require.Equal(t, 1, rec.Attempts, no)
+	}
+}
+
+// TestFleetHoldEndsByItself after its time.
+func TestFleetHoldEndsByItself(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	a := r.join("a", 0, nil)
+	require.NoError(t, a.q.SetHold(t.Context(), queue.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(700 * time.Millisecond)}))
+	r.eventually(time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
+	r.publish(a.q, "A-1")
+	r.eventually(10*time.Second, func() bool { return r.created() == 1 }, "goes on")
+}
+
+// TestFleetThrottle: what the API tells one worker holds all of them.
+func TestFleetThrottle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	var once atomic.Bool
+	told := make(chan time.Time, 1)
+	a := r.join("a", 0, transport(func(req *http.Request) (*http.Response, error) {
+		if once.CompareAndSwap(false, true) {
+			told <- time.Now()
+			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"3"}}, Body: io.NopCloser(strings.NewReader("")), Request: req, ProtoMajor: 1, ProtoMinor: 1}, nil
+		}
+		return http.DefaultTransport.RoundTrip(req)
+	}))
+	require.NoError(t, a.q.SetHold(t.Context(), queue.Hold{By: "anna", Since: time.Now()}))
+	r.eventually(time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
+	b := r.join("b", 0, nil)
+	r.eventually(5*time.Second, func() bool { return len(b.submitter.Gate().State().Reasons) == 1 && !b.submitter.Gate().Open() }, "held")
+	require.NoError(t, a.q.SetLimit(t.Context(), &queue.Limit{PerSecond: 40}))
+	r.publish(a.q, many("A", 60)...)
+	require.NoError(t, a.q.Resume(t.Context(), "anna"))
+	at := <-told
+	throttled := func() bool {
+		return slices.ContainsFunc(b.submitter.Gate().State().Blocks, func(bl submit.BlockState) bool { return bl.Name == submit.BlockThrottle })
+	}
+	r.eventually(time.Second, throttled, "the other one waits, too")
+	t.Logf("the other worker was shut %s after the 429", time.Since(at).Round(time.Millisecond))
+	r.eventually(10*time.Second, func() bool { return a.submitter.Gate().Open() && b.submitter.Gate().Open() }, "both go on")
+	require.Greater(t, time.Since(at), 2900*time.Millisecond, "the wait that the API asked for was cut short")
+	r.eventually(20*time.Second, func() bool { return r.created() == 60 }, "all orders")
+}
+
+// TestR12JoinerWaits: a worker that is present and does not make room keeps a
+// joiner from sending, until it has expired.
+func TestR12JoinerWaits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	cfg := r.queueConfig("ghost")
+	cfg.AckWait = 5 * time.Second // as that of the others
+	ghost, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(ghost.Close)
+	require.NoError(t, ghost.Appear(t.Context(), queue.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
+	began := time.Now()
+	r.publish(ghost, many("A", 10)...)
+	m := r.join("late", 0, nil)
+	r.eventually(20*time.Second, func() bool { return m.posts.Load() > 0 }, "it sends in the end")
+	require.GreaterOrEqual(t, time.Since(began), queue.PresenceTerm, "it did not wait for the present worker")
+	r.eventually(5*time.Second, func() bool { return m.share() == 0 }, "the limit of one that is gone counts no more")
+	r.settled(ghost)
+}
