@@ -63,6 +63,8 @@ type Fleet struct {
 	Throttle *Throttle
 	// Resumed changes whenever a person resumes the fleet.
 	Resumed uint64
+	// Troubles are the shared blocks of the gate, by name.
+	Troubles map[string]*Trouble
 	// Members are the workers that said so within the last terms, by the
 	// broker's clock; expired ones are among them.
 	Members []Presence
@@ -76,7 +78,7 @@ func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{}
+	f := &Fleet{Troubles: make(map[string]*Trouble)}
 	err = q.directGet(ctx, stream, req, maxMembers, func(msg *nats.Msg) (bool, error) {
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			return endOfBatch(status, msg.Header)
@@ -109,6 +111,11 @@ func (f *Fleet) take(key string, raw *rawMsg) {
 	case key == throttleKey:
 		if f.Throttle = readEntry[Throttle](raw); f.Throttle != nil {
 			f.Throttle.At, f.Throttle.Revision = raw.Time, raw.Seq
+		}
+	case strings.HasPrefix(key, troublePrefix):
+		if t := readEntry[Trouble](raw); t != nil {
+			t.Revision = raw.Seq
+			f.Troubles[strings.TrimPrefix(key, troublePrefix)] = t
 		}
 	case strings.HasPrefix(key, presencePrefix):
 		if p := readEntry[Presence](raw); p != nil && p.ID != "" {

@@ -37,6 +37,10 @@ const (
 type FleetOptions struct {
 	Queue *queue.Queue
 	Gate  *submit.Gate
+	// Name is this worker's.
+	Name string
+	// KeyMark tells workers with the same API key.
+	KeyMark func() string
 	// Limit is the fleet's rate limit by the settings; 0 = none.
 	Limit float64
 	// Tell describes the worker; what the fleet itself knows is filled in.
@@ -62,6 +66,7 @@ type Fleet struct {
 	throttle time.Time // end of the throttle that the fleet knows of
 	read     bool      // the bucket has been read once
 	failing  bool
+	troubles *troubles
 
 	fence *time.Timer
 	mu    sync.Mutex // guards fenced
@@ -75,6 +80,7 @@ func NewFleet(o FleetOptions) *Fleet {
 	f.Gate.Hold(holdJoining, time.Time{})
 	f.fence = time.AfterFunc(time.Hour, f.alone)
 	f.fence.Stop()
+	f.troubles = newTroubles(f)
 	return f
 }
 
@@ -105,6 +111,7 @@ func (f *Fleet) Run(ctx context.Context) {
 			case <-changed:
 				changed = f.Gate.Changed()
 				f.passOn(ctx)
+				waiting = !f.troubles.changed()
 			}
 		}
 	}
@@ -144,7 +151,9 @@ func (f *Fleet) round(ctx context.Context) (again bool) {
 	if err == nil {
 		listed := f.obey(view)
 		f.forget(ctx, view)
-		err = f.say(ctx)
+		if err = f.say(ctx); err == nil && listed {
+			err = f.troubles.obey(ctx, view)
+		}
 		again = err == nil && !listed
 	}
 	if err != nil && ctx.Err() == nil || f.failing && err == nil {

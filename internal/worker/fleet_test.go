@@ -50,11 +50,13 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper) *member {
 	}
 	sc := submit.DefaultConfig(r.url)
 	sc.Concurrency, sc.KeyReload, sc.RateLimit = 16, 0, limit
+	sc.BreakerOpen, sc.BreakerMin, sc.RetryVisitAttempts = 500*time.Millisecond, 4, 2
+	sc.RetryDelayBase, sc.RetryDelayMax = 10*time.Millisecond, 5*time.Second
 	m.submitter, err = submit.New(sc, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
 		RequestTimeout: sc.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
-	f := worker.NewFleet(worker.FleetOptions{Queue: m.q, Gate: m.submitter.Gate(), Limit: limit, Log: zerolog.Nop(), Tell: func() queue.Presence {
+	f := worker.NewFleet(worker.FleetOptions{Queue: m.q, Gate: m.submitter.Gate(), Name: name, KeyMark: m.submitter.KeyMark, Limit: limit, Log: zerolog.Nop(), Tell: func() queue.Presence {
 		s := m.submitter.Gate().State()
 		return queue.Presence{Worker: name, Since: time.Now(), InFlight: m.pool.InFlight(), Open: s.Open, Reasons: s.Reasons}
 	}})
@@ -245,4 +247,73 @@ func TestR12JoinerWaits(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(began), queue.PresenceTerm, "it did not wait for the present worker")
 	r.eventually(5*time.Second, func() bool { return m.share() == 0 }, "the limit of one that is gone counts no more")
 	r.settled(ghost)
+}
+
+// TestFleetHasOneProber: the API is down for a fleet; one worker asks for all,
+// and where it dies another one takes its place.
+func TestFleetHasOneProber(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	var down atomic.Bool
+	down.Store(true)
+	var asked [4]atomic.Int64
+	var all []*member
+	for i := range asked {
+		all = append(all, r.join(fmt.Sprintf("w%d", i), 0, transport(func(req *http.Request) (*http.Response, error) {
+			if down.Load() {
+				asked[i].Add(1)
+				return nil, errNobody
+			}
+			return http.DefaultTransport.RoundTrip(req)
+		})))
+	}
+	r.publish(all[0].q, many("A", 200)...)
+	prober := -1
+	r.eventually(10*time.Second, func() bool {
+		prober = -1
+		for i, m := range all {
+			blocks := m.submitter.Gate().State().Blocks
+			if len(blocks) == 0 {
+				return false
+			}
+			parked := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return strings.HasPrefix(b.Name, "hold: breaker") })
+			if !parked && prober >= 0 {
+				return false
+			}
+			if !parked {
+				prober = i
+			}
+		}
+		return prober >= 0
+	}, "one probes, the others are held")
+
+	// The others do not ask while the prober does, time and again.
+	count := func() (own, others int64) {
+		for i := range asked {
+			if i == prober {
+				own += asked[i].Load()
+			} else {
+				others += asked[i].Load()
+			}
+		}
+		return own, others
+	}
+	r.eventually(5*time.Second, func() bool {
+		flying := 0
+		for _, m := range all {
+			flying += m.submitter.Gate().State().InFlight
+		}
+		return flying == 0
+	}, "attempts under way end")
+	own, others := count()
+	r.eventually(30*time.Second, func() bool { now, _ := count(); return now >= own+2 }, "the prober asks again")
+	_, now := count()
+	require.Equal(t, others, now, "somebody else asked the API")
+
+	all[prober].kill()
+	down.Store(false)
+	r.eventually(60*time.Second, func() bool { return r.created() == 200 }, "another one finds that the API is back")
+	r.eventually(10*time.Second, func() bool {
+		return !slices.ContainsFunc(all, func(m *member) bool { return m != all[prober] && !m.submitter.Gate().Open() })
+	}, "all go on")
 }

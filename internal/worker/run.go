@@ -121,7 +121,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
+	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
 		gate := s.Gate().State()
 		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, ClockMS: clockOffset(s.Clock())}

@@ -26,16 +26,7 @@ type surroundings struct {
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newCommand(&surroundings{environ, stdin, stdout, stderr})
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = &program.ExitError{Code: program.ExitInterrupted, Err: err}
-	}
-	program.PrintError(stderr, "deadletter", err)
-	return program.ExitCode(err)
+	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
 func newCommand(s *surroundings) *cobra.Command {
@@ -48,16 +39,13 @@ func newCommand(s *surroundings) *cobra.Command {
 			"(ORDERPOST_DATA_DIR), or opens the store that one left there.\n\n" +
 			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some letters\n" +
 			"stayed; 4 broker out of reach; 130 interrupted.",
-		Args:          cobra.NoArgs,
-		SilenceErrors: true, SilenceUsage: true,
-		Version: program.Version(),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usage(fmt.Errorf("no command given (see %s --help)", cmd.CommandPath()))
 		},
 	}
 	root.AddCommand(newListCommand(s), newShowCommand(s), newExportCommand(s), newReplayCommand(s),
 		newResolveCommand(s), newDropCommand(s), newAuditCommand(s))
-	program.UsageErrors(root)
 	return root
 }
 

@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+func TestFleetCommands(t *testing.T) {
+	dir := t.TempDir()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "w1"
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	run := func(args string) (int, string) {
+		var out, errOut bytes.Buffer
+		code := Run(t.Context(), strings.Fields(args), map[string]string{"ORDERPOST_DATA_DIR": dir, "USER": "anna"}, nil, &out, &errOut)
+		return code, out.String() + errOut.String()
+	}
+
+	code, out := run("fleet")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "No worker is running.")
+
+	code, out = run("hold --for 30m --reason maintenance")
+	require.Zero(t, code, out)
+	f, err := q.ReadFleet(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "anna", f.Hold.By)
+	require.Equal(t, 30*time.Minute, f.Hold.Until.Sub(f.Hold.Since))
+
+	code, out = run("limit 600/m")
+	require.Zero(t, code, out)
+	require.NoError(t, q.Appear(t.Context(), queue.Presence{ID: "1", Worker: "w1", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+		Version: "v1 abcdef", InFlight: 7, Share: 10, Reasons: []string{"held by anna: maintenance"}}))
+	_, out = run("fleet")
+	require.Contains(t, out, "Held by anna since")
+	require.Contains(t, out, "Limit: 10/s\n")
+	require.Contains(t, out, "w1                    03-01 12:00           7        10         -  closed\n  v1 abcdef\n  held by anna: maintenance\n")
+	code, out = run("fleet --json")
+	require.Zero(t, code)
+	require.Contains(t, out, `"in_flight":7`)
+
+	before := f.Resumed
+	code, out = run("resume")
+	require.Zero(t, code, out)
+	code, out = run("limit default")
+	require.Zero(t, code, out)
+	f, err = q.ReadFleet(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, f.Hold)
+	require.Nil(t, f.Limit)
+	require.NotEqual(t, before, f.Resumed)
+
+	for _, bad := range []string{"limit", "limit fast", "limit 0/s", "limit 5/d", "limit NaN", "hold --for -3s", "resume now"} {
+		code, out = run(bad)
+		require.Equal(t, program.ExitUsage, code, "%s: %s", bad, out)
+	}
+}

@@ -1,0 +1,65 @@
+package submit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// SharedBlocks are the blocks that say something about the API or the account,
+// and not about one worker: of a fleet, one worker probes for all.
+func SharedBlocks() []string { return []string{BlockBreaker, BlockCredentials} }
+
+// Park keeps a shared block shut until Believe or Probe: another worker finds
+// out when it can go. Nothing happens where the block does not stand.
+func (g *Gate) Park(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b := g.blocks[name]; b != nil && (b.stage != StageShut || !b.until.IsZero()) {
+		b.stage, b.until = StageShut, time.Time{}
+		g.notify()
+	}
+}
+
+// Probe puts a shared block up and has it probed at once: the worker that did
+// so for all is gone.
+func (g *Gate) Probe(name, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut(name, reason, time.Now())
+}
+
+// Believe ends the parking of a shared block after another worker found that it
+// can go: the breaker closes, with the ramp from one; a denied key is asked
+// about once more, since this worker's denials are its own.
+func (g *Gate) Believe(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.blocks[name]
+	switch {
+	case b == nil || b.stage != StageShut || !b.until.IsZero():
+	case name == BlockBreaker:
+		g.lift(name)
+	default:
+		b.until = time.Now()
+		g.notify()
+	}
+}
+
+// KeyMark tells key pairs apart without giving anything of them away: workers
+// with another pair need not stop because this one's is denied.
+func (s *Submitter) KeyMark() string {
+	pair := s.keys.use()
+	probe, err := order.Parse([]byte(`{"order_no":"fleet","timeout":1}`))
+	if err != nil {
+		return ""
+	}
+	_, signature, err := pair.Signer.Sign(nil, probe, 1)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(pair.Key + "\x00" + signature))
+	return hex.EncodeToString(sum[:4])
+}
