@@ -15,9 +15,11 @@
 //	record.go    conditional writes of results and notes, and what to do when one
 //	             is refused or its confirmation lost (R1)
 //	writer.go    those writes, gathered into atomic batches where many meet
-//	letter.go    dead letters
+//	letter.go    dead letters; letters.go lists them, replay.go, resolve.go and
+//	             drop.go work them off (R5), person.go writes a person's word (R1)
 //	publish.go   producers: one intent or many
-//	control.go   the fleet's shared key-value bucket
+//	control.go   the fleet's shared key-value bucket; fleet.go holds, limits and
+//	             presence in it (R12), trouble.go who probes for all
 //	audit.go     do the books balance? (R11)
 //
 // What becomes of an order is not decided here but in order.Decide. NATS

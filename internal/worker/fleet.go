@@ -138,8 +138,8 @@ func (f *Fleet) watch(ctx context.Context, wake chan<- struct{}) {
 
 // round reads the bucket, obeys, and says that we are there. again: our first
 // sign of life was given, and what it led to should be looked at now.
-func (f *Fleet) round(ctx context.Context) (again bool) {
-	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
+func (f *Fleet) round(parent context.Context) (again bool) {
+	ctx, cancel := context.WithTimeout(parent, fleetTimeout)
 	defer cancel()
 	f.renew()
 	view, err := f.Queue.ReadFleet(ctx)
@@ -156,11 +156,21 @@ func (f *Fleet) round(ctx context.Context) (again bool) {
 		}
 		again = err == nil && !listed
 	}
-	if err != nil && ctx.Err() == nil || f.failing && err == nil {
-		f.failing = err != nil
-		f.Log.Warn().Err(err).Bool("mended", err == nil).Msg("state of the fleet")
+	if parent.Err() == nil {
+		f.tell(err)
 	}
 	return again
+}
+
+// tell logs a failure once, and its end.
+func (f *Fleet) tell(err error) {
+	switch {
+	case err != nil && !f.failing:
+		f.Log.Warn().Err(err).Msg("the fleet's control bucket is out of reach; what it said last stands")
+	case err == nil && f.failing:
+		f.Log.Info().Msg("the fleet's control bucket is back")
+	}
+	f.failing = err != nil
 }
 
 // renew takes a new place in the fleet after the old one may have been given up.
