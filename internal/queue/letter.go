@@ -79,7 +79,8 @@ type Letter struct {
 	// Seq is the letter's place in the dead-letter stream.
 	Seq uint64 `json:"-"`
 
-	file string // the token that it is filed under, where it was listed
+	// FiledUnder is the subject token that it is filed under, where it was listed.
+	FiledUnder string `json:"-"`
 }
 
 // Earlier is a letter that was replaced, or an intent that was withheld

@@ -48,7 +48,7 @@ func (q *Queue) decodeLetters(raws []*rawMsg, last uint64) (page []*Letter, unre
 			unreadable = append(unreadable, err)
 			continue
 		}
-		l.file = strings.TrimPrefix(raw.Subject, q.n.deadPre)
+		l.FiledUnder = strings.TrimPrefix(raw.Subject, q.n.deadPre)
 		page = append(page, l)
 	}
 	return page, unreadable
@@ -56,8 +56,8 @@ func (q *Queue) decodeLetters(raws []*rawMsg, last uint64) (page []*Letter, unre
 
 // token is what the letter is filed under.
 func (l *Letter) token() string {
-	if l.file != "" {
-		return l.file
+	if l.FiledUnder != "" {
+		return l.FiledUnder
 	}
 	return fileToken(order.Token(l.OrderNo))
 }
@@ -69,7 +69,7 @@ func (q *Queue) letterAgain(ctx context.Context, listed *Letter) (*Letter, error
 	if err != nil || l == nil || l.Seq != listed.Seq {
 		return nil, err
 	}
-	l.file = listed.token()
+	l.FiledUnder = listed.token()
 	return l, nil
 }
 

@@ -281,7 +281,7 @@ func (q *Queue) allow(ctx context.Context, l *Letter, id string, p Person) error
 			return nil, nil
 		}
 		next := order.Record{OrderNo: l.OrderNo, Word: order.OutcomeUnknown.String(), IntentID: l.IntentID,
-			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt}
+			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt, Settled: 1}
 		next.Unsure = true
 		if cur != nil {
 			if next = *cur; cur.Outcome() == order.OutcomeAccepted {

@@ -308,3 +308,22 @@ func settleAtRandom(q *Queue, d *Delivery, accepted *atomic.Int64) {
 	}
 	_, _ = q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
 }
+
+// TestReplayOfALostResult: the letter remembers the doubt, and leave to send
+// the order again writes it down anew.
+func TestReplayOfALostResult(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+	stream, err := q.js.Stream(t.Context(), q.n.results)
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context()))
+	require.Equal(t, ReplayInDoubt, replay(t, q, l, ReplayOptions{}))
+	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	d := pull(t, q, 1)[0]
+	require.True(t, d.Allowed)
+	require.True(t, d.History.Unsure)
+	settle(t, q, d, order.Report{End: order.EndAnswer, Verdict: order.Rejected, History: d.History})
+	require.Equal(t, "unknown", lookup(t, q, "A-1").Word, "the doubt was forgotten")
+	requireDrained(t, q)
+	requireBalanced(t, q)
+}
