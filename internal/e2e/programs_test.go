@@ -194,3 +194,15 @@ func ledger(t *testing.T, url string) map[string]ledgerEntry {
 	}
 	return out
 }
+
+// change gives the sandbox program other settings while it runs.
+func change(t *testing.T, url, settings string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/_sandbox/config", strings.NewReader(settings))
+	require.NoError(t, err)
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	defer func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() }()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
