@@ -32,6 +32,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds every wait of these tests.
 const patience = 40 * time.Second
 
+// pause is the time between two looks at a condition.
+const pause = 10 * time.Millisecond
+
 // syncBuffer collects a running program's output.
 type syncBuffer struct {
 	mu  sync.Mutex
