@@ -132,11 +132,11 @@ func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
 // A response as large as the operator allows must not make a result that the
 // broker refuses for ever.
 func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
+	q := openSmall(t)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	r := report(order.Rejected, d.History)
-	r.Response = strings.Repeat("\x00", 2<<20) // six times as long in JSON
+	r.Response = strings.Repeat("\x00", 300_000) // six times as long in JSON
 	settle(t, q, d, r)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
