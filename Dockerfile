@@ -33,4 +33,7 @@ COPY --from=build --chown=65532:65532 /out/data /data
 ENV ORDERPOST_DATA_DIR=/data ORDERPOST_OPS_ADDR=0.0.0.0:9464 ORDERPOST_LOG_FORMAT=json
 VOLUME /data
 EXPOSE 9464
+# The worker asks itself: there is no shell. Other programs of the image run
+# too briefly to be asked.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s CMD ["/usr/local/bin/worker", "health"]
 ENTRYPOINT ["/usr/local/bin/worker"]

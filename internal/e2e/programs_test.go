@@ -32,6 +32,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds every wait of these tests.
 const patience = 40 * time.Second
 
+// pause is the time between two looks at a condition.
+const pause = 10 * time.Millisecond
+
 // syncBuffer collects a running program's output.
 type syncBuffer struct {
 	mu  sync.Mutex
@@ -193,4 +196,16 @@ func ledger(t *testing.T, url string) map[string]ledgerEntry {
 		out[e.OrderNo] = e
 	}
 	return out
+}
+
+// change gives the sandbox program other settings while it runs.
+func change(t *testing.T, url, settings string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url+"/_sandbox/config", strings.NewReader(settings))
+	require.NoError(t, err)
+	resp, err := client.Do(req)
+	require.NoError(t, err)
+	defer func() { _, _ = io.Copy(io.Discard, resp.Body); _ = resp.Body.Close() }()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
 }

@@ -20,6 +20,7 @@ func Environ(list []string) map[string]string { return env.ToMap(list) }
 // names every value that cannot be read, by its variable.
 func ReadEnv(dst any, environ map[string]string) error {
 	err := env.ParseWithOptions(dst, env.Options{Environment: environ, Prefix: EnvPrefix})
+	keepEmpty(reflect.ValueOf(dst).Elem(), environ)
 	if err == nil {
 		return nil
 	}
@@ -33,6 +34,22 @@ func ReadEnv(dst any, environ map[string]string) error {
 		errs[i] = nameVariable(e, settings, environ)
 	}
 	return errors.Join(errs...)
+}
+
+// keepEmpty empties the text settings with the tag empty:"kept" whose variable
+// is there and empty: the library takes such a one for absent and gives it its
+// default.
+func keepEmpty(v reflect.Value, environ map[string]string) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, tagged := f.Tag.Lookup("env")
+		if !tagged && f.Type.Kind() == reflect.Struct {
+			keepEmpty(v.Field(i), environ)
+		}
+		if value, set := environ[EnvPrefix+name]; set && value == "" && f.Tag.Get("empty") == "kept" {
+			v.Field(i).SetString("")
+		}
+	}
 }
 
 // nameVariable replaces the library's Go field name by the variable's.

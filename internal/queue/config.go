@@ -12,6 +12,12 @@ import (
 type Config struct {
 	URL   string `env:"NATS_URL" desc:"NATS servers, comma-separated; empty runs (or joins) the embedded one of the data folder"`
 	Creds string `env:"NATS_CREDS" desc:"NATS credentials file (.creds)"`
+
+	NKeyFile    string `env:"NATS_NKEY_FILE" desc:"file with the seed of a NATS user nkey, instead of credentials"`
+	CAFile      string `env:"NATS_CA_FILE" desc:"PEM file of certificate authorities that the broker's certificate is checked against, instead of the system's"`
+	CertFile    string `env:"NATS_CERT_FILE" desc:"PEM file of the client certificate for the broker"`
+	KeyFile     string `env:"NATS_KEY_FILE" desc:"PEM file of the client certificate's key"`
+	InboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first subject token(s) of the broker's answers to this program, where its NATS user may subscribe to no others; empty = _INBOX"`
 	// Token is read from the data folder when the broker is embedded.
 	Token string `env:"-"`
 
@@ -83,6 +89,9 @@ func (c Config) Validate() error {
 	}
 	if c.ConnectTimeout <= 0 {
 		bad("NATS_CONNECT_TIMEOUT", "%s is not positive", c.ConnectTimeout)
+	}
+	if _, err := c.security(); err != nil {
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -99,9 +99,11 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		nats.ReconnectHandler(q.onReconnect),
 		nats.ErrorHandler(q.onError),
 	}
-	if q.cfg.Creds != "" {
-		opts = append(opts, nats.UserCredentials(q.cfg.Creds))
+	secure, err := q.cfg.security()
+	if err != nil {
+		return err
 	}
+	opts = append(opts, secure...)
 	if q.cfg.Token != "" {
 		opts = append(opts, nats.Token(q.cfg.Token))
 	}

@@ -111,28 +111,26 @@ func presenceKey(name string) string {
 	}, name)
 }
 
-// Workers lists the workers that are present.
+// Workers lists the workers that are present. It reads the bucket's stream
+// itself: listing keys through a consumer would need the right to make
+// consumers, which can be pointed at any subject.
 func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
-	lister, err := q.kv.ListKeysFiltered(ctx, presencePrefix+">")
+	var out []Presence
+	bucket := "KV_" + q.cfg.Bucket
+	err := q.walk(ctx, bucket, "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*rawMsg) error {
+		for _, raw := range page {
+			var p Presence
+			left := raw.Header.Get("KV-Operation") != ""
+			if left || json.Unmarshal(raw.Data, &p) != nil || time.Since(raw.Time) > presenceTerm {
+				continue
+			}
+			p.SeenAt = raw.Time
+			out = append(out, p)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
-	}
-	defer func() { _ = lister.Stop() }()
-	var out []Presence
-	for key := range lister.Keys() {
-		entry, err := q.kv.Get(ctx, key)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
-		}
-		var p Presence
-		if json.Unmarshal(entry.Value(), &p) != nil || time.Since(entry.Created()) > presenceTerm {
-			continue
-		}
-		p.SeenAt = entry.Created()
-		out = append(out, p)
 	}
 	return out, nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"orderpost/internal/order"
 )
 
 // Published says what became of one intent that was published.
@@ -117,8 +119,14 @@ func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstre
 // stored at seq, is neither waiting nor settled.
 func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
 	waiting, err := q.msgAt(ctx, q.n.intents, seq)
-	if err != nil || waiting != nil {
+	if err != nil {
 		return err
+	}
+	if waiting != nil {
+		if waiting.Subject != q.n.newPre+order.Token(in.OrderNo) { // the ID was used for another order
+			return fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
+		}
+		return nil
 	}
 	entry, err := q.Lookup(ctx, in.OrderNo)
 	if errors.Is(err, ErrUnreadable) {

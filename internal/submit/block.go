@@ -240,6 +240,7 @@ func (p *pass) leave(s signal) {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	p.left = true
 	g.inflight--
 	if p.trial {
 		g.trials--
@@ -253,6 +254,14 @@ func (p *pass) leave(s signal) {
 		g.shut(BlockBreaker, "requests to the API keep failing", jittered(g.cfg.BreakerOpen))
 	}
 	g.admit()
+}
+
+// abandon gives back a pass that nobody has left with: its order panicked.
+// Without it each panic would cost the gate one slot for good.
+func (p *pass) abandon() {
+	if !p.left {
+		p.leave(signal{})
+	}
 }
 
 // counts says whether the breaker is interested: neither in throttles nor in

@@ -48,6 +48,7 @@ type waiter struct {
 type pass struct {
 	gate  *Gate
 	trial bool
+	left  bool // given back; for its own goroutine alone
 }
 
 var (
@@ -248,6 +249,9 @@ func (g *Gate) blocked() bool {
 func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	g.mu.Lock()
 	g.waiters.Remove(e)
+	if len(g.blocks) > 0 {
+		g.notify() // on a trial there is room again, which the intake waits for
+	}
 	g.mu.Unlock()
 	select {
 	case p := <-w.ready:

@@ -61,6 +61,7 @@ func (t *visit) attempt(ctx context.Context) order.End {
 	if err != nil {
 		return t.interrupted(ctx, err)
 	}
+	defer p.abandon()
 	if end := t.lastChecks(ctx); end != order.EndNone {
 		p.leave(signal{})
 		return end

@@ -28,7 +28,7 @@ type Config struct {
 	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"after SIGTERM, how long orders in flight may take before they are handed back"`
 
-	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" desc:"address of /metrics, /livez and /readyz; empty = none"`
+	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
 	PProf     bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
 	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
 	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`

@@ -24,6 +24,9 @@ const (
 	apiSecret = "chaos-secret"
 )
 
+// ackWait is short, so that the orders of a killed worker come back soon.
+const ackWait = 3 * time.Second
+
 // rig is everything that a run needs.
 type rig struct {
 	o       *options
@@ -115,7 +118,7 @@ func (r *rig) prepareWorkers(ctx context.Context) error {
 			"ORDERPOST_API_URL="+r.apiURL, "ORDERPOST_API_KEY="+apiKey, "ORDERPOST_API_SECRET="+apiSecret,
 			"ORDERPOST_WORKER_NAME="+name, "ORDERPOST_DATA_DIR="+filepath.Join(r.dir, "data"),
 			"ORDERPOST_NATS_LISTEN="+r.listen, "ORDERPOST_OPS_ADDR=", "ORDERPOST_LOG_FORMAT=json",
-			"ORDERPOST_ON_UNSURE="+r.o.policy, "ORDERPOST_ACK_WAIT=3s", "ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_HEADER_TIMEOUT=1s",
+			"ORDERPOST_ON_UNSURE="+r.o.policy, "ORDERPOST_ACK_WAIT="+ackWait.String(), "ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_HEADER_TIMEOUT=1s",
 			"ORDERPOST_RETRY_DELAY_BASE=1s", "ORDERPOST_BREAKER_RATIO=0")
 		if r.broker != nil {
 			env = append(env, "ORDERPOST_NATS_URL=nats://"+r.listen)
@@ -150,6 +153,7 @@ func (r *rig) open(ctx context.Context) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
 		cfg.Name, cfg.ConnectTimeout = "chaos", time.Second
+		cfg.AckWait = ackWait // whoever comes first makes the consumer
 		var err error
 		if r.broker != nil {
 			cfg.URL = "nats://" + r.listen

@@ -39,7 +39,7 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	}
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
 	root.AddCommand(newFleetCommands(environ, stderr)...)
-	root.AddCommand(newCheckCommand(environ))
+	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ))
 	return root
 }
 

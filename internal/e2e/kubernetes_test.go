@@ -1,0 +1,230 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	pool "orderpost/internal/worker"
+)
+
+const manifests = "../../deployments/kubernetes"
+
+// deployment is what matters of the worker's.
+type deployment struct {
+	Spec struct {
+		Selector struct {
+			MatchLabels map[string]string `yaml:"matchLabels"`
+		} `yaml:"selector"`
+		Template struct {
+			Metadata struct {
+				Labels map[string]string `yaml:"labels"`
+			} `yaml:"metadata"`
+			Spec struct {
+				Grace           int `yaml:"terminationGracePeriodSeconds"`
+				SecurityContext struct {
+					RunAsNonRoot bool `yaml:"runAsNonRoot"`
+				} `yaml:"securityContext"`
+				Containers []container `yaml:"containers"`
+				Volumes    []struct {
+					Name   string `yaml:"name"`
+					Secret struct {
+						SecretName string `yaml:"secretName"`
+					} `yaml:"secret"`
+				} `yaml:"volumes"`
+			} `yaml:"spec"`
+		} `yaml:"template"`
+	} `yaml:"spec"`
+}
+
+type container struct {
+	Image string `yaml:"image"`
+	Env   []struct {
+		Name  string `yaml:"name"`
+		Value string `yaml:"value"`
+	} `yaml:"env"`
+	Ports []struct {
+		Name          string `yaml:"name"`
+		ContainerPort int    `yaml:"containerPort"`
+	} `yaml:"ports"`
+	LivenessProbe   probe `yaml:"livenessProbe"`
+	ReadinessProbe  probe `yaml:"readinessProbe"`
+	SecurityContext struct {
+		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+	} `yaml:"securityContext"`
+	VolumeMounts []struct {
+		Name      string `yaml:"name"`
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	} `yaml:"volumeMounts"`
+}
+
+type probe struct {
+	HTTPGet struct {
+		Path string `yaml:"path"`
+		Port string `yaml:"port"`
+	} `yaml:"httpGet"`
+}
+
+func readManifest(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(manifests, path))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, into), path)
+}
+
+// readEnvFile reads a generator's file of settings.
+func readEnvFile(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(manifests, "base", "settings.env"))
+	require.NoError(t, err)
+	out := make(map[string]string)
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		name, value, found := strings.Cut(lines.Text(), "=")
+		require.True(t, found, lines.Text())
+		out[name] = value
+	}
+	return out
+}
+
+func TestDeployment(t *testing.T) {
+	var d deployment
+	readManifest(t, "base/deployment.yaml", &d)
+	pod := d.Spec.Template.Spec
+	require.Len(t, pod.Containers, 1)
+	c := pod.Containers[0]
+	require.Equal(t, "orderpost", c.Image, "the name that the overlays give a registry and a tag")
+	require.Equal(t, d.Spec.Selector.MatchLabels, d.Spec.Template.Metadata.Labels)
+	require.True(t, pod.SecurityContext.RunAsNonRoot)
+	require.True(t, c.SecurityContext.ReadOnlyRootFilesystem)
+	require.NotNil(t, c.SecurityContext.AllowPrivilegeEscalation)
+	require.False(t, *c.SecurityContext.AllowPrivilegeEscalation)
+	require.Equal(t, "/livez", c.LivenessProbe.HTTPGet.Path)
+	require.Equal(t, "/readyz", c.ReadinessProbe.HTTPGet.Path)
+	require.Len(t, c.Ports, 1)
+	require.Equal(t, c.Ports[0].Name, c.LivenessProbe.HTTPGet.Port)
+	require.Equal(t, c.Ports[0].Name, c.ReadinessProbe.HTTPGet.Port)
+
+	mounts := make(map[string]string)
+	for _, m := range c.VolumeMounts {
+		require.True(t, m.ReadOnly, m.Name)
+		mounts[m.Name] = m.MountPath
+	}
+	folders := make(map[string]bool)
+	for _, v := range pod.Volumes {
+		require.NotEmpty(t, v.Secret.SecretName, v.Name)
+		require.Contains(t, mounts, v.Name)
+		folders[mounts[v.Name]] = true
+	}
+
+	environ := readEnvFile(t)
+	for _, e := range c.Env {
+		environ[e.Name] = e.Value
+		if strings.HasSuffix(e.Name, "_FILE") {
+			require.True(t, folders[filepath.Dir(e.Value)], "%s lies in no mounted secret", e.Name)
+		}
+		require.NotContains(t, []string{"ORDERPOST_API_KEY", "ORDERPOST_API_SECRET"}, e.Name, "secrets are files")
+	}
+	require.Empty(t, program.UnknownSettings(environ, program.Settings(pool.Config{})))
+	var cfg pool.Config
+	require.NoError(t, program.ReadEnv(&cfg, environ))
+	require.Greater(t, time.Duration(pod.Grace)*time.Second, cfg.DrainTimeout+10*time.Second, "killed before it has drained")
+	require.True(t, strings.HasSuffix(cfg.OpsAddr, ":9464"))
+	require.Equal(t, 9464, c.Ports[0].ContainerPort)
+	require.True(t, strings.HasPrefix(cfg.Queue.URL, "tls://"))
+
+	for _, file := range []string{"base/poddisruptionbudget.yaml", "overlays/production/servicemonitor.yaml"} {
+		var o struct {
+			Spec struct {
+				Selector struct {
+					MatchLabels map[string]string `yaml:"matchLabels"`
+				} `yaml:"selector"`
+			} `yaml:"spec"`
+		}
+		readManifest(t, file, &o)
+		require.Equal(t, d.Spec.Selector.MatchLabels, o.Spec.Selector.MatchLabels, "%s selects other pods", file)
+	}
+}
+
+// TestKustomizations: each file is one document with a kind, every one is
+// listed where it lies, and what is listed exists.
+func TestKustomizations(t *testing.T) {
+	listed, found := make(map[string]bool), make(map[string]bool)
+	require.NoError(t, filepath.WalkDir(manifests, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var o struct {
+			APIVersion string   `yaml:"apiVersion"`
+			Kind       string   `yaml:"kind"`
+			Resources  []string `yaml:"resources"`
+		}
+		dec := yaml.NewDecoder(bytes.NewReader(text))
+		require.NoError(t, dec.Decode(&o), path)
+		require.True(t, errors.Is(dec.Decode(&struct{}{}), io.EOF), "%s holds a second document", path)
+		require.NotEmpty(t, o.APIVersion, path)
+		if o.Kind != "Kustomization" {
+			require.NotEmpty(t, o.Kind, path)
+			found[path] = true
+			return nil
+		}
+		for _, r := range o.Resources {
+			target := filepath.Join(filepath.Dir(path), r)
+			info, err := os.Stat(target)
+			require.NoError(t, err, "%s lists %s", path, r)
+			if info.IsDir() {
+				_, err = os.Stat(filepath.Join(target, "kustomization.yaml"))
+				require.NoError(t, err, "%s lists %s", path, r)
+				continue
+			}
+			listed[target] = true
+		}
+		return nil
+	}))
+	require.NotEmpty(t, found)
+	require.Equal(t, found, listed)
+}
+
+// TestScalingSignal: what the fleet is scaled by exists.
+func TestScalingSignal(t *testing.T) {
+	var o struct {
+		Spec struct {
+			ScaleTargetRef struct {
+				Name string `yaml:"name"`
+			} `yaml:"scaleTargetRef"`
+			Min      int `yaml:"minReplicaCount"`
+			Triggers []struct {
+				Metadata struct {
+					Query string `yaml:"query"`
+				} `yaml:"metadata"`
+			} `yaml:"triggers"`
+		} `yaml:"spec"`
+	}
+	readManifest(t, "overlays/production/scaledobject.yaml", &o)
+	require.Equal(t, "orderpost-worker", o.Spec.ScaleTargetRef.Name)
+	require.Positive(t, o.Spec.Min, "without a worker there is no metric to scale up by")
+	require.Len(t, o.Spec.Triggers, 1)
+	workersSeries(t).requireKnown(t, "scaledobject.yaml", o.Spec.Triggers[0].Metadata.Query)
+}
+
+// TestImage: the health check of the image is a command that exists, without a
+// shell.
+func TestImage(t *testing.T) {
+	text, err := os.ReadFile("../../Dockerfile")
+	require.NoError(t, err)
+	require.Contains(t, string(text), `CMD ["/usr/local/bin/worker", "health"]`)
+	require.NotContains(t, string(text), "CMD-SHELL")
+}

@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	pool "orderpost/internal/worker"
+)
+
+var (
+	mdLink  = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+	setting = regexp.MustCompile(`\bORDERPOST_[A-Z_]*[A-Z]\b`)
+)
+
+// requireSettings: every setting that a text names is one.
+func requireSettings(t *testing.T, where, text string) {
+	t.Helper()
+	known := make(map[string]bool)
+	for _, s := range program.Settings(pool.Config{}) {
+		known[s.Name] = true
+	}
+	for _, name := range setting.FindAllString(text, -1) {
+		require.True(t, known[name], "%s names the setting %s, which no program reads", where, name)
+	}
+}
+
+// TestOperationsDocs: what they link to exists, and so do the settings that
+// they and the example files name.
+func TestOperationsDocs(t *testing.T) {
+	for _, path := range []string{"../../docs/operations.md", runbookPath} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		links := mdLink.FindAllStringSubmatch(string(text), -1)
+		require.NotEmpty(t, links, path)
+		for _, l := range links {
+			_, err := os.Stat(filepath.Join(filepath.Dir(path), l[1]))
+			require.NoError(t, err, "%s links to %s", path, l[1])
+		}
+		requireSettings(t, path, string(text))
+	}
+	text, err := os.ReadFile("../../deployments/nats/nats.conf")
+	require.NoError(t, err)
+	requireSettings(t, "nats.conf", string(text))
+}
+
+// TestCompose: its settings are the programs', and the files that it mounts
+// exist.
+func TestCompose(t *testing.T) {
+	const path = "../../deployments/compose.yaml"
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var c struct {
+		Services map[string]struct {
+			Volumes     []string          `yaml:"volumes"`
+			Environment map[string]string `yaml:"environment"`
+		} `yaml:"services"`
+	}
+	require.NoError(t, yaml.Unmarshal(text, &c))
+	worker := c.Services["worker"].Environment
+	require.NotEmpty(t, worker)
+	require.Empty(t, program.UnknownSettings(worker, program.Settings(pool.Config{})))
+	mounted := 0
+	for name, s := range c.Services {
+		for _, v := range s.Volumes {
+			source, _, _ := strings.Cut(v, ":")
+			if strings.HasPrefix(source, ".") {
+				_, err := os.Stat(filepath.Join(filepath.Dir(path), source))
+				require.NoError(t, err, "%s mounts %s", name, source)
+				mounted++
+			}
+		}
+	}
+	require.Positive(t, mounted)
+	var scrape struct {
+		RuleFiles []string `yaml:"rule_files"`
+	}
+	config, err := os.ReadFile("../../deployments/prometheus/prometheus.yml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(config, &scrape))
+	require.Equal(t, []string{filepath.Base(alertsPath)}, scrape.RuleFiles)
+}

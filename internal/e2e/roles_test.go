@@ -1,0 +1,286 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
+)
+
+var roles = []string{"publisher", "producer", "worker", "operator"}
+
+// secured is a server that was started from deployments/nats/nats.conf, with
+// the settings that each role's programs need for it.
+type secured struct {
+	url      string
+	settings map[string]map[string]string // by role
+}
+
+func startSecured(t *testing.T) *secured {
+	t.Helper()
+	ca := newAuthority(t)
+	serverCert, serverKey := ca.issue("server")
+	t.Setenv("NATS_CERT_FILE", serverCert)
+	t.Setenv("NATS_KEY_FILE", serverKey)
+	t.Setenv("NATS_CA_FILE", ca.file)
+	t.Setenv("NATS_STORE_DIR", t.TempDir())
+	s := &secured{settings: make(map[string]map[string]string)}
+	for _, role := range roles {
+		cert, key := ca.issue(role)
+		pair, err := nkeys.CreateUser()
+		require.NoError(t, err)
+		public, err := pair.PublicKey()
+		require.NoError(t, err)
+		seed, err := pair.Seed()
+		require.NoError(t, err)
+		seedFile := filepath.Join(t.TempDir(), role+".nk")
+		require.NoError(t, os.WriteFile(seedFile, seed, 0o600))
+		t.Setenv(strings.ToUpper(role)+"_NKEY", public)
+		s.settings[role] = map[string]string{
+			"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_CERT_FILE": cert, "ORDERPOST_NATS_KEY_FILE": key,
+			"ORDERPOST_NATS_NKEY_FILE": seedFile, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role,
+		}
+	}
+	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
+	require.NoError(t, err)
+	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT // beside other tests
+	opts.NoSigs, opts.NoLog = true, true
+	ns, err := server.NewServer(opts)
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(patience))
+	s.url = strings.Replace(ns.ClientURL(), "nats://", "tls://", 1)
+	for _, settings := range s.settings {
+		settings["ORDERPOST_NATS_URL"] = s.url
+	}
+	return s
+}
+
+// as adds a role's settings to a program's.
+func (s *secured) as(role string, more map[string]string) map[string]string {
+	out := make(map[string]string, len(more)+len(s.settings[role]))
+	for _, m := range []map[string]string{more, s.settings[role]} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// queue opens the streams as a role's programs do.
+func (s *secured) queue(t *testing.T, role string) *queue.Queue {
+	t.Helper()
+	var cfg queue.Config
+	require.NoError(t, program.ReadEnv(&cfg, s.settings[role]))
+	cfg.Name = "test-" + role
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// connect is a bare connection with a role's rights.
+func (s *secured) connect(t *testing.T, role string) *nats.Conn {
+	t.Helper()
+	set := s.settings[role]
+	seed, err := nats.NkeyOptionFromSeed(set["ORDERPOST_NATS_NKEY_FILE"])
+	require.NoError(t, err)
+	nc, err := nats.Connect(s.url, seed, nats.RootCAs(set["ORDERPOST_NATS_CA_FILE"]),
+		nats.ClientCert(set["ORDERPOST_NATS_CERT_FILE"], set["ORDERPOST_NATS_KEY_FILE"]),
+		nats.CustomInboxPrefix(set["ORDERPOST_NATS_INBOX_PREFIX"]),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test asks for them itself
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// TestRolesDoTheirJobs: import, work to the end, look, put back; each program
+// with its own role's rights alone.
+func TestRolesDoTheirJobs(t *testing.T) {
+	s := startSecured(t)
+	settings, url := api(t, "--fault-refuse", "1")
+	settings["ORDERPOST_REFUSAL_RUN"] = "0" // refusals are the point here
+	w := startWorker(t, s.as("worker", settings))
+	file := writeOrders(t, 20)
+	for range 2 { // the second time everything is a duplicate, which is looked up
+		code, _, errOut := importFile(t, s.as("producer", nil), file)
+		require.Equal(t, program.ExitDone, code, errOut)
+		require.NotContains(t, errOut, "ermission")
+	}
+	operator := s.queue(t, "operator")
+	drained(t, operator)
+	var letters []*queue.Letter
+	require.NoError(t, operator.EachLetter(t.Context(), func(l *queue.Letter) error {
+		letters = append(letters, l)
+		return nil
+	}))
+	require.Len(t, letters, 20, "the API refuses every order")
+	requireBalanced(t, operator, 20)
+
+	code, out, errOut := importFile(t, s.as("operator", nil), "order", letters[0].OrderNo)
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.Contains(t, out, order.OutcomeRejected.String())
+	change(t, url, `{"fault-refuse":0}`)
+	for _, l := range letters { // back into the queue, as corrected orders
+		published, err := operator.Publish(t.Context(), queue.Intent{OrderNo: l.OrderNo, Body: l.Body, ID: "again-" + l.OrderNo})
+		require.NoError(t, err)
+		require.Equal(t, queue.Stored, published)
+	}
+	drained(t, operator)
+	for _, r := range collect(t, operator) {
+		require.Equal(t, order.OutcomeAccepted, r.Outcome(), r.OrderNo)
+	}
+	counts, err := operator.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, counts.Letters, "an acceptance removes its letter")
+	require.Len(t, ledger(t, url), 20)
+	workers, err := operator.Workers(t.Context())
+	require.NoError(t, err)
+	require.Len(t, workers, 1)
+	require.Equal(t, program.ExitDone, w.end())
+	require.NotContains(t, w.errOut.String(), "ermissions violation", "the worker tried what its role may not do")
+}
+
+// TestRolesDoNothingElse tries every action as every role.
+func TestRolesDoNothingElse(t *testing.T) {
+	s := startSecured(t)
+	settings, _ := api(t)
+	w := startWorker(t, s.as("worker", settings)) // makes the streams
+	require.Equal(t, program.ExitDone, w.end())
+	publish := []struct{ subject, allowed string }{
+		{"orders.new.X", "publisher producer operator"},
+		{"orders.results.X", "worker operator"},
+		{"orders.dead.X", "worker operator"},
+		{"$KV.ORDERPOST.presence.X", "worker operator"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS", "producer worker operator"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "producer worker operator"},
+		{"$JS.API.DIRECT.GET.ORDERS_RESULTS", "producer worker operator"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS_DEAD", "worker operator"},
+		{"$JS.API.DIRECT.GET.ORDERS_DEAD", "worker operator"},
+		{"$JS.API.CONSUMER.MSG.NEXT.ORDERS.workers", "worker"},
+		{"$JS.ACK.ORDERS.workers.1.1.1.1.1", "worker"},
+		{"$JS.API.STREAM.MSG.DELETE.ORDERS", "operator"},
+		{"$JS.API.STREAM.MSG.DELETE.ORDERS_DEAD", "worker operator"},
+		{"$JS.API.STREAM.MSG.DELETE.ORDERS_RESULTS", ""},
+		{"$JS.API.STREAM.PURGE.ORDERS_DEAD", "worker operator"},
+		{"$JS.API.STREAM.PURGE.ORDERS", ""},
+		{"$JS.API.STREAM.PURGE.ORDERS_RESULTS", ""},
+		{"$JS.API.STREAM.CREATE.ORDERS", "worker"},
+		{"$JS.API.STREAM.CREATE.ELSE", ""},
+		{"$JS.API.STREAM.UPDATE.ORDERS", "worker"},
+		{"$JS.API.STREAM.DELETE.ORDERS", ""},
+		{"$JS.API.STREAM.DELETE.ORDERS_RESULTS", ""},
+		{"$JS.API.STREAM.DELETE.ORDERS_DEAD", ""},
+		{"$JS.API.STREAM.DELETE.KV_ORDERPOST", ""},
+		{"$JS.API.STREAM.SNAPSHOT.ORDERS", ""},
+		{"$JS.API.STREAM.NAMES", ""},
+		{"$JS.API.CONSUMER.CREATE.ORDERS.workers", "worker"},
+		{"$JS.API.CONSUMER.CREATE.ORDERS.mine", ""},
+		{"$JS.API.CONSUMER.CREATE.ORDERS_RESULTS.mine.orders.results.X", ""},
+		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine.$KV.ORDERPOST.>", ""},
+		{"$JS.API.CONSUMER.DELETE.ORDERS.workers", ""},
+		{"$JS.API.CONSUMER.PAUSE.ORDERS.workers", ""},
+		{"_INBOX_worker.X", ""}, // a forged answer
+		{"$SYS.REQ.SERVER.PING", ""},
+	}
+	subscribe := []struct{ subject, allowed string }{
+		{">", ""}, {"orders.>", ""}, {"orders.new.*", ""}, {"$JS.>", ""}, {"$KV.>", ""}, {"_INBOX.>", ""},
+		{"_INBOX_publisher.>", "publisher"}, {"_INBOX_producer.>", "producer"},
+		{"_INBOX_worker.>", "worker"}, {"_INBOX_operator.>", "operator"},
+	}
+	for _, role := range roles {
+		for _, c := range publish {
+			nc := s.connect(t, role)
+			require.NoError(t, nc.Publish(c.subject, []byte("{}")))
+			requireAllowed(t, nc, role, "publish to "+c.subject, strings.Contains(c.allowed, role))
+		}
+		for _, c := range subscribe {
+			nc := s.connect(t, role)
+			_, err := nc.SubscribeSync(c.subject)
+			require.NoError(t, err)
+			requireAllowed(t, nc, role, "subscribe to "+c.subject, strings.Contains(c.allowed, role))
+		}
+	}
+}
+
+// requireAllowed asks the server whether it took what was sent before: its
+// refusal comes ahead of its answer to the flush.
+func requireAllowed(t *testing.T, nc *nats.Conn, role, what string, allowed bool) {
+	t.Helper()
+	require.NoError(t, nc.Flush())
+	err := nc.LastError()
+	if allowed {
+		require.NoError(t, err, "%s cannot %s", role, what)
+	} else {
+		require.ErrorIs(t, err, nats.ErrPermissionViolation, "%s can %s", role, what)
+	}
+	nc.Close()
+}
+
+// TestStrangersStayOutside: no certificate, no nkey, or a nkey of somebody
+// else opens nothing.
+func TestStrangersStayOutside(t *testing.T) {
+	s := startSecured(t)
+	good := s.settings["producer"]
+	stranger, err := nkeys.CreateUser()
+	require.NoError(t, err)
+	seed, err := stranger.Seed()
+	require.NoError(t, err)
+	strangersFile := filepath.Join(t.TempDir(), "stranger.nk")
+	require.NoError(t, os.WriteFile(strangersFile, seed, 0o600))
+	for name, change := range map[string]map[string]string{
+		"no certificate": {"ORDERPOST_NATS_CERT_FILE": "", "ORDERPOST_NATS_KEY_FILE": ""},
+		"no nkey":        {"ORDERPOST_NATS_NKEY_FILE": ""},
+		"another's nkey": {"ORDERPOST_NATS_NKEY_FILE": strangersFile},
+		"unknown server": {"ORDERPOST_NATS_CA_FILE": newAuthority(t).file},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := map[string]string{"ORDERPOST_NATS_CONNECT_TIMEOUT": "300ms"}
+			for _, m := range []map[string]string{good, change} {
+				for k, v := range m {
+					settings[k] = v
+				}
+			}
+			code, _, errOut := importFile(t, settings, writeFile(t, "order_no,timeout\nA-1,30\n"))
+			require.NotEqual(t, program.ExitDone, code)
+			require.Contains(t, errOut, strings.TrimPrefix(s.url, "tls://"), "the address is named")
+		})
+	}
+}
+
+// TestBrokenSecurityFilesAreNamed: by their variables, all at once, before
+// the broker is asked.
+func TestBrokenSecurityFilesAreNamed(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	settings, _ := api(t)
+	settings["ORDERPOST_NATS_URL"] = "tls://" + closedPort(t)
+	for name, value := range map[string]string{
+		"ORDERPOST_NATS_CREDS": missing, "ORDERPOST_NATS_NKEY_FILE": missing, "ORDERPOST_NATS_CA_FILE": missing,
+		"ORDERPOST_NATS_CERT_FILE": missing, "ORDERPOST_NATS_INBOX_PREFIX": "a.>",
+	} {
+		settings[name] = value
+	}
+	p := start(t, "worker", worker.Run, settings)
+	require.Equal(t, program.ExitUsage, p.wait())
+	for _, want := range []string{
+		"ORDERPOST_NATS_CREDS: ", "ORDERPOST_NATS_NKEY_FILE: give either", "ORDERPOST_NATS_NKEY_FILE: nats: ",
+		"ORDERPOST_NATS_CA_FILE: ", "ORDERPOST_NATS_KEY_FILE: is required", "ORDERPOST_NATS_INBOX_PREFIX: ",
+	} {
+		require.Contains(t, p.errOut.String(), want)
+	}
+	var cfg queue.Config
+	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_NATS_KEY_FILE": missing}))
+	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_NATS_CERT_FILE: is required")
+}

@@ -1,0 +1,2 @@
+// Package manifests renders the Kubernetes overlays with kustomize's own code.
+package manifests
