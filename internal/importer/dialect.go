@@ -34,10 +34,11 @@ func ParseDelimiter(name string) (rune, error) {
 func detect(r *bufio.Reader, given rune) (dialect, error) {
 	head, _ := r.Peek(r.Size())
 	d := dialect{comma: given}
-	line, _, _ := strings.Cut(string(head), "\n")
+	start := strings.TrimLeft(string(head), "\r\n")
+	line, _, _ := strings.Cut(start, "\n")
 	d.crlf = strings.HasSuffix(line, "\r")
 	line = strings.TrimSuffix(line, "\r")
-	if sep, ok := cutPrefixFold(strings.Trim(line, `"`), "sep="); ok && len([]rune(sep)) == 1 {
+	if sep, ok := cutPrefixFold(strings.Trim(line, `"`), "sep="); ok && len(start) == len(head) && len([]rune(sep)) == 1 {
 		d.sep = true
 		if d.comma == 0 {
 			comma, err := ParseDelimiter(sep)
@@ -51,7 +52,7 @@ func detect(r *bufio.Reader, given rune) (dialect, error) {
 		}
 	}
 	if d.comma == 0 {
-		d.comma = likeliest(string(head))
+		d.comma = likeliest(start)
 	}
 	return d, nil
 }

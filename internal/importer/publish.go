@@ -79,8 +79,9 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*P
 		})
 		return err
 	}, func(vs []verdict) error { return p.apply(ctx, vs) })
-	if errors.Is(err, ErrCancelled) {
-		return p.out, err
+	if errors.Is(err, ErrCancelled) { // what was stored after the cancellation looked
+		_, cancelErr := q.CancelBatch(ctx, f.Batch, "enqueue")
+		return p.out, errors.Join(err, cancelErr)
 	}
 	// An interrupted run's progress is written down, too.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -189,8 +190,8 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
 			return out, err
 		}
-		if try == maxTries {
-			return nil, fmt.Errorf("%s:%d: order %s: %w: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, out[open[0]].err, ErrInterrupted)
+		if why := out[open[0]].err; try == maxTries || errors.Is(why, queue.ErrFull) { // fullness does not pass in a moment
+			return nil, fmt.Errorf("%s:%d: order %s: %w: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, why, ErrInterrupted)
 		}
 		select {
 		case <-time.After(retryPause << try):

@@ -26,12 +26,12 @@ type Import struct {
 	Fingerprint string          `json:"fingerprint"`
 	Mapping     json.RawMessage `json:"mapping,omitempty"`
 	// Format, Encoding and Delimiter are how the file was read.
-	Format    string `json:"format,omitempty"`
-	Encoding  string `json:"encoding,omitempty"`
-	Delimiter string `json:"delimiter,omitempty"`
-	Rows        int             `json:"rows"`
-	StartedAt   time.Time       `json:"started_at"`
-	UpdatedAt   time.Time       `json:"updated_at"`
+	Format    string    `json:"format,omitempty"`
+	Encoding  string    `json:"encoding,omitempty"`
+	Delimiter string    `json:"delimiter,omitempty"`
+	Rows      int       `json:"rows"`
+	StartedAt time.Time `json:"started_at"`
+	UpdatedAt time.Time `json:"updated_at"`
 	// Done is the number of rows, from the first, whose fate JetStream has
 	// confirmed.
 	Done int `json:"done"`
