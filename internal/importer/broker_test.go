@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -51,12 +52,15 @@ func publish(t testing.TB, q *queue.Queue, f *File) *Published {
 func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict) {
 	t.Helper()
 	for n > 0 {
-		require.NoError(t, q.Pull(t.Context(), min(n, 200), 5*time.Second, func(ds []*queue.Delivery) {
+		var all errgroup.Group
+		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*queue.Delivery) {
 			n -= len(ds)
 			for _, d := range ds {
-				settle(t, q, d, verdicts[d.OrderNo()])
+				require.Equal(t, queue.WorkSubmit, d.Work, d.OrderNo())
+				all.Go(func() error { return settle(q, d, verdicts[d.OrderNo()]) })
 			}
 		}))
+		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool {
 		a, err := q.Audit(t.Context())
@@ -64,10 +68,8 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-func settle(t testing.TB, q *queue.Queue, d *queue.Delivery, v order.Verdict) {
-	t.Helper()
+func settle(q *queue.Queue, d *queue.Delivery, v order.Verdict) error {
 	defer d.Release()
-	require.Equal(t, queue.WorkSubmit, d.Work, d.OrderNo())
 	if v == order.VerdictNone {
 		v = order.Accepted
 	}
@@ -79,8 +81,8 @@ func settle(t testing.TB, q *queue.Queue, d *queue.Delivery, v order.Verdict) {
 	if v == order.Unsure {
 		r.End, r.History.Unsure = order.EndTotalBudget, true
 	}
-	_, err := q.Settle(t.Context(), d, r, order.Decide(r, facts))
-	require.NoError(t, err)
+	_, err := q.Settle(context.Background(), d, r, order.Decide(r, facts))
+	return err
 }
 
 func numbered(from, to int, rest string) string {

@@ -16,7 +16,7 @@ import (
 )
 
 // flights is how many chunks are looked up and published at once.
-const flights = 3
+const flights = 4
 
 // checkpointEvery is how often progress is written down.
 const checkpointEvery = time.Second
@@ -128,6 +128,7 @@ func (p *publisher) resume() error {
 	p.again = p.imp.Done > 0 && p.imp.Complete()
 	p.pending.Store(p.again)
 	if p.again || p.f.o.RetryFailed {
+		p.imp.FirstResult = p.out.after
 		return nil
 	}
 	p.skip, p.out.Resumed = p.imp.Done, p.imp.Done
@@ -398,6 +399,9 @@ func (p *Published) await(number int) {
 // harm: each row's submission has one name.
 func (p *publisher) save(ctx context.Context) error {
 	p.saved = time.Now()
+	if p.again && p.out.Stored == 0 { // nothing new: what is remembered stays
+		return nil
+	}
 	p.imp.Counts = make(map[string]int, len(p.out.Fates))
 	for fate, n := range p.out.Fates {
 		p.imp.Counts[string(fate)] = n

@@ -13,7 +13,7 @@ import (
 	"orderpost/internal/queue"
 )
 
-// importer of files: one run of the program.
+// job is one run of the program over files.
 type job struct {
 	o              *importOptions
 	options        importer.Options
@@ -141,7 +141,9 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 	}
 	j.tellBad(f)
 	done, err := f.Publish(ctx, q, f.summary)
-	j.print(&done.Summary)
+	if err == nil || len(done.Fates) > 0 {
+		j.print(&done.Summary)
+	}
 	for _, line := range done.Errors {
 		_, _ = fmt.Fprintln(j.stderr, line)
 	}
