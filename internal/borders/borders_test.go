@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/borders":        {},
 	"internal/e2e":            {},
 	"internal/queue/embedded": {},
+	"internal/queue/netcut":   {},
 	"internal/sandbox":        {},
 	"internal/sign":           {"internal/order"},
 	"internal/submit":         {"internal/order"},

@@ -65,17 +65,22 @@ func eachPair(t *testing.T, check func(t *testing.T, cur, mine, after *Record)) 
 	}
 }
 
-func explainPair(cur, mine, after *Record) string {
+// explainPair is formatted only where an assertion fails.
+func explainPair(cur, mine, after *Record) fmt.Stringer { return pair{cur, mine, after} }
+
+type pair struct{ cur, mine, after *Record }
+
+func (p pair) String() string {
 	line := func(r *Record) string {
 		return fmt.Sprintf("%s %s%s by=%q unsure=%t delivered=%d settled=%d", r.IntentID, r.Word, r.Note, r.By, r.Unsure, r.Delivered, r.Settled)
 	}
-	return line(cur) + " | " + line(mine) + " → " + line(after)
+	return line(p.cur) + " | " + line(p.mine) + " → " + line(p.after)
 }
 
 func TestR1AcceptedIsNeverReplaced(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if cur.Outcome() == OutcomeAccepted {
-			require.Equal(t, OutcomeAccepted, after.Outcome(), explainPair(cur, mine, after))
+			require.Equal(t, OutcomeAccepted, after.Outcome(), "%s", explainPair(cur, mine, after))
 		}
 	})
 }
@@ -83,8 +88,8 @@ func TestR1AcceptedIsNeverReplaced(t *testing.T) {
 func TestR1RankOnlyRisesWithinAnIntent(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if cur.IntentID == mine.IntentID {
-			require.GreaterOrEqual(t, rank(after), rank(cur), explainPair(cur, mine, after))
-			require.GreaterOrEqual(t, rank(after), rank(mine), explainPair(cur, mine, after))
+			require.GreaterOrEqual(t, rank(after), rank(cur), "%s", explainPair(cur, mine, after))
+			require.GreaterOrEqual(t, rank(after), rank(mine), "%s", explainPair(cur, mine, after))
 		}
 	})
 }
@@ -92,7 +97,7 @@ func TestR1RankOnlyRisesWithinAnIntent(t *testing.T) {
 func TestR1AmongOtherOutcomesTheFirstWins(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if cur.IntentID == mine.IntentID && rank(cur) == rankOther && rank(mine) == rankOther {
-			require.Equal(t, cur.Word, after.Word, explainPair(cur, mine, after))
+			require.Equal(t, cur.Word, after.Word, "%s", explainPair(cur, mine, after))
 		}
 	})
 }
@@ -104,7 +109,7 @@ func TestR1AnOlderIntentMayOnlyRaiseToAccepted(t *testing.T) {
 		}
 		require.Equal(t, cur.IntentID, after.IntentID)
 		if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted {
-			require.Equal(t, cur, after, explainPair(cur, mine, after))
+			require.Equal(t, cur, after, "%s", explainPair(cur, mine, after))
 			return
 		}
 		require.Equal(t, OutcomeAccepted, after.Outcome())
@@ -119,7 +124,7 @@ func TestR1MergeIsIdempotent(t *testing.T) {
 		if again == nil {
 			return
 		}
-		require.Equal(t, after, again, explainPair(cur, mine, after))
+		require.Equal(t, after, again, "%s", explainPair(cur, mine, after))
 	})
 }
 
@@ -129,9 +134,9 @@ func TestR3DoubtSurvivesEveryMerge(t *testing.T) {
 			return
 		}
 		settled := after.Outcome() == OutcomeAccepted || after.By != "" || after.Proven
-		require.True(t, after.Unsure || settled, explainPair(cur, mine, after))
+		require.True(t, after.Unsure || settled, "%s", explainPair(cur, mine, after))
 		if !after.Proven {
-			require.NotEqual(t, "no", after.Outcome().Created(), explainPair(cur, mine, after))
+			require.NotEqual(t, "no", after.Outcome().Created(), "%s", explainPair(cur, mine, after))
 		}
 	})
 }
@@ -195,7 +200,7 @@ func TestR11EachStoredIntentIsCountedOnce(t *testing.T) {
 		if after.Outcome() != OutcomeNone && !settledBefore[key(after)] {
 			want++
 		}
-		require.Equal(t, want, after.Settled, explainPair(cur, mine, after))
+		require.Equal(t, want, after.Settled, "%s", explainPair(cur, mine, after))
 	})
 }
 

@@ -41,6 +41,7 @@ type Queue struct {
 	leases  *keeper
 	seen    *seen
 
+	link        link
 	disconnects atomic.Uint64
 	reconnected atomic.Pointer[time.Time] // of the last reconnect; nil = never
 }
@@ -62,9 +63,9 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		q.nc.Close()
 		return nil, err
 	}
-	q.results = newWriter(q.js, q.n.results)
-	q.letters = newWriter(q.js, q.n.dead)
-	q.marks = newWriter(q.js, "KV_"+cfg.Bucket)
+	q.results = newWriter(q, q.n.results)
+	q.letters = newWriter(q, q.n.dead)
+	q.marks = newWriter(q, "KV_"+cfg.Bucket)
 	q.seen = newSeen(q)
 	if err := q.leases.start(q.consumer.CachedInfo().Config.AckWait); err != nil {
 		q.Close()
@@ -162,6 +163,7 @@ func RedactURL(list string) string {
 
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	q.disconnects.Add(1)
+	q.link.breakOff()
 	q.leases.endAll() // R7: a disconnect ends every lease
 	if err != nil {
 		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")

@@ -7,11 +7,14 @@
 //	check.go     the last word on each order_no is read before anything else (R2),
 //	             and says what the delivery is: new work, work to go on with, or
 //	             something already settled
+//	seen.go      how far the stream had been delivered before, which the broker
+//	             forgets when it is killed (R2, R3, R8)
 //	lease.go     the claim on a message, extended while it is worked on, and over
 //	             as soon as somebody else may hold it (R7)
 //	settle.go    outcome to the results, then the dead letter, then the ack (R4)
 //	record.go    conditional writes of results and notes, and what to do when one
 //	             is refused or its confirmation lost (R1)
+//	writer.go    those writes, gathered into atomic batches where many meet
 //	letter.go    dead letters
 //	publish.go   producers: one intent or many
 //	control.go   the fleet's shared key-value bucket

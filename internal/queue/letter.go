@@ -340,11 +340,11 @@ func (q *Queue) deleteLetter(ctx context.Context, token string, l *Letter) error
 	if err != nil {
 		return fmt.Errorf("dead letters out of reach: %w", err)
 	}
-	err = stream.DeleteMsg(ctx, l.Seq)
-	var api *jetstream.APIError
-	gone := errors.Is(err, jetstream.ErrMsgNotFound) || errors.As(err, &api) && api.ErrorCode == codeSequenceNotFound
-	if err != nil && !gone {
-		return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
+	if err := stream.DeleteMsg(ctx, l.Seq); err != nil {
+		// The same error says that it is gone already, which is as good.
+		if still, readErr := q.msgAt(ctx, q.n.dead, l.Seq); readErr != nil || still != nil {
+			return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
+		}
 	}
 	if l.Tail != "" {
 		return q.purgeTail(ctx, token, l)

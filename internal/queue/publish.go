@@ -53,7 +53,6 @@ const (
 	codeClusterNotAvailable  = 10008
 	codeStreamOffline        = 10118
 	codeTooManyRequests      = 10167
-	codeSequenceNotFound     = 10043
 	textSubjectIsFull        = "maximum messages per subject exceeded"
 )
 

@@ -13,8 +13,9 @@ import (
 // groupMax bounds how many deliveries are checked in one batched read.
 const groupMax = 256
 
-// Pull asks for at most n intents and waits for them for at most wait (at
-// least 1 s). Deliveries are checked against the results and passed to take in
+// Pull asks for at most n intents and waits for them for at most wait, or a
+// third of a claim if that is less: the wait is taken off the claim, which would
+// be over on arrival else. Deliveries are checked against the results and passed to take in
 // groups as they arrive. A group whose check failed is passed with Work
 // WorkNone: it must not be acted on, only given up.
 //
@@ -29,7 +30,7 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
 	sent := q.leases.now() // the lease runs from before the pull (R7)
-	batch, err := q.consumer.Fetch(n, jetstream.FetchMaxWait(wait))
+	batch, err := q.consumer.Fetch(n, jetstream.FetchMaxWait(min(wait, q.leases.term/3)))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
@@ -79,10 +80,12 @@ func (q *Queue) newDelivery(msg jetstream.Msg, sent time.Time) *Delivery {
 	return d
 }
 
-// checkOrGiveUp repeats the check while the claims last. Beside the reading of
+// checkOrGiveUp repeats the check while the claims last, or would without being
+// extended: what cannot be checked for so long is not kept from others. Beside the reading of
 // results it marks how far the stream has been delivered; nothing of the group
 // may be acted on before that is confirmed.
 func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
+	since := q.leases.now()
 	for {
 		marked := make(chan error, 1)
 		go func() { marked <- q.seen.reach(ctx, highest(group)) }()
@@ -93,7 +96,7 @@ func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 		for _, d := range group {
 			d.Work = WorkNone
 		}
-		if ctx.Err() != nil || !group[0].lease.Valid() {
+		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, q.leases.now()) > q.leases.term {
 			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull, nothing was sent")
 			return
 		}

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/netcut"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,6 +41,52 @@ func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Co
 	return q
 }
 
+// openCut connects a worker whose connection can be cut.
+func openCut(t *testing.T, s *embedded.Server, name string, cut *netcut.Dialer) *Queue {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut),
+		nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// intent is an intent with a body of its own kind.
+func intent(no, id string) Intent { return Intent{OrderNo: no, Body: body(no), ID: id} }
+
+// again gives a delivery back without a note, as if its worker had been
+// killed, and pulls what then comes: to the given worker.
+func again(t *testing.T, d *Delivery, to *Queue) *Delivery {
+	t.Helper()
+	require.NoError(t, d.msg.Nak())
+	return pull(t, to, 1)[0]
+}
+
+// lookup reads the last word on an order_no.
+func lookup(t *testing.T, q *Queue, no string) *order.Record {
+	t.Helper()
+	entry, err := q.Lookup(t.Context(), no)
+	require.NoError(t, err)
+	return entry.Record
+}
+
+func letterOf(t *testing.T, q *Queue, no string) *Letter {
+	t.Helper()
+	l, err := q.Letter(t.Context(), no)
+	require.NoError(t, err)
+	return l
+}
+
+func requireBalanced(t *testing.T, q *Queue) *Audit {
+	t.Helper()
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	return a
+}
+
 func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
 
 func publish(t *testing.T, q *Queue, in ...Intent) {
@@ -53,7 +101,9 @@ func publish(t *testing.T, q *Queue, in ...Intent) {
 func pull(t *testing.T, q *Queue, n int) []*Delivery {
 	t.Helper()
 	var got []*Delivery
-	require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*Delivery) { got = append(got, ds...) }))
+	for start := time.Now(); len(got) < n && time.Since(start) < 10*time.Second; {
+		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*Delivery) { got = append(got, ds...) }))
+	}
 	require.Len(t, got, n)
 	return got
 }

@@ -38,7 +38,7 @@ func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
 	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
 	if err != nil {
@@ -120,7 +120,7 @@ func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []stri
 // directGet sends a batched read of at most n messages and passes each answer
 // to take until that says that it was the end.
 func (q *Queue) directGet(ctx context.Context, stream string, req []byte, n int, take func(*nats.Msg) (done bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
 	answers := make(chan *nats.Msg, n+1)
 	inbox := q.nc.NewInbox()

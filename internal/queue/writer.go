@@ -38,6 +38,7 @@ const (
 // each; a write that arrives alone goes alone and at once.
 type writer struct {
 	js     jetstream.JetStream
+	link   *link
 	stream string
 	queue  chan *write
 	quit   chan struct{}
@@ -55,8 +56,8 @@ type write struct {
 	done chan struct{}
 }
 
-func newWriter(js jetstream.JetStream, stream string) *writer {
-	w := &writer{js: js, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+func newWriter(q *Queue, stream string) *writer {
+	w := &writer{js: q.js, link: &q.link, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 	w.done.Add(1)
 	go w.run()
 	return w
@@ -129,7 +130,7 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	ctx, cancel := w.link.bound(context.Background())
 	defer cancel()
 	if len(batch) > 1 && w.flushTogether(ctx, batch) {
 		return

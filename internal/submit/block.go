@@ -185,19 +185,18 @@ func (g *Gate) stage() Stage {
 	return s
 }
 
-// wariness is how long a trial waits for an order that is not suspect itself.
-const wariness = 2 * time.Second
+// yields says whether a suspect order still leaves the trial to others; it does
+// so for Config.RefusalQuiet.
+func (g *Gate) yields(w *waiter) bool { return w.wary && time.Now().Before(g.othersFirstUntil()) }
 
-func (g *Gate) yields(w *waiter) bool { return w.wary && time.Now().Before(g.wariUntil()) }
-
-func (g *Gate) wariUntil() time.Time {
+func (g *Gate) othersFirstUntil() time.Time {
 	var last time.Time
 	for _, b := range g.blocks {
 		if b.tried.After(last) {
 			last = b.tried
 		}
 	}
-	return last.Add(wariness)
+	return last.Add(g.cfg.RefusalQuiet)
 }
 
 // tick moves on what is due. It returns the time of the next move (zero =
@@ -212,8 +211,8 @@ func (g *Gate) tick() (next time.Time, probe bool) {
 		}
 	}
 	g.admit()
-	if g.stage() == StageTrial && g.waiters.Len() > 0 && now.Before(g.wariUntil()) {
-		next = g.wariUntil()
+	if g.stage() == StageTrial && g.waiters.Len() > 0 && now.Before(g.othersFirstUntil()) {
+		next = g.othersFirstUntil()
 	}
 	for _, b := range g.blocks {
 		probe = probe || b.stage == StageProbe
@@ -316,6 +315,22 @@ func (g *Gate) trialOf(p *pass, name string) (onTrial, stands bool) {
 	return p.trial && b != nil && b.stage == StageTrial, b != nil
 }
 
+// trialLeft says whether a block is on trial, or gone, and how long a suspect
+// order should still leave the trial to others.
+func (g *Gate) trialLeft(name string) (left time.Duration, trying bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.blocks[name]
+	switch {
+	case b == nil:
+		return 0, true
+	case b.stage == StageTrial:
+		return time.Until(b.tried.Add(g.cfg.RefusalQuiet)), true
+	default:
+		return 0, false
+	}
+}
+
 // throttled makes the whole pool wait and cuts the ramp in half, once for all
 // requests that were under way at the same time. d 0 = the API does not say.
 func (g *Gate) throttled(d time.Duration, sent time.Time) {
@@ -327,7 +342,7 @@ func (g *Gate) throttled(d time.Duration, sent time.Time) {
 		g.throttle++
 	}
 	if d == 0 {
-		d = min(time.Second<<min(g.throttle-1, 6), time.Minute)
+		d = min(time.Second<<min(g.throttle-1, 6), time.Minute, g.cfg.RetryDelayMax)
 	}
 	until := time.Now().Add(d)
 	if b := g.blocks[BlockThrottle]; b != nil && !until.After(b.until) {

@@ -14,15 +14,17 @@ type breaker struct {
 
 	counts [breakerSlots]struct{ all, failed int }
 	at     int64 // number of the current part, since 1970
+	streak int   // failures in a row
 }
 
 func newBreaker(cfg Config) breaker {
 	return breaker{ratio: cfg.BreakerRatio, min: cfg.BreakerMin, slot: cfg.BreakerWindow / breakerSlots}
 }
 
-// record counts one request and says whether the breaker opens. It opens, too,
-// on half the minimum of failures with nothing else among them, so that a slow
-// trickle into a dead API is stopped.
+// record counts one request and says whether the breaker opens: at a share of
+// failures in the window, or at the minimum of failures in a row, so that a
+// hard outage after busy minutes is seen at once, or at half the minimum with
+// nothing else in the window, so that a trickle into a dead API is stopped.
 func (b *breaker) record(now time.Time, failed bool) (open bool) {
 	if b.ratio == 0 {
 		return false
@@ -30,18 +32,22 @@ func (b *breaker) record(now time.Time, failed bool) (open bool) {
 	b.move(now)
 	c := &b.counts[b.at%breakerSlots]
 	c.all++
-	if failed {
-		c.failed++
+	if !failed {
+		b.streak = 0
+		return false
 	}
+	c.failed++
+	b.streak++
 	var all, bad int
 	for _, c := range b.counts {
 		all, bad = all+c.all, bad+c.failed
 	}
-	if !failed {
-		return false
+	switch {
+	case b.streak >= b.min, bad == all && bad >= max(b.min/2, 1):
+		return true
+	default:
+		return all >= b.min && float64(bad) >= b.ratio*float64(all)
 	}
-	enough := all >= b.min || (bad == all && all >= max(b.min/2, 1))
-	return enough && float64(bad) >= b.ratio*float64(all)
 }
 
 // move empties the parts that have gone by.
@@ -54,4 +60,7 @@ func (b *breaker) move(now time.Time) {
 }
 
 // reset forgets everything: the breaker has just closed.
-func (b *breaker) reset() { clear(b.counts[:]) }
+func (b *breaker) reset() {
+	clear(b.counts[:])
+	b.streak = 0
+}

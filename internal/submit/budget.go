@@ -53,7 +53,7 @@ func (b *budget) delay(h order.History, floor time.Duration) time.Duration {
 		backoff.WithMaxElapsedTime(0),
 	)
 	wait := d.NextBackOff()
-	for visits := h.Attempts / b.cfg.RetryVisitAttempts; visits > 1 && visits < 64; visits-- {
+	for range min(h.Attempts/b.cfg.RetryVisitAttempts-1, 64) {
 		wait = d.NextBackOff()
 	}
 	return max(min(wait, b.cfg.RetryDelayMax), floor)
@@ -81,7 +81,7 @@ func excuse(h order.History, now time.Time, longest time.Duration) order.History
 	return h
 }
 
-// spent says whether the total budget is used up.
+// spent says whether the total budget is used up, by attempts or by age.
 func spent(cfg *Config, h order.History, now time.Time) bool {
 	return h.Attempts >= cfg.RetryTotalAttempts || age(h, now) >= cfg.RetryTotalAge
 }

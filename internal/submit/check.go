@@ -3,7 +3,9 @@ package submit
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -107,7 +109,7 @@ func pastedAnswer(raw []byte, status int) (answer, error) {
 		return answer{}, fmt.Errorf("the answer says status %d, but %d was given", seen, status)
 	}
 	header, err := tp.ReadMIMEHeader()
-	if err != nil && len(header) == 0 {
+	if err != nil && !errors.Is(err, io.EOF) && len(header) == 0 {
 		return answer{}, fmt.Errorf("headers: %w", err)
 	}
 	var body bytes.Buffer

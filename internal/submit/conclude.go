@@ -34,13 +34,12 @@ func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *excha
 	return t.goOn(ctx, &j)
 }
 
-// judge gives the verdict of an exchange. One that our own context cut short
-// says nothing about the API.
+// judge gives the verdict of an exchange.
 func (t *visit) judge(x *exchange) judgement {
 	if x.answer.status == 0 {
 		detail := ""
 		if x.err != nil {
-			detail = t.clean(bounded(x.err.Error(), 500))
+			detail = bounded(t.clean(x.err.Error()), 500)
 		}
 		return judgeTransport(x.phase, transportReason(x.phase, x.err), detail)
 	}
@@ -48,7 +47,7 @@ func (t *visit) judge(x *exchange) judgement {
 	if after := t.honoured(retryAfter(x.answer.header, x.ended)); after > j.wait {
 		j.wait = after
 	}
-	j.reason = t.clean(bounded(j.reason, 200))
+	j.reason = bounded(t.clean(j.reason), 200)
 	return j
 }
 
@@ -56,10 +55,10 @@ func (t *visit) judge(x *exchange) judgement {
 func (t *visit) record(x *exchange, j *judgement) {
 	r, h := &t.report, &t.report.History
 	r.Verdict, r.Final, r.Status, r.Reason = j.verdict, j.final, x.answer.status, j.reason
-	r.Response = t.clean(bounded(string(x.answer.body), t.cfg.ResponseLimit))
+	r.Response = t.excerpt(x.answer.body)
 	r.Error = j.detail
 	if r.Error == "" && x.err != nil {
-		r.Error = t.clean(bounded(x.err.Error(), 500))
+		r.Error = bounded(t.clean(x.err.Error()), 500)
 	}
 	switch {
 	case j.verdict == order.Unsure:
@@ -74,10 +73,21 @@ func (t *visit) record(x *exchange, j *judgement) {
 		Reason: j.reason, DurationMS: x.ended.Sub(x.sent).Milliseconds()})
 }
 
+// excerpt is as much of a body as is recorded. Keys are removed before it is
+// cut, so that none is left in half.
+func (t *visit) excerpt(body []byte) string {
+	const margin = 1024 // longer than a key
+	text := t.clean(string(body[:min(len(body), t.cfg.ResponseLimit+margin)]))
+	return bounded(text, t.cfg.ResponseLimit)
+}
+
 // follow draws the consequences for the pool. Blocks go up before the pass is
 // given back, so that nobody slips through in between.
 func (t *visit) follow(ctx context.Context, p *pass, pair *pairState, x *exchange, j *judgement) order.End {
-	sig := signal{verdict: j.verdict, failed: j.failed && ctx.Err() == nil}
+	sig := signal{verdict: j.verdict, failed: j.failed}
+	if x.answer.status == 0 && ctx.Err() != nil {
+		sig = signal{} // we broke it off ourselves: it shows nothing
+	}
 	if j.throttle {
 		t.gate.throttled(j.wait, x.sent)
 		j.wait = 0 // the gate does the waiting
@@ -143,14 +153,18 @@ func (t *visit) refusedKey(ctx context.Context, p *pass, pair *pairState, sig si
 	if proven {
 		detail += "; the account answers, but signed orders are denied: is the secret right?"
 	}
-	t.keys.suspect(orderNo)
-	t.denied(pair, proven, detail)
-	p.leave(sig)
-	switch t.keys.await(ctx, orderNo, pair, x.ended) {
+	fate := fateOwnFault
+	if t.keys.deny(orderNo, pair, x.ended) {
+		p.leave(sig)
+	} else {
+		t.denied(pair, proven, detail)
+		p.leave(sig)
+		fate = t.keys.await(ctx, t.gate, orderNo, pair)
+	}
+	switch fate {
 	case fateAgain:
 		return order.EndNone
 	case fateOwnFault:
-		t.keys.forget(orderNo)
 		t.report.Verdict, t.report.Reason = order.Rejected, "denied though others on the same pair are accepted"
 		return order.EndAnswer
 	default:
@@ -166,6 +180,8 @@ func (t *visit) leaseOr(ctx context.Context, e order.End) order.End {
 }
 
 // goOn is for verdicts that settle nothing: wait and try again, or go back.
+// The total budget is judged here and nowhere else, after a failure: an order
+// whose attempts were throttled, denied or called back is not exhausted by them.
 func (t *visit) goOn(ctx context.Context, j *judgement) order.End {
 	h := t.report.History
 	switch {
@@ -175,7 +191,7 @@ func (t *visit) goOn(ctx context.Context, j *judgement) order.End {
 		return t.leaseOr(ctx, order.EndAnswer)
 	case ctx.Err() != nil:
 		return t.interrupted(ctx, context.Cause(ctx))
-	case spent(&t.cfg, h, time.Now()):
+	case !j.throttle && spent(&t.cfg, h, time.Now()):
 		return order.EndTotalBudget
 	}
 	wait, ok := t.budget.next(j.wait)

@@ -39,15 +39,15 @@ type Config struct {
 	RetryTotalAttempts int           `env:"RETRY_TOTAL_ATTEMPTS" envDefault:"60" desc:"attempts over all visits before the order is exhausted (or unknown)"`
 	RetryTotalAge      time.Duration `env:"RETRY_TOTAL_AGE" envDefault:"24h" desc:"age since the first attempt, gate excluded, at which the order is exhausted (or unknown)"`
 
-	OnUnsure order.Policy  `env:"ON_UNSURE" envDefault:"resubmit" desc:"after an attempt that may have created the order: resubmit (only where the API refuses or recognises a duplicate order_no) or park"`
-	Rules    string        `env:"RULES" desc:"YAML file of rules that read the API's answers"`
-	Clock    ClockMode     `env:"CLOCK" envDefault:"local" desc:"whose clock timestamps follow: local or server (corrected by the Date headers of answers)"`
-	ClockMax time.Duration `env:"CLOCK_WARN" envDefault:"2s" desc:"difference to the API's clock at which a warning is logged"`
+	OnUnsure  order.Policy  `env:"ON_UNSURE" envDefault:"resubmit" desc:"after an attempt that may have created the order: resubmit (only where the API refuses or recognises a duplicate order_no) or park"`
+	Rules     string        `env:"RULES" desc:"YAML file of rules that read the API's answers"`
+	Clock     ClockMode     `env:"CLOCK" envDefault:"local" desc:"whose clock timestamps follow: local or server (corrected by the Date headers of answers)"`
+	ClockWarn time.Duration `env:"CLOCK_WARN" envDefault:"2s" desc:"difference to the API's clock at which a warning is logged"`
 
 	GatePatience  time.Duration `env:"GATE_PATIENCE" envDefault:"10s" desc:"how long an order in hand waits at a closed gate before it goes back to the queue"`
 	HoldRetry     time.Duration `env:"HOLD_RETRY" envDefault:"15s" desc:"after a hold caused by answers, one order is tried again after this time, doubling up to 16 times it; 0 = only a person resumes"`
 	RefusalRun    int           `env:"REFUSAL_RUN" envDefault:"20" desc:"run of refusals without one acceptance that holds the pool; 0 = never"`
-	RefusalQuiet  time.Duration `env:"REFUSAL_QUIET" envDefault:"2s" desc:"quiet time after which a short run of refusals is believed"`
+	RefusalQuiet  time.Duration `env:"REFUSAL_QUIET" envDefault:"2s" desc:"quiet time after which a short run of refusals is believed, and an order that was refused or denied before may try a closed gate itself"`
 	BreakerRatio  float64       `env:"BREAKER_RATIO" envDefault:"0.5" desc:"share of failed requests that opens the circuit breaker; 0 = never"`
 	BreakerMin    int           `env:"BREAKER_MIN" envDefault:"20" desc:"requests in the window below which the breaker does not judge"`
 	BreakerWindow time.Duration `env:"BREAKER_WINDOW" envDefault:"10s" desc:"window over which the breaker counts"`
@@ -65,7 +65,7 @@ func DefaultConfig(baseURL string) Config {
 		HeaderTimeout: 25 * time.Second, IdleTimeout: 4 * time.Second, ResponseLimit: 4096,
 		RetryBase: 200 * time.Millisecond, RetryMax: 10 * time.Second, RetryVisitAttempts: 5, RetryVisitTime: 30 * time.Second,
 		RetryDelayBase: 10 * time.Second, RetryDelayMax: 5 * time.Minute, RetryTotalAttempts: 60, RetryTotalAge: 24 * time.Hour,
-		OnUnsure: order.Resubmit, Clock: ClockLocal, ClockMax: 2 * time.Second,
+		OnUnsure: order.Resubmit, Clock: ClockLocal, ClockWarn: 2 * time.Second,
 		GatePatience: 10 * time.Second, HoldRetry: 15 * time.Second, RefusalRun: 20, RefusalQuiet: 2 * time.Second,
 		BreakerRatio: 0.5, BreakerMin: 20, BreakerWindow: 10 * time.Second, BreakerOpen: 5 * time.Second,
 		ProbeDelay: time.Second, KeyReload: 15 * time.Second,
@@ -118,7 +118,7 @@ func (c Config) durations() []durationRule {
 		{"TLS_TIMEOUT", c.TLSTimeout, ms}, {"HEADER_TIMEOUT", c.HeaderTimeout, ms}, {"IDLE_TIMEOUT", c.IdleTimeout, ms},
 		{"RETRY_BASE", c.RetryBase, ms}, {"RETRY_MAX", c.RetryMax, ms}, {"RETRY_VISIT_TIME", c.RetryVisitTime, ms},
 		{"RETRY_DELAY_BASE", c.RetryDelayBase, ms}, {"RETRY_DELAY_MAX", c.RetryDelayMax, ms}, {"RETRY_TOTAL_AGE", c.RetryTotalAge, ms},
-		{"CLOCK_WARN", c.ClockMax, ms}, {"GATE_PATIENCE", c.GatePatience, ms}, {"HOLD_RETRY", c.HoldRetry, 0},
+		{"CLOCK_WARN", c.ClockWarn, ms}, {"GATE_PATIENCE", c.GatePatience, ms}, {"HOLD_RETRY", c.HoldRetry, 0},
 		{"REFUSAL_QUIET", c.RefusalQuiet, 0}, {"BREAKER_WINDOW", c.BreakerWindow, 10 * ms}, {"BREAKER_OPEN", c.BreakerOpen, ms},
 		{"PROBE_DELAY", c.ProbeDelay, ms}, {"KEY_RELOAD", c.KeyReload, 0},
 	}

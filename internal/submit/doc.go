@@ -1,2 +1,126 @@
-// Package submit takes one order to a verdict.
+// Package submit takes one order to a verdict: it waits for its turn, stamps,
+// signs, posts, reads the answer, and tries again, and it says of every attempt
+// what is known about its effect, no more. Order numbers, money and queues are
+// other packages' affair; HTTP is this one's alone.
+//
+// # The path of an attempt
+//
+//	Submit           visit.go      one order's stay: attempt after attempt, until something ends it
+//	  enter          gate.go       a pass: no block stands (block.go), the ramp has room, the rate limit a token
+//	  lastChecks     visit.go      deadline, fence, write-ahead note, fence again
+//	  stamp, sign    clock.go      made last, strictly later than the order's last timestamp
+//	  post           exchange.go   one request on the wire, at most once (transport.go, body.go)
+//	  judge          rules.go      the operator's rules, then the built-in verdicts (verdict.go)
+//	  follow         conclude.go   what it means for the pool: throttle, hold, run of refusals, denied key
+//	  leave                        the pass goes back, with what the attempt showed
+//	  goOn           budget.go     wait in hand, or go back to the queue with a delay
+//
+// The report's End and Verdict are the input of order.Decide. History is
+// cumulative: attempts, the last timestamp, and the doubt, which an unsure
+// attempt sets and only an acceptance or an answer by a `final` rule clears
+// (a duplicate leaves it: Decide reads both together).
+//
+// # Was anything sent?
+//
+// "retry" claims that an attempt certainly had no effect, so the claim must be
+// exact. Two things are known of a request that got no answer:
+//
+//   - Its body is handed to the transport at most once and not after RoundTrip
+//     has returned (body.go). No API creates an order from headers alone, so a
+//     body that nobody took was not sent. This holds for HTTP/2 too.
+//   - On a connection of its own (HTTP/1) the bytes written are counted under
+//     the TLS layer, from the moment at which the connection was given. None
+//     means that the request was not sent. On TLS, writes too short to hold a
+//     request line (alerts, key updates) are not counted.
+//
+// Everything else is unsure. Over HTTP/2 a body that was taken counts as sent,
+// even if the stream was then refused.
+//
+// net/http repeats a request by itself in four cases: (1) nothing was written
+// on a kept connection, and the body can be rewound; (2) the server closed or
+// reset a kept connection before its first byte of answer, and the request is
+// idempotent by its method or an Idempotency-Key header; (3) a pooled HTTP/2
+// connection turned out unusable before the body was touched; (4) HTTP/2
+// refused the stream, or closed it by GOAWAY or PROTOCOL_ERROR, and the body can
+// be rewound. Our request is a POST without GetBody and without that header, so
+// only (3) is left, in which nothing has been sent. A stale kept connection
+// therefore shows as "retry" if the write failed, and as "unsure" if the kernel
+// took the bytes before the reset came. To make that rare, idle connections are
+// dropped after ORDERPOST_IDLE_TIMEOUT, 4 s by default, before common servers
+// drop them (5 s and more).
+//
+// What cannot be closed is the pause between the last look at the fence and
+// the socket write: a process that is stopped there for longer than its lease
+// may post an order that another worker has taken over.
+//
+// # Answers
+//
+// Rules come first, in their order; the first that matches gives the verdict.
+// A condition that cannot be evaluated for an answer (body.code of a text) is
+// not fulfilled. An answer that was cut short is judged only as far as what is
+// missing cannot matter: by its status, unless a rule that reads the body might
+// have matched. The built-in verdicts take a 2xx for accepted only with a JSON
+// object that does not contradict it (code or errno other than 0 or 200,
+// success other than true, a non-null error), or with an empty body under 201
+// and 204. Any other 2xx is unsure and holds the pool, naming the rule to write.
+//
+// # The gate
+//
+// Every attempt passes the gate. Any number of blocks keep it closed:
+//
+//	hold         a person, the program; until released, resumed, or a time
+//	throttle     429, or a rule with `throttle`; until the time is up
+//	breaker      failed requests; then the account is asked, then one order tries
+//	credentials  a denied key; then the account is asked, then one order tries
+//	answer       a 2xx that nobody can read; after HOLD_RETRY one order tries
+//	refusals     a run of refusals, 404, 405; after HOLD_RETRY one order tries
+//
+// A trial that fails doubles the time to the next one, up to 16 times (5 min
+// for credentials). Resume ends holds at once, those by answers too, and has
+// breaker and credentials probed now. Whenever the gate opens, at the start as
+// well, attempts in flight grow from one, by one with each answer that settles
+// an order, that is, they double with each round trip, up to the concurrency: a
+// wrong secret or a wrong URL is found out by one order, not by sixty-four. A
+// throttle halves them.
+//
+// While the gate is closed the pool should take no orders (Open, Room, Wait,
+// Changed). Orders that are in hand wait for GATE_PATIENCE and then go back.
+// Waiting for the gate spends no budget: it is taken out of the visit's time,
+// and added to History.GateWaitMS, by which the age is reduced. The age counts
+// from the first attempt. Time that an order spends in the queue beyond the
+// longest delay that a retry may ask for counts as waiting, too.
+//
+// # Refusals
+//
+// A refusal is provisional until the API is seen to create orders (jury.go).
+// Submit holds a refused order back until (a) an acceptance or a duplicate of
+// any order comes: the refusal is believed; (b) the run of refusals reaches
+// REFUSAL_RUN distinct orders: all of them go back to the queue, and the gate
+// closes; (c) nothing else is under way for REFUSAL_QUIET, or 15 s have
+// passed: it is believed, for there are few. In case (c) a wrong setting can
+// cost at most REFUSAL_RUN-1 orders. A 404 or 405 without a rule closes the
+// gate at once and goes back; only if that same order gets it again after others
+// were created is it taken for a refusal. Resuming by hand after a run says
+// that the refusals are right: they are believed until the next acceptance.
+//
+// # Credentials
+//
+// The first denial closes the gate. The account is asked with that key after
+// PROBE_DELAY. If it answers, one other order tries; if that is denied too, the
+// secret is wrong. A pair that fails either way is left for the next one; when
+// all have failed the probes back off to one in 5 minutes, and begin again with
+// the first. Keys are read again before each probe and every KEY_RELOAD.
+//
+// A denied order waits until it is known whose fault it was. If another order
+// is accepted on the same pair, by an attempt that began after the denial, it
+// is asked again; if that happens to it twice, the fault is its own, and it is
+// reported as rejected. Once is not enough: an API whose authentication fails
+// for a second denies everything that is in flight.
+//
+// # Budgets
+//
+// A visit ends after RETRY_VISIT_ATTEMPTS attempts or RETRY_VISIT_TIME, with
+// the delay wanted before the next one. The total budget is judged after an
+// attempt that failed on its own: denials, throttles and refusals that were
+// called back are counted in History.Attempts but exhaust nobody.
 package submit

@@ -35,6 +35,9 @@ type client struct {
 	orders, account *url.URL
 	agent           []string
 	timeout         time.Duration
+	// own: the connection of a request is its own (HTTP/1 in clear, over our
+	// transport), so that counting its bytes is enough.
+	own bool
 }
 
 func newClient(rt http.RoundTripper, base, agent string, timeout time.Duration) (*client, error) {
@@ -46,15 +49,16 @@ func newClient(rt http.RoundTripper, base, agent string, timeout time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	return &client{transport: rt, orders: orders, account: account, agent: []string{agent}, timeout: timeout}, nil
+	_, ours := rt.(*http.Transport)
+	return &client{transport: rt, orders: orders, account: account, agent: []string{agent}, timeout: timeout,
+		own: ours && orders.Scheme == "http"}, nil
 }
 
 var jsonType = []string{"application/json"}
 
-// post sends one signed order, at most once. The body may be reused when post
-// has returned.
-func (c *client) post(ctx context.Context, body []byte, key, signature, traceparent string) exchange {
-	once := &onceBody{data: body}
+// post sends one signed order, at most once. If reusable, nobody reads body any
+// more when post has returned.
+func (c *client) post(ctx context.Context, body []byte, key, signature, traceparent string) (x exchange, reusable bool) {
 	h := http.Header{
 		"Accept":       jsonType,
 		"Content-Type": jsonType,
@@ -65,35 +69,39 @@ func (c *client) post(ctx context.Context, body []byte, key, signature, tracepar
 	if traceparent != "" {
 		h["Traceparent"] = []string{traceparent}
 	}
-	return c.do(ctx, &http.Request{Method: http.MethodPost, URL: c.orders, Host: c.orders.Host, Header: h,
-		Body: once, ContentLength: int64(len(body))}, once)
+	req := &http.Request{Method: http.MethodPost, URL: c.orders, Host: c.orders.Host, Header: h, ContentLength: int64(len(body))}
+	w := &wire{own: c.own}
+	if c.own {
+		// A plain reader lets the transport send headers and body in one write.
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		x = c.do(ctx, req, w)
+		return x, w.wrote.Load()
+	}
+	w.body = &onceBody{data: body}
+	req.Body = w.body
+	return c.do(ctx, req, w), true
 }
 
 // get reads the account: with the key alone, no signature, no body.
 func (c *client) get(ctx context.Context, key string) exchange {
 	h := http.Header{"Accept": jsonType, "User-Agent": c.agent, "X-Api-Key": {key}}
-	return c.do(ctx, &http.Request{Method: http.MethodGet, URL: c.account, Host: c.account.Host, Header: h}, nil)
+	return c.do(ctx, &http.Request{Method: http.MethodGet, URL: c.account, Host: c.account.Host, Header: h}, &wire{own: c.own})
 }
 
 // do makes one round trip. net/http repeats no request with a body that it
 // cannot rewind and has begun to read; so what is known of the last connection
 // is known of the request (doc.go, "Was anything sent?").
-func (c *client) do(ctx context.Context, req *http.Request, once *onceBody) exchange {
+func (c *client) do(ctx context.Context, req *http.Request, w *wire) exchange {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	w := &wire{}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(i httptrace.GotConnInfo) { w.gotConn(i.Conn, i.Reused) },
-	})
+	ctx = httptrace.WithClientTrace(ctx, w.trace())
 	x := exchange{sent: time.Now()}
 	resp, err := c.transport.RoundTrip(req.WithContext(ctx))
-	taken := once != nil && once.seal()
+	x.phase, x.reused = w.end()
 	if err != nil {
 		x.ended, x.err = time.Now(), err
-		x.phase, x.reused = w.failedAt(taken)
 		return x
 	}
-	_, x.reused = w.failedAt(taken)
 	x.answer = answer{status: resp.StatusCode, header: resp.Header}
 	x.answer.body, x.err = readBody(resp)
 	x.answer.complete = x.err == nil

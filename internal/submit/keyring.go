@@ -13,7 +13,7 @@ const (
 	// faultDenials is how often an order must be denied, each time followed by
 	// the acceptance of another order on the same pair, before the fault is its own.
 	faultDenials = 2
-	// deniedPatience is how long a denied order waits in hand for that evidence.
+	// deniedPatience is how long a denied order waits in hand for the evidence.
 	deniedPatience = 30 * time.Second
 	// memorySize bounds what is remembered of single orders.
 	memorySize = 4096
@@ -29,7 +29,7 @@ type keyring struct {
 	mu      sync.Mutex
 	pairs   []*pairState
 	active  *pairState
-	denials map[string]int // by order number: denials proven to be the order's own
+	denials map[string]*denial // by order number
 	changed chan struct{}
 	lastErr string
 }
@@ -45,8 +45,16 @@ type pairState struct {
 	accepted time.Time
 }
 
+// denial is what is remembered of an order that was denied, or called back as
+// refused.
+type denial struct {
+	pair   *pairState // on which it was denied last; nil = called back
+	at     time.Time
+	proven int // denials that another order's acceptance on the same pair followed
+}
+
 func newKeyring(source KeySource, log zerolog.Logger) (*keyring, error) {
-	k := &keyring{source: source, log: log, denials: map[string]int{}, changed: make(chan struct{})}
+	k := &keyring{source: source, log: log, denials: map[string]*denial{}, changed: make(chan struct{})}
 	pairs, err := source.Pairs()
 	if err == nil {
 		err = checkPairs(pairs)
@@ -178,13 +186,18 @@ func (k *keyring) afresh() {
 	k.active = k.pairs[0]
 }
 
-// suspect remembers that an order was denied, or called back as refused, so
-// that it does not spoil a trial.
+// suspect remembers that an order was called back as refused, so that it does
+// not spoil a trial.
 func (k *keyring) suspect(orderNo string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, known := k.denials[orderNo]; known {
-		return
+	k.remember(orderNo)
+}
+
+// remember gives the order's entry. The caller holds the lock.
+func (k *keyring) remember(orderNo string) *denial {
+	if d := k.denials[orderNo]; d != nil {
+		return d
 	}
 	if len(k.denials) >= memorySize {
 		for old := range k.denials { // any one
@@ -192,60 +205,99 @@ func (k *keyring) suspect(orderNo string) {
 			break
 		}
 	}
-	k.denials[orderNo] = 0
+	d := &denial{}
+	k.denials[orderNo] = d
+	return d
 }
 
 func (k *keyring) suspected(orderNo string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, known := k.denials[orderNo]
-	return known
+	return k.denials[orderNo] != nil
 }
 
-func (k *keyring) forget(orderNo string) {
+// deny notes a denial. ownFault: the order was denied often enough while
+// others were accepted in between.
+func (k *keyring) deny(orderNo string, p *pairState, at time.Time) (ownFault bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.denials, orderNo)
+	d := k.remember(orderNo)
+	d.weigh()
+	if d.proven >= faultDenials {
+		delete(k.denials, orderNo)
+		return true
+	}
+	d.pair, d.at = p, at
+	return false
+}
+
+// weigh counts the last denial as proven, once, if another order was accepted
+// on its pair by an attempt that began after it.
+func (d *denial) weigh() bool {
+	if d.pair == nil || !d.pair.accepted.After(d.at) {
+		return false
+	}
+	d.pair = nil
+	d.proven++
+	return true
 }
 
 // fate is what becomes of a denied order.
 type fate uint8
 
 const (
-	fateHandBack fate = iota // nothing is known, or the pair is bad
-	fateAgain                // the pair works: ask once more
+	fateHandBack fate = iota // the pair is bad, or the visit must end
+	fateAgain                // the pair may work: ask once more
 	fateOwnFault             // the pair works for others, again and again
 )
 
-// await waits until it is known whether a denial was the order's own fault:
-// it is evidence if another order is accepted on the same pair by an attempt
-// that began after the denial.
-func (k *keyring) await(ctx context.Context, orderNo string, p *pairState, denied time.Time) fate {
-	t := time.NewTimer(deniedPatience)
-	defer t.Stop()
+// await waits until it is known whether a denial was the order's own fault. If
+// no other order is there to try the pair, the denied one must do it itself.
+func (k *keyring) await(ctx context.Context, g *Gate, orderNo string, p *pairState) fate {
+	ctx, cancel := context.WithTimeout(ctx, deniedPatience)
+	defer cancel()
 	for {
+		gateChanged := g.Changed()
+		left, trying := g.trialLeft(BlockCredentials)
 		k.mu.Lock()
 		changed := k.changed
-		switch {
-		case p.accepted.After(denied):
-			k.denials[orderNo]++
-			n := k.denials[orderNo]
+		d := k.remember(orderNo)
+		switch proven := d.weigh(); {
+		case proven && d.proven >= faultDenials:
+			delete(k.denials, orderNo)
 			k.mu.Unlock()
-			if n >= faultDenials {
-				return fateOwnFault
-			}
+			return fateOwnFault
+		case proven:
+			k.mu.Unlock()
 			return fateAgain
 		case p.bad || k.active != p:
 			k.mu.Unlock()
 			return fateHandBack
 		}
 		k.mu.Unlock()
-		select {
-		case <-changed:
-		case <-t.C:
-			return fateHandBack
-		case <-ctx.Done():
+		if trying && left <= 0 {
+			return fateAgain
+		}
+		if !k.sleep(ctx, changed, gateChanged, left, trying) {
 			return fateHandBack
 		}
 	}
+}
+
+// sleep returns at a change, after the time if timed, or false with ctx.
+func (k *keyring) sleep(ctx context.Context, a, b <-chan struct{}, d time.Duration, timed bool) bool {
+	var due <-chan time.Time
+	if timed {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-a:
+	case <-b:
+	case <-due:
+	case <-ctx.Done():
+		return false
+	}
+	return true
 }

@@ -55,7 +55,6 @@ type rule struct {
 	wait    time.Duration
 	number  int // 1-based
 	line    int // of "when" in the file
-	program *vm.Program
 	reach   reach
 }
 
@@ -220,12 +219,11 @@ func (r *rule) read(file string, node yamlast.Node) error {
 }
 
 func (r *rule) compile(file string) error {
-	var err error
-	r.program, err = compileExpr(r.When)
+	program, err := compileExpr(r.When)
 	if err != nil {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d: %s", r.number, exprMessage(err))}
 	}
-	r.reach = reachOf(r.program.Node())
+	r.reach = reachOf(program)
 	if r.reach.never() {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d can never match: no status from 100 to 599 fulfils it", r.number)}
 	}
@@ -275,14 +273,6 @@ func (lowerHeaders) Visit(node *ast.Node) {
 	}
 }
 
-// matches evaluates the expression. One that cannot be evaluated for this
-// answer (body.code of a text) does not match.
-func (r *rule) matches(env ruleEnv) bool {
-	out, err := expr.Run(r.program, env)
-	yes, ok := out.(bool)
-	return err == nil && ok && yes
-}
-
 // judge gives an answer's verdict: by the first rule that matches, else built in.
 //
 // Of an answer that was cut short only the status and headers are known. It is
@@ -302,7 +292,7 @@ func (r *Rules) judge(a *answer, attempt int) judgement {
 			return judgement{verdict: order.Unsure, failed: true, reason: fmt.Sprintf("status %d, answer cut short", a.status),
 				detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
 		}
-		if one.matches(env) {
+		if one.reach.holds(env) {
 			return one.judgement()
 		}
 	}

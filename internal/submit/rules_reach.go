@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm"
 )
 
 const (
@@ -27,45 +29,70 @@ func allStatuses() statusSet {
 	return s
 }
 
-// reach is what can be said about an expression without an answer: it is split
-// at `and` and `or` into terms, each a set of statuses and a set of further
-// conditions. It is how unreachable rules are found, and which rules a cut
-// answer cannot be asked about.
+// reach is an expression split at `and` and `or` into terms, one of which must
+// hold. It is how unreachable rules are found, and which rules a cut answer
+// cannot be asked about. It is how rules are evaluated, too: a condition that
+// cannot be evaluated (body.code of a text) fails its own term only.
 type reach struct {
 	terms []term
 	body  bool // some condition reads the body
-	wide  bool // too many terms to say anything
+	wide  bool // nothing can be said: one term, any status
 }
 
 // term holds if the status is in the set and every condition is true.
 type term struct {
 	statuses   statusSet
 	conditions map[string]bool // by canonical text
+	program    *vm.Program
 }
 
-// reachOf analyses a checked expression.
-func reachOf(root ast.Node) reach {
+// reachOf analyses a compiled expression.
+func reachOf(whole *vm.Program) reach {
+	root := whole.Node()
 	names := identifiers(root)
 	r := reach{body: names["body"] || names["text"]}
-	terms := disjuncts(root)
-	if len(terms) > maxTerms {
-		r.wide = true
-		return r
-	}
-	for _, atoms := range terms {
-		t := term{statuses: allStatuses(), conditions: map[string]bool{}}
-		for _, atom := range atoms {
-			if set, ok := statusesOf(atom); ok {
-				t.restrict(set)
-			} else {
-				t.conditions[atom.String()] = true
-			}
+	alternatives := disjuncts(root)
+	for _, atoms := range alternatives {
+		t, err := termOf(atoms)
+		if err != nil || len(alternatives) > maxTerms {
+			// Evaluated whole, and asked for every status.
+			r.terms, r.wide = []term{{statuses: allStatuses(), program: whole}}, true
+			return r
 		}
 		if t.statuses != (statusSet{}) {
 			r.terms = append(r.terms, t)
 		}
 	}
 	return r
+}
+
+func termOf(atoms []ast.Node) (term, error) {
+	t := term{statuses: allStatuses(), conditions: map[string]bool{}}
+	var texts []string
+	for _, atom := range atoms {
+		text := atom.String()
+		if again, err := compileExpr(text); err != nil || again.Node().String() != text {
+			return t, fmt.Errorf("condition %q does not survive being printed", text)
+		}
+		texts = append(texts, "("+text+")")
+		if set, ok := statusesOf(atom); ok {
+			t.restrict(set)
+		} else {
+			t.conditions[text] = true
+		}
+	}
+	var err error
+	t.program, err = compileExpr(strings.Join(texts, " and "))
+	return t, err
+}
+
+// holds evaluates the expression for an answer.
+func (r reach) holds(env ruleEnv) bool {
+	return slices.ContainsFunc(r.terms, func(t term) bool {
+		out, err := expr.Run(t.program, env)
+		yes, ok := out.(bool)
+		return err == nil && ok && yes
+	})
 }
 
 func (t *term) restrict(set statusSet) {

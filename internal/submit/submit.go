@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err := s.connect(deps.Transport); err != nil {
 		return nil, err
 	}
-	s.clock = newClock(cfg.Clock, cfg.ClockMax, deps.Log)
+	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
 	s.jury = newJury(cfg)
 	s.gate = newGate(cfg, deps.Log, s.watch)
 	s.gate.resumed = s.jury.vouch

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -47,7 +48,10 @@ func newTransport(cfg Config) (*http.Transport, error) {
 		MaxIdleConnsPerHost:    cfg.Concurrency + 2,
 		MaxResponseHeaderBytes: maxHeader,
 		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // nothing is asked for; what comes unasked is undone by us, bounded
+		// A shared connection that died silently is noticed before it costs
+		// every order its whole timeout.
+		HTTP2:              &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
+		DisableCompression: true, // nothing is asked for; what comes unasked is undone by us, bounded
 	}, nil
 }
 
@@ -92,6 +96,10 @@ func (c *countedConn) Write(p []byte) (int, error) {
 // wire watches one request on its connection. The transport calls it from
 // goroutines of its own.
 type wire struct {
+	own   bool      // the connection is this request's own
+	body  *onceBody // nil with own, and without a body
+	wrote atomic.Bool
+
 	mu     sync.Mutex
 	conn   *countedConn // nil where the connection is shared (HTTP/2) or not ours
 	secure bool
@@ -100,7 +108,13 @@ type wire struct {
 	reused bool
 }
 
-// gotConn implements httptrace.ClientTrace.GotConn.
+func (w *wire) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GotConn:      func(i httptrace.GotConnInfo) { w.gotConn(i.Conn, i.Reused) },
+		WroteRequest: func(i httptrace.WroteRequestInfo) { w.wrote.Store(i.Err == nil) },
+	}
+}
+
 func (w *wire) gotConn(conn net.Conn, reused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,15 +138,18 @@ func (w *wire) count() int64 {
 	return w.conn.written.Load()
 }
 
-// failedAt says how far a request without an answer came; taken says that some
-// of its body was handed to the transport. A body that nobody took was not
-// sent. A body that was taken may still lie in the transport's buffer: on a
-// connection of its own, nothing written means nothing sent; on a shared one
-// (HTTP/2) that cannot be told.
-func (w *wire) failedAt(taken bool) (p Phase, reused bool) {
+// end seals the body and says how far the request came if there was no answer.
+//
+// A body that nobody took was not sent. A body that was taken may still lie in
+// the transport's buffer: on a connection of its own, nothing written means
+// nothing sent; on a shared one (HTTP/2) that cannot be told.
+func (w *wire) end() (p Phase, reused bool) {
+	taken := w.own || w.body != nil && w.body.seal()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
+	case w.own && !w.got:
+		return PhaseConnect, false
 	case taken && (w.conn == nil || w.count() != w.before):
 		return PhaseSent, w.reused
 	case w.got:

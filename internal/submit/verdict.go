@@ -123,7 +123,8 @@ func judgeSuccess(a *answer) judgement {
 	doubt := func(what, rule string) judgement {
 		return judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but %s", a.status, what),
 			hold: fmt.Sprintf("an answer with status %d was not taken for accepted: %s. Write a rule for it into the ORDERPOST_RULES file, "+
-				"such as\n  - when: %s\n    verdict: accepted   # or rejected, duplicate, retry, denied: what this answer means", a.status, what, rule)}
+				"such as\n  - when: '%s'\n    verdict: accepted   # or rejected, duplicate, retry, denied: what this answer means",
+				a.status, what, strings.ReplaceAll(rule, "'", "''"))}
 	}
 	status := "status == " + strconv.Itoa(a.status)
 	if !a.complete {

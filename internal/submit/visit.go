@@ -70,14 +70,11 @@ func (t *visit) attempt(ctx context.Context) order.End {
 
 // mayTry checks what can be known without waiting.
 func (t *visit) mayTry(ctx context.Context) order.End {
-	now := time.Now()
 	switch {
 	case ctx.Err() != nil:
 		return t.interrupted(ctx, context.Cause(ctx))
-	case t.expired(now):
+	case t.expired(time.Now()):
 		return order.EndDeadline
-	case spent(&t.cfg, t.report.History, now):
-		return order.EndTotalBudget
 	default:
 		return order.EndNone
 	}
@@ -155,15 +152,11 @@ func (t *visit) exchange(ctx context.Context, p *pass, waited time.Duration) ord
 		return order.EndHandBack
 	}
 	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
 	body, signature, err := pair.Signer.Sign((*buf)[:0], t.Order, stamp)
 	if err != nil {
 		p.leave(signal{})
 		t.report.Reason, t.report.Error = "cannot be signed", t.clean(err.Error())
 		return order.EndInvalid
-	}
-	if cap(body) <= 64<<10 {
-		*buf = body
 	}
 	t.report.History = t.counted(time.Now(), stamp)
 	t.budget.attempts++
@@ -171,8 +164,13 @@ func (t *visit) exchange(ctx context.Context, p *pass, waited time.Duration) ord
 	if t.cfg.Traceparent {
 		traceparent = t.Traceparent
 	}
-	x := t.client.post(ctx, body, pair.Key, signature, traceparent)
-	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: len(body)})
+	size := len(body)
+	x, reusable := t.client.post(ctx, body, pair.Key, signature, traceparent)
+	if reusable && cap(body) <= 64<<10 {
+		*buf = body
+		buffers.Put(buf)
+	}
+	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size})
 }
 
 // attemptFacts are for the observer.

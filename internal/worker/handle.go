@@ -97,7 +97,7 @@ func (p *Pool) survive(d *queue.Delivery) {
 		return
 	}
 	p.Log.Error().Str("order_no", d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
-	ctx, cancel := context.WithTimeout(p.settle, settleGrace)
+	ctx, cancel := context.WithTimeout(p.settle, p.SettleGrace)
 	defer cancel()
 	if d.Work == queue.WorkSuspect {
 		return // its note stands already

@@ -14,8 +14,7 @@ import (
 	"orderpost/internal/submit"
 )
 
-// settleGrace is how long outcomes may still be written after the drain
-// timeout ended the attempts.
+// settleGrace is the default of PoolOptions.SettleGrace.
 const settleGrace = 5 * time.Second
 
 // errDraining is the cause of an attempt's end once the drain timeout is over.
@@ -49,8 +48,11 @@ type PoolOptions struct {
 	// a reconnect (R7).
 	RequestTimeout time.Duration
 	DrainTimeout   time.Duration
-	Log            zerolog.Logger
-	Observer       Observer
+	// SettleGrace is how long outcomes may still be written after the drain
+	// timeout ended the attempts; default 5 s.
+	SettleGrace time.Duration
+	Log         zerolog.Logger
+	Observer    Observer
 }
 
 // Pool takes orders from the queue to the API, as many at a time as it has
@@ -76,6 +78,9 @@ type Pool struct {
 func NewPool(o PoolOptions) *Pool {
 	if o.Observer == nil {
 		o.Observer = noObserver{}
+	}
+	if o.SettleGrace == 0 {
+		o.SettleGrace = settleGrace
 	}
 	return &Pool{
 		PoolOptions: o, slots: newSlots(o.Concurrency),
@@ -109,7 +114,7 @@ func (p *Pool) drain() error {
 	}
 	p.Log.Warn().Int("in_flight", p.InFlight()).Msg("drain timeout: handing back what is still in flight")
 	p.endWork(errDraining)
-	grace, cancelGrace := context.WithTimeout(context.Background(), settleGrace)
+	grace, cancelGrace := context.WithTimeout(context.Background(), p.SettleGrace)
 	defer cancelGrace()
 	if p.slots.idle(grace) == nil {
 		return nil

@@ -72,10 +72,3 @@ func (s *slots) idle(ctx context.Context) error {
 		}
 	}
 }
-
-// busy is how many slots are taken, those that wait in a pull included.
-func (s *slots) busy() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.size - s.free
-}

@@ -5,43 +5,22 @@ import (
 	"fmt"
 	"time"
 
-	"orderpost/internal/order"
+	"orderpost/internal/program/books"
 	"orderpost/internal/queue"
 )
 
-// maxProblems bounds the list of what does not balance.
-const maxProblems = 20
-
 // summary is what a run found.
 type summary struct {
-	Broker      string            `json:"broker"`
-	Policy      string            `json:"policy"`
-	Seed        uint64            `json:"seed"`
-	Orders      int               `json:"orders"`
-	Seconds     float64           `json:"seconds"`
-	Kills       int               `json:"kills"`
-	WorkerKills int               `json:"worker_kills"`
-	BrokerKills int               `json:"broker_kills"`
-	Outcomes    map[string]uint64 `json:"outcomes"`
-	Requests    int64             `json:"requests"`
-	Created     int64             `json:"created"`
-	// CreatedTwice orders exist twice at the API.
-	CreatedTwice int64 `json:"created_twice"`
-	// Missing orders are recorded as accepted, and do not exist.
-	Missing int `json:"missing"`
-	// Unrecorded orders exist, and are recorded as not created, or not at all.
-	Unrecorded  int      `json:"unrecorded"`
-	DeadLetters uint64   `json:"dead_letters"`
-	Doubts      int      `json:"unknown_outcomes"`
-	Balanced    bool     `json:"balanced"`
-	Problems    []string `json:"problems,omitempty"`
-}
-
-func (s *summary) problem(format string, args ...any) {
-	s.Balanced = false
-	if len(s.Problems) < maxProblems {
-		s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
-	}
+	Broker      string  `json:"broker"`
+	Policy      string  `json:"policy"`
+	Seed        uint64  `json:"seed"`
+	Orders      int     `json:"orders"`
+	Seconds     float64 `json:"seconds"`
+	Kills       int     `json:"kills"`
+	WorkerKills int     `json:"worker_kills"`
+	BrokerKills int     `json:"broker_kills"`
+	Requests    int64   `json:"requests"`
+	*books.Books
 }
 
 // perform enqueues, kills, waits for quiet, and balances the books.
@@ -170,51 +149,8 @@ func (r *rig) balance(ctx context.Context, took time.Duration) (*summary, error)
 		return nil, err
 	}
 	defer q.Close()
-	l := r.api.Ledger()
-	s := &summary{Broker: r.o.broker, Policy: r.o.policy, Seed: r.o.seed, Orders: r.o.orders, Seconds: took.Seconds(),
-		Kills: r.o.kills, WorkerKills: r.workerKills, BrokerKills: r.brokerKills, Requests: l.Requests,
-		Created: l.OrdersCreated, CreatedTwice: l.CreatedTwice, Balanced: true}
-	if l.CreatedTwice > 0 {
-		s.problem("%d orders were created twice", l.CreatedTwice)
-	}
-	recorded := make(map[string]bool, r.o.orders)
-	err = q.EachRecord(ctx, func(rec *order.Record) error {
-		recorded[rec.OrderNo] = true
-		s.compare(rec, r.api.Created(rec.OrderNo))
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	if len(recorded) != r.o.orders {
-		s.problem("%d orders were enqueued, %d have a result", r.o.orders, len(recorded))
-	}
-	audit, err := q.Audit(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.Outcomes, s.DeadLetters = audit.Outcomes, audit.Letters
-	if !audit.Balanced() {
-		s.problem("audit: %d intents, %d settled, %d pending, %d offenders: %v", audit.Intents, audit.Settled, audit.Pending, audit.OffenderCount, audit.Offenders)
-	}
-	return s, nil
-}
-
-func (s *summary) compare(rec *order.Record, created int) {
-	switch o := rec.Outcome(); o {
-	case order.OutcomeNone:
-		s.problem("%s: not settled (%s)", rec.OrderNo, rec.Note)
-	case order.OutcomeAccepted:
-		if created == 0 {
-			s.Missing++
-			s.problem("%s: recorded as accepted, but never created", rec.OrderNo)
-		}
-	case order.OutcomeUnknown:
-		s.Doubts++
-	default:
-		if created > 0 {
-			s.Unrecorded++
-			s.problem("%s: created, but recorded as %s", rec.OrderNo, o)
-		}
-	}
+	b, err := books.Balance(ctx, q, r.api, r.o.orders, nil)
+	return &summary{Broker: r.o.broker, Policy: r.o.policy, Seed: r.o.seed, Orders: r.o.orders, Seconds: took.Seconds(),
+		Kills: r.o.kills, WorkerKills: r.workerKills, BrokerKills: r.brokerKills,
+		Requests: r.api.Ledger().Requests, Books: b}, err
 }

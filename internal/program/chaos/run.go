@@ -37,11 +37,11 @@ sandbox really created.
 Exit codes: 0 the books balance; 1 they do not, or something failed; 2 wrong usage; 130 interrupted.`
 
 // Run is the program without its process: it returns the exit code.
-func Run(ctx context.Context, args []string, _ map[string]string, _ io.Reader, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{}
 	root := &cobra.Command{
 		Use: "chaos", Short: "Kill workers and brokers under load, then balance the books", Long: long,
-		Args: cobra.NoArgs, SilenceErrors: true, SilenceUsage: true, Version: program.Version(),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, stdout, stderr) },
 	}
 	f := root.Flags()
@@ -55,16 +55,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, _ io.Reader, s
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up after this time")
-	program.UsageErrors(root)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = &program.ExitError{Code: program.ExitInterrupted, Err: err}
-	}
-	program.PrintError(stderr, "chaos", err)
-	return program.ExitCode(err)
+	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
 func (o *options) validate() error {
@@ -116,9 +107,9 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	}
 	_, err := fmt.Fprintf(out, "%s broker, policy %s, seed %d: %d orders, %d kills (took down %d workers, %d brokers) in %.1f s\n"+
 		"outcomes %v\nrequests to the API %d, orders created %d, created twice %d\n"+
-		"missing %d, created but not recorded %d, dead letters %d, unknown outcomes %d\nbalanced: %v\n",
+		"missing %d, created but not recorded %d, dead letters %d\nbalanced: %v\n",
 		s.Broker, s.Policy, s.Seed, s.Orders, s.Kills, s.WorkerKills, s.BrokerKills, s.Seconds,
-		s.Outcomes, s.Requests, s.Created, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Doubts, s.Balanced)
+		s.Outcomes, s.Requests, s.CreatedOnce+s.CreatedTwice, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Balanced)
 	for _, p := range s.Problems {
 		_, _ = fmt.Fprintln(out, "  "+p)
 	}

@@ -32,7 +32,7 @@ type options struct {
 
 // Run is the program without its process: it returns the exit code, 0 only if
 // the books balance.
-func Run(ctx context.Context, args []string, environ map[string]string, _ io.Reader, stdout, stderr io.Writer) int {
+func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{}
 	root := &cobra.Command{
 		Use:   "demo [FILE.csv]",
@@ -41,9 +41,7 @@ func Run(ctx context.Context, args []string, environ map[string]string, _ io.Rea
 			"(" + DefaultFile + " by default), works it off while the sandbox injects faults, and compares\n" +
 			"every recorded outcome with what the sandbox really created.\n\n" +
 			"Exit codes: 0 the books balance; 1 they do not, or something failed; 2 wrong usage; 130 interrupted.",
-		Args:          cobra.MaximumNArgs(1),
-		SilenceErrors: true, SilenceUsage: true,
-		Version: program.Version(),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			o.file = DefaultFile
 			if len(files) == 1 {
@@ -60,16 +58,7 @@ func Run(ctx context.Context, args []string, environ map[string]string, _ io.Rea
 	f.IntVar(&o.concurrency, "concurrency", 64, "orders in flight at the same time")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up after this time")
 	f.StringVar(&o.logLevel, "log-level", "error", "level of the worker's log on stderr: debug, info, warn or error")
-	program.UsageErrors(root)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = &program.ExitError{Code: program.ExitInterrupted, Err: err}
-	}
-	program.PrintError(stderr, "demo", err)
-	return program.ExitCode(err)
+	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
 func run(ctx context.Context, o *options, environ map[string]string, stdout, stderr io.Writer) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,6 +66,10 @@ func setUp(ctx context.Context, o *options, environ map[string]string, stderr io
 		if o.dir, err = os.MkdirTemp("", "orderpost-demo-*"); err != nil {
 			return st, err
 		}
+	}
+	if _, err := os.Stat(filepath.Join(o.dir, "jetstream")); err == nil {
+		st.keep = true // whatever is there is not ours to remove
+		return st, &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("--data: %s holds the data of an earlier run, whose books cannot be balanced against a new sandbox; name another folder", o.dir)}
 	}
 	if st.broker, err = embedded.Start(embedded.Config{Dir: o.dir, Listen: "127.0.0.1:0"}); err != nil {
 		return st, err

@@ -21,7 +21,7 @@ const checkLong = `check reads the settings and the rules file as the worker wou
 they cannot be used. Nothing is sent.
 
 With --answer it shows what an answer of the API would be taken for: paste the output of "curl -i", or a
-body alone with --status, into a file or onto standard input (-).`
+body alone with --status, into a file or onto standard input (-). That needs no setting but ORDERPOST_RULES.`
 
 // newCheckCommand validates settings and rules, and shows verdicts.
 func newCheckCommand(environ map[string]string) *cobra.Command {
@@ -52,15 +52,15 @@ type checkCommand struct {
 
 func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io.Writer) error {
 	var cfg pool.Config
-	if err := readConfig(&cfg, environ); err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
-	}
-	if err := checkParts(cfg); err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
-	}
 	if c.answer == "" {
+		if err := errors.Join(readConfig(&cfg, environ), checkParts(cfg)); err != nil {
+			return &program.ExitError{Code: program.ExitUsage, Err: err}
+		}
 		_, err := fmt.Fprintln(stdout, "The settings and the rules can be used.")
 		return err
+	}
+	if err := program.ReadEnv(&cfg, environ); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	raw, err := readAnswer(c.answer, stdin)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 	}
 	checked, err := submit.CheckAnswer(cfg.Submit, raw, c.status)
 	if err != nil {
-		return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("the answer cannot be read: %w", err)}
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	if c.json {
 		enc := json.NewEncoder(stdout)
@@ -80,8 +80,10 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 
 // checkParts reads the key files and compiles the rules.
 func checkParts(cfg pool.Config) error {
-	_, keysErr := submit.NewFileKeys(cfg.Keys, pool.NewSigner)
-	var rulesErr error
+	var keysErr, rulesErr error
+	if cfg.Keys.Validate() == nil { // else it is said already
+		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
+	}
 	if cfg.Submit.Rules != "" {
 		_, rulesErr = submit.LoadRules(cfg.Submit.Rules)
 	}

@@ -18,14 +18,7 @@ import (
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newCommand(environ, stderr)
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	program.PrintError(stderr, "worker", err)
-	return program.ExitCode(err)
+	return program.Execute(ctx, newCommand(environ, stderr), args, stdin, stdout, stderr)
 }
 
 func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
@@ -39,16 +32,13 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"broker of its own in the data folder, which enqueue and further workers find there.\n\n" +
 			"SIGTERM or Ctrl-C: it takes nothing new, finishes what is in flight, hands back the rest.\n\n" +
 			"Settings:\n" + settingsHelp(),
-		Args:          cobra.NoArgs,
-		SilenceErrors: true, SilenceUsage: true,
-		Version: program.Version(),
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return work(cmd.Context(), environ, noPreflight, stderr)
 		},
 	}
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
 	root.AddCommand(newCheckCommand(environ))
-	program.UsageErrors(root)
 	return root
 }
 

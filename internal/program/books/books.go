@@ -1,0 +1,120 @@
+// Package books compares what orderpost recorded with what the sandbox really
+// created. The demo and the chaos run end with it.
+package books
+
+import (
+	"context"
+	"fmt"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/sandbox"
+)
+
+// maxProblems bounds the list of what does not balance; Balanced is complete.
+const maxProblems = 20
+
+// Books is the comparison of three books: what was enqueued, the results, and
+// the sandbox's ledger.
+type Books struct {
+	// Outcomes counts the results by their word.
+	Outcomes map[string]int `json:"outcomes"`
+	// DeadLetters is their number.
+	DeadLetters uint64 `json:"dead_letters"`
+	// CreatedOnce and CreatedTwice count orders at the sandbox.
+	CreatedOnce  int `json:"created_once"`
+	CreatedTwice int `json:"created_twice"`
+	// Missing orders are recorded as accepted, and do not exist.
+	Missing int `json:"missing"`
+	// Unrecorded orders exist, and are recorded as not created, or not at all.
+	Unrecorded int `json:"unrecorded"`
+
+	Balanced bool     `json:"balanced"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+func (b *Books) problem(format string, args ...any) {
+	b.Balanced = false
+	if len(b.Problems) < maxProblems {
+		b.Problems = append(b.Problems, fmt.Sprintf(format, args...))
+	}
+}
+
+// Balance compares the results of a quiet queue with the ledger. orders is how
+// many different orders were enqueued. each, which may be nil, sees every
+// result.
+func Balance(ctx context.Context, q *queue.Queue, api *sandbox.Server, orders int, each func(*order.Record)) (*Books, error) {
+	b := &Books{Outcomes: make(map[string]int), Balanced: true}
+	recorded := make(map[string]bool, orders)
+	err := q.EachRecord(ctx, func(r *order.Record) error {
+		b.Outcomes[r.Word]++
+		recorded[r.OrderNo] = true
+		b.compare(r, api.Created(r.OrderNo))
+		if each != nil {
+			each(r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(recorded) != orders {
+		b.problem("%d orders were enqueued, %d have a result", orders, len(recorded))
+	}
+	b.compareLedger(api, recorded)
+	return b, b.audit(ctx, q)
+}
+
+// compare holds one result against the ledger.
+func (b *Books) compare(r *order.Record, created int) {
+	switch r.Outcome() {
+	case order.OutcomeNone:
+		b.problem("%s: not settled (%s)", r.OrderNo, r.Note)
+	case order.OutcomeAccepted:
+		if created == 0 {
+			b.Missing++
+			b.problem("%s: recorded as accepted, but never created", r.OrderNo)
+		}
+	case order.OutcomeUnknown: // nobody knows: either is right
+	default:
+		if created > 0 {
+			b.Unrecorded++
+			b.problem("%s: created, but recorded as %s", r.OrderNo, r.Word)
+		}
+	}
+}
+
+// compareLedger looks for orders that were created twice, or that nobody
+// recorded.
+func (b *Books) compareLedger(api *sandbox.Server, recorded map[string]bool) {
+	for orderNo, e := range api.Each {
+		switch {
+		case e.Created == 1:
+			b.CreatedOnce++
+		case e.Created > 1:
+			b.CreatedTwice++
+			b.problem("%s: created %d times", orderNo, e.Created)
+		}
+		if e.Created > 0 && !recorded[orderNo] {
+			b.Unrecorded++
+			b.problem("%s: created, but there is no result", orderNo)
+		}
+	}
+}
+
+// audit asks the queue whether its own streams balance.
+func (b *Books) audit(ctx context.Context, q *queue.Queue) error {
+	audit, err := q.Audit(ctx)
+	if err != nil {
+		return err
+	}
+	b.DeadLetters = audit.Letters
+	if !audit.Balanced() {
+		b.problem("audit: %d intents were stored, %d are settled and %d pending; %d offenders",
+			audit.Intents, audit.Settled, audit.Pending, audit.OffenderCount)
+	}
+	for _, o := range audit.Offenders {
+		b.problem("audit: %s: %s", o.OrderNo, o.Problem)
+	}
+	return nil
+}

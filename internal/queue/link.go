@@ -1,0 +1,47 @@
+package queue
+
+import (
+	"context"
+	"sync"
+)
+
+// link is the connection as requests see it: what waits for an answer when it
+// breaks waits in vain, and is looked up or repeated at once instead of at its
+// timeout.
+type link struct {
+	mu     sync.Mutex
+	broken chan struct{}
+}
+
+func (l *link) current() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken == nil {
+		l.broken = make(chan struct{})
+	}
+	return l.broken
+}
+
+func (l *link) breakOff() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.broken != nil {
+		close(l.broken)
+		l.broken = nil
+	}
+}
+
+// bound gives one request its time: requestTimeout, or until the connection
+// breaks.
+func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	broken := l.current()
+	go func() {
+		select {
+		case <-broken:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}

@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/netcut"
+)
+
+// answers publishes many, and gives what became of each, as words.
+func answers(t *testing.T, q *Queue, in ...Intent) []string {
+	t.Helper()
+	var out []string
+	for _, r := range q.PublishMany(t.Context(), in) {
+		word := r.Published.String()
+		if r.Err != nil {
+			word = "error"
+			for _, known := range []error{ErrFull, ErrSwallowed, ErrTooLarge} {
+				if errors.Is(r.Err, known) {
+					word = known.Error()
+				}
+			}
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
+func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	one := func(in Intent) string { return answers(t, q, in)[0] }
+	require.Equal(t, "stored", one(intent("A-1", "i1")))
+	require.Equal(t, "already-known", one(intent("A-1", "i1")), "waiting")
+	require.Equal(t, "already-pending", one(intent("A-1", "i2")))
+	require.Equal(t, "already-pending", one(intent("A-1", "")))
+
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+	require.Equal(t, "already-known", one(intent("A-1", "i1")), "settled")
+	require.Equal(t, "stored", one(intent("A-1", "i2")))
+}
+
+// R6: "Duplicate: true" does not mean stored: somebody removed the first.
+func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	stream, err := q.js.Stream(t.Context(), q.n.intents)
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context()))
+	_, err = q.Publish(t.Context(), intent("A-1", "i1"))
+	require.ErrorIs(t, err, ErrSwallowed)
+	require.Equal(t, []string{ErrSwallowed.Error()}, answers(t, q, intent("A-1", "i1")))
+	require.Equal(t, []string{"stored"}, answers(t, q, intent("A-1", "i2")))
+}
+
+func TestADuplicateInABatchIsSingledOut(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-2", "other"))
+	require.Equal(t, []string{"stored", "already-pending", "stored", "already-pending", "already-known", "stored"}, answers(t, q,
+		intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-1", "i4"), intent("A-1", "i1"), intent("A-4", "i5")))
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 4, c.Pending)
+}
+
+func TestAFullStreamIsNotTakenForAlreadyPending(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.MaxIntents = 2 })
+	require.Equal(t, []string{"stored", "stored", ErrFull.Error(), ErrFull.Error()}, answers(t, q,
+		intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4")))
+	_, err := q.Publish(t.Context(), intent("A-3", "i3"))
+	require.ErrorIs(t, err, ErrFull)
+	p, err := q.Publish(t.Context(), intent("A-2", "i5"))
+	require.NoError(t, err)
+	require.Equal(t, AlreadyPending, p, "full or not, it is waiting")
+}
+
+func TestAnswersOfTheBroker(t *testing.T) {
+	api := func(code jetstream.ErrorCode, text string) error {
+		return &jetstream.APIError{ErrorCode: code, Description: text}
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want Published
+		is   error
+	}{
+		"place taken":  {api(10077, "maximum messages per subject exceeded"), AlreadyPending, nil},
+		"stream full":  {api(10077, "maximum messages exceeded"), PublishedNone, ErrFull},
+		"bytes full":   {api(10077, "maximum bytes exceeded"), PublishedNone, ErrFull},
+		"no resources": {api(10023, "insufficient resources"), PublishedNone, ErrFull},
+		"no storage":   {api(10047, "insufficient storage resources available"), PublishedNone, ErrFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := publishAnswer(nil, c.err)
+			require.Equal(t, c.want, p)
+			require.ErrorIs(t, err, c.is)
+		})
+	}
+}
+
+// The batch was stored, and the connection broke before the broker could say
+// so: the rows are published again by the same IDs, and none is stored twice.
+func TestALostAnswerToABatchStoresNothingTwice(t *testing.T) {
+	var cuts atomic.Int32
+	cut := &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
+		if strings.HasSuffix(subject, ".A-3") && cuts.Add(1) == 1 { // the last one commits
+			return netcut.After
+		}
+		return netcut.Pass
+	}}
+	q := openCut(t, startBroker(t), "a", cut)
+	in := []Intent{intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3")}
+	require.Eventually(t, func() bool {
+		for _, r := range q.PublishMany(t.Context(), in) {
+			if r.Err != nil {
+				return false // publish again by the same IDs, as importers do
+			}
+		}
+		return true
+	}, 20*time.Second, 10*time.Millisecond)
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, c.Pending)
+	require.EqualValues(t, 3, c.LastIntent)
+}

@@ -1,0 +1,99 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// forgetCounts is what a SIGKILL does to the broker's counts of deliveries.
+func forgetCounts(t *testing.T, q *Queue) {
+	t.Helper()
+	require.NoError(t, q.js.DeleteConsumer(t.Context(), q.n.intents, q.n.consumer))
+}
+
+// R3: after a SIGKILL of the broker everything comes back as a first delivery.
+// What had been in somebody's hands is in doubt, and nothing else is.
+func TestR3AKilledBrokerForgetsCountsAndNotDoubt(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"))
+	pull(t, a, 2)
+	forgetCounts(t, a)
+
+	b := openQueue(t, s, "b")
+	back := pull(t, b, 3)
+	for i, d := range back {
+		require.EqualValues(t, 1, d.Delivered)
+		require.Equal(t, i < 2, d.Again, d.OrderNo())
+		require.Equal(t, i < 2, d.History.Unsure, d.OrderNo())
+	}
+	stored := settle(t, b, back[0], report(order.Rejected, back[0].History))
+	require.Equal(t, order.OutcomeUnknown, stored.Record.Outcome(), "the lost attempt may have created it")
+	stored = settle(t, b, back[1], report(order.Duplicate, back[1].History))
+	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome(), "the duplicate is the lost attempt")
+	stored = settle(t, b, back[2], report(order.Rejected, back[2].History))
+	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
+}
+
+// Two workers that pull side by side do not make each other's first deliveries
+// doubtful, nor does a network that breaks.
+func TestR3ParallelPullsCauseNoDoubt(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
+	for i, q := range []*Queue{a, b, a, b} {
+		d := pull(t, q, 1)[0]
+		require.False(t, d.Again, i)
+		require.False(t, d.History.Unsure, i)
+		q.disconnects.Add(1) // as after a reconnect
+	}
+}
+
+// R8: an order that takes the broker down with its worker comes back as a
+// first delivery each time; it is found out nevertheless.
+func TestR8LostCountsStillLeadToSuspicion(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	publish(t, q, intent("A-1", "i1"))
+	require.False(t, pull(t, q, 1)[0].Again)
+	var works []string
+	for range 3 {
+		forgetCounts(t, q)
+		q = openQueue(t, s, "a")
+		d := pull(t, q, 1)[0]
+		works = append(works, d.Work.String())
+		if d.Work == WorkSubmit {
+			require.NoError(t, q.NoteBegun(t.Context(), d))
+		}
+	}
+	require.Equal(t, []string{"submit", "suspect", "suspect"}, works)
+}
+
+// A recreated stream counts from 1 again; the old marks mean nothing there.
+func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
+	pull(t, a, 2)
+	require.NoError(t, a.js.DeleteStream(t.Context(), a.n.intents))
+	b := openQueue(t, s, "a")
+	publish(t, b, intent("A-3", "i3"))
+	require.False(t, pull(t, b, 1)[0].Again)
+}
+
+// A mark that cannot be written: nothing of the pull may be acted on.
+func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.AckWait = time.Second })
+	publish(t, q, intent("A-1", "i1"))
+	require.NoError(t, q.js.DeleteStream(t.Context(), "KV_"+q.cfg.Bucket))
+	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), mark{Stream: 1}
+	ctx := t.Context()
+	var got []*Delivery
+	require.NoError(t, q.Pull(ctx, 1, requestTimeout, func(ds []*Delivery) { got = append(got, ds...) }))
+	require.Len(t, got, 1)
+	require.Equal(t, WorkNone, got[0].Work)
+}

@@ -1,0 +1,220 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// writeOnly writes the outcome of a delivery, as a worker does that is killed
+// between result and letter.
+func writeOnly(t *testing.T, q *Queue, d *Delivery, r order.Report) {
+	t.Helper()
+	_, err := q.writeRecord(t.Context(), d.token, d.Last, q.record(d, r, order.Decide(r, order.Facts{})))
+	require.NoError(t, err)
+}
+
+func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	writeOnly(t, q, d, report(order.Rejected, d.History))
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, a.OffenderCount, "rejected without a letter")
+
+	for range 2 { // the second time between letter and ack
+		d = again(t, d, q)
+		require.Equal(t, WorkSettled, d.Work)
+		require.NoError(t, q.fileFailure(t.Context(), d, newLetter(d, d.Last.Record, nil)))
+	}
+	d = again(t, d, q)
+	require.NoError(t, q.Complete(t.Context(), d))
+	requireDrained(t, q)
+	require.EqualValues(t, 1, requireBalanced(t, q).Letters)
+	l := letterOf(t, q, "A-1")
+	require.Equal(t, body("A-1"), l.Body)
+	require.Empty(t, l.Earlier)
+}
+
+// R6: asked again for an accepted order: done, and counted; with another body:
+// a conflict, and the result stays.
+func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+
+	publish(t, q, intent("A-1", "i2"))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkRepeat, d.Work)
+	_, err := q.Repeat(t.Context(), d)
+	require.NoError(t, err)
+	requireDrained(t, q)
+
+	other := []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`)
+	publish(t, q, Intent{OrderNo: "A-1", Body: other, ID: "i3"})
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkConflict, d.Work)
+	require.NoError(t, q.fileLetter(t.Context(), d.token, q.refusal(d, d.Last.Record, d.Work))) // and killed
+	d = again(t, d, q)
+	require.Equal(t, WorkConflict, d.Work)
+	_, err = q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	requireDrained(t, q)
+
+	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
+	l := letterOf(t, q, "A-1")
+	require.True(t, l.Conflict)
+	require.Equal(t, other, l.Body)
+	a := requireBalanced(t, q)
+	require.EqualValues(t, 3, a.Settled)
+	require.EqualValues(t, 1, a.Conflicts)
+}
+
+func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Duplicate, d.History))
+	requireDrained(t, q)
+
+	publish(t, q, intent("A-1", "i2"))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkWithheld, d.Work)
+	_, err := q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	requireDrained(t, q)
+	l := letterOf(t, q, "A-1")
+	require.Equal(t, "i2", l.IntentID)
+	require.Equal(t, order.OutcomeUnknown, l.Outcome)
+	require.Equal(t, "i1", l.Earlier[0].IntentID, "what it took the place of is carried on")
+
+	entry, err := q.Lookup(t.Context(), "A-1")
+	require.NoError(t, err)
+	leave := *entry.Record
+	leave.Allowed = true
+	msg, err := q.recordMsg("A-1", &leave)
+	require.NoError(t, err)
+	_, err = q.results.put(t.Context(), msg, entry.Seq)
+	require.NoError(t, err)
+
+	publish(t, q, intent("A-1", "i3"))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkSubmit, d.Work)
+	require.True(t, d.Allowed)
+	require.True(t, d.History.Unsure)
+	settle(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	d = pull(t, q, 1)[0]
+	require.True(t, d.Allowed, "a hand-back does not take the leave away")
+	settle(t, q, d, report(order.Duplicate, d.History))
+	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
+	require.Nil(t, letterOf(t, q, "A-1"))
+	requireDrained(t, q)
+	require.EqualValues(t, 3, requireBalanced(t, q).Settled)
+}
+
+// A late acceptance of an earlier intent meets a newer one with another body:
+// the order exists with the earlier body, and the newer one is a conflict.
+func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	frozen := pull(t, a, 1)[0]
+	successor := again(t, frozen, b)
+	r := order.Report{End: order.EndAnswer, Verdict: order.Rejected, Final: true, History: successor.History}
+	settle(t, b, successor, r)
+	requireDrained(t, b)
+
+	publish(t, b, Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
+	d := pull(t, b, 1)[0]
+	require.Equal(t, WorkSubmit, d.Work, "a correction")
+	settle(t, b, d, order.Report{End: order.EndHandBack, History: d.History})
+	frozen.lease.endNow()
+	settle(t, a, frozen, report(order.Accepted, frozen.History))
+
+	d = pull(t, b, 1)[0]
+	require.Equal(t, WorkSettled, d.Work)
+	require.NoError(t, b.Complete(t.Context(), d))
+	requireDrained(t, b)
+	l := letterOf(t, b, "A-1")
+	require.True(t, l.Conflict)
+	require.Equal(t, "i2", l.IntentID)
+	require.EqualValues(t, 2, requireBalanced(t, b).Settled)
+}
+
+// R11: the broker forgets an ID after two minutes; the same submission is then
+// stored twice. It is not judged anew, and the books balance.
+func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	_, err := q.js.UpdateStream(t.Context(), func() (c jetstream.StreamConfig) {
+		c = q.streams()[0]
+		c.Duplicates = 100 * time.Millisecond
+		return c
+	}())
+	require.NoError(t, err)
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	require.Eventually(t, func() bool {
+		p, err := q.Publish(t.Context(), intent("A-1", "i1"))
+		return err == nil && p == Stored
+	}, 5*time.Second, 20*time.Millisecond)
+
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkSettled, d.Work)
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, a.Pending, "the second is not settled yet: %+v", a)
+	require.NoError(t, q.Complete(t.Context(), d))
+	requireDrained(t, q)
+	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
+}
+
+// R11: an intent without an ID that was settled and not yet acknowledged.
+func TestR11ASettledIntentThatIsStillStoredIsNotPending(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", ""), intent("A-2", "i2"))
+	for _, d := range pull(t, q, 2) {
+		writeOnly(t, q, d, report(order.Accepted, d.History))
+	}
+	a := requireBalanced(t, q)
+	require.EqualValues(t, 2, a.Unacked)
+	require.Zero(t, a.Pending)
+}
+
+func TestParkProvesTheFirstAttemptByItsNote(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	h := d.History
+	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
+	first, err := q.NoteAttempt(t.Context(), d, h)
+	require.NoError(t, err)
+	require.True(t, first)
+	first, err = q.NoteAttempt(t.Context(), d, h)
+	require.NoError(t, err)
+	require.False(t, first)
+}
+
+// R2: the note is the claim; who finds it taken must not post.
+func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	frozen := pull(t, a, 1)[0]
+	successor := again(t, frozen, b)
+	_, err := b.NoteAttempt(t.Context(), successor, successor.History)
+	require.NoError(t, err)
+	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
+	require.ErrorIs(t, err, ErrLeaseLost)
+	settle(t, b, successor, report(order.Accepted, successor.History))
+	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
+	require.ErrorIs(t, err, ErrLeaseLost)
+}

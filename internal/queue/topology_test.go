@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// reopen opens the queue again with changed settings.
+func reopen(t *testing.T, q *Queue, change func(*Config)) (*Queue, error) {
+	t.Helper()
+	cfg := q.cfg
+	change(&cfg)
+	again, err := Open(t.Context(), cfg, zerolog.Nop())
+	if err == nil {
+		t.Cleanup(again.Close)
+	}
+	return again, err
+}
+
+func TestTopologyIsIdempotent(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for _, want := range q.streams() {
+		stream, err := q.js.Stream(t.Context(), want.Name)
+		require.NoError(t, err)
+		unsafe, safe := compareStream(stream.CachedInfo().Config, want)
+		require.Empty(t, unsafe)
+		require.Empty(t, safe, "the broker gives back what was asked for")
+	}
+	_, err := reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
+}
+
+func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	bad := q.streams()[1]
+	bad.Name, bad.Subjects = "OTHER_RESULTS", []string{"other.results.*"}
+	bad.Discard, bad.MaxAge, bad.MaxMsgSize = jetstream.DiscardOld, time.Hour, 1000
+	_, err := q.js.CreateStream(t.Context(), bad)
+	require.NoError(t, err)
+	_, err = reopen(t, q, func(c *Config) { c.StreamPrefix, c.SubjectPrefix, c.Bucket = "OTHER", "other", "OTHER" })
+	var topology *TopologyError
+	require.ErrorAs(t, err, &topology)
+	require.Equal(t, "OTHER_RESULTS", topology.Stream)
+	var fields []string
+	for _, d := range topology.Differences {
+		fields = append(fields, d.Field)
+	}
+	require.ElementsMatch(t, []string{"discard", "max_age", "max_msg_size"}, fields)
+	stream, err := q.js.Stream(t.Context(), "OTHER_RESULTS")
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, stream.CachedInfo().Config.MaxAge, "nothing was changed")
+}
+
+func TestOnlyAWorkerChangesLimits(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	limit := func() int64 {
+		stream, err := q.js.Stream(t.Context(), q.n.intents)
+		require.NoError(t, err)
+		return stream.CachedInfo().Config.MaxMsgs
+	}
+	_, err := reopen(t, q, func(c *Config) { c.MaxIntents, c.Worker = 7, false })
+	require.NoError(t, err)
+	require.EqualValues(t, -1, limit())
+	_, err = reopen(t, q, func(c *Config) { c.MaxIntents = 7 })
+	require.NoError(t, err)
+	require.EqualValues(t, 7, limit())
+}
+
+// Versions are numbers: 10 is newer than 9.
+func TestANewerTopologyIsLeftAlone(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	set := func(version string) {
+		cfg := q.streams()[0]
+		cfg.Metadata = map[string]string{versionKey: version}
+		_, err := q.js.UpdateStream(t.Context(), cfg)
+		require.NoError(t, err)
+	}
+	for _, version := range []string{"2", "10", "1.5"} {
+		set(version)
+		_, err := reopen(t, q, func(*Config) {})
+		require.ErrorContains(t, err, "use a newer orderpost", version)
+	}
+	set("0")
+	_, err := reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
+	stream, err := q.js.Stream(t.Context(), q.n.intents)
+	require.NoError(t, err)
+	require.Equal(t, "1", stream.CachedInfo().Config.Metadata[versionKey])
+}
+
+// A worker with the default of one replica must not take two away.
+func TestReplicasAreOnlyEverAdded(t *testing.T) {
+	want := (&Queue{cfg: DefaultConfig(), n: DefaultConfig().names()}).streams()[0]
+	have := want
+	have.Replicas = 3
+	unsafe, safe := compareStream(have, want)
+	require.Empty(t, unsafe)
+	require.Empty(t, safe)
+	_, safe = compareStream(want, have)
+	require.Equal(t, []Difference{{"num_replicas", 1, 3}}, safe)
+}
+
+// R7: leases count on the AckWait that the consumer has, whoever set it.
+func TestR7AckWaitIsTheFleets(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		q.Announce(ctx, func() Presence { return Presence{Worker: "a", Since: time.Now()} })
+	}()
+	require.Eventually(t, func() bool {
+		workers, err := q.Workers(t.Context())
+		return err == nil && len(workers) == 1
+	}, 5*time.Second, 5*time.Millisecond)
+
+	shorter := func(c *Config) { c.AckWait, c.Name = 5*time.Second, "b" }
+	_, err := reopen(t, q, shorter)
+	require.ErrorContains(t, err, "ORDERPOST_ACK_WAIT")
+	producer, err := reopen(t, q, func(c *Config) { shorter(c); c.Worker = false })
+	require.NoError(t, err)
+	require.Equal(t, 27*time.Second, producer.leases.term, "the deployed AckWait less the margin")
+
+	leave()
+	<-gone
+	b, err := reopen(t, q, shorter)
+	require.NoError(t, err)
+	require.Equal(t, 4500*time.Millisecond, b.leases.term)
+}

@@ -1,0 +1,121 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// conditional is a result's message as put makes it.
+func conditional(q *Queue, no string, expect uint64) *write {
+	msg := nats.NewMsg(q.n.resPre + no)
+	msg.Data = []byte(`{"outcome":"retrying"}`)
+	msg.Header.Set(jetstream.MsgTTLHeader, "720h0m0s")
+	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
+	msg.Header.Set(jetstream.ExpectedStreamHeader, q.n.results)
+	return &write{msg: msg, done: make(chan struct{})}
+}
+
+func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	var batch []*write
+	for i := range 100 {
+		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
+	}
+	require.True(t, q.results.flushTogether(t.Context(), batch))
+	for i, req := range batch {
+		require.NoError(t, req.err)
+		require.EqualValues(t, i+1, req.seq, "the sequences that the next conditions rest on")
+		raw, err := q.lastMsg(t.Context(), q.n.results, req.msg.Subject)
+		require.NoError(t, err)
+		require.Equal(t, req.seq, raw.Seq)
+		require.Equal(t, "720h0m0s", raw.Header.Get(jetstream.MsgTTLHeader))
+	}
+	require.EqualValues(t, 1, q.results.batches.Load())
+}
+
+// R1: one stale write rejects a whole batch without saying which; the others
+// must not suffer.
+func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	_, err := q.results.put(t.Context(), conditional(q, "B-7", 0).msg, 0)
+	require.NoError(t, err)
+	var batch []*write
+	for i := range 20 {
+		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
+	}
+	q.results.flush(batch)
+	require.Zero(t, q.results.batches.Load())
+	for i, req := range batch {
+		if i == 7 {
+			require.ErrorIs(t, req.err, errStale)
+			continue
+		}
+		require.NoError(t, req.err, i)
+		require.NotZero(t, req.seq)
+	}
+}
+
+func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	batch := []*write{conditional(q, "B-1", 0), conditional(q, "B-1", 0), conditional(q, "B-2", 0)}
+	q.results.flush(batch)
+	require.NoError(t, batch[2].err)
+	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
+	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), errStale)
+}
+
+func TestManyWritersCoalesce(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	const n = 2000
+	var all sync.WaitGroup
+	failed := make(chan error, n)
+	for i := range n {
+		all.Go(func() {
+			if _, err := q.results.put(t.Context(), conditional(q, fmt.Sprint("B-", i), 0).msg, 0); err != nil {
+				failed <- err
+			}
+		})
+	}
+	all.Wait()
+	require.Empty(t, failed)
+	require.Positive(t, q.results.batches.Load())
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, n, c.Results)
+}
+
+// What JetStream answers, and what it means to a writer: only a lack of room
+// may close the gate (R10).
+func TestR10OnlyALackOfRoomIsAStorageFault(t *testing.T) {
+	for code, want := range map[jetstream.ErrorCode]error{
+		10071: errStale,       // wrong last sequence
+		10164: errStale,       // the same on replicas, while another write is on its way
+		10008: errUnconfirmed, // cluster not available for the moment
+		10118: errUnconfirmed, // stream offline
+		10167: errUnconfirmed, // too many requests
+		10077: ErrStorage,     // store failed
+		10023: ErrStorage,     // insufficient resources
+		10047: ErrStorage,     // storage resources exceeded
+	} {
+		err := writeError(&jetstream.APIError{ErrorCode: code, Description: "…"})
+		for _, e := range []error{errStale, errUnconfirmed, ErrStorage} {
+			require.Equal(t, e == want, errors.Is(err, e), "code %d: %v", code, err)
+		}
+	}
+	require.ErrorIs(t, writeError(nats.ErrTimeout), errUnconfirmed)
+}
+
+func TestAStoppedWriterAnswersEverybody(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	q.results.stop()
+	q.results.stop()
+	_, err := q.results.put(t.Context(), conditional(q, "B-1", 0).msg, 0)
+	require.ErrorIs(t, err, errUnconfirmed)
+}

@@ -1,0 +1,83 @@
+package submit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func TestCheckAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("rules:\n  - name: known\n    when: status == 200 && body.code == 7\n    verdict: rejected\n    final: true\n"), 0o600))
+	cfg := testConfig(func(c *Config) { c.Rules = file })
+	for name, c := range map[string]struct {
+		raw    string
+		status int
+		want   func(t *testing.T, c Checked)
+	}{
+		"body alone": {`{"code":0}`, 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Accepted, c.Verdict)
+			require.Equal(t, 200, c.Status)
+			require.Equal(t, order.OutcomeAccepted, c.First)
+			require.Equal(t, order.OutcomeAccepted, c.Doubted)
+		}},
+		"by rule": {"  {\"code\":7}\n", 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Rejected, c.Verdict)
+			require.Equal(t, 1, c.Rule)
+			require.Equal(t, 3, c.Line)
+			require.Equal(t, "known", c.Detail)
+			require.Equal(t, order.OutcomeRejected, c.First)
+			require.Equal(t, order.OutcomeRejected, c.Doubted, "final")
+		}},
+		"refused by status": {`no`, 422, func(t *testing.T, c Checked) {
+			require.Equal(t, order.OutcomeRejected, c.First)
+			require.Equal(t, order.OutcomeUnknown, c.Doubted)
+		}},
+		"duplicate": {``, 409, func(t *testing.T, c Checked) {
+			require.Equal(t, order.OutcomeRejected, c.First)
+			require.Equal(t, order.OutcomeAccepted, c.Doubted)
+		}},
+		"as curl prints it": {"HTTP/2 429 \r\ncontent-type: application/json\r\nretry-after: 30\r\ncontent-length: 9999\r\n\r\n{\"m\":1}\r\n", 0, func(t *testing.T, c Checked) {
+			require.Equal(t, 429, c.Status)
+			require.Equal(t, order.Retry, c.Verdict)
+			require.True(t, c.Throttle)
+			require.Equal(t, 30*time.Second, c.Wait)
+			require.Equal(t, order.OutcomeNone, c.First)
+		}},
+		"line feeds alone": {"\nHTTP/1.1 200 OK\nServer: x\n\n<html>", 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Unsure, c.Verdict)
+			require.Contains(t, c.Hold, "ORDERPOST_RULES")
+			require.Equal(t, order.OutcomeNone, c.First)
+		}},
+		"status line alone": {"HTTP/1.1 404 Not Found", 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Rejected, c.Verdict)
+			require.Contains(t, c.Hold, "ORDERPOST_API_URL")
+			require.Equal(t, order.OutcomeNone, c.First)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := CheckAnswer(cfg, []byte(c.raw), c.status)
+			require.NoError(t, err)
+			c.want(t, got)
+		})
+	}
+	park := cfg
+	park.OnUnsure = order.Park
+	got, err := CheckAnswer(park, nil, 500)
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeUnknown, got.First)
+
+	for raw, status := range map[string]int{"{}": 99, "HTTP/1.1 abc": 0, "HTTP/1.1 200 OK\n\n{}": 201, "HTTP/1.1": 0} {
+		_, err := CheckAnswer(cfg, []byte(raw), status)
+		require.Error(t, err, raw)
+	}
+	bad := cfg
+	bad.Rules = "/does/not/exist"
+	_, err = CheckAnswer(bad, nil, 0)
+	require.ErrorContains(t, err, "ORDERPOST_RULES")
+}

@@ -1,0 +1,102 @@
+package submit
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+)
+
+// serverClock answers with Date headers of a clock that is off.
+type serverClock struct {
+	off time.Duration
+	rnd *rand.Rand
+}
+
+// ask makes one exchange in simulated time and tells the clock of it.
+func (s serverClock) ask(c *clock) {
+	sent := time.Now()
+	there := time.Duration(s.rnd.IntN(50)) * time.Millisecond
+	time.Sleep(there)
+	date := time.Now().Add(s.off).UTC().Format(http.TimeFormat) // cut to the second
+	time.Sleep(time.Duration(s.rnd.IntN(50)) * time.Millisecond)
+	c.observe(http.Header{"Date": {date}}, sent, time.Now(), false)
+	time.Sleep(time.Duration(300+s.rnd.IntN(700)) * time.Millisecond)
+}
+
+func TestOffsetIsFoundFarBelowASecond(t *testing.T) {
+	for _, off := range []time.Duration{0, 1234 * time.Millisecond, -37 * time.Second, 90 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newClock(ClockServer, time.Hour*24, zerolog.Nop())
+			s := serverClock{off, rand.New(rand.NewPCG(1, 2))}
+			for range 100 {
+				s.ask(c)
+			}
+			e := c.estimate()
+			require.InDelta(t, off.Seconds(), e.Offset.Seconds(), 0.05, "%+v", e)
+			require.LessOrEqual(t, (e.Offset - off).Abs(), e.Error+time.Millisecond, "the error bound holds")
+			require.Equal(t, clockSamples, e.Samples)
+			stamp := c.stamp(0)
+			require.InDelta(t, time.Now().Add(off).UnixMilli(), stamp, 50)
+		})
+	}
+}
+
+func TestOneLiarDoesNotMoveTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockServer, time.Hour, zerolog.Nop())
+		s := serverClock{5 * time.Second, rand.New(rand.NewPCG(1, 2))}
+		for range 30 {
+			s.ask(c)
+		}
+		lie := http.Header{"Date": {time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)}}
+		c.observe(lie, time.Now(), time.Now(), false)
+		require.InDelta(t, 5, c.estimate().Offset.Seconds(), 0.5)
+	})
+}
+
+func TestClockThatIsSetIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockServer, time.Hour, zerolog.Nop())
+		for _, off := range []time.Duration{0, time.Minute} {
+			s := serverClock{off, rand.New(rand.NewPCG(1, 2))}
+			for range 100 {
+				s.ask(c)
+			}
+		}
+		require.InDelta(t, 60, c.estimate().Offset.Seconds(), 0.1)
+	})
+}
+
+func TestAnswersThatTellNothingOfTheClock(t *testing.T) {
+	now := time.Now()
+	date := now.UTC().Format(http.TimeFormat)
+	c := newClock(ClockServer, time.Hour, zerolog.Nop())
+	for _, h := range []http.Header{{}, {"Date": {"soon"}}, {"Date": {date}, "Age": {"100"}}} {
+		c.observe(h, now, now, false)
+	}
+	c.observe(http.Header{"Date": {date}}, now.Add(-10*time.Second), now, false)
+	require.Zero(t, c.estimate().Samples)
+	require.InDelta(t, time.Now().UnixMilli(), c.stamp(0), 1000)
+}
+
+func TestClockWarnsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		c := newClock(ClockLocal, 2*time.Second, zerolog.New(&log))
+		for _, off := range []time.Duration{30 * time.Second, 0} {
+			s := serverClock{off, rand.New(rand.NewPCG(1, 2))}
+			for range 100 {
+				s.ask(c)
+			}
+		}
+		require.Equal(t, 1, strings.Count(log.String(), "clock differs"))
+		require.Equal(t, 1, strings.Count(log.String(), "agrees"))
+		require.InDelta(t, time.Now().UnixMilli(), c.stamp(0), 1, "the local clock is not corrected")
+	})
+}

@@ -1,0 +1,236 @@
+package submit
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func TestBadRulesFiles(t *testing.T) {
+	rules := func(lines ...string) string { return "rules:\n" + strings.Join(lines, "\n") + "\n" }
+	for name, c := range map[string]struct {
+		text string
+		want []string // each is in the error
+	}{
+		"empty":             {"", []string{"r.yaml: holds no rules"}},
+		"comment only":      {"# nothing\n", []string{"r.yaml: holds no rules"}},
+		"empty list":        {"rules: []\n", []string{"r.yaml:1: holds no rules"}},
+		"not YAML":          {"rules: [\n", []string{"r.yaml:1: "}},
+		"a list":            {"- when: true\n", []string{"r.yaml:1: "}},
+		"other top level":   {"ruls:\n  - when: status == 200\n", []string{"r.yaml:1: unknown field \"ruls\""}},
+		"two documents":     {"rules:\n  - when: status == 200\n    verdict: accepted\n---\nrules: []\n", []string{"r.yaml:5: a second YAML document"}},
+		"unknown field":     {rules("  - when: status == 200", "    verdict: accepted", "    finall: true"), []string{"r.yaml:4: unknown field \"finall\""}},
+		"field twice":       {rules("  - when: status == 200", "    when: status == 201", "    verdict: accepted"), []string{"r.yaml:3: "}},
+		"no when":           {rules("  - verdict: accepted"), []string{"r.yaml:2: rule 1: `when` is missing"}},
+		"no verdict":        {rules("  - when: status == 200"), []string{"r.yaml:2: rule 1: unknown verdict \"\""}},
+		"unknown verdict":   {rules("  - when: status == 200", "    verdict: acepted"), []string{"r.yaml:3: rule 1: unknown verdict \"acepted\"", "accepted, duplicate, rejected, retry, unsure, denied"}},
+		"type error":        {rules("  - name: x", "    when: status == 'ok'", "    verdict: accepted"), []string{"r.yaml:3: rule 1: ", "mismatched types int and string"}},
+		"unknown name":      {rules("  - when: statu == 200", "    verdict: accepted"), []string{"r.yaml:2: rule 1: unknown name statu"}},
+		"no yes or no":      {rules("  - when: body.success", "    verdict: accepted"), []string{"r.yaml:2: rule 1: ", "body.success == true"}},
+		"a number":          {rules("  - when: status", "    verdict: accepted"), []string{"r.yaml:2: rule 1: expected bool, but got int"}},
+		"syntax":            {rules("  - when: status == == 1", "    verdict: accepted"), []string{"r.yaml:2: rule 1: unexpected token"}},
+		"YAML comment":      {rules("  - when: any(body.e, # == 1)", "    verdict: accepted"), []string{"r.yaml:2: rule 1: ", "quotes"}},
+		"the time":          {rules("  - when: now().Year() == 2026", "    verdict: accepted"), []string{"r.yaml:2: rule 1: "}},
+		"bad wait":          {rules("  - when: status == 200", "    verdict: retry", "    wait: 5"), []string{"r.yaml:4: rule 1: `wait` is \"5\""}},
+		"negative wait":     {rules("  - when: status == 200", "    verdict: retry", "    wait: -5s"), []string{"r.yaml:4: rule 1: `wait`"}},
+		"wait for nothing":  {rules("  - when: status == 200", "    verdict: accepted", "    wait: 5s"), []string{"r.yaml:4: rule 1: `wait` has no meaning"}},
+		"final acceptance":  {rules("  - when: status == 200", "    verdict: accepted", "    final: true"), []string{"r.yaml:4: rule 1: `final`"}},
+		"throttle rejected": {rules("  - when: status == 200", "    verdict: rejected", "    throttle: true"), []string{"r.yaml:4: rule 1: `throttle`"}},
+		"time and accepted": {rules("  - when: status == 200", "    verdict: accepted", "    time_error: true"), []string{"r.yaml:4: rule 1: `time_error`"}},
+		"never":             {rules("  - when: status == 200 and status == 201", "    verdict: accepted"), []string{"r.yaml:2: rule 1 can never match"}},
+		"status 600":        {rules("  - when: status >= 600", "    verdict: accepted"), []string{"r.yaml:2: rule 1 can never match"}},
+		"false":             {rules("  - when: \"false\"", "    verdict: accepted"), []string{"r.yaml:2: rule 1 can never match"}},
+		"all at once": {rules("  - when: status == 200", "    verdict: x", "  - when: statu == 1", "    verdict: retry", "  - verdict: retry"),
+			[]string{"r.yaml:3: ", "r.yaml:4: ", "r.yaml:6: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseRules("r.yaml", []byte(c.text))
+			require.Error(t, err)
+			for _, want := range c.want {
+				require.Contains(t, err.Error(), want)
+			}
+			var typed *RulesError
+			require.ErrorAs(t, err, &typed)
+			require.NotContains(t, err.Error(), "\n   ", "no drawings")
+		})
+	}
+}
+
+func TestUnreachableRules(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules []string // expressions; the last one is in question
+		want  string   // "" = reachable
+	}{
+		"same":                       {[]string{"status == 200", "status == 200"}, "rule 1 matches everything"},
+		"same, other words":          {[]string{"status == 200 && body.code == 1", "body.code == 1 and status == 200"}, "rule 1 matches everything"},
+		"narrower":                   {[]string{"status == 200", "status == 200 && body.code == 1"}, "rule 1 matches everything"},
+		"wider":                      {[]string{"status == 200 && body.code == 1", "status == 200"}, ""},
+		"after true":                 {[]string{"true", "status == 200"}, "rule 1 matches everything"},
+		"range":                      {[]string{"status >= 400", "status in 404..405"}, "rule 1 matches everything"},
+		"range that sticks out":      {[]string{"status >= 405", "status in 404..405"}, ""},
+		"together":                   {[]string{"status < 300", "status >= 300", "body.code == 1"}, "rules [1 2] match everything"},
+		"together, by one condition": {[]string{"status < 300 and body.code == 1", "status >= 300 and body.code == 1", "body.code == 1 and attempt > 1"}, "rules [1 2] match everything"},
+		"either":                     {[]string{"status == 200 or status == 201", "status == 201"}, "rule 1 matches everything"},
+		"either, half":               {[]string{"status == 200 or status == 201", "status == 201 or status == 202"}, ""},
+		"or within and":              {[]string{"(status == 200 or status == 201) and body.code == 1", "status == 201 and body.code == 1"}, "rule 1 matches everything"},
+		"other condition":            {[]string{"status == 200 and body.code == 1", "status == 200 and body.code == 2"}, ""},
+		"negation":                   {[]string{"not (status == 200)", "status == 404"}, "rule 1 matches everything"},
+		"headers, other case":        {[]string{`headers["X-Code"] == "1"`, `headers["x-code"] == "1"`}, "rule 1 matches everything"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := "rules:\n"
+			for _, r := range c.rules {
+				text += "  - when: '" + r + "'\n    verdict: retry\n"
+			}
+			_, err := ParseRules("r.yaml", []byte(text))
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, "can never be reached")
+		})
+	}
+}
+
+func TestRuleConditions(t *testing.T) {
+	a := func(status int, body string, header ...string) *answer {
+		h := http.Header{}
+		for i := 0; i < len(header); i += 2 {
+			h.Add(header[i], header[i+1])
+		}
+		return &answer{status: status, header: h, body: []byte(body), complete: true}
+	}
+	for _, c := range []struct {
+		when string
+		a    *answer
+		want bool
+	}{
+		{`status == 200 && body.code == 40012`, a(200, `{"code":40012}`), true},
+		{`status == 200 && body.code == 40012`, a(200, `{"code":"40012"}`), false},
+		{`body.code == "40012"`, a(200, `{"code":"40012"}`), true},
+		{`body.code in [1, 2, 3]`, a(200, `{"code":2}`), true},
+		{`body.code in 1..3`, a(200, `{"code":2}`), true},
+		{`body.code % 100 == 12`, a(200, `{"code":40012}`), true},
+		{`string(body.code) startsWith "400"`, a(200, `{"code":40012}`), true},
+		{`body.rate > 1.4`, a(200, `{"rate":1.5}`), true},
+		{`body.data.error.code == 5`, a(200, `{"data":{"error":{"code":5}}}`), true},
+		{`body.data.error.code == 5`, a(200, `{"data":null}`), false},
+		{`body.data?.error?.code == nil`, a(200, `{"data":null}`), true},
+		{`body.items[0].ok == true`, a(200, `{"items":[{"ok":true}]}`), true},
+		{`body.items[0].ok == true`, a(200, `{"items":[]}`), false},
+		{`any(body.order_no, # contains "exists")`, a(400, `{"order_no":["it exists"]}`), true},
+		{`any(body.order_no, # contains "exists")`, a(400, `{"other":["it exists"]}`), false},
+		{`"order_no" in body`, a(400, `{"order_no":1}`), true},
+		{`body contains "maintenance"`, a(503, `<p>maintenance</p>`), true},
+		{`text contains "maintenance"`, a(503, `{"m":"maintenance"}`), true},
+		{`text matches "(?i)MAINT"`, a(503, `maintenance`), true},
+		{`text == ""`, a(200, ``), true},
+		{`headers["X-Reason"] == "busy"`, a(503, ``, "x-reason", "busy"), true},
+		{`headers["x-a"] == "1, 2"`, a(503, ``, "X-A", "1", "X-A", "2"), true},
+		{`headers["none"] == ""`, a(503, ``), true},
+		{`attempt > 1`, a(503, ``), false},
+		// A condition that cannot be evaluated fails its own alternative only.
+		{`body.code == 1 || text contains "html"`, a(200, `<html>`), true},
+		{`(body.code == 1 or status == 200) and text contains "html"`, a(200, `<html>`), true},
+		{`body.code == 1 and text contains "html"`, a(200, `<html>`), false},
+		{`body.n / 0 == 1`, a(200, `{"n":1}`), false},
+		{`let c = body.code; c == 1 or c == 2`, a(200, `{"code":2}`), true},
+	} {
+		r := mustRules(t, "rules:\n  - when: '"+c.when+"'\n    verdict: rejected\n")
+		require.Equal(t, c.want, r.judge(c.a, 1).rule == 1, c.when)
+	}
+}
+
+func TestFirstMatchingRuleGivesTheVerdict(t *testing.T) {
+	r := mustRules(t, `
+rules:
+  - name: seven
+    when: status == 200 && body.code == 7
+    verdict: retry
+    wait: 3s
+    final: true
+    reason: lucky
+  - when: status == 200 && body.code > 5
+    verdict: denied
+`)
+	j := r.judge(&answer{status: 200, body: []byte(`{"code":7}`), complete: true}, 1)
+	require.Equal(t, judgement{verdict: order.Retry, final: true, reason: "lucky", detail: "seven", wait: 3e9, rule: 1}, j)
+	j = r.judge(&answer{status: 200, body: []byte(`{"code":8}`), complete: true}, 1)
+	require.Equal(t, judgement{verdict: order.Denied, reason: "rule 2", rule: 2}, j)
+	j = r.judge(&answer{status: 200, body: []byte(`{"code":0}`), complete: true}, 1)
+	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Unsure, r.judge(&answer{status: 200, body: []byte(`{"code":3}`), complete: true}, 1).verdict)
+}
+
+// What is missing of a cut answer might have made another rule match.
+func TestCutAnswersAndRules(t *testing.T) {
+	r := mustRules(t, `
+rules:
+  - when: status == 418 and headers["x-busy"] == "1"
+    verdict: retry
+  - when: status == 400 and body.code == 1
+    verdict: duplicate
+  - when: status == 400
+    verdict: rejected
+`)
+	cut := func(status int, busy string) judgement {
+		return r.judge(&answer{status: status, header: http.Header{"X-Busy": {busy}}, body: []byte(`{"co`)}, 1)
+	}
+	require.Equal(t, order.Retry, cut(418, "1").verdict, "nothing that is missing matters")
+	require.Equal(t, order.Rejected, cut(418, "").verdict)
+	require.Equal(t, order.Unsure, cut(400, "").verdict, "it could have been a duplicate")
+	require.Equal(t, order.Denied, cut(401, "").verdict, "no rule is about it")
+}
+
+func TestVeryLongRulesAreEvaluatedWhole(t *testing.T) {
+	var parts []string
+	for i := range 200 {
+		parts = append(parts, "body.code == "+string(rune('0'+i%10))+" and attempt == "+string(rune('0'+i%7)))
+	}
+	r := mustRules(t, "rules:\n  - when: "+strings.Join(parts, " or ")+"\n    verdict: rejected\n")
+	require.True(t, r.list[0].reach.wide)
+	require.Equal(t, 1, r.judge(&answer{status: 200, body: []byte(`{"code":1}`), complete: true}, 1).rule)
+}
+
+func TestLoadRules(t *testing.T) {
+	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"))
+	require.ErrorContains(t, err, "ORDERPOST_RULES")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = New(testConfig(func(c *Config) { c.Rules = "/does/not/exist" }), Deps{Keys: StaticKeys{pair(keyA)}, Transport: &fakeAPI{}})
+	require.ErrorContains(t, err, "ORDERPOST_RULES")
+}
+
+func FuzzRules(f *testing.F) {
+	f.Add("rules:\n  - when: status == 200\n    verdict: accepted\n", `{"code":0}`, 200)
+	f.Add("rules:\n  - when: 'any(body.x, # > 1) or not (text matches \"a\")'\n    verdict: retry\n    wait: 1s\n", `{"x":[1,2]}`, 400)
+	f.Add("rules: &a [*a]", "", 0)
+	f.Fuzz(func(t *testing.T, text, body string, status int) {
+		r, err := ParseRules("r.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		for _, complete := range []bool{true, false} {
+			j := r.judge(&answer{status: status, body: []byte(body), complete: complete}, 1)
+			require.NotEqual(t, order.VerdictNone, j.verdict)
+		}
+	})
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"code":0,"success":true}`), 200)
+	f.Add([]byte("\xff{"), 404)
+	f.Fuzz(func(t *testing.T, body []byte, status int) {
+		j := judgeStatus(&answer{status: status, body: body, complete: true})
+		require.NotEqual(t, order.VerdictNone, j.verdict)
+		if j.verdict == order.Accepted {
+			require.Equal(t, 2, status/100)
+		}
+	})
+}

@@ -1,0 +1,199 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// wantVerdict is the issue's table, written anew.
+func wantVerdict(status int, p Phase) order.Verdict {
+	if p == PhaseConnect || p == PhaseSend {
+		return order.Retry
+	}
+	if p == PhaseSent {
+		return order.Unsure
+	}
+	switch status {
+	case 408, 425, 429:
+		return order.Retry
+	case 401, 403:
+		return order.Denied
+	case 409:
+		return order.Duplicate
+	case 501, 505:
+		return order.Rejected
+	}
+	switch status / 100 {
+	case 2:
+		if p == PhaseCut {
+			return order.Unsure
+		}
+		return order.Accepted
+	case 3, 4:
+		return order.Rejected
+	default:
+		return order.Unsure
+	}
+}
+
+// inPhase makes the fake API fail, or answer, in a phase.
+func inPhase(status int, p Phase) reply {
+	switch p {
+	case PhaseConnect:
+		return reply{err: &net.OpError{Op: "dial", Err: fmt.Errorf("refused")}, unread: true}
+	case PhaseSend:
+		return reply{err: fmt.Errorf("broken pipe"), unread: true}
+	case PhaseSent:
+		return reply{err: errReset}
+	case PhaseCut:
+		return reply{status: status, body: `{"code":`, cut: errReset}
+	default:
+		return reply{status: status, body: `{"code":0}`}
+	}
+}
+
+// wantSettlement says what becomes of an order whose only attempt, with one
+// attempt allowed per visit, had this verdict.
+func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) order.Settlement {
+	back := order.Settlement{Action: order.ActHandBack, Unsure: doubted}
+	settle := func(o order.Outcome) order.Settlement {
+		return order.Settlement{Action: order.ActSettle, Outcome: o, Unsure: o == order.OutcomeUnknown}
+	}
+	switch v {
+	case order.Accepted:
+		return settle(order.OutcomeAccepted)
+	case order.Duplicate:
+		if doubted {
+			return settle(order.OutcomeAccepted)
+		}
+		return settle(order.OutcomeRejected)
+	case order.Rejected:
+		if status == 404 || status == 405 {
+			return back
+		}
+		if doubted {
+			return settle(order.OutcomeUnknown)
+		}
+		return settle(order.OutcomeRejected)
+	case order.Denied:
+		return back
+	case order.Unsure:
+		if p == order.Park {
+			return settle(order.OutcomeUnknown)
+		}
+		return order.Settlement{Action: order.ActDelay, Unsure: true}
+	default:
+		return order.Settlement{Action: order.ActDelay, Unsure: doubted}
+	}
+}
+
+func TestEveryStatusPhaseAndPolicy(t *testing.T) {
+	for _, policy := range []order.Policy{order.Resubmit, order.Park} {
+		for _, phase := range Phases() {
+			for _, doubted := range []bool{false, true} {
+				if doubted && policy == order.Park {
+					continue // not sent at all: TestParkedOrderIsNotSent
+				}
+				t.Run(fmt.Sprintf("%s/%s/doubted=%t", policy, phase, doubted), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						for status := minStatus; status <= maxStatus; status++ {
+							checkStatus(t, status, phase, policy, doubted)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+func checkStatus(t *testing.T, status int, phase Phase, policy order.Policy, doubted bool) {
+	r := newRig(t, func(call) reply { return inPhase(status, phase) }, func(c *Config) {
+		c.OnUnsure, c.RetryVisitAttempts, c.RefusalRun = policy, 1, 0
+	})
+	defer r.Close()
+	rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), History: order.History{Unsure: doubted}})
+	want := wantVerdict(status, phase)
+	require.Equal(t, want, rep.Verdict, "status %d: %s", status, rep.Reason)
+	require.Equal(t, doubted && want != order.Accepted || want == order.Unsure, rep.History.Unsure, "status %d", status)
+	if phase == PhaseCut || phase == PhaseDone {
+		require.Equal(t, status, rep.Status)
+	} else {
+		require.Zero(t, rep.Status)
+	}
+	require.NotEmpty(t, rep.Reason, "status %d", status)
+	got := order.Decide(rep, order.Facts{Policy: policy, FirstProven: !doubted})
+	wantS := wantSettlement(want, status, policy, doubted)
+	require.Equal(t, wantS, got, "status %d: %+v", status, rep)
+}
+
+func TestBodiesOfA200(t *testing.T) {
+	for body, want := range map[string]order.Verdict{
+		`{}`:                            order.Accepted,
+		`{"code":0}`:                    order.Accepted,
+		`{"code":200,"data":{"id":1}}`:  order.Accepted,
+		`{"code":"0"}`:                  order.Accepted,
+		`{"code":0.0}`:                  order.Accepted,
+		`{"errno":0,"message":"ok"}`:    order.Accepted,
+		`{"success":true,"error":null}`: order.Accepted,
+		`{"data":{"code":7}}`:           order.Accepted, // not at the top level
+		`{"code":1}`:                    order.Unsure,
+		`{"code":300301}`:               order.Unsure,
+		`{"code":"00000"}`:              order.Unsure,
+		`{"code":null}`:                 order.Unsure,
+		`{"code":{"n":0}}`:              order.Unsure,
+		`{"code":[]}`:                   order.Unsure,
+		`{"code":1e400}`:                order.Unsure,
+		`{"errno":1}`:                   order.Unsure,
+		`{"code":0,"errno":5}`:          order.Unsure,
+		`{"success":false}`:             order.Unsure,
+		`{"success":null}`:              order.Unsure,
+		`{"success":"no"}`:              order.Unsure,
+		`{"error":""}`:                  order.Unsure,
+		`{"error":{"code":5}}`:          order.Unsure,
+		`{"code":0,"code":5}`:           order.Unsure, // which one?
+		"{\"code\":0,\"m\":\"\xff\"}":   order.Unsure,
+		`{"code":0}x`:                   order.Unsure,
+		`{"code":0`:                     order.Unsure,
+		`[]`:                            order.Unsure,
+		`"ok"`:                          order.Unsure,
+		`null`:                          order.Unsure,
+		`OK`:                            order.Unsure,
+		`<html>we are down</html>`:      order.Unsure,
+		` `:                             order.Unsure,
+		``:                              order.Unsure,
+		"\xef\xbb\xbf{\"code\":0}":      order.Unsure,
+	} {
+		j := judgeStatus(&answer{status: 200, body: []byte(body), complete: true})
+		require.Equal(t, want, j.verdict, "%s: %s", body, j.reason)
+		require.Equal(t, want == order.Unsure, j.hold != "", "an unreadable 2xx holds the pool: %s", body)
+		if j.hold != "" {
+			require.Contains(t, j.hold, "ORDERPOST_RULES")
+			require.Contains(t, j.hold, "when: 'status == 200")
+		}
+	}
+	require.Equal(t, order.Accepted, judgeStatus(&answer{status: 201, complete: true}).verdict)
+	require.Equal(t, order.Accepted, judgeStatus(&answer{status: 204, complete: true}).verdict)
+}
+
+// The rule that a hold proposes must be one that the rules file takes, and it
+// must match the very answer.
+func TestProposedRuleWorks(t *testing.T) {
+	for _, body := range []string{`{"code":40012}`, `{"code":"E1"}`, `{"code":"it's: #1 \"ü\""}`, `{"errno":1}`, `{"success":false}`, `{"error":"x"}`, ``, `{"code":1.5}`, `{"code":null}`} {
+		a := answer{status: 200, body: []byte(body), complete: true}
+		_, proposed, ok := strings.Cut(judgeStatus(&a).hold, "such as\n")
+		require.True(t, ok)
+		rules, err := ParseRules("r.yaml", []byte("rules:\n"+proposed))
+		require.NoError(t, err, proposed)
+		j := rules.judge(&a, 1)
+		require.Equal(t, 1, j.rule, "%s: %s", body, proposed)
+		require.Equal(t, order.Accepted, j.verdict)
+	}
+}

@@ -1,0 +1,170 @@
+package worker_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/sandbox"
+)
+
+// point is a step of the handling of one order, at whose edge the worker is
+// killed.
+type point struct {
+	name string
+	// subject and text find the message; the POST has neither.
+	subject, text string
+}
+
+var (
+	atMark    = point{"mark", "$KV.ORDERPOST.seen.", ""}
+	atAttempt = point{"attempt note", "orders.results.", `"note":"attempt"`}
+	atPost    = point{name: "post"}
+	atResult  = point{"result", "orders.results.", `"settled":1`}
+	atLetter  = point{"letter", "orders.dead.", ""}
+	atAck     = point{"ack", "$JS.ACK.", "+ACK"}
+	atNote    = point{"delay note", "orders.results.", `"note":"delayed"`}
+	atNak     = point{"nak", "$JS.ACK.", "-NAK"}
+)
+
+// story is what the API does with the order.
+type story struct {
+	name   string
+	api    func(*sandbox.Settings)
+	busy   bool // the first connection is refused
+	points []point
+}
+
+var stories = []story{
+	{"created", func(*sandbox.Settings) {}, false, []point{atMark, atAttempt, atPost, atResult, atAck}},
+	{"refused", func(s *sandbox.Settings) { s.Faults.Refuse = 1 }, false, []point{atPost, atResult, atLetter, atAck}},
+	{"out of reach first", func(*sandbox.Settings) {}, true, []point{atNote, atNak}},
+	{"created, answer dropped", func(s *sandbox.Settings) { s.Faults.DropAfter, s.Faults.MaxPerOrder = 1, 1 }, false, []point{atPost, atResult, atAck}},
+}
+
+// crash kills a worker once, at a point.
+type crash struct {
+	at     point
+	when   netcut.Cut
+	killed chan struct{}
+	once   sync.Once
+	dialer *netcut.Dialer
+	busy   bool
+}
+
+func newCrash(at point, when netcut.Cut, busy bool) *crash {
+	c := &crash{at: at, when: when, killed: make(chan struct{}), busy: busy}
+	c.dialer = &netcut.Dialer{Stay: true, Decide: c.decide}
+	return c
+}
+
+func (c *crash) decide(subject string, payload []byte) netcut.Cut {
+	if c.at.subject == "" || !strings.HasPrefix(subject, c.at.subject) || !bytes.Contains(payload, []byte(c.at.text)) {
+		return netcut.Pass
+	}
+	c.once.Do(func() { close(c.killed) })
+	return c.when
+}
+
+func (c *crash) dead() bool {
+	select {
+	case <-c.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// RoundTrip is the worker's way to the API. A dead worker has none.
+func (c *crash) RoundTrip(req *http.Request) (*http.Response, error) {
+	if c.dead() {
+		return nil, errNobody
+	}
+	if c.busy {
+		c.busy = false
+		return nil, errNobody
+	}
+	if c.at.subject != "" {
+		return http.DefaultTransport.RoundTrip(req)
+	}
+	if c.when == netcut.After {
+		if resp, err := http.DefaultTransport.RoundTrip(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}
+	c.once.Do(func() { close(c.killed) })
+	c.dialer.Kill()
+	return nil, errNobody
+}
+
+// TestTheWorkerIsKilledAtEveryStep: the handling of one order is cut at every
+// edge of every step, and a new worker takes over. Whatever the point and the
+// policy: one outcome, no order created twice, no acceptance lost, no claim of
+// "not created" about an order that exists, no order asked again after an
+// outcome was recorded; and under park none asked again in doubt.
+func TestTheWorkerIsKilledAtEveryStep(t *testing.T) {
+	for _, s := range stories {
+		for _, policy := range []order.Policy{order.Resubmit, order.Park} {
+			for _, at := range s.points {
+				for when, edge := range map[netcut.Cut]string{netcut.Before: "before", netcut.After: "after"} {
+					if at == atAttempt && policy != order.Park {
+						continue
+					}
+					t.Run(strings.Join([]string{s.name, policy.String(), edge, at.name}, "/"), func(t *testing.T) {
+						t.Parallel()
+						killAndRecover(t, s, policy, at, when)
+					})
+				}
+			}
+		}
+	}
+}
+
+func killAndRecover(t *testing.T, s story, policy order.Policy, at point, when netcut.Cut) {
+	r := newRig(t, policy, s.api)
+	c := newCrash(at, when, s.busy)
+	first := r.start("first", c.dialer, c)
+	r.publish(first.q, "A-1")
+	<-c.killed
+	first.stop()
+
+	second := r.start("second", &netcut.Dialer{}, http.DefaultTransport)
+	rec := r.settled(second.q)["A-1"]
+	require.NotNil(t, rec)
+	require.Equal(t, 1, rec.Settled)
+
+	attempts := r.attempts("A-1")
+	recorded := at == atLetter || at == atAck || at == atResult && when == netcut.After
+	if recorded || policy == order.Park {
+		require.LessOrEqual(t, attempts, attemptsOf(s, policy), "asked again")
+	}
+	posted := at == atPost || at == atResult && when == netcut.Before
+	unexplained := posted || at == atMark || at == atAttempt || at == atNote && when == netcut.Before
+	switch {
+	case policy == order.Park && unexplained: // without a note an earlier worker, with another policy, may have asked
+		require.Equal(t, order.OutcomeUnknown, rec.Outcome(), "nobody knows")
+	case s.name == "refused" && posted:
+		require.Equal(t, order.OutcomeUnknown, rec.Outcome(), "the lost attempt may have created it")
+	case s.name == "refused":
+		require.Equal(t, order.OutcomeRejected, rec.Outcome())
+	case s.name == "created, answer dropped" && policy == order.Park:
+		require.Equal(t, order.OutcomeUnknown, rec.Outcome())
+	default:
+		require.Equal(t, order.OutcomeAccepted, rec.Outcome())
+	}
+}
+
+// attemptsOf is how often the API is asked where nobody is killed: again after
+// a dropped answer, unless in doubt orders are parked.
+func attemptsOf(s story, policy order.Policy) int {
+	if s.name == "created, answer dropped" && policy == order.Resubmit {
+		return 2
+	}
+	return 1
+}

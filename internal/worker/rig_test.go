@@ -1,0 +1,173 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/sandbox"
+	"orderpost/internal/submit"
+	"orderpost/internal/worker"
+)
+
+const ackWait = time.Second
+
+// rig is a broker and an API, which outlive the workers of a test.
+type rig struct {
+	t      *testing.T
+	dir    string // the broker's
+	broker *embedded.Server
+	api    *sandbox.Server
+	url    string
+	policy order.Policy
+}
+
+func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)) *rig {
+	t.Helper()
+	r := &rig{t: t, policy: policy, dir: t.TempDir()}
+	r.startBroker("127.0.0.1:0")
+	t.Cleanup(func() { r.broker.Stop() })
+	var err error
+	cfg := sandbox.Config{Keys: map[string]string{"key": "secret"}, Logger: zerolog.Nop()}
+	for _, c := range change {
+		c(&cfg.Settings)
+	}
+	r.api, err = sandbox.New(cfg)
+	require.NoError(t, err)
+	r.url, err = r.api.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.api.Close() })
+	return r
+}
+
+func (r *rig) startBroker(listen string) {
+	r.t.Helper()
+	var err error
+	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
+	require.NoError(r.t, err)
+}
+
+func (r *rig) queueConfig(name string) queue.Config {
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, true
+	cfg.AckWait, cfg.AttemptTimeout = ackWait, ackWait/2
+	return cfg
+}
+
+// life is one worker, from its start to its end.
+type life struct {
+	q         *queue.Queue
+	pool      *worker.Pool
+	submitter *submit.Submitter
+	cut       *netcut.Dialer
+	stop      context.CancelFunc
+	ended     chan error
+}
+
+// transport stands between the worker and the API.
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// start runs a worker; it is stopped at the end of the test.
+func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, change ...func(*submit.Config)) *life {
+	r.t.Helper()
+	l := &life{cut: cut, ended: make(chan error, 1)}
+	var err error
+	l.q, err = queue.Open(r.t.Context(), r.queueConfig(name), zerolog.Nop(), nats.SetCustomDialer(cut),
+		nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0))
+	require.NoError(r.t, err)
+	signer, err := worker.NewSigner("secret")
+	require.NoError(r.t, err)
+	cfg := submit.DefaultConfig(r.url)
+	cfg.Concurrency, cfg.OnUnsure, cfg.RequestTimeout, cfg.KeyReload = 8, r.policy, ackWait/2, 0
+	cfg.RetryBase, cfg.RetryMax, cfg.RetryVisitAttempts = time.Millisecond, time.Millisecond, 1
+	cfg.RetryDelayBase, cfg.RetryDelayMax, cfg.RefusalQuiet = 10*time.Millisecond, 10*time.Millisecond, 5*time.Millisecond
+	for _, c := range change {
+		c(&cfg)
+	}
+	l.submitter, err = submit.New(cfg, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
+	require.NoError(r.t, err)
+	l.pool = worker.NewPool(worker.PoolOptions{Queue: l.q, Submitter: l.submitter, Concurrency: cfg.Concurrency, Policy: r.policy,
+		RequestTimeout: cfg.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
+	ctx, stop := context.WithCancel(context.Background())
+	l.stop = stop
+	go func() { l.ended <- l.pool.Run(ctx) }()
+	r.t.Cleanup(l.end)
+	return l
+}
+
+func (l *life) end() {
+	l.stop()
+	l.submitter.Close()
+	l.cut.Thaw()
+	<-l.ended
+	l.q.Close()
+}
+
+func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
+
+func (r *rig) publish(q *queue.Queue, nos ...string) {
+	r.t.Helper()
+	for _, no := range nos {
+		p, err := q.Publish(r.t.Context(), queue.Intent{OrderNo: no, Body: body(no), ID: "i:" + no})
+		require.NoError(r.t, err)
+		require.Equal(r.t, queue.Stored, p)
+	}
+}
+
+// settled waits until nothing is pending, and checks the books: the streams
+// among themselves, and against the API's ledger.
+func (r *rig) settled(q *queue.Queue) map[string]*order.Record {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		c, err := q.Count(r.t.Context())
+		return err == nil && c.Pending == 0
+	}, 20*time.Second, 10*time.Millisecond)
+	audit, err := q.Audit(r.t.Context())
+	require.NoError(r.t, err)
+	require.True(r.t, audit.Balanced(), "%+v", audit)
+	out := make(map[string]*order.Record)
+	require.NoError(r.t, q.EachRecord(r.t.Context(), func(rec *order.Record) error {
+		out[rec.OrderNo] = rec
+		created := r.api.Created(rec.OrderNo)
+		require.LessOrEqual(r.t, created, 1, "%s was created twice", rec.OrderNo)
+		switch rec.Outcome().Created() {
+		case "yes":
+			require.Equal(r.t, 1, created, "%s is recorded as %s and does not exist", rec.OrderNo, rec.Word)
+		case "no":
+			require.Zero(r.t, created, "%s is recorded as %s and exists", rec.OrderNo, rec.Word)
+		}
+		return nil
+	}))
+	return out
+}
+
+// attempts is how often the API was asked about an order.
+func (r *rig) attempts(no string) int {
+	e, _ := r.api.Lookup(no)
+	return e.Attempts
+}
+
+var errNobody = errors.New("connection refused (by the test)")
+
+// counted counts the orders that a worker posts.
+func counted(n *atomic.Int64) transport {
+	return func(req *http.Request) (*http.Response, error) {
+		n.Add(1)
+		return http.DefaultTransport.RoundTrip(req)
+	}
+}

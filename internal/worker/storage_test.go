@@ -1,0 +1,106 @@
+package worker_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/sandbox"
+	"orderpost/internal/submit"
+)
+
+// limitResults makes the results stream as good as full, or takes the limit
+// away.
+func (r *rig) limitResults(most int64) {
+	r.t.Helper()
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(r.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(r.t, err)
+	stream, err := js.Stream(r.t.Context(), "ORDERS_RESULTS")
+	require.NoError(r.t, err)
+	cfg := stream.CachedInfo().Config
+	cfg.MaxMsgs = most
+	_, err = js.UpdateStream(r.t.Context(), cfg)
+	require.NoError(r.t, err)
+}
+
+// R10: results are refused. At most what is in flight is posted; nothing is
+// lost, and the pool goes on by itself once there is room.
+func TestR10FullResultsHoldTheGateUntilThereIsRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	var posts atomic.Int64
+	w := r.start("w", &netcut.Dialer{}, counted(&posts), func(c *submit.Config) { c.GatePatience = time.Minute })
+	r.publish(w.q, "B-0")
+	require.Eventually(t, func() bool { return r.outcome(w.q, "B-0") == order.OutcomeAccepted }, 10*time.Second, time.Millisecond)
+	r.limitResults(1)
+
+	var nos []string
+	for i := range 50 {
+		nos = append(nos, fmt.Sprint("C-", i))
+	}
+	r.publish(w.q, nos...)
+	require.Eventually(t, func() bool { return len(w.submitter.Gate().State().Reasons) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.submitter.Gate().State().InFlight == 0 }, 10*time.Second, time.Millisecond)
+	held := posts.Load()
+	require.LessOrEqual(t, held, int64(1+8), "more was posted than was in flight")
+
+	r.limitResults(-1)
+	recs := r.settled(w.q)
+	require.Len(t, recs, 51)
+	for no, rec := range recs {
+		require.Equal(t, order.OutcomeAccepted, rec.Outcome(), no)
+		require.Equal(t, 1, r.attempts(no), "%s was posted again", no)
+	}
+	require.Empty(t, w.submitter.Gate().State().Reasons)
+}
+
+// The broker is stopped under load, and comes back on the same address with the
+// same files: the worker goes on by itself, and the books balance.
+func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
+	for _, policy := range []order.Policy{order.Resubmit, order.Park} {
+		t.Run(policy.String(), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, policy, func(s *sandbox.Settings) { s.Latency = 5 * time.Millisecond })
+			w := r.start("w", &netcut.Dialer{}, http.DefaultTransport)
+			const n = 600
+			var nos []string
+			for i := range n {
+				nos = append(nos, fmt.Sprint("D-", i))
+			}
+			r.publish(w.q, nos...)
+			listen := strings.TrimPrefix(r.broker.URL, "nats://")
+			for round := int64(1); round <= 2; round++ {
+				require.Eventually(t, func() bool { return r.api.Ledger().OrdersCreated >= round*n/6 }, 20*time.Second, time.Millisecond)
+				r.broker.Stop()
+				r.startBroker(listen)
+			}
+			recs := r.settled(w.q)
+			require.Len(t, recs, n)
+			doubts := 0
+			for no, rec := range recs {
+				if rec.Outcome() == order.OutcomeUnknown {
+					doubts++
+					continue
+				}
+				require.Equal(t, order.OutcomeAccepted, rec.Outcome(), no)
+			}
+			if policy == order.Resubmit {
+				require.Zero(t, doubts, "asking again settles every doubt")
+			} else {
+				require.LessOrEqual(t, doubts, 2*8, "at most what was in flight is parked")
+			}
+		})
+	}
+}
