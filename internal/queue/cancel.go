@@ -44,6 +44,9 @@ func (q *Queue) Cancel(ctx context.Context, by string, each func(visit func([]*P
 		return c.counts, err
 	}
 	err := each(func(page []*Pending) error { return c.cancel(ctx, page) })
+	if err == nil {
+		err = c.verify(ctx)
+	}
 	c.resume()
 	c.remove(ctx)
 	return c.counts, err
@@ -74,23 +77,40 @@ func (c *canceller) pause(ctx context.Context) error {
 	}
 	q, first := c.q, c.paused.IsZero()
 	before := time.Now()
-	if _, err := q.js.PauseConsumer(ctx, q.n.intents, q.n.consumer, before.Add(pauseTerm)); err != nil {
+	_, err := q.js.PauseConsumer(ctx, q.n.intents, q.n.consumer, before.Add(pauseTerm))
+	if err != nil {
 		return fmt.Errorf("deliveries not paused: %w", err)
 	}
 	if !first && time.Since(c.paused) >= pauseTerm {
 		return errors.New("this program was held up and the pause of deliveries ran out; cancel again")
 	}
 	c.paused = before
-	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
-	if err != nil {
-		return fmt.Errorf("consumer %s: %w", q.n.consumer, err)
+	if !first {
+		return c.verify(ctx)
 	}
-	marked, err := newSeen(q).refresh(ctx)
+	c.reached, err = c.delivered(ctx)
+	return err
+}
+
+// delivered is the last sequence that was ever given to a worker.
+func (c *canceller) delivered(ctx context.Context) (uint64, error) {
+	consumer, err := c.q.js.Consumer(ctx, c.q.n.intents, c.q.n.consumer)
 	if err != nil {
-		return err
+		return 0, fmt.Errorf("consumer %s: %w", c.q.n.consumer, err)
 	}
-	c.reached = max(c.reached, consumer.CachedInfo().Delivered.Stream, marked)
-	return nil
+	marked, err := newSeen(c.q).refresh(ctx)
+	return max(consumer.CachedInfo().Delivered.Stream, marked), err
+}
+
+// verify makes sure that the pause held: changing the consumer's configuration
+// would have ended it.
+func (c *canceller) verify(ctx context.Context) error {
+	now, err := c.delivered(ctx)
+	if err == nil && now > c.reached {
+		err = fmt.Errorf("deliveries went on although they were paused (was the consumer %s changed meanwhile?): intents up to sequence %d may have been posted before they were withdrawn; an acceptance will show in their results",
+			c.q.n.consumer, now)
+	}
+	return err
 }
 
 // resume ends the pause: a pause into the very near future wakes the pulls that

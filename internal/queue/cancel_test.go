@@ -139,3 +139,18 @@ func TestCancelWakesWaitingPulls(t *testing.T) {
 	}
 	requireDrained(t, q)
 }
+
+// TestCancelNoticesDeliveries: a pause that somebody ended is found out.
+func TestCancelNoticesDeliveries(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, batchOf(1, 3, "b")...)
+	_, err := q.Cancel(t.Context(), "a person", func(visit func([]*Pending) error) error {
+		_, err := q.js.PauseConsumer(t.Context(), q.n.intents, q.n.consumer, time.Now().Add(-time.Second))
+		require.NoError(t, err)
+		for _, d := range pull(t, q, 3) {
+			d.Release()
+		}
+		return q.EachPending(t.Context(), "b", visit)
+	})
+	require.ErrorContains(t, err, "deliveries went on although they were paused")
+}

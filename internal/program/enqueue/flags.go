@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,7 +46,7 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.IntVar(&o.maxErrors, "max-errors", importer.DefaultMaxErrors, "how many bad rows are told")
 	f.BoolVar(&o.retryFailed, "retry-failed", false, "enqueue unchanged orders again that certainly were not created")
 	f.StringVar(&o.batch, "batch", "", "name of the import (default: a hash of content and mapping)")
-	f.StringVar(&o.source, "source", "", "name of the file in messages and results, for standard input")
+	f.StringVar(&o.source, "source", "", "name of the file in messages and results (default: as given)")
 	f.StringVar(&o.deadline, "deadline", "", "RFC 3339 time after which the orders are not sent any more")
 	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
@@ -60,28 +61,18 @@ var batchName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 // settings reads flags and environment, and reports all that is wrong at once.
 func (o *importOptions) settings(files []string, environ map[string]string) (broker.Config, importer.Options, error) {
 	var cfg broker.Config
-	out := importer.Options{Format: importer.Format(o.format), Encoding: o.encoding, Batch: o.batch,
-		SkipInvalid: o.skipInvalid, MaxErrors: o.maxErrors, RetryFailed: o.retryFailed, Rate: o.rate}
-	var errs []error
+	out, err := o.reading()
+	errs := []error{program.ReadEnv(&cfg, environ), cfg.Queue.Validate(), err}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	errs = append(errs, program.ReadEnv(&cfg, environ), cfg.Queue.Validate())
-	var err error
-	if o.deadline != "" {
-		if out.Deadline, err = time.Parse(time.RFC3339, o.deadline); err != nil {
-			bad("--deadline: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", o.deadline)
-		}
-	}
-	if o.delimiter != "" {
-		if out.Delimiter, err = importer.ParseDelimiter(o.delimiter); err != nil {
-			bad("--delimiter: %w", err)
-		}
-	}
 	switch {
 	case o.batch == "":
 	case len(files) > 1:
 		bad("--batch: give it with a single file; each file is an import of its own")
 	case !batchName.MatchString(o.batch):
 		bad("--batch: %q is not a name of 1 to 100 letters, digits, dots, _ and -", o.batch)
+	}
+	if len(files) > 1 && o.source != "" {
+		bad("--source: give it with a single file")
 	}
 	if len(files) > 1 && o.results != "" {
 		bad("--results: give it with a single file")
@@ -95,27 +86,38 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	if o.maxErrors < 1 {
 		bad("--max-errors: at least 1 row must be told")
 	}
+	return cfg, out, errors.Join(errs...)
+}
+
+// reading is what the flags say about how files are read and stored.
+func (o *importOptions) reading() (importer.Options, error) {
+	out := importer.Options{Format: importer.Format(o.format), Encoding: o.encoding, Batch: o.batch,
+		SkipInvalid: o.skipInvalid, MaxErrors: o.maxErrors, RetryFailed: o.retryFailed, Rate: o.rate}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var err error
+	if o.deadline != "" {
+		if out.Deadline, err = time.Parse(time.RFC3339, o.deadline); err != nil {
+			bad("--deadline: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", o.deadline)
+		}
+	}
+	if o.delimiter != "" {
+		if out.Delimiter, err = importer.ParseDelimiter(o.delimiter); err != nil {
+			bad("--delimiter: %w", err)
+		}
+	}
 	switch out.Format {
 	case importer.FormatAuto, importer.FormatCSV, importer.FormatNDJSON:
 	default:
 		bad("--format: %q is none of csv, ndjson, auto", o.format)
 	}
-	if !known(o.encoding, importer.Encodings()) {
+	if !slices.Contains(importer.Encodings(), o.encoding) {
 		bad("--encoding: %q is none of %s", o.encoding, strings.Join(importer.Encodings(), ", "))
 	}
 	if out.Mapping, err = o.mapping(); err != nil {
 		errs = append(errs, err)
 	}
-	return cfg, out, errors.Join(errs...)
-}
-
-func known(word string, words []string) bool {
-	for _, w := range words {
-		if w == word {
-			return true
-		}
-	}
-	return false
+	return out, errors.Join(errs...)
 }
 
 // mapping joins the mapping file and the flags.

@@ -1,10 +1,12 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"time"
 
 	"orderpost/internal/importer"
@@ -80,11 +82,11 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		return nil, err
 	}
 	options := j.options
-	if options.File, options.Path = name, path; name == "-" {
-		if options.File = j.o.source; options.File == "" {
-			options.File = "stdin"
-		}
+	options.Path, options.File = path, name
+	if name == "-" {
+		options.File = "stdin"
 	}
+	options.File = cmp.Or(j.o.source, options.File)
 	f := &checkedFile{close: closeFile}
 	if f.File, err = importer.Open(content, options); err == nil {
 		f.summary, err = f.Check(ctx)
@@ -101,7 +103,10 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		return nil, err
 	}
 	if f.summary.Invalid > 0 {
-		f.rejects = f.RejectsName(options.File)
+		if name == "-" {
+			name = filepath.Base(options.File)
+		}
+		f.rejects = f.RejectsName(name)
 	}
 	return f, nil
 }
