@@ -296,6 +296,9 @@ func (p *publisher) decide(row *Row, st *queue.Standing) (v verdict, publish boo
 		return v, false
 	case outcome == order.OutcomeAccepted && differs(rec.BodyHash, hash()):
 		return conflict("accepted")
+	case outcome == order.OutcomeAccepted: // whatever else may be pending
+		v.fate = Settled(outcome)
+		return v, false
 	case waits && differs(st.Pending.BodyHash, hash()):
 		return conflict("pending")
 	case waits:
@@ -317,7 +320,7 @@ func (p *publisher) decide(row *Row, st *queue.Standing) (v verdict, publish boo
 		return v, true
 	case outcome == order.OutcomeUnknown && differs(rec.BodyHash, hash()):
 		return conflict("unknown: nobody knows whether it was created")
-	case outcome == order.OutcomeAccepted, outcome == order.OutcomeUnknown:
+	case outcome == order.OutcomeUnknown:
 		v.fate = Settled(outcome)
 		return v, false
 	case rec.BodyHash != hash():

@@ -57,6 +57,22 @@ func TestKnownOrders(t *testing.T) {
 	require.Zero(t, again.Stored)
 }
 
+// TestAcceptedStaysAccepted: an intent with another body that somebody
+// published later is no conflict of the row that was accepted.
+func TestAcceptedStaysAccepted(t *testing.T) {
+	q := openQueue(t)
+	f := openText(t, numbered(1, 1, "1"))
+	publish(t, q, f)
+	work(t, q, 1, nil)
+	_, err := q.Publish(t.Context(), queue.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"9"}`), ID: "other"})
+	require.NoError(t, err)
+	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 1}, publish(t, q, openText(t, numbered(1, 1, "1"))).Fates)
+	require.Equal(t, map[Fate]int{Conflict: 1}, publish(t, q, openText(t, numbered(1, 1, "9"))).Fates)
+	tally, err := f.WriteResults(t.Context(), q, nil)
+	require.NoError(t, err)
+	require.Equal(t, Tally{"accepted": 1}, tally)
+}
+
 // TestRetryFailed enqueues what certainly failed, once, and nothing else.
 func TestRetryFailed(t *testing.T) {
 	q := openQueue(t)

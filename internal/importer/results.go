@@ -131,16 +131,19 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 
 // resultOf fills resultColumns for one row.
 func resultOf(row *Row, bad *RowError, st *queue.Standing) [10]string {
-	rec := st.Record
+	rec, waits := st.Record, st.Pending
+	if rec.Outcome() == order.OutcomeAccepted {
+		waits = nil // another intent changes nothing about it
+	}
 	switch {
 	case bad != nil:
 		return [10]string{outcomeNothing, "", "", string(bad.Code) + ": " + bad.Message(), "", "", "", "", "no"}
 	case st.Unreadable != nil:
 		return [10]string{outcomePending, "", "", st.Unreadable.Error(), "", "", "", "", "unknown"}
-	case st.Pending != nil && differs(st.Pending.BodyHash, row.Order.BodyHash()):
-		return [10]string{outcomeConflict, "", "", "another order with this order_no is pending", "", "", "", "", "unknown", st.Pending.Batch}
-	case rec == nil && st.Pending != nil:
-		return [10]string{outcomePending, "", "", "waits for a worker", "", "", "", "", "no", st.Pending.Batch}
+	case waits != nil && differs(waits.BodyHash, row.Order.BodyHash()):
+		return [10]string{outcomeConflict, "", "", "another order with this order_no is pending", "", "", "", "", "unknown", waits.Batch}
+	case rec == nil && waits != nil:
+		return [10]string{outcomePending, "", "", "waits for a worker", "", "", "", "", "no", waits.Batch}
 	case rec == nil:
 		return [10]string{outcomeNothing, "", "", "nothing is known of this order_no; it was never enqueued, or its result has expired", "", "", "", "", ""}
 	}
@@ -153,7 +156,7 @@ func resultOf(row *Row, bad *RowError, st *queue.Standing) [10]string {
 		out[3] += ": " + rec.Error
 	}
 	switch outcome := rec.Outcome(); {
-	case outcome == order.OutcomeNone, st.Pending != nil && st.Pending.ID != rec.IntentID:
+	case outcome == order.OutcomeNone, waits != nil && waits.ID != rec.IntentID:
 		out[0], out[8] = outcomePending, order.OutcomeNone.Created()
 		if rec.Attempts == 0 {
 			out[8] = order.OutcomeCancelled.Created()
