@@ -24,7 +24,9 @@ const module = "orderpost/"
 var mayImport = map[string][]string{
 	"internal/order":          {},
 	"internal/borders":        {},
+	"internal/contract":       {},
 	"internal/e2e":            {},
+	"examples/producers/go":   {}, // as a producer of somebody else's would be
 	"internal/queue/embedded": {},
 	"internal/queue/netcut":   {},
 	"internal/sandbox":        {},
@@ -44,7 +46,7 @@ func anything(pkg string) bool {
 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
-	"github.com/nats-io/":     {"internal/queue", "internal/queue/embedded"},
+	"github.com/nats-io/":     {"internal/queue", "internal/queue/embedded", "examples/producers/go"},
 	"github.com/synadia-io/":  {"internal/queue"},
 	"net/http":                {"internal/submit", "internal/sandbox", "internal/ops"},
 	"github.com/spf13/cobra":  {"internal/program"},

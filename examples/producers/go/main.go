@@ -1,0 +1,87 @@
+// This example publishes orders to orderpost and reads their results, with the
+// NATS client alone. docs/producers.md explains what it does.
+//
+//	go run ./examples/producers/go publish ID '{"order_no":"A-1001","timeout":30}'
+//	go run ./examples/producers/go result A-1001
+//	go run ./examples/producers/go await A-1001 ID
+//
+// NATS_URL and NATS_TOKEN say where the broker is. The broker that a worker
+// runs in its data folder writes both to data/nats.json.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/nats-io/nats.go"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+var errUsage = errors.New("usage: publish ID BODY | result ORDER_NO | await ORDER_NO ID")
+
+func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
+	if len(args) < 2 {
+		return errUsage
+	}
+	url := getenv("NATS_URL")
+	if url == "" {
+		url = nats.DefaultURL
+	}
+	nc, err := nats.Connect(url, nats.Token(getenv("NATS_TOKEN")))
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	switch {
+	case args[0] == "publish" && len(args) == 3:
+		word, err := Publish(ctx, nc, []byte(args[2]), args[1])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(out, word)
+		return err
+	case args[0] == "result" && len(args) == 2, args[0] == "await" && len(args) == 3:
+		return showResult(ctx, nc, args, out)
+	default:
+		return errUsage
+	}
+}
+
+func showResult(ctx context.Context, nc *nats.Conn, args []string, out io.Writer) error {
+	token, err := Token(args[1])
+	if err != nil {
+		return err
+	}
+	var r *Result
+	if args[0] == "await" {
+		r, err = Await(ctx, nc, token, args[2])
+	} else {
+		r, err = ReadResult(ctx, nc, token)
+	}
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		_, err = fmt.Fprintln(out, "no result")
+		return err
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "settled: %t, created: %s, %s\n", r.Settled(), r.Created(), data)
+	return err
+}

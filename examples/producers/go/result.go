@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Result is the last word on an order_no. It has more fields than these; see
+// docs/schema/result.json. Ignore those that you do not know.
+type Result struct {
+	OrderNo string `json:"order_no"`
+	// Outcome is "retrying" while the order is being worked on. That is a note,
+	// not an outcome.
+	Outcome  string `json:"outcome"`
+	IntentID string `json:"intent_id"`
+	Attempts int    `json:"attempts"`
+	Reason   string `json:"reason,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Settled says whether the submission named by IntentID has come to its end.
+func (r *Result) Settled() bool { return r.Outcome != "retrying" }
+
+// Created says whether the order exists at the API: "yes", "no" or "nobody
+// knows". A word that this program does not know proves nothing.
+func (r *Result) Created() string {
+	switch r.Outcome {
+	case "accepted":
+		return "yes"
+	case "rejected", "exhausted", "expired", "invalid", "poison", "cancelled":
+		return "no"
+	default: // unknown, retrying
+		return "nobody knows"
+	}
+}
+
+// ReadResult reads the last word on an order_no; nil where there is none.
+func ReadResult(ctx context.Context, nc *nats.Conn, token string) (*Result, error) {
+	msg, err := getMessage(ctx, nc, "ORDERS_RESULTS", map[string]any{"last_by_subj": "orders.results." + token})
+	if err != nil || msg == nil {
+		return nil, err
+	}
+	data, err := msg.body()
+	if err != nil {
+		return nil, err
+	}
+	var r Result
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, fmt.Errorf("result of %s: %w", token, err)
+	}
+	return &r, nil
+}
+
+// Await waits for the outcome of one submission. An outcome with another
+// intent_id belongs to an earlier submission of the same order_no.
+//
+// It asks once in a while, which needs the fewest permissions. Whoever waits
+// for many orders reads the results stream with a consumer instead.
+func Await(ctx context.Context, nc *nats.Conn, token, id string) (*Result, error) {
+	for {
+		r, err := ReadResult(ctx, nc, token)
+		if err == nil && r != nil && r.IntentID == id && r.Settled() {
+			return r, nil
+		}
+		select {
+		case <-ctx.Done():
+			return r, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
