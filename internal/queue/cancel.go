@@ -55,8 +55,8 @@ func (q *Queue) Cancel(ctx context.Context, by string, each func(visit func([]*P
 // pauseTerm is how long deliveries stay paused should we vanish; pauseAgain is
 // when the pause is extended.
 const (
-	pauseTerm  = 20 * time.Second
-	pauseAgain = 5 * time.Second
+	pauseTerm  = 60 * time.Second
+	pauseAgain = 10 * time.Second
 )
 
 type canceller struct {
@@ -78,7 +78,10 @@ func (c *canceller) pause(ctx context.Context) error {
 	q, first := c.q, c.paused.IsZero()
 	before := time.Now()
 	_, err := q.js.PauseConsumer(ctx, q.n.intents, q.n.consumer, before.Add(pauseTerm))
-	if err != nil {
+	switch {
+	case err != nil && !first && before.Sub(c.paused) < pauseTerm/2:
+		return nil // a busy broker; the pause holds, and the next page asks again
+	case err != nil:
 		return fmt.Errorf("deliveries not paused: %w", err)
 	}
 	if !first && time.Since(c.paused) >= pauseTerm {
@@ -131,18 +134,13 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 	if err := c.pause(ctx); err != nil {
 		return err
 	}
-	var free []*Pending
-	var numbers []string
-	for _, p := range page {
-		if p.Seq <= c.reached {
-			c.counts.Started++
-			continue
-		}
-		free, numbers = append(free, p), append(numbers, p.OrderNo)
-	}
 	// A write that waits for its broker must not outlive the pause.
 	ctx, cancel := context.WithDeadline(ctx, c.paused.Add(pauseTerm-2*requestTimeout))
 	defer cancel()
+	numbers := make([]string, len(page))
+	for i, p := range page {
+		numbers[i] = p.OrderNo
+	}
 	last, err := c.q.Records(ctx, numbers)
 	if err != nil {
 		return err
@@ -150,9 +148,13 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 	var all errgroup.Group
 	all.SetLimit(maxWriteBatch)
 	var withdrawn atomic.Int64
-	for i, p := range free {
-		if last[i].Unreadable != nil {
-			c.counts.Started++ // a newer version's to say
+	for i, p := range page {
+		rec := last[i].Record
+		switch {
+		case rec.Outcome() != order.OutcomeNone && rec.IntentID == p.ID:
+			continue // settled; its acknowledgement is on its way
+		case p.Seq <= c.reached, last[i].Unreadable != nil: // a worker's, or a newer version's to say
+			c.counts.Started++
 			continue
 		}
 		c.gone = append(c.gone, p.Seq)
