@@ -21,6 +21,10 @@
 //	control.go   the fleet's shared key-value bucket; fleet.go holds, limits and
 //	             presence in it (R12), trouble.go who probes for all
 //	audit.go     do the books balance? (R11)
+//	standing.go  what is known of many orders at once
+//	follow.go    results as they are written, the intents of one batch
+//	imports.go   how far an import came
+//	cancel.go    withdrawing what no worker was given
 //
 // What becomes of an order is not decided here but in order.Decide. NATS
 // appears in this package and below it, and nowhere else.

@@ -30,14 +30,12 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	root := &cobra.Command{
 		Use:   "enqueue FILE... | enqueue COMMAND",
 		Short: "Put orders into the queue",
-		Long: "enqueue imports CSV files: the header row names the fields of the orders, one of them order_no.\n" +
-			"timeout is a whole number, every other column is text. The whole file is checked before anything\n" +
-			"is enqueued. The same file imported again enqueues nothing twice.\n\n" +
-			"Without ORDERPOST_NATS_URL it finds the broker of the worker that runs in the data folder\n" +
-			"(ORDERPOST_DATA_DIR). FILE - is standard input.\n\n" +
-			"Exit codes: 0 every row is in the queue; 1 failed; 2 wrong usage or configuration;\n" +
-			"3 bad rows, or rows that did not get in; 4 broker out of reach; 130 interrupted.",
-		Example:       "  enqueue orders.csv\n  zcat orders.csv.gz | enqueue - --source march.csv",
+		Long:  longHelp,
+		Example: "  enqueue orders.csv\n" +
+			"  enqueue orders.csv --wait --results out.csv\n" +
+			"  enqueue orders.csv --dry-run --type qty=int --rename Artikel=sku\n" +
+			"  enqueue orders.csv.gz --skip-invalid\n" +
+			"  psql -c '...' --csv | enqueue - --source march.csv",
 		Args:          cobra.MinimumNArgs(1),
 		SilenceErrors: true, SilenceUsage: true,
 		Version: program.Version(),
@@ -46,7 +44,23 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		},
 	}
 	o.register(root)
+	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr}
+	root.AddCommand(b.all()...)
 	root.AddCommand(newOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
 	program.UsageErrors(root)
 	return root
 }
+
+const longHelp = `enqueue imports files of orders: CSV, whose first row names the fields of the orders, one of them order_no; or
+NDJSON, one order a line; plain, gzip or zstd. FILE - is standard input. timeout is a whole number, every other
+column is text: nothing is guessed, leading zeros stay. A type can stand in the header (qty:int), dots in names
+nest objects (customer.name).
+
+The whole file is checked before anything is enqueued; a bad row is named by file, line and column. The same file
+imported again enqueues nothing twice, also days later: orders that are known are recognised by order_no and
+content, and their outcomes are told. An interrupted import goes on where it stopped.
+
+Without ORDERPOST_NATS_URL it finds the broker of the worker that runs in the data folder (ORDERPOST_DATA_DIR).
+
+Exit codes: 0 every row is in the queue, or accepted; 1 failed; 2 wrong usage or configuration; 3 bad rows, or
+rows or orders that did not make it; 4 broker out of reach; 130 interrupted.`

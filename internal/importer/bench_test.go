@@ -1,0 +1,112 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+// bigFile writes a CSV file whose rows have about 300 bytes.
+func bigFile(tb testing.TB, rows int) *os.File {
+	tb.Helper()
+	f, err := os.Create(filepath.Join(tb.TempDir(), "big.csv"))
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = f.Close() })
+	var b bytes.Buffer
+	b.WriteString("order_no,timeout,sku,item,quantity,amount,currency,customer,street,city,note\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "ORDER-%010d,30,%08d,filter Ø 40 mm stainless,%d,%d.%02d,EUR,customer number %d,\"Long Street %d, back door\",Springfield,\"leave it with the neighbour; ring twice, then wait %0100d\"\n",
+			i, i*7919%100000000, i%9+1, i%900, i%100, i, i%300, i)
+		if b.Len() > 1<<20 {
+			_, err := b.WriteTo(f)
+			require.NoError(tb, err)
+		}
+	}
+	_, err = b.WriteTo(f)
+	require.NoError(tb, err)
+	return f
+}
+
+// BenchmarkImport compares the two passes of an import with publishing the
+// same prepared messages in the same atomic batches: b.N rows each, on an
+// embedded broker that fsyncs every write.
+//
+//	go test ./internal/importer -run XXX -bench Import -benchtime 1000000x
+func BenchmarkImport(b *testing.B) {
+	file := bigFile(b, b.N)
+	f, err := Open(file, Options{File: "big.csv"})
+	require.NoError(b, err)
+	begun := time.Now()
+	s, err := f.Check(b.Context())
+	require.NoError(b, err)
+	checking := time.Since(begun)
+
+	prepared := prepare(b, f)
+	q := syncedQueue(b)
+	begun = time.Now()
+	for start := 0; start < len(prepared); start += chunkRows {
+		for _, r := range q.PublishMany(b.Context(), prepared[start:min(start+chunkRows, len(prepared))]) {
+			require.NoError(b, r.Err)
+		}
+	}
+	bare := time.Since(begun)
+	prepared = nil
+
+	q = syncedQueue(b)
+	b.ResetTimer()
+	begun = time.Now()
+	done, err := f.Publish(b.Context(), q, s)
+	publishing := time.Since(begun)
+	b.StopTimer()
+	require.NoError(b, err)
+	require.Equal(b, b.N, done.Stored)
+	b.ReportMetric(float64(b.N)/publishing.Seconds(), "rows/s")
+	b.ReportMetric(float64(b.N)/bare.Seconds(), "bare-rows/s")
+	b.ReportMetric(bare.Seconds()/publishing.Seconds(), "of-bare")
+	b.ReportMetric(checking.Seconds()/publishing.Seconds(), "check/publish")
+}
+
+func prepare(b *testing.B, f *File) []queue.Intent {
+	b.Helper()
+	prepared := make([]queue.Intent, 0, b.N)
+	_, err := f.scan(b.Context(), func(rows []Row) error {
+		for i := range rows {
+			prepared = append(prepared, queue.Intent{OrderNo: rows[i].OrderNo, Body: rows[i].Order.Canonical(), Batch: f.Batch,
+				ID: f.Batch + ":" + strconv.Itoa(rows[i].Number), Source: "big.csv:" + strconv.Itoa(rows[i].Line)})
+		}
+		return nil
+	})
+	require.NoError(b, err)
+	return prepared
+}
+
+func syncedQueue(b *testing.B) *queue.Queue {
+	b.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: b.TempDir(), Listen: "127.0.0.1:0"})
+	require.NoError(b, err)
+	b.Cleanup(s.Stop)
+	return connect(b, s, "bench")
+}
+
+// BenchmarkCheck is the checking pass alone; B/op is per row.
+func BenchmarkCheck(b *testing.B) {
+	f, err := Open(bigFile(b, b.N), Options{File: "big.csv"})
+	require.NoError(b, err)
+	b.ReportAllocs()
+	b.ResetTimer()
+	_, err = f.Check(b.Context())
+	require.NoError(b, err)
+	info, err := f.content.(io.Seeker).Seek(0, io.SeekEnd)
+	require.NoError(b, err)
+	b.SetBytes(info / int64(b.N))
+}

@@ -1,0 +1,95 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+var nopLog = zerolog.Nop()
+
+// openQueue runs a broker for one test and connects to it.
+func openQueue(t testing.TB) *queue.Queue {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return connect(t, s, "test")
+}
+
+func connect(t testing.TB, s *embedded.Server, name string) *queue.Queue {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	q, err := queue.Open(context.Background(), cfg, nopLog)
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// publish checks and publishes a file.
+func publish(t testing.TB, q *queue.Queue, f *File) *Published {
+	t.Helper()
+	s, err := f.Check(t.Context())
+	require.NoError(t, err)
+	done, err := f.Publish(t.Context(), q, s)
+	require.NoError(t, err)
+	return done
+}
+
+// work settles n intents as verdicts says by order number; "accepted" where it
+// says nothing.
+func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict) {
+	t.Helper()
+	for n > 0 {
+		var all errgroup.Group
+		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*queue.Delivery) {
+			n -= len(ds)
+			for _, d := range ds {
+				require.Equal(t, queue.WorkSubmit, d.Work, d.OrderNo())
+				all.Go(func() error { return settle(q, d, verdicts[d.OrderNo()]) })
+			}
+		}))
+		require.NoError(t, all.Wait())
+	}
+	require.Eventually(t, func() bool {
+		a, err := q.Audit(t.Context())
+		return err == nil && a.Unacked == 0
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func settle(q *queue.Queue, d *queue.Delivery, v order.Verdict) error {
+	defer d.Release()
+	if v == order.VerdictNone {
+		v = order.Accepted
+	}
+	h := d.History
+	h.Attempts++
+	h.FirstAttemptAt, h.LastAttemptAt = time.Unix(1_800_000_000, 0), time.Unix(1_800_000_001, 0)
+	r := order.Report{End: order.EndAnswer, Verdict: v, Status: 200, Reason: "as told", Response: "=x", History: h}
+	facts := order.Facts{FirstProven: v == order.Duplicate}
+	if v == order.Unsure {
+		r.End, r.History.Unsure = order.EndTotalBudget, true
+	}
+	_, err := q.Settle(context.Background(), d, r, order.Decide(r, facts))
+	return err
+}
+
+func numbered(from, to int, rest string) string {
+	var b strings.Builder
+	b.WriteString("order_no,timeout,qty\n")
+	for i := from; i <= to; i++ {
+		fmt.Fprintf(&b, "A-%d,30,%s\n", i, rest)
+	}
+	return b.String()
+}

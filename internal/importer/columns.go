@@ -1,0 +1,228 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"orderpost/internal/order"
+)
+
+// ownColumns are the ones that rejects and results files have behind the
+// original ones. They are skipped, so that such a file can be imported as it is.
+var ownColumns = []string{"_row", "_column", "_code", "_message",
+	"_outcome", "_verdict", "_status", "_reason", "_attempts", "_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
+
+// column is one column of the file.
+type column struct {
+	header string
+	field  string // dotted name in JSON
+	typ    Type
+	skip   bool
+}
+
+// node is one member of the JSON object to be written: a column's cell, a
+// constant, or an object of further members.
+type node struct {
+	key      []byte // quoted name with its colon
+	name     string
+	column   int    // index of the column; -1 for constants and objects
+	constant []byte // JSON text
+	members  []*node
+}
+
+// layout is how the columns of one file become a body.
+type layout struct {
+	columns []column
+	root    node
+	orderNo int // index of its column; -1 where a template makes it
+	empty   string
+	// plain: all cells are text or small numbers, so that the rows differ in
+	// nothing that a warning could be about.
+	plain bool
+}
+
+// newLayout reads a header. The error is a *columnError for one column.
+func newLayout(header []string, m Mapping) (*layout, error) {
+	l := &layout{orderNo: -1, empty: m.Empty, plain: m.Empty == "" || m.Empty == EmptyString}
+	seen := make(map[string]int)
+	for i, name := range header {
+		c, err := readColumn(name, m)
+		if err == nil {
+			err = l.check(i, c, seen)
+		}
+		if err == nil && !c.skip {
+			err = l.place(c.field, &node{column: i})
+		}
+		if err != nil {
+			return nil, &columnError{i + 1, err}
+		}
+		l.columns = append(l.columns, c)
+	}
+	for _, name := range sorted(m.Rename) {
+		if !slices.Contains(header, name) {
+			return nil, fmt.Errorf("rename: there is no column %q among %s", name, strings.Join(header, ", "))
+		}
+	}
+	for _, name := range sorted(m.Types) {
+		if !slices.ContainsFunc(l.columns, func(c column) bool { return c.field == name }) {
+			return nil, fmt.Errorf("type: there is no field %q among %s", name, strings.Join(l.fields(), ", "))
+		}
+	}
+	for _, name := range sorted(m.Set) {
+		if err := l.setConstant(name, m.Set[name]); err != nil {
+			return nil, fmt.Errorf("set: %w", err)
+		}
+	}
+	return l, l.checkOrderNo(m.OrderNoTemplate)
+}
+
+type columnError struct {
+	column int
+	err    error
+}
+
+func (e *columnError) Error() string { return e.err.Error() }
+func (e *columnError) Unwrap() error { return e.err }
+
+func readColumn(header string, m Mapping) (column, error) {
+	c := column{header: header, typ: TypeString}
+	if slices.Contains(ownColumns, header) {
+		c.skip = true
+		return c, nil
+	}
+	var given Type
+	if to, ok := m.Rename[header]; ok {
+		c.field = to
+	} else {
+		var err error
+		if c.field, given, err = splitType(header); err != nil {
+			return c, err
+		}
+		if to, ok := m.Rename[c.field]; ok {
+			return c, fmt.Errorf("rename: write the column's whole name, %q, to call it %q", header, to)
+		}
+	}
+	switch t, ok := m.Types[c.field]; {
+	case ok:
+		c.typ = t
+	case given != "":
+		c.typ = given
+	case c.field == order.FieldTimeout:
+		c.typ = TypeInt
+	}
+	return c, nil
+}
+
+func (l *layout) check(i int, c column, seen map[string]int) error {
+	first, twice := seen[c.header]
+	seen[c.header] = i
+	switch {
+	case strings.TrimSpace(c.header) == "":
+		return errors.New("the column has no name; give it one or remove it")
+	case strings.TrimSpace(c.header) != c.header:
+		return fmt.Errorf("the column's name %q is padded with spaces; remove them", c.header)
+	case twice:
+		return fmt.Errorf("the name %q is taken by column %d already", c.header, first+1)
+	case c.skip:
+		return nil
+	case c.field == order.FieldTimestamp:
+		return errors.New("a timestamp column is refused: the worker stamps each attempt with the time at which it is sent; remove the column")
+	case c.field == order.FieldOrderNo && c.typ != TypeString:
+		return fmt.Errorf("order_no is always text, not %s; leading zeros would be lost", c.typ)
+	case c.field == order.FieldOrderNo:
+		l.orderNo = i
+	}
+	l.plain = l.plain && c.typ != TypeNumber && c.typ != TypeJSON && !strings.Contains(c.field, ".")
+	return nil
+}
+
+// place puts a member where its dotted name says.
+func (l *layout) place(field string, leaf *node) error {
+	parent := &l.root
+	parts := strings.Split(field, ".")
+	for i, part := range parts {
+		if part == "" {
+			return fmt.Errorf("the name %q has an empty part; dots nest objects", field)
+		}
+		at := slices.IndexFunc(parent.members, func(n *node) bool { return n.name == part })
+		last := i == len(parts)-1
+		switch {
+		case at >= 0 && (last || parent.members[at].members == nil):
+			return fmt.Errorf("the field %s is there twice", strings.Join(parts[:i+1], "."))
+		case at >= 0:
+			parent = parent.members[at]
+			continue
+		}
+		n := &node{column: -1}
+		if last {
+			n = leaf
+		}
+		key, err := jsontext.AppendQuote(nil, part)
+		if err != nil {
+			return fmt.Errorf("the name %q is not valid UTF-8; save the file as UTF-8 or name its encoding (--encoding)", field)
+		}
+		n.name, n.key = part, append(key, ':')
+		parent.members = append(parent.members, n)
+		parent = n
+	}
+	return nil
+}
+
+func (l *layout) setConstant(spec, value string) error {
+	name, t, err := splitType(spec)
+	if err != nil {
+		return err
+	}
+	if t == "" {
+		t = TypeString
+		if name == order.FieldTimeout {
+			t = TypeInt
+		}
+	}
+	switch name {
+	case order.FieldTimestamp:
+		return errors.New("timestamp is the worker's: it stamps each attempt with the time at which it is sent")
+	case order.FieldOrderNo:
+		return errors.New("order_no must differ from row to row; see --order-no-template")
+	}
+	text, err := appendCell(nil, value, t)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	l.plain = l.plain && (t == TypeString || t == TypeInt)
+	return l.place(name, &node{column: -1, constant: text})
+}
+
+func (l *layout) checkOrderNo(template string) error {
+	switch {
+	case template != "" && l.orderNo >= 0:
+		return fmt.Errorf("order_no template: the file has a column order_no already (column %d)", l.orderNo+1)
+	case template != "":
+		return l.place(order.FieldOrderNo, &node{column: madeOrderNo})
+	case l.orderNo < 0:
+		return fmt.Errorf("there is no column order_no among %s", strings.Join(l.fields(), ", "))
+	}
+	return nil
+}
+
+// madeOrderNo stands for the order number that the template makes.
+const madeOrderNo = -2
+
+func (l *layout) fields() []string {
+	var names []string
+	for _, c := range l.columns {
+		if !c.skip {
+			names = append(names, c.field)
+		}
+	}
+	return names
+}
+
+// find gives the position of a field's column, counted from 1; 0 for none.
+func (l *layout) find(field string) int {
+	return 1 + slices.IndexFunc(l.columns, func(c column) bool { return !c.skip && c.field == field })
+}

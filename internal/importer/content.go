@@ -1,0 +1,45 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxWindow bounds the memory that a zstd file may ask for.
+const maxWindow = 32 << 20
+
+// formats are told apart by their first bytes, never by the file's name.
+var (
+	magicGzip = []byte{0x1f, 0x8b}
+	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	magicZip  = []byte("PK\x03\x04")
+	magicXLS  = []byte{0xd0, 0xcf, 0x11, 0xe0}
+)
+
+// unpack undoes a compression, if there is one. close is never nil.
+func unpack(file string, r io.Reader) (content io.Reader, close func(), err error) {
+	buffered := bufio.NewReaderSize(r, 64<<10)
+	head, _ := buffered.Peek(4)
+	switch {
+	case bytes.HasPrefix(head, magicGzip):
+		z, err := gzip.NewReader(buffered)
+		if err != nil {
+			return nil, func() {}, fmt.Errorf("%s: not readable as gzip: %w", file, err)
+		}
+		return z, func() { _ = z.Close() }, nil
+	case bytes.HasPrefix(head, magicZstd):
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, func() {}, fmt.Errorf("%s: not readable as zstd: %w", file, err)
+		}
+		return z, z.Close, nil
+	case bytes.HasPrefix(head, magicZip), bytes.HasPrefix(head, magicXLS):
+		return nil, func() {}, fmt.Errorf("%s: this is a spreadsheet or a zip archive, not text; save the sheet as CSV (UTF-8) and import that", file)
+	}
+	return buffered, func() {}, nil
+}

@@ -1,0 +1,147 @@
+package importer
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+)
+
+const oneOrder = `{"order_no":"A-1","timeout":30,"item":"Käse, 5 €"}`
+
+func encoded(t *testing.T, e encoding.Encoding, text string) string {
+	t.Helper()
+	out, err := e.NewEncoder().String(text)
+	require.NoError(t, err)
+	return out
+}
+
+// TestDialects: however a spreadsheet writes the file, the order is the same.
+func TestDialects(t *testing.T) {
+	comma := joined("order_no,timeout,item", `A-1,30,"Käse, 5 €"`)
+	semicolon := "order_no;timeout;item\r\nA-1;30;Käse, 5 €\r\n"
+	var zipped, zstandard bytes.Buffer
+	gz := gzip.NewWriter(&zipped)
+	_, err := gz.Write([]byte(comma))
+	require.NoError(t, err)
+	require.NoError(t, gz.Close())
+	zs, err := zstd.NewWriter(&zstandard)
+	require.NoError(t, err)
+	_, err = zs.Write([]byte(comma))
+	require.NoError(t, err)
+	require.NoError(t, zs.Close())
+
+	for _, c := range []struct {
+		name, content, encoding, delimiter string
+		guessed                            bool
+		blank                              int
+	}{
+		{name: "plain", content: comma, encoding: UTF8, delimiter: ","},
+		{name: "no line end", content: strings.TrimSuffix(comma, "\n"), encoding: UTF8, delimiter: ","},
+		{name: "byte order mark", content: "\ufeff" + comma, encoding: UTF8, delimiter: ","},
+		{name: "semicolon, CRLF", content: semicolon, encoding: UTF8, delimiter: ";"},
+		{name: "tab", content: strings.ReplaceAll(semicolon, ";", "\t"), encoding: UTF8, delimiter: "\t"},
+		{name: "bar", content: strings.ReplaceAll(semicolon, ";", "|"), encoding: UTF8, delimiter: "|"},
+		{name: "sep line", content: "sep=;\r\n" + semicolon, encoding: UTF8, delimiter: ";"},
+		{name: "quoted sep line", content: "\"sep=;\"\n" + semicolon, encoding: UTF8, delimiter: ";"},
+		{name: "mark and sep line", content: "\ufeffSEP=;\n" + semicolon, encoding: UTF8, delimiter: ";"},
+		{name: "quoted header", content: "\"order_no\";\"timeout\";\"item\"\nA-1;30;\"Käse, 5 €\"\n", encoding: UTF8, delimiter: ";"},
+		{name: "delimiter inside a quoted name", content: "\"order_no\";timeout;\"item\"\nA-1;30;\"Käse, 5 €\"\n", encoding: UTF8, delimiter: ";"},
+		{name: "blank rows", content: "\n\norder_no;timeout;item\n\n;;\n  ; ;\u00a0\nA-1;30;Käse, 5 €\n;;\n", encoding: UTF8, delimiter: ";", blank: 4},
+		{name: "windows-1252", content: encoded(t, charmap.Windows1252, semicolon), encoding: Windows1252, guessed: true, delimiter: ";"},
+		{name: "utf-16le with mark", content: encoded(t, unicode.UTF16(unicode.LittleEndian, unicode.UseBOM), semicolon), encoding: UTF16LE, delimiter: ";"},
+		{name: "utf-16be with mark", content: encoded(t, unicode.UTF16(unicode.BigEndian, unicode.UseBOM), semicolon), encoding: UTF16BE, delimiter: ";"},
+		{name: "utf-16le", content: encoded(t, unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM), semicolon), encoding: UTF16LE, delimiter: ";"},
+		{name: "utf-16be", content: encoded(t, unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM), semicolon), encoding: UTF16BE, delimiter: ";"},
+		{name: "gzip", content: zipped.String(), encoding: UTF8, delimiter: ","},
+		{name: "zstd", content: zstandard.String(), encoding: UTF8, delimiter: ","},
+		{name: "ndjson", content: "\n" + oneOrder + "\r\n\n", encoding: UTF8, blank: 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := Open(&pieces{bytes.NewReader([]byte(c.content)), 7}, Options{File: "orders.csv"})
+			require.NoError(t, err)
+			s, got := bodies(t, f)
+			require.Equal(t, []string{oneOrder}, got)
+			require.Equal(t, 1, s.Rows)
+			require.Equal(t, c.encoding, s.Encoding)
+			require.Equal(t, c.guessed, s.Guessed)
+			require.Equal(t, c.delimiter, s.Delimiter)
+			require.Equal(t, c.blank, s.Blank)
+		})
+	}
+}
+
+func TestEncodingGiven(t *testing.T) {
+	narrow := encoded(t, charmap.Windows1252, "order_no,timeout,item\nA-1,30,Käse\n")
+	s, got := bodies(t, openText(t, narrow, func(o *Options) { o.Encoding = Windows1252 }))
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"item":"Käse"}`}, got)
+	require.False(t, s.Guessed, "it was said")
+
+	require.Contains(t, refusals(t, openText(t, narrow, func(o *Options) { o.Encoding = UTF8 })),
+		`orders.csv:2:3: column item: "K\xe4se" is not valid UTF-8`)
+	// The first character beyond ASCII decides: what is not UTF-8 behind it is
+	// one cell's mistake, and not another encoding.
+	mixed := "order_no,timeout,item\nA-1,30,Käse\nA-2,30,K\xe4se\n"
+	require.Contains(t, refusals(t, openText(t, mixed)), "orders.csv:3:3: column item: ")
+	require.Contains(t, refusals(t, openText(t, "order_no,timeout,item\nA-1,30,\x81\n")),
+		"byte 0x81 at offset 29 is no character in windows-1252")
+}
+
+func TestDelimiterGiven(t *testing.T) {
+	_, got := bodies(t, openText(t, "order_no~timeout~a;b;c\nA-1~30~x\n", func(o *Options) { o.Delimiter = '~' }))
+	require.Equal(t, []string{`{"order_no":"A-1","timeout":30,"a;b;c":"x"}`}, got)
+	for name, want := range map[string]rune{"tab": '\t', `\t`: '\t', ";": ';', "¦": '¦'} {
+		got, err := ParseDelimiter(name)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, name := range []string{"", ";;", `"`, "\n", "comma"} {
+		_, err := ParseDelimiter(name)
+		require.Error(t, err, "%q", name)
+	}
+}
+
+// TestCellsOfManyLines: lines are counted through quoted line ends.
+func TestCellsOfManyLines(t *testing.T) {
+	f := openText(t, "order_no,note,timeout\nA-1,\"two\nlines\",30\n\nA-2,\"a \"\"quote\"\"\r\nand more\",soon\n")
+	require.Contains(t, refusals(t, f), `orders.csv:6:3: column timeout: "soon" is not a whole number`)
+}
+
+func TestWhatIsNoTable(t *testing.T) {
+	for content, want := range map[string]string{
+		"":                            "orders.csv:1: the file is empty",
+		"\n\n":                        "orders.csv:1: the file is empty",
+		"PK\x03\x04rest":              "save the sheet as CSV",
+		"\xd0\xcf\x11\xe0rest":        "save the sheet as CSV",
+		"\x1f\x8bno":                  "not readable as gzip",
+		"order_no,,timeout\n":         "orders.csv:1:2: the column has no name",
+		"order_no,timeout,order_no\n": `orders.csv:1:3: the name "order_no" is taken by column 1`,
+		"order_no, timeout\n":         `orders.csv:1:2: the column's name " timeout" is padded`,
+		"order_no,timestamp\n":        "orders.csv:1:2: a timestamp column is refused",
+		"a,b\n":                       "orders.csv:1: there is no column order_no among a, b",
+		"order_no:int\n":              "order_no is always text",
+		"order_no,qty:integer\n":      `"integer" is none of the types`,
+		"order_no,a,a.b\n":            "orders.csv:1:3: the field a is there twice",
+		"order_no,a.b,a\n":            "orders.csv:1:3: the field a is there twice",
+		"order_no,a..b\n":             "has an empty part",
+		"sep=;\norder_no;timestamp\n": "orders.csv:2:2: a timestamp column",
+		"order_no,timeout\nA-1,30\nA-2,\"3\"0\nB":    "orders.csv:3:",
+		"order_no,timeout\nA-1,30\nA-2,\"30\nA-3\n":  "the row begins in line 3",
+		"{\"order_no\":\"A-1\"}\n":                   "orders.csv:1: timeout: absent but required",
+		"{\"order_no\":\"A-1\",\"timeout\":30}\n{\n": "orders.csv:2: not valid JSON",
+	} {
+		require.Contains(t, refusals(t, openText(t, content)), want, "%q", content)
+	}
+}
+
+// TestQuoteNeverClosed does not read the rest of a large file into memory.
+func TestQuoteNeverClosed(t *testing.T) {
+	content := "order_no,timeout\nA-1,30\nA-2,\"30\n" + strings.Repeat("A-3,30\n", 1<<20)
+	require.Contains(t, refusals(t, openText(t, content)), "orders.csv:3: the row is longer than 2097152 bytes; look for a quote")
+}

@@ -1,0 +1,172 @@
+package importer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"orderpost/internal/order"
+)
+
+// Type is what a column's cells become in JSON.
+type Type string
+
+// The types of columns.
+const (
+	TypeString Type = "string"
+	TypeInt    Type = "int"
+	TypeNumber Type = "number"
+	TypeBool   Type = "bool"
+	TypeJSON   Type = "json"
+)
+
+var types = []Type{TypeString, TypeInt, TypeNumber, TypeBool, TypeJSON}
+
+// What becomes of empty cells.
+const (
+	EmptyString = "string"
+	EmptyOmit   = "omit"
+	EmptyNull   = "null"
+)
+
+// Mapping says how columns become fields. Its zero value takes the header as it
+// is: order_no and all else text, timeout a whole number.
+type Mapping struct {
+	// Types by the field's name in JSON (after renaming).
+	Types map[string]Type `json:"types,omitempty" yaml:"types"`
+	// Rename maps a header name to a field's.
+	Rename map[string]string `json:"rename,omitempty" yaml:"rename"`
+	// Set gives fields that every order has; name:type=value gives a type.
+	Set map[string]string `json:"set,omitempty" yaml:"set"`
+	// Empty says what becomes of empty cells: string (the default), omit or null.
+	Empty string `json:"empty,omitempty" yaml:"empty"`
+	// OrderNoTemplate makes order numbers for a file without them, from {batch}
+	// and {row}.
+	OrderNoTemplate string `json:"order_no_template,omitempty" yaml:"order_no_template"`
+}
+
+// IsZero says whether nothing is mapped.
+func (m Mapping) IsZero() bool {
+	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.Set) == 0 &&
+		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == ""
+}
+
+// ReadMapping reads a mapping file (YAML). Unknown keys are an error.
+func ReadMapping(name string, r io.Reader) (Mapping, error) {
+	var m Mapping
+	err := yaml.NewDecoder(r, yaml.Strict()).Decode(&m)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return m, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
+	}
+	return m, nil
+}
+
+// Validate reports everything that is wrong with the mapping at once.
+func (m Mapping) Validate() error {
+	var errs []error
+	for _, name := range sorted(m.Types) {
+		if !slices.Contains(types, m.Types[name]) {
+			errs = append(errs, fmt.Errorf("type of %s: %q is none of %s", name, m.Types[name], typeList()))
+		}
+	}
+	if t, ok := m.Types[order.FieldOrderNo]; ok && t != TypeString {
+		errs = append(errs, fmt.Errorf("type of order_no: it is always text, not %s", t))
+	}
+	switch m.Empty {
+	case "", EmptyString, EmptyOmit, EmptyNull:
+	default:
+		errs = append(errs, fmt.Errorf("empty cells: %q is none of omit, null, string", m.Empty))
+	}
+	for _, name := range sorted(m.Rename) {
+		if name == "" || m.Rename[name] == "" {
+			errs = append(errs, fmt.Errorf("rename: %q to %q: both names must be there", name, m.Rename[name]))
+		}
+	}
+	return errors.Join(append(errs, m.checkTemplate())...)
+}
+
+func (m Mapping) checkTemplate() error {
+	t := m.OrderNoTemplate
+	rest := strings.NewReplacer("{batch}", "", "{row}", "").Replace(t)
+	switch {
+	case t == "":
+		return nil
+	case !strings.Contains(t, "{row}"):
+		return fmt.Errorf("order_no template %q: without {row} every order has the same number", t)
+	case strings.ContainsAny(rest, "{}"):
+		return fmt.Errorf("order_no template %q: only {batch} and {row} can be filled in", t)
+	}
+	return nil
+}
+
+// Merge lays what was given on the command line over a mapping file.
+func (m Mapping) Merge(over Mapping) Mapping {
+	out := m
+	out.Types, out.Rename, out.Set = merged(m.Types, over.Types), merged(m.Rename, over.Rename), merged(m.Set, over.Set)
+	if over.Empty != "" {
+		out.Empty = over.Empty
+	}
+	if over.OrderNoTemplate != "" {
+		out.OrderNoTemplate = over.OrderNoTemplate
+	}
+	return out
+}
+
+func merged[V any](a, b map[string]V) map[string]V {
+	if len(a)+len(b) == 0 {
+		return nil
+	}
+	out := make(map[string]V, len(a)+len(b))
+	for _, m := range []map[string]V{a, b} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// canonical is the mapping's part of a batch's fingerprint.
+func (m Mapping) canonical() []byte {
+	if m.IsZero() {
+		return nil
+	}
+	data, _ := json.Marshal(m) // maps are sorted; nothing in it can fail
+	return data
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func typeList() string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = string(t)
+	}
+	return strings.Join(names, ", ")
+}
+
+// splitType reads name:type. A name without a colon has no type; behind a
+// colon nothing but a type is accepted, since a misspelt one would become a
+// part of the name.
+func splitType(text string) (name string, t Type, err error) {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return text, "", nil
+	}
+	name, t = text[:at], Type(text[at+1:])
+	if !slices.Contains(types, t) {
+		return "", "", fmt.Errorf("%q: %q is none of the types %s; give the column another name with --rename if the colon belongs to it", text, t, typeList())
+	}
+	return name, t, nil
+}

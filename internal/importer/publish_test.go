@@ -1,0 +1,229 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+// known are orders with every standing that an import can meet.
+var known = map[string]order.Verdict{
+	"A-1": order.Accepted, "A-2": order.Accepted, "A-3": order.Rejected, "A-4": order.Rejected,
+	"A-5": order.Unsure, "A-6": order.Unsure,
+}
+
+// meetKnown leaves A-1 to A-6 settled as known says, and A-7 and A-8 pending.
+func meetKnown(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	publish(t, q, openText(t, numbered(1, 6, "1")))
+	work(t, q, 6, known)
+	publish(t, q, openText(t, numbered(7, 8, "1")))
+}
+
+// TestKnownOrders is the table of an import: equal bodies are told, changed
+// ones are corrections where that is safe, and conflicts elsewhere.
+func TestKnownOrders(t *testing.T) {
+	q := openQueue(t)
+	meetKnown(t, q)
+	content := joined("order_no,timeout,qty", "A-1,30,1", "A-2,30,2", "A-3,30,1", "A-4,30,2", "A-5,30,1", "A-6,30,2", "A-7,30,1", "A-8,30,2", "A-9,30,1")
+	done := publish(t, q, openText(t, content))
+	require.Equal(t, map[Fate]int{
+		Settled(order.OutcomeAccepted): 1, Settled(order.OutcomeRejected): 1, Settled(order.OutcomeUnknown): 1,
+		Conflict: 3, Corrected: 1, AlreadyPending: 1, Stored: 1,
+	}, done.Fates)
+	require.Equal(t, 2, done.Stored)
+	require.False(t, done.AllFine())
+	for i, want := range []string{"row 2: conflict: the order_no belongs to another order, which is accepted", "row 6: conflict: the order_no belongs to another order, which is unknown", "row 8: conflict: the order_no belongs to another order, which is pending"} {
+		require.Contains(t, done.Errors[i], want)
+	}
+	require.Equal(t, 1, done.foreign, "A-7 is another import's")
+	require.Equal(t, 2, done.waits)
+
+	// The correction and the new order are submitted; the rest is left alone.
+	work(t, q, 4, nil)
+	again := publish(t, q, openText(t, content))
+	require.Equal(t, map[Fate]int{
+		Settled(order.OutcomeAccepted): 4, Settled(order.OutcomeRejected): 1, Settled(order.OutcomeUnknown): 1, Conflict: 3,
+	}, again.Fates)
+	require.Zero(t, again.Stored)
+}
+
+// TestAcceptedStaysAccepted: an intent with another body that somebody
+// published later is no conflict of the row that was accepted.
+func TestAcceptedStaysAccepted(t *testing.T) {
+	q := openQueue(t)
+	f := openText(t, numbered(1, 1, "1"))
+	publish(t, q, f)
+	work(t, q, 1, nil)
+	_, err := q.Publish(t.Context(), queue.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"9"}`), ID: "other"})
+	require.NoError(t, err)
+	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 1}, publish(t, q, openText(t, numbered(1, 1, "1"))).Fates)
+	require.Equal(t, map[Fate]int{Conflict: 1}, publish(t, q, openText(t, numbered(1, 1, "9"))).Fates)
+	tally, err := f.WriteResults(t.Context(), q, nil)
+	require.NoError(t, err)
+	require.Equal(t, Tally{"accepted": 1}, tally)
+}
+
+// TestRetryFailed enqueues what certainly failed, once, and nothing else.
+func TestRetryFailed(t *testing.T) {
+	q := openQueue(t)
+	content := numbered(1, 6, "1")
+	publish(t, q, openText(t, content))
+	work(t, q, 6, known)
+	retry := func(o *Options) { o.RetryFailed = true }
+	done := publish(t, q, openText(t, content, retry))
+	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 2, Settled(order.OutcomeUnknown): 2, Retried: 2}, done.Fates)
+	done = publish(t, q, openText(t, content, retry))
+	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 2, Settled(order.OutcomeUnknown): 2, AlreadyPending: 2}, done.Fates)
+	require.Equal(t, 2, done.waits, "they are this import's")
+	work(t, q, 2, nil)
+	done = publish(t, q, openText(t, content))
+	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 4, Settled(order.OutcomeUnknown): 2}, done.Fates)
+}
+
+// stopAfter ends the context of an import when so many rows are done.
+func stopAfter(rows int, stop context.CancelFunc) func(*Options) {
+	return func(o *Options) {
+		o.Progress = func(done int) {
+			if done >= rows {
+				stop()
+			}
+		}
+	}
+}
+
+// TestInterruptedImports: stopped at five points and run again, the stream
+// holds each row once, while a worker settles some in between.
+func TestInterruptedImports(t *testing.T) {
+	q := openQueue(t)
+	const rows = 12*chunkRows + 100
+	content := numbered(1, rows, "1")
+	for i, after := range []int{1, 2 * chunkRows, 2*chunkRows + 1, 6 * chunkRows, 9 * chunkRows} {
+		ctx, stop := context.WithCancel(t.Context())
+		f := openText(t, content, stopAfter(after, stop))
+		s, err := f.Check(t.Context())
+		require.NoError(t, err)
+		done, err := f.Publish(ctx, q, s)
+		stop()
+		require.ErrorIs(t, err, context.Canceled)
+		imp, err := q.Import(t.Context(), f.Batch)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, imp.Done, after, "what was confirmed is written down")
+		require.Equal(t, i > 0, done.Resumed > 0)
+		work(t, q, 100, nil)
+	}
+	done := publish(t, q, openText(t, content))
+	require.GreaterOrEqual(t, done.Resumed, 9*chunkRows)
+	require.Equal(t, rows, done.Fates[Stored]+done.Fates[AlreadyPending]+done.Fates[AlreadyKnown]+done.Fates[Settled(order.OutcomeAccepted)])
+	counts, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, rows, counts.LastIntent, "each row once")
+	work(t, q, rows-500, nil)
+	audit, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, audit.Balanced(), "%+v", audit)
+	require.EqualValues(t, rows, audit.Outcomes["accepted"])
+}
+
+// TestCheckpointLost: without the checkpoint, and with the broker's memory of
+// recent submissions, each row is still recognised.
+func TestCheckpointLost(t *testing.T) {
+	q := openQueue(t)
+	content := numbered(1, 3*chunkRows, "1")
+	first := openText(t, content)
+	publish(t, q, first)
+	imp, err := q.Import(t.Context(), first.Batch)
+	require.NoError(t, err)
+	imp.Done, imp.Counts = chunkRows, nil
+	require.NoError(t, q.SaveImport(t.Context(), imp))
+	done := publish(t, q, openText(t, content))
+	require.Equal(t, chunkRows, done.Resumed)
+	require.Equal(t, map[Fate]int{AlreadyKnown: 2 * chunkRows}, done.Fates)
+	require.Equal(t, 3*chunkRows, done.waits)
+}
+
+func TestBatchOfAnotherFile(t *testing.T) {
+	q := openQueue(t)
+	march := func(o *Options) { o.Batch = "march" }
+	publish(t, q, openText(t, numbered(1, 2, "1"), march))
+	f := openText(t, numbered(1, 2, "2"), march)
+	s, err := f.Check(t.Context())
+	require.NoError(t, err)
+	_, err = f.Publish(t.Context(), q, s)
+	require.ErrorIs(t, err, ErrOtherContent)
+	require.ErrorContains(t, err, "march")
+}
+
+// TestForgotten: an import whose results have expired is not sent a second
+// time by running it again.
+func TestForgotten(t *testing.T) {
+	q := openQueue(t)
+	content := numbered(1, 3, "1")
+	f := openText(t, content)
+	require.NoError(t, q.SaveImport(t.Context(), &queue.Import{Batch: f.Batch, Fingerprint: f.Fingerprint, Rows: 3, Done: 3}))
+	done := publish(t, q, openText(t, content))
+	require.Equal(t, map[Fate]int{Forgotten: 3}, done.Fates)
+	require.False(t, done.AllFine())
+}
+
+// TestQueueIsFull: the import stops, says so, and goes on when there is room.
+func TestQueueIsFull(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.MaxIntents = s.URL, s.Token, "test", true, 700
+	q, err := queue.Open(t.Context(), cfg, nopLog)
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	content := numbered(1, 2*chunkRows, "1")
+	f := openText(t, content)
+	sum, err := f.Check(t.Context())
+	require.NoError(t, err)
+	done, err := f.Publish(t.Context(), q, sum)
+	require.ErrorIs(t, err, ErrInterrupted)
+	require.ErrorIs(t, err, queue.ErrFull)
+	require.Less(t, done.Stored, 2*chunkRows)
+	work(t, q, 700, nil)
+	publish(t, q, openText(t, content))
+	work(t, q, 300, nil)
+	counts, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2*chunkRows, counts.LastIntent, "each row once")
+	require.EqualValues(t, 2*chunkRows, counts.Results)
+}
+
+func TestRate(t *testing.T) {
+	q := openQueue(t)
+	begun := time.Now()
+	done := publish(t, q, openText(t, numbered(1, 60, "1"), func(o *Options) { o.Rate = 100 }))
+	require.Equal(t, 60, done.Stored)
+	// 20 go at once, the other 40 at 100 a second: no sooner than 0.4 s.
+	require.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond)
+}
+
+// TestChangedFile: what was checked is what is published.
+func TestChangedFile(t *testing.T) {
+	q := openQueue(t)
+	content := []byte(numbered(1, 3, "1"))
+	f, err := Open(&pieces{newReader(content), 1 << 20}, Options{File: "orders.csv"})
+	require.NoError(t, err)
+	s, err := f.Check(t.Context())
+	require.NoError(t, err)
+	copy(content[strings.Index(string(content), "A-3,30"):], "A-3,x0")
+	_, err = f.Publish(t.Context(), q, s)
+	require.ErrorContains(t, err, "the file changed after it was checked")
+	require.False(t, errors.Is(err, ErrInterrupted))
+	counts, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, counts.LastIntent, fmt.Sprint(counts))
+}

@@ -1,0 +1,195 @@
+package importer
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// resultColumns stand behind the original ones in a results file.
+var resultColumns = []string{"_outcome", "_verdict", "_status", "_reason", "_attempts",
+	"_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
+
+// Words of the column _outcome for rows without an outcome of their own.
+const (
+	outcomePending  = "pending"
+	outcomeConflict = "conflict"
+	outcomeNothing  = "not-enqueued"
+)
+
+// existedBefore stands in _created where the API had an order with this number
+// already that is not this row's.
+const existedBefore = "existed before"
+
+// Tally counts the rows of a file by the word in _outcome.
+type Tally map[string]int
+
+// Open is the number of rows whose orders are not settled.
+func (t Tally) Open() int { return t[outcomePending] }
+
+// AllAccepted says whether every row's order was created.
+func (t Tally) AllAccepted() bool {
+	for word, n := range t {
+		if n > 0 && word != order.OutcomeAccepted.String() {
+			return false
+		}
+	}
+	return true
+}
+
+// looked is a chunk of rows with what is known of their orders.
+type looked struct {
+	rows      []Row
+	standings []queue.Standing // of the good rows, in their order
+}
+
+// eachStanding looks the orders of a checked file up, and passes them to visit
+// in the file's order. standings are those of all rows; a bad row's is empty.
+func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows []Row, standings []queue.Standing) error) error {
+	return ordered(ctx, flights, func(ctx context.Context, submit func(func(context.Context) (looked, error)) error) error {
+		_, err := f.scan(ctx, func(rows []Row) error {
+			return submit(func(ctx context.Context) (looked, error) {
+				standings, err := f.standingsOf(ctx, q, rows)
+				return looked{rows, standings}, err
+			})
+		})
+		return err
+	}, func(l looked) error { return visit(l.rows, l.standings) })
+}
+
+func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]queue.Standing, error) {
+	var numbers []string
+	var index []int
+	for i := range rows {
+		if f.problem(&rows[i]) == nil {
+			numbers, index = append(numbers, rows[i].OrderNo), append(index, i)
+		}
+	}
+	found, err := q.Standings(ctx, numbers)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]queue.Standing, len(rows))
+	for k, i := range index {
+		out[i] = found[k]
+	}
+	return out, nil
+}
+
+// WriteResults writes each row of a checked file with what became of its order
+// behind it, in the file's order and in constant memory, and counts the rows.
+// Of NDJSON the order numbers stand for the rows. w may be nil.
+func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (Tally, error) {
+	if w == nil {
+		w = io.Discard
+	}
+	tally := make(Tally)
+	out, err := f.newSheet(w)
+	if err != nil {
+		return nil, err
+	}
+	columns, header := f.original()
+	if err := out.Write(append(header, resultColumns...)); err != nil {
+		return nil, err
+	}
+	line := make([]string, 0, len(header)+len(resultColumns))
+	err = f.eachStanding(ctx, q, func(rows []Row, standings []queue.Standing) error {
+		for i := range rows {
+			row := &rows[i]
+			line = line[:0]
+			if f.head.format == FormatNDJSON {
+				line = append(line, neutral(row.OrderNo))
+			}
+			for _, c := range columns {
+				cell := ""
+				if c < len(row.Cells) {
+					cell = neutral(row.Cells[c])
+				}
+				line = append(line, cell)
+			}
+			r := resultOf(row, f.problem(row), &standings[i])
+			tally[r[0]]++
+			for _, cell := range r {
+				line = append(line, neutral(cell))
+			}
+			if err := out.Write(line); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return tally, err
+	}
+	out.Flush()
+	return tally, out.Error()
+}
+
+// resultOf fills resultColumns for one row.
+func resultOf(row *Row, bad *RowError, st *queue.Standing) [10]string {
+	rec, waits := st.Record, st.Pending
+	if rec.Outcome() == order.OutcomeAccepted {
+		waits = nil // another intent changes nothing about it
+	}
+	switch {
+	case bad != nil:
+		return [10]string{outcomeNothing, "", "", string(bad.Code) + ": " + bad.Message(), "", "", "", "", "no"}
+	case st.Unreadable != nil:
+		return [10]string{outcomePending, "", "", st.Unreadable.Error(), "", "", "", "", "unknown"}
+	case waits != nil && differs(waits.BodyHash, row.Order.BodyHash()):
+		return [10]string{outcomeConflict, "", "", "another order with this order_no is pending", "", "", "", "", "unknown", waits.Batch}
+	case rec == nil && waits != nil:
+		return [10]string{outcomePending, "", "", "waits for a worker", "", "", "", "", "no", waits.Batch}
+	case rec == nil:
+		return [10]string{outcomeNothing, "", "", "nothing is known of this order_no; it was never enqueued, or its result has expired", "", "", "", "", ""}
+	}
+	out := [10]string{rec.Word, rec.Verdict.String(), "", rec.Reason, strconv.Itoa(rec.Attempts),
+		at(rec.FirstAttemptAt), at(rec.LastAttemptAt), rec.Response, rec.Outcome().Created(), rec.Batch}
+	if rec.Status != 0 {
+		out[2] = strconv.Itoa(rec.Status)
+	}
+	if rec.Error != "" && rec.Error != rec.Reason {
+		out[3] += ": " + rec.Error
+	}
+	switch outcome := rec.Outcome(); {
+	case outcome == order.OutcomeNone, waits != nil && waits.ID != rec.IntentID:
+		out[0], out[8] = outcomePending, order.OutcomeNone.Created()
+		if rec.Attempts == 0 {
+			out[8] = order.OutcomeCancelled.Created()
+		}
+	case differs(rec.BodyHash, row.Order.BodyHash()):
+		out[0], out[8] = outcomeConflict, notThisOne(outcome)
+		out[3] = "the order_no belongs to another order, whose outcome is " + rec.Word
+	case outcome == order.OutcomeRejected && rec.Verdict == order.Duplicate:
+		out[8] = existedBefore // a proven first attempt, and the API had it already
+	}
+	return out
+}
+
+// notThisOne says what exists at the API where another order has the number.
+func notThisOne(outcome order.Outcome) string {
+	if outcome == order.OutcomeAccepted {
+		return existedBefore
+	}
+	return outcome.Created()
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// Words lists what may stand in _outcome, in the order in which people are told.
+func Words() []string {
+	var words []string
+	for _, o := range order.Outcomes() {
+		words = append(words, o.String())
+	}
+	return append(words, outcomePending, outcomeConflict, outcomeNothing)
+}

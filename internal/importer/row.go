@@ -1,0 +1,112 @@
+package importer
+
+import (
+	"strconv"
+	"strings"
+
+	"orderpost/internal/order"
+)
+
+// Row is one row of a file and the order that it stands for.
+type Row struct {
+	// Number counts the file's rows from 1, blank ones left out; Line is where
+	// the row begins.
+	Number, Line int
+	OrderNo      string
+	// Order is nil where Err says why there is none.
+	Order    *order.Order
+	Warnings []order.Warning
+	Err      *RowError
+	// Cells are the row as it was read; for NDJSON, its line.
+	Cells []string
+}
+
+// encoder makes orders of rows. Each goroutine has its own.
+type encoder struct {
+	t        *table
+	batch    string
+	template string
+	buf      []byte
+	// common are the warnings of a plain layout's rows, which are all alike.
+	common []order.Warning
+	known  bool
+}
+
+func (e *encoder) row(rec record) Row {
+	row := Row{Number: rec.number, Line: rec.line, Cells: rec.cells, Err: rec.bad}
+	if row.Err != nil {
+		return row
+	}
+	var made string
+	if e.template != "" {
+		made = strings.NewReplacer("{batch}", e.batch, "{row}", strconv.Itoa(rec.number)).Replace(e.template)
+	}
+	body := e.buf[:0]
+	if e.t.format == FormatNDJSON {
+		body = append(body, rec.cells[0]...)
+	} else {
+		var bad *cellError
+		if body, bad = e.t.layout.appendBody(body, rec.cells, made); bad != nil {
+			row.Err = e.t.cellError(rec, bad)
+			return row
+		}
+	}
+	e.buf = body
+	parsed, err := order.Parse(body)
+	if err != nil {
+		row.Err = e.t.ruleError(rec, err)
+		return row
+	}
+	row.OrderNo = parsed.OrderNo()
+	if e.t.format == FormatNDJSON {
+		if code, err := checkOrderNo(row.OrderNo); err != nil {
+			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: code, Err: err}
+			return row
+		}
+	}
+	row.Order, row.Warnings = parsed, e.warnings(rec, parsed)
+	return row
+}
+
+// warnings walks the body again, and so only where rows can differ.
+func (e *encoder) warnings(rec record, parsed *order.Order) []order.Warning {
+	if e.t.format == FormatNDJSON || !e.t.layout.plain || e.t.layout.longNumber(rec.cells) {
+		return parsed.Warnings()
+	}
+	if !e.known {
+		e.common, e.known = parsed.Warnings(), true
+	}
+	return e.common
+}
+
+// longNumber: a whole number so long that it may be written with an exponent.
+func (l *layout) longNumber(cells []string) bool {
+	for i, c := range l.columns {
+		if c.typ == TypeInt && len(cells[i]) > 15 {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *table) cellError(rec record, bad *cellError) *RowError {
+	i := bad.column - 1
+	line := rec.line
+	for _, cell := range rec.cells[:i] {
+		line += strings.Count(cell, "\n")
+	}
+	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err}
+}
+
+// ruleError finds the column that the signing rules complain about.
+func (t *table) ruleError(rec record, err error) *RowError {
+	e := &RowError{File: t.file, Line: rec.line, Err: err}
+	var path string
+	e.Code, path = refused(err)
+	if t.layout != nil && path != "" {
+		if e.Column = t.layout.find(path); e.Column > 0 {
+			e.Name = t.layout.columns[e.Column-1].field
+		}
+	}
+	return e
+}

@@ -1,0 +1,103 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// chunkRows is how many rows go through the pipeline together, and into one
+// atomic batch.
+const chunkRows = 500
+
+// chunk is a piece of the file on its way through the pipeline.
+type chunk struct {
+	records []record
+	rows    []Row
+	err     error // what ended the file behind these rows
+	done    chan struct{}
+}
+
+// scan reads the rows of the file and passes them to visit, in their order and
+// in chunks. Reading, encoding and visit overlap; at most a few chunks are in
+// memory. The table that was read is returned with any error but those of the
+// header, for what it knows of the file.
+func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, error) {
+	if _, err := f.content.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	unpacked, closeContent, err := unpack(f.o.File, f.content)
+	defer closeContent()
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTable(unpacked, &f.o)
+	if err != nil {
+		return nil, err
+	}
+	encoders := runtime.GOMAXPROCS(0)
+	work, ordered := make(chan *chunk, encoders), make(chan *chunk, 2*encoders)
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error {
+		defer close(ordered)
+		defer close(work)
+		return t.chop(ctx, work, ordered)
+	})
+	for range encoders {
+		all.Go(func() error {
+			e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate}
+			for c := range work {
+				for _, rec := range c.records {
+					c.rows = append(c.rows, e.row(rec))
+				}
+				close(c.done)
+			}
+			return nil
+		})
+	}
+	all.Go(func() error {
+		for c := range ordered {
+			<-c.done
+			if err := visit(c.rows); err != nil {
+				return err
+			}
+			if c.err != nil {
+				return c.err
+			}
+		}
+		return ctx.Err()
+	})
+	return t, all.Wait()
+}
+
+// chop reads the file into chunks until its end or ctx's.
+func (t *table) chop(ctx context.Context, work, ordered chan<- *chunk) error {
+	for ended := false; !ended; {
+		c := &chunk{records: make([]record, 0, chunkRows), rows: make([]Row, 0, chunkRows), done: make(chan struct{})}
+		for len(c.records) < chunkRows {
+			rec, err := t.next()
+			if err != nil {
+				ended = true
+				if !errors.Is(err, io.EOF) {
+					c.err = err
+				}
+				break
+			}
+			c.records = append(c.records, rec)
+		}
+		select {
+		case work <- c: // taken by an encoder before anybody waits for it
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case ordered <- c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"orderpost/internal/order"
+)
+
+// record is one row as it was read, before anything is made of it.
+type record struct {
+	number, line int
+	cells        []string
+	bad          *RowError // the row does not fit the header
+}
+
+// table reads the rows of a file, CSV or NDJSON.
+type table struct {
+	file   string
+	text   *text
+	format Format
+	limit  *rowLimit
+
+	// Of CSV.
+	csv     *csv.Reader
+	dialect dialect
+	header  []string
+	layout  *layout
+	skipped int // lines before the header: Excel's sep=
+
+	// Of NDJSON.
+	lines *bufio.Reader
+
+	number   int
+	nextLine int
+	blank    int // rows without content, which are no orders
+}
+
+// Format is what a file consists of.
+type Format string
+
+// The formats.
+const (
+	FormatAuto   Format = "auto"
+	FormatCSV    Format = "csv"
+	FormatNDJSON Format = "ndjson"
+)
+
+// maxRow bounds one row, so that a quote which is never closed does not read
+// the whole file into memory.
+const maxRow = 2*order.MaxBody + 64<<10
+
+var errRowTooLong = fmt.Errorf("the row is longer than %d bytes; look for a quote that is not closed", 2*order.MaxBody)
+
+// rowLimit ends a row that is too long. It is set back for each row.
+type rowLimit struct {
+	r    io.Reader
+	left int
+}
+
+// Read implements io.Reader.
+func (l *rowLimit) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, errRowTooLong
+	}
+	n, err := l.r.Read(p)
+	l.left -= n
+	return n, err
+}
+
+// newTable reads the head of a file.
+func newTable(content io.Reader, o *Options) (*table, error) {
+	decoded, err := decode(o.File, content, o.Encoding)
+	if err != nil {
+		return nil, err
+	}
+	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1}
+	head := bufio.NewReaderSize(decoded, 64<<10)
+	if t.format == FormatAuto || t.format == "" {
+		t.format = FormatCSV
+		if start, _ := head.Peek(head.Size()); bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("{")) {
+			t.format = FormatNDJSON
+		}
+	}
+	if t.format == FormatNDJSON {
+		t.lines = head
+		if !o.Mapping.IsZero() {
+			return nil, fmt.Errorf("%s: NDJSON rows are orders already; types, names, constants and templates are for CSV", o.File)
+		}
+		return t, nil
+	}
+	return t, t.readHeader(head, o)
+}
+
+func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
+	if t.dialect, err = detect(head, o.Delimiter); err != nil {
+		return fmt.Errorf("%s:1: %w", t.file, err)
+	}
+	if t.dialect.sep {
+		t.skipped = 1
+	}
+	t.limit = &rowLimit{r: head, left: maxRow}
+	t.csv = csv.NewReader(t.limit)
+	t.csv.Comma, t.csv.FieldsPerRecord = t.dialect.comma, -1
+	t.header, err = t.csv.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return &RowError{File: t.file, Line: 1, Code: CodeHeader, Err: errors.New("the file is empty; its first row must name the columns, one of them order_no")}
+	case err != nil:
+		return t.csvError(err)
+	}
+	line, _ := t.csv.FieldPos(0)
+	t.advance(t.header)
+	t.layout, err = newLayout(t.header, o.Mapping)
+	if err == nil {
+		return nil
+	}
+	bad := &RowError{File: t.file, Line: line + t.skipped, Code: CodeHeader, Err: err}
+	var of *columnError
+	if errors.As(err, &of) {
+		bad.Column, bad.Err = of.column, of.err
+	} else if t.dialect.comma != ',' || len(t.header) == 1 {
+		bad.Err = fmt.Errorf("%w (delimiter %q; --delimiter sets another one)", err, t.dialect.comma)
+	}
+	return bad
+}
+
+// advance notes where the record just read ends, and returns its first line.
+func (t *table) advance(cells []string) int {
+	line, _ := t.csv.FieldPos(0)
+	last := len(cells) - 1
+	end, _ := t.csv.FieldPos(last)
+	t.nextLine = end + strings.Count(cells[last], "\n") + 1
+	return line
+}
+
+// next reads one row. An error ends the file: io.EOF, a *RowError where rows
+// cannot be told apart any more, or that of reading.
+func (t *table) next() (record, error) {
+	if t.format == FormatNDJSON {
+		return t.nextLineOfJSON()
+	}
+	for {
+		t.limit.left = maxRow
+		expected := t.nextLine
+		cells, err := t.csv.Read()
+		if err != nil {
+			return record{}, t.csvError(err)
+		}
+		line := t.advance(cells)
+		t.blank += line - expected
+		if isBlank(cells) {
+			t.blank++
+			continue
+		}
+		t.number++
+		rec := record{number: t.number, line: line + t.skipped, cells: cells}
+		if len(cells) != len(t.header) {
+			rec.bad = &RowError{File: t.file, Line: rec.line, Code: CodeCells,
+				Err: fmt.Errorf("the row has %d cells, the header %d; check for a delimiter or a quote inside a cell", len(cells), len(t.header))}
+		}
+		return rec, nil
+	}
+}
+
+func isBlank(cells []string) bool {
+	for _, cell := range cells {
+		if strings.TrimSpace(cell) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *table) nextLineOfJSON() (record, error) {
+	for {
+		line, err := t.readLine()
+		if err != nil {
+			return record{}, err
+		}
+		t.nextLine++
+		if strings.TrimSpace(line) == "" {
+			t.blank++
+			continue
+		}
+		t.number++
+		return record{number: t.number, line: t.nextLine - 1, cells: []string{line}}, nil
+	}
+}
+
+// readLine reads a line of bounded length, without its end.
+func (t *table) readLine() (string, error) {
+	var long []byte
+	for {
+		part, err := t.lines.ReadSlice('\n')
+		switch {
+		case err == nil, errors.Is(err, io.EOF) && len(part)+len(long) > 0:
+			return strings.TrimRight(string(append(long, part...)), "\r\n"), nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			if long = append(long, part...); len(long) > maxRow {
+				return "", &RowError{File: t.file, Line: t.nextLine, Code: Code(order.CodeTooLarge), Err: fmt.Errorf("the line is longer than %d bytes", maxRow)}
+			}
+		case errors.Is(err, io.EOF):
+			return "", io.EOF
+		default:
+			return "", fmt.Errorf("%s: %w", t.file, err)
+		}
+	}
+}
+
+func (t *table) csvError(err error) error {
+	var parse *csv.ParseError
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.Is(err, errRowTooLong):
+		return &RowError{File: t.file, Line: t.nextLine + t.skipped, Code: CodeQuote, Err: errRowTooLong}
+	case !errors.As(err, &parse):
+		return fmt.Errorf("%s: %w", t.file, err)
+	}
+	bad := &RowError{File: t.file, Line: parse.Line + t.skipped, Column: parse.Column, Code: CodeQuote, Err: parse.Err}
+	if parse.StartLine != parse.Line {
+		bad.Err = fmt.Errorf("%w; the row begins in line %d", parse.Err, parse.StartLine+t.skipped)
+	}
+	bad.Err = fmt.Errorf("%w; put the whole cell in quotes and double the quotes inside it. Rows cannot be told apart behind it, so that it cannot be skipped", bad.Err)
+	return bad
+}

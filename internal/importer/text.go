@@ -1,0 +1,183 @@
+package importer
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+)
+
+// The encodings that a file may have.
+const (
+	EncodingAuto = "auto"
+	UTF8         = "utf-8"
+	UTF16LE      = "utf-16le"
+	UTF16BE      = "utf-16be"
+	Windows1252  = "windows-1252"
+)
+
+// Encodings lists them, for messages.
+func Encodings() []string { return []string{EncodingAuto, UTF8, UTF16LE, UTF16BE, Windows1252} }
+
+var utf8BOM = []byte("\ufeff")
+
+// text is a file's content as UTF-8, without byte order mark.
+type text struct {
+	io.Reader
+	// bom: the file began with a byte order mark.
+	bom bool
+	// encoding is what the file is read as; for a guess only final after the
+	// last byte.
+	encoding func() (name string, guessed bool)
+}
+
+// decode turns content into UTF-8. want is one of [Encodings]. A byte order
+// mark is believed before anything else. Without one and without want, the
+// content is UTF-8 until its first byte beyond ASCII says otherwise.
+func decode(file string, content io.Reader, want string) (*text, error) {
+	head := make([]byte, 4)
+	n, err := io.ReadFull(content, head)
+	if err != nil && n == 0 && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	head = head[:n]
+	rest := io.MultiReader(bytes.NewReader(head), content)
+	fixed := func(name string) func() (string, bool) { return func() (string, bool) { return name, false } }
+	wide := func(e unicode.Endianness, name string, bom bool) (*text, error) {
+		r := transform.NewReader(rest, unicode.UTF16(e, unicode.UseBOM).NewDecoder())
+		return &text{Reader: r, bom: bom, encoding: fixed(name)}, nil
+	}
+	switch {
+	case bytes.HasPrefix(head, utf8BOM):
+		return &text{Reader: io.MultiReader(bytes.NewReader(head[len(utf8BOM):]), content), bom: true, encoding: fixed(UTF8)}, nil
+	case bytes.HasPrefix(head, []byte{0xff, 0xfe}):
+		return wide(unicode.LittleEndian, UTF16LE, true)
+	case bytes.HasPrefix(head, []byte{0xfe, 0xff}):
+		return wide(unicode.BigEndian, UTF16BE, true)
+	}
+	if (want == EncodingAuto || want == "") && n >= 2 { // text has no NUL: every other byte being one tells UTF-16
+		switch {
+		case head[0] != 0 && head[1] == 0:
+			want = UTF16LE
+		case head[0] == 0 && head[1] != 0:
+			want = UTF16BE
+		}
+	}
+	switch want {
+	case UTF8:
+		return &text{Reader: rest, encoding: fixed(UTF8)}, nil
+	case UTF16LE:
+		return wide(unicode.LittleEndian, UTF16LE, false)
+	case UTF16BE:
+		return wide(unicode.BigEndian, UTF16BE, false)
+	case Windows1252:
+		g := &guesser{file: file, r: rest, mode: Windows1252}
+		return &text{Reader: g, encoding: fixed(Windows1252)}, nil
+	case EncodingAuto, "":
+		g := &guesser{file: file, r: rest}
+		return &text{Reader: g, encoding: g.encoding}, nil
+	default:
+		return nil, fmt.Errorf("encoding %q is none of %s", want, strings.Join(Encodings(), ", "))
+	}
+}
+
+// guesser reads UTF-8 or Windows-1252. It decides at the first byte beyond
+// ASCII: where that begins no valid UTF-8, the file is Windows-1252. Up to that
+// byte both are the same, so that nothing has to be read twice.
+type guesser struct {
+	file    string
+	r       io.Reader
+	mode    string // "" while everything was ASCII
+	guessed bool
+
+	raw    []byte // read and not decoded
+	out    []byte // decoded and not handed out
+	offset int64  // of raw in the file
+	err    error
+}
+
+func (g *guesser) encoding() (string, bool) {
+	if g.mode == "" {
+		return UTF8, false
+	}
+	return g.mode, g.guessed
+}
+
+// Read implements io.Reader.
+func (g *guesser) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(g.out) == 0 {
+		if g.err != nil {
+			if len(g.raw) == 0 {
+				return 0, g.err
+			}
+		} else {
+			g.fill()
+		}
+		g.decode()
+	}
+	n := copy(p, g.out)
+	g.out = g.out[n:]
+	return n, nil
+}
+
+func (g *guesser) fill() {
+	buf := make([]byte, 32<<10)
+	n, err := g.r.Read(buf)
+	g.raw = append(g.raw, buf[:n]...)
+	g.err = err
+}
+
+// decode moves what can be decided from raw to out.
+func (g *guesser) decode() {
+	if g.mode == "" {
+		at := bytes.IndexFunc(g.raw, func(r rune) bool { return r >= utf8.RuneSelf })
+		switch {
+		case at < 0:
+			g.take(len(g.raw))
+			return
+		case at > 0:
+			g.take(at)
+			return
+		case g.err == nil && !utf8.FullRune(g.raw):
+			return // the rest of the character is still to come
+		}
+		g.mode = UTF8
+		if r, size := utf8.DecodeRune(g.raw); r == utf8.RuneError && size == 1 {
+			g.mode, g.guessed = Windows1252, true
+		}
+	}
+	if g.mode == UTF8 {
+		g.take(len(g.raw)) // a wrong byte further on is found in its cell
+		return
+	}
+	g.narrow()
+}
+
+func (g *guesser) take(n int) {
+	g.out, g.raw, g.offset = g.raw[:n:n], g.raw[n:], g.offset+int64(n)
+}
+
+// narrow decodes Windows-1252. Its five bytes without a character are an error:
+// whatever the file is, it is not that.
+func (g *guesser) narrow() {
+	for i, b := range g.raw {
+		switch b {
+		case 0x81, 0x8d, 0x8f, 0x90, 0x9d:
+			g.err = fmt.Errorf("%s: byte 0x%02X at offset %d is no character in %s; name the file's encoding with --encoding, or save it as UTF-8",
+				g.file, b, g.offset+int64(i), Windows1252)
+			g.raw = nil
+			return
+		}
+	}
+	g.offset += int64(len(g.raw))
+	g.out, _ = charmap.Windows1252.NewDecoder().Bytes(g.raw) // every other byte is a character
+	g.raw = nil
+}

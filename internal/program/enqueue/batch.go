@@ -1,0 +1,285 @@
+package enqueue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+	"orderpost/internal/queue"
+)
+
+// batchCommands are the ones about imports that were made before.
+type batchCommands struct {
+	environ        map[string]string
+	stdout, stderr io.Writer
+	json, quiet    bool
+}
+
+func (b *batchCommands) all() []*cobra.Command {
+	return []*cobra.Command{b.watch(), b.status(), b.results(), b.cancel()}
+}
+
+// withQueue opens the streams. look: an embedded store without a worker is
+// opened, too.
+func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue.Queue) error) error {
+	var cfg broker.Config
+	if err := errors.Join(program.ReadEnv(&cfg, b.environ), cfg.Queue.Validate()); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr})
+	if err != nil {
+		return err
+	}
+	defer done()
+	return do(q)
+}
+
+func (b *batchCommands) flags(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&b.json, "json", false, "print it as JSON")
+	return cmd
+}
+
+func find(ctx context.Context, q *queue.Queue, batch string) (*queue.Import, error) {
+	imp, err := q.Import(ctx, batch)
+	if err == nil && imp == nil {
+		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is known about an import %s; enqueue status lists them", batch)}
+	}
+	return imp, err
+}
+
+func (b *batchCommands) watch() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "watch BATCH",
+		Short: "Follow an import until every order has its outcome",
+		Long: "watch shows how far the orders of an import are, and what keeps them. Ctrl-C leaves them running.\n\n" +
+			"Exit code 3: not every order was accepted.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.withQueue(cmd.Context(), false, func(q *queue.Queue) error {
+				imp, err := find(cmd.Context(), q, args[0])
+				if err != nil {
+					return err
+				}
+				m := newMeter(b.stderr, b.quiet)
+				p, err := importer.Watch(cmd.Context(), q, imp, m.show)
+				m.end()
+				if err != nil {
+					if cmd.Context().Err() != nil {
+						comeBack(b.stderr, imp.Batch)
+					}
+					return err
+				}
+				return b.printStatus(cmd.Context(), q, imp, p.Elapsed)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&b.quiet, "quiet", false, "print nothing before the end")
+	return b.flags(cmd)
+}
+
+func (b *batchCommands) status() *cobra.Command {
+	return b.flags(&cobra.Command{
+		Use:   "status [BATCH]",
+		Short: "Show how far an import is, or list the imports",
+		Long: "status counts an import's orders by outcome; without BATCH it lists the imports that are remembered.\n" +
+			"Where no worker runs, it opens the store that one left in the data folder.\n\n" +
+			"Exit code 3: nothing is known of the import, or not every order was accepted.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
+				if len(args) == 0 {
+					return b.list(cmd.Context(), q)
+				}
+				imp, err := find(cmd.Context(), q, args[0])
+				if err != nil {
+					return err
+				}
+				return b.printStatus(cmd.Context(), q, imp, 0)
+			})
+		},
+	})
+}
+
+func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
+	imports, err := q.Imports(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(imports, func(a, b *queue.Import) int { return a.StartedAt.Compare(b.StartedAt) })
+	if b.json {
+		for _, imp := range imports {
+			encodeJSON(b.stdout, imp)
+		}
+		return nil
+	}
+	for _, imp := range imports {
+		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, imp.File, cancelled(imp))
+	}
+	return nil
+}
+
+func cancelled(imp *queue.Import) string {
+	if imp.CancelledAt.IsZero() {
+		return ""
+	}
+	return "  cancelled " + imp.CancelledAt.Format("2006-01-02 15:04:05Z")
+}
+
+// status of an import, for programs.
+type status struct {
+	*queue.Import
+	Pending  int            `json:"pending"`
+	Outcomes map[string]int `json:"outcomes"`
+}
+
+func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *queue.Import, took time.Duration) error {
+	counted, err := importer.CountBatch(ctx, q, imp.Batch)
+	if err != nil {
+		return err
+	}
+	if b.json {
+		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Words()})
+	} else {
+		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, imp.File, imp.Done, imp.Rows, cancelled(imp))
+		_, _ = fmt.Fprint(b.stdout, describeFates(imp))
+		_, _ = fmt.Fprintln(b.stdout, "orders of this import, now:")
+		for _, o := range order.Outcomes() {
+			if n := counted.Outcomes[o]; n > 0 {
+				_, _ = fmt.Fprintf(b.stdout, "%8d %s: %s\n", n, o, o.Meaning())
+			}
+		}
+		if counted.Pending > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d pending\n", counted.Pending)
+		}
+		if took > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "after %s\n", took.Round(100*time.Millisecond))
+		}
+	}
+	if counted.Outcomes[order.OutcomeAccepted] < counted.Total() {
+		return errNotAllAccepted
+	}
+	return nil
+}
+
+func describeFates(imp *queue.Import) string {
+	s := ""
+	for _, fate := range importer.Fates() {
+		if n := imp.Counts[string(fate)]; n > 0 {
+			s += fmt.Sprintf("%8d %s\n", n, fate.Meaning())
+		}
+	}
+	return s
+}
+
+func (b *batchCommands) results() *cobra.Command {
+	var out, file string
+	cmd := &cobra.Command{
+		Use:   "results BATCH",
+		Short: "Write every row of an imported file with its outcome",
+		Long: "results reads the imported file again and writes each row, in the file's order, with what became of\n" +
+			"its order behind it. The file must be the one that was imported, byte for byte.\n\n" +
+			"Exit code 3: not every row was accepted.",
+		Example: "  enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
+				return b.writeResults(cmd.Context(), q, args[0], file, out)
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "-", "the file to write; - is standard output")
+	cmd.Flags().StringVar(&file, "file", "", "where the imported file is now (default: where it was)")
+	return cmd
+}
+
+func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch, file, out string) error {
+	imp, err := find(ctx, q, batch)
+	if err != nil {
+		return err
+	}
+	if file != "" {
+		imp.File = file
+	}
+	content, err := os.Open(imp.File)
+	if err != nil {
+		return fmt.Errorf("the imported file is needed: %w (--file says where it is now)", err)
+	}
+	defer func() { _ = content.Close() }()
+	f, err := importer.Reopen(content, imp)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Check(ctx); err != nil {
+		return err
+	}
+	var tally importer.Tally
+	if out == "-" {
+		tally, err = f.WriteResults(ctx, q, b.stdout)
+	} else {
+		tally, err = writeResults(ctx, q, f, out)
+	}
+	if err != nil {
+		return err
+	}
+	printTally(b.stderr, tally)
+	if !tally.AllAccepted() {
+		return errNotAllAccepted
+	}
+	return nil
+}
+
+func (b *batchCommands) cancel() *cobra.Command {
+	return b.flags(&cobra.Command{
+		Use:   "cancel BATCH|ORDER_NO",
+		Short: "Withdraw orders that no worker was given yet",
+		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
+			"to it: they may be on their way. Meanwhile no worker is given new orders; that takes about a second per\n" +
+			"10,000 orders. A run of the import that is still under way stops.\n\n" +
+			"Exit code 3: nothing was withdrawn, or some orders had been started.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
+		},
+	})
+}
+
+func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name string) error {
+	imp, err := q.Import(ctx, name)
+	if err != nil {
+		return err
+	}
+	const by = "enqueue cancel"
+	var c queue.Cancelled
+	if imp != nil {
+		c, err = q.CancelBatch(ctx, name, by)
+	} else {
+		c, err = q.CancelOrder(ctx, name, by)
+	}
+	if b.json {
+		encodeJSON(b.stdout, c)
+	} else {
+		_, _ = fmt.Fprintf(b.stdout, "%8d cancelled\n%8d started before, left to their workers\n", c.Withdrawn, c.Started)
+	}
+	switch {
+	case err != nil:
+		return err
+	case c.Withdrawn+c.Started == 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
+	case c.Started > 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some orders had been started; see their outcomes")}
+	}
+	return nil
+}
+
+func encodeJSON(w io.Writer, v any) { _ = json.NewEncoder(w).Encode(v) }

@@ -1,0 +1,164 @@
+package enqueue
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+)
+
+// importOptions are the flags of an import.
+type importOptions struct {
+	batch, source, deadline          string
+	format, encoding, delimiter      string
+	mappingFile, empty, template     string
+	types, renames, constants        []string
+	skipInvalid, dryRun, retryFailed bool
+	wait, json, quiet                bool
+	maxErrors                        int
+	rate                             float64
+	results                          string
+}
+
+func (o *importOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&o.format, "format", "auto", "csv, ndjson, or auto: by the content")
+	f.StringVar(&o.encoding, "encoding", "auto", strings.Join(importer.Encodings(), ", "))
+	f.StringVar(&o.delimiter, "delimiter", "", "one character, or tab (default: detected)")
+	f.StringArrayVar(&o.types, "type", nil, "NAME=int|number|bool|json|string: the type of a field (repeatable)")
+	f.StringArrayVar(&o.renames, "rename", nil, "COLUMN=NAME: the field's name of a column (repeatable)")
+	f.StringArrayVar(&o.constants, "set", nil, "NAME=VALUE or NAME:TYPE=VALUE: a field that every order has (repeatable)")
+	f.StringVar(&o.empty, "empty", "", "empty cells become: string (the default), omit, null")
+	f.StringVar(&o.template, "order-no-template", "", "order numbers for a file without them, from {batch} and {row}")
+	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, set, empty, order_no_template; flags go first")
+	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and show the first orders; enqueue nothing")
+	f.BoolVar(&o.skipInvalid, "skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv")
+	f.IntVar(&o.maxErrors, "max-errors", importer.DefaultMaxErrors, "how many bad rows are told")
+	f.BoolVar(&o.retryFailed, "retry-failed", false, "enqueue unchanged orders again that certainly were not created")
+	f.StringVar(&o.batch, "batch", "", "name of the import (default: a hash of content and mapping)")
+	f.StringVar(&o.source, "source", "", "name of the file in messages and results (default: as given)")
+	f.StringVar(&o.deadline, "deadline", "", "RFC 3339 time after which the orders are not sent any more")
+	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
+	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
+	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file; implies --wait")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON, one object per file")
+	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
+}
+
+// batchName keeps names within what submissions can be named after.
+var batchName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// settings reads flags and environment, and reports all that is wrong at once.
+func (o *importOptions) settings(files []string, environ map[string]string) (broker.Config, importer.Options, error) {
+	var cfg broker.Config
+	out, err := o.reading()
+	errs := []error{program.ReadEnv(&cfg, environ), cfg.Queue.Validate(), err}
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch {
+	case o.batch == "":
+	case len(files) > 1:
+		bad("--batch: give it with a single file; each file is an import of its own")
+	case !batchName.MatchString(o.batch):
+		bad("--batch: %q is not a name of 1 to 100 letters, digits, dots, _ and -", o.batch)
+	}
+	if len(files) > 1 && o.source != "" {
+		bad("--source: give it with a single file")
+	}
+	if len(files) > 1 && o.results != "" {
+		bad("--results: give it with a single file")
+	}
+	if o.dryRun && (o.wait || o.results != "") {
+		bad("--dry-run: enqueues nothing, so that there is nothing to wait for")
+	}
+	if o.rate < 0 {
+		bad("--rate: %v is not a number of orders per second", o.rate)
+	}
+	if o.maxErrors < 1 {
+		bad("--max-errors: at least 1 row must be told")
+	}
+	return cfg, out, errors.Join(errs...)
+}
+
+// reading is what the flags say about how files are read and stored.
+func (o *importOptions) reading() (importer.Options, error) {
+	out := importer.Options{Format: importer.Format(o.format), Encoding: o.encoding, Batch: o.batch,
+		SkipInvalid: o.skipInvalid, MaxErrors: o.maxErrors, RetryFailed: o.retryFailed, Rate: o.rate}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var err error
+	if o.deadline != "" {
+		if out.Deadline, err = time.Parse(time.RFC3339, o.deadline); err != nil {
+			bad("--deadline: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", o.deadline)
+		}
+	}
+	if o.delimiter != "" {
+		if out.Delimiter, err = importer.ParseDelimiter(o.delimiter); err != nil {
+			bad("--delimiter: %w", err)
+		}
+	}
+	switch out.Format {
+	case importer.FormatAuto, importer.FormatCSV, importer.FormatNDJSON:
+	default:
+		bad("--format: %q is none of csv, ndjson, auto", o.format)
+	}
+	if !slices.Contains(importer.Encodings(), o.encoding) {
+		bad("--encoding: %q is none of %s", o.encoding, strings.Join(importer.Encodings(), ", "))
+	}
+	if out.Mapping, err = o.mapping(); err != nil {
+		errs = append(errs, err)
+	}
+	return out, errors.Join(errs...)
+}
+
+// mapping joins the mapping file and the flags.
+func (o *importOptions) mapping() (importer.Mapping, error) {
+	var file importer.Mapping
+	if o.mappingFile != "" {
+		r, err := os.Open(o.mappingFile)
+		if err != nil {
+			return file, fmt.Errorf("--mapping: %w", err)
+		}
+		defer func() { _ = r.Close() }()
+		if file, err = importer.ReadMapping(o.mappingFile, r); err != nil {
+			return file, fmt.Errorf("--mapping: %w", err)
+		}
+	}
+	over := importer.Mapping{Empty: o.empty, OrderNoTemplate: o.template}
+	var errs []error
+	types := pairs("type", o.types, &errs)
+	over.Rename, over.Set = pairs("rename", o.renames, &errs), pairs("set", o.constants, &errs)
+	for name, t := range types {
+		if over.Types == nil {
+			over.Types = make(map[string]importer.Type)
+		}
+		over.Types[name] = importer.Type(t)
+	}
+	out := file.Merge(over)
+	return out, errors.Join(append(errs, out.Validate())...)
+}
+
+func pairs(flag string, list []string, errs *[]error) map[string]string {
+	var out map[string]string
+	for _, text := range list {
+		name, value, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			*errs = append(*errs, fmt.Errorf("--%s: %q is not NAME=VALUE", flag, text))
+			continue
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = value
+	}
+	return out
+}

@@ -1,0 +1,45 @@
+package enqueue
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"orderpost/internal/importer"
+)
+
+// print tells what became of a file's rows.
+func (j *job) print(s *importer.Summary) {
+	switch {
+	case j.o.json:
+		_ = json.NewEncoder(j.stdout).Encode(s)
+	case !j.o.quiet:
+		_, _ = fmt.Fprint(j.stdout, describe(s))
+	}
+}
+
+func describe(s *importer.Summary) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d rows, batch %s\n", s.File, s.Rows, s.Batch)
+	if s.Guessed {
+		fmt.Fprintf(&b, "         read as %s: that is a guess, since it is not UTF-8; check names with umlauts, --encoding settles it\n", s.Encoding)
+	}
+	line := func(n int, what string) {
+		if n > 0 {
+			fmt.Fprintf(&b, "%8d %s\n", n, what)
+		}
+	}
+	for _, fate := range importer.Fates() {
+		line(s.Fates[fate], fate.Meaning())
+	}
+	line(s.Resumed, "of these by an earlier run of this import, which was interrupted")
+	if s.Rejects != "" {
+		fmt.Fprintf(&b, "         the bad rows are in %s: correct and import that\n", s.Rejects)
+	}
+	line(s.Blank, "blank rows skipped")
+	line(s.Warnings, "warnings: other readings of the signing contract differ here")
+	for _, example := range s.Examples {
+		fmt.Fprintf(&b, "         e.g. %s\n", example)
+	}
+	return b.String()
+}

@@ -1,0 +1,156 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func batchOf(from, to int, batch string) (in []Intent) {
+	for i := from; i <= to; i++ {
+		no := fmt.Sprintf("C-%d", i)
+		in = append(in, Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("%s:%d", batch, i), Batch: batch})
+	}
+	return in
+}
+
+// TestCancelLeavesWhatWasDelivered: an intent that a worker was given may be on
+// its way to the API at this moment, whatever the results say.
+func TestCancelLeavesWhatWasDelivered(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, batchOf(1, 300, "b")...)
+	publish(t, q, batchOf(301, 310, "other")...)
+	inHand := pull(t, q, 3)
+	c, err := q.CancelBatch(t.Context(), "b", "a person")
+	require.NoError(t, err)
+	require.Equal(t, Cancelled{Withdrawn: 297, Started: 3}, c)
+	counts, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3+10, counts.Pending, "the withdrawn ones are gone, another import's are not")
+	for _, d := range inHand {
+		require.Equal(t, order.OutcomeAccepted, settle(t, q, d, report(order.Accepted, d.History)).Record.Outcome())
+	}
+	for _, d := range pull(t, q, 10) { // deliveries go on
+		require.Equal(t, "other", d.Intent.Batch)
+		settle(t, q, d, report(order.Accepted, d.History))
+	}
+	requireDrained(t, q)
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	require.Equal(t, map[string]uint64{"accepted": 13, "cancelled": 297}, a.Outcomes)
+	require.Zero(t, a.Letters, "who withdraws an order needs no letter about it")
+	entry, err := q.Lookup(t.Context(), "C-300")
+	require.NoError(t, err)
+	require.Equal(t, "a person", entry.Record.By)
+	require.Zero(t, entry.Record.Attempts)
+}
+
+// TestCancelCrashedHalfway: the outcome is written, the intent is still there:
+// its delivery finds the outcome, and nothing is posted.
+func TestCancelCrashedHalfway(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, batchOf(1, 1, "b")...)
+	c := &canceller{q: q, by: "a person"}
+	require.NoError(t, c.pause(t.Context()))
+	require.NoError(t, q.EachPending(t.Context(), "b", func(page []*Pending) error { return c.cancel(t.Context(), page) }))
+	c.resume()
+	ds := pull(t, q, 1)
+	require.Equal(t, WorkSettled, ds[0].Work)
+	require.NoError(t, q.Complete(t.Context(), ds[0]))
+	ds[0].Release()
+	requireDrained(t, q)
+	entry, err := q.Lookup(t.Context(), "C-1")
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeCancelled, entry.Record.Outcome())
+	require.Equal(t, 1, entry.Record.Settled)
+}
+
+// TestCancelKeepsDoubt: an earlier attempt of the order_no may have created it,
+// so that withdrawing a later intent does not prove that it does not exist.
+func TestCancelKeepsDoubt(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, batchOf(1, 2, "b")...)
+	ds := pull(t, q, 2)
+	doubtful := report(order.Unsure, ds[0].History)
+	doubtful.End, doubtful.History.Unsure = order.EndTotalBudget, true
+	settle(t, q, ds[0], doubtful)
+	settle(t, q, ds[1], report(order.Accepted, ds[1].History))
+	requireDrained(t, q)
+	publish(t, q, batchOf(1, 2, "again")...)
+	c, err := q.CancelBatch(t.Context(), "again", "a person")
+	require.NoError(t, err)
+	require.Equal(t, 2, c.Withdrawn)
+	for no, want := range map[string]order.Outcome{"C-1": order.OutcomeUnknown, "C-2": order.OutcomeAccepted} {
+		entry, err := q.Lookup(t.Context(), no)
+		require.NoError(t, err)
+		require.Equal(t, want, entry.Record.Outcome(), no)
+		require.Equal(t, 2, entry.Record.Settled, no)
+	}
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+}
+
+// TestCancelCountsWorkersMarks: a broker that was killed has forgotten what it
+// delivered; the workers' marks have not.
+func TestCancelCountsWorkersMarks(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, batchOf(1, 5, "b")...)
+	_, err := q.seen.refresh(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, q.seen.reach(t.Context(), 2)) // as if 1 and 2 had been in a worker's hands before the kill
+	c, err := q.CancelBatch(t.Context(), "b", "a person")
+	require.NoError(t, err)
+	require.Equal(t, Cancelled{Withdrawn: 3, Started: 2}, c)
+}
+
+// TestCancelWakesWaitingPulls: a pull that waits when the pause ends gets what
+// is published then, and not only at its next try.
+func TestCancelWakesWaitingPulls(t *testing.T) {
+	s := startBroker(t)
+	q, other := openQueue(t, s, "w1"), openQueue(t, s, "person")
+	got := make(chan *Delivery, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*Delivery) { got <- ds[0] })
+	}()
+	publish(t, other, batchOf(1, 1, "b")...)
+	first := <-got
+	require.NoError(t, <-ended)
+	settle(t, q, first, report(order.Accepted, first.History))
+	go func() {
+		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*Delivery) { got <- ds[0] })
+	}()
+	c, err := other.CancelOrder(t.Context(), "C-9", "a person")
+	require.NoError(t, err)
+	require.Zero(t, c)
+	publish(t, other, batchOf(2, 2, "b")...)
+	select {
+	case d := <-got:
+		require.NoError(t, <-ended)
+		settle(t, q, d, report(order.Accepted, d.History))
+	case <-time.After(10 * time.Second):
+		t.Fatal("the waiting pull was not woken")
+	}
+	requireDrained(t, q)
+}
+
+// TestCancelNoticesDeliveries: a pause that somebody ended is found out.
+func TestCancelNoticesDeliveries(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, batchOf(1, 3, "b")...)
+	_, err := q.Cancel(t.Context(), "a person", func(visit func([]*Pending) error) error {
+		_, err := q.js.PauseConsumer(t.Context(), q.n.intents, q.n.consumer, time.Now().Add(-time.Second))
+		require.NoError(t, err)
+		for _, d := range pull(t, q, 3) {
+			d.Release()
+		}
+		return q.EachPending(t.Context(), "b", visit)
+	})
+	require.ErrorContains(t, err, "deliveries went on although they were paused")
+}

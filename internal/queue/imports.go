@@ -1,0 +1,139 @@
+package queue
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// importPrefix begins the keys of imports in the fleet's bucket.
+const importPrefix = "import."
+
+// Import is what the bucket remembers of one import: what was imported, and how
+// far it came.
+type Import struct {
+	Batch string `json:"batch"`
+	// File is the path of the file, or the name given for standard input.
+	File string `json:"file"`
+	// Content and Fingerprint are SHA-256 in hex: of the file's bytes, and of
+	// these with the mapping. Another fingerprint is another import.
+	Content     string          `json:"content"`
+	Fingerprint string          `json:"fingerprint"`
+	Mapping     json.RawMessage `json:"mapping,omitempty"`
+	// Format, Encoding and Delimiter are how the file was read.
+	Format    string    `json:"format,omitempty"`
+	Encoding  string    `json:"encoding,omitempty"`
+	Delimiter string    `json:"delimiter,omitempty"`
+	Rows      int       `json:"rows"`
+	StartedAt time.Time `json:"started_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+	// Done is the number of rows, from the first, whose fate JetStream has
+	// confirmed.
+	Done int `json:"done"`
+	// Counts are what became of these rows.
+	Counts map[string]int `json:"counts,omitempty"`
+	// FirstResult: records up to this sequence are older than the import.
+	FirstResult uint64 `json:"first_result"`
+	// CancelledAt is set when a person withdrew the batch.
+	CancelledAt time.Time `json:"cancelled_at,omitzero"`
+
+	revision uint64
+}
+
+// Complete says whether every row has been dealt with.
+func (i *Import) Complete() bool { return i.Done >= i.Rows }
+
+// importKey keeps a batch's name within the characters of a key.
+func importKey(batch string) string { return importPrefix + hex.EncodeToString([]byte(batch)) }
+
+// Import reads what is remembered of a batch; nil where there is nothing.
+func (q *Queue) Import(ctx context.Context, batch string) (*Import, error) {
+	entry, err := q.kv.Get(ctx, importKey(batch))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+	return decodeImport(entry)
+}
+
+func decodeImport(entry jetstream.KeyValueEntry) (*Import, error) {
+	var i Import
+	if err := json.Unmarshal(entry.Value(), &i); err != nil {
+		return nil, fmt.Errorf("bucket %s, key %s: %w", entry.Bucket(), entry.Key(), err)
+	}
+	i.revision = entry.Revision()
+	return &i, nil
+}
+
+// ErrImportChanged is returned by SaveImport where somebody else wrote since
+// the import was read: another run of it, or a cancellation.
+var ErrImportChanged = errors.New("the import's progress was written by somebody else meanwhile")
+
+// SaveImport writes it if it is as it was read; one that was not read is
+// created.
+func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
+	i.UpdatedAt = time.Now().UTC()
+	data, err := json.Marshal(i)
+	if err != nil {
+		return err
+	}
+	var revision uint64
+	if i.revision == 0 {
+		revision, err = q.kv.Create(ctx, importKey(i.Batch), data)
+	} else {
+		revision, err = q.kv.Update(ctx, importKey(i.Batch), data, i.revision)
+	}
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		i.revision = revision
+		return nil
+	case errors.Is(err, jetstream.ErrKeyExists), errors.As(err, &api) && api.ErrorCode == codeWrongLastSeq:
+		return ErrImportChanged
+	default:
+		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+}
+
+// Imports lists what is remembered, in no order.
+func (q *Queue) Imports(ctx context.Context) ([]*Import, error) {
+	lister, err := q.kv.ListKeysFiltered(ctx, importPrefix+">")
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+	}
+	defer func() { _ = lister.Stop() }()
+	var out []*Import
+	for key := range lister.Keys() {
+		entry, err := q.kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		}
+		i, err := decodeImport(entry)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// After gives the import as one that was read when now was: the next save
+// takes the place of now.
+func (i *Import) After(now *Import) *Import {
+	next := *i
+	next.revision = now.revision
+	return &next
+}
+
+// Renewed gives the import as one that is not stored yet.
+func (i *Import) Renewed() *Import { return i.After(&Import{}) }
