@@ -105,7 +105,7 @@ func stopAfter(rows int, stop context.CancelFunc) func(*Options) {
 // holds each row once, while a worker settles some in between.
 func TestInterruptedImports(t *testing.T) {
 	q := openQueue(t)
-	const rows = 12*chunkRows + 100
+	const rows = 30*chunkRows + 100
 	content := numbered(1, rows, "1")
 	for i, after := range []int{1, 2 * chunkRows, 2*chunkRows + 1, 6 * chunkRows, 9 * chunkRows} {
 		ctx, stop := context.WithCancel(t.Context())

@@ -202,7 +202,7 @@ func TestExportRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 
 	var got, bad bytes.Buffer
-	code = enqueue.Run(t.Context(), []string{"-"}, o.environ, strings.NewReader(out), &got, &bad)
+	code = enqueue.Run(t.Context(), []string{"-", "--retry-failed"}, o.environ, strings.NewReader(out), &got, &bad)
 	require.Zero(t, code, bad.String())
 	o.work(accepted, 2)
 	after, err := o.q.Lookup(t.Context(), "A,2")
