@@ -167,10 +167,16 @@ func writeOrders(t *testing.T, n int) string {
 // importFile runs the enqueue program and returns its exit code and output.
 func importFile(t *testing.T, settings map[string]string, args ...string) (code int, out, errOut string) {
 	t.Helper()
+	return runProgram(t, enqueue.Run, settings, args...)
+}
+
+// runProgram runs a command to its end.
+func runProgram(t *testing.T, run program.RunFunc, settings map[string]string, args ...string) (code int, out, errOut string) {
+	t.Helper()
 	var o, e syncBuffer
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	code = enqueue.Run(ctx, args, settings, strings.NewReader(""), &o, &e)
+	code = run(ctx, args, settings, strings.NewReader(""), &o, &e)
 	return code, o.String(), e.String()
 }
 

@@ -8,12 +8,15 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
 	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
+	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 )
@@ -131,18 +134,37 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.Len(t, letters, 20, "the API refuses every order")
 	requireBalanced(t, operator, 20)
 
-	code, out, errOut := importFile(t, s.as("operator", nil), "order", letters[0].OrderNo)
-	require.Equal(t, program.ExitDone, code, errOut)
-	require.Contains(t, out, order.OutcomeRejected.String())
-	change(t, url, `{"fault-refuse":0}`)
-	for _, l := range letters { // back into the queue, as corrected orders
-		published, err := operator.Publish(t.Context(), queue.Intent{OrderNo: l.OrderNo, Body: l.Body, ID: "again-" + l.OrderNo})
-		require.NoError(t, err)
-		require.Equal(t, queue.Stored, published)
+	as := s.as("operator", nil)
+	do := func(name string, run program.RunFunc, args ...string) string {
+		t.Helper()
+		code, out, errOut := runProgram(t, run, as, args...)
+		require.Equal(t, program.ExitDone, code, "%s %s: %s %s", name, args, out, errOut)
+		require.NotContains(t, errOut, "ermission", "%s %s", name, args)
+		return out
 	}
+	require.Contains(t, do("enqueue", enqueue.Run, "order", letters[0].OrderNo), order.OutcomeRejected.String())
+	require.Contains(t, do("deadletter", deadletter.Run, "list"), letters[0].OrderNo)
+	do("worker", worker.Run, "hold", "--reason", "exercise")
+	do("worker", worker.Run, "limit", "500/s")
+	require.Eventually(t, func() bool {
+		return strings.Contains(do("worker", worker.Run, "fleet"), "\n  held by ")
+	}, patience, pause, "the worker itself says that it is held")
+	s.waitForNoPull(t)
+	held := writeFile(t, "order_no,timeout\nHELD-1,30\nHELD-2,30\n")
+	code, _, errOut := runProgram(t, enqueue.Run, s.as("producer", nil), held, "--batch", "wrong")
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.Contains(t, do("enqueue", enqueue.Run, "cancel", "wrong"), "2")
+	do("worker", worker.Run, "limit", "none")
+	do("worker", worker.Run, "resume")
+	change(t, url, `{"fault-refuse":0}`)
+	do("deadletter", deadletter.Run, "replay", "--all")
 	drained(t, operator)
 	for _, r := range collect(t, operator) {
-		require.Equal(t, order.OutcomeAccepted, r.Outcome(), r.OrderNo)
+		want := order.OutcomeAccepted
+		if strings.HasPrefix(r.OrderNo, "HELD-") {
+			want = order.OutcomeCancelled
+		}
+		require.Equal(t, want, r.Outcome(), r.OrderNo)
 	}
 	counts, err := operator.Count(t.Context())
 	require.NoError(t, err)
@@ -153,6 +175,18 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.Len(t, workers, 1)
 	require.Equal(t, program.ExitDone, w.end())
 	require.NotContains(t, w.errOut.String(), "ermissions violation", "the worker tried what its role may not do")
+}
+
+// waitForNoPull waits until a held worker's last pull, which takes a second,
+// is over: what it brings counts as started.
+func (s *secured) waitForNoPull(t *testing.T) {
+	t.Helper()
+	js, err := jetstream.New(s.connect(t, "operator"))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
+		return err == nil && c.CachedInfo().NumWaiting == 0
+	}, patience, pause)
 }
 
 // TestRolesDoNothingElse tries every action as every role.
@@ -191,9 +225,14 @@ func TestRolesDoNothingElse(t *testing.T) {
 		{"$JS.API.CONSUMER.CREATE.ORDERS.workers", "worker"},
 		{"$JS.API.CONSUMER.CREATE.ORDERS.mine", ""},
 		{"$JS.API.CONSUMER.CREATE.ORDERS_RESULTS.mine.orders.results.X", ""},
+		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine.$KV.ORDERPOST.fleet.>", "worker"},
 		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine.$KV.ORDERPOST.>", ""},
+		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine", ""},
+		{"$JS.API.STREAM.PURGE.KV_ORDERPOST", "worker"},
+		{"$KV.ORDERPOST.import.X", "producer worker operator"},
+		{"$KV.ORDERPOST.fleet.hold", "worker operator"},
 		{"$JS.API.CONSUMER.DELETE.ORDERS.workers", ""},
-		{"$JS.API.CONSUMER.PAUSE.ORDERS.workers", ""},
+		{"$JS.API.CONSUMER.PAUSE.ORDERS.workers", "operator"},
 		{"_INBOX_worker.X", ""}, // a forged answer
 		{"$SYS.REQ.SERVER.PING", ""},
 	}
