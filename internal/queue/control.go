@@ -134,35 +134,3 @@ func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 	}
 	return out, nil
 }
-
-// Counts are the sizes of the streams.
-type Counts struct {
-	// Pending intents, delayed ones and those in flight included.
-	Pending uint64 `json:"pending"`
-	// Results that are kept, notes included.
-	Results uint64 `json:"results"`
-	// Letters is the number of dead letters.
-	Letters uint64 `json:"dead_letters"`
-	// LastIntent is the number of intents that were ever stored.
-	LastIntent uint64 `json:"last_intent"`
-}
-
-// Count reads the sizes of the streams.
-func (q *Queue) Count(ctx context.Context) (Counts, error) {
-	var c Counts
-	for _, s := range []struct {
-		name string
-		size *uint64
-	}{{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
-		stream, err := q.js.Stream(ctx, s.name)
-		if err != nil {
-			return c, fmt.Errorf("stream %s: %w", s.name, err)
-		}
-		state := stream.CachedInfo().State
-		*s.size = state.Msgs
-		if s.name == q.n.intents {
-			c.LastIntent = state.LastSeq
-		}
-	}
-	return c, nil
-}
