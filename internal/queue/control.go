@@ -38,6 +38,8 @@ type Presence struct {
 	// is what it sends at most, in requests per second, 0 = no limit.
 	Limit float64 `json:"limit,omitempty"`
 	Share float64 `json:"share,omitempty"`
+	// Rate is the requests per second that it sent of late (over ten seconds).
+	Rate float64 `json:"rate"`
 	// Joined: it has its share and may send.
 	Joined bool `json:"joined"`
 	// ClockMS is the API's clock minus the worker's, in milliseconds; nil where
@@ -120,9 +122,11 @@ func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 	err := q.walk(ctx, bucket, "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*rawMsg) error {
 		for _, raw := range page {
 			var p Presence
-			left := raw.Header.Get("KV-Operation") != ""
-			if left || json.Unmarshal(raw.Data, &p) != nil || time.Since(raw.Time) > presenceTerm {
+			if raw.Header.Get("KV-Operation") != "" || time.Since(raw.Time) > presenceTerm {
 				continue
+			}
+			if json.Unmarshal(raw.Data, &p) != nil { // a newer version's: there, and that is all that we know
+				p = Presence{Worker: strings.TrimPrefix(raw.Subject, "$KV."+q.cfg.Bucket+"."+presencePrefix)}
 			}
 			p.SeenAt = raw.Time
 			out = append(out, p)

@@ -30,15 +30,22 @@ func letters() []*queue.Letter {
 	}
 }
 
+// lastYear is a letter whose order number is as long as they come.
+func lastYear() *queue.Letter {
+	return &queue.Letter{OrderNo: strings.Repeat("0123456789", 25) + "01234", Outcome: order.OutcomeExhausted, Reason: "refused by status 429", Status: 429,
+		History: order.History{Attempts: 60}, FiledAt: noon.AddDate(-1, 0, 0)}
+}
+
 func TestListGolden(t *testing.T) {
 	var out bytes.Buffer
 	counts := newReasons()
 	require.NoError(t, counts.add(letters()))
 	counts.print(&out)
-	rows := &tableRows{w: &out}
-	for _, l := range letters() {
+	rows := &tableRows{w: &out, now: noon}
+	for _, l := range append(letters(), lastYear()) {
 		require.NoError(t, rows.letter(l))
 	}
+	require.Contains(t, out.String(), "\n    a-very-long-order-number-0123456789\n", "an order number can be copied whole")
 	path := filepath.Join("testdata", "list.golden")
 	if *update {
 		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
