@@ -16,9 +16,6 @@ import (
 var ownColumns = []string{"_row", "_column", "_code", "_message",
 	"_outcome", "_verdict", "_status", "_reason", "_attempts", "_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
 
-// Reserved says whether a column of this name is skipped.
-func Reserved(header string) bool { return slices.Contains(ownColumns, header) }
-
 // column is one column of the file.
 type column struct {
 	header string

@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
@@ -223,10 +222,10 @@ func flat(body []byte) ([]field, error) {
 }
 
 // plainName: as a column's name it is taken as it stands. Dots nest, colons
-// give types, and a delimiter or a brace would mislead whoever detects the
-// dialect.
+// give types, an underscore begins the columns that enqueue adds and skips, and
+// a delimiter or a brace would mislead it about the format.
 func plainName(name string) bool {
-	return name != "" && strings.TrimSpace(name) == name && !strings.ContainsAny(name, ".:,;|\"{") && !importer.Reserved(name) &&
+	return name != "" && strings.TrimSpace(name) == name && !strings.ContainsAny(name, ".:,;|\"{") && name[0] != '_' &&
 		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0
 }
 
