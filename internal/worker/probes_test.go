@@ -24,13 +24,12 @@ type crowd struct {
 }
 
 const (
-	crowdSize     = 50
-	crowdOrders   = 400
+	crowdOrders   = 300
 	crowdInFlight = 2 // of each member
 )
 
-func newCrowd(t *testing.T) *crowd {
-	c := &crowd{rig: newRig(t, order.Resubmit, func(s *sandbox.Settings) { s.Latency = 20 * time.Millisecond }), asked: make([]atomic.Int64, crowdSize)}
+func newCrowd(t *testing.T, size int) *crowd {
+	c := &crowd{rig: newRig(t, order.Resubmit, func(s *sandbox.Settings) { s.Latency = 20 * time.Millisecond }), asked: make([]atomic.Int64, size)}
 	for i := range c.asked {
 		c.members = append(c.members, c.join(fmt.Sprintf("w%02d", i), 0, transport(func(req *http.Request) (*http.Response, error) {
 			c.asked[i].Add(1)
@@ -73,67 +72,99 @@ func (c *crowd) prober(block string, alive func(int) bool) int {
 	return prober
 }
 
-// requests counts those of one member, and of all others.
-func (c *crowd) requests(one int) (own, others int64) {
+// requests are those of each member so far.
+func (c *crowd) requests() []int64 {
+	out := make([]int64, len(c.asked))
 	for i := range c.asked {
-		if i == one {
-			own = c.asked[i].Load()
-		} else {
-			others += c.asked[i].Load()
-		}
+		out[i] = c.asked[i].Load()
 	}
-	return own, others
+	return out
 }
 
-// TestAFleetOfFiftyProbesAsOne: the API is down, or the key is revoked, for
-// fifty workers. Until they know of each other each sends what it may have in
-// flight and, for the breaker, what it needs to open; from then on one of them
-// asks, another one where that dies, and all go on once the answer is good.
-func TestAFleetOfFiftyProbesAsOne(t *testing.T) {
+// asking counts the requests since then, and who sent any.
+func (c *crowd) asking(then []int64) (requests int64, members int) {
+	for i, now := range c.requests() {
+		if now > then[i] {
+			requests += now - then[i]
+			members++
+		}
+	}
+	return requests, members
+}
+
+// trouble is what stops a fleet.
+type trouble struct {
+	block      string
+	fail, mend func(*rig) error
+	// each is how many requests one member sends before its own gate shuts: what
+	// it may have in flight, for the breaker what that needs to open, and one
+	// probe before it has heard of the others.
+	each int64
+	// askers is how many may ask once all are held: one, and successors of one
+	// that a busy machine kept from saying that it is there.
+	askers int
+}
+
+var (
+	keyRevoked = trouble{submit.BlockCredentials, func(r *rig) error { r.api.RevokeKey("key"); return nil },
+		func(r *rig) error { return r.api.AddKey("key", "secret") }, crowdInFlight + 1, 3}
+	apiDown = trouble{submit.BlockBreaker, func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.DropAll }) },
+		func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.Up }) }, 2*crowdInFlight + 2 + 1, 3}
+)
+
+// TestAFleetProbesAsOne: from when the workers know of each other one of them
+// asks, a second one where the first dies, and all go on once the answer is good.
+func TestAFleetProbesAsOne(t *testing.T) {
 	t.Parallel()
-	for block, story := range map[string]struct {
-		fail, mend func(*rig) error
-		each       int64 // requests of one member before its own gate shuts
+	for name, c := range map[string]struct {
+		trouble
+		size int
+		kill bool
 	}{
-		submit.BlockCredentials: {func(r *rig) error { r.api.RevokeKey("key"); return nil }, func(r *rig) error { return r.api.AddKey("key", "secret") },
-			crowdInFlight + 1}, // and one probe, before it heard of the others
-		submit.BlockBreaker: {func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.DropAll }) },
-			func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.Up }) },
-			2*crowdInFlight + 2 + 1},
+		"fifty, key revoked":             {keyRevoked, 50, false},
+		"ten, API down":                  {apiDown, 10, false},
+		"four, key revoked, prober dies": {keyRevoked, 4, true},
 	} {
-		t.Run(block, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrowd(t)
-			require.NoError(t, story.fail(c.rig))
-			c.publish(c.members[0].q, many("A", crowdOrders)...)
-			everybody := func(int) bool { return true }
-			first := c.prober(block, everybody)
-			c.eventually(20*time.Second, c.quiet, "attempts under way end")
-			own, others := c.requests(first)
-			t.Logf("%d requests of %d workers before one asked for all", own+others, crowdSize)
-			require.LessOrEqual(t, own+others, crowdSize*story.each)
-
-			c.eventually(30*time.Second, func() bool { now, _ := c.requests(first); return now >= own+2 }, "the prober asks again")
-			_, now := c.requests(first)
-			require.Equal(t, others, now, "somebody else asked the API")
-
-			c.members[first].kill()
-			alive := func(i int) bool { return i != first }
-			second := c.prober(block, alive)
-			require.NotEqual(t, first, second)
-			c.eventually(30*time.Second, func() bool { _, now := c.requests(first); return now > others }, "its successor asks")
-			require.NoError(t, story.mend(c.rig))
-			c.eventually(60*time.Second, func() bool {
-				for i, m := range c.members {
-					if alive(i) && !m.submitter.Gate().Open() {
-						return false
-					}
-				}
-				return true
-			}, "all go on")
-			c.eventually(60*time.Second, func() bool { return c.created() == crowdOrders }, "all orders")
+			newCrowd(t, c.size).endure(c.trouble, c.kill)
 		})
 	}
+}
+
+// endure lets the crowd run into the trouble, and out of it.
+func (c *crowd) endure(tr trouble, kill bool) {
+	t := c.t
+	require.NoError(t, tr.fail(c.rig))
+	c.publish(c.members[0].q, many("A", crowdOrders)...)
+	dead := -1
+	alive := func(i int) bool { return i != dead }
+	prober := c.prober(tr.block, alive)
+	c.eventually(20*time.Second, c.quiet, "attempts under way end")
+	shut := c.requests()
+	sent, _ := c.asking(make([]int64, len(shut)))
+	t.Logf("%d requests of %d workers before one asked for all", sent, len(shut))
+	require.LessOrEqual(t, sent, int64(len(shut))*tr.each)
+	c.eventually(60*time.Second, func() bool { n, _ := c.asking(shut); return n >= 4 }, "somebody asks, again and again")
+	_, askers := c.asking(shut)
+	require.LessOrEqual(t, askers, tr.askers, "too many asked the API")
+	if kill {
+		dead = prober
+		c.members[dead].kill()
+		require.NotEqual(t, dead, c.prober(tr.block, alive))
+		before := c.requests()
+		c.eventually(30*time.Second, func() bool { n, _ := c.asking(before); return n > 0 }, "its successor asks")
+	}
+	require.NoError(t, tr.mend(c.rig))
+	c.eventually(60*time.Second, func() bool {
+		for i, m := range c.members {
+			if alive(i) && !m.submitter.Gate().Open() {
+				return false
+			}
+		}
+		return true
+	}, "all go on")
+	c.eventually(60*time.Second, func() bool { return c.created() == crowdOrders }, "all orders")
 }
 
 // quiet: nobody has an attempt under way.
