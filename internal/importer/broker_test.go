@@ -63,9 +63,9 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
-		return err == nil && c.Pending == 0
-	}, 30*time.Second, 10*time.Millisecond)
+		a, err := q.Audit(t.Context())
+		return err == nil && a.Unacked == 0
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func settle(q *queue.Queue, d *queue.Delivery, v order.Verdict) error {
