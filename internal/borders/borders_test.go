@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/borders":        {},
 	"internal/contract":       {},
 	"internal/e2e":            {},
+	"internal/e2e/fleet":      {},
 	"examples/producers/go":   {}, // as a producer of somebody else's would be
 	"internal/queue/embedded": {},
 	"internal/queue/netcut":   {},

@@ -40,6 +40,7 @@ type Queue struct {
 	marks   *writer // of the fleet's bucket; never more than one write at a time
 	leases  *keeper
 	seen    *seen
+	tails   tailCount
 
 	link        link
 	disconnects atomic.Uint64

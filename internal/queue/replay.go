@@ -118,7 +118,7 @@ func (q *Queue) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Repl
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
-	case rec.Outcome() == order.OutcomeAccepted:
+	case rec.Outcome() == order.OutcomeAccepted, rec == nil && l.Conflict: // the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
