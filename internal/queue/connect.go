@@ -34,6 +34,8 @@ type Queue struct {
 	consumer jetstream.Consumer
 	kv       jetstream.KeyValue
 	replicas int // the most that one of the streams has
+	store    Store
+	time     Runtime
 
 	results *writer
 	letters *writer
@@ -54,7 +56,8 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
+	q := &Queue{cfg: cfg, n: cfg.names(), log: log, time: realTime{}}
+	q.store = jetStore{q}
 	q.leases = newKeeper(q) // the connection's handlers know it
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
@@ -173,7 +176,7 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 }
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
-	now := time.Now()
+	now := q.time.Now()
 	q.reconnected.Store(&now)
 	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
 }
