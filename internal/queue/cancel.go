@@ -162,7 +162,7 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 		todo = append(todo, withdrawal{p, last[i].Entry})
 	}
 	var withdrawn atomic.Int64
-	err = each(len(todo), maxWriteBatch, func(i int) error {
+	err = c.q.time.Each(len(todo), maxWriteBatch, func(i int) error {
 		if err := c.write(ctx, todo[i].p, todo[i].last); err != nil {
 			return fmt.Errorf("order %s: %w", todo[i].p.OrderNo, err)
 		}
@@ -189,7 +189,7 @@ func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {
 // the same time, and finds it settled; what is not deleted here is acknowledged
 // by a worker.
 func (c *canceller) remove(ctx context.Context) {
-	_ = each(len(c.gone), leaderReads, func(i int) error {
+	_ = c.q.time.Each(len(c.gone), leaderReads, func(i int) error {
 		if err := c.q.store.DeleteIntent(ctx, c.gone[i]); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 			c.q.log.Debug().Err(err).Uint64("sequence", c.gone[i]).Msg("withdrawn intent not deleted; a worker will acknowledge it")
 		}

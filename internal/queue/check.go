@@ -45,7 +45,7 @@ func (q *Queue) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error
 			return out, nil
 		}
 	}
-	return out, each(len(ds), leaderReads, func(i int) (err error) {
+	return out, q.time.Each(len(ds), leaderReads, func(i int) (err error) {
 		out[i], err = q.store.Record(ctx, ds[i].token)
 		return ds[i].readable(err)
 	})

@@ -192,11 +192,14 @@ func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 // Connected says whether the broker is in reach at this moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// ReconnectedAt is the time of the last reconnect; zero if there was none.
-// For one attempt timeout after it no redelivered order is posted (R7).
-func (q *Queue) ReconnectedAt() time.Time {
+// RestlessUntil is how long after the last reconnect no redelivered order is
+// posted (R7); zero if there was none. A broker that was killed gives an order
+// away again although its former owner may not have noticed yet: that one was
+// frozen, or is cut off, and believes in its claim for a term at most. Its
+// attempt, which ends with the claim, may be on its way for attempt at most.
+func (q *Queue) RestlessUntil(attempt time.Duration) time.Time {
 	if at := q.reconnected.Load(); at != nil {
-		return *at
+		return at.Add(max(attempt, q.leases.term))
 	}
 	return time.Time{}
 }

@@ -149,7 +149,7 @@ var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
 // checkSize refuses what could not be stored as a dead letter later on.
 func (q *Queue) checkSize(in Intent) error {
-	limit := q.nc.MaxPayload() - letterReserve
+	limit := q.store.MaxPayload() - letterReserve
 	if size := int64(len(in.Body)); size > limit {
 		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
 			ErrTooLarge, in.OrderNo, size, limit, letterReserve)

@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -168,6 +170,7 @@ func (k *keeper) all() []*Lease {
 	for _, l := range k.leases {
 		out = append(out, l)
 	}
+	slices.SortFunc(out, func(a, b *Lease) int { return cmp.Compare(a.id, b.id) }) // the same again in simulated time
 	return out
 }
 

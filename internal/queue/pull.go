@@ -99,9 +99,12 @@ func (q *Queue) claim(m *Message, a Answer, reply string, delivered uint64, sent
 func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 	since := q.leases.now()
 	for {
-		err := q.time.Both(
-			func() error { return q.Check(ctx, group) },
-			func() error { return q.seen.reach(ctx, highest(group)) })
+		err := q.time.Each(2, 2, func(i int) error {
+			if i == 0 {
+				return q.Check(ctx, group)
+			}
+			return q.seen.reach(ctx, highest(group))
+		})
 		if err == nil {
 			return
 		}

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -59,31 +58,20 @@ type Store interface {
 	Delivered(ctx context.Context) (uint64, error)
 	// Extend asks for more time for a claim. The answer comes by itself, or not.
 	Extend(reply, answer string) error
+	// MaxPayload is the largest message that the broker takes, in bytes.
+	MaxPayload() int64
 }
 
 // Runtime is what the protocol needs of the machine: its clock, and the means
-// to do two things at once.
+// to do several things at once.
 type Runtime interface {
 	Now() time.Time
 	// Sleep returns nil after d, or ctx's error when ctx ends first.
 	Sleep(ctx context.Context, d time.Duration) error
 	WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc)
-	// Both calls a and b at the same time and returns both errors, joined.
-	Both(a, b func() error) error
-}
-
-// each calls do for 0 to n-1, limit of them at once; one alone is called
-// directly. It returns the first error after all have ended.
-func each(n, limit int, do func(i int) error) error {
-	if n == 1 {
-		return do(0)
-	}
-	var all errgroup.Group
-	all.SetLimit(limit)
-	for i := range n {
-		all.Go(func() error { return do(i) })
-	}
-	return all.Wait()
+	// Each calls do for 0 to n-1, limit of them at once, and returns the first
+	// error after all have ended.
+	Each(n, limit int, do func(i int) error) error
 }
 
 // jetStore is the Store of real streams.
@@ -172,6 +160,8 @@ func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
 	return consumer.CachedInfo().Delivered.Stream, nil
 }
 
+func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
+
 // realTime is the Runtime of a process.
 type realTime struct{}
 
@@ -190,14 +180,14 @@ func (realTime) WithDeadline(ctx context.Context, at time.Time) (context.Context
 	return context.WithDeadline(ctx, at)
 }
 
-func (realTime) Both(a, b func() error) error {
-	var all [2]error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		all[1] = b()
-	}()
-	all[0] = a()
-	<-done
-	return errors.Join(all[0], all[1])
+func (realTime) Each(n, limit int, do func(i int) error) error {
+	if n == 1 {
+		return do(0)
+	}
+	var all errgroup.Group
+	all.SetLimit(limit)
+	for i := range n {
+		all.Go(func() error { return do(i) })
+	}
+	return all.Wait()
 }
