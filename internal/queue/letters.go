@@ -61,7 +61,7 @@ func (l *Letter) token() string {
 // letterAgain reads a listed letter at the leader, its tail included; nil where
 // it is gone, or another one has taken its place.
 func (q *Queue) letterAgain(ctx context.Context, listed *Letter) (*Letter, error) {
-	l, err := q.readLetter(ctx, listed.token())
+	l, err := q.store.Letter(ctx, listed.token())
 	if err != nil || l == nil || l.Seq != listed.Seq {
 		return nil, err
 	}

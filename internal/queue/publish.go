@@ -78,18 +78,15 @@ func (q *Queue) Publish(ctx context.Context, in Intent) (Published, error) {
 		return PublishedNone, err
 	}
 	for try := 0; ; try++ {
-		ack, err := q.js.PublishMsg(ctx, q.intentMsg(in), jetstream.WithRetryAttempts(5))
-		p, err := publishAnswer(ack, err)
+		p, seq, err := q.store.PublishIntent(ctx, q.intentMsg(in))
 		if err != nil || p == Stored {
 			return p, err
 		}
-		if p, err = q.verify(ctx, in, p, ack); p != PublishedNone || err != nil || try == freedTries {
+		if p, err = q.verify(ctx, in, p, seq); p != PublishedNone || err != nil || try == freedTries {
 			return p, err
 		}
-		select {
-		case <-ctx.Done():
-			return PublishedNone, ctx.Err()
-		case <-time.After(freedPause):
+		if err := q.time.Sleep(ctx, freedPause); err != nil {
+			return PublishedNone, err
 		}
 	}
 }
@@ -104,7 +101,7 @@ const (
 
 // verify looks up what stands behind an answer that says "not stored" (R6).
 // PublishedNone without an error: nothing does; publish again.
-func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstream.PubAck) (Published, error) {
+func (q *Queue) verify(ctx context.Context, in Intent, p Published, twin uint64) (Published, error) {
 	switch {
 	case p == AlreadyPending && q.replicas > 1:
 		waiting, err := q.IsPending(ctx, in.OrderNo)
@@ -112,7 +109,7 @@ func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstre
 			return PublishedNone, err
 		}
 	case p == AlreadyKnown:
-		return p, q.findTwin(ctx, in, ack.Sequence)
+		return p, q.findTwin(ctx, in, twin)
 	}
 	return p, nil
 }
@@ -120,7 +117,7 @@ func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstre
 // findTwin returns ErrSwallowed where the intent of which in is a duplicate,
 // stored at seq, is neither waiting nor settled.
 func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
-	waiting, err := q.msgAt(ctx, q.n.intents, seq)
+	waiting, err := q.store.IntentAt(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -139,6 +136,13 @@ func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
 		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 	}
 	return err
+}
+
+func ackSequence(ack *jetstream.PubAck) uint64 {
+	if ack == nil {
+		return 0
+	}
+	return ack.Sequence
 }
 
 func publishAnswer(ack *jetstream.PubAck, err error) (Published, error) {
@@ -182,7 +186,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 			results[i].Err = err
 			continue
 		}
-		msg := q.intentMsg(in)
+		msg := natsMsg(q.intentMsg(in))
 		if seen[msg.Subject] {
 			again = append(again, i)
 			continue
@@ -208,7 +212,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 func (q *Queue) publishSingly(ctx context.Context, intents []Intent, results []PublishResult, index []int) {
 	futures := make([]jetstream.PubAckFuture, len(index))
 	for k, i := range index {
-		future, err := q.js.PublishMsgAsync(q.intentMsg(intents[i]), jetstream.WithStallWait(requestTimeout))
+		future, err := q.js.PublishMsgAsync(natsMsg(q.intentMsg(intents[i])), jetstream.WithStallWait(requestTimeout))
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -241,7 +245,7 @@ func (q *Queue) answered(ctx context.Context, in Intent, ack *jetstream.PubAck, 
 	if err != nil || p == Stored {
 		return p, err
 	}
-	if p, err = q.verify(ctx, in, p, ack); p == PublishedNone && err == nil {
+	if p, err = q.verify(ctx, in, p, ackSequence(ack)); p == PublishedNone && err == nil {
 		return q.Publish(ctx, in)
 	}
 	return p, err

@@ -13,14 +13,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// rawMsg is a stored message.
-type rawMsg struct {
+// Message is a stored message.
+type Message struct {
 	Subject string
 	Seq     uint64
 	Time    time.Time
 	Header  nats.Header
 	Data    []byte
 }
+
+// rawMsg is what it is called within this package.
+type rawMsg = Message
 
 // lastMsg reads the last message of a subject at the stream's leader (R2: a
 // follower may not have it yet). nil where the leader says that there is none.
@@ -32,6 +35,11 @@ func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*rawMsg, e
 // is gone.
 func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*rawMsg, error) {
 	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
+}
+
+// natsMsg is a message to be published.
+func natsMsg(m *Message) *nats.Msg {
+	return &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
 }
 
 func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (*rawMsg, error) {

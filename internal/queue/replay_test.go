@@ -179,7 +179,7 @@ func TestReplayRefusals(t *testing.T) {
 	requireDrained(t, q)
 
 	msg := q.intentMsg(Intent{OrderNo: "foreign", Body: body("someone-else")})
-	_, err := q.js.PublishMsg(t.Context(), msg)
+	_, err := q.js.PublishMsg(t.Context(), natsMsg(msg))
 	require.NoError(t, err)
 	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
@@ -187,7 +187,7 @@ func TestReplayRefusals(t *testing.T) {
 
 	msg = q.intentMsg(Intent{OrderNo: "x", Body: body("x")})
 	msg.Subject = q.n.newPre + "not%an%encoding"
-	_, err = q.js.PublishMsg(t.Context(), msg)
+	_, err = q.js.PublishMsg(t.Context(), natsMsg(msg))
 	require.NoError(t, err)
 	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)

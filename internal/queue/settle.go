@@ -45,7 +45,7 @@ func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order
 
 // record is what the visit's end looks like in the results stream.
 func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
-	now := time.Now().UTC()
+	now := q.time.Now().UTC()
 	rec := order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Error: r.Error, History: r.History,
@@ -181,7 +181,7 @@ func (l *Letter) end(stood *order.Record) *order.Record {
 // record that stands in its way.
 func (q *Queue) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, time.Now().UTC(), ""
+	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, q.time.Now().UTC(), ""
 	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
 	if d.Order != nil {
 		l.BodyHash = d.Order.BodyHash()
@@ -261,7 +261,7 @@ func (q *Queue) ack(d *Delivery) error {
 	if !d.lease.Valid() {
 		return nil
 	}
-	if err := d.msg.Ack(); err != nil {
+	if err := d.answer.Ack(); err != nil {
 		q.log.Debug().Err(err).Msg("ack not sent; the redelivery will be resolved by the result")
 	}
 	return nil
@@ -273,9 +273,9 @@ func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
 	}
 	var err error
 	if delay > 0 {
-		err = d.msg.NakWithDelay(delay)
+		err = d.answer.NakWithDelay(delay)
 	} else {
-		err = d.msg.Nak()
+		err = d.answer.Nak()
 	}
 	if err != nil {
 		q.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")
