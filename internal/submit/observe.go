@@ -14,6 +14,9 @@ type Observer interface {
 	Attempted(a AttemptEvent)
 	// GateChanged is called after each change of the gate, in order.
 	GateChanged(s GateState)
+	// Retrying is called when an order is to be tried again after wait: in the
+	// worker's hands, or (queued) back in the queue.
+	Retrying(wait time.Duration, queued bool)
 }
 
 // AttemptEvent is one POST of an order.
@@ -31,10 +34,13 @@ type AttemptEvent struct {
 	RequestBytes         int
 	ResponseBytes        int
 	Reused               bool          // on a connection that was used before
-	GateWait             time.Duration // waited at the gate before this attempt
+	GateWait             time.Duration // waited at the gate before this attempt, RateWait included
+	RateWait             time.Duration // waited for the rate limit alone; 0 where it did not make it wait
 }
 
 type noObserver struct{}
 
 func (noObserver) Attempted(AttemptEvent) {}
 func (noObserver) GateChanged(GateState)  {}
+
+func (noObserver) Retrying(time.Duration, bool) {}
