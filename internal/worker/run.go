@@ -116,7 +116,8 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
-		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout, Log: log, Observer: env.Orders,
+		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout,
+		Log: log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup

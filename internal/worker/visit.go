@@ -89,18 +89,15 @@ func (p *Pool) conclude(d *queue.Delivery, r order.Report, firstProven bool) err
 	return nil
 }
 
-// tell logs and counts what became of the order: one line each.
+// tell logs and counts what became of the order.
 func (p *Pool) tell(d *queue.Delivery, r order.Report, s order.Settlement, rec *order.Record) {
 	if rec.Outcome() == order.OutcomeNone {
 		p.Observer.Returned(s.Action)
 		p.Log.Debug().Str("order_no", d.OrderNo()).Stringer("action", s.Action).Stringer("end", r.End).
-			Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay", r.Delay).
+			Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).
 			Str("reason", r.Reason).Str("error", r.Error).Msg("order not settled yet")
 		return
 	}
 	p.Observer.Settled(rec)
-	p.Log.Info().Str("order_no", rec.OrderNo).Str("outcome", rec.Word).Stringer("verdict", rec.Verdict).
-		Int("status", rec.Status).Int("attempts", rec.Attempts).Bool("unsure", rec.Unsure).
-		Dur("took", rec.SettledAt.Sub(rec.EnqueuedAt)).Str("batch", rec.Batch).Str("reason", rec.Reason).
-		Str("error", rec.Error).Uint64("delivered", d.Delivered).Msg("order settled")
+	p.lines.settled(rec, d.Delivered, "")
 }
