@@ -18,11 +18,15 @@ func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *excha
 		j.verdict, j.detail = order.Retry, "the timestamp was refused: once more with a new one"
 	}
 	t.record(x, &j)
-	t.watch.Attempted(AttemptEvent{
+	event := AttemptEvent{
 		OrderNo: t.Order.OrderNo(), Traceparent: t.Traceparent, Verdict: j.verdict, Status: x.answer.status,
 		Phase: x.phase, Reason: j.reason, Attempt: t.report.History.Attempts, EnqueuedAt: t.EnqueuedAt, Started: x.sent, Duration: x.ended.Sub(x.sent),
 		RequestBytes: f.size, ResponseBytes: len(x.answer.body), Reused: x.reused, GateWait: f.waited, RateWait: p.rateWait,
-	})
+	}
+	t.watch.Attempted(event)
+	if f.ended != nil {
+		f.ended(event)
+	}
 	t.log.Debug().Str("order_no", t.Order.OrderNo()).Stringer("verdict", j.verdict).Int("status", x.answer.status).
 		Str("reason", j.reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
 		Dur("duration_ms", x.ended.Sub(x.sent)).Msg("attempt")

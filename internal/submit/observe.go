@@ -1,12 +1,13 @@
 package submit
 
 import (
+	"context"
 	"time"
 
 	"orderpost/internal/order"
 )
 
-// Observer is told what happens; ops turns it into metrics and traces. Its
+// Observer is told what happens; ops turns it into metrics. Its
 // methods are called on the path of orders and must be quick. It must not call
 // back into the Submitter.
 type Observer interface {
@@ -18,6 +19,11 @@ type Observer interface {
 	// worker's hands, or (queued) back in the queue.
 	Retrying(wait time.Duration, queued bool)
 }
+
+// Tracer is asked directly before each attempt is sent; ctx is the visit's. It
+// gives the W3C trace header of the attempt's own span ("" = none), and what is
+// told of the attempt when it is over. nil: nobody follows attempts.
+type Tracer func(ctx context.Context) (traceparent string, ended func(AttemptEvent))
 
 // AttemptEvent is one POST of an order.
 type AttemptEvent struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -55,6 +56,8 @@ type PoolOptions struct {
 	// LogSample and LogResponse are as in Config.
 	LogSample, LogResponse int
 	Observer               Observer
+	// Trace makes spans; nil: no traces.
+	Trace trace.Tracer
 }
 
 // Pool takes orders from the queue to the API, as many at a time as it has

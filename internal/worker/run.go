@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/queue"
 	"orderpost/internal/sign"
@@ -27,6 +28,8 @@ type Env struct {
 	Log      zerolog.Logger
 	Attempts submit.Observer
 	Orders   Observer
+	// Trace makes spans; nil: no traces.
+	Trace trace.Tracer
 }
 
 // Run is the worker program: it starts or joins the broker, asks the API's
@@ -76,7 +79,7 @@ func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts})
+	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
 }
 
 // NewSigner makes a signer of a secret; submit does not know the sign package.
@@ -117,7 +120,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
 		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout,
-		Log: log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders,
+		Log: log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders, Trace: env.Trace,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
