@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"orderpost/internal/order"
 )
 
 // ErrUnreachable is returned by Open when no broker answered in time. The
@@ -43,6 +45,8 @@ type Queue struct {
 	leases  *keeper
 	seen    *seen
 	tails   tailCount
+
+	filed [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
 
 	link        link
 	disconnects atomic.Uint64
