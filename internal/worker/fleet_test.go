@@ -35,7 +35,7 @@ type member struct {
 }
 
 // join starts a worker as the program does: its part in the fleet first.
-func (r *rig) join(name string, limit float64, rt http.RoundTripper) *member {
+func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...func(*submit.Config)) *member {
 	r.t.Helper()
 	m := &member{cut: &netcut.Dialer{}, ended: make(chan struct{})}
 	cfg := r.queueConfig(name)
@@ -52,6 +52,9 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper) *member {
 	sc.Concurrency, sc.KeyReload, sc.RateLimit = 16, 0, limit
 	sc.BreakerOpen, sc.BreakerMin, sc.RetryVisitAttempts = 500*time.Millisecond, 4, 2
 	sc.RetryDelayBase, sc.RetryDelayMax = 10*time.Millisecond, 5*time.Second
+	for _, c := range change {
+		c(&sc)
+	}
 	m.submitter, err = submit.New(sc, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
