@@ -274,11 +274,14 @@ func (q *Queue) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (
 	return q.note(ctx, d, h, order.NoteAttempt)
 }
 
-// NoteBegun writes that a delivery begins which the broker lost count of
-// (Delivery.Again), so that the next one after another such loss is not taken
-// for the first that nothing explains.
+// NoteBegun writes that the work on a delivery begins that the broker may lose
+// count of (MustNoteBegin). A later delivery that finds this note knows that
+// this one did not come to its end, whatever the broker counts: the order is in
+// doubt, and one more delivery is lost.
 func (q *Queue) NoteBegun(ctx context.Context, d *Delivery) error {
-	_, err := q.note(ctx, d, d.History, order.NoteHandedBack)
+	h := d.History
+	h.Lost++
+	_, err := q.note(ctx, d, h, order.NoteAttempt)
 	return err
 }
 

@@ -257,7 +257,7 @@ func (k *worker) visit(p *proc, d *delivery) error {
 	if k.stopping {
 		return k.conclude(d, order.Report{End: order.EndHandBack, History: d.History}, false)
 	}
-	if d.Again && d.Work != queue.WorkSuspect {
+	if d.Work != queue.WorkSuspect && (d.Again || k.w.cfg.Policy == order.Resubmit && d.MustNoteBegin()) {
 		if err := k.q.NoteBegun(k.settle, d.Delivery); err != nil {
 			return err
 		}
