@@ -18,15 +18,25 @@ import (
 // that the broker refuses results: nothing more may be posted until it takes
 // them again (R10).
 func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
-	if !d.lease.Valid() && s.Outcome != order.OutcomeAccepted {
-		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure} // the rest is its new owner's to say (R7)
+	lapsed := func() bool { // the rest is its new owner's to say (R7)
+		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() {
+			return false
+		}
+		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}
+		return true
 	}
+	lapsed()
 	r.History.Lost = 0 // this delivery was brought to an end
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
 		r.History.Suspects = 0
 	}
-	record := q.record(d, r, s)
-	stored, err := q.writeRecord(ctx, d.token, d.Last, record)
+	stored, err := q.writeUnless(ctx, d.token, d.Last, q.record(d, r, s), func() *order.Record {
+		if !lapsed() { // as it may while the broker is out of reach
+			return nil
+		}
+		rec := q.record(d, r, s)
+		return &rec
+	})
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}

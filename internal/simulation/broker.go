@@ -251,6 +251,9 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.w.faults++
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {
+		if h.cut {
+			continue // it will notice in its own time
+		}
 		h.disconnect(down + b.w.e.between(0, time.Second))
 	}
 	b.pulls = nil
