@@ -209,34 +209,45 @@ func (q *Queue) GiveUp(ctx context.Context, d *Delivery) error {
 	if d.unreadable != nil {
 		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
 	}
-	last, err := q.rereadRecord(ctx, d.token)
-	if err != nil {
-		return fmt.Errorf("order %s: %w", d.OrderNo(), err)
-	}
-	d.Last = last
-	d.History, _ = inherit(d)
 	return q.explain(ctx, d)
 }
 
 const unreadableDelay = time.Minute
 
-// explain notes that this delivery did nothing. An open claim or suspicion of
-// this intent stays open: its writer's, or a successor's, to close.
+// explain notes that this delivery did nothing. It judges anew by each last word
+// that it finds: what is written meanwhile may be another delivery's.
 func (q *Queue) explain(ctx context.Context, d *Delivery) error {
-	rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
-	rec.Reason = "given up before anything was sent"
-	if last := d.Last.Record; last != nil && last.IntentID == d.Intent.ID {
-		if last.Outcome() != order.OutcomeNone {
-			return nil
-		}
-		unsure := last.Unsure || d.History.Lost > last.Lost
-		rec = *last
-		rec.Delivered, rec.Lost, rec.Unsure = d.Delivered, d.History.Lost, unsure
-	}
-	if _, err := q.writeRecord(ctx, d.token, d.Last, rec); err != nil {
+	entry, err := q.amend(ctx, d.token, func(cur *order.Record) (*order.Record, error) {
+		d.Last.Record = cur
+		d.History, _ = inherit(d)
+		return q.explanation(d), nil
+	})
+	if err != nil {
 		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
+	d.Last = entry
 	return nil
+}
+
+// explanation is that note; nil where none is needed. An open claim or suspicion
+// of this intent stays open: its writer's, or a successor's, to close. One that
+// was noted under this delivery's number, or a later one, is another delivery's,
+// since the broker was killed and counts anew: there is nothing to explain.
+func (q *Queue) explanation(d *Delivery) *order.Record {
+	last := d.Last.Record
+	switch {
+	case last == nil || last.IntentID != d.Intent.ID:
+		rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
+		rec.Reason = "given up before anything was sent"
+		return order.Merge(last, &rec)
+	case last.Outcome() != order.OutcomeNone,
+		(last.Note == order.NoteAttempt || last.Note == order.NoteSuspect) && last.Delivered >= d.counted:
+		return nil
+	}
+	rec := *last
+	rec.Unsure = last.Unsure || d.History.Lost > last.Lost
+	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost
+	return &rec
 }
 
 // HandBack gives a delivery back whose time has not come, as for WorkNotYet

@@ -52,8 +52,11 @@ func (a *attempt) ended(at time.Duration, v order.Verdict) {
 func (a *attempt) unsure() bool { return !a.done || a.verdict == order.Unsure }
 
 type observed struct {
-	at  time.Duration
-	rec *order.Record
+	at   time.Duration
+	rec  *order.Record
+	host *host
+	// gone: the intent was in the queue no more.
+	gone bool
 }
 
 // Finding is a broken invariant.
@@ -112,7 +115,7 @@ func (l *ledger) posted(a *attempt) {
 	l.posts[a.orderNo] = append(before, a)
 	l.checkOwner(a)
 	l.checkRecord(a)
-	if heard := a.host.refused; heard > 0 && a.gate > heard {
+	if heard := a.host.refused; l.w.broker.full && heard > l.w.broker.fullSince && a.gate > heard {
 		l.find(InvStorage, a.orderNo, "%s posts, though it heard at %s that its results are refused", a.host.name, heard)
 	}
 	if len(before) == 0 {
@@ -241,7 +244,7 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if len(all) > 0 {
 		prev = all[len(all)-1].rec
 	}
-	l.records[no] = append(all, observed{l.w.e.at, rec})
+	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil})
 	l.checkTransition(prev, rec)
 	l.checkEvidence(rec)
 }
@@ -353,7 +356,22 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	switch {
 	case rec.NeedsLetter() && letter == nil:
 		l.find(InvLetters, no, "%s without a letter", rec.Word)
+	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict && l.leftover(no):
+		l.counts.Leftovers++
 	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict:
 		l.find(InvLetters, no, "accepted, but a letter is left")
 	}
+}
+
+// leftover: the acceptance came after the intent had been settled otherwise and
+// acknowledged, and its writer was lost before it removed the letter. No message
+// is left that would bring somebody back to it. The audit shows such a letter,
+// and replaying it sends nothing.
+func (l *ledger) leftover(no string) bool {
+	for _, o := range l.records[no] {
+		if o.rec.Outcome() == order.OutcomeAccepted {
+			return o.gone && o.host.dead
+		}
+	}
+	return false
 }

@@ -62,13 +62,7 @@ func (s store) PutRecord(_ context.Context, token string, r *order.Record, expec
 	if err := s.h.request(func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
 		return 0, err
 	}
-	switch {
-	case refused == nil:
-		s.h.refused = 0
-	case errors.Is(refused, queue.ErrStorage):
-		s.h.refused = s.w.e.at
-	}
-	return seq, refused
+	return seq, s.heard(refused)
 }
 
 func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *host) (uint64, error) {
@@ -125,6 +119,14 @@ func (s store) PutLetter(_ context.Context, token string, l *queue.Letter, expec
 	})
 	if err != nil {
 		return err
+	}
+	return s.heard(refused)
+}
+
+// heard keeps when the process heard that its results are refused.
+func (s store) heard(refused error) error {
+	if errors.Is(refused, queue.ErrStorage) {
+		s.h.refused = s.w.e.at
 	}
 	return refused
 }

@@ -39,6 +39,7 @@ type Counts struct {
 	Orders, Intents, Deliveries, Posts, Records int
 	Created, CreatedTwice                       int
 	Pauses                                      int // POSTs after the documented pause
+	Leftovers                                   int // letters of late acceptances whose writers were lost
 	Faults                                      int
 	Outcomes                                    [order.OutcomeUnknown + 1]int
 }
@@ -189,7 +190,7 @@ func (w *world) trouble() {
 	})
 	at(c.BrokerKills, func() { w.broker.kill(e.between(100*time.Millisecond, 5*time.Second), memory(e.rng.IntN(3))) })
 	at(c.FullDisks, func() {
-		w.broker.full = true
+		w.broker.fill()
 		w.faults++
 		e.trace.say(e, "broker", "storage is full", "", "")
 		e.after(e.between(time.Second, 10*time.Second), func() {
