@@ -76,7 +76,8 @@ func (d *Delivery) readable(err error) error {
 // the order_no; counts belong to the intent (R3, R9).
 func inherit(d *Delivery) (h order.History, unexplained int) {
 	last := d.Last.Record
-	lost := int(d.Delivered) - 1
+	d.Delivered = d.counted
+	lost := int(d.counted) - 1
 	if d.Again {
 		lost = 1 // or more: who lost the count cannot say
 	}
@@ -86,11 +87,7 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 		h.Unsure, h.LastTimestamp = last.Unsure, last.LastTimestamp
 	default:
 		h = last.History
-		if d.Delivered > last.Delivered {
-			lost = int(d.Delivered - last.Delivered - 1)
-		} else { // the broker lost its counts since the note
-			lost, d.Delivered = 1, last.Delivered+1
-		}
+		lost, d.Delivered = sinceNote(d.counted, last)
 		if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
 			h.Unsure = true // its writer did not come back to say what happened
 		}
@@ -100,6 +97,21 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	}
 	h.Lost += lost
 	return h, h.Lost
+}
+
+// sinceNote gives how many deliveries came after the note and ended without
+// one, and the number of this delivery. Where the broker counts no further than
+// the note, it lost its counts since: then at least one is missing, or the
+// note's own, which an open attempt note tells of by itself.
+func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) {
+	switch {
+	case counted > last.Delivered:
+		return int(counted - last.Delivered - 1), counted
+	case last.Note == order.NoteAttempt:
+		return 0, last.Delivered + 1
+	default:
+		return 1, last.Delivered + 1
+	}
 }
 
 // sortOut is the table of R6 and R2: intent against last word.

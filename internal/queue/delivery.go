@@ -33,8 +33,9 @@ type Delivery struct {
 	Seq      uint64
 	StoredAt time.Time
 	// Delivered is the broker's count of deliveries, this one included; set
-	// right where the broker began again below the last note's.
+	// right by Check where the broker began again below the last note's.
 	Delivered uint64
+	counted   uint64 // as the broker said it
 
 	msg        *Message
 	answer     Answer
@@ -53,6 +54,12 @@ type Answer interface {
 
 // Lease is the claim on the message.
 func (d *Delivery) Lease() *Lease { return d.lease }
+
+// MustNoteBegin: this delivery must be noted before anything of it is posted
+// (NoteBegun), unless each attempt is. A broker that was killed may have
+// forgotten it, and would count the next one as the one that an earlier note
+// explains.
+func (d *Delivery) MustNoteBegin() bool { return d.Again || d.Delivered > 1 }
 
 // Release ends the extending of the claim. Call it when the handling is over.
 func (d *Delivery) Release() { d.lease.release() }

@@ -33,6 +33,12 @@ var ErrUnreadable = errors.New("the last word on this order cannot be read")
 // what stands in the stream afterwards. It goes on through lost confirmations
 // and a broker out of reach until ctx ends; ErrStorage is returned at once.
 func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+	return q.writeUnless(ctx, token, base, mine, func() *order.Record { return nil })
+}
+
+// writeUnless asks before each repetition whether something else is to be
+// written instead: nil, or what.
+func (q *Queue) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
 	mine.WriteID = nuid.Next()
 	for {
 		next := order.Merge(base.Record, &mine)
@@ -55,6 +61,10 @@ func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine 
 		if base.Record != nil && base.Record.WriteID == mine.WriteID {
 			base.over = before
 			return base, nil // the confirmation was lost, the write was not
+		}
+		if other := instead(); other != nil {
+			other.WriteID = mine.WriteID
+			mine = *other
 		}
 	}
 }

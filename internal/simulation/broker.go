@@ -13,10 +13,11 @@ import (
 // subject, the marks, one consumer. What is stored survives its end; what it
 // only knows may not.
 type broker struct {
-	w    *world
-	up   bool
-	life int // counts its lives
-	full bool
+	w         *world
+	up        bool
+	life      int  // counts its lives
+	full      bool // it refuses results
+	fullSince time.Duration
 
 	seq     uint64 // of the intents
 	intents map[uint64]*intent
@@ -83,6 +84,13 @@ func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
 		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*queue.Letter),
 		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1}
+}
+
+// fill lets it refuse results from now on.
+func (b *broker) fill() {
+	if !b.full {
+		b.full, b.fullSince = true, b.w.e.at
+	}
 }
 
 // publish stores an intent.
@@ -251,6 +259,9 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.w.faults++
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {
+		if h.cut {
+			continue // it will notice in its own time
+		}
 		h.disconnect(down + b.w.e.between(0, time.Second))
 	}
 	b.pulls = nil

@@ -25,7 +25,9 @@ type host struct {
 	up       bool // the connection
 	link     int  // counts connections
 	lastSent time.Duration
-	faulty   bool // its requests may be lost
+	faulty   bool          // its requests may be lost
+	cut      bool          // the connection is dead, and nobody has noticed
+	refused  time.Duration // when it heard that its results are refused; 0 = they are not
 }
 
 func (w *world) newHost(name string) *host {
@@ -110,7 +112,7 @@ func (h *host) disconnect(d time.Duration) {
 	if h.dead || !h.up {
 		return
 	}
-	h.up = false
+	h.up, h.cut = false, false
 	h.link++
 	h.w.broker.dropPulls(h)
 	h.notice(func() {
@@ -125,6 +127,23 @@ func (h *host) disconnect(d time.Duration) {
 		h.poke()
 	})
 	h.e.after(d, func() { h.reconnect() })
+}
+
+// partition lets the connection die without a sign: what is sent gets lost,
+// until the process notices.
+func (h *host) partition(unnoticed, d time.Duration) {
+	if h.dead || !h.up || h.cut {
+		return
+	}
+	h.w.faults++
+	h.cut = true
+	h.e.trace.say(h.e, h.name, "cut off", "", "notices in %s", unnoticed)
+	link := h.link
+	h.e.after(unnoticed, func() {
+		if h.link == link && h.cut {
+			h.disconnect(d)
+		}
+	})
 }
 
 // notice calls f when the process runs.
@@ -184,6 +203,9 @@ func (h *host) request(effect func()) error {
 	if h.faulty {
 		lost = h.w.drawLoss()
 	}
+	if h.cut {
+		lost = lossRequest
+	}
 	back := h.w.latency()
 	if lost == lossRequest {
 		e.trace.say(e, h.name, "request lost", "", "")
@@ -195,7 +217,7 @@ func (h *host) request(effect func()) error {
 				return
 			}
 			e.after(back, func() {
-				if h.link == link {
+				if h.link == link && !h.cut {
 					answered = true
 					e.wake(p, n)
 				}
@@ -222,6 +244,9 @@ func (h *host) send(arrive func()) {
 	h.lastSent = at
 	life := b.life
 	h.e.after(at-h.e.at, func() {
+		if h.cut {
+			return
+		}
 		if b.up && b.life == life {
 			arrive()
 		}

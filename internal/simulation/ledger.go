@@ -19,27 +19,29 @@ type ledger struct {
 	posts    map[string][]*attempt
 	records  map[string][]observed
 	tookDown map[string]int
+	lost     map[string]int // claims that their workers did not end, by order_no
 	findings []Finding
 	counts   Counts
 }
 
 // claim is one delivery.
 type claim struct {
-	at    time.Duration
-	host  *host
-	ended bool
-	why   string // why it ended, if its worker did not end it
+	at      time.Duration
+	host    *host
+	orderNo string
+	ended   bool
+	why     string // why it ended, if its worker did not end it
 }
 
 // attempt is one POST.
 type attempt struct {
-	orderNo, intent, body string
-	seq, note             uint64
-	host                  *host
-	claim                 int
-	signed, sent, endedAt time.Duration
-	done, calledBack      bool
-	verdict               order.Verdict
+	orderNo, intent, body       string
+	seq, note                   uint64
+	host                        *host
+	claim                       int
+	gate, signed, sent, endedAt time.Duration
+	done, calledBack            bool
+	verdict                     order.Verdict
 }
 
 func (a *attempt) ended(at time.Duration, v order.Verdict) {
@@ -50,8 +52,11 @@ func (a *attempt) ended(at time.Duration, v order.Verdict) {
 func (a *attempt) unsure() bool { return !a.done || a.verdict == order.Unsure }
 
 type observed struct {
-	at  time.Duration
-	rec *order.Record
+	at   time.Duration
+	rec  *order.Record
+	host *host
+	// gone: the intent was in the queue no more.
+	gone bool
 }
 
 // Finding is a broken invariant.
@@ -68,7 +73,7 @@ func (f Finding) String() string {
 
 func newLedger(w *world) *ledger {
 	return &ledger{w: w, intents: make(map[string]int), ids: make(map[string]int), claims: make(map[int]*claim),
-		posts: make(map[string][]*attempt), records: make(map[string][]observed), tookDown: make(map[string]int)}
+		posts: make(map[string][]*attempt), records: make(map[string][]observed), tookDown: make(map[string]int), lost: make(map[string]int)}
 }
 
 func (l *ledger) find(invariant, no, format string, args ...any) {
@@ -83,17 +88,22 @@ func (l *ledger) stored(in *intent) {
 	l.ids[in.orderNo+" "+in.id]++
 }
 
-func (l *ledger) delivered(_ *intent, id int, h *host) {
+func (l *ledger) delivered(in *intent, id int, h *host) {
 	l.counts.Deliveries++
-	l.claims[id] = &claim{at: l.w.e.at, host: h}
+	l.claims[id] = &claim{at: l.w.e.at, host: h, orderNo: in.orderNo}
 }
 
 // owned: nobody works on it, but the broker believes so.
-func (l *ledger) owned(_ *intent, id int) { l.claims[id] = &claim{at: l.w.e.at} }
+func (l *ledger) owned(in *intent, id int) {
+	l.claims[id] = &claim{at: l.w.e.at, orderNo: in.orderNo}
+}
 
 func (l *ledger) released(id int, why string) {
 	if c := l.claims[id]; c != nil && !c.ended {
 		c.ended, c.why = true, why
+		if why != "" {
+			l.lost[c.orderNo]++
+		}
 	}
 }
 
@@ -105,6 +115,9 @@ func (l *ledger) posted(a *attempt) {
 	l.posts[a.orderNo] = append(before, a)
 	l.checkOwner(a)
 	l.checkRecord(a)
+	if heard := a.host.refused; l.w.broker.full && heard > l.w.broker.fullSince && a.gate > heard {
+		l.find(InvStorage, a.orderNo, "%s posts, though it heard at %s that its results are refused", a.host.name, heard)
+	}
 	if len(before) == 0 {
 		return
 	}
@@ -126,12 +139,14 @@ const (
 	InvDelay        = "a delay is kept"
 	InvPoison       = "poison is proven alone"
 	InvLetters      = "every failure has its letter, and nothing accepted has one"
+	InvReason       = "unknown has a reason"
+	InvStorage      = "nothing is posted while results are refused"
 	InvSettled      = "everything is settled in the end"
 )
 
 // Invariants lists them all.
 func Invariants() []string {
-	return []string{InvOneOutcome, InvAcceptedOnce, InvExplained, InvPark, InvTrue, InvStays, InvOneClaim, InvDelay, InvPoison, InvLetters, InvSettled}
+	return []string{InvOneOutcome, InvAcceptedOnce, InvExplained, InvPark, InvTrue, InvStays, InvOneClaim, InvDelay, InvPoison, InvLetters, InvReason, InvStorage, InvSettled}
 }
 
 // checkOwner: the broker has not given the message to somebody else.
@@ -155,12 +170,8 @@ func (l *ledger) checkOwner(a *attempt) {
 // checkRecord: the last word, as it was when the message was handed out, allows
 // a POST.
 func (l *ledger) checkRecord(a *attempt) {
-	all := l.records[a.orderNo]
-	if len(all) == 0 {
-		return
-	}
-	last := all[len(all)-1]
-	if last.at >= l.claims[a.claim].at {
+	last, there := l.lastBefore(a.orderNo, l.claims[a.claim].at)
+	if !there {
 		return
 	}
 	switch {
@@ -169,6 +180,17 @@ func (l *ledger) checkRecord(a *attempt) {
 	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(l.w.e.now()):
 		l.find(InvDelay, a.orderNo, "%s posts %s before %s", a.host.name, a.intent, last.rec.NotBefore.Sub(epoch))
 	}
+}
+
+// lastBefore is the last word that was recorded before at.
+func (l *ledger) lastBefore(no string, at time.Duration) (observed, bool) {
+	all := l.records[no]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].at < at {
+			return all[i], true
+		}
+	}
+	return observed{}, false
 }
 
 // checkExplained: the attempt before settled nothing, or its worker was lost.
@@ -222,7 +244,7 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if len(all) > 0 {
 		prev = all[len(all)-1].rec
 	}
-	l.records[no] = append(all, observed{l.w.e.at, rec})
+	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil})
 	l.checkTransition(prev, rec)
 	l.checkEvidence(rec)
 }
@@ -268,6 +290,8 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 			}
 		}
 		l.find(InvTrue, no, "%s is %s, but was never posted", rec.IntentID, rec.Word)
+	case order.OutcomeUnknown:
+		l.checkReason(rec)
 	case order.OutcomePoison:
 		suspects := 0
 		for _, o := range l.records[no] {
@@ -279,6 +303,20 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 			l.find(InvPoison, no, "poison after %d suspect notes", suspects)
 		}
 	}
+}
+
+// checkReason: some attempt is unsure, or may have been made.
+func (l *ledger) checkReason(rec *order.Record) {
+	no := rec.OrderNo
+	if l.lost[no] > 0 || l.tookDown[no] > 0 || l.w.broker.life > 0 { // a broker that was killed may have forgotten a delivery
+		return
+	}
+	for _, a := range l.posts[no] {
+		if a.unsure() || a.verdict == order.Duplicate {
+			return
+		}
+	}
+	l.find(InvReason, no, "%s is unknown, though every attempt was answered and no worker was lost", rec.IntentID)
 }
 
 // close judges what is left when nothing moves any more.
@@ -301,6 +339,7 @@ func (l *ledger) close() {
 }
 
 func (l *ledger) closeOrder(no string, rec *order.Record) {
+	l.counts.Orders++
 	l.counts.outcome(rec.Outcome())
 	if rec.Settled != l.intents[no] {
 		l.find(InvOneOutcome, no, "%d intents were stored, %d are settled", l.intents[no], rec.Settled)
@@ -317,7 +356,22 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	switch {
 	case rec.NeedsLetter() && letter == nil:
 		l.find(InvLetters, no, "%s without a letter", rec.Word)
+	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict && l.leftover(no):
+		l.counts.Leftovers++
 	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict:
 		l.find(InvLetters, no, "accepted, but a letter is left")
 	}
+}
+
+// leftover: the acceptance came after the intent had been settled otherwise and
+// acknowledged, and its writer was lost before it removed the letter. No message
+// is left that would bring somebody back to it. The audit shows such a letter,
+// and replaying it sends nothing.
+func (l *ledger) leftover(no string) bool {
+	for _, o := range l.records[no] {
+		if o.rec.Outcome() == order.OutcomeAccepted {
+			return o.gone && o.host.dead
+		}
+	}
+	return false
 }

@@ -15,19 +15,35 @@ import (
 // with a corrected one.
 func (w *world) produce(no string) {
 	r := w.e.rng
-	w.submit(no, no+"-1", 0, w.e.between(0, 2*time.Second))
+	first := 0
+	if r.Float64() < 0.05 {
+		first = invalidBody
+	}
+	w.submit(no, no+"-1", first, w.e.between(0, 2*time.Second))
 	for i := 2; i < 4 && r.Float64() < 0.3; i++ {
 		id, body := fmt.Sprint(no, "-", i), 0
-		switch r.IntN(4) {
+		switch r.IntN(5) {
 		case 0:
 			id = no + "-1"
 		case 1:
 			body = i
 		case 2:
 			id = ""
+		case 3:
+			body = invalidBody
 		}
 		w.submit(no, id, body, w.e.between(0, w.cfg.Trouble+30*time.Second))
 	}
+}
+
+// invalidBody makes an intent that can never be sent.
+const invalidBody = -1
+
+func bodyOf(no string, body int) []byte {
+	if body == invalidBody {
+		return fmt.Appendf(nil, `{"order_no":%q}`, no)
+	}
+	return fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"n":%d}`, no, body)
 }
 
 // submit is a producer that publishes one intent until it is confirmed, or it
@@ -40,7 +56,7 @@ func (w *world) submit(no, id string, body int, in time.Duration) {
 	w.process("p-"+no, in, func(h *host) {
 		for range 5 {
 			_, err := h.q.Publish(context.Background(), queue.Intent{OrderNo: no, ID: id, Deadline: deadline,
-				Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"n":%d}`, no, body)})
+				Body: bodyOf(no, body)})
 			if err == nil || errors.Is(err, queue.ErrSwallowed) || id == "" {
 				return // without an ID a repetition would be another submission
 			}

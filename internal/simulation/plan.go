@@ -29,6 +29,7 @@ type plan struct {
 	Trouble                  time.Duration // how long anything may go wrong
 	Crashes, Freezes, Cuts   int
 	BrokerKills, FullDisks   int
+	Partitions, SleptThrough int
 	Drains                   int
 	StepCrashes, StepFreezes int
 	Persons                  int
@@ -63,7 +64,7 @@ func draw(e *engine) plan {
 		GateBusy: some(0.3, 0.3), CallBack: some(0.3, 0.5),
 		Trouble: pick(10*s, 40*s),
 		Crashes: count(0.3, 3), Freezes: count(0.4, 3), Cuts: count(0.3, 3),
-		BrokerKills: count(0.35, 2), FullDisks: count(0.1, 1), Drains: count(0.2, 2),
+		BrokerKills: count(0.35, 2), Partitions: count(0.2, 2), SleptThrough: count(0.25, 2), FullDisks: count(0.2, 2), Drains: count(0.2, 2),
 		StepCrashes: count(0.5, 3), StepFreezes: count(0.4, 3), Persons: count(0.7, 6),
 	}
 	p.DelayMax = max(p.DelayMax, p.DelayBase)

@@ -62,7 +62,7 @@ func (s store) PutRecord(_ context.Context, token string, r *order.Record, expec
 	if err := s.h.request(func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
 		return 0, err
 	}
-	return seq, refused
+	return seq, s.heard(refused)
 }
 
 func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *host) (uint64, error) {
@@ -120,6 +120,14 @@ func (s store) PutLetter(_ context.Context, token string, l *queue.Letter, expec
 	if err != nil {
 		return err
 	}
+	return s.heard(refused)
+}
+
+// heard keeps when the process heard that its results are refused.
+func (s store) heard(refused error) error {
+	if errors.Is(refused, queue.ErrStorage) {
+		s.h.refused = s.w.e.at
+	}
 	return refused
 }
 
@@ -176,10 +184,13 @@ func (s store) Born(context.Context) (at time.Time, err error) {
 // Mark of a key that nobody in the schedule ever wrote costs no time.
 func (s store) Mark(_ context.Context, key string) (m queue.Mark, seq uint64, err error) {
 	b := s.w.broker
-	if _, ever := b.marks[key]; !ever || s.w.drops(Marks) {
+	if _, ever := b.marks[key]; !ever {
 		return m, 0, nil
 	}
 	err = s.h.request(func() { m, seq = b.marks[key].mark, b.marks[key].seq })
+	if s.w.drops(Marks) {
+		m = queue.Mark{}
+	}
 	return m, seq, err
 }
 
@@ -223,14 +234,14 @@ func (s store) Extend(reply, answer string) error {
 	if !h.up {
 		return errLink
 	}
-	if h.faulty && s.w.drawLoss() != lossNone {
+	if h.cut || h.faulty && s.w.drawLoss() != lossNone {
 		return nil
 	}
 	link, seq := h.link, seqOf(reply)
 	h.send(func() {
 		s.w.broker.extend(seq)
 		s.w.e.after(s.w.latency(), func() {
-			if h.link == link {
+			if h.link == link && !h.cut {
 				h.notice(func() { h.q.ClaimExtended(answer) })
 			}
 		})
@@ -263,7 +274,7 @@ func (a answer) send(what string, effect func()) error {
 	if !a.h.up {
 		return errLink
 	}
-	if a.h.faulty && a.w.drawLoss() == lossRequest {
+	if a.h.cut || a.h.faulty && a.w.drawLoss() == lossRequest {
 		a.w.e.trace.say(a.w.e, a.h.name, what+" lost", "", "sequence %d", a.seq)
 		return nil
 	}

@@ -24,6 +24,7 @@ type visit struct {
 	attempts int
 	began    time.Duration
 	gated    time.Duration
+	entered  time.Duration // when the gate was last passed
 }
 
 // submit is Submitter.Submit.
@@ -98,6 +99,7 @@ func (v *visit) gate() order.End {
 	case v.held || wait > patience:
 		return order.EndHandBack
 	default:
+		v.entered = v.e.at
 		return order.EndNone
 	}
 }
@@ -114,7 +116,7 @@ func (v *visit) lastChecks() order.End {
 	switch {
 	case v.expired():
 		return order.EndDeadline
-	case v.d.Lease().Fence() != nil:
+	case v.fenced():
 		return order.EndLeaseLost
 	case v.w.cfg.Policy != order.Park:
 		return order.EndNone
@@ -126,12 +128,14 @@ func (v *visit) lastChecks() order.End {
 		return order.EndLeaseLost
 	case err != nil:
 		return v.interrupted()
-	case v.d.Lease().Fence() != nil:
+	case v.fenced():
 		return order.EndLeaseLost
 	default:
 		return order.EndNone
 	}
 }
+
+func (v *visit) fenced() bool { return !v.w.drops(R7) && v.d.Lease().Fence() != nil }
 
 func (v *visit) counted() order.History {
 	h := v.report.History
@@ -147,7 +151,7 @@ func (v *visit) counted() order.History {
 func (v *visit) exchange() order.End {
 	no := v.d.OrderNo()
 	at := &attempt{orderNo: no, intent: v.d.Intent.ID, seq: v.d.Seq, body: v.d.Order.BodyHash(), host: v.host,
-		claim: claimOf(v.d.arrival.Reply), signed: v.e.at, note: v.d.Last.Seq}
+		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at, note: v.d.Last.Seq}
 	v.boundary(v.proc) // the pause that cannot be closed
 	v.report.History = v.counted()
 	v.attempts++

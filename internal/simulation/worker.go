@@ -81,7 +81,7 @@ func (k *worker) pull(ctx context.Context, p queue.Pulling) {
 	me.wait = e.newWait()
 	serial := me.wait
 	ask := &pull{h: k.host, n: n, link: link, until: e.at + wait, take: func(ms []queue.Arrival) {
-		if k.link == link && !over {
+		if k.link == link && !over && !k.cut {
 			arrived = append(arrived, ms)
 			e.wake(me, serial)
 		}
@@ -190,7 +190,7 @@ func (k *worker) handle(p *proc, d *delivery) {
 	if panicked { // Pool.survive
 		k.say(d, "panic", "")
 		if !suspect {
-			_ = k.q.NoteSuspect(k.settle, d.Delivery)
+			k.untilStored(d, func() error { return k.q.NoteSuspect(k.settle, d.Delivery) })
 		}
 	}
 }
@@ -209,7 +209,7 @@ func (k *worker) do(p *proc, d *delivery) error {
 	now := k.e.now()
 	switch d.Work {
 	case queue.WorkSettled:
-		if k.w.drops(R4) {
+		if k.w.drops(R4) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
 			return d.arrival.Answer.Ack()
 		}
 		return k.q.Complete(k.settle, d.Delivery)
@@ -257,12 +257,15 @@ func (k *worker) visit(p *proc, d *delivery) error {
 	if k.stopping {
 		return k.conclude(d, order.Report{End: order.EndHandBack, History: d.History}, false)
 	}
-	if d.Again && d.Work != queue.WorkSuspect {
+	if d.Work != queue.WorkSuspect && (d.Again || k.w.cfg.Policy == order.Resubmit && d.MustNoteBegin()) {
 		if err := k.q.NoteBegun(k.settle, d.Delivery); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := d.Lease().Bound(k.work, errLeaseLost)
+	ctx, cancel := k.work, func() {}
+	if !k.w.drops(R7) {
+		ctx, cancel = d.Lease().Bound(k.work, errLeaseLost)
+	}
 	defer cancel()
 	if err := k.afterReconnect(ctx, d); err != nil {
 		end := order.EndHandBack
@@ -318,7 +321,7 @@ func (k *worker) untilStored(d *delivery, do func() error) {
 			k.say(d, "left", "to its next delivery: %v", err)
 			return
 		}
-		held, k.held = true, true
+		held, k.held = true, !k.w.drops(R10)
 		if k.e.sleep(k.settle, time.Second) != nil {
 			return
 		}

@@ -36,11 +36,12 @@ type idler struct {
 
 // Counts says how much happened.
 type Counts struct {
-	Intents, Deliveries, Posts, Records int
-	Created, CreatedTwice               int
-	Pauses                              int // POSTs after the documented pause
-	Faults                              int
-	Outcomes                            [order.OutcomeUnknown + 1]int
+	Orders, Intents, Deliveries, Posts, Records int
+	Created, CreatedTwice                       int
+	Pauses                                      int // POSTs after the documented pause
+	Leftovers                                   int // letters of late acceptances whose writers were lost
+	Faults                                      int
+	Outcomes                                    [order.OutcomeUnknown + 1]int
 }
 
 func (c *Counts) outcome(o order.Outcome) { c.Outcomes[o]++ }
@@ -68,9 +69,6 @@ func Run(seed uint64, m Mutation, trace *Trace) Result {
 	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
 	w.queueConfig = queue.DefaultConfig()
 	w.queueConfig.AckWait, w.queueConfig.AttemptTimeout = w.cfg.AckWait, w.cfg.RequestTimeout
-	if w.drops(R7) {
-		w.queueConfig.AckWait *= 1000
-	}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
 	w.trouble()
@@ -172,6 +170,18 @@ func (w *world) trouble() {
 	at(c.Crashes, func() { victim().crash("killed") })
 	at(c.Freezes, func() { victim().freeze(long()) })
 	at(c.Cuts, func() { victim().disconnect(e.between(100*time.Millisecond, c.AckWait)) })
+	at(c.Partitions, func() {
+		victim().partition(e.between(0, min(15*time.Second, c.AckWait)), e.between(100*time.Millisecond, c.AckWait))
+	})
+	at(c.SleptThrough, func() { // the broker is killed while a worker does not notice
+		k, d := victim(), e.between(c.AckWait/4, c.AckWait)
+		if e.chance(0.5) {
+			k.freeze(d)
+		} else {
+			k.partition(min(d, 15*time.Second), time.Second)
+		}
+		e.after(e.between(0, d/4), func() { w.broker.kill(e.between(100*time.Millisecond, time.Second), memory(e.rng.IntN(3))) })
+	})
 	at(c.Drains, func() { victim().drain(e.between(0, 5*time.Second)) })
 	at(c.StepCrashes, func() { victim().crashIn = 1 + e.rng.IntN(12) })
 	at(c.StepFreezes, func() {
@@ -180,7 +190,7 @@ func (w *world) trouble() {
 	})
 	at(c.BrokerKills, func() { w.broker.kill(e.between(100*time.Millisecond, 5*time.Second), memory(e.rng.IntN(3))) })
 	at(c.FullDisks, func() {
-		w.broker.full = true
+		w.broker.fill()
 		w.faults++
 		e.trace.say(e, "broker", "storage is full", "", "")
 		e.after(e.between(time.Second, 10*time.Second), func() {

@@ -16,7 +16,7 @@ func (p *Pool) visit(d *queue.Delivery, j *journey) error {
 	if p.draining.Load() {
 		return p.conclude(d, j, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
 	}
-	if d.Again && d.Work != queue.WorkSuspect {
+	if d.Work != queue.WorkSuspect && (d.Again || p.Policy == order.Resubmit && d.MustNoteBegin()) {
 		if err := p.Queue.NoteBegun(p.settle, d); err != nil {
 			return err
 		}
