@@ -18,8 +18,9 @@ const (
 	// NoteHandedBack: the visit ended for reasons that are not the order's
 	// (shutdown, a closed gate, a recalled refusal); what it did is accounted for.
 	NoteHandedBack
-	// NoteAttempt: write-ahead of one attempt, confirmed before the request
-	// leaves. Found by another worker, it means that the attempt may have happened.
+	// NoteAttempt: write-ahead of one attempt (policy park) or of the work on a
+	// redelivered intent, confirmed before the request leaves. Found by another
+	// delivery, it means that an attempt may have happened.
 	NoteAttempt
 	// NoteSuspect: the intent is about to be handled alone, since nothing
 	// explains its earlier deliveries.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/order"
 )
@@ -98,7 +97,7 @@ func (q *Queue) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Re
 			return end, err
 		}
 	}
-	return end, q.deleteLetter(ctx, l.token(), l)
+	return end, q.store.DeleteLetter(ctx, l.token(), l)
 }
 
 // mayReplay judges a letter by what the streams say now. Replayed: nothing
@@ -155,7 +154,7 @@ func (q *Queue) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Repla
 		end = ReplayInDoubt
 	case l.Subject != q.n.newPre+order.Token(l.OrderNo):
 		end = ReplayForeign
-	case late(l, o):
+	case late(l, o, q.time.Now()):
 		end = ReplayLate
 	}
 	return end
@@ -170,9 +169,9 @@ func inDoubt(rec *order.Record, l *Letter) bool {
 	return rec.Unsure || rec.Outcome() == order.OutcomeUnknown
 }
 
-func late(l *Letter, o ReplayOptions) bool {
+func late(l *Letter, o ReplayOptions, now time.Time) bool {
 	deadline, err := l.deadline(o)
-	return err != nil || !deadline.IsZero() && time.Now().After(deadline)
+	return err != nil || !deadline.IsZero() && now.After(deadline)
 }
 
 func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
@@ -208,11 +207,11 @@ type whereabouts struct {
 // findIntent looks for the intent in the queue first and in the results
 // afterwards: it leaves the queue only after its result is there.
 func (q *Queue) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
-	raw, err := q.lastMsg(ctx, q.n.intents, q.n.newPre+order.Token(l.OrderNo))
+	raw, err := q.store.Intent(ctx, l.OrderNo)
 	if err != nil {
 		return w, err
 	}
-	entry, err := q.readRecord(ctx, l.token())
+	entry, err := q.store.Record(ctx, l.token())
 	if err != nil {
 		return w, err
 	}
@@ -243,8 +242,7 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 		}
 	}
 	for try := 0; ; try++ {
-		ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(5))
-		p, err := publishAnswer(ack, err)
+		p, _, err := q.store.PublishIntent(ctx, msg)
 		if err == nil && p == Stored {
 			return Replayed, nil
 		}
@@ -261,16 +259,14 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 		case where.other || try == freedTries:
 			return ReplayPending, nil
 		}
-		select { // refused for an intent that is gone by now
-		case <-ctx.Done():
-			return ReplayNone, ctx.Err()
-		case <-time.After(freedPause):
+		if err := q.time.Sleep(ctx, freedPause); err != nil { // refused for an intent that is gone by now
+			return ReplayNone, err
 		}
 	}
 }
 
 // replayMsg is the intent that the letter is about, with the letters' history.
-func (q *Queue) replayMsg(l *Letter, id string, o ReplayOptions) (*nats.Msg, error) {
+func (q *Queue) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, error) {
 	deadline, err := l.deadline(o)
 	if err != nil {
 		return nil, err
@@ -327,7 +323,7 @@ func (q *Queue) allow(ctx context.Context, l *Letter, id string, p Person) error
 			}
 		}
 		next.Allowed, next.AllowedFor = true, id
-		next.Intervene(p.did("allowed another attempt"))
+		next.Intervene(p.did("allowed another attempt", q.time.Now()))
 		return &next, nil
 	})
 	return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,6 +25,8 @@ type Gate struct {
 	resumed func()        // told when a person resumes a run of refusals
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
 	leaving chan struct{} // closed by leave
+
+	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
 
 	mu       sync.Mutex
 	blocks   map[string]*block
@@ -51,6 +54,8 @@ type pass struct {
 	gate  *Gate
 	trial bool
 	left  bool // given back; for its own goroutine alone
+	// rateWait is the time that was waited for the rate limit.
+	rateWait time.Duration
 }
 
 var (
@@ -146,6 +151,9 @@ type GateState struct {
 	Limit int
 	// Rate is in requests per second; 0 = no limit.
 	Rate float64
+	// RateBinds: the limit made an order wait within the last seconds
+	// (rateMemory); more workers would post no more.
+	RateBinds bool
 }
 
 // State reports the gate at this moment.
@@ -159,6 +167,7 @@ func (g *Gate) state() GateState {
 	s := GateState{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
 	if l := g.limiter.Limit(); l != rate.Inf {
 		s.Rate = float64(l)
+		s.RateBinds = time.Since(time.Unix(0, g.rateWaited.Load())) < rateMemory
 	}
 	for name, b := range g.blocks {
 		s.Blocks = append(s.Blocks, BlockState{Name: name, Reason: b.reason, Stage: b.stage, Since: b.since, Until: b.until})
@@ -181,6 +190,7 @@ func (g *Gate) notify() {
 // enter waits for a pass. While the gate stays shut it waits no longer than
 // Config.GatePatience; for the ramp and the rate limit it waits on.
 func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
+	var total time.Duration
 	for {
 		p, err := g.queue(ctx, wary)
 		if err != nil {
@@ -191,7 +201,8 @@ func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
 			p.leave(signal{})
 			return nil, err
 		}
-		if !waited || p.stillGood() {
+		total += waited
+		if p.rateWait = total; waited == 0 || p.stillGood() {
 			return p, nil
 		}
 		p.leave(signal{}) // shut in the meantime

@@ -23,6 +23,8 @@ type Deps struct {
 	Log  zerolog.Logger
 	// Watch is told of attempts and of the gate; may be nil.
 	Watch Observer
+	// Trace follows attempts; may be nil.
+	Trace Tracer
 	// Transport stands in for the tuned one; nil but in tests.
 	Transport http.RoundTripper
 }
@@ -59,6 +61,7 @@ type Submitter struct {
 	base   string // for messages
 	log    zerolog.Logger
 	watch  Observer
+	trace  Tracer
 	client *client
 	idle   func() // closes idle connections
 	rules  *Rules
@@ -82,7 +85,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, idle: func() {}}
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {}}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}

@@ -40,6 +40,13 @@ func (p *pace) GateChanged(s submit.GateState) {
 	}
 }
 
+// Retrying implements submit.Observer.
+func (p *pace) Retrying(wait time.Duration, queued bool) {
+	if p.next != nil {
+		p.next.Retrying(wait, queued)
+	}
+}
+
 func (p *pace) count(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -137,7 +137,7 @@ func (r *rig) settled(q *queue.Queue) map[string]*order.Record {
 	require.Eventually(r.t, func() bool {
 		c, err := q.Count(r.t.Context())
 		return err == nil && c.Pending == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 90*time.Second, 10*time.Millisecond)
 	audit, err := q.Audit(r.t.Context())
 	require.NoError(r.t, err)
 	require.True(r.t, audit.Balanced(), "%+v", audit)

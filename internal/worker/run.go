@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/queue"
 	"orderpost/internal/sign"
@@ -27,6 +28,8 @@ type Env struct {
 	Log      zerolog.Logger
 	Attempts submit.Observer
 	Orders   Observer
+	// Trace makes spans; nil: no traces.
+	Trace trace.Tracer
 
 	pace *pace
 }
@@ -80,7 +83,7 @@ func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts})
+	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
 }
 
 // NewSigner makes a signer of a secret; submit does not know the sign package.
@@ -120,7 +123,8 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
-		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout, Log: log, Observer: env.Orders,
+		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout,
+		Log: log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders, Trace: env.Trace,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
