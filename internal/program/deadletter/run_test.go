@@ -21,7 +21,10 @@ import (
 	"orderpost/internal/queue/embedded"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	beChild()
+	goleak.VerifyTestMain(m)
+}
 
 // office is a broker in a data folder, with a worker's hands on it.
 type office struct {
