@@ -20,7 +20,8 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 		Long: "audit reads intents, results and dead letters, and compares. It is exact while nothing is being\n" +
 			"worked on; beside running workers the counts may be off by what moved meanwhile. Results that\n" +
 			"have expired (ORDERPOST_RESULT_RETENTION) are not counted any more.\n\nExit code 3: the books do not balance.",
-		Args: cobra.NoArgs,
+		Example: "  deadletter audit\n  deadletter audit --json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, done, err := s.open(cmd.Context())
 			if err != nil {
