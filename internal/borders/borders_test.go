@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/borders":        {},
 	"internal/contract":       {},
 	"internal/e2e":            {},
+	"internal/e2e/fleet":      {},
 	"examples/producers/go":   {}, // as a producer of somebody else's would be
 	"internal/queue/embedded": {},
 	"internal/queue/netcut":   {},
@@ -36,13 +37,14 @@ var mayImport = map[string][]string{
 	"internal/tracing":        {},
 	"internal/queue":          {"internal/order"},
 	"internal/importer":       {"internal/order", "internal/queue"},
+	"internal/simulation":     {"internal/order", "internal/queue"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/ops",
 		"internal/queue", "internal/queue/embedded"},
 }
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos"
+	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos" || pkg == "simulate"
 }
 
 // onlyIn lists, for foreign packages, the only places that may import them.

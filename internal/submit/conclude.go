@@ -74,7 +74,7 @@ func (t *visit) record(x *exchange, j *judgement) {
 		r.Trail = append(r.Trail[:0], r.Trail[1:]...)
 	}
 	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.verdict, Status: x.answer.status,
-		Reason: j.reason, DurationMS: x.ended.Sub(x.sent).Milliseconds()})
+		Reason: j.reason, Answer: bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
 }
 
 // excerpt is as much of a body as is recorded. Keys are removed before it is

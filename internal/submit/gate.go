@@ -24,6 +24,7 @@ type Gate struct {
 	limiter *rate.Limiter
 	resumed func()        // told when a person resumes a run of refusals
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
+	leaving chan struct{} // closed by leave
 
 	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
 
@@ -38,6 +39,7 @@ type Gate struct {
 	breaker  breaker
 	changed  chan struct{} // closed and renewed at every change
 	ended    bool
+	left     bool // leaving is closed
 }
 
 // waiter is one order in front of the gate.
@@ -61,10 +63,12 @@ var (
 	errPatience = errors.New("the gate is closed")
 	// errClosed ends waits after Submitter.Close.
 	errClosed = errors.New("the submitter is closed")
+	// errLeaving ends waits after Submitter.Leave.
+	errLeaving = errors.New("the worker is stopping")
 )
 
 func newGate(cfg Config, log zerolog.Logger, watch Observer) *Gate {
-	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1),
+	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1), leaving: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
 	return g
@@ -232,6 +236,9 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 		case <-ctx.Done():
 			g.withdraw(e, w)
 			return nil, context.Cause(ctx)
+		case <-g.leaving:
+			g.withdraw(e, w)
+			return nil, errLeaving
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)
@@ -310,6 +317,26 @@ func (g *Gate) keysChanged() {
 	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
 		b.until = time.Now()
 		g.notify()
+	}
+}
+
+// leave ends the waits of orders that have no pass yet, or a pass and no token.
+func (g *Gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.left {
+		g.left = true
+		close(g.leaving)
+		g.notify()
+	}
+}
+
+func (g *Gate) isLeaving() bool {
+	select {
+	case <-g.leaving:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -48,6 +48,8 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 		case g.turn <- struct{}{}:
 		case <-ctx.Done():
 			return true, context.Cause(ctx)
+		case <-g.leaving:
+			return true, errLeaving
 		}
 	}
 	defer func() { <-g.turn }()
@@ -65,6 +67,10 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 			return true, nil
 		case <-changed:
 			r.Cancel()
+			if g.isLeaving() {
+				t.Stop()
+				return true, errLeaving
+			}
 		case <-ctx.Done():
 			r.Cancel()
 			t.Stop()

@@ -129,6 +129,12 @@ func (s *Submitter) Gate() *Gate { return s.gate }
 // Clock is what is known of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
 
+// Leave is for a worker that is about to stop: orders that wait, for the gate
+// or for their next attempt, end with EndHandBack, so that another worker takes
+// them at once. Attempts that are under way are not broken off. It may be called
+// more than once, and cannot be taken back.
+func (s *Submitter) Leave() { s.gate.leave() }
+
 // Close ends all waits at the gate and the looking after it. Visits under way
 // end with EndHandBack at their next step; it does not wait for them. It may be
 // called more than once.

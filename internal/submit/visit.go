@@ -13,6 +13,9 @@ import (
 // maxTrail bounds Report.Trail: the last attempts of a visit.
 const maxTrail = 32
 
+// maxTrailAnswer bounds what each of them keeps of its answer, in bytes.
+const maxTrailAnswer = 256
+
 // visit is an order on its way through Submit.
 type visit struct {
 	*Submitter
@@ -204,5 +207,7 @@ func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
 		return order.EndNone
 	case <-ctx.Done():
 		return t.interrupted(ctx, context.Cause(ctx))
+	case <-t.gate.leaving:
+		return t.interrupted(ctx, errLeaving)
 	}
 }

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -101,14 +100,10 @@ func (p *Pool) survive(d *queue.Delivery, j *journey) {
 	}
 	j.panicked(what)
 	p.Log.Error().Str("order_no", d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
-	ctx, cancel := context.WithTimeout(p.settle, p.SettleGrace)
-	defer cancel()
 	if d.Work == queue.WorkSuspect {
 		return // its note stands already
 	}
-	if err := p.Queue.NoteSuspect(ctx, d); err != nil {
-		p.Log.Error().Err(err).Str("order_no", d.OrderNo()).Msg("suspect note not written")
-	}
+	p.untilStored(d, func() error { return p.Queue.NoteSuspect(p.settle, d) })
 }
 
 // untilStored repeats what failed because the broker cannot store results.

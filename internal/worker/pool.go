@@ -99,8 +99,8 @@ func NewPool(o PoolOptions) *Pool {
 func (p *Pool) InFlight() int { return int(p.inHand.Load()) }
 
 // Run works until ctx ends, then drains: it takes nothing new, gives back what
-// it did not start, finishes what is in flight within the drain timeout, and
-// hands back the rest. It returns nil after a complete drain.
+// it did not start or what waits for its next attempt, finishes what is in
+// flight within the drain timeout, and hands back the rest. It returns nil after a complete drain.
 func (p *Pool) Run(ctx context.Context) error {
 	p.work, p.endWork = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.settle, p.endSettle = context.WithCancel(context.WithoutCancel(ctx))
@@ -110,6 +110,7 @@ func (p *Pool) Run(ctx context.Context) error {
 
 	p.intake(ctx)
 	p.draining.Store(true)
+	p.Submitter.Leave()
 	return p.drain()
 }
 

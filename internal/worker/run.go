@@ -30,6 +30,8 @@ type Env struct {
 	Orders   Observer
 	// Trace makes spans; nil: no traces.
 	Trace trace.Tracer
+
+	pace *pace
 }
 
 // Run is the worker program: it starts or joins the broker, asks the API's
@@ -45,6 +47,8 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 		return err
 	}
 	defer view.stop()
+	env.pace = newPace(env.Attempts)
+	env.Attempts = env.pace
 	submitter, err := newSubmitter(cfg, env)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -128,7 +132,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
 		gate := s.Gate().State()
 		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, ClockMS: clockOffset(s.Clock())}
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { fleet.Run(side) })
 	view.attach(parts{queue: q, submitter: s, pool: pool})

@@ -16,7 +16,7 @@ func (p *Pool) visit(d *queue.Delivery, j *journey) error {
 	if p.draining.Load() {
 		return p.conclude(d, j, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
 	}
-	if d.Again && d.Work != queue.WorkSuspect {
+	if d.Work != queue.WorkSuspect && (d.Again || p.Policy == order.Resubmit && d.MustNoteBegin()) {
 		if err := p.Queue.NoteBegun(p.settle, d); err != nil {
 			return err
 		}
@@ -45,15 +45,15 @@ func (p *Pool) visit(d *queue.Delivery, j *journey) error {
 	return p.conclude(d, j, report, proven)
 }
 
-// afterReconnect waits one attempt timeout after a reconnect before a
-// redelivered order is posted: its former owner's attempt may still be on its
-// way (R7).
+// afterReconnect waits after a reconnect before a redelivered order is posted:
+// its former owner may still believe in its claim, and its attempt may still be
+// on its way (R7).
 func (p *Pool) afterReconnect(ctx context.Context, d *queue.Delivery) error {
-	at := p.Queue.ReconnectedAt()
-	if d.Delivered == 1 && !d.Again || at.IsZero() {
+	until := p.Queue.RestlessUntil(p.RequestTimeout)
+	if d.Delivered == 1 && !d.Again || until.IsZero() {
 		return nil
 	}
-	wait := time.Until(at.Add(p.RequestTimeout))
+	wait := time.Until(until)
 	if wait <= 0 {
 		return nil
 	}

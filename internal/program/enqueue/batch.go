@@ -246,8 +246,8 @@ func (b *batchCommands) cancel() *cobra.Command {
 		Use:   "cancel BATCH|ORDER_NO",
 		Short: "Withdraw orders that no worker was given yet",
 		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
-			"to it: they may be on their way. Meanwhile no worker is given new orders; that takes about a second per\n" +
-			"10,000 orders. A run of the import that is still under way stops.\n\n" +
+			"to it: they may be on their way. Meanwhile no worker is given new orders. Cut off, it may be run again. A run\n" +
+			"of the import that is still under way stops.\n\n" +
 			"Exit code 3: nothing was withdrawn, or some orders had been started.",
 		Example: "  enqueue cancel march\n  enqueue cancel A-100",
 		Args:    cobra.ExactArgs(1),
