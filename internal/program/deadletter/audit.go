@@ -18,17 +18,11 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 		Use:   "audit",
 		Short: "Balance the books: is every order accounted for?",
 		Long: "audit reads intents, results and dead letters, and compares. It is exact while nothing is being\n" +
-<<<<<<< HEAD
-			"worked on; beside running workers the counts may be off by what moved meanwhile. Results that\n" +
-			"have expired (ORDERPOST_RESULT_RETENTION) are not counted any more.\n\nExit code 3: the books do not balance.",
-		Example: "  deadletter audit\n  deadletter audit --json",
-		Args:    cobra.NoArgs,
-=======
 			"worked on; beside running workers the counts may be off by what moved meanwhile. Results expire\n" +
 			"(ORDERPOST_RESULT_RETENTION, which must be set here as for the workers): in an installation that\n" +
 			"is older, an intent without a result counts as expired, and the sum proves less.\n\nExit code 3: the books do not balance.",
 		Args: cobra.NoArgs,
->>>>>>> main
+		Example: "  deadletter audit\n  deadletter audit --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, done, err := s.open(cmd.Context())
 			if err != nil {
