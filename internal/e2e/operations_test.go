@@ -45,9 +45,11 @@ func TestOperationsDocs(t *testing.T) {
 		}
 		requireSettings(t, path, string(text))
 	}
-	text, err := os.ReadFile("../../deployments/nats/nats.conf")
-	require.NoError(t, err)
-	requireSettings(t, "nats.conf", string(text))
+	for _, path := range []string{"nats/nats.conf", "nats/cluster.conf", "nats/kustomization.yaml", "cluster.env", "compose.yaml"} {
+		text, err := os.ReadFile("../../deployments/" + path)
+		require.NoError(t, err)
+		requireSettings(t, path, string(text))
+	}
 }
 
 // TestCompose: its settings are the programs', and the files that it mounts

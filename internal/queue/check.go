@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"orderpost/internal/order"
 )
 
@@ -22,7 +20,7 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := q.time.Now()
 	for i, d := range ds {
 		if d.Last = records[i]; d.unreadable != nil {
 			d.Work = WorkNone
@@ -47,35 +45,21 @@ func (q *Queue) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error
 			return out, nil
 		}
 	}
-	var all errgroup.Group
-	all.SetLimit(leaderReads)
-	for i, d := range ds {
-		all.Go(func() (err error) {
-			out[i], err = q.readRecord(ctx, d.token)
-			return d.readable(err)
-		})
-	}
-	return out, all.Wait()
+	return out, q.time.Each(len(ds), leaderReads, func(i int) (err error) {
+		out[i], err = q.store.Record(ctx, ds[i].token)
+		return ds[i].readable(err)
+	})
 }
 
 func (q *Queue) readBatch(ctx context.Context, ds []*Delivery, out []Entry) error {
-	subjects := make([]string, len(ds))
+	tokens := make([]string, len(ds))
 	for i, d := range ds {
-		subjects[i] = q.n.resPre + d.token
+		tokens[i] = d.token
 	}
-	found, err := q.lastMsgs(ctx, q.n.results, subjects)
-	if err != nil {
-		return err
-	}
-	for i, subject := range subjects {
-		if raw := found[subject]; raw != nil {
-			out[i], err = decodeRecord(raw)
-		}
-		if err = ds[i].readable(err); err != nil {
-			return err
-		}
-	}
-	return nil
+	return q.store.Records(ctx, tokens, func(i int, e Entry, err error) error {
+		out[i] = e
+		return ds[i].readable(err)
+	})
 }
 
 // readable keeps an unreadable record to the delivery that it is about.

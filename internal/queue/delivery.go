@@ -3,8 +3,6 @@ package queue
 import (
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"orderpost/internal/order"
 )
 
@@ -38,10 +36,19 @@ type Delivery struct {
 	// right where the broker began again below the last note's.
 	Delivered uint64
 
-	msg        jetstream.Msg
+	msg        *Message
+	answer     Answer
 	token      string
 	lease      *Lease
 	unreadable error // why the last word on the order_no cannot be read
+}
+
+// Answer takes back a delivered message: done, or to be delivered again. It is
+// sent without waiting for a confirmation.
+type Answer interface {
+	Ack() error
+	Nak() error
+	NakWithDelay(delay time.Duration) error
 }
 
 // Lease is the claim on the message.

@@ -48,9 +48,8 @@ type Intent struct {
 	Traceparent string
 }
 
-func (q *Queue) intentMsg(in Intent) *nats.Msg {
-	msg := nats.NewMsg(q.n.newPre + order.Token(in.OrderNo))
-	msg.Data = in.Body
+func (q *Queue) intentMsg(in Intent) *Message {
+	msg := &Message{Subject: q.n.newPre + order.Token(in.OrderNo), Header: make(nats.Header), Data: in.Body}
 	set := func(name, value string) {
 		if value != "" {
 			msg.Header[name] = []string{value}
@@ -70,13 +69,13 @@ func (q *Queue) intentMsg(in Intent) *nats.Msg {
 // The error says why the intent can never be sent; what could be read is
 // filled in nevertheless.
 func (q *Queue) readIntent(d *Delivery) error {
-	h := d.msg.Headers()
+	h := d.msg.Header
 	d.Intent = Intent{
-		Body: d.msg.Data(), ID: intentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
+		Body: d.msg.Data, ID: intentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
 		Batch: cut(h.Get(HeaderBatch), maxLabel), Source: cut(h.Get(HeaderSource), maxLabel),
 		Traceparent: h.Get(HeaderTraceparent),
 	}
-	token := strings.TrimPrefix(d.msg.Subject(), q.n.newPre)
+	token := strings.TrimPrefix(d.msg.Subject, q.n.newPre)
 	d.token = fileToken(token)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
@@ -91,7 +90,7 @@ func (q *Queue) readIntent(d *Delivery) error {
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
 		return fmt.Errorf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
-			d.msg.Subject(), parsed.OrderNo(), q.n.newPre+order.Token(parsed.OrderNo()))
+			d.msg.Subject, parsed.OrderNo(), q.n.newPre+order.Token(parsed.OrderNo()))
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
@@ -150,7 +149,7 @@ var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
 // checkSize refuses what could not be stored as a dead letter later on.
 func (q *Queue) checkSize(in Intent) error {
-	limit := q.nc.MaxPayload() - letterReserve
+	limit := q.store.MaxPayload() - letterReserve
 	if size := int64(len(in.Body)); size > limit {
 		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
 			ErrTooLarge, in.OrderNo, size, limit, letterReserve)

@@ -61,6 +61,22 @@ func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 	require.Equal(t, []string{"stored"}, answers(t, q, intent("A-1", "i2")))
 }
 
+// An ID that was used for another order, settled since, does not pass for this
+// one because this one has an older result.
+func TestR6AResultOfAnotherSubmissionIsNotTakenForThisOne(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for _, in := range []Intent{intent("A-1", "i1"), intent("A-2", "i2")} {
+		publish(t, q, in)
+		d := pull(t, q, 1)[0]
+		settle(t, q, d, report(order.Rejected, d.History))
+	}
+	requireDrained(t, q)
+	_, err := q.Publish(t.Context(), intent("A-1", "i2"))
+	require.ErrorIs(t, err, ErrSwallowed)
+	require.ErrorContains(t, err, `"A-1"`)
+	require.Equal(t, []string{ErrSwallowed.Error(), "already-known"}, answers(t, q, intent("A-1", "i2"), intent("A-2", "i2")))
+}
+
 func TestADuplicateInABatchIsSingledOut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-2", "other"))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/order"
 )
@@ -100,7 +99,7 @@ func (q *Queue) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Re
 			return end, err
 		}
 	}
-	return end, q.deleteLetter(ctx, l.token(), l)
+	return end, q.store.DeleteLetter(ctx, l.token(), l)
 }
 
 // mayReplay judges a letter by what the streams say now. Replayed: nothing
@@ -118,13 +117,13 @@ func (q *Queue) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Repl
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
-	case rec.Outcome() == order.OutcomeAccepted:
+	case rec.Outcome() == order.OutcomeAccepted, rec == nil && l.Conflict: // the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
 	case l.Subject != q.n.newPre+order.Token(l.OrderNo):
 		end = ReplayForeign
-	case late(l, o):
+	case late(l, o, q.time.Now()):
 		end = ReplayLate
 	}
 	return end, where.entry, nil
@@ -139,9 +138,9 @@ func inDoubt(rec *order.Record, l *Letter) bool {
 	return rec.Unsure || rec.Outcome() == order.OutcomeUnknown
 }
 
-func late(l *Letter, o ReplayOptions) bool {
+func late(l *Letter, o ReplayOptions, now time.Time) bool {
 	deadline, err := l.deadline(o)
-	return err != nil || !deadline.IsZero() && time.Now().After(deadline)
+	return err != nil || !deadline.IsZero() && now.After(deadline)
 }
 
 func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
@@ -177,7 +176,7 @@ type whereabouts struct {
 // findIntent looks for the intent in the queue first and in the results
 // afterwards: it leaves the queue only after its result is there.
 func (q *Queue) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
-	raw, err := q.lastMsg(ctx, q.n.intents, q.n.newPre+order.Token(l.OrderNo))
+	raw, err := q.store.Intent(ctx, l.OrderNo)
 	if err != nil {
 		return w, err
 	}
@@ -185,7 +184,7 @@ func (q *Queue) findIntent(ctx context.Context, l *Letter, id string) (w whereab
 		w.ours = raw.Header.Get(HeaderIntentID) == id
 		w.other = !w.ours
 	}
-	if w.entry, err = q.readRecord(ctx, l.token()); err != nil {
+	if w.entry, err = q.store.Record(ctx, l.token()); err != nil {
 		return w, err
 	}
 	w.ours = w.ours || w.entry.Record != nil && w.entry.Record.IntentID == id
@@ -205,8 +204,7 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 		}
 	}
 	for try := 0; ; try++ {
-		ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(5))
-		p, err := publishAnswer(ack, err)
+		p, _, err := q.store.PublishIntent(ctx, msg)
 		if err == nil && p == Stored {
 			return Replayed, nil
 		}
@@ -223,16 +221,14 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 		case where.other || try == freedTries:
 			return ReplayPending, nil
 		}
-		select { // refused for an intent that is gone by now
-		case <-ctx.Done():
-			return ReplayNone, ctx.Err()
-		case <-time.After(freedPause):
+		if err := q.time.Sleep(ctx, freedPause); err != nil { // refused for an intent that is gone by now
+			return ReplayNone, err
 		}
 	}
 }
 
 // replayMsg is the intent that the letter is about, with the letters' history.
-func (q *Queue) replayMsg(l *Letter, id string, o ReplayOptions) (*nats.Msg, error) {
+func (q *Queue) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, error) {
 	deadline, err := l.deadline(o)
 	if err != nil {
 		return nil, err
@@ -289,7 +285,7 @@ func (q *Queue) allow(ctx context.Context, l *Letter, id string, p Person) error
 			}
 		}
 		next.Allowed, next.AllowedFor = true, id
-		next.Intervene(p.did("allowed another attempt"))
+		next.Intervene(p.did("allowed another attempt", q.time.Now()))
 		return &next, nil
 	})
 	return err

@@ -90,7 +90,7 @@ func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.AckWait = time.Second })
 	publish(t, q, intent("A-1", "i1"))
 	require.NoError(t, q.js.DeleteStream(t.Context(), "KV_"+q.cfg.Bucket))
-	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), mark{Stream: 1}
+	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), Mark{Stream: 1}
 	ctx := t.Context()
 	var got []*Delivery
 	require.NoError(t, q.Pull(ctx, 1, requestTimeout, func(ds []*Delivery) { got = append(got, ds...) }))

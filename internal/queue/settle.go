@@ -45,7 +45,7 @@ func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order
 
 // record is what the visit's end looks like in the results stream.
 func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
-	now := time.Now().UTC()
+	now := q.time.Now().UTC()
 	rec := order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Error: r.Error, History: r.History,
@@ -143,9 +143,13 @@ func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // a conflict with an accepted order, or one withheld because the order's
 // outcome is unknown. The result stays, the letter comes first, since the
 // result alone would not tell a redelivery that the letter is missing.
+//
+// The record that it returns says what became of this intent: rejected where it
+// was a conflict, although the result of the order_no stays accepted.
 func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
-	if err := q.fileLetter(ctx, d.token, q.refusal(d, &rec, d.Work)); err != nil {
+	letter := q.refusal(d, &rec, d.Work)
+	if err := q.fileLetter(ctx, d.token, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
@@ -158,14 +162,26 @@ func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		}
 		return stored, q.complete(ctx, d, stored, nil)
 	}
+	if letter.Conflict {
+		stored.Record = letter.end(stored.Record)
+	}
 	return stored, q.ack(d)
+}
+
+// end is what became of a refused intent, as a record of its own; stood is the
+// one that stood in its way.
+func (l *Letter) end(stood *order.Record) *order.Record {
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt,
+		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
+	rec.SetOutcome(l.Outcome)
+	return rec
 }
 
 // refusal is the letter of an intent that may not be submitted. rec is the
 // record that stands in its way.
 func (q *Queue) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, time.Now().UTC(), ""
+	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, q.time.Now().UTC(), ""
 	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
 	if d.Order != nil {
 		l.BodyHash = d.Order.BodyHash()
@@ -245,7 +261,7 @@ func (q *Queue) ack(d *Delivery) error {
 	if !d.lease.Valid() {
 		return nil
 	}
-	if err := d.msg.Ack(); err != nil {
+	if err := d.answer.Ack(); err != nil {
 		q.log.Debug().Err(err).Msg("ack not sent; the redelivery will be resolved by the result")
 	}
 	return nil
@@ -257,9 +273,9 @@ func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
 	}
 	var err error
 	if delay > 0 {
-		err = d.msg.NakWithDelay(delay)
+		err = d.answer.NakWithDelay(delay)
 	} else {
-		err = d.msg.Nak()
+		err = d.answer.Nak()
 	}
 	if err != nil {
 		q.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")

@@ -317,3 +317,25 @@ func TestFleetHasOneProber(t *testing.T) {
 		return !slices.ContainsFunc(all, func(m *member) bool { return m != all[prober] && !m.submitter.Gate().Open() })
 	}, "all go on")
 }
+
+// TestFleetHoldThatCannotBeRead holds, until a person resumes: it may say that
+// nobody must send.
+func TestFleetHoldThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	a := r.join("a", 0, nil)
+	r.eventually(10*time.Second, a.submitter.Gate().Open, "open")
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(t, err)
+	defer nc.Close()
+	_, err = nc.Request("$KV.ORDERPOST.fleet.hold", []byte("please stop"), time.Second)
+	require.NoError(t, err)
+	r.eventually(time.Second, func() bool {
+		reasons := a.submitter.Gate().State().Reasons
+		return len(reasons) == 1 && strings.Contains(reasons[0], "fleet.hold cannot be read")
+	}, "held within a second")
+	r.publish(a.q, "A-1")
+	require.NoError(t, a.q.Resume(t.Context(), "anna"))
+	r.eventually(10*time.Second, func() bool { return r.created() == 1 }, "goes on")
+	r.settled(a.q)
+}

@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
+	"orderpost/internal/tracing"
 	pool "orderpost/internal/worker"
 )
 
@@ -65,7 +66,12 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log}))
+	traces, err := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	defer traces.Stop()
+	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer()}))
 }
 
 // readConfig reports everything that is wrong at once.
