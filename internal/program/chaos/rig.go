@@ -80,6 +80,9 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
 		return err
 	}
+	if old, err := os.ReadDir(r.dir); err != nil || len(old) > 0 {
+		return errors.Join(err, fmt.Errorf("--keep: %s must be empty: an earlier run's orders would be taken for this one's", r.dir))
+	}
 	if err := r.buildAll(ctx); err != nil {
 		return err
 	}
