@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -113,9 +112,12 @@ func hostileIntents(prefix string) []hostile {
 	}
 	add("date", "{").Header.Set("Order-Deadline", "yesterday, perhaps")
 	add("live", "{").Header.Set("Nats-Rollup", "all") // refused: the stream does not allow it
-	wild := prefix + "-wild"
-	for _, subject := range []string{"orders.new.*", "orders.new.>", "orders.new." + wild + ".deeper", "orders.new", "orders.results." + wild + ".x"} {
-		all = append(all, hostile{wild, &nats.Msg{Subject: subject, Header: nats.Header{}, Data: bytes.Repeat([]byte("x"), 10)}})
+	// The broker stores a wildcard as it is, under its own name, and has no
+	// stream for subjects with fewer or more tokens.
+	for _, wild := range []struct{ subject, orderNo string }{
+		{"orders.new.*", "*"}, {"orders.new.>", ">"}, {"orders.new." + prefix + ".deeper", prefix + ".deeper"}, {"orders.new", ""},
+	} {
+		all = append(all, hostile{wild.orderNo, &nats.Msg{Subject: wild.subject, Header: nats.Header{}, Data: []byte("xxxxxxxxxx")}})
 	}
 	return all
 }

@@ -201,6 +201,9 @@ func (s *summary) verdict() error {
 	if s.Confirmed == 0 || s.CreatedOnce == 0 {
 		return errors.New("nothing was confirmed or created: this run shows nothing")
 	}
+	if s.injected() == 0 && len(s.Faults) > 0 {
+		return errors.New("no fault was injected: this run shows nothing")
+	}
 	for _, f := range s.Soak {
 		if f.Grows {
 			return fmt.Errorf("%s of %s grow: from %.1f to %.1f", f.Measure, f.Worker, f.First, f.Last)

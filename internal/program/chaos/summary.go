@@ -189,6 +189,14 @@ func (s *summary) blame(c confirmation, r *order.Record, count func(*faultTally)
 	}
 }
 
+// injected counts the faults that came to something.
+func (s *summary) injected() (n int) {
+	for _, f := range s.Faults {
+		n += f.Injected
+	}
+	return n
+}
+
 // print gives the summary to people, or to programs.
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
@@ -200,9 +208,7 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	if len(s.Faults) > 0 {
 		_, _ = fmt.Fprintln(t, "fault\tinjected\tin flight\tlost\tdoubled\t")
 	}
-	injected := 0
 	for _, f := range s.Faults {
-		injected += f.Injected
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t\n", f.Fault, f.Injected, f.InFlight, f.Lost, f.Doubled)
 	}
 	if err := t.Flush(); err != nil {
@@ -216,7 +222,7 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		"intents confirmed %d, lost %d, doubled %d, unexplained %d\n"+
 		"outcomes %v\nrequests to the API %d, orders created %d, created twice %d\n"+
 		"recorded as accepted but missing %d, created but not recorded %d, dead letters %d\nbalanced: %v\n",
-		s.Broker, s.Policy, s.Workers, s.Seed, injected, s.Seconds, s.Revived, s.Confirmed, s.Lost, s.Doubled, s.Unexplained,
+		s.Broker, s.Policy, s.Workers, s.Seed, s.injected(), s.Seconds, s.Revived, s.Confirmed, s.Lost, s.Doubled, s.Unexplained,
 		s.Outcomes, s.Requests, s.CreatedOnce+s.CreatedTwice, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Balanced)
 	for _, p := range s.Problems {
 		_, _ = fmt.Fprintln(out, "  "+p)
