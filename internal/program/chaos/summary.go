@@ -138,7 +138,7 @@ func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*o
 		created[no] = e.Created
 		if e.Created > 1 {
 			s.Doubled++
-			s.blame(confirmed[no], settled[no], func(t *faultTally) { t.Doubled++ })
+			s.blame(confirmed[no].At, e.LastAt, func(t *faultTally) { t.Doubled++ })
 		}
 		if e.Created > 0 && !mayExist(no) {
 			s.Unexplained++
@@ -168,19 +168,19 @@ func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*o
 func (s *summary) lose(c confirmation, r *order.Record, format string, args ...any) {
 	s.Lost++
 	s.Problem(format, args...)
-	s.blame(c, r, func(t *faultTally) { t.Lost++ })
-}
-
-// blame counts a problem for every kind of fault that stood while the order
-// was on its way.
-func (s *summary) blame(c confirmation, r *order.Record, count func(*faultTally)) {
 	until := time.Now()
 	if r != nil && r.Outcome() != order.OutcomeNone {
 		until = r.SettledAt
 	}
+	s.blame(c.At, until, func(t *faultTally) { t.Lost++ })
+}
+
+// blame counts a problem for every kind of fault that stood while the order
+// was on its way.
+func (s *summary) blame(from, until time.Time, count func(*faultTally)) {
 	stood := make(map[string]bool)
 	for _, w := range s.windows {
-		if !w.Missed && !w.From.After(until) && (w.To.IsZero() || !w.To.Before(c.At)) {
+		if !w.Missed && !w.From.After(until) && (w.To.IsZero() || !w.To.Before(from)) {
 			stood[w.Fault] = true
 		}
 	}
