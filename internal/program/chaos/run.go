@@ -129,6 +129,9 @@ func (o *options) validate() error {
 	if o.scenario == replayScenario && o.orders == 0 {
 		bad("--scenario replay: --orders says how many")
 	}
+	if o.scenario == replayScenario && o.policy == parkPolicy {
+		bad("--scenario replay: replays orders in doubt, which is right only where the API refuses duplicates: not with --on-unsure park")
+	}
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
