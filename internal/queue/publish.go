@@ -197,7 +197,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 	if len(msgs) == 0 {
 		return
 	}
-	if _, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs); err == nil {
+	if q.publishAtomic(ctx, msgs) == nil {
 		for _, i := range index {
 			results[i].Published = Stored
 		}
@@ -205,6 +205,16 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 		q.publishSingly(ctx, intents, results, index)
 	}
 	q.publishSingly(ctx, intents, results, again) // the broker says what they are, now that the others are there
+}
+
+// publishAtomic bounds the wait for the broker's answer itself: the library
+// does so only where ctx has no deadline, and an answer that was lost with its
+// connection never comes.
+func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	_, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs)
+	return err
 }
 
 // publishSingly sends the intents of a refused or unconfirmed batch one by

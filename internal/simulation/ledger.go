@@ -246,7 +246,9 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	}
 	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil})
 	l.checkTransition(prev, rec)
-	l.checkEvidence(rec)
+	if prev == nil || !prev.SettledAt.Equal(rec.SettledAt) { // not one that is only taken over
+		l.checkEvidence(rec)
+	}
 }
 
 func when(is bool, text string) string {
@@ -278,6 +280,9 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 	if rec.By != "" {
 		return
 	}
+	if rec.Reason == "poison" && rec.Outcome() != order.OutcomeNone { // the outcome is unknown, mostly
+		l.checkSuspects(rec)
+	}
 	switch rec.Outcome() {
 	case order.OutcomeAccepted:
 		if l.w.api.created[no] == 0 && !l.w.api.foreign[no] {
@@ -292,16 +297,19 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 		l.find(InvTrue, no, "%s is %s, but was never posted", rec.IntentID, rec.Word)
 	case order.OutcomeUnknown:
 		l.checkReason(rec)
-	case order.OutcomePoison:
-		suspects := 0
-		for _, o := range l.records[no] {
-			if o.rec.Note == order.NoteSuspect && o.rec.IntentID == rec.IntentID {
-				suspects++
-			}
+	}
+}
+
+// checkSuspects: it was handled alone often enough, by the notes.
+func (l *ledger) checkSuspects(rec *order.Record) {
+	suspects := 0
+	for _, o := range l.records[rec.OrderNo] {
+		if o.rec.Note == order.NoteSuspect && o.rec.IntentID == rec.IntentID {
+			suspects++
 		}
-		if suspects < poisonAfter {
-			l.find(InvPoison, no, "poison after %d suspect notes", suspects)
-		}
+	}
+	if suspects < poisonAfter {
+		l.find(InvPoison, rec.OrderNo, "poison after %d suspect notes", suspects)
 	}
 }
 

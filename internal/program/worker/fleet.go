@@ -45,6 +45,7 @@ func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
 	resume.Long = "resume takes a hold back. It also lets the workers try again at once where the API's answers had\n" +
 		"shut their gates: somebody has looked."
+	resume.Example = "  worker resume"
 	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
 	limit.Long = "limit sets the requests per second of the whole fleet; the workers divide it among themselves.\n" +
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
@@ -53,6 +54,7 @@ func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	show.Long = "fleet lists the workers that are present: since when they run, how many orders they have in hand, what\n" +
 		"they sent per second over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
 		"theirs, and whether their gate is open; below that the version, and what holds the gate."
+	show.Example = "  worker fleet\n  worker fleet --json"
 	show.Flags().BoolVar(&c.json, "json", false, "print it as JSON")
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
