@@ -41,18 +41,19 @@ var mayImport = map[string][]string{
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos"
+	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos" || pkg == "bench"
 }
 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
-	"github.com/nats-io/":     {"internal/queue", "internal/queue/embedded", "examples/producers/go"},
-	"github.com/synadia-io/":  {"internal/queue"},
-	"net/http":                {"internal/submit", "internal/sandbox", "internal/ops"},
-	"github.com/spf13/cobra":  {"internal/program"},
-	"github.com/expr-lang/":   {"internal/submit"},
-	"github.com/prometheus/":  {"internal/ops", "internal/worker"},
-	"github.com/caarlos0/env": {"internal/program"},
+	"github.com/nats-io/":         {"internal/queue", "internal/queue/embedded", "examples/producers/go", "internal/program/bench/contender"},
+	"github.com/synadia-io/":      {"internal/queue"},
+	"net/http":                    {"internal/submit", "internal/sandbox", "internal/ops", "internal/program/bench", "internal/program/bench/contender"},
+	"github.com/valyala/fasthttp": {"internal/program/bench/contender"},
+	"github.com/spf13/cobra":      {"internal/program"},
+	"github.com/expr-lang/":       {"internal/submit"},
+	"github.com/prometheus/":      {"internal/ops", "internal/worker"},
+	"github.com/caarlos0/env":     {"internal/program"},
 }
 
 // neverLinked lists what a program must not contain, even indirectly.
