@@ -112,7 +112,7 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		return err
 	}
 	q.nc = nc
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	return err
 }
 
