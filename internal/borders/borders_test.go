@@ -49,7 +49,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/":         {"internal/queue", "internal/queue/embedded", "examples/producers/go", "internal/program/bench/contender"},
 	"github.com/synadia-io/":      {"internal/queue"},
 	"net/http":                    {"internal/submit", "internal/sandbox", "internal/ops", "internal/program/bench", "internal/program/bench/contender"},
-	"github.com/valyala/fasthttp": {"internal/program/bench/contender"},
+	"github.com/valyala/fasthttp": {"internal/submit", "internal/program/bench/contender"},
 	"github.com/spf13/cobra":      {"internal/program"},
 	"github.com/expr-lang/":       {"internal/submit"},
 	"github.com/prometheus/":      {"internal/ops", "internal/worker"},
