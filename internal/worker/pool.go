@@ -60,6 +60,8 @@ type PoolOptions struct {
 type Pool struct {
 	PoolOptions
 	slots   *slots
+	hands   *hands
+	pace    pace
 	storage *storageFault
 	// alone is held for reading by every order that is worked on, and for
 	// writing by one that is suspected of taking workers down (R8).
@@ -82,10 +84,10 @@ func NewPool(o PoolOptions) *Pool {
 	if o.SettleGrace == 0 {
 		o.SettleGrace = settleGrace
 	}
-	return &Pool{
-		PoolOptions: o, slots: newSlots(o.Concurrency),
-		storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
-	}
+	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log}}
+	p.slots = newSlots(o.Concurrency, func() int { return p.pace.spare(o.Concurrency) })
+	p.hands = newHands(p.handle)
+	return p
 }
 
 // InFlight is the number of orders that are worked on at this moment.
@@ -99,6 +101,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.settle, p.endSettle = context.WithCancel(context.WithoutCancel(ctx))
 	defer p.endWork(nil)
 	defer p.endSettle()
+	defer p.hands.end()
 
 	p.intake(ctx)
 	p.draining.Store(true)

@@ -42,6 +42,7 @@ func (p *Pool) visit(d *queue.Delivery) error {
 		}
 	}
 	report := p.Submitter.Submit(ctx, v)
+	p.pace.note(report.Trail)
 	return p.conclude(d, report, proven)
 }
 
