@@ -40,6 +40,7 @@ type Queue struct {
 	marks   *writer // of the fleet's bucket; never more than one write at a time
 	leases  *keeper
 	seen    *seen
+	inboxes inboxes
 
 	link        link
 	disconnects atomic.Uint64
@@ -111,7 +112,7 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	if err != nil {
 		return err
 	}
-	q.nc = nc
+	q.nc, q.inboxes.nc = nc, nc
 	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	return err
 }

@@ -3,7 +3,7 @@ package queue
 import (
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"orderpost/internal/order"
 )
@@ -38,7 +38,7 @@ type Delivery struct {
 	// right where the broker began again below the last note's.
 	Delivered uint64
 
-	msg        jetstream.Msg
+	msg        *nats.Msg
 	token      string
 	lease      *Lease
 	unreadable error // why the last word on the order_no cannot be read

@@ -70,13 +70,13 @@ func (q *Queue) intentMsg(in Intent) *nats.Msg {
 // The error says why the intent can never be sent; what could be read is
 // filled in nevertheless.
 func (q *Queue) readIntent(d *Delivery) error {
-	h := d.msg.Headers()
+	h := d.msg.Header
 	d.Intent = Intent{
-		Body: d.msg.Data(), ID: intentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
+		Body: d.msg.Data, ID: intentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
 		Batch: cut(h.Get(HeaderBatch), maxLabel), Source: cut(h.Get(HeaderSource), maxLabel),
 		Traceparent: h.Get(HeaderTraceparent),
 	}
-	token := strings.TrimPrefix(d.msg.Subject(), q.n.newPre)
+	token := strings.TrimPrefix(d.msg.Subject, q.n.newPre)
 	d.token = fileToken(token)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
@@ -91,7 +91,7 @@ func (q *Queue) readIntent(d *Delivery) error {
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
 		return fmt.Errorf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
-			d.msg.Subject(), parsed.OrderNo(), q.n.newPre+order.Token(parsed.OrderNo()))
+			d.msg.Subject, parsed.OrderNo(), q.n.newPre+order.Token(parsed.OrderNo()))
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {

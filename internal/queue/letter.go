@@ -105,10 +105,10 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 		History: r.History, Trail: trail,
 		IntentID: r.IntentID, BodyHash: r.BodyHash, Batch: r.Batch, Source: r.Source, Worker: r.Worker,
 		EnqueuedAt: r.EnqueuedAt, FiledAt: r.SettledAt,
-		Subject: d.msg.Subject(), Headers: boundedHeaders(d.msg.Headers()),
+		Subject: d.msg.Subject, Headers: boundedHeaders(d.msg.Header),
 		Body: d.Intent.Body,
 	}
-	l.carryOn(d.msg.Headers())
+	l.carryOn(d.msg.Header)
 	return l
 }
 

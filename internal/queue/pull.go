@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // groupMax bounds how many deliveries are checked in one batched read.
@@ -30,13 +29,17 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
 	sent := q.leases.now() // the lease runs from before the pull (R7)
-	batch, err := q.consumer.Fetch(n, jetstream.FetchMaxWait(min(wait, q.leases.term/3)))
+	p, err := q.startPull(n, min(wait, q.leases.term/3))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
-	arrived := batch.Messages()
-	for msg := range arrived {
-		group := q.gather(msg, arrived, sent)
+	defer p.end()
+	for {
+		msg := p.next()
+		if msg == nil {
+			break
+		}
+		group := q.gather(msg, p, sent)
 		for _, d := range group {
 			d.Again = d.Delivered == 1 && d.Seq <= below
 		}
@@ -48,31 +51,27 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		q.checkOrGiveUp(ctx, group)
 		take(group)
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
-		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+	if p.err != nil {
+		return fmt.Errorf("pull from stream %s: %w", q.n.intents, p.err)
 	}
 	return nil
 }
 
 // gather takes what has arrived, without waiting for more.
-func (q *Queue) gather(first jetstream.Msg, arrived <-chan jetstream.Msg, sent time.Time) []*Delivery {
+func (q *Queue) gather(first *nats.Msg, p *pulling, sent time.Time) []*Delivery {
 	group := []*Delivery{q.newDelivery(first, sent)}
 	for len(group) < groupMax {
-		select {
-		case msg, ok := <-arrived:
-			if !ok {
-				return group
-			}
-			group = append(group, q.newDelivery(msg, sent))
-		default:
+		msg := p.arrived()
+		if msg == nil {
 			return group
 		}
+		group = append(group, q.newDelivery(msg, sent))
 	}
 	return group
 }
 
-func (q *Queue) newDelivery(msg jetstream.Msg, sent time.Time) *Delivery {
-	d := &Delivery{msg: msg, lease: q.leases.claim(msg.Reply(), sent)}
+func (q *Queue) newDelivery(msg *nats.Msg, sent time.Time) *Delivery {
+	d := &Delivery{msg: msg, lease: q.leases.claim(msg.Reply, sent)}
 	if meta, err := msg.Metadata(); err == nil { // a pulled message always has it
 		d.Seq, d.StoredAt, d.Delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
 	}

@@ -238,6 +238,8 @@ func (q *Queue) HandBack(ctx context.Context, d *Delivery, delay time.Duration) 
 	return q.giveBack(d, delay)
 }
 
+var plainAck = []byte("+ACK")
+
 // ack and giveBack do nothing once the claim is over: the message is somebody
 // else's then, and a late answer would settle or redeliver it under their
 // hands (R7).
@@ -245,7 +247,7 @@ func (q *Queue) ack(d *Delivery) error {
 	if !d.lease.Valid() {
 		return nil
 	}
-	if err := d.msg.Ack(); err != nil {
+	if err := q.nc.Publish(d.msg.Reply, plainAck); err != nil {
 		q.log.Debug().Err(err).Msg("ack not sent; the redelivery will be resolved by the result")
 	}
 	return nil
@@ -255,13 +257,11 @@ func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
 	if !d.lease.Valid() {
 		return nil
 	}
-	var err error
+	nak := []byte("-NAK")
 	if delay > 0 {
-		err = d.msg.NakWithDelay(delay)
-	} else {
-		err = d.msg.Nak()
+		nak = fmt.Appendf(nak, ` {"delay": %d}`, delay.Nanoseconds())
 	}
-	if err != nil {
+	if err := q.nc.Publish(d.msg.Reply, nak); err != nil {
 		q.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")
 	}
 	return nil
