@@ -126,7 +126,7 @@ func longQueue(ctx context.Context, r *rig) ([]table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := table{Title: fmt.Sprintf("Long queues: the first %d orders of", n), Columns: []string{"pending", "orders/s", "CPU µs/order", "peak MB", "broker CPU µs/order (filling included)"}}
+	t := table{Title: fmt.Sprintf("Long queues: the first %d orders of", n), Columns: []string{"pending", "orders/s", "CPU µs/order", "peak MB", "broker CPU µs/order"}}
 	for i, trial := range []trial{few, lots} {
 		out := outcomes[i][0]
 		t.row(fmt.Sprint(trial.pending), fmt.Sprintf("%.0f", out.Rate), fmt.Sprintf("%.1f", out.CPU), fmt.Sprintf("%.0f", out.Peak), fmt.Sprintf("%.1f", out.BrokerCPU))

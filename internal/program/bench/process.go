@@ -16,8 +16,10 @@ type process struct {
 	cmd  *exec.Cmd
 	log  string
 	peak int64 // bytes; read before the end
-	done chan struct{}
-	err  error
+	// before is the CPU that was used before the trial began.
+	before time.Duration
+	done   chan struct{}
+	err    error
 }
 
 // start runs a program; what it says goes into a file of dir.
@@ -60,9 +62,26 @@ func (p *process) stop() error {
 	return nil
 }
 
-// cpu is the process's whole CPU time, after its end.
+// cpu is the process's whole CPU time, after its end, but for what mark took away.
 func (p *process) cpu() time.Duration {
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.before
+}
+
+// mark takes what the process has used so far off what cpu tells. Linux counts
+// it in hundredths of a second.
+func (p *process) mark() {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	p.before = time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // note reads the peak resident set. rusage would do, were it not that Linux

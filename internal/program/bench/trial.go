@@ -129,7 +129,9 @@ func (s *stage) prepareQueue(ctx context.Context) (err error) {
 	if s.rate > 0 {
 		return nil
 	}
-	return fill(ctx, s.queue, 0, max(s.orders, s.pending))
+	err = fill(ctx, s.queue, 0, max(s.orders, s.pending))
+	s.broker.mark()
+	return err
 }
 
 func (s *stage) startWorkers() error {
