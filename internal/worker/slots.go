@@ -34,7 +34,7 @@ func newSlots(n int, spare func() int) *slots {
 func (s *slots) takeForPull(ctx context.Context, most int) (n int, err error) {
 	err = s.await(ctx, func() bool {
 		free := s.size + s.spare() - s.used
-		return min(free, most) > 0 && (s.pulls == 0 || 4*free >= s.size)
+		return min(free, most) > 0 && (s.pulls == 0 || 4*free >= s.size+s.spare())
 	}, func() {
 		n = min(s.size+s.spare()-s.used, most)
 		s.used += n
