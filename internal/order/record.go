@@ -18,8 +18,9 @@ const (
 	// NoteHandedBack: the visit ended for reasons that are not the order's
 	// (shutdown, a closed gate, a recalled refusal); what it did is accounted for.
 	NoteHandedBack
-	// NoteAttempt: write-ahead of one attempt, confirmed before the request
-	// leaves. Found by another worker, it means that the attempt may have happened.
+	// NoteAttempt: write-ahead of one attempt (policy park) or of the work on a
+	// redelivered intent, confirmed before the request leaves. Found by another
+	// delivery, it means that an attempt may have happened.
 	NoteAttempt
 	// NoteSuspect: the intent is about to be handled alone, since nothing
 	// explains its earlier deliveries.
@@ -73,6 +74,8 @@ type Attempt struct {
 	Status int `json:"status,omitempty"`
 	// Reason names the rule or the transport phase that led to the verdict.
 	Reason string `json:"reason,omitempty"`
+	// Answer is the beginning of the answer's body, 256 bytes at most.
+	Answer string `json:"answer,omitempty"`
 	// DurationMS is the time from sending to the end of the answer, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/order"
 )
@@ -72,19 +71,19 @@ type canceller struct {
 // pause stops deliveries and reads how far they came. It is called again
 // before a pause runs out.
 func (c *canceller) pause(ctx context.Context) error {
-	if time.Since(c.paused) < pauseAgain {
+	if !c.paused.IsZero() && c.q.time.Now().Sub(c.paused) < pauseAgain {
 		return nil
 	}
 	q, first := c.q, c.paused.IsZero()
-	before := time.Now()
-	_, err := q.js.PauseConsumer(ctx, q.n.intents, q.n.consumer, before.Add(pauseTerm))
+	before := q.time.Now()
+	err := q.store.Pause(ctx, before.Add(pauseTerm))
 	switch {
 	case err != nil && !first && before.Sub(c.paused) < pauseTerm/2:
 		return nil // a busy broker; the pause holds, and the next page asks again
 	case err != nil:
 		return fmt.Errorf("deliveries not paused: %w", err)
 	}
-	if !first && time.Since(c.paused) >= pauseTerm {
+	if !first && q.time.Now().Sub(c.paused) >= pauseTerm {
 		return errors.New("this program was held up and the pause of deliveries ran out; cancel again")
 	}
 	c.paused = before
@@ -97,12 +96,12 @@ func (c *canceller) pause(ctx context.Context) error {
 
 // delivered is the last sequence that was ever given to a worker.
 func (c *canceller) delivered(ctx context.Context) (uint64, error) {
-	consumer, err := c.q.js.Consumer(ctx, c.q.n.intents, c.q.n.consumer)
+	remembered, err := c.q.store.Delivered(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("consumer %s: %w", c.q.n.consumer, err)
+		return 0, err
 	}
 	marked, err := newSeen(c.q).refresh(ctx)
-	return max(consumer.CachedInfo().Delivered.Stream, marked), err
+	return max(remembered, marked), err
 }
 
 // verify makes sure that the pause held: changing the consumer's configuration
@@ -125,8 +124,8 @@ func (c *canceller) resume() {
 	c.resumed = true
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	if _, err := c.q.js.PauseConsumer(ctx, c.q.n.intents, c.q.n.consumer, time.Now().Add(50*time.Millisecond)); err != nil {
-		c.q.log.Warn().Err(err).Dur("at_the_latest_in", pauseTerm).Msg("deliveries not resumed yet; they resume by themselves")
+	if err := c.q.store.Pause(ctx, c.q.time.Now().Add(50*time.Millisecond)); err != nil {
+		c.q.log.Warn().Err(err).Dur("at_the_latest_in_ms", pauseTerm).Msg("deliveries not resumed yet; they resume by themselves")
 	}
 }
 
@@ -135,7 +134,7 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 		return err
 	}
 	// A write that waits for its broker must not outlive the pause.
-	ctx, cancel := context.WithDeadline(ctx, c.paused.Add(pauseTerm-2*requestTimeout))
+	ctx, cancel := c.q.time.WithDeadline(ctx, c.paused.Add(pauseTerm-2*requestTimeout))
 	defer cancel()
 	numbers := make([]string, len(page))
 	for i, p := range page {
@@ -145,9 +144,11 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 	if err != nil {
 		return err
 	}
-	var all errgroup.Group
-	all.SetLimit(maxWriteBatch)
-	var withdrawn atomic.Int64
+	type withdrawal struct {
+		p    *Pending
+		last Entry
+	}
+	var todo []withdrawal
 	for i, p := range page {
 		rec := last[i].Record
 		switch {
@@ -158,15 +159,16 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 			continue
 		}
 		c.gone = append(c.gone, p.Seq)
-		all.Go(func() error {
-			if err := c.write(ctx, p, last[i].Entry); err != nil {
-				return fmt.Errorf("order %s: %w", p.OrderNo, err)
-			}
-			withdrawn.Add(1)
-			return nil
-		})
+		todo = append(todo, withdrawal{p, last[i].Entry})
 	}
-	err = all.Wait()
+	var withdrawn atomic.Int64
+	err = c.q.time.Each(len(todo), maxWriteBatch, func(i int) error {
+		if err := c.write(ctx, todo[i].p, todo[i].last); err != nil {
+			return fmt.Errorf("order %s: %w", todo[i].p.OrderNo, err)
+		}
+		withdrawn.Add(1)
+		return nil
+	})
 	c.counts.Withdrawn += int(withdrawn.Load())
 	if err != nil {
 		c.gone = nil // which of them have their outcome is not known; deliveries will tell
@@ -175,7 +177,7 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 }
 
 func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {
-	now := time.Now().UTC()
+	now := c.q.time.Now().UTC()
 	rec := order.Record{OrderNo: p.OrderNo, Reason: "withdrawn before any attempt", By: c.by, SettledAt: now,
 		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, IntentID: p.ID, BodyHash: p.BodyHash}
 	rec.SetOutcome(order.OutcomeCancelled)
@@ -187,22 +189,12 @@ func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {
 // the same time, and finds it settled; what is not deleted here is acknowledged
 // by a worker.
 func (c *canceller) remove(ctx context.Context) {
-	stream, err := c.q.js.Stream(ctx, c.q.n.intents)
-	if err != nil {
-		c.q.log.Warn().Err(err).Msg("withdrawn intents not deleted; workers will acknowledge them")
-		return
-	}
-	var all errgroup.Group
-	all.SetLimit(leaderReads)
-	for _, seq := range c.gone {
-		all.Go(func() error {
-			if err := stream.DeleteMsg(ctx, seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-				c.q.log.Debug().Err(err).Uint64("sequence", seq).Msg("withdrawn intent not deleted; a worker will acknowledge it")
-			}
-			return nil
-		})
-	}
-	_ = all.Wait()
+	_ = c.q.time.Each(len(c.gone), leaderReads, func(i int) error {
+		if err := c.q.store.DeleteIntent(ctx, c.gone[i]); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			c.q.log.Debug().Err(err).Uint64("sequence", c.gone[i]).Msg("withdrawn intent not deleted; a worker will acknowledge it")
+		}
+		return nil
+	})
 }
 
 // CancelBatch withdraws what was never delivered of an import, and notes that

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"orderpost/internal/order"
 )
 
@@ -22,7 +20,7 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now := q.time.Now()
 	for i, d := range ds {
 		if d.Last = records[i]; d.unreadable != nil {
 			d.Work = WorkNone
@@ -47,35 +45,21 @@ func (q *Queue) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error
 			return out, nil
 		}
 	}
-	var all errgroup.Group
-	all.SetLimit(leaderReads)
-	for i, d := range ds {
-		all.Go(func() (err error) {
-			out[i], err = q.readRecord(ctx, d.token)
-			return d.readable(err)
-		})
-	}
-	return out, all.Wait()
+	return out, q.time.Each(len(ds), leaderReads, func(i int) (err error) {
+		out[i], err = q.store.Record(ctx, ds[i].token)
+		return ds[i].readable(err)
+	})
 }
 
 func (q *Queue) readBatch(ctx context.Context, ds []*Delivery, out []Entry) error {
-	subjects := make([]string, len(ds))
+	tokens := make([]string, len(ds))
 	for i, d := range ds {
-		subjects[i] = q.n.resPre + d.token
+		tokens[i] = d.token
 	}
-	found, err := q.lastMsgs(ctx, q.n.results, subjects)
-	if err != nil {
-		return err
-	}
-	for i, subject := range subjects {
-		if raw := found[subject]; raw != nil {
-			out[i], err = decodeRecord(raw)
-		}
-		if err = ds[i].readable(err); err != nil {
-			return err
-		}
-	}
-	return nil
+	return q.store.Records(ctx, tokens, func(i int, e Entry, err error) error {
+		out[i] = e
+		return ds[i].readable(err)
+	})
 }
 
 // readable keeps an unreadable record to the delivery that it is about.
@@ -92,7 +76,8 @@ func (d *Delivery) readable(err error) error {
 // the order_no; counts belong to the intent (R3, R9).
 func inherit(d *Delivery) (h order.History, unexplained int) {
 	last := d.Last.Record
-	lost := int(d.Delivered) - 1
+	d.Delivered = d.counted
+	lost := int(d.counted) - 1
 	if d.Again {
 		lost = 1 // or more: who lost the count cannot say
 	}
@@ -102,11 +87,7 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 		h.Unsure, h.LastTimestamp = last.Unsure, last.LastTimestamp
 	default:
 		h = last.History
-		if d.Delivered > last.Delivered {
-			lost = int(d.Delivered - last.Delivered - 1)
-		} else { // the broker lost its counts since the note
-			lost, d.Delivered = 1, last.Delivered+1
-		}
+		lost, d.Delivered = sinceNote(d.counted, last)
 		if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
 			h.Unsure = true // its writer did not come back to say what happened
 		}
@@ -116,6 +97,21 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	}
 	h.Lost += lost
 	return h, h.Lost
+}
+
+// sinceNote gives how many deliveries came after the note and ended without
+// one, and the number of this delivery. Where the broker counts no further than
+// the note, it lost its counts since: then at least one is missing, or the
+// note's own, which an open attempt note tells of by itself.
+func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) {
+	switch {
+	case counted > last.Delivered:
+		return int(counted - last.Delivered - 1), counted
+	case last.Note == order.NoteAttempt:
+		return 0, last.Delivered + 1
+	default:
+		return 1, last.Delivered + 1
+	}
 }
 
 // sortOut is the table of R6 and R2: intent against last word.

@@ -16,7 +16,7 @@ func sorted(t *testing.T, last *order.Record, invalid error) *Delivery {
 	t.Helper()
 	parsed, err := order.Parse(body("A-1"))
 	require.NoError(t, err)
-	return &Delivery{Intent: Intent{ID: "i2", OrderNo: "A-1"}, Order: parsed, Invalid: invalid, Last: Entry{Record: last}, Delivered: 1}
+	return &Delivery{Intent: Intent{ID: "i2", OrderNo: "A-1"}, Order: parsed, Invalid: invalid, Last: Entry{Record: last}, Delivered: 1, counted: 1}
 }
 
 // The table of R2 and R6: the last word against the intent that was delivered.

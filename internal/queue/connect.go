@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"orderpost/internal/order"
 )
 
 // ErrUnreachable is returned by Open when no broker answered in time. The
@@ -34,6 +36,8 @@ type Queue struct {
 	consumer jetstream.Consumer
 	kv       jetstream.KeyValue
 	replicas int // the most that one of the streams has
+	store    Store
+	time     Runtime
 
 	results *writer
 	letters *writer
@@ -41,6 +45,9 @@ type Queue struct {
 	leases  *keeper
 	seen    *seen
 	inboxes inboxes
+	tails   tailCount
+
+	filed [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
 
 	link        link
 	disconnects atomic.Uint64
@@ -55,7 +62,8 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
+	q := &Queue{cfg: cfg, n: cfg.names(), log: log, time: realTime{}}
+	q.store = jetStore{q}
 	q.leases = newKeeper(q) // the connection's handlers know it
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
@@ -174,7 +182,7 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 }
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
-	now := time.Now()
+	now := q.time.Now()
 	q.reconnected.Store(&now)
 	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
 }
@@ -190,11 +198,14 @@ func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 // Connected says whether the broker is in reach at this moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// ReconnectedAt is the time of the last reconnect; zero if there was none.
-// For one attempt timeout after it no redelivered order is posted (R7).
-func (q *Queue) ReconnectedAt() time.Time {
+// RestlessUntil is how long after the last reconnect no redelivered order is
+// posted (R7); zero if there was none. A broker that was killed gives an order
+// away again although its former owner may not have noticed yet: that one was
+// frozen, or is cut off, and believes in its claim for a term at most. Its
+// attempt, which ends with the claim, may be on its way for attempt at most.
+func (q *Queue) RestlessUntil(attempt time.Duration) time.Time {
 	if at := q.reconnected.Load(); at != nil {
-		return *at
+		return at.Add(max(attempt, q.leases.term))
 	}
 	return time.Time{}
 }

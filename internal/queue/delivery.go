@@ -3,8 +3,6 @@ package queue
 import (
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"orderpost/internal/order"
 )
 
@@ -35,17 +33,33 @@ type Delivery struct {
 	Seq      uint64
 	StoredAt time.Time
 	// Delivered is the broker's count of deliveries, this one included; set
-	// right where the broker began again below the last note's.
+	// right by Check where the broker began again below the last note's.
 	Delivered uint64
+	counted   uint64 // as the broker said it
 
-	msg        *nats.Msg
+	msg        *Message
+	answer     Answer
 	token      string
 	lease      *Lease
 	unreadable error // why the last word on the order_no cannot be read
 }
 
+// Answer takes back a delivered message: done, or to be delivered again. It is
+// sent without waiting for a confirmation.
+type Answer interface {
+	Ack() error
+	Nak() error
+	NakWithDelay(delay time.Duration) error
+}
+
 // Lease is the claim on the message.
 func (d *Delivery) Lease() *Lease { return d.lease }
+
+// MustNoteBegin: this delivery must be noted before anything of it is posted
+// (NoteBegun), unless each attempt is. A broker that was killed may have
+// forgotten it, and would count the next one as the one that an earlier note
+// explains.
+func (d *Delivery) MustNoteBegin() bool { return d.Again || d.Delivered > 1 }
 
 // Release ends the extending of the claim. Call it when the handling is over.
 func (d *Delivery) Release() { d.lease.release() }

@@ -29,11 +29,11 @@ func (q *Queue) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, 
 		}
 		next := *cur
 		next.Dropped = cur.Outcome().NeedsLetter()
-		next.Intervene(p.did(did))
+		next.Intervene(p.did(did, q.time.Now()))
 		return &next, nil
 	})
 	if err != nil {
 		return false, err
 	}
-	return false, q.deleteLetter(ctx, l.token(), l)
+	return false, q.store.DeleteLetter(ctx, l.token(), l)
 }

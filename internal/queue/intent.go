@@ -48,9 +48,8 @@ type Intent struct {
 	Traceparent string
 }
 
-func (q *Queue) intentMsg(in Intent) *nats.Msg {
-	msg := nats.NewMsg(q.n.newPre + order.Token(in.OrderNo))
-	msg.Data = in.Body
+func (q *Queue) intentMsg(in Intent) *Message {
+	msg := &Message{Subject: q.n.newPre + order.Token(in.OrderNo), Header: make(nats.Header), Data: in.Body}
 	set := func(name, value string) {
 		if value != "" {
 			msg.Header[name] = []string{value}
@@ -150,7 +149,7 @@ var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
 // checkSize refuses what could not be stored as a dead letter later on.
 func (q *Queue) checkSize(in Intent) error {
-	limit := q.nc.MaxPayload() - letterReserve
+	limit := q.store.MaxPayload() - letterReserve
 	if size := int64(len(in.Body)); size > limit {
 		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
 			ErrTooLarge, in.OrderNo, size, limit, letterReserve)

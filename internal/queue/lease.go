@@ -1,9 +1,11 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,7 +128,7 @@ func newKeeper(q *Queue) *keeper {
 // waits, not how long this program would like it to. A claim that nobody asks
 // about is found to be over one period late at most, which the margin covers.
 func (k *keeper) start(ackWait time.Duration) error {
-	k.term, k.period = ackWait-ackWait/10, ackWait/20
+	k.setTerm(ackWait)
 	k.inbox = k.q.nc.NewInbox()
 	var err error
 	if k.sub, err = k.q.nc.Subscribe(k.inbox+".*.*", k.answered); err != nil {
@@ -136,6 +138,8 @@ func (k *keeper) start(ackWait time.Duration) error {
 	go k.run()
 	return nil
 }
+
+func (k *keeper) setTerm(ackWait time.Duration) { k.term, k.period = ackWait-ackWait/10, ackWait/20 }
 
 func (k *keeper) stop() {
 	k.once.Do(func() { close(k.quit) })
@@ -166,6 +170,7 @@ func (k *keeper) all() []*Lease {
 	for _, l := range k.leases {
 		out = append(out, l)
 	}
+	slices.SortFunc(out, func(a, b *Lease) int { return cmp.Compare(a.id, b.id) }) // the same again in simulated time
 	return out
 }
 
@@ -210,7 +215,7 @@ func (k *keeper) extend() {
 		case over:
 			k.forget(l)
 		case due:
-			_ = k.q.nc.PublishRequest(l.reply, answer, progressAck) // not sent: the claim ends by itself
+			_ = k.q.store.Extend(l.reply, answer) // not sent: the claim ends by itself
 		}
 	}
 }
@@ -246,12 +251,21 @@ func (l *Lease) confirm(serial uint64, now time.Time) {
 
 var progressAck = []byte("+WPI")
 
+func (s jetStore) Extend(reply, answer string) error {
+	return s.q.nc.PublishRequest(reply, answer, progressAck)
+}
+
 // answered passes the server's answer to the lease that it is about.
 func (k *keeper) answered(msg *nats.Msg) {
 	if msg.Header.Get("Status") != "" { // no responders: the server took nothing
 		return
 	}
-	idText, serialText, _ := strings.Cut(strings.TrimPrefix(msg.Subject, k.inbox+"."), ".")
+	k.hear(msg.Subject)
+}
+
+// hear reads from the answer's subject what it answers.
+func (k *keeper) hear(subject string) {
+	idText, serialText, _ := strings.Cut(strings.TrimPrefix(subject, k.inbox+"."), ".")
 	id, err1 := strconv.ParseUint(idText, 10, 64)
 	serial, err2 := strconv.ParseUint(serialText, 10, 64)
 	if err1 != nil || err2 != nil {

@@ -178,7 +178,10 @@ func (q *Queue) fileLetter(ctx context.Context, token string, l *Letter) error {
 			l.Earlier = own // what an earlier round inherited may have gone
 			l.inheritFrom(have)
 		}
-		err := q.putLetter(ctx, token, l, expect)
+		err := q.store.PutLetter(ctx, token, l, expect)
+		if err == nil {
+			q.filed[l.Outcome].Add(1)
+		}
 		switch {
 		case err == nil && have != nil && have.Tail != "" && have.Tail != l.Tail:
 			return q.purgeTail(ctx, token, have)
@@ -202,10 +205,11 @@ func (l *Letter) inheritFrom(have *Letter) {
 	l.Replays = max(l.Replays, have.Replays)
 }
 
-// putLetter stores the letter, and before it what does not fit into one
+// PutLetter stores the letter, and before it what does not fit into one
 // message: under the hash of its bytes, so that it can be written twice, and
 // cannot be taken for another letter's.
-func (q *Queue) putLetter(ctx context.Context, token string, l *Letter, expect uint64) error {
+func (s jetStore) PutLetter(ctx context.Context, token string, l *Letter, expect uint64) error {
+	q := s.q
 	head := l.Body
 	if limit := max(0, q.nc.MaxPayload()-letterReserve); int64(len(head)) > limit {
 		rest := head[limit:]
@@ -280,10 +284,11 @@ func cut(s string, n int) string {
 
 // Letter reads the dead letter of an order_no; nil where there is none.
 func (q *Queue) Letter(ctx context.Context, orderNo string) (*Letter, error) {
-	return q.readLetter(ctx, fileToken(order.Token(orderNo)))
+	return q.store.Letter(ctx, fileToken(order.Token(orderNo)))
 }
 
-func (q *Queue) readLetter(ctx context.Context, token string) (*Letter, error) {
+func (s jetStore) Letter(ctx context.Context, token string) (*Letter, error) {
+	q := s.q
 	raw, err := q.lastMsg(ctx, q.n.dead, q.n.deadPre+token)
 	if err != nil || raw == nil {
 		return nil, err
@@ -318,14 +323,12 @@ func decodeLetter(raw *rawMsg) (*Letter, error) {
 
 func (q *Queue) rereadLetter(ctx context.Context, token string) (*Letter, error) {
 	for {
-		l, err := q.readLetter(ctx, token)
+		l, err := q.store.Letter(ctx, token)
 		if err == nil || errors.Is(err, errLetter) {
 			return l, err
 		}
-		select {
-		case <-ctx.Done():
+		if q.time.Sleep(ctx, rereadPause) != nil {
 			return nil, fmt.Errorf("dead letters out of reach: %w", errors.Join(ctx.Err(), err))
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
@@ -337,10 +340,11 @@ func (q *Queue) removeLetter(ctx context.Context, token string) error {
 	if err != nil || l == nil || l.Conflict {
 		return err
 	}
-	return q.deleteLetter(ctx, token, l)
+	return q.store.DeleteLetter(ctx, token, l)
 }
 
-func (q *Queue) deleteLetter(ctx context.Context, token string, l *Letter) error {
+func (s jetStore) DeleteLetter(ctx context.Context, token string, l *Letter) error {
+	q := s.q
 	stream, err := q.js.Stream(ctx, q.n.dead)
 	if err != nil {
 		return fmt.Errorf("dead letters out of reach: %w", err)

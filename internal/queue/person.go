@@ -27,8 +27,8 @@ type Person struct {
 	Name, Note string
 }
 
-func (p Person) did(what string) order.Intervention {
-	return order.Intervention{At: time.Now().UTC(), By: p.Name, Did: what, Note: p.Note}
+func (p Person) did(what string, now time.Time) order.Intervention {
+	return order.Intervention{At: now.UTC(), By: p.Name, Did: what, Note: p.Note}
 }
 
 // amend writes a person's word by R1: on condition that the last word is the
@@ -47,11 +47,7 @@ func (q *Queue) amend(ctx context.Context, token string, decide func(cur *order.
 			return cur, err
 		}
 		next.WriteID = id
-		msg, err := q.recordMsg(token, next)
-		if err != nil {
-			return cur, err
-		}
-		seq, err := q.results.put(ctx, msg, cur.Seq)
+		seq, err := q.store.PutRecord(ctx, token, next, cur.Seq)
 		switch {
 		case err == nil:
 			return Entry{Record: next, Seq: seq, over: cur.Record}, nil

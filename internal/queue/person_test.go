@@ -2,6 +2,7 @@ package queue
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -66,7 +67,7 @@ func TestResolveCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
 	_, err := q.amend(t.Context(), l.token(), func(cur *order.Record) (*order.Record, error) {
-		return resolved(cur, "A-1", order.OutcomeAccepted, anna)
+		return resolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
 	})
 	require.NoError(t, err)
 	a, err := q.Audit(t.Context())
@@ -133,7 +134,7 @@ func TestDropCut(t *testing.T) {
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
 	_, err := q.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
-	require.NoError(t, q.putLetter(t.Context(), "A-1", l, 0)) // as if it had not been removed
+	require.NoError(t, q.store.PutLetter(t.Context(), "A-1", l, 0)) // as if it had not been removed
 	requireBalanced(t, q)
 	_, err = q.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
 	require.NoError(t, err)
@@ -146,6 +147,6 @@ func TestDropCut(t *testing.T) {
 func TestLetterDeletedTwice(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", rejected())
-	require.NoError(t, q.deleteLetter(t.Context(), l.token(), l))
-	require.NoError(t, q.deleteLetter(t.Context(), l.token(), l))
+	require.NoError(t, q.store.DeleteLetter(t.Context(), l.token(), l))
+	require.NoError(t, q.store.DeleteLetter(t.Context(), l.token(), l))
 }

@@ -41,8 +41,10 @@ func (p Published) String() string { return publishedNames[p] }
 var ErrFull = errors.New("the intents stream is full")
 
 // ErrSwallowed is returned where the broker takes an intent for a duplicate
-// although the one that it remembers is neither waiting nor has a result
-// (somebody removed it). Nothing was stored; publish under another ID.
+// although the one that it remembers is neither waiting nor the one that its
+// order_no's result is about: somebody removed it, another submission was
+// settled since, or the ID was used for another order. Nothing was stored; look
+// at the result, and publish under another ID if the order is still wanted.
 var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one that is gone")
 
 // Codes of JetStream's API errors that mean something here.
@@ -76,18 +78,15 @@ func (q *Queue) Publish(ctx context.Context, in Intent) (Published, error) {
 		return PublishedNone, err
 	}
 	for try := 0; ; try++ {
-		ack, err := q.js.PublishMsg(ctx, q.intentMsg(in), jetstream.WithRetryAttempts(5))
-		p, err := publishAnswer(ack, err)
+		p, seq, err := q.store.PublishIntent(ctx, q.intentMsg(in))
 		if err != nil || p == Stored {
 			return p, err
 		}
-		if p, err = q.verify(ctx, in, p, ack); p != PublishedNone || err != nil || try == freedTries {
+		if p, err = q.verify(ctx, in, p, seq); p != PublishedNone || err != nil || try == freedTries {
 			return p, err
 		}
-		select {
-		case <-ctx.Done():
-			return PublishedNone, ctx.Err()
-		case <-time.After(freedPause):
+		if err := q.time.Sleep(ctx, freedPause); err != nil {
+			return PublishedNone, err
 		}
 	}
 }
@@ -102,7 +101,7 @@ const (
 
 // verify looks up what stands behind an answer that says "not stored" (R6).
 // PublishedNone without an error: nothing does; publish again.
-func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstream.PubAck) (Published, error) {
+func (q *Queue) verify(ctx context.Context, in Intent, p Published, twin uint64) (Published, error) {
 	switch {
 	case p == AlreadyPending && q.replicas > 1:
 		waiting, err := q.IsPending(ctx, in.OrderNo)
@@ -110,7 +109,7 @@ func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstre
 			return PublishedNone, err
 		}
 	case p == AlreadyKnown:
-		return p, q.findTwin(ctx, in, ack.Sequence)
+		return p, q.findTwin(ctx, in, twin)
 	}
 	return p, nil
 }
@@ -118,7 +117,7 @@ func (q *Queue) verify(ctx context.Context, in Intent, p Published, ack *jetstre
 // findTwin returns ErrSwallowed where the intent of which in is a duplicate,
 // stored at seq, is neither waiting nor settled.
 func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
-	waiting, err := q.msgAt(ctx, q.n.intents, seq)
+	waiting, err := q.store.IntentAt(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -132,10 +131,18 @@ func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
 	if errors.Is(err, ErrUnreadable) {
 		return nil // there is a last word
 	}
-	if err == nil && (entry.Record == nil || entry.Record.Settled == 0) {
+	// A result of another submission says nothing about this one: it may be older.
+	if err == nil && (entry.Record == nil || entry.Record.Settled == 0 || entry.Record.IntentID != intentID(in.ID, seq, time.Time{})) {
 		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 	}
 	return err
+}
+
+func ackSequence(ack *jetstream.PubAck) uint64 {
+	if ack == nil {
+		return 0
+	}
+	return ack.Sequence
 }
 
 func publishAnswer(ack *jetstream.PubAck, err error) (Published, error) {
@@ -179,7 +186,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 			results[i].Err = err
 			continue
 		}
-		msg := q.intentMsg(in)
+		msg := natsMsg(q.intentMsg(in))
 		if seen[msg.Subject] {
 			again = append(again, i)
 			continue
@@ -190,7 +197,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 	if len(msgs) == 0 {
 		return
 	}
-	if _, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs); err == nil {
+	if q.publishAtomic(ctx, msgs) == nil {
 		for _, i := range index {
 			results[i].Published = Stored
 		}
@@ -200,12 +207,22 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 	q.publishSingly(ctx, intents, results, again) // the broker says what they are, now that the others are there
 }
 
+// publishAtomic bounds the wait for the broker's answer itself: the library
+// does so only where ctx has no deadline, and an answer that was lost with its
+// connection never comes.
+func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	_, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs)
+	return err
+}
+
 // publishSingly sends the intents of a refused or unconfirmed batch one by
 // one, without waiting in between.
 func (q *Queue) publishSingly(ctx context.Context, intents []Intent, results []PublishResult, index []int) {
 	futures := make([]jetstream.PubAckFuture, len(index))
 	for k, i := range index {
-		future, err := q.js.PublishMsgAsync(q.intentMsg(intents[i]), jetstream.WithStallWait(requestTimeout))
+		future, err := q.js.PublishMsgAsync(natsMsg(q.intentMsg(intents[i])), jetstream.WithStallWait(requestTimeout))
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -238,7 +255,7 @@ func (q *Queue) answered(ctx context.Context, in Intent, ack *jetstream.PubAck, 
 	if err != nil || p == Stored {
 		return p, err
 	}
-	if p, err = q.verify(ctx, in, p, ack); p == PublishedNone && err == nil {
+	if p, err = q.verify(ctx, in, p, ackSequence(ack)); p == PublishedNone && err == nil {
 		return q.Publish(ctx, in)
 	}
 	return p, err

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -40,21 +39,27 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 			break
 		}
 		group := q.gather(msg, p, sent)
-		for _, d := range group {
-			d.Again = d.Delivered == 1 && d.Seq <= below
-		}
-		if q.disconnects.Load() != epoch {
-			for _, d := range group {
-				d.lease.endNow()
-			}
-		}
-		q.checkOrGiveUp(ctx, group)
+		q.takeIn(ctx, group, below, epoch)
 		take(group)
 	}
 	if p.err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, p.err)
 	}
 	return nil
+}
+
+// takeIn prepares a group for the worker: what was delivered before, what was
+// pulled over a connection that is gone, and what the results say.
+func (q *Queue) takeIn(ctx context.Context, group []*Delivery, below, epoch uint64) {
+	for _, d := range group {
+		d.Again = d.Delivered == 1 && d.Seq <= below
+	}
+	if q.disconnects.Load() != epoch {
+		for _, d := range group {
+			d.lease.endNow()
+		}
+	}
+	q.checkOrGiveUp(ctx, group)
 }
 
 // gather takes what has arrived, without waiting for more.
@@ -71,10 +76,16 @@ func (q *Queue) gather(first *nats.Msg, p *pulling, sent time.Time) []*Delivery 
 }
 
 func (q *Queue) newDelivery(msg *nats.Msg, sent time.Time) *Delivery {
-	d := &Delivery{msg: msg, lease: q.leases.claim(msg.Reply, sent)}
+	m := &Message{Subject: msg.Subject, Header: msg.Header, Data: msg.Data}
+	delivered := uint64(0)
 	if meta, err := msg.Metadata(); err == nil { // a pulled message always has it
-		d.Seq, d.StoredAt, d.Delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
+		m.Seq, m.Time, delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
 	}
+	return q.claim(m, brokerAnswer{q.nc, msg.Reply}, msg.Reply, delivered, sent)
+}
+
+func (q *Queue) claim(m *Message, a Answer, reply string, delivered uint64, sent time.Time) *Delivery {
+	d := &Delivery{msg: m, answer: a, lease: q.leases.claim(reply, sent), Seq: m.Seq, StoredAt: m.Time, Delivered: delivered, counted: delivered}
 	d.Invalid = q.readIntent(d)
 	return d
 }
@@ -86,10 +97,13 @@ func (q *Queue) newDelivery(msg *nats.Msg, sent time.Time) *Delivery {
 func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 	since := q.leases.now()
 	for {
-		marked := make(chan error, 1)
-		go func() { marked <- q.seen.reach(ctx, highest(group)) }()
-		err := q.Check(ctx, group)
-		if err = errors.Join(err, <-marked); err == nil {
+		err := q.time.Each(2, 2, func(i int) error {
+			if i == 0 {
+				return q.Check(ctx, group)
+			}
+			return q.seen.reach(ctx, highest(group))
+		})
+		if err == nil {
 			return
 		}
 		for _, d := range group {
@@ -99,10 +113,7 @@ func (q *Queue) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull, nothing was sent")
 			return
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		_ = q.time.Sleep(ctx, rereadPause)
 	}
 }
 

@@ -113,3 +113,26 @@ func (p *pulling) end() {
 	p.giveUp.Stop()
 	p.q.inboxes.put(p.in, p.over || p.left == 0)
 }
+
+// brokerAnswer answers a delivery, without waiting. The connection sends what
+// has come together in one piece.
+type brokerAnswer struct {
+	nc    *nats.Conn
+	reply string
+}
+
+var (
+	plainAck = []byte("+ACK")
+	plainNak = []byte("-NAK")
+)
+
+// Ack implements Answer.
+func (a brokerAnswer) Ack() error { return a.nc.Publish(a.reply, plainAck) }
+
+// Nak implements Answer.
+func (a brokerAnswer) Nak() error { return a.nc.Publish(a.reply, plainNak) }
+
+// NakWithDelay implements Answer.
+func (a brokerAnswer) NakWithDelay(delay time.Duration) error {
+	return a.nc.Publish(a.reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
+}

@@ -60,7 +60,7 @@ func intent(no, id string) Intent { return Intent{OrderNo: no, Body: body(no), I
 // killed, and pulls what then comes: to the given worker.
 func again(t *testing.T, d *Delivery, to *Queue) *Delivery {
 	t.Helper()
-	require.NoError(t, d.msg.Nak())
+	require.NoError(t, d.answer.Nak())
 	return pull(t, to, 1)[0]
 }
 

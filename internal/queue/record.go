@@ -33,17 +33,19 @@ var ErrUnreadable = errors.New("the last word on this order cannot be read")
 // what stands in the stream afterwards. It goes on through lost confirmations
 // and a broker out of reach until ctx ends; ErrStorage is returned at once.
 func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+	return q.writeUnless(ctx, token, base, mine, func() *order.Record { return nil })
+}
+
+// writeUnless asks before each repetition whether something else is to be
+// written instead: nil, or what.
+func (q *Queue) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
 	mine.WriteID = nuid.Next()
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
 			return base, nil
 		}
-		msg, err := q.recordMsg(token, next)
-		if err != nil {
-			return base, err
-		}
-		seq, err := q.results.put(ctx, msg, base.Seq)
+		seq, err := q.store.PutRecord(ctx, token, next, base.Seq)
 		switch {
 		case err == nil:
 			return Entry{Record: next, Seq: seq, over: base.Record}, nil
@@ -60,20 +62,25 @@ func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine 
 			base.over = before
 			return base, nil // the confirmation was lost, the write was not
 		}
+		if other := instead(); other != nil {
+			other.WriteID = mine.WriteID
+			mine = *other
+		}
 	}
 }
+
+// rereadPause is the pace at which a broker out of reach is asked again.
+const rereadPause = 100 * time.Millisecond
 
 // rereadRecord reads at the leader until it answers or ctx ends.
 func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
-		stored, err := q.readRecord(ctx, token)
+		stored, err := q.store.Record(ctx, token)
 		if err == nil || errors.Is(err, ErrUnreadable) {
 			return stored, err
 		}
-		select {
-		case <-ctx.Done():
+		if q.time.Sleep(ctx, rereadPause) != nil {
 			return stored, fmt.Errorf("results out of reach: %w", errors.Join(ctx.Err(), err))
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
@@ -94,20 +101,18 @@ func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
 	msg := nats.NewMsg(q.n.resPre + token)
 	msg.Data = data
 	msg.Header.Set(HeaderOutcome, r.Word)
-	if o := r.Outcome(); o != order.OutcomeNone && o != order.OutcomeUnknown {
+	if expires(r) {
 		msg.Header.Set(jetstream.MsgTTLHeader, q.cfg.ResultRetention.String())
 	}
 	return msg, nil
 }
 
-// readRecord reads the last word on one order_no at the stream's leader.
-// Entry.Record is nil only where the leader says that there is none.
-func (q *Queue) readRecord(ctx context.Context, token string) (Entry, error) {
-	raw, err := q.lastMsg(ctx, q.n.results, q.n.resPre+token)
-	if err != nil || raw == nil {
-		return Entry{}, err
-	}
-	return decodeRecord(raw)
+// expires: an outcome is kept for the retention. A doubt is kept until it is
+// settled, and a failure for as long as its dead letter: a replay must see what
+// it repeats, and an audit what the letter is about.
+func expires(r *order.Record) bool {
+	o := r.Outcome()
+	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
 }
 
 func decodeRecord(raw *rawMsg) (Entry, error) {
@@ -123,12 +128,12 @@ func decodeRecord(raw *rawMsg) (Entry, error) {
 
 // Lookup reads the last word on an order_no. Record is nil where there is none.
 func (q *Queue) Lookup(ctx context.Context, orderNo string) (Entry, error) {
-	return q.readRecord(ctx, fileToken(order.Token(orderNo)))
+	return q.store.Record(ctx, fileToken(order.Token(orderNo)))
 }
 
 // IsPending says whether an intent for the order_no is in the queue, waiting
 // or being worked on.
 func (q *Queue) IsPending(ctx context.Context, orderNo string) (bool, error) {
-	raw, err := q.lastMsg(ctx, q.n.intents, q.n.newPre+order.Token(orderNo))
+	raw, err := q.store.Intent(ctx, orderNo)
 	return raw != nil, err
 }

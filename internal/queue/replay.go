@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/order"
 )
@@ -31,7 +30,7 @@ type Replay uint8
 // gone because of it.
 const (
 	ReplayNone Replay = iota
-	// Replayed: the intent is stored, and the letter is removed. In a dry run:
+	// Replayed: the intent is stored, and the letter is removed. Of Prospects:
 	// it would be.
 	Replayed
 	// ReplayedBefore: an earlier run stored the intent, and was cut off before
@@ -74,8 +73,6 @@ type ReplayOptions struct {
 	Deadline *time.Time
 	// Person is recorded where leave is given.
 	Person Person
-	// DryRun: nothing is changed.
-	DryRun bool
 }
 
 // Replay puts a dead letter's order back into the queue under the ID that
@@ -92,7 +89,7 @@ func (q *Queue) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Re
 		return ReplayGone, nil
 	}
 	end, entry, err := q.mayReplay(ctx, l, o)
-	if err != nil || o.DryRun || end != Replayed && end != ReplayedBefore {
+	if err != nil || end != Replayed && end != ReplayedBefore {
 		return end, err
 	}
 	if end == Replayed {
@@ -100,34 +97,67 @@ func (q *Queue) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Re
 			return end, err
 		}
 	}
-	return end, q.deleteLetter(ctx, l.token(), l)
+	return end, q.store.DeleteLetter(ctx, l.token(), l)
 }
 
 // mayReplay judges a letter by what the streams say now. Replayed: nothing
 // speaks against it.
 func (q *Queue) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Replay, Entry, error) {
-	id := l.replayID()
-	where, err := q.findIntent(ctx, l, id)
+	where, err := q.findIntent(ctx, l, l.replayID())
 	if err != nil {
 		return ReplayNone, Entry{}, err
 	}
-	end := Replayed
+	return q.judgeReplay(l, where, o), where.entry, nil
+}
+
+// Prospects says what Replay would do with listed letters, 256 at most, and
+// changes nothing: ReplayNone for one whose last word cannot be read. It reads
+// many at once, from whichever replica answers.
+func (q *Queue) Prospects(ctx context.Context, letters []*Letter, o ReplayOptions) ([]Replay, error) {
+	intents, results := make([]string, len(letters)), make([]string, len(letters))
+	for i, l := range letters {
+		intents[i] = q.n.newPre + fileToken(order.Token(l.OrderNo)) // one that is filed under a hash is no intent's
+		results[i] = q.n.resPre + l.token()
+	}
+	pending, err := q.lastMsgs(ctx, q.n.intents, intents)
+	if err != nil {
+		return nil, err
+	}
+	settled, err := q.lastMsgs(ctx, q.n.results, results)
+	if err != nil {
+		return nil, err
+	}
+	ends := make([]Replay, len(letters))
+	for i, l := range letters {
+		var entry Entry
+		if raw := settled[results[i]]; raw != nil {
+			if entry, err = decodeRecord(raw); err != nil {
+				continue
+			}
+		}
+		ends[i] = q.judgeReplay(l, whereaboutsOf(l.replayID(), pending[intents[i]], entry), o)
+	}
+	return ends, nil
+}
+
+func (q *Queue) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
+	id, end := l.replayID(), Replayed
 	rec := where.entry.Record
 	switch {
 	case where.ours:
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
-	case rec.Outcome() == order.OutcomeAccepted:
+	case rec.Outcome() == order.OutcomeAccepted, rec == nil && l.Conflict: // the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
 	case l.Subject != q.n.newPre+order.Token(l.OrderNo):
 		end = ReplayForeign
-	case late(l, o):
+	case late(l, o, q.time.Now()):
 		end = ReplayLate
 	}
-	return end, where.entry, nil
+	return end
 }
 
 // inDoubt: an attempt may have created the order, by its last word, or by the
@@ -139,9 +169,9 @@ func inDoubt(rec *order.Record, l *Letter) bool {
 	return rec.Unsure || rec.Outcome() == order.OutcomeUnknown
 }
 
-func late(l *Letter, o ReplayOptions) bool {
+func late(l *Letter, o ReplayOptions, now time.Time) bool {
 	deadline, err := l.deadline(o)
-	return err != nil || !deadline.IsZero() && time.Now().After(deadline)
+	return err != nil || !deadline.IsZero() && now.After(deadline)
 }
 
 func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
@@ -177,19 +207,26 @@ type whereabouts struct {
 // findIntent looks for the intent in the queue first and in the results
 // afterwards: it leaves the queue only after its result is there.
 func (q *Queue) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
-	raw, err := q.lastMsg(ctx, q.n.intents, q.n.newPre+order.Token(l.OrderNo))
+	raw, err := q.store.Intent(ctx, l.OrderNo)
 	if err != nil {
 		return w, err
 	}
-	if raw != nil {
-		w.ours = raw.Header.Get(HeaderIntentID) == id
-		w.other = !w.ours
-	}
-	if w.entry, err = q.readRecord(ctx, l.token()); err != nil {
+	entry, err := q.store.Record(ctx, l.token())
+	if err != nil {
 		return w, err
 	}
-	w.ours = w.ours || w.entry.Record != nil && w.entry.Record.IntentID == id
-	return w, nil
+	return whereaboutsOf(id, raw, entry), nil
+}
+
+// whereaboutsOf reads what is in the queue (nil = nothing) and the last word.
+func whereaboutsOf(id string, intent *rawMsg, entry Entry) whereabouts {
+	w := whereabouts{entry: entry}
+	if intent != nil {
+		w.ours = intent.Header.Get(HeaderIntentID) == id
+		w.other = !w.ours
+	}
+	w.ours = w.ours || entry.Record != nil && entry.Record.IntentID == id
+	return w
 }
 
 // putBack writes the permission where one is needed, and publishes the intent.
@@ -205,8 +242,7 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 		}
 	}
 	for try := 0; ; try++ {
-		ack, err := q.js.PublishMsg(ctx, msg, jetstream.WithRetryAttempts(5))
-		p, err := publishAnswer(ack, err)
+		p, _, err := q.store.PublishIntent(ctx, msg)
 		if err == nil && p == Stored {
 			return Replayed, nil
 		}
@@ -223,16 +259,14 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 		case where.other || try == freedTries:
 			return ReplayPending, nil
 		}
-		select { // refused for an intent that is gone by now
-		case <-ctx.Done():
-			return ReplayNone, ctx.Err()
-		case <-time.After(freedPause):
+		if err := q.time.Sleep(ctx, freedPause); err != nil { // refused for an intent that is gone by now
+			return ReplayNone, err
 		}
 	}
 }
 
 // replayMsg is the intent that the letter is about, with the letters' history.
-func (q *Queue) replayMsg(l *Letter, id string, o ReplayOptions) (*nats.Msg, error) {
+func (q *Queue) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, error) {
 	deadline, err := l.deadline(o)
 	if err != nil {
 		return nil, err
@@ -289,7 +323,7 @@ func (q *Queue) allow(ctx context.Context, l *Letter, id string, p Person) error
 			}
 		}
 		next.Allowed, next.AllowedFor = true, id
-		next.Intervene(p.did("allowed another attempt"))
+		next.Intervene(p.did("allowed another attempt", q.time.Now()))
 		return &next, nil
 	})
 	return err

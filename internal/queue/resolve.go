@@ -25,20 +25,20 @@ func (q *Queue) Resolve(ctx context.Context, orderNo string, as order.Outcome, p
 		if err := q.quiet(ctx, orderNo); err != nil {
 			return nil, err
 		}
-		return resolved(cur, orderNo, as, p)
+		return resolved(cur, orderNo, as, p, q.time.Now())
 	})
 	if err != nil {
 		return entry.Record, err
 	}
 	letter, err := q.rereadLetter(ctx, token)
 	if err == nil && letter != nil && !letter.Conflict {
-		err = q.deleteLetter(ctx, token, letter)
+		err = q.store.DeleteLetter(ctx, token, letter)
 	}
 	return entry.Record, err
 }
 
 // resolved is the record with the person's word; nil where that stands already.
-func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
+func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now time.Time) (*order.Record, error) {
 	switch {
 	case cur == nil:
 		return nil, fmt.Errorf("order %s: %w", orderNo, ErrNoResult)
@@ -50,8 +50,8 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person) (*o
 	next := *cur
 	next.SetOutcome(as)
 	next.Unsure, next.Allowed, next.AllowedFor, next.Dropped = false, false, "", false
-	next.By, next.SettledAt = p.Name, time.Now().UTC()
+	next.By, next.SettledAt = p.Name, now.UTC()
 	next.Reason = "settled by a person"
-	next.Intervene(p.did("resolved as " + as.String()))
+	next.Intervene(p.did("resolved as "+as.String(), now))
 	return &next, nil
 }

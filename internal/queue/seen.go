@@ -33,13 +33,13 @@ type seen struct {
 	loaded bool
 	epoch  uint64 // of the connection for which below holds
 	below  uint64 // the highest mark of anybody when it was loaded
-	own    mark   // our key, as last read or written
+	own    Mark   // our key, as last read or written
 	ownSeq uint64 // its sequence in the bucket's stream
 }
 
-// mark is the highest sequence that was delivered, in a stream made at Stream
+// Mark is the highest sequence that was delivered, in a stream made at Stream
 // (unix nanoseconds).
-type mark struct {
+type Mark struct {
 	Stream int64  `json:"stream"`
 	Seq    uint64 `json:"seq"`
 }
@@ -62,14 +62,14 @@ func (s *seen) refresh(ctx context.Context) (below uint64, err error) {
 	if s.loaded && s.epoch == epoch {
 		return s.below, nil
 	}
-	stream, err := s.q.js.Stream(ctx, s.q.n.intents)
+	born, err := s.q.store.Born(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", s.q.n.intents, err)
+		return 0, err
 	}
-	made := stream.CachedInfo().Created.UnixNano()
-	s.below, s.own = 0, mark{Stream: made}
+	made := born.UnixNano()
+	s.below, s.own = 0, Mark{Stream: made}
 	for i := range seenKeys {
-		m, seq, err := s.read(ctx, seenKey(i))
+		m, seq, err := s.q.store.Mark(ctx, seenKey(i))
 		if err != nil {
 			return 0, err
 		}
@@ -93,13 +93,13 @@ func (s *seen) reach(ctx context.Context, seq uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for seq > s.own.Seq {
-		next := mark{s.own.Stream, seq}
-		written, err := s.write(ctx, next)
+		next := Mark{s.own.Stream, seq}
+		written, err := s.q.store.PutMark(ctx, s.key, next, s.ownSeq)
 		if err == nil {
 			s.own, s.ownSeq = next, written
 			return nil
 		}
-		m, at, readErr := s.read(ctx, s.key)
+		m, at, readErr := s.q.store.Mark(ctx, s.key)
 		if readErr != nil || at == s.ownSeq { // not overtaken: it failed
 			return fmt.Errorf("mark of deliveries: %w", err)
 		}
@@ -111,25 +111,25 @@ func (s *seen) reach(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-func (s *seen) subject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
+func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 
-func (s *seen) read(ctx context.Context, key string) (m mark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, "KV_"+s.q.cfg.Bucket, s.subject(key))
+func (s jetStore) Mark(ctx context.Context, key string) (m Mark, seq uint64, err error) {
+	raw, err := s.q.lastMsg(ctx, "KV_"+s.q.cfg.Bucket, s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}
 	if err := json.Unmarshal(raw.Data, &m); err != nil {
-		return mark{}, raw.Seq, nil // cleared by hand, or not ours: it marks nothing
+		return Mark{}, raw.Seq, nil // cleared by hand, or not ours: it marks nothing
 	}
 	return m, raw.Seq, nil
 }
 
-func (s *seen) write(ctx context.Context, m mark) (uint64, error) {
+func (s jetStore) PutMark(ctx context.Context, key string, m Mark, expect uint64) (uint64, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return 0, err
 	}
-	msg := nats.NewMsg(s.subject(s.key))
+	msg := nats.NewMsg(s.markSubject(key))
 	msg.Data = data
-	return s.q.marks.put(ctx, msg, s.ownSeq)
+	return s.q.marks.put(ctx, msg, expect)
 }

@@ -90,10 +90,64 @@ func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.AckWait = time.Second })
 	publish(t, q, intent("A-1", "i1"))
 	require.NoError(t, q.js.DeleteStream(t.Context(), "KV_"+q.cfg.Bucket))
-	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), mark{Stream: 1}
+	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), Mark{Stream: 1}
 	ctx := t.Context()
 	var got []*Delivery
 	require.NoError(t, q.Pull(ctx, 1, requestTimeout, func(ds []*Delivery) { got = append(got, ds...) }))
 	require.Len(t, got, 1)
 	require.Equal(t, WorkNone, got[0].Work)
+}
+
+// R3: an order comes back after a note of its first delivery, and its worker
+// goes down with it. If the broker is killed, too, it may forget that second
+// delivery, and count the third one as the second, which the note explains.
+// So the note of a redelivery's beginning must tell. Found by the simulation.
+func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"))
+	first := pull(t, a, 1)[0]
+	require.False(t, first.MustNoteBegin(), "there is nothing yet that could explain a second one")
+	r := report(order.Retry, first.History)
+	r.End = order.EndVisitBudget
+	settle(t, a, first, r)
+	second := pull(t, a, 1)[0]
+	require.False(t, second.History.Unsure, "the note explains the first delivery")
+	require.True(t, second.MustNoteBegin())
+	require.NoError(t, a.NoteBegun(t.Context(), second))
+
+	forgetCounts(t, a)
+	b := openQueue(t, s, "b")
+	third := pull(t, b, 1)[0]
+	require.EqualValues(t, 1, third.counted)
+	requireOneLost(t, third)
+	fourth := again(t, third, b)
+	require.EqualValues(t, 2, fourth.counted, "as if it were the second")
+	requireOneLost(t, fourth)
+	stored := settle(t, b, fourth, report(order.Rejected, fourth.History))
+	require.Equal(t, order.OutcomeUnknown, stored.Record.Outcome())
+}
+
+func requireOneLost(t *testing.T, d *Delivery) {
+	t.Helper()
+	require.Equal(t, WorkSubmit, d.Work)
+	require.True(t, d.History.Unsure, "the second delivery may have posted it")
+	require.Equal(t, 1, d.Unexplained)
+}
+
+// R2: the check is repeated while the marks cannot be written. It must come to
+// the same end each time.
+func TestR3ACheckThatIsRepeatedKeepsItsDoubt(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"))
+	require.NoError(t, a.NoteSuspect(t.Context(), pull(t, a, 1)[0]))
+	forgetCounts(t, a)
+	b := openQueue(t, s, "b")
+	d := pull(t, b, 1)[0]
+	lost := d.Unexplained
+	require.Equal(t, 1, lost)
+	require.NoError(t, b.Check(t.Context(), []*Delivery{d}))
+	require.Equal(t, lost, d.Unexplained)
+	require.EqualValues(t, 2, d.Delivered)
 }

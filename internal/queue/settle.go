@@ -18,15 +18,25 @@ import (
 // that the broker refuses results: nothing more may be posted until it takes
 // them again (R10).
 func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
-	if !d.lease.Valid() && s.Outcome != order.OutcomeAccepted {
-		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure} // the rest is its new owner's to say (R7)
+	lapsed := func() bool { // the rest is its new owner's to say (R7)
+		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() {
+			return false
+		}
+		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}
+		return true
 	}
+	lapsed()
 	r.History.Lost = 0 // this delivery was brought to an end
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
 		r.History.Suspects = 0
 	}
-	record := q.record(d, r, s)
-	stored, err := q.writeRecord(ctx, d.token, d.Last, record)
+	stored, err := q.writeUnless(ctx, d.token, d.Last, q.record(d, r, s), func() *order.Record {
+		if !lapsed() { // as it may while the broker is out of reach
+			return nil
+		}
+		rec := q.record(d, r, s)
+		return &rec
+	})
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
@@ -45,7 +55,7 @@ func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order
 
 // record is what the visit's end looks like in the results stream.
 func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
-	now := time.Now().UTC()
+	now := q.time.Now().UTC()
 	rec := order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Error: r.Error, History: r.History,
@@ -143,9 +153,13 @@ func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // a conflict with an accepted order, or one withheld because the order's
 // outcome is unknown. The result stays, the letter comes first, since the
 // result alone would not tell a redelivery that the letter is missing.
+//
+// The record that it returns says what became of this intent: rejected where it
+// was a conflict, although the result of the order_no stays accepted.
 func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
-	if err := q.fileLetter(ctx, d.token, q.refusal(d, &rec, d.Work)); err != nil {
+	letter := q.refusal(d, &rec, d.Work)
+	if err := q.fileLetter(ctx, d.token, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
@@ -158,14 +172,26 @@ func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		}
 		return stored, q.complete(ctx, d, stored, nil)
 	}
+	if letter.Conflict {
+		stored.Record = letter.end(stored.Record)
+	}
 	return stored, q.ack(d)
+}
+
+// end is what became of a refused intent, as a record of its own; stood is the
+// one that stood in its way.
+func (l *Letter) end(stood *order.Record) *order.Record {
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt,
+		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
+	rec.SetOutcome(l.Outcome)
+	return rec
 }
 
 // refusal is the letter of an intent that may not be submitted. rec is the
 // record that stands in its way.
 func (q *Queue) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, time.Now().UTC(), ""
+	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, q.time.Now().UTC(), ""
 	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
 	if d.Order != nil {
 		l.BodyHash = d.Order.BodyHash()
@@ -199,34 +225,45 @@ func (q *Queue) GiveUp(ctx context.Context, d *Delivery) error {
 	if d.unreadable != nil {
 		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
 	}
-	last, err := q.rereadRecord(ctx, d.token)
-	if err != nil {
-		return fmt.Errorf("order %s: %w", d.OrderNo(), err)
-	}
-	d.Last = last
-	d.History, _ = inherit(d)
 	return q.explain(ctx, d)
 }
 
 const unreadableDelay = time.Minute
 
-// explain notes that this delivery did nothing. An open claim or suspicion of
-// this intent stays open: its writer's, or a successor's, to close.
+// explain notes that this delivery did nothing. It judges anew by each last word
+// that it finds: what is written meanwhile may be another delivery's.
 func (q *Queue) explain(ctx context.Context, d *Delivery) error {
-	rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
-	rec.Reason = "given up before anything was sent"
-	if last := d.Last.Record; last != nil && last.IntentID == d.Intent.ID {
-		if last.Outcome() != order.OutcomeNone {
-			return nil
-		}
-		unsure := last.Unsure || d.History.Lost > last.Lost
-		rec = *last
-		rec.Delivered, rec.Lost, rec.Unsure = d.Delivered, d.History.Lost, unsure
-	}
-	if _, err := q.writeRecord(ctx, d.token, d.Last, rec); err != nil {
+	entry, err := q.amend(ctx, d.token, func(cur *order.Record) (*order.Record, error) {
+		d.Last.Record = cur
+		d.History, _ = inherit(d)
+		return q.explanation(d), nil
+	})
+	if err != nil {
 		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
+	d.Last = entry
 	return nil
+}
+
+// explanation is that note; nil where none is needed. An open claim or suspicion
+// of this intent stays open: its writer's, or a successor's, to close. One that
+// was noted under this delivery's number, or a later one, is another delivery's,
+// since the broker was killed and counts anew: there is nothing to explain.
+func (q *Queue) explanation(d *Delivery) *order.Record {
+	last := d.Last.Record
+	switch {
+	case last == nil || last.IntentID != d.Intent.ID:
+		rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
+		rec.Reason = "given up before anything was sent"
+		return order.Merge(last, &rec)
+	case last.Outcome() != order.OutcomeNone,
+		(last.Note == order.NoteAttempt || last.Note == order.NoteSuspect) && last.Delivered >= d.counted:
+		return nil
+	}
+	rec := *last
+	rec.Unsure = last.Unsure || d.History.Lost > last.Lost
+	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost
+	return &rec
 }
 
 // HandBack gives a delivery back whose time has not come, as for WorkNotYet
@@ -238,8 +275,6 @@ func (q *Queue) HandBack(ctx context.Context, d *Delivery, delay time.Duration) 
 	return q.giveBack(d, delay)
 }
 
-var plainAck = []byte("+ACK")
-
 // ack and giveBack do nothing once the claim is over: the message is somebody
 // else's then, and a late answer would settle or redeliver it under their
 // hands (R7).
@@ -247,7 +282,7 @@ func (q *Queue) ack(d *Delivery) error {
 	if !d.lease.Valid() {
 		return nil
 	}
-	if err := q.nc.Publish(d.msg.Reply, plainAck); err != nil {
+	if err := d.answer.Ack(); err != nil {
 		q.log.Debug().Err(err).Msg("ack not sent; the redelivery will be resolved by the result")
 	}
 	return nil
@@ -257,11 +292,13 @@ func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
 	if !d.lease.Valid() {
 		return nil
 	}
-	nak := []byte("-NAK")
+	var err error
 	if delay > 0 {
-		nak = fmt.Appendf(nak, ` {"delay": %d}`, delay.Nanoseconds())
+		err = d.answer.NakWithDelay(delay)
+	} else {
+		err = d.answer.Nak()
 	}
-	if err := q.nc.Publish(d.msg.Reply, nak); err != nil {
+	if err != nil {
 		q.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")
 	}
 	return nil
@@ -274,11 +311,14 @@ func (q *Queue) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (
 	return q.note(ctx, d, h, order.NoteAttempt)
 }
 
-// NoteBegun writes that a delivery begins which the broker lost count of
-// (Delivery.Again), so that the next one after another such loss is not taken
-// for the first that nothing explains.
+// NoteBegun writes that the work on a delivery begins that the broker may lose
+// count of (MustNoteBegin). A later delivery that finds this note knows that
+// this one did not come to its end, whatever the broker counts: the order is in
+// doubt, and one more delivery is lost.
 func (q *Queue) NoteBegun(ctx context.Context, d *Delivery) error {
-	_, err := q.note(ctx, d, d.History, order.NoteHandedBack)
+	h := d.History
+	h.Lost++
+	_, err := q.note(ctx, d, h, order.NoteAttempt)
 	return err
 }
 

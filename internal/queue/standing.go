@@ -39,6 +39,14 @@ const lookupSize = 256
 // unreadable one has its error in Unreadable, and no record.
 func (q *Queue) Records(ctx context.Context, orderNos []string) ([]Standing, error) {
 	out := make([]Standing, len(orderNos))
+	if len(orderNos) == 1 {
+		entry, err := q.Lookup(ctx, orderNos[0])
+		if errors.Is(err, ErrUnreadable) {
+			out[0].Unreadable, err = err, nil
+		}
+		out[0].Entry = entry
+		return out, err
+	}
 	err := q.lookups(ctx, q.n.results, orderNos, func(no string) string { return q.n.resPre + fileToken(order.Token(no)) },
 		func(i int, raw *rawMsg) error {
 			entry, err := decodeRecord(raw)

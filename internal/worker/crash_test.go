@@ -168,3 +168,33 @@ func attemptsOf(s story, policy order.Policy) int {
 	}
 	return 1
 }
+
+// R3: a broker that is killed with a worker may forget a redelivery. So one is
+// noted before anything of it is posted, also where orders are asked again.
+func TestR3ARedeliveryIsNotedBeforeItIsPosted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	var mu sync.Mutex
+	var notes []order.NoteKind
+	var w *life
+	ready := make(chan struct{})
+	w = r.start("w", &netcut.Dialer{}, transport(func(req *http.Request) (*http.Response, error) {
+		<-ready
+		mu.Lock()
+		defer mu.Unlock()
+		entry, err := w.q.Lookup(req.Context(), "A-1")
+		if err != nil {
+			return nil, err
+		}
+		if entry.Record == nil {
+			notes = append(notes, order.NoteNone)
+			return nil, errNobody
+		}
+		notes = append(notes, entry.Record.Note)
+		return http.DefaultTransport.RoundTrip(req)
+	}))
+	close(ready)
+	r.publish(w.q, "A-1")
+	require.Equal(t, order.OutcomeAccepted, r.settled(w.q)["A-1"].Outcome())
+	require.Equal(t, []order.NoteKind{order.NoteNone, order.NoteAttempt}, notes)
+}

@@ -4,37 +4,42 @@ import (
 	"sync/atomic"
 	"time"
 
-	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
 
 // hands are goroutines that handle deliveries, one after another: a new one
 // for each delivery would grow its stack anew each time.
 type hands struct {
-	handle func(*queue.Delivery)
-	jobs   chan *queue.Delivery
+	handle func(d *queue.Delivery, pulled time.Time)
+	jobs   chan job
 	ended  chan struct{}
 }
 
-func newHands(handle func(*queue.Delivery)) *hands {
-	return &hands{handle: handle, jobs: make(chan *queue.Delivery), ended: make(chan struct{})}
+type job struct {
+	delivery *queue.Delivery
+	pulled   time.Time
+}
+
+func newHands(handle func(*queue.Delivery, time.Time)) *hands {
+	return &hands{handle: handle, jobs: make(chan job), ended: make(chan struct{})}
 }
 
 // give hands a delivery to a goroutine that waits, or to a new one. The slots
 // bound their number.
-func (h *hands) give(d *queue.Delivery) {
+func (h *hands) give(d *queue.Delivery, pulled time.Time) {
+	j := job{d, pulled}
 	select {
-	case h.jobs <- d:
+	case h.jobs <- j:
 	default:
-		go h.work(d)
+		go h.work(j)
 	}
 }
 
-func (h *hands) work(d *queue.Delivery) {
+func (h *hands) work(j job) {
 	for {
-		h.handle(d)
+		h.handle(j.delivery, j.pulled)
 		select {
-		case d = <-h.jobs:
+		case j = <-h.jobs:
 		case <-h.ended:
 			return
 		}
@@ -52,14 +57,12 @@ const instant = 25 * time.Millisecond
 // them would be less.
 const maxSpare = 64
 
-// pace is a moving average of how long requests take.
-type pace struct{ mean atomic.Int64 } // nanoseconds; 0 = not known
+// tempo is a moving average of how long visits take: requests, and what they
+// wait for, the rate limit for instance.
+type tempo struct{ mean atomic.Int64 } // nanoseconds; 0 = not known
 
-func (p *pace) note(trail []order.Attempt) {
-	if len(trail) == 0 {
-		return
-	}
-	took := int64(max(trail[len(trail)-1].DurationMS, 1)) * int64(time.Millisecond)
+func (p *tempo) note(d time.Duration) {
+	took := max(int64(d), int64(time.Millisecond))
 	mean := p.mean.Load()
 	if mean == 0 {
 		p.mean.Store(took)
@@ -69,8 +72,8 @@ func (p *pace) note(trail []order.Attempt) {
 }
 
 // spare is how many of n orders in flight are over within an instant. With a
-// slow API there are none: orders are left to workers that have nothing to do.
-func (p *pace) spare(n int) int {
+// slow API, or a rate limit, there are none: orders are left to workers that have nothing to do.
+func (p *tempo) spare(n int) int {
 	mean := time.Duration(p.mean.Load())
 	if mean == 0 {
 		return 0

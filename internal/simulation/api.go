@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// Duplicates says what the API does with an order_no that it has already.
+type Duplicates uint8
+
+// The kinds of API.
+const (
+	// Refuses: 409, a duplicate.
+	Refuses Duplicates = iota
+	// Recognises: 200, and creates nothing.
+	Recognises
+	// CreatesAgain: 200, and a second order.
+	CreatesAgain
+)
+
+// reply is what a worker gets from one POST.
+type reply struct {
+	verdict order.Verdict
+	final   bool
+	status  int
+}
+
+// api creates orders. It is the truth that records are compared with.
+type api struct {
+	w *world
+	// created counts our creations by order_no; foreign are somebody else's.
+	created map[string]int
+	foreign map[string]bool
+	// finals is when an answer proved that nothing exists: what was signed
+	// before is refused from then on, which is what the operator's rule claims.
+	finals map[string]time.Duration
+}
+
+func newAPI(w *world) *api {
+	return &api{w: w, created: make(map[string]int), foreign: make(map[string]bool), finals: make(map[string]time.Duration)}
+}
+
+func (a *api) exists(no string) bool { return a.created[no] > 0 || a.foreign[no] }
+
+// handle is what happens when a request arrives that was signed then.
+func (a *api) handle(no string, fault apiFault, signed time.Duration) reply {
+	if at, there := a.finals[no]; there && signed <= at {
+		return reply{verdict: order.Rejected, status: 422}
+	}
+	switch fault {
+	case apiThrottles:
+		return reply{verdict: order.Retry, status: 429}
+	case apiDenies:
+		return reply{verdict: order.Denied, status: 401}
+	case apiFails:
+		return reply{verdict: order.Unsure, status: 503}
+	case apiRefuses:
+		return reply{verdict: order.Rejected, status: 422}
+	case apiProvesNothing:
+		if a.exists(no) {
+			break
+		}
+		a.finals[no] = a.w.e.at
+		return reply{verdict: order.Rejected, final: true, status: 422}
+	}
+	r := a.create(no)
+	if fault == apiCreatesAndFails {
+		return reply{verdict: order.Unsure, status: 500}
+	}
+	return r
+}
+
+func (a *api) create(no string) reply {
+	if a.exists(no) {
+		switch a.w.cfg.Duplicates {
+		case Refuses:
+			return reply{verdict: order.Duplicate, status: 409}
+		case Recognises:
+			return reply{verdict: order.Accepted, status: 200}
+		}
+	}
+	a.created[no]++
+	a.w.e.trace.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
+	return reply{verdict: order.Accepted, status: 200}
+}
+
+// apiFault is what goes wrong with one POST.
+type apiFault uint8
+
+const (
+	apiWorks apiFault = iota
+	// apiUnreachable: no connection; certainly nothing was sent.
+	apiUnreachable
+	apiThrottles
+	apiDenies
+	apiFails
+	apiCreatesAndFails
+	apiRefuses
+	apiProvesNothing
+	// apiDropsRequest: the request is lost on its way.
+	apiDropsRequest
+	// apiDropsAnswer: it is handled, and the answer is lost.
+	apiDropsAnswer
+	// apiIsSlow: it is handled, perhaps after the request's timeout.
+	apiIsSlow
+)
+
+// post sends one order from p's process, and waits for the answer.
+func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Duration) reply {
+	e := a.w.e
+	fault := a.w.drawAPIFault(at.orderNo)
+	if fault == apiUnreachable {
+		e.nap(a.w.latency())
+		return reply{verdict: order.Retry}
+	}
+	got := reply{verdict: order.Unsure}
+	n := e.newWait()
+	p.wait = n
+	p.ctx = ctx
+	there, back := a.w.latency(), a.w.latency()
+	switch fault {
+	case apiIsSlow:
+		there = e.between(timeout/2, 3*timeout)
+	case apiDropsRequest:
+		there = -1
+	}
+	if there >= 0 {
+		e.after(there, func() {
+			r := a.handle(at.orderNo, fault, at.signed)
+			if fault == apiDropsAnswer {
+				return
+			}
+			e.after(back, func() { got = r; e.wake(p, n) })
+		})
+	}
+	if there < 0 || fault == apiDropsAnswer || there+back > timeout {
+		e.after(timeout, func() { e.wake(p, n) })
+	}
+	p.suspend()
+	p.ctx = nil
+	return got // unsure where no answer was read
+}

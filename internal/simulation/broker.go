@@ -1,0 +1,312 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// broker is JetStream as the protocol uses it: a work queue with one message
+// per subject and discard new, results and dead letters with one message per
+// subject, the marks, one consumer. What is stored survives its end; what it
+// only knows may not.
+type broker struct {
+	w         *world
+	up        bool
+	life      int  // counts its lives
+	full      bool // it refuses results
+	fullSince time.Duration
+
+	seq     uint64 // of the intents
+	intents map[uint64]*intent
+	bySubj  map[string]*intent
+	dedupe  map[string]known
+	results map[string]*resultEntry
+	letters map[string]*queue.Letter
+	marks   map[string]markEntry
+	resSeq  uint64
+	deadSeq uint64
+	markSeq uint64
+
+	// the consumer
+	next     uint64 // the sequence that is delivered for the first time next
+	pending  map[uint64]*handed
+	again    []uint64 // to be redelivered, in this order
+	pulls    []*pull
+	paused   time.Duration // until then
+	pokeWait bool
+}
+
+type intent struct {
+	msg     *queue.Message
+	id      string
+	orderNo string
+}
+
+type known struct {
+	seq uint64
+	at  time.Duration
+}
+
+type resultEntry struct {
+	rec *order.Record
+	seq uint64
+}
+
+type markEntry struct {
+	mark queue.Mark
+	seq  uint64
+}
+
+// handed is what the consumer knows about a message that was delivered.
+type handed struct {
+	count  uint64
+	claim  int // the delivery that holds it; 0 = it waits to be delivered again
+	serial int // of its deadline
+}
+
+// pull is a worker's standing request for messages.
+type pull struct {
+	h     *host
+	n     int
+	until time.Duration
+	link  int
+	take  func(ms []queue.Arrival) // at the worker
+	over  bool
+}
+
+// dedupeWindow is the stream's duplicate window.
+const dedupeWindow = 2 * time.Minute
+
+func newBroker(w *world) *broker {
+	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
+		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*queue.Letter),
+		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1}
+}
+
+// fill lets it refuse results from now on.
+func (b *broker) fill() {
+	if !b.full {
+		b.full, b.fullSince = true, b.w.e.at
+	}
+}
+
+// publish stores an intent.
+func (b *broker) publish(m *queue.Message, id string) (queue.Published, uint64) {
+	if k, dup := b.dedupe[id]; id != "" && dup && b.w.e.at-k.at < dedupeWindow {
+		return queue.AlreadyKnown, k.seq
+	}
+	if b.bySubj[m.Subject] != nil {
+		return queue.AlreadyPending, 0
+	}
+	b.seq++
+	stored := *m
+	stored.Seq, stored.Time = b.seq, b.w.e.now()
+	in := &intent{msg: &stored, id: intentID(&stored, id), orderNo: orderNoOf(m.Subject)}
+	b.intents[b.seq], b.bySubj[m.Subject] = in, in
+	if id != "" {
+		b.dedupe[id] = known{b.seq, b.w.e.at}
+	}
+	b.w.ledger.stored(in)
+	b.w.e.trace.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
+	b.serve()
+	return queue.Stored, b.seq
+}
+
+func (b *broker) remove(seq uint64) {
+	if in := b.intents[seq]; in != nil {
+		delete(b.intents, seq)
+		delete(b.bySubj, in.msg.Subject)
+	}
+	delete(b.pending, seq)
+	b.again = slices.DeleteFunc(b.again, func(s uint64) bool { return s == seq })
+}
+
+// serve gives what can be delivered to those who ask.
+func (b *broker) serve() {
+	if b.w.e.at < b.paused {
+		if !b.pokeWait {
+			b.pokeWait = true
+			b.w.e.after(b.paused-b.w.e.at, func() { b.pokeWait = false; b.serve() })
+		}
+		return
+	}
+	if len(b.w.idle) > 0 && b.up && b.ready() {
+		b.w.wakeIdle()
+	}
+	for b.up && len(b.pulls) > 0 && b.ready() {
+		p := b.pulls[0]
+		if p.over || p.until < b.w.e.at || p.h.link != p.link {
+			b.pulls = b.pulls[1:]
+			continue
+		}
+		n := 1
+		if p.n > 1 && b.w.e.chance(0.7) {
+			n = p.n
+		}
+		var group []queue.Arrival
+		for ; n > 0 && b.ready(); n-- {
+			group = append(group, b.deliver(p.h))
+		}
+		if p.n -= len(group); p.n == 0 {
+			b.pulls = b.pulls[1:]
+		}
+		b.w.e.after(b.w.latency(), func() { p.take(group) })
+	}
+}
+
+func (b *broker) ready() bool {
+	for len(b.again) > 0 && b.intents[b.again[0]] == nil {
+		b.again = b.again[1:]
+	}
+	for b.next <= b.seq && b.intents[b.next] == nil {
+		b.next++
+	}
+	return len(b.again) > 0 || b.next <= b.seq && len(b.pending) < b.w.cfg.MaxAckPending
+}
+
+// deliver hands the next message to h.
+func (b *broker) deliver(h *host) queue.Arrival {
+	var seq uint64
+	if len(b.again) > 0 {
+		seq, b.again = b.again[0], b.again[1:]
+	} else {
+		seq = b.next
+		b.next++
+	}
+	p := b.pending[seq]
+	if p == nil {
+		p = &handed{}
+		b.pending[seq] = p
+	}
+	in := b.intents[seq]
+	p.count++
+	b.w.claims++
+	p.claim = b.w.claims
+	b.w.ledger.delivered(in, p.claim, h)
+	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	b.deadline(seq, p)
+	return queue.Arrival{Message: in.msg, Answer: answer{b.w, h, seq}, Reply: replyOf(seq, p.claim), Delivered: p.count}
+}
+
+// deadline begins the consumer's patience anew.
+func (b *broker) deadline(seq uint64, p *handed) {
+	p.serial++
+	serial, life := p.serial, b.life
+	b.w.e.after(b.w.cfg.AckWait, func() {
+		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim != 0 {
+			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s", b.w.cfg.AckWait)
+			b.w.ledger.released(p.claim, "its claim ended")
+			p.claim = 0
+			b.again = append(b.again, seq)
+			b.serve()
+		}
+	})
+}
+
+// nak gives a message back; a superseded one redelivers its owner's.
+func (b *broker) nak(seq uint64, delay time.Duration) {
+	p := b.pending[seq]
+	if p == nil || b.intents[seq] == nil || p.claim == 0 {
+		return
+	}
+	b.w.ledger.released(p.claim, "")
+	p.claim = 0
+	p.serial++
+	serial, life := p.serial, b.life
+	b.w.e.after(delay, func() {
+		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim == 0 && !slices.Contains(b.again, seq) {
+			b.again = append(b.again, seq)
+			b.serve()
+		}
+	})
+}
+
+func (b *broker) extend(seq uint64) {
+	if p := b.pending[seq]; p != nil && p.claim != 0 {
+		b.deadline(seq, p)
+	}
+}
+
+func (b *broker) ask(p *pull) {
+	b.pulls = append(b.pulls, p)
+	b.serve()
+}
+
+func (b *broker) dropPulls(h *host) {
+	b.pulls = slices.DeleteFunc(b.pulls, func(p *pull) bool { return p.h == h })
+}
+
+// memory is what a broker knows of its deliveries after it came back.
+type memory int
+
+const (
+	remembersAll memory = iota
+	remembersSome
+	remembersNothing
+)
+
+// kill ends the broker, and every connection with it. What is stored is synced
+// and stays.
+func (b *broker) kill(down time.Duration, m memory) {
+	if !b.up {
+		return
+	}
+	b.up = false
+	b.life++
+	b.w.faults++
+	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
+	for _, h := range b.w.hosts {
+		if h.cut {
+			continue // it will notice in its own time
+		}
+		h.disconnect(down + b.w.e.between(0, time.Second))
+	}
+	b.pulls = nil
+	for _, p := range b.pending {
+		if p.claim != 0 {
+			b.w.ledger.released(p.claim, "the broker was killed")
+		}
+	}
+	b.w.e.after(down, func() {
+		b.up = true
+		b.remember(m)
+		b.w.e.trace.say(b.w.e, "broker", "runs again", "", "")
+		b.serve()
+	})
+}
+
+// remember rebuilds the consumer and the duplicate window.
+func (b *broker) remember(m memory) {
+	clear(b.dedupe)
+	for seq, in := range b.intents {
+		if id := given(in.msg); id != "" {
+			b.dedupe[id] = known{seq, in.msg.Time.Sub(epoch)}
+		}
+	}
+	old := b.pending
+	b.pending, b.again = make(map[uint64]*handed), nil
+	switch m {
+	case remembersNothing:
+		b.next = 1
+		return
+	case remembersSome:
+		b.next -= uint64(b.w.e.rng.Int64N(int64(b.next)))
+	}
+	for _, seq := range sortedKeys(old) {
+		if seq >= b.next || b.intents[seq] == nil {
+			continue
+		}
+		p := &handed{count: old[seq].count}
+		if m == remembersSome {
+			p.count = 1 + b.w.e.rng.Uint64N(p.count)
+		}
+		b.pending[seq] = p
+		b.w.claims++
+		p.claim = b.w.claims // nobody's: it waits for its deadline
+		b.w.ledger.owned(b.intents[seq], p.claim)
+		b.deadline(seq, p)
+	}
+}

@@ -1,0 +1,377 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// ledger is what an observer saw who stands outside: the messages that the
+// broker stored and handed out, the records that it took, the requests that
+// left. The invariants are judged by it and by the API's orders, never by what
+// a worker thought.
+type ledger struct {
+	w        *world
+	intents  map[string]int // stored, by order_no
+	ids      map[string]int // stored, by order_no and id
+	claims   map[int]*claim
+	posts    map[string][]*attempt
+	records  map[string][]observed
+	tookDown map[string]int
+	lost     map[string]int // claims that their workers did not end, by order_no
+	findings []Finding
+	counts   Counts
+}
+
+// claim is one delivery.
+type claim struct {
+	at      time.Duration
+	host    *host
+	orderNo string
+	ended   bool
+	why     string // why it ended, if its worker did not end it
+}
+
+// attempt is one POST.
+type attempt struct {
+	orderNo, intent, body       string
+	seq, note                   uint64
+	host                        *host
+	claim                       int
+	gate, signed, sent, endedAt time.Duration
+	done, calledBack            bool
+	verdict                     order.Verdict
+}
+
+func (a *attempt) ended(at time.Duration, v order.Verdict) {
+	a.done, a.endedAt, a.verdict = true, at, v
+}
+
+// unsure: nobody knows what it did, by what its worker saw of it.
+func (a *attempt) unsure() bool { return !a.done || a.verdict == order.Unsure }
+
+type observed struct {
+	at   time.Duration
+	rec  *order.Record
+	host *host
+	// gone: the intent was in the queue no more.
+	gone bool
+}
+
+// Finding is a broken invariant.
+type Finding struct {
+	Invariant string
+	OrderNo   string
+	Detail    string
+}
+
+// String is one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: order %s: %s", f.Invariant, f.OrderNo, f.Detail)
+}
+
+func newLedger(w *world) *ledger {
+	return &ledger{w: w, intents: make(map[string]int), ids: make(map[string]int), claims: make(map[int]*claim),
+		posts: make(map[string][]*attempt), records: make(map[string][]observed), tookDown: make(map[string]int), lost: make(map[string]int)}
+}
+
+func (l *ledger) find(invariant, no, format string, args ...any) {
+	f := Finding{invariant, no, fmt.Sprintf(format, args...)}
+	l.findings = append(l.findings, f)
+	l.w.e.trace.say(l.w.e, "oracle", "BROKEN", no, "%s: %s", invariant, f.Detail)
+}
+
+func (l *ledger) stored(in *intent) {
+	l.counts.Intents++
+	l.intents[in.orderNo]++
+	l.ids[in.orderNo+" "+in.id]++
+}
+
+func (l *ledger) delivered(in *intent, id int, h *host) {
+	l.counts.Deliveries++
+	l.claims[id] = &claim{at: l.w.e.at, host: h, orderNo: in.orderNo}
+}
+
+// owned: nobody works on it, but the broker believes so.
+func (l *ledger) owned(in *intent, id int) {
+	l.claims[id] = &claim{at: l.w.e.at, orderNo: in.orderNo}
+}
+
+func (l *ledger) released(id int, why string) {
+	if c := l.claims[id]; c != nil && !c.ended {
+		c.ended, c.why = true, why
+		if why != "" {
+			l.lost[c.orderNo]++
+		}
+	}
+}
+
+// posted judges a request in the moment in which it leaves.
+func (l *ledger) posted(a *attempt) {
+	a.sent = l.w.e.at
+	l.counts.Posts++
+	before := l.posts[a.orderNo]
+	l.posts[a.orderNo] = append(before, a)
+	l.checkOwner(a)
+	l.checkRecord(a)
+	if heard := a.host.refused; l.w.broker.full && heard > l.w.broker.fullSince && a.gate > heard {
+		l.find(InvStorage, a.orderNo, "%s posts, though it heard at %s that its results are refused", a.host.name, heard)
+	}
+	if len(before) == 0 {
+		return
+	}
+	l.checkExplained(a, before[len(before)-1])
+	if l.w.cfg.Policy == order.Park {
+		l.checkParked(a, before)
+	}
+}
+
+// The invariants, as they are named in findings.
+const (
+	InvOneOutcome   = "one outcome per intent"
+	InvAcceptedOnce = "accepted is never posted again"
+	InvExplained    = "every further POST is explained"
+	InvPark         = "park never posts again after an unsure attempt"
+	InvTrue         = "outcomes are true"
+	InvStays        = "an outcome changes only by a new intent, a person, or proof of acceptance"
+	InvOneClaim     = "no two claims act at once"
+	InvDelay        = "a delay is kept"
+	InvPoison       = "poison is proven alone"
+	InvLetters      = "every failure has its letter, and nothing accepted has one"
+	InvReason       = "unknown has a reason"
+	InvStorage      = "nothing is posted while results are refused"
+	InvSettled      = "everything is settled in the end"
+)
+
+// Invariants lists them all.
+func Invariants() []string {
+	return []string{InvOneOutcome, InvAcceptedOnce, InvExplained, InvPark, InvTrue, InvStays, InvOneClaim, InvDelay, InvPoison, InvLetters, InvReason, InvStorage, InvSettled}
+}
+
+// checkOwner: the broker has not given the message to somebody else.
+func (l *ledger) checkOwner(a *attempt) {
+	c := l.claims[a.claim]
+	if !c.ended {
+		return
+	}
+	if a.sent > a.signed { // frozen between the last look at the fence and the socket
+		l.counts.Pauses++
+		return
+	}
+	for _, other := range l.posts[a.orderNo] {
+		if other.claim > a.claim && other.seq == a.seq {
+			l.find(InvOneClaim, a.orderNo, "%s posts, though %s and %s has posted since", a.host.name, c.why, other.host.name)
+			return
+		}
+	}
+}
+
+// checkRecord: the last word, as it was when the message was handed out, allows
+// a POST.
+func (l *ledger) checkRecord(a *attempt) {
+	last, there := l.lastBefore(a.orderNo, l.claims[a.claim].at)
+	if !there {
+		return
+	}
+	switch {
+	case last.rec.Outcome() == order.OutcomeAccepted:
+		l.find(InvAcceptedOnce, a.orderNo, "%s posts %s, accepted since %s", a.host.name, a.intent, last.at)
+	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(l.w.e.now()):
+		l.find(InvDelay, a.orderNo, "%s posts %s before %s", a.host.name, a.intent, last.rec.NotBefore.Sub(epoch))
+	}
+}
+
+// lastBefore is the last word that was recorded before at.
+func (l *ledger) lastBefore(no string, at time.Duration) (observed, bool) {
+	all := l.records[no]
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].at < at {
+			return all[i], true
+		}
+	}
+	return observed{}, false
+}
+
+// checkExplained: the attempt before settled nothing, or its worker was lost.
+func (l *ledger) checkExplained(a, prev *attempt) {
+	switch {
+	case a.intent != prev.intent, a.seq != prev.seq, prev.unsure(), prev.calledBack:
+		return
+	case prev.verdict == order.Retry, prev.verdict == order.Denied:
+		return
+	case prev.claim != a.claim && l.claims[prev.claim].why != "":
+		return
+	case l.claims[a.claim].ended && a.sent > a.signed:
+		return // the documented pause; counted by checkOwner
+	}
+	l.find(InvExplained, a.orderNo, "the attempt before was answered with %s, and its worker was not lost", prev.verdict)
+}
+
+// checkParked: no earlier attempt is unsure, or somebody cleared it.
+func (l *ledger) checkParked(a *attempt, before []*attempt) {
+	for i, b := range before {
+		if !b.unsure() || l.cleared(a, b, before[i+1:]) {
+			continue
+		}
+		if c := l.claims[a.claim]; c.ended && a.sent > a.signed {
+			continue // the documented pause; counted by checkOwner
+		}
+		l.find(InvPark, a.orderNo, "%s posts %s, but the attempt of %s is unsure", a.host.name, a.intent, b.sent)
+		return
+	}
+}
+
+// cleared: a later answer proved that nothing exists, or a person allowed or
+// settled it.
+func (l *ledger) cleared(a, b *attempt, later []*attempt) bool {
+	for _, o := range l.records[a.orderNo] {
+		if o.at >= b.sent && (o.rec.Allows(a.intent) || o.rec.Proven || o.rec.By != "") {
+			return true
+		}
+	}
+	return false
+}
+
+// recorded judges a record in the moment in which the broker takes it.
+func (l *ledger) recorded(rec *order.Record, h *host) {
+	l.counts.Records++
+	no := rec.OrderNo
+	l.w.e.trace.say(l.w.e, "broker", "record", no, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
+		rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+	all := l.records[no]
+	var prev *order.Record
+	if len(all) > 0 {
+		prev = all[len(all)-1].rec
+	}
+	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil})
+	l.checkTransition(prev, rec)
+	l.checkEvidence(rec)
+}
+
+func when(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// checkTransition: an outcome stays, but for the reasons that may change it.
+func (l *ledger) checkTransition(prev, rec *order.Record) {
+	was, is := prev.Outcome(), rec.Outcome()
+	if was == order.OutcomeNone || was == is || is == order.OutcomeAccepted {
+		return
+	}
+	byPerson := len(rec.Interventions) > len(prev.Interventions) || rec.By != prev.By
+	switch {
+	case byPerson:
+	case was == order.OutcomeAccepted:
+		l.find(InvStays, rec.OrderNo, "accepted became %s", rec.Word)
+	case rec.IntentID == prev.IntentID:
+		l.find(InvStays, rec.OrderNo, "%s: %s became %s", rec.IntentID, prev.Word, rec.Word)
+	}
+}
+
+// checkEvidence: an outcome says no more than what happened.
+func (l *ledger) checkEvidence(rec *order.Record) {
+	no := rec.OrderNo
+	if rec.By != "" {
+		return
+	}
+	switch rec.Outcome() {
+	case order.OutcomeAccepted:
+		if l.w.api.created[no] == 0 && !l.w.api.foreign[no] {
+			l.find(InvTrue, no, "accepted, but nothing was created")
+		}
+	case order.OutcomeRejected, order.OutcomeExhausted:
+		for _, a := range l.posts[no] {
+			if a.intent == rec.IntentID {
+				return
+			}
+		}
+		l.find(InvTrue, no, "%s is %s, but was never posted", rec.IntentID, rec.Word)
+	case order.OutcomeUnknown:
+		l.checkReason(rec)
+	case order.OutcomePoison:
+		suspects := 0
+		for _, o := range l.records[no] {
+			if o.rec.Note == order.NoteSuspect && o.rec.IntentID == rec.IntentID {
+				suspects++
+			}
+		}
+		if suspects < poisonAfter {
+			l.find(InvPoison, no, "poison after %d suspect notes", suspects)
+		}
+	}
+}
+
+// checkReason: some attempt is unsure, or may have been made.
+func (l *ledger) checkReason(rec *order.Record) {
+	no := rec.OrderNo
+	if l.lost[no] > 0 || l.tookDown[no] > 0 || l.w.broker.life > 0 { // a broker that was killed may have forgotten a delivery
+		return
+	}
+	for _, a := range l.posts[no] {
+		if a.unsure() || a.verdict == order.Duplicate {
+			return
+		}
+	}
+	l.find(InvReason, no, "%s is unknown, though every attempt was answered and no worker was lost", rec.IntentID)
+}
+
+// close judges what is left when nothing moves any more.
+func (l *ledger) close() {
+	b := l.w.broker
+	for _, seq := range sortedKeys(b.intents) {
+		l.find(InvSettled, b.intents[seq].orderNo, "%s is still in the queue", b.intents[seq].id)
+	}
+	for _, no := range l.w.orders {
+		if l.intents[no] == 0 {
+			continue
+		}
+		entry := b.results[no]
+		if entry == nil {
+			l.find(InvOneOutcome, no, "no record")
+			continue
+		}
+		l.closeOrder(no, entry.rec)
+	}
+}
+
+func (l *ledger) closeOrder(no string, rec *order.Record) {
+	l.counts.Orders++
+	l.counts.outcome(rec.Outcome())
+	if rec.Settled != l.intents[no] {
+		l.find(InvOneOutcome, no, "%d intents were stored, %d are settled", l.intents[no], rec.Settled)
+	}
+	created := l.w.api.created[no]
+	l.counts.Created += created
+	if created > 1 {
+		l.counts.CreatedTwice++
+	}
+	if rec.Outcome().Created() == "no" && created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) {
+		l.find(InvTrue, no, "%s, but the API created it", rec.Word)
+	}
+	letter := l.w.broker.letters[no]
+	switch {
+	case rec.NeedsLetter() && letter == nil:
+		l.find(InvLetters, no, "%s without a letter", rec.Word)
+	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict && l.leftover(no):
+		l.counts.Leftovers++
+	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict:
+		l.find(InvLetters, no, "accepted, but a letter is left")
+	}
+}
+
+// leftover: the acceptance came after the intent had been settled otherwise and
+// acknowledged, and its writer was lost before it removed the letter. No message
+// is left that would bring somebody back to it. The audit shows such a letter,
+// and replaying it sends nothing.
+func (l *ledger) leftover(no string) bool {
+	for _, o := range l.records[no] {
+		if o.rec.Outcome() == order.OutcomeAccepted {
+			return o.gone && o.host.dead
+		}
+	}
+	return false
+}

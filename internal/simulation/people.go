@@ -1,0 +1,184 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// produce lets producers submit an order_no: once, again with the same ID
+// (after a lost confirmation, or later), under a new ID with the same body, or
+// with a corrected one.
+func (w *world) produce(no string) {
+	r := w.e.rng
+	first := 0
+	if r.Float64() < 0.05 {
+		first = invalidBody
+	}
+	w.submit(no, no+"-1", first, w.e.between(0, 2*time.Second))
+	for i := 2; i < 4 && r.Float64() < 0.3; i++ {
+		id, body := fmt.Sprint(no, "-", i), 0
+		switch r.IntN(5) {
+		case 0:
+			id = no + "-1"
+		case 1:
+			body = i
+		case 2:
+			id = ""
+		case 3:
+			body = invalidBody
+		}
+		w.submit(no, id, body, w.e.between(0, w.cfg.Trouble+30*time.Second))
+	}
+}
+
+// invalidBody makes an intent that can never be sent.
+const invalidBody = -1
+
+func bodyOf(no string, body int) []byte {
+	if body == invalidBody {
+		return fmt.Appendf(nil, `{"order_no":%q}`, no)
+	}
+	return fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"n":%d}`, no, body)
+}
+
+// submit is a producer that publishes one intent until it is confirmed, or it
+// is killed.
+func (w *world) submit(no, id string, body int, in time.Duration) {
+	deadline := time.Time{}
+	if w.e.rng.Float64() < 0.1 {
+		deadline = epoch.Add(in + w.e.between(0, 20*time.Second))
+	}
+	w.process("p-"+no, in, func(h *host) {
+		for range 5 {
+			_, err := h.q.Publish(context.Background(), queue.Intent{OrderNo: no, ID: id, Deadline: deadline,
+				Body: bodyOf(no, body)})
+			if err == nil || errors.Is(err, queue.ErrSwallowed) || id == "" {
+				return // without an ID a repetition would be another submission
+			}
+			w.e.nap(w.e.between(100*time.Millisecond, 3*time.Second))
+		}
+	})
+}
+
+// process starts a program that ends by itself, or is killed before.
+func (w *world) process(name string, in time.Duration, body func(h *host)) {
+	w.busy++
+	w.e.after(in, func() {
+		h := w.newHost(name)
+		h.faulty = !w.quiet
+		h.open()
+		if w.chance(0.2) {
+			h.crashIn = 1 + w.e.rng.IntN(12)
+		}
+		if w.chance(0.1) {
+			h.freezeIn, h.freezeFor = 1+w.e.rng.IntN(12), w.e.between(0, 2*w.cfg.AckWait)
+		}
+		ended := false
+		h.restart = func() {
+			if !ended { // who asked for it sees that it was killed, and asks again
+				ended = true
+				w.busy--
+				w.process(name, w.e.between(time.Second, 5*time.Second), body)
+			}
+		}
+		w.e.spawn(h, func(*proc) {
+			body(h)
+			ended = true
+			w.busy--
+			h.dead = true
+		})
+	})
+}
+
+// anna is the person.
+var anna = queue.Person{Name: "anna"}
+
+// intervene lets a person do something, at some time.
+func (w *world) intervene() {
+	no := w.orders[w.e.rng.IntN(len(w.orders))]
+	acts := [...]func(h *host, no string){w.replay, w.replay, w.resubmit, w.resolve, w.dropLetter, w.cancel}
+	act := acts[w.e.rng.IntN(len(acts))]
+	w.process("anna-"+no, w.e.between(0, w.cfg.Trouble+60*time.Second), func(h *host) { act(h, no) })
+}
+
+func (w *world) replay(h *host, no string) { w.replayWith(h, no, queue.ReplayOptions{Person: anna}) }
+func (w *world) resubmit(h *host, no string) {
+	w.replayWith(h, no, queue.ReplayOptions{Person: anna, ResubmitUnknown: true})
+}
+
+// replayWith is repeated until the broker says how it ended, as a person would.
+func (w *world) replayWith(h *host, no string, o queue.ReplayOptions) {
+	ctx := context.Background()
+	if w.e.rng.IntN(2) == 0 {
+		o.Deadline = &time.Time{}
+	}
+	for range 4 {
+		l, err := h.q.Letter(ctx, no)
+		if err == nil && l == nil {
+			return
+		}
+		if err == nil {
+			var end queue.Replay
+			if end, err = h.q.Replay(ctx, l, o); err == nil {
+				w.e.trace.say(w.e, h.name, "replay", no, "letter %d: %s", l.Seq, end)
+				return
+			}
+		}
+		w.e.nap(time.Second)
+	}
+}
+
+// resolve records what the person sees at the API. She looks after every
+// request that may be on its way has arrived.
+func (w *world) resolve(h *host, no string) {
+	for range 4 {
+		as := order.OutcomeRejected
+		if w.api.exists(no) {
+			as = order.OutcomeAccepted
+		}
+		_, err := h.q.Resolve(context.Background(), no, as, anna)
+		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
+		if err == nil || errors.Is(err, queue.ErrNotInDoubt) || errors.Is(err, queue.ErrNoResult) {
+			return
+		}
+		w.e.nap(time.Second)
+	}
+}
+
+func (w *world) dropLetter(h *host, no string) {
+	ctx := context.Background()
+	for range 4 {
+		l, err := h.q.Letter(ctx, no)
+		if err == nil && l == nil {
+			return
+		}
+		if err == nil {
+			if _, err = h.q.Drop(ctx, l, anna); err == nil {
+				w.e.trace.say(w.e, h.name, "drop", no, "letter %d", l.Seq)
+				return
+			}
+		}
+		w.e.nap(time.Second)
+	}
+}
+
+func (w *world) cancel(h *host, no string) {
+	ctx := context.Background()
+	counts, err := h.q.Cancel(ctx, anna.Name, func(visit func([]*queue.Pending) error) error {
+		m, err := store{w, h}.Intent(ctx, no)
+		if err != nil || m == nil {
+			return err
+		}
+		p := &queue.Pending{OrderNo: no, Seq: m.Seq, StoredAt: m.Time, ID: intentID(m, given(m))}
+		if o, err := order.Parse(m.Data); err == nil {
+			p.BodyHash = o.BodyHash()
+		}
+		return visit([]*queue.Pending{p})
+	})
+	w.e.trace.say(w.e, h.name, "cancel", no, "withdrawn %d, started %d: %v", counts.Withdrawn, counts.Started, err)
+}

@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// plan is one schedule's settings, all drawn from its seed.
+type plan struct {
+	Policy     order.Policy
+	Duplicates Duplicates
+	Orders     int
+	Workers    int
+	Slots      int
+
+	AckWait, RequestTimeout  time.Duration
+	MaxAckPending            int
+	TotalAttempts            int
+	VisitAttempts            int
+	VisitTime, GatePatience  time.Duration
+	RetryMax                 time.Duration
+	DelayBase, DelayMax      time.Duration
+	LatencyMin, LatencyMax   time.Duration
+	Slow                     float64 // share of messages that take much longer
+	LossRequest, LossAnswer  float64
+	GateBusy, CallBack       float64
+	APIFaults                [apiIsSlow + 1]float64
+	Trouble                  time.Duration // how long anything may go wrong
+	Crashes, Freezes, Cuts   int
+	BrokerKills, FullDisks   int
+	Partitions, SleptThrough int
+	Drains                   int
+	StepCrashes, StepFreezes int
+	Persons                  int
+}
+
+// draw makes a schedule's settings. Each kind of trouble is absent in many
+// schedules, so that the others can be seen alone.
+func draw(e *engine) plan {
+	r := e.rng
+	pick := func(ds ...time.Duration) time.Duration { return ds[r.IntN(len(ds))] }
+	some := func(share, most float64) float64 {
+		if r.Float64() >= share {
+			return 0
+		}
+		return most * r.Float64()
+	}
+	count := func(share float64, most int) int {
+		if r.Float64() >= share {
+			return 0
+		}
+		return 1 + r.IntN(most)
+	}
+	const s, ms = time.Second, time.Millisecond
+	p := plan{
+		Policy: order.Policy(r.IntN(2)), Duplicates: Duplicates(r.IntN(3)),
+		Orders: 1 + r.IntN(4), Workers: 1 + r.IntN(3), Slots: 1 + r.IntN(3),
+		AckWait: pick(2*s, 5*s, 30*s), RequestTimeout: pick(500*ms, 2*s, 10*s), MaxAckPending: 64,
+		TotalAttempts: 1 + r.IntN(6), VisitAttempts: 1 + r.IntN(3), VisitTime: pick(2*s, 30*s), GatePatience: pick(1*s, 5*s),
+		RetryMax: pick(100*ms, 2*s), DelayBase: pick(500*ms, 4*s), DelayMax: 20 * s,
+		LatencyMin: 100 * time.Microsecond, LatencyMax: pick(1*ms, 20*ms, 60*ms), Slow: some(0.3, 0.1),
+		LossRequest: some(0.4, 0.1), LossAnswer: some(0.5, 0.15),
+		GateBusy: some(0.3, 0.3), CallBack: some(0.3, 0.5),
+		Trouble: pick(10*s, 40*s),
+		Crashes: count(0.3, 3), Freezes: count(0.4, 3), Cuts: count(0.3, 3),
+		BrokerKills: count(0.35, 2), Partitions: count(0.2, 2), SleptThrough: count(0.25, 2), FullDisks: count(0.2, 2), Drains: count(0.2, 2),
+		StepCrashes: count(0.5, 3), StepFreezes: count(0.4, 3), Persons: count(0.7, 6),
+	}
+	p.DelayMax = max(p.DelayMax, p.DelayBase)
+	for f := apiUnreachable; f <= apiIsSlow; f++ {
+		p.APIFaults[f] = some(0.3, 0.5)
+	}
+	return p
+}
+
+type loss uint8
+
+const (
+	lossNone loss = iota
+	lossRequest
+	lossAnswer
+)
+
+func (w *world) drawLoss() loss {
+	switch {
+	case w.quiet:
+		return lossNone
+	case w.chance(w.cfg.LossRequest):
+		return lossRequest
+	case w.chance(w.cfg.LossAnswer):
+		return lossAnswer
+	default:
+		return lossNone
+	}
+}
+
+// chance is for what goes wrong: not any more once the schedule is quiet.
+func (w *world) chance(p float64) bool { return !w.quiet && w.e.chance(p) }
+
+// latency is how long a message takes in one direction. Even a slow one stays
+// below the margin of a claim.
+func (w *world) latency() time.Duration {
+	if w.chance(w.cfg.Slow) {
+		return w.e.between(w.cfg.LatencyMax, w.cfg.AckWait/20)
+	}
+	return w.e.between(w.cfg.LatencyMin, w.cfg.LatencyMax)
+}
+
+// drawAPIFault picks what goes wrong with one POST. An order that the API
+// refuses is refused each time.
+func (w *world) drawAPIFault(no string) apiFault {
+	if !w.quiet {
+		f := apiUnreachable + apiFault(w.e.rng.IntN(int(apiIsSlow)))
+		if w.e.chance(w.cfg.APIFaults[f]) {
+			return f
+		}
+	}
+	if w.refused[no] {
+		return apiRefuses
+	}
+	return apiWorks
+}

@@ -1,0 +1,326 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+var errStale = errors.New("wrong last sequence")
+
+// store is what one process sees of the broker (queue.Store).
+type store struct {
+	w *world
+	h *host
+}
+
+func (s store) Record(_ context.Context, token string) (entry queue.Entry, err error) {
+	err = s.h.request(func() { entry = s.w.broker.record(token) })
+	if err != nil {
+		return queue.Entry{}, err
+	}
+	return s.w.mutateRead(token, entry), nil
+}
+
+func (s store) Records(_ context.Context, tokens []string, found func(int, queue.Entry, error) error) error {
+	entries := make([]queue.Entry, len(tokens))
+	err := s.h.request(func() {
+		for i, token := range tokens {
+			entries[i] = s.w.broker.record(token)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for i, token := range tokens {
+		if err := found(i, s.w.mutateRead(token, entries[i]), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *broker) record(token string) queue.Entry {
+	r := b.results[token]
+	if r == nil {
+		return queue.Entry{}
+	}
+	rec := *r.rec
+	return queue.Entry{Record: &rec, Seq: r.seq}
+}
+
+func (s store) PutRecord(_ context.Context, token string, r *order.Record, expect uint64) (seq uint64, err error) {
+	rec := *r
+	var refused error
+	if err := s.h.request(func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
+		return 0, err
+	}
+	return seq, s.heard(refused)
+}
+
+func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *host) (uint64, error) {
+	var last uint64
+	cur := b.results[token]
+	if cur != nil {
+		last = cur.seq
+	}
+	switch {
+	case b.full:
+		b.w.e.trace.say(b.w.e, "broker", "result refused", token, "storage is full")
+		return 0, queue.ErrStorage
+	case last != expect && !b.w.drops(R1):
+		b.w.e.trace.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
+		return 0, errStale
+	}
+	b.resSeq++
+	b.results[token] = &resultEntry{rec, b.resSeq}
+	b.w.ledger.recorded(rec, h)
+	return b.resSeq, nil
+}
+
+func (s store) Letter(_ context.Context, token string) (l *queue.Letter, err error) {
+	err = s.h.request(func() {
+		if have := s.w.broker.letters[token]; have != nil {
+			c := *have
+			c.Headers = maps.Clone(have.Headers)
+			l = &c
+		}
+	})
+	return l, err
+}
+
+func (s store) PutLetter(_ context.Context, token string, l *queue.Letter, expect uint64) error {
+	letter := *l
+	var refused error
+	err := s.h.request(func() {
+		b := s.w.broker
+		var last uint64
+		if have := b.letters[token]; have != nil {
+			last = have.Seq
+		}
+		switch {
+		case b.full:
+			refused = queue.ErrStorage
+		case last != expect:
+			refused = errStale
+		default:
+			b.deadSeq++
+			letter.Seq = b.deadSeq
+			b.letters[token] = &letter
+			s.w.e.trace.say(s.w.e, "broker", "letter filed", token, "%s %s", letter.IntentID, letter.Outcome)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return s.heard(refused)
+}
+
+// heard keeps when the process heard that its results are refused.
+func (s store) heard(refused error) error {
+	if errors.Is(refused, queue.ErrStorage) {
+		s.h.refused = s.w.e.at
+	}
+	return refused
+}
+
+func (s store) DeleteLetter(_ context.Context, token string, l *queue.Letter) error {
+	seq := l.Seq
+	return s.h.request(func() {
+		b := s.w.broker
+		if have := b.letters[token]; have != nil && have.Seq == seq {
+			delete(b.letters, token)
+			s.w.e.trace.say(s.w.e, "broker", "letter removed", token, "")
+		}
+	})
+}
+
+func (s store) Intent(_ context.Context, orderNo string) (m *queue.Message, err error) {
+	err = s.h.request(func() {
+		if in := s.w.broker.bySubj[subjectPrefix+orderNo]; in != nil {
+			m = in.msg
+		}
+	})
+	return m, err
+}
+
+func (s store) IntentAt(_ context.Context, seq uint64) (m *queue.Message, err error) {
+	err = s.h.request(func() {
+		if in := s.w.broker.intents[seq]; in != nil {
+			m = in.msg
+		}
+	})
+	return m, err
+}
+
+func (s store) PublishIntent(ctx context.Context, m *queue.Message) (p queue.Published, seq uint64, err error) {
+	if err := s.w.beforeReplay(ctx, s, m); err != nil {
+		return queue.PublishedNone, 0, err
+	}
+	err = s.h.request(func() {
+		p, seq = s.w.broker.publish(m, given(m))
+		if p != queue.Stored {
+			s.w.e.trace.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
+		}
+	})
+	return p, seq, err
+}
+
+func (s store) DeleteIntent(_ context.Context, seq uint64) error {
+	return s.h.request(func() { s.w.broker.remove(seq) })
+}
+
+func (s store) Born(context.Context) (at time.Time, err error) {
+	return epoch, s.h.request(func() {})
+}
+
+// Mark of a key that nobody in the schedule ever wrote costs no time.
+func (s store) Mark(_ context.Context, key string) (m queue.Mark, seq uint64, err error) {
+	b := s.w.broker
+	if _, ever := b.marks[key]; !ever {
+		return m, 0, nil
+	}
+	err = s.h.request(func() { m, seq = b.marks[key].mark, b.marks[key].seq })
+	if s.w.drops(Marks) {
+		m = queue.Mark{}
+	}
+	return m, seq, err
+}
+
+func (s store) PutMark(_ context.Context, key string, m queue.Mark, expect uint64) (seq uint64, err error) {
+	var refused error
+	err = s.h.request(func() {
+		b := s.w.broker
+		switch {
+		case b.full:
+			refused = queue.ErrStorage
+		case b.marks[key].seq != expect:
+			refused = errStale
+		default:
+			b.markSeq++
+			seq = b.markSeq
+			b.marks[key] = markEntry{m, seq}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	return seq, refused
+}
+
+func (s store) Pause(_ context.Context, until time.Time) error {
+	return s.h.request(func() {
+		s.w.broker.paused = until.Sub(epoch)
+		s.w.e.trace.say(s.w.e, "broker", "deliveries paused", "", "until %s", s.w.broker.paused)
+		s.w.broker.serve()
+	})
+}
+
+func (s store) Delivered(context.Context) (seq uint64, err error) {
+	err = s.h.request(func() { seq = s.w.broker.next - 1 })
+	return seq, err
+}
+
+// Extend is sent, and its answer heard, unless the connection is gone.
+func (s store) Extend(reply, answer string) error {
+	h := s.h
+	if !h.up {
+		return errLink
+	}
+	if h.cut || h.faulty && s.w.drawLoss() != lossNone {
+		return nil
+	}
+	link, seq := h.link, seqOf(reply)
+	h.send(func() {
+		s.w.broker.extend(seq)
+		s.w.e.after(s.w.latency(), func() {
+			if h.link == link && !h.cut {
+				h.notice(func() { h.q.ClaimExtended(answer) })
+			}
+		})
+	})
+	return nil
+}
+
+// MaxPayload is more than any order here has.
+func (s store) MaxPayload() int64 { return 1 << 20 }
+
+// answer sends acknowledgements (queue.Answer).
+type answer struct {
+	w   *world
+	h   *host
+	seq uint64
+}
+
+func (a answer) Ack() error {
+	return a.send("ack", func() { a.w.broker.ack(a.seq) })
+}
+
+func (a answer) Nak() error { return a.NakWithDelay(0) }
+
+func (a answer) NakWithDelay(d time.Duration) error {
+	return a.send("nak", func() { a.w.broker.nak(a.seq, d) })
+}
+
+func (a answer) send(what string, effect func()) error {
+	a.h.boundary(a.w.e.running)
+	if !a.h.up {
+		return errLink
+	}
+	if a.h.cut || a.h.faulty && a.w.drawLoss() == lossRequest {
+		a.w.e.trace.say(a.w.e, a.h.name, what+" lost", "", "sequence %d", a.seq)
+		return nil
+	}
+	a.h.send(effect)
+	return nil
+}
+
+func (b *broker) ack(seq uint64) {
+	if in := b.intents[seq]; in != nil {
+		b.w.e.trace.say(b.w.e, "broker", "acknowledged", in.orderNo, "%s", in.id)
+		if p := b.pending[seq]; p != nil && p.claim != 0 {
+			b.w.ledger.released(p.claim, "")
+		}
+		b.remove(seq)
+		b.serve()
+	}
+}
+
+const subjectPrefix = "orders.new."
+
+func orderNoOf(subject string) string { return strings.TrimPrefix(subject, subjectPrefix) }
+
+func given(m *queue.Message) string { return m.Header.Get(queue.HeaderIntentID) }
+
+// intentID is queue's, for short and valid ones.
+func intentID(m *queue.Message, id string) string {
+	if id == "" {
+		return "seq:" + strconv.FormatUint(m.Seq, 10) + "@" + strconv.FormatInt(m.Time.UnixNano(), 10)
+	}
+	return id
+}
+
+func replyOf(seq uint64, claim int) string {
+	return strconv.FormatUint(seq, 10) + "." + strconv.Itoa(claim)
+}
+
+func claimOf(reply string) int {
+	_, text, _ := strings.Cut(reply, ".")
+	claim, _ := strconv.Atoi(text)
+	return claim
+}
+
+func seqOf(reply string) uint64 {
+	text, _, _ := strings.Cut(reply, ".")
+	seq, _ := strconv.ParseUint(text, 10, 64)
+	return seq
+}
+
+func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }

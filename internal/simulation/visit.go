@@ -1,0 +1,254 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// errToxic is the panic that some orders cause.
+var errToxic = errors.New("this order is too much for a worker")
+
+// visit is submit's visit: one order's stay in a worker, attempt after attempt.
+type visit struct {
+	*worker
+	proc     *proc
+	d        *delivery
+	ctx      context.Context
+	report   order.Report
+	proven   bool
+	attempts int
+	began    time.Duration
+	gated    time.Duration
+	entered  time.Duration // when the gate was last passed
+}
+
+// submit is Submitter.Submit.
+func (v *visit) submit() order.Report {
+	v.began = v.e.at
+	v.report.History = v.excuse(v.d.History)
+	if v.w.cfg.Policy == order.Park && v.d.History.Unsure && !v.d.Allowed {
+		v.report.Verdict, v.report.Reason = order.Unsure, "parked"
+		v.report.End = order.EndAnswer
+		return v.report
+	}
+	for v.report.End == order.EndNone {
+		v.report.End = v.attempt()
+	}
+	return v.report
+}
+
+// excuse is budget.go's.
+func (v *visit) excuse(h order.History) order.History {
+	if h.LastAttemptAt.IsZero() {
+		return h
+	}
+	if over := v.e.now().Sub(h.LastAttemptAt) - v.w.cfg.DelayMax; over > 0 {
+		h.GateWaitMS += over.Milliseconds()
+	}
+	return h
+}
+
+// attempt is visit.attempt: the gate, the last checks, the exchange.
+func (v *visit) attempt() order.End {
+	if v.ctx.Err() != nil {
+		return v.interrupted()
+	}
+	if v.expired() {
+		return order.EndDeadline
+	}
+	if end := v.gate(); end != order.EndNone {
+		return end
+	}
+	if end := v.lastChecks(); end != order.EndNone {
+		return end
+	}
+	return v.exchange()
+}
+
+func (v *visit) expired() bool {
+	at := v.d.Intent.Deadline
+	return !at.IsZero() && v.e.now().After(at)
+}
+
+// gate stands for gate.enter: mostly open, sometimes slow, sometimes closed for
+// longer than an order in hand waits.
+func (v *visit) gate() order.End {
+	began := v.e.at
+	patience := v.w.cfg.GatePatience
+	wait := time.Duration(0)
+	if v.w.chance(v.w.cfg.GateBusy) {
+		wait = v.e.between(0, patience+patience/4)
+	}
+	err := v.e.sleep(v.ctx, min(wait, patience))
+	for err == nil && v.held && v.e.at-began < patience {
+		err = v.e.sleep(v.ctx, 100*time.Millisecond)
+	}
+	waited := v.e.at - began
+	v.gated += waited
+	if !v.report.History.FirstAttemptAt.IsZero() {
+		v.report.History.GateWaitMS += waited.Milliseconds()
+	}
+	switch {
+	case err != nil:
+		return v.interrupted()
+	case v.held || wait > patience:
+		return order.EndHandBack
+	default:
+		v.entered = v.e.at
+		return order.EndNone
+	}
+}
+
+func (v *visit) interrupted() order.End {
+	if errors.Is(context.Cause(v.ctx), errLeaseLost) {
+		return order.EndLeaseLost
+	}
+	return order.EndHandBack
+}
+
+// lastChecks is visit.lastChecks.
+func (v *visit) lastChecks() order.End {
+	switch {
+	case v.expired():
+		return order.EndDeadline
+	case v.fenced():
+		return order.EndLeaseLost
+	case v.w.cfg.Policy != order.Park:
+		return order.EndNone
+	}
+	first, err := v.q.NoteAttempt(v.ctx, v.d.Delivery, v.counted())
+	v.proven = v.proven || first
+	switch {
+	case errors.Is(err, queue.ErrLeaseLost):
+		return order.EndLeaseLost
+	case err != nil:
+		return v.interrupted()
+	case v.fenced():
+		return order.EndLeaseLost
+	default:
+		return order.EndNone
+	}
+}
+
+func (v *visit) fenced() bool { return !v.w.drops(R7) && v.d.Lease().Fence() != nil }
+
+func (v *visit) counted() order.History {
+	h := v.report.History
+	h.Attempts++
+	if h.FirstAttemptAt.IsZero() {
+		h.FirstAttemptAt = v.e.now()
+	}
+	h.LastAttemptAt, h.LastTimestamp = v.e.now(), max(v.e.now().UnixMilli(), h.LastTimestamp+1)
+	return h
+}
+
+// exchange is visit.exchange, judge, record and follow.
+func (v *visit) exchange() order.End {
+	no := v.d.OrderNo()
+	at := &attempt{orderNo: no, intent: v.d.Intent.ID, seq: v.d.Seq, body: v.d.Order.BodyHash(), host: v.host,
+		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at, note: v.d.Last.Seq}
+	v.boundary(v.proc) // the pause that cannot be closed
+	v.report.History = v.counted()
+	v.attempts++
+	v.w.ledger.posted(at)
+	v.say(v.d, "post", "attempt %d for %s", v.report.History.Attempts, v.d.Intent.ID)
+	if v.w.toxic[no] {
+		v.takeDown()
+	}
+	r := v.w.api.post(v.ctx, v.proc, at, v.w.cfg.RequestTimeout)
+	at.ended(v.e.at, r.verdict)
+	v.say(v.d, "answer", "%s (status %d)", r.verdict, r.status)
+	v.boundary(v.proc)
+	h := &v.report.History
+	v.report.Verdict, v.report.Final, v.report.Status = r.verdict, r.final, r.status
+	switch {
+	case r.verdict == order.Unsure:
+		h.Unsure = true
+	case r.verdict == order.Accepted, r.final:
+		h.Unsure = false
+	}
+	return v.follow(at, r)
+}
+
+// takeDown is what a toxic order does: it ends the process, or panics.
+func (v *visit) takeDown() {
+	v.w.ledger.tookDown[v.d.OrderNo()]++
+	if v.w.chance(0.5) {
+		v.crash("taken down by " + v.d.OrderNo())
+		panic(killed{})
+	}
+	panic(errToxic)
+}
+
+// follow is visit.follow and goOn.
+func (v *visit) follow(at *attempt, r reply) order.End {
+	switch r.verdict {
+	case order.Accepted, order.Duplicate:
+		return order.EndAnswer
+	case order.Rejected: // jury.go: believed, or called back with others
+		if v.w.chance(v.w.cfg.CallBack) {
+			at.calledBack = true
+			v.say(v.d, "called back", "")
+			if v.ctx.Err() != nil {
+				return v.interrupted()
+			}
+			return order.EndHandBack
+		}
+		return order.EndAnswer
+	case order.Denied: // keyring.go: whose fault it was shows after a while
+		if v.e.sleep(v.ctx, v.e.between(0, 3*time.Second)) != nil {
+			return v.interrupted()
+		}
+		if v.w.chance(0.5) {
+			return order.EndHandBack
+		}
+		return order.EndNone
+	}
+	return v.goOn(r)
+}
+
+// goOn is visit.goOn, budget.next and budget.delay.
+func (v *visit) goOn(r reply) order.End {
+	cfg, h := &v.w.cfg, v.report.History
+	throttle := r.status == 429
+	switch {
+	case r.verdict == order.Unsure && cfg.Policy == order.Park:
+		if v.ctx.Err() != nil {
+			return v.interrupted()
+		}
+		return order.EndAnswer
+	case v.ctx.Err() != nil:
+		return v.interrupted()
+	case !throttle && h.Attempts >= cfg.TotalAttempts:
+		return order.EndTotalBudget
+	}
+	wait := v.e.between(0, cfg.RetryMax)
+	if spent := v.e.at - v.began - v.gated; v.attempts >= cfg.VisitAttempts || spent+wait > cfg.VisitTime {
+		delay := cfg.DelayBase << min(h.Attempts/cfg.VisitAttempts, 4)
+		v.report.Delay = min(v.e.between(delay/2, delay+delay/2), cfg.DelayMax)
+		if at := v.d.Intent.Deadline; !at.IsZero() {
+			v.report.Delay = max(0, min(v.report.Delay, at.Sub(v.e.now())+time.Millisecond))
+		}
+		return order.EndVisitBudget
+	}
+	if v.e.sleep(v.ctx, wait) != nil {
+		return v.interrupted()
+	}
+	return order.EndNone
+}
+
+func wordOf(r *order.Record) string {
+	switch {
+	case r == nil:
+		return "none"
+	case r.Note != order.NoteNone:
+		return fmt.Sprintf("%s note", r.Note)
+	default:
+		return r.Word
+	}
+}

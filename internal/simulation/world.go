@@ -1,0 +1,201 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// world is one schedule: a broker, an API, workers, producers and persons.
+type world struct {
+	e           *engine
+	cfg         plan
+	mutation    Mutation
+	queueConfig queue.Config
+	broker      *broker
+	api         *api
+	ledger      *ledger
+	hosts       []*host
+	workers     []*worker
+	orders      []string
+	refused     map[string]bool
+	toxic       map[string]bool
+	idle        []idler
+	claims      int
+	faults      int
+	busy        int // producers and persons that have not ended
+	quiet       bool
+}
+
+type idler struct {
+	p *proc
+	n uint64
+}
+
+// Counts says how much happened.
+type Counts struct {
+	Orders, Intents, Deliveries, Posts, Records int
+	Created, CreatedTwice                       int
+	Pauses                                      int // POSTs after the documented pause
+	Leftovers                                   int // letters of late acceptances whose writers were lost
+	Faults                                      int
+	Outcomes                                    [order.OutcomeUnknown + 1]int
+}
+
+func (c *Counts) outcome(o order.Outcome) { c.Outcomes[o]++ }
+
+// Result is what a schedule came to.
+type Result struct {
+	Seed     uint64
+	Findings []Finding
+	Counts   Counts
+	// Simulated is the time that passed in the schedule.
+	Simulated time.Duration
+}
+
+// patience bounds the quiet time in which everything must come to rest, and
+// maxSteps the events of a schedule.
+const (
+	patience = 2 * time.Hour
+	maxSteps = 300_000
+)
+
+// Run plays the schedule of a seed. trace may be nil.
+func Run(seed uint64, m Mutation, trace *Trace) Result {
+	w := &world{e: newEngine(seed, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
+	w.cfg = draw(w.e)
+	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
+	w.queueConfig = queue.DefaultConfig()
+	w.queueConfig.AckWait, w.queueConfig.AttemptTimeout = w.cfg.AckWait, w.cfg.RequestTimeout
+	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
+	w.populate()
+	w.trouble()
+	w.e.after(w.cfg.Trouble, w.calm)
+	for w.e.steps < maxSteps && w.e.at < w.cfg.Trouble+patience && !w.atRest() && w.e.step() {
+	}
+	w.ledger.close()
+	w.end()
+	w.ledger.counts.Faults = w.faults
+	return Result{Seed: seed, Findings: w.ledger.findings, Counts: w.ledger.counts, Simulated: w.e.at}
+}
+
+// atRest: the trouble is over, nothing is stored, and nobody does anything.
+func (w *world) atRest() bool {
+	if !w.quiet || w.busy > 0 || len(w.broker.intents) > 0 {
+		return false
+	}
+	for _, k := range w.workers {
+		if k.dead || k.inHand > 0 || k.frozen > w.e.at {
+			return false
+		}
+	}
+	return true
+}
+
+// end lets go of every coroutine.
+func (w *world) end() {
+	for _, h := range w.hosts {
+		h.dead = true
+		for _, p := range append([]*proc(nil), h.procs...) {
+			p.kill()
+		}
+	}
+}
+
+// calm ends the trouble: what is under way comes to its end by itself.
+func (w *world) calm() {
+	w.e.trace.say(w.e, "world", "quiet from here on", "", "")
+	w.quiet = true
+	w.broker.full = false
+	for _, h := range w.hosts {
+		h.faulty, h.crashIn, h.freezeIn = false, 0, 0
+	}
+}
+
+// populate makes orders, producers, workers and persons.
+func (w *world) populate() {
+	r := w.e.rng
+	for i := range w.cfg.Orders {
+		no := fmt.Sprint("o", i)
+		w.orders = append(w.orders, no)
+		w.refused[no] = r.Float64() < 0.15
+		w.toxic[no] = r.Float64() < 0.06
+		w.api.foreign[no] = r.Float64() < 0.04
+		w.produce(no)
+	}
+	w.workers = make([]*worker, w.cfg.Workers)
+	for i := range w.workers {
+		w.workers[i] = w.startWorker(i)
+	}
+	for range w.cfg.Persons {
+		w.intervene()
+	}
+}
+
+// awaitWork lets an idle worker's pulls that would bring nothing pass without
+// being played one by one.
+func (w *world) awaitWork(k *worker) {
+	for !w.broker.ready() && (len(w.broker.intents) == 0 || w.e.chance(0.7)) && !k.stopping {
+		p := w.e.running
+		p.wait = w.e.newWait()
+		w.idle = append(w.idle, idler{p, p.wait})
+		p.suspend()
+	}
+}
+
+// wakeIdle: there is something to be delivered.
+func (w *world) wakeIdle() {
+	for _, i := range w.idle {
+		w.e.after(w.latency(), func() { w.e.wake(i.p, i.n) })
+	}
+	w.idle = w.idle[:0]
+}
+
+// trouble plans what goes wrong, and when.
+func (w *world) trouble() {
+	c, e := &w.cfg, w.e
+	at := func(n int, what func()) {
+		for range n {
+			e.after(e.between(0, c.Trouble), func() {
+				if !w.quiet {
+					what()
+				}
+			})
+		}
+	}
+	victim := func() *worker { return w.workers[e.rng.IntN(len(w.workers))] }
+	long := func() time.Duration { return e.between(0, c.AckWait+c.AckWait/2) }
+	at(c.Crashes, func() { victim().crash("killed") })
+	at(c.Freezes, func() { victim().freeze(long()) })
+	at(c.Cuts, func() { victim().disconnect(e.between(100*time.Millisecond, c.AckWait)) })
+	at(c.Partitions, func() {
+		victim().partition(e.between(0, min(15*time.Second, c.AckWait)), e.between(100*time.Millisecond, c.AckWait))
+	})
+	at(c.SleptThrough, func() { // the broker is killed while a worker does not notice
+		k, d := victim(), e.between(c.AckWait/4, c.AckWait)
+		if e.chance(0.5) {
+			k.freeze(d)
+		} else {
+			k.partition(min(d, 15*time.Second), time.Second)
+		}
+		e.after(e.between(0, d/4), func() { w.broker.kill(e.between(100*time.Millisecond, time.Second), memory(e.rng.IntN(3))) })
+	})
+	at(c.Drains, func() { victim().drain(e.between(0, 5*time.Second)) })
+	at(c.StepCrashes, func() { victim().crashIn = 1 + e.rng.IntN(12) })
+	at(c.StepFreezes, func() {
+		k := victim()
+		k.freezeIn, k.freezeFor = 1+e.rng.IntN(12), long()
+	})
+	at(c.BrokerKills, func() { w.broker.kill(e.between(100*time.Millisecond, 5*time.Second), memory(e.rng.IntN(3))) })
+	at(c.FullDisks, func() {
+		w.broker.fill()
+		w.faults++
+		e.trace.say(e, "broker", "storage is full", "", "")
+		e.after(e.between(time.Second, 10*time.Second), func() {
+			w.broker.full = false
+			e.trace.say(e, "broker", "storage has room", "", "")
+		})
+	})
+}
