@@ -16,7 +16,15 @@ var measures = map[string]func(ctx context.Context, r *rig) ([]table, error){
 	"long":     longQueue,
 }
 
-// rounds runs every trial once a round, in turn, so that a neighbour's load
+// first takes the first of a list in short mode, else all.
+func first[T any](short bool, list ...T) []T {
+	if short {
+		return list[:1]
+	}
+	return list
+}
+
+// interleave runs every trial once a round, in turn, so that a neighbour's load
 // hits all contenders alike.
 func (r *rig) interleave(ctx context.Context, name string, n int, trials []trial) ([][]outcome, error) {
 	outcomes := make([][]outcome, len(trials))
@@ -40,7 +48,7 @@ func (r *rig) interleave(ctx context.Context, name string, n int, trials []trial
 // pipeline is the working-off of a full queue with an API that answers at once.
 func pipeline(ctx context.Context, r *rig) ([]table, error) {
 	var tables []table
-	for _, inFlight := range []int{64, 256} {
+	for _, inFlight := range first(r.short, 64, 256) {
 		n := r.some(100_000)
 		var trials []trial
 		for _, name := range []string{bareNet, usual, ours, bareFast} {
@@ -63,7 +71,8 @@ func pipeline(ctx context.Context, r *rig) ([]table, error) {
 func many(ctx context.Context, r *rig) ([]table, error) {
 	const delay = 100 * time.Millisecond
 	var tables []table
-	for _, c := range []struct{ inFlight, orders int }{{2000, 100_000}, {10_000, 200_000}} {
+	type size struct{ inFlight, orders int }
+	for _, c := range first(r.short, size{2000, 100_000}, size{10_000, 200_000}) {
 		n := r.some(c.orders)
 		inFlight := min(c.inFlight, n)
 		var trials []trial
@@ -98,8 +107,8 @@ func latency(ctx context.Context, r *rig) ([]table, error) {
 func scaleOut(ctx context.Context, r *rig) ([]table, error) {
 	t := table{Title: "Scale-out: 100 ms API latency, 64 in flight per worker",
 		Columns: []string{"workers", "orders/s", "times one", "least and most orders of a worker", "redeliveries"}}
-	first := 0.0
-	for _, workers := range []int{1, 2, 4} {
+	one := 0.0
+	for _, workers := range first(r.short, 1, 2, 4) {
 		n := r.some(5000 * workers)
 		outcomes, err := r.interleave(ctx, "scale", 1, []trial{{contender: ours, inFlight: 64, orders: n, warm: n / 4, workers: workers, latency: 100 * time.Millisecond}})
 		if err != nil {
@@ -107,9 +116,9 @@ func scaleOut(ctx context.Context, r *rig) ([]table, error) {
 		}
 		out := outcomes[0][0]
 		if workers == 1 {
-			first = out.Rate
+			one = out.Rate
 		}
-		t.row(fmt.Sprint(workers), fmt.Sprintf("%.0f", out.Rate), fmt.Sprintf("%.2f", out.Rate/first),
+		t.row(fmt.Sprint(workers), fmt.Sprintf("%.0f", out.Rate), fmt.Sprintf("%.2f", out.Rate/one),
 			fmt.Sprintf("%d, %d", least(out.Shares), most(out.Shares)), fmt.Sprint(out.Again))
 		t.Outcomes = append(t.Outcomes, named{fmt.Sprintf("%d workers", workers), outcomes[0]})
 	}
