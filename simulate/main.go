@@ -2,8 +2,13 @@
 package main
 
 import (
+	"runtime/debug"
+
 	"orderpost/internal/program"
 	"orderpost/internal/program/simulate"
 )
 
-func main() { program.Main(simulate.Run) }
+func main() {
+	debug.SetGCPercent(800) // a schedule's garbage is small, and all of it at once
+	program.Main(simulate.Run)
+}

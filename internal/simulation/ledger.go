@@ -161,6 +161,10 @@ func (l *ledger) checkOwner(a *attempt) {
 	}
 	for _, other := range l.posts[a.orderNo] {
 		if other.claim > a.claim && other.seq == a.seq {
+			if other.host.q.RestlessUntil(0).IsZero() {
+				l.counts.Overlaps++ // a process that has just been started does not wait for former owners
+				return
+			}
 			l.find(InvOneClaim, a.orderNo, "%s posts, though %s and %s has posted since", a.host.name, c.why, other.host.name)
 			return
 		}
@@ -202,8 +206,8 @@ func (l *ledger) checkExplained(a, prev *attempt) {
 		return
 	case prev.claim != a.claim && l.claims[prev.claim].why != "":
 		return
-	case l.claims[a.claim].ended && a.sent > a.signed:
-		return // the documented pause; counted by checkOwner
+	case l.claims[a.claim].ended:
+		return // the former owner posts after the new one: checkOwner judges
 	}
 	l.find(InvExplained, a.orderNo, "the attempt before was answered with %s, and its worker was not lost", prev.verdict)
 }
@@ -304,8 +308,8 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 func (l *ledger) checkSuspects(rec *order.Record) {
 	suspects := 0
 	for _, o := range l.records[rec.OrderNo] {
-		if o.rec.Note == order.NoteSuspect && o.rec.IntentID == rec.IntentID {
-			suspects++
+		if o.rec.Outcome() == order.OutcomeNone && o.rec.IntentID == rec.IntentID {
+			suspects = max(suspects, o.rec.Suspects)
 		}
 	}
 	if suspects < poisonAfter {
