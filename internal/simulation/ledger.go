@@ -255,9 +255,16 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if len(all) > 0 {
 		l.checkTransition(&all[len(all)-1], rec)
 	}
-	if prev == nil || !prev.SettledAt.Equal(rec.SettledAt) { // not one that is only taken over
+	if !takenOver(prev, rec) {
 		l.checkEvidence(rec)
 	}
+}
+
+// takenOver: rec only repeats what was found before, for an intent that asks
+// again for what was accepted, or was withheld.
+func takenOver(prev, rec *order.Record) bool {
+	return prev != nil && prev.SettledAt.Equal(rec.SettledAt) &&
+		(prev.IntentID == rec.IntentID || rec.Outcome() == order.OutcomeAccepted || rec.Outcome() == order.OutcomeUnknown)
 }
 
 func when(is bool, text string) string {
