@@ -2,19 +2,29 @@
 # The image holds worker, enqueue and deadletter; the target "sandbox" holds the sandbox and
 # the demo. Static binaries, no shell, not root.
 #
-#   docker build -t orderpost .
+#   docker build -t orderpost --build-arg VERSION=v1.2.3 .
 #   docker build -t orderpost-sandbox --target sandbox .
+#
+# .ci/image runs what can be run of it without a container engine.
 ARG GO_VERSION=1.26
+ARG VERSION=
 
 FROM golang:${GO_VERSION} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ENV CGO_ENABLED=0 GOFLAGS=-trimpath
-RUN mkdir -p /out/data && go build -ldflags '-s -w' -o /out/ ./cmd/worker ./cmd/enqueue ./cmd/deadletter ./cmd/sandbox ./cmd/demo
+# The same source and version give the same bytes: no path, no time, no commit
+# of the machine that built it.
+ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+ARG VERSION
+RUN mkdir -p /out/data && go build -ldflags "-s -w -buildid= -X orderpost/internal/program.release=${VERSION}" -o /out/ ./cmd/worker ./cmd/enqueue ./cmd/deadletter ./cmd/sandbox ./cmd/demo
 
 FROM scratch AS sandbox
+ARG VERSION
+LABEL org.opencontainers.image.title="orderpost-sandbox" \
+      org.opencontainers.image.description="orderpost's sandbox API and its demo; not for production" \
+      org.opencontainers.image.version="${VERSION}"
 USER 65532:65532
 COPY --from=build /out/sandbox /out/demo /usr/local/bin/
 COPY --from=build /src/examples /examples
@@ -24,10 +34,12 @@ ENTRYPOINT ["/usr/local/bin/sandbox"]
 CMD ["--addr", "0.0.0.0:8089"]
 
 FROM scratch AS orderpost
+ARG VERSION
 USER 65532:65532
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 LABEL org.opencontainers.image.title="orderpost" \
-      org.opencontainers.image.description="submits orders in bulk to a key-authenticated HTTP API and accounts for every one of them"
+      org.opencontainers.image.description="submits orders in bulk to a key-authenticated HTTP API and accounts for every one of them" \
+      org.opencontainers.image.version="${VERSION}"
 COPY --from=build /out/worker /out/enqueue /out/deadletter /usr/local/bin/
 COPY --from=build --chown=65532:65532 /out/data /data
 ENV ORDERPOST_DATA_DIR=/data ORDERPOST_OPS_ADDR=0.0.0.0:9464 ORDERPOST_LOG_FORMAT=json

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race lint fuzz bench ci release clean
+.PHONY: help demo test race upgrade lint fuzz bench ci release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -12,6 +12,9 @@ test: ## run every test
 
 race: ## run every test with the race detector
 	go test -race ./...
+
+upgrade: ## replace workers of an older revision (OLD_REVISION) one by one, and go back
+	go test -tags upgrade -count=1 -timeout 10m -run '^TestRollingUpgrade$$' -v ./internal/e2e/fleet
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"internal/borders":        {},
 	"internal/contract":       {},
 	"internal/e2e":            {},
+	"internal/e2e/fleet":      {},
 	"examples/producers/go":   {}, // as a producer of somebody else's would be
 	"internal/queue/embedded": {},
 	"internal/queue/netcut":   {},
@@ -33,6 +34,7 @@ var mayImport = map[string][]string{
 	"internal/sign":           {"internal/order"},
 	"internal/submit":         {"internal/order"},
 	"internal/ops":            {"internal/order"},
+	"internal/tracing":        {},
 	"internal/queue":          {"internal/order"},
 	"internal/importer":       {"internal/order", "internal/queue"},
 	"internal/simulation":     {"internal/order", "internal/queue"},
@@ -47,21 +49,27 @@ func anything(pkg string) bool {
 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
-	"github.com/nats-io/":     {"internal/queue", "internal/queue/embedded", "examples/producers/go"},
-	"github.com/synadia-io/":  {"internal/queue"},
-	"net/http":                {"internal/submit", "internal/sandbox", "internal/ops"},
+	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
+		"internal/program/chaos"}, // it breaks brokers, and publishes what our own code would not
+	"github.com/synadia-io/": {"internal/queue"},
+	"net/http": {"internal/submit", "internal/sandbox", "internal/ops",
+		"internal/program/chaos"}, // it reads the workers' metrics
 	"github.com/spf13/cobra":  {"internal/program"},
 	"github.com/expr-lang/":   {"internal/submit"},
 	"github.com/prometheus/":  {"internal/ops", "internal/worker"},
 	"github.com/caarlos0/env": {"internal/program"},
+	// Spans are made by the worker and the producer; the SDK is for one place.
+	"go.opentelemetry.io/":                     {"internal/tracing", "internal/worker"},
+	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
+	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
 }
 
 // neverLinked lists what a program must not contain, even indirectly.
 var neverLinked = map[string][]string{
 	"cmd/worker":     {"internal/sandbox", "internal/importer"},
 	"cmd/enqueue":    {"internal/sandbox"},
-	"cmd/deadletter": {"internal/sandbox", "internal/importer"},
-	"cmd/sandbox":    {"internal/submit"},
+	"cmd/deadletter": {"internal/sandbox", "internal/importer", "internal/tracing"},
+	"cmd/sandbox":    {"internal/submit", "internal/tracing"},
 }
 
 type pkg struct {

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,10 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-const manifests = "../../deployments/kubernetes"
+const (
+	manifests  = "../../deployments/kubernetes"
+	natsFolder = "../../deployments/nats"
+)
 
 // deployment is what matters of the worker's.
 type deployment struct {
@@ -160,8 +165,14 @@ func TestDeployment(t *testing.T) {
 // TestKustomizations: each file is one document with a kind, every one is
 // listed where it lies, and what is listed exists.
 func TestKustomizations(t *testing.T) {
+	for _, folder := range []string{manifests, natsFolder} {
+		t.Run(filepath.Base(folder), func(t *testing.T) { requireKustomizations(t, folder) })
+	}
+}
+
+func requireKustomizations(t *testing.T, folder string) {
 	listed, found := make(map[string]bool), make(map[string]bool)
-	require.NoError(t, filepath.WalkDir(manifests, func(path string, entry os.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".yaml" {
 			return err
 		}
@@ -227,4 +238,57 @@ func TestImage(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), `CMD ["/usr/local/bin/worker", "health"]`)
 	require.NotContains(t, string(text), "CMD-SHELL")
+}
+
+// TestNATSServers: the manifest gives the configuration's every variable, and
+// more time to stop than a server takes; the network policies of both sides
+// name the same ports, and the worker looks for the service that there is.
+func TestNATSServers(t *testing.T) {
+	var set struct {
+		Metadata struct{ Name string }
+		Spec     struct {
+			ServiceName string `yaml:"serviceName"`
+			Template    struct {
+				Spec struct {
+					Grace      int `yaml:"terminationGracePeriodSeconds"`
+					Containers []struct {
+						Env     []struct{ Name, Value string }
+						EnvFrom []struct {
+							ConfigMapRef struct{ Name string } `yaml:"configMapRef"`
+						} `yaml:"envFrom"`
+					}
+				}
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(natsFolder, "statefulset.yaml"))
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &set))
+	require.Equal(t, "nats-users", set.Spec.Template.Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name)
+	given := map[string]string{}
+	for _, role := range roles {
+		given[strings.ToUpper(role)+"_NKEY"] = "in the config map nats-users"
+	}
+	for _, e := range set.Spec.Template.Spec.Containers[0].Env {
+		given[e.Name] = e.Value
+	}
+	variable := regexp.MustCompile(`:\s*\$([A-Z_]+)`)
+	for _, file := range []string{"nats.conf", "cluster.conf"} {
+		conf, err := os.ReadFile(filepath.Join(natsFolder, file))
+		require.NoError(t, err)
+		for _, m := range variable.FindAllStringSubmatch(string(conf), -1) {
+			if !strings.HasSuffix(m[1], "_MAY") { // those are its own
+				require.Contains(t, given, m[1], "%s asks for it", file)
+			}
+		}
+		if m := regexp.MustCompile(`lame_duck_duration: "(\w+)"`).FindSubmatch(conf); m != nil {
+			duration, err := time.ParseDuration(string(m[1]))
+			require.NoError(t, err)
+			require.Greater(t, time.Duration(set.Spec.Template.Spec.Grace)*time.Second, duration+10*time.Second)
+		}
+	}
+	for i := range 3 {
+		require.Contains(t, given["NATS_ROUTES"], fmt.Sprintf("%s-%d.%s.nats.svc:6222", set.Metadata.Name, i, set.Spec.ServiceName))
+	}
+	require.Contains(t, readEnvFile(t)["ORDERPOST_NATS_URL"], "://nats.nats.svc:4222")
 }

@@ -31,23 +31,45 @@ func requireSettings(t *testing.T, where, text string) {
 	}
 }
 
-// TestOperationsDocs: what they link to exists, and so do the settings that
+// source is a file or a folder of ours that a document names in its text.
+var source = regexp.MustCompile("`((?:internal|cmd|examples|deployments|docs|tools|chaos)/[\\w./-]+)`")
+
+// TestDocuments: what they link to and name exists, and so do the settings that
 // they and the example files name.
-func TestOperationsDocs(t *testing.T) {
-	for _, path := range []string{"../../docs/operations.md", runbookPath} {
+func TestDocuments(t *testing.T) {
+	records, err := filepath.Glob("../../docs/adr/*.md")
+	require.NoError(t, err)
+	for _, path := range append(documents(t), records...) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		links := mdLink.FindAllStringSubmatch(string(text), -1)
-		require.NotEmpty(t, links, path)
-		for _, l := range links {
+		for _, l := range mdLink.FindAllStringSubmatch(string(text), -1) {
 			_, err := os.Stat(filepath.Join(filepath.Dir(path), l[1]))
 			require.NoError(t, err, "%s links to %s", path, l[1])
 		}
+		for _, m := range source.FindAllStringSubmatch(string(text), -1) {
+			_, err := os.Stat("../../" + m[1])
+			require.NoError(t, err, "%s names %s", path, m[1])
+		}
+		if filepath.Base(path) != "producers.md" { // it has a test of its own, and variables of other programs
+			requireSettings(t, path, strings.ReplaceAll(string(text), "ORDERPOST_SANDBOX", ""))
+		}
+	}
+	for _, path := range []string{"nats/nats.conf", "nats/cluster.conf", "nats/kustomization.yaml", "cluster.env", "compose.yaml"} {
+		text, err := os.ReadFile("../../deployments/" + path)
+		require.NoError(t, err)
 		requireSettings(t, path, string(text))
 	}
-	text, err := os.ReadFile("../../deployments/nats/nats.conf")
+}
+
+// TestReadmeListsEveryDocument, so that each can be found.
+func TestReadmeListsEveryDocument(t *testing.T) {
+	text, err := os.ReadFile(readmePath)
 	require.NoError(t, err)
-	requireSettings(t, "nats.conf", string(text))
+	entries, err := os.ReadDir("../../docs")
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.True(t, strings.Contains(string(text), "](docs/"+e.Name()+")"), "the README does not link to docs/%s", e.Name())
+	}
 }
 
 // TestCompose: its settings are the programs', and the files that it mounts

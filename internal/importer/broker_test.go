@@ -65,7 +65,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 	require.Eventually(t, func() bool {
 		a, err := q.Audit(t.Context())
 		return err == nil && a.Unacked == 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func settle(q *queue.Queue, d *queue.Delivery, v order.Verdict) error {

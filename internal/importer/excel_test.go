@@ -12,8 +12,6 @@ import (
 	"orderpost/internal/order"
 )
 
-const excelRows = 40_000
-
 // excelFile is what a German Excel writes: semicolons, CR LF, Windows-1252,
 // umlauts, blank rows. menge gives a row's quantity.
 func excelFile(t *testing.T, from, to int, menge func(i int) string) string {

@@ -36,6 +36,9 @@ type Options struct {
 	Rate float64
 	// Progress is told after each chunk of rows how many are done. May be nil.
 	Progress func(rows int)
+	// Trace gives the W3C trace header of each intent that is published. May
+	// be nil.
+	Trace func(orderNo, intentID string) string
 }
 
 // DefaultMaxErrors is how many bad rows are told.

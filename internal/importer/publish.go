@@ -345,10 +345,14 @@ func (p *publisher) intent(row *Row, over queue.Entry) queue.Intent {
 	if over.Record != nil {
 		id += ":after-" + strconv.FormatUint(over.Seq, 10)
 	}
-	return queue.Intent{
+	in := queue.Intent{
 		OrderNo: row.OrderNo, Body: row.Order.Canonical(), Batch: p.f.Batch, Deadline: p.f.o.Deadline,
 		ID: id, Source: p.f.o.File + ":" + strconv.Itoa(row.Line),
 	}
+	if p.f.o.Trace != nil {
+		in.Traceparent = p.f.o.Trace(in.OrderNo, id)
+	}
+	return in
 }
 
 func (p *publisher) ours(id string, row *Row) bool {

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"orderpost/internal/order"
 )
 
 // collector turns a snapshot into metrics at every scrape: what is asked when
@@ -17,6 +19,7 @@ type collector struct {
 	requests, limit              *prometheus.Desc
 	waiting, rate                *prometheus.Desc
 	leaseLosses                  *prometheus.Desc
+	failures, filed, scaling     *prometheus.Desc
 	clockOffset, clockError      *prometheus.Desc
 	pending, oldestAge, deadMail *prometheus.Desc
 }
@@ -41,6 +44,9 @@ func newCollector(o Options) *collector {
 		waiting:   desc("gate_waiting_orders", "Orders in hand that wait in front of the gate."),
 		rate:      desc("rate_limit_requests", "Rate limit in requests per second; 0 = none."),
 
+		failures:    desc("publish_failures_total", "Writes of results (notes included) and dead letters that the broker refused, or did not confirm; all of them are looked up or repeated.", "stream", "cause"),
+		filed:       desc("dead_letters_filed_total", "Dead letters that this worker filed, by outcome.", "outcome"),
+		scaling:     desc("scaling_orders", "Orders that one more worker could take up and post now; 0 while the gate is not open, and while the rate limit is what makes orders wait. Of the whole fleet, as this worker sees it: take the maximum."),
 		leaseLosses: desc("lease_losses_total", "Claims on orders that were over before their orders were done with."),
 		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, as its answers tell; none before the first one."),
 		clockError:  desc("clock_offset_error_seconds", "How far the clock offset may be off."),
@@ -58,7 +64,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
-		c.requests, c.limit, c.waiting, c.rate, c.leaseLosses, c.clockOffset, c.clockError, c.pending, c.oldestAge, c.deadMail} {
+		c.requests, c.limit, c.waiting, c.rate,
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldestAge, c.deadMail} {
 		out <- d
 	}
 }
@@ -90,7 +97,25 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(c.oldestAge, s.Sizes.oldestAge(time.Now()).Seconds())
 		gauge(c.deadMail, float64(s.Sizes.Letters))
 	}
-	out <- prometheus.MustNewConstMetric(c.leaseLosses, prometheus.CounterValue, float64(s.LeaseLosses))
+	gauge(c.scaling, float64(s.ScalingOrders()))
+	c.count(out, s)
+}
+
+// count tells what has been counted since the start.
+func (c *collector) count(out chan<- prometheus.Metric, s Snapshot) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	counter(c.leaseLosses, s.LeaseLosses)
+	counter(c.failures, s.Failures.Results.Refused, "results", "refused")
+	counter(c.failures, s.Failures.Results.Unconfirmed, "results", "unconfirmed")
+	counter(c.failures, s.Failures.Letters.Refused, "dead_letters", "refused")
+	counter(c.failures, s.Failures.Letters.Unconfirmed, "dead_letters", "unconfirmed")
+	for _, o := range order.Outcomes() {
+		if o.NeedsLetter() {
+			counter(c.filed, s.Filed[o], o.String())
+		}
+	}
 }
 
 type blockLabel struct{ name, stage string }

@@ -3,7 +3,6 @@ package ops
 import (
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -39,16 +38,17 @@ type Options struct {
 // Metrics are a worker's metrics. Its methods are quick and safe for
 // concurrent use. No label ever holds anything of an order.
 type Metrics struct {
-	orders       *prometheus.CounterVec
-	attempts     *prometheus.CounterVec
-	returned     *prometheus.CounterVec
-	redeliveries *prometheus.CounterVec
-	closings     *prometheus.CounterVec
+	// By their numbers, so that counting looks nothing up.
+	orders, attempts, returned []prometheus.Counter
+	explained, unexplained     prometheus.Counter
+	retryHand, retryQueue      prometheus.Observer
+	closings                   *prometheus.CounterVec
 
 	settling prometheus.Histogram
 	duration prometheus.Histogram
 	size     prometheus.Histogram
 	waiting  prometheus.Histogram
+	rateWait prometheus.Histogram
 
 	mu       sync.Mutex
 	standing []string // the gate's blocks as last heard
@@ -59,38 +59,37 @@ type Metrics struct {
 func New(reg prometheus.Registerer, o Options) *Metrics {
 	f := promauto.With(reg)
 	m := &Metrics{
-		orders:       counter(f, "orders_total", "Orders that this worker settled, by outcome.", "outcome"),
-		attempts:     counter(f, "attempts_total", "Requests that posted an order, by verdict.", "verdict"),
-		returned:     counter(f, "returned_total", "Visits that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
-		redeliveries: counter(f, "redeliveries_total", "Orders that arrived although they had been delivered before, by whether a note explains it. Unexplained ones mean that a worker went down.", "explained"),
-		closings:     counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
+		closings: counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
 
 		settling: histogram(f, "enqueue_to_settled_seconds", "Time from the storing of an order's intent to its outcome.", settlingBuckets),
 		duration: histogram(f, "request_duration_seconds", "Duration of a request that posted an order, from sending to the end of the answer (or of waiting for one).", durationBuckets),
 		size:     histogram(f, "request_size_bytes", "Size of the body of a request that posted an order.", sizeBuckets),
 		waiting:  histogram(f, "gate_wait_seconds", "Time that an order in hand waited for its turn before a request: for the gate to open, for the ramp and for the rate limit.", waitingBuckets),
+		rateWait: histogram(f, "rate_limit_wait_seconds", "Time that an order in hand waited for the rate limit before a request; requests that did not wait for it are not counted. Part of gate_wait_seconds.", waitingBuckets),
 	}
-	m.setUpLabels(o)
+	m.setUpLabels(f, o)
 	reg.MustRegister(newCollector(o))
 	buildInfo(f, o.Version)
 	return m
 }
 
+// Where an order waits for its next attempt: the values of a label.
+const (
+	inHand  = "hand"
+	inQueue = "queue"
+)
+
 // setUpLabels makes every series exist before its first event, so that rates
 // and alerts see the first one.
-func (m *Metrics) setUpLabels(o Options) {
-	for _, outcome := range order.Outcomes() {
-		m.orders.WithLabelValues(outcome.String())
-	}
-	for _, verdict := range order.Verdicts() {
-		m.attempts.WithLabelValues(verdict.String())
-	}
-	for _, action := range []order.Action{order.ActDelay, order.ActHandBack, order.ActMerge} {
-		m.returned.WithLabelValues(action.String())
-	}
-	for _, explained := range []bool{false, true} {
-		m.redeliveries.WithLabelValues(strconv.FormatBool(explained))
-	}
+func (m *Metrics) setUpLabels(f promauto.Factory, o Options) {
+	m.orders = byNumber(counter(f, "orders_total", "Orders that this worker settled, by outcome.", "outcome"), order.Outcomes())
+	m.attempts = byNumber(counter(f, "attempts_total", "Requests that posted an order, by verdict.", "verdict"), order.Verdicts())
+	m.returned = byNumber(counter(f, "returned_total", "Visits that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
+		[]order.Action{order.ActDelay, order.ActHandBack, order.ActMerge})
+	redeliveries := counter(f, "redeliveries_total", "Orders that arrived although they had been delivered before, by whether a note explains it. Unexplained ones mean that a worker went down.", "explained")
+	m.explained, m.unexplained = redeliveries.WithLabelValues("true"), redeliveries.WithLabelValues("false")
+	retries := histograms(f, "retry_wait_seconds", "Time that an order is to wait before its next attempt, by where it waits: in the worker's hand, or back in the queue.", retryBuckets, "where")
+	m.retryHand, m.retryQueue = retries.WithLabelValues(inHand), retries.WithLabelValues(inQueue)
 	for _, block := range o.Blocks {
 		m.closings.WithLabelValues(block)
 	}
@@ -104,18 +103,32 @@ func buildInfo(f promauto.Factory, version string) {
 }
 
 // Settled counts an intent that got its outcome.
-func (m *Metrics) Settled(outcome order.Outcome) { m.orders.WithLabelValues(outcome.String()).Inc() }
+func (m *Metrics) Settled(outcome order.Outcome) { m.orders[outcome].Inc() }
 
 // Took is the time from enqueue to outcome of an order that was settled.
 func (m *Metrics) Took(d time.Duration) { m.settling.Observe(d.Seconds()) }
 
 // Returned counts a visit that ended without an outcome.
-func (m *Metrics) Returned(action order.Action) { m.returned.WithLabelValues(action.String()).Inc() }
+func (m *Metrics) Returned(action order.Action) { m.returned[action].Inc() }
 
 // Redelivered counts an order that had been delivered before. explained: the
 // notes tell why.
 func (m *Metrics) Redelivered(explained bool) {
-	m.redeliveries.WithLabelValues(strconv.FormatBool(explained)).Inc()
+	if explained {
+		m.explained.Inc()
+		return
+	}
+	m.unexplained.Inc()
+}
+
+// Retrying is told of an order that is to be tried again after wait, in the
+// worker's hand or, queued, from the queue.
+func (m *Metrics) Retrying(wait time.Duration, queued bool) {
+	if queued {
+		m.retryQueue.Observe(wait.Seconds())
+		return
+	}
+	m.retryHand.Observe(wait.Seconds())
 }
 
 // Attempt is one POST of an order.
@@ -125,16 +138,21 @@ type Attempt struct {
 	Duration time.Duration
 	// Waited is the time spent in front of the gate before it.
 	Waited time.Duration
+	// RateWaited is the part of Waited that the rate limit caused.
+	RateWaited time.Duration
 	// Bytes is the size of the request's body.
 	Bytes int
 }
 
 // Attempted counts an attempt.
 func (m *Metrics) Attempted(a Attempt) {
-	m.attempts.WithLabelValues(a.Verdict.String()).Inc()
+	m.attempts[a.Verdict].Inc()
 	m.duration.Observe(a.Duration.Seconds())
 	m.waiting.Observe(a.Waited.Seconds())
 	m.size.Observe(float64(a.Bytes))
+	if a.RateWaited > 0 {
+		m.rateWait.Observe(a.RateWaited.Seconds())
+	}
 }
 
 // GateChanged is told the names of the blocks that stand, after each change

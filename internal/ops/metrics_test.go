@@ -44,9 +44,11 @@ func values(f *dto.MetricFamily) map[string]float64 {
 func full() Snapshot {
 	return Snapshot{
 		Started: true, Connected: true, InFlight: 3, Slots: 64, LeaseLosses: 2,
-		Gate:  Gate{Open: true, InFlight: 2, Limit: 8, Waiting: 1, Rate: 2.5},
-		Clock: &Clock{Offset: -1500 * time.Millisecond, Error: 20 * time.Millisecond},
-		Sizes: &Sizes{Pending: 7, OldestPending: time.Now().Add(-time.Minute), Letters: 4},
+		Failures: Failures{Results: WriteFailures{Refused: 1, Unconfirmed: 2}, Letters: WriteFailures{Refused: 3, Unconfirmed: 4}},
+		Filed:    map[order.Outcome]uint64{order.OutcomeUnknown: 9},
+		Gate:     Gate{Open: true, InFlight: 2, Limit: 8, Waiting: 1, Rate: 2.5},
+		Clock:    &Clock{Offset: -1500 * time.Millisecond, Error: 20 * time.Millisecond},
+		Sizes:    &Sizes{Pending: 7, Waiting: 5, OldestPending: time.Now().Add(-time.Minute), Letters: 4},
 	}
 }
 
@@ -75,16 +77,19 @@ func TestLabelValuesExistFromTheStart(t *testing.T) {
 		verdicts = append(verdicts, v.String())
 	}
 	for name, want := range map[string]map[string]float64{
-		"orders_total":        zero(outcomes...),
-		"attempts_total":      zero(verdicts...),
-		"returned_total":      zero("delay", "hand-back", "merge"),
-		"redeliveries_total":  zero("true", "false"),
-		"gate_closings_total": zero(testBlocks...),
-		"gate_block":          zero("breaker,trial", "breaker,shut", "hold,trial", "hold,shut"),
-		"gate_open":           zero(""),
-		"lease_losses_total":  zero(""),
-		"in_flight_orders":    zero(""),
-		"broker_connected":    zero(""),
+		"orders_total":             zero(outcomes...),
+		"attempts_total":           zero(verdicts...),
+		"returned_total":           zero("delay", "hand-back", "merge"),
+		"redeliveries_total":       zero("true", "false"),
+		"gate_closings_total":      zero(testBlocks...),
+		"gate_block":               zero("breaker,trial", "breaker,shut", "hold,trial", "hold,shut"),
+		"gate_open":                zero(""),
+		"scaling_orders":           zero(""),
+		"publish_failures_total":   zero("refused,results", "unconfirmed,results", "refused,dead_letters", "unconfirmed,dead_letters"),
+		"dead_letters_filed_total": zero("rejected", "exhausted", "expired", "invalid", "poison", "unknown"),
+		"lease_losses_total":       zero(""),
+		"in_flight_orders":         zero(""),
+		"broker_connected":         zero(""),
 	} {
 		require.Equal(t, want, values(ours["orderpost_"+name]), name)
 	}
@@ -101,10 +106,11 @@ func TestWhatIsNotKnownIsNotClaimed(t *testing.T) {
 func TestHistogramsAreNativeAndClassic(t *testing.T) {
 	reg, m := newMetrics(nil)
 	m.Took(300 * time.Millisecond)
-	m.Attempted(Attempt{Verdict: order.Accepted, Duration: 20 * time.Millisecond, Waited: time.Millisecond, Bytes: 500})
+	m.Attempted(Attempt{Verdict: order.Accepted, Duration: 20 * time.Millisecond, Waited: time.Millisecond, RateWaited: time.Microsecond, Bytes: 500})
+	m.Retrying(time.Second, true)
 	ours := families(t, reg)
 	for name, sum := range map[string]float64{
-		"enqueue_to_settled_seconds": .3, "request_duration_seconds": .02, "gate_wait_seconds": .001, "request_size_bytes": 500,
+		"enqueue_to_settled_seconds": .3, "request_duration_seconds": .02, "gate_wait_seconds": .001, "rate_limit_wait_seconds": 1e-6, "request_size_bytes": 500,
 	} {
 		h := ours["orderpost_"+name].GetMetric()[0].GetHistogram()
 		require.NotEmpty(t, h.GetBucket(), "%s: classic buckets", name)
@@ -112,6 +118,40 @@ func TestHistogramsAreNativeAndClassic(t *testing.T) {
 		require.EqualValues(t, 1, h.GetSampleCount(), name)
 		require.InDelta(t, sum, h.GetSampleSum(), 1e-9, name)
 	}
+	where := ours["orderpost_retry_wait_seconds"].GetMetric()
+	require.Len(t, where, 2, "both exist from the start")
+	require.Zero(t, where[0].GetHistogram().GetSampleCount(), "in hand")
+	require.EqualValues(t, 1, where[1].GetHistogram().GetSampleSum(), "in the queue")
+	require.NotEmpty(t, where[1].GetHistogram().GetPositiveSpan())
+}
+
+// TestAttemptsThatDidNotWait: those are no observations of the rate limit.
+func TestAttemptsThatDidNotWait(t *testing.T) {
+	reg, m := newMetrics(nil)
+	m.Attempted(Attempt{Verdict: order.Accepted})
+	require.Zero(t, families(t, reg)["orderpost_rate_limit_wait_seconds"].GetMetric()[0].GetHistogram().GetSampleCount())
+}
+
+// TestCountingAllocatesNothing: it is done for every order and attempt.
+func TestCountingAllocatesNothing(t *testing.T) {
+	_, m := newMetrics(nil)
+	count := func() {
+		m.Settled(order.OutcomeAccepted)
+		m.Took(time.Second)
+		m.Attempted(Attempt{Verdict: order.Accepted, Duration: time.Second, Bytes: 500, RateWaited: time.Second})
+		m.Returned(order.ActDelay)
+		m.Redelivered(true)
+		m.Retrying(time.Second, true)
+	}
+	count() // the first observation makes a native bucket
+	require.Zero(t, testing.AllocsPerRun(100, count))
+}
+
+func TestWhatIsInNoSetBreaksNothing(t *testing.T) {
+	reg, m := newMetrics(nil)
+	m.Attempted(Attempt{})
+	m.Settled(order.OutcomeNone)
+	require.NotContains(t, values(families(t, reg)["orderpost_attempts_total"]), "")
 }
 
 func TestEventsAreCounted(t *testing.T) {
@@ -149,11 +189,14 @@ func TestAScrapeAsksTheWorker(t *testing.T) {
 	for name, want := range map[string]float64{
 		"broker_connected": 1, "draining": 0, "in_flight_orders": 3, "slots": 64, "lease_losses_total": 2,
 		"gate_open": 1, "in_flight_requests": 2, "in_flight_requests_limit": 8, "gate_waiting_orders": 1, "rate_limit_requests": 2.5,
-		"clock_offset_seconds": -1.5, "clock_offset_error_seconds": .02, "pending_orders": 7, "dead_letters": 4,
+		"clock_offset_seconds": -1.5, "clock_offset_error_seconds": .02, "pending_orders": 7, "scaling_orders": 5, "dead_letters": 4,
 	} {
 		require.InDelta(t, want, one(name), 1e-9, name)
 	}
 	require.GreaterOrEqual(t, one("oldest_pending_age_seconds"), 60.0)
+	require.Equal(t, map[string]float64{"refused,results": 1, "unconfirmed,results": 2, "refused,dead_letters": 3, "unconfirmed,dead_letters": 4},
+		values(families(t, reg)["orderpost_publish_failures_total"]))
+	require.EqualValues(t, 9, values(families(t, reg)["orderpost_dead_letters_filed_total"])["unknown"])
 
 	now.Gate.Open, now.Gate.Blocks = false, []Block{{Name: "hold", Stage: "shut", Reason: "deploy"}, {Name: "hold", Stage: "shut", Reason: "lunch"}}
 	now.Sizes.OldestPending = time.Now().Add(time.Hour) // the broker's clock is ahead

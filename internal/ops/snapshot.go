@@ -1,6 +1,10 @@
 package ops
 
-import "time"
+import (
+	"time"
+
+	"orderpost/internal/order"
+)
 
 // Snapshot is a worker at one moment. The zero value is one that is starting.
 type Snapshot struct {
@@ -17,6 +21,10 @@ type Snapshot struct {
 	// LeaseLosses counts the claims that were over before their orders were
 	// done with, since the start.
 	LeaseLosses uint64
+	// Failures are the writes to the streams that failed, Filed the dead
+	// letters by outcome, since the start.
+	Failures Failures
+	Filed    map[order.Outcome]uint64
 	// Clock is nil until the API's answers have told something.
 	Clock *Clock
 	// Sizes is nil while the broker does not say.
@@ -30,9 +38,18 @@ type Gate struct {
 	// InFlight counts requests under way, of Limit at most (the ramp); Waiting
 	// the orders in hand in front of the gate.
 	InFlight, Limit, Waiting int
-	// Rate is the limit in requests per second; 0 = none.
-	Rate float64
+	// Rate is the limit in requests per second; 0 = none. RateBinds: it made
+	// an order wait a moment ago.
+	Rate      float64
+	RateBinds bool
 }
+
+// Failures are writes of a worker that the broker did not confirm.
+type Failures struct{ Results, Letters WriteFailures }
+
+// WriteFailures are those to one stream: refused for lack of room, or left
+// without an answer.
+type WriteFailures struct{ Refused, Unconfirmed uint64 }
 
 // Block is one reason for which the gate is not open.
 type Block struct {
@@ -58,6 +75,9 @@ type Sizes struct {
 	// Pending counts the intents without an outcome, delayed ones and those in
 	// flight included.
 	Pending uint64
+	// Waiting counts those of them that no worker has been given yet, delayed
+	// ones left out.
+	Waiting uint64
 	// OldestPending is when the oldest of them was stored; zero: there is none.
 	OldestPending time.Time
 	// Letters counts the dead letters.

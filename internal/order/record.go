@@ -74,6 +74,8 @@ type Attempt struct {
 	Status int `json:"status,omitempty"`
 	// Reason names the rule or the transport phase that led to the verdict.
 	Reason string `json:"reason,omitempty"`
+	// Answer is the beginning of the answer's body, 256 bytes at most.
+	Answer string `json:"answer,omitempty"`
 	// DurationMS is the time from sending to the end of the answer, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
 }

@@ -2,9 +2,16 @@ package program
 
 import "runtime/debug"
 
-// Version is the program's version from its build information: the module's,
-// with the commit where the build knows it.
+// release is set by the linker where the build knows no version control, as in
+// the image (Dockerfile).
+var release string
+
+// Version is the program's version: what the linker was told, else that of its
+// build information, with the commit where the build knows it.
 func Version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"orderpost/internal/order"
 )
@@ -24,12 +25,19 @@ type Audit struct {
 	// stored: a crash came between result and acknowledgement, and the next
 	// delivery removes them.
 	Unacked uint64 `json:"unacked"`
+	// Expired is the number of intents whose outcome is not kept any more. An
+	// audit cannot tell them from intents that were removed by hand, and counts
+	// any only where the results stream is older than the retention.
+	Expired uint64 `json:"expired"`
 	// Outcomes counts the last words by outcome, "retrying" for notes.
 	Outcomes map[string]uint64 `json:"outcomes"`
 	Letters  uint64            `json:"dead_letters"`
 	// Conflicts counts the letters of intents whose order_no was accepted
 	// before with another body.
 	Conflicts uint64 `json:"conflicts"`
+	// Orphans counts the letters that are older than the retention and whose
+	// result has expired, as earlier versions let it (ADR 5).
+	Orphans uint64 `json:"orphans"`
 	// Offenders names what does not fit, at most 100; OffenderCount is complete.
 	Offenders     []Offender `json:"offenders,omitempty"`
 	OffenderCount int        `json:"offender_count"`
@@ -43,7 +51,7 @@ type Offender struct {
 
 // Balanced says whether every intent is accounted for and nothing contradicts.
 func (a *Audit) Balanced() bool {
-	return a.OffenderCount == 0 && a.Settled+a.Pending == a.Intents
+	return a.OffenderCount == 0 && a.Settled+a.Pending+a.Expired == a.Intents
 }
 
 func (a *Audit) offend(orderNo, format string, args ...any) {
@@ -55,9 +63,9 @@ func (a *Audit) offend(orderNo, format string, args ...any) {
 
 // Audit reads the three streams in constant memory. It is exact while nothing
 // is being worked on; beside running workers its counts may be off by what
-// moved meanwhile. Results older than the retention, and intents removed by
-// hand, are not counted, so that old installations show fewer settled intents
-// than were ever stored.
+// moved meanwhile. Results older than the retention are gone, so that in an
+// installation older than that the sum proves less; what contradicts is found
+// nevertheless.
 func (q *Queue) Audit(ctx context.Context) (*Audit, error) {
 	a := &Audit{Outcomes: make(map[string]uint64)}
 	counts, err := q.Count(ctx)
@@ -71,7 +79,23 @@ func (q *Queue) Audit(ctx context.Context) (*Audit, error) {
 	if err := q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error { return q.auditPending(ctx, a, page) }); err != nil {
 		return nil, err
 	}
-	return a, q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*rawMsg) error { return q.auditLetters(ctx, a, page) })
+	if err := q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*rawMsg) error { return q.auditLetters(ctx, a, page) }); err != nil {
+		return nil, err
+	}
+	return a, q.auditExpired(ctx, a)
+}
+
+// auditExpired explains what is missing from the sum by expiry, where there was
+// time for that.
+func (q *Queue) auditExpired(ctx context.Context, a *Audit) error {
+	stream, err := q.js.Stream(ctx, q.n.results)
+	if err != nil {
+		return fmt.Errorf("stream %s: %w", q.n.results, err)
+	}
+	if have := a.Settled + a.Pending; have < a.Intents && time.Since(stream.CachedInfo().Created) > q.cfg.ResultRetention {
+		a.Expired = a.Intents - have
+	}
+	return nil
 }
 
 // auditResults: every failed result has its letter, and no accepted one has.
@@ -139,8 +163,10 @@ func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) erro
 			a.offend(raw.Subject, "%v", err)
 		case letter.Conflict:
 			a.Conflicts++
+		case records[i] == nil && time.Since(raw.Time) > q.cfg.ResultRetention:
+			a.Orphans++
 		case records[i] == nil:
-			a.offend(letter.OrderNo, "dead letter without a result (expired, or removed by hand)")
+			a.offend(letter.OrderNo, "dead letter without a result (removed by hand?)")
 		}
 	}
 	return nil

@@ -125,7 +125,7 @@ func (c *canceller) resume() {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	if err := c.q.store.Pause(ctx, c.q.time.Now().Add(50*time.Millisecond)); err != nil {
-		c.q.log.Warn().Err(err).Dur("at_the_latest_in", pauseTerm).Msg("deliveries not resumed yet; they resume by themselves")
+		c.q.log.Warn().Err(err).Dur("at_the_latest_in_ms", pauseTerm).Msg("deliveries not resumed yet; they resume by themselves")
 	}
 }
 

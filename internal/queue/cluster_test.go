@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -18,27 +17,22 @@ import (
 	"orderpost/internal/order"
 )
 
-// startCluster runs three nodes on loopback.
-func startCluster(t *testing.T) []*server.Server {
+// clusterSize is the number of nodes of the tests' cluster.
+const clusterSize = 3
+
+// startCluster runs three nodes on loopback, whose routes can be cut.
+func startCluster(t *testing.T) ([]*server.Server, *routes) {
 	t.Helper()
-	var routes []string
-	ports := make([]int, 3)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-		require.NoError(t, l.Close())
-		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", ports[i]))
-	}
+	r := newRoutes(t)
 	var nodes []*server.Server
-	for i, port := range ports {
-		opts := &server.Options{
+	for i := range clusterSize {
+		s, err := server.NewServer(&server.Options{
 			ServerName: fmt.Sprint("node-", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 			JetStream: true, StoreDir: t.TempDir(),
-			Cluster: server.ClusterOpts{Name: "orders", Host: "127.0.0.1", Port: port},
-			Routes:  server.RoutesFromStr(strings.Join(routes, ",")),
-		}
-		s, err := server.NewServer(opts)
+			Cluster: server.ClusterOpts{Name: "orders", Host: "127.0.0.1", Port: r.ports[i],
+				Advertise: "127.0.0.1:1"}, // nobody listens there: routes are made as configured only
+			Routes: r.of(i),
+		})
 		require.NoError(t, err)
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
@@ -47,7 +41,7 @@ func startCluster(t *testing.T) []*server.Server {
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(nodes, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
 	}, 20*time.Second, 20*time.Millisecond)
-	return nodes
+	return nodes, r
 }
 
 func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
@@ -64,69 +58,122 @@ func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
 	return q
 }
 
-// work settles what it pulls, until ctx ends, as a pool would.
-func workOff(ctx context.Context, q *Queue) {
+// posts knows which orders were recorded as accepted, and finds those that are
+// posted once more.
+type posts struct {
+	mu       sync.Mutex
+	accepted map[string]bool
+	again    []string
+}
+
+func (p *posts) post(no string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.accepted[no] {
+		p.again = append(p.again, no)
+	}
+}
+
+func (p *posts) recorded(no string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.accepted == nil {
+		p.accepted = make(map[string]bool)
+	}
+	p.accepted[no] = true
+}
+
+// workOff settles what it pulls, until ctx ends, as a pool would.
+func (p *posts) workOff(ctx context.Context, q *Queue) {
 	var hands sync.WaitGroup
 	for ctx.Err() == nil {
 		_ = q.Pull(ctx, 32, time.Second, func(ds []*Delivery) { // refused while there is no leader: again
 			for _, d := range ds {
-				hands.Go(func() {
-					defer d.Release()
-					switch d.Work {
-					case WorkSubmit:
-						r := report(order.Accepted, d.History)
-						_, _ = q.Settle(ctx, d, r, order.Decide(r, order.Facts{}))
-					case WorkSettled:
-						_ = q.Complete(ctx, d)
-					default:
-						_ = q.GiveUp(ctx, d)
-					}
-				})
+				hands.Go(func() { p.handle(ctx, q, d) })
 			}
 		})
 	}
 	hands.Wait()
 }
 
-// R1 and R2 on three replicas: the leader of the results is stopped while two
-// workers settle. No outcome is lost or counted twice.
-func TestALeaderThatIsStoppedUnderLoadLosesNothing(t *testing.T) {
-	nodes := startCluster(t)
-	a := openCluster(t, nodes, "a")
-	b := openCluster(t, nodes, "b")
-	require.Equal(t, 3, a.replicas)
-	const n = 600
-	var in []Intent
-	for i := range n {
-		in = append(in, intent(fmt.Sprint("R-", i), fmt.Sprint("i", i)))
+func (p *posts) handle(ctx context.Context, q *Queue, d *Delivery) {
+	defer d.Release()
+	switch d.Work {
+	case WorkSubmit:
+		p.post(d.OrderNo())
+		r := report(order.Accepted, d.History)
+		if _, err := q.Settle(ctx, d, r, order.Decide(r, order.Facts{})); err == nil {
+			p.recorded(d.OrderNo())
+		}
+	case WorkSettled:
+		_ = q.Complete(ctx, d)
+	default:
+		_ = q.GiveUp(ctx, d)
 	}
-	publish(t, a, in...)
+}
+
+// loseLeader has two workers settle n orders, one of them connected to the
+// leader of the results; lose takes that node away when a part is settled, and
+// back brings it back, where it can be, once the rest of the cluster went on
+// without it. No outcome is lost or counted twice, and no order is posted once
+// it is recorded as accepted (R1, R2).
+func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *routes, leader int)) {
+	nodes, r := startCluster(t)
+	q := openCluster(t, nodes, "producer")
+	require.Equal(t, clusterSize, q.replicas)
+	stream, err := q.js.Stream(t.Context(), q.n.results)
+	require.NoError(t, err)
+	leader := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })
+	next := (leader + 1) % clusterSize
+	a, b := openCluster(t, nodes[leader:leader+1], "a"), openCluster(t, nodes[next:next+1], "b")
+	in := make([]Intent, n)
+	for i := range in {
+		in[i] = intent(fmt.Sprint("R-", i), fmt.Sprint("i", i))
+	}
+	publish(t, b, in...)
 	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var p posts
 	var workers sync.WaitGroup
 	for _, q := range []*Queue{a, b} {
-		workers.Go(func() { workOff(ctx, q) })
+		workers.Go(func() { p.workOff(ctx, q) })
 	}
-	settledBy := func(least uint64) func() bool {
+	counted := func(enough func(Counts) bool) func() bool {
 		return func() bool {
-			c, err := a.Count(ctx)
-			return err == nil && c.Results >= least
+			c, err := b.Count(ctx)
+			return err == nil && enough(c)
 		}
 	}
-	require.Eventually(t, settledBy(n/6), 20*time.Second, 5*time.Millisecond)
-	stream, err := a.js.Stream(ctx, a.n.results)
-	require.NoError(t, err)
-	leader := stream.CachedInfo().Cluster.Leader
-	i := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == leader })
-	nodes[i].Shutdown()
-
-	require.Eventually(t, func() bool {
-		c, err := a.Count(ctx)
-		return err == nil && c.Pending == 0
-	}, 60*time.Second, 20*time.Millisecond)
+	require.Eventually(t, counted(func(c Counts) bool { return c.Results >= uint64(n/6) }), 30*time.Second, 5*time.Millisecond)
+	lose(nodes, r, leader)
+	c, err := b.Count(ctx)
+	if err == nil {
+		require.Positive(t, c.Pending, "all was done before the leader was lost")
+	}
+	require.Eventually(t, counted(func(c Counts) bool { return c.Results >= uint64(n/2) }), 90*time.Second, 20*time.Millisecond)
+	back(nodes, r, leader)
+	require.Eventually(t, counted(func(c Counts) bool { return c.Pending == 0 }), 90*time.Second, 20*time.Millisecond)
 	stop()
 	workers.Wait()
 	require.Eventually(t, func() bool { // the audit reads from any replica; a follower may be a moment behind
-		audit, err := a.Audit(t.Context())
-		return err == nil && audit.Balanced() && audit.Settled == n && audit.Outcomes["accepted"] == n
-	}, 10*time.Second, 50*time.Millisecond)
+		audit, err := b.Audit(t.Context())
+		return err == nil && audit.Balanced() && audit.Settled == uint64(n) && audit.Outcomes["accepted"] == uint64(n)
+	}, 30*time.Second, 50*time.Millisecond)
+	require.Empty(t, p.again, "posted again although they were recorded as accepted")
+}
+
+func TestALeaderThatIsStoppedUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	loseLeader(t, 2000, func(nodes []*server.Server, _ *routes, leader int) { nodes[leader].Shutdown() },
+		func([]*server.Server, *routes, int) {})
+}
+
+// The leader goes on running, with a worker that talks to it, but hears no
+// other node; when it comes back, the others have a leader of their own.
+func TestALeaderThatIsCutOffUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
+	loseLeader(t, 2000, func(nodes []*server.Server, r *routes, leader int) {
+		r.isolate(leader)
+		require.Eventually(t, func() bool { return nodes[leader].NumRoutes() == 0 }, 10*time.Second, time.Millisecond)
+	}, func(_ []*server.Server, r *routes, _ int) { r.heal() })
 }

@@ -30,7 +30,7 @@ type Config struct {
 
 	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order"`
 	MaxAckPending   int           `env:"MAX_ACK_PENDING" envDefault:"200000" desc:"orders in flight or delayed, over the whole fleet"`
-	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones and notes do not expire"`
+	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones, notes and what has a dead letter do not expire"`
 	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
 	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
 

@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"orderpost/internal/order"
 )
 
 // ErrUnreachable is returned by Open when no broker answered in time. The
@@ -42,6 +44,9 @@ type Queue struct {
 	marks   *writer // of the fleet's bucket; never more than one write at a time
 	leases  *keeper
 	seen    *seen
+	tails   tailCount
+
+	filed [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
 
 	link        link
 	disconnects atomic.Uint64

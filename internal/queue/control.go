@@ -38,6 +38,8 @@ type Presence struct {
 	// is what it sends at most, in requests per second, 0 = no limit.
 	Limit float64 `json:"limit,omitempty"`
 	Share float64 `json:"share,omitempty"`
+	// Rate is the requests per second that it sent of late (over ten seconds).
+	Rate float64 `json:"rate"`
 	// Joined: it has its share and may send.
 	Joined bool `json:"joined"`
 	// ClockMS is the API's clock minus the worker's, in milliseconds; nil where
@@ -120,9 +122,11 @@ func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 	err := q.walk(ctx, bucket, "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*rawMsg) error {
 		for _, raw := range page {
 			var p Presence
-			left := raw.Header.Get("KV-Operation") != ""
-			if left || json.Unmarshal(raw.Data, &p) != nil || time.Since(raw.Time) > presenceTerm {
+			if raw.Header.Get("KV-Operation") != "" || time.Since(raw.Time) > presenceTerm {
 				continue
+			}
+			if json.Unmarshal(raw.Data, &p) != nil { // a newer version's: there, and that is all that we know
+				p = Presence{Worker: strings.TrimPrefix(raw.Subject, "$KV."+q.cfg.Bucket+"."+presencePrefix)}
 			}
 			p.SeenAt = raw.Time
 			out = append(out, p)
@@ -133,36 +137,4 @@ func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
 	}
 	return out, nil
-}
-
-// Counts are the sizes of the streams.
-type Counts struct {
-	// Pending intents, delayed ones and those in flight included.
-	Pending uint64 `json:"pending"`
-	// Results that are kept, notes included.
-	Results uint64 `json:"results"`
-	// Letters is the number of dead letters.
-	Letters uint64 `json:"dead_letters"`
-	// LastIntent is the number of intents that were ever stored.
-	LastIntent uint64 `json:"last_intent"`
-}
-
-// Count reads the sizes of the streams.
-func (q *Queue) Count(ctx context.Context) (Counts, error) {
-	var c Counts
-	for _, s := range []struct {
-		name string
-		size *uint64
-	}{{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
-		stream, err := q.js.Stream(ctx, s.name)
-		if err != nil {
-			return c, fmt.Errorf("stream %s: %w", s.name, err)
-		}
-		state := stream.CachedInfo().State
-		*s.size = state.Msgs
-		if s.name == q.n.intents {
-			c.LastIntent = state.LastSeq
-		}
-	}
-	return c, nil
 }

@@ -66,8 +66,13 @@ type Fleet struct {
 	// Troubles are the shared blocks of the gate, by name.
 	Troubles map[string]*Trouble
 	// Members are the workers that said so within the last terms, by the
-	// broker's clock; expired ones are among them.
+	// broker's clock; expired ones are among them. One that speaks in a way that
+	// this version does not understand is named by its key: it counts, and sees
+	// nobody.
 	Members []Presence
+	// Unreadable names entries that steer all, and that this version does not
+	// understand: what they ask for may be that nobody sends.
+	Unreadable []string
 }
 
 // ReadFleet reads the bucket. With a single replica it is exact; with more, a
@@ -95,17 +100,22 @@ func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
 	return f, nil
 }
 
-// take reads one entry. One that a person or a newer version wrote in a way
-// that this one does not understand counts as absent.
+// take reads one entry. Fields that it does not know are ignored. An entry that
+// a person or a newer version wrote in a way that this one does not understand
+// must not let more through than it was meant to.
 func (f *Fleet) take(key string, raw *rawMsg) {
 	if raw.Header.Get("KV-Operation") != "" {
 		return // removed
 	}
 	switch {
 	case key == holdKey:
-		f.Hold = readEntry[Hold](raw)
+		if f.Hold = readEntry[Hold](raw); f.Hold == nil {
+			f.Unreadable = append(f.Unreadable, key)
+		}
 	case key == limitKey:
-		f.Limit = readEntry[Limit](raw)
+		if f.Limit = readEntry[Limit](raw); f.Limit == nil || f.Limit.PerSecond < 0 {
+			f.Limit, f.Unreadable = nil, append(f.Unreadable, key)
+		}
 	case key == resumeKey:
 		f.Resumed = raw.Seq
 	case key == throttleKey:
@@ -118,10 +128,12 @@ func (f *Fleet) take(key string, raw *rawMsg) {
 			f.Troubles[strings.TrimPrefix(key, troublePrefix)] = t
 		}
 	case strings.HasPrefix(key, presencePrefix):
-		if p := readEntry[Presence](raw); p != nil && p.ID != "" {
-			p.SeenAt, p.key = raw.Time, key
-			f.Members = append(f.Members, *p)
+		p := readEntry[Presence](raw)
+		if p == nil || p.ID == "" {
+			p = &Presence{ID: key, Worker: strings.TrimPrefix(key, presencePrefix), Version: "not understood by this version"}
 		}
+		p.SeenAt, p.key = raw.Time, key
+		f.Members = append(f.Members, *p)
 	}
 }
 

@@ -25,9 +25,9 @@ func (q *Queue) LastResult(ctx context.Context) (uint64, error) {
 // out.
 func (q *Queue) RecordsSince(ctx context.Context, after uint64, visit func(*order.Record) error) (last uint64, err error) {
 	last = after
-	for more := true; more; {
+	for next := after + 1; next != 0; {
 		var page []*rawMsg
-		if page, more, err = q.page(ctx, q.n.results, q.n.resPre+"*", last+1); err != nil {
+		if page, next, err = q.page(ctx, q.n.results, q.n.resPre+"*", next); err != nil {
 			return last, err
 		}
 		for _, raw := range page {

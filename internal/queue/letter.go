@@ -179,6 +179,9 @@ func (q *Queue) fileLetter(ctx context.Context, token string, l *Letter) error {
 			l.inheritFrom(have)
 		}
 		err := q.store.PutLetter(ctx, token, l, expect)
+		if err == nil {
+			q.filed[l.Outcome].Add(1)
+		}
 		switch {
 		case err == nil && have != nil && have.Tail != "" && have.Tail != l.Tail:
 			return q.purgeTail(ctx, token, have)

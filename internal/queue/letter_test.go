@@ -57,12 +57,15 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	require.Equal(t, map[string][]string(msg.Header), l.Headers)
 	require.Equal(t, msg.Subject, l.Subject)
 	require.EqualValues(t, 1, requireBalanced(t, q).Letters, "the second part is none of its own")
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, c.Letters, "nor does it count as one")
 
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", l))
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", l), "gone already: not an error")
-	c, err := q.Count(t.Context())
+	info, err := q.js.Stream(t.Context(), q.n.dead)
 	require.NoError(t, err)
-	require.Zero(t, c.Letters, "with all its parts")
+	require.Zero(t, info.CachedInfo().State.Msgs, "with all its parts")
 }
 
 // R4: a letter is replaced by a newer one; killed in between, the old one still
@@ -82,9 +85,9 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	got := letterOf(t, q, "A-1")
 	require.Equal(t, second.Body, got.Body)
 	require.Equal(t, "i1", got.Earlier[0].IntentID)
-	c, err := q.Count(t.Context())
+	info, err := q.js.Stream(t.Context(), q.n.dead)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, c.Letters, "one letter in two parts")
+	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
 }
 
 // A letter's particulars fit whatever an order, an API or a producer makes of

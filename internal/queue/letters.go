@@ -19,9 +19,9 @@ func (q *Queue) LetterPages(ctx context.Context, visit func(page []*Letter, unre
 		return fmt.Errorf("dead letters out of reach: %w", err)
 	}
 	last := stream.CachedInfo().State.LastSeq
-	for next := uint64(1); next <= last; {
-		raws, more, err := q.page(ctx, q.n.dead, q.n.deadPre+"*", next)
-		if err != nil {
+	for next := uint64(1); next != 0 && next <= last; {
+		var raws []*rawMsg
+		if raws, next, err = q.page(ctx, q.n.dead, q.n.deadPre+"*", next); err != nil {
 			return err
 		}
 		page, unreadable := q.decodeLetters(raws, last)
@@ -30,10 +30,6 @@ func (q *Queue) LetterPages(ctx context.Context, visit func(page []*Letter, unre
 				return err
 			}
 		}
-		if !more {
-			return nil
-		}
-		next = raws[len(raws)-1].Seq + 1
 	}
 	return nil
 }

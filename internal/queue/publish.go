@@ -41,8 +41,10 @@ func (p Published) String() string { return publishedNames[p] }
 var ErrFull = errors.New("the intents stream is full")
 
 // ErrSwallowed is returned where the broker takes an intent for a duplicate
-// although the one that it remembers is neither waiting nor has a result
-// (somebody removed it). Nothing was stored; publish under another ID.
+// although the one that it remembers is neither waiting nor the one that its
+// order_no's result is about: somebody removed it, another submission was
+// settled since, or the ID was used for another order. Nothing was stored; look
+// at the result, and publish under another ID if the order is still wanted.
 var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one that is gone")
 
 // Codes of JetStream's API errors that mean something here.
@@ -129,7 +131,8 @@ func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
 	if errors.Is(err, ErrUnreadable) {
 		return nil // there is a last word
 	}
-	if err == nil && (entry.Record == nil || entry.Record.Settled == 0) {
+	// A result of another submission says nothing about this one: it may be older.
+	if err == nil && (entry.Record == nil || entry.Record.Settled == 0 || entry.Record.IntentID != intentID(in.ID, seq, time.Time{})) {
 		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 	}
 	return err
@@ -194,7 +197,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 	if len(msgs) == 0 {
 		return
 	}
-	if _, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs); err == nil {
+	if q.publishAtomic(ctx, msgs) == nil {
 		for _, i := range index {
 			results[i].Published = Stored
 		}
@@ -202,6 +205,16 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 		q.publishSingly(ctx, intents, results, index)
 	}
 	q.publishSingly(ctx, intents, results, again) // the broker says what they are, now that the others are there
+}
+
+// publishAtomic bounds the wait for the broker's answer itself: the library
+// does so only where ctx has no deadline, and an answer that was lost with its
+// connection never comes.
+func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	_, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs)
+	return err
 }
 
 // publishSingly sends the intents of a refused or unconfirmed batch one by

@@ -1,13 +1,17 @@
 package queue
 
 import (
+	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -59,6 +63,22 @@ func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 	require.ErrorIs(t, err, ErrSwallowed)
 	require.Equal(t, []string{ErrSwallowed.Error()}, answers(t, q, intent("A-1", "i1")))
 	require.Equal(t, []string{"stored"}, answers(t, q, intent("A-1", "i2")))
+}
+
+// An ID that was used for another order, settled since, does not pass for this
+// one because this one has an older result.
+func TestR6AResultOfAnotherSubmissionIsNotTakenForThisOne(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for _, in := range []Intent{intent("A-1", "i1"), intent("A-2", "i2")} {
+		publish(t, q, in)
+		d := pull(t, q, 1)[0]
+		settle(t, q, d, report(order.Rejected, d.History))
+	}
+	requireDrained(t, q)
+	_, err := q.Publish(t.Context(), intent("A-1", "i2"))
+	require.ErrorIs(t, err, ErrSwallowed)
+	require.ErrorContains(t, err, `"A-1"`)
+	require.Equal(t, []string{ErrSwallowed.Error(), "already-known"}, answers(t, q, intent("A-1", "i2"), intent("A-2", "i2")))
 }
 
 func TestADuplicateInABatchIsSingledOut(t *testing.T) {
@@ -129,4 +149,57 @@ func TestALostAnswerToABatchStoresNothingTwice(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, c.Pending)
 	require.EqualValues(t, 3, c.LastIntent)
+}
+
+// deaf is a connection that hears nothing from the moment at which a text goes
+// out on it.
+type deaf struct {
+	net.Conn
+	text string
+	now  atomic.Bool
+}
+
+func (d *deaf) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return &deaf{Conn: c, text: d.text}, err
+}
+
+func (d *deaf) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), d.text) {
+		d.now.Store(true)
+	}
+	return d.Conn.Write(p)
+}
+
+func (d *deaf) Read(p []byte) (int, error) {
+	for {
+		n, err := d.Conn.Read(p)
+		if err != nil || !d.now.Load() {
+			return n, err
+		}
+	}
+}
+
+// No answer comes to the message that ends a batch: the wait is bounded, even
+// where the caller's own deadline is far away.
+func TestTheWaitForABatchIsBounded(t *testing.T) {
+	t.Parallel()
+	s := startBroker(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"
+	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(&deaf{text: "orders.new.A-2 "}), nats.PingInterval(time.Hour))
+	require.NoError(t, err)
+	t.Cleanup(func() { q.nc.Close(); q.Close() }) // no farewell: nothing would answer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.intentMsg(intent("A-1", "i1"))), natsMsg(q.intentMsg(intent("A-2", "i2")))})
+	}()
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	case <-time.After(4 * requestTimeout):
+		require.Fail(t, "it waits for the caller's deadline")
+	}
 }

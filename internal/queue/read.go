@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -175,46 +176,62 @@ const pageSize = 256
 // walk passes every message of a stream that matches filter to visit, page by
 // page, in the order of their sequences, in constant memory.
 func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page []*rawMsg) error) error {
-	for next := uint64(1); ; {
-		page, more, err := q.page(ctx, stream, filter, next)
-		if err != nil {
+	for next := uint64(1); next != 0; {
+		var page []*rawMsg
+		var err error
+		if page, next, err = q.page(ctx, stream, filter, next); err != nil {
 			return err
 		}
 		if len(page) > 0 {
 			if err := visit(page); err != nil {
 				return err
 			}
-			next = page[len(page)-1].Seq + 1
-		}
-		if !more {
-			return nil
 		}
 	}
+	return nil
 }
 
-func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*rawMsg, more bool, err error) {
-	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize, "next_by_subj": filter})
+// page reads messages from sequence from on, and says where to go on; 0 = there
+// are no more. It reads all of the stream and keeps what matches: asked for a
+// filter with a wildcard, the server counts first how many messages match, in
+// time that grows with the stream, for every page (nats-server 2.15,
+// getDirectRequest).
+func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*rawMsg, next uint64, err error) {
+	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize})
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
+	last, more := uint64(0), false
 	err = q.directGet(ctx, stream, req, pageSize, func(msg *nats.Msg) (bool, error) {
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			switch {
 			case status == "204":
 				more = msg.Header.Get("Nats-Num-Pending") != "0"
 				return true, nil
-			case status == "404" && len(page) == 0: // nothing at or after this sequence
+			case status == "404" && last == 0: // nothing at or after this sequence
 				return true, nil
 			}
 			return false, fmt.Errorf("%w: status %s %s", errIncomplete, status, msg.Header.Get("Description"))
 		}
 		raw, err := directMsg(msg)
-		if err == nil {
+		if err != nil {
+			return false, err
+		}
+		if last = raw.Seq; matches(filter, raw.Subject) {
 			page = append(page, raw)
 		}
-		return false, err
+		return false, nil
 	})
-	return page, more && len(page) > 0, err
+	if err == nil && more && last > 0 {
+		next = last + 1
+	}
+	return page, next, err
+}
+
+// matches: filter ends in * (one token more) or in > (one at least).
+func matches(filter, subject string) bool {
+	rest, ok := strings.CutPrefix(subject, filter[:len(filter)-1])
+	return ok && rest != "" && (filter[len(filter)-1] == '>' || !strings.Contains(rest, "."))
 }
 
 // endOfBatch reads the status message that ends a batched read. Only two of

@@ -101,10 +101,18 @@ func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
 	msg := nats.NewMsg(q.n.resPre + token)
 	msg.Data = data
 	msg.Header.Set(HeaderOutcome, r.Word)
-	if o := r.Outcome(); o != order.OutcomeNone && o != order.OutcomeUnknown {
+	if expires(r) {
 		msg.Header.Set(jetstream.MsgTTLHeader, q.cfg.ResultRetention.String())
 	}
 	return msg, nil
+}
+
+// expires: an outcome is kept for the retention. A doubt is kept until it is
+// settled, and a failure for as long as its dead letter: a replay must see what
+// it repeats, and an audit what the letter is about.
+func expires(r *order.Record) bool {
+	o := r.Outcome()
+	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
 }
 
 func decodeRecord(raw *rawMsg) (Entry, error) {

@@ -110,18 +110,19 @@ func TestR1AWriteThatWasLostIsRepeated(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 }
 
-// What an outcome's message looks like: it expires, unless it is unknown.
+// What an outcome's message looks like: it expires, unless it is unknown, or
+// has a dead letter.
 func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
-	for _, d := range pull(t, q, 2) {
-		r := report(order.Accepted, d.History)
-		if d.OrderNo() == "A-2" {
-			r = report(order.Duplicate, d.History)
-		}
-		settle(t, q, d, r)
+	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
+	verdicts := map[string]order.Verdict{"A-1": order.Accepted, "A-2": order.Duplicate, "A-3": order.Rejected, "A-4": order.Rejected}
+	for _, d := range pull(t, q, 4) {
+		settle(t, q, d, report(verdicts[d.OrderNo()], d.History))
 	}
-	for no, ttl := range map[string]string{"A-1": "720h0m0s", "A-2": ""} {
+	requireDrained(t, q)
+	_, err := q.Drop(t.Context(), letterOf(t, q, "A-4"), Person{Name: "anna"})
+	require.NoError(t, err)
+	for no, ttl := range map[string]string{"A-1": "720h0m0s", "A-2": "", "A-3": "", "A-4": "720h0m0s"} {
 		raw, err := q.lastMsg(t.Context(), q.n.results, q.n.resPre+no)
 		require.NoError(t, err)
 		require.Equal(t, ttl, raw.Header.Get(jetstream.MsgTTLHeader), no)

@@ -30,7 +30,7 @@ type Replay uint8
 // gone because of it.
 const (
 	ReplayNone Replay = iota
-	// Replayed: the intent is stored, and the letter is removed. In a dry run:
+	// Replayed: the intent is stored, and the letter is removed. Of Prospects:
 	// it would be.
 	Replayed
 	// ReplayedBefore: an earlier run stored the intent, and was cut off before
@@ -73,8 +73,6 @@ type ReplayOptions struct {
 	Deadline *time.Time
 	// Person is recorded where leave is given.
 	Person Person
-	// DryRun: nothing is changed.
-	DryRun bool
 }
 
 // Replay puts a dead letter's order back into the queue under the ID that
@@ -91,7 +89,7 @@ func (q *Queue) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Re
 		return ReplayGone, nil
 	}
 	end, entry, err := q.mayReplay(ctx, l, o)
-	if err != nil || o.DryRun || end != Replayed && end != ReplayedBefore {
+	if err != nil || end != Replayed && end != ReplayedBefore {
 		return end, err
 	}
 	if end == Replayed {
@@ -105,19 +103,55 @@ func (q *Queue) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Re
 // mayReplay judges a letter by what the streams say now. Replayed: nothing
 // speaks against it.
 func (q *Queue) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Replay, Entry, error) {
-	id := l.replayID()
-	where, err := q.findIntent(ctx, l, id)
+	where, err := q.findIntent(ctx, l, l.replayID())
 	if err != nil {
 		return ReplayNone, Entry{}, err
 	}
-	end := Replayed
+	return q.judgeReplay(l, where, o), where.entry, nil
+}
+
+// Prospects says what Replay would do with listed letters, 256 at most, and
+// changes nothing: ReplayNone for one whose last word cannot be read. It reads
+// many at once, from whichever replica answers.
+func (q *Queue) Prospects(ctx context.Context, letters []*Letter, o ReplayOptions) ([]Replay, error) {
+	if len(letters) == 0 {
+		return nil, nil // the broker refuses an empty question
+	}
+	intents, results := make([]string, len(letters)), make([]string, len(letters))
+	for i, l := range letters {
+		intents[i] = q.n.newPre + fileToken(order.Token(l.OrderNo)) // one that is filed under a hash is no intent's
+		results[i] = q.n.resPre + l.token()
+	}
+	pending, err := q.lastMsgs(ctx, q.n.intents, intents)
+	if err != nil {
+		return nil, err
+	}
+	settled, err := q.lastMsgs(ctx, q.n.results, results)
+	if err != nil {
+		return nil, err
+	}
+	ends := make([]Replay, len(letters))
+	for i, l := range letters {
+		var entry Entry
+		if raw := settled[results[i]]; raw != nil {
+			if entry, err = decodeRecord(raw); err != nil {
+				continue
+			}
+		}
+		ends[i] = q.judgeReplay(l, whereaboutsOf(l.replayID(), pending[intents[i]], entry), o)
+	}
+	return ends, nil
+}
+
+func (q *Queue) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
+	id, end := l.replayID(), Replayed
 	rec := where.entry.Record
 	switch {
 	case where.ours:
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
-	case rec.Outcome() == order.OutcomeAccepted:
+	case rec.Outcome() == order.OutcomeAccepted, rec == nil && l.Conflict: // the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
@@ -126,7 +160,7 @@ func (q *Queue) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Repl
 	case late(l, o, q.time.Now()):
 		end = ReplayLate
 	}
-	return end, where.entry, nil
+	return end
 }
 
 // inDoubt: an attempt may have created the order, by its last word, or by the
@@ -180,15 +214,22 @@ func (q *Queue) findIntent(ctx context.Context, l *Letter, id string) (w whereab
 	if err != nil {
 		return w, err
 	}
-	if raw != nil {
-		w.ours = raw.Header.Get(HeaderIntentID) == id
-		w.other = !w.ours
-	}
-	if w.entry, err = q.store.Record(ctx, l.token()); err != nil {
+	entry, err := q.store.Record(ctx, l.token())
+	if err != nil {
 		return w, err
 	}
-	w.ours = w.ours || w.entry.Record != nil && w.entry.Record.IntentID == id
-	return w, nil
+	return whereaboutsOf(id, raw, entry), nil
+}
+
+// whereaboutsOf reads what is in the queue (nil = nothing) and the last word.
+func whereaboutsOf(id string, intent *rawMsg, entry Entry) whereabouts {
+	w := whereabouts{entry: entry}
+	if intent != nil {
+		w.ours = intent.Header.Get(HeaderIntentID) == id
+		w.other = !w.ours
+	}
+	w.ours = w.ours || entry.Record != nil && entry.Record.IntentID == id
+	return w
 }
 
 // putBack writes the permission where one is needed, and publishes the intent.

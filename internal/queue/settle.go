@@ -153,9 +153,13 @@ func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // a conflict with an accepted order, or one withheld because the order's
 // outcome is unknown. The result stays, the letter comes first, since the
 // result alone would not tell a redelivery that the letter is missing.
+//
+// The record that it returns says what became of this intent: rejected where it
+// was a conflict, although the result of the order_no stays accepted.
 func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
-	if err := q.fileLetter(ctx, d.token, q.refusal(d, &rec, d.Work)); err != nil {
+	letter := q.refusal(d, &rec, d.Work)
+	if err := q.fileLetter(ctx, d.token, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
@@ -168,7 +172,19 @@ func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		}
 		return stored, q.complete(ctx, d, stored, nil)
 	}
+	if letter.Conflict {
+		stored.Record = letter.end(stored.Record)
+	}
 	return stored, q.ack(d)
+}
+
+// end is what became of a refused intent, as a record of its own; stood is the
+// one that stood in its way.
+func (l *Letter) end(stood *order.Record) *order.Record {
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt,
+		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
+	rec.SetOutcome(l.Outcome)
+	return rec
 }
 
 // refusal is the letter of an intent that may not be submitted. rec is the

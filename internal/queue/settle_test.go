@@ -64,8 +64,11 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	require.NoError(t, q.fileLetter(t.Context(), d.token, q.refusal(d, d.Last.Record, d.Work))) // and killed
 	d = again(t, d, q)
 	require.Equal(t, WorkConflict, d.Work)
-	_, err = q.Refuse(t.Context(), d)
+	end, err := q.Refuse(t.Context(), d)
 	require.NoError(t, err)
+	require.Equal(t, order.OutcomeRejected, end.Record.Outcome(), "the intent's end, for the counters")
+	require.Equal(t, "i3", end.Record.IntentID)
+	require.False(t, end.Record.SettledAt.Before(end.Record.EnqueuedAt))
 	requireDrained(t, q)
 
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())

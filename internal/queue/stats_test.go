@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -39,4 +41,40 @@ func TestALostLeaseIsCountedOnce(t *testing.T) {
 	require.False(t, got[0].Lease().Valid())
 	require.EqualValues(t, 1, q.LeasesLost())
 	got[0].Release()
+}
+
+func TestWaitingIsWhatNobodyWasGiven(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	waiting := func() uint64 {
+		n, err := q.Waiting(t.Context())
+		require.NoError(t, err)
+		return n
+	}
+	require.Zero(t, waiting())
+	publish(t, q, Intent{OrderNo: "A", Body: body("A")}, Intent{OrderNo: "B", Body: body("B")}, Intent{OrderNo: "C", Body: body("C")})
+	require.EqualValues(t, 3, waiting())
+	got := pull(t, q, 2)
+	require.EqualValues(t, 1, waiting(), "two are in flight")
+	got[0].Release()
+	got[1].Release()
+}
+
+func TestFiledLettersAreCounted(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, Intent{OrderNo: "A", Body: body("A")}, Intent{OrderNo: "B", Body: body("B")})
+	got := pull(t, q, 2)
+	settle(t, q, got[0], report(order.Rejected, got[0].History))
+	settle(t, q, got[1], report(order.Accepted, got[1].History))
+	require.EqualValues(t, 1, q.LettersFiled(order.OutcomeRejected)+q.LettersFiled(order.OutcomeUnknown))
+	require.Zero(t, q.LettersFiled(order.OutcomeAccepted))
+	require.Zero(t, q.ResultFailures())
+	require.Zero(t, q.LetterFailures())
+}
+
+func TestFailedWritesAreCounted(t *testing.T) {
+	var f failures
+	for _, err := range []error{nil, errStale, fmt.Errorf("%w: full", ErrStorage), fmt.Errorf("%w: %w", errUnconfirmed, context.Canceled), ErrStorage} {
+		f.note(err)
+	}
+	require.Equal(t, WriteFailures{Refused: 2, Unconfirmed: 1}, f.read())
 }

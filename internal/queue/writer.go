@@ -47,6 +47,7 @@ type writer struct {
 	ended  chan struct{} // closed when nothing is written any more
 
 	batches atomic.Uint64 // atomic batches that were stored
+	failed  failures
 }
 
 type write struct {
@@ -79,6 +80,7 @@ func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64,
 	}
 	select {
 	case <-req.done:
+		w.failed.note(req.err)
 		return req.seq, req.err
 	case <-w.ended:
 		return 0, errUnconfirmed

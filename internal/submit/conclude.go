@@ -18,11 +18,15 @@ func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *excha
 		j.verdict, j.detail = order.Retry, "the timestamp was refused: once more with a new one"
 	}
 	t.record(x, &j)
-	t.watch.Attempted(AttemptEvent{
+	event := AttemptEvent{
 		OrderNo: t.Order.OrderNo(), Traceparent: t.Traceparent, Verdict: j.verdict, Status: x.answer.status,
 		Phase: x.phase, Reason: j.reason, Attempt: t.report.History.Attempts, EnqueuedAt: t.EnqueuedAt, Started: x.sent, Duration: x.ended.Sub(x.sent),
-		RequestBytes: f.size, ResponseBytes: len(x.answer.body), Reused: x.reused, GateWait: f.waited,
-	})
+		RequestBytes: f.size, ResponseBytes: len(x.answer.body), Reused: x.reused, GateWait: f.waited, RateWait: p.rateWait,
+	}
+	t.watch.Attempted(event)
+	if f.ended != nil {
+		f.ended(event)
+	}
 	t.log.Debug().Str("order_no", t.Order.OrderNo()).Stringer("verdict", j.verdict).Int("status", x.answer.status).
 		Str("reason", j.reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
 		Dur("duration_ms", x.ended.Sub(x.sent)).Msg("attempt")
@@ -70,7 +74,7 @@ func (t *visit) record(x *exchange, j *judgement) {
 		r.Trail = append(r.Trail[:0], r.Trail[1:]...)
 	}
 	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.verdict, Status: x.answer.status,
-		Reason: j.reason, DurationMS: x.ended.Sub(x.sent).Milliseconds()})
+		Reason: j.reason, Answer: bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
 }
 
 // excerpt is as much of a body as is recorded. Keys are removed before it is
@@ -197,9 +201,12 @@ func (t *visit) goOn(ctx context.Context, j *judgement) order.End {
 	wait, ok := t.budget.next(j.wait)
 	if !ok {
 		t.report.Delay = t.untilDeadline(t.budget.delay(h, j.wait))
+		t.watch.Retrying(t.report.Delay, true)
 		return order.EndVisitBudget
 	}
-	return t.wait(ctx, t.untilDeadline(wait))
+	wait = t.untilDeadline(wait)
+	t.watch.Retrying(wait, false)
+	return t.wait(ctx, wait)
 }
 
 // untilDeadline cuts a wait that would end after the order's deadline: there

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -23,6 +24,9 @@ type Gate struct {
 	limiter *rate.Limiter
 	resumed func()        // told when a person resumes a run of refusals
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
+	leaving chan struct{} // closed by leave
+
+	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
 
 	mu       sync.Mutex
 	blocks   map[string]*block
@@ -35,6 +39,7 @@ type Gate struct {
 	breaker  breaker
 	changed  chan struct{} // closed and renewed at every change
 	ended    bool
+	left     bool // leaving is closed
 }
 
 // waiter is one order in front of the gate.
@@ -49,6 +54,8 @@ type pass struct {
 	gate  *Gate
 	trial bool
 	left  bool // given back; for its own goroutine alone
+	// rateWait is the time that was waited for the rate limit.
+	rateWait time.Duration
 }
 
 var (
@@ -56,10 +63,12 @@ var (
 	errPatience = errors.New("the gate is closed")
 	// errClosed ends waits after Submitter.Close.
 	errClosed = errors.New("the submitter is closed")
+	// errLeaving ends waits after Submitter.Leave.
+	errLeaving = errors.New("the worker is stopping")
 )
 
 func newGate(cfg Config, log zerolog.Logger, watch Observer) *Gate {
-	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1),
+	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1), leaving: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
 	return g
@@ -142,6 +151,9 @@ type GateState struct {
 	Limit int
 	// Rate is in requests per second; 0 = no limit.
 	Rate float64
+	// RateBinds: the limit made an order wait within the last seconds
+	// (rateMemory); more workers would post no more.
+	RateBinds bool
 }
 
 // State reports the gate at this moment.
@@ -155,6 +167,7 @@ func (g *Gate) state() GateState {
 	s := GateState{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
 	if l := g.limiter.Limit(); l != rate.Inf {
 		s.Rate = float64(l)
+		s.RateBinds = time.Since(time.Unix(0, g.rateWaited.Load())) < rateMemory
 	}
 	for name, b := range g.blocks {
 		s.Blocks = append(s.Blocks, BlockState{Name: name, Reason: b.reason, Stage: b.stage, Since: b.since, Until: b.until})
@@ -177,6 +190,7 @@ func (g *Gate) notify() {
 // enter waits for a pass. While the gate stays shut it waits no longer than
 // Config.GatePatience; for the ramp and the rate limit it waits on.
 func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
+	var total time.Duration
 	for {
 		p, err := g.queue(ctx, wary)
 		if err != nil {
@@ -187,7 +201,8 @@ func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
 			p.leave(signal{})
 			return nil, err
 		}
-		if !waited || p.stillGood() {
+		total += waited
+		if p.rateWait = total; waited == 0 || p.stillGood() {
 			return p, nil
 		}
 		p.leave(signal{}) // shut in the meantime
@@ -221,6 +236,9 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 		case <-ctx.Done():
 			g.withdraw(e, w)
 			return nil, context.Cause(ctx)
+		case <-g.leaving:
+			g.withdraw(e, w)
+			return nil, errLeaving
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)
@@ -299,6 +317,26 @@ func (g *Gate) keysChanged() {
 	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
 		b.until = time.Now()
 		g.notify()
+	}
+}
+
+// leave ends the waits of orders that have no pass yet, or a pass and no token.
+func (g *Gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.left {
+		g.left = true
+		close(g.leaving)
+		g.notify()
+	}
+}
+
+func (g *Gate) isLeaving() bool {
+	select {
+	case <-g.leaving:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -410,6 +410,14 @@ type recorder struct {
 	mu       sync.Mutex
 	attempts []AttemptEvent
 	states   []GateState
+	waits    []time.Duration
+	queued   []bool
+}
+
+func (o *recorder) Retrying(wait time.Duration, queued bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waits, o.queued = append(o.waits, wait), append(o.queued, queued)
 }
 
 func (o *recorder) Attempted(a AttemptEvent) {
@@ -452,5 +460,43 @@ func TestObserver(t *testing.T) {
 		require.False(t, o.states[0].Open)
 		require.Equal(t, BlockThrottle, o.states[0].Blocks[0].Name)
 		require.True(t, o.states[len(o.states)-1].Open)
+	})
+}
+
+func TestObserverHearsOfRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(call) reply { return reply{status: 429} }, func(c *Config) {
+			c.RetryVisitAttempts = 3
+		})
+		o := &recorder{}
+		r.watch, r.gate.watch = o, o
+		report := r.one("n")
+		require.Equal(t, order.EndVisitBudget, report.End)
+		require.Equal(t, []bool{false, false, true}, o.queued)
+		require.Equal(t, report.Delay, o.waits[2])
+		require.LessOrEqual(t, o.waits[0], r.cfg.RetryBase)
+	})
+}
+
+// TestTheRateLimitIsFelt: attempts tell how long it made them wait, and the
+// gate that it binds, until it has not for a while.
+func TestTheRateLimitIsFelt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(call) reply { return reply{} }, func(c *Config) { c.RateLimit = 10 })
+		o := &recorder{}
+		r.watch = o
+		r.one("a")
+		require.Zero(t, o.attempts[0].RateWait)
+		require.False(t, r.gate.State().RateBinds, "one order in a while does not feel it")
+		r.one("b")
+		require.Equal(t, 100*time.Millisecond, o.attempts[1].RateWait)
+		require.GreaterOrEqual(t, o.attempts[1].GateWait, o.attempts[1].RateWait)
+		require.True(t, r.gate.State().RateBinds)
+		time.Sleep(rateMemory)
+		require.False(t, r.gate.State().RateBinds)
+		r.gate.SetLimit(0)
+		r.one("c")
+		r.one("d")
+		require.Zero(t, o.attempts[3].RateWait)
 	})
 }

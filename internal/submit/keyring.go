@@ -275,6 +275,9 @@ func (k *keyring) await(ctx context.Context, g *Gate, orderNo string, p *pairSta
 			return fateHandBack
 		}
 		k.mu.Unlock()
+		if g.isLeaving() {
+			return fateHandBack
+		}
 		if trying && left <= 0 {
 			return fateAgain
 		}

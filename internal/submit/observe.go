@@ -1,12 +1,13 @@
 package submit
 
 import (
+	"context"
 	"time"
 
 	"orderpost/internal/order"
 )
 
-// Observer is told what happens; ops turns it into metrics and traces. Its
+// Observer is told what happens; ops turns it into metrics. Its
 // methods are called on the path of orders and must be quick. It must not call
 // back into the Submitter.
 type Observer interface {
@@ -14,7 +15,15 @@ type Observer interface {
 	Attempted(a AttemptEvent)
 	// GateChanged is called after each change of the gate, in order.
 	GateChanged(s GateState)
+	// Retrying is called when an order is to be tried again after wait: in the
+	// worker's hands, or (queued) back in the queue.
+	Retrying(wait time.Duration, queued bool)
 }
+
+// Tracer is asked directly before each attempt is sent; ctx is the visit's. It
+// gives the W3C trace header of the attempt's own span ("" = none), and what is
+// told of the attempt when it is over. nil: nobody follows attempts.
+type Tracer func(ctx context.Context) (traceparent string, ended func(AttemptEvent))
 
 // AttemptEvent is one POST of an order.
 type AttemptEvent struct {
@@ -31,10 +40,13 @@ type AttemptEvent struct {
 	RequestBytes         int
 	ResponseBytes        int
 	Reused               bool          // on a connection that was used before
-	GateWait             time.Duration // waited at the gate before this attempt
+	GateWait             time.Duration // waited at the gate before this attempt, RateWait included
+	RateWait             time.Duration // waited for the rate limit alone; 0 where it did not make it wait
 }
 
 type noObserver struct{}
 
 func (noObserver) Attempted(AttemptEvent) {}
 func (noObserver) GateChanged(GateState)  {}
+
+func (noObserver) Retrying(time.Duration, bool) {}

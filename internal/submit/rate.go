@@ -7,14 +7,39 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// awaitRate takes a token of the rate limit. One order waits for its token at
-// a time: tokens that many had reserved ahead would still be used at the old
-// rate after the limit was lowered, and the fleet's shares are lowered when a
-// worker joins (R12). A change of the gate has the token reckoned anew.
-func (g *Gate) awaitRate(ctx context.Context) (waited bool, err error) {
+// rateMemory is how long the rate limit counts as binding after it made an
+// order wait: longer than a limit of one order in a few seconds needs between
+// two of them.
+const rateMemory = 10 * time.Second
+
+// rateFelt is the shortest wait that counts so: less is the time of two orders
+// that come for their tokens at once.
+const rateFelt = time.Millisecond
+
+// awaitRate takes a token of the rate limit, and says how long it waited: more
+// than 0 wherever it did. One order waits for its token at a time: tokens that
+// many had reserved ahead would still be used at the old rate after the limit
+// was lowered, and the fleet's shares are lowered when a worker joins (R12).
+func (g *Gate) awaitRate(ctx context.Context) (waited time.Duration, err error) {
 	if g.limiter.Limit() == rate.Inf {
-		return false, nil
+		return 0, nil
 	}
+	began := time.Now()
+	makes, err := g.takeToken(ctx)
+	if !makes {
+		return 0, err
+	}
+	now := time.Now()
+	waited = max(1, now.Sub(began))
+	if waited >= rateFelt {
+		g.rateWaited.Store(now.UnixNano())
+	}
+	return waited, err
+}
+
+// takeToken says whether it had to wait. A change of the gate has the token
+// reckoned anew.
+func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 	select {
 	case g.turn <- struct{}{}:
 	default:
@@ -23,6 +48,8 @@ func (g *Gate) awaitRate(ctx context.Context) (waited bool, err error) {
 		case g.turn <- struct{}{}:
 		case <-ctx.Done():
 			return true, context.Cause(ctx)
+		case <-g.leaving:
+			return true, errLeaving
 		}
 	}
 	defer func() { <-g.turn }()
@@ -40,6 +67,10 @@ func (g *Gate) awaitRate(ctx context.Context) (waited bool, err error) {
 			return true, nil
 		case <-changed:
 			r.Cancel()
+			if g.isLeaving() {
+				t.Stop()
+				return true, errLeaving
+			}
 		case <-ctx.Done():
 			r.Cancel()
 			t.Stop()

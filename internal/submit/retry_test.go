@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -289,13 +290,14 @@ func TestGateWaitSpendsNoBudget(t *testing.T) {
 
 func TestTrailIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
+		r := newRig(t, func(call) reply { return reply{status: 408, body: strings.Repeat("abc", 1000)} }, func(c *Config) {
 			c.RetryVisitAttempts, c.RetryVisitTime, c.RetryTotalAttempts = 50, time.Hour, 100
 		})
 		rep := r.one("n")
 		require.Equal(t, 50, rep.History.Attempts)
 		require.Len(t, rep.Trail, maxTrail)
 		require.Equal(t, rep.History.LastAttemptAt, rep.Trail[maxTrail-1].At)
+		require.Equal(t, strings.Repeat("abc", 1000)[:maxTrailAnswer], rep.Trail[0].Answer)
 		require.True(t, slices.IsSortedFunc(rep.Trail, func(a, b order.Attempt) int { return a.At.Compare(b.At) }))
 	})
 }

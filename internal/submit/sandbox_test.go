@@ -56,6 +56,9 @@ func (b *bench) Attempted(a submit.AttemptEvent) { fmt.Fprintf(b.seen, "%+v\n", 
 // GateChanged implements submit.Observer.
 func (b *bench) GateChanged(s submit.GateState) { fmt.Fprintf(b.seen, "%+v\n", s) }
 
+// Retrying implements submit.Observer.
+func (b *bench) Retrying(wait time.Duration, queued bool) { fmt.Fprintln(b.seen, wait, queued) }
+
 type benchConfig struct {
 	key, secret string
 	settings    map[string]string // of the sandbox

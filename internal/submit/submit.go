@@ -23,6 +23,8 @@ type Deps struct {
 	Log  zerolog.Logger
 	// Watch is told of attempts and of the gate; may be nil.
 	Watch Observer
+	// Trace follows attempts; may be nil.
+	Trace Tracer
 	// Transport stands in for the tuned one; nil but in tests.
 	Transport http.RoundTripper
 }
@@ -59,6 +61,7 @@ type Submitter struct {
 	base   string // for messages
 	log    zerolog.Logger
 	watch  Observer
+	trace  Tracer
 	client *client
 	idle   func() // closes idle connections
 	rules  *Rules
@@ -82,7 +85,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, idle: func() {}}
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {}}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
@@ -125,6 +128,12 @@ func (s *Submitter) Gate() *Gate { return s.gate }
 
 // Clock is what is known of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
+
+// Leave is for a worker that is about to stop: orders that wait, for the gate
+// or for their next attempt, end with EndHandBack, so that another worker takes
+// them at once. Attempts that are under way are not broken off. It may be called
+// more than once, and cannot be taken back.
+func (s *Submitter) Leave() { s.gate.leave() }
 
 // Close ends all waits at the gate and the looking after it. Visits under way
 // end with EndHandBack at their next step; it does not wait for them. It may be

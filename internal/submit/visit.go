@@ -13,6 +13,9 @@ import (
 // maxTrail bounds Report.Trail: the last attempts of a visit.
 const maxTrail = 32
 
+// maxTrailAnswer bounds what each of them keeps of its answer, in bytes.
+const maxTrailAnswer = 256
+
 // visit is an order on its way through Submit.
 type visit struct {
 	*Submitter
@@ -161,23 +164,38 @@ func (t *visit) exchange(ctx context.Context, p *pass, waited time.Duration) ord
 	}
 	t.report.History = t.counted(time.Now(), stamp)
 	t.budget.attempts++
-	traceparent := ""
-	if t.cfg.Traceparent {
-		traceparent = t.Traceparent
-	}
+	traceparent, ended := t.traced(ctx)
 	size := len(body)
 	x, reusable := t.client.post(ctx, body, pair.Key, signature, traceparent)
 	if reusable && cap(body) <= 64<<10 {
 		*buf = body
 		buffers.Put(buf)
 	}
-	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size})
+	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size, ended: ended})
 }
 
-// attemptFacts are for the observer.
+// traced begins the following of an attempt. The header is empty where none is
+// to be sent: it names the attempt's own span, or the order's where nobody
+// follows attempts.
+func (t *visit) traced(ctx context.Context) (header string, ended func(AttemptEvent)) {
+	header = t.Traceparent
+	if t.trace != nil {
+		var own string
+		if own, ended = t.trace(ctx); own != "" {
+			header = own
+		}
+	}
+	if !t.cfg.Traceparent {
+		header = ""
+	}
+	return header, ended
+}
+
+// attemptFacts are for the observer and the tracer.
 type attemptFacts struct {
 	waited time.Duration
 	size   int
+	ended  func(AttemptEvent) // may be nil
 }
 
 // wait sleeps; it says how the visit ends if ctx ends first.
@@ -189,5 +207,7 @@ func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
 		return order.EndNone
 	case <-ctx.Done():
 		return t.interrupted(ctx, context.Cause(ctx))
+	case <-t.gate.leaving:
+		return t.interrupted(ctx, errLeaving)
 	}
 }

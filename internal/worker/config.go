@@ -28,10 +28,12 @@ type Config struct {
 	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"after SIGTERM, how long orders in flight may take before they are handed back"`
 
-	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
-	PProf     bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
-	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
-	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
+	OpsAddr     string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
+	PProf       bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
+	LogLevel    string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+	LogSample   int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders that are logged one by one within a second, the others are counted in one line; every other outcome is always logged; 0 = log all"`
+	LogResponse int    `env:"LOG_RESPONSE" envDefault:"0" desc:"bytes of the API's last answer in the log line of an order; 0 = none"`
+	LogFormat   string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
 }
 
 // Normalize fills in what follows from other settings.
@@ -53,6 +55,9 @@ func (c Config) Validate() error {
 	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.validateOps()}
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
+	}
+	if c.LogSample < 0 || c.LogResponse < 0 {
+		errs = append(errs, errors.New("ORDERPOST_LOG_SAMPLE, ORDERPOST_LOG_RESPONSE: cannot be below 0"))
 	}
 	if c.Queue.URL == "" && c.DataDir == "" {
 		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required where ORDERPOST_NATS_URL is empty"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,7 +197,7 @@ func (f *Fleet) alone() {
 // obey applies what the bucket says, in an order that never lets more through
 // than before: holds first, then the share.
 func (f *Fleet) obey(view *queue.Fleet) (listed bool) {
-	f.obeyHold(view.Hold)
+	f.obeyHold(view)
 	f.obeyThrottle(view)
 	if f.read && view.Resumed != f.resumed {
 		f.Log.Info().Msg("a person resumed the fleet")
@@ -228,9 +229,12 @@ func (f *Fleet) divide(limit float64) {
 	}
 }
 
-func (f *Fleet) obeyHold(h *queue.Hold) {
+func (f *Fleet) obeyHold(view *queue.Fleet) {
 	text, until := "", time.Time{}
-	if h != nil && (h.Until.IsZero() || time.Now().Before(h.Until)) {
+	if len(view.Unreadable) > 0 {
+		text = "the control bucket's " + strings.Join(view.Unreadable, " and ") + " cannot be read by this version: upgrade it, or use worker resume and worker limit"
+	}
+	if h := view.Hold; h != nil && (h.Until.IsZero() || time.Now().Before(h.Until)) {
 		text, until = "held by "+orSomebody(h.By), h.Until
 		if h.Reason != "" {
 			text += ": " + h.Reason

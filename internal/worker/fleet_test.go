@@ -35,7 +35,7 @@ type member struct {
 }
 
 // join starts a worker as the program does: its part in the fleet first.
-func (r *rig) join(name string, limit float64, rt http.RoundTripper) *member {
+func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...func(*submit.Config)) *member {
 	r.t.Helper()
 	m := &member{cut: &netcut.Dialer{}, ended: make(chan struct{})}
 	cfg := r.queueConfig(name)
@@ -52,6 +52,9 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper) *member {
 	sc.Concurrency, sc.KeyReload, sc.RateLimit = 16, 0, limit
 	sc.BreakerOpen, sc.BreakerMin, sc.RetryVisitAttempts = 500*time.Millisecond, 4, 2
 	sc.RetryDelayBase, sc.RetryDelayMax = 10*time.Millisecond, 5*time.Second
+	for _, c := range change {
+		c(&sc)
+	}
 	m.submitter, err = submit.New(sc, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
@@ -316,4 +319,26 @@ func TestFleetHasOneProber(t *testing.T) {
 	r.eventually(10*time.Second, func() bool {
 		return !slices.ContainsFunc(all, func(m *member) bool { return m != all[prober] && !m.submitter.Gate().Open() })
 	}, "all go on")
+}
+
+// TestFleetHoldThatCannotBeRead holds, until a person resumes: it may say that
+// nobody must send.
+func TestFleetHoldThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	a := r.join("a", 0, nil)
+	r.eventually(10*time.Second, a.submitter.Gate().Open, "open")
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(t, err)
+	defer nc.Close()
+	_, err = nc.Request("$KV.ORDERPOST.fleet.hold", []byte("please stop"), time.Second)
+	require.NoError(t, err)
+	r.eventually(time.Second, func() bool {
+		reasons := a.submitter.Gate().State().Reasons
+		return len(reasons) == 1 && strings.Contains(reasons[0], "fleet.hold cannot be read")
+	}, "held within a second")
+	r.publish(a.q, "A-1")
+	require.NoError(t, a.q.Resume(t.Context(), "anna"))
+	r.eventually(10*time.Second, func() bool { return r.created() == 1 }, "goes on")
+	r.settled(a.q)
 }

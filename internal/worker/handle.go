@@ -17,8 +17,9 @@ const poisonAfter = 3
 // storageRetry is the pace of test writes while the broker refuses results.
 const storageRetry = time.Second
 
-// handle brings one delivery to its end. It owns a slot.
-func (p *Pool) handle(d *queue.Delivery) {
+// handle brings one delivery, which was asked for when it says pulled, to its
+// end. It owns a slot.
+func (p *Pool) handle(d *queue.Delivery, pulled time.Time) {
 	p.inHand.Add(1)
 	defer p.slots.release()
 	defer p.inHand.Add(-1)
@@ -26,6 +27,8 @@ func (p *Pool) handle(d *queue.Delivery) {
 	if d.Delivered > 1 {
 		p.Observer.Redelivered(d.Unexplained == 0)
 	}
+	j := p.follow(d, pulled)
+	defer j.end()
 	if d.Work == queue.WorkSuspect {
 		p.alone.Lock()
 		defer p.alone.Unlock()
@@ -33,12 +36,12 @@ func (p *Pool) handle(d *queue.Delivery) {
 		p.alone.RLock()
 		defer p.alone.RUnlock()
 	}
-	defer p.survive(d)
-	p.untilStored(d, func() error { return p.do(d) })
+	defer p.survive(d, j)
+	p.untilStored(d, func() error { return p.do(d, j) })
 }
 
 // do is the table of what each kind of work needs.
-func (p *Pool) do(d *queue.Delivery) error {
+func (p *Pool) do(d *queue.Delivery, j *journey) error {
 	switch d.Work {
 	case queue.WorkSettled:
 		return p.Queue.Complete(p.settle, d)
@@ -52,11 +55,11 @@ func (p *Pool) do(d *queue.Delivery) error {
 	case queue.WorkClaimed:
 		return p.Queue.HandBack(p.settle, d, time.Until(d.Last.Record.LastAttemptAt.Add(p.RequestTimeout))+time.Second)
 	case queue.WorkInvalid:
-		return p.conclude(d, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
 	case queue.WorkSuspect:
-		return p.suspect(d)
+		return p.suspect(d, j)
 	case queue.WorkSubmit:
-		return p.visit(d)
+		return p.visit(d, j)
 	default:
 		return p.Queue.GiveUp(p.settle, d)
 	}
@@ -72,9 +75,9 @@ func (p *Pool) observe(entry queue.Entry, err error) error {
 // suspect handles an intent whose earlier deliveries nothing explains: alone,
 // and with a note that is confirmed first, so that a worker that goes down
 // with it leaves a trace.
-func (p *Pool) suspect(d *queue.Delivery) error {
+func (p *Pool) suspect(d *queue.Delivery, j *journey) error {
 	if d.History.Suspects >= poisonAfter {
-		return p.conclude(d, order.Report{End: order.EndPoison, Reason: "poison",
+		return p.conclude(d, j, order.Report{End: order.EndPoison, Reason: "poison",
 			Error:   fmt.Sprintf("handled alone %d times, and its worker went down each time", d.History.Suspects),
 			History: d.History}, false)
 	}
@@ -83,18 +86,19 @@ func (p *Pool) suspect(d *queue.Delivery) error {
 		return err
 	}
 	if d.Invalid != nil {
-		return p.conclude(d, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
 	}
-	return p.visit(d)
+	return p.visit(d, j)
 }
 
 // survive turns a panic in the handling of one order into a suspect note: the
 // worker goes on, the order comes back and is handled alone.
-func (p *Pool) survive(d *queue.Delivery) {
+func (p *Pool) survive(d *queue.Delivery, j *journey) {
 	what := recover()
 	if what == nil {
 		return
 	}
+	j.panicked(what)
 	p.Log.Error().Str("order_no", d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
 	if d.Work == queue.WorkSuspect {
 		return // its note stands already

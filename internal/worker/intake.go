@@ -36,11 +36,11 @@ func (p *Pool) intake(ctx context.Context) {
 
 // pull fills n slots, as far as messages come.
 func (p *Pool) pull(n int, trouble *pullTrouble) {
-	filled := 0
+	filled, began := 0, time.Now()
 	err := p.Queue.Pull(p.work, n, pullWait, func(ds []*queue.Delivery) {
 		filled += len(ds)
 		for _, d := range ds {
-			go p.handle(d)
+			go p.handle(d, began)
 		}
 	})
 	trouble.note(err)

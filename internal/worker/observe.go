@@ -2,6 +2,7 @@ package worker
 
 import (
 	"slices"
+	"time"
 
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
@@ -22,7 +23,7 @@ type observer struct {
 
 // Attempted implements submit.Observer.
 func (o *observer) Attempted(a submit.AttemptEvent) {
-	o.metrics.Attempted(ops.Attempt{Verdict: a.Verdict, Duration: a.Duration, Waited: a.GateWait, Bytes: a.RequestBytes})
+	o.metrics.Attempted(ops.Attempt{Verdict: a.Verdict, Duration: a.Duration, Waited: a.GateWait, RateWaited: a.RateWait, Bytes: a.RequestBytes})
 	if o.attempts != nil {
 		o.attempts.Attempted(a)
 	}
@@ -37,6 +38,14 @@ func (o *observer) GateChanged(s submit.GateState) {
 	o.metrics.GateChanged(names)
 	if o.attempts != nil {
 		o.attempts.GateChanged(s)
+	}
+}
+
+// Retrying implements submit.Observer.
+func (o *observer) Retrying(wait time.Duration, queued bool) {
+	o.metrics.Retrying(wait, queued)
+	if o.attempts != nil {
+		o.attempts.Retrying(wait, queued)
 	}
 }
 

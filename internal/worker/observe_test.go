@@ -21,6 +21,7 @@ import (
 type heard struct {
 	attempts int
 	gates    int
+	retries  int
 	settled  int
 	returned []order.Action
 	again    []bool
@@ -28,6 +29,7 @@ type heard struct {
 
 func (h *heard) Attempted(submit.AttemptEvent) { h.attempts++ }
 func (h *heard) GateChanged(submit.GateState)  { h.gates++ }
+func (h *heard) Retrying(time.Duration, bool)  { h.retries++ }
 func (h *heard) Settled(*order.Record)         { h.settled++ }
 func (h *heard) Returned(a order.Action)       { h.returned = append(h.returned, a) }
 func (h *heard) Redelivered(explained bool)    { h.again = append(h.again, explained) }
@@ -48,7 +50,9 @@ func exposition(t *testing.T, reg *prometheus.Registry) string {
 // tellAll reports one of everything.
 func tellAll(o *observer) {
 	stored := time.Now()
-	o.Attempted(submit.AttemptEvent{Verdict: order.Accepted, Duration: time.Second, RequestBytes: 100})
+	o.Attempted(submit.AttemptEvent{Verdict: order.Accepted, Duration: time.Second, RequestBytes: 100, RateWait: 2 * time.Second})
+	o.Retrying(time.Second, false)
+	o.Retrying(time.Minute, true)
 	o.GateChanged(submit.GateState{Blocks: []submit.BlockState{{Name: "hold: lunch"}, {Name: submit.BlockBreaker}}})
 	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(2 * time.Second)})
 	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(-time.Hour)}) // repeats an old order
@@ -62,12 +66,15 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 	metrics := ops.New(reg, ops.Options{Blocks: submit.BlockNames(), Stages: stageNames()})
 	var h heard
 	tellAll(&observer{metrics: metrics, attempts: &h, orders: &h})
-	require.Equal(t, heard{attempts: 1, gates: 1, settled: 3, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
+	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, settled: 3, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
 
 	text := exposition(t, reg)
 	for _, line := range []string{
 		`orderpost_attempts_total{verdict="accepted"} 1`,
 		`orderpost_request_size_bytes_sum 100`,
+		`orderpost_retry_wait_seconds_sum{where="hand"} 1`,
+		`orderpost_retry_wait_seconds_sum{where="queue"} 60`,
+		`orderpost_rate_limit_wait_seconds_sum 2`,
 		`orderpost_orders_total{outcome="accepted"} 2`,
 		`orderpost_enqueue_to_settled_seconds_count 1`,
 		`orderpost_enqueue_to_settled_seconds_sum 2`,

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/ops"
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/submit"
 )
@@ -103,11 +104,10 @@ func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	defer cancel()
 	q := o.parts.Load().queue
 	counts, err := q.Count(ctx)
-	if err == nil {
-		var oldest time.Time
-		if oldest, err = q.OldestPending(ctx); err == nil {
-			return &ops.Sizes{Pending: counts.Pending, OldestPending: oldest, Letters: counts.Letters}
-		}
+	oldest, oldestErr := q.OldestPending(ctx)
+	waiting, waitingErr := q.Waiting(ctx)
+	if err = errors.Join(err, oldestErr, waitingErr); err == nil {
+		return &ops.Sizes{Pending: counts.Pending, Waiting: waiting, OldestPending: oldest, Letters: counts.Letters}
 	}
 	o.log.Debug().Err(err).Msg("sizes of the streams not read") // a lost connection is logged where it is lost
 	return nil
@@ -124,6 +124,11 @@ func (o *operations) snapshot() ops.Snapshot {
 	if s.Connected { // else what was read last is old already
 		s.Sizes = o.sizes.Load()
 	}
+	s.Failures = ops.Failures{Results: ops.WriteFailures(p.queue.ResultFailures()), Letters: ops.WriteFailures(p.queue.LetterFailures())}
+	s.Filed = make(map[order.Outcome]uint64)
+	for _, outcome := range order.Outcomes() {
+		s.Filed[outcome] = p.queue.LettersFiled(outcome)
+	}
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
 	s.Gate = gateSnapshot(p.submitter.Gate().State())
 	if c := p.submitter.Clock(); c.Samples > 0 {
@@ -133,7 +138,7 @@ func (o *operations) snapshot() ops.Snapshot {
 }
 
 func gateSnapshot(s submit.GateState) ops.Gate {
-	g := ops.Gate{Open: s.Open, InFlight: s.InFlight, Limit: s.Limit, Waiting: s.Waiting, Rate: s.Rate}
+	g := ops.Gate{Open: s.Open, InFlight: s.InFlight, Limit: s.Limit, Waiting: s.Waiting, Rate: s.Rate, RateBinds: s.RateBinds}
 	for _, b := range s.Blocks {
 		g.Blocks = append(g.Blocks, ops.Block{Name: blockLabel(b.Name), Stage: b.Stage.String(),
 			Reason: b.Reason, Since: b.Since, Until: b.Until})

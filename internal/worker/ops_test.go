@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -263,4 +264,38 @@ func TestADrainingWorkerIsNotReady(t *testing.T) {
 	require.Equal(t, 1, s.api.Created("SECRET-NO-0"))
 	status, _ := s.get("/livez")
 	require.Zero(t, status, "the server goes with the worker")
+}
+
+// value reads one sample without labels; -1 where there is none.
+func (s *shop) value(metric string) float64 {
+	_, text := s.get("/metrics")
+	_, rest, found := strings.Cut(text, "\n"+metric+" ")
+	line, _, _ := strings.Cut(rest, "\n")
+	v, err := strconv.ParseFloat(line, 64)
+	if !found || err != nil {
+		return -1
+	}
+	return v
+}
+
+// TestTheScalingSignal: the orders that nobody was given; none while the fleet
+// is held, since more workers would change nothing.
+func TestTheScalingSignal(t *testing.T) {
+	var release func()
+	s := open(t, func(s *shop) {
+		s.held.Lock()
+		release = sync.OnceFunc(s.held.Unlock)
+		t.Cleanup(release)
+		s.publish(0, 30)
+	})
+	s.eventually(func() bool {
+		v := s.value("orderpost_scaling_orders")
+		return v >= 30-8 && v <= 30 // 8 slots; as of the last look at the streams
+	}, "not told how many orders wait")
+	require.NoError(t, s.queue.SetHold(t.Context(), queue.Hold{Reason: "lunch", By: "test", Since: time.Now()}))
+	s.shows(`orderpost_scaling_orders 0`, `orderpost_gate_open 0`, `orderpost_pending_orders 30`)
+	require.NoError(t, s.queue.Resume(t.Context(), "test"))
+	s.eventually(func() bool { return s.value("orderpost_scaling_orders") > 0 }, "the signal does not come back")
+	release()
+	s.shows(`orderpost_orders_total{outcome="accepted"} 30`)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -52,7 +53,11 @@ type PoolOptions struct {
 	// timeout ended the attempts; default 5 s.
 	SettleGrace time.Duration
 	Log         zerolog.Logger
-	Observer    Observer
+	// LogSample and LogResponse are as in Config.
+	LogSample, LogResponse int
+	Observer               Observer
+	// Trace makes spans; nil: no traces.
+	Trace trace.Tracer
 }
 
 // Pool takes orders from the queue to the API, as many at a time as it has
@@ -61,6 +66,7 @@ type Pool struct {
 	PoolOptions
 	slots   *slots
 	storage *storageFault
+	lines   *orderLog
 	// alone is held for reading by every order that is worked on, and for
 	// writing by one that is suspected of taking workers down (R8).
 	alone    sync.RWMutex
@@ -85,6 +91,7 @@ func NewPool(o PoolOptions) *Pool {
 	return &Pool{
 		PoolOptions: o, slots: newSlots(o.Concurrency),
 		storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
+		lines:   &orderLog{log: o.Log, most: o.LogSample, response: o.LogResponse},
 	}
 }
 
@@ -92,21 +99,23 @@ func NewPool(o PoolOptions) *Pool {
 func (p *Pool) InFlight() int { return int(p.inHand.Load()) }
 
 // Run works until ctx ends, then drains: it takes nothing new, gives back what
-// it did not start, finishes what is in flight within the drain timeout, and
-// hands back the rest. It returns nil after a complete drain.
+// it did not start or what waits for its next attempt, finishes what is in
+// flight within the drain timeout, and hands back the rest. It returns nil after a complete drain.
 func (p *Pool) Run(ctx context.Context) error {
 	p.work, p.endWork = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.settle, p.endSettle = context.WithCancel(context.WithoutCancel(ctx))
 	defer p.endWork(nil)
 	defer p.endSettle()
+	defer p.lines.flush()
 
 	p.intake(ctx)
 	p.draining.Store(true)
+	p.Submitter.Leave()
 	return p.drain()
 }
 
 func (p *Pool) drain() error {
-	p.Log.Info().Int("in_flight", p.InFlight()).Dur("drain_timeout", p.DrainTimeout).Msg("draining: nothing new is taken")
+	p.Log.Info().Int("in_flight", p.InFlight()).Dur("drain_timeout_ms", p.DrainTimeout).Msg("draining: nothing new is taken")
 	within, cancel := context.WithTimeout(context.Background(), p.DrainTimeout)
 	defer cancel()
 	if p.slots.idle(within) == nil {

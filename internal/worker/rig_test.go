@@ -32,6 +32,7 @@ type rig struct {
 	api    *sandbox.Server
 	url    string
 	policy order.Policy
+	orders worker.Observer // of the workers that are started from now on; may be nil
 }
 
 func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)) *rig {
@@ -102,7 +103,7 @@ func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, chang
 	l.submitter, err = submit.New(cfg, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	l.pool = worker.NewPool(worker.PoolOptions{Queue: l.q, Submitter: l.submitter, Concurrency: cfg.Concurrency, Policy: r.policy,
-		RequestTimeout: cfg.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
+		RequestTimeout: cfg.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop(), Observer: r.orders})
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.ended <- l.pool.Run(ctx) }()
@@ -136,7 +137,7 @@ func (r *rig) settled(q *queue.Queue) map[string]*order.Record {
 	require.Eventually(r.t, func() bool {
 		c, err := q.Count(r.t.Context())
 		return err == nil && c.Pending == 0
-	}, 20*time.Second, 10*time.Millisecond)
+	}, 90*time.Second, 10*time.Millisecond)
 	audit, err := q.Audit(r.t.Context())
 	require.NoError(r.t, err)
 	require.True(r.t, audit.Balanced(), "%+v", audit)

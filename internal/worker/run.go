@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/queue"
 	"orderpost/internal/sign"
@@ -27,6 +28,10 @@ type Env struct {
 	Log      zerolog.Logger
 	Attempts submit.Observer
 	Orders   Observer
+	// Trace makes spans; nil: no traces.
+	Trace trace.Tracer
+
+	pace *pace
 }
 
 // Run is the worker program: it starts or joins the broker, asks the API's
@@ -42,6 +47,8 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 		return err
 	}
 	defer view.stop()
+	env.pace = newPace(env.Attempts)
+	env.Attempts = env.pace
 	submitter, err := newSubmitter(cfg, env)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -76,7 +83,7 @@ func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts})
+	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
 }
 
 // NewSigner makes a signer of a secret; submit does not know the sign package.
@@ -116,7 +123,8 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
-		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout, Log: log, Observer: env.Orders,
+		RequestTimeout: cfg.Submit.RequestTimeout, DrainTimeout: cfg.DrainTimeout,
+		Log: log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders, Trace: env.Trace,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
@@ -124,7 +132,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
 		gate := s.Gate().State()
 		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, ClockMS: clockOffset(s.Clock())}
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { fleet.Run(side) })
 	view.attach(parts{queue: q, submitter: s, pool: pool})

@@ -12,19 +12,19 @@ import (
 )
 
 // visit takes one order to the API under its lease.
-func (p *Pool) visit(d *queue.Delivery) error {
+func (p *Pool) visit(d *queue.Delivery, j *journey) error {
 	if p.draining.Load() {
-		return p.conclude(d, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
+		return p.conclude(d, j, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
 	}
 	if d.Work != queue.WorkSuspect && (d.Again || p.Policy == order.Resubmit && d.MustNoteBegin()) {
 		if err := p.Queue.NoteBegun(p.settle, d); err != nil {
 			return err
 		}
 	}
-	ctx, cancel := d.Lease().Bound(p.work, submit.ErrLeaseLost)
+	ctx, cancel := d.Lease().Bound(j.within(p.work), submit.ErrLeaseLost)
 	defer cancel()
 	if err := p.afterReconnect(ctx, d); err != nil {
-		return p.conclude(d, order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
+		return p.conclude(d, j, order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
 	}
 	proven := false
 	v := submit.Visit{
@@ -42,7 +42,7 @@ func (p *Pool) visit(d *queue.Delivery) error {
 		}
 	}
 	report := p.Submitter.Submit(ctx, v)
-	return p.conclude(d, report, proven)
+	return p.conclude(d, j, report, proven)
 }
 
 // afterReconnect waits after a reconnect before a redelivered order is posted:
@@ -74,33 +74,32 @@ func endOf(ctx context.Context) order.End {
 
 // conclude asks order.Decide what becomes of the order, and has the queue
 // carry it out. A repeated call (after a storage fault) writes the same again.
-func (p *Pool) conclude(d *queue.Delivery, r order.Report, firstProven bool) error {
+func (p *Pool) conclude(d *queue.Delivery, j *journey, r order.Report, firstProven bool) error {
 	s := order.Decide(r, order.Facts{Policy: p.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: d.Allowed})
 	var entry queue.Entry
 	var err error
+	settled := j.settling(s)
 	p.untilStored(d, func() error {
 		entry, err = p.Queue.Settle(p.settle, d, r, s)
 		return err
 	})
+	settled(entry.Record, err)
 	if err != nil {
 		return nil // logged
 	}
-	p.tell(d, r, s, entry.Record)
+	p.tell(d, j, r, s, entry.Record)
 	return nil
 }
 
-// tell logs and counts what became of the order: one line each.
-func (p *Pool) tell(d *queue.Delivery, r order.Report, s order.Settlement, rec *order.Record) {
+// tell logs and counts what became of the order.
+func (p *Pool) tell(d *queue.Delivery, j *journey, r order.Report, s order.Settlement, rec *order.Record) {
 	if rec.Outcome() == order.OutcomeNone {
 		p.Observer.Returned(s.Action)
 		p.Log.Debug().Str("order_no", d.OrderNo()).Stringer("action", s.Action).Stringer("end", r.End).
-			Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay", r.Delay).
+			Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).
 			Str("reason", r.Reason).Str("error", r.Error).Msg("order not settled yet")
 		return
 	}
 	p.Observer.Settled(rec)
-	p.Log.Info().Str("order_no", rec.OrderNo).Str("outcome", rec.Word).Stringer("verdict", rec.Verdict).
-		Int("status", rec.Status).Int("attempts", rec.Attempts).Bool("unsure", rec.Unsure).
-		Dur("took", rec.SettledAt.Sub(rec.EnqueuedAt)).Str("batch", rec.Batch).Str("reason", rec.Reason).
-		Str("error", rec.Error).Uint64("delivered", d.Delivered).Msg("order settled")
+	p.lines.settled(rec, d.Delivered, j.id())
 }

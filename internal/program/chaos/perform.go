@@ -2,155 +2,149 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
 	"time"
 
-	"orderpost/internal/program/books"
 	"orderpost/internal/queue"
+	"orderpost/internal/sandbox"
 )
 
-// summary is what a run found.
-type summary struct {
-	Broker      string  `json:"broker"`
-	Policy      string  `json:"policy"`
-	Seed        uint64  `json:"seed"`
-	Orders      int     `json:"orders"`
-	Seconds     float64 `json:"seconds"`
-	Kills       int     `json:"kills"`
-	WorkerKills int     `json:"worker_kills"`
-	BrokerKills int     `json:"broker_kills"`
-	Requests    int64   `json:"requests"`
-	*books.Books
-}
-
-// perform enqueues, kills, waits for quiet, and balances the books.
+// perform produces at a steady rate while faults come and go, heals
+// everything, waits for quiet, and balances the books.
 func (r *rig) perform(ctx context.Context) (*summary, error) {
 	started := time.Now()
-	if err := r.enqueue(ctx); err != nil {
-		return nil, err
+	s := r.newSummary()
+	events := plan(r.o.seed, r.o.chosen, r.o.length(), r.o.gap)
+	r.say("%d faults in %s, seed %d", len(events), r.o.length(), r.o.seed)
+
+	enough := make(chan struct{})
+	produced := make(chan error, 1)
+	go func() { produced <- r.produce(ctx, enough) }()
+	if err := r.strikeAll(ctx, events, s, started); err != nil {
+		close(enough)
+		return s, errors.Join(err, <-produced)
 	}
-	for i := range r.o.kills {
-		// The i-th kill comes at a random point of its share of the orders.
-		share := float64(r.o.orders) * 0.95 / float64(r.o.kills)
-		at := int64(share * (float64(i) + r.rand.Float64()))
-		if err := r.untilCreated(ctx, at); err != nil {
-			return nil, err
-		}
-		if err := r.strike(i + 1); err != nil {
-			return nil, err
-		}
+	close(enough)
+	r.say("%d intents confirmed, %d orders created; healing", r.intents.count(), r.api.Ledger().OrdersCreated)
+	if err := r.healAll(ctx); err != nil {
+		return s, err
+	}
+	if err := <-produced; err != nil {
+		return s, err
 	}
 	if err := r.untilQuiet(ctx); err != nil {
-		return nil, err
+		return s, err
 	}
-	return r.balance(ctx, time.Since(started))
+	return s, r.balance(ctx, s, started)
 }
 
-// enqueue publishes every order, again with the same ids where the broker did
-// not confirm them.
-func (r *rig) enqueue(ctx context.Context) error {
-	q, err := r.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	intents := make([]queue.Intent, r.o.orders)
-	for i := range intents {
-		no := fmt.Sprintf("C%d-%06d", r.o.seed, i)
-		intents[i] = queue.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",
-			Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)}
-	}
-	for _, result := range q.PublishMany(ctx, intents) {
-		if result.Err != nil {
-			return result.Err
-		}
-	}
-	r.say("%d orders enqueued", r.o.orders)
-	return nil
-}
-
-// untilCreated waits until the API has created n orders, or nothing is left.
-func (r *rig) untilCreated(ctx context.Context, n int64) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for r.api.Ledger().OrdersCreated < n {
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %d orders created, waiting for %d", context.Cause(ctx), r.api.Ledger().OrdersCreated, n)
-		case <-tick.C:
-		}
-	}
-	return nil
-}
-
-// strike kills one process and starts it again. With the embedded broker the
-// worker that runs it takes the broker along.
-func (r *rig) strike(n int) error {
-	p := r.victim()
-	hosts := r.broker == nil && p == r.workers[0]
-	r.say("kill %d: %s, after %d orders", n, p.name, r.api.Ledger().OrdersCreated)
-	p.kill()
-	if p == r.broker || hosts {
-		r.brokerKills++
-	}
-	if p != r.broker {
-		r.workerKills++
-	}
-	if err := p.start(); err != nil {
-		return err
-	}
-	return r.reviveJoiners()
-}
-
-// reviveJoiners starts workers again that ended because no broker was there
-// when they looked.
-func (r *rig) reviveJoiners() error {
-	for _, w := range r.workers {
-		if !w.running() {
-			w.kill()
-			if err := w.start(); err != nil {
-				return err
+// strikeAll carries the schedule out. It returns when every fault has healed
+// and the run's time is over.
+func (r *rig) strikeAll(ctx context.Context, events []event, s *summary, started time.Time) error {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for _, e := range events {
+		all.Go(func() {
+			if pause(ctx, time.Until(started.Add(e.At))) != nil {
+				return
 			}
+			if err := r.strike(ctx, e, s, started); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, fmt.Errorf("%s: %w", e.Fault, err))
+			}
+		})
+	}
+	all.Go(func() { _ = pause(ctx, time.Until(started.Add(r.o.length()))) })
+	all.Wait()
+	return errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+// strike injects one fault, lets it stand, and heals it.
+func (r *rig) strike(ctx context.Context, e event, s *summary, started time.Time) error {
+	f := r.o.byName(e.Fault)
+	w := s.begin(f.name, r.inFlight.Load())
+	heal, err := f.inject(ctx, r, rand.New(rand.NewPCG(e.Seed, 4)))
+	r.say("%6.1fs %s for %s, %d in flight%s", time.Since(started).Seconds(), f.name, e.For.Round(time.Millisecond), w.InFlight, because(err))
+	if err != nil {
+		s.miss(w)
+	}
+	if heal != nil {
+		_ = pause(ctx, e.For)
+		err = heal(ctx)
+	} else {
+		err = nil
+	}
+	s.end(w)
+	return err
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf(": it came to nothing (%v)", err)
+}
+
+// healAll ends whatever may still stand, and says as a person would that the
+// fleet may go on.
+func (r *rig) healAll(ctx context.Context) error {
+	for _, p := range r.processes() {
+		if err := r.begin(p); err != nil {
+			return err
 		}
 	}
-	return nil
+	usual := r.manners()
+	if err := r.api.Update(func(s *sandbox.Settings) { *s = usual }); err != nil {
+		return err
+	}
+	return errors.Join(r.insist(ctx, []int{0}, "worker", "limit", "default"), r.insist(ctx, []int{0}, "worker", "resume"))
 }
 
 // untilQuiet waits until every intent is settled and acknowledged.
 func (r *rig) untilQuiet(ctx context.Context) error {
-	q, err := r.open(ctx)
+	q, err := r.open(ctx, "chaos")
 	if err != nil {
 		return err
 	}
 	defer q.Close()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if c, err := q.Count(ctx); err == nil && c.Pending == 0 {
-			return nil
+	var last queue.Counts
+	for told := time.Now(); ; {
+		if c, err := q.Count(ctx); err == nil {
+			if last = c; c.Pending == 0 {
+				return nil
+			}
 		}
-		if err := r.reviveJoiners(); err != nil {
-			return err
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			r.say("%d intents are pending", last.Pending)
 		}
-		select {
-		case <-ctx.Done():
-			c, _ := q.Count(context.WithoutCancel(ctx))
-			return fmt.Errorf("%w: %d intents are still pending", context.Cause(ctx), c.Pending)
-		case <-tick.C:
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return fmt.Errorf("%w: %d intents are still pending", err, last.Pending)
 		}
 	}
 }
 
-// balance compares the results with the sandbox's ledger, and the streams with
-// each other.
-func (r *rig) balance(ctx context.Context, took time.Duration) (*summary, error) {
-	q, err := r.open(ctx)
+// balance lets the workers end in peace, so that nothing moves any more, and
+// compares the books.
+func (r *rig) balance(ctx context.Context, s *summary, started time.Time) error {
+	keep := r.workers
+	if r.nodes == nil { // the first one runs the broker
+		keep = keep[1:]
+	}
+	for _, w := range keep {
+		w.stop(syscall.SIGTERM, drainPatience)
+	}
+	q, err := r.open(ctx, "chaos")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer q.Close()
-	b, err := books.Balance(ctx, q, r.api, r.o.orders, nil)
-	return &summary{Broker: r.o.broker, Policy: r.o.policy, Seed: r.o.seed, Orders: r.o.orders, Seconds: took.Seconds(),
-		Kills: r.o.kills, WorkerKills: r.workerKills, BrokerKills: r.brokerKills,
-		Requests: r.api.Ledger().Requests, Books: b}, err
+	s.Seconds, s.Revived = time.Since(started).Seconds(), r.revived.Load()
+	return s.compare(ctx, q, r.api, r.intents)
 }

@@ -2,49 +2,153 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
 )
 
-// process is a child that is started again after it was killed.
+// process is a child that is started again after it ended. Its methods may be
+// called at the same time.
 type process struct {
 	name string
 	path string
 	args []string
 	env  []string
 	log  string
-	cmd  *exec.Cmd
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when cmd has ended
+	frozen bool
+	down   bool // ended on purpose: revive leaves it alone
 }
 
+// start starts it unless it runs.
 func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = false
+	if p.alive() {
+		return nil
+	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has its own descriptor
-	p.cmd = exec.Command(p.path, p.args...)
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = p.env, log, log
-	if err := p.cmd.Start(); err != nil {
+	cmd := exec.Command(p.path, p.args...)
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = p.env, log, log, orphaned()
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
+	ended := make(chan struct{})
+	p.cmd, p.ended, p.frozen = cmd, ended, false
+	go func() {
+		_ = cmd.Wait() // how it ended is in its log
+		close(ended)
+	}()
 	return nil
 }
 
-// kill ends the process as a power cut would: SIGKILL, no last word.
-func (p *process) kill() {
-	if p.cmd == nil || p.cmd.Process == nil {
-		return
+// alive is called with mu held.
+func (p *process) alive() bool {
+	if p.cmd == nil {
+		return false
 	}
-	_ = p.cmd.Process.Kill() // it may have ended by itself
-	_ = p.cmd.Wait()
-	p.cmd = nil
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return true
+	}
 }
 
-// running says whether the process is still there, without waiting.
-func (p *process) running() bool { return p.cmd != nil && p.cmd.Process.Signal(nullSignal) == nil }
+// kill ends the process as a power cut would: SIGKILL, no last word. It stays
+// down until start.
+func (p *process) kill() { p.stop(syscall.SIGKILL, 0) }
+
+// stop sends a signal, waits for the end, and kills what has not ended within
+// patience.
+func (p *process) stop(s os.Signal, patience time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = true
+	if !p.alive() {
+		return
+	}
+	_ = p.cmd.Process.Signal(s) // it may have ended by itself
+	if s != syscall.SIGKILL {
+		if p.frozen {
+			_ = p.cmd.Process.Signal(thawSignal)
+		}
+		select {
+		case <-p.ended:
+			return
+		case <-time.After(patience):
+			_ = p.cmd.Process.Kill()
+		}
+	}
+	<-p.ended
+}
+
+// freeze stops the process in its tracks; thaw lets that same process go on. A
+// process that was started anew meanwhile is not touched.
+func (p *process) freeze() (thaw func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.alive() {
+		return func() {}
+	}
+	cmd := p.cmd
+	_ = cmd.Process.Signal(freezeSignal)
+	p.frozen = true
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		_ = cmd.Process.Signal(thawSignal) // an error says that it has ended
+		if p.cmd == cmd {
+			p.frozen = false
+		}
+	}
+}
+
+// revive starts the process again if it ended by itself.
+func (p *process) revive() (revived bool, err error) {
+	p.mu.Lock()
+	idle := p.down || p.alive()
+	p.mu.Unlock()
+	if idle {
+		return false, nil
+	}
+	return true, p.start()
+}
+
+// pid is 0 where it does not run.
+func (p *process) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.alive() {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
+
+// lastLines gives the end of the log.
+func (p *process) lastLines(n int) string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n  ")
+}
 
 // build compiles a program into dir.
 func build(ctx context.Context, dir, name, pkg string) (string, error) {
@@ -56,11 +160,17 @@ func build(ctx context.Context, dir, name, pkg string) (string, error) {
 	return path, nil
 }
 
-// freeAddr gives a loopback address that nobody listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// freeAddrs gives loopback addresses that nobody listens on.
+func freeAddrs(n int) ([]string, error) {
+	var addrs []string
+	var errs []error
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		addrs = append(addrs, l.Addr().String())
+		defer func() { errs = append(errs, l.Close()) }() // at the end: else the next may get the same
 	}
-	return l.Addr().String(), l.Close()
+	return addrs, errors.Join(errs...)
 }

@@ -5,18 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
-	"orderpost/internal/worker"
 )
 
 const (
@@ -27,159 +30,334 @@ const (
 // ackWait is short, so that the orders of a killed worker come back soon.
 const ackWait = 3 * time.Second
 
-// rig is everything that a run needs.
+// rig is everything that a run needs: real processes, and a sandbox in this
+// one, whose ledger must not be killed.
 type rig struct {
-	o       *options
-	dir     string
-	say     func(format string, args ...any)
-	rand    *rand.Rand
-	api     *sandbox.Server
-	apiURL  string
-	listen  string
-	broker  *process // nil where the first worker runs it
-	workers []*process
+	o   *options
+	dir string
+	out io.Writer
 
-	workerKills, brokerKills int
+	api      *sandbox.Server
+	apiProxy *proxy
+	// nodes are the brokers' processes; none where the first worker runs it.
+	nodes   []*process
+	listens []string // addresses of the brokers
+	workers []*member
+	bin     map[string]string // paths of the programs by name
+
+	intents *intents
+	link    *nats.Conn // what the run itself does with the broker, beside the programs
+	js      jetstream.JetStream
+
+	inFlight atomic.Int64 // at the last look
+	revived  atomic.Int64 // processes that ended by themselves
+	stores   sync.RWMutex // held to write while the stores are exchanged
 }
 
-func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err error) {
-	r = &rig{o: o, dir: o.keep, rand: rand.New(rand.NewPCG(o.seed, 2)),
-		say: func(format string, args ...any) { _, _ = fmt.Fprintf(stderr, format+"\n", args...) }}
-	defer func() {
-		if err != nil {
-			r.cleanUp()
-		}
-	}()
+// member is a worker and its way to each broker.
+type member struct {
+	*process
+	ways []*proxy // none where it runs the broker itself
+	ops  string   // address of its metrics
+}
+
+func (r *rig) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(r.out, time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
+}
+
+// prepare builds and starts everything. What it started is ended by cleanUp,
+// also where it returns an error.
+func (r *rig) prepare(ctx context.Context) (err error) {
+	r.dir = r.o.keep
 	if r.dir == "" {
 		r.dir, err = os.MkdirTemp("", "orderpost-chaos-*")
 	} else {
 		err = os.MkdirAll(r.dir, 0o700)
 	}
 	if err != nil {
-		return r, err
+		return err
 	}
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
-		return r, err
+		return err
 	}
-	if err = r.startAPI(); err != nil {
-		return r, err
+	if old, err := os.ReadDir(r.dir); err != nil || len(old) > 0 {
+		return errors.Join(err, fmt.Errorf("--keep: %s must be empty: an earlier run's orders would be taken for this one's", r.dir))
 	}
-	if r.listen, err = freeAddr(); err != nil {
-		return r, err
+	if err := r.buildAll(ctx); err != nil {
+		return err
 	}
-	if o.broker == "external" {
-		if err = r.prepareBroker(ctx); err != nil {
-			return r, err
+	if err := r.startAPI(); err != nil {
+		return err
+	}
+	if err := r.startBrokers(); err != nil {
+		return err
+	}
+	if err := r.startWorkers(ctx); err != nil {
+		return err
+	}
+	return r.connect(ctx)
+}
+
+func (r *rig) buildAll(ctx context.Context) (err error) {
+	r.bin = make(map[string]string)
+	packages := map[string]string{"worker": "orderpost/cmd/worker", "enqueue": "orderpost/cmd/enqueue", "deadletter": "orderpost/cmd/deadletter"}
+	if r.o.broker != embeddedBroker {
+		packages["nats-server"] = "github.com/nats-io/nats-server/v2"
+	}
+	for name, pkg := range packages {
+		if r.bin[name], err = build(ctx, r.dir, name, pkg); err != nil {
+			return err
 		}
 	}
-	return r, r.prepareWorkers(ctx)
+	return nil
 }
 
 func (r *rig) startAPI() (err error) {
 	cfg := sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, Logger: zerolog.Nop()}
-	cfg.Seed, cfg.Latency, cfg.Jitter = r.o.seed, 5*time.Millisecond, 20*time.Millisecond
-	if !r.o.calm {
-		cfg.Faults = sandbox.Faults{Unavailable: 0.01, UnavailableAfter: 0.01, DropBefore: 0.01, DropAfter: 0.01,
-			Slow: 0.005, SlowDelay: 300 * time.Millisecond, Refuse: 0.02, MaxPerOrder: 3}
-	}
+	cfg.Settings = r.manners()
 	if r.api, err = sandbox.New(cfg); err != nil {
 		return err
 	}
-	r.apiURL, err = r.api.Start("127.0.0.1:0")
+	url, err := r.api.Start("127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	r.apiProxy, err = newProxy(strings.TrimPrefix(url, "http://"))
 	return err
 }
 
-func (r *rig) prepareBroker(ctx context.Context) error {
-	path, err := build(ctx, r.dir, "nats-server", "github.com/nats-io/nats-server/v2")
-	if err != nil {
-		return err
+// manners are the sandbox's when no fault stands. With park it creates a
+// repeated order_no again, so that a second POST would show.
+func (r *rig) manners() sandbox.Settings {
+	s := sandbox.Settings{Seed: r.o.seed, Latency: 5 * time.Millisecond, Jitter: 20 * time.Millisecond}
+	if r.o.policy == parkPolicy {
+		s.Duplicates = sandbox.CreateTwice
 	}
-	host, port, err := net.SplitHostPort(r.listen)
-	if err != nil {
-		return err
+	if !r.o.calm {
+		s.Faults = sandbox.Faults{Unavailable: 0.01, UnavailableAfter: 0.01, DropBefore: 0.01, DropAfter: 0.01,
+			Slow: 0.005, SlowDelay: 300 * time.Millisecond, Refuse: 0.02}
 	}
-	conf := filepath.Join(r.dir, "nats.conf")
-	text := fmt.Sprintf("host: %s\nport: %s\njetstream { store_dir: %q, sync_interval: always }\n", host, port, filepath.Join(r.dir, "store"))
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		return err
-	}
-	r.broker = &process{name: "nats-server", path: path, args: []string{"-c", conf}, log: filepath.Join(r.dir, "nats-server.log")}
-	return r.broker.start()
+	return s
 }
 
-func (r *rig) prepareWorkers(ctx context.Context) error {
-	path, err := build(ctx, r.dir, "worker", "orderpost/cmd/worker")
+func (r *rig) startBrokers() (err error) {
+	n := map[string]int{embeddedBroker: 1, externalBroker: 1, clusterBroker: 3}[r.o.broker]
+	if r.listens, err = freeAddrs(n); err != nil || r.o.broker == embeddedBroker {
+		return err
+	}
+	var routes []string
+	if n > 1 {
+		if routes, err = freeAddrs(n); err != nil {
+			return err
+		}
+	}
+	for i, listen := range r.listens {
+		name := fmt.Sprintf("node-%d", i+1)
+		conf := filepath.Join(r.dir, name+".conf")
+		if err := os.WriteFile(conf, []byte(r.brokerConf(name, listen, i, routes)), 0o600); err != nil {
+			return err
+		}
+		node := &process{name: name, path: r.bin["nats-server"], args: []string{"-c", conf}, log: filepath.Join(r.dir, name+".log")}
+		r.nodes = append(r.nodes, node)
+		if err := node.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// brokerConf: no_advertise keeps the clients to their proxies.
+func (r *rig) brokerConf(name, listen string, i int, routes []string) string {
+	text := fmt.Sprintf("server_name: %s\nlisten: %q\njetstream { store_dir: %q, sync_interval: always }\n",
+		name, listen, filepath.Join(r.dir, "store-"+name))
+	if routes != nil {
+		text += fmt.Sprintf("cluster { name: chaos, listen: %q, no_advertise: true, routes: [nats://%s] }\n",
+			routes[i], strings.Join(routes, ", nats://"))
+	}
+	return text
+}
+
+func (r *rig) startWorkers(ctx context.Context) error {
+	ops, err := freeAddrs(r.o.workers)
 	if err != nil {
 		return err
 	}
 	for i := range r.o.workers {
 		name := fmt.Sprintf("worker-%d", i+1)
-		env := append(os.Environ(),
-			"ORDERPOST_API_URL="+r.apiURL, "ORDERPOST_API_KEY="+apiKey, "ORDERPOST_API_SECRET="+apiSecret,
-			"ORDERPOST_WORKER_NAME="+name, "ORDERPOST_DATA_DIR="+filepath.Join(r.dir, "data"),
-			"ORDERPOST_NATS_LISTEN="+r.listen, "ORDERPOST_OPS_ADDR=", "ORDERPOST_LOG_FORMAT=json",
-			"ORDERPOST_ON_UNSURE="+r.o.policy, "ORDERPOST_ACK_WAIT="+ackWait.String(), "ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_HEADER_TIMEOUT=1s",
-			"ORDERPOST_RETRY_DELAY_BASE=1s", "ORDERPOST_BREAKER_RATIO=0")
-		if r.broker != nil {
-			env = append(env, "ORDERPOST_NATS_URL=nats://"+r.listen)
-		}
-		w := &process{name: name, path: path, env: env, log: filepath.Join(r.dir, name+".log")}
-		r.workers = append(r.workers, w)
-		if err := w.start(); err != nil {
-			return err
-		}
-		if i == 0 && r.broker == nil {
-			if err := r.waitForBroker(ctx); err != nil {
+		m := &member{process: &process{name: name, path: r.bin["worker"], log: filepath.Join(r.dir, name+".log")}, ops: ops[i]}
+		r.workers = append(r.workers, m)
+		m.env = append(r.workerEnv(name, m.ops), "ORDERPOST_NATS_LISTEN="+r.listens[0])
+		if i > 0 || r.nodes != nil {
+			urls, err := r.proxied(m)
+			if err != nil {
 				return err
 			}
+			m.env = append(m.env, "ORDERPOST_NATS_URL="+urls)
+		}
+		if err := m.start(); err != nil {
+			return err
+		}
+		if i == 0 { // it makes the streams, or runs the broker
+			q, err := r.open(ctx, "chaos")
+			if err != nil {
+				return err
+			}
+			q.Close()
 		}
 	}
 	return nil
 }
 
-// waitForBroker waits until the streams can be opened.
-func (r *rig) waitForBroker(ctx context.Context) error {
-	q, err := r.open(ctx)
-	if err != nil {
-		return err
+// workerEnv shortens what a person would wait for: claims, timeouts, probes.
+func (r *rig) workerEnv(name, ops string) []string {
+	env := append(os.Environ(),
+		"ORDERPOST_API_URL=http://"+r.apiProxy.addr(), "ORDERPOST_API_KEY="+apiKey, "ORDERPOST_API_SECRET="+apiSecret,
+		"ORDERPOST_WORKER_NAME="+name, "ORDERPOST_DATA_DIR="+r.dataDir(), "ORDERPOST_OPS_ADDR="+ops,
+		"ORDERPOST_LOG_FORMAT=json", "ORDERPOST_ON_UNSURE="+r.o.policy, "ORDERPOST_ACK_WAIT="+ackWait.String(),
+		"ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_HEADER_TIMEOUT=1s", "ORDERPOST_RETRY_DELAY_BASE=1s", "ORDERPOST_RETRY_DELAY_MAX=5s",
+		"ORDERPOST_HOLD_RETRY=1s", "ORDERPOST_BREAKER_OPEN=1s", "ORDERPOST_PROBE_DELAY=500ms", "ORDERPOST_DRAIN_TIMEOUT=5s")
+	if r.o.broker == clusterBroker {
+		env = append(env, "ORDERPOST_REPLICAS=3")
 	}
-	q.Close()
-	return nil
+	if r.o.scenario == replayScenario {
+		env = append(env, "ORDERPOST_REFUSAL_RUN=0") // every order is refused at first, on purpose
+	}
+	return env
+}
+
+func (r *rig) dataDir() string { return filepath.Join(r.dir, "data") }
+
+// proxied puts a proxy between a worker and each broker.
+func (r *rig) proxied(m *member) (string, error) {
+	var urls []string
+	for _, listen := range r.listens {
+		p, err := newProxy(listen)
+		if err != nil {
+			return "", err
+		}
+		m.ways = append(m.ways, p)
+		url, err := r.withToken(p.addr())
+		if err != nil {
+			return "", err
+		}
+		urls = append(urls, url)
+	}
+	return strings.Join(urls, ","), nil
+}
+
+// withToken is a broker's URL, with the embedded one's token.
+func (r *rig) withToken(addr string) (string, error) {
+	if r.nodes != nil {
+		return "nats://" + addr, nil
+	}
+	end, err := embedded.ReadEndpoint(r.dataDir())
+	if err != nil {
+		return "", err
+	}
+	return "nats://" + end.Token + "@" + addr, nil
+}
+
+// brokerURL is the way round the proxies.
+func (r *rig) brokerURL() (string, error) {
+	var urls []string
+	for _, listen := range r.listens {
+		url, err := r.withToken(listen)
+		if err != nil {
+			return "", err
+		}
+		urls = append(urls, url)
+	}
+	return strings.Join(urls, ","), nil
 }
 
 // open connects to whatever broker is there, for as long as it takes one to
 // come back.
-func (r *rig) open(ctx context.Context) (*queue.Queue, error) {
+func (r *rig) open(ctx context.Context, name string) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout = "chaos", time.Second
+		cfg.Name, cfg.ConnectTimeout = name, time.Second
 		cfg.AckWait = ackWait // whoever comes first makes the consumer
-		var err error
-		if r.broker != nil {
-			cfg.URL = "nats://" + r.listen
-		} else {
-			err = worker.JoinEmbedded(&cfg, filepath.Join(r.dir, "data"))
+		if r.o.broker == clusterBroker {
+			cfg.Replicas, cfg.ConnectTimeout = 3, 5*time.Second
 		}
-		if err == nil {
+		var err error
+		if cfg.URL, err = r.brokerURL(); err == nil {
 			var q *queue.Queue
 			if q, err = queue.Open(ctx, cfg, zerolog.Nop()); err == nil {
 				return q, nil
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(100 * time.Millisecond):
+		if waitErr := pause(ctx, 100*time.Millisecond); waitErr != nil {
+			return nil, errors.Join(waitErr, err)
 		}
 	}
 }
 
-func (r *rig) cleanUp() {
-	for _, w := range r.workers {
-		w.kill()
+// connect makes the run's own connection.
+func (r *rig) connect(ctx context.Context) error {
+	url, err := r.brokerURL()
+	if err != nil {
+		return err
 	}
-	if r.broker != nil {
-		r.broker.kill()
+	r.link, err = nats.Connect(url, nats.Name("chaos rig"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // cut connections are the point
+	if err != nil {
+		return err
+	}
+	r.js, err = jetstream.New(r.link, jetstream.WithDefaultTimeout(2*time.Second))
+	return err
+}
+
+// watch looks after the run until ctx ends: it starts processes again that
+// ended by themselves, as a supervisor would, and counts the orders in flight.
+func (r *rig) watch(ctx context.Context) {
+	for pause(ctx, 250*time.Millisecond) == nil {
+		r.reviveAll()
+		look, cancel := context.WithTimeout(ctx, time.Second)
+		if c, err := r.js.Consumer(look, "ORDERS", "workers"); err == nil {
+			r.inFlight.Store(int64(c.CachedInfo().NumAckPending))
+		}
+		cancel()
+	}
+}
+
+func (r *rig) reviveAll() {
+	r.stores.RLock()
+	defer r.stores.RUnlock()
+	for _, p := range r.processes() {
+		revived, err := p.revive()
+		if err != nil {
+			r.say("%v", err)
+		}
+		if revived {
+			r.revived.Add(1)
+		}
+	}
+}
+
+func (r *rig) processes() []*process {
+	all := append([]*process(nil), r.nodes...)
+	for _, w := range r.workers {
+		all = append(all, w.process)
+	}
+	return all
+}
+
+// cleanUp ends everything that prepare and the run started.
+func (r *rig) cleanUp() {
+	if r.link != nil {
+		r.link.Close()
+	}
+	for _, p := range r.processes() {
+		p.stop(syscall.SIGKILL, 0)
+	}
+	for _, w := range r.workers {
+		for _, way := range w.ways {
+			way.close()
+		}
+	}
+	if r.apiProxy != nil {
+		r.apiProxy.close()
 	}
 	if r.api != nil {
 		_ = r.api.Close()
@@ -192,28 +370,18 @@ func (r *rig) cleanUp() {
 // lastWords gives the end of each log, for a run that failed.
 func (r *rig) lastWords() error {
 	var errs []error
-	for _, p := range append(r.workers, r.broker) {
-		if p == nil {
-			continue
-		}
-		text, err := os.ReadFile(p.log)
-		if err != nil {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-		errs = append(errs, fmt.Errorf("%s:\n  %s", p.name, strings.Join(lines[max(0, len(lines)-5):], "\n  ")))
+	for _, p := range r.processes() {
+		errs = append(errs, fmt.Errorf("%s:\n  %s", p.name, p.lastLines(5)))
 	}
 	return errors.Join(errs...)
 }
 
-// victim picks whom to kill next: any worker, or the external broker.
-func (r *rig) victim() *process {
-	n := len(r.workers)
-	if r.broker != nil {
-		n++
+// pause waits, and returns why ctx ended where it does before.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
 	}
-	if i := r.rand.IntN(n); i < len(r.workers) {
-		return r.workers[i]
-	}
-	return r.broker
 }

@@ -1,13 +1,23 @@
-// Package chaos kills real workers and brokers in the middle of their work, and
-// then balances the books against the sandbox's ledger.
+// Package chaos starts the real programs, does to them and to what is between
+// them what goes wrong in operation, and then balances the books.
+//
+//	schedule.go  which fault comes when, from the seed alone
+//	faults.go    the table of faults; faults_*.go and power.go carry them out
+//	rig.go       the processes: brokers, workers; process.go is one of them
+//	proxy.go     the network between workers, brokers and API
+//	intents.go   producers, and what was confirmed to them
+//	summary.go   every confirmed intent against its outcome and the ledger
+//	soak.go      no faults, but memory, goroutines and descriptors over time
 package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,59 +25,128 @@ import (
 	"orderpost/internal/program"
 )
 
+// The values of --on-unsure and --scenario.
+const (
+	resubmitPolicy = "resubmit"
+	parkPolicy     = "park"
+	replayScenario = "replay"
+)
+
 type options struct {
-	orders  int
-	kills   int
-	workers int
-	broker  string
-	policy  string
-	seed    uint64
-	calm    bool
-	json    bool
-	keep    string
-	timeout time.Duration
+	minutes  float64
+	soak     time.Duration
+	scenario string
+	orders   int
+	rate     float64
+	gap      time.Duration
+	kills    int
+	workers  int
+	broker   string
+	policy   string
+	faults   []string
+	seed     uint64
+	calm     bool
+	json     bool
+	list     bool
+	keep     string
+	timeout  time.Duration
+
+	chosen  []fault
+	command string
 }
 
-const long = `chaos builds the worker, starts it as a process of its own against the sandbox, enqueues orders, and
-kills it with SIGKILL again and again in the middle of them. With --broker embedded the broker dies with the
-worker that runs it; with --broker external a nats-server, built from the module that go.mod names, is
-killed in turn with the workers. When the queue is empty, every recorded outcome is compared with what the
-sandbox really created.
+const long = `chaos builds the programs, starts workers and brokers as processes of their own against the sandbox, and
+produces orders at a steady rate. Meanwhile faults come and go, several at once, as the seed deals them
+(--list-faults). Then everything is healed, and when the queue is empty every intent that was ever confirmed
+to a producer is compared with its outcome, and every outcome with what the sandbox really created.
 
-Exit codes: 0 the books balance; 1 they do not, or something failed; 2 wrong usage; 130 interrupted.`
+With --on-unsure park the sandbox creates a repeated order_no again, so that a second POST shows as doubled.
+--soak does the same without faults, and watches memory, goroutines and file descriptors of the workers.
+--scenario replay turns --orders into dead letters and replays them all, with kills.
+
+Exit codes: 0 the books balance, nothing was lost, doubled or unexplained (and nothing grows); 1 they do not,
+or something failed; 2 wrong usage; 130 interrupted.`
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o := &options{}
+	o := &options{command: strings.Join(append([]string{"go run ./chaos"}, args...), " ")}
 	root := &cobra.Command{
-		Use: "chaos", Short: "Kill workers and brokers under load, then balance the books", Long: long,
+		Use: "chaos", Short: "Break everything under load, then balance the books", Long: long,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, stdout, stderr) },
 	}
 	f := root.Flags()
-	f.IntVar(&o.orders, "orders", 20_000, "orders to enqueue")
-	f.IntVar(&o.kills, "kills", 10, "processes to kill, spread over the run")
-	f.IntVar(&o.workers, "workers", 2, "worker processes")
-	f.StringVar(&o.broker, "broker", "embedded", "embedded, or external: a nats-server process")
-	f.StringVar(&o.policy, "on-unsure", "resubmit", "the workers' ORDERPOST_ON_UNSURE: resubmit or park")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the sandbox's faults and of the moments of the kills")
-	f.BoolVar(&o.calm, "calm", false, "the sandbox injects no faults: the kills are the only trouble")
+	f.SortFlags = false
+	f.Float64Var(&o.minutes, "minutes", 1, "how long faults are injected")
+	f.Float64Var(&o.rate, "rate", 100, "orders that the producer publishes per second; 0 = all at once")
+	f.IntVar(&o.orders, "orders", 0, "orders of the producer at most; 0 = as many as the time allows")
+	f.StringVar(&o.broker, "broker", embeddedBroker, "embedded (in the first worker), external (a nats-server), or cluster (three of them)")
+	f.StringVar(&o.policy, "on-unsure", resubmitPolicy, "the workers' ORDERPOST_ON_UNSURE: resubmit or park")
+	f.IntVar(&o.workers, "workers", 3, "worker processes")
+	f.StringSliceVar(&o.faults, "faults", nil, "only these faults (default: all that the broker allows)")
+	f.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time from one fault to the next; a fault stands for up to 9 s")
+	f.Uint64Var(&o.seed, "seed", 1, "decides which faults come when, and the sandbox's own")
+	f.BoolVar(&o.calm, "calm", false, "the sandbox injects no faults of its own beside those of the schedule")
+	f.DurationVar(&o.soak, "soak", 0, "no faults, for so long: do memory, goroutines and file descriptors stay flat?")
+	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
+	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
+	f.BoolVar(&o.list, "list-faults", false, "list the faults and end")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up after this time")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up so long after the faults are over")
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
+// length is how long faults are injected.
+func (o *options) length() time.Duration { return time.Duration(o.minutes * float64(time.Minute)) }
+
+func (o *options) byName(name string) fault {
+	for _, f := range o.chosen {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("chaos: the schedule names a fault that was not chosen: " + name)
+}
+
+// validate reports everything that is wrong at once, and fills in what follows
+// from other flags.
 func (o *options) validate() error {
 	var errs []error
-	if o.orders < 1 || o.kills < 0 || o.workers < 1 {
-		errs = append(errs, errors.New("--orders and --workers must be at least 1, --kills at least 0"))
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.orders < 0 || o.kills < 0 || o.workers < 1 || o.rate < 0 || o.soak < 0 || o.gap < 10*time.Millisecond || !(o.minutes > 0) {
+		bad("--workers must be at least 1, --gap at least 10ms, --minutes above 0; --orders, --kills, --rate and --soak cannot be below 0")
 	}
-	if o.broker != "embedded" && o.broker != "external" {
-		errs = append(errs, fmt.Errorf("--broker: %q is neither embedded nor external", o.broker))
+	if o.broker != embeddedBroker && o.broker != externalBroker && o.broker != clusterBroker {
+		bad("--broker: %q is neither embedded nor external nor cluster", o.broker)
 	}
-	if o.policy != "resubmit" && o.policy != "park" {
-		errs = append(errs, fmt.Errorf("--on-unsure: %q is neither resubmit nor park", o.policy))
+	if o.policy != resubmitPolicy && o.policy != parkPolicy {
+		bad("--on-unsure: %q is neither resubmit nor park", o.policy)
+	}
+	if o.scenario != "" && (o.scenario != replayScenario || o.soak > 0) {
+		bad("--scenario: replay is the only one, and does not go with --soak")
+	}
+	if o.scenario == replayScenario && o.orders == 0 {
+		bad("--scenario replay: --orders says how many")
+	}
+	if o.scenario == replayScenario && o.policy == parkPolicy {
+		bad("--scenario replay: replays orders in doubt, which is right only where the API refuses duplicates: not with --on-unsure park")
+	}
+	if o.orders == 0 && o.rate == 0 {
+		bad("--rate 0 needs --orders")
+	}
+	var err error
+	if o.chosen, err = chosen(o.faults, o.broker); err != nil {
+		bad("%w", err)
+	}
+	if o.scenario != "" || o.soak > 0 {
+		o.chosen = nil
+	}
+	if o.scenario == replayScenario {
+		o.rate = 0
+	}
+	if o.orders == 0 {
+		o.orders = math.MaxInt
 	}
 	if err := errors.Join(errs...); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
@@ -79,39 +158,72 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done within %s (--timeout)", o.timeout))
-	defer cancel()
-	r, err := prepare(ctx, o, stderr)
-	if err != nil {
-		return err
+	if o.list {
+		return list(stdout)
 	}
+	limit := o.length() + o.soak + o.timeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s (--timeout)", limit))
+	defer cancel()
+	r := &rig{o: o, out: stderr, intents: newIntents()}
 	defer r.cleanUp()
-	summary, err := r.perform(ctx)
+	if err := r.prepare(ctx); err != nil {
+		return errors.Join(err, r.lastWords())
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.watch(watching)
+	s, err := r.carryOut(ctx)
 	if err != nil {
 		return errors.Join(err, r.lastWords())
 	}
-	if err := summary.print(stdout, o.json); err != nil {
+	if err := s.print(stdout, o.json); err != nil {
 		return err
 	}
-	if !summary.Balanced {
+	return s.verdict()
+}
+
+func (r *rig) carryOut(ctx context.Context) (*summary, error) {
+	switch {
+	case r.o.soak > 0:
+		return r.soak(ctx)
+	case r.o.scenario == replayScenario:
+		return r.replayAll(ctx)
+	default:
+		return r.perform(ctx)
+	}
+}
+
+// verdict is the error of a run that shows a defect.
+func (s *summary) verdict() error {
+	if s.Lost+s.Doubled+s.Unexplained > 0 {
+		return fmt.Errorf("lost %d, doubled %d, unexplained %d", s.Lost, s.Doubled, s.Unexplained)
+	}
+	if !s.Balanced {
 		return errors.New("the books do not balance")
+	}
+	if s.Confirmed == 0 || s.CreatedOnce == 0 {
+		return errors.New("nothing was confirmed or created: this run shows nothing")
+	}
+	if s.injected() == 0 && len(s.Faults) > 0 {
+		return errors.New("no fault was injected: this run shows nothing")
+	}
+	for _, f := range s.Soak {
+		if f.Grows {
+			return fmt.Errorf("%s of %s grow: from %.1f to %.1f", f.Measure, f.Worker, f.First, f.Last)
+		}
 	}
 	return nil
 }
 
-func (s *summary) print(out io.Writer, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(s)
+func list(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "FAULT\tBROKER\tWEIGHT\tWHAT")
+	for _, f := range faults() {
+		needs := "all"
+		if len(f.needs) > 0 {
+			needs = strings.Join(f.needs, ", ")
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", f.name, needs, f.weight, f.what)
 	}
-	_, err := fmt.Fprintf(out, "%s broker, policy %s, seed %d: %d orders, %d kills (took down %d workers, %d brokers) in %.1f s\n"+
-		"outcomes %v\nrequests to the API %d, orders created %d, created twice %d\n"+
-		"missing %d, created but not recorded %d, dead letters %d\nbalanced: %v\n",
-		s.Broker, s.Policy, s.Seed, s.Orders, s.Kills, s.WorkerKills, s.BrokerKills, s.Seconds,
-		s.Outcomes, s.Requests, s.CreatedOnce+s.CreatedTwice, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Balanced)
-	for _, p := range s.Problems {
-		_, _ = fmt.Fprintln(out, "  "+p)
-	}
-	return err
+	return t.Flush()
 }

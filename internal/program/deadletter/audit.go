@@ -18,9 +18,11 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 		Use:   "audit",
 		Short: "Balance the books: is every order accounted for?",
 		Long: "audit reads intents, results and dead letters, and compares. It is exact while nothing is being\n" +
-			"worked on; beside running workers the counts may be off by what moved meanwhile. Results that\n" +
-			"have expired (ORDERPOST_RESULT_RETENTION) are not counted any more.\n\nExit code 3: the books do not balance.",
-		Args: cobra.NoArgs,
+			"worked on; beside running workers the counts may be off by what moved meanwhile. Results expire\n" +
+			"(ORDERPOST_RESULT_RETENTION, which must be set here as for the workers): in an installation that\n" +
+			"is older, an intent without a result counts as expired, and the sum proves less.\n\nExit code 3: the books do not balance.",
+		Args:    cobra.NoArgs,
+		Example: "  deadletter audit\n  deadletter audit --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, done, err := s.open(cmd.Context())
 			if err != nil {
@@ -53,8 +55,11 @@ func printAudit(s *surroundings, a *queue.Audit) {
 	say(s.stdout, "%9d intents were ever stored", a.Intents)
 	say(s.stdout, "%9d of them are settled", a.Settled)
 	say(s.stdout, "%9d wait or are being worked on", a.Pending)
-	if missing := int64(a.Intents) - int64(a.Settled) - int64(a.Pending); missing != 0 {
-		say(s.stdout, "%9d are not accounted for: expired results, removed by hand, or moving right now", missing)
+	if a.Expired > 0 {
+		say(s.stdout, "%9d are older: their results have expired (or were removed by hand)", a.Expired)
+	}
+	if missing := int64(a.Intents) - int64(a.Settled) - int64(a.Pending) - int64(a.Expired); missing != 0 {
+		say(s.stdout, "%9d are not accounted for: removed by hand, or moving right now", missing)
 	}
 	if a.Unacked > 0 {
 		say(s.stdout, "%9d more are settled and still stored; their next delivery removes them", a.Unacked)
@@ -64,6 +69,9 @@ func printAudit(s *surroundings, a *queue.Audit) {
 		say(s.stdout, "%9d %s", a.Outcomes[word], word)
 	}
 	say(s.stdout, "\n%9d dead letters, %d of them about an order that exists with another body", a.Letters, a.Conflicts)
+	if a.Orphans > 0 {
+		say(s.stdout, "%9d of them are older than the retention, and their results have expired", a.Orphans)
+	}
 	if a.OffenderCount > 0 {
 		say(s.stdout, "\n%d contradictions", a.OffenderCount)
 	}

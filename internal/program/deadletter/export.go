@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +32,8 @@ func newExportCommand(s *surroundings) *cobra.Command {
 		Use:   "export",
 		Short: "Write the orders of dead letters as enqueue takes them back",
 		Long: "export writes the orders themselves, oldest letter first: NDJSON byte for byte, or CSV where the\n" +
-			"orders are flat (text fields, and timeout a whole number). The letters stay. Correct the file and\n" +
+			"orders are flat (text fields, and timeout a whole number) and have the same fields, which then\n" +
+			"stand in the order of the columns. The letters stay. Correct the file and\n" +
 			"enqueue it: the new intents are corrections of the same order numbers.\n\n" +
 			"CSV is for enqueue, and is not changed for spreadsheets: cells that begin with = or + stay so.\n\n" +
 			"Exit code 3: some letters hold no order that the format can carry; they are named on stderr.",
@@ -129,6 +133,9 @@ func (e *ndjson) order(body []byte) (why, err error) {
 	if err := json.Compact(&line, body); err != nil {
 		return fmt.Errorf("its body is not JSON: %w", err), nil
 	}
+	if line.Bytes()[0] != '{' {
+		return errors.New("its body is not a JSON object"), nil
+	}
 	line.WriteByte('\n')
 	_, err = e.w.Write(line.Bytes())
 	return nil, err
@@ -195,10 +202,16 @@ func flat(body []byte) ([]field, error) {
 			return nil, fmt.Errorf("its body is not JSON: %w", err)
 		}
 		f := field{name: name.(string)} // a key of an object is a string
+		if slices.ContainsFunc(out, func(have field) bool { return have.name == f.name }) {
+			return nil, fmt.Errorf("it has the field %q twice", f.name)
+		}
 		if f.name == "timestamp" {
 			if _, nested := value.(json.Delim); !nested {
 				continue
 			}
+		}
+		if !plainName(f.name) {
+			return nil, fmt.Errorf("the field %q would mean something else as a column's name (use --format ndjson)", f.name)
 		}
 		if f.text, err = cell(f.name, value); err != nil {
 			return nil, err
@@ -208,10 +221,18 @@ func flat(body []byte) ([]field, error) {
 	return out, nil
 }
 
+// plainName: as a column's name it is taken as it stands. Dots nest, colons
+// give types, an underscore begins the columns that enqueue adds and skips, and
+// a delimiter or a brace would mislead it about the format.
+func plainName(name string) bool {
+	return name != "" && strings.TrimSpace(name) == name && !strings.ContainsAny(name, ".:,;|\"{") && name[0] != '_' &&
+		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0
+}
+
 func cell(name string, value json.Token) (string, error) {
 	switch v := value.(type) {
 	case string:
-		if name == order.FieldTimeout || strings.Contains(v, "\r") {
+		if name == order.FieldTimeout || strings.ContainsAny(v, "\r\ufffd") { // U+FFFD: what it was is lost
 			return "", fmt.Errorf("field %q cannot be a CSV cell as it is (use --format ndjson)", name)
 		}
 		return v, nil

@@ -109,7 +109,7 @@ func (c *listCommand) rows() rows {
 	case c.csv:
 		return &csvRows{w: csv.NewWriter(c.stdout)}
 	default:
-		return &tableRows{w: c.stdout}
+		return &tableRows{w: c.stdout, now: time.Now()}
 	}
 }
 

@@ -30,15 +30,22 @@ func letters() []*queue.Letter {
 	}
 }
 
+// lastYear is a letter whose order number is as long as they come.
+func lastYear() *queue.Letter {
+	return &queue.Letter{OrderNo: strings.Repeat("0123456789", 25) + "01234", Outcome: order.OutcomeExhausted, Reason: "refused by status 429", Status: 429,
+		History: order.History{Attempts: 60}, FiledAt: noon.AddDate(-1, 0, 0)}
+}
+
 func TestListGolden(t *testing.T) {
 	var out bytes.Buffer
 	counts := newReasons()
 	require.NoError(t, counts.add(letters()))
 	counts.print(&out)
-	rows := &tableRows{w: &out}
-	for _, l := range letters() {
+	rows := &tableRows{w: &out, now: noon}
+	for _, l := range append(letters(), lastYear()) {
 		require.NoError(t, rows.letter(l))
 	}
+	require.Contains(t, out.String(), "\n    a-very-long-order-number-0123456789\n", "an order number can be copied whole")
 	path := filepath.Join("testdata", "list.golden")
 	if *update {
 		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
@@ -115,7 +122,10 @@ func TestFlat(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []field{{"order_no", "A"}, {"timeout", "30"}, {"text", "=1"}}, fields)
 	for _, body := range []string{`{"order_no":"A","qty":1}`, `{"order_no":"A","lines":[]}`, `{"order_no":"A","timeout":"30"}`,
-		`{"order_no":"A","x":null}`, `[]`, `not json`, `{"order_no":"A","timeout":3e1}`, `{"order_no":`} {
+		`{"order_no":"A","x":null}`, `[]`, `not json`,
+		`{"order_no":"A","x":"1","x":"2"}`, `{"order_no":"A","x":"\ud800"}`, `{"order_no":"A","x":"a\rb"}`, `{"order_no":"A","a.b":"1"}`,
+		`{"order_no":"A","qty:int":"1"}`, `{"order_no":"A","_row":"1"}`, `{"order_no":"A"," x":"1"}`, `{"order_no":"A","":"1"}`, `{"order_no":"A","a;b":"1"}`,
+		`{"\ufefforder_no":"A"}`, `{"order_no":"A","x":{"timestamp":1}}`, `{"order_no":"A","timeout":3e1}`, `{"order_no":`} {
 		_, err := flat([]byte(body))
 		require.Error(t, err, body)
 	}

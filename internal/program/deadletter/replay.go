@@ -61,7 +61,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 
 // check reads the flags and reports everything that is wrong at once.
 func (c *replayCommand) check() (o queue.ReplayOptions, err error) {
-	o = queue.ReplayOptions{ResubmitUnknown: c.resubmit, DryRun: c.dryRun}
+	o = queue.ReplayOptions{ResubmitUnknown: c.resubmit}
 	errs := []error{c.compile(time.Now())}
 	if c.empty() != c.all {
 		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
@@ -102,7 +102,11 @@ func (c *replayCommand) run(ctx context.Context) error {
 	if c.rate > 0 {
 		r.pace.SetLimit(rate.Limit(c.rate))
 	}
-	bad, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error { return r.page(ctx, page) })
+	visit := r.page
+	if c.dryRun {
+		visit = r.dryPage
+	}
+	bad, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error { return visit(ctx, page) })
 	c.summary(r)
 	if err == nil && r.stayed() > 0 {
 		err = partial("%d dead letters stayed", r.stayed())
@@ -147,6 +151,28 @@ func (r *replaying) page(ctx context.Context, letters []*queue.Letter) error {
 	}
 	_ = all.Wait()
 	return errors.Join(end, ctx.Err())
+}
+
+// dryPage says what page would do.
+func (r *replaying) dryPage(ctx context.Context, letters []*queue.Letter) error {
+	if r.limited {
+		letters = letters[:min(len(letters), r.left)]
+	}
+	ends, err := r.q.Prospects(ctx, letters, r.o)
+	if err != nil {
+		return err
+	}
+	for i, how := range ends {
+		if how == queue.ReplayNone {
+			r.note(letters[i], how, queue.ErrUnreadable)
+			continue
+		}
+		r.ends[how]++
+	}
+	if r.left -= len(letters); r.limited && r.left == 0 {
+		return errEnough
+	}
+	return nil
 }
 
 const maxErrors = 20

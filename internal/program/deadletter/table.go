@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
+	"unicode/utf8"
 
 	"orderpost/internal/program/lookup"
 	"orderpost/internal/queue"
@@ -73,14 +75,19 @@ func orDash(s string) string {
 	return s
 }
 
-// tableRows prints lines of 80 columns at most.
+// orderNoColumn is how much of an order number fits beside the rest.
+const orderNoColumn = 24
+
+// tableRows prints lines of 80 columns at most. An order number that does not
+// fit into its column stands in full below, since the next command needs it.
 type tableRows struct {
 	w     io.Writer
+	now   time.Time // letters of another year say so
 	begun bool
 }
 
 func (r *tableRows) letter(l *queue.Letter) error {
-	const line = "%-16s  %-9s  %-4s  %3s  %-18s  %s\n"
+	const line = "%-11s  %-9s  %-4s  %3s  %-24s  %s\n"
 	if !r.begun {
 		r.begun = true
 		if _, err := fmt.Fprintf(r.w, line, "FILED (UTC)", "OUTCOME", "HTTP", "TRY", "ORDER_NO", "REASON"); err != nil {
@@ -91,8 +98,17 @@ func (r *tableRows) letter(l *queue.Letter) error {
 	if l.Status != 0 {
 		status = strconv.Itoa(l.Status)
 	}
-	_, err := fmt.Fprintf(r.w, line, l.FiledAt.UTC().Format("2006-01-02 15:04"), l.Outcome, status,
-		strconv.Itoa(l.Attempts), lookup.Clip(l.OrderNo, 18), lookup.Clip(orDash(l.Reason), 18))
+	filed := l.FiledAt.UTC().Format("01-02 15:04")
+	if l.FiledAt.UTC().Year() != r.now.UTC().Year() {
+		filed = l.FiledAt.UTC().Format("2006-01-02")
+	}
+	_, err := fmt.Fprintf(r.w, line, filed, l.Outcome, status,
+		strconv.Itoa(l.Attempts), lookup.Clip(l.OrderNo, orderNoColumn), lookup.Clip(orDash(l.Reason), 19))
+	if err == nil && utf8.RuneCountInString(l.OrderNo) > orderNoColumn {
+		for _, part := range lookup.Lines(l.OrderNo, 76) {
+			_, err = fmt.Fprintf(r.w, "    %s\n", part)
+		}
+	}
 	return err
 }
 

@@ -40,8 +40,10 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 		Long: "demo starts an embedded JetStream and the sandbox API on loopback, imports a CSV file\n" +
 			"(" + DefaultFile + " by default), works it off while the sandbox injects faults, and compares\n" +
 			"every recorded outcome with what the sandbox really created.\n\n" +
+			"Its settings are its flags: ORDERPOST_* variables are not read.\n\n" +
 			"Exit codes: 0 the books balance; 1 they do not, or something failed; 2 wrong usage; 130 interrupted.",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  demo\n  demo orders.csv --seed 7 --json\n  demo --calm --data ./demo-data",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			o.file = DefaultFile
 			if len(files) == 1 {

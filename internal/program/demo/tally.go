@@ -46,6 +46,9 @@ func (t *tally) GateChanged(s submit.GateState) {
 	t.mu.Unlock()
 }
 
+// Retrying implements submit.Observer.
+func (t *tally) Retrying(time.Duration, bool) {}
+
 // Settled implements worker.Observer.
 func (t *tally) Settled(rec *order.Record) {
 	t.mu.Lock()

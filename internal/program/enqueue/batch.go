@@ -64,7 +64,8 @@ func (b *batchCommands) watch() *cobra.Command {
 		Short: "Follow an import until every order has its outcome",
 		Long: "watch shows how far the orders of an import are, and what keeps them. Ctrl-C leaves them running.\n\n" +
 			"Exit code 3: not every order was accepted.",
-		Args: cobra.ExactArgs(1),
+		Example: "  enqueue watch march",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), false, func(q *queue.Queue) error {
 				imp, err := find(cmd.Context(), q, args[0])
@@ -95,7 +96,8 @@ func (b *batchCommands) status() *cobra.Command {
 		Long: "status counts an import's orders by outcome; without BATCH it lists the imports that are remembered.\n" +
 			"Where no worker runs, it opens the store that one left in the data folder.\n\n" +
 			"Exit code 3: nothing is known of the import, or not every order was accepted.",
-		Args: cobra.MaximumNArgs(1),
+		Example: "  enqueue status\n  enqueue status march --json",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
 				if len(args) == 0 {
@@ -244,10 +246,11 @@ func (b *batchCommands) cancel() *cobra.Command {
 		Use:   "cancel BATCH|ORDER_NO",
 		Short: "Withdraw orders that no worker was given yet",
 		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
-			"to it: they may be on their way. Meanwhile no worker is given new orders; that takes about a second per\n" +
-			"10,000 orders. A run of the import that is still under way stops.\n\n" +
+			"to it: they may be on their way. Meanwhile no worker is given new orders. Cut off, it may be run again. A run\n" +
+			"of the import that is still under way stops.\n\n" +
 			"Exit code 3: nothing was withdrawn, or some orders had been started.",
-		Args: cobra.ExactArgs(1),
+		Example: "  enqueue cancel march\n  enqueue cancel A-100",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
 		},

@@ -9,10 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
+	"orderpost/internal/tracing"
 )
 
 // job is one run of the program over files.
@@ -32,6 +35,12 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
+	traces, err := tracing.Start(ctx, tracing.Options{Program: "enqueue", Version: program.Version(), Environ: environ, Log: warnings(stderr)})
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	defer traces.Stop()
+	options.Trace = traces.Producer()
 	j := &job{o: o, options: options, stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
 	checked := make([]*checkedFile, 0, len(files))
 	defer func() {
@@ -66,6 +75,11 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some rows or orders did not make it; see above")}
 	}
 	return nil
+}
+
+// warnings logs for people what is worth a warning.
+func warnings(stderr io.Writer) zerolog.Logger {
+	return zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, PartsExclude: []string{"time"}}).Level(zerolog.WarnLevel)
 }
 
 // checkedFile is a file whose rows can be sent, or skipped.

@@ -19,7 +19,8 @@ func newOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra
 		Short: "Show all that is known about one order",
 		Long: "order shows the result, the dead letter with its attempts, and what to do now. Where no worker\n" +
 			"runs, it opens the store that one left in the data folder.\n\nExit code 3: nothing is known about it.",
-		Args: cobra.ExactArgs(1),
+		Example: "  enqueue order A-100\n  enqueue order A-100 --json",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var cfg broker.Config
 			if err := errors.Join(program.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {

@@ -5,95 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"orderpost/internal/importer"
-	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 )
-
-// meter shows how far the orders are: one line, redrawn, on a terminal; plain
-// lines, now and then and when something changes, elsewhere.
-type meter struct {
-	w        io.Writer
-	terminal bool
-	quiet    bool
-	last     time.Time
-	state    string // what is in the way
-}
-
-func newMeter(w io.Writer, quiet bool) *meter {
-	return &meter{w: w, quiet: quiet, terminal: program.IsTerminal(w), last: time.Now()}
-}
-
-// plainEvery is the pace of plain lines.
-const plainEvery = 10 * time.Second
-
-func (m *meter) show(p importer.Progress) {
-	if m.quiet {
-		return
-	}
-	state := obstacle(&p)
-	changed := state != m.state
-	m.state = state
-	if m.terminal {
-		_, _ = fmt.Fprintf(m.w, "\r\x1b[K%s", clipLine(progressLine(&p, state)))
-		return
-	}
-	if changed || time.Since(m.last) >= plainEvery {
-		m.last = time.Now()
-		_, _ = fmt.Fprintln(m.w, progressLine(&p, state))
-	}
-}
-
-func (m *meter) end() {
-	if m.terminal && !m.quiet {
-		_, _ = fmt.Fprint(m.w, "\r\x1b[K")
-	}
-}
-
-func clipLine(line string) string {
-	const width = 118
-	if r := []rune(line); len(r) > width {
-		return string(r[:width])
-	}
-	return line
-}
-
-// obstacle says why nothing happens; "" while there is nothing in the way.
-func obstacle(p *importer.Progress) string {
-	switch {
-	case p.Ended:
-		return ""
-	case p.Workers == 0:
-		return "no worker is running (cmd/worker)"
-	case len(p.Held) > 0:
-		return "the pool is held: " + strings.Join(p.Held, "; ")
-	}
-	return ""
-}
-
-func progressLine(p *importer.Progress, state string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %d orders settled", p.Settled, p.Total)
-	for _, o := range order.Outcomes() {
-		if n := p.Outcomes[o]; n > 0 {
-			fmt.Fprintf(&b, ", %s %d", o, n)
-		}
-	}
-	if p.Settled > 0 && p.Settled < p.Total {
-		fmt.Fprintf(&b, "; %.0f/s", p.Rate())
-		if left := p.Left(); left > 0 {
-			fmt.Fprintf(&b, ", %s left", left.Round(time.Second))
-		}
-	}
-	if state != "" {
-		b.WriteString("; " + state)
-	}
-	return b.String()
-}
 
 // comeBack says how to find an import again.
 func comeBack(w io.Writer, batch string) {

@@ -107,6 +107,9 @@ func (p *page) letter(l *queue.Letter) {
 	}
 	if len(l.Trail) > 0 {
 		p.title("Attempts of the last visit")
+		if before := l.Attempts - len(l.Trail); before > 0 {
+			p.row("  earlier", fmt.Sprintf("%d %s, since %s, not kept one by one", before, plural(before, "attempt", "attempts"), at(l.FirstAttemptAt)))
+		}
 		for _, a := range l.Trail {
 			p.attempt(a)
 		}
@@ -127,6 +130,9 @@ func (p *page) attempt(a order.Attempt) {
 	}
 	p.row("  "+a.At.UTC().Format("15:04:05.000"), text)
 	p.row("", meaning(a.Verdict))
+	if a.Answer != "" {
+		p.row("", "answer: "+a.Answer)
+	}
 }
 
 // body prints the order: an object field by field, anything else as it is.
@@ -168,6 +174,13 @@ func at(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05.000Z")
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // shortTime fits into the left column.

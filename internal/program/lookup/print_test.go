@@ -34,7 +34,7 @@ func doubtful() *Finding {
 		Letter: &queue.Letter{
 			OrderNo: "A-2026/0001", Outcome: order.OutcomeUnknown, History: history, FiledAt: noon.Add(2 * time.Minute), Replays: 1,
 			Trail: []order.Attempt{
-				{At: noon.Add(60 * time.Second), Verdict: order.Retry, Status: 429, Reason: "refused by status 429", DurationMS: 12},
+				{At: noon.Add(60 * time.Second), Verdict: order.Retry, Status: 429, Reason: "refused by status 429", Answer: `{"message":"slow down"}`, DurationMS: 12},
 				{At: noon.Add(90 * time.Second), Verdict: order.Unsure, Status: 0, Reason: "no answer within 30s", DurationMS: 30000},
 			},
 			Earlier: []queue.Earlier{{Outcome: order.OutcomeUnknown, Reason: "no answer within 30s", At: noon.Add(-25 * time.Hour), Attempts: 5}},

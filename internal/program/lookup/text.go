@@ -52,6 +52,9 @@ func wrap(s string, n int) []string {
 	return append(lines, line)
 }
 
+// Lines is Plain, broken into lines of n characters at most.
+func Lines(s string, n int) []string { return wrap(s, n) }
+
 // exactly is the pattern that matches one order number alone.
 func exactly(orderNo string) string {
 	return quote(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))

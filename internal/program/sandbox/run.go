@@ -36,6 +36,7 @@ func newCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 		Short:         "The order API as a local server, with faults on demand and a ledger",
 		Long:          long,
 		Example:       example,
+		Version:       program.Version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args: func(_ *cobra.Command, args []string) error {

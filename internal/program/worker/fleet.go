@@ -1,12 +1,14 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +17,6 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
-	"orderpost/internal/program/lookup"
 	"orderpost/internal/queue"
 )
 
@@ -44,11 +45,16 @@ func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
 	resume.Long = "resume takes a hold back. It also lets the workers try again at once where the API's answers had\n" +
 		"shut their gates: somebody has looked."
+	resume.Example = "  worker resume"
 	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
 	limit.Long = "limit sets the requests per second of the whole fleet; the workers divide it among themselves.\n" +
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
 	limit.Example = "  worker limit 50/s"
 	show := c.command("fleet", "Show who is running, and what steers them", cobra.NoArgs, c.show)
+	show.Long = "fleet lists the workers that are present: since when they run, how many orders they have in hand, what\n" +
+		"they sent per second over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
+		"theirs, and whether their gate is open; below that the version, and what holds the gate."
+	show.Example = "  worker fleet\n  worker fleet --json"
 	show.Flags().BoolVar(&c.json, "json", false, "print it as JSON")
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
@@ -157,61 +163,10 @@ func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out
 		return err
 	}
 	f.Members = present(f.Members)
+	slices.SortStableFunc(f.Members, func(a, b queue.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
-		return json.NewEncoder(out).Encode(map[string]any{"hold": f.Hold, "limit": f.Limit, "workers": f.Members})
+		return json.NewEncoder(out).Encode(map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members})
 	}
 	printFleet(out, f, time.Now())
 	return nil
-}
-
-// present leaves out who has not been heard of for a while, by the broker's
-// clock: the newest sign of life stands for now.
-func present(all []queue.Presence) []queue.Presence {
-	var newest time.Time
-	for _, p := range all {
-		if p.SeenAt.After(newest) {
-			newest = p.SeenAt
-		}
-	}
-	var out []queue.Presence
-	for _, p := range all {
-		if newest.Sub(p.SeenAt) <= queue.PresenceTerm && time.Since(newest) < time.Minute {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-func printFleet(out io.Writer, f *queue.Fleet, now time.Time) {
-	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
-	if h := f.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
-		until := "until resume"
-		if !h.Until.IsZero() {
-			until = "until " + h.Until.UTC().Format("15:04:05Z")
-		}
-		say("Held by %s since %s, %s: %s", lookup.Plain(h.By), h.Since.UTC().Format("01-02 15:04:05Z"), until, lookup.Plain(h.Reason))
-	}
-	say("Limit: %s", describeLimit(f.Limit))
-	if len(f.Members) == 0 {
-		say("No worker is running.")
-		return
-	}
-	say("\n%-20s  %-12s  %9s  %8s  %8s  %s", "WORKER", "SINCE (UTC)", "IN FLIGHT", "SHARE/S", "CLOCK", "GATE")
-	for _, p := range f.Members {
-		share, clock, gate := "-", "-", "open"
-		if p.Share > 0 {
-			share = strconv.FormatFloat(p.Share, 'g', 4, 64)
-		}
-		if p.ClockMS != nil {
-			clock = strconv.FormatInt(*p.ClockMS, 10) + "ms"
-		}
-		if !p.Open {
-			gate = "closed"
-		}
-		say("%-20s  %-12s  %9d  %8s  %8s  %s", lookup.Clip(p.Worker, 20), p.Since.UTC().Format("01-02 15:04"), p.InFlight, share, clock, gate)
-		say("  %s", lookup.Clip(p.Version, 76))
-		for _, reason := range p.Reasons {
-			say("  %s", lookup.Clip(reason, 76))
-		}
-	}
 }

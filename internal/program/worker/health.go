@@ -22,7 +22,8 @@ func newHealthCommand(environ map[string]string) *cobra.Command {
 		Short: "Ask the worker of this machine whether it lives (/livez)",
 		Long: "health asks /livez on ORDERPOST_OPS_ADDR. It ends with exit code 0 where a worker answers, else with 1.\n" +
 			"It says nothing of the broker and of the API: ask /readyz for those.",
-		Args: cobra.NoArgs,
+		Example: "  worker health\n  ORDERPOST_OPS_ADDR=127.0.0.1:9465 worker health",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var cfg struct {
 				OpsAddr string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept"`

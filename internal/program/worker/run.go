@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
+	"orderpost/internal/tracing"
 	pool "orderpost/internal/worker"
 )
 
@@ -31,7 +32,14 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"and ORDERPOST_API_SECRET (or the last two with _FILE). Without ORDERPOST_NATS_URL it runs a\n" +
 			"broker of its own in the data folder, which enqueue and further workers find there.\n\n" +
 			"SIGTERM or Ctrl-C: it takes nothing new, finishes what is in flight, hands back the rest.\n\n" +
+			"Exit codes: 0 stopped, with nothing in flight, or done; 1 failed; 2 wrong usage or configuration, the\n" +
+			"API refused the key, or the fleet posts elsewhere; 4 broker out of reach; 130 interrupted before it worked.\n\n" +
+			"Traces are exported where OTEL_EXPORTER_OTLP_ENDPOINT is set.\n\n" +
 			"Settings:\n" + settingsHelp(),
+		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret worker\n" +
+			"  worker check\n" +
+			"  worker hold --for 30m --reason 'maintenance of the API'\n" +
+			"  worker fleet",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return work(cmd.Context(), environ, noPreflight, stderr)
@@ -65,7 +73,12 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log}))
+	traces, err := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	defer traces.Stop()
+	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer()}))
 }
 
 // readConfig reports everything that is wrong at once.

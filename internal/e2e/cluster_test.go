@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+)
+
+// clusterOf starts three servers from deployments/nats/cluster.conf.
+func clusterOf(t *testing.T) (nodes []*server.Server, settings map[string]string) {
+	t.Helper()
+	ca := newAuthority(t)
+	cert, key := ca.issue("server")
+	for name, value := range map[string]string{"NATS_CERT_FILE": cert, "NATS_KEY_FILE": key, "NATS_CA_FILE": ca.file} {
+		t.Setenv(name, value)
+	}
+	settings = map[string]string{"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_worker", "ORDERPOST_REPLICAS": "3"}
+	settings["ORDERPOST_NATS_CERT_FILE"], settings["ORDERPOST_NATS_KEY_FILE"] = ca.issue("worker")
+	for _, role := range roles {
+		pair, err := nkeys.CreateUser()
+		require.NoError(t, err)
+		public, err := pair.PublicKey()
+		require.NoError(t, err)
+		t.Setenv(strings.ToUpper(role)+"_NKEY", public)
+		if role == "worker" {
+			seed, err := pair.Seed()
+			require.NoError(t, err)
+			settings["ORDERPOST_NATS_NKEY_FILE"] = filepath.Join(t.TempDir(), "worker.nk")
+			require.NoError(t, os.WriteFile(settings["ORDERPOST_NATS_NKEY_FILE"], seed, 0o600))
+		}
+	}
+	ports := freePorts(t, 3)
+	routes := make([]string, len(ports))
+	for i, port := range ports {
+		routes[i] = fmt.Sprintf("nats-route://127.0.0.1:%d", port)
+	}
+	t.Setenv("NATS_ROUTES", "["+strings.Join(routes, ", ")+"]")
+	for i, port := range ports {
+		t.Setenv("NATS_SERVER_NAME", fmt.Sprint("nats-", i))
+		t.Setenv("NATS_STORE_DIR", t.TempDir())
+		opts, err := server.ProcessConfigFile("../../deployments/nats/cluster.conf")
+		require.NoError(t, err)
+		require.Len(t, opts.Routes, 3, "NATS_ROUTES is read as a list")
+		opts.Host, opts.Port, opts.HTTPPort = "127.0.0.1", server.RANDOM_PORT, 0 // beside each other
+		opts.Cluster.Host, opts.Cluster.Port = "127.0.0.1", port
+		opts.NoSigs, opts.NoLog = true, true
+		node, err := server.NewServer(opts)
+		require.NoError(t, err)
+		node.Start()
+		t.Cleanup(func() { node.Shutdown(); node.WaitForShutdown() })
+		nodes = append(nodes, node)
+	}
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(nodes, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
+	}, patience, pause, "the three do not become a cluster")
+	urls := make([]string, len(nodes))
+	for i, node := range nodes {
+		urls[i] = strings.Replace(node.ClientURL(), "nats://", "tls://", 1)
+	}
+	settings["ORDERPOST_NATS_URL"] = strings.Join(urls, ",")
+	return nodes, settings
+}
+
+func freePorts(t *testing.T, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = l.Close() }()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// TestClusterConfiguration: three servers from the very file of the manifests
+// become a cluster with TLS between them; the worker makes its streams with
+// three replicas there, with the role's rights.
+func TestClusterConfiguration(t *testing.T) {
+	nodes, cluster := clusterOf(t)
+	settings, _ := api(t)
+	for name, value := range cluster {
+		settings[name] = value
+	}
+	w := startWorker(t, settings)
+	account, err := nodes[0].LookupAccount("ORDERPOST")
+	require.NoError(t, err)
+	for _, stream := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "KV_ORDERPOST"} {
+		require.Eventually(t, func() bool {
+			at := 0
+			for _, node := range nodes {
+				if node.JetStreamIsStreamAssigned(account.Name, stream) {
+					at++
+				}
+			}
+			return at == 3
+		}, patience, pause, "%s does not lie on three servers", stream)
+	}
+	require.Equal(t, program.ExitDone, w.end(), w.errOut.String())
+}

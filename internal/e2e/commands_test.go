@@ -1,0 +1,255 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/interp"
+	"mvdan.cc/sh/v3/syntax"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/sandbox"
+	"orderpost/internal/program/worker"
+)
+
+// needsMore are the tools whose commands no test can run: a document that
+// names one must say so.
+var needsMore = []string{"kubectl", "docker", "nats", "timedatectl"}
+
+// elsewhere are the commands that have a test or a step of CI of their own.
+var elsewhere = []string{"go run ./cmd/demo", "go test ./..."}
+
+// programs are ours, by the names that the documents use.
+var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run, "sandbox": sandbox.Run}
+
+var shellBlock = regexp.MustCompile("(?m)^```sh\n((?s:.*?))^```$")
+
+// documents are all that users read, but for the decision records.
+func documents(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("../../docs/*.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, found)
+	return append(found, readmePath, "../../CONTRIBUTING.md")
+}
+
+// shellLines gives the commands of a document. Those that need more than this
+// machine has are left out, if the document says of them that they do.
+func shellLines(t *testing.T, path string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {
+		for _, line := range strings.Split(strings.TrimSpace(block[1]), "\n") {
+			tool, _, _ := strings.Cut(line, " ")
+			switch {
+			case slices.Contains(needsMore, tool):
+				require.Regexp(t, `need a [a-z ,]*cluster`, string(text), "%s does not say that %s needs more than this machine has", path, tool)
+			case slices.ContainsFunc(elsewhere, func(c string) bool { return strings.HasPrefix(line, c) }):
+			default:
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// place is where the documents' commands make sense.
+type place struct {
+	t        *testing.T
+	settings map[string]string
+	ops      string
+	doubtful []string // order numbers with the outcome unknown, one for each document
+	commands int
+	ending   []*process
+}
+
+// newPlace is a folder with the files that the documents name, and a worker
+// that has settled orders in several ways.
+func newPlace(t *testing.T, documents int) *place {
+	t.Helper()
+	examples, err := filepath.Abs("../../examples")
+	require.NoError(t, err)
+	settings, url := api(t, "--fault-drop-after", "1", "--max-faults-per-order", "1")
+	for name, value := range map[string]string{"ORDERPOST_OPS_ADDR": "127.0.0.1:0", "ORDERPOST_PPROF": "true", "ORDERPOST_ON_UNSURE": "park",
+		"ORDERPOST_REFUSAL_QUIET": "10ms", "ORDERPOST_BREAKER_RATIO": "0", "ORDERPOST_LOG_LEVEL": "info", "USER": "tester"} {
+		settings[name] = value
+	}
+	t.Chdir(t.TempDir())
+	copyExamples(t, examples)
+	require.NoError(t, os.WriteFile("answer.txt", []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"code\":7}"), 0o600))
+	require.NoError(t, os.WriteFile("orders.csv", []byte("order_no,timeout,amount\nD-1,60,1\nD-2,60,2\n"), 0o600))
+	w := startWorker(t, settings)
+	address, _, _ := strings.Cut(w.saw(&w.errOut, `"url":"http://`), `"`)
+	p := &place{t: t, settings: settings, ops: "http://" + address}
+
+	rows := "order_no,timeout\n"
+	for i := range documents {
+		p.doubtful = append(p.doubtful, fmt.Sprint("DOUBT-", i))
+		rows += p.doubtful[i] + ",60\n"
+	}
+	code, _, errOut := importFile(t, settings, writeFile(t, rows), "--wait")
+	require.Equal(t, program.ExitPartial, code, errOut)
+	change(t, url, `{"fault-drop-after":0,"fault-refuse":1}`)
+	code, _, errOut = importFile(t, settings, writeFile(t, "order_no,timeout\nREFUSED-1,60\nREFUSED-2,60\n"), "--wait")
+	require.Equal(t, program.ExitPartial, code, errOut)
+	change(t, url, `{"fault-refuse":0}`)
+	q := openStreams(t, settings)
+	for no, want := range map[string]order.Outcome{p.doubtful[0]: order.OutcomeUnknown, "REFUSED-1": order.OutcomeRejected} {
+		last, err := q.Lookup(t.Context(), no)
+		require.NoError(t, err)
+		require.Equal(t, want, last.Record.Outcome(), no)
+	}
+	return p
+}
+
+// copyExamples links the examples, and takes the beginning of the long one.
+func copyExamples(t *testing.T, from string) {
+	t.Helper()
+	require.NoError(t, os.Mkdir("examples", 0o700))
+	entries, err := os.ReadDir(from)
+	require.NoError(t, err)
+	for _, e := range entries {
+		if e.Name() != "orders.csv" {
+			require.NoError(t, os.Symlink(filepath.Join(from, e.Name()), filepath.Join("examples", e.Name())))
+		}
+	}
+	all, err := os.ReadFile(filepath.Join(from, "orders.csv"))
+	require.NoError(t, err)
+	first := strings.SplitAfterN(string(all), "\n", 21)
+	require.NoError(t, os.WriteFile("examples/orders.csv", []byte(strings.Join(first[:20], "")), 0o600))
+}
+
+// run runs a document's lines one after another, as its reader would.
+func (p *place) run(path, orderNo string, lines []string) {
+	p.t.Helper()
+	var environ []string
+	for name, value := range p.settings {
+		environ = append(environ, name+"="+value)
+	}
+	var out syncBuffer
+	sh, err := interp.New(interp.Env(expand.ListEnviron(environ...)), interp.StdIO(nil, &out, &out),
+		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc { return p.exec }))
+	require.NoError(p.t, err)
+	for _, line := range lines {
+		parsed, err := syntax.NewParser().Parse(strings.NewReader(strings.ReplaceAll(line, "ORDER_NO", orderNo)), path)
+		require.NoError(p.t, err, "%s: %s", path, line)
+		ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+		began := time.Now()
+		err = sh.Run(ctx, parsed)
+		cancel()
+		p.t.Logf("%5d ms: %s", time.Since(began).Milliseconds(), line)
+		var status interp.ExitStatus
+		if errors.As(err, &status) && status == program.ExitPartial {
+			err = nil // "done, but some did not make it": what it says, not how
+		}
+		require.NoError(p.t, err, "%s: %s\n%s", path, line, out.String())
+	}
+}
+
+// exec stands for the programs that a shell would start.
+func (p *place) exec(ctx context.Context, args []string) error {
+	p.commands++
+	h := interp.HandlerCtx(ctx)
+	if len(args) > 3 && args[0] == "go" && args[1] == "run" {
+		args = append([]string{strings.TrimPrefix(args[2], "./cmd/")}, args[3:]...)
+	} else if len(args) == 3 && args[0] == "go" && args[1] == "run" {
+		args = []string{strings.TrimPrefix(args[2], "./cmd/")}
+	}
+	if args[0] == "curl" {
+		return p.get(ctx, args[len(args)-1])
+	}
+	run, ours := programs[args[0]]
+	if !ours {
+		return fmt.Errorf("%s: no program of ours, and not in the lists of this test", args[0])
+	}
+	environ := maps.Clone(p.settings)
+	for name, v := range h.Env.Each {
+		// What stands for the reader's own API and key stays ours.
+		if !slices.Contains([]string{"ORDERPOST_API_URL", "ORDERPOST_API_KEY", "ORDERPOST_API_SECRET", "ORDERPOST_OPS_ADDR"}, name) {
+			environ[name] = v.String()
+		}
+	}
+	switch {
+	case args[0] == "worker" && len(args) == 1:
+		return p.until(run, environ, `"message":"working"`)
+	case args[0] == "sandbox" && len(args) == 1:
+		return p.until(run, environ, "Listening on ", "--addr", "127.0.0.1:0")
+	case args[0] == "deadletter" && args[1] == "drop":
+		args = append(args, "--yes") // there is nobody to ask
+	}
+	stdin := h.Stdin
+	if stdin == nil {
+		stdin = strings.NewReader("")
+	}
+	if code := run(ctx, args[1:], environ, stdin, h.Stdout, h.Stderr); code != program.ExitDone {
+		return interp.ExitStatus(code) //nolint:gosec // exit codes are small
+	}
+	return nil
+}
+
+// until runs a program that does not end by itself until it has said text.
+func (p *place) until(run program.RunFunc, environ map[string]string, text string, args ...string) error {
+	proc := start(p.t, text, run, environ, args...)
+	proc.saw(&proc.errOut, text)
+	proc.stop()
+	p.ending = append(p.ending, proc) // a worker waits for its last pull
+	return nil
+}
+
+// get is curl for those who only read. The documents name the default address.
+func (p *place) get(ctx context.Context, url string) error {
+	url = strings.Replace(url, "http://127.0.0.1:9464", p.ops, 1)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	if strings.HasPrefix(url, p.ops) && resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, resp.Status)
+	}
+	return nil
+}
+
+// TestDocumentsCommands runs every command of the documents that this machine
+// can run, by the programs' own Run functions.
+func TestDocumentsCommands(t *testing.T) {
+	paths := documents(t)
+	lines := make([][]string, len(paths))
+	for i, path := range paths {
+		lines[i] = shellLines(t, path)
+	}
+	began := time.Now()
+	p := newPlace(t, len(paths))
+	for i, path := range paths {
+		p.run(path, p.doubtful[i], lines[i])
+		p.run("between two documents", "", []string{"worker resume", "worker limit default"})
+	}
+	for _, proc := range p.ending {
+		require.Equal(t, program.ExitDone, proc.end(), proc.errOut.String())
+	}
+	require.Greater(t, p.commands, 50)
+	t.Logf("%d commands in %s", p.commands, time.Since(began).Round(time.Millisecond))
+}

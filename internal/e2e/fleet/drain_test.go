@@ -1,0 +1,40 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/sandbox"
+)
+
+// TestDrainHandsOver: a worker is stopped while its orders wait for their next
+// attempt, which is minutes away; the other one takes them at once, and not
+// after AckWait.
+func TestDrainHandsOver(t *testing.T) {
+	t.Parallel()
+	const orders = 16
+	r := newRig(t, map[string]string{
+		"ORDERPOST_ACK_WAIT": "30s", "ORDERPOST_RETRY_BASE": "10m", "ORDERPOST_RETRY_MAX": "10m", "ORDERPOST_RETRY_VISIT_TIME": "1h", "ORDERPOST_DRAIN_TIMEOUT": "50s",
+	})
+	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Faults.Unavailable, s.Faults.MaxPerOrder = 1, 1 }))
+	first := r.start("first")
+	r.publish("A", orders)
+	r.eventually(func() bool { return len(r.attempts()) == orders }, "each order was refused once, and waits")
+	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Faults.Unavailable = 0 }))
+	r.start("second")
+	r.eventually(func() bool { return len(r.members()) == 2 }, "both are there")
+	r.eventually(func() bool { return r.inHand() == orders }, "the first has all of them")
+
+	stopped := time.Now()
+	t.Logf("the worker ended %s after SIGTERM", first.end().Round(time.Millisecond))
+	var latest time.Duration
+	for no, rec := range r.settled(orders) {
+		require.Equal(t, "second", rec.Worker, no)
+		require.Equal(t, 2, rec.Attempts, no)
+		latest = max(latest, rec.LastAttemptAt.Sub(stopped))
+	}
+	t.Logf("the last order was asked for again %s after SIGTERM", latest.Round(time.Millisecond))
+	require.Less(t, latest, 10*time.Second, "an order waited for its claim to end")
+}

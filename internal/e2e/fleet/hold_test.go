@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+// TestHoldOfProcesses: within a second after the command said so nobody sends,
+// through a restart of the broker and of every worker; the held fleet takes no
+// messages, and no order loses an attempt by it.
+func TestHoldOfProcesses(t *testing.T) {
+	t.Parallel()
+	const orders = 600
+	r := newRig(t, map[string]string{"ORDERPOST_RATE_LIMIT": "120", "ORDERPOST_GATE_PATIENCE": "500ms"})
+	all := r.startMany(3)
+	r.shares(3, 40)
+	r.publish("A", orders)
+	r.eventually(func() bool { return r.created() >= 60 }, "orders flow")
+	require.Contains(t, r.command("hold", "--reason", "maintenance"), "The fleet is held")
+	confirmed := time.Now()
+	r.eventually(func() bool { return r.inHand() == 0 }, "the held fleet gives back what it has")
+	delivered := r.deliveries()
+	before := r.created()
+	require.Less(t, before, orders, "the hold came too late to be seen")
+
+	r.restartBroker()
+	r.eventually(func() bool { return len(r.members()) == 3 }, "all are back")
+	for i, c := range all {
+		t.Logf("%s ended in %s", c.name, c.end().Round(time.Millisecond))
+		all[i] = r.start(c.name)
+	}
+	r.eventually(func() bool {
+		list := r.members()
+		for _, p := range list {
+			if p.Open || len(p.Reasons) == 0 || p.Since.Before(confirmed) {
+				return false
+			}
+		}
+		return len(list) == 3
+	}, "the new workers are held")
+	r.eventually(func() bool { return time.Since(confirmed) > 3*time.Second }, "time for requests that must not come")
+	require.Zero(t, r.inHand())
+	require.Equal(t, delivered, r.deliveries(), "the held fleet took messages")
+	steps := r.attempts()
+	last := steps[len(steps)-1].At
+	t.Logf("the last request arrived %s after the hold was confirmed", last.Sub(confirmed).Round(time.Millisecond))
+	require.Less(t, last.Sub(confirmed), time.Second)
+
+	r.command("resume")
+	for no, rec := range r.settled(orders) {
+		require.Equal(t, 1, rec.Attempts, no)
+	}
+}
+
+// inHand is how many orders the workers say that they have.
+func (r *rig) inHand() int {
+	n := 0
+	for _, p := range r.members() {
+		n += p.InFlight
+	}
+	return n
+}
+
+// deliveries is how many messages the workers were given, ever.
+func (r *rig) deliveries() uint64 {
+	r.t.Helper()
+	nc, err := nats.Connect(r.settings["ORDERPOST_NATS_URL"])
+	require.NoError(r.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(r.t, err)
+	consumer, err := js.Consumer(r.t.Context(), "ORDERS", "workers")
+	require.NoError(r.t, err)
+	return consumer.CachedInfo().Delivered.Consumer
+}

@@ -1,0 +1,70 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// fault is one kind of trouble.
+type fault struct {
+	name, what string
+	// needs lists the brokers with which it makes sense; empty: all.
+	needs []string
+	// weight is how often it comes, next to the others.
+	weight int
+	// least and most bound the time that it stands.
+	least, most time.Duration
+	// inject begins it, and gives what ends it. An error says that nothing
+	// came of it (no broker was there to be asked, for instance); heal may be
+	// nil where nothing is to be mended.
+	inject func(ctx context.Context, r *rig, draw *rand.Rand) (heal, error)
+}
+
+// heal ends a fault. It goes on until it has succeeded or ctx ends.
+type heal func(ctx context.Context) error
+
+// The brokers of a run.
+const (
+	embeddedBroker = "embedded"
+	externalBroker = "external"
+	clusterBroker  = "cluster"
+)
+
+var apart = []string{externalBroker, clusterBroker}
+
+// faults is every fault there is.
+func faults() []fault {
+	all := append(processFaults(), networkFaults()...)
+	all = append(all, apiFaults()...)
+	all = append(all, personFaults()...)
+	return append(all,
+		fault{name: "hostile-producer", what: "intents that can never be sent: huge, garbage, 10,000 headers, wrong subjects, two names, numbers that do not fit",
+			weight: 2, most: time.Second, inject: hostileProducer},
+		fault{name: "stream-full", what: "one of the three streams takes no more (max_bytes at what it holds)",
+			weight: 1, least: time.Second, most: 6 * time.Second, inject: streamFull},
+	)
+}
+
+// chosen gives the faults that --faults names and the broker allows.
+func chosen(names []string, broker string) ([]fault, error) {
+	all := faults()
+	var out []fault
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(f fault) bool { return f.name == name }) {
+			return nil, fmt.Errorf("--faults: there is no %q (see --list-faults)", name)
+		}
+	}
+	for _, f := range all {
+		possible := len(f.needs) == 0 || slices.Contains(f.needs, broker)
+		if possible && (len(names) == 0 || slices.Contains(names, f.name)) {
+			out = append(out, f)
+		} else if len(names) > 0 && slices.Contains(names, f.name) {
+			return nil, fmt.Errorf("--faults: %s needs --broker %s", f.name, strings.Join(f.needs, " or "))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,199 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+)
+
+// errNoWay: the run has nothing that the fault could strike.
+var errNoWay = errors.New("there is nothing to strike")
+
+// personFaults are what people do meanwhile, with the real programs.
+func personFaults() []fault {
+	return []fault{
+		{name: "hold", what: "worker hold, then worker resume", weight: 1, least: 500 * time.Millisecond, most: 4 * time.Second, inject: hold},
+		{name: "limit", what: "worker limit 20/s to 100/s, then none", weight: 1, least: time.Second, most: 5 * time.Second, inject: limit},
+		{name: "replay", what: "deadletter replay of everything that may be replayed, killed in the middle and run again", weight: 2,
+			least: 100 * time.Millisecond, most: time.Second, inject: replay},
+		{name: "import", what: "enqueue of a CSV file, killed in the middle and run again until it is done", weight: 2,
+			least: 300 * time.Millisecond, most: 2 * time.Second, inject: importFile},
+		{name: "cancel", what: "enqueue of a CSV file, and enqueue cancel of what was not started", weight: 1,
+			least: 100 * time.Millisecond, most: time.Second, inject: cancelImport},
+	}
+}
+
+// tool is one of the programs for people, on the broker itself.
+func (r *rig) tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
+	url, err := r.brokerURL()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, r.bin[name], args...)
+	cmd.SysProcAttr, cmd.WaitDelay = orphaned(), 5*time.Second
+	cmd.Env = append(os.Environ(), "ORDERPOST_NATS_URL="+url, "ORDERPOST_NATS_CONNECT_TIMEOUT=2s", "ORDERPOST_ACK_WAIT="+ackWait.String(), "USER=chaos")
+	if r.o.broker == clusterBroker {
+		cmd.Env = append(cmd.Env, "ORDERPOST_REPLICAS=3")
+	}
+	return cmd, nil
+}
+
+// toolTime bounds one run of a program: who waits longer for a broker that was
+// killed starts again.
+const toolTime = 20 * time.Second
+
+// run gives a program's exit code.
+func (r *rig) run(ctx context.Context, name string, args ...string) (code int, out string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, toolTime)
+	defer cancel()
+	cmd, err := r.tool(ctx, name, args...)
+	if err != nil {
+		return 0, "", err
+	}
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode(), text.String(), nil
+	}
+	return 0, text.String(), err
+}
+
+// insist runs a program until it ends with one of the codes.
+func (r *rig) insist(ctx context.Context, good []int, name string, args ...string) error {
+	for {
+		code, out, err := r.run(ctx, name, args...)
+		for _, c := range good {
+			if err == nil && code == c {
+				return nil
+			}
+		}
+		if waitErr := pause(ctx, 200*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("%w: %s %s ends with %d (%v):\n%s", waitErr, name, strings.Join(args, " "), code, err, out)
+		}
+	}
+}
+
+// once runs a program that may fail for lack of a broker.
+func (r *rig) once(ctx context.Context, name string, args ...string) error {
+	code, out, err := r.run(ctx, name, args...)
+	if err == nil && code != program.ExitDone && code != program.ExitPartial {
+		err = fmt.Errorf("%s %s ended with %d: %s", name, strings.Join(args, " "), code, strings.TrimSpace(out))
+	}
+	return err
+}
+
+func hold(ctx context.Context, r *rig, _ *rand.Rand) (heal, error) {
+	if err := r.once(ctx, "worker", "hold", "--for", "30s", "--reason", "chaos"); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return r.insist(ctx, []int{0}, "worker", "resume") }, nil
+}
+
+func limit(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
+	if err := r.once(ctx, "worker", "limit", fmt.Sprintf("%d/s", 20+draw.IntN(81))); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return r.insist(ctx, []int{0}, "worker", "limit", "default") }, nil
+}
+
+// killed runs a program and kills it after a while, unless it was quicker.
+func (r *rig) killed(ctx context.Context, after time.Duration, name string, args ...string) error {
+	cmd, err := r.tool(ctx, name, args...)
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	timer := time.AfterFunc(after, func() { _ = cmd.Process.Signal(syscall.SIGKILL) })
+	defer timer.Stop()
+	_ = cmd.Wait() // by the kill, or on its own: both are to be expected
+	return nil
+}
+
+func (r *rig) replayArgs() []string {
+	args := []string{"replay", "--outcome", "rejected,exhausted,expired,unknown", "--deadline", "none"}
+	if r.o.policy == resubmitPolicy { // the sandbox refuses duplicates then
+		args = append(args, "--resubmit-unknown", "--by", "chaos", "--note", "chaos")
+	}
+	return args
+}
+
+func replay(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
+	if err := r.killed(ctx, 50*time.Millisecond+time.Duration(draw.Int64N(int64(300*time.Millisecond))), "deadletter", r.replayArgs()...); err != nil {
+		return nil, err
+	}
+	return nil, r.once(ctx, "deadletter", r.replayArgs()...)
+}
+
+// csv writes a file of orders.
+func (r *rig) csv(batch string, rows int) (path string, orderNos []string, err error) {
+	var b bytes.Buffer
+	b.WriteString("order_no,timeout,amount\n")
+	for i := range rows {
+		no := fmt.Sprintf("%s-%05d", batch, i)
+		orderNos = append(orderNos, no)
+		fmt.Fprintf(&b, "%s,60,%d.50\n", no, i)
+	}
+	path = filepath.Join(r.dir, batch+".csv")
+	return path, orderNos, os.WriteFile(path, b.Bytes(), 0o600)
+}
+
+// finishImport runs an import until every row's fate is confirmed.
+func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []string) error {
+	q, err := r.open(ctx, "chaos import")
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	for {
+		code, out, err := r.run(ctx, "enqueue", path, "--batch", batch, "--quiet")
+		if imp, lookErr := q.Import(ctx, batch); lookErr == nil && imp != nil && imp.Done == len(orderNos) {
+			r.intents.confirm(order.OutcomeNone, orderNos...)
+			return nil
+		}
+		if waitErr := pause(ctx, 200*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("%w: the import %s ends with %d (%v):\n%s", waitErr, batch, code, err, out)
+		}
+	}
+}
+
+func importFile(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
+	batch := fmt.Sprintf("I%d-%08x", r.o.seed, draw.Uint32())
+	path, orderNos, err := r.csv(batch, 50+draw.IntN(500))
+	if err != nil {
+		return nil, err
+	}
+	after := 100*time.Millisecond + time.Duration(draw.Int64N(int64(700*time.Millisecond)))
+	if err := r.killed(ctx, after, "enqueue", path, "--batch", batch, "--quiet", "--rate", "500"); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { return r.finishImport(ctx, batch, path, orderNos) }, nil
+}
+
+func cancelImport(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
+	batch := fmt.Sprintf("X%d-%08x", r.o.seed, draw.Uint32())
+	path, orderNos, err := r.csv(batch, 50+draw.IntN(500))
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		if err := r.finishImport(ctx, batch, path, orderNos); err != nil {
+			return err
+		}
+		return r.insist(ctx, []int{program.ExitDone, program.ExitPartial}, "enqueue", "cancel", batch)
+	}, nil
+}

@@ -1,0 +1,118 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// powerCut ends the workers and the embedded broker at the same moment, as
+// the power cut of one machine does, and tears the write that may have been
+// under way. The API and the producers are other machines; they go on.
+func powerCut(_ context.Context, r *rig, draw *rand.Rand) (heal, error) {
+	r.stores.Lock()
+	defer r.stores.Unlock()
+	if canFreeze {
+		for _, p := range r.processes() { // nothing moves while they are killed one by one
+			p.freeze()
+		}
+	}
+	for _, p := range r.processes() {
+		p.stop(syscall.SIGKILL, 0)
+	}
+	return func(context.Context) error {
+		for _, p := range r.processes() {
+			if err := r.begin(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, tear(filepath.Join(r.dataDir(), "jetstream", "jetstream"), draw)
+}
+
+// tear adds to a store what a power cut may leave of a write that was not
+// confirmed, and takes away what need not have reached the disk. Everything
+// that was fsynced stays: the broker appends records to the last block of a
+// stream and fsyncs it before it confirms; other files it writes beside their
+// place, fsyncs, and renames.
+func tear(store string, draw *rand.Rand) error {
+	streams, err := filepath.Glob(filepath.Join(store, "*", "streams", "*", "msgs"))
+	if err != nil {
+		return err
+	}
+	if len(streams) == 0 {
+		return fmt.Errorf("%s: no streams to tear", store)
+	}
+	var errs []error
+	for _, dir := range streams {
+		errs = append(errs, tearBlock(dir, draw), tearIndex(dir, draw))
+	}
+	return errors.Join(errs...)
+}
+
+// tearBlock leaves the beginning of one more record at the end of the last
+// block: nothing, zeros (the length was journalled, the data was not), noise,
+// or a part of a true record.
+func tearBlock(dir string, draw *rand.Rand) error {
+	path, err := lastBlock(dir)
+	if err != nil || path == "" {
+		return err
+	}
+	tail := make([]byte, 1+draw.IntN(4096))
+	switch draw.IntN(4) {
+	case 0:
+		return nil
+	case 1: // zeros
+	case 2:
+		for i := range tail {
+			tail[i] = byte(draw.Uint32())
+		}
+	case 3:
+		block, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		// A record begins with its length, as the block's first does.
+		tail = block[:min(len(block), 1+draw.IntN(60))]
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(tail)
+	return errors.Join(err, f.Close())
+}
+
+// lastBlock is the block with the highest number; "" where there is none.
+func lastBlock(dir string) (last string, err error) {
+	blocks, err := filepath.Glob(filepath.Join(dir, "*.blk"))
+	highest := -1
+	for _, path := range blocks {
+		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".blk"))
+		if err == nil && n > highest {
+			highest, last = n, path
+		}
+	}
+	return last, err
+}
+
+// tearIndex: the index is written now and then and only makes a start
+// quicker. It may be missing, and a half-written new one may lie beside it.
+func tearIndex(dir string, draw *rand.Rand) error {
+	index := filepath.Join(dir, "index.db")
+	if draw.IntN(2) == 0 {
+		if err := os.Remove(index); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	if draw.IntN(2) == 0 {
+		return os.WriteFile(index+".tmp", make([]byte, draw.IntN(200)), 0o600)
+	}
+	return nil
+}

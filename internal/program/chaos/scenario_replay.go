@@ -1,0 +1,129 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"orderpost/internal/program"
+	"orderpost/internal/sandbox"
+)
+
+// replayAll lets the API refuse every order, mends it, and replays all dead
+// letters by a program that is killed again and again, while workers are, too.
+func (r *rig) replayAll(ctx context.Context) (*summary, error) {
+	started := time.Now()
+	s := r.newSummary()
+	if err := r.api.Update(func(s *sandbox.Settings) { s.Faults.Refuse = 1 }); err != nil {
+		return s, err
+	}
+	if err := r.produce(ctx, nil); err != nil {
+		return s, err
+	}
+	if err := r.untilQuiet(ctx); err != nil {
+		return s, err
+	}
+	letters, err := r.letters(ctx)
+	if err != nil {
+		return s, err
+	}
+	r.say("%d dead letters after %.0f s", letters, time.Since(started).Seconds())
+	if letters == 0 {
+		return s, errors.New("the API refused every order, and there are no dead letters")
+	}
+	if err := r.api.Update(func(s *sandbox.Settings) { s.Faults.Refuse = 0 }); err != nil {
+		return s, err
+	}
+	if err := r.replayKilled(ctx, s, letters); err != nil {
+		return s, err
+	}
+	if err := r.untilQuiet(ctx); err != nil {
+		return s, err
+	}
+	return s, r.balance(ctx, s, started)
+}
+
+// replayEverything includes the orders of which nobody knows whether they
+// exist (an attempt that may have had an effect came before the refusal): the
+// sandbox refuses duplicates.
+var replayEverything = []string{"replay", "--all", "--resubmit-unknown", "--by", "chaos", "--note", "the API refuses duplicates"}
+
+// replayKilled kills the replaying program, and a worker each time, at
+// random points of its way; the last run is left alone.
+func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) error {
+	draw := rand.New(rand.NewPCG(r.o.seed, 5))
+	for i := range uint64(r.o.kills) {
+		left := letters * (uint64(r.o.kills) - i) / uint64(r.o.kills+1)
+		s.begin("kill-replay", r.inFlight.Load())
+		if err := r.replayDownTo(ctx, left); err != nil {
+			return err
+		}
+		s.begin("kill-worker", r.inFlight.Load())
+		w := r.anyWorker(draw)
+		r.end(w.process, syscall.SIGKILL)
+		if err := r.begin(w.process); err != nil {
+			return err
+		}
+		r.say("replay killed at %d letters or fewer, and %s", left, w.name)
+	}
+	for {
+		code, out, err := r.run(ctx, "deadletter", replayEverything...)
+		if n, lookErr := r.letters(ctx); err == nil && lookErr == nil && n == 0 {
+			return nil
+		}
+		if waitErr := pause(ctx, 500*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("%w: deadletter replay --all ends with %d (%v, want %d): %s", waitErr, code, err, program.ExitDone, out)
+		}
+	}
+}
+
+// replayDownTo runs a replay until so few letters are left, and kills it.
+func (r *rig) replayDownTo(ctx context.Context, left uint64) error {
+	for {
+		cmd, err := r.tool(ctx, "deadletter", replayEverything...)
+		if err != nil {
+			return err
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		ended := make(chan struct{})
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			_ = cmd.Wait() // by the kill, or on its own: both are to be expected
+			close(ended)
+		})
+		done := r.lettersDownTo(ctx, left, ended)
+		_ = cmd.Process.Kill()
+		wait.Wait()
+		if done || ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// lettersDownTo waits until so few are left (true), or the replay has ended.
+func (r *rig) lettersDownTo(ctx context.Context, left uint64, ended <-chan struct{}) bool {
+	for {
+		if n, err := r.letters(ctx); err == nil && n <= left {
+			return true
+		}
+		select {
+		case <-ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r *rig) letters(ctx context.Context) (uint64, error) {
+	s, err := r.js.Stream(ctx, "ORDERS_DEAD")
+	if err != nil {
+		return 0, err
+	}
+	return s.CachedInfo().State.Msgs, nil
+}

@@ -1,0 +1,231 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program/books"
+	"orderpost/internal/queue"
+	"orderpost/internal/sandbox"
+)
+
+// summary is what a run found.
+type summary struct {
+	Command  string  `json:"command"`
+	Broker   string  `json:"broker"`
+	Policy   string  `json:"policy"`
+	Scenario string  `json:"scenario,omitempty"`
+	Seed     uint64  `json:"seed"`
+	Workers  int     `json:"workers"`
+	Seconds  float64 `json:"seconds"`
+
+	// Confirmed intents are those that the broker confirmed to a producer.
+	Confirmed int `json:"confirmed"`
+	// Lost of them have no outcome, or are accepted and do not exist.
+	Lost int `json:"lost"`
+	// Doubled orders were created more than once.
+	Doubled int `json:"doubled"`
+	// Unexplained results belong to no intent that anybody published, or have
+	// an outcome that theirs cannot have.
+	Unexplained int   `json:"unexplained"`
+	Requests    int64 `json:"requests"`
+	// Revived processes had ended by themselves (no broker at start, a refused
+	// key) and were started again.
+	Revived int64         `json:"revived"`
+	Faults  []*faultTally `json:"faults"`
+	Soak    []soakFigure  `json:"soak,omitempty"`
+	*books.Books
+
+	mu      sync.Mutex
+	windows []*window
+}
+
+// faultTally is one line of the table of faults.
+type faultTally struct {
+	Fault    string `json:"fault"`
+	Injected int    `json:"injected"`
+	// Missed were tried and came to nothing.
+	Missed int `json:"missed,omitempty"`
+	// InFlight counts the orders that workers had in hand, over all injections.
+	InFlight int64 `json:"in_flight"`
+	// Lost and Doubled orders were on their way while such a fault stood; one
+	// order counts for each of them.
+	Lost    int `json:"lost"`
+	Doubled int `json:"doubled"`
+}
+
+// window is the time that a fault stood.
+type window struct {
+	Fault    string
+	From, To time.Time
+	InFlight int64
+	Missed   bool
+}
+
+func (r *rig) newSummary() *summary {
+	s := &summary{Command: r.o.command, Broker: r.o.broker, Policy: r.o.policy, Scenario: r.o.scenario, Seed: r.o.seed, Workers: r.o.workers}
+	for _, f := range r.o.chosen {
+		s.Faults = append(s.Faults, &faultTally{Fault: f.name})
+	}
+	return s
+}
+
+func (s *summary) begin(fault string, inFlight int64) *window {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := &window{Fault: fault, From: time.Now(), InFlight: inFlight}
+	s.windows = append(s.windows, w)
+	return w
+}
+
+func (s *summary) end(w *window) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.To = time.Now()
+}
+
+func (s *summary) miss(w *window) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Missed = true
+}
+
+// tally is the line of a fault, made where there is none yet.
+func (s *summary) tally(fault string) *faultTally {
+	i := slices.IndexFunc(s.Faults, func(t *faultTally) bool { return t.Fault == fault })
+	if i < 0 {
+		s.Faults = append(s.Faults, &faultTally{Fault: fault})
+		i = len(s.Faults) - 1
+	}
+	return s.Faults[i]
+}
+
+// compare balances the books of a quiet queue: every confirmed intent has one
+// outcome, every outcome fits the ledger, and nothing else is there.
+func (s *summary) compare(ctx context.Context, q *queue.Queue, api *sandbox.Server, in *intents) (err error) {
+	confirmed := in.all()
+	s.Confirmed, s.Requests = len(confirmed), api.Ledger().Requests
+	for _, w := range s.windows {
+		t := s.tally(w.Fault)
+		if w.Missed {
+			t.Missed++
+			continue
+		}
+		t.Injected++
+		t.InFlight += w.InFlight
+	}
+	settled := make(map[string]*order.Record, len(confirmed))
+	s.Books, err = books.Balance(ctx, q, api, books.AnyNumber, func(r *order.Record) { settled[r.OrderNo] = r })
+	if err != nil {
+		return err
+	}
+	s.judge(confirmed, settled, in.mayExist, api.Each)
+	return nil
+}
+
+// judge compares what was confirmed with what was settled and what exists.
+func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*order.Record, mayExist func(string) bool,
+	ledger func(func(string, sandbox.Entry) bool)) {
+	created := make(map[string]int, len(confirmed))
+	for no, e := range ledger {
+		created[no] = e.Created
+		if e.Created > 1 {
+			s.Doubled++
+			s.blame(confirmed[no].At, e.LastAt, func(t *faultTally) { t.Doubled++ })
+		}
+		if e.Created > 0 && !mayExist(no) {
+			s.Unexplained++
+			s.Problem("%s: created, but nobody published it", no)
+		}
+	}
+	for no, c := range confirmed {
+		r := settled[no]
+		switch {
+		case r == nil, r.Outcome() == order.OutcomeNone:
+			s.lose(c, r, "%s: confirmed at %s, and has no outcome", no, c.At.UTC().Format(time.RFC3339Nano))
+		case r.Outcome() == order.OutcomeAccepted && created[no] == 0:
+			s.lose(c, r, "%s: accepted, and does not exist", no)
+		case c.Must != order.OutcomeNone && r.Outcome() != c.Must:
+			s.Unexplained++
+			s.Problem("%s: ended as %s instead of %s (%s)", no, r.Word, c.Must, r.Reason)
+		}
+	}
+	for no, r := range settled {
+		if !mayExist(no) {
+			s.Unexplained++
+			s.Problem("%q: has the outcome %s (%s), but nobody published it", no, r.Word, r.Reason)
+		}
+	}
+}
+
+func (s *summary) lose(c confirmation, r *order.Record, format string, args ...any) {
+	s.Lost++
+	s.Problem(format, args...)
+	until := time.Now()
+	if r != nil && r.Outcome() != order.OutcomeNone {
+		until = r.SettledAt
+	}
+	s.blame(c.At, until, func(t *faultTally) { t.Lost++ })
+}
+
+// blame counts a problem for every kind of fault that stood while the order
+// was on its way.
+func (s *summary) blame(from, until time.Time, count func(*faultTally)) {
+	stood := make(map[string]bool)
+	for _, w := range s.windows {
+		if !w.Missed && !w.From.After(until) && (w.To.IsZero() || !w.To.Before(from)) {
+			stood[w.Fault] = true
+		}
+	}
+	for fault := range stood {
+		count(s.tally(fault))
+	}
+}
+
+// injected counts the faults that came to something.
+func (s *summary) injected() (n int) {
+	for _, f := range s.Faults {
+		n += f.Injected
+	}
+	return n
+}
+
+// print gives the summary to people, or to programs.
+func (s *summary) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(s)
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	if len(s.Faults) > 0 {
+		_, _ = fmt.Fprintln(t, "fault\tinjected\tin flight\tlost\tdoubled\t")
+	}
+	for _, f := range s.Faults {
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t\n", f.Fault, f.Injected, f.InFlight, f.Lost, f.Doubled)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	printSoak(out, s.Soak)
+	if s.Books == nil {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "%s broker, %s, %d workers, seed %d: %d faults in %.0f s (%d processes had ended by themselves)\n"+
+		"intents confirmed %d, lost %d, doubled %d, unexplained %d\n"+
+		"outcomes %v\nrequests to the API %d, orders created %d, created twice %d\n"+
+		"recorded as accepted but missing %d, created but not recorded %d, dead letters %d\nbalanced: %v\n",
+		s.Broker, s.Policy, s.Workers, s.Seed, s.injected(), s.Seconds, s.Revived, s.Confirmed, s.Lost, s.Doubled, s.Unexplained,
+		s.Outcomes, s.Requests, s.CreatedOnce+s.CreatedTwice, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Balanced)
+	for _, p := range s.Problems {
+		_, _ = fmt.Fprintln(out, "  "+p)
+	}
+	return err
+}

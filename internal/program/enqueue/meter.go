@@ -1,0 +1,133 @@
+package enqueue
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+)
+
+// meter shows how far the orders are: a bar on a terminal; plain lines, now
+// and then and when something changes, elsewhere.
+type meter struct {
+	w        io.Writer
+	terminal bool
+	quiet    bool
+	last     time.Time
+	state    string // what is in the way
+
+	now  atomic.Pointer[importer.Progress] // what the bar shows
+	pool *mpb.Progress
+	bar  *mpb.Bar
+}
+
+func newMeter(w io.Writer, quiet bool) *meter {
+	return &meter{w: w, quiet: quiet, terminal: program.IsTerminal(w), last: time.Now()}
+}
+
+// plainEvery is the pace of plain lines.
+const plainEvery = 10 * time.Second
+
+func (m *meter) show(p importer.Progress) {
+	switch {
+	case m.quiet:
+	case m.terminal:
+		m.draw(&p)
+	default:
+		m.print(&p)
+	}
+}
+
+func (m *meter) print(p *importer.Progress) {
+	state := obstacle(p)
+	if state != m.state || time.Since(m.last) >= plainEvery {
+		m.last = time.Now()
+		line := fmt.Sprintf("%d of %d orders settled%s", p.Settled, p.Total, byOutcome(p))
+		if pace := pace(p); pace != "" {
+			line += "; " + pace
+		}
+		if state != "" {
+			line += "; " + state
+		}
+		_, _ = fmt.Fprintln(m.w, line)
+	}
+	m.state = state
+}
+
+// draw gives the bar what it shows when it is drawn next.
+func (m *meter) draw(p *importer.Progress) {
+	m.now.Store(p)
+	if m.bar == nil {
+		m.pool = mpb.New(mpb.WithOutput(m.w), mpb.WithWidth(40))
+		m.bar = m.pool.AddBar(int64(p.Total),
+			mpb.BarRemoveOnComplete(), // the summary follows
+			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d orders settled ")),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return pace(m.now.Load()) })),
+			mpb.BarExtender(mpb.BarFillerFunc(m.below), false))
+	}
+	m.bar.SetCurrent(int64(p.Settled))
+}
+
+// below are the lines under the bar.
+func (m *meter) below(w io.Writer, _ decor.Statistics) error {
+	p := m.now.Load()
+	for _, line := range []string{strings.TrimPrefix(byOutcome(p), ", "), obstacle(p)} {
+		if line != "" {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// end takes the bar away.
+func (m *meter) end() {
+	if m.bar != nil {
+		m.bar.Abort(true)
+		m.pool.Wait()
+	}
+}
+
+// obstacle says why nothing happens; "" while there is nothing in the way.
+func obstacle(p *importer.Progress) string {
+	switch {
+	case p.Ended:
+		return ""
+	case p.Workers == 0:
+		return "no worker is running (cmd/worker)"
+	case len(p.Held) > 0:
+		return "the pool is held: " + strings.Join(p.Held, "; ")
+	}
+	return ""
+}
+
+func byOutcome(p *importer.Progress) string {
+	var b strings.Builder
+	for _, o := range order.Outcomes() {
+		if n := p.Outcomes[o]; n > 0 {
+			fmt.Fprintf(&b, ", %s %d", o, n)
+		}
+	}
+	return b.String()
+}
+
+// pace is the rate and the time left; "" where there is none.
+func pace(p *importer.Progress) string {
+	if p.Settled == 0 || p.Settled >= p.Total {
+		return ""
+	}
+	text := fmt.Sprintf("%.0f/s", p.Rate())
+	if left := p.Left(); left > 0 {
+		text += fmt.Sprintf(", %s left", left.Round(time.Second))
+	}
+	return text
+}

@@ -1,0 +1,107 @@
+package worker
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/program/lookup"
+	"orderpost/internal/queue"
+)
+
+// fleetWidth is that of a terminal nobody has enlarged.
+const fleetWidth = 80
+
+// present leaves out who has not been heard of for a while, by the broker's
+// clock: the newest sign of life stands for now.
+func present(all []queue.Presence) []queue.Presence {
+	var newest time.Time
+	for _, p := range all {
+		if p.SeenAt.After(newest) {
+			newest = p.SeenAt
+		}
+	}
+	var out []queue.Presence
+	for _, p := range all {
+		if newest.Sub(p.SeenAt) <= queue.PresenceTerm && time.Since(newest) < time.Minute {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// printFleet prints who is there and what steers them, in lines of 80 columns.
+func printFleet(out io.Writer, f *queue.Fleet, now time.Time) {
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
+	}
+	if h := f.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
+		until := "until resume"
+		if !h.Until.IsZero() {
+			until = "until " + h.Until.UTC().Format("01-02 15:04:05Z")
+		}
+		by := h.By
+		if by == "" {
+			by = "somebody"
+		}
+		say("Held by %s since %s, %s", by, h.Since.UTC().Format("01-02 15:04:05Z"), until)
+		if h.Reason != "" {
+			say("  %s", h.Reason)
+		}
+	}
+	for _, key := range f.Unreadable {
+		say("Held: the bucket's entry %s cannot be read", key)
+		say("  a newer version or a hand wrote it; worker resume and worker limit replace it")
+	}
+	say("Limit: %s", describeLimit(f.Limit))
+	if len(f.Members) == 0 {
+		say("No worker is running.")
+		return
+	}
+	_, _ = fmt.Fprintln(out)
+	printMembers(say, f.Members)
+}
+
+func printMembers(say func(format string, args ...any), members []queue.Presence) {
+	const line = "%-18s  %-11s  %7v  %7s  %7s  %8s  %s"
+	say(line, "WORKER", "SINCE (UTC)", "IN HAND", "RATE/S", "SHARE/S", "CLOCK", "GATE")
+	inHand, rate := 0, 0.0
+	for _, p := range members {
+		since, share, clock, gate := "-", "-", "-", "open"
+		if !p.Since.IsZero() {
+			since = p.Since.UTC().Format("01-02 15:04")
+		}
+		if p.Share > 0 {
+			share = perSecond(p.Share)
+		}
+		if p.ClockMS != nil {
+			clock = offset(time.Duration(*p.ClockMS) * time.Millisecond)
+		}
+		if !p.Open {
+			gate = "closed"
+		}
+		say(line, lookup.Clip(p.Worker, 18), since, p.InFlight, perSecond(p.Rate), share, clock, gate)
+		say("  %s", p.Version)
+		for _, reason := range p.Reasons {
+			say("  %s", reason)
+		}
+		inHand, rate = inHand+p.InFlight, rate+p.Rate
+	}
+	if len(members) > 1 {
+		say(line, fmt.Sprintf("%d workers", len(members)), "", inHand, perSecond(rate), "", "", "")
+	}
+}
+
+// offset is a difference of clocks: milliseconds where they matter.
+func offset(d time.Duration) string {
+	if d.Abs() < 10*time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	}
+	return d.Round(time.Second).String()
+}
+
+// perSecond is a rate with one decimal.
+func perSecond(rate float64) string { return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64) }

@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestFleetGolden: a fleet is told in 80 columns, whatever its workers say.
+func TestFleetGolden(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ahead, behind := int64(12), int64(-123456)
+	f := &queue.Fleet{
+		Hold:       &queue.Hold{Reason: "maintenance of the API, announced by its operator for the whole of the afternoon, ticket 4711", By: "anna", Since: noon, Until: noon.Add(30 * time.Hour)},
+		Limit:      &queue.Limit{PerSecond: 50},
+		Unreadable: []string{"fleet.limit"},
+		Members: []queue.Presence{
+			{Worker: "orderpost-worker-6b7f9c-x2x9z", Since: noon.Add(-49 * time.Hour), Version: "v1.2.0 3187736", InFlight: 64, Rate: 24.96, Share: 25, Open: true, ClockMS: &ahead},
+			{Worker: "w-2\x1b[31m", Since: noon, Version: "devel", Rate: 0, ClockMS: &behind, Reasons: []string{
+				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "breaker: requests to the API keep failing (worker w-3 asks for all)"}},
+			{Worker: "default.w-9", Version: "not understood by this version"},
+		},
+	}
+	var out bytes.Buffer
+	printFleet(&out, f, noon.Add(time.Hour))
+	path := filepath.Join("testdata", "fleet.golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o700))
+		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), out.String())
+	for line := range strings.Lines(out.String()) {
+		require.NotContains(t, line, "\x1b")
+		require.LessOrEqual(t, utf8.RuneCountInString(line)-1, fleetWidth, line)
+	}
+}

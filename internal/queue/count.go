@@ -1,0 +1,78 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Counts are the sizes of the streams.
+type Counts struct {
+	// Pending intents, delayed ones and those in flight included.
+	Pending uint64 `json:"pending"`
+	// Results that are kept, notes included.
+	Results uint64 `json:"results"`
+	// Letters is the number of dead letters, one whose body lies in two parts
+	// counted once.
+	Letters uint64 `json:"dead_letters"`
+	// LastIntent is the number of intents that were ever stored.
+	LastIntent uint64 `json:"last_intent"`
+}
+
+// Count reads the sizes of the streams.
+func (q *Queue) Count(ctx context.Context) (Counts, error) {
+	var c Counts
+	for _, s := range []struct {
+		name string
+		size *uint64
+	}{{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
+		stream, err := q.js.Stream(ctx, s.name)
+		if err != nil {
+			return c, fmt.Errorf("stream %s: %w", s.name, err)
+		}
+		state := stream.CachedInfo().State
+		*s.size = state.Msgs
+		switch s.name {
+		case q.n.intents:
+			c.LastIntent = state.LastSeq
+		case q.n.dead:
+			tails, err := q.tails.count(ctx, stream, q.tailSubject("*", "*"))
+			if err != nil {
+				return c, fmt.Errorf("stream %s: %w", s.name, err)
+			}
+			c.Letters -= min(c.Letters, tails)
+		}
+	}
+	return c, nil
+}
+
+// The broker finds second parts by looking at every subject: 10,000 cost it
+// about a millisecond, a million is too much for every poll of every worker.
+const (
+	tailsOften = 10_000      // up to so many messages they are counted each time
+	tailsEvery = time.Minute // beyond that, so old a count may be
+)
+
+// tailCount is how many letters have a second part.
+type tailCount struct {
+	mu sync.Mutex
+	n  uint64
+	at time.Time
+}
+
+func (t *tailCount) count(ctx context.Context, stream jetstream.Stream, subjects string) (uint64, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if stream.CachedInfo().State.Msgs > tailsOften && time.Since(t.at) < tailsEvery {
+		return t.n, nil
+	}
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(subjects))
+	if err != nil {
+		return 0, err
+	}
+	t.n, t.at = uint64(len(info.State.Subjects)), time.Now()
+	return t.n, nil
+}

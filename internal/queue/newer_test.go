@@ -1,0 +1,153 @@
+package queue
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// fromTheFuture adds to a JSON object what no version of today writes.
+func fromTheFuture(t *testing.T, object []byte) []byte {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(object, &fields))
+	fields["future"], fields["future_list"] = json.RawMessage(`{"deep":{"er":1.5}}`), json.RawMessage(`[null,"x",{}]`)
+	out, err := json.Marshal(fields)
+	require.NoError(t, err)
+	return out
+}
+
+// rewrite stores the last message of a subject again as change makes it.
+func rewrite(t *testing.T, q *Queue, stream, subject string, change func(*nats.Msg)) {
+	t.Helper()
+	raw, err := q.lastMsg(t.Context(), stream, subject)
+	require.NoError(t, err)
+	msg := &nats.Msg{Subject: subject, Header: raw.Header, Data: raw.Data}
+	msg.Header.Del("Nats-Expected-Last-Subject-Sequence")
+	change(msg)
+	_, err = q.js.PublishMsg(t.Context(), msg)
+	require.NoError(t, err)
+}
+
+// TestRecordsOfANewerVersion: results and letters with fields that this version
+// does not know are read, counted and worked off as if these were not there.
+func TestRecordsOfANewerVersion(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	nos := []string{"resolve", "drop", "replay", "correct", "leave"}
+	for _, no := range nos {
+		publish(t, q, intent(no, "i:"+no))
+		d := pull(t, q, 1)[0]
+		verdict := order.Rejected
+		if no == "resolve" {
+			verdict = order.Duplicate
+		}
+		settle(t, q, d, report(verdict, d.History))
+	}
+	requireDrained(t, q)
+	records, letters := map[string]*order.Record{}, map[string]*Letter{}
+	for _, no := range nos {
+		records[no], letters[no] = lookup(t, q, no), letterOf(t, q, no)
+		rewrite(t, q, q.n.results, q.n.resPre+no, func(m *nats.Msg) { m.Data = fromTheFuture(t, m.Data) })
+		rewrite(t, q, q.n.dead, q.n.deadPre+no, func(m *nats.Msg) {
+			m.Header.Set(headerLetter, string(fromTheFuture(t, []byte(m.Header.Get(headerLetter)))))
+			m.Header.Set("Order-Future", "x")
+		})
+		require.Equal(t, records[no], lookup(t, q, no))
+		now := letterOf(t, q, no)
+		now.Seq = letters[no].Seq
+		require.Equal(t, letters[no], now)
+	}
+	requireBalanced(t, q)
+
+	rec, err := q.Resolve(t.Context(), "resolve", order.OutcomeAccepted, Person{Name: "anna", Note: "seen"})
+	require.NoError(t, err)
+	require.Equal(t, "accepted", rec.Word)
+	_, err = q.Drop(t.Context(), letterOf(t, q, "drop"), Person{Name: "anna"})
+	require.NoError(t, err)
+	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "replay"), ReplayOptions{}))
+	publish(t, q, Intent{OrderNo: "correct", Body: []byte(`{"order_no":"correct","timeout":30,"qty":"2"}`), ID: "c2"})
+	for _, d := range pull(t, q, 2) {
+		require.Equal(t, WorkSubmit, d.Work, d.OrderNo())
+		settle(t, q, d, report(order.Accepted, d.History))
+	}
+	requireDrained(t, q)
+	a := requireBalanced(t, q)
+	require.Equal(t, map[string]uint64{"accepted": 3, "rejected": 2}, a.Outcomes)
+	require.EqualValues(t, 1, a.Letters)
+
+	raw, err := q.lastMsg(t.Context(), q.n.results, q.n.resPre+"leave")
+	require.NoError(t, err)
+	require.Contains(t, string(raw.Data), `"future":{"deep":{"er":1.5}}`, "what nobody worked on stays as it was written")
+}
+
+// TestLettersOfAnUnknownKind are named and left alone.
+func TestLettersOfAnUnknownKind(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	rewrite(t, q, q.n.dead, q.n.deadPre+"A-1", func(m *nats.Msg) {
+		m.Header.Set(headerLetter, `{"order_no":"A-1","outcome":"postponed"}`)
+	})
+	var unreadable []error
+	require.NoError(t, q.LetterPages(t.Context(), func(page []*Letter, bad []error) error {
+		require.Empty(t, page)
+		unreadable = append(unreadable, bad...)
+		return nil
+	}))
+	require.Len(t, unreadable, 1)
+	require.ErrorContains(t, unreadable[0], "postponed")
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, c.Letters)
+}
+
+// TestFleetOfANewerVersion: unknown fields are ignored; what cannot be read at
+// all counts as present, and as a wish that nobody sends.
+func TestFleetOfANewerVersion(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	put := func(key, value string) {
+		_, err := q.kv.Put(t.Context(), key, []byte(value))
+		require.NoError(t, err)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	hold, err := json.Marshal(Hold{Reason: "maintenance", By: "anna", Since: now})
+	require.NoError(t, err)
+	put(holdKey, string(fromTheFuture(t, hold)))
+	put(limitKey, `{"per_second":50,"at":"2026-01-01T00:00:00Z","burst":{"of":7}}`)
+	presence, err := json.Marshal(Presence{ID: "1", Worker: "w1", Since: now, Sees: []string{"2"}, Joined: true})
+	require.NoError(t, err)
+	put(presencePrefix+"default.w1", string(fromTheFuture(t, presence)))
+	put(fleetPrefix+"future", "whatever")
+	f, err := q.ReadFleet(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, &Hold{Reason: "maintenance", By: "anna", Since: now}, f.Hold)
+	require.InDelta(t, 50, f.Limit.PerSecond, 0)
+	require.Empty(t, f.Unreadable)
+	require.Len(t, f.Members, 1)
+	require.Equal(t, []string{"2"}, f.Members[0].Sees)
+	require.True(t, f.Members[0].Joined)
+
+	put(holdKey, `{"since":{"era":"Reiwa"}}`)
+	put(limitKey, `{"per_second":{"create":50}}`)
+	put(presencePrefix+"default.w1", `{"id":{"run":1}}`)
+	f, err = q.ReadFleet(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, f.Hold)
+	require.Nil(t, f.Limit)
+	require.ElementsMatch(t, []string{holdKey, limitKey}, f.Unreadable)
+	require.Equal(t, presencePrefix+"default.w1", f.Members[0].ID)
+	require.Empty(t, f.Members[0].Sees, "who cannot be understood has acknowledged nobody")
+
+	require.NoError(t, q.Resume(t.Context(), "anna"))
+	require.NoError(t, q.SetLimit(t.Context(), &Limit{PerSecond: 5}))
+	f, err = q.ReadFleet(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, f.Unreadable)
+}

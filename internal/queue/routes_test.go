@@ -1,0 +1,143 @@
+package queue
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/stretchr/testify/require"
+)
+
+// routes are the connections among the nodes of a cluster: each pair of nodes
+// has a relay of its own in each direction, so that one node can be cut off
+// from the others while its clients stay connected.
+type routes struct {
+	t      *testing.T
+	ports  []int // of the nodes' route listeners
+	relays map[[2]int]*relay
+}
+
+func newRoutes(t *testing.T) *routes {
+	t.Helper()
+	r := &routes{t: t, relays: make(map[[2]int]*relay)}
+	for range clusterSize {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer func() { _ = l.Close() }() // only now: no port twice
+		r.ports = append(r.ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	for from := range clusterSize {
+		for to := range clusterSize {
+			if from != to {
+				r.relays[[2]int{from, to}] = startRelay(t, fmt.Sprintf("127.0.0.1:%d", r.ports[to]))
+			}
+		}
+	}
+	return r
+}
+
+// of are the routes that one node dials.
+func (r *routes) of(node int) (urls []*url.URL) {
+	for pair, relay := range r.relays {
+		if pair[0] == node {
+			urls = append(urls, server.RoutesFromStr("nats://"+relay.l.Addr().String())...)
+		}
+	}
+	return urls
+}
+
+// isolate cuts a node off from all others.
+func (r *routes) isolate(node int) {
+	for pair, relay := range r.relays {
+		if pair[0] == node || pair[1] == node {
+			relay.set(true)
+		}
+	}
+}
+
+// heal lets the nodes connect again.
+func (r *routes) heal() {
+	for _, relay := range r.relays {
+		relay.set(false)
+	}
+}
+
+// relay passes connections on to target while it is not cut.
+type relay struct {
+	l      net.Listener
+	target string
+
+	mu    sync.Mutex
+	cut   bool
+	conns map[net.Conn]struct{}
+}
+
+func startRelay(t *testing.T, target string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	r := &relay{l: l, target: target, conns: make(map[net.Conn]struct{})}
+	go r.serve()
+	t.Cleanup(func() { _ = l.Close(); r.set(true) })
+	return r
+}
+
+func (r *relay) serve() {
+	for {
+		in, err := r.l.Accept()
+		if err != nil {
+			return
+		}
+		out, err := net.Dial("tcp", r.target)
+		if err != nil {
+			_ = in.Close()
+			continue
+		}
+		if !r.keep(in, out) {
+			continue
+		}
+		for from, to := range map[net.Conn]net.Conn{in: out, out: in} {
+			go func() {
+				_, _ = io.Copy(to, from)
+				r.drop(in, out)
+			}()
+		}
+	}
+}
+
+func (r *relay) keep(conns ...net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range conns {
+		if r.cut {
+			_ = c.Close()
+			continue
+		}
+		r.conns[c] = struct{}{}
+	}
+	return !r.cut
+}
+
+func (r *relay) drop(conns ...net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close()
+		delete(r.conns, c)
+	}
+}
+
+func (r *relay) set(cut bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cut = cut
+	if cut {
+		for c := range r.conns {
+			_ = c.Close()
+		}
+	}
+}

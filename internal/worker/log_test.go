@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// lines decodes a log.
+func lines(t *testing.T, buf *bytes.Buffer) (out []map[string]any) {
+	t.Helper()
+	for dec := json.NewDecoder(bytes.NewReader(buf.Bytes())); dec.More(); {
+		var line map[string]any
+		require.NoError(t, dec.Decode(&line))
+		out = append(out, line)
+	}
+	return out
+}
+
+func record(o order.Outcome) *order.Record {
+	at := time.Unix(1, 0)
+	rec := &order.Record{OrderNo: "A", Response: "Größe", EnqueuedAt: at, SettledAt: at.Add(1500 * time.Millisecond)}
+	rec.SetOutcome(o)
+	return rec
+}
+
+// TestOnlyAcceptedOrdersAreSampled: under load, and they are counted.
+func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var buf bytes.Buffer
+		l := &orderLog{log: zerolog.New(&buf), most: 3}
+		for range 10 {
+			l.settled(record(order.OutcomeAccepted), 1, "")
+			for _, o := range order.Outcomes() {
+				if o != order.OutcomeAccepted {
+					l.settled(record(o), 1, "")
+				}
+			}
+		}
+		got := lines(t, &buf)
+		require.Len(t, got, 3+10*(len(order.Outcomes())-1), "every other outcome has its line")
+		time.Sleep(logWindow)
+		synctest.Wait()
+		got = lines(t, &buf)
+		last := got[len(got)-1]
+		require.EqualValues(t, 7, last["orders"])
+		require.Contains(t, last["message"], "ORDERPOST_LOG_SAMPLE")
+
+		buf.Reset()
+		l.settled(record(order.OutcomeAccepted), 1, "")
+		require.Len(t, lines(t, &buf), 1, "a new second")
+		l.flush()
+		require.Len(t, lines(t, &buf), 1, "nothing was left out")
+		for range 5 {
+			l.settled(record(order.OutcomeAccepted), 1, "")
+		}
+		l.flush() // as at the end of the pool
+		got = lines(t, &buf)
+		require.EqualValues(t, 3, got[len(got)-1]["orders"])
+	})
+}
+
+func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
+	var buf bytes.Buffer
+	l := &orderLog{log: zerolog.New(&buf)}
+	for range 500 {
+		l.settled(record(order.OutcomeAccepted), 1, "")
+	}
+	require.Len(t, lines(t, &buf), 500)
+}
+
+func TestALineSaysUnitsAndAnswersOnlyIfAskedTo(t *testing.T) {
+	var buf bytes.Buffer
+	(&orderLog{log: zerolog.New(&buf)}).settled(record(order.OutcomeRejected), 1, "")
+	(&orderLog{log: zerolog.New(&buf), response: 3}).settled(record(order.OutcomeRejected), 1, "4bf9")
+	got := lines(t, &buf)
+	require.EqualValues(t, 1500, got[0]["took_ms"])
+	require.NotContains(t, got[0], "response")
+	require.NotContains(t, got[0], "trace_id")
+	require.Equal(t, "Gr", got[1]["response"], "whole characters")
+	require.Equal(t, "4bf9", got[1]["trace_id"])
+}

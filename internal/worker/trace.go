@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/submit"
+)
+
+// The spans of an order's trace. The producer's traceparent is the parent of
+// the first two; without one a trace begins here.
+const (
+	spanReceive = "receive" // from the pull, or the intent's arrival, to the check against the results
+	spanProcess = "process" // the worker's handling, with all attempts and waits
+	spanAttempt = "POST"    // one request
+	spanSettle  = "settle"  // result, dead letter and ack, confirmed
+)
+
+// journey is one delivery's part of its order's trace. nil where traces are
+// off; its methods do nothing then. No span holds a body or a secret.
+type journey struct {
+	tracer trace.Tracer
+	span   trace.Span
+}
+
+// follow begins a delivery's spans. pulled is when it was asked for.
+func (p *Pool) follow(d *queue.Delivery, pulled time.Time) *journey {
+	if p.Trace == nil {
+		return nil
+	}
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": d.Intent.Traceparent})
+	now := time.Now()
+	if pulled.Before(d.StoredAt) {
+		pulled = d.StoredAt // by the broker's clock, which may be ahead
+	}
+	if pulled.After(now) {
+		pulled = now
+	}
+	order := attribute.String("orderpost.order_no", d.OrderNo())
+	_, receive := p.Trace.Start(ctx, spanReceive, trace.WithTimestamp(pulled), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order))
+	if parent := receive.SpanContext(); parent.IsValid() && !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = trace.ContextWithSpanContext(ctx, parent) // the root of the trace
+	}
+	receive.End(trace.WithTimestamp(now))
+	_, span := p.Trace.Start(ctx, spanProcess, trace.WithTimestamp(now), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order,
+		attribute.String("messaging.message.id", d.Intent.ID), attribute.String("orderpost.batch", d.Intent.Batch),
+		attribute.String("orderpost.work", d.Work.String()), attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
+		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))
+	return &journey{tracer: p.Trace, span: span}
+}
+
+// within puts the spans of what is done with ctx below the delivery's.
+func (j *journey) within(ctx context.Context) context.Context {
+	if j == nil {
+		return ctx
+	}
+	return trace.ContextWithSpan(ctx, j.span)
+}
+
+// id is the trace's, for logs.
+func (j *journey) id() string {
+	if j == nil {
+		return ""
+	}
+	return j.span.SpanContext().TraceID().String()
+}
+
+// settling begins the span of the writing of an outcome or a note; the
+// function that it returns ends it.
+func (j *journey) settling(s order.Settlement) func(*order.Record, error) {
+	if j == nil {
+		return func(*order.Record, error) {}
+	}
+	_, span := j.tracer.Start(j.within(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
+	return func(rec *order.Record, err error) {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		if rec != nil {
+			span.SetAttributes(attribute.String("orderpost.outcome", rec.Word))
+			j.span.SetAttributes(attribute.String("orderpost.outcome", rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
+		}
+		span.End()
+	}
+}
+
+// panicked marks the span of a delivery whose handling broke.
+func (j *journey) panicked(what any) {
+	if j != nil {
+		j.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
+	}
+}
+
+func (j *journey) end() {
+	if j != nil {
+		j.span.End()
+	}
+}
+
+// AttemptTracer makes a span of each attempt, below that of its order; nil
+// where t is nil.
+func AttemptTracer(t trace.Tracer) submit.Tracer {
+	if t == nil {
+		return nil
+	}
+	return func(ctx context.Context) (string, func(submit.AttemptEvent)) {
+		ctx, span := t.Start(ctx, spanAttempt, trace.WithSpanKind(trace.SpanKindClient))
+		carrier := propagation.MapCarrier{}
+		propagation.TraceContext{}.Inject(ctx, carrier)
+		return carrier["traceparent"], func(a submit.AttemptEvent) {
+			span.SetAttributes(
+				attribute.String("http.request.method", "POST"), attribute.Int("orderpost.attempt", a.Attempt),
+				attribute.String("orderpost.verdict", a.Verdict.String()), attribute.String("orderpost.reason", a.Reason),
+				attribute.Float64("orderpost.gate_wait_seconds", a.GateWait.Seconds()))
+			if a.Status != 0 {
+				span.SetAttributes(attribute.Int("http.response.status_code", a.Status))
+			}
+			if a.Verdict != order.Accepted && a.Verdict != order.Duplicate {
+				span.SetStatus(codes.Error, a.Verdict.String())
+			}
+			span.End(trace.WithTimestamp(a.Started.Add(a.Duration)))
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+// TestTracesThatAreOffCostNothing: not an allocation for an order.
+func TestTracesThatAreOffCostNothing(t *testing.T) {
+	p := &Pool{}
+	d := &queue.Delivery{Intent: queue.Intent{Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+	rec := &order.Record{}
+	ctx, pulled := t.Context(), time.Now()
+	require.Nil(t, AttemptTracer(nil))
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		j := p.follow(d, pulled)
+		var within context.Context = j.within(ctx)
+		settled := j.settling(order.Settlement{})
+		settled(rec, nil)
+		j.panicked(nil)
+		j.end()
+		if within != ctx || j.id() != "" {
+			panic("something was made")
+		}
+	}))
+}
