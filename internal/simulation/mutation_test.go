@@ -13,6 +13,17 @@ var noticed = map[Mutation]struct {
 	seed   uint64
 	breaks string
 }{
+	R1:    {22, InvStays},
+	R2:    {1, InvAcceptedOnce},
+	R3:    {15, InvPark},
+	R4:    {65, InvLetters},
+	R5:    {1039, InvLetters},
+	R6:    {8, InvTrue},
+	R7:    {201, InvOneClaim},
+	R8:    {3, InvPoison},
+	R9:    {1528, InvDelay},
+	R10:   {18402, InvStorage},
+	Marks: {8430, InvPark},
 }
 
 // The simulation can find what it is made for: without a rule an invariant
@@ -31,7 +42,7 @@ func TestEveryMutationIsNoticed(t *testing.T) {
 }
 
 func TestMutationsAreReadByName(t *testing.T) {
-	for _, m := range append(Mutations(), None) {
+	for _, m := range append(Mutations(), None, Reconnect, Begun) {
 		got, err := ParseMutation(m.String())
 		require.NoError(t, err)
 		require.Equal(t, m, got)
