@@ -209,7 +209,7 @@ func (s *summary) verdict() error {
 	}
 	for _, f := range s.Soak {
 		if f.Grows {
-			return fmt.Errorf("%s of %s grow: from %.1f to %.1f", f.Measure, f.Worker, f.First, f.Last)
+			return fmt.Errorf("%s of %s grow: never below %.1f in the first half, and %.1f in the second", f.Measure, f.Worker, f.FloorBefore, f.FloorAfter)
 		}
 	}
 	return nil
