@@ -121,7 +121,7 @@ func TestAFleetProbesAsOne(t *testing.T) {
 		size int
 		kill bool
 	}{
-		"fifty, key revoked":             {keyRevoked, 50, false},
+		"many, key revoked":              {keyRevoked, crowdSize, false},
 		"ten, API down":                  {apiDown, 10, false},
 		"four, key revoked, prober dies": {keyRevoked, 4, true},
 	} {
