@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race upgrade lint fuzz bench ci release clean
+.PHONY: help demo test race upgrade lint fuzz bench microbench ci release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -21,7 +21,10 @@ lint: ## gofmt, vet, staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
-bench: ## run the Go benchmarks
+bench: ## compare the worker with the loops that users would write; about ten minutes
+	go run ./bench
+
+microbench: ## run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/sandbox
 
 ci: ## everything that decides whether a change lands

@@ -44,15 +44,17 @@ var mayImport = map[string][]string{
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos" || pkg == "simulate"
+	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos" || pkg == "simulate" || pkg == "bench"
 }
 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
-		"internal/program/chaos"}, // it breaks brokers, and publishes what our own code would not
+		"internal/program/bench/contender", // the worker that others write
+		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
 	"net/http": {"internal/submit", "internal/sandbox", "internal/ops",
+		"internal/program/bench", "internal/program/bench/contender",
 		"internal/program/chaos"}, // it reads the workers' metrics
 	"github.com/spf13/cobra":  {"internal/program"},
 	"github.com/expr-lang/":   {"internal/submit"},
@@ -62,6 +64,7 @@ var onlyIn = map[string][]string{
 	"go.opentelemetry.io/":                     {"internal/tracing", "internal/worker"},
 	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
+	"github.com/valyala/fasthttp":              {"internal/submit", "internal/program/bench/contender"},
 }
 
 // neverLinked lists what a program must not contain, even indirectly.

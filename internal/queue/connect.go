@@ -44,6 +44,7 @@ type Queue struct {
 	marks   *writer // of the fleet's bucket; never more than one write at a time
 	leases  *keeper
 	seen    *seen
+	inboxes inboxes
 	tails   tailCount
 
 	filed [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
@@ -119,8 +120,8 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	if err != nil {
 		return err
 	}
-	q.nc = nc
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	q.nc, q.inboxes.nc = nc, nc
+	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	return err
 }
 

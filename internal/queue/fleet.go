@@ -84,7 +84,7 @@ func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{Troubles: make(map[string]*Trouble)}
-	err = q.directGet(ctx, stream, req, maxMembers, func(msg *nats.Msg) (bool, error) {
+	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			return endOfBatch(status, msg.Header)
 		}

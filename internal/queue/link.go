@@ -2,8 +2,12 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"sync"
 )
+
+// errLinkBroken: the connection broke while something was waited for.
+var errLinkBroken = errors.New("the connection to the broker broke")
 
 // link is the connection as requests see it: what waits for an answer when it
 // breaks waits in vain, and is looked up or repeated at once instead of at its

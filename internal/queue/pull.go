@@ -2,12 +2,10 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // groupMax bounds how many deliveries are checked in one batched read.
@@ -30,18 +28,18 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
 	sent := q.leases.now() // the lease runs from before the pull (R7)
-	batch, err := q.consumer.Fetch(n, jetstream.FetchMaxWait(min(wait, q.leases.term/3)))
+	p, err := q.startPull(n, min(wait, q.leases.term/3))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
-	arrived := batch.Messages()
-	for msg := range arrived {
-		group := q.gather(msg, arrived, sent)
+	defer p.end()
+	for msg := p.next(); msg != nil; msg = p.next() {
+		group := q.gather(msg, p, sent)
 		q.takeIn(ctx, group, pulled{epoch: epoch, life: life, below: below})
 		take(group)
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
-		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+	if p.err != nil {
+		return fmt.Errorf("pull from stream %s: %w", q.n.intents, p.err)
 	}
 	return nil
 }
@@ -68,29 +66,25 @@ func (q *Queue) takeIn(ctx context.Context, group []*Delivery, p pulled) {
 }
 
 // gather takes what has arrived, without waiting for more.
-func (q *Queue) gather(first jetstream.Msg, arrived <-chan jetstream.Msg, sent time.Time) []*Delivery {
+func (q *Queue) gather(first *nats.Msg, p *pulling, sent time.Time) []*Delivery {
 	group := []*Delivery{q.newDelivery(first, sent)}
 	for len(group) < groupMax {
-		select {
-		case msg, ok := <-arrived:
-			if !ok {
-				return group
-			}
-			group = append(group, q.newDelivery(msg, sent))
-		default:
+		msg := p.arrived()
+		if msg == nil {
 			return group
 		}
+		group = append(group, q.newDelivery(msg, sent))
 	}
 	return group
 }
 
-func (q *Queue) newDelivery(msg jetstream.Msg, sent time.Time) *Delivery {
-	m := &Message{Subject: msg.Subject(), Header: msg.Headers(), Data: msg.Data()}
+func (q *Queue) newDelivery(msg *nats.Msg, sent time.Time) *Delivery {
+	m := &Message{Subject: msg.Subject, Header: msg.Header, Data: msg.Data}
 	delivered := uint64(0)
 	if meta, err := msg.Metadata(); err == nil { // a pulled message always has it
 		m.Seq, m.Time, delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
 	}
-	return q.claim(m, msg, msg.Reply(), delivered, sent)
+	return q.claim(m, brokerAnswer{q.nc, msg.Reply}, msg.Reply, delivered, sent)
 }
 
 func (q *Queue) claim(m *Message, a Answer, reply string, delivered uint64, sent time.Time) *Delivery {

@@ -108,7 +108,7 @@ func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []stri
 	if err != nil {
 		return err
 	}
-	err = q.directGet(ctx, stream, req, len(subjects), func(msg *nats.Msg) (bool, error) {
+	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			return endOfBatch(status, msg.Header)
 		}
@@ -126,29 +126,29 @@ func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []stri
 	return err
 }
 
-// directGet sends a batched read of at most n messages and passes each answer
-// to take until that says that it was the end.
-func (q *Queue) directGet(ctx context.Context, stream string, req []byte, n int, take func(*nats.Msg) (done bool, err error)) error {
+// directGet sends a batched read, of at most inboxRoom messages with the end
+// marker, and passes each answer to take until that says that it was the end.
+func (q *Queue) directGet(ctx context.Context, stream string, req []byte, take func(*nats.Msg) (done bool, err error)) error {
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
-	answers := make(chan *nats.Msg, n+1)
-	inbox := q.nc.NewInbox()
-	sub, err := q.nc.ChanSubscribe(inbox, answers)
+	in, err := q.inboxes.take()
 	if err != nil {
 		return fmt.Errorf("read from stream %s: %w", stream, err)
 	}
-	defer func() { _ = sub.Unsubscribe() }()
-	if err := q.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, inbox, req); err != nil {
+	over := false
+	defer func() { q.inboxes.put(in, over) }()
+	if err := q.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, req); err != nil {
 		return fmt.Errorf("read from stream %s: %w", stream, err)
 	}
 	for {
 		select {
-		case msg := <-answers:
+		case msg := <-in.answers:
 			done, err := take(msg)
 			if err != nil {
 				return fmt.Errorf("read from stream %s: %w", stream, err)
 			}
 			if done {
+				over = true
 				return nil
 			}
 		case <-ctx.Done():
@@ -202,7 +202,7 @@ func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (p
 		return nil, 0, err
 	}
 	last, more := uint64(0), false
-	err = q.directGet(ctx, stream, req, pageSize, func(msg *nats.Msg) (bool, error) {
+	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
 			switch {
 			case status == "204":

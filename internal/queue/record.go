@@ -90,10 +90,10 @@ func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 const recordReserve = 4 << 10
 
 func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
-	data, err := json.Marshal(r)
+	data, err := r.AppendJSON(make([]byte, 0, 1024))
 	for err == nil && int64(len(data)) > q.nc.MaxPayload()-recordReserve {
 		r.Response, r.Error, r.Reason = cut(r.Response, len(r.Response)/2), cut(r.Error, len(r.Error)/2), cut(r.Reason, 200)
-		data, err = json.Marshal(r)
+		data, err = r.AppendJSON(data[:0])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)

@@ -26,8 +26,12 @@ var errUnconfirmed = errors.New("write not confirmed by the broker")
 var ErrStorage = errors.New("the broker cannot store results")
 
 // maxWriteBatch and maxWriteBytes bound one atomic batch of writes. Larger ones
-// gain little and make everybody in them wait.
+// gain little and make everybody in them wait. The broker stages a batch in
+// files of its own, at the cost of some tens of single writes: fewer than
+// minWriteBatch go singly, at once. Where each write costs an fsync, writes pile
+// up meanwhile, so that the next ones go together.
 const (
+	minWriteBatch = 32
 	maxWriteBatch = 256
 	maxWriteBytes = 4 << 20
 )
@@ -134,7 +138,7 @@ func (w *writer) collect(batch []*write) []*write {
 func (w *writer) flush(batch []*write) {
 	ctx, cancel := w.link.bound(context.Background())
 	defer cancel()
-	if len(batch) > 1 && w.flushTogether(ctx, batch) {
+	if len(batch) >= minWriteBatch && w.flushTogether(ctx, batch) {
 		return
 	}
 	w.flushSingly(ctx, batch)
@@ -164,22 +168,31 @@ func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
 	return true
 }
 
-// flushSingly publishes each write for itself, all at once.
+// flushSingly publishes each write for itself, all of them before the first
+// answer is waited for.
 func (w *writer) flushSingly(ctx context.Context, batch []*write) {
-	var all sync.WaitGroup
-	for _, req := range batch {
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			ack, err := w.js.PublishMsg(ctx, req.msg)
-			if err != nil {
-				req.finish(0, writeError(err))
-				return
-			}
-			req.finish(ack.Sequence, nil)
-		}()
+	futures := make([]jetstream.PubAckFuture, len(batch))
+	for i, req := range batch {
+		future, err := w.js.PublishMsgAsync(req.msg)
+		if err != nil {
+			req.finish(0, writeError(err))
+			continue
+		}
+		futures[i] = future
 	}
-	all.Wait()
+	for i, req := range batch {
+		if futures[i] == nil {
+			continue
+		}
+		select {
+		case ack := <-futures[i].Ok():
+			req.finish(ack.Sequence, nil)
+		case err := <-futures[i].Err():
+			req.finish(0, writeError(err))
+		case <-ctx.Done():
+			req.finish(0, writeError(ctx.Err()))
+		}
+	}
 }
 
 func (r *write) finish(seq uint64, err error) {

@@ -47,7 +47,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	_, err := q.results.put(t.Context(), conditional(q, "B-7", 0).msg, 0)
 	require.NoError(t, err)
 	var batch []*write
-	for i := range 20 {
+	for i := range 2 * minWriteBatch {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
 	q.results.flush(batch)

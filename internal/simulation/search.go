@@ -88,6 +88,7 @@ func (c *Counts) add(o Counts) {
 	c.CreatedTwice += o.CreatedTwice
 	c.Pauses += o.Pauses
 	c.Leftovers += o.Leftovers
+	c.LateOutcomes += o.LateOutcomes
 	c.Overlaps += o.Overlaps
 	c.Faults += o.Faults
 	for i := range c.Outcomes {

@@ -33,10 +33,18 @@
 //     means that the request was not sent. On TLS, writes too short to hold a
 //     request line (alerts, key updates) are not counted.
 //
+// Orders are posted by fasthttp (fast.go) over HTTP/1.1, or by net/http, by
+// ORDERPOST_HTTP_CLIENT. Of fasthttp only the protocol and the keeping of
+// connections is used, not its retries: taking a connection, writing and
+// reading are separate steps of ours, on a connection that the one request has
+// to itself, so that the count is exact and nothing is repeated. A kept
+// connection is looked at before it is used again; one that has ended, or on
+// which an answer lies that nobody asked for, is closed.
+//
 // Everything else is unsure. Over HTTP/2 a body that was taken counts as sent,
 // even if the stream was then refused.
 //
-// net/http repeats a request by itself in four cases: (1) nothing was written
+// net/http, where it is used, repeats a request by itself in four cases: (1) nothing was written
 // on a kept connection, and the body can be rewound; (2) the server closed or
 // reset a kept connection before its first byte of answer, and the request is
 // idempotent by its method or an Idempotency-Key header; (3) a pooled HTTP/2

@@ -35,6 +35,7 @@ type client struct {
 	orders, account *url.URL
 	agent           []string
 	timeout         time.Duration
+	fast            *fastClient // posts orders, if not nil
 	// own: the connection of a request is its own (HTTP/1 in clear, over our
 	// transport), so that counting its bytes is enough.
 	own bool
@@ -59,6 +60,9 @@ var jsonType = []string{"application/json"}
 // post sends one signed order, at most once. If reusable, nobody reads body any
 // more when post has returned.
 func (c *client) post(ctx context.Context, body []byte, key, signature, traceparent string) (x exchange, reusable bool) {
+	if c.fast != nil {
+		return c.fast.post(ctx, body, key, signature, traceparent), true
+	}
 	h := http.Header{
 		"Accept":       jsonType,
 		"Content-Type": jsonType,

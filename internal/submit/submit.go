@@ -111,7 +111,8 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 }
 
 func (s *Submitter) connect(rt http.RoundTripper) error {
-	if rt == nil {
+	ours := rt == nil
+	if ours {
 		t, err := newTransport(s.cfg)
 		if err != nil {
 			return err
@@ -119,8 +120,22 @@ func (s *Submitter) connect(rt http.RoundTripper) error {
 		rt, s.idle = t, t.CloseIdleConnections
 	}
 	var err error
-	s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout)
-	return err
+	if s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout); err != nil || !ours {
+		return err
+	}
+	return s.connectFast()
+}
+
+// connectFast has orders posted by fasthttp where the settings say so.
+func (s *Submitter) connectFast() error {
+	fast, err := newFastClient(s.cfg, s.client.orders)
+	if err != nil || fast == nil {
+		return err
+	}
+	s.client.fast = fast
+	closeOthers := s.idle
+	s.idle = func() { closeOthers(); fast.close() }
+	return nil
 }
 
 // Gate is the one place that every attempt passes.

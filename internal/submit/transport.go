@@ -22,13 +22,9 @@ const maxHeader = 64 << 10
 // newTransport builds the one transport of a Submitter. It is used through
 // RoundTrip, never through an http.Client, so nothing follows redirects.
 func newTransport(cfg Config) (*http.Transport, error) {
-	tlsConf := &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(64)}
-	if cfg.CAFile != "" {
-		pool, err := withCA(cfg.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		tlsConf.RootCAs = pool
+	tlsConf, err := tlsConfig(cfg)
+	if err != nil {
+		return nil, err
 	}
 	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 15 * time.Second}
 	return &http.Transport{
@@ -53,6 +49,16 @@ func newTransport(cfg Config) (*http.Transport, error) {
 		HTTP2:              &http.HTTP2Config{SendPingTimeout: 10 * time.Second, PingTimeout: 5 * time.Second},
 		DisableCompression: true, // nothing is asked for; what comes unasked is undone by us, bounded
 	}, nil
+}
+
+func tlsConfig(cfg Config) (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(64)}
+	if cfg.CAFile == "" {
+		return conf, nil
+	}
+	var err error
+	conf.RootCAs, err = withCA(cfg.CAFile)
+	return conf, err
 }
 
 func withCA(file string) (*x509.CertPool, error) {
@@ -81,7 +87,14 @@ type countedConn struct {
 	net.Conn
 	written atomic.Int64 // bytes
 	long    atomic.Int64 // bytes, without writes of tlsChatter or less
+
+	// For fasthttp's connections, which one request has at a time.
+	requests int
+	raw      syscall.RawConn // made when first needed
 }
+
+// noDeadline takes a deadline back.
+var noDeadline time.Time
 
 // Write implements net.Conn.
 func (c *countedConn) Write(p []byte) (int, error) {

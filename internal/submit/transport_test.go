@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,6 +72,24 @@ func (s *rawServer) read(r *bufio.Reader) bool {
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"code\":0}"
 
+type clientMaker func(t *testing.T, base string, change func(*Config)) *client
+
+// eachClient runs a test with each of the clients that post orders.
+func eachClient(t *testing.T, test func(t *testing.T, attemptClient clientMaker)) {
+	for _, kind := range []HTTPClient{HTTPNet, HTTPFast} {
+		t.Run(kind.String(), func(t *testing.T) {
+			test(t, func(t *testing.T, base string, change func(*Config)) *client {
+				return attemptClient(t, base, func(c *Config) {
+					c.HTTPClient = kind
+					if change != nil {
+						change(c)
+					}
+				})
+			})
+		})
+	}
+}
+
 // attemptClient is a client on real sockets, without retries.
 func attemptClient(t *testing.T, base string, change func(*Config)) *client {
 	cfg := DefaultConfig(base)
@@ -83,8 +102,37 @@ func attemptClient(t *testing.T, base string, change func(*Config)) *client {
 	t.Cleanup(tr.CloseIdleConnections)
 	c, err := newClient(tr, base, "test", cfg.RequestTimeout)
 	require.NoError(t, err)
+	cfg.UserAgent = "test"
+	c.fast, err = newFastClient(cfg, c.orders)
+	require.NoError(t, err)
+	if c.fast != nil {
+		t.Cleanup(c.fast.close)
+	}
 	return c
 }
+
+// onDial has each new connection changed before it is used.
+func (c *client) onDial(change func(net.Conn) net.Conn) {
+	wrap := func(conn net.Conn, err error) (net.Conn, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &countedConn{Conn: change(conn.(*countedConn).Conn)}, nil
+	}
+	if c.fast != nil {
+		dial := c.fast.host.DialTimeout
+		c.fast.host.DialTimeout = func(addr string, within time.Duration) (net.Conn, error) { return wrap(dial(addr, within)) }
+		return
+	}
+	tr := c.transport.(*http.Transport)
+	dial := tr.DialContext
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return wrap(dial(ctx, network, addr))
+	}
+}
+
+// rawOf lets a connection be looked at through a wrapper.
+func rawOf(conn net.Conn) (syscall.RawConn, error) { return conn.(syscall.Conn).SyscallConn() }
 
 func (c *client) try(t *testing.T) (exchange, judgement) {
 	t.Helper()
@@ -96,7 +144,9 @@ func (c *client) try(t *testing.T) (exchange, judgement) {
 	return x, rules.judge(&x.answer, 1)
 }
 
-func TestRefusedConnection(t *testing.T) {
+func TestRefusedConnection(t *testing.T) { eachClient(t, testRefusedConnection) }
+
+func testRefusedConnection(t *testing.T, attemptClient clientMaker) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	ln.Close()
@@ -112,7 +162,9 @@ func TestNameThatIsNotResolved(t *testing.T) {
 	require.Equal(t, order.Retry, judgeTransport(PhaseConnect, "", "").verdict)
 }
 
-func TestUntrustedCertificate(t *testing.T) {
+func TestUntrustedCertificate(t *testing.T) { eachClient(t, testUntrustedCertificate) }
+
+func testUntrustedCertificate(t *testing.T, attemptClient clientMaker) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.Config.ErrorLog = nil
 	srv.Config.ErrorLog = discardLog
@@ -124,7 +176,9 @@ func TestUntrustedCertificate(t *testing.T) {
 	require.Equal(t, "certificate not trusted", j.reason)
 }
 
-func TestHandshakeWithSomethingElse(t *testing.T) {
+func TestHandshakeWithSomethingElse(t *testing.T) { eachClient(t, testHandshakeWithSomethingElse) }
+
+func testHandshakeWithSomethingElse(t *testing.T, attemptClient clientMaker) {
 	s := newRawServer(t, func(_ *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
 		r.ReadByte()
 		io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -135,7 +189,9 @@ func TestHandshakeWithSomethingElse(t *testing.T) {
 	require.Equal(t, "TLS handshake failed", j.reason)
 }
 
-func TestOldTLSIsRefused(t *testing.T) {
+func TestOldTLSIsRefused(t *testing.T) { eachClient(t, testOldTLSIsRefused) }
+
+func testOldTLSIsRefused(t *testing.T, attemptClient clientMaker) {
 	srv := httptest.NewUnstartedServer(http.NotFoundHandler())
 	srv.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
 	srv.Config.ErrorLog = discardLog
@@ -157,7 +213,9 @@ func caFile(t *testing.T, srv *httptest.Server) string {
 // The server closes a kept connection between two requests. Either the client
 // has noticed (it dials anew), or its write fails or is lost. Whatever it was:
 // the order is sent at most once, and "retry" is said only if it was not sent.
-func TestStaleConnection(t *testing.T) {
+func TestStaleConnection(t *testing.T) { eachClient(t, testStaleConnection) }
+
+func testStaleConnection(t *testing.T, attemptClient clientMaker) {
 	for range 50 {
 		closed := make(chan struct{})
 		s := newRawServer(t, func(s *rawServer, n int, conn net.Conn, r *bufio.Reader) {
@@ -191,30 +249,30 @@ func TestStaleConnection(t *testing.T) {
 			t.Fatalf("verdict %s", j.verdict)
 		}
 		c.transport.(*http.Transport).CloseIdleConnections()
+		if c.fast != nil {
+			c.fast.host.CloseIdleConnections()
+		}
 	}
 }
 
 // A kept connection that is reset while it is idle: nothing is written, and
 // the counter proves it.
 func TestNothingWrittenOnADeadConnection(t *testing.T) {
+	eachClient(t, testNothingWrittenOnADeadConnection)
+}
+
+func testNothingWrittenOnADeadConnection(t *testing.T, attemptClient clientMaker) {
 	s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
 		for s.read(r) {
 			io.WriteString(conn, okAnswer)
 		}
 	})
 	c := attemptClient(t, s.url(), nil)
-	tr := c.transport.(*http.Transport)
-	dial := tr.DialContext
 	var last *brokenConn
-	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		counted := conn.(*countedConn)
-		last = &brokenConn{Conn: counted.Conn}
-		return &countedConn{Conn: last}, nil
-	}
+	c.onDial(func(conn net.Conn) net.Conn {
+		last = &brokenConn{Conn: conn}
+		return last
+	})
 	_, j := c.try(t)
 	require.Equal(t, order.Accepted, j.verdict)
 	last.broken.Store(true) // every write fails from now on
@@ -241,6 +299,8 @@ type brokenConn struct {
 	after  atomic.Int32 // bytes that still pass
 }
 
+func (b *brokenConn) SyscallConn() (syscall.RawConn, error) { return rawOf(b.Conn) }
+
 func (b *brokenConn) Write(p []byte) (int, error) {
 	if n := int(b.after.Swap(0)); n > 0 {
 		b.broken.Store(true)
@@ -253,7 +313,9 @@ func (b *brokenConn) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
-func TestFailuresAfterTheRequest(t *testing.T) {
+func TestFailuresAfterTheRequest(t *testing.T) { eachClient(t, testFailuresAfterTheRequest) }
+
+func testFailuresAfterTheRequest(t *testing.T, attemptClient clientMaker) {
 	for name, c := range map[string]struct {
 		answer string // then the connection ends
 		reset  bool   // by a reset
@@ -298,6 +360,10 @@ func TestFailuresAfterTheRequest(t *testing.T) {
 
 // The same on a kept connection, where net/http is most tempted to repeat.
 func TestDropOnAKeptConnectionIsNotRepeated(t *testing.T) {
+	eachClient(t, testDropOnAKeptConnectionIsNotRepeated)
+}
+
+func testDropOnAKeptConnectionIsNotRepeated(t *testing.T, attemptClient clientMaker) {
 	s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
 		s.read(r)
 		io.WriteString(conn, okAnswer)
@@ -313,6 +379,10 @@ func TestDropOnAKeptConnectionIsNotRepeated(t *testing.T) {
 }
 
 func TestServerThatClosesBeforeReading(t *testing.T) {
+	eachClient(t, testServerThatClosesBeforeReading)
+}
+
+func testServerThatClosesBeforeReading(t *testing.T, attemptClient clientMaker) {
 	s := newRawServer(t, func(_ *rawServer, _ int, conn net.Conn, _ *bufio.Reader) {
 		conn.(*net.TCPConn).SetLinger(0)
 	})
@@ -320,7 +390,9 @@ func TestServerThatClosesBeforeReading(t *testing.T) {
 	require.Contains(t, []order.Verdict{order.Retry, order.Unsure}, j.verdict, "as far as can be known")
 }
 
-func TestHostileAnswers(t *testing.T) {
+func TestHostileAnswers(t *testing.T) { eachClient(t, testHostileAnswers) }
+
+func testHostileAnswers(t *testing.T, attemptClient clientMaker) {
 	bomb := gzipBomb(t)
 	for name, c := range map[string]struct {
 		answer func(w io.Writer) error
@@ -410,7 +482,9 @@ func gzipBomb(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-func TestUnaskedGzipIsRead(t *testing.T) {
+func TestUnaskedGzipIsRead(t *testing.T) { eachClient(t, testUnaskedGzipIsRead) }
+
+func testUnaskedGzipIsRead(t *testing.T, attemptClient clientMaker) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "" {
 			w.WriteHeader(400)
@@ -426,7 +500,9 @@ func TestUnaskedGzipIsRead(t *testing.T) {
 	require.Equal(t, order.Accepted, j.verdict)
 }
 
-func TestRedirectIsNotFollowed(t *testing.T) {
+func TestRedirectIsNotFollowed(t *testing.T) { eachClient(t, testRedirectIsNotFollowed) }
+
+func testRedirectIsNotFollowed(t *testing.T, attemptClient clientMaker) {
 	var hits atomic.Int32
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hits.Add(1)
@@ -439,7 +515,9 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	require.EqualValues(t, 1, hits.Load())
 }
 
-func TestRequestOnTheWire(t *testing.T) {
+func TestRequestOnTheWire(t *testing.T) { eachClient(t, testRequestOnTheWire) }
+
+func testRequestOnTheWire(t *testing.T, attemptClient clientMaker) {
 	got := make(chan *http.Request, 2)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -549,7 +627,9 @@ func TestTLSCountsRecordsOfRequestsOnly(t *testing.T) {
 	near.Close()
 }
 
-func TestRequestOverTLSIsCounted(t *testing.T) {
+func TestRequestOverTLSIsCounted(t *testing.T) { eachClient(t, testRequestOverTLSIsCounted) }
+
+func testRequestOverTLSIsCounted(t *testing.T, attemptClient clientMaker) {
 	var dropped atomic.Int32
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -581,25 +661,17 @@ func TestOnceBody(t *testing.T) {
 }
 
 // Headers and body leave in one piece on a connection in clear.
-func TestOneWritePerOrder(t *testing.T) {
+func TestOneWritePerOrder(t *testing.T) { eachClient(t, testOneWritePerOrder) }
+
+func testOneWritePerOrder(t *testing.T, attemptClient clientMaker) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		io.WriteString(w, `{"code":0}`)
 	}))
 	defer srv.Close()
 	c := attemptClient(t, srv.URL, nil)
-	tr := c.transport.(*http.Transport)
-	dial := tr.DialContext
 	var writes atomic.Int32
-	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		counted := conn.(*countedConn)
-		counted.Conn = tallyConn{counted.Conn, &writes}
-		return counted, nil
-	}
+	c.onDial(func(conn net.Conn) net.Conn { return tallyConn{conn, &writes} })
 	for range 3 {
 		x, reusable := c.post(context.Background(), []byte(`{"order_no":"n"}`), keyA, "abc", "")
 		require.Equal(t, 200, x.answer.status)
@@ -612,6 +684,8 @@ type tallyConn struct {
 	net.Conn
 	writes *atomic.Int32
 }
+
+func (c tallyConn) SyscallConn() (syscall.RawConn, error) { return rawOf(c.Conn) }
 
 func (c tallyConn) Write(p []byte) (int, error) {
 	c.writes.Add(1)

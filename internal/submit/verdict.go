@@ -138,6 +138,9 @@ func judgeSuccess(a *answer) judgement {
 		}
 		return doubt("its body is empty", status+` && text == ""`)
 	}
+	if agrees(a.body) {
+		return accepted(a)
+	}
 	a.parse()
 	object, ok := a.json.(map[string]any)
 	if !ok {
@@ -153,6 +156,9 @@ func judgeSuccess(a *answer) judgement {
 }
 
 func accepted(a *answer) judgement {
+	if a.status == http.StatusOK {
+		return judgement{verdict: order.Accepted, reason: "accepted by status 200"}
+	}
 	return judgement{verdict: order.Accepted, reason: fmt.Sprintf("accepted by status %d", a.status)}
 }
 

@@ -40,7 +40,7 @@ func (p *Pool) pull(n int, trouble *pullTrouble) {
 	err := p.Queue.Pull(p.work, n, pullWait, func(ds []*queue.Delivery) {
 		filled += len(ds)
 		for _, d := range ds {
-			go p.handle(d, began)
+			p.hands.give(d, began)
 		}
 	})
 	trouble.note(err)

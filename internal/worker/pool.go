@@ -65,6 +65,8 @@ type PoolOptions struct {
 type Pool struct {
 	PoolOptions
 	slots   *slots
+	hands   *hands
+	tempo   tempo
 	storage *storageFault
 	lines   *orderLog
 	// alone is held for reading by every order that is worked on, and for
@@ -88,11 +90,11 @@ func NewPool(o PoolOptions) *Pool {
 	if o.SettleGrace == 0 {
 		o.SettleGrace = settleGrace
 	}
-	return &Pool{
-		PoolOptions: o, slots: newSlots(o.Concurrency),
-		storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
-		lines:   &orderLog{log: o.Log, most: o.LogSample, response: o.LogResponse},
-	}
+	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
+		lines: &orderLog{log: o.Log, most: o.LogSample, response: o.LogResponse}}
+	p.slots = newSlots(o.Concurrency, func() int { return p.tempo.spare(o.Concurrency) })
+	p.hands = newHands(p.handle)
+	return p
 }
 
 // InFlight is the number of orders that are worked on at this moment.
@@ -106,6 +108,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.settle, p.endSettle = context.WithCancel(context.WithoutCancel(ctx))
 	defer p.endWork(nil)
 	defer p.endSettle()
+	defer p.hands.end()
 	defer p.lines.flush()
 
 	p.intake(ctx)

@@ -5,40 +5,42 @@ import (
 	"sync"
 )
 
-// slots counts who may work. A slot is taken before a message is pulled, so
-// that no message waits in this process while another worker is idle.
+// slots counts the orders that are in hand. A slot is taken before a message
+// is pulled, so that no message waits in this process while another worker is
+// idle.
+//
+// Beside the orders that are in flight there may be a few more, on their way
+// from the broker or to it, so that the API is not waited with for the broker:
+// as many as the pool says are done with in an instant.
 type slots struct {
-	mu      sync.Mutex
-	size    int
-	free    int
-	pulls   int // pulls under way, which hold the slots that they may fill
-	changed chan struct{}
+	mu    sync.Mutex
+	size  int
+	spare func() int
+	used  int // those of pulls under way included
+	pulls int // pulls under way, which hold the slots that they may fill
+
+	ready func() bool   // what the one who waits waits for; nil = nobody waits
+	wake  chan struct{} // room for one
 }
 
-func newSlots(n int) *slots {
-	return &slots{size: n, free: n, changed: make(chan struct{})}
+func newSlots(n int, spare func() int) *slots {
+	return &slots{size: n, spare: spare, wake: make(chan struct{}, 1)}
 }
 
 // takeForPull takes every free slot for one pull. It waits until none is under
 // way, or a quarter of the slots is free beside those that wait in one:
-// requests grow with the load instead of asking for one message each.
-func (s *slots) takeForPull(ctx context.Context, most int) (int, error) {
-	for {
-		s.mu.Lock()
-		if n := min(s.free, most); n > 0 && (s.pulls == 0 || 4*s.free >= s.size) {
-			s.free -= n
-			s.pulls++
-			s.mu.Unlock()
-			return n, nil
-		}
-		changed := s.changed
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-	}
+// requests grow with the load instead of asking for one message each. One
+// goroutine may wait at a time, here or in idle.
+func (s *slots) takeForPull(ctx context.Context, most int) (n int, err error) {
+	err = s.await(ctx, func() bool {
+		free := s.size + s.spare() - s.used
+		return min(free, most) > 0 && (s.pulls == 0 || 4*free >= s.size+s.spare())
+	}, func() {
+		n = min(s.size+s.spare()-s.used, most)
+		s.used += n
+		s.pulls++
+	})
+	return n, err
 }
 
 // pullDone ends a pull and gives back the slots that it did not fill.
@@ -49,24 +51,40 @@ func (s *slots) release() { s.update(1, 0) }
 
 func (s *slots) update(free, pulls int) {
 	s.mu.Lock()
-	s.free += free
+	s.used -= free
 	s.pulls += pulls
-	close(s.changed)
-	s.changed = make(chan struct{})
+	wake := s.ready != nil && s.ready()
+	if wake {
+		s.ready = nil
+	}
 	s.mu.Unlock()
+	if wake {
+		select {
+		case s.wake <- struct{}{}:
+		default: // it is awake already
+		}
+	}
 }
 
 // idle waits until every slot is free.
 func (s *slots) idle(ctx context.Context) error {
+	return s.await(ctx, func() bool { return s.used == 0 && s.pulls == 0 }, func() {})
+}
+
+// await waits until ready says so and then does what is to be done in the same
+// moment. Both are called with the lock held.
+func (s *slots) await(ctx context.Context, ready func() bool, do func()) error {
 	for {
 		s.mu.Lock()
-		idle, changed := s.free == s.size && s.pulls == 0, s.changed
-		s.mu.Unlock()
-		if idle {
+		if ready() {
+			do()
+			s.mu.Unlock()
 			return nil
 		}
+		s.ready = ready
+		s.mu.Unlock()
 		select {
-		case <-changed:
+		case <-s.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -41,7 +41,9 @@ func (p *Pool) visit(d *queue.Delivery, j *journey) error {
 			return err
 		}
 	}
+	began := time.Now()
 	report := p.Submitter.Submit(ctx, v)
+	p.tempo.note(time.Since(began))
 	return p.conclude(d, j, report, proven)
 }
 

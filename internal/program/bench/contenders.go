@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program/bench/contender"
+)
+
+// contenders are hidden commands: the bench starts itself with them.
+func contenders() []*cobra.Command {
+	return []*cobra.Command{sinkCommand(), bareCommand(), usualCommand()}
+}
+
+func sinkCommand() *cobra.Command {
+	var o contender.SinkOptions
+	cmd := &cobra.Command{Use: "sink", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunSink(cmd.Context(), o) }}
+	f := cmd.Flags()
+	f.StringVar(&o.Addr, "addr", "", "")
+	f.DurationVar(&o.Latency, "latency", 0*time.Second, "")
+	f.Int64Var(&o.Warm, "warm", 0, "")
+	f.BoolVar(&o.Transit, "transit", false, "")
+	return cmd
+}
+
+func bareCommand() *cobra.Command {
+	var o contender.LoopOptions
+	cmd := &cobra.Command{Use: "bare", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunBare(cmd.Context(), o) }}
+	f := cmd.Flags()
+	f.StringVar(&o.URL, "url", "", "")
+	f.Int64Var(&o.Orders, "orders", 0, "")
+	f.IntVar(&o.InFlight, "in-flight", 0, "")
+	f.BoolVar(&o.Fast, "fast", false, "")
+	return cmd
+}
+
+func usualCommand() *cobra.Command {
+	var o contender.WorkerOptions
+	cmd := &cobra.Command{Use: "usual", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunUsual(cmd.Context(), o) }}
+	f := cmd.Flags()
+	f.StringVar(&o.URL, "url", "", "")
+	f.StringVar(&o.NATS, "nats", "", "")
+	f.StringVar(&o.Stream, "stream", "", "")
+	f.StringVar(&o.Consumer, "consumer", "", "")
+	f.IntVar(&o.InFlight, "in-flight", 0, "")
+	return cmd
+}

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// process is a child whose use of the machine is measured.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+	peak int64 // bytes; read before the end
+	// before is the CPU that was used before the trial began.
+	before time.Duration
+	done   chan struct{}
+	err    error
+}
+
+// start runs a program; what it says goes into a file of dir.
+func start(dir, name, path string, env []string, args ...string) (*process, error) {
+	log, err := os.CreateTemp(dir, name+"-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }() // the child has its own descriptor
+	p := &process{name: name, cmd: exec.Command(path, args...), log: log.Name(), done: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr, p.cmd.Dir = env, log, log, dir
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// stopTimeout is how long a child may take to end.
+const stopTimeout = 20 * time.Second
+
+// stop ends the process in an orderly way, and kills it where that fails.
+func (p *process) stop() error {
+	if p == nil {
+		return nil
+	}
+	p.note()
+	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+	select {
+	case <-p.done:
+	case <-time.After(stopTimeout):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+		return fmt.Errorf("%s did not end within %s", p.name, stopTimeout)
+	}
+	_ = os.Remove(p.log)
+	return nil
+}
+
+// cpu is the process's whole CPU time, after its end, but for what mark took away.
+func (p *process) cpu() time.Duration {
+	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.before
+}
+
+// mark takes what the process has used so far off what cpu tells. Linux counts
+// it in hundredths of a second.
+func (p *process) mark() {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	p.before = time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// note reads the peak resident set. rusage would do, were it not that Linux
+// counts the parent's memory at the time of the fork as the child's.
+func (p *process) note() {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 10, 64)
+			p.peak = max(p.peak, kb<<10)
+		}
+	}
+}
+
+// lastWords is the end of the process's log, for errors.
+func (p *process) lastWords() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return p.name + ":\n  " + strings.Join(lines[max(0, len(lines)-5):], "\n  ")
+}

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// publishSteadily publishes s.rate orders a second, each when it is due,
+// whether the one before is stored or not.
+func (s *stage) publishSteadily(ctx context.Context) error {
+	if err := s.untilReady(ctx); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	began := time.Now()
+	for i := range s.orders {
+		due := began.Add(time.Duration(i) * time.Second / time.Duration(s.rate))
+		select {
+		case <-time.After(time.Until(due)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		all.Go(func() {
+			if _, err := s.queue.Publish(ctx, intent(i, time.Now())); err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// untilReady sends one order ahead and waits until the API has it.
+func (s *stage) untilReady(ctx context.Context) error {
+	if _, err := s.queue.Publish(ctx, intent(s.orders, time.Now())); err != nil {
+		return err
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen, err := s.api.seen(ctx, false)
+		if err == nil && seen.Orders > 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// readShares counts the orders of each worker, and deliveries beyond the first.
+func (s *stage) readShares(ctx context.Context, out *outcome) error {
+	by := map[string]int{}
+	err := s.queue.EachRecord(ctx, func(r *order.Record) error {
+		by[r.Worker]++
+		if r.Delivered > 1 {
+			out.Again += int(r.Delivered) - 1
+		}
+		if r.Outcome() != order.OutcomeAccepted {
+			return fmt.Errorf("order %s: %s: %s", r.OrderNo, r.Word, r.Reason)
+		}
+		return nil
+	})
+	for i := range max(1, s.trial.workers) {
+		out.Shares = append(out.Shares, by[fmt.Sprintf("worker-%d", i+1)])
+	}
+	return err
+}
+
+// profileAddr is where the profiled worker serves its profile.
+const profileAddr = "127.0.0.1:19464"
+
+// profileSeconds is shorter than the trial.
+const profileSeconds = 2
+
+// takeProfile reads a CPU profile of the worker while it works.
+func (s *stage) takeProfile() {
+	time.Sleep(500 * time.Millisecond) // past its start; how far exactly does not matter
+	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", profileAddr, profileSeconds))
+	if err != nil {
+		s.say("no profile: %v", err)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	f, err := os.Create(s.profile)
+	if err == nil {
+		_, err = io.Copy(f, resp.Body)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		s.say("no profile: %v", err)
+	}
+}

@@ -1,0 +1,283 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"orderpost/internal/program/bench/contender"
+	"orderpost/internal/queue"
+)
+
+// The contenders, by the names that stand in the tables.
+const (
+	bareNet  = "bare net/http loop"
+	bareFast = "bare fasthttp loop"
+	usual    = "usual worker"
+	ours     = "orderpost worker"
+)
+
+// trial is one contender's working-off of one queue.
+type trial struct {
+	contender string
+	inFlight  int
+	latency   time.Duration
+	orders    int
+	// warm orders come before the rate is measured.
+	warm int
+	// pending orders are filled in; the trial ends after orders of them. 0: orders.
+	pending int
+	// rate, in orders a second: published while the contender works, instead
+	// of filled in before.
+	rate int
+	// workers is the number of processes; 0 = 1.
+	workers int
+	profile string
+}
+
+// outcome is what a trial measured.
+type outcome struct {
+	Rate      float64   `json:"orders_per_second"`
+	CPU       float64   `json:"cpu_us_per_order"`
+	Peak      float64   `json:"peak_mb"`
+	BrokerCPU float64   `json:"broker_cpu_us_per_order"`
+	SinkCPU   float64   `json:"api_cpu_us_per_order"`
+	Transit   []float64 `json:"-"` // ms, sorted
+	Shares    []int     `json:"orders_by_worker,omitempty"`
+	Again     int       `json:"redeliveries"`
+}
+
+// stage is what one trial runs on.
+type stage struct {
+	*rig
+	trial
+	api     *api
+	broker  *broker      // nil for bare loops
+	queue   *queue.Queue // nil for bare loops
+	workers []*process
+}
+
+// try runs one trial with a fresh API and a fresh broker.
+func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
+	s := &stage{rig: r, trial: t}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w%s", t.contender, err, s.lastWords())
+		}
+		s.end()
+	}()
+	s.api, err = r.startAPI(ctx, contender.SinkOptions{Latency: t.latency, Warm: int64(t.warm), Transit: t.rate > 0})
+	if err != nil {
+		return out, err
+	}
+	if t.contender == bareNet || t.contender == bareFast {
+		return s.bare(ctx)
+	}
+	if err := s.prepareQueue(ctx); err != nil {
+		return out, err
+	}
+	if err := s.startWorkers(); err != nil {
+		return out, err
+	}
+	if t.rate > 0 {
+		if err := s.publishSteadily(ctx); err != nil {
+			return out, err
+		}
+	}
+	ended, err := s.untilDone(ctx)
+	if err != nil {
+		return out, err
+	}
+	return s.measure(ctx, ended)
+}
+
+// bare runs a loop without a queue. It ends by itself.
+func (s *stage) bare(ctx context.Context) (out outcome, err error) {
+	p, err := start(s.dir, "bare", s.self, os.Environ(), "bare", "--url", s.api.url, "--orders", strconv.Itoa(s.orders),
+		"--in-flight", strconv.Itoa(s.inFlight), fmt.Sprintf("--fast=%v", s.contender == bareFast))
+	if err != nil {
+		return out, err
+	}
+	s.workers = append(s.workers, p)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.done:
+			if p.err != nil {
+				return out, p.err
+			}
+			return s.measure(ctx, time.Now())
+		case <-tick.C:
+			p.note()
+		case <-ctx.Done():
+			return out, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *stage) prepareQueue(ctx context.Context) (err error) {
+	if s.broker, err = s.startBroker(); err != nil {
+		return err
+	}
+	if s.queue, err = s.broker.open(ctx); err != nil {
+		return err
+	}
+	if s.rate > 0 {
+		return nil
+	}
+	err = fill(ctx, s.queue, 0, max(s.orders, s.pending))
+	s.broker.mark()
+	return err
+}
+
+func (s *stage) startWorkers() error {
+	for i := range max(1, s.trial.workers) {
+		var p *process
+		var err error
+		if s.contender == usual {
+			p, err = start(s.dir, "usual", s.self, os.Environ(), "usual", "--url", s.api.url, "--nats", s.broker.url,
+				"--stream", "ORDERS", "--consumer", "workers", "--in-flight", strconv.Itoa(s.inFlight))
+		} else {
+			p, err = start(s.dir, "worker", s.worker, s.workerEnv(i, "ORDERPOST_NATS_URL="+s.broker.url))
+		}
+		if err != nil {
+			return err
+		}
+		s.workers = append(s.workers, p)
+	}
+	if s.profile != "" {
+		go s.takeProfile()
+	}
+	return nil
+}
+
+// workerEnv is the worker's environment: its defaults but for what the trial
+// is about.
+func (s *stage) workerEnv(i int, more ...string) []string {
+	env := append(os.Environ(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
+		"ORDERPOST_CONCURRENCY="+strconv.Itoa(s.inFlight), "ORDERPOST_WORKER_NAME=worker-"+strconv.Itoa(i+1), "ORDERPOST_LOG_FORMAT=json",
+		"ORDERPOST_OPS_ADDR=127.0.0.1:0")
+	if s.profile != "" {
+		env = append(env, "ORDERPOST_PPROF=true", "ORDERPOST_OPS_ADDR="+profileAddr)
+	}
+	env = append(env, more...)
+	for _, set := range s.settings {
+		env = append(env, "ORDERPOST_"+set)
+	}
+	return env
+}
+
+// untilDone waits until the API has seen every order and, where the whole
+// queue is worked off, none is left in it.
+func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen, err := s.api.seen(ctx, false)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if seen.Refused > 0 {
+			return time.Time{}, fmt.Errorf("the API refused %d signatures", seen.Refused)
+		}
+		if seen.Orders >= int64(s.orders) {
+			if s.pending > s.orders {
+				return time.Now(), nil
+			}
+			if c, err := s.queue.Count(ctx); err == nil && c.Pending == 0 {
+				return time.Now(), nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-s.workers[0].done:
+			return time.Time{}, fmt.Errorf("ended before its orders were done: %w", s.workers[0].err)
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("%w: the API has seen %d orders of %d", context.Cause(ctx), seen.Orders, s.orders)
+		}
+	}
+}
+
+// measure ends everything and reads what it used.
+func (s *stage) measure(ctx context.Context, ended time.Time) (out outcome, err error) {
+	seen, err := s.api.seen(ctx, s.rate > 0)
+	if err != nil {
+		return out, err
+	}
+	if seen.Refused > 0 {
+		return out, fmt.Errorf("the API refused %d signatures", seen.Refused)
+	}
+	out.Rate = float64(seen.Orders-int64(s.warm)) / ended.Sub(time.Unix(0, seen.WarmAt)).Seconds()
+	if s.contender == ours && s.queue != nil && s.pending <= s.orders {
+		if err := s.readShares(ctx, &out); err != nil {
+			return out, err
+		}
+	}
+	posted := float64(seen.Orders)
+	for _, p := range s.workers {
+		if err := p.stop(); err != nil {
+			return out, err
+		}
+		out.CPU += micros(p.cpu()) / posted
+		out.Peak = max(out.Peak, float64(p.peak)/(1<<20))
+	}
+	if s.broker != nil {
+		s.queue.Close()
+		s.queue = nil
+		if err := s.broker.stop(); err != nil {
+			return out, err
+		}
+		out.BrokerCPU = micros(s.broker.cpu()) / posted
+	}
+	if err := s.api.stop(); err != nil {
+		return out, err
+	}
+	out.SinkCPU = micros(s.api.cpu()) / posted
+	for _, ns := range seen.Transits {
+		out.Transit = append(out.Transit, float64(ns)/1e6)
+	}
+	slices.Sort(out.Transit)
+	return out, nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// end kills what a failed trial left running.
+func (s *stage) end() {
+	if s.queue != nil {
+		s.queue.Close()
+	}
+	for _, p := range s.all() {
+		select {
+		case <-p.done:
+		default:
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
+	}
+	if s.broker != nil && s.broker.dir != "" {
+		_ = os.RemoveAll(s.broker.dir)
+	}
+}
+
+func (s *stage) all() []*process {
+	list := slices.Clone(s.workers)
+	if s.broker != nil && s.broker.process != nil {
+		list = append(list, s.broker.process)
+	}
+	if s.api != nil && s.api.process != nil {
+		list = append(list, s.api.process)
+	}
+	return list
+}
+
+func (s *stage) lastWords() (text string) {
+	for _, p := range s.all() {
+		text += "\n" + p.lastWords()
+	}
+	return text
+}

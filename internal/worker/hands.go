@@ -1,0 +1,83 @@
+package worker
+
+import (
+	"sync/atomic"
+	"time"
+
+	"orderpost/internal/queue"
+)
+
+// hands are goroutines that handle deliveries, one after another: a new one
+// for each delivery would grow its stack anew each time.
+type hands struct {
+	handle func(d *queue.Delivery, pulled time.Time)
+	jobs   chan job
+	ended  chan struct{}
+}
+
+type job struct {
+	delivery *queue.Delivery
+	pulled   time.Time
+}
+
+func newHands(handle func(*queue.Delivery, time.Time)) *hands {
+	return &hands{handle: handle, jobs: make(chan job), ended: make(chan struct{})}
+}
+
+// give hands a delivery to a goroutine that waits, or to a new one. The slots
+// bound their number.
+func (h *hands) give(d *queue.Delivery, pulled time.Time) {
+	j := job{d, pulled}
+	select {
+	case h.jobs <- j:
+	default:
+		go h.work(j)
+	}
+}
+
+func (h *hands) work(j job) {
+	for {
+		h.handle(j.delivery, j.pulled)
+		select {
+		case j = <-h.jobs:
+		case <-h.ended:
+			return
+		}
+	}
+}
+
+// end lets those that wait go.
+func (h *hands) end() { close(h.ended) }
+
+// instant is how long an order may wait in hand for its turn at the API: about
+// as long as the broker takes to bring one and to take a result.
+const instant = 25 * time.Millisecond
+
+// maxSpare bounds the spare slots of a pool with few slots, where a quarter of
+// them would be less.
+const maxSpare = 64
+
+// tempo is a moving average of how long visits take: requests, and what they
+// wait for, the rate limit for instance.
+type tempo struct{ mean atomic.Int64 } // nanoseconds; 0 = not known
+
+func (p *tempo) note(d time.Duration) {
+	took := max(int64(d), int64(time.Millisecond))
+	mean := p.mean.Load()
+	if mean == 0 {
+		p.mean.Store(took)
+		return
+	}
+	p.mean.Store(mean + (took-mean)/64)
+}
+
+// spare is how many of n orders in flight are over within an instant. With a
+// slow API, or a rate limit, there are none: orders are left to workers that have nothing to do.
+func (p *tempo) spare(n int) int {
+	mean := time.Duration(p.mean.Load())
+	if mean == 0 {
+		return 0
+	}
+	most := max(n/4, min(n-1, maxSpare))
+	return int(min(int64(most), int64(n)*int64(instant)/int64(mean)))
+}
