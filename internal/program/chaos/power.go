@@ -37,9 +37,9 @@ func powerCut(_ context.Context, r *rig, draw *rand.Rand) (heal, error) {
 }
 
 // tear adds to a store what a power cut may leave of a write that was not
-// confirmed. Everything that was fsynced stays: the broker appends records to the last block of a
-// stream and fsyncs it before it confirms; other files it writes beside their
-// place, fsyncs, and renames.
+// confirmed. Everything that was fsynced stays: the broker appends records to
+// the last block of a stream and fsyncs it before it confirms; other files it
+// writes beside their place, fsyncs, and renames.
 func tear(store string, draw *rand.Rand) error {
 	streams, err := filepath.Glob(filepath.Join(store, "*", "streams", "*", "msgs"))
 	if err != nil {
