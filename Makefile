@@ -21,6 +21,9 @@ lint: ## gofmt, vet, staticcheck
 	go vet ./...
 	go tool staticcheck ./...
 
+simulate: ## play 20,000 schedules of the settle protocol in simulated time
+	go run ./simulate
+
 bench: ## run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/sandbox
 
