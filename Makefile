@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race upgrade lint fuzz bench microbench ci release clean
+.PHONY: help demo test race upgrade lint fuzz bench microbench ci release clean simulate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -20,6 +20,9 @@ lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
+
+simulate: ## play 20,000 schedules of the settle protocol in simulated time
+	go run ./simulate
 
 bench: ## compare the worker with the loops that users would write; about ten minutes
 	go run ./bench
