@@ -21,7 +21,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 			"worked on; beside running workers the counts may be off by what moved meanwhile. Results expire\n" +
 			"(ORDERPOST_RESULT_RETENTION, which must be set here as for the workers): in an installation that\n" +
 			"is older, an intent without a result counts as expired, and the sum proves less.\n\nExit code 3: the books do not balance.",
-		Args: cobra.NoArgs,
+		Args:    cobra.NoArgs,
 		Example: "  deadletter audit\n  deadletter audit --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q, done, err := s.open(cmd.Context())
