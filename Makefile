@@ -13,7 +13,7 @@ test: ## run every test
 race: ## run every test with the race detector
 	go test -race ./...
 
-upgrade: ## replace workers of an older revision (ORDERPOST_OLD_REVISION) one by one, and go back
+upgrade: ## replace workers of an older revision (OLD_REVISION) one by one, and go back
 	go test -tags upgrade -count=1 -timeout 10m -run '^TestRollingUpgrade$$' -v ./internal/e2e/fleet
 
 lint: ## gofmt, vet, staticcheck

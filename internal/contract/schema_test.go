@@ -278,7 +278,9 @@ func visits() []visit {
 			return err
 		})},
 		{"suspect", "", notes(func(q *queue.Queue, t *testing.T, d *queue.Delivery) error { return q.NoteSuspect(t.Context(), d) })},
-		{"handed-back", "", notes(func(q *queue.Queue, t *testing.T, d *queue.Delivery) error { return q.NoteBegun(t.Context(), d) })},
+		{"handed-back", "", notes(func(q *queue.Queue, t *testing.T, d *queue.Delivery) error {
+			return q.HandBack(t.Context(), d, time.Hour)
+		})},
 	}
 }
 

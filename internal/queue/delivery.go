@@ -36,6 +36,7 @@ type Delivery struct {
 	// right by Check where the broker began again below the last note's.
 	Delivered uint64
 	counted   uint64 // as the broker said it
+	life      string // of the broker that counted
 
 	msg        *Message
 	answer     Answer

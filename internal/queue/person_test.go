@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -149,4 +150,46 @@ func TestLetterDeletedTwice(t *testing.T) {
 	l := deadLetter(t, q, "A-1", rejected())
 	require.NoError(t, q.store.DeleteLetter(t.Context(), l.token(), l))
 	require.NoError(t, q.store.DeleteLetter(t.Context(), l.token(), l))
+}
+
+// A person resolves, and is held up before the letter is removed. Meanwhile a
+// producer's correction ends as a failure: its letter is not the person's to
+// remove. Found by the simulation.
+func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	deadLetter(t, q, "A-1", exhaustedInDoubt())
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	slow.store = &lateReader{Store: slow.store, reached: reached, goOn: goOn}
+	done := make(chan error)
+	go func() {
+		_, err := slow.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
+		done <- err
+	}()
+	<-reached
+	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b9:1"})
+	d := pull(t, q, 1)[0]
+	require.Equal(t, WorkSubmit, d.Work)
+	settle(t, q, d, report(order.Unsure, d.History))
+	d = pull(t, q, 1)[0]
+	r := report(order.Retry, d.History)
+	r.End = order.EndTotalBudget
+	settle(t, q, d, r)
+	requireDrained(t, q)
+	close(goOn)
+	require.NoError(t, <-done)
+	require.Equal(t, "b9:1", letterOf(t, q, "A-1").IntentID)
+	requireBalanced(t, q)
+}
+
+// lateReader waits before it reads a letter.
+type lateReader struct {
+	Store
+	reached, goOn chan struct{}
+}
+
+func (l *lateReader) Letter(ctx context.Context, token string) (*Letter, error) {
+	close(l.reached)
+	<-l.goOn
+	return l.Store.Letter(ctx, token)
 }

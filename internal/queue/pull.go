@@ -22,7 +22,7 @@ const groupMax = 256
 // message that is on its way would be delivered to nobody and come back as an
 // unexplained delivery.
 func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*Delivery)) error {
-	epoch := q.disconnects.Load()
+	epoch, life := q.disconnects.Load(), q.store.Life()
 	below, err := q.seen.refresh(ctx)
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
@@ -33,13 +33,9 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
 	defer p.end()
-	for {
-		msg := p.next()
-		if msg == nil {
-			break
-		}
+	for msg := p.next(); msg != nil; msg = p.next() {
 		group := q.gather(msg, p, sent)
-		q.takeIn(ctx, group, below, epoch)
+		q.takeIn(ctx, group, pulled{epoch: epoch, life: life, below: below})
 		take(group)
 	}
 	if p.err != nil {
@@ -48,13 +44,20 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	return nil
 }
 
+// pulled is what a pull knew before it was sent.
+type pulled struct {
+	epoch uint64 // of the connection
+	life  string // of the broker
+	below uint64 // the highest mark
+}
+
 // takeIn prepares a group for the worker: what was delivered before, what was
 // pulled over a connection that is gone, and what the results say.
-func (q *Queue) takeIn(ctx context.Context, group []*Delivery, below, epoch uint64) {
+func (q *Queue) takeIn(ctx context.Context, group []*Delivery, p pulled) {
 	for _, d := range group {
-		d.Again = d.Delivered == 1 && d.Seq <= below
+		d.life, d.Again = p.life, d.Delivered == 1 && d.Seq <= p.below
 	}
-	if q.disconnects.Load() != epoch {
+	if q.disconnects.Load() != p.epoch {
 		for _, d := range group {
 			d.lease.endNow()
 		}

@@ -114,6 +114,9 @@ func (q *Queue) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Repl
 // changes nothing: ReplayNone for one whose last word cannot be read. It reads
 // many at once, from whichever replica answers.
 func (q *Queue) Prospects(ctx context.Context, letters []*Letter, o ReplayOptions) ([]Replay, error) {
+	if len(letters) == 0 {
+		return nil, nil // the broker refuses an empty question
+	}
 	intents, results := make([]string, len(letters)), make([]string, len(letters))
 	for i, l := range letters {
 		intents[i] = q.n.newPre + fileToken(order.Token(l.OrderNo)) // one that is filed under a hash is no intent's

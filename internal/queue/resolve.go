@@ -31,7 +31,8 @@ func (q *Queue) Resolve(ctx context.Context, orderNo string, as order.Outcome, p
 		return entry.Record, err
 	}
 	letter, err := q.rereadLetter(ctx, token)
-	if err == nil && letter != nil && !letter.Conflict {
+	// A later intent may have failed since, whose letter is none of this.
+	if err == nil && letter != nil && !letter.Conflict && letter.IntentID == entry.Record.IntentID {
 		err = q.store.DeleteLetter(ctx, token, letter)
 	}
 	return entry.Record, err

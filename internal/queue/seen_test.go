@@ -151,3 +151,36 @@ func TestR3ACheckThatIsRepeatedKeepsItsDoubt(t *testing.T) {
 	require.Equal(t, lost, d.Unexplained)
 	require.EqualValues(t, 2, d.Delivered)
 }
+
+// A delivery that did nothing explains itself by its number. Where the broker
+// was killed since, and counts anew, that number is another delivery's, which
+// may have posted the order. Found by the simulation.
+func TestR3GivingUpExplainsNothingToABrokerThatWasKilled(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"))
+	d := pull(t, a, 1)[0]
+	d.life = "the one before"
+	require.NoError(t, a.GiveUp(t.Context(), d))
+	require.Nil(t, lookup(t, a, "A-1"))
+	require.True(t, again(t, d, a).History.Unsure)
+}
+
+// Two deliveries of one intent have the same number, since the broker was
+// killed in between. The one that did nothing leaves the other one's note alone.
+func TestR3GivingUpLeavesAnotherDeliverysNote(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	publish(t, a, intent("A-1", "i1"))
+	idle := pull(t, a, 1)[0]
+	forgetCounts(t, a)
+	b := openQueue(t, s, "b")
+	busy := pull(t, b, 1)[0]
+	busy.History.Unsure, busy.Again = false, false // as if the first one's mark had not been set
+	h := busy.History
+	h.Attempts = 1
+	_, err := b.NoteAttempt(t.Context(), busy, h)
+	require.NoError(t, err)
+	require.NoError(t, a.GiveUp(t.Context(), idle))
+	require.Equal(t, order.NoteAttempt, lookup(t, a, "A-1").Note)
+}

@@ -234,7 +234,11 @@ const unreadableDelay = time.Minute
 // that it finds: what is written meanwhile may be another delivery's.
 func (q *Queue) explain(ctx context.Context, d *Delivery) error {
 	entry, err := q.amend(ctx, d.token, func(cur *order.Record) (*order.Record, error) {
-		d.Last.Record = cur
+		if d.Last.Record = cur; d.life != q.store.Life() {
+			// Its number may be another delivery's by now, which this one must
+			// not explain.
+			return nil, nil
+		}
 		d.History, _ = inherit(d)
 		return q.explanation(d), nil
 	})

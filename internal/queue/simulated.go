@@ -26,13 +26,13 @@ func NewSimulated(cfg Config, store Store, runtime Runtime) Simulated {
 
 // Pulling is a pull under way.
 type Pulling struct {
-	epoch, below uint64
-	sent         time.Time
+	pulled
+	sent time.Time
 }
 
 // BeginPull is what Pull does before it asks for messages.
 func (s Simulated) BeginPull(ctx context.Context) (Pulling, error) {
-	p := Pulling{epoch: s.disconnects.Load()}
+	p := Pulling{pulled: pulled{epoch: s.disconnects.Load(), life: s.store.Life()}}
 	var err error
 	p.below, err = s.seen.refresh(ctx)
 	p.sent = s.time.Now()
@@ -53,7 +53,7 @@ func (s Simulated) Arrived(ctx context.Context, p Pulling, messages []Arrival) [
 	for i, m := range messages {
 		group[i] = s.claim(m.Message, m.Answer, m.Reply, m.Delivered, p.sent)
 	}
-	s.takeIn(ctx, group, p.below, p.epoch)
+	s.takeIn(ctx, group, p.pulled)
 	return group
 }
 

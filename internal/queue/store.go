@@ -58,6 +58,9 @@ type Store interface {
 	Delivered(ctx context.Context) (uint64, error)
 	// Extend asks for more time for a claim. The answer comes by itself, or not.
 	Extend(reply, answer string) error
+	// Life names the run of the broker that the connection leads to; a broker
+	// that was killed and started again has another one.
+	Life() string
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int64
 }
@@ -159,6 +162,8 @@ func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
 	}
 	return consumer.CachedInfo().Delivered.Stream, nil
 }
+
+func (s jetStore) Life() string { return s.q.nc.ConnectedServerId() }
 
 func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
 

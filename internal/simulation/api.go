@@ -33,13 +33,15 @@ type api struct {
 	// created counts our creations by order_no; foreign are somebody else's.
 	created map[string]int
 	foreign map[string]bool
+	// underway counts the requests that have not arrived yet.
+	underway map[string]int
 	// finals is when an answer proved that nothing exists: what was signed
 	// before is refused from then on, which is what the operator's rule claims.
 	finals map[string]time.Duration
 }
 
 func newAPI(w *world) *api {
-	return &api{w: w, created: make(map[string]int), foreign: make(map[string]bool), finals: make(map[string]time.Duration)}
+	return &api{w: w, created: make(map[string]int), foreign: make(map[string]bool), underway: make(map[string]int), finals: make(map[string]time.Duration)}
 }
 
 func (a *api) exists(no string) bool { return a.created[no] > 0 || a.foreign[no] }
@@ -127,7 +129,9 @@ func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Durat
 		there = -1
 	}
 	if there >= 0 {
+		a.underway[at.orderNo]++
 		e.after(there, func() {
+			a.underway[at.orderNo]--
 			r := a.handle(at.orderNo, fault, at.signed)
 			if fault == apiDropsAnswer {
 				return

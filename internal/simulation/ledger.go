@@ -57,6 +57,9 @@ type observed struct {
 	host *host
 	// gone: the intent was in the queue no more.
 	gone bool
+	// paused: the order had been given to somebody else, and the writer was
+	// frozen between its last look at the claim and the write.
+	paused bool
 }
 
 // Finding is a broken invariant.
@@ -161,6 +164,10 @@ func (l *ledger) checkOwner(a *attempt) {
 	}
 	for _, other := range l.posts[a.orderNo] {
 		if other.claim > a.claim && other.seq == a.seq {
+			if other.host.q.RestlessUntil(0).IsZero() {
+				l.counts.Overlaps++ // a process that has just been started does not wait for former owners
+				return
+			}
 			l.find(InvOneClaim, a.orderNo, "%s posts, though %s and %s has posted since", a.host.name, c.why, other.host.name)
 			return
 		}
@@ -202,8 +209,8 @@ func (l *ledger) checkExplained(a, prev *attempt) {
 		return
 	case prev.claim != a.claim && l.claims[prev.claim].why != "":
 		return
-	case l.claims[a.claim].ended && a.sent > a.signed:
-		return // the documented pause; counted by checkOwner
+	case l.claims[a.claim].ended:
+		return // the former owner posts after the new one: checkOwner judges
 	}
 	l.find(InvExplained, a.orderNo, "the attempt before was answered with %s, and its worker was not lost", prev.verdict)
 }
@@ -244,9 +251,20 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if len(all) > 0 {
 		prev = all[len(all)-1].rec
 	}
-	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil})
-	l.checkTransition(prev, rec)
-	l.checkEvidence(rec)
+	l.records[no] = append(all, observed{l.w.e.at, rec, h, l.w.broker.bySubj[subjectPrefix+no] == nil, l.writtenLate(rec, h)})
+	if len(all) > 0 {
+		l.checkTransition(&all[len(all)-1], rec)
+	}
+	if !takenOver(prev, rec) {
+		l.checkEvidence(rec)
+	}
+}
+
+// takenOver: rec only repeats what was found before, for an intent that asks
+// again for what was accepted, or was withheld.
+func takenOver(prev, rec *order.Record) bool {
+	return prev != nil && prev.SettledAt.Equal(rec.SettledAt) &&
+		(prev.IntentID == rec.IntentID || rec.Outcome() == order.OutcomeAccepted || rec.Outcome() == order.OutcomeUnknown)
 }
 
 func when(is bool, text string) string {
@@ -256,8 +274,20 @@ func when(is bool, text string) string {
 	return ""
 }
 
+// writtenLate: see observed.paused.
+func (l *ledger) writtenLate(rec *order.Record, h *host) bool {
+	b := l.w.broker
+	in := b.bySubj[subjectPrefix+rec.OrderNo]
+	if in == nil || h.frozen == 0 || l.w.e.at-h.frozen > l.w.cfg.AckWait/10 {
+		return false
+	}
+	p := b.pending[in.msg.Seq]
+	return p != nil && p.count > rec.Delivered
+}
+
 // checkTransition: an outcome stays, but for the reasons that may change it.
-func (l *ledger) checkTransition(prev, rec *order.Record) {
+func (l *ledger) checkTransition(before *observed, rec *order.Record) {
+	prev := before.rec
 	was, is := prev.Outcome(), rec.Outcome()
 	if was == order.OutcomeNone || was == is || is == order.OutcomeAccepted {
 		return
@@ -267,6 +297,8 @@ func (l *ledger) checkTransition(prev, rec *order.Record) {
 	case byPerson:
 	case was == order.OutcomeAccepted:
 		l.find(InvStays, rec.OrderNo, "accepted became %s", rec.Word)
+	case rec.IntentID == prev.IntentID && is == order.OutcomeUnknown && before.paused:
+		l.counts.LateOutcomes++
 	case rec.IntentID == prev.IntentID:
 		l.find(InvStays, rec.OrderNo, "%s: %s became %s", rec.IntentID, prev.Word, rec.Word)
 	}
@@ -277,6 +309,9 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 	no := rec.OrderNo
 	if rec.By != "" {
 		return
+	}
+	if rec.Reason == "poison" && rec.Outcome() != order.OutcomeNone { // the outcome is unknown, mostly
+		l.checkSuspects(rec)
 	}
 	switch rec.Outcome() {
 	case order.OutcomeAccepted:
@@ -292,16 +327,19 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 		l.find(InvTrue, no, "%s is %s, but was never posted", rec.IntentID, rec.Word)
 	case order.OutcomeUnknown:
 		l.checkReason(rec)
-	case order.OutcomePoison:
-		suspects := 0
-		for _, o := range l.records[no] {
-			if o.rec.Note == order.NoteSuspect && o.rec.IntentID == rec.IntentID {
-				suspects++
-			}
+	}
+}
+
+// checkSuspects: it was handled alone often enough, by the notes.
+func (l *ledger) checkSuspects(rec *order.Record) {
+	suspects := 0
+	for _, o := range l.records[rec.OrderNo] {
+		if o.rec.Outcome() == order.OutcomeNone && o.rec.IntentID == rec.IntentID {
+			suspects = max(suspects, o.rec.Suspects)
 		}
-		if suspects < poisonAfter {
-			l.find(InvPoison, no, "poison after %d suspect notes", suspects)
-		}
+	}
+	if suspects < poisonAfter {
+		l.find(InvPoison, rec.OrderNo, "poison after %d suspect notes", suspects)
 	}
 }
 

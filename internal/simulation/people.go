@@ -138,6 +138,10 @@ func (w *world) replayWith(h *host, no string, o queue.ReplayOptions) {
 func (w *world) resolve(h *host, no string) {
 	for range 4 {
 		as := order.OutcomeRejected
+		if w.api.underway[no] > 0 {
+			w.e.nap(30 * time.Second)
+			continue
+		}
 		if w.api.exists(no) {
 			as = order.OutcomeAccepted
 		}

@@ -23,20 +23,48 @@ func play(t *testing.T, seed uint64) Result {
 }
 
 func TestSchedules(t *testing.T) {
-	var posts, faults int
-	for seed := uint64(1); seed <= 2000; seed++ {
-		r := play(t, seed)
-		posts, faults = posts+r.Counts.Posts, faults+r.Counts.Faults
+	var sum Counts
+	for seed := uint64(1); seed <= 1500; seed++ {
+		sum.add(play(t, seed).Counts)
 	}
-	require.Greater(t, posts, 2000)
-	require.Greater(t, faults, 2000)
+	require.Greater(t, sum.Posts, 1500)
+	require.Greater(t, sum.Faults, 1500)
+}
+
+// The schedules that once showed a mistake, of the workers' code or of its model.
+func TestSchedulesThatOnceFailed(t *testing.T) {
+	for seed, showed := range map[uint64]string{
+		898:     "an outcome was written long after the claim was over",
+		1439:    "a panic's note was refused, and the gate stayed open",
+		8129:    "an outcome was written long after the claim was over",
+		8241:    "an outcome was written long after the claim was over",
+		101921:  "the note of a delivery that did nothing replaced an attempt's",
+		103350:  "a late acceptance left its letter (known; see Counts.Leftovers)",
+		1011867: "the person did not wait for a request on its way (the model's mistake)",
+		1045083: "a person's word removed a later intent's letter",
+		1127020: "a delivery that did nothing explained another one's number",
+		2068655: "an outcome was written after the documented pause (known; see Counts.LateOutcomes)",
+	} {
+		t.Run(showed, func(t *testing.T) { play(t, seed) })
+	}
 }
 
 func TestASeedGivesItsScheduleAgain(t *testing.T) {
-	for seed := uint64(1); seed <= 50; seed++ {
+	for seed := uint64(1); seed <= 40; seed++ {
 		first, second := &Trace{}, &Trace{}
 		Run(seed, None, first)
 		Run(seed, None, second)
 		require.Equal(t, first.lines, second.lines, "seed %d", seed)
 	}
+}
+
+func TestASearchCountsEverySchedule(t *testing.T) {
+	s := Search{Seed: 1, Schedules: 200, Parallel: 2}.Run(t.Context())
+	require.Equal(t, 200, s.Schedules)
+	require.Empty(t, s.Failed)
+	var alone Counts
+	for seed := uint64(1); seed <= 200; seed++ {
+		alone.add(Run(seed, None, nil).Counts)
+	}
+	require.Equal(t, alone, s.Counts)
 }

@@ -249,6 +249,9 @@ func (s store) Extend(reply, answer string) error {
 	return nil
 }
 
+// Life: see queue.Store.
+func (s store) Life() string { return strconv.Itoa(s.w.broker.life) }
+
 // MaxPayload is more than any order here has.
 func (s store) MaxPayload() int64 { return 1 << 20 }
 

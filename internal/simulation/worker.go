@@ -241,7 +241,7 @@ func (k *worker) suspect(p *proc, d *delivery) error {
 		count = d.Unexplained + 1 // every delivery that nothing explains counts, not those alone
 	}
 	if count >= poisonAfter {
-		return k.conclude(d, order.Report{End: order.EndPoison, History: d.History}, false)
+		return k.conclude(d, order.Report{End: order.EndPoison, Reason: "poison", History: d.History}, false)
 	}
 	if err := k.q.NoteSuspect(k.settle, d.Delivery); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (k *worker) visit(p *proc, d *delivery) error {
 	if k.stopping {
 		return k.conclude(d, order.Report{End: order.EndHandBack, History: d.History}, false)
 	}
-	if d.Work != queue.WorkSuspect && (d.Again || k.w.cfg.Policy == order.Resubmit && d.MustNoteBegin()) {
+	if d.Work != queue.WorkSuspect && (d.Again || k.w.cfg.Policy == order.Resubmit && d.MustNoteBegin() && !k.w.drops(Begun)) {
 		if err := k.q.NoteBegun(k.settle, d.Delivery); err != nil {
 			return err
 		}
@@ -309,13 +309,15 @@ func (k *worker) conclude(d *delivery, r order.Report, firstProven bool) error {
 // untilStored is Pool.untilStored.
 func (k *worker) untilStored(d *delivery, do func() error) {
 	held := false
+	defer func() {
+		if held {
+			k.held = false
+		}
+	}()
 	for {
 		err := do()
 		switch {
 		case err == nil:
-			if held {
-				k.held = false
-			}
 			return
 		case !errors.Is(err, queue.ErrStorage):
 			k.say(d, "left", "to its next delivery: %v", err)

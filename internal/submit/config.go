@@ -48,7 +48,7 @@ type Config struct {
 
 	GatePatience  time.Duration `env:"GATE_PATIENCE" envDefault:"10s" desc:"how long an order in hand waits at a closed gate before it goes back to the queue"`
 	HoldRetry     time.Duration `env:"HOLD_RETRY" envDefault:"15s" desc:"after a hold caused by answers, one order is tried again after this time, doubling up to 16 times it; 0 = only a person resumes"`
-	RefusalRun    int           `env:"REFUSAL_RUN" envDefault:"20" desc:"run of refusals without one acceptance that holds the pool; 0 = never"`
+	RefusalRun    int           `env:"REFUSAL_RUN" envDefault:"20" desc:"run of refusals without one acceptance that holds the pool; at most one fewer is believed first, by each worker, where fewer are under way at a time; 0 = never"`
 	RefusalQuiet  time.Duration `env:"REFUSAL_QUIET" envDefault:"2s" desc:"quiet time after which a short run of refusals is believed, and an order that was refused or denied before may try a closed gate itself"`
 	BreakerRatio  float64       `env:"BREAKER_RATIO" envDefault:"0.5" desc:"share of failed requests that opens the circuit breaker; 0 = never"`
 	BreakerMin    int           `env:"BREAKER_MIN" envDefault:"20" desc:"requests in the window below which the breaker does not judge"`

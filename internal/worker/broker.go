@@ -1,9 +1,11 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -11,22 +13,42 @@ import (
 	"orderpost/internal/queue/embedded"
 )
 
+// storeLook is how often a worker looks whether a store that a passing program
+// has opened is free.
+const storeLook = 200 * time.Millisecond
+
 // startBroker runs the embedded broker where no NATS URL is set, or joins the
-// one that another process runs on the same data folder. stop is never nil.
-func startBroker(cfg *Config, log zerolog.Logger) (stop func(), err error) {
+// one that another worker runs on the same data folder. A program that only
+// passes by (deadletter, enqueue cancel) takes its broker along when it ends:
+// the worker waits for that, until ctx ends. stop is never nil.
+func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop func(), err error) {
 	if cfg.Queue.URL != "" {
 		return func() {}, nil
 	}
-	server, err := embedded.Start(cfg.broker())
-	if errors.Is(err, embedded.ErrInUse) {
-		return func() {}, JoinEmbedded(&cfg.Queue, cfg.DataDir)
+	for told := false; ; told = true {
+		server, err := embedded.Start(cfg.broker())
+		if err == nil {
+			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			log.Info().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
+			return server.Stop, nil
+		}
+		if !errors.Is(err, embedded.ErrInUse) {
+			return func() {}, err
+		}
+		end, err := embedded.ReadEndpoint(cfg.DataDir)
+		leaving := told && errors.Is(err, os.ErrNotExist) // it takes its address back before it lets go of the store
+		if !leaving && (err != nil || !end.Passing) {
+			return func() {}, JoinEmbedded(&cfg.Queue, cfg.DataDir)
+		}
+		if !told {
+			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has opened the store; waiting until it ends")
+		}
+		select {
+		case <-ctx.Done():
+			return func() {}, ctx.Err()
+		case <-time.After(storeLook):
+		}
 	}
-	if err != nil {
-		return func() {}, err
-	}
-	cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
-	log.Info().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
-	return server.Stop, nil
 }
 
 // JoinEmbedded points cfg at the embedded broker of a data folder that another

@@ -130,7 +130,7 @@ func TestR12FiveWorkersOneLimit(t *testing.T) {
 	for i := range 5 {
 		all = append(all, r.join(fmt.Sprintf("w%d", i), limit, nil))
 	}
-	r.publish(all[0].q, many("A", 1100)...)
+	r.publish(all[0].q, many("A", 860)...)
 	r.eventually(10*time.Second, shares(limit/5., all...), "five shares")
 	r.eventually(20*time.Second, func() bool { return r.created() >= 150 }, "orders flow")
 
@@ -144,6 +144,7 @@ func TestR12FiveWorkersOneLimit(t *testing.T) {
 	rest = append(rest, r.join("w5", limit, nil), r.join("w6", limit, nil))
 	r.eventually(12*time.Second, shares(limit/6., rest...), "six shares after two joined")
 	t.Logf("six shares %s after the joining", time.Since(joined).Round(10*time.Millisecond))
+	r.publish(all[0].q, many("B", 240)...) // for the new ones, however long the joining took
 	r.eventually(40*time.Second, func() bool { return r.created() == 1100 }, "all orders")
 	for i, m := range rest {
 		require.Positive(t, m.posts.Load(), "worker %d of the rest sent nothing", i)

@@ -111,13 +111,15 @@ func (p *Pool) survive(d *queue.Delivery, j *journey) {
 // posted into a full disk (R10); the repetition is the test write.
 func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
 	held := false
+	defer func() {
+		if held { // stored; or nobody is left to test it, and the next refusal closes the gate again
+			p.storage.healed()
+		}
+	}()
 	for {
 		err := do()
 		switch {
 		case err == nil:
-			if held {
-				p.storage.healed()
-			}
 			return
 		case !errors.Is(err, queue.ErrStorage):
 			p.Log.Warn().Err(err).Str("order_no", d.OrderNo()).Msg("order left to its next delivery")

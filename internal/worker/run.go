@@ -58,7 +58,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err := preflight(ctx, cfg, submitter, log); err != nil {
 		return err
 	}
-	stopBroker, err := startBroker(&cfg, log)
+	stopBroker, err := startBroker(ctx, &cfg, log)
 	if err != nil {
 		return err
 	}

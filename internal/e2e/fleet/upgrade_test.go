@@ -25,7 +25,7 @@ import (
 
 // oldRevision names the other revision; empty = the oldest whose streams and
 // records this one understands.
-const oldRevision = "ORDERPOST_OLD_REVISION"
+const oldRevision = "OLD_REVISION"
 
 // TestRollingUpgrade replaces three workers of an older revision one by one, and
 // then goes back, while orders flow and the API fails now and then. Each order

@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 func join(cfg *Config, o Options) (stop func(), err error) {
 	stop = func() {}
 	if o.StartStopped && hasStore(cfg.DataDir) {
-		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0"})
+		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Passing: true})
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
 			return server.Stop, nil

@@ -41,6 +41,8 @@ func streamFull(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 }
 
 func (r *rig) limitBytes(ctx context.Context, name string, limit int64) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // an answer that got lost never comes
+	defer cancel()
 	s, err := r.js.Stream(ctx, name)
 	if err != nil {
 		return err

@@ -161,7 +161,10 @@ func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []s
 	defer q.Close()
 	for {
 		code, out, err := r.run(ctx, "enqueue", path, "--batch", batch, "--quiet")
-		if imp, lookErr := q.Import(ctx, batch); lookErr == nil && imp != nil && imp.Done == len(orderNos) {
+		look, cancel := context.WithTimeout(ctx, toolTime) // an answer that got lost never comes
+		imp, lookErr := q.Import(look, batch)
+		cancel()
+		if lookErr == nil && imp != nil && imp.Done == len(orderNos) {
 			r.intents.confirm(order.OutcomeNone, orderNos...)
 			return nil
 		}

@@ -37,10 +37,9 @@ func powerCut(_ context.Context, r *rig, draw *rand.Rand) (heal, error) {
 }
 
 // tear adds to a store what a power cut may leave of a write that was not
-// confirmed, and takes away what need not have reached the disk. Everything
-// that was fsynced stays: the broker appends records to the last block of a
-// stream and fsyncs it before it confirms; other files it writes beside their
-// place, fsyncs, and renames.
+// confirmed. Everything that was fsynced stays: the broker appends records to
+// the last block of a stream and fsyncs it before it confirms; other files it
+// writes beside their place, fsyncs, and renames.
 func tear(store string, draw *rand.Rand) error {
 	streams, err := filepath.Glob(filepath.Join(store, "*", "streams", "*", "msgs"))
 	if err != nil {
@@ -102,17 +101,10 @@ func lastBlock(dir string) (last string, err error) {
 	return last, err
 }
 
-// tearIndex: the index is written now and then and only makes a start
-// quicker. It may be missing, and a half-written new one may lie beside it.
+// tearIndex: a half-written new index may lie beside the old one.
 func tearIndex(dir string, draw *rand.Rand) error {
-	index := filepath.Join(dir, "index.db")
 	if draw.IntN(2) == 0 {
-		if err := os.Remove(index); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
+		return nil
 	}
-	if draw.IntN(2) == 0 {
-		return os.WriteFile(index+".tmp", make([]byte, draw.IntN(200)), 0o600)
-	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, "index.db.tmp"), make([]byte, draw.IntN(200)), 0o600)
 }

@@ -70,12 +70,8 @@ func (p *process) alive() bool {
 	}
 }
 
-// kill ends the process as a power cut would: SIGKILL, no last word. It stays
-// down until start.
-func (p *process) kill() { p.stop(syscall.SIGKILL, 0) }
-
 // stop sends a signal, waits for the end, and kills what has not ended within
-// patience.
+// patience. The process stays down until start.
 func (p *process) stop(s os.Signal, patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

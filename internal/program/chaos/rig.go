@@ -300,7 +300,7 @@ func (r *rig) connect(ctx context.Context) error {
 		return err
 	}
 	r.link, err = nats.Connect(url, nats.Name("chaos rig"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
-		nats.IgnoreAuthErrorAbort())
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // cut connections are the point
 	if err != nil {
 		return err
 	}

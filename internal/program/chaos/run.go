@@ -129,6 +129,9 @@ func (o *options) validate() error {
 	if o.scenario == replayScenario && o.orders == 0 {
 		bad("--scenario replay: --orders says how many")
 	}
+	if o.scenario == replayScenario && o.policy == parkPolicy {
+		bad("--scenario replay: replays orders in doubt, which is right only where the API refuses duplicates: not with --on-unsure park")
+	}
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
@@ -206,7 +209,7 @@ func (s *summary) verdict() error {
 	}
 	for _, f := range s.Soak {
 		if f.Grows {
-			return fmt.Errorf("%s of %s grow: from %.1f to %.1f", f.Measure, f.Worker, f.First, f.Last)
+			return fmt.Errorf("%s of %s grow: never below %.1f in the first half, and %.1f in the second", f.Measure, f.Worker, f.FloorBefore, f.FloorAfter)
 		}
 	}
 	return nil

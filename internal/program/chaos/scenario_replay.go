@@ -47,6 +47,11 @@ func (r *rig) replayAll(ctx context.Context) (*summary, error) {
 	return s, r.balance(ctx, s, started)
 }
 
+// replayEverything includes the orders of which nobody knows whether they
+// exist (an attempt that may have had an effect came before the refusal): the
+// sandbox refuses duplicates.
+var replayEverything = []string{"replay", "--all", "--resubmit-unknown", "--by", "chaos", "--note", "the API refuses duplicates"}
+
 // replayKilled kills the replaying program, and a worker each time, at
 // random points of its way; the last run is left alone.
 func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) error {
@@ -66,7 +71,7 @@ func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) erro
 		r.say("replay killed at %d letters or fewer, and %s", left, w.name)
 	}
 	for {
-		code, out, err := r.run(ctx, "deadletter", "replay", "--all")
+		code, out, err := r.run(ctx, "deadletter", replayEverything...)
 		if n, lookErr := r.letters(ctx); err == nil && lookErr == nil && n == 0 {
 			return nil
 		}
@@ -79,7 +84,7 @@ func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) erro
 // replayDownTo runs a replay until so few letters are left, and kills it.
 func (r *rig) replayDownTo(ctx context.Context, left uint64) error {
 	for {
-		cmd, err := r.tool(ctx, "deadletter", "replay", "--all")
+		cmd, err := r.tool(ctx, "deadletter", replayEverything...)
 		if err != nil {
 			return err
 		}

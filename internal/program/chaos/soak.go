@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -24,14 +25,18 @@ type soakFigure struct {
 	Max     float64 `json:"max"`
 	// PerHour is the slope of the least-squares line through all samples.
 	PerHour float64 `json:"per_hour"`
-	// Grows: the second half's mean is beyond the first half's by more than
-	// the measure's allowance.
+	// FloorBefore and FloorAfter are the least of the first and of the second
+	// half. The rest goes up and down with the orders in hand, and so with the
+	// load of the machine; what leaks raises the floor.
+	FloorBefore float64 `json:"floor_before"`
+	FloorAfter  float64 `json:"floor_after"`
+	// Grows: the floor rose by more than the measure's allowance.
 	Grows bool `json:"grows"`
 }
 
 // The measures of a soak, in the order in which sample gives them, and what
-// each may grow from the first half's mean to the second's: a share of it, and
-// a constant.
+// each's floor may rise from the first half to the second: a share of it, and a
+// constant.
 var measures = [...]struct {
 	name            string
 	share, constant float64
@@ -95,8 +100,8 @@ func figures(worker string, at []time.Duration, samples []sample) []soakFigure {
 			f.Min, f.Max = min(f.Min, v), max(f.Max, v)
 		}
 		f.PerHour = slope(at, values)
-		before, after := mean(values[:len(values)/2]), mean(values[len(values)/2:])
-		f.Grows = after > before*(1+measure.share)+measure.constant
+		f.FloorBefore, f.FloorAfter = slices.Min(values[:len(values)/2]), slices.Min(values[len(values)/2:])
+		f.Grows = f.FloorAfter > f.FloorBefore*(1+measure.share)+measure.constant
 		out = append(out, f)
 	}
 	return out
@@ -171,9 +176,9 @@ func printSoak(out io.Writer, all []soakFigure) {
 		return
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(t, "worker\tmeasure\tfirst\tlast\tmin\tmax\tper hour\tgrows\t")
+	_, _ = fmt.Fprintln(t, "worker\tmeasure\tfirst\tlast\tmin\tmax\tper hour\tfloor, 1st half\t2nd half\tgrows\t")
 	for _, f := range all {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%+.1f\t%v\t\n", f.Worker, f.Measure, f.First, f.Last, f.Min, f.Max, f.PerHour, f.Grows)
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%+.1f\t%.1f\t%.1f\t%v\t\n", f.Worker, f.Measure, f.First, f.Last, f.Min, f.Max, f.PerHour, f.FloorBefore, f.FloorAfter, f.Grows)
 	}
 	_ = t.Flush()
 }

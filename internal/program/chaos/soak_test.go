@@ -25,7 +25,8 @@ func TestGrowthIsSeen(t *testing.T) {
 	for _, f := range grown {
 		require.True(t, f.Grows, f)
 	}
-	require.Equal(t, soakFigure{Worker: "w", Measure: "goroutines", First: 80, Last: 109, Min: 80, Max: 109, PerHour: grown[1].PerHour, Grows: true}, grown[1])
+	require.Equal(t, soakFigure{Worker: "w", Measure: "goroutines", First: 80, Last: 109, Min: 80, Max: 109, PerHour: grown[1].PerHour,
+		FloorBefore: 80, FloorAfter: 95, Grows: true}, grown[1])
 	require.InDelta(t, 60, grown[1].PerHour, 1e-6, "one a minute")
 	s := &summary{Confirmed: 1, Books: &books.Books{Balanced: true, CreatedOnce: 1}}
 	require.NoError(t, s.verdict())

@@ -137,7 +137,10 @@ func TestReplay(t *testing.T) {
 	o.settle(refused, "A-1", "A-2", "A-3", "A-4")
 	o.settle(doubtful, "B-1")
 
-	code, out, _ := o.run("replay", "--all", "--dry-run")
+	code, out, errOut := o.run("replay", "--order-no", "nobody", "--dry-run")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "No dead letters match.")
+	code, out, _ = o.run("replay", "--all", "--dry-run")
 	require.Equal(t, program.ExitPartial, code)
 	require.Contains(t, out, "4 would be replayed\n")
 	require.Contains(t, out, "1 stay: the order may exist")
@@ -151,7 +154,7 @@ func TestReplay(t *testing.T) {
 
 	code, out, _ = o.run("replay", "--all")
 	require.Equal(t, program.ExitPartial, code, out)
-	code, out, errOut := o.run("replay", "--all", "--resubmit-unknown", "--note", "the API refuses duplicates")
+	code, out, errOut = o.run("replay", "--all", "--resubmit-unknown", "--note", "the API refuses duplicates")
 	require.Zero(t, code, out+errOut)
 	o.work(accepted, 1)
 	entry, err := o.q.Lookup(t.Context(), "B-1")

@@ -47,6 +47,9 @@ type Config struct {
 	// MaxPayload bounds a message; 0 is 8 MiB, room for a dead letter that
 	// carries a 1 MiB body.
 	MaxPayload int32
+	// Passing: the program opens the store for a while only, and the server
+	// ends with it. Workers wait for that instead of joining.
+	Passing bool
 }
 
 // Endpoint is how the programs of this machine reach an embedded server.
@@ -54,6 +57,8 @@ type Endpoint struct {
 	URL   string `json:"url"`
 	Token string `json:"token"`
 	PID   int    `json:"pid"`
+	// Passing is as in Config.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // Server is a running embedded server.
@@ -114,7 +119,7 @@ func start(cfg Config) (*Server, error) {
 		ns.WaitForShutdown()
 		return nil, fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, cfg.Dir, faults.last())
 	}
-	return &Server{nats: ns, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid()}}, nil
+	return &Server{nats: ns, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}}, nil
 }
 
 func options(cfg Config) (*server.Options, string, error) {

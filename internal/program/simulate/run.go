@@ -1,0 +1,232 @@
+// Package simulate plays schedules of the settle protocol in simulated time and
+// says whether the promise was kept in each.
+package simulate
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/simulation"
+)
+
+type options struct {
+	seed      uint64
+	schedules int
+	mutation  string
+	mutations bool
+	trace     bool
+	parallel  int
+	json      bool
+}
+
+const long = `simulate plays schedules of pull, check, attempt, result, acknowledgement, redelivery, replay and what persons
+do, with crashes, frozen processes, delays, lost requests and lost answers at every step, each schedule from a
+seed of its own (--seed, and those that follow it). The protocol's code is the workers' own; broker and API are
+models. A schedule in which an invariant is broken is printed with its trace; --seed N --trace prints any one.
+
+With --mutation a rule of the protocol is dropped, and the search ends at the first schedule that notices; with
+--mutations each rule is dropped in turn. Then exit code 0 says that it was noticed.
+
+Exit codes: 0 no invariant was broken (with a mutation: one was); 1 otherwise; 2 wrong usage; 130 interrupted.`
+
+// Run is the program without its process: it returns the exit code.
+func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o := &options{}
+	root := &cobra.Command{
+		Use: "simulate", Short: "Play the settle protocol in simulated time, from a seed", Long: long, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd, stdout, stderr) },
+	}
+	f := root.Flags()
+	f.Uint64Var(&o.seed, "seed", 0, "seed of the first schedule (default: a random one, which is printed)")
+	f.IntVar(&o.schedules, "schedules", 20_000, "schedules to play; with a mutation, at most")
+	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol (R1 to R10, marks, reconnect, begun)")
+	f.BoolVar(&o.mutations, "mutations", false, "drop each rule in turn")
+	f.BoolVar(&o.trace, "trace", false, "play the one schedule of --seed and print its trace")
+	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "schedules played at once")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+}
+
+func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
+	m, err := simulation.ParseMutation(o.mutation)
+	switch {
+	case err != nil:
+	case o.schedules < 1 || o.parallel < 1:
+		err = errors.New("--schedules and --parallel must be at least 1")
+	case o.trace && !cmd.Flags().Changed("seed"):
+		err = errors.New("--trace needs --seed: whose schedule?")
+	case o.mutations && m != simulation.None:
+		err = errors.New("--mutations drops each rule; leave out --mutation")
+	}
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	if !cmd.Flags().Changed("seed") {
+		o.seed = randomSeed()
+	}
+	switch {
+	case o.trace:
+		return o.traced(m, stdout)
+	case o.mutations:
+		return o.each(cmd.Context(), stdout)
+	default:
+		return o.search(cmd.Context(), m, stdout, stderr)
+	}
+}
+
+// randomSeed leaves room above for the seeds that follow.
+func randomSeed() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.NativeEndian.Uint64(b[:]) >> 16
+}
+
+// traced prints one schedule.
+func (o *options) traced(m simulation.Mutation, stdout io.Writer) error {
+	trace := &simulation.Trace{}
+	r := simulation.Run(o.seed, m, trace)
+	if err := trace.Write(stdout); err != nil {
+		return err
+	}
+	return broken(r)
+}
+
+func broken(r simulation.Result) error {
+	if len(r.Findings) == 0 {
+		return nil
+	}
+	return fmt.Errorf("seed %d: %s", r.Seed, r.Findings[0])
+}
+
+// each drops every rule in turn.
+func (o *options) each(ctx context.Context, stdout io.Writer) error {
+	missed := 0
+	for _, m := range simulation.Mutations() {
+		s := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Parallel: 1, Most: 1}.Run(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(s.Failed) == 0 {
+			missed++
+			_, _ = fmt.Fprintf(stdout, "%-10s not noticed in %d schedules: %s\n", m, s.Schedules, m.Meaning())
+			continue
+		}
+		_, _ = fmt.Fprintf(stdout, "%-10s noticed in schedule %d (seed %d): %s -> %s\n", m, s.Schedules, s.Failed[0].Seed, m.Meaning(), s.Failed[0].Findings[0].Invariant)
+	}
+	if missed > 0 {
+		return fmt.Errorf("%d mutations were not noticed", missed)
+	}
+	return nil
+}
+
+// summary is what --json prints.
+type summary struct {
+	Seed             uint64         `json:"seed"`
+	Mutation         string         `json:"mutation,omitempty"`
+	Schedules        int            `json:"schedules"`
+	Seconds          float64        `json:"seconds"`
+	PerSecond        float64        `json:"schedules_per_second"`
+	SimulatedDays    float64        `json:"simulated_days"`
+	Faults           int            `json:"faults"`
+	Orders           int            `json:"orders"`
+	Intents          int            `json:"intents"`
+	Deliveries       int            `json:"deliveries"`
+	Requests         int            `json:"requests"`
+	Records          int            `json:"records"`
+	Created          int            `json:"created"`
+	CreatedTwice     int            `json:"created_twice"`
+	DocumentedPauses int            `json:"documented_pauses"`
+	Overlaps         int            `json:"overlaps_after_start"`
+	LateOutcomes     int            `json:"late_outcomes"`
+	Leftovers        int            `json:"leftover_letters"`
+	Outcomes         map[string]int `json:"outcomes"`
+	Broken           int            `json:"broken"`
+	Findings         []finding      `json:"findings,omitempty"`
+}
+
+type finding struct {
+	Seed uint64 `json:"seed"`
+	Text string `json:"text"`
+}
+
+// most is the number of failing schedules after which a search ends.
+const most = 10
+
+func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, stderr io.Writer) error {
+	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Parallel: o.parallel, Most: most}
+	if m != simulation.None {
+		search.Most = 1
+	}
+	started := time.Now()
+	if program.IsTerminal(stderr) {
+		search.Progress = func(n int) { _, _ = fmt.Fprintf(stderr, "\r%d of %d", n, o.schedules) }
+		defer func() { _, _ = fmt.Fprintln(stderr) }()
+	}
+	found := search.Run(ctx)
+	slices.SortFunc(found.Failed, func(a, b simulation.Result) int { return int(int64(a.Seed) - int64(b.Seed)) })
+	s := summarize(o.seed, m, &found, time.Since(started))
+	if err := s.print(stdout, o.json); err != nil {
+		return err
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case m != simulation.None && len(found.Failed) == 0:
+		return fmt.Errorf("mutation %s was not noticed", m)
+	case m == simulation.None && len(found.Failed) > 0:
+		first := found.Failed[0]
+		trace := &simulation.Trace{}
+		simulation.Run(first.Seed, m, trace)
+		_, _ = fmt.Fprintf(stderr, "seed %d:\n", first.Seed)
+		return errors.Join(trace.Write(stderr), broken(first))
+	}
+	return nil
+}
+
+func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, took time.Duration) *summary {
+	c := &found.Counts
+	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
+		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers,
+		Outcomes: make(map[string]int), Broken: len(found.Failed)}
+	if m != simulation.None {
+		s.Mutation = m.String()
+	}
+	for _, out := range order.Outcomes() {
+		s.Outcomes[out.String()] = c.Outcomes[out]
+	}
+	for _, r := range found.Failed {
+		for _, f := range r.Findings {
+			s.Findings = append(s.Findings, finding{r.Seed, f.String()})
+		}
+	}
+	return s
+}
+
+func (s *summary) print(out io.Writer, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(s)
+	}
+	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late outcomes %d, overlaps after a start %d, leftover letters %d\nschedules with a broken invariant: %d\n",
+		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateOutcomes, s.Overlaps, s.Leftovers, s.Broken)
+	for _, f := range s.Findings {
+		_, _ = fmt.Fprintf(out, "  seed %d: %s\n", f.Seed, f.Text)
+	}
+	return err
+}

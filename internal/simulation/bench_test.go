@@ -1,0 +1,14 @@
+package simulation
+
+import "testing"
+
+// BenchmarkSchedule is one schedule, from the drawing of its settings to the
+// verdict.
+func BenchmarkSchedule(b *testing.B) {
+	b.ReportAllocs()
+	for i := range b.N {
+		if r := Run(uint64(i+1), None, nil); len(r.Findings) > 0 {
+			b.Fatal(r.Seed, r.Findings)
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package simulation
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// noticed gives, for each mutation, the first schedule after seed 1 that
+// notices it, and what it breaks there. `go run ./simulate --mutations --seed 1`
+// finds them anew where the model has changed.
+var noticed = map[Mutation]struct {
+	seed   uint64
+	breaks string
+}{
+	R1:    {22, InvStays},
+	R2:    {1, InvAcceptedOnce},
+	R3:    {15, InvPark},
+	R4:    {65, InvLetters},
+	R5:    {1039, InvLetters},
+	R6:    {8, InvTrue},
+	R7:    {201, InvOneClaim},
+	R8:    {3, InvPoison},
+	R9:    {1528, InvDelay},
+	R10:   {18402, InvStorage},
+	Marks: {8430, InvPark},
+}
+
+// The simulation can find what it is made for: without a rule an invariant
+// breaks, and with all of them none does, in the very same schedule.
+func TestEveryMutationIsNoticed(t *testing.T) {
+	for _, m := range Mutations() {
+		t.Run(m.String(), func(t *testing.T) {
+			want, known := noticed[m]
+			require.True(t, known, "no schedule is known that notices it")
+			found := Run(want.seed, m, nil).Findings
+			require.NotEmpty(t, found, "seed %d did not notice: %s", want.seed, m.Meaning())
+			require.Equal(t, want.breaks, found[0].Invariant)
+			play(t, want.seed)
+		})
+	}
+}
+
+func TestMutationsAreReadByName(t *testing.T) {
+	for _, m := range append(Mutations(), None, Reconnect, Begun) {
+		got, err := ParseMutation(m.String())
+		require.NoError(t, err)
+		require.Equal(t, m, got)
+	}
+	_, err := ParseMutation("R99")
+	require.ErrorContains(t, err, "R99")
+}

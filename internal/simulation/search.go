@@ -1,0 +1,97 @@
+package simulation
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Search says which schedules to play.
+type Search struct {
+	// Seed is the first schedule's; the others follow it.
+	Seed      uint64
+	Schedules int
+	Mutation  Mutation
+	// Parallel is how many are played at once.
+	Parallel int
+	// Most findings after which the search ends; 0 = it goes on.
+	Most int
+	// Progress is told now and then how many schedules were played; may be nil.
+	Progress func(played int)
+}
+
+// Summary is what a search came to.
+type Summary struct {
+	Schedules int
+	Simulated time.Duration
+	Counts    Counts
+	// Failed are the schedules with findings, by their seeds' order.
+	Failed []Result
+}
+
+// Run plays the schedules until they are done, Most is reached, or ctx ends.
+func (s Search) Run(ctx context.Context) Summary {
+	var next, failed atomic.Int64
+	var mu sync.Mutex
+	var sum Summary
+	var all sync.WaitGroup
+	for range max(s.Parallel, 1) {
+		all.Go(func() {
+			var mine Summary
+			for ctx.Err() == nil && (s.Most == 0 || failed.Load() < int64(s.Most)) {
+				i := next.Add(1) - 1
+				if i >= int64(s.Schedules) {
+					break
+				}
+				r := Run(s.Seed+uint64(i), s.Mutation, nil)
+				if len(r.Findings) > 0 {
+					failed.Add(1)
+				}
+				mine.add(r)
+				if s.Progress != nil && (i+1)%1000 == 0 {
+					s.Progress(int(i + 1))
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.join(mine)
+		})
+	}
+	all.Wait()
+	return sum
+}
+
+func (s *Summary) add(r Result) {
+	s.Schedules++
+	s.Simulated += r.Simulated
+	s.Counts.add(r.Counts)
+	if len(r.Findings) > 0 {
+		s.Failed = append(s.Failed, r)
+	}
+}
+
+func (s *Summary) join(o Summary) {
+	s.Schedules += o.Schedules
+	s.Simulated += o.Simulated
+	s.Counts.add(o.Counts)
+	s.Failed = append(s.Failed, o.Failed...)
+}
+
+func (c *Counts) add(o Counts) {
+	c.Orders += o.Orders
+	c.Intents += o.Intents
+	c.Deliveries += o.Deliveries
+	c.Posts += o.Posts
+	c.Records += o.Records
+	c.Created += o.Created
+	c.CreatedTwice += o.CreatedTwice
+	c.Pauses += o.Pauses
+	c.Leftovers += o.Leftovers
+	c.LateOutcomes += o.LateOutcomes
+	c.Overlaps += o.Overlaps
+	c.Faults += o.Faults
+	for i := range c.Outcomes {
+		c.Outcomes[i] += o.Outcomes[i]
+	}
+}
