@@ -26,10 +26,6 @@ const (
 // stops sending before that is over.
 const PresenceTerm = presenceTerm
 
-// maxMembers bounds one read of the fleet; the server answers no more than
-// 1,024 subjects at once.
-const maxMembers = 1024
-
 // Hold stops the fleet until it is taken back, or until its time is over.
 type Hold struct {
 	Reason string    `json:"reason,omitempty"`

@@ -22,8 +22,8 @@ type inbox struct {
 	answers chan *nats.Msg
 }
 
-// inboxRoom is for the most answers that one request has (lastMsgs), and its end
-// marker.
+// inboxRoom is for the most answers that one request has (the server answers no
+// more than 1,024 subjects at once), and its end marker.
 const inboxRoom = 1024 + 8
 
 func (i *inboxes) take() (*inbox, error) {

@@ -12,11 +12,14 @@ const (
 	heapPerOrder = 8 << 10
 	// heapRoom is what may be allocated beyond that before the collector runs.
 	heapRoom = 32 << 20
+	// leastPercent of the live heap may be allocated in any case.
+	leastPercent = 50
 )
 
 // tuneMemory lets a small heap grow by heapRoom between two collections: with
 // Go's default, which is as much as lives, a worker with few orders in flight
-// would collect many times a second. GOGC or GOMEMLIMIT, where set, stay as they
+// would collect many times a second, and one with thousands would hold much that is
+// garbage. GOGC or GOMEMLIMIT, where set, stay as they
 // are.
 func tuneMemory(concurrency int) {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
@@ -25,5 +28,5 @@ func tuneMemory(concurrency int) {
 }
 
 func gcPercent(concurrency int) int {
-	return max(100, 100*heapRoom/(heapBase+concurrency*heapPerOrder))
+	return max(leastPercent, 100*heapRoom/(heapBase+concurrency*heapPerOrder))
 }

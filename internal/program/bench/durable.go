@@ -80,7 +80,8 @@ func (d *durableTrial) run(ctx context.Context) (err error) {
 	}
 	program, args := d.worker, []string(nil)
 	if d.trace != "" {
-		program, args = "strace", []string{"-f", "-c", "-e", "trace=fsync,fdatasync", "-o", d.trace, d.worker}
+		// -D: the worker stays our own child, strace is its grandchild.
+		program, args = "strace", []string{"-D", "-f", "-c", "-e", "trace=fsync,fdatasync", "-o", d.trace, d.worker}
 	}
 	p, err := start(d.rig.dir, "worker", program, s.workerEnv(0, "ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+d.dir, "ORDERPOST_NATS_LISTEN=127.0.0.1:0"), args...)
 	if err != nil {
@@ -145,9 +146,12 @@ var syncCount = regexp.MustCompile(`(?m)^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*f(?
 
 // countFsyncs reads strace's summary.
 func (d *durableTrial) countFsyncs() error {
-	text, err := os.ReadFile(d.trace)
-	if err != nil {
-		return err
+	var text []byte
+	var err error
+	for wait := time.Now().Add(stopTimeout); len(text) == 0 && time.Now().Before(wait); { // strace writes it after the worker's end
+		if text, err = os.ReadFile(d.trace); err != nil {
+			return err
+		}
 	}
 	total := 0
 	for _, m := range syncCount.FindAllSubmatch(text, -1) {
