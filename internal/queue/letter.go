@@ -163,12 +163,22 @@ func (l *Letter) unpack() {
 	l.RawSubject, l.RawHeaders = nil, nil
 }
 
-// fileLetter stores the letter unless one about the same intent lies there
-// already. A letter that it replaces is carried on in its history.
-func (q *Queue) fileLetter(ctx context.Context, token string, l *Letter) error {
-	own := l.Earlier
+// errLapsed: the claim is over, and the letter its new owner's to file.
+var errLapsed = errors.New("the claim on the order is over")
+
+// fileLetter stores the letter of a delivery unless one about the same intent
+// lies there already. A letter that it replaces is carried on in its history.
+//
+// It returns errLapsed, and stores nothing, once the claim is over: meanwhile
+// the order may have been found to be accepted, its letter removed and its
+// intent acknowledged, and nobody would remove one that comes after that.
+func (q *Queue) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
+	own, token := l.Earlier, d.token
 	var have *Letter
 	for {
+		if !d.lease.Valid() {
+			return errLapsed
+		}
 		var expect uint64
 		if have != nil {
 			if have.IntentID == l.IntentID {

@@ -77,17 +77,36 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 			FiledAt: time.Now().UTC(), Body: bytes.Repeat([]byte{fill}, 1<<20-1000)}
 	}
 	first, second := big("i1", 'a'), big("i2", 'b')
-	require.NoError(t, q.fileLetter(t.Context(), "A-1", first))
+	publish(t, q, intent("A-1", "i2"))
+	d := pull(t, q, 1)[0]
+	require.NoError(t, q.fileLetter(t.Context(), d, first))
 	require.ErrorIs(t, q.store.PutLetter(t.Context(), "A-1", second, 99), errStale) // its tail is there, its head is not
 	require.Equal(t, first.Body, letterOf(t, q, "A-1").Body)
 
-	require.NoError(t, q.fileLetter(t.Context(), "A-1", second))
+	require.NoError(t, q.fileLetter(t.Context(), d, second))
 	got := letterOf(t, q, "A-1")
 	require.Equal(t, second.Body, got.Body)
 	require.Equal(t, "i1", got.Earlier[0].IntentID)
 	info, err := q.js.Stream(t.Context(), q.n.dead)
 	require.NoError(t, err)
 	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
+}
+
+// R4, R7: whose claim is over files no letter. The order may have turned out to
+// be accepted meanwhile, and nobody would remove the letter any more.
+func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	stored := settle(t, q, d, report(order.Rejected, d.History))
+	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
+	requireDrained(t, q)
+	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", letterOf(t, q, "A-1")))
+	d.lease.endNow()
+	require.NoError(t, q.complete(t.Context(), d, stored, nil), "left to the next owner")
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.Letters)
 }
 
 // A letter's particulars fit whatever an order, an API or a producer makes of

@@ -87,13 +87,16 @@ func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail [
 	var err error
 	switch {
 	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec):
-		err = q.fileLetter(ctx, d.token, q.refusal(d, rec, WorkConflict))
+		err = q.fileLetter(ctx, d, q.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
 		err = q.removeLetter(ctx, d.token)
 	case rec.NeedsLetter() && mine:
 		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, errLapsed):
+		return nil // the message comes back, to whoever has it next
+	case err != nil:
 		return fmt.Errorf("order %s: dead letter: %w", d.OrderNo(), err)
 	}
 	return q.ack(d)
@@ -103,7 +106,7 @@ func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail [
 // written meanwhile found no letter to remove, so that it is looked for again
 // afterwards.
 func (q *Queue) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
-	if err := q.fileLetter(ctx, d.token, l); err != nil {
+	if err := q.fileLetter(ctx, d, l); err != nil {
 		return err
 	}
 	now, err := q.rereadRecord(ctx, d.token)
@@ -159,7 +162,7 @@ func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
 	letter := q.refusal(d, &rec, d.Work)
-	if err := q.fileLetter(ctx, d.token, letter); err != nil {
+	if err := q.fileLetter(ctx, d, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)

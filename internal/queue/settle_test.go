@@ -61,7 +61,7 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "A-1", Body: other, ID: "i3"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, WorkConflict, d.Work)
-	require.NoError(t, q.fileLetter(t.Context(), d.token, q.refusal(d, d.Last.Record, d.Work))) // and killed
+	require.NoError(t, q.fileLetter(t.Context(), d, q.refusal(d, d.Last.Record, d.Work))) // and killed
 	d = again(t, d, q)
 	require.Equal(t, WorkConflict, d.Work)
 	end, err := q.Refuse(t.Context(), d)

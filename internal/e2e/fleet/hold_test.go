@@ -22,8 +22,17 @@ func TestHoldOfProcesses(t *testing.T) {
 	r.eventually(func() bool { return r.created() >= 60 }, "orders flow")
 	require.Contains(t, r.command("hold", "--reason", "maintenance"), "The fleet is held")
 	confirmed := time.Now()
+	r.eventually(func() bool {
+		for _, p := range r.members() {
+			if p.Open {
+				return false
+			}
+		}
+		return true
+	}, "every worker says that it is held")
+	r.eventually(func() bool { return r.consumer().NumWaiting == 0 }, "the pulls of the moment before the hold end")
 	r.eventually(func() bool { return r.inHand() == 0 }, "the held fleet gives back what it has")
-	delivered := r.deliveries()
+	delivered := r.consumer().Delivered.Consumer
 	before := r.created()
 	require.Less(t, before, orders, "the hold came too late to be seen")
 
@@ -44,7 +53,7 @@ func TestHoldOfProcesses(t *testing.T) {
 	}, "the new workers are held")
 	r.eventually(func() bool { return time.Since(confirmed) > 3*time.Second }, "time for requests that must not come")
 	require.Zero(t, r.inHand())
-	require.Equal(t, delivered, r.deliveries(), "the held fleet took messages")
+	require.Equal(t, delivered, r.consumer().Delivered.Consumer, "the held fleet took messages")
 	steps := r.attempts()
 	last := steps[len(steps)-1].At
 	t.Logf("the last request arrived %s after the hold was confirmed", last.Sub(confirmed).Round(time.Millisecond))
@@ -65,8 +74,8 @@ func (r *rig) inHand() int {
 	return n
 }
 
-// deliveries is how many messages the workers were given, ever.
-func (r *rig) deliveries() uint64 {
+// consumer is what the broker knows of the deliveries.
+func (r *rig) consumer() *jetstream.ConsumerInfo {
 	r.t.Helper()
 	nc, err := nats.Connect(r.settings["ORDERPOST_NATS_URL"])
 	require.NoError(r.t, err)
@@ -75,5 +84,5 @@ func (r *rig) deliveries() uint64 {
 	require.NoError(r.t, err)
 	consumer, err := js.Consumer(r.t.Context(), "ORDERS", "workers")
 	require.NoError(r.t, err)
-	return consumer.CachedInfo().Delivered.Consumer
+	return consumer.CachedInfo()
 }
