@@ -60,9 +60,12 @@ func mergeSame(cur *Record, out Record) *Record {
 }
 
 // mergeNotes: an owner who comes late must not undo its successor's claim,
-// delay or suspicion; what it knows of attempts counts nevertheless.
+// delay or suspicion; what it knows of attempts counts nevertheless. A note of
+// another worker under the same delivery number is about another delivery,
+// since the broker was killed and counted anew: ours would pass for the end of
+// what that one has begun.
 func mergeNotes(cur *Record, out Record) *Record {
-	if cur.Delivered > out.Delivered {
+	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && cur.Worker != out.Worker {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
 		if kept.History == cur.History {

@@ -189,6 +189,21 @@ func TestR7ALateNoteDoesNotUndoItsSuccessorsClaim(t *testing.T) {
 	require.Nil(t, Merge(&claim, &late), "it knows nothing new")
 }
 
+// The broker was killed and counts anew: two deliveries have the same number.
+// The note of the one that did nothing would explain the other's attempt
+// (simulation, seeds 30134671 and 30918401).
+func TestR7ANoteUnderTheSameNumberDoesNotUndoAnothersClaim(t *testing.T) {
+	for _, open := range []NoteKind{NoteAttempt, NoteSuspect} {
+		claim := Record{Word: Retrying, Note: open, IntentID: "i1", Delivered: 1, Worker: "b", WriteID: "b1"}
+		claim.Attempts = 1
+		late := Record{Word: Retrying, Note: NoteHandedBack, IntentID: "i1", Delivered: 1, Worker: "a", WriteID: "a1"}
+		require.Nil(t, Merge(&claim, &late))
+
+		late.Worker = "b"
+		require.Equal(t, NoteHandedBack, Merge(&claim, &late).Note, "the claim's own end")
+	}
+}
+
 func TestR11EachStoredIntentIsCountedOnce(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		settledBefore := map[string]bool{}

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"encoding/json"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +14,34 @@ import (
 	"orderpost/internal/order"
 )
 
+// logBuffer is a log that a timer may write to.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *logBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf.Reset()
+}
+
+func (b *logBuffer) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return bytes.Clone(b.buf.Bytes())
+}
+
 // lines decodes a log.
-func lines(t *testing.T, buf *bytes.Buffer) (out []map[string]any) {
+func lines(t *testing.T, buf *logBuffer) (out []map[string]any) {
 	t.Helper()
-	for dec := json.NewDecoder(bytes.NewReader(buf.Bytes())); dec.More(); {
+	for dec := json.NewDecoder(bytes.NewReader(buf.bytes())); dec.More(); {
 		var line map[string]any
 		require.NoError(t, dec.Decode(&line))
 		out = append(out, line)
@@ -34,7 +59,7 @@ func record(o order.Outcome) *order.Record {
 // TestOnlyAcceptedOrdersAreSampled: under load, and they are counted.
 func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var buf bytes.Buffer
+		var buf logBuffer
 		l := &orderLog{log: zerolog.New(&buf), most: 3}
 		for range 10 {
 			l.settled(record(order.OutcomeAccepted), 1, "")
@@ -68,7 +93,7 @@ func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 }
 
 func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
-	var buf bytes.Buffer
+	var buf logBuffer
 	l := &orderLog{log: zerolog.New(&buf)}
 	for range 500 {
 		l.settled(record(order.OutcomeAccepted), 1, "")
@@ -77,7 +102,7 @@ func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
 }
 
 func TestALineSaysUnitsAndAnswersOnlyIfAskedTo(t *testing.T) {
-	var buf bytes.Buffer
+	var buf logBuffer
 	(&orderLog{log: zerolog.New(&buf)}).settled(record(order.OutcomeRejected), 1, "")
 	(&orderLog{log: zerolog.New(&buf), response: 3}).settled(record(order.OutcomeRejected), 1, "4bf9")
 	got := lines(t, &buf)
