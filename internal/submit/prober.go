@@ -31,6 +31,16 @@ func (g *Gate) Probe(name, reason string) {
 	g.shut(name, reason, time.Now())
 }
 
+// Unpark has a parked block probed at once: it is this worker's to find out.
+func (g *Gate) Unpark(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b := g.blocks[name]; b != nil && b.stage == StageShut && b.until.IsZero() {
+		b.until = time.Now()
+		g.notify()
+	}
+}
+
 // Believe ends the parking of a shared block after another worker found that it
 // can go: the breaker closes, with the ramp from one; a denied key is asked
 // about once more, since this worker's denials are its own.

@@ -121,7 +121,6 @@ func TestAFleetProbesAsOne(t *testing.T) {
 		size int
 		kill bool
 	}{
-		"many, key revoked":              {keyRevoked, crowdSize, false},
 		"ten, API down":                  {apiDown, 10, false},
 		"four, key revoked, prober dies": {keyRevoked, 4, true},
 	} {
@@ -145,11 +144,8 @@ func (c *crowd) endure(tr trouble, kill bool) {
 	sent, _ := c.asking(make([]int64, len(shut)))
 	t.Logf("%d requests of %d workers before one asked for all", sent, len(shut))
 	require.LessOrEqual(t, sent, int64(len(shut))*tr.each)
-	began := time.Now() // the distance of probes has doubled with each so far
-	c.eventually(2*time.Minute, func() bool {
-		n, _ := c.asking(shut)
-		return n >= 3 || n >= 1 && time.Since(began) > 10*time.Second
-	}, "somebody asks")
+	// The distance of probes has doubled with each so far.
+	c.eventually(2*time.Minute, func() bool { n, _ := c.asking(shut); return n > 0 }, "somebody asks")
 	_, askers := c.asking(shut)
 	require.LessOrEqual(t, askers, tr.askers, "too many asked the API")
 	if kill {
@@ -160,7 +156,7 @@ func (c *crowd) endure(tr trouble, kill bool) {
 		c.eventually(30*time.Second, func() bool { n, _ := c.asking(before); return n > 0 }, "its successor asks")
 	}
 	require.NoError(t, tr.mend(c.rig))
-	c.eventually(60*time.Second, func() bool {
+	c.eventually(4*time.Minute, func() bool { // the next probe may be far
 		for i, m := range c.members {
 			if alive(i) && !m.submitter.Gate().Open() {
 				return false

@@ -69,13 +69,28 @@ func (t *troubles) settle(ctx context.Context, name string, said *queue.Trouble)
 			return taken(t.f.Queue.OwnTrouble(ctx, name, mine, 0))
 		}
 	case said.Owner == t.f.me.id:
-		if mine.Reason == "" {
-			return taken(t.f.Queue.EndTrouble(ctx, name, said.Revision))
-		}
+		return t.own(ctx, name, said, mine.Reason == "")
 	case slices.Contains(t.f.others, said.Owner):
 		t.hold(name, said)
 	default:
 		return t.takeOver(ctx, name, said, mine)
+	}
+	return nil
+}
+
+// own is the prober's round: the trouble is over once its own block is gone. It
+// may hold itself still: it took over, and the confirmation got lost.
+func (t *troubles) own(ctx context.Context, name string, said *queue.Trouble, over bool) error {
+	text := t.held[name]
+	switch {
+	case text != "":
+		t.f.Gate.Probe(name, said.Reason)
+		t.f.Gate.Release(text)
+		delete(t.held, name)
+	case over:
+		return taken(t.f.Queue.EndTrouble(ctx, name, said.Revision))
+	default:
+		t.f.Gate.Unpark(name)
 	}
 	return nil
 }
