@@ -118,11 +118,7 @@ func (t *visit) follow(ctx context.Context, p *pass, pair *pairState, x *exchang
 // refused holds a refusal back until it is believed.
 func (t *visit) refused(ctx context.Context, p *pass, sig signal, j *judgement) order.End {
 	orderNo := t.Order.OrderNo()
-	onTrial, held := t.gate.trialOf(p, BlockRefusals)
-	m, full := t.jury.refuse(orderNo, held || t.misplaced(j))
-	if full && (onTrial || !held) {
-		t.gate.holdFor(BlockRefusals, t.refusalReason(j))
-	}
+	m, full := t.accuse(p, orderNo, j)
 	p.leave(sig)
 	if !full && (m == nil || t.jury.await(ctx, m)) {
 		return order.EndAnswer
@@ -130,6 +126,20 @@ func (t *visit) refused(ctx context.Context, p *pass, sig signal, j *judgement) 
 	t.keys.suspect(orderNo)
 	t.report.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
 	return t.leaseOr(ctx, order.EndHandBack)
+}
+
+// accuse has the jury count the refusal, and holds the pool where that fills the
+// run: as one step, since a refusal between the two would begin a run of its
+// own, and be believed although the pool holds.
+func (t *visit) accuse(p *pass, orderNo string, j *judgement) (m *juror, full bool) {
+	t.accusing.Lock()
+	defer t.accusing.Unlock()
+	onTrial, held := t.gate.trialOf(p, BlockRefusals)
+	m, full = t.jury.refuse(orderNo, held || t.misplaced(j))
+	if full && (onTrial || !held) {
+		t.gate.holdFor(BlockRefusals, t.refusalReason(j))
+	}
+	return m, full
 }
 
 // misplaced says whether a 404 or 405 is taken for a wrong address, which one

@@ -115,6 +115,35 @@ func TestRefusalWaitsNoLongerThanJuryMax(t *testing.T) {
 	})
 }
 
+// A pool with fewer slots than the run is long cannot hold all of it back: what
+// was quiet is believed, but the run goes on counting. Never more than the run's
+// length, less one, is believed before the pool holds.
+func TestAShortPoolBelievesLessThanARun(t *testing.T) {
+	for _, slots := range []int{1, 3, 10, 19, 20, 64} {
+		t.Run(fmt.Sprint(slots), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(call) reply { return reply{status: 422} }, func(c *Config) { c.Concurrency, c.HoldRetry = slots, 0 })
+				believed := 0
+				for n := 0; r.Gate().Open(); n += slots { // as the intake does: no more than there are slots
+					for i, rep := range r.many(fmt.Sprint("n-", n), slots) {
+						if rep.End == order.EndAnswer {
+							require.Equal(t, order.Rejected, rep.Verdict, "%d", i)
+							believed++
+						}
+					}
+				}
+				t.Logf("%d slots: %d believed", slots, believed)
+				require.Less(t, believed, r.cfg.RefusalRun)
+				if slots >= r.cfg.RefusalRun {
+					require.Zero(t, believed)
+				} else {
+					require.Positive(t, believed)
+				}
+			})
+		})
+	}
+}
+
 func TestShutdownWhileARefusalIsHeldBack(t *testing.T) {
 	for _, created := range []bool{false, true} {
 		t.Run(fmt.Sprint(created), func(t *testing.T) {

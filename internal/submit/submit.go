@@ -70,6 +70,8 @@ type Submitter struct {
 	jury   *jury
 	keys   *keyring
 
+	accusing sync.Mutex // one refusal is counted at a time, gate and jury together
+
 	stop    context.CancelFunc
 	tending sync.WaitGroup
 }
