@@ -87,11 +87,11 @@ func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
 		return nil
 	}
 	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return q.bucketError(err)
 	}
 	entry, err := q.kv.Get(ctx, identityKey)
 	if err != nil {
-		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return q.bucketError(err)
 	}
 	var have Identity
 	if err := json.Unmarshal(entry.Value(), &have); err != nil {
@@ -134,7 +134,7 @@ func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return nil, q.bucketError(err)
 	}
 	return out, nil
 }

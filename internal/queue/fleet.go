@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -91,7 +92,7 @@ func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
 		return false, err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return nil, q.bucketError(err)
 	}
 	return f, nil
 }
@@ -199,6 +200,24 @@ func (q *Queue) putKey(ctx context.Context, key string, v any) error {
 		_, err = q.kv.Put(ctx, key, data)
 	}
 	return q.bucketError(err)
+}
+
+// swapKey writes a key as long as its revision is the given one (0: it is not
+// there), and returns its new one. errStale: somebody else wrote meanwhile.
+func (q *Queue) swapKey(ctx context.Context, key string, v any, revision uint64) (uint64, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	if revision == 0 {
+		revision, err = q.kv.Create(ctx, key, data)
+	} else {
+		revision, err = q.kv.Update(ctx, key, data, revision)
+	}
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(writeError(err), errStale) {
+		return 0, errStale
+	}
+	return revision, q.bucketError(err)
 }
 
 func (q *Queue) bucketError(err error) error {

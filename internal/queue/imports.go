@@ -58,7 +58,7 @@ func (q *Queue) Import(ctx context.Context, batch string) (*Import, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return nil, q.bucketError(err)
 	}
 	return decodeImport(entry)
 }
@@ -80,25 +80,15 @@ var ErrImportChanged = errors.New("the import's progress was written by somebody
 // created.
 func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
 	i.UpdatedAt = time.Now().UTC()
-	data, err := json.Marshal(i)
-	if err != nil {
-		return err
-	}
-	var revision uint64
-	if i.revision == 0 {
-		revision, err = q.kv.Create(ctx, importKey(i.Batch), data)
-	} else {
-		revision, err = q.kv.Update(ctx, importKey(i.Batch), data, i.revision)
-	}
-	var api *jetstream.APIError
+	revision, err := q.swapKey(ctx, importKey(i.Batch), i, i.revision)
 	switch {
 	case err == nil:
 		i.revision = revision
 		return nil
-	case errors.Is(err, jetstream.ErrKeyExists), errors.As(err, &api) && api.ErrorCode == codeWrongLastSeq:
+	case errors.Is(err, errStale):
 		return ErrImportChanged
 	default:
-		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return err
 	}
 }
 
@@ -106,7 +96,7 @@ func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
 func (q *Queue) Imports(ctx context.Context) ([]*Import, error) {
 	lister, err := q.kv.ListKeysFiltered(ctx, importPrefix+">")
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return nil, q.bucketError(err)
 	}
 	defer func() { _ = lister.Stop() }()
 	var out []*Import
@@ -116,7 +106,7 @@ func (q *Queue) Imports(ctx context.Context) ([]*Import, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+			return nil, q.bucketError(err)
 		}
 		i, err := decodeImport(entry)
 		if err != nil {

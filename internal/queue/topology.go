@@ -27,7 +27,7 @@ func (q *Queue) ensureTopology(ctx context.Context) error {
 		}
 	}
 	if err := q.ensureBucket(ctx); err != nil {
-		return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
+		return q.bucketError(err)
 	}
 	if err := q.ensureConsumer(ctx); err != nil {
 		return fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)

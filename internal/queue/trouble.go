@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -33,20 +32,11 @@ var ErrTaken = errors.New("another worker was first")
 // else in place of the one whose entry has that revision. ErrTaken: somebody
 // else did.
 func (q *Queue) OwnTrouble(ctx context.Context, name string, t Trouble, revision uint64) error {
-	data, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	if revision == 0 {
-		_, err = q.kv.Create(ctx, troublePrefix+name, data)
-	} else {
-		_, err = q.kv.Update(ctx, troublePrefix+name, data, revision)
-	}
-	var api *jetstream.APIError
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && api.ErrorCode == codeWrongLastSeq {
+	_, err := q.swapKey(ctx, troublePrefix+name, t, revision)
+	if errors.Is(err, errStale) {
 		return ErrTaken
 	}
-	return q.bucketError(err)
+	return err
 }
 
 // EndTrouble says that what this worker probed for is mended.
