@@ -97,13 +97,16 @@ func (h *host) crash(how string) {
 	}
 }
 
+// freeze stops the process for d. One that is frozen already does not wake
+// earlier for it: else its procs, which sleep to the first end, would run before
+// it hears what happened meanwhile, as no real process does.
 func (h *host) freeze(d time.Duration) {
 	if h.dead {
 		return
 	}
 	h.w.faults++
 	h.e.trace.say(h.e, h.name, "frozen", "", "for %s", d)
-	h.frozen = h.e.at + d
+	h.frozen = max(h.frozen, h.e.at+d)
 }
 
 // disconnect breaks the connection for d. It is noticed at once, or when the

@@ -41,6 +41,7 @@ type attempt struct {
 	claim                       int
 	gate, signed, sent, endedAt time.Duration
 	done, calledBack            bool
+	paused                      bool // it left in the documented pause (Lease)
 	verdict                     order.Verdict
 }
 
@@ -159,6 +160,7 @@ func (l *ledger) checkOwner(a *attempt) {
 		return
 	}
 	if a.sent > a.signed { // frozen between the last look at the fence and the socket
+		a.paused = true
 		l.counts.Pauses++
 		return
 	}
@@ -221,12 +223,18 @@ func (l *ledger) checkParked(a *attempt, before []*attempt) {
 		if !b.unsure() || l.cleared(a, b, before[i+1:]) {
 			continue
 		}
-		if c := l.claims[a.claim]; c.ended && a.sent > a.signed {
+		if l.late(a, a.sent) || l.late(b, a.signed) {
 			continue // the documented pause; counted by checkOwner
 		}
 		l.find(InvPark, a.orderNo, "%s posts %s, but the attempt of %s is unsure", a.host.name, a.intent, b.sent)
 		return
 	}
+}
+
+// late: a left in the documented pause, its claim having passed to somebody
+// else, and after t: whoever looked at the order at t could not know of it.
+func (l *ledger) late(a *attempt, t time.Duration) bool {
+	return a.paused && a.sent >= t
 }
 
 // cleared: a later answer proved that nothing exists, or a person allowed or
