@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"orderpost/internal/order"
@@ -13,15 +11,15 @@ import (
 type collector struct {
 	Options
 
-	connected, draining          *prometheus.Desc
-	inFlight, slots              *prometheus.Desc
-	gateOpen, gateBlock          *prometheus.Desc
-	requests, limit              *prometheus.Desc
-	waiting, rate                *prometheus.Desc
-	leaseLosses                  *prometheus.Desc
-	failures, filed, scaling     *prometheus.Desc
-	clockOffset, clockError      *prometheus.Desc
-	pending, oldestAge, deadMail *prometheus.Desc
+	connected, draining       *prometheus.Desc
+	inFlight, slots           *prometheus.Desc
+	gateOpen, gateBlock       *prometheus.Desc
+	requests, limit           *prometheus.Desc
+	waiting, rate             *prometheus.Desc
+	leaseLosses               *prometheus.Desc
+	failures, filed, scaling  *prometheus.Desc
+	clockOffset, clockError   *prometheus.Desc
+	pending, oldest, deadMail *prometheus.Desc
 }
 
 const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
@@ -51,9 +49,9 @@ func newCollector(o Options) *collector {
 		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, as its answers tell; none before the first one."),
 		clockError:  desc("clock_offset_error_seconds", "How far the clock offset may be off."),
 
-		pending:   desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
-		oldestAge: desc("oldest_pending_age_seconds", "Time since the oldest order without an outcome was stored; 0 where there is none."+fleetWide),
-		deadMail:  desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
+		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
+		oldest:   desc("oldest_pending_timestamp_seconds", "When the oldest order without an outcome was stored, in seconds since 1970 by the broker's clock; none where nothing is pending."+fleetWide),
+		deadMail: desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
 	}
 }
 
@@ -65,7 +63,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
 		c.requests, c.limit, c.waiting, c.rate,
-		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldestAge, c.deadMail} {
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail} {
 		out <- d
 	}
 }
@@ -94,7 +92,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	if s.Sizes != nil {
 		gauge(c.pending, float64(s.Sizes.Pending))
-		gauge(c.oldestAge, s.Sizes.oldestAge(time.Now()).Seconds())
+		if !s.Sizes.OldestPending.IsZero() {
+			gauge(c.oldest, float64(s.Sizes.OldestPending.UnixMilli())/1000)
+		}
 		gauge(c.deadMail, float64(s.Sizes.Letters))
 	}
 	gauge(c.scaling, float64(s.ScalingOrders()))
@@ -133,14 +133,6 @@ func (c *collector) blocks(standing []Block) map[blockLabel]bool {
 		all[blockLabel{b.Name, b.Stage}] = true
 	}
 	return all
-}
-
-// oldestAge is never negative: the broker's clock may be ahead of ours.
-func (s *Sizes) oldestAge(now time.Time) time.Duration {
-	if s.OldestPending.IsZero() {
-		return 0
-	}
-	return max(0, now.Sub(s.OldestPending))
 }
 
 func number(b bool) float64 {

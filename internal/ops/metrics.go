@@ -41,6 +41,7 @@ type Metrics struct {
 	// By their numbers, so that counting looks nothing up.
 	orders, attempts, returned []prometheus.Counter
 	explained, unexplained     prometheus.Counter
+	poisoned                   prometheus.Counter
 	retryHand, retryQueue      prometheus.Observer
 	closings                   *prometheus.CounterVec
 
@@ -61,6 +62,8 @@ func New(reg prometheus.Registerer, o Options) *Metrics {
 	m := &Metrics{
 		closings: counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
 
+		poisoned: f.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "poisoned_orders_total",
+			Help: "Orders that were put aside since they took their workers down, whatever their outcome: mostly it is unknown."}),
 		settling: histogram(f, "enqueue_to_settled_seconds", "Time from the storing of an order's intent to its outcome.", settlingBuckets),
 		duration: histogram(f, "request_duration_seconds", "Duration of a request that posted an order, from sending to the end of the answer (or of waiting for one).", durationBuckets),
 		size:     histogram(f, "request_size_bytes", "Size of the body of a request that posted an order.", sizeBuckets),
@@ -104,6 +107,9 @@ func buildInfo(f promauto.Factory, version string) {
 
 // Settled counts an intent that got its outcome.
 func (m *Metrics) Settled(outcome order.Outcome) { m.orders[outcome].Inc() }
+
+// Poisoned counts an order that was put aside since it took its workers down.
+func (m *Metrics) Poisoned() { m.poisoned.Inc() }
 
 // Took is the time from enqueue to outcome of an order that was settled.
 func (m *Metrics) Took(d time.Duration) { m.settling.Observe(d.Seconds()) }

@@ -205,7 +205,6 @@ func TestScrapeOfAWorker(t *testing.T) {
 		`orderpost_gate_open 1`,
 		`orderpost_broker_connected 1`,
 		`orderpost_pending_orders 0`,
-		`orderpost_oldest_pending_age_seconds 0`,
 		`orderpost_dead_letters 0`,
 		`orderpost_lease_losses_total 0`,
 	)
