@@ -1,0 +1,247 @@
+package alerts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/sandbox"
+)
+
+// outage is what makes one alert fire: a real fault, and its end.
+type outage struct {
+	settings map[string]string // of the workers, beside the rig's
+	// breaks brings the fault about and waits until workers show it, heals ends
+	// it and waits until every order is settled.
+	breaks, heals func(*rig)
+	// also are the alerts that the same fault may set off.
+	also []string
+}
+
+// faults changes what goes wrong at the API.
+func faults(change func(*sandbox.Faults)) func(*sandbox.Settings) {
+	return func(s *sandbox.Settings) { change(&s.Faults) }
+}
+
+// outages has one for every alert.
+var outages = map[string]outage{
+	"OrderpostNoWorker": {
+		breaks: func(r *rig) { r.killWorkers() },
+		heals:  func(r *rig) { r.startWorker() },
+	},
+	"OrderpostBrokerLost": {
+		breaks: func(r *rig) {
+			r.broker.Stop()
+			r.eventually("the loss is told", func() bool { return slices.Equal(r.prom.reads("orderpost_broker_connected"), []float64{0}) })
+			require.Empty(r.t, r.prom.reads("orderpost_pending_orders"), "nobody knows")
+		},
+		heals: func(r *rig) {
+			r.restartBroker()
+			r.above(0, "orderpost_broker_connected")
+			r.publish(10)
+			r.settled()
+		},
+	},
+	"OrderpostKeyDenied": {
+		breaks: func(r *rig) {
+			r.api.RevokeKey("key")
+			r.publish(10)
+			r.above(0, "orderpost_gate_block", "block", "credentials")
+		},
+		heals: func(r *rig) {
+			require.NoError(r.t, r.api.AddKey("key", "secret"))
+			r.settled()
+		},
+	},
+	"OrderpostAPIDown": {
+		breaks: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Down = sandbox.DropAll })
+			r.publish(40)
+			r.above(0, "orderpost_gate_block", "block", "breaker")
+		},
+		heals: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Down = sandbox.Up })
+			r.settled()
+		},
+		also: []string{"OrderpostManyUnsure"},
+	},
+	"OrderpostAnswerUnreadable": {
+		breaks: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.Garbage = 1 }))
+			r.publish(10)
+			r.above(0, "orderpost_gate_block", "block", "answer")
+		},
+		heals: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.Garbage = 0 }))
+			r.settled()
+		},
+		also: []string{"OrderpostManyUnsure"},
+	},
+	"OrderpostRefusalRun": {
+		breaks: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.Refuse = 1 }))
+			r.publish(60)
+			r.above(0, "orderpost_gate_block", "block", "refusals")
+		},
+		heals: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.Refuse = 0 }))
+			r.settled()
+		},
+		also: []string{"OrderpostManyFailures"}, // those that were believed before the run was long enough
+	},
+	"OrderpostHeld": {
+		breaks: func(r *rig) {
+			r.command("hold", "--reason", "maintenance")
+			r.above(0, "orderpost_gate_block", "block", "hold")
+		},
+		heals: func(r *rig) {
+			r.command("resume")
+			r.settled()
+		},
+	},
+	"OrderpostResultsRefused": {
+		breaks: func(r *rig) {
+			r.limitResults(1)
+			r.publish(20)
+			r.above(0, "orderpost_publish_failures_total", "stream", "results", "cause", "refused")
+		},
+		heals: func(r *rig) {
+			r.limitResults(-1)
+			r.settled()
+		},
+	},
+	"OrderpostThrottled": {
+		breaks: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.TooMany = 1 }))
+			r.publish(10)
+			r.above(6, "orderpost_gate_closings_total", "block", "throttle")
+		},
+		heals: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.TooMany = 0 }))
+			r.settled()
+		},
+	},
+	"OrderpostNothingSettled": {
+		breaks: func(r *rig) {
+			r.command("hold", "--reason", "maintenance")
+			r.above(0, "orderpost_gate_block", "block", "hold")
+			r.publish(5)
+			r.above(0, "orderpost_pending_orders")
+		},
+		heals: func(r *rig) {
+			r.command("resume")
+			r.settled()
+		},
+		also: []string{"OrderpostHeld"},
+	},
+	"OrderpostQueueOld": {
+		breaks: func(r *rig) {
+			r.command("hold", "--reason", "maintenance")
+			r.above(0, "orderpost_gate_block", "block", "hold")
+			r.publish(5)
+			r.above(0, "orderpost_pending_orders")
+		},
+		heals: func(r *rig) {
+			r.command("resume")
+			r.settled()
+		},
+		also: []string{"OrderpostHeld", "OrderpostNothingSettled"},
+	},
+	"OrderpostUnknownOutcome": {
+		settings: map[string]string{"ORDERPOST_ON_UNSURE": "park"},
+		breaks: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.DropAfter = 1 }))
+			r.publish(1)
+			r.above(0, "orderpost_orders_total", "outcome", "unknown")
+		},
+		heals: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.DropAfter = 0 }))
+			r.publish(10)
+			r.settled()
+		},
+		also: []string{"OrderpostManyUnsure"},
+	},
+	"OrderpostManyFailures": {
+		breaks: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.Refuse = 0.5 }))
+			r.publish(60)
+			r.above(12, "orderpost_orders_total", "outcome", "rejected")
+		},
+		heals: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.Refuse = 0 }))
+			r.settled()
+		},
+	},
+	"OrderpostPoison": {
+		breaks: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
+			r.publish(1)
+			for range 5 { // twice among others, three times alone
+				r.above(0, "orderpost_in_flight_requests")
+				r.killWorkers()
+				r.startWorker()
+			}
+			r.above(0, "orderpost_poisoned_orders_total")
+		},
+		heals: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Latency = 0 })
+			r.publish(10)
+			r.settled()
+		},
+		also: []string{"OrderpostWorkersDie", "OrderpostUnknownOutcome"},
+	},
+	"OrderpostWorkersDie": {
+		breaks: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
+			r.publish(3)
+			r.above(2, "orderpost_in_flight_requests")
+			r.killWorkers()
+			r.change(func(s *sandbox.Settings) { s.Latency = 0 })
+			r.startWorker()
+			r.settled() // before the new worker is scraped for the first time
+		},
+		heals: func(*rig) {},
+	},
+	"OrderpostClaimsLost": {
+		breaks: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
+			r.publish(16)
+			r.above(15, "orderpost_in_flight_requests")
+			r.broker.Stop()
+			r.above(15, "orderpost_lease_losses_total")
+			r.change(func(s *sandbox.Settings) { s.Latency = 0 })
+		},
+		heals: func(r *rig) {
+			r.restartBroker()
+			r.settled()
+		},
+		also: []string{"OrderpostBrokerLost", "OrderpostManyUnsure", "OrderpostWorkersDie"},
+	},
+	"OrderpostManyUnsure": {
+		settings: map[string]string{"ORDERPOST_BREAKER_RATIO": "0"},
+		breaks: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.DropAfter, f.MaxPerOrder = 1, 1 }))
+			r.publish(30)
+			r.above(29, "orderpost_attempts_total", "verdict", "unsure")
+		},
+		heals: func(r *rig) {
+			r.change(faults(func(f *sandbox.Faults) { f.DropAfter = 0 }))
+			r.settled()
+		},
+	},
+	"OrderpostClockOff": {
+		breaks: func(r *rig) { r.skew(30*time.Second, func(off float64) bool { return off > 25 }) },
+		heals:  func(r *rig) { r.skew(0, func(off float64) bool { return off < 1 }) },
+	},
+}
+
+// skew sets the API's clock and sends orders until the worker has noticed.
+func (r *rig) skew(by time.Duration, noticed func(offset float64) bool) {
+	r.t.Helper()
+	r.change(func(s *sandbox.Settings) { s.Skew = by })
+	r.eventually("the clock's offset is noticed", func() bool {
+		r.publish(1)
+		return noticed(r.prom.sum("orderpost_clock_offset_seconds"))
+	})
+}

@@ -1,0 +1,180 @@
+package alerts
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/sandbox"
+)
+
+// patience bounds every wait of these tests, pause is the time between two
+// looks at a condition.
+const (
+	patience = 60 * time.Second
+	pause    = 10 * time.Millisecond
+)
+
+// rig is a broker and an API in the test's process, workers in theirs, and a
+// Prometheus that scrapes them.
+type rig struct {
+	t        *testing.T
+	dir      string // the broker's
+	broker   *embedded.Server
+	api      *sandbox.Server
+	settings map[string]string
+	q        *queue.Queue
+	prom     *prometheus
+	workers  map[string]*child // by instance
+	started  int
+	orders   int
+}
+
+func newRig(t *testing.T, change map[string]string) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), prom: newPrometheus(t), workers: make(map[string]*child)}
+	r.startBroker("127.0.0.1:0")
+	t.Cleanup(func() { r.broker.Stop() })
+	var err error
+	r.api, err = sandbox.New(sandbox.Config{Keys: map[string]string{"key": "secret"}, Logger: zerolog.Nop()})
+	require.NoError(t, err)
+	url, err := r.api.Start("127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = r.api.Close() })
+	// Everything that a worker waits for by itself is made short: its clock is
+	// the real one.
+	r.settings = map[string]string{
+		"ORDERPOST_API_URL": url, "ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret",
+		"ORDERPOST_NATS_URL": strings.Replace(r.broker.URL, "nats://", "nats://"+r.broker.Token+"@", 1),
+		"ORDERPOST_OPS_ADDR": "127.0.0.1:0", "ORDERPOST_LOG_FORMAT": "json", "ORDERPOST_CONCURRENCY": "16",
+		"ORDERPOST_ACK_WAIT": "1s", "ORDERPOST_PREFLIGHT": "false", "ORDERPOST_BREAKER_MIN": "4", "ORDERPOST_BREAKER_OPEN": "100ms",
+		"ORDERPOST_PROBE_DELAY": "20ms", "ORDERPOST_HOLD_RETRY": "100ms", "ORDERPOST_GATE_PATIENCE": "1s",
+		"ORDERPOST_RETRY_BASE": "10ms", "ORDERPOST_RETRY_MAX": "50ms", "ORDERPOST_RETRY_DELAY_BASE": "50ms", "ORDERPOST_RETRY_DELAY_MAX": "200ms",
+		"ORDERPOST_REFUSAL_QUIET": "100ms", "ORDERPOST_DRAIN_TIMEOUT": "1s",
+	}
+	maps.Copy(r.settings, change)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name = r.broker.URL, r.broker.Token, "test"
+	r.q, err = queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(r.q.Close)
+	r.startWorker()
+	return r
+}
+
+func (r *rig) startBroker(listen string) {
+	r.t.Helper()
+	var err error
+	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
+	require.NoError(r.t, err)
+}
+
+// restartBroker starts the broker that was stopped, at the same address.
+func (r *rig) restartBroker() {
+	r.t.Helper()
+	r.startBroker(strings.TrimPrefix(r.broker.URL, "nats://"))
+	r.eventually("connected again", r.q.Connected)
+}
+
+// startWorker starts one more worker, which Prometheus finds under a name of
+// its own, as it does a new pod.
+func (r *rig) startWorker() {
+	r.t.Helper()
+	r.started++
+	name := fmt.Sprintf("w%d", r.started)
+	c := startChild(r.t, name, r.settings)
+	r.workers[name], r.prom.targets[name] = c, c.metrics
+}
+
+// killWorkers ends all of them as a power cut would. Their targets are gone.
+func (r *rig) killWorkers() {
+	for name, c := range r.workers {
+		c.kill()
+		delete(r.workers, name)
+		delete(r.prom.targets, name)
+	}
+}
+
+// command runs one of the worker program's commands, which steer the fleet.
+func (r *rig) command(args ...string) {
+	r.t.Helper()
+	var out, errOut bytes.Buffer
+	settings := map[string]string{"ORDERPOST_NATS_URL": r.settings["ORDERPOST_NATS_URL"], "USER": "anna"}
+	require.Equal(r.t, program.ExitDone, worker.Run(r.t.Context(), args, settings, nil, &out, &errOut), "%v: %s", args, errOut.String())
+}
+
+// publish puts n orders into the queue.
+func (r *rig) publish(n int) {
+	r.t.Helper()
+	in := make([]queue.Intent, n)
+	for i := range in {
+		r.orders++
+		no := fmt.Sprintf("A-%05d", r.orders)
+		in[i] = queue.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
+	}
+	for _, res := range r.q.PublishMany(r.t.Context(), in) {
+		require.NoError(r.t, res.Err)
+	}
+}
+
+// change gives the API other manners.
+func (r *rig) change(how func(*sandbox.Settings)) {
+	r.t.Helper()
+	require.NoError(r.t, r.api.Update(how))
+}
+
+// limitResults bounds the messages of the results stream; -1: no bound.
+func (r *rig) limitResults(most int64) {
+	r.t.Helper()
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(r.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(r.t, err)
+	stream, err := js.Stream(r.t.Context(), "ORDERS_RESULTS")
+	require.NoError(r.t, err)
+	cfg := stream.CachedInfo().Config
+	cfg.MaxMsgs = most
+	_, err = js.UpdateStream(r.t.Context(), cfg)
+	require.NoError(r.t, err)
+}
+
+func (r *rig) eventually(what string, condition func() bool) {
+	r.t.Helper()
+	require.Eventually(r.t, condition, patience, pause, what)
+}
+
+// above waits until the sum of a metric's series exceeds a value.
+func (r *rig) above(least float64, metric string, matching ...string) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("%s%q above %v", metric, matching, least), func() bool { return r.prom.sum(metric, matching...) > least })
+}
+
+// settled waits until no order is pending, and the gate is open: one more order
+// opens a gate that is on trial.
+func (r *rig) settled() {
+	r.t.Helper()
+	r.eventually("everything settled and the gate open", func() bool {
+		c, err := r.q.Count(r.t.Context())
+		if err != nil || c.Pending > 0 {
+			return false
+		}
+		open := r.prom.reads("orderpost_gate_open")
+		if len(open) > 0 && open[0] == 0 {
+			r.publish(1)
+		}
+		return len(open) > 0 && open[0] == 1 && r.prom.sum("orderpost_pending_orders") == 0
+	})
+}
