@@ -1,13 +1,18 @@
 package manifests
 
 import (
+	"errors"
+	"os"
+	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -15,19 +20,30 @@ import (
 
 const deployments = "../../deployments/"
 
-// schemas are the types that the API server itself reads a manifest into. Those
-// of the Prometheus operator and of KEDA are not among them.
-var schemas = map[string]func() any{
-	"apps/v1 Deployment":                      func() any { return &appsv1.Deployment{} },
-	"apps/v1 StatefulSet":                     func() any { return &appsv1.StatefulSet{} },
-	"networking.k8s.io/v1 NetworkPolicy":      func() any { return &networkingv1.NetworkPolicy{} },
-	"policy/v1 PodDisruptionBudget":           func() any { return &policyv1.PodDisruptionBudget{} },
-	"v1 ConfigMap":                            func() any { return &corev1.ConfigMap{} },
-	"v1 Namespace":                            func() any { return &corev1.Namespace{} },
-	"v1 Service":                              func() any { return &corev1.Service{} },
-	"v1 ServiceAccount":                       func() any { return &corev1.ServiceAccount{} },
-	"keda.sh/v1alpha1 ScaledObject":           nil,
-	"monitoring.coreos.com/v1 ServiceMonitor": nil,
+// decode reads a manifest into the type that the API server, or the operator
+// that the object is for, reads it into, by the API server's own decoder: no
+// unknown field (upper and lower case count), no wrong type.
+func decode[T any](_ *testing.T, object []byte) error {
+	asJSON, err := yaml.YAMLToJSONStrict(object)
+	if err != nil {
+		return err
+	}
+	strict, err := json.UnmarshalStrict(asJSON, new(T))
+	return errors.Join(append(strict, err)...)
+}
+
+// checks are, for every kind, what it is held against.
+var checks = map[string]func(t *testing.T, object []byte) error{
+	"apps/v1 Deployment":                      decode[appsv1.Deployment],
+	"apps/v1 StatefulSet":                     decode[appsv1.StatefulSet],
+	"networking.k8s.io/v1 NetworkPolicy":      decode[networkingv1.NetworkPolicy],
+	"policy/v1 PodDisruptionBudget":           decode[policyv1.PodDisruptionBudget],
+	"v1 ConfigMap":                            decode[corev1.ConfigMap],
+	"v1 Namespace":                            decode[corev1.Namespace],
+	"v1 Service":                              decode[corev1.Service],
+	"v1 ServiceAccount":                       decode[corev1.ServiceAccount],
+	"monitoring.coreos.com/v1 ServiceMonitor": decode[monitoringv1.ServiceMonitor],
+	"keda.sh/v1alpha1 ScaledObject":           checkScaledObject,
 }
 
 // render gives what `kubectl apply -k` would send, by kind, and holds each
@@ -44,13 +60,11 @@ func render(t *testing.T, folder, namespace string) map[string][]map[string]any 
 		if r.GetKind() != "Namespace" {
 			require.Equal(t, namespace, r.GetNamespace(), kind)
 		}
-		schema, known := schemas[kind]
-		require.True(t, known, "no schema for %s", kind)
-		if schema != nil {
-			text, err := r.AsYAML()
-			require.NoError(t, err)
-			require.NoError(t, yaml.UnmarshalStrict(text, schema()), "%s %s", kind, r.GetName())
-		}
+		check, known := checks[kind]
+		require.True(t, known, "nothing to hold a %s against", kind)
+		text, err := r.AsYAML()
+		require.NoError(t, err)
+		require.NoError(t, check(t, text), "%s %s", kind, r.GetName())
 		out[r.GetKind()] = append(out[r.GetKind()], object)
 	}
 	return out
@@ -94,8 +108,29 @@ func TestNATSRenders(t *testing.T) {
 	require.EqualValues(t, 3, got["StatefulSet"][0]["spec"].(map[string]any)["replicas"])
 }
 
-// TestSchemasFindMistakes, or the tests above would show nothing.
-func TestSchemasFindMistakes(t *testing.T) {
-	mistake := []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {replica: 2}\n")
-	require.ErrorContains(t, yaml.UnmarshalStrict(mistake, schemas["apps/v1 Deployment"]()), "replica")
+// TestMistakesAreFound, or the tests above would show nothing: in our own
+// manifests, each line changed to a likely mistake is refused by its name.
+func TestMistakesAreFound(t *testing.T) {
+	const production = "kubernetes/overlays/production/"
+	for _, m := range []struct{ file, kind, right, wrong, named string }{
+		{"kubernetes/base/deployment.yaml", "apps/v1 Deployment", "terminationGracePeriodSeconds:", "terminationGraceSeconds:", "terminationGraceSeconds"},
+		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "interval:", "intervall:", "intervall"},
+		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "matchLabels:", "matchLabel:", "matchLabel"},
+		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "port: ops", "port: 9464", "port"},
+		{production + "servicemonitor.yaml", "monitoring.coreos.com/v1 ServiceMonitor", "endpoints:", "endPoints:", "endPoints"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", "minReplicaCount:", "minReplicas:", "minReplicas"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", "maxReplicaCount: 10", `maxReplicaCount: "10"`, "maxReplicaCount"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", "scaleTargetRef: {name:", "scaleTargetRef: {names:", "name"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", `threshold: "5000"`, "threshold: 5000", "threshold"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", "threshold:", "treshold:", "threshold"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", "query:", "activationTreshold: \"1\"\n        query:", "activationTreshold"},
+		{production + "scaledobject.yaml", "keda.sh/v1alpha1 ScaledObject", "type: prometheus", "type: promtheus", "promtheus"},
+	} {
+		text, err := os.ReadFile(deployments + m.file)
+		require.NoError(t, err)
+		require.NoError(t, checks[m.kind](t, text), m.file)
+		wrong := strings.Replace(string(text), m.right, m.wrong, 1)
+		require.NotEqual(t, string(text), wrong, "%s has no %s", m.file, m.right)
+		require.ErrorContains(t, checks[m.kind](t, []byte(wrong)), m.named, "%s: %s", m.file, m.wrong)
+	}
 }
