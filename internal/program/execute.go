@@ -2,7 +2,10 @@ package program
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -19,8 +22,20 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = &ExitError{Code: ExitInterrupted, Err: err}
+		err = &ExitError{Code: ExitInterrupted, Err: interrupted(err)}
 	}
 	PrintError(stderr, root.Name(), err)
 	return ExitCode(err)
+}
+
+// interrupted says it in the user's words; what was interrupted stays in it,
+// where err knows more than that.
+func interrupted(err error) error {
+	if what, cut := strings.CutSuffix(err.Error(), ": "+context.Canceled.Error()); cut {
+		return fmt.Errorf("interrupted: %s", what)
+	}
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
+	return err
 }

@@ -12,17 +12,7 @@ import (
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newCommand(environ, stdin, stdout, stderr)
-	root.SetArgs(args)
-	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err != nil && ctx.Err() != nil {
-		err = &program.ExitError{Code: program.ExitInterrupted, Err: err}
-	}
-	program.PrintError(stderr, "enqueue", err)
-	return program.ExitCode(err)
+	return program.Execute(ctx, newCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
 func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
@@ -36,9 +26,7 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"  enqueue orders.csv --dry-run --type qty=int --rename Artikel=sku\n" +
 			"  enqueue orders.csv.gz --skip-invalid\n" +
 			"  psql -c '...' --csv | enqueue - --source march.csv",
-		Args:          cobra.MinimumNArgs(1),
-		SilenceErrors: true, SilenceUsage: true,
-		Version: program.Version(),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			return o.run(cmd.Context(), files, environ, stdin, stdout, stderr)
 		},
@@ -47,7 +35,6 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr}
 	root.AddCommand(b.all()...)
 	root.AddCommand(newOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
-	program.UsageErrors(root)
 	return root
 }
 

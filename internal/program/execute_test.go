@@ -1,0 +1,39 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+func TestASignalIsToldInTheUsersWords(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		says string
+	}{
+		{context.Canceled, "prog: interrupted\n"},
+		{fmt.Errorf("read results: %w", context.Canceled), "prog: interrupted: read results\n"},
+		{fmt.Errorf("%w while waiting", context.Canceled), "prog: interrupted\n"},
+		{errors.New("disk full"), "prog: disk full\n"},
+		{&ExitError{Code: ExitFailed}, "prog: exit status 1\n"},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		root := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { cancel(); return tt.err }}
+		var stderr bytes.Buffer
+		code := Execute(ctx, root, nil, nil, &stderr, &stderr)
+		require.Equal(t, ExitInterrupted, code)
+		require.Equal(t, tt.says, stderr.String())
+	}
+}
+
+func TestWithoutASignalAnErrorIsToldAsItIs(t *testing.T) {
+	root := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return context.Canceled }}
+	var stderr bytes.Buffer
+	require.Equal(t, ExitFailed, Execute(t.Context(), root, nil, nil, &stderr, &stderr))
+	require.Equal(t, "prog: context canceled\n", stderr.String())
+}
