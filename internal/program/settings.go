@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
@@ -115,24 +114,5 @@ func Settings(cfg any) []Setting {
 			out = append(out, Settings(reflect.New(f.Type).Interface())...)
 		}
 	}
-	return out
-}
-
-// UnknownSettings lists the variables of the environment that begin like ours
-// and are read by none of the given configurations: typing mistakes, mostly.
-func UnknownSettings(environ map[string]string, known ...[]Setting) []string {
-	names := make(map[string]bool)
-	for _, list := range known {
-		for _, s := range list {
-			names[s.Name] = true
-		}
-	}
-	var out []string
-	for name := range environ {
-		if strings.HasPrefix(name, EnvPrefix) && !names[name] {
-			out = append(out, name)
-		}
-	}
-	slices.Sort(out)
 	return out
 }

@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
+	"orderpost/internal/worker"
 )
 
 // surroundings are what every command of the program needs.
@@ -50,6 +51,7 @@ func newCommand(s *surroundings) *cobra.Command {
 	}
 	root.AddCommand(newListCommand(s), newShowCommand(s), newExportCommand(s), newReplayCommand(s),
 		newResolveCommand(s), newDropCommand(s), newAuditCommand(s))
+	program.WarnUnknown(root, s.environ, program.Settings(worker.Config{}))
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/program"
+	"orderpost/internal/worker"
 )
 
 // Run is the program without its process: it returns the exit code.
@@ -35,6 +36,7 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr}
 	root.AddCommand(b.all()...)
 	root.AddCommand(newOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
+	program.WarnUnknown(root, environ, program.Settings(worker.Config{}))
 	return root
 }
 

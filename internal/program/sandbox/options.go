@@ -13,11 +13,12 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"orderpost/internal/program"
 	"orderpost/internal/sandbox"
 )
 
 const (
-	envPrefix   = "ORDERPOST_SANDBOX_"
+	envPrefix   = program.SandboxPrefix
 	defaultAddr = "127.0.0.1:8089"
 
 	// The default key pair. Everybody knows it; the sandbox creates nothing
@@ -38,7 +39,8 @@ type options struct {
 	keysFile string
 	ownKeys  bool // key pairs were given
 
-	errs []error // bad values, collected so that all are named at once
+	errs  []error           // bad values, collected so that all are named at once
+	meant []program.Unknown // variables that probably were to be ours
 }
 
 func newOptions() *options {
@@ -148,12 +150,23 @@ func (o *options) resolve(flags *pflag.FlagSet, environ map[string]string) error
 			o.errs = append(o.errs, fmt.Errorf("%s: there is no such setting", name))
 		}
 	}
+	o.meant = nearMisses(environ, known)
 	o.readKeys(flags, environ)
 	if o.config.Down == sandbox.RefuseAll && o.config.AdminAddr == "" {
 		o.errs = append(o.errs, errors.New("down: refuse needs --admin-addr, or nobody could end it"))
 	}
 	o.errs = append(o.errs, o.config.Validate())
 	return errors.Join(o.errs...)
+}
+
+// nearMisses are variables without our prefix that are much like one of ours.
+// Those that are like none may be other programs'.
+func nearMisses(environ map[string]string, known map[string]bool) []program.Unknown {
+	var settings []program.Setting
+	for name := range known {
+		settings = append(settings, program.Setting{Name: name})
+	}
+	return slices.DeleteFunc(program.UnknownSettings(environ, settings), func(u program.Unknown) bool { return u.Nearest == "" })
 }
 
 // envName is the variable of a flag. How to log is the same for all programs.

@@ -49,6 +49,9 @@ func newCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 			if err := o.resolve(cmd.Flags(), environ); err != nil {
 				return usageError(fmt.Errorf("bad settings:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  ")))
 			}
+			for _, u := range o.meant {
+				_, _ = fmt.Fprintf(stderr, "sandbox: warning: %s\n", u)
+			}
 			return serve(cmd.Context(), o, stdout, stderr)
 		},
 	}

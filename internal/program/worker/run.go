@@ -48,6 +48,7 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
 	root.AddCommand(newFleetCommands(environ, stderr)...)
 	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ))
+	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), "worker", "health") // the worker's own goes into its log
 	return root
 }
 
@@ -72,6 +73,9 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	log, err := program.NewLogger(stderr, cfg.LogLevel, cfg.LogFormat, environ)
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	for _, u := range program.UnknownSettings(environ, program.Settings(cfg)) {
+		log.Warn().Str("variable", u.Name).Str("perhaps", u.Nearest).Msg("a variable that begins like a setting is none, and has no effect")
 	}
 	traces, err := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
 	if err != nil {
