@@ -125,6 +125,7 @@ func loadAlerts(t *testing.T, f file) map[string]*rules.AlertingRule {
 	alerts := make(map[string]*rules.AlertingRule)
 	for _, g := range groups {
 		for _, r := range g.AlertingRules() {
+			require.NotContains(t, alerts, r.Name(), "two rules of one name")
 			alerts[r.Name()] = r
 		}
 	}

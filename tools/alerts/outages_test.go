@@ -204,6 +204,7 @@ var outages = map[string]outage{
 		heals: func(*rig) {},
 	},
 	"OrderpostClaimsLost": {
+		settings: map[string]string{"ORDERPOST_REQUEST_TIMEOUT": "3s", "ORDERPOST_HEADER_TIMEOUT": "3s"}, // so long the orders wait after the reconnect
 		breaks: func(r *rig) {
 			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
 			r.publish(16)

@@ -37,15 +37,22 @@ type prometheus struct {
 	group   *rules.Group
 	began   time.Time
 	now     time.Time
-	targets map[string]string                   // instance to the URL of its /metrics
-	seen    map[string]map[string]labels.Labels // by instance, the series of its last scrape
+	client  *http.Client
+	targets map[string]string           // instance to the URL of its /metrics
+	series  map[seriesKey]labels.Labels // every one that was ever told
+	seen    map[string]map[string]bool  // by instance, the lines of its last scrape
 }
+
+// seriesKey is a series as a target tells it.
+type seriesKey struct{ instance, line string }
 
 func newPrometheus(t *testing.T) *prometheus {
 	t.Helper()
 	began := time.Now().Add(-rests)
 	p := &prometheus{t: t, store: teststorage.New(t), began: began, now: began,
-		targets: make(map[string]string), seen: make(map[string]map[string]labels.Labels)}
+		client:  &http.Client{Transport: &http.Transport{DisableCompression: true}},
+		targets: make(map[string]string), series: make(map[seriesKey]labels.Labels), seen: make(map[string]map[string]bool)}
+	t.Cleanup(p.client.CloseIdleConnections)
 	m := rules.NewManager(&rules.ManagerOptions{
 		Context: t.Context(), Logger: slog.New(slog.DiscardHandler), Parser: parser.NewParser(parser.Options{}),
 		QueryFunc: rules.EngineQueryFunc(newEngine(t), p.store), Appendable: p.store, Queryable: p.store,
@@ -83,6 +90,7 @@ func (p *prometheus) tick() {
 
 // sample is one line of a scrape.
 type sample struct {
+	line   string // without its value
 	series labels.Labels
 	value  float64
 }
@@ -92,15 +100,15 @@ type sample struct {
 func (p *prometheus) keep(app storage.Appender, instance string, samples []sample) {
 	p.t.Helper()
 	now := p.now.UnixMilli()
-	told := make(map[string]labels.Labels, len(samples))
+	told := make(map[string]bool, len(samples))
 	for _, s := range samples {
 		_, err := app.Append(0, s.series, now, s.value)
 		require.NoError(p.t, err)
-		told[s.series.String()] = s.series
+		told[s.line] = true
 	}
-	for key, series := range p.seen[instance] {
-		if _, still := told[key]; !still {
-			_, err := app.Append(0, series, now, math.Float64frombits(value.StaleNaN))
+	for line := range p.seen[instance] {
+		if !told[line] {
+			_, err := app.Append(0, p.series[seriesKey{instance, line}], now, math.Float64frombits(value.StaleNaN))
 			require.NoError(p.t, err)
 		}
 	}
@@ -110,8 +118,7 @@ func (p *prometheus) keep(app storage.Appender, instance string, samples []sampl
 // scrape asks a target, and gives nothing where it does not answer.
 func (p *prometheus) scrape(instance, url string) []sample {
 	p.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Get(url)
+	resp, err := p.client.Get(url)
 	if err != nil {
 		return nil
 	}
@@ -132,12 +139,14 @@ func (p *prometheus) scrape(instance, url string) []sample {
 		if entry != textparse.EntrySeries {
 			continue
 		}
-		var own labels.Labels
-		lines.Labels(&own)
-		_, _, v := lines.Series()
-		b := labels.NewBuilder(own)
-		b.Set("namespace", "shop").Set("job", "orderpost").Set("instance", instance)
-		out = append(out, sample{series: b.Labels(), value: v})
+		line, _, v := lines.Series()
+		key := seriesKey{instance, string(line)}
+		if _, known := p.series[key]; !known {
+			var own labels.Labels
+			lines.Labels(&own)
+			p.series[key] = labels.NewBuilder(own).Set("namespace", "shop").Set("job", "orderpost").Set("instance", instance).Labels()
+		}
+		out = append(out, sample{line: key.line, series: p.series[key], value: v})
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 // looks at a condition.
 const (
 	patience = 60 * time.Second
-	pause    = 10 * time.Millisecond
+	pause    = 30 * time.Millisecond
 )
 
 // rig is a broker and an API in the test's process, workers in theirs, and a
