@@ -15,7 +15,7 @@ import (
 
 // childMark makes the test's own binary the worker program, so that workers
 // are processes that can be killed.
-const childMark = "ORDERPOST_TEST_CHILD"
+const childMark = "ALERTS_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childMark) != "" {

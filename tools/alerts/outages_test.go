@@ -24,6 +24,9 @@ func faults(change func(*sandbox.Faults)) func(*sandbox.Settings) {
 	return func(s *sandbox.Settings) { change(&s.Faults) }
 }
 
+// claimsEnd lets another worker take over soon what one had in hand when it died.
+var claimsEnd = map[string]string{"ORDERPOST_ACK_WAIT": "2s"}
+
 // outages has one for every alert.
 var outages = map[string]outage{
 	"OrderpostNoWorker": {
@@ -174,6 +177,7 @@ var outages = map[string]outage{
 		},
 	},
 	"OrderpostPoison": {
+		settings: claimsEnd,
 		breaks: func(r *rig) {
 			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
 			r.publish(1)
@@ -192,6 +196,7 @@ var outages = map[string]outage{
 		also: []string{"OrderpostWorkersDie", "OrderpostUnknownOutcome"},
 	},
 	"OrderpostWorkersDie": {
+		settings: claimsEnd,
 		breaks: func(r *rig) {
 			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
 			r.publish(3)
@@ -204,7 +209,7 @@ var outages = map[string]outage{
 		heals: func(*rig) {},
 	},
 	"OrderpostClaimsLost": {
-		settings: map[string]string{"ORDERPOST_REQUEST_TIMEOUT": "3s", "ORDERPOST_HEADER_TIMEOUT": "3s"}, // so long the orders wait after the reconnect
+		settings: map[string]string{"ORDERPOST_ACK_WAIT": "2s", "ORDERPOST_REQUEST_TIMEOUT": "2s", "ORDERPOST_HEADER_TIMEOUT": "2s"},
 		breaks: func(r *rig) {
 			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
 			r.publish(16)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/prometheus/prometheus/model/value"
@@ -170,7 +171,7 @@ func (p *prometheus) reads(metric string, matching ...string) (out []float64) {
 	p.t.Helper()
 	for instance, url := range p.targets {
 		for _, s := range p.scrape(instance, url) {
-			is := s.series.Get(labels.MetricName) == metric
+			is := s.series.Get(model.MetricNameLabel) == metric
 			for i := 0; i < len(matching); i += 2 {
 				is = is && s.series.Get(matching[i]) == matching[i+1]
 			}
