@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,21 +26,17 @@ var errUnconfirmed = errors.New("write not confirmed by the broker")
 // for lack of room, or because its storage fails. It closes the gate (R10).
 var ErrStorage = errors.New("the broker cannot store results")
 
-// maxWriteBatch and maxWriteBytes bound one atomic batch of writes. Larger ones
-// gain little and make everybody in them wait. The broker stages a batch in
-// files of its own, at the cost of some tens of single writes: fewer than
-// minWriteBatch go singly, at once. Where each write costs an fsync, writes pile
-// up meanwhile, so that the next ones go together.
+// maxWriteBatch and maxWriteBytes bound one flush of writes. Larger ones gain
+// little and make everybody in them wait.
 const (
-	minWriteBatch = 32
 	maxWriteBatch = 256
 	maxWriteBytes = 4 << 20
 )
 
 // writer writes messages to one stream on condition that their subjects have
-// not changed. Writes that arrive while another one is on its way to the
-// disk go together in one atomic batch, which costs one fsync instead of one
-// each; a write that arrives alone goes alone and at once.
+// not changed. Writes that arrive while others are on their way are flushed
+// after them, in one atomic batch or singly without waiting in between, as
+// manner finds quicker; a write that arrives alone goes alone and at once.
 type writer struct {
 	js     jetstream.JetStream
 	link   *link
@@ -50,6 +47,7 @@ type writer struct {
 	once   sync.Once
 	ended  chan struct{} // closed when nothing is written any more
 
+	manner  manner
 	batches atomic.Uint64 // atomic batches that were stored
 	failed  failures
 }
@@ -138,10 +136,14 @@ func (w *writer) collect(batch []*write) []*write {
 func (w *writer) flush(batch []*write) {
 	ctx, cancel := w.link.bound(context.Background())
 	defer cancel()
-	if len(batch) >= minWriteBatch && w.flushTogether(ctx, batch) {
+	began := time.Now()
+	if w.manner.together(len(batch)) && w.flushTogether(ctx, batch) {
+		w.manner.took(together, len(batch), time.Since(began))
 		return
 	}
+	began = time.Now()
 	w.flushSingly(ctx, batch)
+	w.manner.took(singly, len(batch), time.Since(began))
 }
 
 // flushTogether publishes an atomic batch. False: it was refused, and nothing

@@ -62,6 +62,9 @@ type fastClient struct {
 	requests sync.Pool // of *fasthttp.Request, all but the order's own filled in
 	all      bool      // rules may ask for any header of an answer
 
+	waiting atomic.Int64 // requests that wait for their answers, or read them
+	many    int64        // as many as manyWaiting
+
 	used   atomic.Int64 // unix nanoseconds of the last request
 	closer *time.Timer  // closes connections that nobody uses
 	closed atomic.Bool
@@ -85,7 +88,7 @@ func newFastClient(cfg Config, target *url.URL) (*fastClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fastClient{cfg: cfg, all: cfg.Rules != "", host: &fasthttp.HostClient{
+	f := &fastClient{cfg: cfg, many: manyWaiting, all: cfg.Rules != "", host: &fasthttp.HostClient{
 		Addr: addrOf(target), IsTLS: secure, DialTimeout: dial, MaxConns: 1 << 30, // the gate bounds them
 		ConnPoolStrategy: fasthttp.LIFO,
 	}}
@@ -298,6 +301,12 @@ func (l *lane) write(fill func(*fasthttp.Request)) error {
 
 // read reads the answer: headers first, then the body.
 func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep bool) {
+	waiting := l.f.waiting.Add(1)
+	defer l.f.waiting.Add(-1)
+	if x.err = l.await(waiting >= l.f.many); x.err != nil {
+		x.phase = PhaseSent
+		return false
+	}
 	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseResponse(resp)
 	r := l.f.host.AcquireReader(l.conn)
@@ -329,6 +338,19 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 	}
 	const untilTheEnd = -2
 	return x.answer.complete && !resp.ConnectionClose() && length != untilTheEnd && from == r && r.Buffered() == 0
+}
+
+// manyWaiting is how many requests wait for their answers before buffers for
+// these are taken only when the answers come. Below, the memory is not worth
+// one more system call for each.
+const manyWaiting = 512
+
+// await waits for the first byte of the answer, if many requests do.
+func (l *lane) await(many bool) error {
+	if !many || l.f.host.IsTLS { // TLS keeps buffers of its own
+		return nil
+	}
+	return l.counted.readable()
 }
 
 // maxInterim bounds the 1xx answers before the answer.
