@@ -41,6 +41,7 @@ type writer struct {
 	js     jetstream.JetStream
 	link   *link
 	stream string
+	acks   acks
 	queue  chan *write
 	quit   chan struct{}
 	done   sync.WaitGroup
@@ -60,7 +61,7 @@ type write struct {
 }
 
 func newWriter(q *Queue, stream string) *writer {
-	w := &writer{js: q.js, link: &q.link, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+	w := &writer{js: q.js, link: &q.link, stream: stream, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 	w.done.Add(1)
 	go w.run()
 	return w
@@ -134,21 +135,21 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
-	ctx, cancel := w.link.bound(context.Background())
-	defer cancel()
 	began := time.Now()
-	if w.manner.together(len(batch)) && w.flushTogether(ctx, batch) {
+	if w.manner.together(len(batch)) && w.flushTogether(batch) {
 		w.manner.took(together, len(batch), time.Since(began))
 		return
 	}
 	began = time.Now()
-	w.flushSingly(ctx, batch)
+	w.acks.flush(batch)
 	w.manner.took(singly, len(batch), time.Since(began))
 }
 
 // flushTogether publishes an atomic batch. False: it was refused, and nothing
 // of it is stored, or it is not known; the conditions make a repetition safe.
-func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
+func (w *writer) flushTogether(batch []*write) bool {
+	ctx, cancel := w.link.bound(context.Background())
+	defer cancel()
 	msgs := make([]*nats.Msg, len(batch))
 	subjects := make(map[string]bool, len(batch))
 	for i, req := range batch {
@@ -168,33 +169,6 @@ func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
 		req.finish(first+uint64(i), nil)
 	}
 	return true
-}
-
-// flushSingly publishes each write for itself, all of them before the first
-// answer is waited for.
-func (w *writer) flushSingly(ctx context.Context, batch []*write) {
-	futures := make([]jetstream.PubAckFuture, len(batch))
-	for i, req := range batch {
-		future, err := w.js.PublishMsgAsync(req.msg)
-		if err != nil {
-			req.finish(0, writeError(err))
-			continue
-		}
-		futures[i] = future
-	}
-	for i, req := range batch {
-		if futures[i] == nil {
-			continue
-		}
-		select {
-		case ack := <-futures[i].Ok():
-			req.finish(ack.Sequence, nil)
-		case err := <-futures[i].Err():
-			req.finish(0, writeError(err))
-		case <-ctx.Done():
-			req.finish(0, writeError(ctx.Err()))
-		}
-	}
 }
 
 func (r *write) finish(seq uint64, err error) {
