@@ -65,6 +65,8 @@ type fastClient struct {
 	waiting atomic.Int64 // requests that wait for their answers, or read them
 	many    int64        // as many as manyWaiting
 
+	dated atomic.Pointer[dated] // of the last answer that had no more than that
+
 	used   atomic.Int64 // unix nanoseconds of the last request
 	closer *time.Timer  // closes connections that nobody uses
 	closed atomic.Bool
@@ -412,15 +414,41 @@ func undo(body []byte, encoding string) ([]byte, error) {
 		Header: http.Header{"Content-Encoding": {encoding}}})
 }
 
-// header takes what is asked for of an answer's headers.
+// header takes what is asked for of an answer's headers. Nobody changes it: many
+// answers of the same second share one.
 func (f *fastClient) header(resp *fasthttp.Response) http.Header {
-	h := make(http.Header, 2)
-	for name, value := range resp.Header.All() {
-		if f.all || bytes.EqualFold(name, []byte("Date")) || bytes.EqualFold(name, []byte("Retry-After")) || bytes.EqualFold(name, []byte("Age")) {
+	if f.all {
+		h := make(http.Header, 8)
+		for name, value := range resp.Header.All() {
 			h.Add(string(name), strings.TrimSpace(string(value)))
 		}
+		return h
 	}
-	return h
+	date, after, age := resp.Header.Peek("Date"), resp.Header.Peek("Retry-After"), resp.Header.Peek("Age")
+	if len(after) > 0 || len(age) > 0 {
+		h := make(http.Header, 3)
+		for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age} {
+			if len(value) > 0 {
+				h.Set(name, strings.TrimSpace(string(value)))
+			}
+		}
+		return h
+	}
+	if last := f.dated.Load(); last != nil && string(date) == last.raw {
+		return last.header
+	}
+	d := &dated{raw: string(date)}
+	if len(date) > 0 {
+		d.header = http.Header{"Date": {strings.TrimSpace(d.raw)}}
+	}
+	f.dated.Store(d)
+	return d.header
+}
+
+// dated is the header of an answer that tells nothing but its date.
+type dated struct {
+	raw    string
+	header http.Header
 }
 
 // fastError gives an error the form that the reasons are read from.
