@@ -89,8 +89,9 @@ func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 // max_payload at most, in bytes.
 const recordReserve = 4 << 10
 
-func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
-	data, err := r.AppendJSON(make([]byte, 0, 1024))
+// recordMsg is a record as it is published, its JSON appended to buf.
+func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg, error) {
+	data, err := r.AppendJSON(buf)
 	for err == nil && int64(len(data)) > q.nc.MaxPayload()-recordReserve {
 		r.Response, r.Error, r.Reason = cut(r.Response, len(r.Response)/2), cut(r.Error, len(r.Error)/2), cut(r.Reason, 200)
 		data, err = r.AppendJSON(data[:0])
@@ -98,11 +99,11 @@ func (q *Queue) recordMsg(token string, r *order.Record) (*nats.Msg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)
 	}
-	msg := nats.NewMsg(q.n.resPre + token)
-	msg.Data = data
-	msg.Header.Set(HeaderOutcome, r.Word)
+	values := []string{r.Word, ""}
+	msg := &nats.Msg{Subject: q.n.resPre + token, Data: data, Header: nats.Header{HeaderOutcome: values[:1:1]}}
 	if expires(r) {
-		msg.Header.Set(jetstream.MsgTTLHeader, q.cfg.ResultRetention.String())
+		values[1] = q.cfg.ResultRetention.String()
+		msg.Header[jetstream.MsgTTLHeader] = values[1:2:2]
 	}
 	return msg, nil
 }

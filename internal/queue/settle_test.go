@@ -102,7 +102,7 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.NoError(t, err)
 	leave := *entry.Record
 	leave.Allowed = true
-	msg, err := q.recordMsg("A-1", &leave)
+	msg, err := q.recordMsg("A-1", &leave, nil)
 	require.NoError(t, err)
 	_, err = q.results.put(t.Context(), msg, entry.Seq)
 	require.NoError(t, err)

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -110,12 +112,24 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 }
 
 func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
-	msg, err := s.q.recordMsg(token, r)
+	buf := recordBuffers.Get().(*[]byte)
+	msg, err := s.q.recordMsg(token, r, (*buf)[:0])
 	if err != nil {
 		return 0, err
 	}
-	return s.q.results.put(ctx, msg, expect)
+	seq, err := s.q.results.put(ctx, msg, expect)
+	if answered := err == nil || errors.Is(err, errStale); answered && cap(msg.Data) <= maxRecordBuffer { // else the writer may have it still
+		*buf = msg.Data
+		recordBuffers.Put(buf)
+	}
+	return seq, err
 }
+
+// recordBuffers are for the JSON of records; larger ones than maxRecordBuffer
+// bytes are not kept.
+var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
+
+const maxRecordBuffer = 64 << 10
 
 func (s jetStore) Intent(ctx context.Context, orderNo string) (*Message, error) {
 	return s.q.lastMsg(ctx, s.q.n.intents, s.q.n.newPre+order.Token(orderNo))

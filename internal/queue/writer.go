@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -25,31 +26,29 @@ var errUnconfirmed = errors.New("write not confirmed by the broker")
 // for lack of room, or because its storage fails. It closes the gate (R10).
 var ErrStorage = errors.New("the broker cannot store results")
 
-// maxWriteBatch and maxWriteBytes bound one atomic batch of writes. Larger ones
-// gain little and make everybody in them wait. The broker stages a batch in
-// files of its own, at the cost of some tens of single writes: fewer than
-// minWriteBatch go singly, at once. Where each write costs an fsync, writes pile
-// up meanwhile, so that the next ones go together.
+// maxWriteBatch and maxWriteBytes bound one flush of writes. Larger ones gain
+// little and make everybody in them wait.
 const (
-	minWriteBatch = 32
 	maxWriteBatch = 256
 	maxWriteBytes = 4 << 20
 )
 
 // writer writes messages to one stream on condition that their subjects have
-// not changed. Writes that arrive while another one is on its way to the
-// disk go together in one atomic batch, which costs one fsync instead of one
-// each; a write that arrives alone goes alone and at once.
+// not changed. Writes that arrive while others are on their way are flushed
+// after them, in one atomic batch or singly without waiting in between, as
+// manner finds quicker; a write that arrives alone goes alone and at once.
 type writer struct {
 	js     jetstream.JetStream
 	link   *link
 	stream string
+	acks   acks
 	queue  chan *write
 	quit   chan struct{}
 	done   sync.WaitGroup
 	once   sync.Once
 	ended  chan struct{} // closed when nothing is written any more
 
+	manner  manner
 	batches atomic.Uint64 // atomic batches that were stored
 	failed  failures
 }
@@ -62,7 +61,7 @@ type write struct {
 }
 
 func newWriter(q *Queue, stream string) *writer {
-	w := &writer{js: q.js, link: &q.link, stream: stream, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+	w := &writer{js: q.js, link: &q.link, stream: stream, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 	w.done.Add(1)
 	go w.run()
 	return w
@@ -136,17 +135,21 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
-	ctx, cancel := w.link.bound(context.Background())
-	defer cancel()
-	if len(batch) >= minWriteBatch && w.flushTogether(ctx, batch) {
+	began := time.Now()
+	if w.manner.together(len(batch)) && w.flushTogether(batch) {
+		w.manner.took(together, len(batch), time.Since(began))
 		return
 	}
-	w.flushSingly(ctx, batch)
+	began = time.Now()
+	w.acks.flush(batch)
+	w.manner.took(singly, len(batch), time.Since(began))
 }
 
 // flushTogether publishes an atomic batch. False: it was refused, and nothing
 // of it is stored, or it is not known; the conditions make a repetition safe.
-func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
+func (w *writer) flushTogether(batch []*write) bool {
+	ctx, cancel := w.link.bound(context.Background())
+	defer cancel()
 	msgs := make([]*nats.Msg, len(batch))
 	subjects := make(map[string]bool, len(batch))
 	for i, req := range batch {
@@ -166,33 +169,6 @@ func (w *writer) flushTogether(ctx context.Context, batch []*write) bool {
 		req.finish(first+uint64(i), nil)
 	}
 	return true
-}
-
-// flushSingly publishes each write for itself, all of them before the first
-// answer is waited for.
-func (w *writer) flushSingly(ctx context.Context, batch []*write) {
-	futures := make([]jetstream.PubAckFuture, len(batch))
-	for i, req := range batch {
-		future, err := w.js.PublishMsgAsync(req.msg)
-		if err != nil {
-			req.finish(0, writeError(err))
-			continue
-		}
-		futures[i] = future
-	}
-	for i, req := range batch {
-		if futures[i] == nil {
-			continue
-		}
-		select {
-		case ack := <-futures[i].Ok():
-			req.finish(ack.Sequence, nil)
-		case err := <-futures[i].Err():
-			req.finish(0, writeError(err))
-		case <-ctx.Done():
-			req.finish(0, writeError(ctx.Err()))
-		}
-	}
 }
 
 func (r *write) finish(seq uint64, err error) {

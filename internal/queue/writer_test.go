@@ -28,7 +28,7 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 	for i := range 100 {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	require.True(t, q.results.flushTogether(t.Context(), batch))
+	require.True(t, q.results.flushTogether(batch))
 	for i, req := range batch {
 		require.NoError(t, req.err)
 		require.EqualValues(t, i+1, req.seq, "the sequences that the next conditions rest on")

@@ -24,19 +24,22 @@ func fullJitter(base, longest time.Duration) *backoff.ExponentialBackOff {
 // budget counts what a visit may spend.
 type budget struct {
 	cfg      *Config
-	waits    *backoff.ExponentialBackOff
+	waits    *backoff.ExponentialBackOff // made for the first wait: most orders have none
 	began    time.Time
 	gated    time.Duration // waited at the gate in this visit
 	attempts int           // in this visit
 }
 
 func newBudget(cfg *Config) budget {
-	return budget{cfg: cfg, waits: fullJitter(cfg.RetryBase, cfg.RetryMax), began: time.Now()}
+	return budget{cfg: cfg, began: time.Now()}
 }
 
 // next gives the wait before the next attempt, at least floor; or ok false if
 // the visit's attempts or time do not last for it.
 func (b *budget) next(floor time.Duration) (wait time.Duration, ok bool) {
+	if b.waits == nil {
+		b.waits = fullJitter(b.cfg.RetryBase, b.cfg.RetryMax)
+	}
 	wait = max(b.waits.NextBackOff(), floor)
 	spent := time.Since(b.began) - b.gated
 	return wait, b.attempts < b.cfg.RetryVisitAttempts && spent+wait <= b.cfg.RetryVisitTime

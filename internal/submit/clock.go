@@ -116,13 +116,16 @@ func (c *clock) estimate() ClockEstimate {
 // observe takes an answer's Date into the estimate. afresh forgets what was
 // estimated before: the API says that a timestamp was off.
 func (c *clock) observe(h http.Header, sent, received time.Time, afresh bool) {
-	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil || h.Get("Age") != "" || received.Sub(sent) > clockRTT {
+	if h.Get("Age") != "" || received.Sub(sent) > clockRTT {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !afresh && !c.last.IsZero() && received.Sub(c.last) < clockEvery {
+		return
+	}
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
 		return
 	}
 	if afresh {

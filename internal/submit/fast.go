@@ -62,6 +62,11 @@ type fastClient struct {
 	requests sync.Pool // of *fasthttp.Request, all but the order's own filled in
 	all      bool      // rules may ask for any header of an answer
 
+	waiting atomic.Int64 // requests that wait for their answers, or read them
+	many    int64        // as many as manyWaiting
+
+	dated atomic.Pointer[dated] // of the last answer that had no more than that
+
 	used   atomic.Int64 // unix nanoseconds of the last request
 	closer *time.Timer  // closes connections that nobody uses
 	closed atomic.Bool
@@ -85,7 +90,7 @@ func newFastClient(cfg Config, target *url.URL) (*fastClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fastClient{cfg: cfg, all: cfg.Rules != "", host: &fasthttp.HostClient{
+	f := &fastClient{cfg: cfg, many: manyWaiting, all: cfg.Rules != "", host: &fasthttp.HostClient{
 		Addr: addrOf(target), IsTLS: secure, DialTimeout: dial, MaxConns: 1 << 30, // the gate bounds them
 		ConnPoolStrategy: fasthttp.LIFO,
 	}}
@@ -298,6 +303,12 @@ func (l *lane) write(fill func(*fasthttp.Request)) error {
 
 // read reads the answer: headers first, then the body.
 func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep bool) {
+	waiting := l.f.waiting.Add(1)
+	defer l.f.waiting.Add(-1)
+	if x.err = l.await(waiting >= l.f.many); x.err != nil {
+		x.phase = PhaseSent
+		return false
+	}
 	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseResponse(resp)
 	r := l.f.host.AcquireReader(l.conn)
@@ -329,6 +340,19 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 	}
 	const untilTheEnd = -2
 	return x.answer.complete && !resp.ConnectionClose() && length != untilTheEnd && from == r && r.Buffered() == 0
+}
+
+// manyWaiting is how many requests wait for their answers before buffers for
+// these are taken only when the answers come. Below, the memory is not worth
+// one more system call for each.
+const manyWaiting = 512
+
+// await waits for the first byte of the answer, if many requests do.
+func (l *lane) await(many bool) error {
+	if !many || l.f.host.IsTLS { // TLS keeps buffers of its own
+		return nil
+	}
+	return l.counted.readable()
 }
 
 // maxInterim bounds the 1xx answers before the answer.
@@ -390,15 +414,41 @@ func undo(body []byte, encoding string) ([]byte, error) {
 		Header: http.Header{"Content-Encoding": {encoding}}})
 }
 
-// header takes what is asked for of an answer's headers.
+// header takes what is asked for of an answer's headers. Nobody changes it: many
+// answers of the same second share one.
 func (f *fastClient) header(resp *fasthttp.Response) http.Header {
-	h := make(http.Header, 2)
-	for name, value := range resp.Header.All() {
-		if f.all || bytes.EqualFold(name, []byte("Date")) || bytes.EqualFold(name, []byte("Retry-After")) || bytes.EqualFold(name, []byte("Age")) {
+	if f.all {
+		h := make(http.Header, 8)
+		for name, value := range resp.Header.All() {
 			h.Add(string(name), strings.TrimSpace(string(value)))
 		}
+		return h
 	}
-	return h
+	date, after, age := resp.Header.Peek("Date"), resp.Header.Peek("Retry-After"), resp.Header.Peek("Age")
+	if len(after) > 0 || len(age) > 0 {
+		h := make(http.Header, 3)
+		for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age} {
+			if len(value) > 0 {
+				h.Set(name, strings.TrimSpace(string(value)))
+			}
+		}
+		return h
+	}
+	if last := f.dated.Load(); last != nil && string(date) == last.raw {
+		return last.header
+	}
+	d := &dated{raw: string(date)}
+	if len(date) > 0 {
+		d.header = http.Header{"Date": {strings.TrimSpace(d.raw)}}
+	}
+	f.dated.Store(d)
+	return d.header
+}
+
+// dated is the header of an answer that tells nothing but its date.
+type dated struct {
+	raw    string
+	header http.Header
 }
 
 // fastError gives an error the form that the reasons are read from.

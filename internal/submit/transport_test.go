@@ -76,15 +76,23 @@ type clientMaker func(t *testing.T, base string, change func(*Config)) *client
 
 // eachClient runs a test with each of the clients that post orders.
 func eachClient(t *testing.T, test func(t *testing.T, attemptClient clientMaker)) {
-	for _, kind := range []HTTPClient{HTTPNet, HTTPFast} {
-		t.Run(kind.String(), func(t *testing.T) {
+	for _, kind := range []struct {
+		name   string
+		client HTTPClient
+		many   int64 // of fastClient
+	}{{"net", HTTPNet, 0}, {"fast", HTTPFast, manyWaiting}, {"fast, many waiting", HTTPFast, 1}} {
+		t.Run(kind.name, func(t *testing.T) {
 			test(t, func(t *testing.T, base string, change func(*Config)) *client {
-				return attemptClient(t, base, func(c *Config) {
-					c.HTTPClient = kind
+				c := attemptClient(t, base, func(c *Config) {
+					c.HTTPClient = kind.client
 					if change != nil {
 						change(c)
 					}
 				})
+				if c.fast != nil {
+					c.fast.many = kind.many
+				}
+				return c
 			})
 		})
 	}

@@ -1,0 +1,91 @@
+package queue
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatJetStreamAnswersToAWrite(t *testing.T) {
+	for _, tt := range []struct {
+		data string
+		seq  uint64
+		err  error
+	}{
+		{`{"stream":"ORDERS_RESULTS", "seq":12}`, 12, nil},
+		{`{"stream":"ORDERS_RESULTS","seq":12}`, 12, nil},
+		{`{"stream":"S","domain":"hub", "seq":7}`, 7, nil},
+		{`{"stream":"S", "seq":7,"duplicate": true}`, 7, nil},
+		{`{"stream":"}\"seq\":9", "seq":7}`, 7, nil},
+		{`{"seq":3,"stream":"S"}`, 3, nil},
+		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 4"},"stream":"S","seq":0}`, 0, errStale},
+		{`{"error":{"code":503,"err_code":10077,"description":"no space"},"stream":"S","seq":0}`, 0, ErrStorage},
+		{`{"stream":"S", "seq":0}`, 0, errUnconfirmed},
+		{`{"stream":"S", "seq":}`, 0, errUnconfirmed},
+		{`{"stream":"S", "seq":99999999999999999999999}`, 0, errUnconfirmed},
+		{`+OK`, 0, errUnconfirmed},
+		{``, 0, errUnconfirmed},
+	} {
+		seq, err := readAck(&nats.Msg{Data: []byte(tt.data)})
+		require.ErrorIs(t, err, tt.err, tt.data)
+		require.Equal(t, tt.seq, seq, tt.data)
+	}
+	_, err := readAck(&nats.Msg{Header: nats.Header{"Status": {"503"}}})
+	require.ErrorIs(t, err, errUnconfirmed)
+	require.ErrorIs(t, err, jetstream.ErrNoStreamResponse)
+}
+
+// What is read without a JSON parser is what a parser reads.
+func FuzzPlainAck(f *testing.F) {
+	f.Add([]byte(`{"stream":"ORDERS_RESULTS", "seq":12}`))
+	f.Add([]byte(`{"stream":"S","domain":"hub", "seq":7}`))
+	f.Add([]byte(`{"stream":"}\"seq\":9", "seq":7}`))
+	f.Add([]byte(`{"stream":"S", "seq":7,"duplicate": true}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		seq, ok := plainAckOf(data)
+		if !ok || !json.Valid(data) { // the server sends nothing else
+			return
+		}
+		var answer struct {
+			Seq uint64 `json:"seq"`
+		}
+		require.NoError(t, json.Unmarshal(data, &answer))
+		require.Equal(t, answer.Seq, seq)
+	})
+}
+
+// The answer to a flush that was given up comes after all. It is not the next
+// one's.
+func TestALateAnswerIsNotTheNextWrites(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	a := &acks{nc: q.nc, link: &q.link}
+	first := conditional(q, "L-1", 0)
+	a.flush([]*write{first})
+	require.NoError(t, first.err)
+	a.answers <- &nats.Msg{Subject: a.prefix + "0", Data: []byte(`{"stream":"S", "seq":77}`)}
+	a.answers <- &nats.Msg{Subject: a.prefix + "900", Data: []byte(`{"stream":"S", "seq":78}`)}
+	a.answers <- &nats.Msg{Subject: a.prefix + "x", Data: []byte(`{"stream":"S", "seq":79}`)}
+	var batch []*write
+	for i := range 20 {
+		batch = append(batch, conditional(q, "L-2-"+strconv.Itoa(i), 0))
+	}
+	a.flush(batch)
+	for i, req := range batch {
+		require.NoError(t, req.err)
+		require.EqualValues(t, i+2, req.seq)
+	}
+}
+
+func TestWritesThatNobodyTakesAreNotConfirmed(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	a := &acks{nc: q.nc, link: &q.link}
+	lost := conditional(q, "L-1", 0)
+	lost.msg.Subject = "nobody." + fmt.Sprint(q.n.results)
+	a.flush([]*write{lost})
+	require.ErrorIs(t, lost.err, errUnconfirmed)
+}
