@@ -25,9 +25,9 @@ type jury struct {
 	mu       sync.Mutex
 	run      map[string]struct{} // distinct order numbers of the run
 	members  map[*juror]struct{}
-	underway int  // visits, members included
-	created  bool // some order was created since the start, or the last hold
-	vouched  bool // a person has said that refusals are right
+	underway int       // visits, members included
+	created  bool      // some order was created since the start, or the last hold
+	vouched  time.Time // until then: a person has said that refusals are right
 	timer    *time.Timer
 }
 
@@ -86,7 +86,7 @@ func (j *jury) dismiss(believed bool) {
 func (j *jury) orderCreated() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.created, j.vouched = true, false
+	j.created = true
 	if len(j.run) > 0 {
 		clear(j.run)
 		j.dismiss(true)
@@ -100,11 +100,17 @@ func (j *jury) creating() bool {
 	return j.created
 }
 
-// vouch believes refusals until the next acceptance.
+// vouchTime is how long a person's word that refusals are right holds: long
+// enough for thousands of replayed orders that are refused again, with an
+// acceptance here and there, to be worked off without being asked once more for
+// every run of them.
+const vouchTime = 15 * time.Minute
+
+// vouch believes refusals for a while.
 func (j *jury) vouch() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.vouched = true
+	j.vouched = time.Now().Add(vouchTime)
 }
 
 // refuse counts a refused order. full: the run has reached its limit (or must
@@ -113,13 +119,13 @@ func (j *jury) vouch() {
 func (j *jury) refuse(orderNo string, certain bool) (m *juror, full bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !certain && (j.limit == 0 || j.vouched) {
+	if !certain && (j.limit == 0 || time.Now().Before(j.vouched)) {
 		return nil, false
 	}
 	j.run[orderNo] = struct{}{}
 	if certain || len(j.run) >= j.limit {
 		clear(j.run)
-		j.created, j.vouched = false, false
+		j.created, j.vouched = false, time.Time{}
 		j.dismiss(false)
 		return nil, true
 	}

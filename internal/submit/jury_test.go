@@ -246,7 +246,9 @@ func TestResumeVouchesForRefusals(t *testing.T) {
 		require.Equal(t, map[order.End]int{order.EndAnswer: 300}, ends(r.many("n", 300)), "a person has looked")
 		require.Zero(t, time.Since(began))
 		require.Equal(t, order.Accepted, r.one("good").Verdict)
+		require.Equal(t, map[order.End]int{order.EndAnswer: 300}, ends(r.many("k", 300)), "also beyond an acceptance")
+		time.Sleep(vouchTime)
 		r.many("m", 40)
-		require.False(t, r.Gate().Open(), "an acceptance ends it")
+		require.False(t, r.Gate().Open(), "a person's word does not hold for ever")
 	})
 }

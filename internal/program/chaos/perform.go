@@ -123,6 +123,9 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
 			r.say("%d intents are pending", last.Pending)
+			// Replayed orders that are refused once more may hold a pool again: a
+			// person who has looked at them says so.
+			_ = r.insist(ctx, []int{0}, "worker", "resume")
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return fmt.Errorf("%w: %d intents are still pending", err, last.Pending)
