@@ -22,8 +22,9 @@ type Audit struct {
 	// Pending is the number of intents that are stored and have none yet.
 	Pending uint64 `json:"pending"`
 	// Unacked is the number of intents that have their outcome and are still
-	// stored: a crash came between result and acknowledgement, and the next
-	// delivery removes them.
+	// stored: a crash came between result and acknowledgement, or between that
+	// and the removal. Their next delivery removes them, or a worker
+	// (RemoveLeftovers).
 	Unacked uint64 `json:"unacked"`
 	// Expired is the number of intents whose outcome is not kept any more. An
 	// audit cannot tell them from intents that were removed by hand, and counts
@@ -73,10 +74,14 @@ func (q *Queue) Audit(ctx context.Context) (*Audit, error) {
 		return nil, err
 	}
 	a.Intents = counts.LastIntent
+	floor, err := q.ackFloor(ctx) // before the rest: what was acknowledged by now has its outcome
+	if err != nil {
+		return nil, err
+	}
 	if err := q.walk(ctx, q.n.results, q.n.resPre+"*", func(page []*rawMsg) error { return q.auditResults(ctx, a, page) }); err != nil {
 		return nil, err
 	}
-	if err := q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error { return q.auditPending(ctx, a, page) }); err != nil {
+	if err := q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error { return q.auditPending(ctx, a, page, floor) }); err != nil {
 		return nil, err
 	}
 	if err := q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*rawMsg) error { return q.auditLetters(ctx, a, page) }); err != nil {
@@ -124,8 +129,9 @@ func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*rawMsg) erro
 	return nil
 }
 
-// auditPending counts the stored intents that have no outcome yet.
-func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg) error {
+// auditPending counts the stored intents that have no outcome yet. None of them
+// can lie at or below the floor: the broker would deliver it to nobody.
+func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floor uint64) error {
 	records, err := q.sameTokens(ctx, page, q.n.newPre, q.n.results, q.n.resPre)
 	if err != nil {
 		return err
@@ -139,6 +145,15 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg) erro
 			}
 		}
 		a.Pending++
+		if raw.Seq > floor {
+			continue
+		}
+		switch stored, settled, err := q.settledLeftover(ctx, raw.Seq); {
+		case err != nil:
+			return err
+		case stored != nil && !settled:
+			a.offend(q.orderNoOf(raw), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody: stop the workers and remove the consumer %s of stream %s, which they make anew", q.n.consumer, q.n.intents)
+		}
 	}
 	return nil
 }

@@ -136,6 +136,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { fleet.Run(side) })
+	sides.Go(func() { (&leftovers{queue: q, log: log}).run(side) })
 	view.attach(parts{queue: q, submitter: s, pool: pool})
 	sides.Go(func() { view.poll(side) })
 	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).

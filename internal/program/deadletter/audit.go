@@ -62,7 +62,7 @@ func printAudit(s *surroundings, a *queue.Audit) {
 		say(s.stdout, "%9d are not accounted for: removed by hand, or moving right now", missing)
 	}
 	if a.Unacked > 0 {
-		say(s.stdout, "%9d more are settled and still stored; their next delivery removes them", a.Unacked)
+		say(s.stdout, "%9d more are settled and still stored; their next delivery, or a worker, removes them", a.Unacked)
 	}
 	say(s.stdout, "\nOrders by their last word")
 	for _, word := range slices.Sorted(maps.Keys(a.Outcomes)) {

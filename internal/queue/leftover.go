@@ -1,0 +1,140 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+)
+
+// Leftovers is what RemoveLeftovers did.
+type Leftovers struct {
+	// Removed intents had their outcome, and are not stored any more.
+	Removed int
+	// Stranded intents have none. The broker will deliver them to nobody, and
+	// only a person can help (docs/runbook.md).
+	Stranded []string // order numbers, maxOffenders at most
+}
+
+// errEnough ends a walk.
+var errEnough = errors.New("read far enough")
+
+// RemoveLeftovers removes intents that the broker stores although they were
+// acknowledged: it was killed when the acknowledgement was on its disk, and the
+// removal from the stream was not. Such an intent is delivered to nobody, and
+// keeps its order_no from being used again. It lies at or below the consumer's
+// acknowledgement floor, and its outcome, which is written before the
+// acknowledgement (R4), says that nothing is left to do with it.
+//
+// JetStream takes another acknowledgement of it, and removes it. Without
+// leftovers it costs two requests.
+func (q *Queue) RemoveLeftovers(ctx context.Context) (Leftovers, error) {
+	var l Leftovers
+	floor, err := q.ackFloor(ctx)
+	if err != nil || floor == 0 {
+		return l, err
+	}
+	stream, err := q.js.Stream(ctx, q.n.intents)
+	if err != nil {
+		return l, fmt.Errorf("stream %s: %w", q.n.intents, err)
+	}
+	if s := stream.CachedInfo().State; s.Msgs == 0 || s.FirstSeq > floor {
+		return l, nil
+	}
+	err = q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error {
+		for _, raw := range page {
+			if raw.Seq > floor {
+				return errEnough
+			}
+			if err := q.removeLeftover(ctx, raw.Seq, &l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return l, err
+}
+
+// ackFloor is the highest sequence up to which every intent was acknowledged.
+func (q *Queue) ackFloor(ctx context.Context) (uint64, error) {
+	c, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // it will deliver everything when it is made
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("consumer %s: %w", q.n.consumer, err)
+	}
+	return c.CachedInfo().AckFloor.Stream, nil
+}
+
+// removeLeftover judges one intent that was walked over, and removes it if
+// nothing is left to do with it.
+func (q *Queue) removeLeftover(ctx context.Context, seq uint64, l *Leftovers) error {
+	raw, settled, err := q.settledLeftover(ctx, seq)
+	switch {
+	case err != nil || raw == nil:
+		return err
+	case !settled:
+		if len(l.Stranded) < maxOffenders {
+			l.Stranded = append(l.Stranded, q.orderNoOf(raw))
+		}
+		return nil
+	}
+	return q.acknowledgeAgain(ctx, seq, l)
+}
+
+// settledLeftover looks again at the leaders: what was walked over may be a
+// follower's word. raw is nil where there is nothing to say: the intent is gone,
+// or its last word or letter is one that an audit names.
+func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, settled bool, err error) {
+	raw, err = q.store.IntentAt(ctx, seq)
+	if err != nil || raw == nil {
+		return nil, false, err
+	}
+	token := fileToken(strings.TrimPrefix(raw.Subject, q.n.newPre))
+	entry, err := q.store.Record(ctx, token)
+	switch {
+	case errors.Is(err, ErrUnreadable):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case entry.Record == nil || !settledBy(raw, entry.Record):
+		return raw, false, nil
+	case !entry.Record.NeedsLetter():
+		return raw, true, nil
+	}
+	letter, err := q.store.Letter(ctx, token)
+	if letter == nil {
+		raw = nil
+	}
+	return raw, true, err
+}
+
+// orderNoOf names an intent by its subject.
+func (q *Queue) orderNoOf(raw *rawMsg) string {
+	no, err := order.OrderNoFromToken(strings.TrimPrefix(raw.Subject, q.n.newPre))
+	if err != nil {
+		return raw.Subject
+	}
+	return no
+}
+
+// acknowledgeAgain sends what a worker would, and waits for the answer.
+func (q *Queue) acknowledgeAgain(ctx context.Context, seq uint64, l *Leftovers) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	// $JS.ACK.stream.consumer.deliveries.stream sequence.consumer sequence.time.pending
+	subject := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.%d.0", q.n.intents, q.n.consumer, seq, q.time.Now().UnixNano())
+	if _, err := q.nc.RequestWithContext(ctx, subject, plainAck); err != nil {
+		return fmt.Errorf("intent %d, settled and still stored: not acknowledged again: %w", seq, err)
+	}
+	l.Removed++
+	return nil
+}

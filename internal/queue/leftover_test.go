@@ -1,0 +1,121 @@
+package queue
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/embedded"
+)
+
+// keptBroker is an embedded broker whose intents can be put back on the disk as
+// they were, while everything else stays: what is left when it is killed after
+// the consumer's state was written, and before the removal of the message was.
+type keptBroker struct {
+	t    *testing.T
+	dir  string
+	kept string // copy of the intents' message files
+}
+
+func (k *keptBroker) start() *embedded.Server {
+	k.t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: k.dir, Listen: "127.0.0.1:0"})
+	require.NoError(k.t, err)
+	k.t.Cleanup(s.Stop)
+	return s
+}
+
+func (k *keptBroker) files() string {
+	k.t.Helper()
+	found, err := filepath.Glob(filepath.Join(k.dir, "jetstream", "jetstream", "*", "streams", "ORDERS", "msgs"))
+	require.NoError(k.t, err)
+	require.Len(k.t, found, 1)
+	return found[0]
+}
+
+func (k *keptBroker) keep() {
+	k.t.Helper()
+	k.kept = k.t.TempDir()
+	require.NoError(k.t, os.CopyFS(k.kept, os.DirFS(k.files())))
+}
+
+func (k *keptBroker) putBack() {
+	k.t.Helper()
+	files := k.files()
+	require.NoError(k.t, os.RemoveAll(files))
+	require.NoError(k.t, os.CopyFS(files, os.DirFS(k.kept)))
+}
+
+// left brings an intent to the state in which the broker has its acknowledgement
+// and the message, and returns a queue on it.
+func (k *keptBroker) left(done func(q *Queue, d *Delivery)) (*Queue, *embedded.Server) {
+	k.t.Helper()
+	s := k.start()
+	q := openQueue(k.t, s, "a")
+	publish(k.t, q, Intent{OrderNo: "L-1", Body: body("L-1")})
+	d := pull(k.t, q, 1)[0]
+	k.keep()
+	done(q, d)
+	require.Eventually(k.t, func() bool {
+		c, err := q.Count(k.t.Context())
+		floor, ferr := q.ackFloor(k.t.Context())
+		return err == nil && ferr == nil && c.Pending == 0 && floor == d.Seq
+	}, 10*time.Second, time.Millisecond)
+	q.Close()
+	s.Stop()
+	k.putBack()
+	s = k.start()
+	q = openQueue(k.t, s, "b")
+	c, err := q.Count(k.t.Context())
+	require.NoError(k.t, err)
+	require.EqualValues(k.t, 1, c.Pending, "the message is there again")
+	n := 0
+	require.NoError(k.t, q.Pull(k.t.Context(), 1, 300*time.Millisecond, func(ds []*Delivery) { n += len(ds) }))
+	require.Zero(k.t, n, "and delivered to nobody")
+	return q, s
+}
+
+func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, _ := k.left(func(q *Queue, d *Delivery) {
+		settle(t, q, d, report(order.Accepted, d.History))
+	})
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), a.Offenders)
+	require.EqualValues(t, 1, a.Unacked)
+
+	found, err := q.RemoveLeftovers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Leftovers{Removed: 1}, found)
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.Pending)
+	publish(t, q, Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
+
+	found, err = q.RemoveLeftovers(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, found, "what waits is left alone")
+}
+
+// What has no outcome is never removed, and never silent.
+func TestAStrandedIntentIsNamed(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, s := k.left(func(_ *Queue, d *Delivery) { require.NoError(t, d.answer.Ack()) })
+	found, err := q.RemoveLeftovers(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Leftovers{Stranded: []string{"L-1"}}, found)
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.False(t, a.Balanced())
+	require.Equal(t, "L-1", a.Offenders[0].OrderNo)
+	require.Contains(t, a.Offenders[0].Problem, "deliver it to nobody")
+
+	require.NoError(t, q.js.DeleteConsumer(t.Context(), q.n.intents, q.n.consumer)) // as it says
+	q = openQueue(t, s, "c")
+	require.Equal(t, WorkSubmit, pull(t, q, 1)[0].Work)
+}
