@@ -133,19 +133,23 @@ func (w *world) replayWith(h *host, no string, o queue.ReplayOptions) {
 	}
 }
 
-// resolve records what the person sees at the API. She looks after every
-// request that may be on its way has arrived.
+// resolve records what the person sees at the API. She looks for an order that
+// she saw in doubt, and after every request that may be on its way has arrived.
 func (w *world) resolve(h *host, no string) {
 	for range 4 {
 		as := order.OutcomeRejected
-		if w.api.underway[no] > 0 {
+		seen, err := h.q.Lookup(context.Background(), no)
+		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown {
+			return
+		}
+		if err != nil || w.api.underway[no] > 0 {
 			w.e.nap(30 * time.Second)
 			continue
 		}
 		if w.api.exists(no) {
 			as = order.OutcomeAccepted
 		}
-		_, err := h.q.Resolve(context.Background(), no, as, anna)
+		_, err = h.q.Resolve(context.Background(), no, as, anna)
 		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
 		if err == nil || errors.Is(err, queue.ErrNotInDoubt) || errors.Is(err, queue.ErrNoResult) {
 			return

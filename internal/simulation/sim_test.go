@@ -34,19 +34,20 @@ func TestSchedules(t *testing.T) {
 // The schedules that once showed a mistake, of the workers' code or of its model.
 func TestSchedulesThatOnceFailed(t *testing.T) {
 	for seed, showed := range map[uint64]string{
-		898:      "an outcome was written long after the claim was over",
-		1439:     "a panic's note was refused, and the gate stayed open",
-		8129:     "an outcome was written long after the claim was over",
-		8241:     "an outcome was written long after the claim was over",
-		101921:   "the note of a delivery that did nothing replaced an attempt's",
-		103350:   "a late acceptance left its letter (known; see Counts.Leftovers)",
-		1011867:  "the person did not wait for a request on its way (the model's mistake)",
-		1045083:  "a person's word removed a later intent's letter",
-		1127020:  "a delivery that did nothing explained another one's number",
-		2068655:  "an outcome was written after the documented pause (known; see Counts.LateOutcomes)",
-		40453787: "a process frozen twice woke before it heard that the broker was gone (the model's mistake)",
-		40607941: "the same, so that its late outcome was not known for one (the model's mistake)",
-		40972074: "one posted by permission could not know of another's late attempt (the oracle's mistake)",
+		898:       "an outcome was written long after the claim was over",
+		1439:      "a panic's note was refused, and the gate stayed open",
+		8129:      "an outcome was written long after the claim was over",
+		8241:      "an outcome was written long after the claim was over",
+		101921:    "the note of a delivery that did nothing replaced an attempt's",
+		103350:    "a late acceptance left its letter (known; see Counts.Leftovers)",
+		1011867:   "the person did not wait for a request on its way (the model's mistake)",
+		1045083:   "a person's word removed a later intent's letter",
+		1127020:   "a delivery that did nothing explained another one's number",
+		2068655:   "an outcome was written after the documented pause (known; see Counts.LateOutcomes)",
+		40453787:  "a process frozen twice woke before it heard that the broker was gone (the model's mistake)",
+		40607941:  "the same, so that its late outcome was not known for one (the model's mistake)",
+		500482499: "a person settled an order before it was in doubt (the model's mistake)",
+		40972074:  "one posted by permission could not know of another's late attempt (the oracle's mistake)",
 	} {
 		t.Run(showed, func(t *testing.T) { play(t, seed) })
 	}
