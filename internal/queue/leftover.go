@@ -16,7 +16,7 @@ type Leftovers struct {
 	// Removed intents had their outcome, and are not stored any more.
 	Removed int
 	// Stranded intents have none. The broker will deliver them to nobody, and
-	// only a person can help (docs/runbook.md).
+	// only a person can help (docs/operations.md).
 	Stranded []string // order numbers, maxOffenders at most
 }
 
