@@ -27,6 +27,9 @@ const (
 	manyOrders    = 1000
 	limitBase     = 24 << 20
 	limitPerOrder = 18 << 10
+	// limitRoom is the share of the live heap, in percent, that the limit leaves
+	// to be allocated in any case.
+	limitRoom = 25
 	// limitPace is how often the limit is compared with what is really needed.
 	limitPace = 250 * time.Millisecond
 )
@@ -75,7 +78,7 @@ func limitMemory(ctx context.Context, usual int64) {
 	}
 }
 
-// limitFor leaves room for leastPercent of the live heap in any case.
+// limitFor leaves limitRoom in any case.
 func limitFor(usual, live, rest int64) int64 {
-	return max(usual, live+live*leastPercent/100+rest)
+	return max(usual, live+live*limitRoom/100+rest)
 }
