@@ -8,11 +8,16 @@ import (
 )
 
 // hands are goroutines that handle deliveries, one after another: a new one
-// for each delivery would grow its stack anew each time.
+// for each delivery would grow its stack anew each time. Those that a burst
+// needed, and nothing has needed since, leave.
 type hands struct {
 	handle func(d *queue.Delivery, pulled time.Time)
 	jobs   chan job
+	leave  chan struct{}
 	ended  chan struct{}
+
+	idle   atomic.Int64 // hands that wait
+	spared atomic.Int64 // the fewest that waited since the last look
 }
 
 type job struct {
@@ -20,8 +25,12 @@ type job struct {
 	pulled   time.Time
 }
 
+// handsLook is how long hands may be idle, and half of how long they are at
+// most.
+const handsLook = 10 * time.Second
+
 func newHands(handle func(*queue.Delivery, time.Time)) *hands {
-	return &hands{handle: handle, jobs: make(chan job), ended: make(chan struct{})}
+	return &hands{handle: handle, jobs: make(chan job), leave: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // give hands a delivery to a goroutine that waits, or to a new one. The slots
@@ -30,18 +39,51 @@ func (h *hands) give(d *queue.Delivery, pulled time.Time) {
 	j := job{d, pulled}
 	select {
 	case h.jobs <- j:
+		h.took()
 	default:
+		h.spared.Store(0)
 		go h.work(j)
+	}
+}
+
+// took notes that one more is busy.
+func (h *hands) took() {
+	idle := h.idle.Add(-1)
+	for least := h.spared.Load(); idle < least && !h.spared.CompareAndSwap(least, idle); least = h.spared.Load() {
 	}
 }
 
 func (h *hands) work(j job) {
 	for {
 		h.handle(j.delivery, j.pulled)
+		h.idle.Add(1)
 		select {
 		case j = <-h.jobs:
+		case <-h.leave:
+			h.idle.Add(-1)
+			return
 		case <-h.ended:
 			return
+		}
+	}
+}
+
+// look lets those go that were idle all the time since the last look, until the
+// end.
+func (h *hands) look() {
+	tick := time.NewTicker(handsLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-h.ended:
+			return
+		}
+		for n := h.spared.Swap(h.idle.Load()); n > 0; n-- {
+			select {
+			case h.leave <- struct{}{}:
+			default: // they are at work again
+			}
 		}
 	}
 }

@@ -108,6 +108,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.settle, p.endSettle = context.WithCancel(context.WithoutCancel(ctx))
 	defer p.endWork(nil)
 	defer p.endSettle()
+	go p.hands.look()
 	defer p.hands.end()
 	defer p.lines.flush()
 
