@@ -83,13 +83,15 @@ func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
 	if err != nil {
 		return err
 	}
-	if _, err = q.kv.Create(ctx, identityKey, data); err == nil {
+	bounded, cancel := q.link.bound(ctx)
+	defer cancel()
+	if _, err = q.kv.Create(bounded, identityKey, data); err == nil {
 		return nil
 	}
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return q.bucketError(err)
 	}
-	entry, err := q.kv.Get(ctx, identityKey)
+	entry, err := q.getKey(ctx, identityKey)
 	if err != nil {
 		return q.bucketError(err)
 	}

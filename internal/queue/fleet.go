@@ -196,10 +196,21 @@ func (q *Queue) SayThrottle(ctx context.Context, t Throttle) error {
 
 func (q *Queue) putKey(ctx context.Context, key string, v any) error {
 	data, err := json.Marshal(v)
-	if err == nil {
-		_, err = q.kv.Put(ctx, key, data)
+	if err != nil {
+		return err
 	}
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	_, err = q.kv.Put(ctx, key, data)
 	return q.bucketError(err)
+}
+
+// getKey, as every request for the bucket here, does not wait for an answer that
+// was lost for as long as its caller may have time: the client would.
+func (q *Queue) getKey(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	return q.kv.Get(ctx, key)
 }
 
 // swapKey writes a key as long as its revision is the given one (0: it is not
@@ -209,6 +220,8 @@ func (q *Queue) swapKey(ctx context.Context, key string, v any, revision uint64)
 	if err != nil {
 		return 0, err
 	}
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
 	if revision == 0 {
 		revision, err = q.kv.Create(ctx, key, data)
 	} else {

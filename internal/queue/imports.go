@@ -53,7 +53,7 @@ func importKey(batch string) string { return importPrefix + hex.EncodeToString([
 
 // Import reads what is remembered of a batch; nil where there is nothing.
 func (q *Queue) Import(ctx context.Context, batch string) (*Import, error) {
-	entry, err := q.kv.Get(ctx, importKey(batch))
+	entry, err := q.getKey(ctx, importKey(batch))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return nil, nil
 	}
@@ -101,7 +101,7 @@ func (q *Queue) Imports(ctx context.Context) ([]*Import, error) {
 	defer func() { _ = lister.Stop() }()
 	var out []*Import
 	for key := range lister.Keys() {
-		entry, err := q.kv.Get(ctx, key)
+		entry, err := q.getKey(ctx, key)
 		if errors.Is(err, jetstream.ErrKeyNotFound) {
 			continue
 		}

@@ -180,26 +180,41 @@ func (d *deaf) Read(p []byte) (int, error) {
 	}
 }
 
-// No answer comes to the message that ends a batch: the wait is bounded, even
-// where the caller's own deadline is far away.
-func TestTheWaitForABatchIsBounded(t *testing.T) {
-	t.Parallel()
-	s := startBroker(t)
-	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"
-	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(&deaf{text: "orders.new.A-2 "}), nats.PingInterval(time.Hour))
-	require.NoError(t, err)
-	t.Cleanup(func() { q.nc.Close(); q.Close() }) // no farewell: nothing would answer
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		done <- q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.intentMsg(intent("A-1", "i1"))), natsMsg(q.intentMsg(intent("A-2", "i2")))})
-	}()
-	select {
-	case err := <-done:
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-	case <-time.After(4 * requestTimeout):
-		require.Fail(t, "it waits for the caller's deadline")
+// A lost answer is not waited for as long as the caller has time.
+func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		lost string // what is sent last
+		do   func(ctx context.Context, q *Queue) error
+	}{
+		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
+			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.intentMsg(intent("A-1", "i1"))), natsMsg(q.intentMsg(intent("A-2", "i2")))})
+		}},
+		"import": {importKey("march"), func(ctx context.Context, q *Queue) error {
+			_, err := q.Import(ctx, "march")
+			return err
+		}},
+		"import saved": {importKey("april"), func(ctx context.Context, q *Queue) error {
+			return q.SaveImport(ctx, &Import{Batch: "april"})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := startBroker(t)
+			cfg := DefaultConfig()
+			cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"
+			q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(&deaf{text: tt.lost}), nats.PingInterval(time.Hour))
+			require.NoError(t, err)
+			t.Cleanup(func() { q.nc.Close(); q.Close() }) // no farewell: nothing would answer
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- tt.do(ctx, q) }()
+			select {
+			case err := <-done:
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			case <-time.After(4 * requestTimeout):
+				require.Fail(t, "it waits for the caller's deadline")
+			}
+		})
 	}
 }
