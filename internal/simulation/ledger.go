@@ -42,6 +42,7 @@ type attempt struct {
 	gate, signed, sent, endedAt time.Duration
 	done, calledBack            bool
 	paused                      bool // it left in the documented pause (Lease)
+	fresh                       bool // its process had not lost its connection since its start
 	verdict                     order.Verdict
 }
 
@@ -113,7 +114,7 @@ func (l *ledger) released(id int, why string) {
 
 // posted judges a request in the moment in which it leaves.
 func (l *ledger) posted(a *attempt) {
-	a.sent = l.w.e.at
+	a.sent, a.fresh = l.w.e.at, a.host.q.RestlessUntil(0).IsZero()
 	l.counts.Posts++
 	before := l.posts[a.orderNo]
 	l.posts[a.orderNo] = append(before, a)
@@ -166,7 +167,7 @@ func (l *ledger) checkOwner(a *attempt) {
 	}
 	for _, other := range l.posts[a.orderNo] {
 		if other.claim > a.claim && other.seq == a.seq {
-			if other.host.q.RestlessUntil(0).IsZero() {
+			if other.fresh {
 				l.counts.Overlaps++ // a process that has just been started does not wait for former owners
 				return
 			}
