@@ -14,7 +14,8 @@ const (
 
 // A batch of fewer than minWriteBatch writes is never quicker than they are
 // singly. One flush in tryOther goes the way that has been slower, to see
-// whether it still is.
+// whether it still is; singly only as few as tell, since on a slow disk each of
+// them may cost tens of milliseconds.
 const (
 	minWriteBatch = 16
 	tryOther      = 512
@@ -30,20 +31,26 @@ type manner struct {
 	flushes int
 }
 
-// together says whether n writes shall go as one batch.
-func (m *manner) together(n int) bool {
+// singly says how many of n writes shall go singly; the others go together.
+func (m *manner) singly(n int) int {
 	if n < minWriteBatch {
-		return false
+		return n
 	}
 	m.flushes++
-	quicker := together
-	if m.mean[together] > 0 && m.mean[singly] < m.mean[together] { // also where singly is not known yet
-		quicker = singly
+	try := m.flushes%tryOther == 0
+	switch {
+	case m.mean[together] == 0:
+		return 0
+	case m.mean[singly] == 0, m.mean[singly] >= m.mean[together] && try:
+		return minWriteBatch
+	case m.mean[singly] < m.mean[together] && !try:
+		return n
+	default:
+		return 0
 	}
-	return (quicker == together) != (m.flushes%tryOther == 0)
 }
 
-// took notes how long a flush of n writes took.
+// took notes how long n writes took that went one way.
 func (m *manner) took(w way, n int, d time.Duration) {
 	if n < minWriteBatch { // the round trip is most of it
 		return

@@ -135,12 +135,23 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
-	began := time.Now()
-	if w.manner.together(len(batch)) && w.flushTogether(batch) {
-		w.manner.took(together, len(batch), time.Since(began))
+	n := w.manner.singly(len(batch))
+	if n > 0 {
+		w.flushSingly(batch[:n])
+	}
+	if batch = batch[n:]; len(batch) == 0 {
 		return
 	}
-	began = time.Now()
+	began := time.Now()
+	if !w.flushTogether(batch) {
+		w.flushSingly(batch)
+		return
+	}
+	w.manner.took(together, len(batch), time.Since(began))
+}
+
+func (w *writer) flushSingly(batch []*write) {
+	began := time.Now()
 	w.acks.flush(batch)
 	w.manner.took(singly, len(batch), time.Since(began))
 }
