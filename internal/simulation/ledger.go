@@ -396,7 +396,7 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	if created > 1 {
 		l.counts.CreatedTwice++
 	}
-	if rec.Outcome().Created() == "no" && created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) {
+	if rec.Outcome().Created() == "no" && created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !l.afterPersonsWord(no) {
 		l.find(InvTrue, no, "%s, but the API created it", rec.Word)
 	}
 	letter := l.w.broker.letters[no]
@@ -408,6 +408,23 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict:
 		l.find(InvLetters, no, "accepted, but a letter is left")
 	}
+}
+
+// afterPersonsWord: a person said that nothing exists, and an attempt left after
+// that, in the documented pause. What came later was judged by the person's
+// word.
+func (l *ledger) afterPersonsWord(no string) bool {
+	for _, o := range l.records[no] {
+		if o.rec.By == "" || o.rec.Outcome().Created() != "no" {
+			continue
+		}
+		for _, a := range l.posts[no] {
+			if l.late(a, o.at) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // leftover: the acceptance came after the intent had been settled otherwise and
