@@ -41,7 +41,8 @@ type attempt struct {
 	claim                       int
 	gate, signed, sent, endedAt time.Duration
 	done, calledBack            bool
-	paused                      bool // it left in the documented pause (Lease)
+	lapsed                      bool // it left when its claim had ended
+	paused                      bool // that was the documented pause (Lease)
 	fresh                       bool // its process had not lost its connection since its start
 	verdict                     order.Verdict
 }
@@ -157,7 +158,7 @@ func Invariants() []string {
 // checkOwner: the broker has not given the message to somebody else.
 func (l *ledger) checkOwner(a *attempt) {
 	c := l.claims[a.claim]
-	if !c.ended {
+	if a.lapsed = c.ended; !c.ended {
 		return
 	}
 	if a.sent > a.signed { // frozen between the last look at the fence and the socket
@@ -411,15 +412,15 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 }
 
 // afterPersonsWord: a person said that nothing exists, and an attempt left after
-// that, in the documented pause. What came later was judged by the person's
-// word.
+// that, of a worker that was frozen and whose claim had ended. What came later
+// was judged by the person's word.
 func (l *ledger) afterPersonsWord(no string) bool {
 	for _, o := range l.records[no] {
 		if o.rec.By == "" || o.rec.Outcome().Created() != "no" {
 			continue
 		}
 		for _, a := range l.posts[no] {
-			if l.late(a, o.at) {
+			if a.lapsed && a.sent >= o.at {
 				return true
 			}
 		}
