@@ -344,13 +344,21 @@ func (q *Queue) rereadLetter(ctx context.Context, token string) (*Letter, error)
 }
 
 // removeLetter deletes the letter of an order that turned out to be accepted,
-// by its sequence, so that a newer one is not hit. A conflict's letter stays.
+// by its sequence, so that a newer one is not hit. A conflict's letter stays. It
+// goes on through a broker out of reach until ctx ends: the message may be gone,
+// so that nobody would come back to the letter.
 func (q *Queue) removeLetter(ctx context.Context, token string) error {
-	l, err := q.rereadLetter(ctx, token)
-	if err != nil || l == nil || l.Conflict {
-		return err
+	for {
+		l, err := q.rereadLetter(ctx, token)
+		if err != nil || l == nil || l.Conflict {
+			return err
+		}
+		err = q.store.DeleteLetter(ctx, token, l)
+		var refused *jetstream.APIError
+		if err == nil || errors.As(err, &refused) || q.time.Sleep(ctx, rereadPause) != nil {
+			return err
+		}
 	}
-	return q.store.DeleteLetter(ctx, token, l)
 }
 
 func (s jetStore) DeleteLetter(ctx context.Context, token string, l *Letter) error {
