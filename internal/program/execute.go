@@ -31,11 +31,13 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 // interrupted says it in the user's words; what was interrupted stays in it,
 // where err knows more than that.
 func interrupted(err error) error {
-	if what, cut := strings.CutSuffix(err.Error(), ": "+context.Canceled.Error()); cut {
+	what := strings.TrimSuffix(err.Error(), ": "+context.Canceled.Error())
+	switch {
+	case !errors.Is(err, context.Canceled):
+		return err
+	case what == context.Canceled.Error():
+		return errors.New("interrupted")
+	default:
 		return fmt.Errorf("interrupted: %s", what)
 	}
-	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted")
-	}
-	return err
 }

@@ -18,7 +18,8 @@ func TestASignalIsToldInTheUsersWords(t *testing.T) {
 	}{
 		{context.Canceled, "prog: interrupted\n"},
 		{fmt.Errorf("read results: %w", context.Canceled), "prog: interrupted: read results\n"},
-		{fmt.Errorf("%w while waiting", context.Canceled), "prog: interrupted\n"},
+		{fmt.Errorf("%w while waiting", context.Canceled), "prog: interrupted: context canceled while waiting\n"},
+		{errors.Join(context.Canceled, errors.New("progress not saved")), "prog: interrupted: context canceled\nprogress not saved\n"},
 		{errors.New("disk full"), "prog: disk full\n"},
 		{&ExitError{Code: ExitFailed}, "prog: exit status 1\n"},
 	} {

@@ -41,12 +41,12 @@ func (a *acks) ready() error {
 }
 
 // flush finishes every write of batch: when it is answered, when the connection
-// breaks, or after requestTimeout.
-func (a *acks) flush(batch []*write) {
+// breaks, or after requestTimeout. It says whether all were answered.
+func (a *acks) flush(batch []*write) (answered bool) {
 	broken := a.link.current()
 	if err := a.ready(); err != nil {
 		finishAll(batch, writeError(err))
-		return
+		return false
 	}
 	a.timer.Reset(requestTimeout)
 	first, open := a.serial, 0
@@ -61,15 +61,17 @@ func (a *acks) flush(batch []*write) {
 		}
 		open++
 	}
+	answered = open == len(batch)
 	for ; open > 0; open-- {
 		i, msg, err := a.next(first, broken)
 		if err != nil {
 			finishAll(a.waiting, writeError(err))
-			return
+			return false
 		}
 		a.waiting[i].finish(readAck(msg))
 		a.waiting[i] = nil
 	}
+	return answered
 }
 
 // next waits for the first answer to one of the writes from the first serial on.

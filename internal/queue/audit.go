@@ -152,7 +152,7 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floo
 		case err != nil:
 			return err
 		case stored != nil && !settled:
-			a.offend(q.orderNoOf(raw), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody: stop the workers and remove the consumer %s of stream %s, which they make anew", q.n.consumer, q.n.intents)
+			a.offend(q.orderNoOf(raw), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
 		}
 	}
 	return nil

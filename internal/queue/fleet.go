@@ -174,7 +174,7 @@ func (q *Queue) SetHold(ctx context.Context, h Hold) error { return q.putKey(ctx
 // Resume takes the hold back, and tells every worker that a person has looked:
 // holds caused by the API's answers are lifted, too.
 func (q *Queue) Resume(ctx context.Context, by string) error {
-	if err := q.bucketError(q.kv.Delete(ctx, holdKey)); err != nil {
+	if err := q.deleteKey(ctx, holdKey); err != nil {
 		return err
 	}
 	return q.putKey(ctx, resumeKey, Limit{By: by, At: time.Now().UTC()})
@@ -184,7 +184,7 @@ func (q *Queue) Resume(ctx context.Context, by string) error {
 // settings.
 func (q *Queue) SetLimit(ctx context.Context, l *Limit) error {
 	if l == nil {
-		return q.bucketError(q.kv.Delete(ctx, limitKey))
+		return q.deleteKey(ctx, limitKey)
 	}
 	return q.putKey(ctx, limitKey, l)
 }
@@ -205,7 +205,13 @@ func (q *Queue) putKey(ctx context.Context, key string, v any) error {
 	return q.bucketError(err)
 }
 
-// getKey, as every request for the bucket here, does not wait for an answer that
+func (q *Queue) deleteKey(ctx context.Context, key string, opts ...jetstream.KVDeleteOpt) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	return q.bucketError(q.kv.Delete(ctx, key, opts...))
+}
+
+// getKey, as the other requests for one key here, does not wait for an answer that
 // was lost for as long as its caller may have time: the client would.
 func (q *Queue) getKey(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
 	ctx, cancel := q.link.bound(ctx)

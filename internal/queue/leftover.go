@@ -18,7 +18,12 @@ type Leftovers struct {
 	// Stranded intents have none. The broker will deliver them to nobody, and
 	// only a person can help (docs/operations.md).
 	Stranded []string // order numbers, maxOffenders at most
+
+	seqs map[uint64]bool // seen in this look, at most maxLeftovers
 }
+
+// maxLeftovers bounds what one look remembers for the next.
+const maxLeftovers = 10_000
 
 // errEnough ends a walk.
 var errEnough = errors.New("read far enough")
@@ -30,10 +35,13 @@ var errEnough = errors.New("read far enough")
 // acknowledgement floor, and its outcome, which is written before the
 // acknowledgement (R4), says that nothing is left to do with it.
 //
-// JetStream takes another acknowledgement of it, and removes it. Without
-// leftovers it costs two requests.
-func (q *Queue) RemoveLeftovers(ctx context.Context) (Leftovers, error) {
-	var l Leftovers
+// JetStream takes another acknowledgement of it, and removes it. Replicas remove
+// what was acknowledged a little later than they count it: only what the look
+// before has seen, too, is a leftover; the zero Leftovers stands for none before.
+// Without leftovers it costs two requests. What was found is returned with an
+// error as well.
+func (q *Queue) RemoveLeftovers(ctx context.Context, before Leftovers) (Leftovers, error) {
+	l := Leftovers{seqs: make(map[uint64]bool)}
 	floor, err := q.ackFloor(ctx)
 	if err != nil || floor == 0 {
 		return l, err
@@ -49,6 +57,12 @@ func (q *Queue) RemoveLeftovers(ctx context.Context) (Leftovers, error) {
 		for _, raw := range page {
 			if raw.Seq > floor {
 				return errEnough
+			}
+			if len(l.seqs) == maxLeftovers {
+				return errEnough
+			}
+			if l.seqs[raw.Seq] = true; !before.seqs[raw.Seq] {
+				continue
 			}
 			if err := q.removeLeftover(ctx, raw.Seq, &l); err != nil {
 				return err
@@ -111,6 +125,9 @@ func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, s
 		return raw, true, nil
 	}
 	letter, err := q.store.Letter(ctx, token)
+	if errors.Is(err, errLetter) {
+		return nil, false, nil
+	}
 	if letter == nil {
 		raw = nil
 	}

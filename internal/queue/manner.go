@@ -27,7 +27,8 @@ const (
 // of writes that are not synced. Nobody can ask a broker which of them it is, so
 // that both are measured. It belongs to one goroutine.
 type manner struct {
-	mean    [2]time.Duration // moving mean for each write; 0 = not known
+	mean    [2]time.Duration // moving mean for each write, the round trip aside; 0 = not known
+	trip    time.Duration    // the same of a write that went alone
 	flushes int
 }
 
@@ -52,13 +53,19 @@ func (m *manner) singly(n int) int {
 
 // took notes how long n writes took that went one way.
 func (m *manner) took(w way, n int, d time.Duration) {
-	if n < minWriteBatch { // the round trip is most of it
+	switch {
+	case n == 1:
+		follow(&m.trip, d)
+	case n >= minWriteBatch: // in fewer the round trip is most of it
+		follow(&m.mean[w], (d-min(m.trip, d*9/10))/time.Duration(n))
+	}
+}
+
+// follow is one step of a moving mean; 0 = there was none.
+func follow(mean *time.Duration, d time.Duration) {
+	if *mean == 0 {
+		*mean = max(d, 1)
 		return
 	}
-	each := max(d/time.Duration(n), 1)
-	if m.mean[w] == 0 {
-		m.mean[w] = each
-		return
-	}
-	m.mean[w] += (each - m.mean[w]) / 8
+	*mean = max(*mean+(d-*mean)/8, 1)
 }

@@ -25,9 +25,15 @@ func unsynced(w way, n int) time.Duration { // staging costs as much as thirty w
 	return each
 }
 
-// play flushes batches of n and counts how many writes went together.
+// far is a broker at a distance.
+func far(near mannerBroker) mannerBroker {
+	return func(w way, n int) time.Duration { return 2*time.Millisecond + near(w, n) }
+}
+
+// play flushes batches of n, and a write alone beside each, and counts how many writes went together.
 func (b mannerBroker) play(m *manner, flushes, n int) (batched int) {
 	for range flushes {
+		m.took(singly, 1, b(singly, 1))
 		alone := m.singly(n)
 		m.took(singly, alone, b(singly, alone))
 		m.took(together, n-alone, b(together, n-alone))
@@ -40,6 +46,8 @@ func TestTheQuickerWayIsFound(t *testing.T) {
 	const flushes, n = 4 * tryOther, 64
 	require.GreaterOrEqual(t, mannerBroker(synced).play(&manner{}, flushes, n), flushes*n-5*minWriteBatch, "a few writes to learn, and in one flush of %d", tryOther)
 	require.LessOrEqual(t, mannerBroker(unsynced).play(&manner{}, flushes, n), 6*n)
+	require.LessOrEqual(t, far(unsynced).play(&manner{}, flushes, n), 6*n, "the round trip is no part of it")
+	require.GreaterOrEqual(t, far(synced).play(&manner{}, flushes, n), flushes*n-5*minWriteBatch)
 }
 
 func TestFewWritesGoSingly(t *testing.T) {

@@ -41,7 +41,5 @@ func (q *Queue) OwnTrouble(ctx context.Context, name string, t Trouble, revision
 
 // EndTrouble says that what this worker probed for is mended.
 func (q *Queue) EndTrouble(ctx context.Context, name string, revision uint64) error {
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	return q.bucketError(q.kv.Delete(ctx, troublePrefix+name, jetstream.LastRevision(revision)))
+	return q.deleteKey(ctx, troublePrefix+name, jetstream.LastRevision(revision))
 }

@@ -152,8 +152,9 @@ func (w *writer) flush(batch []*write) {
 
 func (w *writer) flushSingly(batch []*write) {
 	began := time.Now()
-	w.acks.flush(batch)
-	w.manner.took(singly, len(batch), time.Since(began))
+	if w.acks.flush(batch) {
+		w.manner.took(singly, len(batch), time.Since(began))
+	}
 }
 
 // flushTogether publishes an atomic batch. False: it was refused, and nothing

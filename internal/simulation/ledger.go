@@ -41,7 +41,7 @@ type attempt struct {
 	claim                       int
 	gate, signed, sent, endedAt time.Duration
 	done, calledBack            bool
-	lapsed                      bool // it left when its claim had ended
+	froze                       bool // it left when its claim had ended, of a process that was frozen meanwhile
 	paused                      bool // that was the documented pause (Lease)
 	fresh                       bool // its process had not lost its connection since its start
 	verdict                     order.Verdict
@@ -158,9 +158,10 @@ func Invariants() []string {
 // checkOwner: the broker has not given the message to somebody else.
 func (l *ledger) checkOwner(a *attempt) {
 	c := l.claims[a.claim]
-	if a.lapsed = c.ended; !c.ended {
+	if !c.ended {
 		return
 	}
+	a.froze = a.host.frozen > c.at
 	if a.sent > a.signed { // frozen between the last look at the fence and the socket
 		a.paused = true
 		l.counts.Pauses++
@@ -416,11 +417,11 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 // was judged by the person's word.
 func (l *ledger) afterPersonsWord(no string) bool {
 	for _, o := range l.records[no] {
-		if o.rec.By == "" || o.rec.Outcome().Created() != "no" {
+		if o.rec.By == "" || o.rec.Outcome() != order.OutcomeRejected {
 			continue
 		}
 		for _, a := range l.posts[no] {
-			if a.lapsed && a.sent >= o.at {
+			if a.froze && a.sent >= o.at {
 				return true
 			}
 		}

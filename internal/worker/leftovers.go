@@ -19,6 +19,7 @@ const leftoverEvery = 15 * time.Second
 type leftovers struct {
 	queue *queue.Queue
 	log   zerolog.Logger
+	last  queue.Leftovers
 	told  string
 }
 
@@ -36,18 +37,18 @@ func (l *leftovers) run(ctx context.Context) {
 }
 
 func (l *leftovers) look(ctx context.Context) {
-	found, err := l.queue.RemoveLeftovers(ctx)
+	found, err := l.queue.RemoveLeftovers(ctx, l.last)
 	if err != nil {
-		l.log.Debug().Err(err).Msg("leftover intents not looked for")
-		return
+		l.log.Debug().Err(err).Msg("leftover intents not all looked at")
 	}
+	l.last = found
 	if found.Removed > 0 {
 		l.log.Info().Int("intents", found.Removed).Msg("removed intents that had their outcome and were still stored, though acknowledged: the broker was killed in between")
 	}
 	stranded := strings.Join(found.Stranded, " ")
 	if stranded != "" && stranded != l.told {
 		l.log.Error().Strs("order_nos", found.Stranded).
-			Msg("these intents have no outcome, and the broker counts them as acknowledged and delivers them to nobody: stop all workers and remove their consumer, which they make anew")
+			Msg("these intents have no outcome, and the broker counts them as acknowledged and delivers them to nobody: see After a broker was killed in docs/operations.md")
 	}
 	l.told = stranded
 }

@@ -56,7 +56,7 @@ func gcPercent(concurrency int) int {
 // limitMemory sets the memory limit, and raises it where larger orders need
 // more: near its limit Go would collect without an end.
 func limitMemory(ctx context.Context, usual int64) {
-	need := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
+	need := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/metadata/mspan/inuse:bytes"}, {Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/other:bytes"}}
 	tick := time.NewTicker(limitPace)
 	defer tick.Stop()

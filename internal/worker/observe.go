@@ -53,14 +53,15 @@ func (o *observer) Retrying(wait time.Duration, queued bool) {
 func (o *observer) Settled(rec *order.Record) {
 	if outcome := rec.Outcome(); outcome != order.OutcomeNone {
 		o.metrics.Settled(outcome)
+	}
+	// An intent that repeats a settled order, or is withheld, carries that order's
+	// settling, which was before its own enqueueing: it took no time that means
+	// anything, and nothing happened to it.
+	if took := rec.SettledAt.Sub(rec.EnqueuedAt); took >= 0 && !rec.EnqueuedAt.IsZero() {
+		o.metrics.Took(took)
 		if rec.Reason == order.EndPoison.String() { // the outcome is unknown: an attempt may have left before the worker went down
 			o.metrics.Poisoned()
 		}
-	}
-	// An intent that repeats a settled order carries that order's settling,
-	// which was before its own enqueueing: it took no time that means anything.
-	if took := rec.SettledAt.Sub(rec.EnqueuedAt); took >= 0 && !rec.EnqueuedAt.IsZero() {
-		o.metrics.Took(took)
 	}
 	if o.orders != nil {
 		o.orders.Settled(rec)

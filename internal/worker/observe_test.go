@@ -57,7 +57,8 @@ func tellAll(o *observer) {
 	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(2 * time.Second)})
 	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(-time.Hour)}) // repeats an old order
 	o.Settled(&order.Record{Word: order.Retrying})
-	o.Settled(&order.Record{Word: "unknown", Reason: "poison"})
+	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored, SettledAt: stored})
+	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored.Add(time.Hour), SettledAt: stored}) // withheld for it: nobody died
 	o.Returned(order.ActDelay)
 	o.Redelivered(true)
 }
@@ -67,7 +68,7 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 	metrics := ops.New(reg, ops.Options{Blocks: submit.BlockNames(), Stages: stageNames()})
 	var h heard
 	tellAll(&observer{metrics: metrics, attempts: &h, orders: &h})
-	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, settled: 4, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
+	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, settled: 5, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
 
 	text := exposition(t, reg)
 	for _, line := range []string{
@@ -77,9 +78,9 @@ func TestObserverCountsAndPassesOn(t *testing.T) {
 		`orderpost_retry_wait_seconds_sum{where="queue"} 60`,
 		`orderpost_rate_limit_wait_seconds_sum 2`,
 		`orderpost_orders_total{outcome="accepted"} 2`,
-		`orderpost_orders_total{outcome="unknown"} 1`,
+		`orderpost_orders_total{outcome="unknown"} 2`,
 		`orderpost_poisoned_orders_total 1`,
-		`orderpost_enqueue_to_settled_seconds_count 1`,
+		`orderpost_enqueue_to_settled_seconds_count 2`,
 		`orderpost_enqueue_to_settled_seconds_sum 2`,
 		`orderpost_gate_closings_total{block="hold"} 1`,
 		`orderpost_gate_closings_total{block="breaker"} 1`,

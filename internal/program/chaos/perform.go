@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -123,12 +124,29 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
 			r.say("%d intents are pending", last.Pending)
-			// Replayed orders that are refused once more may hold a pool again: a
-			// person who has looked at them says so.
-			_ = r.insist(ctx, []int{0}, "worker", "resume")
+			r.vouch(ctx, q)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return fmt.Errorf("%w: %d intents are still pending", err, last.Pending)
+		}
+	}
+}
+
+// vouch is a person who sees a pool held for a run of refusals: orders that were
+// replayed and are refused once more, since nothing is wrong with the API any
+// more. Every other hold has to end by itself.
+func (r *rig) vouch(ctx context.Context, q *queue.Queue) {
+	present, err := q.Workers(ctx)
+	if err != nil {
+		return // told by the count, which fails as well
+	}
+	for _, p := range present {
+		for _, reason := range p.Reasons {
+			if strings.HasPrefix(reason, "a run of refusals") {
+				r.say("%s: %s", p.Worker, reason)
+				_ = r.insist(ctx, []int{0}, "worker", "resume")
+				return
+			}
 		}
 	}
 }
