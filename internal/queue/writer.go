@@ -61,10 +61,15 @@ type write struct {
 }
 
 func newWriter(q *Queue, stream string) *writer {
-	w := &writer{js: q.js, link: &q.link, stream: stream, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+	w := makeWriter(q, stream)
 	w.done.Add(1)
 	go w.run()
 	return w
+}
+
+// makeWriter makes one that does not run yet.
+func makeWriter(q *Queue, stream string) *writer {
+	return &writer{js: q.js, link: &q.link, stream: stream, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // put writes msg if its subject's last sequence is expect (0 = absent) and

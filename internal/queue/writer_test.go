@@ -28,7 +28,8 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 	for i := range 100 {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	require.True(t, q.results.flushTogether(batch))
+	w := makeWriter(q, q.n.results)
+	require.True(t, w.flushTogether(batch))
 	for i, req := range batch {
 		require.NoError(t, req.err)
 		require.EqualValues(t, i+1, req.seq, "the sequences that the next conditions rest on")
@@ -37,7 +38,7 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 		require.Equal(t, req.seq, raw.Seq)
 		require.Equal(t, "720h0m0s", raw.Header.Get(jetstream.MsgTTLHeader))
 	}
-	require.EqualValues(t, 1, q.results.batches.Load())
+	require.EqualValues(t, 1, w.batches.Load())
 }
 
 // R1: one stale write rejects a whole batch without saying which; the others
@@ -50,8 +51,9 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	for i := range 2 * minWriteBatch {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	q.results.flush(batch)
-	require.Zero(t, q.results.batches.Load())
+	w := makeWriter(q, q.n.results)
+	w.flush(batch)
+	require.Zero(t, w.batches.Load())
 	for i, req := range batch {
 		if i == 7 {
 			require.ErrorIs(t, req.err, errStale)
@@ -65,7 +67,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	batch := []*write{conditional(q, "B-1", 0), conditional(q, "B-1", 0), conditional(q, "B-2", 0)}
-	q.results.flush(batch)
+	makeWriter(q, q.n.results).flush(batch)
 	require.NoError(t, batch[2].err)
 	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
 	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), errStale)

@@ -430,14 +430,14 @@ func (l *ledger) afterPersonsWord(no string) bool {
 }
 
 // leftover: the acceptance came after the intent had been settled otherwise and
-// acknowledged, and its writer was lost before it removed the letter, or got no
-// answer to that. No message
+// acknowledged, or was being so, and its writer was lost before it removed the
+// letter. No message
 // is left that would bring somebody back to it. The audit shows such a letter,
 // and replaying it sends nothing.
 func (l *ledger) leftover(no string) bool {
 	for _, o := range l.records[no] {
 		if o.rec.Outcome() == order.OutcomeAccepted {
-			return o.gone
+			return o.gone || o.host.dead
 		}
 	}
 	return false
