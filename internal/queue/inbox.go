@@ -27,21 +27,33 @@ type inbox struct {
 const inboxRoom = 1024 + 8
 
 func (i *inboxes) take() (*inbox, error) {
-	i.mu.Lock()
-	if n := len(i.free); n > 0 {
-		in := i.free[n-1]
-		i.free = i.free[:n-1]
-		i.mu.Unlock()
-		return in, nil
+	for in := i.kept(); in != nil; in = i.kept() {
+		if len(in.answers) == 0 {
+			return in, nil
+		}
+		_ = in.sub.Unsubscribe() // something came late; who asked for it has gone
 	}
-	i.mu.Unlock()
 	in := &inbox{subject: i.nc.NewInbox(), answers: make(chan *nats.Msg, inboxRoom)}
 	var err error
 	in.sub, err = i.nc.ChanSubscribe(in.subject, in.answers)
 	return in, err
 }
 
-// put gives an inbox back; over: its request was answered to the end.
+func (i *inboxes) kept() *inbox {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	n := len(i.free)
+	if n == 0 {
+		return nil
+	}
+	in := i.free[n-1]
+	i.free = i.free[:n-1]
+	return in
+}
+
+// put gives an inbox back; over: its request was answered to the end, so that
+// nothing more can come. An order that came late would pass for one of the next
+// pull's, and its claim for younger than it is.
 func (i *inboxes) put(in *inbox, over bool) {
 	if !over {
 		_ = in.sub.Unsubscribe()

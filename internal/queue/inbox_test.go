@@ -1,0 +1,46 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+)
+
+// An order of a pull that was given up lies in an inbox that is to be used
+// again. It is not the next pull's, nor the answer to a read.
+func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	i := inboxes{nc: q.nc}
+	first, err := i.take()
+	require.NoError(t, err)
+	i.put(first, true)
+	again, err := i.take()
+	require.NoError(t, err)
+	require.Same(t, first, again, "a quiet one is")
+
+	i.put(again, true)
+	require.NoError(t, q.nc.PublishMsg(&nats.Msg{Subject: again.subject, Data: []byte("late")}))
+	require.NoError(t, q.nc.Flush())
+	require.Eventually(t, func() bool { return len(again.answers) == 1 }, 10*time.Second, time.Millisecond)
+	next, err := i.take()
+	require.NoError(t, err)
+	require.NotSame(t, again, next)
+	require.False(t, again.sub.IsValid())
+	i.put(next, false)
+}
+
+// What ends a pull before its time does not say that nothing more comes.
+func TestAPullThatTheBrokerBrokeOffLeavesNoInbox(t *testing.T) {
+	for status, kept := range map[string]int{"408": 1, "409": 0, "503": 0} {
+		q := openQueue(t, startBroker(t), "a")
+		q.inboxes.free = nil
+		in, err := q.inboxes.take()
+		require.NoError(t, err)
+		p := &pulling{q: q, in: in, left: 3, giveUp: time.NewTimer(time.Hour), broken: q.link.current()}
+		require.False(t, p.isOrder(&nats.Msg{Header: nats.Header{"Status": {status}}}))
+		p.end()
+		require.Len(t, q.inboxes.free, kept, status)
+	}
+}
