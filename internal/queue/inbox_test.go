@@ -30,17 +30,3 @@ func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	require.False(t, again.sub.IsValid())
 	i.put(next, false)
 }
-
-// What ends a pull before its time does not say that nothing more comes.
-func TestAPullThatTheBrokerBrokeOffLeavesNoInbox(t *testing.T) {
-	for status, kept := range map[string]int{"408": 1, "409": 0, "503": 0} {
-		q := openQueue(t, startBroker(t), "a")
-		q.inboxes.free = nil
-		in, err := q.inboxes.take()
-		require.NoError(t, err)
-		p := &pulling{q: q, in: in, left: 3, giveUp: time.NewTimer(time.Hour), broken: q.link.current()}
-		require.False(t, p.isOrder(&nats.Msg{Header: nats.Header{"Status": {status}}}))
-		p.end()
-		require.Len(t, q.inboxes.free, kept, status)
-	}
-}

@@ -111,8 +111,7 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 // end gives the inbox back.
 func (p *pulling) end() {
 	p.giveUp.Stop()
-	// A broker that shuts down may tell so before it sends what it had in hand.
-	p.q.inboxes.put(p.in, p.over && p.err == nil || p.left == 0)
+	p.q.inboxes.put(p.in, p.over || p.left == 0)
 }
 
 // brokerAnswer answers a delivery, without waiting. The connection sends what
