@@ -159,8 +159,13 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floo
 }
 
 // settledBy: the record counts this stored intent, and not only an earlier one
-// with the same ID.
+// with the same ID. A record about an intent that was stored later says so, too:
+// the stream holds one intent for each order_no, so that this one had been
+// removed by then, and a broker that was killed has brought it back.
 func settledBy(intent *rawMsg, r *order.Record) bool {
+	if r.EnqueuedAt.After(intent.Time) {
+		return true
+	}
 	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) &&
 		r.IntentID == intentID(intent.Header.Get(HeaderIntentID), intent.Seq, intent.Time)
 }
