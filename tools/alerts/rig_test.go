@@ -37,14 +37,14 @@ type rig struct {
 	settings map[string]string
 	q        *queue.Queue
 	prom     *prometheus
-	workers  map[string]*child // by instance
+	workers  map[string]target // by instance
 	started  int
 	orders   int
 }
 
 func newRig(t *testing.T, change map[string]string) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: t.TempDir(), prom: newPrometheus(t), workers: make(map[string]*child)}
+	r := &rig{t: t, dir: t.TempDir(), prom: newPrometheus(t), workers: make(map[string]target)}
 	r.startBroker("127.0.0.1:0")
 	t.Cleanup(func() { r.broker.Stop() })
 	var err error
@@ -94,14 +94,14 @@ func (r *rig) startWorker() {
 	r.t.Helper()
 	r.started++
 	name := fmt.Sprintf("w%d", r.started)
-	c := startChild(r.t, name, r.settings)
+	c := startTarget(r.t, name, r.settings)
 	r.workers[name], r.prom.targets[name] = c, c.metrics
 }
 
 // killWorkers ends all of them as a power cut would. Their targets are gone.
 func (r *rig) killWorkers() {
 	for name, c := range r.workers {
-		c.kill()
+		c.Kill()
 		delete(r.workers, name)
 		delete(r.prom.targets, name)
 	}

@@ -28,7 +28,7 @@ func TestDrainHandsOver(t *testing.T) {
 	r.eventually(func() bool { return r.inHand() == orders }, "the first has all of them")
 
 	stopped := time.Now()
-	t.Logf("the worker ended %s after SIGTERM", first.end().Round(time.Millisecond))
+	t.Logf("the worker ended %s after SIGTERM", first.End(patience).Round(time.Millisecond))
 	var latest time.Duration
 	for no, rec := range r.settled(orders) {
 		require.Equal(t, "second", rec.Worker, no)

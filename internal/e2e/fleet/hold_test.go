@@ -39,8 +39,8 @@ func TestHoldOfProcesses(t *testing.T) {
 	r.restartBroker()
 	r.eventually(func() bool { return len(r.members()) == 3 }, "all are back")
 	for i, c := range all {
-		t.Logf("%s ended in %s", c.name, c.end().Round(time.Millisecond))
-		all[i] = r.start(c.name)
+		t.Logf("%s ended in %s", c.Name, c.End(patience).Round(time.Millisecond))
+		all[i] = r.start(c.Name)
 	}
 	r.eventually(func() bool {
 		list := r.members()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/e2e/child"
 )
 
 // TestFiveProcessesKeepOneLimit: five workers share a limit, one is killed with
@@ -23,8 +25,8 @@ func TestFiveProcessesKeepOneLimit(t *testing.T) {
 	r.eventually(func() bool { return r.created() >= orders/6 }, "orders flow")
 
 	killed := time.Now()
-	all[4].kill()
-	joiners := []*child{r.start("w5"), r.start("w6")} // before the dead one is missed
+	all[4].Kill()
+	joiners := []*child.Child{r.start("w5"), r.start("w6")} // before the dead one is missed
 	r.shares(6, limit/6.)
 	t.Logf("six shares %s after one was killed and two were started", time.Since(killed).Round(10*time.Millisecond))
 	r.publish("B", late) // for the new ones, however long the joining took
@@ -36,7 +38,7 @@ func TestFiveProcessesKeepOneLimit(t *testing.T) {
 		senders[rec.Worker]++
 	}
 	for _, c := range append(all[:4:4], joiners...) {
-		require.Positive(t, senders[c.name], "%s sent nothing: %v", c.name, senders)
+		require.Positive(t, senders[c.Name], "%s sent nothing: %v", c.Name, senders)
 	}
 	r.requireLimit(limit, 7)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/e2e/child"
 	"orderpost/internal/order"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
@@ -81,11 +82,11 @@ func (r *rig) restartBroker() {
 }
 
 // start starts a worker of this version.
-func (r *rig) start(name string) *child { return startChild(r.t, os.Args[0], name, r.settings) }
+func (r *rig) start(name string) *child.Child { return child.Start(r.t, os.Args[0], name, r.settings) }
 
 // startMany starts workers w0, w1, …
-func (r *rig) startMany(n int) []*child {
-	list := make([]*child, n)
+func (r *rig) startMany(n int) []*child.Child {
+	list := make([]*child.Child, n)
 	for i := range list {
 		list[i] = r.start(fmt.Sprintf("w%d", i))
 	}

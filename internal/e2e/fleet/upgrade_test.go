@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/e2e/child"
 	"orderpost/internal/sandbox"
 )
 
@@ -38,9 +39,9 @@ func TestRollingUpgrade(t *testing.T) {
 		s.Latency, s.Duplicates = 60*time.Millisecond, sandbox.RefuseDuplicates
 		s.Faults = sandbox.Faults{Unavailable: 0.02, UnavailableAfter: 0.01, DropBefore: 0.01, DropAfter: 0.02, MaxPerOrder: 2}
 	}))
-	var now []*child
+	var now []*child.Child
 	for i := range workers {
-		now = append(now, startChild(t, older, fmt.Sprintf("old-%d", i), r.settings))
+		now = append(now, child.Start(t, older, fmt.Sprintf("old-%d", i), r.settings))
 	}
 	r.publish("first", batch)
 	r.flow(100)
@@ -48,7 +49,7 @@ func TestRollingUpgrade(t *testing.T) {
 		now[i] = r.replace(now[i], r.start(fmt.Sprintf("new-%d", i)))
 	}
 	for i := range workers {
-		now[i] = r.replace(now[i], startChild(t, older, fmt.Sprintf("back-%d", i), r.settings))
+		now[i] = r.replace(now[i], child.Start(t, older, fmt.Sprintf("back-%d", i), r.settings))
 	}
 	now[0] = r.replace(now[0], r.start("last"))
 
@@ -61,7 +62,7 @@ func TestRollingUpgrade(t *testing.T) {
 		require.Positive(t, by[who], who)
 	}
 	for _, c := range now {
-		t.Logf("%s ended in %s", c.name, c.end().Round(time.Millisecond))
+		t.Logf("%s ended in %s", c.Name, c.End(patience).Round(time.Millisecond))
 	}
 }
 
@@ -77,19 +78,19 @@ func (r *rig) flow(n int) {
 
 // replace lets the next worker appear, then stops the last one in the middle of
 // a batch, as a rolling update does.
-func (r *rig) replace(last, next *child) *child {
+func (r *rig) replace(last, next *child.Child) *child.Child {
 	r.t.Helper()
 	r.eventually(func() bool {
 		for _, p := range r.members() {
-			if p.Worker == next.name || strings.HasSuffix(p.Worker, next.name) {
+			if p.Worker == next.Name || strings.HasSuffix(p.Worker, next.Name) {
 				return true
 			}
 		}
 		return false
-	}, "%s appears:\n%s", next.name, next.lastWords())
-	r.publish(next.name, batch)
+	}, "%s appears:\n%s", next.Name, next.Said())
+	r.publish(next.Name, batch)
 	r.flow(batch / 4)
-	r.t.Logf("%s ended in %s, %s has taken its place", last.name, last.end().Round(time.Millisecond), next.name)
+	r.t.Logf("%s ended in %s, %s has taken its place", last.Name, last.End(patience).Round(time.Millisecond), next.Name)
 	r.flow(50)
 	return next
 }

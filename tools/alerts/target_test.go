@@ -1,0 +1,35 @@
+package alerts
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/e2e/child"
+)
+
+func TestMain(m *testing.M) {
+	child.Main()
+	os.Exit(m.Run())
+}
+
+// target is a worker that Prometheus can scrape.
+type target struct {
+	*child.Child
+	metrics string // URL
+}
+
+// startTarget starts a worker and waits until it works.
+func startTarget(t *testing.T, name string, settings map[string]string) target {
+	t.Helper()
+	w := target{Child: child.Start(t, os.Args[0], name, settings)}
+	require.Eventually(t, func() bool {
+		_, rest, found := strings.Cut(w.Said(), `"url":"`)
+		w.metrics, _, _ = strings.Cut(rest, `"`)
+		return found && strings.Contains(w.Said(), `"message":"working"`)
+	}, patience, pause, "worker %s does not work", name)
+	w.metrics += "/metrics"
+	return w
+}
