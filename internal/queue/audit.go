@@ -144,14 +144,20 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floo
 				continue
 			}
 		}
-		a.Pending++
 		if raw.Seq > floor {
+			a.Pending++
 			continue
 		}
-		switch stored, settled, err := q.settledLeftover(ctx, raw.Seq); {
-		case err != nil:
+		stored, settled, err := q.settledLeftover(ctx, raw.Seq)
+		if err != nil {
 			return err
-		case stored != nil && !settled:
+		}
+		if settled {
+			a.Unacked++
+			continue
+		}
+		a.Pending++
+		if stored != nil {
 			a.offend(q.orderNoOf(raw), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
 		}
 	}
@@ -159,13 +165,8 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floo
 }
 
 // settledBy: the record counts this stored intent, and not only an earlier one
-// with the same ID. A record about an intent that was stored later says so, too:
-// the stream holds one intent for each order_no, so that this one had been
-// removed by then, and a broker that was killed has brought it back.
+// with the same ID.
 func settledBy(intent *rawMsg, r *order.Record) bool {
-	if r.EnqueuedAt.After(intent.Time) {
-		return true
-	}
 	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) &&
 		r.IntentID == intentID(intent.Header.Get(HeaderIntentID), intent.Seq, intent.Time)
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 )
 
 // presencePrefix, identityKey: keys of the fleet's bucket.
@@ -79,17 +77,8 @@ func describeAPI(i Identity) string {
 // *IdentityError where the fleet has another one.
 func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
 	want.URL = strings.TrimRight(want.URL, "/") // two spellings of one address
-	data, err := json.Marshal(want)
-	if err != nil {
+	if _, err := q.swapKey(ctx, identityKey, want, 0); !errors.Is(err, errStale) {
 		return err
-	}
-	bounded, cancel := q.link.bound(ctx)
-	defer cancel()
-	if _, err = q.kv.Create(bounded, identityKey, data); err == nil {
-		return nil
-	}
-	if !errors.Is(err, jetstream.ErrKeyExists) {
-		return q.bucketError(err)
 	}
 	entry, err := q.getKey(ctx, identityKey)
 	if err != nil {

@@ -55,10 +55,7 @@ func (q *Queue) RemoveLeftovers(ctx context.Context, before Leftovers) (Leftover
 	}
 	err = q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error {
 		for _, raw := range page {
-			if raw.Seq > floor {
-				return errEnough
-			}
-			if len(l.seqs) == maxLeftovers {
+			if raw.Seq > floor || len(l.seqs) == maxLeftovers {
 				return errEnough
 			}
 			if l.seqs[raw.Seq] = true; !before.seqs[raw.Seq] {
@@ -119,7 +116,7 @@ func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, s
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err
-	case entry.Record == nil || !settledBy(raw, entry.Record):
+	case entry.Record == nil || !settledBy(raw, entry.Record) && !broughtBack(raw, entry.Record):
 		return raw, false, nil
 	case !entry.Record.NeedsLetter():
 		return raw, true, nil
@@ -132,6 +129,14 @@ func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, s
 		raw = nil
 	}
 	return raw, true, err
+}
+
+// broughtBack: the record is about an intent that was stored after this leftover.
+// The stream holds one intent for each order_no, so that this one had been removed
+// by then, with its outcome, and a broker that was killed has brought it back. It
+// is true of leftovers only: the clock of a broker can step back.
+func broughtBack(leftover *rawMsg, r *order.Record) bool {
+	return r.EnqueuedAt.After(leftover.Time)
 }
 
 // orderNoOf names an intent by its subject.

@@ -108,6 +108,42 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	}
 }
 
+// The order's last word is about a later intent, which could be stored only when
+// this one had its outcome and was removed.
+func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, _ := k.left(func(q *Queue, d *Delivery) {
+		settle(t, q, d, report(order.Accepted, d.History))
+	})
+	entry, err := q.store.Record(t.Context(), order.Token("L-1"))
+	require.NoError(t, err)
+	r := entry.Record
+	r.IntentID, r.EnqueuedAt, r.Settled = "later", r.EnqueuedAt.Add(time.Hour), 2
+	_, err = q.store.PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
+	require.NoError(t, err)
+
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, a.Offenders)
+	require.Zero(t, a.Pending)
+	require.EqualValues(t, 1, a.Unacked)
+	require.EqualValues(t, 2, a.Settled)
+	found, err := q.RemoveLeftovers(t.Context(), Leftovers{})
+	require.NoError(t, err)
+	found, err = q.RemoveLeftovers(t.Context(), found)
+	require.NoError(t, err)
+	require.Equal(t, 1, found.Removed)
+}
+
+// Where the clock of the broker stepped back, the record is about an intent that
+// was stored after the waiting one, by the clock.
+func TestAWaitingIntentIsPendingWhateverTheClockSaid(t *testing.T) {
+	intent := &rawMsg{Time: time.Unix(1000, 0)}
+	r := &order.Record{EnqueuedAt: time.Unix(2000, 0)}
+	require.False(t, settledBy(intent, r))
+	require.True(t, broughtBack(intent, r))
+}
+
 // What has no outcome is never removed, and never silent.
 func TestAStrandedIntentIsNamed(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}

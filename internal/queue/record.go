@@ -99,11 +99,9 @@ func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg,
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)
 	}
-	values := []string{r.Word, ""}
-	msg := &nats.Msg{Subject: q.n.resPre + token, Data: data, Header: nats.Header{HeaderOutcome: values[:1:1]}}
+	msg := &nats.Msg{Subject: q.n.resPre + token, Data: data, Header: nats.Header{HeaderOutcome: {r.Word}}}
 	if expires(r) {
-		values[1] = q.cfg.ResultRetention.String()
-		msg.Header[jetstream.MsgTTLHeader] = values[1:2:2]
+		msg.Header[jetstream.MsgTTLHeader] = []string{q.cfg.ResultRetention.String()}
 	}
 	return msg, nil
 }

@@ -226,18 +226,15 @@ func (l *ledger) checkParked(a *attempt, before []*attempt) {
 		if !b.unsure() || l.cleared(a, b, before[i+1:]) {
 			continue
 		}
-		if l.late(a, a.sent) || l.late(b, a.signed) {
-			continue // the documented pause; counted by checkOwner
+		if a.paused || b.paused && b.sent >= a.signed {
+			// One of the two left in the documented pause, its claim having passed
+			// to somebody else; counted by checkOwner. Who signed before the paused
+			// one left could not know of it.
+			continue
 		}
 		l.find(InvPark, a.orderNo, "%s posts %s, but the attempt of %s is unsure", a.host.name, a.intent, b.sent)
 		return
 	}
-}
-
-// late: a left in the documented pause, its claim having passed to somebody
-// else, and after t: whoever looked at the order at t could not know of it.
-func (l *ledger) late(a *attempt, t time.Duration) bool {
-	return a.paused && a.sent >= t
 }
 
 // cleared: a later answer proved that nothing exists, or a person allowed or
