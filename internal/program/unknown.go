@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/cobra"
 )
 
@@ -67,33 +68,11 @@ const most = 3
 func nearest(name string, known map[string]bool) (best string) {
 	least := min(most, (len(name)-len(EnvPrefix))/3) + 1
 	for k := range known {
-		if d := distance(name, k); d < least || d == least && best != "" && k < best {
+		if d := levenshtein.ComputeDistance(name, k); d < least || d == least && best != "" && k < best {
 			best, least = k, d
 		}
 	}
 	return best
-}
-
-// distance is Levenshtein's: how many letters must be inserted, removed or
-// replaced to make one text of the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // WarnUnknown makes a command and its subcommands name, on stderr and before
