@@ -85,7 +85,7 @@ func (v *visit) gate() order.End {
 		wait = v.e.between(0, patience+patience/4)
 	}
 	err := v.e.sleep(v.ctx, min(wait, patience))
-	for err == nil && v.held && v.e.at-began < patience {
+	for err == nil && v.unstored > 0 && v.e.at-began < patience {
 		err = v.e.sleep(v.ctx, 100*time.Millisecond)
 	}
 	waited := v.e.at - began
@@ -96,7 +96,7 @@ func (v *visit) gate() order.End {
 	switch {
 	case err != nil:
 		return v.interrupted()
-	case v.held || wait > patience:
+	case v.unstored > 0 || wait > patience:
 		return order.EndHandBack
 	default:
 		v.entered = v.e.at

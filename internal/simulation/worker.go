@@ -18,7 +18,7 @@ type worker struct {
 	inHand   int
 	stopping bool
 	ticking  bool
-	held     bool // the gate, since results are refused (R10)
+	unstored int // orders that wait until results are not refused any more: the gate is closed (R10)
 
 	// alone is Pool.alone: readers work on orders, a writer handles a suspect.
 	readers int
@@ -56,7 +56,7 @@ func (k *worker) intake() {
 	e := k.e
 	ctx := context.Background()
 	for !k.stopping {
-		if k.held || k.free == 0 || !k.up {
+		if k.unstored > 0 || k.free == 0 || !k.up {
 			e.nap(e.between(10*time.Millisecond, 100*time.Millisecond))
 			continue
 		}
@@ -308,10 +308,10 @@ func (k *worker) conclude(d *delivery, r order.Report, firstProven bool) error {
 
 // untilStored is Pool.untilStored.
 func (k *worker) untilStored(d *delivery, do func() error) {
-	held := false
+	waits := false
 	defer func() {
-		if held {
-			k.held = false
+		if waits {
+			k.unstored--
 		}
 	}()
 	for {
@@ -323,7 +323,10 @@ func (k *worker) untilStored(d *delivery, do func() error) {
 			k.say(d, "left", "to its next delivery: %v", err)
 			return
 		}
-		held, k.held = true, !k.w.drops(R10)
+		if !waits && !k.w.drops(R10) {
+			waits = true
+			k.unstored++
+		}
 		if k.e.sleep(k.settle, time.Second) != nil {
 			return
 		}

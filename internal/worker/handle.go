@@ -110,10 +110,10 @@ func (p *Pool) survive(d *queue.Delivery, j *journey) {
 // Meanwhile the gate is closed, so that at most what is in flight is ever
 // posted into a full disk (R10); the repetition is the test write.
 func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
-	held := false
+	waits := false
 	defer func() {
-		if held { // stored; or nobody is left to test it, and the next refusal closes the gate again
-			p.storage.healed()
+		if waits {
+			p.storage.left()
 		}
 	}()
 	for {
@@ -125,8 +125,10 @@ func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
 			p.Log.Warn().Err(err).Str("order_no", d.OrderNo()).Msg("order left to its next delivery")
 			return
 		}
-		held = true
-		p.storage.failed(err)
+		if !waits {
+			waits = true
+			p.storage.refused(err)
+		}
 		select {
 		case <-p.settle.Done():
 			return

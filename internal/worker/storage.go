@@ -13,33 +13,37 @@ import (
 // not store results (R10).
 const holdStorage = "the broker does not store results"
 
-// storageFault holds the gate from the first refused write until a write
-// succeeds again.
+// storageFault holds the gate while there are orders whose writes were refused.
+// They repeat them, so that the first test write that succeeds is followed by
+// the others' at once. One that leaves without having written (its claim was
+// lost, for instance) shows nothing, and must not open the gate for the rest.
 type storageFault struct {
-	gate *submit.Gate
-	log  zerolog.Logger
-	mu   sync.Mutex
-	down bool
+	gate    *submit.Gate
+	log     zerolog.Logger
+	mu      sync.Mutex
+	waiting int
 }
 
-func (s *storageFault) failed(err error) {
+// refused: an order waits, whose write failed with err. Call left for each.
+func (s *storageFault) refused(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down {
+	if s.waiting++; s.waiting > 1 {
 		return
 	}
-	s.down = true
 	s.log.Error().Err(err).Msg("results are refused; nothing more is posted until they are stored again")
 	s.gate.Hold(holdStorage, time.Time{})
 }
 
-func (s *storageFault) healed() {
+// left: an order waits no more. With the last one the gate opens, even if it
+// stored nothing: nobody is left to test the storage, and the next refusal
+// closes the gate again.
+func (s *storageFault) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.down {
+	if s.waiting--; s.waiting > 0 {
 		return
 	}
-	s.down = false
-	s.log.Info().Msg("results are stored again")
+	s.log.Info().Msg("no result waits to be stored any more; posting goes on")
 	s.gate.Release(holdStorage)
 }
