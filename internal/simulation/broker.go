@@ -188,7 +188,7 @@ func (b *broker) deliver(h *host) queue.Arrival {
 	b.w.ledger.delivered(in, p.claim, h)
 	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
 	b.deadline(seq, p)
-	return queue.Arrival{Message: in.msg, Answer: answer{b.w, h, seq}, Reply: replyOf(seq, p.claim), Delivered: p.count}
+	return queue.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
 }
 
 // deadline begins the consumer's patience anew.
@@ -206,13 +206,14 @@ func (b *broker) deadline(seq uint64, p *handed) {
 	})
 }
 
-// nak gives a message back; a superseded one redelivers its owner's.
-func (b *broker) nak(seq uint64, delay time.Duration) {
+// nak gives a message back, as the owner of claim by, who was frozen on the way
+// if paused. One who is not the owner any more gives back what is another's now.
+func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	p := b.pending[seq]
 	if p == nil || b.intents[seq] == nil || p.claim == 0 {
 		return
 	}
-	b.w.ledger.released(p.claim, "")
+	b.w.ledger.handedBack(p.claim, by, paused)
 	p.claim = 0
 	p.serial++
 	serial, life := p.serial, b.life

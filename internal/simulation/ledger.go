@@ -104,6 +104,22 @@ func (l *ledger) owned(in *intent, id int) {
 	l.claims[id] = &claim{at: l.w.e.at, orderNo: in.orderNo}
 }
 
+// handedBack: the message is given back by the owner of one claim, while another
+// may be the owner by now.
+func (l *ledger) handedBack(owner, by int, paused bool) {
+	c := l.claims[owner]
+	switch {
+	case owner == by, c == nil, c.host == nil:
+		l.released(owner, "")
+		return
+	case paused:
+		l.counts.LateHandBacks++
+	default:
+		l.find(InvOneClaim, c.orderNo, "given back by a former owner, while %s works on it", c.host.name)
+	}
+	l.released(owner, "a former owner gave it back")
+}
+
 func (l *ledger) released(id int, why string) {
 	if c := l.claims[id]; c != nil && !c.ended {
 		c.ended, c.why = true, why

@@ -87,6 +87,7 @@ func (c *Counts) add(o Counts) {
 	c.Created += o.Created
 	c.CreatedTwice += o.CreatedTwice
 	c.Pauses += o.Pauses
+	c.LateHandBacks += o.LateHandBacks
 	c.Leftovers += o.Leftovers
 	c.LateOutcomes += o.LateOutcomes
 	c.Overlaps += o.Overlaps

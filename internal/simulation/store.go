@@ -257,23 +257,28 @@ func (s store) MaxPayload() int64 { return 1 << 20 }
 
 // answer sends acknowledgements (queue.Answer).
 type answer struct {
-	w   *world
-	h   *host
-	seq uint64
+	w     *world
+	h     *host
+	seq   uint64
+	claim int
 }
 
 func (a answer) Ack() error {
-	return a.send("ack", func() { a.w.broker.ack(a.seq) })
+	return a.send("ack", func(bool) { a.w.broker.ack(a.seq) })
 }
 
 func (a answer) Nak() error { return a.NakWithDelay(0) }
 
 func (a answer) NakWithDelay(d time.Duration) error {
-	return a.send("nak", func() { a.w.broker.nak(a.seq, d) })
+	return a.send("nak", func(paused bool) { a.w.broker.nak(a.seq, d, a.claim, paused) })
 }
 
-func (a answer) send(what string, effect func()) error {
+// send tells effect whether the process was frozen after its last look at its
+// claim: the pause that cannot be closed.
+func (a answer) send(what string, effect func(paused bool)) error {
+	began := a.w.e.at
 	a.h.boundary(a.w.e.running)
+	paused := a.w.e.at > began
 	if !a.h.up {
 		return errLink
 	}
@@ -281,7 +286,7 @@ func (a answer) send(what string, effect func()) error {
 		a.w.e.trace.say(a.w.e, a.h.name, what+" lost", "", "sequence %d", a.seq)
 		return nil
 	}
-	a.h.send(effect)
+	a.h.send(func() { effect(paused) })
 	return nil
 }
 

@@ -39,6 +39,7 @@ type Counts struct {
 	Orders, Intents, Deliveries, Posts, Records int
 	Created, CreatedTwice                       int
 	Pauses                                      int // POSTs after the documented pause
+	LateHandBacks                               int // hand-backs after it, of what was another's by then
 	Overlaps                                    int // POSTs of former owners after that of a process that had just been started
 	LateOutcomes                                int // outcomes written after the documented pause, and then doubted
 	Leftovers                                   int // letters of late acceptances whose writers were lost

@@ -148,6 +148,7 @@ type summary struct {
 	Created          int            `json:"created"`
 	CreatedTwice     int            `json:"created_twice"`
 	DocumentedPauses int            `json:"documented_pauses"`
+	LateHandBacks    int            `json:"late_hand_backs"`
 	Overlaps         int            `json:"overlaps_after_start"`
 	LateOutcomes     int            `json:"late_outcomes"`
 	Leftovers        int            `json:"leftover_letters"`
@@ -199,7 +200,7 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 	c := &found.Counts
 	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
 		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
-		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers,
 		Outcomes: make(map[string]int), Broken: len(found.Failed)}
 	if m != simulation.None {
 		s.Mutation = m.String()
@@ -222,9 +223,9 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return enc.Encode(s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
-		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late outcomes %d, overlaps after a start %d, leftover letters %d\nschedules with a broken invariant: %d\n",
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d\nschedules with a broken invariant: %d\n",
 		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
-		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateOutcomes, s.Overlaps, s.Leftovers, s.Broken)
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.Leftovers, s.Broken)
 	for _, f := range s.Findings {
 		_, _ = fmt.Fprintf(out, "  seed %d: %s\n", f.Seed, f.Text)
 	}
