@@ -31,6 +31,7 @@ type claim struct {
 	orderNo string
 	ended   bool
 	why     string // why it ended, if its worker did not end it
+	taken   bool   // a former owner gave the message back; this one cannot know
 }
 
 // attempt is one POST.
@@ -41,7 +42,7 @@ type attempt struct {
 	claim                       int
 	gate, signed, sent, endedAt time.Duration
 	done, calledBack            bool
-	froze                       bool // it left when its claim had ended, of a process that was frozen meanwhile
+	froze                       bool // it left when its claim had ended, of a process that was frozen meanwhile or could not know
 	paused                      bool // that was the documented pause (Lease)
 	fresh                       bool // its process had not lost its connection since its start
 	verdict                     order.Verdict
@@ -112,11 +113,12 @@ func (l *ledger) handedBack(owner, by int, paused bool) {
 	case owner == by, c == nil, c.host == nil:
 		l.released(owner, "")
 		return
-	case paused:
+	case paused, l.claims[by].taken:
 		l.counts.LateHandBacks++
 	default:
 		l.find(InvOneClaim, c.orderNo, "given back by a former owner, while %s works on it", c.host.name)
 	}
+	c.taken = true
 	l.released(owner, "a former owner gave it back")
 }
 
@@ -177,7 +179,10 @@ func (l *ledger) checkOwner(a *attempt) {
 	if !c.ended {
 		return
 	}
-	a.froze = a.host.frozen > c.at
+	a.froze = a.host.frozen > c.at || c.taken
+	if c.taken {
+		return
+	}
 	if a.sent > a.signed { // frozen between the last look at the fence and the socket
 		a.paused = true
 		l.counts.Pauses++
