@@ -295,8 +295,11 @@ func (q *Queue) ack(d *Delivery) error {
 	return nil
 }
 
+// giveBack is silent to another broker than the one that delivered, too: that
+// one may have forgotten the delivery, and have given the order to somebody
+// else. Then the order comes back when its claim ends.
 func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
-	if !d.lease.Valid() {
+	if !d.lease.Valid() || d.life != q.store.Life() {
 		return nil
 	}
 	var err error

@@ -46,6 +46,7 @@ func TestSchedulesThatOnceFailed(t *testing.T) {
 		2068655:    "an outcome was written after the documented pause (known; see Counts.LateOutcomes)",
 		2001365693: "a process woke and gave back what was another's by then: the documented pause (the oracle's mistake; see Counts.LateHandBacks)",
 		2002309281: "the one from whom it was taken that way gave it back as well (the oracle's mistake)",
+		3000545884: "a NAK to a broker that had forgotten the delivery took the order from its next owner",
 		2000141816: "one order that was given up opened the gate, while the result of another was still refused",
 		40453787:   "a process frozen twice woke before it heard that the broker was gone (the model's mistake)",
 		40607941:   "the same, so that its late outcome was not known for one (the model's mistake)",
