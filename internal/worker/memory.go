@@ -26,10 +26,10 @@ const (
 const (
 	manyOrders    = 1000
 	limitBase     = 24 << 20
-	limitPerOrder = 16 << 10
+	limitPerOrder = 18 << 10
 	// limitRoom is the share of the live heap, in percent, that the limit leaves
-	// to be allocated in any case; leastPercent of what larger orders add to it.
-	limitRoom = 15
+	// to be allocated in any case.
+	limitRoom = 25
 	// limitPace is how often the limit is compared with what is really needed.
 	limitPace = 250 * time.Millisecond
 )
@@ -45,7 +45,7 @@ func tuneMemory(ctx context.Context, concurrency int) {
 	}
 	debug.SetGCPercent(gcPercent(concurrency))
 	if concurrency >= manyOrders {
-		go limitMemory(ctx, int64(concurrency))
+		go limitMemory(ctx, limitBase+int64(concurrency)*limitPerOrder)
 	}
 }
 
@@ -55,7 +55,7 @@ func gcPercent(concurrency int) int {
 
 // limitMemory sets the memory limit, and raises it where larger orders need
 // more: near its limit Go would collect without an end.
-func limitMemory(ctx context.Context, concurrency int64) {
+func limitMemory(ctx context.Context, usual int64) {
 	need := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/metadata/mspan/inuse:bytes"}, {Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/other:bytes"}}
 	tick := time.NewTicker(limitPace)
@@ -67,7 +67,7 @@ func limitMemory(ctx context.Context, concurrency int64) {
 		for _, s := range need[1:] {
 			rest += int64(s.Value.Uint64())
 		}
-		if next := limitFor(concurrency, live, rest); next != limit {
+		if next := limitFor(usual, live, rest); next != limit {
 			debug.SetMemoryLimit(next)
 			limit = next
 		}
@@ -78,11 +78,7 @@ func limitMemory(ctx context.Context, concurrency int64) {
 	}
 }
 
-// limitFor is the limit for a live heap and what Go needs beside it, in bytes.
-func limitFor(concurrency, live, rest int64) int64 {
-	room := live * limitRoom / 100
-	if larger := live - (heapBase + concurrency*heapPerOrder); larger > 0 {
-		room += larger * leastPercent / 100
-	}
-	return max(limitBase+concurrency*limitPerOrder, live+room+rest)
+// limitFor leaves limitRoom in any case.
+func limitFor(usual, live, rest int64) int64 {
+	return max(usual, live+live*limitRoom/100+rest)
 }
