@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 func asyncAPI(t *testing.T) any {
@@ -94,11 +95,11 @@ func TestAsyncAPINamesAreTheCodes(t *testing.T) {
 	}
 	require.Len(t, keys(t, doc, "channels"), 4)
 
-	intentHeaders := []string{queue.HeaderIntentID, queue.HeaderBatch, queue.HeaderSource, queue.HeaderDeadline, queue.HeaderTraceparent}
+	intentHeaders := []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderTraceparent}
 	slices.Sort(intentHeaders)
 	require.Equal(t, intentHeaders, keys(t, doc, "components", "messages", "intent", "headers", "properties"))
 
-	outcomes := []string{"components", "messages", "result", "headers", "properties", queue.HeaderOutcome, "enum"}
+	outcomes := []string{"components", "messages", "result", "headers", "properties", settle.HeaderOutcome, "enum"}
 	require.Equal(t, append(words(order.Outcomes()...), order.Retrying), at(t, doc, outcomes...))
 	filed := slices.DeleteFunc(order.Outcomes(), func(o order.Outcome) bool { return !o.NeedsLetter() })
 	outcomes[2] = "deadLetter"

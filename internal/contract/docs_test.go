@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 const producersDoc = "docs/producers.md"
@@ -132,7 +133,7 @@ func TestWordsOfTheDocument(t *testing.T) {
 		}
 		require.Equal(t, want, row[1], "%s", o)
 	}
-	for _, header := range []string{queue.HeaderIntentID, queue.HeaderBatch, queue.HeaderSource, queue.HeaderDeadline, queue.HeaderTraceparent, "Order-Letter"} {
+	for _, header := range []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderTraceparent, "Order-Letter"} {
 		require.Contains(t, text, "`"+header+"`")
 	}
 	for _, setting := range regexp.MustCompile(`ORDERPOST_[A-Z_]+`).FindAllString(text, -1) {

@@ -80,14 +80,14 @@ func openQueue(t *testing.T, cfg queue.Config) *queue.Queue {
 
 // pull takes one order that is to be worked on, as a worker does. An order
 // that comes before its time goes back.
-func pull(t *testing.T, q *queue.Queue) *queue.Delivery {
+func pull(t *testing.T, q *queue.Queue) *settle.Delivery {
 	t.Helper()
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
-		var got []*queue.Delivery
-		require.NoError(t, q.Pull(t.Context(), 1, time.Second, func(ds []*queue.Delivery) { got = append(got, ds...) }))
+		var got []*settle.Delivery
+		require.NoError(t, q.Pull(t.Context(), 1, time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 		switch {
 		case len(got) == 0:
-		case got[0].Work == queue.WorkNotYet:
+		case got[0].Work == settle.WorkNotYet:
 			require.NoError(t, q.HandBack(t.Context(), got[0], time.Until(got[0].Last.Record.NotBefore)))
 			got[0].Release()
 		default:
@@ -99,7 +99,7 @@ func pull(t *testing.T, q *queue.Queue) *queue.Delivery {
 }
 
 // settle ends a visit as a worker does.
-func settle(t *testing.T, q *queue.Queue, d *queue.Delivery, r order.Report, f order.Facts) {
+func settle(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, f order.Facts) {
 	t.Helper()
 	_, err := q.Settle(t.Context(), d, r, order.Decide(r, f))
 	require.NoError(t, err)

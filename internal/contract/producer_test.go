@@ -16,6 +16,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // startServer runs a broker of somebody's own, as operators do.
@@ -130,7 +131,7 @@ func TestGoExampleWaitsForItsOwnOutcome(t *testing.T) {
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	q := openQueue(t, cfg)
-	submit := func(id string) *queue.Delivery {
+	submit := func(id string) *settle.Delivery {
 		gone(t, q, "A")
 		out, ok := example(t, program, login("producer"), "publish", id, `{"order_no":"A","timeout":30}`)
 		require.True(t, ok)

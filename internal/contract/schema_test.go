@@ -16,6 +16,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // jsonNames lists the names under which a struct is marshalled, those of
@@ -62,7 +63,7 @@ func schemaText(t *testing.T, name string) any {
 // mentions would be found by its readers only.
 func TestSchemasNameEveryField(t *testing.T) {
 	result, letter := schemaText(t, "result"), schemaText(t, "dead-letter")
-	letterType := reflect.TypeFor[queue.Letter]()
+	letterType := reflect.TypeFor[settle.Letter]()
 	rawHeaders, _ := letterType.FieldByName("RawHeaders")
 	for _, c := range []struct {
 		doc  any
@@ -72,7 +73,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		{result, []string{"properties"}, reflect.TypeFor[order.Record]()},
 		{letter, []string{"properties"}, letterType},
 		{letter, []string{"properties", "trail", "items", "properties"}, reflect.TypeFor[order.Attempt]()},
-		{letter, []string{"properties", "earlier", "items", "properties"}, reflect.TypeFor[queue.Earlier]()},
+		{letter, []string{"properties", "earlier", "items", "properties"}, reflect.TypeFor[settle.Earlier]()},
 		{letter, []string{"properties", "raw_headers", "items", "properties"}, rawHeaders.Type.Elem()},
 	} {
 		require.Equal(t, jsonNames(c.code), keys(t, c.doc, c.path...), "%v", c.path)
@@ -234,11 +235,11 @@ func TestIntentSchemaAgreesWithTheParser(t *testing.T) {
 type visit struct {
 	word string // what the record then says
 	body string // "": a good one
-	end  func(*testing.T, *queue.Queue, *queue.Delivery)
+	end  func(*testing.T, *queue.Queue, *settle.Delivery)
 }
 
-func ends(r order.Report, f order.Facts) func(*testing.T, *queue.Queue, *queue.Delivery) {
-	return func(t *testing.T, q *queue.Queue, d *queue.Delivery) {
+func ends(r order.Report, f order.Facts) func(*testing.T, *queue.Queue, *settle.Delivery) {
+	return func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
 		now := time.Now().UTC()
 		r.History = d.History
 		if r.Verdict != order.VerdictNone {
@@ -251,8 +252,8 @@ func ends(r order.Report, f order.Facts) func(*testing.T, *queue.Queue, *queue.D
 	}
 }
 
-func notes(write func(*queue.Queue, *testing.T, *queue.Delivery) error) func(*testing.T, *queue.Queue, *queue.Delivery) {
-	return func(t *testing.T, q *queue.Queue, d *queue.Delivery) {
+func notes(write func(*queue.Queue, *testing.T, *settle.Delivery) error) func(*testing.T, *queue.Queue, *settle.Delivery) {
+	return func(t *testing.T, q *queue.Queue, d *settle.Delivery) {
 		require.NoError(t, write(q, t, d))
 		d.Release()
 	}
@@ -273,12 +274,12 @@ func visits() []visit {
 		{"invalid", `{"timeout":"\ufffd`, ends(order.Report{End: order.EndInvalid, Error: "not JSON"}, order.Facts{})},
 		{"poison", "", ends(order.Report{End: order.EndPoison}, order.Facts{})},
 		{"delayed", "", ends(order.Report{End: order.EndVisitBudget, Verdict: order.Retry, Status: 429, Delay: time.Hour}, order.Facts{})},
-		{"attempt", "", notes(func(q *queue.Queue, t *testing.T, d *queue.Delivery) error {
+		{"attempt", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error {
 			_, err := q.NoteAttempt(t.Context(), d, d.History)
 			return err
 		})},
-		{"suspect", "", notes(func(q *queue.Queue, t *testing.T, d *queue.Delivery) error { return q.NoteSuspect(t.Context(), d) })},
-		{"handed-back", "", notes(func(q *queue.Queue, t *testing.T, d *queue.Delivery) error {
+		{"suspect", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error { return q.NoteSuspect(t.Context(), d) })},
+		{"handed-back", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error {
 			return q.HandBack(t.Context(), d, time.Hour)
 		})},
 	}
@@ -292,7 +293,7 @@ func stored(t *testing.T, q *queue.Queue, all []visit) {
 		if body == "" {
 			body = fmt.Sprintf(`{"order_no":%q,"timeout":30}`, v.word)
 		}
-		_, err := q.Publish(t.Context(), queue.Intent{OrderNo: v.word, Body: []byte(body), ID: "id:" + v.word, Batch: "b", Source: "f:1",
+		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: v.word, Body: []byte(body), ID: "id:" + v.word, Batch: "b", Source: "f:1",
 			Deadline: time.Now().Add(time.Hour), Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
 		require.NoError(t, err)
 		d := pull(t, q)
@@ -314,7 +315,7 @@ func TestStoredRecordsAreValid(t *testing.T) {
 		var r order.Record
 		require.NoError(t, json.Unmarshal(msg.Data, &r))
 		require.Contains(t, []string{r.Word, r.Note.String()}, v.word)
-		require.Equal(t, r.Word, msg.Header.Get(queue.HeaderOutcome))
+		require.Equal(t, r.Word, msg.Header.Get(settle.HeaderOutcome))
 		require.Equal(t, r.Outcome() == order.OutcomeNone || r.NeedsLetter(), msg.Header.Get("Nats-TTL") == "", v.word)
 
 		filed := lastMsg(t, nc, "ORDERS_DEAD", "orders.dead."+v.word)
@@ -348,7 +349,7 @@ func TestReplacedLettersAreValid(t *testing.T) {
 			ends(order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}, order.Facts{})(t, q, d)
 			continue
 		}
-		require.Equal(t, queue.WorkConflict, d.Work)
+		require.Equal(t, settle.WorkConflict, d.Work)
 		_, err := q.Refuse(t.Context(), d)
 		require.NoError(t, err)
 		d.Release()

@@ -9,6 +9,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // TestBooksBalanceUnderFaults is the main job: thousands of orders, two
@@ -114,9 +115,9 @@ func TestInvalidIntentsAreDeadLettered(t *testing.T) {
 		"inexact":     {`{"order_no":"inexact","timeout":30,"id":9007199254740993}`, "9007199254740993"},
 	}
 	for no, b := range bad {
-		published, err := q.Publish(t.Context(), queue.Intent{OrderNo: no, Body: []byte(b.body)})
+		published, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, Body: []byte(b.body)})
 		require.NoError(t, err)
-		require.Equal(t, queue.Stored, published)
+		require.Equal(t, settle.Stored, published)
 	}
 	drained(t, q)
 	for no, b := range bad {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/program"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // TestImportWaitsAndTells: one command from the file to one outcome per row,
@@ -76,7 +76,7 @@ func TestWrongFileIsStopped(t *testing.T) {
 	code, _, errOut := importFile(t, settings, file, "--batch", "wrong")
 	require.Equal(t, program.ExitDone, code, errOut)
 	code, stdout, errOut := importFile(t, settings, "cancel", "wrong", "--json")
-	var c queue.Cancelled
+	var c settle.Cancelled
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c), errOut)
 	require.Positive(t, c.Withdrawn)
 	require.Equal(t, c.Started > 0, code == program.ExitPartial)

@@ -19,6 +19,7 @@ import (
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 var roles = []string{"publisher", "producer", "worker", "operator"}
@@ -126,8 +127,8 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	}
 	operator := s.queue(t, "operator")
 	drained(t, operator)
-	var letters []*queue.Letter
-	require.NoError(t, operator.EachLetter(t.Context(), func(l *queue.Letter) error {
+	var letters []*settle.Letter
+	require.NoError(t, operator.EachLetter(t.Context(), func(l *settle.Letter) error {
 		letters = append(letters, l)
 		return nil
 	}))

@@ -14,6 +14,7 @@ import (
 
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // bigFile writes a CSV file whose rows have about 300 bytes.
@@ -76,12 +77,12 @@ func BenchmarkImport(b *testing.B) {
 	b.ReportMetric(checking.Seconds()/publishing.Seconds(), "check/publish")
 }
 
-func prepare(b *testing.B, f *File) []queue.Intent {
+func prepare(b *testing.B, f *File) []settle.Intent {
 	b.Helper()
-	prepared := make([]queue.Intent, 0, b.N)
+	prepared := make([]settle.Intent, 0, b.N)
 	_, err := f.scan(b.Context(), func(rows []Row) error {
 		for i := range rows {
-			prepared = append(prepared, queue.Intent{OrderNo: rows[i].OrderNo, Body: rows[i].Order.Canonical(), Batch: f.Batch,
+			prepared = append(prepared, settle.Intent{OrderNo: rows[i].OrderNo, Body: rows[i].Order.Canonical(), Batch: f.Batch,
 				ID: f.Batch + ":" + strconv.Itoa(rows[i].Number), Source: "big.csv:" + strconv.Itoa(rows[i].Line)})
 		}
 		return nil

@@ -53,10 +53,10 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 	t.Helper()
 	for n > 0 {
 		var all errgroup.Group
-		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*queue.Delivery) {
+		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
 			n -= len(ds)
 			for _, d := range ds {
-				require.Equal(t, queue.WorkSubmit, d.Work, d.OrderNo())
+				require.Equal(t, settle.WorkSubmit, d.Work, d.OrderNo())
 				all.Go(func() error { return settle(q, d, verdicts[d.OrderNo()]) })
 			}
 		}))
@@ -68,7 +68,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func settle(q *queue.Queue, d *queue.Delivery, v order.Verdict) error {
+func settle(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {
 	defer d.Release()
 	if v == order.VerdictNone {
 		v = order.Accepted

@@ -5,6 +5,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Counted is how the orders of an import stand, by the streams alone.
@@ -45,7 +46,7 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 	}); err != nil {
 		return nil, err
 	}
-	return c, q.EachPending(ctx, batch, func(page []*queue.Pending) error {
+	return c, q.EachPending(ctx, batch, func(page []*settle.Pending) error {
 		numbers := make([]string, len(page))
 		for i, p := range page {
 			numbers[i] = p.OrderNo

@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // flights is how many chunks are looked up and published at once.
@@ -179,7 +180,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 			open = append(open, i)
 		}
 	}
-	standings := make([]queue.Standing, len(open))
+	standings := make([]settle.Standing, len(open))
 	if p.records || p.pending.Load() {
 		var err error
 		if standings, err = p.lookUp(ctx, rows, open, p.pending.Load()); err != nil {
@@ -191,7 +192,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
 			return out, err
 		}
-		if why := out[open[0]].err; try == maxTries || errors.Is(why, queue.ErrFull) { // fullness does not pass in a moment
+		if why := out[open[0]].err; try == maxTries || errors.Is(why, settle.ErrFull) { // fullness does not pass in a moment
 			return nil, fmt.Errorf("%s:%d: order %s: %w: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, why, ErrInterrupted)
 		}
 		select {
@@ -213,7 +214,7 @@ const (
 	retryPause = 250 * time.Millisecond
 )
 
-func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending bool) ([]queue.Standing, error) {
+func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending bool) ([]settle.Standing, error) {
 	numbers := make([]string, len(open))
 	for k, i := range open {
 		numbers[k] = rows[i].OrderNo
@@ -226,8 +227,8 @@ func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending 
 
 // settle decides on the open rows, publishes what is to be published, and
 // returns those that are still open.
-func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standings []queue.Standing, out []verdict) ([]int, error) {
-	var intents []queue.Intent
+func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standings []settle.Standing, out []verdict) ([]int, error) {
+	var intents []settle.Intent
 	var index []int
 	for k, i := range open {
 		v, publish := p.decide(&rows[i], &standings[k])
@@ -247,14 +248,14 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 	for k, r := range p.q.PublishMany(ctx, intents) {
 		i := index[k]
 		switch {
-		case errors.Is(r.Err, queue.ErrTooLarge), errors.Is(r.Err, queue.ErrSwallowed):
+		case errors.Is(r.Err, settle.ErrTooLarge), errors.Is(r.Err, settle.ErrSwallowed):
 			out[i].fate, out[i].note = Failed, r.Err.Error()
 		case r.Err != nil:
 			out[i].err = r.Err
 			left = append(left, i)
-		case r.Published == queue.AlreadyPending:
+		case r.Published == settle.AlreadyPending:
 			taken = append(taken, i)
-		case r.Published == queue.AlreadyKnown:
+		case r.Published == settle.AlreadyKnown:
 			out[i].fate = AlreadyKnown
 		}
 	}
@@ -281,7 +282,7 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 
 // decide is the table of an import: a row against what is known of its
 // order_no. A certain failure lets another intent follow; all else does not.
-func (p *publisher) decide(row *Row, st *queue.Standing) (v verdict, publish bool) {
+func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bool) {
 	v = verdict{number: row.Number}
 	hash, rec := row.Order.BodyHash, st.Record
 	outcome := rec.Outcome()
@@ -340,12 +341,12 @@ func differs(a, b string) bool { return a != "" && a != b }
 
 // intent names the submission. One that follows a failure is named after it,
 // too: with the same name it would pass for the submission that failed.
-func (p *publisher) intent(row *Row, over queue.Entry) queue.Intent {
+func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 	id := p.f.Batch + ":" + strconv.Itoa(row.Number)
 	if over.Record != nil {
 		id += ":after-" + strconv.FormatUint(over.Seq, 10)
 	}
-	in := queue.Intent{
+	in := settle.Intent{
 		OrderNo: row.OrderNo, Body: row.Order.Canonical(), Batch: p.f.Batch, Deadline: p.f.o.Deadline,
 		ID: id, Source: p.f.o.File + ":" + strconv.Itoa(row.Line),
 	}

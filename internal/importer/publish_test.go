@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // known are orders with every standing that an import can meet.
@@ -64,7 +65,7 @@ func TestAcceptedStaysAccepted(t *testing.T) {
 	f := openText(t, numbered(1, 1, "1"))
 	publish(t, q, f)
 	work(t, q, 1, nil)
-	_, err := q.Publish(t.Context(), queue.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"9"}`), ID: "other"})
+	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"9"}`), ID: "other"})
 	require.NoError(t, err)
 	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 1}, publish(t, q, openText(t, numbered(1, 1, "1"))).Fates)
 	require.Equal(t, map[Fate]int{Conflict: 1}, publish(t, q, openText(t, numbered(1, 1, "9"))).Fates)
@@ -191,7 +192,7 @@ func TestQueueIsFull(t *testing.T) {
 	require.NoError(t, err)
 	done, err := f.Publish(t.Context(), q, sum)
 	require.ErrorIs(t, err, ErrInterrupted)
-	require.ErrorIs(t, err, queue.ErrFull)
+	require.ErrorIs(t, err, settle.ErrFull)
 	require.Less(t, done.Stored, 2*chunkRows)
 	work(t, q, 700, nil)
 	publish(t, q, openText(t, content))

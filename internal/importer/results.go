@@ -8,6 +8,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // resultColumns stand behind the original ones in a results file.
@@ -44,12 +45,12 @@ func (t Tally) AllAccepted() bool {
 // looked is a chunk of rows with what is known of their orders.
 type looked struct {
 	rows      []Row
-	standings []queue.Standing // of the good rows, in their order
+	standings []settle.Standing // of the good rows, in their order
 }
 
 // eachStanding looks the orders of a checked file up, and passes them to visit
 // in the file's order. standings are those of all rows; a bad row's is empty.
-func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows []Row, standings []queue.Standing) error) error {
+func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows []Row, standings []settle.Standing) error) error {
 	return ordered(ctx, flights, func(ctx context.Context, submit func(func(context.Context) (looked, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
 			return submit(func(ctx context.Context) (looked, error) {
@@ -61,7 +62,7 @@ func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows
 	}, func(l looked) error { return visit(l.rows, l.standings) })
 }
 
-func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]queue.Standing, error) {
+func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]settle.Standing, error) {
 	var numbers []string
 	var index []int
 	for i := range rows {
@@ -73,7 +74,7 @@ func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]q
 	if err != nil {
 		return nil, err
 	}
-	out := make([]queue.Standing, len(rows))
+	out := make([]settle.Standing, len(rows))
 	for k, i := range index {
 		out[i] = found[k]
 	}
@@ -97,7 +98,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 		return nil, err
 	}
 	line := make([]string, 0, len(header)+len(resultColumns))
-	err = f.eachStanding(ctx, q, func(rows []Row, standings []queue.Standing) error {
+	err = f.eachStanding(ctx, q, func(rows []Row, standings []settle.Standing) error {
 		for i := range rows {
 			row := &rows[i]
 			line = line[:0]
@@ -130,7 +131,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 }
 
 // resultOf fills resultColumns for one row.
-func resultOf(row *Row, bad *RowError, st *queue.Standing) [10]string {
+func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
 	rec, waits := st.Record, st.Pending
 	if rec.Outcome() == order.OutcomeAccepted {
 		waits = nil // another intent changes nothing about it

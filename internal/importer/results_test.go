@@ -9,6 +9,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // TestResults: every row in the file's order, in the file's manner, with what
@@ -140,7 +141,7 @@ func TestCancelledImport(t *testing.T) {
 	work(t, q, 50, nil)
 	c, err := q.CancelBatch(t.Context(), f.Batch, "test")
 	require.NoError(t, err)
-	require.Equal(t, queue.Cancelled{Withdrawn: 650}, c)
+	require.Equal(t, settle.Cancelled{Withdrawn: 650}, c)
 	again := openText(t, content)
 	s, err := again.Check(t.Context())
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // rowOf reads the row's number from the name of an import's submission.
@@ -113,7 +114,7 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 		if idle >= idleLooks && !f.p.Ended {
 			idle = 0
 			left := 0
-			if err := q.EachPending(ctx, f.batch, func(page []*queue.Pending) error { left += len(page); return nil }); err != nil {
+			if err := q.EachPending(ctx, f.batch, func(page []*settle.Pending) error { left += len(page); return nil }); err != nil {
 				return err
 			}
 			f.p.Ended = left == 0
@@ -172,7 +173,7 @@ func (p *Published) waitForOthers(ctx context.Context, q *queue.Queue) error {
 			return err
 		}
 		left := 0
-		if err := p.f.eachStanding(ctx, q, func(rows []Row, standings []queue.Standing) error {
+		if err := p.f.eachStanding(ctx, q, func(rows []Row, standings []settle.Standing) error {
 			for i := range standings {
 				if standings[i].Pending != nil || standings[i].Record != nil && standings[i].Record.Outcome() == order.OutcomeNone {
 					left++

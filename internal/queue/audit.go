@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // maxOffenders bounds the list of an audit; the counts are complete.
@@ -78,13 +79,13 @@ func (q *Queue) Audit(ctx context.Context) (*Audit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.walk(ctx, q.n.results, q.n.resPre+"*", func(page []*rawMsg) error { return q.auditResults(ctx, a, page) }); err != nil {
+	if err := q.walk(ctx, q.n.results, q.n.resPre+"*", func(page []*settle.Message) error { return q.auditResults(ctx, a, page) }); err != nil {
 		return nil, err
 	}
-	if err := q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error { return q.auditPending(ctx, a, page, floor) }); err != nil {
+	if err := q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error { return q.auditPending(ctx, a, page, floor) }); err != nil {
 		return nil, err
 	}
-	if err := q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*rawMsg) error { return q.auditLetters(ctx, a, page) }); err != nil {
+	if err := q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*settle.Message) error { return q.auditLetters(ctx, a, page) }); err != nil {
 		return nil, err
 	}
 	return a, q.auditExpired(ctx, a)
@@ -104,7 +105,7 @@ func (q *Queue) auditExpired(ctx context.Context, a *Audit) error {
 }
 
 // auditResults: every failed result has its letter, and no accepted one has.
-func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*rawMsg) error {
+func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*settle.Message) error {
 	letters, err := q.sameTokens(ctx, page, q.n.resPre, q.n.dead, q.n.deadPre)
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*rawMsg) erro
 
 // auditPending counts the stored intents that have no outcome yet. None of them
 // can lie at or below the floor: the broker would deliver it to nobody.
-func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floor uint64) error {
+func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*settle.Message, floor uint64) error {
 	records, err := q.sameTokens(ctx, page, q.n.newPre, q.n.results, q.n.resPre)
 	if err != nil {
 		return err
@@ -166,12 +167,12 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floo
 
 // settledBy: the record counts this stored intent, and not only an earlier one
 // with the same ID.
-func settledBy(intent *rawMsg, r *order.Record) bool {
+func settledBy(intent *settle.Message, r *order.Record) bool {
 	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) &&
-		r.IntentID == intentID(intent.Header.Get(HeaderIntentID), intent.Seq, intent.Time)
+		r.IntentID == settle.IntentID(intent.Header.Get(settle.HeaderIntentID), intent.Seq, intent.Time)
 }
 
-func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) error {
+func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*settle.Message) error {
 	records, err := q.sameTokens(ctx, page, q.n.deadPre, q.n.results, q.n.resPre)
 	if err != nil {
 		return err
@@ -195,23 +196,23 @@ func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) erro
 
 // sameTokens looks up, for each message of a page, the last message of the
 // same order_no in another stream.
-func (q *Queue) sameTokens(ctx context.Context, page []*rawMsg, prefix, stream, otherPrefix string) ([]*rawMsg, error) {
+func (q *Queue) sameTokens(ctx context.Context, page []*settle.Message, prefix, stream, otherPrefix string) ([]*settle.Message, error) {
 	subjects := make([]string, len(page))
 	for i, raw := range page {
-		subjects[i] = otherPrefix + fileToken(strings.TrimPrefix(raw.Subject, prefix))
+		subjects[i] = otherPrefix + settle.FileToken(strings.TrimPrefix(raw.Subject, prefix))
 	}
 	found, err := q.lastMsgs(ctx, stream, subjects)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*rawMsg, len(page))
+	out := make([]*settle.Message, len(page))
 	for i, subject := range subjects {
 		out[i] = found[subject]
 	}
 	return out, nil
 }
 
-func isConflict(raw *rawMsg) bool {
+func isConflict(raw *settle.Message) bool {
 	var l struct {
 		Conflict bool `json:"conflict"`
 	}
@@ -221,7 +222,7 @@ func isConflict(raw *rawMsg) bool {
 // EachRecord passes the last word on every order_no to visit, in the order in
 // which they were written, in constant memory.
 func (q *Queue) EachRecord(ctx context.Context, visit func(*order.Record) error) error {
-	return q.walk(ctx, q.n.results, q.n.resPre+"*", func(page []*rawMsg) error {
+	return q.walk(ctx, q.n.results, q.n.resPre+"*", func(page []*settle.Message) error {
 		for _, raw := range page {
 			entry, err := decodeRecord(raw)
 			if err != nil {
@@ -237,8 +238,8 @@ func (q *Queue) EachRecord(ctx context.Context, visit func(*order.Record) error)
 
 // EachLetter passes every dead letter to visit, oldest first, in constant
 // memory. The tail of a body that was stored in two parts is not read.
-func (q *Queue) EachLetter(ctx context.Context, visit func(*Letter) error) error {
-	return q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*rawMsg) error {
+func (q *Queue) EachLetter(ctx context.Context, visit func(*settle.Letter) error) error {
+	return q.walk(ctx, q.n.dead, q.n.deadPre+"*", func(page []*settle.Message) error {
 		for _, raw := range page {
 			letter, err := decodeLetter(raw)
 			if err != nil {

@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"orderpost/internal/settle"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
-
-	"orderpost/internal/order"
 )
 
 // ErrUnreachable is returned by Open when no broker answered in time. The
@@ -27,31 +25,26 @@ const requestTimeout = 5 * time.Second
 // Queue is an open connection to the streams of one installation. It is safe
 // for concurrent use. Close it when everything that uses it has stopped.
 type Queue struct {
-	cfg Config
-	n   names
-	log zerolog.Logger
+	*settle.Protocol
+	cfg   Config
+	store jetStore
+	n     names
+	log   zerolog.Logger
 
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	consumer jetstream.Consumer
 	kv       jetstream.KeyValue
 	replicas int // the most that one of the streams has
-	store    Store
-	time     Runtime
 
 	results *writer
 	letters *writer
 	marks   *writer // of the fleet's bucket; never more than one write at a time
-	leases  *keeper
-	seen    *seen
 	inboxes inboxes
 	tails   tailCount
 
-	filed [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
-
-	link        link
-	disconnects atomic.Uint64
-	reconnected atomic.Pointer[time.Time] // of the last reconnect; nil = never
+	claims claims
+	link   link
 }
 
 // Open connects, makes or migrates the streams, and returns the queue. It
@@ -62,9 +55,11 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	q := &Queue{cfg: cfg, n: cfg.names(), log: log, time: realTime{}}
+	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
 	q.store = jetStore{q}
-	q.leases = newKeeper(q) // the connection's handlers know it
+	q.Protocol = settle.New(settle.Config{ // the connection's handlers know it
+		Worker: cfg.Name, IntentSubjects: q.n.newPre, AttemptTimeout: cfg.AttemptTimeout, Log: log,
+	}, q.store, settle.RealTime())
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
 	}
@@ -75,8 +70,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	q.results = newWriter(q, q.n.results)
 	q.letters = newWriter(q, q.n.dead)
 	q.marks = newWriter(q, "KV_"+cfg.Bucket)
-	q.seen = newSeen(q)
-	if err := q.leases.start(q.consumer.CachedInfo().Config.AckWait); err != nil {
+	if err := q.startClaims(q.consumer.CachedInfo().Config.AckWait); err != nil {
 		q.Close()
 		return nil, err
 	}
@@ -84,7 +78,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 }
 
 // minPayload is the least max_payload of a broker that letters fit into.
-const minPayload = 4 * letterReserve
+const minPayload = 4 * settle.LetterReserve
 
 func (q *Queue) prepare(ctx context.Context) error {
 	if have := q.nc.MaxPayload(); have < minPayload {
@@ -173,17 +167,15 @@ func RedactURL(list string) string {
 }
 
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
-	q.disconnects.Add(1)
 	q.link.breakOff()
-	q.leases.endAll() // R7: a disconnect ends every lease
+	q.Disconnected() // R7: a disconnect ends every lease
 	if err != nil {
 		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
 	}
 }
 
 func (q *Queue) onReconnect(nc *nats.Conn) {
-	now := q.time.Now()
-	q.reconnected.Store(&now)
+	q.Reconnected()
 	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
 }
 
@@ -198,22 +190,10 @@ func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 // Connected says whether the broker is in reach at this moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// RestlessUntil is how long after the last reconnect no redelivered order is
-// posted (R7); zero if there was none. A broker that was killed gives an order
-// away again although its former owner may not have noticed yet: that one was
-// frozen, or is cut off, and believes in its claim for a term at most. Its
-// attempt, which ends with the claim, may be on its way for attempt at most.
-func (q *Queue) RestlessUntil(attempt time.Duration) time.Time {
-	if at := q.reconnected.Load(); at != nil {
-		return at.Add(max(attempt, q.leases.term))
-	}
-	return time.Time{}
-}
-
 // Close flushes and closes the connection. Whatever uses the queue must have
 // stopped before.
 func (q *Queue) Close() {
-	q.leases.stop()
+	q.claims.stop()
 	for _, w := range []*writer{q.results, q.letters, q.marks} {
 		if w != nil {
 			w.stop()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"strings"
 	"time"
 )
@@ -97,7 +98,7 @@ func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
 // presenceKey keeps a worker's name within the characters of a key.
 func presenceKey(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r < 0x80 && plainToken(string(r)) && r != '%' {
+		if r < 0x80 && settle.PlainToken(string(r)) && r != '%' {
 			return r
 		}
 		return '_'
@@ -110,7 +111,7 @@ func presenceKey(name string) string {
 func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 	var out []Presence
 	bucket := "KV_" + q.cfg.Bucket
-	err := q.walk(ctx, bucket, "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*rawMsg) error {
+	err := q.walk(ctx, bucket, "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*settle.Message) error {
 		for _, raw := range page {
 			var p Presence
 			if raw.Header.Get("KV-Operation") != "" || time.Since(raw.Time) > presenceTerm {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"strings"
 	"time"
 
@@ -100,7 +101,7 @@ func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
 // take reads one entry. Fields that it does not know are ignored. An entry that
 // a person or a newer version wrote in a way that this one does not understand
 // must not let more through than it was meant to.
-func (f *Fleet) take(key string, raw *rawMsg) {
+func (f *Fleet) take(key string, raw *settle.Message) {
 	if raw.Header.Get("KV-Operation") != "" {
 		return // removed
 	}
@@ -134,7 +135,7 @@ func (f *Fleet) take(key string, raw *rawMsg) {
 	}
 }
 
-func readEntry[T any](raw *rawMsg) *T {
+func readEntry[T any](raw *settle.Message) *T {
 	v := new(T)
 	if json.Unmarshal(raw.Data, v) != nil {
 		return nil

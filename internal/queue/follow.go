@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // LastResult is the sequence of the newest record, for RecordsSince to begin
@@ -26,14 +27,14 @@ func (q *Queue) LastResult(ctx context.Context) (uint64, error) {
 func (q *Queue) RecordsSince(ctx context.Context, after uint64, visit func(*order.Record) error) (last uint64, err error) {
 	last = after
 	for next := after + 1; next != 0; {
-		var page []*rawMsg
+		var page []*settle.Message
 		if page, next, err = q.page(ctx, q.n.results, q.n.resPre+"*", next); err != nil {
 			return last, err
 		}
 		for _, raw := range page {
 			last = raw.Seq
 			entry, err := decodeRecord(raw)
-			if errors.Is(err, ErrUnreadable) {
+			if errors.Is(err, settle.ErrUnreadable) {
 				continue
 			}
 			if err == nil {
@@ -48,18 +49,18 @@ func (q *Queue) RecordsSince(ctx context.Context, after uint64, visit func(*orde
 }
 
 // EachPending passes the stored intents of a batch to visit, page by page.
-func (q *Queue) EachPending(ctx context.Context, batch string, visit func([]*Pending) error) error {
-	return q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error {
-		var mine []*Pending
+func (q *Queue) EachPending(ctx context.Context, batch string, visit func([]*settle.Pending) error) error {
+	return q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {
+		var mine []*settle.Pending
 		for _, raw := range page {
-			if raw.Header.Get(HeaderBatch) != batch {
+			if raw.Header.Get(settle.HeaderBatch) != batch {
 				continue
 			}
 			no, err := order.OrderNoFromToken(strings.TrimPrefix(raw.Subject, q.n.newPre))
 			if err != nil {
 				continue // no import of ours wrote it
 			}
-			mine = append(mine, readPending(no, raw))
+			mine = append(mine, settle.ReadPending(no, raw))
 		}
 		if len(mine) == 0 {
 			return nil

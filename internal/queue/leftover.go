@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // Leftovers is what RemoveLeftovers did.
@@ -53,7 +55,7 @@ func (q *Queue) RemoveLeftovers(ctx context.Context, before Leftovers) (Leftover
 	if s := stream.CachedInfo().State; s.Msgs == 0 || s.FirstSeq > floor {
 		return l, nil
 	}
-	err = q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*rawMsg) error {
+	err = q.walk(ctx, q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {
 		for _, raw := range page {
 			if raw.Seq > floor || len(l.seqs) == maxLeftovers {
 				return errEnough
@@ -104,15 +106,15 @@ func (q *Queue) removeLeftover(ctx context.Context, seq uint64, l *Leftovers) er
 // settledLeftover looks again at the leaders: what was walked over may be a
 // follower's word. raw is nil where there is nothing to say: the intent is gone,
 // or its last word or letter is one that an audit names.
-func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, settled bool, err error) {
+func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *settle.Message, settled bool, err error) {
 	raw, err = q.store.IntentAt(ctx, seq)
 	if err != nil || raw == nil {
 		return nil, false, err
 	}
-	token := fileToken(strings.TrimPrefix(raw.Subject, q.n.newPre))
+	token := settle.FileToken(strings.TrimPrefix(raw.Subject, q.n.newPre))
 	entry, err := q.store.Record(ctx, token)
 	switch {
-	case errors.Is(err, ErrUnreadable):
+	case errors.Is(err, settle.ErrUnreadable):
 		return nil, false, nil
 	case err != nil:
 		return nil, false, err
@@ -122,7 +124,7 @@ func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, s
 		return raw, true, nil
 	}
 	letter, err := q.store.Letter(ctx, token)
-	if errors.Is(err, errLetter) {
+	if errors.Is(err, settle.ErrNotALetter) {
 		return nil, false, nil
 	}
 	if letter == nil {
@@ -135,12 +137,12 @@ func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *rawMsg, s
 // The stream holds one intent for each order_no, so that this one had been removed
 // by then, with its outcome, and a broker that was killed has brought it back. It
 // is true of leftovers only: the clock of a broker can step back.
-func broughtBack(leftover *rawMsg, r *order.Record) bool {
+func broughtBack(leftover *settle.Message, r *order.Record) bool {
 	return r.EnqueuedAt.After(leftover.Time)
 }
 
 // orderNoOf names an intent by its subject.
-func (q *Queue) orderNoOf(raw *rawMsg) string {
+func (q *Queue) orderNoOf(raw *settle.Message) string {
 	no, err := order.OrderNoFromToken(strings.TrimPrefix(raw.Subject, q.n.newPre))
 	if err != nil {
 		return raw.Subject
@@ -153,7 +155,7 @@ func (q *Queue) acknowledgeAgain(ctx context.Context, seq uint64, l *Leftovers) 
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
 	// $JS.ACK.stream.consumer.deliveries.stream sequence.consumer sequence.time.pending
-	subject := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.%d.0", q.n.intents, q.n.consumer, seq, q.time.Now().UnixNano())
+	subject := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.%d.0", q.n.intents, q.n.consumer, seq, time.Now().UnixNano())
 	if _, err := q.nc.RequestWithContext(ctx, subject, plainAck); err != nil {
 		return fmt.Errorf("intent %d, settled and still stored: not acknowledged again: %w", seq, err)
 	}

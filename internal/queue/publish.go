@@ -4,139 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
-
-	"orderpost/internal/order"
 )
-
-// Published says what became of one intent that was published.
-type Published uint8
-
-// What the broker said to an intent.
-const (
-	PublishedNone Published = iota
-	// Stored: the intent is in the stream; orderpost answers for it from now on.
-	Stored
-	// AlreadyPending: an intent for this order_no is waiting or being worked
-	// on; this one was not stored.
-	AlreadyPending
-	// AlreadyKnown: an intent with this ID was stored a moment ago (the
-	// broker's duplicate window) and is waiting or settled; this one was not
-	// stored again.
-	AlreadyKnown
-)
-
-var publishedNames = [...]string{"", "stored", "already-pending", "already-known"}
-
-// String gives the word used in summaries.
-func (p Published) String() string { return publishedNames[p] }
-
-// ErrFull is returned when the intents stream takes no more (its limits, or
-// the disk). Nothing was stored; try again later.
-var ErrFull = errors.New("the intents stream is full")
-
-// ErrSwallowed is returned where the broker takes an intent for a duplicate
-// although the one that it remembers is neither waiting nor the one that its
-// order_no's result is about: somebody removed it, another submission was
-// settled since, or the ID was used for another order. Nothing was stored; look
-// at the result, and publish under another ID if the order is still wanted.
-var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one that is gone")
-
-// Codes of JetStream's API errors that mean something here.
-const (
-	codeStoreFailed          = 10077 // "already pending" and "stream full" share it: the text tells
-	codeWrongLastSeq         = 10071
-	codeWrongLastSeqConstant = 10164 // with replicas: another write to the subject is on its way
-	codeInsufficient         = 10023
-	codeStorageExceeded      = 10047
-	codeClusterNotAvailable  = 10008
-	codeStreamOffline        = 10118
-	codeTooManyRequests      = 10167
-	textSubjectIsFull        = "maximum messages per subject exceeded"
-)
-
-// maxBatch is how many intents go into one atomic batch; the server takes 1000.
-const maxBatch = 500
-
-// PublishResult is the fate of one intent of PublishMany.
-type PublishResult struct {
-	Published Published
-	// Err is set where it is not known to be stored: ErrFull, ErrTooLarge, or
-	// that the broker's confirmation did not come (publish again with the same
-	// ID).
-	Err error
-}
-
-// Publish stores one intent and waits until JetStream confirmed it.
-func (q *Queue) Publish(ctx context.Context, in Intent) (Published, error) {
-	if err := q.checkSize(in); err != nil {
-		return PublishedNone, err
-	}
-	for try := 0; ; try++ {
-		p, seq, err := q.store.PublishIntent(ctx, q.intentMsg(in))
-		if err != nil || p == Stored {
-			return p, err
-		}
-		if p, err = q.verify(ctx, in, p, seq); p != PublishedNone || err != nil || try == freedTries {
-			return p, err
-		}
-		if err := q.time.Sleep(ctx, freedPause); err != nil {
-			return PublishedNone, err
-		}
-	}
-}
-
-// With replicas the place of an intent that was just acknowledged can be taken
-// for occupied for a moment (R6): so often, and so far apart, a publish that is
-// refused for an intent which is not there is repeated.
-const (
-	freedTries = 20
-	freedPause = 50 * time.Millisecond
-)
-
-// verify looks up what stands behind an answer that says "not stored" (R6).
-// PublishedNone without an error: nothing does; publish again.
-func (q *Queue) verify(ctx context.Context, in Intent, p Published, twin uint64) (Published, error) {
-	switch {
-	case p == AlreadyPending && q.replicas > 1:
-		waiting, err := q.IsPending(ctx, in.OrderNo)
-		if err != nil || !waiting {
-			return PublishedNone, err
-		}
-	case p == AlreadyKnown:
-		return p, q.findTwin(ctx, in, twin)
-	}
-	return p, nil
-}
-
-// findTwin returns ErrSwallowed where the intent of which in is a duplicate,
-// stored at seq, is neither waiting nor settled.
-func (q *Queue) findTwin(ctx context.Context, in Intent, seq uint64) error {
-	waiting, err := q.store.IntentAt(ctx, seq)
-	if err != nil {
-		return err
-	}
-	if waiting != nil {
-		if waiting.Subject != q.n.newPre+order.Token(in.OrderNo) { // the ID was used for another order
-			return fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
-		}
-		return nil
-	}
-	entry, err := q.Lookup(ctx, in.OrderNo)
-	if errors.Is(err, ErrUnreadable) {
-		return nil // there is a last word
-	}
-	// A result of another submission says nothing about this one: it may be older.
-	if err == nil && (entry.Record == nil || entry.Record.Settled == 0 || entry.Record.IntentID != intentID(in.ID, seq, time.Time{})) {
-		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
-	}
-	return err
-}
 
 func ackSequence(ack *jetstream.PubAck) uint64 {
 	if ack == nil {
@@ -145,29 +20,38 @@ func ackSequence(ack *jetstream.PubAck) uint64 {
 	return ack.Sequence
 }
 
-func publishAnswer(ack *jetstream.PubAck, err error) (Published, error) {
+func publishAnswer(ack *jetstream.PubAck, err error) (settle.Published, error) {
 	var api *jetstream.APIError
 	switch {
 	case err == nil && ack.Duplicate:
-		return AlreadyKnown, nil
+		return settle.AlreadyKnown, nil
 	case err == nil:
-		return Stored, nil
+		return settle.Stored, nil
 	case !errors.As(err, &api):
-		return PublishedNone, fmt.Errorf("intent not confirmed by the broker: %w", err)
+		return settle.PublishedNone, fmt.Errorf("intent not confirmed by the broker: %w", err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
-		return AlreadyPending, nil
+		return settle.AlreadyPending, nil
 	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient || api.ErrorCode == codeStorageExceeded:
-		return PublishedNone, fmt.Errorf("%w: %s", ErrFull, api.Description)
+		return settle.PublishedNone, fmt.Errorf("%w: %s", settle.ErrFull, api.Description)
 	default:
-		return PublishedNone, fmt.Errorf("intent refused by the broker: %w", err)
+		return settle.PublishedNone, fmt.Errorf("intent refused by the broker: %w", err)
 	}
+}
+
+// PublishResult is the fate of one intent of PublishMany.
+type PublishResult struct {
+	Published settle.Published
+	// Err is set where it is not known to be stored: settle.ErrFull, settle.ErrTooLarge, or
+	// that the broker's confirmation did not come (publish again with the same
+	// ID).
+	Err error
 }
 
 // PublishMany stores intents in atomic batches, in their order, and says what
 // became of each. A batch that the broker refuses (one duplicate is enough) is
 // published one by one, so that the duplicate is singled out and the rest is
 // stored. The results have the length of intents.
-func (q *Queue) PublishMany(ctx context.Context, intents []Intent) []PublishResult {
+func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start := 0; start < len(intents); start += maxBatch {
 		end := min(start+maxBatch, len(intents))
@@ -176,17 +60,17 @@ func (q *Queue) PublishMany(ctx context.Context, intents []Intent) []PublishResu
 	return results
 }
 
-func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []PublishResult) {
+func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, results []PublishResult) {
 	msgs := make([]*nats.Msg, 0, len(intents))
 	index := make([]int, 0, len(intents))
 	seen := make(map[string]bool, len(intents))
 	var again []int // intents for an order_no that the batch holds already
 	for i, in := range intents {
-		if err := q.checkSize(in); err != nil {
+		if err := q.CheckSize(in); err != nil {
 			results[i].Err = err
 			continue
 		}
-		msg := natsMsg(q.intentMsg(in))
+		msg := natsMsg(q.IntentMessage(in))
 		if seen[msg.Subject] {
 			again = append(again, i)
 			continue
@@ -199,7 +83,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []Intent, results []Pu
 	}
 	if q.publishAtomic(ctx, msgs) == nil {
 		for _, i := range index {
-			results[i].Published = Stored
+			results[i].Published = settle.Stored
 		}
 	} else {
 		q.publishSingly(ctx, intents, results, index)
@@ -219,10 +103,10 @@ func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
 
 // publishSingly sends the intents of a refused or unconfirmed batch one by
 // one, without waiting in between.
-func (q *Queue) publishSingly(ctx context.Context, intents []Intent, results []PublishResult, index []int) {
+func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
 	futures := make([]jetstream.PubAckFuture, len(index))
 	for k, i := range index {
-		future, err := q.js.PublishMsgAsync(natsMsg(q.intentMsg(intents[i])), jetstream.WithStallWait(requestTimeout))
+		future, err := q.js.PublishMsgAsync(natsMsg(q.IntentMessage(intents[i])), jetstream.WithStallWait(requestTimeout))
 		if err != nil {
 			results[i].Err = err
 			continue
@@ -250,13 +134,29 @@ func (q *Queue) publishSingly(ctx context.Context, intents []Intent, results []P
 }
 
 // answered reads one answer of many. What needs a second try gets it at once.
-func (q *Queue) answered(ctx context.Context, in Intent, ack *jetstream.PubAck, err error) (Published, error) {
+func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.Published, error) {
 	p, err := publishAnswer(ack, err)
-	if err != nil || p == Stored {
+	if err != nil || p == settle.Stored {
 		return p, err
 	}
-	if p, err = q.verify(ctx, in, p, ackSequence(ack)); p == PublishedNone && err == nil {
+	if p, err = q.Verify(ctx, in, p, ackSequence(ack)); p == settle.PublishedNone && err == nil {
 		return q.Publish(ctx, in)
 	}
 	return p, err
 }
+
+// Codes of JetStream's API errors that mean something here.
+const (
+	codeStoreFailed          = 10077 // "already pending" and "stream full" share it: the text tells
+	codeWrongLastSeq         = 10071
+	codeWrongLastSeqConstant = 10164 // with replicas: another write to the subject is on its way
+	codeInsufficient         = 10023
+	codeStorageExceeded      = 10047
+	codeClusterNotAvailable  = 10008
+	codeStreamOffline        = 10118
+	codeTooManyRequests      = 10167
+	textSubjectIsFull        = "maximum messages per subject exceeded"
+)
+
+// maxBatch is how many intents go into one atomic batch; the server takes 1000.
+const maxBatch = 500

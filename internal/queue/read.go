@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"strconv"
 	"strings"
 	"time"
@@ -13,36 +14,24 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Message is a stored message.
-type Message struct {
-	Subject string
-	Seq     uint64
-	Time    time.Time
-	Header  nats.Header
-	Data    []byte
-}
-
-// rawMsg is what it is called within this package.
-type rawMsg = Message
-
 // lastMsg reads the last message of a subject at the stream's leader (R2: a
 // follower may not have it yet). nil where the leader says that there is none.
-func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*rawMsg, error) {
+func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*settle.Message, error) {
 	return q.getMsg(ctx, stream, map[string]any{"last_by_subj": subject})
 }
 
 // msgAt reads one message by its sequence at the stream's leader; nil where it
 // is gone.
-func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*rawMsg, error) {
+func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*settle.Message, error) {
 	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
 }
 
 // natsMsg is a message to be published.
-func natsMsg(m *Message) *nats.Msg {
-	return &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
+func natsMsg(m *settle.Message) *nats.Msg {
+	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
 }
 
-func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (*rawMsg, error) {
+func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (*settle.Message, error) {
 	req, err := json.Marshal(query)
 	if err != nil {
 		return nil, err
@@ -76,11 +65,13 @@ func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any)
 	if m == nil {
 		return nil, fmt.Errorf("read from stream %s: the answer holds neither message nor error", stream)
 	}
-	raw := &rawMsg{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
+	raw := &settle.Message{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
 	if len(m.Header) > 0 {
-		if raw.Header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+		h, err := nats.DecodeHeadersMsg(m.Header)
+		if err != nil {
 			return nil, fmt.Errorf("read from stream %s, sequence %d: %w", stream, m.Seq, err)
 		}
+		raw.Header = settle.Header(h)
 	}
 	return raw, nil
 }
@@ -96,14 +87,14 @@ var errCut = fmt.Errorf("%w: too large", errIncomplete)
 // request. A subject that is missing from the map has none: the answer was
 // complete to its end marker. Only for a stream with a single replica: with
 // more, any of them may answer, and a follower may lag behind.
-func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) (map[string]*rawMsg, error) {
-	found := make(map[string]*rawMsg)
+func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+	found := make(map[string]*settle.Message)
 	return found, q.lastMsgsInto(ctx, stream, subjects, found)
 }
 
 // lastMsgsInto halves a request whose answer is cut at the server's byte limit,
 // as it is for large dead letters.
-func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []string, found map[string]*rawMsg) error {
+func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []string, found map[string]*settle.Message) error {
 	req, err := json.Marshal(map[string]any{"multi_last": subjects})
 	if err != nil {
 		return err
@@ -158,7 +149,7 @@ func (q *Queue) directGet(ctx context.Context, stream string, req []byte, take f
 }
 
 // directMsg reads one message of a direct get's answer.
-func directMsg(msg *nats.Msg) (*rawMsg, error) {
+func directMsg(msg *nats.Msg) (*settle.Message, error) {
 	seq, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("answer without a sequence: %w", err)
@@ -167,7 +158,7 @@ func directMsg(msg *nats.Msg) (*rawMsg, error) {
 	if err != nil {
 		return nil, fmt.Errorf("answer without a time: %w", err)
 	}
-	return &rawMsg{Subject: msg.Header.Get(jetstream.SubjectHeader), Seq: seq, Time: at, Header: msg.Header, Data: msg.Data}, nil
+	return &settle.Message{Subject: msg.Header.Get(jetstream.SubjectHeader), Seq: seq, Time: at, Header: settle.Header(msg.Header), Data: msg.Data}, nil
 }
 
 // pageSize is how many messages walk reads at once.
@@ -175,9 +166,9 @@ const pageSize = 256
 
 // walk passes every message of a stream that matches filter to visit, page by
 // page, in the order of their sequences, in constant memory.
-func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page []*rawMsg) error) error {
+func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page []*settle.Message) error) error {
 	for next := uint64(1); next != 0; {
-		var page []*rawMsg
+		var page []*settle.Message
 		var err error
 		if page, next, err = q.page(ctx, stream, filter, next); err != nil {
 			return err
@@ -196,7 +187,7 @@ func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page
 // filter with a wildcard, the server counts first how many messages match, in
 // time that grows with the stream, for every page (nats-server 2.15,
 // getDirectRequest).
-func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*rawMsg, next uint64, err error) {
+func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*settle.Message, next uint64, err error) {
 	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize})
 	if err != nil {
 		return nil, 0, err

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"sync/atomic"
 	"time"
-
-	"orderpost/internal/order"
 )
 
 // OldestPending is when the oldest stored intent was stored, delayed ones and
@@ -24,10 +23,6 @@ func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
 	return state.FirstTime, nil
 }
 
-// LeasesLost counts the claims that were over before their orders were done
-// with, since Open.
-func (q *Queue) LeasesLost() uint64 { return q.leases.lost.Load() }
-
 // Waiting is the number of intents that no worker has been given yet: neither
 // those in flight nor those whose delay is not over.
 func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
@@ -38,10 +33,6 @@ func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
 	return info.NumPending, nil
 }
 
-// LettersFiled counts the dead letters with this outcome that were filed
-// since Open.
-func (q *Queue) LettersFiled(o order.Outcome) uint64 { return q.filed[o].Load() }
-
 // failures counts the writes to one stream that were not confirmed. All of them
 // are repeated; a write that somebody else's was ahead of is none.
 type failures struct{ refused, unconfirmed atomic.Uint64 }
@@ -49,7 +40,7 @@ type failures struct{ refused, unconfirmed atomic.Uint64 }
 func (f *failures) note(err error) {
 	switch {
 	case err == nil:
-	case errors.Is(err, ErrStorage):
+	case errors.Is(err, settle.ErrStorage):
 		f.refused.Add(1)
 	case errors.Is(err, errUnconfirmed):
 		f.unconfirmed.Add(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,10 +22,6 @@ var errStale = errors.New("somebody else wrote since this was read")
 // errUnconfirmed: the broker's confirmation did not come. The write may have
 // happened.
 var errUnconfirmed = errors.New("write not confirmed by the broker")
-
-// ErrStorage is returned where the broker refuses a result, a note or a letter
-// for lack of room, or because its storage fails. It closes the gate (R10).
-var ErrStorage = errors.New("the broker cannot store results")
 
 // maxWriteBatch and maxWriteBytes bound one flush of writes. Larger ones gain
 // little and make everybody in them wait.
@@ -207,7 +204,7 @@ func writeError(err error) error {
 	case slices.Contains(passingCodes, api.ErrorCode):
 		return fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
 	default:
-		return fmt.Errorf("%w: %s (code %d)", ErrStorage, api.Description, api.ErrorCode)
+		return fmt.Errorf("%w: %s (code %d)", settle.ErrStorage, api.Description, api.ErrorCode)
 	}
 }
 

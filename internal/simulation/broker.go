@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // broker is JetStream as the protocol uses it: a work queue with one message
@@ -24,7 +24,7 @@ type broker struct {
 	bySubj  map[string]*intent
 	dedupe  map[string]known
 	results map[string]*resultEntry
-	letters map[string]*queue.Letter
+	letters map[string]*settle.Letter
 	marks   map[string]markEntry
 	resSeq  uint64
 	deadSeq uint64
@@ -40,7 +40,7 @@ type broker struct {
 }
 
 type intent struct {
-	msg     *queue.Message
+	msg     *settle.Message
 	id      string
 	orderNo string
 }
@@ -56,7 +56,7 @@ type resultEntry struct {
 }
 
 type markEntry struct {
-	mark queue.Mark
+	mark settle.Mark
 	seq  uint64
 }
 
@@ -73,7 +73,7 @@ type pull struct {
 	n     int
 	until time.Duration
 	link  int
-	take  func(ms []queue.Arrival) // at the worker
+	take  func(ms []settle.Arrival) // at the worker
 	over  bool
 }
 
@@ -82,7 +82,7 @@ const dedupeWindow = 2 * time.Minute
 
 func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
-		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*queue.Letter),
+		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
 		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1}
 }
 
@@ -94,12 +94,12 @@ func (b *broker) fill() {
 }
 
 // publish stores an intent.
-func (b *broker) publish(m *queue.Message, id string) (queue.Published, uint64) {
+func (b *broker) publish(m *settle.Message, id string) (settle.Published, uint64) {
 	if k, dup := b.dedupe[id]; id != "" && dup && b.w.e.at-k.at < dedupeWindow {
-		return queue.AlreadyKnown, k.seq
+		return settle.AlreadyKnown, k.seq
 	}
 	if b.bySubj[m.Subject] != nil {
-		return queue.AlreadyPending, 0
+		return settle.AlreadyPending, 0
 	}
 	b.seq++
 	stored := *m
@@ -112,7 +112,7 @@ func (b *broker) publish(m *queue.Message, id string) (queue.Published, uint64) 
 	b.w.ledger.stored(in)
 	b.w.e.trace.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
 	b.serve()
-	return queue.Stored, b.seq
+	return settle.Stored, b.seq
 }
 
 func (b *broker) remove(seq uint64) {
@@ -146,7 +146,7 @@ func (b *broker) serve() {
 		if p.n > 1 && b.w.e.chance(0.7) {
 			n = p.n
 		}
-		var group []queue.Arrival
+		var group []settle.Arrival
 		for ; n > 0 && b.ready(); n-- {
 			group = append(group, b.deliver(p.h))
 		}
@@ -168,7 +168,7 @@ func (b *broker) ready() bool {
 }
 
 // deliver hands the next message to h.
-func (b *broker) deliver(h *host) queue.Arrival {
+func (b *broker) deliver(h *host) settle.Arrival {
 	var seq uint64
 	if len(b.again) > 0 {
 		seq, b.again = b.again[0], b.again[1:]
@@ -188,7 +188,7 @@ func (b *broker) deliver(h *host) queue.Arrival {
 	b.w.ledger.delivered(in, p.claim, h)
 	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
 	b.deadline(seq, p)
-	return queue.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
+	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
 }
 
 // deadline begins the consumer's patience anew.

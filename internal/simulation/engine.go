@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"orderpost/internal/settle"
 	"runtime/debug"
 	"time"
 )
@@ -109,7 +110,8 @@ type proc struct {
 	ctx    context.Context // ends the wait early; nil = nothing does
 	over   bool            // the coroutine has ended, or must
 
-	checking bool // it reads results for deliveries (for mutations)
+	checking bool      // it reads results for deliveries (for mutations)
+	delivery *delivery // that it handles; nil = none
 }
 
 // spawn starts body as a proc of h at once, or as soon as the caller waits.
@@ -199,7 +201,7 @@ func (e *engine) nap(d time.Duration) {
 
 var errLink = errors.New("no answer from the broker")
 
-// Runtime of the real code (queue.Runtime).
+// Runtime of the real code (settle.Runtime).
 type runtime struct{ e *engine }
 
 func (r runtime) Now() time.Time { return r.e.now() }
@@ -228,3 +230,9 @@ func (r runtime) Each(n, _ int, do func(i int) error) (err error) {
 	}
 	return err
 }
+
+func (r runtime) NewLock() settle.Lock { return &lock{e: r.e} }
+
+// Survivable: some orders panic; any other panic ends the process, or is a
+// mistake.
+func (r runtime) Survivable(panicked any) bool { return panicked == any(errToxic) }

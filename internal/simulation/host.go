@@ -1,9 +1,8 @@
 package simulation
 
 import (
+	"orderpost/internal/settle"
 	"time"
-
-	"orderpost/internal/queue"
 )
 
 // host is one process: a worker, a producer, a person's command. It can be
@@ -12,7 +11,7 @@ type host struct {
 	w     *world
 	e     *engine
 	name  string
-	q     queue.Simulated
+	q     *settle.Protocol
 	procs []*proc
 
 	dead   bool
@@ -41,10 +40,15 @@ func (w *world) newHost(name string) *host {
 
 // open gives the process its queue, the real one on the modelled broker.
 func (h *host) open() {
-	cfg := h.w.queueConfig
-	cfg.Name = h.name
-	h.q = queue.NewSimulated(cfg, store{h.w, h}, runtime{h.e})
+	cfg := h.w.protocol
+	cfg.Worker = h.name
+	h.q = settle.New(cfg, store{h.w, h}, runtime{h.e})
+	h.q.StartClaims(h.w.cfg.AckWait, claimAnswers)
 }
+
+// claimAnswers is the subject under which the broker answers requests to extend
+// a claim.
+const claimAnswers = "claims"
 
 func (h *host) left(p *proc) {
 	for i, other := range h.procs {
@@ -120,7 +124,7 @@ func (h *host) disconnect(d time.Duration) {
 	h.w.broker.dropPulls(h)
 	h.notice(func() {
 		h.e.trace.say(h.e, h.name, "connection lost", "", "")
-		h.q.ConnectionLost()
+		h.q.Disconnected()
 		for _, p := range h.procs {
 			if p.onLink {
 				n := p.wait
@@ -176,7 +180,7 @@ func (h *host) reconnect() {
 		}
 		h.up = true
 		h.e.trace.say(h.e, h.name, "connected again", "", "")
-		h.q.ConnectionBack()
+		h.q.Reconnected()
 	})
 }
 

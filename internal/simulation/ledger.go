@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // ledger is what an observer saw who stands outside: the messages that the
@@ -133,7 +134,7 @@ func (l *ledger) released(id int, why string) {
 
 // posted judges a request in the moment in which it leaves.
 func (l *ledger) posted(a *attempt) {
-	a.sent, a.fresh = l.w.e.at, a.host.q.RestlessUntil(0).IsZero()
+	a.sent, a.fresh = l.w.e.at, a.host.q.ReconnectGraceUntil().IsZero()
 	l.counts.Posts++
 	before := l.posts[a.orderNo]
 	l.posts[a.orderNo] = append(before, a)
@@ -367,7 +368,7 @@ func (l *ledger) checkSuspects(rec *order.Record) {
 			suspects = max(suspects, o.rec.Suspects)
 		}
 	}
-	if suspects < poisonAfter {
+	if suspects < settle.PoisonAfter {
 		l.find(InvPoison, rec.OrderNo, "poison after %d suspect notes", suspects)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Mutation drops one rule of the protocol, to show that the simulation would
@@ -80,10 +80,33 @@ func ParseMutation(name string) (Mutation, error) {
 	return None, fmt.Errorf("mutation %q is none of %s", name, strings.Join(mutationNames[:], ", "))
 }
 
+// ofTheProtocol is the step that the shipped code leaves out; Intact for the
+// mutations of the model.
+func (m Mutation) ofTheProtocol() settle.Mutation {
+	switch m {
+	case R3:
+		return settle.NoInheritedDoubt
+	case R4:
+		return settle.NoLetterCheck
+	case R7:
+		return settle.NoLease
+	case R8:
+		return settle.PoisonByCount
+	case R10:
+		return settle.NoStorageGate
+	case Reconnect:
+		return settle.NoReconnectGrace
+	case Begun:
+		return settle.NoBeginNote
+	default:
+		return settle.Intact
+	}
+}
+
 func (w *world) drops(m Mutation) bool { return w.mutation == m }
 
 // mutateRead changes what a worker reads as the last word.
-func (w *world) mutateRead(token string, e queue.Entry) queue.Entry {
+func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 	if w.mutation == None || !w.e.running.checking || e.Record == nil {
 		return e
 	}
@@ -106,7 +129,7 @@ func (w *world) mutateRead(token string, e queue.Entry) queue.Entry {
 }
 
 // beforeReplay is R5's mutation.
-func (w *world) beforeReplay(ctx context.Context, s store, m *queue.Message) error {
+func (w *world) beforeReplay(ctx context.Context, s store, m *settle.Message) error {
 	if !w.drops(R5) || !strings.HasPrefix(given(m), "replay:") {
 		return nil
 	}

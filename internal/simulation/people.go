@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // produce lets producers submit an order_no: once, again with the same ID
@@ -55,9 +55,9 @@ func (w *world) submit(no, id string, body int, in time.Duration) {
 	}
 	w.process("p-"+no, in, func(h *host) {
 		for range 5 {
-			_, err := h.q.Publish(context.Background(), queue.Intent{OrderNo: no, ID: id, Deadline: deadline,
+			_, err := h.q.Publish(context.Background(), settle.Intent{OrderNo: no, ID: id, Deadline: deadline,
 				Body: bodyOf(no, body)})
-			if err == nil || errors.Is(err, queue.ErrSwallowed) || id == "" {
+			if err == nil || errors.Is(err, settle.ErrSwallowed) || id == "" {
 				return // without an ID a repetition would be another submission
 			}
 			w.e.nap(w.e.between(100*time.Millisecond, 3*time.Second))
@@ -96,7 +96,7 @@ func (w *world) process(name string, in time.Duration, body func(h *host)) {
 }
 
 // anna is the person.
-var anna = queue.Person{Name: "anna"}
+var anna = settle.Person{Name: "anna"}
 
 // intervene lets a person do something, at some time.
 func (w *world) intervene() {
@@ -106,13 +106,13 @@ func (w *world) intervene() {
 	w.process("anna-"+no, w.e.between(0, w.cfg.Trouble+60*time.Second), func(h *host) { act(h, no) })
 }
 
-func (w *world) replay(h *host, no string) { w.replayWith(h, no, queue.ReplayOptions{Person: anna}) }
+func (w *world) replay(h *host, no string) { w.replayWith(h, no, settle.ReplayOptions{Person: anna}) }
 func (w *world) resubmit(h *host, no string) {
-	w.replayWith(h, no, queue.ReplayOptions{Person: anna, ResubmitUnknown: true})
+	w.replayWith(h, no, settle.ReplayOptions{Person: anna, ResubmitUnknown: true})
 }
 
 // replayWith is repeated until the broker says how it ended, as a person would.
-func (w *world) replayWith(h *host, no string, o queue.ReplayOptions) {
+func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 	ctx := context.Background()
 	if w.e.rng.IntN(2) == 0 {
 		o.Deadline = &time.Time{}
@@ -123,7 +123,7 @@ func (w *world) replayWith(h *host, no string, o queue.ReplayOptions) {
 			return
 		}
 		if err == nil {
-			var end queue.Replay
+			var end settle.Replay
 			if end, err = h.q.Replay(ctx, l, o); err == nil {
 				w.e.trace.say(w.e, h.name, "replay", no, "letter %d: %s", l.Seq, end)
 				return
@@ -151,7 +151,7 @@ func (w *world) resolve(h *host, no string) {
 		}
 		_, err = h.q.Resolve(context.Background(), no, as, anna)
 		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
-		if err == nil || errors.Is(err, queue.ErrNotInDoubt) || errors.Is(err, queue.ErrNoResult) {
+		if err == nil || errors.Is(err, settle.ErrNotInDoubt) || errors.Is(err, settle.ErrNoResult) {
 			return
 		}
 		w.e.nap(time.Second)
@@ -177,16 +177,16 @@ func (w *world) dropLetter(h *host, no string) {
 
 func (w *world) cancel(h *host, no string) {
 	ctx := context.Background()
-	counts, err := h.q.Cancel(ctx, anna.Name, func(visit func([]*queue.Pending) error) error {
+	counts, err := h.q.Cancel(ctx, anna.Name, func(visit func([]*settle.Pending) error) error {
 		m, err := store{w, h}.Intent(ctx, no)
 		if err != nil || m == nil {
 			return err
 		}
-		p := &queue.Pending{OrderNo: no, Seq: m.Seq, StoredAt: m.Time, ID: intentID(m, given(m))}
+		p := &settle.Pending{OrderNo: no, Seq: m.Seq, StoredAt: m.Time, ID: intentID(m, given(m))}
 		if o, err := order.Parse(m.Data); err == nil {
 			p.BodyHash = o.BodyHash()
 		}
-		return visit([]*queue.Pending{p})
+		return visit([]*settle.Pending{p})
 	})
 	w.e.trace.say(w.e, h.name, "cancel", no, "withdrawn %d, started %d: %v", counts.Withdrawn, counts.Started, err)
 }

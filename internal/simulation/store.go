@@ -10,27 +10,27 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 var errStale = errors.New("wrong last sequence")
 
-// store is what one process sees of the broker (queue.Store).
+// store is what one process sees of the broker (settle.Store).
 type store struct {
 	w *world
 	h *host
 }
 
-func (s store) Record(_ context.Context, token string) (entry queue.Entry, err error) {
+func (s store) Record(_ context.Context, token string) (entry settle.Entry, err error) {
 	err = s.h.request(func() { entry = s.w.broker.record(token) })
 	if err != nil {
-		return queue.Entry{}, err
+		return settle.Entry{}, err
 	}
 	return s.w.mutateRead(token, entry), nil
 }
 
-func (s store) Records(_ context.Context, tokens []string, found func(int, queue.Entry, error) error) error {
-	entries := make([]queue.Entry, len(tokens))
+func (s store) Records(_ context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
+	entries := make([]settle.Entry, len(tokens))
 	err := s.h.request(func() {
 		for i, token := range tokens {
 			entries[i] = s.w.broker.record(token)
@@ -47,13 +47,13 @@ func (s store) Records(_ context.Context, tokens []string, found func(int, queue
 	return nil
 }
 
-func (b *broker) record(token string) queue.Entry {
+func (b *broker) record(token string) settle.Entry {
 	r := b.results[token]
 	if r == nil {
-		return queue.Entry{}
+		return settle.Entry{}
 	}
 	rec := *r.rec
-	return queue.Entry{Record: &rec, Seq: r.seq}
+	return settle.Entry{Record: &rec, Seq: r.seq}
 }
 
 func (s store) PutRecord(_ context.Context, token string, r *order.Record, expect uint64) (seq uint64, err error) {
@@ -74,7 +74,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	switch {
 	case b.full:
 		b.w.e.trace.say(b.w.e, "broker", "result refused", token, "storage is full")
-		return 0, queue.ErrStorage
+		return 0, settle.ErrStorage
 	case last != expect && !b.w.drops(R1):
 		b.w.e.trace.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
 		return 0, errStale
@@ -85,7 +85,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	return b.resSeq, nil
 }
 
-func (s store) Letter(_ context.Context, token string) (l *queue.Letter, err error) {
+func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
 	err = s.h.request(func() {
 		if have := s.w.broker.letters[token]; have != nil {
 			c := *have
@@ -96,7 +96,11 @@ func (s store) Letter(_ context.Context, token string) (l *queue.Letter, err err
 	return l, err
 }
 
-func (s store) PutLetter(_ context.Context, token string, l *queue.Letter, expect uint64) error {
+func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Letter) error {
+	var expect uint64
+	if replaces != nil {
+		expect = replaces.Seq
+	}
 	letter := *l
 	var refused error
 	err := s.h.request(func() {
@@ -107,7 +111,7 @@ func (s store) PutLetter(_ context.Context, token string, l *queue.Letter, expec
 		}
 		switch {
 		case b.full:
-			refused = queue.ErrStorage
+			refused = settle.ErrStorage
 		case last != expect:
 			refused = errStale
 		default:
@@ -125,13 +129,13 @@ func (s store) PutLetter(_ context.Context, token string, l *queue.Letter, expec
 
 // heard keeps when the process heard that its results are refused.
 func (s store) heard(refused error) error {
-	if errors.Is(refused, queue.ErrStorage) {
+	if errors.Is(refused, settle.ErrStorage) {
 		s.h.refused = s.w.e.at
 	}
 	return refused
 }
 
-func (s store) DeleteLetter(_ context.Context, token string, l *queue.Letter) error {
+func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) error {
 	seq := l.Seq
 	return s.h.request(func() {
 		b := s.w.broker
@@ -142,7 +146,7 @@ func (s store) DeleteLetter(_ context.Context, token string, l *queue.Letter) er
 	})
 }
 
-func (s store) Intent(_ context.Context, orderNo string) (m *queue.Message, err error) {
+func (s store) Intent(_ context.Context, orderNo string) (m *settle.Message, err error) {
 	err = s.h.request(func() {
 		if in := s.w.broker.bySubj[subjectPrefix+orderNo]; in != nil {
 			m = in.msg
@@ -151,7 +155,7 @@ func (s store) Intent(_ context.Context, orderNo string) (m *queue.Message, err 
 	return m, err
 }
 
-func (s store) IntentAt(_ context.Context, seq uint64) (m *queue.Message, err error) {
+func (s store) IntentAt(_ context.Context, seq uint64) (m *settle.Message, err error) {
 	err = s.h.request(func() {
 		if in := s.w.broker.intents[seq]; in != nil {
 			m = in.msg
@@ -160,13 +164,13 @@ func (s store) IntentAt(_ context.Context, seq uint64) (m *queue.Message, err er
 	return m, err
 }
 
-func (s store) PublishIntent(ctx context.Context, m *queue.Message) (p queue.Published, seq uint64, err error) {
+func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.Published, seq uint64, err error) {
 	if err := s.w.beforeReplay(ctx, s, m); err != nil {
-		return queue.PublishedNone, 0, err
+		return settle.PublishedNone, 0, err
 	}
 	err = s.h.request(func() {
 		p, seq = s.w.broker.publish(m, given(m))
-		if p != queue.Stored {
+		if p != settle.Stored {
 			s.w.e.trace.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
 		}
 	})
@@ -182,25 +186,25 @@ func (s store) Born(context.Context) (at time.Time, err error) {
 }
 
 // Mark of a key that nobody in the schedule ever wrote costs no time.
-func (s store) Mark(_ context.Context, key string) (m queue.Mark, seq uint64, err error) {
+func (s store) Mark(_ context.Context, key string) (m settle.Mark, seq uint64, err error) {
 	b := s.w.broker
 	if _, ever := b.marks[key]; !ever {
 		return m, 0, nil
 	}
 	err = s.h.request(func() { m, seq = b.marks[key].mark, b.marks[key].seq })
 	if s.w.drops(Marks) {
-		m = queue.Mark{}
+		m = settle.Mark{}
 	}
 	return m, seq, err
 }
 
-func (s store) PutMark(_ context.Context, key string, m queue.Mark, expect uint64) (seq uint64, err error) {
+func (s store) PutMark(_ context.Context, key string, m settle.Mark, expect uint64) (seq uint64, err error) {
 	var refused error
 	err = s.h.request(func() {
 		b := s.w.broker
 		switch {
 		case b.full:
-			refused = queue.ErrStorage
+			refused = settle.ErrStorage
 		case b.marks[key].seq != expect:
 			refused = errStale
 		default:
@@ -249,13 +253,16 @@ func (s store) Extend(reply, answer string) error {
 	return nil
 }
 
-// Life: see queue.Store.
+// Life: see settle.Store.
 func (s store) Life() string { return strconv.Itoa(s.w.broker.life) }
+
+// Replicated: the model has one replica.
+func (s store) Replicated() bool { return false }
 
 // MaxPayload is more than any order here has.
 func (s store) MaxPayload() int64 { return 1 << 20 }
 
-// answer sends acknowledgements (queue.Answer).
+// answer sends acknowledgements (settle.Answer).
 type answer struct {
 	w     *world
 	h     *host
@@ -305,10 +312,10 @@ const subjectPrefix = "orders.new."
 
 func orderNoOf(subject string) string { return strings.TrimPrefix(subject, subjectPrefix) }
 
-func given(m *queue.Message) string { return m.Header.Get(queue.HeaderIntentID) }
+func given(m *settle.Message) string { return m.Header.Get(settle.HeaderIntentID) }
 
 // intentID is queue's, for short and valid ones.
-func intentID(m *queue.Message, id string) string {
+func intentID(m *settle.Message, id string) string {
 	if id == "" {
 		return "seq:" + strconv.FormatUint(m.Seq, 10) + "@" + strconv.FormatInt(m.Time.UnixNano(), 10)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
 )
 
 // errToxic is the panic that some orders cause.
@@ -16,11 +15,11 @@ var errToxic = errors.New("this order is too much for a worker")
 // visit is submit's visit: one order's stay in a worker, attempt after attempt.
 type visit struct {
 	*worker
-	proc     *proc
-	d        *delivery
+	proc *proc
+	d    *delivery
+	order.Submission
 	ctx      context.Context
 	report   order.Report
-	proven   bool
 	attempts int
 	began    time.Duration
 	gated    time.Duration
@@ -28,10 +27,11 @@ type visit struct {
 }
 
 // submit is Submitter.Submit.
-func (v *visit) submit() order.Report {
-	v.began = v.e.at
-	v.report.History = v.excuse(v.d.History)
-	if v.w.cfg.Policy == order.Park && v.d.History.Unsure && !v.d.Allowed {
+func (k *worker) submit(ctx context.Context, s order.Submission) order.Report {
+	p := k.e.running
+	v := &visit{worker: k, proc: p, d: p.delivery, Submission: s, ctx: ctx, began: k.e.at}
+	v.report.History = v.excuse(s.History)
+	if v.w.cfg.Policy == order.Park && s.History.Unsure && !s.Allowed {
 		v.report.Verdict, v.report.Reason = order.Unsure, "parked"
 		v.report.End = order.EndAnswer
 		return v.report
@@ -71,7 +71,7 @@ func (v *visit) attempt() order.End {
 }
 
 func (v *visit) expired() bool {
-	at := v.d.Intent.Deadline
+	at := v.Deadline
 	return !at.IsZero() && v.e.now().After(at)
 }
 
@@ -105,7 +105,7 @@ func (v *visit) gate() order.End {
 }
 
 func (v *visit) interrupted() order.End {
-	if errors.Is(context.Cause(v.ctx), errLeaseLost) {
+	if errors.Is(context.Cause(v.ctx), order.ErrLeaseLost) {
 		return order.EndLeaseLost
 	}
 	return order.EndHandBack
@@ -118,13 +118,12 @@ func (v *visit) lastChecks() order.End {
 		return order.EndDeadline
 	case v.fenced():
 		return order.EndLeaseLost
-	case v.w.cfg.Policy != order.Park:
+	case v.WriteAhead == nil:
 		return order.EndNone
 	}
-	first, err := v.q.NoteAttempt(v.ctx, v.d.Delivery, v.counted())
-	v.proven = v.proven || first
+	err := v.WriteAhead(v.ctx, v.counted())
 	switch {
-	case errors.Is(err, queue.ErrLeaseLost):
+	case errors.Is(err, order.ErrLeaseLost):
 		return order.EndLeaseLost
 	case err != nil:
 		return v.interrupted()
@@ -135,7 +134,7 @@ func (v *visit) lastChecks() order.End {
 	}
 }
 
-func (v *visit) fenced() bool { return !v.w.drops(R7) && v.d.Lease().Fence() != nil }
+func (v *visit) fenced() bool { return v.Fence != nil && v.Fence() != nil }
 
 func (v *visit) counted() order.History {
 	h := v.report.History
@@ -231,7 +230,7 @@ func (v *visit) goOn(r reply) order.End {
 	if spent := v.e.at - v.began - v.gated; v.attempts >= cfg.VisitAttempts || spent+wait > cfg.VisitTime {
 		delay := cfg.DelayBase << min(h.Attempts/cfg.VisitAttempts, 4)
 		v.report.Delay = min(v.e.between(delay/2, delay+delay/2), cfg.DelayMax)
-		if at := v.d.Intent.Deadline; !at.IsZero() {
+		if at := v.Deadline; !at.IsZero() {
 			v.report.Delay = max(0, min(v.report.Delay, at.Sub(v.e.now())+time.Millisecond))
 		}
 		return order.EndVisitBudget

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
-// worker is internal/worker's pool on one simulated process. What its methods
-// stand for is named at each; what they call of queue and order is real.
+// worker is internal/worker's pool on one simulated process: intake, slots and
+// drain, and a submitter. How a delivery is handled is settle.Handler, the code
+// that runs in production.
 type worker struct {
 	*host
 	free     int
@@ -20,24 +21,24 @@ type worker struct {
 	ticking  bool
 	unstored int // orders that wait until results are not refused any more: the gate is closed (R10)
 
-	// alone is Pool.alone: readers work on orders, a writer handles a suspect.
-	readers int
-	writer  bool
+	handler *settle.Handler
 
 	work, settle context.Context
 	endWork      context.CancelCauseFunc
 	endSettle    context.CancelCauseFunc
 }
 
-var (
-	errLeaseLost = errors.New("the claim on the order is lost")
-	errDraining  = errors.New("the worker is stopping")
-)
+var errDraining = errors.New("the worker is stopping")
 
 func (w *world) startWorker(i int) *worker {
 	k := &worker{host: w.newHost(fmt.Sprint("w", i)), free: w.cfg.Slots}
 	k.faulty = !w.quiet
 	k.open()
+	k.q.Mutate(w.mutation.ofTheProtocol())
+	k.handler = settle.NewHandler(k.q, settle.HandlerOptions{
+		Policy: w.cfg.Policy, Submit: k.submit, Draining: func() bool { return k.stopping },
+		Refused: func(error) { k.unstored++ }, Stored: func() { k.unstored-- },
+	})
 	k.work, k.endWork = context.WithCancelCause(context.Background())
 	k.settle, k.endSettle = context.WithCancelCause(context.Background())
 	k.restart = func() {
@@ -71,16 +72,16 @@ func (k *worker) intake() {
 }
 
 // pull is Queue.Pull, from the request to the end of its wait.
-func (k *worker) pull(ctx context.Context, p queue.Pulling) {
+func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 	e, b := k.e, k.w.broker
 	n := k.free
 	k.free -= n
 	wait := min(pullWait, (k.w.cfg.AckWait-k.w.cfg.AckWait/10)/3)
-	arrived := make([][]queue.Arrival, 0, 2)
+	arrived := make([][]settle.Arrival, 0, 2)
 	me, link, over := e.running, k.link, false
 	me.wait = e.newWait()
 	serial := me.wait
-	ask := &pull{h: k.host, n: n, link: link, until: e.at + wait, take: func(ms []queue.Arrival) {
+	ask := &pull{h: k.host, n: n, link: link, until: e.at + wait, take: func(ms []settle.Arrival) {
 		if k.link == link && !over && !k.cut {
 			arrived = append(arrived, ms)
 			e.wake(me, serial)
@@ -102,7 +103,7 @@ func (k *worker) pull(ctx context.Context, p queue.Pulling) {
 			ds := k.q.Arrived(ctx, p, group)
 			me.checking = false
 			for i, d := range ds {
-				k.begin(&delivery{d, group[i]})
+				k.begin(&delivery{d, group[i], k})
 			}
 		}
 		if n <= 0 || e.at >= end || k.link != link {
@@ -118,10 +119,12 @@ func (k *worker) pull(ctx context.Context, p queue.Pulling) {
 	k.free += max(n, 0)
 }
 
-// delivery is one message in the worker's hands.
+// delivery is one message in the worker's hands. It is told what becomes of it
+// (settle.Observer).
 type delivery struct {
-	*queue.Delivery
-	arrival queue.Arrival
+	*settle.Delivery
+	arrival settle.Arrival
+	k       *worker
 }
 
 // begin gives a delivery to a proc of its own.
@@ -129,7 +132,9 @@ func (k *worker) begin(d *delivery) {
 	k.inHand++
 	k.keepClaims()
 	k.e.spawn(k.host, func(p *proc) {
-		k.handle(p, d)
+		p.delivery = d
+		k.say(d, "work", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(d.Last.Record))
+		k.handler.Handle(k.work, k.settle, d.Delivery, d)
 		k.inHand--
 		k.free++
 	})
@@ -158,180 +163,63 @@ func (k *worker) keepClaims() {
 	k.e.after(k.q.ExtendEvery(), tick)
 }
 
-// handle is Pool.handle.
-func (k *worker) handle(p *proc, d *delivery) {
-	defer d.Release()
-	suspect := d.Work == queue.WorkSuspect
-	for k.writer || suspect && k.readers > 0 {
-		k.e.nap(10 * time.Millisecond)
-	}
-	if suspect {
-		k.writer = true
-		defer func() { k.writer = false }()
-	} else {
-		k.readers++
-		defer func() { k.readers-- }()
-	}
-	if k.w.drops(R3) {
-		d.History.Unsure = false
-	}
-	panicked := false
-	func() {
-		defer func() {
-			if r := recover(); r != nil {
-				if r != errToxic {
-					panic(r)
-				}
-				panicked = true
-			}
-		}()
-		k.untilStored(d, func() error { return k.do(p, d) })
-	}()
-	if panicked { // Pool.survive
-		k.say(d, "panic", "")
-		if !suspect {
-			k.untilStored(d, func() error { return k.q.NoteSuspect(k.settle, d.Delivery) })
-		}
-	}
-}
-
 func (k *worker) say(d *delivery, step, format string, args ...any) {
 	k.e.trace.say(k.e, k.name, step, d.OrderNo(), format, args...)
 }
 
-// poisonAfter is worker.poisonAfter.
-const poisonAfter = 3
+// Submitting implements settle.Observer.
+func (d *delivery) Submitting(ctx context.Context) context.Context { return ctx }
 
-// do is Pool.do.
-func (k *worker) do(p *proc, d *delivery) error {
-	last := d.Last.Record
-	k.say(d, "work", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(last))
-	now := k.e.now()
-	switch d.Work {
-	case queue.WorkSettled:
-		if k.w.drops(R4) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
-			return d.arrival.Answer.Ack()
+// Settling implements settle.Observer.
+func (d *delivery) Settling(s order.Settlement) func(*order.Record, error) {
+	d.k.say(d, "settle", "%s %s", s.Action, s.Outcome)
+	return func(_ *order.Record, err error) {
+		if err != nil {
+			d.k.say(d, "left", "to its next delivery: %v", err)
 		}
-		return k.q.Complete(k.settle, d.Delivery)
-	case queue.WorkRepeat:
-		_, err := k.q.Repeat(k.settle, d.Delivery)
-		return err
-	case queue.WorkConflict, queue.WorkWithheld:
-		_, err := k.q.Refuse(k.settle, d.Delivery)
-		return err
-	case queue.WorkNotYet:
-		return k.q.HandBack(k.settle, d.Delivery, last.NotBefore.Sub(now))
-	case queue.WorkClaimed:
-		return k.q.HandBack(k.settle, d.Delivery, last.LastAttemptAt.Add(k.w.cfg.RequestTimeout).Sub(now)+time.Second)
-	case queue.WorkInvalid:
-		return k.conclude(d, order.Report{End: order.EndInvalid, History: d.History}, false)
-	case queue.WorkSuspect:
-		return k.suspect(p, d)
-	case queue.WorkSubmit:
-		return k.visit(p, d)
-	default:
-		return k.q.GiveUp(k.settle, d.Delivery)
 	}
 }
 
-// suspect is Pool.suspect.
-func (k *worker) suspect(p *proc, d *delivery) error {
-	count := d.History.Suspects
-	if k.w.drops(R8) {
-		count = d.Unexplained + 1 // every delivery that nothing explains counts, not those alone
-	}
-	if count >= poisonAfter {
-		return k.conclude(d, order.Report{End: order.EndPoison, Reason: "poison", History: d.History}, false)
-	}
-	if err := k.q.NoteSuspect(k.settle, d.Delivery); err != nil {
-		return err
-	}
-	if d.Invalid != nil {
-		return k.conclude(d, order.Report{End: order.EndInvalid, History: d.History}, false)
-	}
-	return k.visit(p, d)
+// Settled implements settle.Observer.
+func (d *delivery) Settled(*order.Record) {}
+
+// Recognised implements settle.Observer.
+func (d *delivery) Recognised(*order.Record) {}
+
+// Returned implements settle.Observer.
+func (d *delivery) Returned(order.Report, order.Settlement, *order.Record) {}
+
+// Panicked implements settle.Observer.
+func (d *delivery) Panicked(any) { d.k.say(d, "panic", "") }
+
+// lock is a settle.Lock among the procs of one process.
+type lock struct {
+	e       *engine
+	readers int
+	writer  bool
 }
 
-// visit is Pool.visit.
-func (k *worker) visit(p *proc, d *delivery) error {
-	if k.stopping {
-		return k.conclude(d, order.Report{End: order.EndHandBack, History: d.History}, false)
+// Lock implements settle.Lock.
+func (l *lock) Lock() {
+	for l.writer || l.readers > 0 {
+		l.e.nap(10 * time.Millisecond)
 	}
-	if d.Work != queue.WorkSuspect && (d.Again || k.w.cfg.Policy == order.Resubmit && d.MustNoteBegin() && !k.w.drops(Begun)) {
-		if err := k.q.NoteBegun(k.settle, d.Delivery); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := k.work, func() {}
-	if !k.w.drops(R7) {
-		ctx, cancel = d.Lease().Bound(k.work, errLeaseLost)
-	}
-	defer cancel()
-	if err := k.afterReconnect(ctx, d); err != nil {
-		end := order.EndHandBack
-		if errors.Is(context.Cause(ctx), errLeaseLost) {
-			end = order.EndLeaseLost
-		}
-		return k.conclude(d, order.Report{End: end, History: d.History}, false)
-	}
-	v := &visit{worker: k, proc: p, d: d, ctx: ctx}
-	report := v.submit()
-	return k.conclude(d, report, v.proven)
+	l.writer = true
 }
 
-// afterReconnect is Pool.afterReconnect.
-func (k *worker) afterReconnect(ctx context.Context, d *delivery) error {
-	until := k.q.RestlessUntil(k.w.cfg.RequestTimeout)
-	if d.Delivered == 1 && !d.Again || until.IsZero() {
-		return nil
+// Unlock implements settle.Lock.
+func (l *lock) Unlock() { l.writer = false }
+
+// RLock implements settle.Lock.
+func (l *lock) RLock() {
+	for l.writer {
+		l.e.nap(10 * time.Millisecond)
 	}
-	wait := until.Sub(k.e.now())
-	if wait <= 0 || k.w.drops(Reconnect) {
-		return nil
-	}
-	if k.e.sleep(ctx, wait) != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	l.readers++
 }
 
-// conclude is Pool.conclude.
-func (k *worker) conclude(d *delivery, r order.Report, firstProven bool) error {
-	s := order.Decide(r, order.Facts{Policy: k.w.cfg.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: d.Allowed})
-	k.say(d, "settle", "%s after %s: %s %s", r.Verdict, r.End, s.Action, s.Outcome)
-	k.untilStored(d, func() error {
-		_, err := k.q.Settle(k.settle, d.Delivery, r, s)
-		return err
-	})
-	return nil
-}
-
-// untilStored is Pool.untilStored.
-func (k *worker) untilStored(d *delivery, do func() error) {
-	waits := false
-	defer func() {
-		if waits {
-			k.unstored--
-		}
-	}()
-	for {
-		err := do()
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, queue.ErrStorage):
-			k.say(d, "left", "to its next delivery: %v", err)
-			return
-		}
-		if !waits && !k.w.drops(R10) {
-			waits = true
-			k.unstored++
-		}
-		if k.e.sleep(k.settle, time.Second) != nil {
-			return
-		}
-	}
-}
+// RUnlock implements settle.Lock.
+func (l *lock) RUnlock() { l.readers-- }
 
 // drain is Pool.drain, and the end of the process.
 func (k *worker) drain(patience time.Duration) {

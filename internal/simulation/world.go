@@ -5,28 +5,30 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+
+	"github.com/rs/zerolog"
 )
 
 // world is one schedule: a broker, an API, workers, producers and persons.
 type world struct {
-	e           *engine
-	cfg         plan
-	mutation    Mutation
-	queueConfig queue.Config
-	broker      *broker
-	api         *api
-	ledger      *ledger
-	hosts       []*host
-	workers     []*worker
-	orders      []string
-	refused     map[string]bool
-	toxic       map[string]bool
-	idle        []idler
-	claims      int
-	faults      int
-	busy        int // producers and persons that have not ended
-	quiet       bool
+	e        *engine
+	cfg      plan
+	mutation Mutation
+	protocol settle.Config
+	broker   *broker
+	api      *api
+	ledger   *ledger
+	hosts    []*host
+	workers  []*worker
+	orders   []string
+	refused  map[string]bool
+	toxic    map[string]bool
+	idle     []idler
+	claims   int
+	faults   int
+	busy     int // producers and persons that have not ended
+	quiet    bool
 }
 
 type idler struct {
@@ -70,8 +72,7 @@ func Run(seed uint64, m Mutation, trace *Trace) Result {
 	w := &world{e: newEngine(seed, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.cfg = draw(w.e)
 	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
-	w.queueConfig = queue.DefaultConfig()
-	w.queueConfig.AckWait, w.queueConfig.AttemptTimeout = w.cfg.AckWait, w.cfg.RequestTimeout
+	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, Log: zerolog.Nop()}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
 	w.trouble()

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"orderpost/internal/order"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -39,7 +40,7 @@ func BenchmarkSubmit(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(p *testing.PB) {
 		for p.Next() {
-			s.Submit(b.Context(), Visit{Order: o})
+			s.Submit(b.Context(), order.Submission{Order: o})
 		}
 	})
 }

@@ -282,7 +282,7 @@ func TestTrialThatWeBreakOffShowsNothing(t *testing.T) {
 		r.gate.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		require.Equal(t, order.EndHandBack, r.Submit(ctx, Visit{Order: newOrder(t, "n")}).End)
+		require.Equal(t, order.EndHandBack, r.Submit(ctx, order.Submission{Order: newOrder(t, "n")}).End)
 		require.Equal(t, StageTrial, r.Gate().State().Blocks[0].Stage)
 	})
 }
@@ -443,7 +443,7 @@ func TestObserver(t *testing.T) {
 		o := &recorder{}
 		r.watch, r.gate.watch = o, o
 		enqueued := time.Now().Add(-time.Hour)
-		r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), EnqueuedAt: enqueued, Traceparent: "00-x"})
+		r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), EnqueuedAt: enqueued, Traceparent: "00-x"})
 		require.Len(t, o.attempts, 2)
 		a, b := o.attempts[0], o.attempts[1]
 		require.Equal(t, order.Retry, a.Verdict)

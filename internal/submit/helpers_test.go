@@ -255,7 +255,7 @@ func newRigWith(t testing.TB, api *fakeAPI, keys KeySource, change func(*Config)
 
 // one submits one order and waits.
 func (r *rig) one(no string) order.Report {
-	return r.Submit(context.Background(), Visit{Order: newOrder(r.t, no)})
+	return r.Submit(context.Background(), order.Submission{Order: newOrder(r.t, no)})
 }
 
 // many submits n orders at once; the reports come in the order of the numbers.

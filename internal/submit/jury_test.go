@@ -161,7 +161,7 @@ func TestShutdownWhileARefusalIsHeldBack(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(context.Background())
 				time.AfterFunc(time.Second, cancel)
-				require.Equal(t, want, r.Submit(ctx, Visit{Order: newOrder(t, "bad")}).End)
+				require.Equal(t, want, r.Submit(ctx, order.Submission{Order: newOrder(t, "bad")}).End)
 			})
 		})
 	}

@@ -34,7 +34,7 @@ type AttemptEvent struct {
 	Phase                Phase     // how far the request came
 	Reason               string    // as in the record; by rule it is the operator's text
 	Attempt              int       // of the order, over all visits
-	EnqueuedAt           time.Time // as in Visit
+	EnqueuedAt           time.Time // as in order.Submission
 	Started              time.Time
 	Duration             time.Duration // from sending to the end of the answer
 	RequestBytes         int

@@ -154,7 +154,7 @@ func TestTimestampsAreStrictlyLater(t *testing.T) {
 			c.RetryBase, c.RetryMax, c.BreakerRatio = time.Millisecond, time.Millisecond, 0
 		})
 		future := time.Now().UnixMilli() + 5000
-		rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), History: order.History{Attempts: 1, LastTimestamp: future}})
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, LastTimestamp: future}})
 		require.Equal(t, 6, rep.History.Attempts)
 		last := future
 		for _, c := range r.api.posts {
@@ -188,7 +188,7 @@ func TestTotalBudget(t *testing.T) {
 				shift := time.Since(now)
 				h.FirstAttemptAt, h.LastAttemptAt = h.FirstAttemptAt.Add(shift), h.LastAttemptAt.Add(shift)
 			}
-			rep = r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), History: h})
+			rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: h})
 		})
 		return rep
 	}
@@ -225,7 +225,7 @@ func TestAttemptsThatAreNotTheOrdersFaultExhaustNobody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, func(call) reply { return reply{status: c.status} }, nil)
 				first := time.Now().Add(-1000 * time.Hour)
-				rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"),
+				rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"),
 					History: order.History{Attempts: 1000, FirstAttemptAt: first, LastAttemptAt: time.Now()}})
 				require.Equal(t, c.want, rep.End)
 				require.Greater(t, rep.History.Attempts, 1000)
@@ -239,12 +239,12 @@ func TestDeadline(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
 			c.RetryBase, c.RetryMax, c.RetryVisitAttempts, c.RetryVisitTime = 2*time.Second, 2*time.Second, 1000, time.Hour
 		})
-		rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "late"), Deadline: time.Now().Add(-time.Second)})
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "late"), Deadline: time.Now().Add(-time.Second)})
 		require.Equal(t, order.EndDeadline, rep.End)
 		require.Zero(t, rep.History.Attempts)
 
 		deadline := time.Now().Add(10 * time.Second)
-		rep = r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), Deadline: deadline})
+		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Deadline: deadline})
 		require.Equal(t, order.EndDeadline, rep.End)
 		require.Equal(t, order.OutcomeExpired, order.Decide(rep, order.Facts{}).Outcome)
 		require.WithinDuration(t, deadline, time.Now(), 2*time.Millisecond, "ends at the deadline, not at the next attempt after it")
@@ -255,7 +255,7 @@ func TestDeadline(t *testing.T) {
 
 		// The delay in the queue ends at the deadline, so that it is recorded in time.
 		r.cfg.RetryVisitAttempts = 1
-		rep = r.Submit(context.Background(), Visit{Order: newOrder(t, "m"), Deadline: time.Now().Add(3 * time.Second)})
+		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "m"), Deadline: time.Now().Add(3 * time.Second)})
 		require.Equal(t, order.EndVisitBudget, rep.End)
 		require.LessOrEqual(t, rep.Delay, 3*time.Second+time.Millisecond)
 	})
@@ -265,7 +265,7 @@ func TestDeadlinePassesAtTheGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, accept, nil)
 		r.Gate().Hold("test", time.Now().Add(5*time.Second))
-		rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), Deadline: time.Now().Add(2 * time.Second)})
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Deadline: time.Now().Add(2 * time.Second)})
 		require.Equal(t, order.EndDeadline, rep.End)
 		require.Empty(t, r.api.posts)
 	})

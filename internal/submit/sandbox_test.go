@@ -122,7 +122,7 @@ func newOrder(t testing.TB, no string) *order.Order {
 }
 
 func (b *bench) visit(no string, h order.History) order.Report {
-	return b.Submit(context.Background(), submit.Visit{Order: newOrder(b.t, no), History: h})
+	return b.Submit(context.Background(), order.Submission{Order: newOrder(b.t, no), History: h})
 }
 
 // The examples, each against the sandbox in that manner.

@@ -2,20 +2,12 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"orderpost/internal/order"
 )
-
-// ErrLeaseLost is the cause with which the worker ends a visit's context, or
-// what Visit.Fence and Visit.WriteAhead return, when the claim on the order may
-// have passed to somebody else.
-var ErrLeaseLost = errors.New("the claim on the order is lost")
 
 // Deps are what a Submitter needs from outside.
 type Deps struct {
@@ -27,31 +19,6 @@ type Deps struct {
 	Trace Tracer
 	// Transport stands in for the tuned one; nil but in tests.
 	Transport http.RoundTripper
-}
-
-// Visit is one order's stay in this worker.
-type Visit struct {
-	Order *order.Order
-	// History is what is known from before.
-	History order.History
-	// EnqueuedAt is passed on to the observer; the order's age counts from its
-	// first attempt, so that a long queue exhausts nobody.
-	EnqueuedAt time.Time
-	// Deadline is the time after which the order is not sent; zero = none.
-	Deadline time.Time
-	// Traceparent is the order's W3C trace header.
-	Traceparent string
-	// Allowed: a person allowed this intent to be asked again although the
-	// order is in doubt, and the policy is to park.
-	Allowed bool
-	// Fence is asked directly before each attempt. Its error ends the visit
-	// with EndLeaseLost; no request leaves. May be nil.
-	Fence func() error
-	// WriteAhead is set for the policy Park. It is asked before each attempt
-	// with the history as it will be, and returns when that is confirmed. Its
-	// error ends the visit with EndHandBack, or with EndLeaseLost if it is
-	// ErrLeaseLost; no request leaves and no attempt is counted.
-	WriteAhead func(ctx context.Context, h order.History) error
 }
 
 // Submitter takes orders to a verdict. All its methods may be called from any

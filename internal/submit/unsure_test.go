@@ -100,12 +100,12 @@ func TestParkEndsAtTheFirstUnsureAttempt(t *testing.T) {
 func TestParkedOrderIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, accept, func(c *Config) { c.OnUnsure = order.Park })
-		rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}})
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}})
 		require.Equal(t, order.EndAnswer, rep.End)
 		require.Equal(t, order.OutcomeUnknown, order.Decide(rep, order.Facts{Policy: order.Park}).Outcome)
 		require.Empty(t, r.api.posts)
 
-		rep = r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}, Allowed: true})
+		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Attempts: 1, Unsure: true}, Allowed: true})
 		require.Equal(t, order.Accepted, rep.Verdict, "a person allowed it")
 	})
 }
@@ -120,7 +120,7 @@ func TestWriteAheadIsConfirmedBeforeTheRequestLeaves(t *testing.T) {
 			}
 			return reply{}
 		}, func(c *Config) { c.OnUnsure = order.Park })
-		rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), WriteAhead: func(_ context.Context, h order.History) error {
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), WriteAhead: func(_ context.Context, h order.History) error {
 			time.Sleep(time.Second) // a slow broker
 			notes = append(notes, h)
 			return nil
@@ -140,10 +140,10 @@ func TestWriteAheadThatFailsSendsNothing(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want order.End
-	}{{errors.New("stream is full"), order.EndHandBack}, {ErrLeaseLost, order.EndLeaseLost}} {
+	}{{errors.New("stream is full"), order.EndHandBack}, {order.ErrLeaseLost, order.EndLeaseLost}} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, accept, nil)
-			rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"),
+			rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"),
 				WriteAhead: func(context.Context, order.History) error { return c.err }})
 			require.Equal(t, c.want, rep.End)
 			require.Zero(t, rep.History.Attempts)
@@ -160,7 +160,7 @@ func TestFenceIsAskedBeforeEachAttempt(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
 			c.RetryBase, c.RetryMax, c.RetryVisitAttempts = time.Second, time.Second, 1000
 		})
-		rep := r.Submit(context.Background(), Visit{Order: newOrder(t, "n"), Fence: func() error {
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Fence: func() error {
 			asked = append(asked, time.Now())
 			if time.Now().After(lost) {
 				return errors.New("lost")
@@ -185,8 +185,8 @@ func TestContextEndsInTheMiddleOfAnAttempt(t *testing.T) {
 		want   order.Verdict
 	}{
 		{"shutdown", context.Canceled, false, order.EndHandBack, order.Unsure},
-		{"lease", ErrLeaseLost, false, order.EndLeaseLost, order.Unsure},
-		{"lease before anything was sent", ErrLeaseLost, true, order.EndLeaseLost, order.Retry},
+		{"lease", order.ErrLeaseLost, false, order.EndLeaseLost, order.Unsure},
+		{"lease before anything was sent", order.ErrLeaseLost, true, order.EndLeaseLost, order.Retry},
 	} {
 		for _, policy := range []order.Policy{order.Resubmit, order.Park} {
 			t.Run(c.name+"/"+policy.String(), func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestContextEndsInTheMiddleOfAnAttempt(t *testing.T) {
 					r := newRig(t, func(call) reply { return reply{hang: true, unread: c.unread} }, func(cfg *Config) { cfg.OnUnsure = policy })
 					ctx, cancel := context.WithCancelCause(context.Background())
 					time.AfterFunc(time.Second, func() { cancel(c.cause) })
-					rep := r.Submit(ctx, Visit{Order: newOrder(t, "n")})
+					rep := r.Submit(ctx, order.Submission{Order: newOrder(t, "n")})
 					require.Equal(t, c.end, rep.End)
 					require.Equal(t, c.want, rep.Verdict)
 					require.Equal(t, c.want == order.Unsure, rep.History.Unsure)
@@ -214,9 +214,9 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 					r.Gate().Hold("test", time.Time{})
 				}
 				ctx, cancel := context.WithCancelCause(context.Background())
-				time.AfterFunc(5*time.Second, func() { cancel(ErrLeaseLost) })
+				time.AfterFunc(5*time.Second, func() { cancel(order.ErrLeaseLost) })
 				began := time.Now()
-				rep := r.Submit(ctx, Visit{Order: newOrder(t, "n")})
+				rep := r.Submit(ctx, order.Submission{Order: newOrder(t, "n")})
 				require.Equal(t, order.EndLeaseLost, rep.End)
 				require.Equal(t, 5*time.Second, time.Since(began))
 			})

@@ -19,7 +19,7 @@ const maxTrailAnswer = 256
 // visit is an order on its way through Submit.
 type visit struct {
 	*Submitter
-	Visit
+	order.Submission
 
 	report    order.Report // report.History is kept up to date
 	budget    budget
@@ -28,12 +28,12 @@ type visit struct {
 
 // Submit takes one order as far as this visit can: to an answer that settles
 // it, to the end of a budget, or to the end of ctx. If ctx ends with the cause
-// [ErrLeaseLost] the report says EndLeaseLost, with any other EndHandBack; if
+// [order.ErrLeaseLost] the report says EndLeaseLost, with any other EndHandBack; if
 // a request was under way and may have had an effect, the report says so.
-func (s *Submitter) Submit(ctx context.Context, v Visit) order.Report {
+func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report {
 	s.jury.begin()
 	defer s.jury.end()
-	t := &visit{Submitter: s, Visit: v, budget: newBudget(&s.cfg)}
+	t := &visit{Submitter: s, Submission: v, budget: newBudget(&s.cfg)}
 	t.report.History = excuse(v.History, t.budget.began, s.cfg.RetryDelayMax)
 	if s.cfg.OnUnsure == order.Park && v.History.Unsure && !v.Allowed {
 		t.report.Verdict, t.report.Reason = order.Unsure, "parked: an earlier attempt may have created it"
@@ -96,7 +96,7 @@ func (t *visit) waitedAtGate(d time.Duration) {
 
 // interrupted says how the visit ends when a wait did.
 func (t *visit) interrupted(ctx context.Context, err error) order.End {
-	if errors.Is(err, ErrLeaseLost) || errors.Is(context.Cause(ctx), ErrLeaseLost) {
+	if errors.Is(err, order.ErrLeaseLost) || errors.Is(context.Cause(ctx), order.ErrLeaseLost) {
 		return order.EndLeaseLost
 	}
 	if t.report.Error == "" {

@@ -1,138 +1,52 @@
 package worker
 
 import (
-	"errors"
-	"fmt"
-	"runtime/debug"
+	"context"
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
-
-// poisonAfter is the number of suspect notes from which an intent is poison:
-// it was handled alone so often, and took its worker down each time.
-const poisonAfter = 3
-
-// storageRetry is the pace of test writes while the broker refuses results.
-const storageRetry = time.Second
 
 // handle brings one delivery, which was asked for when it says pulled, to its
 // end. It owns a slot.
-func (p *Pool) handle(d *queue.Delivery, pulled time.Time) {
+func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	p.inHand.Add(1)
 	defer p.slots.release()
 	defer p.inHand.Add(-1)
-	defer d.Release()
 	if d.Delivered > 1 {
 		p.Observer.Redelivered(d.Unexplained == 0)
 	}
 	j := p.follow(d, pulled)
 	defer j.end()
-	if d.Work == queue.WorkSuspect {
-		p.alone.Lock()
-		defer p.alone.Unlock()
-	} else {
-		p.alone.RLock()
-		defer p.alone.RUnlock()
-	}
-	defer p.survive(d, j)
-	p.untilStored(d, func() error { return p.do(d, j) })
+	p.handler.Handle(p.work, p.settle, d, j)
 }
 
-// do is the table of what each kind of work needs.
-func (p *Pool) do(d *queue.Delivery, j *journey) error {
-	switch d.Work {
-	case queue.WorkSettled:
-		return p.Queue.Complete(p.settle, d)
-	case queue.WorkRepeat:
-		return p.observe(p.Queue.Repeat(p.settle, d))
-	case queue.WorkConflict, queue.WorkWithheld:
-		p.Log.Warn().Str("order_no", d.OrderNo()).Stringer("work", d.Work).Msg("intent not submitted; see its dead letter")
-		return p.observe(p.Queue.Refuse(p.settle, d))
-	case queue.WorkNotYet:
-		return p.Queue.HandBack(p.settle, d, time.Until(d.Last.Record.NotBefore))
-	case queue.WorkClaimed:
-		return p.Queue.HandBack(p.settle, d, time.Until(d.Last.Record.LastAttemptAt.Add(p.RequestTimeout))+time.Second)
-	case queue.WorkInvalid:
-		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
-	case queue.WorkSuspect:
-		return p.suspect(d, j)
-	case queue.WorkSubmit:
-		return p.visit(d, j)
-	default:
-		return p.Queue.GiveUp(p.settle, d)
-	}
+// newHandler joins the settle protocol and the submitter.
+func (p *Pool) newHandler() *settle.Handler {
+	return settle.NewHandler(p.Queue.Protocol, settle.HandlerOptions{
+		Submit: func(ctx context.Context, s order.Submission) order.Report {
+			began := time.Now()
+			defer func() { p.tempo.note(time.Since(began)) }()
+			return p.Submitter.Submit(ctx, s)
+		},
+		Policy: p.Policy, Draining: p.draining.Load, Refused: p.storage.refused, Stored: p.storage.left,
+	})
 }
 
-func (p *Pool) observe(entry queue.Entry, err error) error {
-	if err == nil {
-		p.Observer.Settled(entry.Record)
-	}
-	return err
+// Settled implements settle.Observer.
+func (j *journey) Settled(rec *order.Record) {
+	j.pool.Observer.Settled(rec)
+	j.pool.lines.settled(rec, j.delivered, j.id())
 }
 
-// suspect handles an intent whose earlier deliveries nothing explains: alone,
-// and with a note that is confirmed first, so that a worker that goes down
-// with it leaves a trace.
-func (p *Pool) suspect(d *queue.Delivery, j *journey) error {
-	if d.History.Suspects >= poisonAfter {
-		return p.conclude(d, j, order.Report{End: order.EndPoison, Reason: "poison",
-			Error:   fmt.Sprintf("handled alone %d times, and its worker went down each time", d.History.Suspects),
-			History: d.History}, false)
-	}
-	p.Log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling an order alone: nothing explains its earlier deliveries")
-	if err := p.Queue.NoteSuspect(p.settle, d); err != nil {
-		return err
-	}
-	if d.Invalid != nil {
-		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
-	}
-	return p.visit(d, j)
-}
+// Recognised implements settle.Observer.
+func (j *journey) Recognised(rec *order.Record) { j.pool.Observer.Settled(rec) }
 
-// survive turns a panic in the handling of one order into a suspect note: the
-// worker goes on, the order comes back and is handled alone.
-func (p *Pool) survive(d *queue.Delivery, j *journey) {
-	what := recover()
-	if what == nil {
-		return
-	}
-	j.panicked(what)
-	p.Log.Error().Str("order_no", d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
-	if d.Work == queue.WorkSuspect {
-		return // its note stands already
-	}
-	p.untilStored(d, func() error { return p.Queue.NoteSuspect(p.settle, d) })
-}
-
-// untilStored repeats what failed because the broker cannot store results.
-// Meanwhile the gate is closed, so that at most what is in flight is ever
-// posted into a full disk (R10); the repetition is the test write.
-func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
-	waits := false
-	defer func() {
-		if waits {
-			p.storage.left()
-		}
-	}()
-	for {
-		err := do()
-		switch {
-		case err == nil:
-			return
-		case !errors.Is(err, queue.ErrStorage):
-			p.Log.Warn().Err(err).Str("order_no", d.OrderNo()).Msg("order left to its next delivery")
-			return
-		}
-		if !waits {
-			waits = true
-			p.storage.refused(err)
-		}
-		select {
-		case <-p.settle.Done():
-			return
-		case <-time.After(storageRetry):
-		}
-	}
+// Returned implements settle.Observer.
+func (j *journey) Returned(r order.Report, s order.Settlement, rec *order.Record) {
+	j.pool.Observer.Returned(s.Action)
+	j.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
+		Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).
+		Str("reason", r.Reason).Str("error", r.Error).Msg("order not settled yet")
 }

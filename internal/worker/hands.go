@@ -1,17 +1,16 @@
 package worker
 
 import (
+	"orderpost/internal/settle"
 	"sync/atomic"
 	"time"
-
-	"orderpost/internal/queue"
 )
 
 // hands are goroutines that handle deliveries, one after another: a new one
 // for each delivery would grow its stack anew each time. Those that a burst
 // needed, and nothing has needed since, leave.
 type hands struct {
-	handle func(d *queue.Delivery, pulled time.Time)
+	handle func(d *settle.Delivery, pulled time.Time)
 	jobs   chan job
 	leave  chan struct{}
 	ended  chan struct{}
@@ -21,7 +20,7 @@ type hands struct {
 }
 
 type job struct {
-	delivery *queue.Delivery
+	delivery *settle.Delivery
 	pulled   time.Time
 }
 
@@ -29,13 +28,13 @@ type job struct {
 // most.
 const handsLook = 10 * time.Second
 
-func newHands(handle func(*queue.Delivery, time.Time)) *hands {
+func newHands(handle func(*settle.Delivery, time.Time)) *hands {
 	return &hands{handle: handle, jobs: make(chan job), leave: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // give hands a delivery to a goroutine that waits, or to a new one. The slots
 // bound their number.
-func (h *hands) give(d *queue.Delivery, pulled time.Time) {
+func (h *hands) give(d *settle.Delivery, pulled time.Time) {
 	j := job{d, pulled}
 	select {
 	case h.jobs <- j:

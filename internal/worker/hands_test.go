@@ -1,19 +1,18 @@
 package worker
 
 import (
+	"orderpost/internal/settle"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"orderpost/internal/queue"
 )
 
 // A burst's goroutines do not stay, and those that are needed do.
 func TestHandsLeaveAfterABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHands(func(*queue.Delivery, time.Time) { time.Sleep(100 * time.Millisecond) })
+		h := newHands(func(*settle.Delivery, time.Time) { time.Sleep(100 * time.Millisecond) })
 		go h.look()
 		defer h.end()
 		for range 50 {

@@ -2,9 +2,8 @@ package worker
 
 import (
 	"context"
+	"orderpost/internal/settle"
 	"time"
-
-	"orderpost/internal/queue"
 )
 
 const (
@@ -37,7 +36,7 @@ func (p *Pool) intake(ctx context.Context) {
 // pull fills n slots, as far as messages come.
 func (p *Pool) pull(n int, trouble *pullTrouble) {
 	filled, began := 0, time.Now()
-	err := p.Queue.Pull(p.work, n, pullWait, func(ds []*queue.Delivery) {
+	err := p.Queue.Pull(p.work, n, pullWait, func(ds []*settle.Delivery) {
 		filled += len(ds)
 		for _, d := range ds {
 			p.hands.give(d, began)

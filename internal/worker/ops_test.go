@@ -24,6 +24,7 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 	"orderpost/internal/worker"
 )
@@ -110,10 +111,10 @@ func (s *shop) config(apiURL string) worker.Config {
 
 func (s *shop) publish(from, n int) {
 	s.t.Helper()
-	in := make([]queue.Intent, n)
+	in := make([]settle.Intent, n)
 	for i := range in {
 		no := fmt.Sprintf("SECRET-NO-%d", from+i)
-		in[i] = queue.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no), ID: no}
+		in[i] = settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no), ID: no}
 	}
 	for _, r := range s.queue.PublishMany(s.t.Context(), in) {
 		require.NoError(s.t, r.Err)

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 )
 
@@ -64,14 +64,12 @@ type PoolOptions struct {
 // slots.
 type Pool struct {
 	PoolOptions
-	slots   *slots
-	hands   *hands
-	tempo   tempo
-	storage *storageFault
-	lines   *orderLog
-	// alone is held for reading by every order that is worked on, and for
-	// writing by one that is suspected of taking workers down (R8).
-	alone    sync.RWMutex
+	slots    *slots
+	handler  *settle.Handler
+	hands    *hands
+	tempo    tempo
+	storage  *storageFault
+	lines    *orderLog
 	draining atomic.Bool
 	// inHand counts the orders that are worked on now.
 	inHand atomic.Int64
@@ -94,6 +92,7 @@ func NewPool(o PoolOptions) *Pool {
 		lines: &orderLog{log: o.Log, most: o.LogSample, response: o.LogResponse}}
 	p.slots = newSlots(o.Concurrency, func() int { return p.tempo.spare(o.Concurrency) })
 	p.hands = newHands(p.handle)
+	p.handler = p.newHandler()
 	return p
 }
 

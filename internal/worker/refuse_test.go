@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
 )
 
 // tally counts the outcomes that a pool reports.
@@ -43,7 +43,7 @@ func TestAConflictIsNotCountedAsAccepted(t *testing.T) {
 	r.publish(l.q, "A-1")
 	r.eventually(10*time.Second, func() bool { return counts.count("accepted") == 1 }, "accepted")
 	r.settled(l.q)
-	_, err := l.q.Publish(t.Context(), queue.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "other"})
+	_, err := l.q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "other"})
 	require.NoError(t, err)
 	r.eventually(10*time.Second, func() bool { return counts.count("rejected") == 1 }, "the conflict counts as rejected")
 	require.Equal(t, "accepted", r.settled(l.q)["A-1"].Word, "the order's own result stays")

@@ -18,6 +18,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 	"orderpost/internal/worker"
 )
@@ -124,9 +125,9 @@ func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":
 func (r *rig) publish(q *queue.Queue, nos ...string) {
 	r.t.Helper()
 	for _, no := range nos {
-		p, err := q.Publish(r.t.Context(), queue.Intent{OrderNo: no, Body: body(no), ID: "i:" + no})
+		p, err := q.Publish(r.t.Context(), settle.Intent{OrderNo: no, Body: body(no), ID: "i:" + no})
 		require.NoError(r.t, err)
-		require.Equal(r.t, queue.Stored, p)
+		require.Equal(r.t, settle.Stored, p)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 )
 
@@ -24,17 +24,20 @@ const (
 	spanSettle  = "settle"  // result, dead letter and ack, confirmed
 )
 
-// journey is one delivery's part of its order's trace. nil where traces are
-// off; its methods do nothing then. No span holds a body or a secret.
+// journey is one delivery's way through the pool: what logs, metrics and traces
+// are told of it. It implements settle.Observer. No span holds a body or a
+// secret.
 type journey struct {
-	tracer trace.Tracer
-	span   trace.Span
+	pool      *Pool
+	delivered uint64
+	span      trace.Span // nil where traces are off
 }
 
 // follow begins a delivery's spans. pulled is when it was asked for.
-func (p *Pool) follow(d *queue.Delivery, pulled time.Time) *journey {
+func (p *Pool) follow(d *settle.Delivery, pulled time.Time) *journey {
+	j := &journey{pool: p, delivered: d.Delivered}
 	if p.Trace == nil {
-		return nil
+		return j
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": d.Intent.Traceparent})
 	now := time.Now()
@@ -54,12 +57,13 @@ func (p *Pool) follow(d *queue.Delivery, pulled time.Time) *journey {
 		attribute.String("messaging.message.id", d.Intent.ID), attribute.String("orderpost.batch", d.Intent.Batch),
 		attribute.String("orderpost.work", d.Work.String()), attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
 		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))
-	return &journey{tracer: p.Trace, span: span}
+	j.span = span
+	return j
 }
 
-// within puts the spans of what is done with ctx below the delivery's.
-func (j *journey) within(ctx context.Context) context.Context {
-	if j == nil {
+// Submitting implements settle.Observer.
+func (j *journey) Submitting(ctx context.Context) context.Context {
+	if j.span == nil {
 		return ctx
 	}
 	return trace.ContextWithSpan(ctx, j.span)
@@ -67,19 +71,18 @@ func (j *journey) within(ctx context.Context) context.Context {
 
 // id is the trace's, for logs.
 func (j *journey) id() string {
-	if j == nil {
+	if j.span == nil {
 		return ""
 	}
 	return j.span.SpanContext().TraceID().String()
 }
 
-// settling begins the span of the writing of an outcome or a note; the
-// function that it returns ends it.
-func (j *journey) settling(s order.Settlement) func(*order.Record, error) {
-	if j == nil {
+// Settling implements settle.Observer.
+func (j *journey) Settling(s order.Settlement) func(*order.Record, error) {
+	if j.span == nil {
 		return func(*order.Record, error) {}
 	}
-	_, span := j.tracer.Start(j.within(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
+	_, span := j.pool.Trace.Start(j.Submitting(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
 	return func(rec *order.Record, err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
@@ -92,15 +95,15 @@ func (j *journey) settling(s order.Settlement) func(*order.Record, error) {
 	}
 }
 
-// panicked marks the span of a delivery whose handling broke.
-func (j *journey) panicked(what any) {
-	if j != nil {
+// Panicked implements settle.Observer.
+func (j *journey) Panicked(what any) {
+	if j.span != nil {
 		j.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
 	}
 }
 
 func (j *journey) end() {
-	if j != nil {
+	if j.span != nil {
 		j.span.End()
 	}
 }

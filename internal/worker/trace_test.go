@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // TestTracesThatAreOffCostNothing: not an allocation for an order.
 func TestTracesThatAreOffCostNothing(t *testing.T) {
 	p := &Pool{}
-	d := &queue.Delivery{Intent: queue.Intent{Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+	d := &settle.Delivery{Intent: settle.Intent{Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
 	rec := &order.Record{}
 	ctx, pulled := t.Context(), time.Now()
 	require.Nil(t, AttemptTracer(nil))

@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 	"orderpost/internal/submit"
 )
 
@@ -34,9 +34,9 @@ func storagePool(t *testing.T) (*Pool, *submit.Gate) {
 func TestR10TheGateOpensWhenNobodyIsLeftToTest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, gate := storagePool(t)
-		answers := []error{queue.ErrStorage, queue.ErrStorage, errors.New("the dead letter cannot be removed")}
+		answers := []error{settle.ErrStorage, settle.ErrStorage, errors.New("the dead letter cannot be removed")}
 		var open []bool
-		p.untilStored(&queue.Delivery{}, func() (err error) {
+		p.untilStored(&settle.Delivery{}, func() (err error) {
 			open = append(open, gate.State().Open)
 			err, answers = answers[0], answers[1:]
 			return err
@@ -56,14 +56,14 @@ func TestR10TheGateStaysClosedWhileAnyResultIsRefused(t *testing.T) {
 			if room.Load() {
 				return nil
 			}
-			return queue.ErrStorage
+			return settle.ErrStorage
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { p.untilStored(&queue.Delivery{}, refused) })
+		wg.Go(func() { p.untilStored(&settle.Delivery{}, refused) })
 		time.Sleep(storageRetry / 2) // of the bubble's clock
 		wg.Go(func() {
-			answers := []error{queue.ErrStorage, nil}
-			p.untilStored(&queue.Delivery{}, func() (err error) {
+			answers := []error{settle.ErrStorage, nil}
+			p.untilStored(&settle.Delivery{}, func() (err error) {
 				err, answers = answers[0], answers[1:]
 				return err
 			})

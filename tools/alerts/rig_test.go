@@ -18,6 +18,7 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 )
 
 // patience bounds every wait of these tests, pause is the time between two
@@ -118,11 +119,11 @@ func (r *rig) command(args ...string) {
 // publish puts n orders into the queue.
 func (r *rig) publish(n int) {
 	r.t.Helper()
-	in := make([]queue.Intent, n)
+	in := make([]settle.Intent, n)
 	for i := range in {
 		r.orders++
 		no := fmt.Sprintf("A-%05d", r.orders)
-		in[i] = queue.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
+		in[i] = settle.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
 	}
 	for _, res := range r.q.PublishMany(r.t.Context(), in) {
 		require.NoError(r.t, res.Err)

@@ -22,6 +22,7 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 )
 
 // patience bounds every wait of these tests.
@@ -128,10 +129,10 @@ func (r *rig) eventually(condition func() bool, what string, args ...any) {
 // publish puts n orders into the queue.
 func (r *rig) publish(prefix string, n int) {
 	r.t.Helper()
-	in := make([]queue.Intent, n)
+	in := make([]settle.Intent, n)
 	for i := range in {
 		no := fmt.Sprintf("%s-%05d", prefix, i)
-		in[i] = queue.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
+		in[i] = settle.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
 	}
 	for _, res := range r.q.PublishMany(r.t.Context(), in) {
 		require.NoError(r.t, res.Err)

@@ -17,6 +17,7 @@ import (
 
 	"orderpost/internal/program/bench/contender"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // brokerSettings are the same for all contenders.
@@ -137,7 +138,7 @@ func (b *broker) open(ctx context.Context) (*queue.Queue, error) {
 func fill(ctx context.Context, q *queue.Queue, from, to int) error {
 	const page = 500
 	now := time.Now()
-	intents := make([]queue.Intent, 0, page)
+	intents := make([]settle.Intent, 0, page)
 	for i := from; i < to; i++ {
 		intents = append(intents, intent(i, now))
 		if len(intents) < page && i+1 < to {
@@ -153,8 +154,8 @@ func fill(ctx context.Context, q *queue.Queue, from, to int) error {
 	return nil
 }
 
-func intent(i int, now time.Time) queue.Intent {
-	return queue.Intent{OrderNo: contender.OrderNo(i), ID: fmt.Sprintf("bench:%d", i), Batch: "bench", Body: contender.Order(i, now)}
+func intent(i int, now time.Time) settle.Intent {
+	return settle.Intent{OrderNo: contender.OrderNo(i), ID: fmt.Sprintf("bench:%d", i), Batch: "bench", Body: contender.Order(i, now)}
 }
 
 // api is the sink process.

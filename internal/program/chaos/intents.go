@@ -9,6 +9,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // intents remembers what the broker confirmed to a producer: from then on
@@ -85,7 +86,7 @@ func (r *rig) produce(ctx context.Context, enough <-chan struct{}) error {
 	}
 	defer q.Close()
 	started := time.Now()
-	made, open := 0, []queue.Intent(nil)
+	made, open := 0, []settle.Intent(nil)
 	for {
 		due := r.o.orders
 		if r.o.rate > 0 {
@@ -122,9 +123,9 @@ func ended(c <-chan struct{}) bool {
 const publishAtOnce = 1000
 
 // publish returns what is still open.
-func (r *rig) publish(ctx context.Context, q *queue.Queue, open []queue.Intent) []queue.Intent {
+func (r *rig) publish(ctx context.Context, q *queue.Queue, open []settle.Intent) []settle.Intent {
 	n := min(len(open), publishAtOnce)
-	var again []queue.Intent
+	var again []settle.Intent
 	for i, result := range q.PublishMany(ctx, open[:n]) {
 		if result.Err != nil {
 			again = append(again, open[i])
@@ -137,9 +138,9 @@ func (r *rig) publish(ctx context.Context, q *queue.Queue, open []queue.Intent) 
 
 // intent is the i-th order of the producer. One in a hundred has a deadline
 // that may pass.
-func (r *rig) intent(i int) queue.Intent {
+func (r *rig) intent(i int) settle.Intent {
 	no := fmt.Sprintf("C%d-%06d", r.o.seed, i)
-	in := queue.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",
+	in := settle.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",
 		Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)}
 	if i%100 == 99 && r.o.scenario == "" && r.o.soak == 0 {
 		in.Deadline = time.Now().Add(time.Second)

@@ -20,6 +20,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // TestPowerCutKeepsWhatWasConfirmed copies the store of a broker that is being
@@ -70,7 +71,7 @@ func broker(t *testing.T, dir string) (*embedded.Server, *queue.Queue) {
 func write(ctx context.Context, q *queue.Queue, in *intents) {
 	for i := 0; ctx.Err() == nil; i++ {
 		no := fmt.Sprintf("P-%05d", i)
-		if _, err := q.Publish(ctx, queue.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)}); err != nil {
+		if _, err := q.Publish(ctx, settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)}); err != nil {
 			continue
 		}
 		if i%5 != 0 {

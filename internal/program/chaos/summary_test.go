@@ -16,6 +16,7 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 	"orderpost/internal/sign"
 )
 
@@ -34,7 +35,7 @@ func ledgers(t *testing.T) (*queue.Queue, *sandbox.Server, *intents, func(orderN
 	t.Cleanup(q.Close)
 	in := newIntents()
 	for _, no := range []string{"A-1", "A-2", "A-3"} {
-		_, err := q.Publish(t.Context(), queue.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
+		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
 		require.NoError(t, err)
 		in.confirm(order.OutcomeNone, no)
 		_, err = q.CancelOrder(t.Context(), no, "test")
@@ -114,7 +115,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"an outcome of nobody's": {func(_ *queue.Queue, in *intents, _ func(string)) { delete(in.confirmed, "A-3") },
 			0, 0, 1, `"A-3": has the outcome cancelled`},
 		"an intent that nobody settles": {func(q *queue.Queue, in *intents, _ func(string)) {
-			_, err := q.Publish(context.Background(), queue.Intent{OrderNo: "A-5", ID: "A-5", Body: []byte(`{"order_no":"A-5","timeout":60}`)})
+			_, err := q.Publish(context.Background(), settle.Intent{OrderNo: "A-5", ID: "A-5", Body: []byte(`{"order_no":"A-5","timeout":60}`)})
 			require.NoError(t, err)
 			in.confirm(order.OutcomeNone, "A-5")
 		}, 1, 0, 0, "A-5: confirmed at"},

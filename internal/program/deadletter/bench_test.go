@@ -23,6 +23,7 @@ import (
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // childMark makes the test's own binary the deadletter program, so that its
@@ -128,7 +129,7 @@ func (a *archive) fill(b *testing.B, s *embedded.Server) {
 		no := fmt.Sprintf("A-%09d", i)
 		rec := order.Record{OrderNo: no, Word: "exhausted", Verdict: order.Retry, Status: 503, Reason: fmt.Sprintf("refused by status %d", 500+i%7), Batch: "march",
 			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, EnqueuedAt: now, SettledAt: now, IntentID: "b:" + no, WriteID: no, Settled: 1}
-		letter := queue.Letter{OrderNo: no, Outcome: order.OutcomeExhausted, Reason: rec.Reason, Verdict: rec.Verdict, Status: rec.Status, History: rec.History,
+		letter := settle.Letter{OrderNo: no, Outcome: order.OutcomeExhausted, Reason: rec.Reason, Verdict: rec.Verdict, Status: rec.Status, History: rec.History,
 			Trail: []order.Attempt{{At: now, Verdict: order.Retry, Status: 503, Reason: rec.Reason, DurationMS: 12}}, IntentID: rec.IntentID, Batch: rec.Batch,
 			Worker: "w1", EnqueuedAt: now, FiledAt: now, Subject: "orders.new." + no}
 		result, err := json.Marshal(rec)
@@ -136,8 +137,8 @@ func (a *archive) fill(b *testing.B, s *embedded.Server) {
 		particulars, err := json.Marshal(letter)
 		require.NoError(b, err)
 		for _, msg := range []*nats.Msg{
-			{Subject: "orders.results." + no, Data: result, Header: nats.Header{queue.HeaderOutcome: {rec.Word}}},
-			{Subject: "orders.dead." + no, Header: nats.Header{queue.HeaderOutcome: {rec.Word}, "Order-Letter": {string(particulars)}},
+			{Subject: "orders.results." + no, Data: result, Header: nats.Header{settle.HeaderOutcome: {rec.Word}}},
+			{Subject: "orders.dead." + no, Header: nats.Header{settle.HeaderOutcome: {rec.Word}, "Order-Letter": {string(particulars)}},
 				Data: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"item":"thing","amount":"12.50"}`, no)},
 		} {
 			_, err := js.PublishMsgAsync(msg, jetstream.WithStallWait(time.Minute))

@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 type dropCommand struct {
@@ -78,13 +79,13 @@ func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
 	return strings.TrimSpace(answer) == "yes"
 }
 
-func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who queue.Person) error {
+func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who settle.Person) error {
 	dropped, pending := 0, 0
-	_, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error {
+	_, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
 			gone, err := q.Drop(ctx, l, who)
 			switch {
-			case errors.Is(err, queue.ErrPending):
+			case errors.Is(err, settle.ErrPending):
 				pending++
 			case err != nil:
 				return err

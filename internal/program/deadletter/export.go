@@ -18,6 +18,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 type exportCommand struct {
@@ -68,7 +69,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 		to = newCSV(c.stdout, columns)
 	}
 	skipped := 0
-	bad, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error {
+	bad, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
 			why, err := c.write(ctx, q, to, l)
 			if err != nil {
@@ -88,7 +89,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 }
 
 // write exports one letter; why says that it cannot be.
-func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to exporter, l *queue.Letter) (why, err error) {
+func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to exporter, l *settle.Letter) (why, err error) {
 	body, err := q.WholeBody(ctx, l)
 	if err != nil {
 		return err, nil
@@ -101,7 +102,7 @@ func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to exporter, 
 func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) ([]string, error) {
 	var names []string
 	known := make(map[string]bool)
-	_, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, func(page []*queue.Letter) error {
+	_, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
 			fields, err := flat(l.Body)
 			if err != nil {

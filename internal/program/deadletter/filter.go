@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // filter selects dead letters. What is left empty selects all.
@@ -134,7 +134,7 @@ func (f *filter) empty() bool {
 	return len(f.outcomes)+len(f.statuses) == 0 && f.reason+f.batch+f.match+f.since+f.until == ""
 }
 
-func (f *filter) selects(l *queue.Letter) bool {
+func (f *filter) selects(l *settle.Letter) bool {
 	inStatus := func(r statusRange) bool { return r.low <= l.Status && l.Status <= r.high }
 	switch {
 	case len(f.byOutcome) > 0 && !slices.Contains(f.byOutcome, l.Outcome),

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // listRows is how many letters a person is shown by default.
@@ -83,7 +84,7 @@ func (c *listCommand) run(ctx context.Context) error {
 // print passes the letters on, as many as are wanted.
 func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unreadable int, err error) {
 	left := c.limit
-	return c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error {
+	return c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
 			if err := rows.letter(l); err != nil {
 				return err
@@ -98,7 +99,7 @@ func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unr
 
 // rows prints letters one by one.
 type rows interface {
-	letter(l *queue.Letter) error
+	letter(l *settle.Letter) error
 	end() error
 }
 
@@ -115,8 +116,8 @@ func (c *listCommand) rows() rows {
 
 type jsonRows struct{ enc *json.Encoder }
 
-func (r *jsonRows) letter(l *queue.Letter) error { return r.enc.Encode(l) }
-func (r *jsonRows) end() error                   { return nil }
+func (r *jsonRows) letter(l *settle.Letter) error { return r.enc.Encode(l) }
+func (r *jsonRows) end() error                    { return nil }
 
 type csvRows struct {
 	w     *csv.Writer
@@ -125,7 +126,7 @@ type csvRows struct {
 
 var csvHeader = []string{"filed_at", "order_no", "outcome", "verdict", "status", "attempts", "replays", "batch", "source", "reason", "error", "response"}
 
-func (r *csvRows) letter(l *queue.Letter) error {
+func (r *csvRows) letter(l *settle.Letter) error {
 	r.begin()
 	record := []string{stamp(l.FiledAt), l.OrderNo, l.Outcome.String(), l.Verdict.String(), strconv.Itoa(l.Status),
 		strconv.Itoa(l.Attempts), strconv.Itoa(l.Replays), l.Batch, l.Source, l.Reason, l.Error, l.Response}

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func letters() []*queue.Letter {
-	return []*queue.Letter{
+func letters() []*settle.Letter {
+	return []*settle.Letter{
 		{OrderNo: "A-100", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, History: order.History{Attempts: 1}, FiledAt: noon, Batch: "march"},
 		{OrderNo: "A-101", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, History: order.History{Attempts: 1}, FiledAt: noon.Add(time.Minute)},
 		{OrderNo: "a-very-long-order-number-0123456789", Outcome: order.OutcomeUnknown, Reason: "no answer within 30s, the request was sent to the last byte and then nothing came", History: order.History{Attempts: 60, Unsure: true}, FiledAt: noon.Add(time.Hour)},
@@ -31,8 +31,8 @@ func letters() []*queue.Letter {
 }
 
 // lastYear is a letter whose order number is as long as they come.
-func lastYear() *queue.Letter {
-	return &queue.Letter{OrderNo: strings.Repeat("0123456789", 25) + "01234", Outcome: order.OutcomeExhausted, Reason: "refused by status 429", Status: 429,
+func lastYear() *settle.Letter {
+	return &settle.Letter{OrderNo: strings.Repeat("0123456789", 25) + "01234", Outcome: order.OutcomeExhausted, Reason: "refused by status 429", Status: 429,
 		History: order.History{Attempts: 60}, FiledAt: noon.AddDate(-1, 0, 0)}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // errEnough ends a walk before its end.
@@ -12,8 +13,8 @@ var errEnough = errors.New("enough")
 
 // selected passes the letters that f selects to visit, page by page, and
 // returns how many could not be read; each of those is named on stderr once.
-func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*queue.Letter) error) (unreadable int, err error) {
-	err = q.LetterPages(ctx, func(page []*queue.Letter, bad []error) error {
+func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*settle.Letter) error) (unreadable int, err error) {
+	err = q.LetterPages(ctx, func(page []*settle.Letter, bad []error) error {
 		for _, err := range bad {
 			say(s.stderr, "skipped: %v", err)
 		}

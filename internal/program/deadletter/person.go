@@ -2,11 +2,10 @@ package deadletter
 
 import (
 	"errors"
+	"orderpost/internal/settle"
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"orderpost/internal/queue"
 )
 
 // person is who decides, from the flags.
@@ -23,9 +22,9 @@ func (p *person) register(flags *pflag.FlagSet, environ map[string]string) {
 	flags.StringVar(&p.note, "note", "", "why, for the record")
 }
 
-func (p *person) read() (queue.Person, error) {
+func (p *person) read() (settle.Person, error) {
 	if strings.TrimSpace(p.name) == "" {
-		return queue.Person{}, errors.New("--by: your name is needed for the record")
+		return settle.Person{}, errors.New("--by: your name is needed for the record")
 	}
-	return queue.Person{Name: p.name, Note: p.note}, nil
+	return settle.Person{Name: p.name, Note: p.note}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // replaysAtOnce is how many letters are replayed at the same time: each waits
@@ -60,8 +61,8 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 }
 
 // check reads the flags and reports everything that is wrong at once.
-func (c *replayCommand) check() (o queue.ReplayOptions, err error) {
-	o = queue.ReplayOptions{ResubmitUnknown: c.resubmit}
+func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
+	o = settle.ReplayOptions{ResubmitUnknown: c.resubmit}
 	errs := []error{c.compile(time.Now())}
 	if c.empty() != c.all {
 		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
@@ -98,7 +99,7 @@ func (c *replayCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	r := &replaying{q: q, o: o, left: c.limit, limited: c.limit > 0, pace: rate.NewLimiter(rate.Inf, 1), ends: make(map[queue.Replay]int)}
+	r := &replaying{q: q, o: o, left: c.limit, limited: c.limit > 0, pace: rate.NewLimiter(rate.Inf, 1), ends: make(map[settle.Replay]int)}
 	if c.rate > 0 {
 		r.pace.SetLimit(rate.Limit(c.rate))
 	}
@@ -106,7 +107,7 @@ func (c *replayCommand) run(ctx context.Context) error {
 	if c.dryRun {
 		visit = r.dryPage
 	}
-	bad, err := c.selected(ctx, q, &c.filter, func(page []*queue.Letter) error { return visit(ctx, page) })
+	bad, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error { return visit(ctx, page) })
 	c.summary(r)
 	if err == nil && r.stayed() > 0 {
 		err = partial("%d dead letters stayed", r.stayed())
@@ -117,20 +118,20 @@ func (c *replayCommand) run(ctx context.Context) error {
 // replaying is one run of replay.
 type replaying struct {
 	q       *queue.Queue
-	o       queue.ReplayOptions
+	o       settle.ReplayOptions
 	pace    *rate.Limiter
 	left    int
 	limited bool
 
 	mu     sync.Mutex
-	ends   map[queue.Replay]int
+	ends   map[settle.Replay]int
 	failed []string // the first errors
 	errs   int
 }
 
 // page replays a page's letters, some at a time. It returns errEnough at the
 // limit, and an error where the broker fails for good (context's end).
-func (r *replaying) page(ctx context.Context, letters []*queue.Letter) error {
+func (r *replaying) page(ctx context.Context, letters []*settle.Letter) error {
 	var all errgroup.Group
 	all.SetLimit(replaysAtOnce)
 	var end error
@@ -154,7 +155,7 @@ func (r *replaying) page(ctx context.Context, letters []*queue.Letter) error {
 }
 
 // dryPage says what page would do.
-func (r *replaying) dryPage(ctx context.Context, letters []*queue.Letter) error {
+func (r *replaying) dryPage(ctx context.Context, letters []*settle.Letter) error {
 	if r.limited {
 		letters = letters[:min(len(letters), r.left)]
 	}
@@ -163,8 +164,8 @@ func (r *replaying) dryPage(ctx context.Context, letters []*queue.Letter) error 
 		return err
 	}
 	for i, how := range ends {
-		if how == queue.ReplayNone {
-			r.note(letters[i], how, queue.ErrUnreadable)
+		if how == settle.ReplayNone {
+			r.note(letters[i], how, settle.ErrUnreadable)
 			continue
 		}
 		r.ends[how]++
@@ -177,7 +178,7 @@ func (r *replaying) dryPage(ctx context.Context, letters []*queue.Letter) error 
 
 const maxErrors = 20
 
-func (r *replaying) note(l *queue.Letter, how queue.Replay, err error) {
+func (r *replaying) note(l *settle.Letter, how settle.Replay, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
@@ -193,7 +194,7 @@ func (r *replaying) note(l *queue.Letter, how queue.Replay, err error) {
 func (r *replaying) stayed() int {
 	n := r.errs
 	for how, count := range r.ends {
-		if how != queue.Replayed && how != queue.ReplayedBefore && how != queue.ReplayGone {
+		if how != settle.Replayed && how != settle.ReplayedBefore && how != settle.ReplayGone {
 			n += count
 		}
 	}
@@ -201,24 +202,24 @@ func (r *replaying) stayed() int {
 }
 
 // explained says what each end means for people.
-func explained(how queue.Replay, dry bool) string {
+func explained(how settle.Replay, dry bool) string {
 	switch how {
-	case queue.Replayed:
+	case settle.Replayed:
 		if dry {
 			return "would be replayed"
 		}
 		return "replayed"
-	case queue.ReplayedBefore:
+	case settle.ReplayedBefore:
 		return "replayed by an earlier run, which was cut off"
-	case queue.ReplayGone:
+	case settle.ReplayGone:
 		return "gone or replaced meanwhile"
-	case queue.ReplayPending:
+	case settle.ReplayPending:
 		return "stay: another intent for the order_no is in the queue"
-	case queue.ReplayAccepted:
+	case settle.ReplayAccepted:
 		return "stay: the order was accepted"
-	case queue.ReplayInDoubt:
+	case settle.ReplayInDoubt:
 		return "stay: the order may exist (see --resubmit-unknown)"
-	case queue.ReplayLate:
+	case settle.ReplayLate:
 		return "stay: the deadline has passed (see --deadline)"
 	default:
 		return "stay: the subject is not the order_no's; export, correct and enqueue"
@@ -228,14 +229,14 @@ func explained(how queue.Replay, dry bool) string {
 func (c *replayCommand) summary(r *replaying) {
 	if c.json {
 		counts := map[string]int{"failed": r.errs}
-		for _, how := range queue.Replays() {
+		for _, how := range settle.Replays() {
 			counts[how.String()] = r.ends[how]
 		}
 		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": r.failed})
 		return
 	}
 	total := 0
-	for _, how := range queue.Replays() {
+	for _, how := range settle.Replays() {
 		if n := r.ends[how]; n > 0 {
 			total += n
 			say(c.stdout, "%9d %s", n, explained(how, c.dryRun))

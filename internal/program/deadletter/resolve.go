@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 type resolveCommand struct {
@@ -58,7 +58,7 @@ func (c *resolveCommand) run(ctx context.Context, orderNo string) error {
 	}
 	defer done()
 	rec, err := q.Resolve(ctx, orderNo, as, who)
-	for _, refusal := range []error{queue.ErrPending, queue.ErrNoResult, queue.ErrNotInDoubt} {
+	for _, refusal := range []error{settle.ErrPending, settle.ErrNoResult, settle.ErrNotInDoubt} {
 		if errors.Is(err, refusal) {
 			return partial("nothing was changed: %w", err)
 		}

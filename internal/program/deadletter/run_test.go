@@ -19,6 +19,7 @@ import (
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 func TestMain(m *testing.M) {
@@ -58,9 +59,9 @@ func (o *office) run(args ...string) (code int, stdout, stderr string) {
 // settle enqueues orders and brings each to its end.
 func (o *office) settle(end order.Report, nos ...string) {
 	o.t.Helper()
-	in := make([]queue.Intent, len(nos))
+	in := make([]settle.Intent, len(nos))
 	for i, no := range nos {
-		in[i] = queue.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"text":"=1"}`, no), ID: "b:" + no, Batch: "march"}
+		in[i] = settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"text":"=1"}`, no), ID: "b:" + no, Batch: "march"}
 	}
 	for _, r := range o.q.PublishMany(o.t.Context(), in) {
 		require.NoError(o.t, r.Err)
@@ -71,7 +72,7 @@ func (o *office) settle(end order.Report, nos ...string) {
 // work takes n orders out of the queue and settles them.
 func (o *office) work(end order.Report, n int) {
 	o.t.Helper()
-	require.NoError(o.t, o.q.Pull(o.t.Context(), n, 5*time.Second, func(ds []*queue.Delivery) {
+	require.NoError(o.t, o.q.Pull(o.t.Context(), n, 5*time.Second, func(ds []*settle.Delivery) {
 		n -= len(ds)
 		for _, d := range ds {
 			_, err := o.q.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
@@ -108,7 +109,7 @@ func TestListAndShow(t *testing.T) {
 
 	_, out, _ = o.run("list", "--json", "--order-no", "A-*")
 	require.Equal(t, 3, strings.Count(out, "\n"))
-	var l queue.Letter
+	var l settle.Letter
 	require.NoError(t, json.Unmarshal([]byte(strings.SplitN(out, "\n", 2)[0]), &l))
 	require.Equal(t, "A-1", l.OrderNo)
 
@@ -243,9 +244,9 @@ func TestExportComesBackAsItWas(t *testing.T) {
 	for format, orders := range map[string]map[string]string{"ndjson": awkward, "csv": flatOnes} {
 		t.Run(format, func(t *testing.T) {
 			o := open(t)
-			var in []queue.Intent
+			var in []settle.Intent
 			for no, body := range orders {
-				in = append(in, queue.Intent{OrderNo: no, Body: []byte(body), ID: "b:" + no})
+				in = append(in, settle.Intent{OrderNo: no, Body: []byte(body), ID: "b:" + no})
 			}
 			for _, r := range o.q.PublishMany(t.Context(), in) {
 				require.NoError(t, r.Err)
@@ -279,9 +280,9 @@ func TestExportComesBackAsItWas(t *testing.T) {
 
 func TestExportNamesWhatItCannotCarry(t *testing.T) {
 	o := open(t)
-	_, err := o.q.Publish(t.Context(), queue.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","qty":1}`)})
+	_, err := o.q.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","qty":1}`)})
 	require.NoError(t, err)
-	_, err = o.q.Publish(t.Context(), queue.Intent{OrderNo: "C-2", Body: []byte("no json")})
+	_, err = o.q.Publish(t.Context(), settle.Intent{OrderNo: "C-2", Body: []byte("no json")})
 	require.NoError(t, err)
 	o.work(refused, 2)
 	code, out, errOut := o.run("export")

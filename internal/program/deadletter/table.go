@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"orderpost/internal/program/lookup"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // maxReasons bounds the reasons that are counted apart: they are few, unless a
@@ -28,7 +28,7 @@ type reasons struct {
 
 func newReasons() *reasons { return &reasons{counts: make(map[reason]int)} }
 
-func (r *reasons) add(page []*queue.Letter) error {
+func (r *reasons) add(page []*settle.Letter) error {
 	for _, l := range page {
 		r.total++
 		key := reason{l.Outcome.String(), l.Reason}
@@ -86,7 +86,7 @@ type tableRows struct {
 	begun bool
 }
 
-func (r *tableRows) letter(l *queue.Letter) error {
+func (r *tableRows) letter(l *settle.Letter) error {
 	const line = "%-11s  %-9s  %-4s  %3s  %-24s  %s\n"
 	if !r.begun {
 		r.begun = true

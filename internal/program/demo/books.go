@@ -8,7 +8,7 @@ import (
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/program/books"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // summary is what the demo found, for people and for programs.
@@ -46,7 +46,7 @@ func (st *stage) balance(ctx context.Context, imported *importer.Summary, took t
 	}
 	slices.Sort(latencies)
 	s.P50, s.P99 = percentile(latencies, 50), percentile(latencies, 99)
-	return s, st.queue.EachLetter(ctx, func(l *queue.Letter) error {
+	return s, st.queue.EachLetter(ctx, func(l *settle.Letter) error {
 		if s.Example == "" || l.Outcome == order.OutcomeUnknown {
 			s.ExampleNo, s.Example = l.OrderNo, l.Outcome.String()+", "+l.Reason
 		}

@@ -17,6 +17,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // batchCommands are the ones about imports that were made before.
@@ -263,7 +264,7 @@ func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name strin
 		return err
 	}
 	const by = "enqueue cancel"
-	var c queue.Cancelled
+	var c settle.Cancelled
 	if imp != nil {
 		c, err = q.CancelBatch(ctx, name, by)
 	} else {

@@ -10,13 +10,14 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Finding is what the streams hold about one order_no. All of it may be nil.
 type Finding struct {
-	OrderNo string        `json:"order_no"`
-	Result  *order.Record `json:"result"`
-	Letter  *queue.Letter `json:"dead_letter"`
+	OrderNo string         `json:"order_no"`
+	Result  *order.Record  `json:"result"`
+	Letter  *settle.Letter `json:"dead_letter"`
 	// Body is the dead letter's order as it came.
 	Body string `json:"body,omitempty"`
 	// Pending: an intent is in the queue.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // labels is the width of the left column.
@@ -97,7 +97,7 @@ func (p *page) result(r *order.Record) {
 	}
 }
 
-func (p *page) letter(l *queue.Letter) {
+func (p *page) letter(l *settle.Letter) {
 	p.row("dead letter", "filed "+at(l.FiledAt))
 	if l.Conflict {
 		p.row("", l.Reason)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -31,13 +31,13 @@ func doubtful() *Finding {
 			History: history, EnqueuedAt: noon.Add(-time.Minute), SettledAt: noon.Add(2 * time.Minute), Batch: "march", Source: "march.csv:17", Worker: "w-3",
 			Interventions: []order.Intervention{{At: noon.Add(-24 * time.Hour), By: "anna", Did: "allowed another attempt", Note: "the API's operator says that it is not there, ticket 4711"}},
 		},
-		Letter: &queue.Letter{
+		Letter: &settle.Letter{
 			OrderNo: "A-2026/0001", Outcome: order.OutcomeUnknown, History: history, FiledAt: noon.Add(2 * time.Minute), Replays: 1,
 			Trail: []order.Attempt{
 				{At: noon.Add(60 * time.Second), Verdict: order.Retry, Status: 429, Reason: "refused by status 429", Answer: `{"message":"slow down"}`, DurationMS: 12},
 				{At: noon.Add(90 * time.Second), Verdict: order.Unsure, Status: 0, Reason: "no answer within 30s", DurationMS: 30000},
 			},
-			Earlier: []queue.Earlier{{Outcome: order.OutcomeUnknown, Reason: "no answer within 30s", At: noon.Add(-25 * time.Hour), Attempts: 5}},
+			Earlier: []settle.Earlier{{Outcome: order.OutcomeUnknown, Reason: "no answer within 30s", At: noon.Add(-25 * time.Hour), Attempts: 5}},
 		},
 	}
 }
@@ -47,7 +47,7 @@ func refused() *Finding {
 		OrderNo: "B-7; rm -rf '~'", Body: "not JSON at all \x1b[2J",
 		Result: &order.Record{OrderNo: "B-7", Word: "invalid", Reason: "invalid intent", Error: "byte 0: expected '{', got 'n'",
 			EnqueuedAt: noon, SettledAt: noon},
-		Letter: &queue.Letter{OrderNo: "B-7", Outcome: order.OutcomeInvalid, FiledAt: noon},
+		Letter: &settle.Letter{OrderNo: "B-7", Outcome: order.OutcomeInvalid, FiledAt: noon},
 	}
 }
 
@@ -77,7 +77,7 @@ func TestShowGolden(t *testing.T) {
 func TestStepsForEveryState(t *testing.T) {
 	for _, o := range append(order.Outcomes(), order.OutcomeNone) {
 		for _, pending := range []bool{false, true} {
-			for _, l := range []*queue.Letter{nil, {OrderNo: "A"}, {OrderNo: "A", Conflict: true}} {
+			for _, l := range []*settle.Letter{nil, {OrderNo: "A"}, {OrderNo: "A", Conflict: true}} {
 				r := &order.Record{OrderNo: "A"}
 				r.SetOutcome(o)
 				f := &Finding{OrderNo: "A", Result: r, Letter: l, Pending: pending}

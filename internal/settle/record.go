@@ -1,15 +1,12 @@
-package queue
+package settle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nuid"
+	"crypto/rand"
 
 	"orderpost/internal/order"
 )
@@ -32,14 +29,14 @@ var ErrUnreadable = errors.New("the last word on this order cannot be read")
 // the rules of order.Merge, starting from what its writer read last. It returns
 // what stands in the stream afterwards. It goes on through lost confirmations
 // and a broker out of reach until ctx ends; ErrStorage is returned at once.
-func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+func (q *Protocol) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
 	return q.writeUnless(ctx, token, base, mine, func() *order.Record { return nil })
 }
 
 // writeUnless asks before each repetition whether something else is to be
 // written instead: nil, or what.
-func (q *Queue) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
-	mine.WriteID = nuid.Next()
+func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
+	mine.WriteID = newWriteID()
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
@@ -69,11 +66,22 @@ func (q *Queue) writeUnless(ctx context.Context, token string, base Entry, mine 
 	}
 }
 
+// ErrStorage is returned where the broker refuses a result, a note or a letter
+// for lack of room, or because its storage fails. It closes the gate (R10).
+var ErrStorage = errors.New("the broker cannot store results")
+
+// ErrRefused is returned where the broker answered that it will not do what was
+// asked; asking again would not help.
+var ErrRefused = errors.New("the broker refused")
+
+// newWriteID names one write, so that its writer recognises it (R1).
+func newWriteID() string { return rand.Text() }
+
 // rereadPause is the pace at which a broker out of reach is asked again.
 const rereadPause = 100 * time.Millisecond
 
 // rereadRecord reads at the leader until it answers or ctx ends.
-func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
+func (q *Protocol) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
 		stored, err := q.store.Record(ctx, token)
 		if err == nil || errors.Is(err, ErrUnreadable) {
@@ -85,54 +93,14 @@ func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	}
 }
 
-// recordReserve is what the headers of a record take of the broker's
-// max_payload at most, in bytes.
-const recordReserve = 4 << 10
-
-// recordMsg is a record as it is published, its JSON appended to buf.
-func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg, error) {
-	data, err := r.AppendJSON(buf)
-	for err == nil && int64(len(data)) > q.nc.MaxPayload()-recordReserve {
-		r.Response, r.Error, r.Reason = cut(r.Response, len(r.Response)/2), cut(r.Error, len(r.Error)/2), cut(r.Reason, 200)
-		data, err = r.AppendJSON(data[:0])
-	}
-	if err != nil {
-		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)
-	}
-	msg := &nats.Msg{Subject: q.n.resPre + token, Data: data, Header: nats.Header{HeaderOutcome: {r.Word}}}
-	if expires(r) {
-		msg.Header[jetstream.MsgTTLHeader] = []string{q.cfg.ResultRetention.String()}
-	}
-	return msg, nil
-}
-
-// expires: an outcome is kept for the retention. A doubt is kept until it is
-// settled, and a failure for as long as its dead letter: a replay must see what
-// it repeats, and an audit what the letter is about.
-func expires(r *order.Record) bool {
-	o := r.Outcome()
-	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
-}
-
-func decodeRecord(raw *rawMsg) (Entry, error) {
-	var r order.Record
-	if err := json.Unmarshal(raw.Data, &r); err != nil {
-		return Entry{}, fmt.Errorf("%w: results stream, sequence %d: not a record: %w", ErrUnreadable, raw.Seq, err)
-	}
-	if r.Word != order.Retrying && r.Outcome() == order.OutcomeNone {
-		return Entry{}, fmt.Errorf("%w: results stream, sequence %d: outcome %q is none that this version knows", ErrUnreadable, raw.Seq, r.Word)
-	}
-	return Entry{Record: &r, Seq: raw.Seq}, nil
-}
-
 // Lookup reads the last word on an order_no. Record is nil where there is none.
-func (q *Queue) Lookup(ctx context.Context, orderNo string) (Entry, error) {
-	return q.store.Record(ctx, fileToken(order.Token(orderNo)))
+func (q *Protocol) Lookup(ctx context.Context, orderNo string) (Entry, error) {
+	return q.store.Record(ctx, FileToken(order.Token(orderNo)))
 }
 
 // IsPending says whether an intent for the order_no is in the queue, waiting
 // or being worked on.
-func (q *Queue) IsPending(ctx context.Context, orderNo string) (bool, error) {
+func (q *Protocol) IsPending(ctx context.Context, orderNo string) (bool, error) {
 	raw, err := q.store.Intent(ctx, orderNo)
 	return raw != nil, err
 }

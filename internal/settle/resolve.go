@@ -1,4 +1,4 @@
-package queue
+package settle
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 //
 // Errors: ErrPending while an intent is in the queue, ErrNoResult,
 // ErrNotInDoubt; nothing was written then.
-func (q *Queue) Resolve(ctx context.Context, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
+func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
 	}
-	token := fileToken(order.Token(orderNo))
+	token := FileToken(order.Token(orderNo))
 	entry, err := q.amend(ctx, token, func(cur *order.Record) (*order.Record, error) {
 		if err := q.quiet(ctx, orderNo); err != nil {
 			return nil, err

@@ -1,21 +1,17 @@
-package queue
+package settle
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/order"
 )
 
-// Store is the broker as the settle protocol sees it. A Queue from [Open] has
-// JetStream behind it; [NewSimulated] takes another one, so that the same code
-// can be driven in simulated time.
+// Store is the broker as the settle protocol sees it. Package queue implements
+// it with JetStream; package simulation with a model in simulated time.
 //
 // An error says that the broker did not answer, and that a write may have
 // happened, unless it is named otherwise. Reads go to the streams' leaders.
@@ -31,11 +27,14 @@ type Store interface {
 	// absent). Errors: a stale expectation, ErrStorage.
 	PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error)
 
-	// Letter, PutLetter and DeleteLetter are the same for dead letters.
-	// DeleteLetter removes the one of l.Seq and no other; one that is gone is no
-	// error.
+	// Letter reads the dead letter of one order_no; nil where there is none.
+	// Error: ErrNotALetter.
 	Letter(ctx context.Context, token string) (*Letter, error)
-	PutLetter(ctx context.Context, token string, l *Letter, expect uint64) error
+	// PutLetter stores l if the letter that lies there is still the given one
+	// (nil = none), of which it removes what l does not need. Errors as PutRecord.
+	PutLetter(ctx context.Context, token string, l, replaces *Letter) error
+	// DeleteLetter removes the letter of l.Seq and no other. A letter that is
+	// gone already is no error. Error: ErrRefused.
 	DeleteLetter(ctx context.Context, token string, l *Letter) error
 
 	// Intent and IntentAt read a stored intent by its order_no, or by its
@@ -45,7 +44,7 @@ type Store interface {
 	// PublishIntent stores an intent, of which Subject, Header and Data count. seq
 	// is its place, or with AlreadyKnown that of its twin.
 	PublishIntent(ctx context.Context, m *Message) (p Published, seq uint64, err error)
-	// DeleteIntent removes a withdrawn one.
+	// DeleteIntent removes a withdrawn intent. One that is gone is no error.
 	DeleteIntent(ctx context.Context, seq uint64) error
 
 	// Born is when the intents stream was made.
@@ -65,6 +64,8 @@ type Store interface {
 	Life() string
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int64
+	// Replicated: the streams have more than one replica.
+	Replicated() bool
 }
 
 // Runtime is what the protocol needs of the machine: its clock, and the means
@@ -77,114 +78,31 @@ type Runtime interface {
 	// Each calls do for 0 to n-1, limit of them at once, and returns the first
 	// error after all have ended.
 	Each(n, limit int, do func(i int) error) error
+	// NewLock makes the lock under which a suspect order is handled alone (R8).
+	NewLock() Lock
+	// Survivable says whether a worker goes on after this panic. It does, but in
+	// simulations, where a panic is also how a process is killed.
+	Survivable(panicked any) bool
 }
 
-// jetStore is the Store of real streams.
-type jetStore struct{ q *Queue }
-
-func (s jetStore) Record(ctx context.Context, token string) (Entry, error) {
-	raw, err := s.q.lastMsg(ctx, s.q.n.results, s.q.n.resPre+token)
-	if err != nil || raw == nil {
-		return Entry{}, err
-	}
-	return decodeRecord(raw)
+// Lock is a sync.RWMutex, or acts like one.
+type Lock interface {
+	sync.Locker
+	RLock()
+	RUnlock()
 }
 
-func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int, e Entry, err error) error) error {
-	subjects := make([]string, len(tokens))
-	for i, token := range tokens {
-		subjects[i] = s.q.n.resPre + token
-	}
-	msgs, err := s.q.lastMsgs(ctx, s.q.n.results, subjects)
-	if err != nil {
-		return err
-	}
-	for i, subject := range subjects {
-		var e Entry
-		if raw := msgs[subject]; raw != nil {
-			e, err = decodeRecord(raw)
-		}
-		if err = found(i, e, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
-	buf := recordBuffers.Get().(*[]byte)
-	msg, err := s.q.recordMsg(token, r, (*buf)[:0])
-	if err != nil {
-		return 0, err
-	}
-	seq, err := s.q.results.put(ctx, msg, expect)
-	if answered := err == nil || errors.Is(err, errStale); answered && cap(msg.Data) <= maxRecordBuffer { // else the writer may have it still
-		*buf = msg.Data
-		recordBuffers.Put(buf)
-	}
-	return seq, err
-}
-
-// recordBuffers are for the JSON of records; larger ones than maxRecordBuffer
-// bytes are not kept.
-var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
-
-const maxRecordBuffer = 64 << 10
-
-func (s jetStore) Intent(ctx context.Context, orderNo string) (*Message, error) {
-	return s.q.lastMsg(ctx, s.q.n.intents, s.q.n.newPre+order.Token(orderNo))
-}
-
-func (s jetStore) IntentAt(ctx context.Context, seq uint64) (*Message, error) {
-	return s.q.msgAt(ctx, s.q.n.intents, seq)
-}
-
-func (s jetStore) PublishIntent(ctx context.Context, m *Message) (Published, uint64, error) {
-	ack, err := s.q.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
-	p, err := publishAnswer(ack, err)
-	if ack == nil {
-		return p, 0, err
-	}
-	return p, ack.Sequence, err
-}
-
-func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
-	stream, err := s.q.js.Stream(ctx, s.q.n.intents)
-	if err != nil {
-		return err
-	}
-	return stream.DeleteMsg(ctx, seq)
-}
-
-func (s jetStore) Born(ctx context.Context) (time.Time, error) {
-	stream, err := s.q.js.Stream(ctx, s.q.n.intents)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("stream %s: %w", s.q.n.intents, err)
-	}
-	return stream.CachedInfo().Created, nil
-}
-
-func (s jetStore) Pause(ctx context.Context, until time.Time) error {
-	_, err := s.q.js.PauseConsumer(ctx, s.q.n.intents, s.q.n.consumer, until)
-	return err
-}
-
-func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
-	consumer, err := s.q.js.Consumer(ctx, s.q.n.intents, s.q.n.consumer)
-	if err != nil {
-		return 0, fmt.Errorf("consumer %s: %w", s.q.n.consumer, err)
-	}
-	return consumer.CachedInfo().Delivered.Stream, nil
-}
-
-func (s jetStore) Life() string { return s.q.nc.ConnectedServerId() }
-
-func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
+// RealTime is the Runtime of a process.
+func RealTime() Runtime { return realTime{} }
 
 // realTime is the Runtime of a process.
 type realTime struct{}
 
 func (realTime) Now() time.Time { return time.Now() }
+
+func (realTime) NewLock() Lock { return new(sync.RWMutex) }
+
+func (realTime) Survivable(any) bool { return true }
 
 func (realTime) Sleep(ctx context.Context, d time.Duration) error {
 	select {
@@ -210,3 +128,26 @@ func (realTime) Each(n, limit int, do func(i int) error) error {
 	}
 	return all.Wait()
 }
+
+// Message is a stored message.
+type Message struct {
+	Subject string
+	Seq     uint64
+	Time    time.Time
+	Header  Header
+	Data    []byte
+}
+
+// Header is a message's headers; names are case-sensitive, as in NATS.
+type Header map[string][]string
+
+// Get is the first value of a header, or "".
+func (h Header) Get(name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// Set replaces the values of a header by one.
+func (h Header) Set(name, value string) { h[name] = []string{value} }

@@ -1,4 +1,4 @@
-package queue
+package settle
 
 import (
 	"crypto/sha256"
@@ -10,15 +10,12 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"orderpost/internal/order"
 )
 
 // Headers of an intent, all optional (design: streams, subjects, headers).
 const (
-	HeaderIntentID    = jetstream.MsgIDHeader
+	HeaderIntentID    = "Nats-Msg-Id"
 	HeaderBatch       = "Order-Batch"
 	HeaderSource      = "Order-Source"
 	HeaderDeadline    = "Order-Deadline"
@@ -48,8 +45,8 @@ type Intent struct {
 	Traceparent string
 }
 
-func (q *Queue) intentMsg(in Intent) *Message {
-	msg := &Message{Subject: q.n.newPre + order.Token(in.OrderNo), Header: make(nats.Header), Data: in.Body}
+func (q *Protocol) IntentMessage(in Intent) *Message {
+	msg := &Message{Subject: q.cfg.IntentSubjects + order.Token(in.OrderNo), Header: make(Header), Data: in.Body}
 	set := func(name, value string) {
 		if value != "" {
 			msg.Header[name] = []string{value}
@@ -68,15 +65,15 @@ func (q *Queue) intentMsg(in Intent) *Message {
 // readIntent is the inverse for a message that any program may have written.
 // The error says why the intent can never be sent; what could be read is
 // filled in nevertheless.
-func (q *Queue) readIntent(d *Delivery) error {
+func (q *Protocol) readIntent(d *Delivery) error {
 	h := d.msg.Header
 	d.Intent = Intent{
-		Body: d.msg.Data, ID: intentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
-		Batch: cut(h.Get(HeaderBatch), maxLabel), Source: cut(h.Get(HeaderSource), maxLabel),
+		Body: d.msg.Data, ID: IntentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
+		Batch: order.Truncate(h.Get(HeaderBatch), maxLabel), Source: order.Truncate(h.Get(HeaderSource), maxLabel),
 		Traceparent: h.Get(HeaderTraceparent),
 	}
-	token := strings.TrimPrefix(d.msg.Subject, q.n.newPre)
-	d.token = fileToken(token)
+	token := strings.TrimPrefix(d.msg.Subject, q.cfg.IntentSubjects)
+	d.token = FileToken(token)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
 		name = token
@@ -90,7 +87,7 @@ func (q *Queue) readIntent(d *Delivery) error {
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
 		return fmt.Errorf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
-			d.msg.Subject, parsed.OrderNo(), q.n.newPre+order.Token(parsed.OrderNo()))
+			d.msg.Subject, parsed.OrderNo(), q.cfg.IntentSubjects+order.Token(parsed.OrderNo()))
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
@@ -103,11 +100,11 @@ func (q *Queue) readIntent(d *Delivery) error {
 // maxLabel bounds the headers that are repeated in records, in bytes.
 const maxLabel = 1024
 
-// intentID names a submission (R6): by the producer's ID, or by its place in
+// IntentID names a submission (R6): by the producer's ID, or by its place in
 // the stream and its time, since a recreated stream counts from 1 again. An ID
 // that a record cannot carry byte for byte stands as its hash: a redelivery
 // would not be recognised otherwise.
-func intentID(given string, seq uint64, at time.Time) string {
+func IntentID(given string, seq uint64, at time.Time) string {
 	switch {
 	case given == "":
 		return "seq:" + strconv.FormatUint(seq, 10) + "@" + strconv.FormatInt(at.UnixNano(), 10)
@@ -119,19 +116,20 @@ func intentID(given string, seq uint64, at time.Time) string {
 	}
 }
 
-// fileToken is the token that records about a message are filed under: its
+// FileToken is the token that records about a message are filed under: its
 // own, where that is one that our encoding can produce, else a hash of it. A
 // producer may publish to a subject with wildcard characters in it, and a
 // lookup by such a subject would match other orders.
-func fileToken(token string) string {
-	if len(token) <= MaxSubjectToken && plainToken(token) {
+func FileToken(token string) string {
+	if len(token) <= MaxSubjectToken && PlainToken(token) {
 		return token
 	}
 	sum := sha256.Sum256([]byte(token))
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-func plainToken(token string) bool {
+// PlainToken: order.Token can produce this token.
+func PlainToken(token string) bool {
 	for i := 0; i < len(token); i++ {
 		c := token[i]
 		switch {
@@ -147,12 +145,12 @@ func plainToken(token string) bool {
 // dead letter it could not store.
 var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
-// checkSize refuses what could not be stored as a dead letter later on.
-func (q *Queue) checkSize(in Intent) error {
-	limit := q.store.MaxPayload() - letterReserve
+// CheckSize refuses what could not be stored as a dead letter later on.
+func (q *Protocol) CheckSize(in Intent) error {
+	limit := q.store.MaxPayload() - LetterReserve
 	if size := int64(len(in.Body)); size > limit {
 		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
-			ErrTooLarge, in.OrderNo, size, limit, letterReserve)
+			ErrTooLarge, in.OrderNo, size, limit, LetterReserve)
 	}
 	return nil
 }

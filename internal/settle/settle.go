@@ -1,4 +1,4 @@
-package queue
+package settle
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 // It goes on through a broker out of reach until ctx ends. ErrStorage means
 // that the broker refuses results: nothing more may be posted until it takes
 // them again (R10).
-func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
+func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
 	lapsed := func() bool { // the rest is its new owner's to say (R7)
 		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() {
 			return false
@@ -54,13 +54,13 @@ func (q *Queue) Settle(ctx context.Context, d *Delivery, r order.Report, s order
 }
 
 // record is what the visit's end looks like in the results stream.
-func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
+func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
 	now := q.time.Now().UTC()
 	rec := order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Error: r.Error, History: r.History,
 		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
-		Worker: q.cfg.Name, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final,
+		Worker: q.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final,
 	}
 	if d.Order != nil {
 		rec.BodyHash = d.Order.BodyHash()
@@ -81,7 +81,7 @@ func (q *Queue) record(d *Delivery, r order.Report, s order.Settlement) order.Re
 // complete makes sure of the dead letter of a settled intent, then
 // acknowledges it. It is also the whole handling of a redelivery of an intent
 // that is settled already.
-func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
+func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
 	rec := stored.Record
 	mine := rec.IntentID == d.Intent.ID
 	var err error
@@ -105,7 +105,7 @@ func (q *Queue) complete(ctx context.Context, d *Delivery, stored Entry, trail [
 // fileFailure files the letter of a failed result. A late acceptance that was
 // written meanwhile found no letter to remove, so that it is looked for again
 // afterwards.
-func (q *Queue) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
+func (q *Protocol) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
 	if err := q.fileLetter(ctx, d, l); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 // Complete handles a delivery whose intent is settled already (WorkSettled). A
 // producer that publishes with the same ID again, after the first was settled,
 // gets it stored a second time: not judged anew, but counted (R11).
-func (q *Queue) Complete(ctx context.Context, d *Delivery) error {
+func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
 	if at := d.Last.Record.EnqueuedAt; !at.IsZero() && d.StoredAt.After(at) {
 		stored, err := q.writeRecord(ctx, d.token, d.Last, q.takeOver(d))
 		if err != nil {
@@ -143,7 +143,7 @@ func (q *Queue) Complete(ctx context.Context, d *Delivery) error {
 
 // Repeat settles an intent that asks again, with the same body, for an order
 // that was accepted (WorkRepeat): it is done, and counted.
-func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
+func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
 	if err != nil {
@@ -159,7 +159,7 @@ func (q *Queue) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 //
 // The record that it returns says what became of this intent: rejected where it
 // was a conflict, although the result of the order_no stays accepted.
-func (q *Queue) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
+func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
 	letter := q.refusal(d, &rec, d.Work)
 	if err := q.fileLetter(ctx, d, letter); err != nil {
@@ -192,7 +192,7 @@ func (l *Letter) end(stood *order.Record) *order.Record {
 
 // refusal is the letter of an intent that may not be submitted. rec is the
 // record that stands in its way.
-func (q *Queue) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
+func (q *Protocol) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
 	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, q.time.Now().UTC(), ""
 	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
@@ -212,7 +212,7 @@ func (q *Queue) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 }
 
 // takeOver is the record as it is, with this intent counted as settled by it.
-func (q *Queue) takeOver(d *Delivery) order.Record {
+func (q *Protocol) takeOver(d *Delivery) order.Record {
 	rec := *d.Last.Record
 	rec.IntentID, rec.EnqueuedAt = d.Intent.ID, d.StoredAt.UTC()
 	return rec
@@ -224,7 +224,7 @@ func (q *Queue) takeOver(d *Delivery) order.Record {
 //
 // An order whose last word cannot be read is given back for a while: it can
 // only wait for a newer version, or for a person.
-func (q *Queue) GiveUp(ctx context.Context, d *Delivery) error {
+func (q *Protocol) GiveUp(ctx context.Context, d *Delivery) error {
 	if d.unreadable != nil {
 		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
 	}
@@ -235,7 +235,7 @@ const unreadableDelay = time.Minute
 
 // explain notes that this delivery did nothing. It judges anew by each last word
 // that it finds: what is written meanwhile may be another delivery's.
-func (q *Queue) explain(ctx context.Context, d *Delivery) error {
+func (q *Protocol) explain(ctx context.Context, d *Delivery) error {
 	entry, err := q.amend(ctx, d.token, func(cur *order.Record) (*order.Record, error) {
 		if d.Last.Record = cur; d.life != q.store.Life() {
 			// Its number may be another delivery's by now, which this one must
@@ -256,7 +256,7 @@ func (q *Queue) explain(ctx context.Context, d *Delivery) error {
 // of this intent stays open: its writer's, or a successor's, to close. One that
 // was noted under this delivery's number, or a later one, is another delivery's,
 // since the broker was killed and counts anew: there is nothing to explain.
-func (q *Queue) explanation(d *Delivery) *order.Record {
+func (q *Protocol) explanation(d *Delivery) *order.Record {
 	last := d.Last.Record
 	switch {
 	case last == nil || last.IntentID != d.Intent.ID:
@@ -275,7 +275,7 @@ func (q *Queue) explanation(d *Delivery) *order.Record {
 
 // HandBack gives a delivery back whose time has not come, as for WorkNotYet
 // and WorkClaimed; what the last word says stays.
-func (q *Queue) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
+func (q *Protocol) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
 	if err := q.explain(ctx, d); err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (q *Queue) HandBack(ctx context.Context, d *Delivery, delay time.Duration) 
 // ack and giveBack do nothing once the claim is over: the message is somebody
 // else's then, and a late answer would settle or redeliver it under their
 // hands (R7).
-func (q *Queue) ack(d *Delivery) error {
+func (q *Protocol) ack(d *Delivery) error {
 	if !d.lease.Valid() {
 		return nil
 	}
@@ -298,7 +298,7 @@ func (q *Queue) ack(d *Delivery) error {
 // giveBack is silent to another broker than the one that delivered, too: that
 // one may have forgotten the delivery, and have given the order to somebody
 // else. Then the order comes back when its claim ends.
-func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
+func (q *Protocol) giveBack(d *Delivery, delay time.Duration) error {
 	if !d.lease.Valid() || d.life != q.store.Life() {
 		return nil
 	}
@@ -317,7 +317,7 @@ func (q *Queue) giveBack(d *Delivery, delay time.Duration) error {
 // NoteAttempt writes the write-ahead note of one attempt (policy park), and
 // returns when JetStream confirmed it. first is true where the note proves
 // that nobody of ours attempted this order_no before.
-func (q *Queue) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
+func (q *Protocol) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
 	return q.note(ctx, d, h, order.NoteAttempt)
 }
 
@@ -325,7 +325,7 @@ func (q *Queue) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (
 // count of (MustNoteBegin). A later delivery that finds this note knows that
 // this one did not come to its end, whatever the broker counts: the order is in
 // doubt, and one more delivery is lost.
-func (q *Queue) NoteBegun(ctx context.Context, d *Delivery) error {
+func (q *Protocol) NoteBegun(ctx context.Context, d *Delivery) error {
 	h := d.History
 	h.Lost++
 	_, err := q.note(ctx, d, h, order.NoteAttempt)
@@ -333,7 +333,7 @@ func (q *Queue) NoteBegun(ctx context.Context, d *Delivery) error {
 }
 
 // NoteSuspect writes that the intent is about to be handled alone (R8).
-func (q *Queue) NoteSuspect(ctx context.Context, d *Delivery) error {
+func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
 	h := d.History
 	h.Suspects++
 	_, err := q.note(ctx, d, h, order.NoteSuspect)
@@ -343,15 +343,15 @@ func (q *Queue) NoteSuspect(ctx context.Context, d *Delivery) error {
 	return err
 }
 
-func (q *Queue) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) (first bool, err error) {
+func (q *Protocol) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) (first bool, err error) {
 	rec := q.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
 	rec.Note = kind
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
 	if err != nil {
 		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
-	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || got.Worker != q.cfg.Name {
-		return false, fmt.Errorf("order %s: somebody else settled it meanwhile: %w", d.OrderNo(), ErrLeaseLost)
+	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || got.Worker != q.cfg.Worker {
+		return false, fmt.Errorf("order %s: somebody else settled it meanwhile: %w", d.OrderNo(), order.ErrLeaseLost)
 	}
 	first = d.Last.Record == nil && d.Delivered == 1 && !d.Again
 	d.Last = stored

@@ -1,14 +1,11 @@
-package queue
+package settle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"strconv"
 	"sync"
-
-	"github.com/nats-io/nats.go"
 )
 
 // seenKeys is how many keys of the fleet's bucket hold marks. Workers share
@@ -26,7 +23,7 @@ const seenKeys = 16
 // before anything of that pull is posted; and a "first" delivery at or below a
 // mark from before the pull is a redelivery whose count was lost.
 type seen struct {
-	q   *Queue
+	q   *Protocol
 	key string
 
 	mu     sync.Mutex
@@ -44,9 +41,9 @@ type Mark struct {
 	Seq    uint64 `json:"seq"`
 }
 
-func newSeen(q *Queue) *seen {
+func newSeen(q *Protocol) *seen {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(q.cfg.Name))
+	_, _ = h.Write([]byte(q.cfg.Worker))
 	return &seen{q: q, key: seenKey(int(h.Sum32() % seenKeys))}
 }
 
@@ -109,27 +106,4 @@ func (s *seen) reach(ctx context.Context, seq uint64) error {
 		}
 	}
 	return nil
-}
-
-func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
-
-func (s jetStore) Mark(ctx context.Context, key string) (m Mark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, "KV_"+s.q.cfg.Bucket, s.markSubject(key))
-	if err != nil || raw == nil {
-		return m, 0, err
-	}
-	if err := json.Unmarshal(raw.Data, &m); err != nil {
-		return Mark{}, raw.Seq, nil // cleared by hand, or not ours: it marks nothing
-	}
-	return m, raw.Seq, nil
-}
-
-func (s jetStore) PutMark(ctx context.Context, key string, m Mark, expect uint64) (uint64, error) {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return 0, err
-	}
-	msg := nats.NewMsg(s.markSubject(key))
-	msg.Data = data
-	return s.q.marks.put(ctx, msg, expect)
 }

@@ -1,4 +1,4 @@
-package queue
+package settle
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const suspectAfter = 2
 // Check reads the last word on each delivery's order_no and sorts the
 // deliveries by what is to be done (R2). It returns an error where the results
 // could not be read: then none of the deliveries may be acted on.
-func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
+func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 	records, err := q.readRecords(ctx, ds)
 	if err != nil {
 		return err
@@ -36,11 +36,11 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 // leaderReads bounds how many single reads are under way at once.
 const leaderReads = 32
 
-// readRecords reads in one batch where that is exact, else one by one at the
-// leader. A record that cannot be understood is that delivery's own trouble.
-func (q *Queue) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error) {
+// readRecords reads all at once, or one by one where that fails. A record that
+// cannot be understood is that delivery's own trouble.
+func (q *Protocol) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error) {
 	out := make([]Entry, len(ds))
-	if q.replicas == 1 && len(ds) > 1 {
+	if len(ds) > 1 {
 		if err := q.readBatch(ctx, ds, out); err == nil {
 			return out, nil
 		}
@@ -51,7 +51,7 @@ func (q *Queue) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error
 	})
 }
 
-func (q *Queue) readBatch(ctx context.Context, ds []*Delivery, out []Entry) error {
+func (q *Protocol) readBatch(ctx context.Context, ds []*Delivery, out []Entry) error {
 	tokens := make([]string, len(ds))
 	for i, d := range ds {
 		tokens[i] = d.token
@@ -115,7 +115,7 @@ func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) 
 }
 
 // sortOut is the table of R6 and R2: intent against last word.
-func (q *Queue) sortOut(d *Delivery, now time.Time) Work {
+func (q *Protocol) sortOut(d *Delivery, now time.Time) Work {
 	last := d.Last.Record
 	if last == nil {
 		return q.fresh(d)
@@ -140,7 +140,7 @@ func (q *Queue) sortOut(d *Delivery, now time.Time) Work {
 	}
 }
 
-func (q *Queue) fresh(d *Delivery) Work {
+func (q *Protocol) fresh(d *Delivery) Work {
 	switch {
 	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):
 		return WorkSuspect

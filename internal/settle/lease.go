@@ -1,23 +1,17 @@
-package queue
+package settle
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"orderpost/internal/order"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
 )
-
-// ErrLeaseLost is the cause of an attempt's context once its claim may have
-// passed to another worker.
-var ErrLeaseLost = errors.New("the claim on this order may have passed to another worker")
 
 // Lease is the claim on one delivered message (R7). It runs from the sending
 // of the last request that the server answered: the pull, or a progress
@@ -76,11 +70,11 @@ func (l *Lease) endNow() {
 	l.end()
 }
 
-// Fence returns ErrLeaseLost once the claim is over. Ask it directly before
+// Fence returns order.ErrLeaseLost once the claim is over. Ask it directly before
 // anything that only the owner may do.
 func (l *Lease) Fence() error {
 	if !l.Valid() {
-		return ErrLeaseLost
+		return order.ErrLeaseLost
 	}
 	return nil
 }
@@ -101,9 +95,9 @@ func (l *Lease) Bound(parent context.Context, cause error) (context.Context, con
 // release stops extending the claim.
 func (l *Lease) release() { l.keeper.forget(l) }
 
-// keeper extends the claims of everything in flight by one ticker.
+// keeper extends the claims of everything in flight.
 type keeper struct {
-	q      *Queue
+	q      *Protocol
 	now    func() time.Time
 	term   time.Duration // how long a claim lasts without an answer
 	period time.Duration
@@ -112,39 +106,15 @@ type keeper struct {
 	leases map[uint64]*Lease
 	nextID uint64
 
-	inbox string
-	sub   *nats.Subscription
-	quit  chan struct{}
-	done  sync.WaitGroup
-	once  sync.Once
+	inbox string // of the broker's answers
 	lost  atomic.Uint64
 }
 
-func newKeeper(q *Queue) *keeper {
-	return &keeper{q: q, now: time.Now, leases: make(map[uint64]*Lease), quit: make(chan struct{})}
-}
-
-// start takes the consumer's own AckWait: what counts is how long the server
-// waits, not how long this program would like it to. A claim that nobody asks
-// about is found to be over one period late at most, which the margin covers.
-func (k *keeper) start(ackWait time.Duration) error {
-	k.setTerm(ackWait)
-	k.inbox = k.q.nc.NewInbox()
-	var err error
-	if k.sub, err = k.q.nc.Subscribe(k.inbox+".*.*", k.answered); err != nil {
-		return fmt.Errorf("lease answers: %w", err)
-	}
-	k.done.Add(1)
-	go k.run()
-	return nil
+func newKeeper(q *Protocol) *keeper {
+	return &keeper{q: q, now: q.time.Now, leases: make(map[uint64]*Lease)}
 }
 
 func (k *keeper) setTerm(ackWait time.Duration) { k.term, k.period = ackWait-ackWait/10, ackWait/20 }
-
-func (k *keeper) stop() {
-	k.once.Do(func() { close(k.quit) })
-	k.done.Wait()
-}
 
 // claim makes a lease that runs since the given time.
 func (k *keeper) claim(reply string, since time.Time) *Lease {
@@ -179,20 +149,6 @@ func (k *keeper) all() []*Lease {
 func (k *keeper) endAll() {
 	for _, l := range k.all() {
 		l.endNow()
-	}
-}
-
-func (k *keeper) run() {
-	defer k.done.Done()
-	tick := time.NewTicker(k.period)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			k.extend()
-		case <-k.quit:
-			return
-		}
 	}
 }
 
@@ -247,20 +203,6 @@ func (l *Lease) confirm(serial uint64, now time.Time) {
 			delete(l.sent, s)
 		}
 	}
-}
-
-var progressAck = []byte("+WPI")
-
-func (s jetStore) Extend(reply, answer string) error {
-	return s.q.nc.PublishRequest(reply, answer, progressAck)
-}
-
-// answered passes the server's answer to the lease that it is about.
-func (k *keeper) answered(msg *nats.Msg) {
-	if msg.Header.Get("Status") != "" { // no responders: the server took nothing
-		return
-	}
-	k.hear(msg.Subject)
 }
 
 // hear reads from the answer's subject what it answers.

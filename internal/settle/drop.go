@@ -1,4 +1,4 @@
-package queue
+package settle
 
 import (
 	"context"
@@ -14,13 +14,13 @@ import (
 //
 // ErrPending is returned while an intent for the order_no is in the queue:
 // its redelivery would file the letter again. Nothing was changed then.
-func (q *Queue) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, err error) {
+func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, err error) {
 	l, err := q.letterAgain(ctx, listed)
 	if err != nil || l == nil {
 		return l == nil, err
 	}
 	did := fmt.Sprintf("dropped dead letter %d", l.Seq)
-	_, err = q.amend(ctx, l.token(), func(cur *order.Record) (*order.Record, error) {
+	_, err = q.amend(ctx, l.Token(), func(cur *order.Record) (*order.Record, error) {
 		if err := q.quiet(ctx, l.OrderNo); err != nil {
 			return nil, err
 		}
@@ -35,5 +35,5 @@ func (q *Queue) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, 
 	if err != nil {
 		return false, err
 	}
-	return false, q.store.DeleteLetter(ctx, l.token(), l)
+	return false, q.store.DeleteLetter(ctx, l.Token(), l)
 }

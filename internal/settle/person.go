@@ -1,12 +1,10 @@
-package queue
+package settle
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nuid"
 
 	"orderpost/internal/order"
 )
@@ -35,8 +33,8 @@ func (p Person) did(what string, now time.Time) order.Intervention {
 // one that decide saw, and again from the start where it was not. decide
 // returns nil where the record stands as wanted already. Its errors end it, and
 // nothing is written. It goes on through lost confirmations until ctx ends.
-func (q *Queue) amend(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
-	id := nuid.Next()
+func (q *Protocol) amend(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
+	id := newWriteID()
 	for {
 		cur, err := q.rereadRecord(ctx, token)
 		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
@@ -58,7 +56,7 @@ func (q *Queue) amend(ctx context.Context, token string, decide func(cur *order.
 }
 
 // quiet returns ErrPending while an intent for the order_no is stored.
-func (q *Queue) quiet(ctx context.Context, orderNo string) error {
+func (q *Protocol) quiet(ctx context.Context, orderNo string) error {
 	pending, err := q.IsPending(ctx, orderNo)
 	if err == nil && pending {
 		err = fmt.Errorf("order %s: %w", orderNo, ErrPending)

@@ -1,0 +1,58 @@
+package queue
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// claims extends the claims of everything in flight (R7), from the connection's
+// start to its end.
+type claims struct {
+	quit chan struct{}
+	done sync.WaitGroup
+	once sync.Once
+}
+
+// startClaims takes the consumer's own AckWait: what counts is how long the
+// server waits, not how long this program would like it to.
+func (q *Queue) startClaims(ackWait time.Duration) error {
+	inbox := q.nc.NewInbox()
+	q.StartClaims(ackWait, inbox)
+	if _, err := q.nc.Subscribe(inbox+".*.*", q.claimAnswered); err != nil {
+		return fmt.Errorf("lease answers: %w", err)
+	}
+	q.claims.quit = make(chan struct{})
+	q.claims.done.Go(func() {
+		tick := time.NewTicker(q.ExtendEvery())
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				q.ExtendClaims()
+			case <-q.claims.quit:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// claimAnswered passes the server's answer to the lease that it is about.
+func (q *Queue) claimAnswered(msg *nats.Msg) {
+	if msg.Header.Get("Status") != "" { // no responders: the server took nothing
+		return
+	}
+	q.ClaimExtended(msg.Subject)
+}
+
+func (c *claims) stop() {
+	c.once.Do(func() {
+		if c.quit != nil {
+			close(c.quit)
+		}
+	})
+	c.done.Wait()
+}

@@ -1,0 +1,189 @@
+package queue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// PutLetter stores the letter, and before it what does not fit into one
+// message: under the hash of its bytes, so that it can be written twice, and
+// cannot be taken for another letter's.
+func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *settle.Letter) error {
+	q := s.q
+	var expect uint64
+	if replaces != nil {
+		expect = replaces.Seq
+	}
+	head := l.Body
+	if limit := max(0, q.nc.MaxPayload()-settle.LetterReserve); int64(len(head)) > limit {
+		rest := head[limit:]
+		head = head[:limit]
+		l.Tail = tailHash(rest)
+		tail := nats.NewMsg(q.tailSubject(token, l.Tail))
+		tail.Data = rest
+		if _, err := q.js.PublishMsg(ctx, tail); err != nil {
+			return writeError(err)
+		}
+	}
+	particulars, err := letterHeader(l)
+	if err != nil {
+		return err
+	}
+	msg := nats.NewMsg(q.n.deadPre + token)
+	msg.Data = head
+	msg.Header.Set(headerLetter, particulars)
+	msg.Header.Set(settle.HeaderOutcome, l.Outcome.String())
+	if _, err = q.letters.put(ctx, msg, expect); err == nil && replaces != nil && replaces.Tail != "" && replaces.Tail != l.Tail {
+		err = q.purgeTail(ctx, token, replaces)
+	}
+	return err
+}
+
+func (q *Queue) tailSubject(token, hash string) string { return q.n.deadPre + token + ".tail." + hash }
+
+func tailHash(rest []byte) string {
+	sum := sha256.Sum256(rest)
+	return hex.EncodeToString(sum[:])
+}
+
+// letterHeader is the letter as one header value. What is large in it gives
+// way before it exceeds its reserve: long texts, the earlier letters, the
+// attempts, and at last the headers.
+func letterHeader(l *settle.Letter) (string, error) {
+	fit := *l
+	packLetter(&fit)
+	for limit := 4096; ; {
+		data, err := json.Marshal(&fit)
+		if err != nil {
+			return "", fmt.Errorf("dead letter of %s: %w", l.OrderNo, err)
+		}
+		switch {
+		case len(data) <= settle.LetterReserve-4096:
+			return string(data), nil
+		case len(fit.Response) > limit || len(fit.Error) > limit || len(fit.Reason) > limit:
+			fit.Response, fit.Error, fit.Reason = order.Truncate(fit.Response, limit), order.Truncate(fit.Error, limit), order.Truncate(fit.Reason, limit)
+		case len(fit.Earlier) > 0:
+			fit.Earlier = fit.Earlier[:len(fit.Earlier)-1]
+		case len(fit.Trail) > 1:
+			fit.Trail = fit.Trail[len(fit.Trail)/2:]
+		case len(fit.Headers) > 0:
+			fit.Headers, fit.RawHeaders = nil, nil
+		case limit > 1:
+			limit /= 2
+			fit.OrderNo, fit.Subject, fit.RawSubject = order.Truncate(fit.OrderNo, limit), order.Truncate(fit.Subject, limit), nil
+		default:
+			return "", fmt.Errorf("dead letter of %s: its particulars have %d bytes", order.Truncate(l.OrderNo, 256), len(data))
+		}
+	}
+}
+
+// packLetter moves what is not UTF-8 to where JSON keeps it byte for byte.
+func packLetter(l *settle.Letter) {
+	if !utf8.ValidString(l.Subject) {
+		l.RawSubject = []byte(l.Subject)
+	}
+	l.Headers = maps.Clone(l.Headers)
+	for k, vs := range l.Headers {
+		if slices.ContainsFunc(append([]string{k}, vs...), func(s string) bool { return !utf8.ValidString(s) }) {
+			for _, v := range vs {
+				l.RawHeaders = append(l.RawHeaders, settle.RawHeader{Name: []byte(k), Value: []byte(v)})
+			}
+			delete(l.Headers, k)
+		}
+	}
+}
+
+func unpackLetter(l *settle.Letter) {
+	if l.RawSubject != nil {
+		l.Subject = string(l.RawSubject)
+	}
+	if l.Headers == nil {
+		l.Headers = make(map[string][]string)
+	}
+	for _, h := range l.RawHeaders {
+		l.Headers[string(h.Name)] = append(l.Headers[string(h.Name)], string(h.Value))
+	}
+	l.RawSubject, l.RawHeaders = nil, nil
+}
+
+func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, error) {
+	q := s.q
+	raw, err := q.lastMsg(ctx, q.n.dead, q.n.deadPre+token)
+	if err != nil || raw == nil {
+		return nil, err
+	}
+	l, err := decodeLetter(raw)
+	if err != nil || l.Tail == "" {
+		return l, err
+	}
+	tail, err := q.lastMsg(ctx, q.n.dead, q.tailSubject(token, l.Tail))
+	if err != nil {
+		return nil, err
+	}
+	if tail == nil || tailHash(tail.Data) != l.Tail {
+		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: the rest of its body is missing", settle.ErrNotALetter, raw.Seq)
+	}
+	l.Body = append(l.Body, tail.Data...)
+	return l, nil
+}
+
+func decodeLetter(raw *settle.Message) (*settle.Letter, error) {
+	var l settle.Letter
+	if err := json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l); err != nil {
+		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: %w", settle.ErrNotALetter, raw.Seq, err)
+	}
+	unpackLetter(&l)
+	l.Body, l.Seq = raw.Data, raw.Seq
+	return &l, nil
+}
+
+func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
+	q := s.q
+	stream, err := q.js.Stream(ctx, q.n.dead)
+	if err != nil {
+		return fmt.Errorf("dead letters out of reach: %w", err)
+	}
+	if err := stream.DeleteMsg(ctx, l.Seq); err != nil {
+		// The same error says that it is gone already, which is as good.
+		if still, readErr := q.msgAt(ctx, q.n.dead, l.Seq); readErr != nil || still != nil {
+			var refused *jetstream.APIError
+			if errors.As(err, &refused) {
+				err = fmt.Errorf("%w: %w", settle.ErrRefused, err)
+			}
+			return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
+		}
+	}
+	if l.Tail != "" {
+		return q.purgeTail(ctx, token, l)
+	}
+	return nil
+}
+
+// purgeTail removes the second part of a letter's body. What a crash leaves of
+// it is never read.
+func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) error {
+	stream, err := q.js.Stream(ctx, q.n.dead)
+	if err == nil {
+		err = stream.Purge(ctx, jetstream.WithPurgeSubject(q.tailSubject(token, l.Tail)))
+	}
+	if err != nil {
+		return fmt.Errorf("dead letter of %s: the rest of its body cannot be removed: %w", l.OrderNo, err)
+	}
+	return nil
+}
+
+// headerLetter carries the letter's particulars; the message's payload is the
+// intent's body, byte for byte.
+const headerLetter = "Order-Letter"
