@@ -36,11 +36,12 @@ var mayImport = map[string][]string{
 	"internal/submit":         {"internal/order"},
 	"internal/ops":            {"internal/order"},
 	"internal/tracing":        {},
-	"internal/queue":          {"internal/order"},
-	"internal/importer":       {"internal/order", "internal/queue"},
-	"internal/simulation":     {"internal/order", "internal/queue"},
+	"internal/settle":         {"internal/order"},
+	"internal/queue":          {"internal/order", "internal/settle"},
+	"internal/importer":       {"internal/order", "internal/settle", "internal/queue"},
+	"internal/simulation":     {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/ops",
-		"internal/queue", "internal/queue/embedded"},
+		"internal/settle", "internal/queue", "internal/queue/embedded"},
 }
 
 // anything marks the packages that join others: the programs.

@@ -17,6 +17,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -99,7 +100,7 @@ func pull(t *testing.T, q *queue.Queue) *settle.Delivery {
 }
 
 // settle ends a visit as a worker does.
-func settle(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, f order.Facts) {
+func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, f order.Facts) {
 	t.Helper()
 	_, err := q.Settle(t.Context(), d, r, order.Decide(r, f))
 	require.NoError(t, err)

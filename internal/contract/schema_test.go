@@ -248,7 +248,7 @@ func ends(r order.Report, f order.Facts) func(*testing.T, *queue.Queue, *settle.
 			r.Trail = []order.Attempt{{At: now, Verdict: r.Verdict, Status: r.Status, Reason: "a reason"}}
 		}
 		r.History.Unsure = r.History.Unsure || r.Verdict == order.Unsure
-		settle(t, q, d, r, f)
+		settleAs(t, q, d, r, f)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 var nopLog = zerolog.Nop()
@@ -57,7 +58,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 			n -= len(ds)
 			for _, d := range ds {
 				require.Equal(t, settle.WorkSubmit, d.Work, d.OrderNo())
-				all.Go(func() error { return settle(q, d, verdicts[d.OrderNo()]) })
+				all.Go(func() error { return settleAs(q, d, verdicts[d.OrderNo()]) })
 			}
 		}))
 		require.NoError(t, all.Wait())
@@ -68,7 +69,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 	}, time.Minute, 10*time.Millisecond)
 }
 
-func settle(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {
+func settleAs(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {
 	defer d.Release()
 	if v == order.VerdictNone {
 		v = order.Accepted

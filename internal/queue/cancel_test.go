@@ -32,11 +32,11 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3+10, counts.Pending, "the withdrawn ones are gone, another import's are not")
 	for _, d := range inHand {
-		require.Equal(t, order.OutcomeAccepted, settle(t, q, d, report(order.Accepted, d.History)).Record.Outcome())
+		require.Equal(t, order.OutcomeAccepted, settleAs(t, q, d, report(order.Accepted, d.History)).Record.Outcome())
 	}
 	for _, d := range pull(t, q, 10) { // deliveries go on
 		require.Equal(t, "other", d.Intent.Batch)
-		settle(t, q, d, report(order.Accepted, d.History))
+		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	requireDrained(t, q)
 	a, err := q.Audit(t.Context())
@@ -78,8 +78,8 @@ func TestCancelKeepsDoubt(t *testing.T) {
 	ds := pull(t, q, 2)
 	doubtful := report(order.Unsure, ds[0].History)
 	doubtful.End, doubtful.History.Unsure = order.EndTotalBudget, true
-	settle(t, q, ds[0], doubtful)
-	settle(t, q, ds[1], report(order.Accepted, ds[1].History))
+	settleAs(t, q, ds[0], doubtful)
+	settleAs(t, q, ds[1], report(order.Accepted, ds[1].History))
 	requireDrained(t, q)
 	publish(t, q, batchOf(1, 2, "again")...)
 	c, err := q.CancelBatch(t.Context(), "again", "a person")
@@ -122,7 +122,7 @@ func TestCancelWakesWaitingPulls(t *testing.T) {
 	publish(t, other, batchOf(1, 1, "b")...)
 	first := <-got
 	require.NoError(t, <-ended)
-	settle(t, q, first, report(order.Accepted, first.History))
+	settleAs(t, q, first, report(order.Accepted, first.History))
 	go func() {
 		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*Delivery) { got <- ds[0] })
 	}()
@@ -133,7 +133,7 @@ func TestCancelWakesWaitingPulls(t *testing.T) {
 	select {
 	case d := <-got:
 		require.NoError(t, <-ended)
-		settle(t, q, d, report(order.Accepted, d.History))
+		settleAs(t, q, d, report(order.Accepted, d.History))
 	case <-time.After(10 * time.Second):
 		t.Fatal("the waiting pull was not woken")
 	}

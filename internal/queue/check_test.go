@@ -151,7 +151,7 @@ func TestR3ADeliveryThatNoNoteExplainsIsDoubt(t *testing.T) {
 	require.True(t, second.History.Unsure)
 	require.Equal(t, 1, second.Unexplained)
 
-	stored := settle(t, q, second, report(order.Duplicate, second.History))
+	stored := settleAs(t, q, second, report(order.Duplicate, second.History))
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome(), "the duplicate is our own first attempt")
 }
 
@@ -161,7 +161,7 @@ func TestR3AnExplainedDeliveryIsNoDoubt(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	for range 3 {
-		settle(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+		settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
 		d = pull(t, q, 1)[0]
 		require.False(t, d.History.Unsure)
 		require.Zero(t, d.Unexplained)
@@ -193,7 +193,7 @@ func TestR6GivingUpDoesNotHideAnUnknownOutcome(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Duplicate, d.History))
+	settleAs(t, q, d, report(order.Duplicate, d.History))
 	requireDrained(t, q)
 	publish(t, q, intent("A-1", "i2"))
 	d = pull(t, q, 1)[0]
@@ -212,7 +212,7 @@ func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	r := order.Report{End: order.EndVisitBudget, Verdict: order.Retry, Delay: time.Millisecond, History: d.History}
 	r.History.Attempts = 5
-	entry := settle(t, q, d, r)
+	entry := settleAs(t, q, d, r)
 	note := *entry.Record
 	note.NotBefore = time.Now().Add(time.Hour)
 	_, err := q.writeRecord(t.Context(), d.token, entry, note)
@@ -246,7 +246,7 @@ func TestR2AnOpenClaimIsLeftToItsOwner(t *testing.T) {
 	require.NoError(t, b.HandBack(t.Context(), waiting, time.Hour))
 	require.Equal(t, order.NoteAttempt, lookup(t, b, "A-1").Note)
 
-	stored := settle(t, a, owner, report(order.Rejected, h))
+	stored := settleAs(t, a, owner, report(order.Rejected, h))
 	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 }
 
@@ -262,7 +262,7 @@ func TestR8ASuspectStaysAlone(t *testing.T) {
 		d = again(t, d, q) // its worker went down
 		require.Equal(t, n, d.History.Suspects)
 	}
-	settle(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, WorkSubmit, d.Work, "it was brought to an end: its worker lives")
 	require.Zero(t, d.History.Suspects)

@@ -21,7 +21,7 @@ func TestALetterOutlivesNoResult(t *testing.T) {
 		if d.OrderNo() == "failed" {
 			verdict = order.Rejected
 		}
-		settle(t, q, d, report(verdict, d.History))
+		settleAs(t, q, d, report(verdict, d.History))
 	}
 	requireDrained(t, q)
 	publish(t, q, Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "i4"})

@@ -81,7 +81,7 @@ func TestR7AClaimIsExtendedWhileItIsWorkedOn(t *testing.T) {
 		return d.lease.since.Sub(pulled) > time.Second && !d.lease.over
 	}, 5*time.Second, 10*time.Millisecond, "held for longer than AckWait")
 	d.Release()
-	settle(t, q, d, report(order.Accepted, d.History))
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
 }
 
@@ -112,7 +112,7 @@ func TestR7AfterTheClaimOnlyAMerge(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	d.lease.endNow()
-	settle(t, q, d, report(order.Accepted, d.History))
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	require.NoError(t, q.nc.Flush())
 	c, err := q.Count(t.Context())
 	require.NoError(t, err)

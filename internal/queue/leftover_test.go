@@ -82,7 +82,7 @@ func (k *keptBroker) left(done func(q *Queue, d *Delivery)) (*Queue, *embedded.S
 func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(func(q *Queue, d *Delivery) {
-		settle(t, q, d, report(order.Accepted, d.History))
+		settleAs(t, q, d, report(order.Accepted, d.History))
 	})
 	a, err := q.Audit(t.Context())
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(func(q *Queue, d *Delivery) {
-		settle(t, q, d, report(order.Accepted, d.History))
+		settleAs(t, q, d, report(order.Accepted, d.History))
 	})
 	entry, err := q.store.Record(t.Context(), order.Token("L-1"))
 	require.NoError(t, err)

@@ -48,7 +48,7 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	require.NoError(t, err)
 	d := pull(t, q, 1)[0]
 	require.Equal(t, WorkInvalid, d.Work)
-	settle(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
+	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
 	requireDrained(t, q)
 
 	l := letterOf(t, q, "A-1")
@@ -98,7 +98,7 @@ func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	stored := settle(t, q, d, report(order.Rejected, d.History))
+	stored := settleAs(t, q, d, report(order.Rejected, d.History))
 	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 	requireDrained(t, q)
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", letterOf(t, q, "A-1")))
@@ -148,7 +148,7 @@ func TestR4AForeignSubjectIsFiledUnderAHash(t *testing.T) {
 		require.NoError(t, err, "%q", cut(token, 20))
 		d := pull(t, q, 1)[0]
 		require.Equal(t, WorkInvalid, d.Work)
-		settle(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
+		settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
 		requireDrained(t, q)
 		l, err := q.store.Letter(t.Context(), d.token)
 		require.NoError(t, err)

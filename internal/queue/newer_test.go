@@ -46,7 +46,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 		if no == "resolve" {
 			verdict = order.Duplicate
 		}
-		settle(t, q, d, report(verdict, d.History))
+		settleAs(t, q, d, report(verdict, d.History))
 	}
 	requireDrained(t, q)
 	records, letters := map[string]*order.Record{}, map[string]*Letter{}
@@ -73,7 +73,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "correct", Body: []byte(`{"order_no":"correct","timeout":30,"qty":"2"}`), ID: "c2"})
 	for _, d := range pull(t, q, 2) {
 		require.Equal(t, WorkSubmit, d.Work, d.OrderNo())
-		settle(t, q, d, report(order.Accepted, d.History))
+		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	requireDrained(t, q)
 	a := requireBalanced(t, q)
@@ -90,7 +90,7 @@ func TestLettersOfAnUnknownKind(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Rejected, d.History))
+	settleAs(t, q, d, report(order.Rejected, d.History))
 	requireDrained(t, q)
 	rewrite(t, q, q.n.dead, q.n.deadPre+"A-1", func(m *nats.Msg) {
 		m.Header.Set(headerLetter, `{"order_no":"A-1","outcome":"postponed"}`)

@@ -87,7 +87,7 @@ func TestResolveLosesToAcceptance(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:1"})
 	frozen := pull(t, q, 1)[0]
 	late := q.record(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
-	settle(t, q, frozen, exhaustedInDoubt())
+	settleAs(t, q, frozen, exhaustedInDoubt())
 	requireDrained(t, q)
 	_, err := q.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
 	require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestDrop(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	_, err := q.Drop(t.Context(), l, anna)
 	require.ErrorIs(t, err, ErrPending)
-	settle(t, q, pull(t, q, 1)[0], rejected())
+	settleAs(t, q, pull(t, q, 1)[0], rejected())
 	requireDrained(t, q)
 
 	gone, err := q.Drop(t.Context(), l, anna)
@@ -123,7 +123,7 @@ func TestDrop(t *testing.T) {
 
 	// A later failure of the same order_no is filed as ever.
 	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
-	settle(t, q, pull(t, q, 1)[0], rejected())
+	settleAs(t, q, pull(t, q, 1)[0], rejected())
 	requireDrained(t, q)
 	require.Equal(t, "b3:1", letterOf(t, q, "A-1").IntentID)
 	requireBalanced(t, q)
@@ -170,11 +170,11 @@ func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b9:1"})
 	d := pull(t, q, 1)[0]
 	require.Equal(t, WorkSubmit, d.Work)
-	settle(t, q, d, report(order.Unsure, d.History))
+	settleAs(t, q, d, report(order.Unsure, d.History))
 	d = pull(t, q, 1)[0]
 	r := report(order.Retry, d.History)
 	r.End = order.EndTotalBudget
-	settle(t, q, d, r)
+	settleAs(t, q, d, r)
 	requireDrained(t, q)
 	close(goOn)
 	require.NoError(t, <-done)

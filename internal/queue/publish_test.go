@@ -46,7 +46,7 @@ func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
 	require.Equal(t, "already-pending", one(intent("A-1", "")))
 
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Accepted, d.History))
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
 	require.Equal(t, "already-known", one(intent("A-1", "i1")), "settled")
 	require.Equal(t, "stored", one(intent("A-1", "i2")))
@@ -72,7 +72,7 @@ func TestR6AResultOfAnotherSubmissionIsNotTakenForThisOne(t *testing.T) {
 	for _, in := range []Intent{intent("A-1", "i1"), intent("A-2", "i2")} {
 		publish(t, q, in)
 		d := pull(t, q, 1)[0]
-		settle(t, q, d, report(order.Rejected, d.History))
+		settleAs(t, q, d, report(order.Rejected, d.History))
 	}
 	requireDrained(t, q)
 	_, err := q.Publish(t.Context(), intent("A-1", "i2"))

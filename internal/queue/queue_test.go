@@ -108,7 +108,7 @@ func pull(t *testing.T, q *Queue, n int) []*Delivery {
 	return got
 }
 
-func settle(t *testing.T, q *Queue, d *Delivery, r order.Report) Entry {
+func settleAs(t *testing.T, q *Queue, d *Delivery, r order.Report) Entry {
 	t.Helper()
 	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 	require.NoError(t, err)

@@ -21,10 +21,10 @@ func TestR1AFrozenWorkersNoteDoesNotOverwriteAccepted(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	frozen := pull(t, a, 1)[0]
 	successor := again(t, frozen, b)
-	settle(t, b, successor, report(order.Accepted, successor.History))
+	settleAs(t, b, successor, report(order.Accepted, successor.History))
 
 	late := order.Report{End: order.EndVisitBudget, Verdict: order.Retry, History: frozen.History, Delay: time.Hour}
-	stored := settle(t, a, frozen, late)
+	stored := settleAs(t, a, frozen, late)
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome())
 	require.Equal(t, order.OutcomeAccepted, lookup(t, a, "A-1").Outcome())
 	requireDrained(t, a)
@@ -39,12 +39,12 @@ func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	frozen := pull(t, a, 1)[0]
 	successor := again(t, frozen, b)
-	settle(t, b, successor, report(order.Rejected, successor.History))
+	settleAs(t, b, successor, report(order.Rejected, successor.History))
 	require.Equal(t, order.OutcomeUnknown, lookup(t, b, "A-1").Outcome(), "an unexplained delivery came before")
 	require.NotNil(t, letterOf(t, b, "A-1"))
 
 	frozen.lease.endNow()
-	settle(t, a, frozen, report(order.Accepted, frozen.History))
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.Equal(t, order.OutcomeAccepted, lookup(t, a, "A-1").Outcome())
 	require.Nil(t, letterOf(t, a, "A-1"))
 	requireDrained(t, a)
@@ -64,7 +64,7 @@ func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	require.NoError(t, err)
 
 	frozen.lease.endNow()
-	settle(t, a, frozen, report(order.Accepted, frozen.History))
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.NoError(t, b.complete(t.Context(), successor, failed, nil))
 	require.Nil(t, letterOf(t, a, "A-1"))
 	requireDrained(t, a)
@@ -84,7 +84,7 @@ func TestR1ALostConfirmationIsRecognisedAsOnesOwnWrite(t *testing.T) {
 	q := openCut(t, startBroker(t), "a", cut)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	stored := settle(t, q, d, report(order.Accepted, d.History))
+	stored := settleAs(t, q, d, report(order.Accepted, d.History))
 	require.EqualValues(t, 1, cuts.Load(), "it was not written a second time")
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome())
 	require.Equal(t, 1, stored.Record.Settled)
@@ -104,7 +104,7 @@ func TestR1AWriteThatWasLostIsRepeated(t *testing.T) {
 	q := openCut(t, startBroker(t), "a", cut)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	stored := settle(t, q, d, report(order.Accepted, d.History))
+	stored := settleAs(t, q, d, report(order.Accepted, d.History))
 	require.EqualValues(t, 2, cuts.Load())
 	require.Equal(t, 1, stored.Record.Settled)
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
@@ -117,7 +117,7 @@ func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
 	verdicts := map[string]order.Verdict{"A-1": order.Accepted, "A-2": order.Duplicate, "A-3": order.Rejected, "A-4": order.Rejected}
 	for _, d := range pull(t, q, 4) {
-		settle(t, q, d, report(verdicts[d.OrderNo()], d.History))
+		settleAs(t, q, d, report(verdicts[d.OrderNo()], d.History))
 	}
 	requireDrained(t, q)
 	_, err := q.Drop(t.Context(), letterOf(t, q, "A-4"), Person{Name: "anna"})
@@ -138,7 +138,7 @@ func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	r := report(order.Rejected, d.History)
 	r.Response = strings.Repeat("\x00", 300_000) // six times as long in JSON
-	settle(t, q, d, r)
+	settleAs(t, q, d, r)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
 }

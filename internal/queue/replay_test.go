@@ -21,7 +21,7 @@ var anna = Person{Name: "anna", Note: "asked the API's operator"}
 func deadLetter(t *testing.T, q *Queue, no string, r order.Report) *Letter {
 	t.Helper()
 	publish(t, q, Intent{OrderNo: no, Body: body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
-	settle(t, q, pull(t, q, 1)[0], r)
+	settleAs(t, q, pull(t, q, 1)[0], r)
 	requireDrained(t, q)
 	return letterOf(t, q, no)
 }
@@ -75,7 +75,7 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 		require.Equal(t, WorkSubmit, d.Work)
 		require.Equal(t, "b1", d.Intent.Batch)
 		require.Equal(t, "march.csv:7", d.Intent.Source)
-		settle(t, q, d, rejected())
+		settleAs(t, q, d, rejected())
 		requireDrained(t, q)
 		l = letterOf(t, q, "A-1")
 		require.Equal(t, n, l.Replays)
@@ -86,7 +86,7 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 	}
 	require.Greater(t, l.Seq, first)
 	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{}))
-	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 	requireNoLetter(t, q, "A-1")
 	a := requireBalanced(t, q)
@@ -119,12 +119,12 @@ func TestReplayCut(t *testing.T) {
 		"after publishing": {func(t *testing.T, q *Queue, l *Letter) { putBack(t, q, l, leave) }, ReplayedBefore, 2},
 		"after publishing, accepted since": {func(t *testing.T, q *Queue, l *Letter) {
 			putBack(t, q, l, leave)
-			settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+			settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 			requireDrained(t, q)
 		}, ReplayGone, 2},
 		"after publishing, failed since": {func(t *testing.T, q *Queue, l *Letter) {
 			putBack(t, q, l, leave)
-			settle(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
+			settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
 			requireDrained(t, q)
 			require.Equal(t, 1, letterOf(t, q, l.OrderNo).Replays)
 		}, ReplayGone, 2},
@@ -156,7 +156,7 @@ func TestReplayCut(t *testing.T) {
 					d.Release()
 				} else {
 					require.True(t, d.Allowed)
-					settle(t, q, d, report(order.Accepted, d.History))
+					settleAs(t, q, d, report(order.Accepted, d.History))
 				}
 				requireDrained(t, q)
 				requireNoLetter(t, q, "A-1")
@@ -174,11 +174,11 @@ func TestReplayRefusals(t *testing.T) {
 	publish(t, q, Intent{OrderNo: "pending", Body: body("pending"), ID: "other"})
 	require.Equal(t, ReplayPending, replay(t, q, l, ReplayOptions{}))
 	require.Equal(t, l.Seq, letterOf(t, q, "pending").Seq, "the letter stays")
-	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 
 	publish(t, q, Intent{OrderNo: "late", Body: body("late"), ID: "late", Deadline: past})
-	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndDeadline})
+	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndDeadline})
 	requireDrained(t, q)
 	l = letterOf(t, q, "late")
 	require.Equal(t, ReplayLate, replay(t, q, l, ReplayOptions{}))
@@ -187,13 +187,13 @@ func TestReplayRefusals(t *testing.T) {
 	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{Deadline: &future}))
 	d := pull(t, q, 1)[0]
 	require.True(t, d.Intent.Deadline.Equal(future))
-	settle(t, q, d, report(order.Accepted, order.History{}))
+	settleAs(t, q, d, report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 
 	msg := q.intentMsg(Intent{OrderNo: "foreign", Body: body("someone-else")})
 	_, err := q.js.PublishMsg(t.Context(), natsMsg(msg))
 	require.NoError(t, err)
-	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
+	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
 	require.Equal(t, Replayed, prospect(t, q, letterOf(t, q, "foreign"), ReplayOptions{}), "its subject can be published to; the body is judged anew")
 
@@ -201,7 +201,7 @@ func TestReplayRefusals(t *testing.T) {
 	msg.Subject = q.n.newPre + "not%an%encoding"
 	_, err = q.js.PublishMsg(t.Context(), natsMsg(msg))
 	require.NoError(t, err)
-	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
+	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
 	require.NoError(t, q.LetterPages(t.Context(), func(page []*Letter, unreadable []error) error {
 		require.Empty(t, unreadable)
@@ -217,7 +217,7 @@ func TestReplayRefusals(t *testing.T) {
 
 	deadLetter(t, q, "conflict", rejected())
 	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{}))
-	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 	publish(t, q, Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "c2"})
 	d = pull(t, q, 1)[0]
@@ -335,7 +335,7 @@ func TestReplayOfALostResult(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	require.True(t, d.Allowed)
 	require.True(t, d.History.Unsure)
-	settle(t, q, d, order.Report{End: order.EndAnswer, Verdict: order.Rejected, History: d.History})
+	settleAs(t, q, d, order.Report{End: order.EndAnswer, Verdict: order.Rejected, History: d.History})
 	require.Equal(t, "unknown", lookup(t, q, "A-1").Word, "the doubt was forgotten")
 	requireDrained(t, q)
 	requireBalanced(t, q)

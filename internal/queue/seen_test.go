@@ -31,11 +31,11 @@ func TestR3AKilledBrokerForgetsCountsAndNotDoubt(t *testing.T) {
 		require.Equal(t, i < 2, d.Again, d.OrderNo())
 		require.Equal(t, i < 2, d.History.Unsure, d.OrderNo())
 	}
-	stored := settle(t, b, back[0], report(order.Rejected, back[0].History))
+	stored := settleAs(t, b, back[0], report(order.Rejected, back[0].History))
 	require.Equal(t, order.OutcomeUnknown, stored.Record.Outcome(), "the lost attempt may have created it")
-	stored = settle(t, b, back[1], report(order.Duplicate, back[1].History))
+	stored = settleAs(t, b, back[1], report(order.Duplicate, back[1].History))
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome(), "the duplicate is the lost attempt")
-	stored = settle(t, b, back[2], report(order.Rejected, back[2].History))
+	stored = settleAs(t, b, back[2], report(order.Rejected, back[2].History))
 	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 }
 
@@ -110,7 +110,7 @@ func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	require.False(t, first.MustNoteBegin(), "there is nothing yet that could explain a second one")
 	r := report(order.Retry, first.History)
 	r.End = order.EndVisitBudget
-	settle(t, a, first, r)
+	settleAs(t, a, first, r)
 	second := pull(t, a, 1)[0]
 	require.False(t, second.History.Unsure, "the note explains the first delivery")
 	require.True(t, second.MustNoteBegin())
@@ -124,7 +124,7 @@ func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	fourth := again(t, third, b)
 	require.EqualValues(t, 2, fourth.counted, "as if it were the second")
 	requireOneLost(t, fourth)
-	stored := settle(t, b, fourth, report(order.Rejected, fourth.History))
+	stored := settleAs(t, b, fourth, report(order.Rejected, fourth.History))
 	require.Equal(t, order.OutcomeUnknown, stored.Record.Outcome())
 }
 

@@ -47,7 +47,7 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Accepted, d.History))
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
 
 	publish(t, q, intent("A-1", "i2"))
@@ -84,7 +84,7 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Duplicate, d.History))
+	settleAs(t, q, d, report(order.Duplicate, d.History))
 	requireDrained(t, q)
 
 	publish(t, q, intent("A-1", "i2"))
@@ -112,10 +112,10 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.Equal(t, WorkSubmit, d.Work)
 	require.True(t, d.Allowed)
 	require.True(t, d.History.Unsure)
-	settle(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
 	d = pull(t, q, 1)[0]
 	require.True(t, d.Allowed, "a hand-back does not take the leave away")
-	settle(t, q, d, report(order.Duplicate, d.History))
+	settleAs(t, q, d, report(order.Duplicate, d.History))
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 	require.Nil(t, letterOf(t, q, "A-1"))
 	requireDrained(t, q)
@@ -131,15 +131,15 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 	frozen := pull(t, a, 1)[0]
 	successor := again(t, frozen, b)
 	r := order.Report{End: order.EndAnswer, Verdict: order.Rejected, Final: true, History: successor.History}
-	settle(t, b, successor, r)
+	settleAs(t, b, successor, r)
 	requireDrained(t, b)
 
 	publish(t, b, Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
 	d := pull(t, b, 1)[0]
 	require.Equal(t, WorkSubmit, d.Work, "a correction")
-	settle(t, b, d, order.Report{End: order.EndHandBack, History: d.History})
+	settleAs(t, b, d, order.Report{End: order.EndHandBack, History: d.History})
 	frozen.lease.endNow()
-	settle(t, a, frozen, report(order.Accepted, frozen.History))
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 
 	d = pull(t, b, 1)[0]
 	require.Equal(t, WorkSettled, d.Work)
@@ -163,7 +163,7 @@ func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
 	require.NoError(t, err)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Rejected, d.History))
+	settleAs(t, q, d, report(order.Rejected, d.History))
 	requireDrained(t, q)
 	require.Eventually(t, func() bool {
 		p, err := q.Publish(t.Context(), intent("A-1", "i1"))
@@ -217,7 +217,7 @@ func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
 	require.ErrorIs(t, err, ErrLeaseLost)
-	settle(t, b, successor, report(order.Accepted, successor.History))
+	settleAs(t, b, successor, report(order.Accepted, successor.History))
 	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
 	require.ErrorIs(t, err, ErrLeaseLost)
 }

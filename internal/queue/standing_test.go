@@ -24,7 +24,7 @@ func TestStandings(t *testing.T) {
 	}
 	publish(t, q, in[:lookupSize+20]...)
 	for _, d := range pull(t, q, 10) {
-		settle(t, q, d, report(order.Accepted, d.History))
+		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	require.NoError(t, q.nc.Flush())
 	require.Eventually(t, func() bool {

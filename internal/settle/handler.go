@@ -164,6 +164,11 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 		if j.time.Sleep(j.writes, storageRetry) != nil {
 			return false
 		}
+		if j.submitted && j.lacks(RetryEverything) {
+			j.submitted = false
+			j.submit()
+			return false
+		}
 	}
 }
 

@@ -20,6 +20,9 @@ const (
 	PoisonByCount
 	// NoStorageGate: the gate stays open while results are refused (R10).
 	NoStorageGate
+	// RetryEverything: a refused result repeats the whole handling, POST included,
+	// and not only the write (R10).
+	RetryEverything
 	// NoBeginNote: a redelivery is not noted before it is posted (R3).
 	NoBeginNote
 )

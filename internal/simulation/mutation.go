@@ -37,6 +37,8 @@ const (
 	R9
 	// R10: the gate stays open while results are refused.
 	R10
+	// Repost: a refused result repeats the POST, and not only the write (a part of R10).
+	Repost
 	// Marks: how far the stream was delivered is not kept (a part of R2 and R3).
 	Marks
 	// Reconnect: no waiting after a reconnect (a part of R7).
@@ -45,13 +47,14 @@ const (
 	Begun
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "marks", "reconnect", "begun"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "reconnect", "begun"}
 
 var mutationTexts = [...]string{"", "writes to the results are unconditional", "deliveries are not checked against the results",
 	"doubt is not inherited", "a redelivered failure is acknowledged without a look at its letter",
 	"a replay removes the letter before its intent is stored", "any record of the order_no passes for one about this intent",
 	"a worker believes in its claim for as long as it likes", "deliveries that nothing explains count towards poison",
-	"not_before is not honoured", "the gate stays open while results are refused", "how far the stream was delivered is not kept", "redelivered orders are posted at once after a reconnect",
+	"not_before is not honoured", "the gate stays open while results are refused", "a refused result repeats the POST, and not only the write",
+	"how far the stream was delivered is not kept", "redelivered orders are posted at once after a reconnect",
 	"a redelivery is not noted before it is posted"}
 
 // String gives the name.
@@ -96,6 +99,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.NoStorageGate
 	case Reconnect:
 		return settle.NoReconnectGrace
+	case Repost:
+		return settle.RetryEverything
 	case Begun:
 		return settle.NoBeginNote
 	default:

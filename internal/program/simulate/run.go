@@ -51,7 +51,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f := root.Flags()
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the first schedule (default: a random one, which is printed)")
 	f.IntVar(&o.schedules, "schedules", 20_000, "schedules to play; with a mutation, at most")
-	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol (R1 to R10, marks, reconnect, begun)")
+	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol (R1 to R10, repost, marks, reconnect, begun)")
 	f.BoolVar(&o.mutations, "mutations", false, "drop each rule in turn")
 	f.BoolVar(&o.trace, "trace", false, "play the one schedule of --seed and print its trace")
 	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "schedules played at once")
