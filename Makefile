@@ -22,10 +22,10 @@ lint: ## gofmt, vet, staticcheck
 	go tool staticcheck ./...
 
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
-	go run ./simulate
+	go run ./cmd/simulate
 
 bench: ## compare the worker with the loops that users would write; about ten minutes
-	go run ./bench
+	go run ./cmd/bench
 
 microbench: ## run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/sandbox

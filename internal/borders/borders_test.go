@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/") || pkg == "chaos" || pkg == "simulate" || pkg == "bench"
+	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/")
 }
 
 // onlyIn lists, for foreign packages, the only places that may import them.

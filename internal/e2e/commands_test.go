@@ -33,7 +33,7 @@ import (
 var needsMore = []string{"kubectl", "docker", "nats", "timedatectl"}
 
 // elsewhere are the commands that have a test or a step of CI of their own.
-var elsewhere = []string{"go run ./cmd/demo", "go test ./...", "go run ./chaos", "go run ./simulate", "go run ./bench"}
+var elsewhere = []string{"go run ./cmd/demo", "go test ./...", "go run ./cmd/chaos", "go run ./cmd/simulate", "go run ./cmd/bench"}
 
 // programs are ours, by the names that the documents use.
 var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run, "sandbox": sandbox.Run}

@@ -7,7 +7,7 @@ import (
 )
 
 // noticed gives, for each mutation, the first schedule after seed 1 that
-// notices it, and what it breaks there. `go run ./simulate --mutations --seed 1`
+// notices it, and what it breaks there. `go run ./cmd/simulate --mutations --seed 1`
 // finds them anew where the model has changed.
 var noticed = map[Mutation]struct {
 	seed   uint64

@@ -69,7 +69,7 @@ or something failed; 2 wrong usage; 130 interrupted.`
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	o := &options{command: strings.Join(append([]string{"go run ./chaos"}, args...), " ")}
+	o := &options{command: strings.Join(append([]string{"go run ./cmd/chaos"}, args...), " ")}
 	root := &cobra.Command{
 		Use: "chaos", Short: "Break everything under load, then balance the books", Long: long,
 		Args: cobra.NoArgs,
