@@ -28,7 +28,7 @@ func (q *Queue) Check(ctx context.Context, ds []*Delivery) error {
 		}
 		d.History, d.Unexplained = inherit(d)
 		d.Work = q.sortOut(d, now)
-		d.Allowed = d.Last.Record.Allows(d.Intent.ID)
+		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
 }

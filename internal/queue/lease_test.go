@@ -17,7 +17,7 @@ func fakeLease(now *time.Time) *Lease {
 	k := newKeeper(nil)
 	k.now = func() time.Time { return *now }
 	k.term, k.period = 9*time.Second, time.Second/2
-	return k.claim("reply", *now)
+	return k.claim("reply", 1, 1, *now)
 }
 
 func TestR7AClaimEndsBeforeTheServersPatience(t *testing.T) {
@@ -29,6 +29,26 @@ func TestR7AClaimEndsBeforeTheServersPatience(t *testing.T) {
 	require.ErrorIs(t, l.Fence(), ErrLeaseLost)
 	now = now.Add(-5 * time.Second)
 	require.ErrorIs(t, l.Fence(), ErrLeaseLost, "it never comes back")
+}
+
+// Another worker's late NAK took the message from this one, and the broker gave
+// it to this one again: only the later delivery owns it.
+func TestR7ASecondDeliveryEndsTheFirstClaim(t *testing.T) {
+	now := time.Now()
+	first := fakeLease(&now)
+	ctx, cancel := first.Bound(t.Context(), ErrLeaseLost)
+	defer cancel()
+	second := first.keeper.claim("again", 1, 2, now)
+	require.False(t, first.Valid())
+	require.ErrorIs(t, context.Cause(ctx), ErrLeaseLost)
+	require.True(t, second.Valid())
+	require.False(t, first.keeper.claim("late", 1, 1, now).Valid(), "the earlier delivery arrives last")
+	require.True(t, second.Valid())
+	require.True(t, first.keeper.claim("other", 2, 1, now).Valid())
+	for _, l := range first.keeper.all() {
+		l.release()
+	}
+	require.Empty(t, first.keeper.bySeq)
 }
 
 // A suspended machine stops the monotonic clock; the wall clock shows it.

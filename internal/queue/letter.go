@@ -167,7 +167,8 @@ func (l *Letter) unpack() {
 var errLapsed = errors.New("the claim on the order is over")
 
 // fileLetter stores the letter of a delivery unless one about the same intent
-// lies there already. A letter that it replaces is carried on in its history.
+// lies there already that says no less. A letter that it replaces is carried on
+// in its history.
 //
 // It returns errLapsed, and stores nothing, once the claim is over: meanwhile
 // the order may have been found to be accepted, its letter removed and its
@@ -181,7 +182,7 @@ func (q *Queue) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
 		}
 		var expect uint64
 		if have != nil {
-			if have.IntentID == l.IntentID {
+			if have.IntentID == l.IntentID && !l.raises(have) {
 				return nil
 			}
 			expect = have.Seq
@@ -202,6 +203,12 @@ func (q *Queue) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
 			return err
 		}
 	}
+}
+
+// raises: the letter of the same intent says that the order was not created, and
+// since then the result was raised to unknown (R1).
+func (l *Letter) raises(have *Letter) bool {
+	return l.Outcome == order.OutcomeUnknown && have.Outcome != order.OutcomeUnknown && !have.Conflict
 }
 
 // inheritFrom carries on the history of the letter that l replaces.

@@ -88,7 +88,7 @@ func (q *Queue) newDelivery(msg *nats.Msg, sent time.Time) *Delivery {
 }
 
 func (q *Queue) claim(m *Message, a Answer, reply string, delivered uint64, sent time.Time) *Delivery {
-	d := &Delivery{msg: m, answer: a, lease: q.leases.claim(reply, sent), Seq: m.Seq, StoredAt: m.Time, Delivered: delivered, counted: delivered}
+	d := &Delivery{msg: m, answer: a, lease: q.leases.claim(reply, m.Seq, delivered, sent), Seq: m.Seq, StoredAt: m.Time, Delivered: delivered, counted: delivered}
 	d.Invalid = q.readIntent(d)
 	return d
 }
