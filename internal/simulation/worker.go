@@ -186,12 +186,12 @@ func (k *worker) handle(p *proc, d *delivery) {
 				panicked = true
 			}
 		}()
-		k.untilStored(d, func() error { return k.do(p, d) })
+		k.do(p, d)
 	}()
 	if panicked { // Pool.survive
 		k.say(d, "panic", "")
 		if !suspect {
-			k.untilStored(d, func() error { return k.q.NoteSuspect(k.settle, d.Delivery) })
+			_ = k.untilStored(d, func() error { return k.q.NoteSuspect(k.settle, d.Delivery) })
 		}
 	}
 }
@@ -204,63 +204,66 @@ func (k *worker) say(d *delivery, step, format string, args ...any) {
 const poisonAfter = 3
 
 // do is Pool.do.
-func (k *worker) do(p *proc, d *delivery) error {
+func (k *worker) do(p *proc, d *delivery) {
 	last := d.Last.Record
 	k.say(d, "work", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(last))
-	now := k.e.now()
+	write := func(w func() error) { _ = k.untilStored(d, w) }
 	switch d.Work {
 	case queue.WorkSettled:
 		if k.w.drops(R4) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
-			return d.arrival.Answer.Ack()
+			write(d.arrival.Answer.Ack)
+			return
 		}
-		return k.q.Complete(k.settle, d.Delivery)
+		write(func() error { return k.q.Complete(k.settle, d.Delivery) })
 	case queue.WorkRepeat:
-		_, err := k.q.Repeat(k.settle, d.Delivery)
-		return err
+		write(func() error { _, err := k.q.Repeat(k.settle, d.Delivery); return err })
 	case queue.WorkConflict, queue.WorkWithheld:
-		_, err := k.q.Refuse(k.settle, d.Delivery)
-		return err
+		write(func() error { _, err := k.q.Refuse(k.settle, d.Delivery); return err })
 	case queue.WorkNotYet:
-		return k.q.HandBack(k.settle, d.Delivery, last.NotBefore.Sub(now))
+		write(func() error { return k.q.HandBack(k.settle, d.Delivery, last.NotBefore.Sub(k.e.now())) })
 	case queue.WorkClaimed:
-		return k.q.HandBack(k.settle, d.Delivery, last.LastAttemptAt.Add(k.w.cfg.RequestTimeout).Sub(now)+time.Second)
+		until := last.LastAttemptAt.Add(k.w.cfg.RequestTimeout + time.Second)
+		write(func() error { return k.q.HandBack(k.settle, d.Delivery, until.Sub(k.e.now())) })
 	case queue.WorkInvalid:
-		return k.conclude(d, order.Report{End: order.EndInvalid, History: d.History}, false)
+		k.conclude(d, order.Report{End: order.EndInvalid, History: d.History}, false)
 	case queue.WorkSuspect:
-		return k.suspect(p, d)
+		k.suspect(p, d)
 	case queue.WorkSubmit:
-		return k.visit(p, d)
+		k.visit(p, d)
 	default:
-		return k.q.GiveUp(k.settle, d.Delivery)
+		write(func() error { return k.q.GiveUp(k.settle, d.Delivery) })
 	}
 }
 
 // suspect is Pool.suspect.
-func (k *worker) suspect(p *proc, d *delivery) error {
+func (k *worker) suspect(p *proc, d *delivery) {
 	count := d.History.Suspects
 	if k.w.drops(R8) {
 		count = d.Unexplained + 1 // every delivery that nothing explains counts, not those alone
 	}
 	if count >= poisonAfter {
-		return k.conclude(d, order.Report{End: order.EndPoison, Reason: "poison", History: d.History}, false)
+		k.conclude(d, order.Report{End: order.EndPoison, Reason: "poison", History: d.History}, false)
+		return
 	}
-	if err := k.q.NoteSuspect(k.settle, d.Delivery); err != nil {
-		return err
+	if k.untilStored(d, func() error { return k.q.NoteSuspect(k.settle, d.Delivery) }) != nil {
+		return
 	}
 	if d.Invalid != nil {
-		return k.conclude(d, order.Report{End: order.EndInvalid, History: d.History}, false)
+		k.conclude(d, order.Report{End: order.EndInvalid, History: d.History}, false)
+		return
 	}
-	return k.visit(p, d)
+	k.visit(p, d)
 }
 
 // visit is Pool.visit.
-func (k *worker) visit(p *proc, d *delivery) error {
+func (k *worker) visit(p *proc, d *delivery) {
 	if k.stopping {
-		return k.conclude(d, order.Report{End: order.EndHandBack, History: d.History}, false)
+		k.conclude(d, order.Report{End: order.EndHandBack, History: d.History}, false)
+		return
 	}
 	if d.Work != queue.WorkSuspect && (d.Again || k.w.cfg.Policy == order.Resubmit && d.MustNoteBegin() && !k.w.drops(Begun)) {
-		if err := k.q.NoteBegun(k.settle, d.Delivery); err != nil {
-			return err
+		if k.untilStored(d, func() error { return k.q.NoteBegun(k.settle, d.Delivery) }) != nil {
+			return
 		}
 	}
 	ctx, cancel := k.work, func() {}
@@ -273,11 +276,12 @@ func (k *worker) visit(p *proc, d *delivery) error {
 		if errors.Is(context.Cause(ctx), errLeaseLost) {
 			end = order.EndLeaseLost
 		}
-		return k.conclude(d, order.Report{End: end, History: d.History}, false)
+		k.conclude(d, order.Report{End: end, History: d.History}, false)
+		return
 	}
 	v := &visit{worker: k, proc: p, d: d, ctx: ctx}
 	report := v.submit()
-	return k.conclude(d, report, v.proven)
+	k.conclude(d, report, v.proven)
 }
 
 // afterReconnect is Pool.afterReconnect.
@@ -297,18 +301,17 @@ func (k *worker) afterReconnect(ctx context.Context, d *delivery) error {
 }
 
 // conclude is Pool.conclude.
-func (k *worker) conclude(d *delivery, r order.Report, firstProven bool) error {
+func (k *worker) conclude(d *delivery, r order.Report, firstProven bool) {
 	s := order.Decide(r, order.Facts{Policy: k.w.cfg.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: d.Allowed})
 	k.say(d, "settle", "%s after %s: %s %s", r.Verdict, r.End, s.Action, s.Outcome)
-	k.untilStored(d, func() error {
+	_ = k.untilStored(d, func() error {
 		_, err := k.q.Settle(k.settle, d.Delivery, r, s)
 		return err
 	})
-	return nil
 }
 
 // untilStored is Pool.untilStored.
-func (k *worker) untilStored(d *delivery, do func() error) {
+func (k *worker) untilStored(d *delivery, write func() error) error {
 	waits := false
 	defer func() {
 		if waits {
@@ -316,20 +319,20 @@ func (k *worker) untilStored(d *delivery, do func() error) {
 		}
 	}()
 	for {
-		err := do()
+		err := write()
 		switch {
 		case err == nil:
-			return
+			return nil
 		case !errors.Is(err, queue.ErrStorage):
 			k.say(d, "left", "to its next delivery: %v", err)
-			return
+			return err
 		}
 		if !waits && !k.w.drops(R10) {
 			waits = true
 			k.unstored++
 		}
 		if k.e.sleep(k.settle, time.Second) != nil {
-			return
+			return err
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -37,58 +38,72 @@ func (p *Pool) handle(d *queue.Delivery, pulled time.Time) {
 		defer p.alone.RUnlock()
 	}
 	defer p.survive(d, j)
-	p.untilStored(d, func() error { return p.do(d, j) })
+	p.do(d, j)
 }
 
-// do is the table of what each kind of work needs.
-func (p *Pool) do(d *queue.Delivery, j *journey) error {
+// do is the table of what each kind of work needs. It runs once a delivery: only
+// the single writes are repeated, by untilStored. What may reach the API (do,
+// suspect, visit, conclude) returns no error, and so cannot be passed there.
+func (p *Pool) do(d *queue.Delivery, j *journey) {
 	switch d.Work {
 	case queue.WorkSettled:
-		return p.Queue.Complete(p.settle, d)
+		_ = p.untilStored(d, func() error { return p.Queue.Complete(p.settle, d) })
 	case queue.WorkRepeat:
-		return p.observe(p.Queue.Repeat(p.settle, d))
+		p.takeOver(d, p.Queue.Repeat)
 	case queue.WorkConflict, queue.WorkWithheld:
 		p.Log.Warn().Str("order_no", d.OrderNo()).Stringer("work", d.Work).Msg("intent not submitted; see its dead letter")
-		return p.observe(p.Queue.Refuse(p.settle, d))
+		p.takeOver(d, p.Queue.Refuse)
 	case queue.WorkNotYet:
-		return p.Queue.HandBack(p.settle, d, time.Until(d.Last.Record.NotBefore))
+		p.handBack(d, d.Last.Record.NotBefore)
 	case queue.WorkClaimed:
-		return p.Queue.HandBack(p.settle, d, time.Until(d.Last.Record.LastAttemptAt.Add(p.RequestTimeout))+time.Second)
+		p.handBack(d, d.Last.Record.LastAttemptAt.Add(p.RequestTimeout+time.Second))
 	case queue.WorkInvalid:
-		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
 	case queue.WorkSuspect:
-		return p.suspect(d, j)
+		p.suspect(d, j)
 	case queue.WorkSubmit:
-		return p.visit(d, j)
+		p.visit(d, j)
 	default:
-		return p.Queue.GiveUp(p.settle, d)
+		_ = p.untilStored(d, func() error { return p.Queue.GiveUp(p.settle, d) })
 	}
 }
 
-func (p *Pool) observe(entry queue.Entry, err error) error {
+// takeOver settles an intent that is not submitted, by write.
+func (p *Pool) takeOver(d *queue.Delivery, write func(context.Context, *queue.Delivery) (queue.Entry, error)) {
+	var entry queue.Entry
+	err := p.untilStored(d, func() (err error) {
+		entry, err = write(p.settle, d)
+		return err
+	})
 	if err == nil {
 		p.Observer.Settled(entry.Record)
 	}
-	return err
+}
+
+// handBack gives a delivery back until then.
+func (p *Pool) handBack(d *queue.Delivery, until time.Time) {
+	_ = p.untilStored(d, func() error { return p.Queue.HandBack(p.settle, d, time.Until(until)) })
 }
 
 // suspect handles an intent whose earlier deliveries nothing explains: alone,
 // and with a note that is confirmed first, so that a worker that goes down
 // with it leaves a trace.
-func (p *Pool) suspect(d *queue.Delivery, j *journey) error {
+func (p *Pool) suspect(d *queue.Delivery, j *journey) {
 	if d.History.Suspects >= poisonAfter {
-		return p.conclude(d, j, order.Report{End: order.EndPoison, Reason: "poison",
+		p.conclude(d, j, order.Report{End: order.EndPoison, Reason: "poison",
 			Error:   fmt.Sprintf("handled alone %d times, and its worker went down each time", d.History.Suspects),
 			History: d.History}, false)
+		return
 	}
 	p.Log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling an order alone: nothing explains its earlier deliveries")
-	if err := p.Queue.NoteSuspect(p.settle, d); err != nil {
-		return err
+	if p.untilStored(d, func() error { return p.Queue.NoteSuspect(p.settle, d) }) != nil {
+		return
 	}
 	if d.Invalid != nil {
-		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		return
 	}
-	return p.visit(d, j)
+	p.visit(d, j)
 }
 
 // survive turns a panic in the handling of one order into a suspect note: the
@@ -103,13 +118,16 @@ func (p *Pool) survive(d *queue.Delivery, j *journey) {
 	if d.Work == queue.WorkSuspect {
 		return // its note stands already
 	}
-	p.untilStored(d, func() error { return p.Queue.NoteSuspect(p.settle, d) })
+	_ = p.untilStored(d, func() error { return p.Queue.NoteSuspect(p.settle, d) })
 }
 
-// untilStored repeats what failed because the broker cannot store results.
-// Meanwhile the gate is closed, so that at most what is in flight is ever
-// posted into a full disk (R10); the repetition is the test write.
-func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
+// untilStored repeats a write that failed because the broker cannot store
+// results. Meanwhile the gate is closed: at most what is in flight is ever posted
+// into a full disk (R10). The repetition is the test write.
+//
+// It returns the write's last error, which it has logged. Pass one write, and
+// nothing that posts.
+func (p *Pool) untilStored(d *queue.Delivery, write func() error) error {
 	waits := false
 	defer func() {
 		if waits {
@@ -117,13 +135,13 @@ func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
 		}
 	}()
 	for {
-		err := do()
+		err := write()
 		switch {
 		case err == nil:
-			return
+			return nil
 		case !errors.Is(err, queue.ErrStorage):
 			p.Log.Warn().Err(err).Str("order_no", d.OrderNo()).Msg("order left to its next delivery")
-			return
+			return err
 		}
 		if !waits {
 			waits = true
@@ -131,7 +149,7 @@ func (p *Pool) untilStored(d *queue.Delivery, do func() error) {
 		}
 		select {
 		case <-p.settle.Done():
-			return
+			return err
 		case <-time.After(storageRetry):
 		}
 	}

@@ -36,11 +36,12 @@ func TestR10TheGateOpensWhenNobodyIsLeftToTest(t *testing.T) {
 		p, gate := storagePool(t)
 		answers := []error{queue.ErrStorage, queue.ErrStorage, errors.New("the dead letter cannot be removed")}
 		var open []bool
-		p.untilStored(&queue.Delivery{}, func() (err error) {
+		err := p.untilStored(&queue.Delivery{}, func() (err error) {
 			open = append(open, gate.State().Open)
 			err, answers = answers[0], answers[1:]
 			return err
 		})
+		require.ErrorContains(t, err, "cannot be removed")
 		require.Equal(t, []bool{true, false, false}, open)
 		require.True(t, gate.State().Open)
 	})
@@ -59,11 +60,11 @@ func TestR10TheGateStaysClosedWhileAnyResultIsRefused(t *testing.T) {
 			return queue.ErrStorage
 		}
 		var wg sync.WaitGroup
-		wg.Go(func() { p.untilStored(&queue.Delivery{}, refused) })
+		wg.Go(func() { _ = p.untilStored(&queue.Delivery{}, refused) })
 		time.Sleep(storageRetry / 2) // of the bubble's clock
 		wg.Go(func() {
 			answers := []error{queue.ErrStorage, nil}
-			p.untilStored(&queue.Delivery{}, func() (err error) {
+			_ = p.untilStored(&queue.Delivery{}, func() (err error) {
 				err, answers = answers[0], answers[1:]
 				return err
 			})

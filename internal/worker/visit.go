@@ -12,19 +12,21 @@ import (
 )
 
 // visit takes one order to the API under its lease.
-func (p *Pool) visit(d *queue.Delivery, j *journey) error {
+func (p *Pool) visit(d *queue.Delivery, j *journey) {
 	if p.draining.Load() {
-		return p.conclude(d, j, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
+		p.conclude(d, j, order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
+		return
 	}
 	if d.Work != queue.WorkSuspect && (d.Again || p.Policy == order.Resubmit && d.MustNoteBegin()) {
-		if err := p.Queue.NoteBegun(p.settle, d); err != nil {
-			return err
+		if p.untilStored(d, func() error { return p.Queue.NoteBegun(p.settle, d) }) != nil {
+			return
 		}
 	}
 	ctx, cancel := d.Lease().Bound(j.within(p.work), submit.ErrLeaseLost)
 	defer cancel()
 	if err := p.afterReconnect(ctx, d); err != nil {
-		return p.conclude(d, j, order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
+		p.conclude(d, j, order.Report{End: endOf(ctx), Reason: "given back before anything was sent", History: d.History}, false)
+		return
 	}
 	proven := false
 	v := submit.Visit{
@@ -44,7 +46,7 @@ func (p *Pool) visit(d *queue.Delivery, j *journey) error {
 	began := time.Now()
 	report := p.Submitter.Submit(ctx, v)
 	p.tempo.note(time.Since(began))
-	return p.conclude(d, j, report, proven)
+	p.conclude(d, j, report, proven)
 }
 
 // afterReconnect waits after a reconnect before a redelivered order is posted:
@@ -75,22 +77,19 @@ func endOf(ctx context.Context) order.End {
 }
 
 // conclude asks order.Decide what becomes of the order, and has the queue
-// carry it out. A repeated call (after a storage fault) writes the same again.
-func (p *Pool) conclude(d *queue.Delivery, j *journey, r order.Report, firstProven bool) error {
+// carry it out. After a storage fault the same is written again.
+func (p *Pool) conclude(d *queue.Delivery, j *journey, r order.Report, firstProven bool) {
 	s := order.Decide(r, order.Facts{Policy: p.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: d.Allowed})
 	var entry queue.Entry
-	var err error
 	settled := j.settling(s)
-	p.untilStored(d, func() error {
+	err := p.untilStored(d, func() (err error) {
 		entry, err = p.Queue.Settle(p.settle, d, r, s)
 		return err
 	})
 	settled(entry.Record, err)
-	if err != nil {
-		return nil // logged
+	if err == nil {
+		p.tell(d, j, r, s, entry.Record)
 	}
-	p.tell(d, j, r, s, entry.Record)
-	return nil
 }
 
 // tell logs and counts what became of the order.
