@@ -169,3 +169,37 @@ func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
 		})
 	}
 }
+
+// told counts what is said to the broker about a delivery, and passes it on.
+type told struct {
+	Answer
+	n int
+}
+
+func (a *told) Ack() error { a.n++; return a.Answer.Ack() }
+
+func (a *told) Nak() error { a.n++; return a.Answer.Nak() }
+
+func (a *told) NakWithDelay(d time.Duration) error { a.n++; return a.Answer.NakWithDelay(d) }
+
+// A NAK or an ack of a former owner would redeliver or delete the message under
+// its new owner's hands.
+func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	said := &told{Answer: d.answer}
+	d.answer = said
+	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
+	require.Equal(t, 1, said.n, "an owner gives back")
+
+	d.lease.endNow()
+	require.NoError(t, q.HandBack(t.Context(), d, 0))
+	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
+	for _, r := range []order.Report{{End: order.EndHandBack}, {End: order.EndVisitBudget, Verdict: order.Retry}, report(order.Accepted, d.History)} {
+		_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+		require.NoError(t, err)
+	}
+	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome(), "an acceptance is merged all the same")
+	require.Equal(t, 1, said.n)
+}
