@@ -42,7 +42,9 @@ func drawImports(pkgs []pkg) string {
 		return from == to || slices.ContainsFunc(imports[from], func(next string) bool { return reaches(next, to) })
 	}
 	lines := []string{"flowchart TD"}
-	id := func(name string) string { return strings.NewReplacer("/", "_", "-", "_").Replace(strings.TrimPrefix(name, "internal/")) }
+	id := func(name string) string {
+		return strings.NewReplacer("/", "_", "-", "_").Replace(strings.TrimPrefix(name, "internal/"))
+	}
 	for name, uses := range imports {
 		lines = append(lines, fmt.Sprintf("  %s[%s]", id(name), strings.TrimPrefix(name, "internal/")))
 		for _, to := range uses {

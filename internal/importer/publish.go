@@ -280,60 +280,67 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 	return left, nil
 }
 
-// decide is the table of an import: a row against what is known of its
-// order_no. A certain failure lets another intent follow; all else does not.
+// decide is an import's policy on what order.Admit finds: a row against what is
+// known of its order_no. A certain failure lets another intent follow; all else
+// does not.
 func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bool) {
 	v = verdict{number: row.Number}
-	hash, rec := row.Order.BodyHash, st.Record
-	outcome := rec.Outcome()
+	hash, rec := row.Order.BodyHash(), st.Record
+	known := order.Admit(rec, "", hash) // the row has no id before it is published
 	conflict := func(with string) (verdict, bool) {
 		v.fate, v.note = Conflict, "the order_no belongs to another order, which is "+with+"; correct the row or give it another number"
 		return v, false
 	}
-	waits := st.Pending != nil && (outcome == order.OutcomeNone || rec.IntentID != st.Pending.ID)
+	settled := func() (verdict, bool) {
+		v.fate = Settled(rec.Outcome())
+		return v, false
+	}
+	other := known.Bodies == order.OtherBody
+	waits := st.Pending != nil && (rec.Outcome() == order.OutcomeNone || rec.IntentID != st.Pending.ID)
 	switch {
 	case st.Unreadable != nil:
 		v.fate, v.note = Failed, st.Unreadable.Error()
 		return v, false
-	case outcome == order.OutcomeAccepted && differs(rec.BodyHash, hash()):
+	case known.Standing == order.AcceptedBefore && other:
 		return conflict("accepted")
-	case outcome == order.OutcomeAccepted: // whatever else may be pending
-		v.fate = Settled(outcome)
-		return v, false
-	case waits && differs(st.Pending.BodyHash, hash()):
+	case known.Standing == order.AcceptedBefore: // whatever else may be pending
+		return settled()
+	case waits && differs(st.Pending.BodyHash, hash):
 		return conflict("pending")
 	case waits:
 		v.fate, v.ours = AlreadyPending, p.ours(st.Pending.ID, row)
 		return v, false
-	case rec == nil && p.again && row.Number <= p.imp.Done:
-		v.fate, v.note = Forgotten, "imported before, and nothing is known of it any more"
-		return v, false
-	case rec == nil:
+	}
+	switch known.Standing {
+	case order.NothingKnown:
+		if p.again && row.Number <= p.imp.Done {
+			v.fate, v.note = Forgotten, "imported before, and nothing is known of it any more"
+			return v, false
+		}
 		v.fate = Stored
 		return v, true
-	case outcome == order.OutcomeNone && differs(rec.BodyHash, hash()):
-		return conflict("pending")
-	case outcome == order.OutcomeNone:
+	case order.OpenBefore:
+		if other {
+			return conflict("pending")
+		}
 		v.fate, v.ours = AlreadyPending, p.ours(rec.IntentID, row)
 		return v, false
-	case outcome == order.OutcomeUnknown && rec.Allowed:
-		v.fate = Retried
-		return v, true
-	case outcome == order.OutcomeUnknown && differs(rec.BodyHash, hash()):
-		return conflict("unknown: nobody knows whether it was created")
-	case outcome == order.OutcomeUnknown:
-		v.fate = Settled(outcome)
-		return v, false
-	case rec.BodyHash != hash():
-		v.fate = Corrected
-		return v, true
-	case p.f.o.RetryFailed:
-		v.fate = Retried
-		return v, true
-	default:
-		v.fate = Settled(outcome)
-		return v, false
+	case order.DoubtBefore:
+		if other {
+			return conflict("unknown: nobody knows whether it was created")
+		}
+		return settled()
+	case order.FailedBefore:
+		if rec.BodyHash != hash {
+			v.fate = Corrected
+			return v, true
+		}
+		if !p.f.o.RetryFailed {
+			return settled()
+		}
 	}
+	v.fate = Retried // it failed, or a person allowed whoever comes next
+	return v, true
 }
 
 // differs: both bodies are known, and not the same.

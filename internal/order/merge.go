@@ -68,7 +68,10 @@ func mergeNotes(cur *Record, out Record) *Record {
 	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && cur.Worker != out.Worker {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
-		if kept.History == cur.History {
+		if out.Verdict == Unsure {
+			kept.Allowed, kept.AllowedFor = false, "" // nobody has allowed this doubt
+		}
+		if kept.History == cur.History && kept.Allowed == cur.Allowed {
 			return nil
 		}
 		kept.WriteID = out.WriteID

@@ -167,8 +167,22 @@ func TestR6AnUnknownOutcomeIsNotHiddenByANote(t *testing.T) {
 		require.True(t, after.Allowed, "a person's leave holds for the whole intent")
 		next := note
 		next.Delivered++
-		require.True(t, Merge(after, &next).Allowed)
+		require.Equal(t, !note.Open(), Merge(after, &next).Allowed, "but not for an attempt whose delivery never said how it ended")
 	}
+}
+
+// A person allows the doubt that she saw, and no later one.
+func TestR6ANewDoubtEndsAPermission(t *testing.T) {
+	claim := Record{Word: Retrying, Note: NoteAttempt, IntentID: "i1", Delivered: 2, Worker: "a", Allowed: true, AllowedFor: "i1"}
+	claim.Unsure = true
+	note := func(verdict Verdict, delivered uint64, worker string) *Record {
+		return &Record{Word: Retrying, Note: NoteHandedBack, IntentID: "i1", Delivered: delivered, Worker: worker, Verdict: verdict, History: History{Unsure: true, Attempts: 1}}
+	}
+	require.True(t, Merge(&claim, note(Retry, 2, "a")).Allows("i1"), "its own writer ended the attempt without effect")
+	require.False(t, Merge(&claim, note(Unsure, 2, "a")).Allows("i1"), "the attempt was unsure")
+	require.False(t, Merge(&claim, note(VerdictNone, 3, "b")).Allows("i1"), "nobody knows how the attempt ended")
+	require.True(t, Merge(&claim, note(VerdictNone, 2, "b")).Open(), "another delivery's claim stays open")
+	require.False(t, Merge(&claim, note(Unsure, 1, "b")).Allows("i1"), "a late writer's attempt was unsure")
 }
 
 func TestR7ALateNoteDoesNotUndoItsSuccessorsClaim(t *testing.T) {

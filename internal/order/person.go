@@ -45,9 +45,18 @@ func (r *Record) NeedsLetter() bool {
 	return r.Outcome().NeedsLetter() && r.By == "" && !r.Dropped
 }
 
-// inheritPermission keeps a permission that the record before holds.
+// inheritPermission keeps the permission of the record that r replaces. A person
+// allows the doubt that she saw. A later attempt that is in doubt itself ends
+// the permission: it was unsure, or its delivery never said how it ended.
 func (r *Record) inheritPermission(cur *Record) {
-	if cur.Allowed && !r.Allowed {
+	abandoned := cur.Open() && (cur.Delivered != r.Delivered || cur.Worker != r.Worker)
+	if cur.Allowed && !r.Allowed && !abandoned && r.Verdict != Unsure {
 		r.Allowed, r.AllowedFor = true, cur.AllowedFor
 	}
+}
+
+// Open says whether the record is the note of an attempt that nobody has ended:
+// its writer may have posted the order and did not come back to say so.
+func (r *Record) Open() bool {
+	return r != nil && r.Outcome() == OutcomeNone && (r.Note == NoteAttempt || r.Note == NoteSuspect)
 }

@@ -128,7 +128,8 @@ type Record struct {
 	Proven bool `json:"proven,omitempty"`
 	// By is set where a person settled the order.
 	By string `json:"by,omitempty"`
-	// Allowed: a person allowed the next intent although the outcome is unknown (R6).
+	// Allowed: a person allowed the next intent although the outcome is unknown
+	// (R6). A later attempt that is in doubt itself ends the permission.
 	Allowed bool `json:"allowed,omitempty"`
 	// AllowedFor is the one intent that the permission is for; empty = any.
 	AllowedFor string `json:"allowed_for,omitempty"`

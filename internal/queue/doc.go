@@ -1,6 +1,9 @@
 // Package queue keeps the books: it knows where intents, results and dead
 // letters are stored in JetStream, and in which order they may change.
 //
+// R1 to R12 in comments are the rules of the settle protocol: docs/protocol.md
+// states each, and the schedule that it answers.
+//
 // A delivery's life, and the file that owns each step:
 //
 //	pull.go      a free slot first, then messages

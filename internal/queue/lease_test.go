@@ -17,7 +17,7 @@ func fakeLease(now *time.Time) *Lease {
 	k := newKeeper(nil)
 	k.now = func() time.Time { return *now }
 	k.term, k.period = 9*time.Second, time.Second/2
-	return k.claim("reply", *now)
+	return k.claim("reply", 1, 1, *now)
 }
 
 func TestR7AClaimEndsBeforeTheServersPatience(t *testing.T) {
@@ -29,6 +29,26 @@ func TestR7AClaimEndsBeforeTheServersPatience(t *testing.T) {
 	require.ErrorIs(t, l.Fence(), ErrLeaseLost)
 	now = now.Add(-5 * time.Second)
 	require.ErrorIs(t, l.Fence(), ErrLeaseLost, "it never comes back")
+}
+
+// Another worker's late NAK took the message from this one, and the broker gave
+// it to this one again: only the later delivery owns it.
+func TestR7ASecondDeliveryEndsTheFirstClaim(t *testing.T) {
+	now := time.Now()
+	first := fakeLease(&now)
+	ctx, cancel := first.Bound(t.Context(), ErrLeaseLost)
+	defer cancel()
+	second := first.keeper.claim("again", 1, 2, now)
+	require.False(t, first.Valid())
+	require.ErrorIs(t, context.Cause(ctx), ErrLeaseLost)
+	require.True(t, second.Valid())
+	require.False(t, first.keeper.claim("late", 1, 1, now).Valid(), "the earlier delivery arrives last")
+	require.True(t, second.Valid())
+	require.True(t, first.keeper.claim("other", 2, 1, now).Valid())
+	for _, l := range first.keeper.all() {
+		l.release()
+	}
+	require.Empty(t, first.keeper.bySeq)
 }
 
 // A suspended machine stops the monotonic clock; the wall clock shows it.
@@ -148,4 +168,38 @@ func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
 			require.Nil(t, letterOf(t, q, "A-1"))
 		})
 	}
+}
+
+// told counts what is said to the broker about a delivery, and passes it on.
+type told struct {
+	Answer
+	n int
+}
+
+func (a *told) Ack() error { a.n++; return a.Answer.Ack() }
+
+func (a *told) Nak() error { a.n++; return a.Answer.Nak() }
+
+func (a *told) NakWithDelay(d time.Duration) error { a.n++; return a.Answer.NakWithDelay(d) }
+
+// A NAK or an ack of a former owner would redeliver or delete the message under
+// its new owner's hands.
+func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	said := &told{Answer: d.answer}
+	d.answer = said
+	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
+	require.Equal(t, 1, said.n, "an owner gives back")
+
+	d.lease.endNow()
+	require.NoError(t, q.HandBack(t.Context(), d, 0))
+	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
+	for _, r := range []order.Report{{End: order.EndHandBack}, {End: order.EndVisitBudget, Verdict: order.Retry}, report(order.Accepted, d.History)} {
+		_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+		require.NoError(t, err)
+	}
+	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome(), "an acceptance is merged all the same")
+	require.Equal(t, 1, said.n)
 }

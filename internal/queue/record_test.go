@@ -142,3 +142,22 @@ func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
 }
+
+// R1 raises a failure to unknown: its letter, which may be filed already, follows.
+func TestR1ALetterFollowsItsResultToUnknown(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	record := func(o order.Outcome) *order.Record {
+		rec := q.record(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o})
+		return &rec
+	}
+	require.NoError(t, q.fileLetter(t.Context(), d, newLetter(d, record(order.OutcomeRejected), nil)))
+	require.NoError(t, q.fileLetter(t.Context(), d, newLetter(d, record(order.OutcomeUnknown), nil)))
+	l := letterOf(t, q, "A-1")
+	require.Equal(t, order.OutcomeUnknown, l.Outcome)
+	require.Equal(t, order.OutcomeRejected, l.Earlier[0].Outcome)
+
+	require.NoError(t, q.fileLetter(t.Context(), d, newLetter(d, record(order.OutcomeRejected), nil)))
+	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "who comes late takes nothing back")
+}

@@ -340,3 +340,25 @@ func TestReplayOfALostResult(t *testing.T) {
 	requireDrained(t, q)
 	requireBalanced(t, q)
 }
+
+// A permission is for the doubt that the person saw. The worker that used it
+// went down in its attempt: that is another doubt, and park asks again.
+func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
+	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	d := pull(t, q, 1)[0]
+	require.True(t, d.Allowed)
+	d = again(t, d, q)
+	require.True(t, d.Allowed, "nothing was noted, so that nothing was posted under park")
+	h := d.History
+	h.Attempts++
+	_, err := q.NoteAttempt(t.Context(), d, h)
+	require.NoError(t, err)
+	d = again(t, d, q)
+	require.True(t, d.History.Unsure)
+	require.False(t, d.Allowed)
+	settle(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	d = pull(t, q, 1)[0]
+	require.False(t, d.Allowed, "a hand-back does not bring it back")
+}

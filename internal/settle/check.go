@@ -28,7 +28,7 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 		}
 		d.History, d.Unexplained = inherit(d)
 		d.Work = q.sortOut(d, now)
-		d.Allowed = d.Last.Record.Allows(d.Intent.ID)
+		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
 }
@@ -114,30 +114,37 @@ func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) 
 	}
 }
 
-// sortOut is the table of R6 and R2: intent against last word.
+// sortOut is a worker's policy on what order.Admit finds: what a delivery needs (R6, R2).
 func (q *Protocol) sortOut(d *Delivery, now time.Time) Work {
 	last := d.Last.Record
-	if last == nil {
-		return q.fresh(d)
-	}
-	same := last.IntentID == d.Intent.ID
-	outcome := last.Outcome()
-	switch {
-	case same && outcome != order.OutcomeNone:
+	admission := order.Admit(last, d.Intent.ID, d.bodyHash())
+	switch admission.Standing {
+	case order.SettledItself:
 		return WorkSettled
-	case d.openNote(order.NoteAttempt) && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
-		return WorkClaimed
-	case same && now.Before(last.NotBefore):
-		return WorkNotYet
-	case outcome == order.OutcomeAccepted && d.Invalid == nil && d.Order.BodyHash() == last.BodyHash:
-		return WorkRepeat
-	case outcome == order.OutcomeAccepted:
+	case order.OpenItself:
+		switch {
+		case last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
+			return WorkClaimed
+		case now.Before(last.NotBefore):
+			return WorkNotYet
+		}
+	case order.AcceptedBefore:
+		if admission.Bodies == order.SameBody {
+			return WorkRepeat
+		}
 		return WorkConflict
-	case outcome == order.OutcomeUnknown && !last.Allows(d.Intent.ID):
+	case order.DoubtBefore:
 		return WorkWithheld
-	default:
-		return q.fresh(d)
 	}
+	return q.fresh(d)
+}
+
+// bodyHash is empty for an intent that can never be sent.
+func (d *Delivery) bodyHash() string {
+	if d.Invalid != nil {
+		return ""
+	}
+	return d.Order.BodyHash()
 }
 
 func (q *Protocol) fresh(d *Delivery) Work {

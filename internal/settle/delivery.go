@@ -21,7 +21,7 @@ type Delivery struct {
 	// included; for an attempt to go on from.
 	History order.History
 	// Allowed: a person allowed this intent although the order's earlier
-	// outcome is unknown (R6).
+	// outcome is unknown, and no attempt since then is in doubt (R6).
 	Allowed bool
 	// Unexplained counts the earlier deliveries that no note explains.
 	Unexplained int

@@ -24,6 +24,8 @@ type Lease struct {
 	keeper *keeper
 	id     uint64
 	reply  string
+	seq    uint64 // of the message in its stream
+	count  uint64 // the broker's number of the delivery
 
 	mu     sync.Mutex
 	since  time.Time            // wall and monotonic
@@ -104,6 +106,7 @@ type keeper struct {
 
 	mu     sync.Mutex
 	leases map[uint64]*Lease
+	bySeq  map[uint64]*Lease // the latest claim on each message
 	nextID uint64
 
 	inbox string // of the broker's answers
@@ -111,25 +114,40 @@ type keeper struct {
 }
 
 func newKeeper(q *Protocol) *keeper {
-	return &keeper{q: q, now: q.time.Now, leases: make(map[uint64]*Lease)}
+	return &keeper{q: q, now: q.time.Now, leases: make(map[uint64]*Lease), bySeq: make(map[uint64]*Lease)}
 }
 
 func (k *keeper) setTerm(ackWait time.Duration) { k.term, k.period = ackWait-ackWait/10, ackWait/20 }
 
-// claim makes a lease that runs since the given time.
-func (k *keeper) claim(reply string, since time.Time) *Lease {
-	l := &Lease{keeper: k, reply: reply, since: since}
+// claim makes a lease that runs since the given time. A message that this worker
+// has in hand already was taken from it: a former owner's late NAK made the
+// broker deliver it again. Only the later delivery owns the message then, so the
+// earlier claim ends at once (R7).
+func (k *keeper) claim(reply string, seq, count uint64, since time.Time) *Lease {
+	l := &Lease{keeper: k, reply: reply, seq: seq, count: count, since: since}
 	k.mu.Lock()
 	k.nextID++
 	l.id = k.nextID
 	k.leases[l.id] = l
+	stale := k.bySeq[seq]
+	if stale != nil && stale.count > count { // two pulls' messages may pass each other on their way
+		stale = l
+	} else {
+		k.bySeq[seq] = l
+	}
 	k.mu.Unlock()
+	if stale != nil {
+		stale.endNow()
+	}
 	return l
 }
 
 func (k *keeper) forget(l *Lease) {
 	k.mu.Lock()
 	delete(k.leases, l.id)
+	if k.bySeq[l.seq] == l {
+		delete(k.bySeq, l.seq)
+	}
 	k.mu.Unlock()
 }
 

@@ -127,7 +127,8 @@ type RawHeader struct {
 var errLapsed = errors.New("the claim on the order is over")
 
 // fileLetter stores the letter of a delivery unless one about the same intent
-// lies there already. A letter that it replaces is carried on in its history.
+// lies there already that says no less. A letter that it replaces is carried on
+// in its history.
 //
 // It returns errLapsed, and stores nothing, once the claim is over: meanwhile
 // the order may have been found to be accepted, its letter removed and its
@@ -140,7 +141,7 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 			return errLapsed
 		}
 		if have != nil {
-			if have.IntentID == l.IntentID {
+			if have.IntentID == l.IntentID && !l.raises(have) {
 				return nil
 			}
 			l.Earlier = own // what an earlier round inherited may have gone
@@ -158,6 +159,12 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 			return err
 		}
 	}
+}
+
+// raises: the letter of the same intent says that the order was not created, and
+// since then the result was raised to unknown (R1).
+func (l *Letter) raises(have *Letter) bool {
+	return l.Outcome == order.OutcomeUnknown && have.Outcome != order.OutcomeUnknown && !have.Conflict
 }
 
 // inheritFrom carries on the history of the letter that l replaces.

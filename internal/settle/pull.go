@@ -52,7 +52,7 @@ func (q *Protocol) Arrived(ctx context.Context, p PullStart, messages []Arrival)
 }
 
 func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
-	d := &Delivery{msg: m.Message, answer: m.Answer, lease: q.leases.claim(m.Reply, p.sent), Seq: m.Seq, StoredAt: m.Time,
+	d := &Delivery{msg: m.Message, answer: m.Answer, lease: q.leases.claim(m.Reply, m.Seq, m.Delivered, p.sent), Seq: m.Seq, StoredAt: m.Time,
 		Delivered: m.Delivered, counted: m.Delivered, life: p.life, Again: m.Delivered == 1 && m.Seq <= p.below}
 	d.Invalid = q.readIntent(d)
 	return d

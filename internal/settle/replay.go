@@ -117,12 +117,13 @@ func (q *Protocol) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayO
 func (q *Protocol) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
 	id, end := l.replayID(), Replayed
 	rec := where.entry.Record
+	standing := order.Admit(rec, id, l.BodyHash).Standing
 	switch {
 	case where.ours:
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
-	case rec.Outcome() == order.OutcomeAccepted, rec == nil && l.Conflict: // the acceptance has expired
+	case standing == order.AcceptedBefore, rec == nil && l.Conflict: // the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt

@@ -185,7 +185,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	p.count++
 	b.w.claims++
 	p.claim = b.w.claims
-	b.w.ledger.delivered(in, p.claim, h)
+	b.w.ledger.delivered(in, p.claim, p.count, h)
 	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
 	b.deadline(seq, p)
 	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}

@@ -10,6 +10,8 @@
 // function: internal/worker's pool (worker.go) and internal/submit's visit
 // (visit.go). What is invented: the broker (broker.go) and the API (api.go).
 //
+// R1 to R12 in comments are the rules of docs/protocol.md.
+//
 // Everything happens in one goroutine at a time: a process's steps are a
 // coroutine (engine.go), which gives its turn away wherever it waits.
 package simulation

@@ -30,6 +30,7 @@ type claim struct {
 	at      time.Duration
 	host    *host
 	orderNo string
+	count   uint64 // the broker's number of it
 	ended   bool
 	why     string // why it ended, if its worker did not end it
 	taken   bool   // a former owner gave the message back; this one cannot know
@@ -63,7 +64,8 @@ type observed struct {
 	// gone: the intent was in the queue no more.
 	gone bool
 	// paused: the order had been given to somebody else, and the writer was
-	// frozen between its last look at the claim and the write.
+	// frozen between its last look at the claim and the write, or could not know:
+	// a former owner gave the message back in its own pause.
 	paused bool
 }
 
@@ -96,9 +98,9 @@ func (l *ledger) stored(in *intent) {
 	l.ids[in.orderNo+" "+in.id]++
 }
 
-func (l *ledger) delivered(in *intent, id int, h *host) {
+func (l *ledger) delivered(in *intent, id int, count uint64, h *host) {
 	l.counts.Deliveries++
-	l.claims[id] = &claim{at: l.w.e.at, host: h, orderNo: in.orderNo}
+	l.claims[id] = &claim{at: l.w.e.at, host: h, orderNo: in.orderNo, count: count}
 }
 
 // owned: nobody works on it, but the broker believes so.
@@ -244,8 +246,8 @@ func (l *ledger) checkExplained(a, prev *attempt) {
 
 // checkParked: no earlier attempt is unsure, or somebody cleared it.
 func (l *ledger) checkParked(a *attempt, before []*attempt) {
-	for i, b := range before {
-		if !b.unsure() || l.cleared(a, b, before[i+1:]) {
+	for _, b := range before {
+		if !b.unsure() || l.cleared(a, b) {
 			continue
 		}
 		if a.paused || b.paused && b.sent >= a.signed {
@@ -261,9 +263,11 @@ func (l *ledger) checkParked(a *attempt, before []*attempt) {
 
 // cleared: a later answer proved that nothing exists, or a person allowed or
 // settled it.
-func (l *ledger) cleared(a, b *attempt, later []*attempt) bool {
+func (l *ledger) cleared(a, b *attempt) bool {
+	allowed := false
 	for _, o := range l.records[a.orderNo] {
-		if o.at >= b.sent && (o.rec.Allows(a.intent) || o.rec.Proven || o.rec.By != "") {
+		granted := o.rec.Allows(a.intent) && !allowed // the notes that follow repeat it
+		if allowed = o.rec.Allows(a.intent); o.at >= b.sent && (granted || o.rec.Proven || o.rec.By != "") {
 			return true
 		}
 	}
@@ -308,11 +312,23 @@ func when(is bool, text string) string {
 func (l *ledger) writtenLate(rec *order.Record, h *host) bool {
 	b := l.w.broker
 	in := b.bySubj[subjectPrefix+rec.OrderNo]
-	if in == nil || h.frozen == 0 || l.w.e.at-h.frozen > l.w.cfg.AckWait/10 {
+	if in == nil {
 		return false
 	}
-	p := b.pending[in.msg.Seq]
-	return p != nil && p.count > rec.Delivered
+	if p := b.pending[in.msg.Seq]; p == nil || p.count <= rec.Delivered {
+		return false
+	}
+	return h.frozen > 0 && l.w.e.at-h.frozen <= l.w.cfg.AckWait/10 || l.wasTaken(rec, h)
+}
+
+// wasTaken: the claim under which h writes rec was given back by a former owner.
+func (l *ledger) wasTaken(rec *order.Record, h *host) bool {
+	for _, c := range l.claims {
+		if c.taken && c.host == h && c.orderNo == rec.OrderNo && c.count == rec.Delivered {
+			return true
+		}
+	}
+	return false
 }
 
 // checkTransition: an outcome stays, but for the reasons that may change it.
@@ -424,6 +440,8 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	switch {
 	case rec.NeedsLetter() && letter == nil:
 		l.find(InvLetters, no, "%s without a letter", rec.Word)
+	case rec.NeedsLetter() && letter.IntentID == rec.IntentID && letter.Outcome != rec.Outcome():
+		l.find(InvLetters, no, "%s, but its letter says %s", rec.Word, letter.Outcome)
 	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict && l.leftover(no):
 		l.counts.Leftovers++
 	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.Conflict:

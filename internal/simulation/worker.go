@@ -102,6 +102,7 @@ func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 			me.checking = true
 			ds := k.q.Arrived(ctx, p, group)
 			me.checking = false
+			k.poke() // a second delivery of the same message ends the claim of the first
 			for i, d := range ds {
 				k.begin(&delivery{d, group[i], k})
 			}

@@ -269,7 +269,7 @@ func (p *pass) abandon() {
 func (s signal) counts() bool { return s.failed || s.conclusive() }
 
 // judgeTrial lifts or shuts the blocks on trial. Answers and refusals shut
-// theirs again where they are judged (effects.go).
+// theirs again where they are judged (conclude.go).
 func (g *Gate) judgeTrial(s signal) {
 	if s.verdict == order.VerdictNone {
 		return

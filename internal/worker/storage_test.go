@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -103,4 +104,34 @@ func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// R10: the API accepted an order, and then its result is refused. The write is
+// repeated until it is stored, and the POST never is. A loop around the whole
+// handling would take the order to the API again.
+func TestR10ARefusedResultIsWrittenAgainAndNotPostedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, order.Resubmit)
+	created, full := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	w := r.start("w", &netcut.Dialer{}, transport(func(req *http.Request) (*http.Response, error) {
+		answer, err := http.DefaultTransport.RoundTrip(req)
+		if r.attempts("B-1") > 0 {
+			first.Do(func() { close(created) })
+			<-full
+		}
+		return answer, err
+	}), func(c *submit.Config) { c.GatePatience = time.Millisecond })
+	r.publish(w.q, "B-0")
+	require.Eventually(t, func() bool { return r.outcome(w.q, "B-0") == order.OutcomeAccepted }, 10*time.Second, time.Millisecond)
+	r.publish(w.q, "B-1")
+	<-created
+	r.limitResults(1)
+	close(full)
+	require.Eventually(t, func() bool { return w.q.ResultFailures().Refused >= 3 }, 20*time.Second, time.Millisecond)
+	r.limitResults(-1)
+	recs := r.settled(w.q)
+	require.Equal(t, order.OutcomeAccepted, recs["B-1"].Outcome())
+	require.Equal(t, 1, r.attempts("B-1"), "it was posted again")
+	require.Equal(t, 1, recs["B-1"].Attempts)
 }
