@@ -44,6 +44,8 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 	switch {
 	case s.Action == order.ActMerge && outcome != order.OutcomeAccepted:
 		return stored, nil // message and letter are somebody else's
+	case d.passedOver(stored.Record):
+		return stored, q.giveBack(d, 0) // its next check finds what stands in its way, and counts it
 	case outcome != order.OutcomeNone:
 		return stored, q.complete(ctx, d, stored, r.Trail)
 	case s.Action == order.ActDelay:
@@ -51,6 +53,12 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 	default:
 		return stored, q.giveBack(d, 0)
 	}
+}
+
+// passedOver: an earlier intent of the order_no was settled while this one was
+// worked on, and our note gave way to that outcome. This intent has none yet.
+func (d *Delivery) passedOver(stored *order.Record) bool {
+	return stored.IntentID != d.Intent.ID && stored.Outcome() != order.OutcomeNone && !d.StoredAt.Before(stored.EnqueuedAt)
 }
 
 // record is what the visit's end looks like in the results stream.

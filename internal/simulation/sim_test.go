@@ -57,6 +57,7 @@ func TestSchedulesThatOnceFailed(t *testing.T) {
 		500482499:    "a person settled an order before it was in doubt (the model's mistake)",
 		987654485352: "one permission of a person let park post again after an attempt whose worker was lost",
 		987655671921: "a worker that was given an order twice settled it twice",
+		5550073917:   "an intent whose note gave way to an earlier intent's late acceptance was acknowledged and never counted",
 		40972074:     "one posted by permission could not know of another's late attempt (the oracle's mistake)",
 	} {
 		t.Run(showed, func(t *testing.T) { play(t, seed) })
