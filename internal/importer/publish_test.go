@@ -74,6 +74,25 @@ func TestAcceptedStaysAccepted(t *testing.T) {
 	require.Equal(t, Tally{"accepted": 1}, tally)
 }
 
+// TestPermissionOfAnotherSubmission: a replay was cut off after its permission was
+// written. A row that is published then would be withheld by the workers.
+func TestPermissionOfAnotherSubmission(t *testing.T) {
+	f := openText(t, numbered(1, 1, "1"))
+	rows, err := f.Preview(t.Context(), 1)
+	require.NoError(t, err)
+	p := &publisher{f: f}
+	rec := &order.Record{IntentID: "i1", BodyHash: rows[0].Order.BodyHash(), Allowed: true, AllowedFor: "replay:1"}
+	rec.SetOutcome(order.OutcomeUnknown)
+	v, published := p.decide(&rows[0], &queue.Standing{Entry: queue.Entry{Record: rec}})
+	require.False(t, published)
+	require.Equal(t, Settled(order.OutcomeUnknown), v.fate)
+
+	rec.AllowedFor = "" // as older records say it: for any
+	v, published = p.decide(&rows[0], &queue.Standing{Entry: queue.Entry{Record: rec}})
+	require.True(t, published)
+	require.Equal(t, Retried, v.fate)
+}
+
 // TestRetryFailed enqueues what certainly failed, once, and nothing else.
 func TestRetryFailed(t *testing.T) {
 	q := openQueue(t)
