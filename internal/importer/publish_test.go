@@ -83,12 +83,12 @@ func TestPermissionOfAnotherSubmission(t *testing.T) {
 	p := &publisher{f: f}
 	rec := &order.Record{IntentID: "i1", BodyHash: rows[0].Order.BodyHash(), Allowed: true, AllowedFor: "replay:1"}
 	rec.SetOutcome(order.OutcomeUnknown)
-	v, published := p.decide(&rows[0], &queue.Standing{Entry: queue.Entry{Record: rec}})
+	v, published := p.decide(&rows[0], &settle.Standing{Entry: settle.Entry{Record: rec}})
 	require.False(t, published)
 	require.Equal(t, Settled(order.OutcomeUnknown), v.fate)
 
 	rec.AllowedFor = "" // as older records say it: for any
-	v, published = p.decide(&rows[0], &queue.Standing{Entry: queue.Entry{Record: rec}})
+	v, published = p.decide(&rows[0], &settle.Standing{Entry: settle.Entry{Record: rec}})
 	require.True(t, published)
 	require.Equal(t, Retried, v.fate)
 }
