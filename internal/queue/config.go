@@ -41,6 +41,8 @@ type Config struct {
 	// Worker: this program works the queue off, and so its settings are the
 	// ones that streams and consumer are brought in line with.
 	Worker bool `env:"-"`
+	// Missing says what becomes of streams that the broker does not have.
+	Missing Missing `env:"-"`
 	// Name tells connections apart in the broker's monitoring.
 	Name string `env:"-"`
 }

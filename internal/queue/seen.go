@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -111,10 +112,27 @@ func (s *seen) reach(ctx context.Context, seq uint64) error {
 	return nil
 }
 
+// restore writes this worker's mark into a bucket that was made anew.
+func (s *seen) restore(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own.Seq == 0 {
+		return nil
+	}
+	written, err := s.q.store.PutMark(ctx, s.key, s.own, 0)
+	if err == nil {
+		s.ownSeq = written
+	}
+	if errors.Is(err, errStale) { // a worker with the same key was first: reach reads it
+		err = nil
+	}
+	return err
+}
+
 func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 
 func (s jetStore) Mark(ctx context.Context, key string) (m Mark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, "KV_"+s.q.cfg.Bucket, s.markSubject(key))
+	raw, err := s.q.lastMsg(ctx, s.q.bucketStream(), s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}

@@ -50,6 +50,11 @@ func (c Config) Normalize() Config {
 	return c
 }
 
+// Identity is the API and account that a worker with these settings posts to.
+func (c Config) Identity() queue.Identity {
+	return queue.Identity{URL: c.Submit.URL, Label: c.AccountLabel}
+}
+
 // Validate reports every bad setting at once, by the name of its variable.
 func (c Config) Validate() error {
 	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.validateOps()}

@@ -33,6 +33,7 @@ type parts struct {
 	queue     *queue.Queue
 	submitter *submit.Submitter
 	pool      *Pool
+	ground    *ground
 }
 
 // operations is a worker as its operators see it: metrics, health, and the
@@ -129,6 +130,7 @@ func (o *operations) snapshot() ops.Snapshot {
 	for _, outcome := range order.Outcomes() {
 		s.Filed[outcome] = p.queue.LettersFiled(outcome)
 	}
+	s.Parts, s.Missing = p.ground.tell()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
 	s.Gate = gateSnapshot(p.submitter.Gate().State())
 	if c := p.submitter.Clock(); c.Samples > 0 {
