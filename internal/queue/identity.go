@@ -192,8 +192,8 @@ func (q *Queue) mayTakeOver(ctx context.Context, have, want Identity) error {
 // livingPause is the time between two looks at who is there.
 const livingPause = 250 * time.Millisecond
 
-// livingWorker names another worker that gives signs of life. One that was
-// killed a moment ago gives none until its entry expires.
+// livingWorker names a worker that gives signs of life; this one has given none
+// yet. One that was killed a moment ago gives none until its entry expires.
 func (q *Queue) livingWorker(ctx context.Context) (string, error) {
 	seen := make(map[string]time.Time)
 	for {
@@ -201,19 +201,14 @@ func (q *Queue) livingWorker(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		others := 0
 		for _, w := range workers {
-			if w.Worker == q.cfg.Name {
-				continue
-			}
-			others++
 			key := w.Worker + " " + w.ID
 			if before, known := seen[key]; known && w.SeenAt.After(before) {
 				return w.Worker, nil
 			}
 			seen[key] = w.SeenAt
 		}
-		if others == 0 {
+		if len(workers) == 0 {
 			return "", nil
 		}
 		if err := q.time.Sleep(ctx, livingPause); err != nil {

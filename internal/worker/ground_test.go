@@ -191,7 +191,9 @@ func TestAWorkerWhoseFleetMovedOnStops(t *testing.T) {
 	require.NoError(t, err)
 	other := queue.Identity{URL: "https://api.example.com"}
 	require.NoError(t, s.queue.TakeOver(t.Context(), have, queue.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: other}))
-	s.eventually(func() bool { return strings.Contains(strings.Join(s.reasons(), " "), "the fleet posts to https://api.example.com since") }, "it goes on")
+	s.eventually(func() bool {
+		return strings.Contains(strings.Join(s.reasons(), " "), "the fleet posts to https://api.example.com since")
+	}, "it goes on")
 	require.Equal(t, "anna", s.log.find("the fleet posts to https://api.example.com since", "by"))
 	s.publish(1, 1)
 	have, err = s.queue.Claimed(t.Context())
