@@ -119,7 +119,9 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		return err
 	}
 	opts = append(opts, secure...)
-	if q.cfg.Token != "" {
+	if q.cfg.TokenNow != nil {
+		opts = append(opts, nats.TokenHandler(q.cfg.TokenNow))
+	} else if q.cfg.Token != "" {
 		opts = append(opts, nats.Token(q.cfg.Token))
 	}
 	nc, err := dial(ctx, q.cfg, append(opts, extra...))

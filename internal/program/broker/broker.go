@@ -6,6 +6,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -76,6 +77,9 @@ func join(cfg *Config, o Options) (stop func(), err error) {
 		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Passing: true})
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			if server.Renewed != "" {
+				_, _ = fmt.Fprintf(o.Stderr, "warning: %s: the broker has a new token\n", server.Renewed)
+			}
 			return server.Stop, nil
 		}
 		if !errors.Is(err, embedded.ErrInUse) {
