@@ -19,7 +19,7 @@ type Config struct {
 	Keys   submit.KeyConfig
 	Queue  queue.Config
 
-	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; workers of one fleet must agree on it and on the URL"`
+	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; workers of one fleet must agree on it, and on the URL where it is empty"`
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start and exit when the key is refused"`
 
 	DataDir    string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
