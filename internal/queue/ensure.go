@@ -140,8 +140,9 @@ func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
 
 func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfig) error {
 	for _, want := range missing {
-		stream, err := q.js.CreateStream(ctx, want)
+		_, err := q.js.CreateStream(ctx, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program made it meanwhile
+			var stream jetstream.Stream
 			if stream, err = q.js.Stream(ctx, want.Name); err == nil {
 				err = q.checkStream(ctx, stream, want)
 			}

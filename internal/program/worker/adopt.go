@@ -37,7 +37,7 @@ func newAdoptCommand(environ map[string]string, stderr io.Writer) *cobra.Command
 		Use:     "adopt",
 		Short:   "Let the orders of this broker belong to the API of these settings",
 		Long:    adoptLong,
-		Example: "  ORDERPOST_API_URL=https://api.example.com worker adopt\n  worker adopt --yes --by anna",
+		Example: "  worker adopt\n  ORDERPOST_API_URL=https://api.example.com worker adopt --yes --by anna",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
