@@ -1,14 +1,20 @@
 package e2e
 
 import (
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
+	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/worker"
 )
 
@@ -97,8 +103,76 @@ func TestWrongKeyIsToldAtStart(t *testing.T) {
 func TestOtherAccountIsRefused(t *testing.T) {
 	settings, _ := api(t)
 	startWorker(t, settings)
+	q := openStreams(t, settings)
+	require.Eventually(t, func() bool { w, err := q.Workers(t.Context()); return err == nil && len(w) == 1 }, patience, pause)
 	settings["ORDERPOST_ACCOUNT_LABEL"] = "another"
 	p := start(t, "worker", worker.Run, settings)
 	require.Equal(t, program.ExitUsage, p.wait())
 	require.Contains(t, p.errOut.String(), "ORDERPOST_ACCOUNT_LABEL")
+	require.Contains(t, p.errOut.String(), "worker adopt")
+}
+
+// TestAMistypedAddressIsMended: nothing was stored for it, so that the next start
+// with the right one needs nobody's help. Nor does a label that is set later.
+func TestAMistypedAddressIsMended(t *testing.T) {
+	settings, url := api(t)
+	for _, change := range []map[string]string{{"ORDERPOST_API_URL": "http://" + closedPort(t)}, {"ORDERPOST_API_URL": url}, {"ORDERPOST_ACCOUNT_LABEL": "shop"}} {
+		maps.Copy(settings, change)
+		require.Equal(t, program.ExitDone, startWorker(t, settings).end(), "%v", change)
+	}
+}
+
+// TestAnAccountThatMovesDoesNotCrashLoop: two addresses, one label, orders in the
+// books; the workers of a rolling update start in any order.
+func TestAnAccountThatMovesDoesNotCrashLoop(t *testing.T) {
+	settings, _ := api(t)
+	_, moved := api(t)
+	settings["ORDERPOST_ACCOUNT_LABEL"] = "shop"
+	first := startWorker(t, settings)
+	code, _, errOut := importFile(t, settings, writeOrders(t, 5))
+	require.Equal(t, program.ExitDone, code, errOut)
+	drained(t, openStreams(t, settings))
+	other := maps.Clone(settings)
+	other["ORDERPOST_API_URL"] = moved
+	second := startWorker(t, other)
+	third := startWorker(t, settings)
+	for _, p := range []*process{third, second, first} {
+		require.Equal(t, program.ExitDone, p.end(), p.errOut.String())
+	}
+}
+
+// TestOnlyWorkersMakeStreams: on a server that no worker has worked with, an
+// import would store orders that nobody works off.
+func TestOnlyWorkersMakeStreams(t *testing.T) {
+	lone, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	require.NoError(t, err)
+	lone.Start()
+	t.Cleanup(func() { lone.Shutdown(); lone.WaitForShutdown() })
+	require.True(t, lone.ReadyForConnections(patience))
+	settings := map[string]string{"ORDERPOST_NATS_URL": lone.ClientURL(), "ORDERPOST_NATS_CONNECT_TIMEOUT": "100ms", "USER": "anna"}
+	for _, c := range []struct {
+		run  program.RunFunc
+		args []string
+	}{
+		{enqueue.Run, []string{writeOrders(t, 3)}},
+		{enqueue.Run, []string{"status"}}, {enqueue.Run, []string{"order", "A-1"}}, {enqueue.Run, []string{"cancel", "b"}},
+		{enqueue.Run, []string{"watch", "b"}}, {enqueue.Run, []string{"results", "b"}},
+		{deadletter.Run, []string{"list"}}, {deadletter.Run, []string{"audit"}}, {deadletter.Run, []string{"replay", "--all"}},
+		{worker.Run, []string{"hold"}}, {worker.Run, []string{"resume"}}, {worker.Run, []string{"limit", "none"}},
+	} {
+		code, out, errOut := runProgram(t, c.run, settings, c.args...)
+		require.Equal(t, program.ExitUnreachable, code, "%v: %s %s", c.args, out, errOut)
+		require.Contains(t, errOut, "no stream ORDERS at "+lone.ClientURL()+": no worker has worked with this broker yet", "%v", c.args)
+	}
+	code, out, errOut := runProgram(t, worker.Run, settings, "fleet")
+	require.Equal(t, program.ExitFailed, code, errOut)
+	require.Contains(t, out, "Missing: stream ORDERS\n")
+	nc, err := nats.Connect(lone.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	info, err := js.AccountInfo(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, info.Streams)
 }

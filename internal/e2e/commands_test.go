@@ -191,7 +191,7 @@ func (p *place) exec(ctx context.Context, args []string) error {
 		return p.until(run, environ, `"message":"working"`)
 	case args[0] == "sandbox" && len(args) == 1:
 		return p.until(run, environ, "Listening on ", "--addr", "127.0.0.1:0")
-	case args[0] == "deadletter" && args[1] == "drop":
+	case args[0] == "deadletter" && args[1] == "drop", args[0] == "worker" && (args[1] == "adopt" || args[1] == "repair"):
 		args = append(args, "--yes") // there is nobody to ask
 	}
 	stdin := h.Stdin

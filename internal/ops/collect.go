@@ -20,6 +20,7 @@ type collector struct {
 	failures, filed, scaling  *prometheus.Desc
 	clockOffset, clockError   *prometheus.Desc
 	pending, oldest, deadMail *prometheus.Desc
+	present, replaced         *prometheus.Desc
 }
 
 const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
@@ -52,6 +53,9 @@ func newCollector(o Options) *collector {
 		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
 		oldest:   desc("oldest_pending_timestamp_seconds", "When the oldest order without an outcome was stored, in seconds since 1970 by the broker's clock; none where nothing is pending."+fleetWide),
 		deadMail: desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
+
+		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing: intents, results, dead_letters, fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
+		replaced: desc("streams_replaced_total", "How often a stream was found to be another one than before: what it had held is gone.", "stream"),
 	}
 }
 
@@ -63,7 +67,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
 		c.requests, c.limit, c.waiting, c.rate,
-		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail} {
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.present, c.replaced} {
 		out <- d
 	}
 }
@@ -97,6 +101,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(c.deadMail, float64(s.Sizes.Letters))
 	}
+	for _, p := range s.Parts {
+		gauge(c.present, number(p.Present), p.Name)
+	}
 	gauge(c.scaling, float64(s.ScalingOrders()))
 	c.count(out, s)
 }
@@ -111,6 +118,11 @@ func (c *collector) count(out chan<- prometheus.Metric, s Snapshot) {
 	counter(c.failures, s.Failures.Results.Unconfirmed, "results", "unconfirmed")
 	counter(c.failures, s.Failures.Letters.Refused, "dead_letters", "refused")
 	counter(c.failures, s.Failures.Letters.Unconfirmed, "dead_letters", "unconfirmed")
+	for _, p := range s.Parts {
+		if p.Precious {
+			counter(c.replaced, p.Replaced, p.Name)
+		}
+	}
 	for _, o := range order.Outcomes() {
 		if o.NeedsLetter() {
 			counter(c.filed, s.Filed[o], o.String())

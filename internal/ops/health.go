@@ -34,6 +34,9 @@ func (s Snapshot) Readiness() Readiness {
 	if s.Started && !s.Connected {
 		r.Reasons = append(r.Reasons, "not connected to the broker")
 	}
+	if s.Started && s.Connected && s.Missing != "" {
+		r.Reasons = append(r.Reasons, s.Missing)
+	}
 	r.Ready = len(r.Reasons) == 0
 	return r
 }

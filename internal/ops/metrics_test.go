@@ -201,6 +201,11 @@ func TestAScrapeAsksTheWorker(t *testing.T) {
 		values(families(t, reg)["orderpost_publish_failures_total"]))
 	require.EqualValues(t, 9, values(families(t, reg)["orderpost_dead_letters_filed_total"])["unknown"])
 
+	require.NotContains(t, families(t, reg), "orderpost_stream_present", "nobody was asked")
+	now.Parts = []Part{{Name: "results", Present: true, Replaced: 2, Precious: true}, {Name: "fleet"}}
+	require.Equal(t, map[string]float64{"results": 1, "fleet": 0}, values(families(t, reg)["orderpost_stream_present"]))
+	require.Equal(t, map[string]float64{"results": 2}, values(families(t, reg)["orderpost_streams_replaced_total"]))
+
 	now.Gate.Open, now.Gate.Blocks = false, []Block{{Name: "hold", Stage: "shut", Reason: "deploy"}, {Name: "hold", Stage: "shut", Reason: "lunch"}}
 	require.Equal(t, map[string]float64{"breaker,trial": 0, "breaker,shut": 0, "hold,trial": 0, "hold,shut": 1},
 		values(families(t, reg)["orderpost_gate_block"]))

@@ -20,6 +20,7 @@ func TestReadiness(t *testing.T) {
 		"stopped while starting":    {Snapshot{Draining: true}, 503, []string{"draining: the worker stops and takes nothing new"}},
 		"working":                   {Snapshot{Started: true, Connected: true, Gate: Gate{Open: true}}, 200, []string{}},
 		"held by the API":           {Snapshot{Started: true, Connected: true, Gate: Gate{Blocks: held}}, 200, []string{}},
+		"a stream is missing":       {Snapshot{Started: true, Connected: true, Missing: "stream ORDERS is missing"}, 503, []string{"stream ORDERS is missing"}},
 		"broker out of reach":       {Snapshot{Started: true, Gate: Gate{Open: true}}, 503, []string{"not connected to the broker"}},
 		"draining":                  {Snapshot{Started: true, Connected: true, Draining: true}, 503, []string{"draining: the worker stops and takes nothing new"}},
 		"draining without broker":   {Snapshot{Started: true, Draining: true}, 503, []string{"draining: the worker stops and takes nothing new", "not connected to the broker"}},

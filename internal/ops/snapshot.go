@@ -29,6 +29,21 @@ type Snapshot struct {
 	Clock *Clock
 	// Sizes is nil while the broker does not say.
 	Sizes *Sizes
+	// Parts are the streams and what belongs to them, as the broker had them when
+	// it was asked last. Missing says which of them are missing and what to do
+	// about it; "" = none.
+	Parts   []Part
+	Missing string
+}
+
+// Part is a stream, the fleet's bucket or the consumer.
+type Part struct {
+	Name    string
+	Present bool
+	// Replaced counts how often another one took its place since the start.
+	// Precious: what it held is lost then.
+	Replaced uint64
+	Precious bool
 }
 
 // Gate is the one place that every attempt passes, at one moment.

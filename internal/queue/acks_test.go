@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"orderpost/internal/settle"
 	"strconv"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestWhatJetStreamAnswersToAWrite(t *testing.T) {
 		{`{"stream":"S", "seq":7,"duplicate": true}`, 7, nil},
 		{`{"stream":"}\"seq\":9", "seq":7}`, 7, nil},
 		{`{"seq":3,"stream":"S"}`, 3, nil},
-		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 4"},"stream":"S","seq":0}`, 0, errStale},
+		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 4"},"stream":"S","seq":0}`, 0, settle.ErrStale},
 		{`{"error":{"code":503,"err_code":10077,"description":"no space"},"stream":"S","seq":0}`, 0, ErrStorage},
 		{`{"stream":"S", "seq":0}`, 0, errUnconfirmed},
 		{`{"stream":"S", "seq":}`, 0, errUnconfirmed},

@@ -20,6 +20,8 @@ type Config struct {
 	InboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first subject token(s) of the broker's answers to this program, where its NATS user may subscribe to no others; empty = _INBOX"`
 	// Token is read from the data folder when the broker is embedded.
 	Token string `env:"-"`
+	// TokenNow, if there is one, gives the token anew at each connect.
+	TokenNow func() string `env:"-"`
 
 	ConnectTimeout time.Duration `env:"NATS_CONNECT_TIMEOUT" envDefault:"10s" desc:"how long a program waits for the broker at start before it exits 4"`
 
@@ -41,6 +43,8 @@ type Config struct {
 	// Worker: this program works the queue off, and so its settings are the
 	// ones that streams and consumer are brought in line with.
 	Worker bool `env:"-"`
+	// Missing says what becomes of streams that the broker does not have.
+	Missing Missing `env:"-"`
 	// Name tells connections apart in the broker's monitoring.
 	Name string `env:"-"`
 }

@@ -33,9 +33,9 @@ type Queue struct {
 
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	consumer jetstream.Consumer
-	kv       jetstream.KeyValue
-	replicas int // the most that one of the streams has
+	kv       jetstream.KeyValue // nil where there is no bucket (LeaveMissing)
+	memory   memory             // what the bucket said last
+	replicas int                // the most that one of the streams has
 
 	results *writer
 	letters *writer
@@ -47,10 +47,14 @@ type Queue struct {
 	link   link
 }
 
-// Open connects, makes or migrates the streams, and returns the queue. It
-// waits for the broker at most cfg.ConnectTimeout and then returns an error
-// that wraps ErrUnreachable. Later disconnects are repaired for ever. opts are
-// added to the connection's (an in-process server, for instance).
+// Open connects and returns the queue. A worker makes the streams on a broker
+// that has none, and migrates those of an older version; other programs find
+// them there, see Config.Missing.
+//
+// Open waits for the broker at most cfg.ConnectTimeout and then returns an error
+// that wraps ErrUnreachable. It returns *MissingError where streams are missing
+// that it must not make. Later disconnects are repaired for ever. opts are added
+// to the connection's (an in-process server, for instance).
 func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -63,14 +67,15 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
 	}
-	if err := q.prepare(ctx); err != nil {
+	ackWait, err := q.prepare(ctx)
+	if err != nil {
 		q.nc.Close()
 		return nil, err
 	}
 	q.results = newWriter(q, q.n.results)
 	q.letters = newWriter(q, q.n.dead)
 	q.marks = newWriter(q, "KV_"+cfg.Bucket)
-	if err := q.startClaims(q.consumer.CachedInfo().Config.AckWait); err != nil {
+	if err := q.startClaims(ackWait); err != nil {
 		q.Close()
 		return nil, err
 	}
@@ -80,9 +85,10 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 // minPayload is the least max_payload of a broker that letters fit into.
 const minPayload = 4 * settle.LetterReserve
 
-func (q *Queue) prepare(ctx context.Context) error {
+// prepare returns the AckWait that claims count on.
+func (q *Queue) prepare(ctx context.Context) (ackWait time.Duration, err error) {
 	if have := q.nc.MaxPayload(); have < minPayload {
-		return fmt.Errorf("broker at %s takes messages of %d bytes at most (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
+		return 0, fmt.Errorf("broker at %s takes messages of %d bytes at most (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
 	}
 	return q.ensureTopology(ctx)
 }
@@ -107,7 +113,9 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		return err
 	}
 	opts = append(opts, secure...)
-	if q.cfg.Token != "" {
+	if q.cfg.TokenNow != nil {
+		opts = append(opts, nats.TokenHandler(q.cfg.TokenNow))
+	} else if q.cfg.Token != "" {
 		opts = append(opts, nats.Token(q.cfg.Token))
 	}
 	nc, err := dial(ctx, q.cfg, append(opts, extra...))

@@ -3,18 +3,13 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"orderpost/internal/settle"
 	"strings"
 	"time"
 )
 
-// presencePrefix, identityKey: keys of the fleet's bucket.
-const (
-	presencePrefix = "presence."
-	identityKey    = "api"
-)
+// presencePrefix begins keys of the fleet's bucket.
+const presencePrefix = "presence."
 
 // presenceTerm is how long a worker counts as present without saying so.
 const presenceTerm = 6 * time.Second
@@ -50,51 +45,6 @@ type Presence struct {
 	key string
 }
 
-// Identity is the API that a fleet posts to. Its workers must agree on it:
-// orders must not be spread over two accounts by a wrong setting.
-type Identity struct {
-	URL   string `json:"url"`
-	Label string `json:"label,omitempty"`
-}
-
-// IdentityError is returned to a worker whose API is not the fleet's.
-type IdentityError struct{ Have, Want Identity }
-
-// Error names both and the way out.
-func (e *IdentityError) Error() string {
-	return fmt.Sprintf("this worker posts to %s, but the orders of this broker belong to %s; nothing was sent. "+
-		"Correct ORDERPOST_API_URL or ORDERPOST_ACCOUNT_LABEL, or give this installation streams of its own (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX, ORDERPOST_BUCKET)",
-		describeAPI(e.Want), describeAPI(e.Have))
-}
-
-func describeAPI(i Identity) string {
-	if i.Label == "" {
-		return i.URL
-	}
-	return i.URL + " (" + i.Label + ")"
-}
-
-// ClaimIdentity records the fleet's API, or checks that it is want. It returns
-// *IdentityError where the fleet has another one.
-func (q *Queue) ClaimIdentity(ctx context.Context, want Identity) error {
-	want.URL = strings.TrimRight(want.URL, "/") // two spellings of one address
-	if _, err := q.swapKey(ctx, identityKey, want, 0); !errors.Is(err, errStale) {
-		return err
-	}
-	entry, err := q.getKey(ctx, identityKey)
-	if err != nil {
-		return q.bucketError(err)
-	}
-	var have Identity
-	if err := json.Unmarshal(entry.Value(), &have); err != nil {
-		return fmt.Errorf("bucket %s, key %s: %w", q.cfg.Bucket, identityKey, err)
-	}
-	if have != want {
-		return &IdentityError{Have: have, Want: want}
-	}
-	return nil
-}
-
 // presenceKey keeps a worker's name within the characters of a key.
 func presenceKey(name string) string {
 	return strings.Map(func(r rune) rune {
@@ -110,8 +60,7 @@ func presenceKey(name string) string {
 // consumers, which can be pointed at any subject.
 func (q *Queue) Workers(ctx context.Context) ([]Presence, error) {
 	var out []Presence
-	bucket := "KV_" + q.cfg.Bucket
-	err := q.walk(ctx, bucket, "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*settle.Message) error {
+	err := q.walk(ctx, q.bucketStream(), "$KV."+q.cfg.Bucket+"."+presencePrefix+">", func(page []*settle.Message) error {
 		for _, raw := range page {
 			var p Presence
 			if raw.Header.Get("KV-Operation") != "" || time.Since(raw.Time) > presenceTerm {

@@ -61,6 +61,8 @@ type Fleet struct {
 	Throttle *Throttle
 	// Resumed changes whenever a person resumes the fleet.
 	Resumed uint64
+	// Identity is the API that the fleet posts to; nil where nobody has claimed one.
+	Identity *Claim
 	// Troubles are the shared blocks of the gate, by name.
 	Troubles map[string]*Trouble
 	// Members are the workers that said so within the last terms, by the
@@ -74,10 +76,24 @@ type Fleet struct {
 }
 
 // ReadFleet reads the bucket. With a single replica it is exact; with more, a
-// follower may answer that is a moment behind.
+// follower may answer that is a moment behind. A bucket that was lost and made
+// anew gets back what it said last before it is read.
 func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
-	stream, prefix := "KV_"+q.cfg.Bucket, "$KV."+q.cfg.Bucket+"."
-	req, err := json.Marshal(map[string]any{"multi_last": []string{prefix + fleetPrefix + ">", prefix + presencePrefix + ">"}})
+	if err := q.remind(ctx); err != nil {
+		return nil, q.bucketError(err)
+	}
+	f, err := q.readFleet(ctx)
+	if err != nil {
+		q.memory.noticed(err)
+		return nil, q.bucketError(err)
+	}
+	q.memory.keep(f)
+	return f, nil
+}
+
+func (q *Queue) readFleet(ctx context.Context) (*Fleet, error) {
+	stream, prefix := q.bucketStream(), "$KV."+q.cfg.Bucket+"."
+	req, err := json.Marshal(map[string]any{"multi_last": []string{prefix + fleetPrefix + ">", prefix + presencePrefix + ">", prefix + identityKey}})
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +108,7 @@ func (q *Queue) ReadFleet(ctx context.Context) (*Fleet, error) {
 		}
 		return false, err
 	})
-	if err != nil {
-		return nil, q.bucketError(err)
-	}
-	return f, nil
+	return f, err
 }
 
 // take reads one entry. Fields that it does not know are ignored. An entry that
@@ -106,6 +119,8 @@ func (f *Fleet) take(key string, raw *settle.Message) {
 		return // removed
 	}
 	switch {
+	case key == identityKey:
+		f.Identity = readEntry[Claim](raw)
 	case key == holdKey:
 		if f.Hold = readEntry[Hold](raw); f.Hold == nil {
 			f.Unreadable = append(f.Unreadable, key)
@@ -221,7 +236,7 @@ func (q *Queue) getKey(ctx context.Context, key string) (jetstream.KeyValueEntry
 }
 
 // swapKey writes a key as long as its revision is the given one (0: it is not
-// there), and returns its new one. errStale: somebody else wrote meanwhile.
+// there), and returns its new one. settle.ErrStale: somebody else wrote meanwhile.
 func (q *Queue) swapKey(ctx context.Context, key string, v any, revision uint64) (uint64, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -234,8 +249,8 @@ func (q *Queue) swapKey(ctx context.Context, key string, v any, revision uint64)
 	} else {
 		revision, err = q.kv.Update(ctx, key, data, revision)
 	}
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(writeError(err), errStale) {
-		return 0, errStale
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(writeError(err), settle.ErrStale) {
+		return 0, settle.ErrStale
 	}
 	return revision, q.bucketError(err)
 }

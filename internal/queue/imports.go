@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -85,7 +86,7 @@ func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
 	case err == nil:
 		i.revision = revision
 		return nil
-	case errors.Is(err, errStale):
+	case errors.Is(err, settle.ErrStale):
 		return ErrImportChanged
 	default:
 		return err

@@ -56,7 +56,7 @@ func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, 
 		return 0, err
 	}
 	seq, err := s.q.results.put(ctx, msg, expect)
-	if answered := err == nil || errors.Is(err, errStale); answered && cap(msg.Data) <= maxRecordBuffer { // else the writer may have it still
+	if answered := err == nil || errors.Is(err, settle.ErrStale); answered && cap(msg.Data) <= maxRecordBuffer { // else the writer may have it still
 		*buf = msg.Data
 		recordBuffers.Put(buf)
 	}
@@ -167,7 +167,7 @@ func decodeRecord(raw *settle.Message) (settle.Entry, error) {
 func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 
 func (s jetStore) Mark(ctx context.Context, key string) (m settle.Mark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, "KV_"+s.q.cfg.Bucket, s.markSubject(key))
+	raw, err := s.q.lastMsg(ctx, s.q.bucketStream(), s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // keptBroker is an embedded broker whose intents can be put back on the disk as
@@ -138,7 +139,7 @@ func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
 // Where the clock of the broker stepped back, the record is about an intent that
 // was stored after the waiting one, by the clock.
 func TestAWaitingIntentIsPendingWhateverTheClockSaid(t *testing.T) {
-	intent := &rawMsg{Time: time.Unix(1000, 0)}
+	intent := &settle.Message{Time: time.Unix(1000, 0)}
 	r := &order.Record{EnqueuedAt: time.Unix(2000, 0)}
 	require.False(t, settledBy(intent, r))
 	require.True(t, broughtBack(intent, r))

@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // openSmall connects to a broker with NATS's own max_payload, as external ones
@@ -80,7 +81,7 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	publish(t, q, intent("A-1", "i2"))
 	d := pull(t, q, 1)[0]
 	require.NoError(t, q.fileLetter(t.Context(), d, first))
-	require.ErrorIs(t, q.store.PutLetter(t.Context(), "A-1", second, 99), errStale) // its tail is there, its head is not
+	require.ErrorIs(t, q.store.PutLetter(t.Context(), "A-1", second, 99), settle.ErrStale) // its tail is there, its head is not
 	require.Equal(t, first.Body, letterOf(t, q, "A-1").Body)
 
 	require.NoError(t, q.fileLetter(t.Context(), d, second))

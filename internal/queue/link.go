@@ -3,7 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
+	"orderpost/internal/settle"
 	"sync"
+	"time"
 )
 
 // errLinkBroken: the connection broke while something was waited for.
@@ -49,3 +51,6 @@ func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) 
 	}()
 	return ctx, cancel
 }
+
+// pause sleeps for d, or returns ctx's error when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }

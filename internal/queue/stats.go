@@ -26,11 +26,11 @@ func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
 // Waiting is the number of intents that no worker has been given yet: neither
 // those in flight nor those whose delay is not over.
 func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
-	info, err := q.consumer.Info(ctx)
+	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
 	if err != nil {
-		return 0, fmt.Errorf("consumer of stream %s: %w", q.n.intents, err)
+		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
 	}
-	return info.NumPending, nil
+	return consumer.CachedInfo().NumPending, nil
 }
 
 // failures counts the writes to one stream that were not confirmed. All of them

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 func TestOldestPending(t *testing.T) {
@@ -73,7 +74,7 @@ func TestFiledLettersAreCounted(t *testing.T) {
 
 func TestFailedWritesAreCounted(t *testing.T) {
 	var f failures
-	for _, err := range []error{nil, errStale, fmt.Errorf("%w: full", ErrStorage), fmt.Errorf("%w: %w", errUnconfirmed, context.Canceled), ErrStorage} {
+	for _, err := range []error{nil, settle.ErrStale, fmt.Errorf("%w: full", ErrStorage), fmt.Errorf("%w: %w", errUnconfirmed, context.Canceled), ErrStorage} {
 		f.note(err)
 	}
 	require.Equal(t, WriteFailures{Refused: 2, Unconfirmed: 1}, f.read())

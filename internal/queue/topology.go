@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,75 +15,6 @@ import (
 const topologyVersion = 1
 
 const versionKey = "orderpost.topology"
-
-// ensureTopology makes what is missing and checks what is there.
-func (q *Queue) ensureTopology(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, q.cfg.ConnectTimeout+requestTimeout)
-	defer cancel()
-	for _, want := range q.streams() {
-		if err := q.ensureStream(ctx, want); err != nil {
-			return err
-		}
-	}
-	if err := q.ensureBucket(ctx); err != nil {
-		return q.bucketError(err)
-	}
-	if err := q.ensureConsumer(ctx); err != nil {
-		return fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
-	}
-	return nil
-}
-
-// ensureBucket leaves a bucket that is there as it is.
-func (q *Queue) ensureBucket(ctx context.Context) (err error) {
-	q.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
-	if !errors.Is(err, jetstream.ErrBucketNotFound) {
-		return err
-	}
-	q.kv, err = q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
-		Description: "orderpost: fleet control",
-	})
-	return err
-}
-
-// ensureConsumer: only a worker may change it, so that a producer with other
-// settings does not shorten the fleet's claims; and not while another worker
-// is present, whose leases count on the AckWait that is there.
-func (q *Queue) ensureConsumer(ctx context.Context) (err error) {
-	q.consumer, err = q.js.Consumer(ctx, q.n.intents, q.n.consumer)
-	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return err
-	}
-	if err == nil {
-		have := q.consumer.CachedInfo().Config
-		if !q.cfg.Worker || have.AckWait == q.cfg.AckWait && have.MaxAckPending == q.cfg.MaxAckPending {
-			return nil
-		}
-		if err := q.mayChangeAckWait(ctx, have.AckWait); err != nil {
-			return err
-		}
-	}
-	q.consumer, err = q.js.CreateOrUpdateConsumer(ctx, q.n.intents, q.consumerConfig())
-	return err
-}
-
-func (q *Queue) mayChangeAckWait(ctx context.Context, have time.Duration) error {
-	if have == q.cfg.AckWait {
-		return nil
-	}
-	workers, err := q.Workers(ctx)
-	if err != nil {
-		return err
-	}
-	for _, w := range workers {
-		if w.Worker != q.cfg.Name {
-			return fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
-				q.cfg.AckWait, have, w.Worker)
-		}
-	}
-	return nil
-}
 
 func (q *Queue) streams() []jetstream.StreamConfig {
 	base := jetstream.StreamConfig{
@@ -126,19 +56,9 @@ func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
 	}
 }
 
-func (q *Queue) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
-	q.replicas = max(q.replicas, want.Replicas)
-	stream, err := q.js.Stream(ctx, want.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		_, err = q.js.CreateStream(ctx, want)
-		if err == nil || !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			return wrapStream(want.Name, "cannot be made", err)
-		}
-		stream, err = q.js.Stream(ctx, want.Name) // another program made it meanwhile
-	}
-	if err != nil {
-		return wrapStream(want.Name, "cannot be read", err)
-	}
+// checkStream compares a stream that is there with what it has to be. A worker
+// brings its limits in line with its own settings.
+func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) error {
 	have := stream.CachedInfo().Config
 	q.replicas = max(q.replicas, have.Replicas)
 	if text := have.Metadata[versionKey]; text != "" {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"orderpost/internal/settle"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -33,7 +34,7 @@ var ErrTaken = errors.New("another worker was first")
 // else did.
 func (q *Queue) OwnTrouble(ctx context.Context, name string, t Trouble, revision uint64) error {
 	_, err := q.swapKey(ctx, troublePrefix+name, t, revision)
-	if errors.Is(err, errStale) {
+	if errors.Is(err, settle.ErrStale) {
 		return ErrTaken
 	}
 	return err

@@ -16,9 +16,6 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
-// errStale: the subject's last message is not the one that the writer read.
-var errStale = errors.New("somebody else wrote since this was read")
-
 // errUnconfirmed: the broker's confirmation did not come. The write may have
 // happened.
 var errUnconfirmed = errors.New("write not confirmed by the broker")
@@ -70,7 +67,7 @@ func makeWriter(q *Queue, stream string) *writer {
 }
 
 // put writes msg if its subject's last sequence is expect (0 = absent) and
-// returns the new one. Errors: errStale, errUnconfirmed, ErrStorage (wrapped),
+// returns the new one. Errors: settle.ErrStale, errUnconfirmed, ErrStorage (wrapped),
 // or the context's.
 func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64, error) {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
@@ -200,7 +197,7 @@ func writeError(err error) error {
 	case !errors.As(err, &api):
 		return fmt.Errorf("%w: %w", errUnconfirmed, err)
 	case api.ErrorCode == codeWrongLastSeq || api.ErrorCode == codeWrongLastSeqConstant:
-		return errStale
+		return settle.ErrStale
 	case slices.Contains(passingCodes, api.ErrorCode):
 		return fmt.Errorf("%w: %s (code %d)", errUnconfirmed, api.Description, api.ErrorCode)
 	default:

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"orderpost/internal/settle"
 	"strconv"
 	"sync"
 	"testing"
@@ -56,7 +57,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	require.Zero(t, w.batches.Load())
 	for i, req := range batch {
 		if i == 7 {
-			require.ErrorIs(t, req.err, errStale)
+			require.ErrorIs(t, req.err, settle.ErrStale)
 			continue
 		}
 		require.NoError(t, req.err, i)
@@ -70,7 +71,7 @@ func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
 	makeWriter(q, q.n.results).flush(batch)
 	require.NoError(t, batch[2].err)
 	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
-	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), errStale)
+	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), settle.ErrStale)
 }
 
 func TestManyWritersCoalesce(t *testing.T) {
@@ -97,17 +98,17 @@ func TestManyWritersCoalesce(t *testing.T) {
 // may close the gate (R10).
 func TestR10OnlyALackOfRoomIsAStorageFault(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]error{
-		10071: errStale,       // wrong last sequence
-		10164: errStale,       // the same on replicas, while another write is on its way
-		10008: errUnconfirmed, // cluster not available for the moment
-		10118: errUnconfirmed, // stream offline
-		10167: errUnconfirmed, // too many requests
-		10077: ErrStorage,     // store failed
-		10023: ErrStorage,     // insufficient resources
-		10047: ErrStorage,     // storage resources exceeded
+		10071: settle.ErrStale, // wrong last sequence
+		10164: settle.ErrStale, // the same on replicas, while another write is on its way
+		10008: errUnconfirmed,  // cluster not available for the moment
+		10118: errUnconfirmed,  // stream offline
+		10167: errUnconfirmed,  // too many requests
+		10077: ErrStorage,      // store failed
+		10023: ErrStorage,      // insufficient resources
+		10047: ErrStorage,      // storage resources exceeded
 	} {
 		err := writeError(&jetstream.APIError{ErrorCode: code, Description: "…"})
-		for _, e := range []error{errStale, errUnconfirmed, ErrStorage} {
+		for _, e := range []error{settle.ErrStale, errUnconfirmed, ErrStorage} {
 			require.Equal(t, e == want, errors.Is(err, e), "code %d: %v", code, err)
 		}
 	}

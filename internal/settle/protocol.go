@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,13 @@ func (q *Protocol) Disconnected() {
 	q.leases.endAll()
 }
 
+// ForgetDeliveries is called when the broker's consumer was found missing: it
+// will be made anew, and count deliveries from one. The next pull reads the marks
+// of deliveries again (seen.go), as after a disconnect, so that whatever the lost
+// consumer delivered counts as delivered before. Deliveries that are on their way
+// lose their claims.
+func (q *Protocol) ForgetDeliveries() { q.disconnects.Add(1) }
+
 // Reconnected notes that the connection to the broker is back.
 func (q *Protocol) Reconnected() {
 	now := q.time.Now()
@@ -92,6 +100,10 @@ func (q *Protocol) ReconnectGraceUntil() time.Time {
 	}
 	return time.Time{}
 }
+
+// RestoreMark writes this worker's delivered high-water mark into a bucket that
+// was made anew.
+func (q *Protocol) RestoreMark(ctx context.Context) error { return q.seen.restore(ctx) }
 
 // ClaimTerm is how long a claim lasts without an answer from the broker.
 func (q *Protocol) ClaimTerm() time.Duration { return q.leases.term }

@@ -70,6 +70,10 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 // for lack of room, or because its storage fails. It closes the gate (R10).
 var ErrStorage = errors.New("the broker cannot store results")
 
+// ErrStale is returned for a conditional write whose condition does not hold any
+// more: somebody else wrote since its writer read (R1).
+var ErrStale = errors.New("somebody else wrote since this was read")
+
 // ErrRefused is returned where the broker answered that it will not do what was
 // asked; asking again would not help.
 var ErrRefused = errors.New("the broker refused")

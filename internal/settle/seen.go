@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -106,4 +107,21 @@ func (s *seen) reach(ctx context.Context, seq uint64) error {
 		}
 	}
 	return nil
+}
+
+// restore writes this worker's mark into a bucket that was made anew.
+func (s *seen) restore(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own.Seq == 0 {
+		return nil
+	}
+	written, err := s.q.store.PutMark(ctx, s.key, s.own, 0)
+	if err == nil {
+		s.ownSeq = written
+	}
+	if errors.Is(err, ErrStale) { // a worker with the same key was first: reach reads it
+		err = nil
+	}
+	return err
 }

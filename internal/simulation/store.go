@@ -13,8 +13,6 @@ import (
 	"orderpost/internal/settle"
 )
 
-var errStale = errors.New("wrong last sequence")
-
 // store is what one process sees of the broker (settle.Store).
 type store struct {
 	w *world
@@ -77,7 +75,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 		return 0, settle.ErrStorage
 	case last != expect && !b.w.drops(R1):
 		b.w.e.trace.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
-		return 0, errStale
+		return 0, settle.ErrStale
 	}
 	b.resSeq++
 	b.results[token] = &resultEntry{rec, b.resSeq}
@@ -113,7 +111,7 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 		case b.full:
 			refused = settle.ErrStorage
 		case last != expect:
-			refused = errStale
+			refused = settle.ErrStale
 		default:
 			b.deadSeq++
 			letter.Seq = b.deadSeq
@@ -206,7 +204,7 @@ func (s store) PutMark(_ context.Context, key string, m settle.Mark, expect uint
 		case b.full:
 			refused = settle.ErrStorage
 		case b.marks[key].seq != expect:
-			refused = errStale
+			refused = settle.ErrStale
 		default:
 			b.markSeq++
 			seq = b.markSeq

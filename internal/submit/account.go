@@ -108,7 +108,7 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 		g.shut(BlockCredentials, fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)), jittered(s.cfg.ProbeDelay))
 		return
 	}
-	reason := fmt.Sprintf("every API key is denied, the last one was %s (%s): put right ORDERPOST_API_KEY and ORDERPOST_API_SECRET", mask(p.Key), detail)
+	reason := fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where())
 	g.shutLonger(BlockCredentials, reason, s.cfg.ProbeDelay, maxProbeDelay)
 }
 

@@ -151,6 +151,28 @@ func TestKeysFromSettings(t *testing.T) {
 	}
 }
 
+// An error names the variable that is in use, and its file.
+func TestKeyErrorsNameTheVariableInUse(t *testing.T) {
+	file := func(text string) string {
+		path := filepath.Join(t.TempDir(), "value")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	two, one, twice, bad := file("k1\nk2\n"), file("s1\n"), file("k\nk\n"), file("bad")
+	for want, cfg := range map[string]KeyConfig{
+		"ORDERPOST_API_KEY_FILE (" + two + ") holds 2 key(s), ORDERPOST_API_SECRET 1 secret(s)": {KeyFile: two, Secret: "s"},
+		"ORDERPOST_API_KEY holds 2 key(s), ORDERPOST_API_SECRET_FILE (" + one + ") 1 secret(s)": {Key: "a\nb", SecretFile: one},
+		"ORDERPOST_API_KEY_FILE (" + twice + "): API key 2 occurs twice":                        {KeyFile: twice, Secret: "s\nt"},
+		"ORDERPOST_API_SECRET_FILE (" + bad + "): secret 1: refused":                            {Key: "k", SecretFile: bad},
+	} {
+		_, err := NewFileKeys(cfg, signerOf)
+		require.ErrorContains(t, err, want)
+	}
+	keys, err := NewFileKeys(KeyConfig{KeyFile: one, SecretFile: one}, signerOf)
+	require.NoError(t, err)
+	require.Equal(t, "ORDERPOST_API_KEY_FILE ("+one+") and ORDERPOST_API_SECRET_FILE ("+one+")", keys.Where())
+}
+
 func numbered(n int) string {
 	var b strings.Builder
 	for i := range n {

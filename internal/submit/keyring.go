@@ -66,6 +66,14 @@ func newKeyring(source KeySource, log zerolog.Logger) (*keyring, error) {
 	return k, nil
 }
 
+// where names the settings that the pairs come from.
+func (k *keyring) where() string {
+	if named, ok := k.source.(interface{ Where() string }); ok {
+		return named.Where()
+	}
+	return "ORDERPOST_API_KEY and ORDERPOST_API_SECRET"
+}
+
 // take replaces the pairs, and starts again with the first. What is known of a
 // pair that stays is kept, but for its being bad.
 func (k *keyring) take(pairs []KeyPair) {

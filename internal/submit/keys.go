@@ -135,6 +135,17 @@ func (c KeyConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
+// keyName and secretName are the variables that are in use, for messages.
+func (c KeyConfig) keyName() string    { return settingName("API_KEY", c.KeyFile) }
+func (c KeyConfig) secretName() string { return settingName("API_SECRET", c.SecretFile) }
+
+func settingName(name, file string) string {
+	if file == "" {
+		return "ORDERPOST_" + name
+	}
+	return fmt.Sprintf("ORDERPOST_%s_FILE (%s)", name, file)
+}
+
 // FileKeys is the KeySource of a KeyConfig. It makes a signer once per pair,
 // so that an unchanged file gives equal pairs.
 type FileKeys struct {
@@ -184,12 +195,15 @@ func (f *FileKeys) Pairs() ([]KeyPair, error) {
 	return pairs, nil
 }
 
+// Where names the variables that the pairs come from, for those who mend them.
+func (f *FileKeys) Where() string { return f.cfg.keyName() + " and " + f.cfg.secretName() }
+
 func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
 	if len(keys) != len(secrets) {
-		return nil, fmt.Errorf("ORDERPOST_API_KEY holds %d key(s), ORDERPOST_API_SECRET %d secret(s): give one secret for each key, in the same order", len(keys), len(secrets))
+		return nil, fmt.Errorf("%s holds %d key(s), %s %d secret(s): give one secret for each key, in the same order", f.cfg.keyName(), len(keys), f.cfg.secretName(), len(secrets))
 	}
 	if len(keys) > MaxPairs {
-		return nil, fmt.Errorf("ORDERPOST_API_KEY: %d keys: an account has at most %d", len(keys), MaxPairs)
+		return nil, fmt.Errorf("%s: %d keys: an account has at most %d", f.cfg.keyName(), len(keys), MaxPairs)
 	}
 	pairs := make([]KeyPair, len(keys))
 	signers := make(map[[2]string]Signer, len(keys))
@@ -199,14 +213,14 @@ func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
 		if !known {
 			var err error
 			if s, err = f.newSigner(secrets[i]); err != nil {
-				return nil, fmt.Errorf("ORDERPOST_API_SECRET: secret %d: %w", i+1, err)
+				return nil, fmt.Errorf("%s: secret %d: %w", f.cfg.secretName(), i+1, err)
 			}
 		}
 		signers[id] = s
 		pairs[i] = KeyPair{Key: key, Signer: s}
 	}
 	if err := checkPairs(pairs); err != nil {
-		return nil, fmt.Errorf("ORDERPOST_API_KEY: %w", err)
+		return nil, fmt.Errorf("%s: %w", f.cfg.keyName(), err)
 	}
 	f.signers = signers
 	return pairs, nil

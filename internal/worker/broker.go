@@ -29,6 +29,9 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 		server, err := embedded.Start(cfg.broker())
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			if server.Renewed != "" {
+				log.Warn().Msg(server.Renewed + ": the broker has a new token. Find out who read it, or gave the folder these permissions")
+			}
 			log.Info().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
 			return server.Stop, nil
 		}
@@ -62,5 +65,11 @@ func JoinEmbedded(cfg *queue.Config, dataDir string) error {
 		return fmt.Errorf("data folder %q: %w", dataDir, err)
 	}
 	cfg.URL, cfg.Token = end.URL, end.Token
+	cfg.TokenNow = func() string { // the worker that runs the broker may come back with another one
+		if now, err := embedded.ReadEndpoint(dataDir); err == nil {
+			return now.Token
+		}
+		return end.Token
+	}
 	return nil
 }

@@ -1,11 +1,16 @@
 package worker
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
 
@@ -29,6 +34,31 @@ func TestAWorkerWaitsForAPassingProgram(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NotEqual(t, passing.URL, cfg.Queue.URL)
 	require.NotEmpty(t, cfg.Queue.URL)
+}
+
+// A worker that joined gets in again after the broker's token was renewed, since
+// others could read it.
+func TestAWorkerThatJoinedTakesUpANewToken(t *testing.T) {
+	dir := t.TempDir()
+	first, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	cfg := queue.DefaultConfig()
+	require.NoError(t, JoinEmbedded(&cfg, dir))
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	first.Stop()
+	require.NoError(t, os.Chmod(filepath.Join(dir, "token"), 0o644))
+
+	var said []string
+	log := zerolog.New(writerFunc(func(line []byte) { said = append(said, string(line)) })).Level(zerolog.WarnLevel)
+	again := Config{DataDir: dir, NATSListen: strings.TrimPrefix(first.URL, "nats://")}
+	stop, err := startBroker(t.Context(), &again, log)
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	require.NotEqual(t, first.Token, again.Queue.Token)
+	require.Contains(t, strings.Join(said, ""), filepath.Join(dir, "token")+" can be read or changed by others (mode 0644): the broker has a new token")
+	require.Eventually(t, q.Connected, 20*time.Second, 10*time.Millisecond)
 }
 
 type writerFunc func([]byte)

@@ -19,7 +19,7 @@ type Config struct {
 	Keys   submit.KeyConfig
 	Queue  queue.Config
 
-	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; workers of one fleet must agree on it and on the URL"`
+	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; workers of one fleet must agree on it, and on the URL where it is empty"`
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start and exit when the key is refused"`
 
 	DataDir    string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
@@ -48,6 +48,11 @@ func (c Config) Normalize() Config {
 	c.Queue.Name, c.Queue.Worker = c.Name, true
 	c.Queue.AttemptTimeout = c.Submit.RequestTimeout
 	return c
+}
+
+// Identity is the API and account that a worker with these settings posts to.
+func (c Config) Identity() queue.Identity {
+	return queue.Identity{URL: c.Submit.URL, Label: c.AccountLabel}
 }
 
 // Validate reports every bad setting at once, by the name of its variable.

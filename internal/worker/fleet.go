@@ -44,6 +44,8 @@ type FleetOptions struct {
 	KeyMark func() string
 	// Limit is the fleet's rate limit by the settings; 0 = none.
 	Limit float64
+	// Identity is the API that this worker posts to.
+	Identity queue.Identity
 	// Tell describes the worker; what the fleet itself knows is filled in.
 	Tell func() queue.Presence
 	Log  zerolog.Logger
@@ -62,6 +64,7 @@ type Fleet struct {
 	former   string // a place that we gave up, whose entry may still be there
 	hold     string // the person's hold that stands in the gate
 	until    time.Time
+	foreign  string // the hold of a worker whose API is not the fleet's any more
 	resumed  uint64
 	heard    uint64    // revision of the last throttle that was applied
 	throttle time.Time // end of the throttle that the fleet knows of
@@ -197,6 +200,7 @@ func (f *Fleet) alone() {
 // obey applies what the bucket says, in an order that never lets more through
 // than before: holds first, then the share.
 func (f *Fleet) obey(view *queue.Fleet) (listed bool) {
+	f.obeyIdentity(view)
 	f.obeyHold(view)
 	f.obeyThrottle(view)
 	if f.read && view.Resumed != f.resumed {
@@ -227,6 +231,26 @@ func (f *Fleet) divide(limit float64) {
 		f.Gate.Release(holdJoining)
 		f.Gate.Release(holdAlone)
 	}
+}
+
+// obeyIdentity stops a worker whose fleet was given another API: by a person
+// (worker adopt), or by a worker that found nothing stored for this one's.
+func (f *Fleet) obeyIdentity(view *queue.Fleet) {
+	text := ""
+	if c := view.Identity; c != nil && f.Identity.URL != "" && f.Identity.Contradicts(c.Identity) {
+		text = fmt.Sprintf("the fleet posts to %s since %s, and this worker to %s: restart it with the fleet's settings", c.Identity, c.At.Format(time.RFC3339), f.Identity)
+	}
+	if text == f.foreign {
+		return
+	}
+	if text != "" {
+		f.Log.Error().Str("by", view.Identity.By).Msg(text)
+		f.Gate.Hold(text, time.Time{})
+	}
+	if f.foreign != "" {
+		f.Gate.Release(f.foreign)
+	}
+	f.foreign = text
 }
 
 func (f *Fleet) obeyHold(view *queue.Fleet) {

@@ -33,6 +33,7 @@ type parts struct {
 	queue     *queue.Queue
 	submitter *submit.Submitter
 	pool      *Pool
+	ground    *ground
 }
 
 // operations is a worker as its operators see it: metrics, health, and the
@@ -63,12 +64,23 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 	case err == nil:
 		o.server = server
 		env.Log.Info().Str("url", server.URL()).Bool("pprof", cfg.PProf).Msg("serving /metrics, /livez and /readyz")
+		if cfg.PProf && !loopback(cfg.OpsAddr) {
+			env.Log.Warn().Str("address", cfg.OpsAddr).Msg("Go profiles are served to every machine that reaches this address, and show what is in the worker's memory: " +
+				"set ORDERPOST_OPS_ADDR to a loopback address, or ORDERPOST_PPROF=false when you are done")
+		}
 	case cfg.OpsAddr == defaultOpsAddr:
 		env.Log.Warn().Err(err).Msg("working without /metrics, /livez and /readyz: their default address cannot be had; give this worker another one (ORDERPOST_OPS_ADDR)")
 	default:
 		return nil, fmt.Errorf("%w: ORDERPOST_OPS_ADDR: %w", ErrConfig, err)
 	}
 	return o, nil
+}
+
+// loopback says whether only this machine reaches an address.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // stageNames are the stages that a block can be in.
@@ -129,6 +141,7 @@ func (o *operations) snapshot() ops.Snapshot {
 	for _, outcome := range order.Outcomes() {
 		s.Filed[outcome] = p.queue.LettersFiled(outcome)
 	}
+	s.Parts, s.Missing = p.ground.tell()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
 	s.Gate = gateSnapshot(p.submitter.Gate().State())
 	if c := p.submitter.Clock(); c.Samples > 0 {

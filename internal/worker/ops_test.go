@@ -47,27 +47,32 @@ type shop struct {
 	stop   context.CancelFunc
 	ended  chan error
 	ops    string // base URL
+	dir    string // the broker's
+	look   time.Duration
 	// held keeps the API from answering to orders while it is locked.
 	held sync.RWMutex
 }
 
 // open starts everything and waits until the worker is ready. before runs when
 // broker and API are up and the worker is not.
-func open(t *testing.T, before func(*shop)) *shop {
+func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *shop {
 	t.Helper()
 	others := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, others) })
-	s := &shop{t: t, log: &logLines{}, ended: make(chan error, 1)}
+	s := &shop{t: t, log: &logLines{}, ended: make(chan error, 1), dir: t.TempDir()}
 	var err error
-	s.broker, err = embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
-	t.Cleanup(s.broker.Stop)
+	t.Cleanup(func() { s.broker.Stop() })
 	s.api, err = sandbox.New(sandbox.Config{Keys: map[string]string{shopKey: shopSecret}, Logger: zerolog.Nop()})
 	require.NoError(t, err)
 	front := httptest.NewServer(http.HandlerFunc(s.answer))
 	t.Cleanup(front.Close)
 
 	cfg := s.config(front.URL)
+	for _, c := range change {
+		c(&cfg)
+	}
 	s.queue, err = queue.Open(t.Context(), cfg.Queue, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(s.queue.Close)
@@ -77,7 +82,7 @@ func open(t *testing.T, before func(*shop)) *shop {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() {
-		s.ended <- worker.Run(ctx, cfg, worker.Env{Version: "v9.9.9", Log: zerolog.New(s.log)})
+		s.ended <- worker.Run(ctx, cfg, worker.Env{Version: "v9.9.9", Log: zerolog.New(s.log)}.Looking(s.look))
 		close(s.ended)
 	}()
 	t.Cleanup(func() { cancel(); <-s.ended })
@@ -298,4 +303,14 @@ func TestTheScalingSignal(t *testing.T) {
 	s.eventually(func() bool { return s.value("orderpost_scaling_orders") > 0 }, "the signal does not come back")
 	release()
 	s.shows(`orderpost_orders_total{outcome="accepted"} 30`)
+}
+
+// Profiles show what is in a worker's memory.
+func TestProfilesForEverybodyAreWarnedOf(t *testing.T) {
+	for addr, warned := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, ":0": true, "0.0.0.0:0": true} {
+		s := open(t, nil, func(c *worker.Config) { c.OpsAddr, c.PProf = addr, true })
+		require.Equal(t, warned, s.log.find("Go profiles are served to every machine", "address") == addr, addr)
+		s.stop()
+		<-s.ended
+	}
 }

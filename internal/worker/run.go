@@ -32,6 +32,8 @@ type Env struct {
 	Trace trace.Tracer
 
 	pace *pace
+	// look is how often the worker looks whether its streams are there; 0 = groundEvery.
+	look time.Duration
 }
 
 // Run is the worker program: it starts or joins the broker, asks the API's
@@ -68,7 +70,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 		return err
 	}
 	defer q.Close()
-	err = q.ClaimIdentity(ctx, queue.Identity{URL: cfg.Submit.URL, Label: cfg.AccountLabel})
+	err = q.ClaimIdentity(ctx, cfg.Identity())
 	var other *queue.IdentityError
 	if errors.As(err, &other) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -130,14 +132,16 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
+	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Tell: func() queue.Presence {
 		gate := s.Gate().State()
 		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { fleet.Run(side) })
 	sides.Go(func() { (&leftovers{queue: q, log: log}).run(side) })
-	view.attach(parts{queue: q, submitter: s, pool: pool})
+	ground := newGround(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
+	sides.Go(func() { ground.run(side) })
+	view.attach(parts{queue: q, submitter: s, pool: pool, ground: ground})
 	sides.Go(func() { view.poll(side) })
 	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).
 		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")

@@ -46,6 +46,21 @@ var outages = map[string]outage{
 			r.settled()
 		},
 	},
+	"OrderpostStreamsMissing": {
+		breaks: func(r *rig) {
+			r.deleteStream("ORDERS_DEAD")
+			r.eventually("the loss is told", func() bool {
+				return slices.Equal(r.prom.reads("orderpost_stream_present", "stream", "dead_letters"), []float64{0})
+			})
+		},
+		heals: func(r *rig) {
+			r.command("repair", "--yes")
+			r.above(0, "orderpost_stream_present", "stream", "dead_letters")
+			r.publish(10)
+			r.settled()
+		},
+		also: []string{"OrderpostHeld"},
+	},
 	"OrderpostKeyDenied": {
 		breaks: func(r *rig) {
 			r.api.RevokeKey("key")

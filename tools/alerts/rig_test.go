@@ -136,14 +136,28 @@ func (r *rig) change(how func(*sandbox.Settings)) {
 	require.NoError(r.t, r.api.Update(how))
 }
 
-// limitResults bounds the messages of the results stream; -1: no bound.
-func (r *rig) limitResults(most int64) {
+// hands is a person's own connection to the broker.
+func (r *rig) hands() (js jetstream.JetStream, done func()) {
 	r.t.Helper()
 	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
 	require.NoError(r.t, err)
-	defer nc.Close()
-	js, err := jetstream.New(nc)
+	js, err = jetstream.New(nc)
 	require.NoError(r.t, err)
+	return js, nc.Close
+}
+
+func (r *rig) deleteStream(name string) {
+	r.t.Helper()
+	js, done := r.hands()
+	defer done()
+	require.NoError(r.t, js.DeleteStream(r.t.Context(), name))
+}
+
+// limitResults bounds the messages of the results stream; -1: no bound.
+func (r *rig) limitResults(most int64) {
+	r.t.Helper()
+	js, done := r.hands()
+	defer done()
 	stream, err := js.Stream(r.t.Context(), "ORDERS_RESULTS")
 	require.NoError(r.t, err)
 	cfg := stream.CachedInfo().Config

@@ -6,6 +6,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -32,14 +33,21 @@ type Options struct {
 	// StartStopped: where no worker runs, open the store that an earlier one
 	// left in the data folder. For programs that look and leave.
 	StartStopped bool
-	Stderr       io.Writer
+	// Incomplete: open a broker that lacks streams, too. For programs that look
+	// at what is there.
+	Incomplete bool
+	Stderr     io.Writer
 }
 
-// Open connects. Errors carry their exit code: 4 where no broker is in reach,
-// with the address. close is never nil.
+// Open connects, and makes nothing: a broker without orderpost's streams is not
+// ours. Errors carry their exit code: 4 where no broker is in reach, or the one
+// that is has no streams, with the address. close is never nil.
 func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close func(), err error) {
 	close = func() {}
-	cfg.Queue.Name = o.Name
+	cfg.Queue.Name, cfg.Queue.Missing = o.Name, queue.RefuseMissing
+	if o.Incomplete {
+		cfg.Queue.Missing = queue.LeaveMissing
+	}
 	if cfg.Queue.URL == "" {
 		var stop func()
 		if stop, err = join(&cfg, o); err == nil {
@@ -52,7 +60,8 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 	}
 	if err != nil {
 		close()
-		if errors.Is(err, queue.ErrUnreachable) {
+		var missing *queue.MissingError
+		if errors.Is(err, queue.ErrUnreachable) || errors.As(err, &missing) {
 			err = &program.ExitError{Code: program.ExitUnreachable, Err: err}
 		}
 		return nil, func() {}, err
@@ -68,6 +77,9 @@ func join(cfg *Config, o Options) (stop func(), err error) {
 		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Passing: true})
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			if server.Renewed != "" {
+				_, _ = fmt.Fprintf(o.Stderr, "warning: %s: the broker has a new token\n", server.Renewed)
+			}
 			return server.Stop, nil
 		}
 		if !errors.Is(err, embedded.ErrInUse) {

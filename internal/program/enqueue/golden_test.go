@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"orderpost/internal/program"
+	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
 
@@ -106,6 +108,11 @@ func brokerSettings(t *testing.T) map[string]string {
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Worker = s.URL, s.Token, true
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop()) // makes the streams
+	require.NoError(t, err)
+	q.Close()
 	return map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)}
 }
 

@@ -28,6 +28,8 @@ type fleetCommand struct {
 	reason  string
 	last    time.Duration
 	json    bool
+	// incomplete names the command that also works where streams are missing.
+	incomplete string
 }
 
 func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
@@ -56,6 +58,7 @@ func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"theirs, and whether their gate is open; below that the version, and what holds the gate."
 	show.Example = "  worker fleet\n  worker fleet --json"
 	show.Flags().BoolVar(&c.json, "json", false, "print it as JSON")
+	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
 	}
@@ -71,7 +74,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 		if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Queue.Validate()); err != nil {
 			return &program.ExitError{Code: program.ExitUsage, Err: err}
 		}
-		q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "worker " + cmd.Name(), Stderr: c.stderr})
+		q, done, err := broker.Open(cmd.Context(), cfg, broker.Options{Name: "worker " + cmd.Name(), Incomplete: cmd.Name() == c.incomplete, Stderr: c.stderr})
 		if err != nil {
 			return err
 		}
@@ -158,15 +161,50 @@ func describeLimit(l *queue.Limit) string {
 }
 
 func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
-	f, err := q.ReadFleet(ctx)
+	parts, err := q.Inspect(ctx)
 	if err != nil {
 		return err
+	}
+	missing := names(parts, queue.PartState.Missing)
+	f := &queue.Fleet{}
+	if !slices.ContainsFunc(parts, func(s queue.PartState) bool { return s.Part == queue.PartFleet && s.Missing() }) {
+		if f, err = q.ReadFleet(ctx); err != nil {
+			return err
+		}
 	}
 	f.Members = present(f.Members)
 	slices.SortStableFunc(f.Members, func(a, b queue.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
-		return json.NewEncoder(out).Encode(map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members})
+		err = json.NewEncoder(out).Encode(map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing})
+	} else {
+		printFleet(out, f, missing, time.Now())
 	}
-	printFleet(out, f, time.Now())
-	return nil
+	if len(missing) > 0 && err == nil {
+		err = errors.New(missingAdvice(parts))
+	}
+	return err
+}
+
+// names gives the names of the parts that are so.
+func names(parts []queue.PartState, so func(queue.PartState) bool) []string {
+	var out []string
+	for _, p := range parts {
+		if so(p) {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+// missingAdvice says what to do where parts are missing.
+func missingAdvice(parts []queue.PartState) string {
+	lost := names(parts, func(p queue.PartState) bool { return p.Missing() && p.Precious() })
+	switch {
+	case len(lost) == 3:
+		return "this broker has no streams: no worker has worked with it yet, or it has lost them. Start a worker, which makes them, or see OrderpostStreamsMissing in docs/runbook.md"
+	case len(lost) > 0:
+		return queue.DescribeMissing(lost) + ". " + queue.MissingAdvice
+	default:
+		return queue.DescribeMissing(names(parts, queue.PartState.Missing)) + "; a worker makes it anew, within a minute if one is running"
+	}
 }

@@ -34,7 +34,7 @@ func present(all []queue.Presence) []queue.Presence {
 }
 
 // printFleet prints who is there and what steers them, in lines of 80 columns.
-func printFleet(out io.Writer, f *queue.Fleet, now time.Time) {
+func printFleet(out io.Writer, f *queue.Fleet, missing []string, now time.Time) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
 	}
@@ -55,6 +55,12 @@ func printFleet(out io.Writer, f *queue.Fleet, now time.Time) {
 	for _, key := range f.Unreadable {
 		say("Held: the bucket's entry %s cannot be read", key)
 		say("  a newer version or a hand wrote it; worker resume and worker limit replace it")
+	}
+	for _, name := range missing {
+		say("Missing: %s", name)
+	}
+	if f.Identity != nil {
+		say("API: %s", f.Identity)
 	}
 	say("Limit: %s", describeLimit(f.Limit))
 	if len(f.Members) == 0 {

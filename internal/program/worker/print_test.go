@@ -24,6 +24,7 @@ func TestFleetGolden(t *testing.T) {
 	f := &queue.Fleet{
 		Hold:       &queue.Hold{Reason: "maintenance of the API, announced by its operator for the whole of the afternoon, ticket 4711", By: "anna", Since: noon, Until: noon.Add(30 * time.Hour)},
 		Limit:      &queue.Limit{PerSecond: 50},
+		Identity:   &queue.Claim{Identity: queue.Identity{URL: "https://api.example.com", Label: "shop"}},
 		Unreadable: []string{"fleet.limit"},
 		Members: []queue.Presence{
 			{Worker: "orderpost-worker-6b7f9c-x2x9z", Since: noon.Add(-49 * time.Hour), Version: "v1.2.0 3187736", InFlight: 64, Rate: 24.96, Share: 25, Open: true, ClockMS: &ahead},
@@ -33,7 +34,7 @@ func TestFleetGolden(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	printFleet(&out, f, noon.Add(time.Hour))
+	printFleet(&out, f, []string{"stream ORDERS_DEAD"}, noon.Add(time.Hour))
 	path := filepath.Join("testdata", "fleet.golden")
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o700))

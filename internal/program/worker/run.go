@@ -47,7 +47,7 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	}
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
 	root.AddCommand(newFleetCommands(environ, stderr)...)
-	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ))
+	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ), newAdoptCommand(environ, stderr), newRepairCommand(environ, stderr))
 	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), "worker", "health") // the worker's own goes into its log
 	return root
 }

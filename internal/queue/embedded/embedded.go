@@ -4,8 +4,6 @@
 package embedded
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +62,11 @@ type Endpoint struct {
 // Server is a running embedded server.
 type Server struct {
 	Endpoint
+	// Renewed says why the data folder got a new token; "" = it has the one that
+	// it had. Programs that joined with the old one read the new one when they
+	// reconnect.
+	Renewed string
+
 	nats *server.Server
 	lock *flock.Flock
 	dir  string
@@ -100,7 +103,11 @@ func Start(cfg Config) (*Server, error) {
 }
 
 func start(cfg Config) (*Server, error) {
-	opts, token, err := options(cfg)
+	token, renewed, err := keptToken(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := options(cfg, token)
 	if err != nil {
 		return nil, err
 	}
@@ -119,31 +126,27 @@ func start(cfg Config) (*Server, error) {
 		ns.WaitForShutdown()
 		return nil, fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, cfg.Dir, faults.last())
 	}
-	return &Server{nats: ns, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}}, nil
+	return &Server{nats: ns, Renewed: renewed, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}}, nil
 }
 
-func options(cfg Config) (*server.Options, string, error) {
+func options(cfg Config, token string) (*server.Options, error) {
 	listen := cfg.Listen
 	if listen == "" {
 		listen = DefaultListen
 	}
 	host, portText, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, "", fmt.Errorf("embedded broker: listen address %q: %w", listen, err)
+		return nil, fmt.Errorf("embedded broker: listen address %q: %w", listen, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, "", fmt.Errorf("embedded broker: listen address %q is not a loopback address; run a NATS server of your own and set ORDERPOST_NATS_URL to share orders between machines", listen)
+		return nil, fmt.Errorf("embedded broker: listen address %q is not a loopback address; run a NATS server of your own and set ORDERPOST_NATS_URL to share orders between machines", listen)
 	}
 	port, err := strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
-		return nil, "", fmt.Errorf("embedded broker: listen address %q has no port between 0 and 65535", listen)
+		return nil, fmt.Errorf("embedded broker: listen address %q has no port between 0 and 65535", listen)
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
-	}
-	token, err := keptToken(cfg.Dir)
-	if err != nil {
-		return nil, "", err
 	}
 	payload := cfg.MaxPayload
 	if payload == 0 {
@@ -159,31 +162,7 @@ func options(cfg Config) (*server.Options, string, error) {
 		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
 		SyncAlways:    !cfg.NoSync,
 		MaxPayload:    payload,
-	}, token, nil
-}
-
-// tokenFile holds the data folder's token. It outlives restarts, so that the
-// workers that joined get back in when the one that runs the broker returns.
-const tokenFile = "token"
-
-// tokenBytes is the token's length before hex.
-const tokenBytes = 32
-
-// keptToken reads the data folder's token, or makes one (0600).
-func keptToken(dir string) (string, error) {
-	path := filepath.Join(dir, tokenFile)
-	if kept, err := os.ReadFile(path); err == nil && len(kept) == 2*tokenBytes {
-		return string(kept), nil
-	}
-	raw := make([]byte, tokenBytes)
-	if _, err := rand.Read(raw); err != nil {
-		return "", fmt.Errorf("embedded broker: token: %w", err)
-	}
-	token := hex.EncodeToString(raw)
-	if err := replaceFile(path, []byte(token)); err != nil {
-		return "", fmt.Errorf("embedded broker: token: %w", err)
-	}
-	return token, nil
+	}, nil
 }
 
 // replaceFile writes a file (0600) in one step, so that a reader never sees
@@ -214,15 +193,24 @@ func (s *Server) writeEndpoint() error {
 }
 
 // ReadEndpoint reads how the embedded server of a data folder is reached. The
-// error wraps os.ErrNotExist where none runs.
+// error wraps os.ErrNotExist where none runs. A file that others can change may
+// lead to a server of theirs, and one that they can read has told them the
+// token: both are refused.
 func ReadEndpoint(dir string) (Endpoint, error) {
 	var e Endpoint
-	data, err := os.ReadFile(filepath.Join(dir, endpointFile))
+	path := filepath.Join(dir, endpointFile)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return e, err
 	}
+	if why, err := exposed(path); err != nil || why != "" {
+		if err == nil {
+			err = fmt.Errorf("%s, and the token of the broker stands in it: restart the worker that runs the broker, which makes a new one", why)
+		}
+		return e, err
+	}
 	if err := json.Unmarshal(data, &e); err != nil {
-		return e, fmt.Errorf("%s: %w", filepath.Join(dir, endpointFile), err)
+		return e, fmt.Errorf("%s: %w", path, err)
 	}
 	return e, nil
 }

@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+	"orderpost/internal/queue"
+	pool "orderpost/internal/worker"
+)
+
+const adoptLong = `adopt makes the API of these settings (ORDERPOST_API_URL and ORDERPOST_ACCOUNT_LABEL) the one that the
+orders of this broker belong to. A worker refuses to start with another API as long as orders, results or
+dead letters of the former one are stored.
+
+It shows what is there, asks, and records who decided. From then on pending orders and replayed dead letters
+are posted to the new API; orders with an outcome count as settled and are not posted again. A worker that
+runs with the former API stops sending within a second and has to be restarted.
+
+To keep the two apart instead, give the new worker a data folder of its own (ORDERPOST_DATA_DIR) or, on a
+shared NATS, other names (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX, ORDERPOST_BUCKET).`
+
+type adoptCommand struct {
+	environ map[string]string
+	stderr  io.Writer
+	decision
+}
+
+func newAdoptCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
+	c := &adoptCommand{environ: environ, stderr: stderr}
+	cmd := &cobra.Command{
+		Use:     "adopt",
+		Short:   "Let the orders of this broker belong to the API of these settings",
+		Long:    adoptLong,
+		Example: "  worker adopt\n  ORDERPOST_API_URL=https://api.example.com worker adopt --yes --by anna",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+	}
+	c.register(cmd, environ)
+	return cmd
+}
+
+func (c *adoptCommand) run(cmd *cobra.Command) error {
+	var cfg pool.Config
+	if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Submit.Validate(), cfg.Queue.Validate(), c.check(cmd.InOrStdin())); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	q, done, err := broker.Open(ctx, broker.Config{Queue: cfg.Queue, DataDir: cfg.DataDir}, broker.Options{Name: "worker adopt", StartStopped: true, Stderr: c.stderr})
+	if err != nil {
+		return err
+	}
+	defer done()
+	have, err := q.Claimed(ctx)
+	if errors.Is(err, queue.ErrNoIdentity) {
+		_, err := fmt.Fprintln(out, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	want := cfg.Identity()
+	if have.Identity == want.Normal() {
+		_, err := fmt.Fprintf(out, "These orders belong to %s already. Nothing was changed.\n", have)
+		return err
+	}
+	counts, err := q.Count(ctx)
+	if err != nil {
+		return err
+	}
+	workers, err := q.Workers(ctx)
+	if err != nil {
+		return err
+	}
+	showAdoption(out, have, want, counts, workers)
+	if !c.made(cmd.InOrStdin(), out, "Let the new API take over?") {
+		return errNotMade
+	}
+	if err := q.TakeOver(ctx, have, queue.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "The orders of this broker belong to %s from now on; %s decided it.\n", want, c.by)
+	return err
+}
+
+func showAdoption(out io.Writer, have *queue.Claim, want queue.Identity, counts queue.Counts, workers []queue.Presence) {
+	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	since := ""
+	if !have.At.IsZero() {
+		since = fmt.Sprintf(", since %s by %s", have.At.Format(time.RFC3339), have.By)
+	}
+	say("The orders of this broker belong to  %s%s", have, since)
+	say("These settings post to               %s", want)
+	say("%9d pending orders: they will be posted to the new API, also those that the former one may have created", counts.Pending)
+	say("%9d results and notes: what they settled is not posted again", counts.Results)
+	say("%9d dead letters: a replay posts them to the new API", counts.Letters)
+	for _, w := range workers {
+		say("worker %s is running: if it posts to the former API, it stops sending and has to be restarted", w.Worker)
+	}
+}

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"bytes"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+// brokerOf runs a broker in a data folder, without a worker.
+func brokerOf(t *testing.T, dir string) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func openAsWorker(t *testing.T, s *embedded.Server) *queue.Queue {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "w1", true
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+func runWith(t *testing.T, environ map[string]string, change map[string]string, args string) (int, string) {
+	t.Helper()
+	environ = maps.Clone(environ)
+	maps.Copy(environ, change)
+	var out bytes.Buffer
+	code := Run(t.Context(), strings.Fields(args), environ, strings.NewReader(""), &out, &out)
+	return code, out.String()
+}
+
+func TestAdopt(t *testing.T) {
+	environ := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir(), "USER": "anna", "ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_ACCOUNT_LABEL": "shop"}
+	q := openAsWorker(t, brokerOf(t, environ["ORDERPOST_DATA_DIR"]))
+	code, out := runWith(t, environ, nil, "adopt --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "belong to no API yet")
+
+	trial := queue.Identity{URL: "http://127.0.0.1:8089"}
+	require.NoError(t, q.ClaimIdentity(t.Context(), trial))
+	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
+	require.NoError(t, err)
+	require.NoError(t, q.Appear(t.Context(), queue.Presence{ID: "1", Worker: "w1"}))
+
+	for args, want := range map[string]string{"adopt": "give --yes", "adopt --yes --by=": "--by"} {
+		code, out = runWith(t, environ, nil, args)
+		require.Equal(t, program.ExitUsage, code, out)
+		require.Contains(t, out, want)
+	}
+	code, out = runWith(t, environ, map[string]string{"ORDERPOST_API_URL": ""}, "adopt --yes")
+	require.Equal(t, program.ExitUsage, code, out)
+	require.Contains(t, out, "ORDERPOST_API_URL")
+	have, err := q.Claimed(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, trial, have.Identity, "nothing was changed")
+
+	code, out = runWith(t, environ, nil, "adopt --yes")
+	require.Zero(t, code, out)
+	for _, want := range []string{
+		"The orders of this broker belong to  http://127.0.0.1:8089, since ", " by w1\n",
+		"These settings post to               https://api.example.com (shop)\n",
+		"        1 pending orders", "        0 results and notes", "        0 dead letters", "worker w1 is running",
+		"belong to https://api.example.com (shop) from now on; anna decided it.",
+	} {
+		require.Contains(t, out, want)
+	}
+	have, err = q.Claimed(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "anna", have.By)
+	require.NoError(t, q.ClaimIdentity(t.Context(), have.Identity))
+	code, out = runWith(t, environ, nil, "adopt --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "already. Nothing was changed.")
+}
+
+// The fleet command looks at what is there, says what is not, and makes nothing.
+func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
+	environ := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir(), "USER": "anna", "ORDERPOST_NATS_CONNECT_TIMEOUT": "50ms"}
+	s := brokerOf(t, environ["ORDERPOST_DATA_DIR"])
+	code, out := runWith(t, environ, nil, "fleet")
+	require.Equal(t, program.ExitFailed, code, out)
+	require.Contains(t, out, "Missing: stream ORDERS\n")
+	require.Contains(t, out, "Start a worker, which makes them")
+	code, out = runWith(t, environ, nil, "hold")
+	require.Equal(t, program.ExitUnreachable, code, out)
+	require.Contains(t, out, "no stream ORDERS at nats://127.0.0.1:")
+
+	q := openAsWorker(t, s)
+	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
+	require.NoError(t, err)
+	code, out = runWith(t, environ, nil, "repair --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "No stream is missing. Nothing was changed.")
+
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
+	code, out = runWith(t, environ, nil, "fleet --json")
+	require.Equal(t, program.ExitFailed, code, out)
+	require.Contains(t, out, `"missing":["stream ORDERS_RESULTS"]`)
+	require.Contains(t, out, "stream ORDERS_RESULTS is missing. Restore what is missing from a backup (nats stream restore), or accept that what it held is lost: worker repair")
+	code, out = runWith(t, environ, nil, "repair")
+	require.Equal(t, program.ExitUsage, code, out)
+	_, err = js.Stream(t.Context(), "ORDERS_RESULTS")
+	require.ErrorIs(t, err, jetstream.ErrStreamNotFound)
+	code, out = runWith(t, environ, nil, "repair --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "stream ORDERS_RESULTS is missing: what became of earlier orders is not known any more")
+	require.Contains(t, out, "Made stream ORDERS_RESULTS; anna decided it.")
+	code, out = runWith(t, environ, nil, "fleet")
+	require.Zero(t, code, out)
+	require.NotContains(t, out, "Missing")
+}

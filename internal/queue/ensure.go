@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Missing says what Open does about streams that the broker does not have.
+type Missing uint8
+
+const (
+	// MakeMissing makes the streams on a broker that has none of them: for
+	// workers, and for whoever sets up a broker. Where some are missing and the
+	// others hold something, nobody but a person can tell what was lost, and Open
+	// returns *MissingError.
+	MakeMissing Missing = iota
+	// RefuseMissing makes Open return *MissingError: for programs that use the
+	// streams, and must not believe in a broker that no worker has worked with.
+	RefuseMissing
+	// LeaveMissing opens whatever is there: for those who look at it.
+	LeaveMissing
+)
+
+// MissingError is returned where streams are missing. Nothing was made.
+type MissingError struct {
+	// Broker is the address of the broker, without secrets.
+	Broker string
+	// Parts are what is missing, as in "stream ORDERS".
+	Parts []string
+	// Fresh: the broker has none of the streams.
+	Fresh bool
+	// Revived: workers make it anew by themselves.
+	Revived bool
+}
+
+// Error says what is missing and what to do about it.
+func (e *MissingError) Error() string {
+	if e.Fresh {
+		return fmt.Sprintf("no %s at %s: no worker has worked with this broker yet, or it has lost all its streams. "+
+			"Start a worker first, which makes them (cmd/worker), or correct ORDERPOST_NATS_URL (or ORDERPOST_STREAM_PREFIX)", e.Parts[0], e.Broker)
+	}
+	if e.Revived {
+		return fmt.Sprintf("%s at %s: a worker makes it anew, within a minute if one is running", DescribeMissing(e.Parts), e.Broker)
+	}
+	return fmt.Sprintf("%s at %s, although other streams of this installation are there. %s", DescribeMissing(e.Parts), e.Broker, MissingAdvice)
+}
+
+// MissingAdvice is what a person does about missing streams.
+const MissingAdvice = "Restore what is missing from a backup (nats stream restore), or accept that what it held is lost: worker repair; " +
+	"see OrderpostStreamsMissing in docs/runbook.md"
+
+// DescribeMissing names parts in a sentence.
+func DescribeMissing(parts []string) string {
+	text, verb := parts[0], "is"
+	for i, p := range parts[1:] {
+		verb = "are"
+		if i == len(parts)-2 {
+			text += " and " + p
+		} else {
+			text += ", " + p
+		}
+	}
+	return text + " " + verb + " missing"
+}
+
+const (
+	// streamsSoon is how long a program waits for streams that a worker which is
+	// starting makes.
+	streamsSoon = 2 * time.Second
+	ensurePause = 100 * time.Millisecond
+)
+
+// ensureTopology makes what is missing and may be made, and checks what is
+// there. It returns the AckWait that claims count on.
+func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err error) {
+	brief, cancel := context.WithTimeout(ctx, q.cfg.ConnectTimeout+requestTimeout)
+	defer cancel()
+	soon := time.Now().Add(min(streamsSoon, q.cfg.ConnectTimeout))
+	for {
+		err = q.ensureStreams(brief)
+		if err == nil {
+			err = q.ensureBucket(brief)
+		}
+		var missing *MissingError
+		if q.cfg.Missing != RefuseMissing || !errors.As(err, &missing) || time.Now().After(soon) {
+			break
+		}
+		_ = pause(brief, ensurePause)
+	}
+	if err != nil {
+		return 0, err
+	}
+	cancel()
+	ackWait, err = q.ensureConsumer(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
+	}
+	return ackWait, nil
+}
+
+// ensureStreams looks at all of them before it makes one.
+func (q *Queue) ensureStreams(ctx context.Context) error {
+	var missing []jetstream.StreamConfig
+	used := false
+	for _, want := range q.streams() {
+		q.replicas = max(q.replicas, want.Replicas)
+		stream, err := q.js.Stream(ctx, want.Name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			missing = append(missing, want)
+			continue
+		case err != nil:
+			return wrapStream(want.Name, "cannot be read", err)
+		}
+		if err := q.checkStream(ctx, stream, want); err != nil {
+			return err
+		}
+		used = used || stream.CachedInfo().State.LastSeq > 0
+	}
+	switch {
+	case len(missing) == 0, q.cfg.Missing == LeaveMissing:
+		return nil
+	case q.cfg.Missing == RefuseMissing, used:
+		return q.missingError(missing)
+	}
+	return q.makeStreams(ctx, missing)
+}
+
+func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
+	e := &MissingError{Broker: RedactURL(q.cfg.URL), Fresh: len(missing) == len(q.streams())}
+	for _, m := range missing {
+		e.Parts = append(e.Parts, "stream "+m.Name)
+	}
+	return e
+}
+
+func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfig) error {
+	for _, want := range missing {
+		_, err := q.js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program made it meanwhile
+			var stream jetstream.Stream
+			if stream, err = q.js.Stream(ctx, want.Name); err == nil {
+				err = q.checkStream(ctx, stream, want)
+			}
+		}
+		if err != nil {
+			return wrapStream(want.Name, "cannot be made", err)
+		}
+		q.log.Info().Str("stream", want.Name).Msg("made the stream")
+	}
+	return nil
+}
+
+// ensureBucket leaves a bucket that is there as it is.
+func (q *Queue) ensureBucket(ctx context.Context) (err error) {
+	q.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		switch q.cfg.Missing {
+		case LeaveMissing:
+			return nil
+		case RefuseMissing:
+			return &MissingError{Broker: RedactURL(q.cfg.URL), Parts: []string{"bucket " + q.cfg.Bucket}, Revived: true}
+		default:
+			q.kv, err = q.makeBucket(ctx)
+		}
+	}
+	if err == nil {
+		q.memory.born, err = q.bucketBorn(ctx)
+	}
+	return q.bucketError(err)
+}
+
+// bucketBorn is when the bucket was made.
+func (q *Queue) bucketBorn(ctx context.Context) (time.Time, error) {
+	stream, err := q.js.Stream(ctx, q.bucketStream())
+	if err != nil {
+		return time.Time{}, err
+	}
+	return stream.CachedInfo().Created, nil
+}
+
+func (q *Queue) bucketStream() string { return "KV_" + q.cfg.Bucket }
+
+func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	return q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
+		Description: "orderpost: fleet control",
+	})
+}
+
+// ensureConsumer: only a worker may make or change it, so that a producer with
+// other settings does not shorten the fleet's claims; and not while another
+// worker is present, whose leases count on the AckWait that is there.
+func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
+	for {
+		have, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+		switch {
+		case err == nil:
+			return q.alignConsumer(ctx, have.CachedInfo().Config)
+		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
+			return 0, err
+		case q.cfg.Missing != MakeMissing:
+			return q.cfg.AckWait, nil
+		}
+		other, err := q.otherWorker(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if other == "" {
+			return q.cfg.AckWait, q.makeConsumer(ctx)
+		}
+		// Somebody deleted it. The workers make it anew when their claims are over.
+		q.log.Warn().Str("consumer", q.n.consumer).Str("present", other).Msg("the consumer is missing; waiting until a worker that is running makes it anew")
+		if err := pause(ctx, time.Second); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (q *Queue) makeConsumer(ctx context.Context) error {
+	_, err := q.js.CreateOrUpdateConsumer(ctx, q.n.intents, q.consumerConfig())
+	return err
+}
+
+func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig) (ackWait time.Duration, err error) {
+	if !q.cfg.Worker || have.AckWait == q.cfg.AckWait && have.MaxAckPending == q.cfg.MaxAckPending {
+		return have.AckWait, nil
+	}
+	if have.AckWait != q.cfg.AckWait {
+		other, err := q.otherWorker(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if other != "" {
+			return 0, fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
+				q.cfg.AckWait, have.AckWait, other)
+		}
+	}
+	return q.cfg.AckWait, q.makeConsumer(ctx)
+}
+
+// otherWorker names a worker that is present beside this one; "" = none is.
+func (q *Queue) otherWorker(ctx context.Context) (string, error) {
+	workers, err := q.Workers(ctx)
+	for _, w := range workers {
+		if w.Worker != q.cfg.Name {
+			return w.Worker, err
+		}
+	}
+	return "", err
+}

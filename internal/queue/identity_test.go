@@ -1,0 +1,162 @@
+package queue
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+var (
+	api     = Identity{URL: "https://api.example.com", Label: "main"}
+	unnamed = Identity{URL: "https://api.example.com"}
+	trial   = Identity{URL: "http://127.0.0.1:8089"}
+)
+
+func identityError(t *testing.T, err error) *IdentityError {
+	t.Helper()
+	var e *IdentityError
+	require.ErrorAs(t, err, &e)
+	require.ErrorContains(t, err, "nothing was sent")
+	require.ErrorContains(t, err, "worker adopt")
+	require.ErrorContains(t, err, "ORDERPOST_DATA_DIR")
+	return e
+}
+
+func claimed(t *testing.T, q *Queue) *Claim {
+	t.Helper()
+	c, err := q.Claimed(t.Context())
+	require.NoError(t, err)
+	return c
+}
+
+func TestAFleetPostsToOneAPI(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	require.NoError(t, a.ClaimIdentity(t.Context(), api))
+	publish(t, a, intent("A-1", "i1"))
+	require.NoError(t, b.ClaimIdentity(t.Context(), api))
+	for _, spelling := range []string{"https://api.example.com/", "HTTPS://API.example.com:443"} {
+		require.NoError(t, b.ClaimIdentity(t.Context(), Identity{URL: spelling, Label: "main"}), "the same address")
+	}
+	for _, other := range []Identity{{URL: api.URL, Label: "second"}, unnamed, trial} {
+		e := identityError(t, b.ClaimIdentity(t.Context(), other))
+		require.Equal(t, api, e.Have)
+		require.ErrorContains(t, e, "1 pending orders, 0 results and 0 dead letters")
+	}
+	require.Equal(t, api, claimed(t, a).Identity)
+}
+
+// Nothing was ever stored for the former API: a mistyped address, or a label
+// that is set later, needs nobody's help.
+func TestAnAPIThatNothingWasStoredForIsTakenOver(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for _, next := range []Identity{{URL: "https://api.exmaple.com"}, unnamed, api, trial} {
+		require.NoError(t, q.ClaimIdentity(t.Context(), next))
+		require.Equal(t, next, claimed(t, q).Identity)
+	}
+	require.Equal(t, api, *claimed(t, q).From)
+}
+
+// Whatever is stored is of an account: an intent, an outcome, a note, a letter.
+func TestWhatIsStoredKeepsItsAPI(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	require.NoError(t, q.ClaimIdentity(t.Context(), trial))
+	publish(t, q, intent("A-1", "i1"))
+	identityError(t, q.ClaimIdentity(t.Context(), unnamed))
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+	e := identityError(t, q.ClaimIdentity(t.Context(), unnamed))
+	require.EqualValues(t, 1, e.Counts.Results)
+}
+
+// The label names the account, so that its address may change: pods of both
+// addresses start in a rolling update, in any order.
+func TestAnAccountWithALabelMayMove(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	require.NoError(t, a.ClaimIdentity(t.Context(), api))
+	publish(t, a, intent("A-1", "i1"))
+	moved := Identity{URL: "https://eu.api.example.com", Label: api.Label}
+	for range 2 {
+		require.NoError(t, b.ClaimIdentity(t.Context(), moved))
+		require.Equal(t, moved, claimed(t, a).Identity)
+		require.NoError(t, a.ClaimIdentity(t.Context(), api))
+	}
+	require.False(t, api.Contradicts(moved), "running workers go on")
+}
+
+func TestAWorkerThatLivesKeepsItsAPI(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	require.NoError(t, a.ClaimIdentity(t.Context(), trial))
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for a.Appear(ctx, Presence{ID: "1", Worker: "a"}) == nil {
+			_ = a.time.Sleep(ctx, 50*time.Millisecond)
+		}
+	}()
+	require.Eventually(t, func() bool { w, err := a.Workers(t.Context()); return err == nil && len(w) == 1 }, 5*time.Second, 5*time.Millisecond)
+	e := identityError(t, b.ClaimIdentity(t.Context(), api))
+	require.Equal(t, "a", e.Present)
+	stop()
+	<-done
+	// The entry of one that was killed is there until it expires.
+	require.NoError(t, b.ClaimIdentity(t.Context(), api))
+}
+
+func TestATakeoverIsRecorded(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	_, err := q.Claimed(t.Context())
+	require.ErrorIs(t, err, ErrNoIdentity)
+	require.NoError(t, q.ClaimIdentity(t.Context(), trial))
+	publish(t, q, intent("A-1", "i1"))
+	have, at := claimed(t, q), time.Now().UTC()
+	takeover := Takeover{By: "anna", At: at, From: have.Identity, To: Identity{URL: api.URL + "/", Label: api.Label}, Counts: Counts{Pending: 1}}
+	require.NoError(t, q.TakeOver(t.Context(), have, takeover))
+	now := claimed(t, q)
+	require.Equal(t, api, now.Identity)
+	require.Equal(t, "anna", now.By)
+	require.Equal(t, trial, *now.From)
+	require.NoError(t, q.ClaimIdentity(t.Context(), api))
+	takeover.At = at.Add(1)
+	require.ErrorIs(t, q.TakeOver(t.Context(), have, takeover), ErrClaimChanged)
+
+	var records []*settle.Message
+	require.NoError(t, q.walk(t.Context(), q.bucketStream(), "$KV.ORDERPOST."+takeoverPrefix+">", func(page []*settle.Message) error {
+		for _, m := range page {
+			if len(m.Data) > 0 {
+				records = append(records, m)
+			}
+		}
+		return nil
+	}))
+	require.Len(t, records, 1)
+	require.Contains(t, string(records[0].Data), `"by":"anna"`)
+	require.Contains(t, string(records[0].Data), `"from":{"url":"http://127.0.0.1:8089"},"to":{"url":"https://api.example.com","label":"main"}`)
+}
+
+func TestWhatContradictsARunningWorker(t *testing.T) {
+	for name, c := range map[string]struct {
+		mine, fleet Identity
+		contradicts bool
+	}{
+		"the same":           {api, api, false},
+		"another address":    {unnamed, trial, true},
+		"got a label":        {unnamed, api, false},
+		"lost its label":     {api, unnamed, false},
+		"another label":      {api, Identity{URL: api.URL, Label: "second"}, true},
+		"moved":              {api, Identity{URL: trial.URL, Label: api.Label}, false},
+		"label and address":  {unnamed, Identity{URL: trial.URL, Label: "main"}, true},
+		"spelt in other way": {unnamed, Identity{URL: api.URL + ":443/"}, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.contradicts, c.mine.Contradicts(c.fleet)) })
+	}
+}

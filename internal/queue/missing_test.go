@@ -1,0 +1,206 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func streamNames(t *testing.T, q *Queue) (names []string) {
+	t.Helper()
+	list := q.js.StreamNames(t.Context())
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	require.NoError(t, list.Err())
+	return names
+}
+
+// A producer must not make streams on a broker that it does not know: the
+// orders would wait there for workers that never come.
+func TestOnlyWorkersMakeStreams(t *testing.T) {
+	s := startBroker(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Missing, cfg.ConnectTimeout = s.URL, s.Token, RefuseMissing, 50*time.Millisecond
+	_, err := Open(t.Context(), cfg, zerolog.Nop())
+	var missing *MissingError
+	require.ErrorAs(t, err, &missing)
+	require.True(t, missing.Fresh)
+	require.ErrorContains(t, err, "no stream ORDERS at "+s.URL)
+	require.ErrorContains(t, err, "Start a worker first")
+	require.ErrorContains(t, err, "ORDERPOST_NATS_URL")
+
+	cfg.Missing = LeaveMissing
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	require.Empty(t, streamNames(t, q))
+	parts, err := q.Inspect(t.Context())
+	require.NoError(t, err)
+	require.Len(t, parts, len(Parts()))
+	for i, p := range parts {
+		require.Equal(t, Parts()[i], p.Part)
+		require.True(t, p.Missing(), p.Name)
+	}
+
+	openQueue(t, s, "worker")
+	cfg.Missing = RefuseMissing
+	producer, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(producer.Close)
+	publish(t, producer, intent("A-1", "i1"))
+}
+
+// A worker that starts a moment later makes the streams in time.
+func TestAProducerWaitsForAWorkerThatStarts(t *testing.T) {
+	s := startBroker(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Missing = s.URL, s.Token, RefuseMissing
+	connected, opened := make(chan struct{}), make(chan error, 1)
+	go func() {
+		q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.ConnectHandler(func(*nats.Conn) { close(connected) }))
+		if err == nil {
+			q.Close()
+		}
+		opened <- err
+	}()
+	<-connected
+	openQueue(t, s, "worker")
+	require.NoError(t, <-opened)
+}
+
+// What a stream held is nobody's to throw away: a worker that starts does not
+// put an empty one in its place.
+func TestALostStreamIsAskedFor(t *testing.T) {
+	for _, lost := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD"} {
+		t.Run(lost, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "a")
+			publish(t, q, intent("A-1", "i1"))
+			d := pull(t, q, 1)[0]
+			settle(t, q, d, report(order.Rejected, d.History))
+			require.NoError(t, q.js.DeleteStream(t.Context(), lost))
+			_, err := reopen(t, q, func(*Config) {})
+			var missing *MissingError
+			require.ErrorAs(t, err, &missing)
+			require.Equal(t, []string{"stream " + lost}, missing.Parts)
+			require.ErrorContains(t, err, "stream "+lost+" is missing at ")
+			require.ErrorContains(t, err, "worker repair")
+			require.NotContains(t, streamNames(t, q), lost)
+
+			person, err := reopen(t, q, func(c *Config) { c.Missing, c.Worker = LeaveMissing, false })
+			require.NoError(t, err)
+			made, err := person.Repair(t.Context(), "anna")
+			require.NoError(t, err)
+			require.Equal(t, []string{"stream " + lost}, made)
+			_, err = reopen(t, q, func(*Config) {})
+			require.NoError(t, err)
+		})
+	}
+}
+
+// A worker that died between two streams of a new broker left nothing behind
+// that could be lost.
+func TestTheFirstStartIsFinished(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
+	_, err := reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
+	require.Contains(t, streamNames(t, q), "ORDERS_RESULTS")
+}
+
+// What was delivered by a consumer that was lost counts as delivered before: it
+// may be posted already (R3).
+func TestR3ALostConsumerForgetsWhatItDelivered(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
+	_, err := b.seen.refresh(t.Context()) // as the pull before did
+	require.NoError(t, err)
+	first := pull(t, a, 1)[0]
+	require.Equal(t, "A-1", first.OrderNo())
+	require.False(t, first.Again)
+	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	for _, q := range []*Queue{a, b} {
+		q.ForgetDeliveries()
+	}
+	require.NoError(t, b.ReviveConsumer(t.Context()))
+	require.NoError(t, a.ReviveConsumer(t.Context()), "another worker was first")
+	again := map[string]bool{}
+	for _, d := range pull(t, b, 2) {
+		again[d.OrderNo()] = d.Again
+	}
+	require.Equal(t, map[string]bool{"A-1": true, "A-2": false}, again)
+}
+
+// A person's hold does not end because somebody deleted the bucket.
+func TestALostBucketIsMadeAnewWithWhatItSaid(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	require.NoError(t, a.ClaimIdentity(t.Context(), api))
+	require.NoError(t, a.SetHold(t.Context(), Hold{By: "anna", Reason: "audit", Since: time.Now().UTC()}))
+	require.NoError(t, a.SetLimit(t.Context(), &Limit{PerSecond: 7}))
+	publish(t, a, intent("A-1", "i1"))
+	pull(t, a, 1)
+	for _, q := range []*Queue{a, b} {
+		_, err := q.ReadFleet(t.Context())
+		require.NoError(t, err)
+	}
+	require.NoError(t, a.js.DeleteKeyValue(t.Context(), "ORDERPOST"))
+	for _, q := range []*Queue{a, b} {
+		_, err := q.ReadFleet(t.Context())
+		require.Error(t, err)
+	}
+	require.NoError(t, b.ReviveBucket(t.Context()))
+	for _, q := range []*Queue{a, b} {
+		f, err := q.ReadFleet(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "anna", f.Hold.By)
+		require.InDelta(t, 7, f.Limit.PerSecond, 0)
+		require.Equal(t, api, f.Identity.Identity)
+	}
+	// It is over when a person says so, and stays over.
+	require.NoError(t, b.Resume(t.Context(), "anna"))
+	f, err := a.ReadFleet(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, f.Hold)
+	// The marks of deliveries are written again.
+	below, err := b.seen.refresh(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, below)
+}
+
+// While other workers run, the consumer is theirs to make anew: they know when
+// the claims from the lost one are over (R7).
+func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	require.NoError(t, a.Appear(t.Context(), Presence{ID: "1", Worker: "a"}))
+	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	waits, opened := make(chan struct{}, 100), make(chan error, 1)
+	log := zerolog.New(lineFunc(func() { waits <- struct{}{} })).Level(zerolog.WarnLevel)
+	go func() {
+		cfg := a.cfg
+		cfg.Name = "b"
+		q, err := Open(t.Context(), cfg, log)
+		if err == nil {
+			q.Close()
+		}
+		opened <- err
+	}()
+	<-waits
+	_, err := a.js.Consumer(t.Context(), "ORDERS", "workers")
+	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
+	require.NoError(t, a.ReviveConsumer(t.Context()))
+	require.NoError(t, <-opened)
+}
+
+// lineFunc is called for each line of a log.
+type lineFunc func()
+
+func (f lineFunc) Write(p []byte) (int, error) { f(); return len(p), nil }

@@ -1,0 +1,203 @@
+package worker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/worker"
+)
+
+// openWatched starts a worker that looks often whether its streams are there.
+func openWatched(t *testing.T, before func(*shop)) *shop {
+	t.Helper()
+	return open(t, func(s *shop) {
+		s.look = 20 * time.Millisecond
+		if before != nil {
+			before(s)
+		}
+	}, func(c *worker.Config) { c.Queue.AckWait = time.Second })
+}
+
+// hands is a person's own connection to the broker.
+func (s *shop) hands() jetstream.JetStream {
+	s.t.Helper()
+	nc, err := nats.Connect(s.broker.URL, nats.Token(s.broker.Token))
+	require.NoError(s.t, err)
+	s.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(s.t, err)
+	return js
+}
+
+// unready waits until the worker is not ready for a reason with this text.
+func (s *shop) unready(text string) {
+	s.t.Helper()
+	s.eventually(func() bool {
+		r := s.readiness()
+		return !r.Ready && !r.GateOpen && strings.Contains(strings.Join(r.Reasons, " "), text)
+	}, "still ready, or for another reason than: "+text)
+}
+
+func (s *shop) ready() {
+	s.t.Helper()
+	s.eventually(func() bool { r := s.readiness(); return r.Ready && r.GateOpen }, "not ready again")
+}
+
+func (s *shop) repair() {
+	s.t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Missing = s.broker.URL, s.broker.Token, "anna", queue.LeaveMissing
+	q, err := queue.Open(s.t.Context(), cfg, zerolog.Nop())
+	require.NoError(s.t, err)
+	defer q.Close()
+	_, err = q.Repair(s.t.Context(), "anna")
+	require.NoError(s.t, err)
+}
+
+// A consumer can be made anew. What it had delivered comes again, and is told
+// from what nobody was ever given.
+func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
+	var release func()
+	s := openWatched(t, func(s *shop) {
+		s.held.Lock()
+		release = sync.OnceFunc(s.held.Unlock)
+		t.Cleanup(release)
+		s.publish(0, 1)
+	})
+	s.shows(`orderpost_in_flight_requests 1`, `orderpost_stream_present{stream="consumer"} 1`)
+	js := s.hands()
+	require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	s.unready("consumer workers of stream ORDERS is missing at the broker; the workers make it anew")
+	s.shows(`orderpost_stream_present{stream="consumer"} 0`)
+	release()
+	s.publish(1, 4)
+	s.ready()
+	s.shows(`orderpost_stream_present{stream="consumer"} 1`, `orderpost_pending_orders 0`)
+	for _, no := range []string{"SECRET-NO-0", "SECRET-NO-1", "SECRET-NO-2", "SECRET-NO-3", "SECRET-NO-4"} {
+		require.Equal(t, 1, s.api.Created(no), no)
+	}
+	audit, err := s.queue.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, audit.Balanced(), "%+v", audit)
+	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS is missing", "part"))
+	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS was made anew", "part"))
+}
+
+// What a stream held cannot be made anew: the worker stops, says so, and leaves
+// it to a person.
+func TestALostStreamIsLeftToAPerson(t *testing.T) {
+	for part, lost := range map[string]string{"intents": "ORDERS", "results": "ORDERS_RESULTS", "dead_letters": "ORDERS_DEAD"} {
+		t.Run(lost, func(t *testing.T) {
+			s := openWatched(t, nil)
+			s.publish(0, 3)
+			s.shows(`orderpost_orders_total{outcome="accepted"} 3`, `orderpost_stream_present{stream="`+part+`"} 1`)
+			js := s.hands()
+			require.NoError(t, js.DeleteStream(t.Context(), lost))
+			s.unready("stream " + lost + " is missing at the broker. Restore what is missing from a backup")
+			s.shows(`orderpost_stream_present{stream="` + part + `"} 0`)
+			require.Equal(t, part, s.log.find("stream "+lost+" is missing at the broker; nothing is posted", "part"))
+			f, err := s.queue.ReadFleet(t.Context())
+			require.NoError(t, err)
+			s.eventually(func() bool {
+				f, err = s.queue.ReadFleet(t.Context())
+				return err == nil && len(f.Members) == 1 && strings.Contains(strings.Join(f.Members[0].Reasons, " "), "stream "+lost+" is missing")
+			}, "the fleet is not told")
+			_, err = js.Stream(t.Context(), lost)
+			require.ErrorIs(t, err, jetstream.ErrStreamNotFound, "no worker made it anew")
+
+			s.repair()
+			s.ready()
+			s.shows(`orderpost_streams_replaced_total{stream="`+part+`"} 1`, `orderpost_stream_present{stream="`+part+`"} 1`)
+			require.Equal(t, part, s.log.find("stream "+lost+" was made anew while this worker ran", "part"))
+			s.publish(3, 2)
+			s.shows(`orderpost_orders_total{outcome="accepted"} 5`, `orderpost_pending_orders 0`)
+		})
+	}
+}
+
+// A broker that came back empty may be another one: nothing is made there.
+func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
+	s := openWatched(t, nil)
+	s.publish(0, 3)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 3`)
+	address := strings.TrimPrefix(s.broker.URL, "nats://")
+	s.broker.Stop()
+	empty := t.TempDir()
+	token, err := os.ReadFile(filepath.Join(s.dir, "token"))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(empty, "token"), token, 0o600))
+	s.broker, err = embedded.Start(embedded.Config{Dir: empty, Listen: address, NoSync: true})
+	require.NoError(t, err)
+	s.unready("the broker has lost all streams (stream ORDERS, stream ORDERS_RESULTS, stream ORDERS_DEAD)")
+	s.shows(`orderpost_broker_connected 1`, `orderpost_stream_present{stream="fleet"} 0`)
+	list := s.hands().StreamNames(t.Context())
+	for name := range list.Name() {
+		require.Fail(t, "a worker made the stream "+name)
+	}
+	require.NoError(t, list.Err())
+
+	s.repair()
+	s.ready()
+	s.publish(3, 2)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 5`)
+}
+
+// The fleet's bucket can be made anew, and a person's hold does not end by that.
+func TestALostBucketIsMadeAnewByWorkers(t *testing.T) {
+	s := openWatched(t, nil)
+	require.NoError(t, s.queue.SetHold(t.Context(), queue.Hold{By: "anna", Reason: "audit", Since: time.Now()}))
+	held := func() bool {
+		return strings.Contains(strings.Join(s.reasons(), " "), "held by anna: audit")
+	}
+	s.eventually(held, "not held")
+	require.NoError(t, s.hands().DeleteKeyValue(t.Context(), "ORDERPOST"))
+	s.unready("bucket ORDERPOST is missing")
+	s.eventually(func() bool { return s.readiness().Ready }, "not made anew")
+	require.True(t, held(), "the hold outlives the bucket")
+	s.eventually(func() bool {
+		f, err := s.queue.ReadFleet(t.Context())
+		return err == nil && f.Hold != nil && f.Hold.By == "anna" && f.Identity != nil && len(f.Members) == 1
+	}, "the bucket does not say what it said")
+	require.NoError(t, s.queue.Resume(t.Context(), "anna"))
+	s.publish(0, 2)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 2`)
+}
+
+func (s *shop) reasons() (out []string) {
+	for _, b := range s.readiness().Held {
+		out = append(out, b.Reason)
+	}
+	return out
+}
+
+// A running worker whose orders were given to another API by a person does not
+// post them to its own any more.
+func TestAWorkerWhoseFleetMovedOnStops(t *testing.T) {
+	s := openWatched(t, nil)
+	s.publish(0, 1)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 1`)
+	have, err := s.queue.Claimed(t.Context())
+	require.NoError(t, err)
+	other := queue.Identity{URL: "https://api.example.com"}
+	require.NoError(t, s.queue.TakeOver(t.Context(), have, queue.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: other}))
+	s.eventually(func() bool {
+		return strings.Contains(strings.Join(s.reasons(), " "), "the fleet posts to https://api.example.com since")
+	}, "it goes on")
+	require.Equal(t, "anna", s.log.find("the fleet posts to https://api.example.com since", "by"))
+	s.publish(1, 1)
+	have, err = s.queue.Claimed(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, s.queue.TakeOver(t.Context(), have, queue.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: *have.From}))
+	s.shows(`orderpost_orders_total{outcome="accepted"} 2`)
+}
