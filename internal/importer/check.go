@@ -49,7 +49,7 @@ var errEnough = errors.New("enough bad rows")
 // published.
 func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
-	f.repeated = newDuplicates()
+	f.repeated = newDuplicates(f.o.TempDir)
 	defer f.repeated.close()
 	f.proof.begin()
 	f.rounded = nil

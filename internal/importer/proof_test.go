@@ -112,8 +112,8 @@ func TestDamagedCompression(t *testing.T) {
 	wrong[len(wrong)-6] ^= 1
 	for content, want := range map[string]string{
 		whole + "trailing bytes": "orders.csv: other bytes stand behind the gzip data",
-		whole[:30]:         "orders.csv: the gzip data ends in the middle",
-		string(wrong):      "orders.csv: the gzip data is damaged",
+		whole[:30]:               "orders.csv: the gzip data ends in the middle",
+		string(wrong):            "orders.csv: the gzip data is damaged",
 	} {
 		require.Contains(t, refusals(t, openText(t, content)), want)
 	}
