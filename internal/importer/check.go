@@ -49,9 +49,12 @@ var errEnough = errors.New("enough bad rows")
 // published.
 func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
-	f.repeated = newDuplicates()
+	f.repeated = newDuplicates(f.o.TempDir)
 	defer f.repeated.close()
+	f.proof.begin()
+	f.rounded = nil
 	var bad []*RowError
+	var long []rounding
 	t, err := f.scan(ctx, func(rows []Row) error {
 		for i := range rows {
 			row := &rows[i]
@@ -67,12 +70,14 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 				continue
 			}
 			s.warn(f.o.File, row)
+			long = f.countRounded(row, long)
 			if err := f.repeated.add(row.OrderNo, row.Line); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	f.proof.reading = nil
 	var fatal *RowError
 	switch {
 	case errors.Is(err, errEnough):
@@ -85,41 +90,52 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	if findErr != nil {
 		return s, findErr
 	}
-	s.Invalid += repeated
 	s.describe(t)
-	if repeated > 0 {
-		if bad, err = f.nameRepeated(ctx, bad); err != nil {
+	more := errors.Is(err, errEnough)
+	if f.judgeRounded(long) || repeated > 0 {
+		var found int
+		if bad, found, err = f.nameLater(ctx, bad); err != nil {
 			return s, err
 		}
+		s.Invalid += found
 	}
-	s.Bad, f.head = bad, t
+	s.Bad = bad
 	if len(bad) == 0 || f.o.SkipInvalid {
 		return s, nil
 	}
-	return s, &BadRows{File: f.o.File, Rows: bad, More: errors.Is(err, errEnough) || s.Invalid > len(bad)}
+	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad)}
 }
 
-// nameRepeated reads the file once more for the order numbers that occur
-// twice, whose hashes are all that was kept of them.
-func (f *File) nameRepeated(ctx context.Context, bad []*RowError) ([]*RowError, error) {
-	var repeated []*RowError
+// nameLater reads the file once more for the rows that only the file as a
+// whole shows to be bad: order numbers that occur twice, whose hashes are all
+// that was kept of them, and numbers that look rounded. It counts them, and
+// adds the first ones to the bad rows.
+func (f *File) nameLater(ctx context.Context, bad []*RowError) ([]*RowError, int, error) {
+	var later []*RowError
+	found := 0
 	_, err := f.scan(ctx, func(rows []Row) error {
 		for i := range rows {
-			if rows[i].Err == nil && f.repeated.has(rows[i].Line) {
-				repeated = append(repeated, f.repeatedError(&rows[i]))
-				if len(repeated) == f.o.MaxErrors {
-					return errEnough
-				}
+			if rows[i].Err != nil {
+				continue
+			}
+			problem := f.problem(&rows[i])
+			if problem == nil {
+				continue
+			}
+			if found++; len(later) < f.o.MaxErrors {
+				later = append(later, problem)
+			} else if !f.o.SkipInvalid {
+				return errEnough
 			}
 		}
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
+		return nil, 0, err
 	}
-	bad = append(bad, repeated...)
+	bad = append(bad, later...)
 	slices.SortStableFunc(bad, func(a, b *RowError) int { return cmp.Compare(a.Line, b.Line) })
-	return bad[:min(len(bad), f.o.MaxErrors)], nil
+	return bad[:min(len(bad), f.o.MaxErrors)], found, nil
 }
 
 func (f *File) repeatedError(row *Row) *RowError {
@@ -134,10 +150,15 @@ func (f *File) repeatedError(row *Row) *RowError {
 // problem says why a row is not to be enqueued; nil for a good one. The file
 // has been checked.
 func (f *File) problem(row *Row) *RowError {
-	if row.Err == nil && f.repeated.has(row.Line) {
+	switch {
+	case row.Err != nil:
+		return row.Err
+	case f.rounded != nil && f.roundedError(row) != nil:
+		return f.roundedError(row)
+	case f.repeated.has(row.Line):
 		return f.repeatedError(row)
 	}
-	return row.Err
+	return nil
 }
 
 // Preview gives the first n orders as they would be sent, but for the

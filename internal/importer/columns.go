@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -22,16 +23,22 @@ type column struct {
 	field  string // dotted name in JSON
 	typ    Type
 	skip   bool
+	accept codes
 }
+
+// codes are the questions that are answered with yes.
+type codes []Code
+
+func (c codes) has(code Code) bool { return slices.Contains(c, code) }
 
 // node is one member of the JSON object to be written: a column's cell, a
 // constant, or an object of further members.
 type node struct {
 	key      []byte // quoted name with its colon
-	name     string
 	column   int    // index of the column; -1 for constants and objects
 	constant []byte // JSON text
 	members  []*node
+	index    map[string]*node // members by name
 }
 
 // layout is how the columns of one file become a body.
@@ -40,6 +47,8 @@ type layout struct {
 	root    node
 	orderNo int // index of its column; -1 where a template makes it
 	empty   string
+	// numbers are the columns whose long numbers may have been rounded.
+	numbers []int
 	// plain: all cells are text or small numbers, so that the rows differ in
 	// nothing that a warning could be about.
 	plain bool
@@ -60,16 +69,24 @@ func newLayout(header []string, m Mapping) (*layout, error) {
 		if err != nil {
 			return nil, &columnError{i + 1, err}
 		}
+		if !c.skip && c.typ != TypeBool && c.typ != TypeJSON && !c.accept.has(CodeRounded) {
+			l.numbers = append(l.numbers, i)
+		}
 		l.columns = append(l.columns, c)
 	}
 	for _, name := range sorted(m.Rename) {
 		if !slices.Contains(header, name) {
-			return nil, fmt.Errorf("rename: there is no column %q among %s", name, strings.Join(header, ", "))
+			return nil, fmt.Errorf("rename: there is no column %q among %s", name, listed(header))
 		}
 	}
 	for _, name := range sorted(m.Types) {
-		if !slices.ContainsFunc(l.columns, func(c column) bool { return c.field == name }) {
-			return nil, fmt.Errorf("type: there is no field %q among %s", name, strings.Join(l.fields(), ", "))
+		if l.find(name) == 0 {
+			return nil, fmt.Errorf("type: there is no field %q among %s", name, listed(l.fields()))
+		}
+	}
+	for _, name := range sorted(m.Accept) {
+		if l.find(name) == 0 {
+			return nil, fmt.Errorf("accept: there is no field %q among %s", name, listed(l.fields()))
 		}
 	}
 	for _, name := range sorted(m.Set) {
@@ -77,7 +94,10 @@ func newLayout(header []string, m Mapping) (*layout, error) {
 			return nil, fmt.Errorf("set: %w", err)
 		}
 	}
-	return l, l.checkOrderNo(m.OrderNoTemplate)
+	if err := l.checkOrderNo(m.OrderNoTemplate); err != nil {
+		return nil, err
+	}
+	return l, l.checkTimeout()
 }
 
 type columnError struct {
@@ -114,6 +134,7 @@ func readColumn(header string, m Mapping) (column, error) {
 	case c.field == order.FieldTimeout:
 		c.typ = TypeInt
 	}
+	c.accept = m.Accept[c.field]
 	return c, nil
 }
 
@@ -144,17 +165,20 @@ func (l *layout) check(i int, c column, seen map[string]int) error {
 func (l *layout) place(field string, leaf *node) error {
 	parent := &l.root
 	parts := strings.Split(field, ".")
+	if len(parts) > order.MaxDepth {
+		return fmt.Errorf("the name %q nests %d objects, at most %d are possible", clip(field), len(parts), order.MaxDepth)
+	}
 	for i, part := range parts {
 		if part == "" {
 			return fmt.Errorf("the name %q has an empty part; dots nest objects", field)
 		}
-		at := slices.IndexFunc(parent.members, func(n *node) bool { return n.name == part })
+		known := parent.index[part]
 		last := i == len(parts)-1
 		switch {
-		case at >= 0 && (last || parent.members[at].members == nil):
+		case known != nil && (last || known.members == nil):
 			return fmt.Errorf("the field %s is there twice", strings.Join(parts[:i+1], "."))
-		case at >= 0:
-			parent = parent.members[at]
+		case known != nil:
+			parent = known
 			continue
 		}
 		n := &node{column: -1}
@@ -165,8 +189,11 @@ func (l *layout) place(field string, leaf *node) error {
 		if err != nil {
 			return fmt.Errorf("the name %q is not valid UTF-8; save the file as UTF-8 or name its encoding (--encoding)", field)
 		}
-		n.name, n.key = part, append(key, ':')
-		parent.members = append(parent.members, n)
+		n.key = append(key, ':')
+		if parent.index == nil {
+			parent.index = make(map[string]*node)
+		}
+		parent.members, parent.index[part] = append(parent.members, n), n
 		parent = n
 	}
 	return nil
@@ -204,9 +231,44 @@ func (l *layout) checkOrderNo(template string) error {
 	case template != "":
 		return l.place(order.FieldOrderNo, &node{column: madeOrderNo})
 	case l.orderNo < 0:
-		return fmt.Errorf("there is no column order_no among %s", strings.Join(l.fields(), ", "))
+		return fmt.Errorf("there is no column order_no among %s; %s, or --order-no-template makes numbers", listed(l.fields()), l.renameHint(order.FieldOrderNo))
 	}
 	return nil
+}
+
+// checkTimeout finds out before the rows do that they all lack it.
+func (l *layout) checkTimeout() error {
+	if l.root.index[order.FieldTimeout] != nil {
+		return nil
+	}
+	return fmt.Errorf("there is no column timeout among %s; %s, or --set timeout=30 gives every order the same one", listed(l.fields()), l.renameHint(order.FieldTimeout))
+}
+
+// renameHint names the column that is probably meant by a field.
+func (l *layout) renameHint(field string) string {
+	letters := func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if !unicode.IsLetter(r) {
+				return -1
+			}
+			return unicode.ToLower(r)
+		}, s)
+	}
+	for _, c := range l.columns {
+		if !c.skip && letters(c.header) == letters(field) {
+			return "--rename " + shellWord(c.header+"="+field) + " takes that one"
+		}
+	}
+	return "--rename COLUMN=" + field + " says which one it is"
+}
+
+// listed joins names for a message, not more than a person would read.
+func listed(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // madeOrderNo stands for the order number that the template makes.

@@ -3,6 +3,7 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -31,15 +32,36 @@ func unpack(file string, r io.Reader) (content io.Reader, close func(), err erro
 		if err != nil {
 			return nil, func() {}, fmt.Errorf("%s: not readable as gzip: %w", file, err)
 		}
-		return z, func() { _ = z.Close() }, nil
+		return &packed{file: file, format: "gzip", r: z}, func() { _ = z.Close() }, nil
 	case bytes.HasPrefix(head, magicZstd):
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, func() {}, fmt.Errorf("%s: not readable as zstd: %w", file, err)
 		}
-		return z, z.Close, nil
+		return &packed{file: file, format: "zstd", r: z}, z.Close, nil
 	case bytes.HasPrefix(head, magicZip), bytes.HasPrefix(head, magicXLS):
 		return nil, func() {}, fmt.Errorf("%s: this is a spreadsheet or a zip archive, not text; save the sheet as CSV (UTF-8) and import that", file)
 	}
 	return buffered, func() {}, nil
+}
+
+// packed says in the user's words what is wrong with a compressed file.
+type packed struct {
+	file, format string
+	r            io.Reader
+}
+
+// Read implements io.Reader.
+func (p *packed) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("the %s data ends in the middle: the file is cut off (or something short was appended to it); copy it again", p.format)
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, zstd.ErrMagicMismatch):
+		err = fmt.Errorf("other bytes stand behind the %s data: the file is damaged, or something was appended to it; unpack it, look at its end, and import that", p.format)
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, zstd.ErrCRCMismatch):
+		err = fmt.Errorf("the %s data is damaged, its checksum is wrong; copy the file again", p.format)
+	}
+	return n, err
 }

@@ -22,7 +22,9 @@ type duplicates struct {
 	run   []entry
 	limit int // entries of a run
 
+	dir   string
 	spill *os.File
+	drop  func()  // removes spill
 	ends  []int64 // of the runs in spill, in bytes
 
 	lines set // of the later occurrences
@@ -43,8 +45,8 @@ const (
 	maxFirst = 10_000
 )
 
-func newDuplicates() *duplicates {
-	return &duplicates{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: runEntries, first: make(map[int]int)}
+func newDuplicates(dir string) *duplicates {
+	return &duplicates{dir: dir, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: runEntries, first: make(map[int]int)}
 }
 
 // has says whether the row in this line repeats an order number.
@@ -64,8 +66,7 @@ func (d *duplicates) add(orderNo string, line int) error {
 
 func (d *duplicates) close() {
 	if d.spill != nil {
-		_ = d.spill.Close()
-		_ = os.Remove(d.spill.Name())
+		d.drop()
 		d.spill = nil
 	}
 	d.run = nil
@@ -77,7 +78,7 @@ func compareEntries(a, b entry) int {
 
 func (d *duplicates) writeRun() (err error) {
 	if d.spill == nil {
-		if d.spill, err = os.CreateTemp("", "enqueue-order-numbers-*"); err != nil {
+		if d.spill, d.drop, err = TempFile(d.dir); err != nil {
 			return fmt.Errorf("looking for duplicates: %w", err)
 		}
 	}

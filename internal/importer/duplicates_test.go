@@ -16,7 +16,7 @@ func TestDuplicatesOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	for _, limit := range []int{7, 100, 5000, 1 << 20} {
-		d := newDuplicates()
+		d := newDuplicates("")
 		d.limit = limit
 		want := map[int]int{}
 		first := map[string]int{}
@@ -34,7 +34,8 @@ func TestDuplicatesOnDisk(t *testing.T) {
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*"))
 		require.NoError(t, err)
-		require.Equal(t, limit < 5000, len(files) == 1, "limit %d", limit)
+		require.Empty(t, files, "nothing is left where the program is killed")
+		require.Equal(t, limit < 5000, d.spill != nil, "limit %d", limit)
 		count, err := d.find()
 		require.NoError(t, err)
 		require.Equal(t, len(want), count)
@@ -51,7 +52,7 @@ func TestDuplicatesOnDisk(t *testing.T) {
 
 func TestDuplicatesNoRoom(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
-	d := newDuplicates()
+	d := newDuplicates("")
 	d.limit = 2
 	require.NoError(t, d.add("a", 2))
 	require.ErrorIs(t, d.add("b", 3), os.ErrNotExist)

@@ -2,10 +2,7 @@ package importer
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -14,17 +11,42 @@ import (
 type cellError struct {
 	column int // counted from 1
 	code   Code
+	field  string
 	err    error
 }
 
 func (e *cellError) Error() string { return e.err.Error() }
 
 // appendBody writes a row as a JSON object, its fields in the order of the
-// columns. made is the order number from the template.
+// columns. made is the order number from the template. Where the error is one
+// of [Questions], the body is whole nevertheless.
 func (l *layout) appendBody(dst []byte, cells []string, made string) ([]byte, *cellError) {
 	dst = append(dst, '{')
 	dst, _, err := l.appendMembers(dst, l.root.members, cells, made)
+	if err == nil {
+		err = l.questions(cells)
+	}
 	return append(dst, '}'), err
+}
+
+// questions asks about the first suspicious cell of a row.
+func (l *layout) questions(cells []string) *cellError {
+	for i := range l.columns {
+		c := &l.columns[i]
+		if c.skip || c.typ != TypeString && c.typ != TypeNumber {
+			continue
+		}
+		var code Code
+		if i == l.orderNo {
+			code = questionOfOrderNo(cells[i])
+		} else {
+			code = question(cells[i])
+		}
+		if code != "" && !c.accept.has(code) {
+			return &cellError{i + 1, code, c.field, ask(c.field, cells[i], code)}
+		}
+	}
+	return nil
 }
 
 func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made string) ([]byte, int, *cellError) {
@@ -66,8 +88,10 @@ func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made
 func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there bool, bad *cellError) {
 	c := l.columns[i]
 	if i == l.orderNo {
-		if code, err := checkOrderNo(cell); err != nil {
-			return dst, false, &cellError{i + 1, code, err}
+		if isPadded(cell) {
+			bad = padded(cell)
+			bad.column = i + 1
+			return dst, false, bad
 		}
 	} else if cell == "" {
 		switch l.empty {
@@ -79,7 +103,7 @@ func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there
 	}
 	out, err := appendCell(dst, cell, c.typ)
 	if err != nil {
-		return dst, false, &cellError{i + 1, CodeType, err}
+		return dst, false, &cellError{i + 1, CodeType, c.field, err}
 	}
 	return out, true, nil
 }
@@ -114,10 +138,26 @@ func appendCell(dst []byte, cell string, t Type) ([]byte, error) {
 	default:
 		out, err := jsontext.AppendQuote(dst, cell)
 		if err != nil {
+			if hasHalfCharacter(cell) {
+				return dst, fmt.Errorf("%q has half a character (a lone surrogate of UTF-16): whatever wrote the file cut the text; correct the cell", clip(cell))
+			}
 			return dst, fmt.Errorf("%q is not valid UTF-8; save the file as UTF-8, or name its encoding (--encoding)", clip(cell))
 		}
 		return out, nil
 	}
+}
+
+// hasHalfCharacter looks for what [wideText] makes of a lone surrogate.
+func hasHalfCharacter(cell string) bool {
+	at := strings.IndexByte(cell, 0xed)
+	for at >= 0 && (at+1 == len(cell) || cell[at+1] < 0xa0) {
+		next := strings.IndexByte(cell[at+1:], 0xed)
+		if next < 0 {
+			return false
+		}
+		at += 1 + next
+	}
+	return at >= 0
 }
 
 func wrongCell(cell, want string) error {
@@ -125,28 +165,4 @@ func wrongCell(cell, want string) error {
 		return fmt.Errorf("%q is not %s; --empty omit leaves empty cells out", cell, want)
 	}
 	return fmt.Errorf("%q is not %s", clip(cell), want)
-}
-
-// mangled is how a spreadsheet shows a long number that it has rounded.
-var mangled = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+$`)
-
-// checkOrderNo refuses what a spreadsheet has made of an order number. The
-// rest is for the signing rules.
-func checkOrderNo(cell string) (Code, error) {
-	first, _ := utf8.DecodeRuneInString(cell)
-	last, _ := utf8.DecodeLastRuneInString(cell)
-	switch {
-	case cell == "":
-		return "", nil
-	case isPadding(first), isPadding(last):
-		return CodePadded, fmt.Errorf("%q has spaces or invisible characters around it; remove them, they would become a part of the number", clip(cell))
-	case (first == '+' || first == '-' || '0' <= first && first <= '9') && mangled.MatchString(cell):
-		return CodeExcel, fmt.Errorf("%q is a number that a spreadsheet has rounded, its last digits are lost; format the column as text and export it again", clip(cell))
-	}
-	return "", nil
-}
-
-// isPadding: spaces of any kind, no-break and zero-width ones too.
-func isPadding(r rune) bool {
-	return unicode.IsSpace(r) || r == '\u200b' || r == '\u2060' || r == '\ufeff'
 }

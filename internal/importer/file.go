@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,8 @@ type Options struct {
 	RetryFailed bool
 	// Rate bounds the orders enqueued per second; 0: as fast as it goes.
 	Rate float64
+	// TempDir is where temporary files go; empty: the system's folder for them.
+	TempDir string
 	// Progress is told after each chunk of rows how many are done. May be nil.
 	Progress func(rows int)
 	// Trace gives the W3C trace header of each intent that is published. May
@@ -55,8 +58,11 @@ type File struct {
 	Batch string
 
 	repeated *duplicates
+	// rounded are the columns with more round numbers than chance explains.
+	rounded []int
 	// head is the file's table as Check read it: header and dialect.
-	head *table
+	head  *table
+	proof proof
 }
 
 // Open hashes the content.
@@ -67,11 +73,12 @@ func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, content); err != nil {
+	hash, quick := sha256.New(), maphash.Hash{}
+	if _, err := io.Copy(io.MultiWriter(hash, &quick), content); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.File, err)
 	}
-	f := &File{o: o, content: content, Content: hex.EncodeToString(hash.Sum(nil)), repeated: newDuplicates()}
+	f := &File{o: o, content: content, Content: hex.EncodeToString(hash.Sum(nil)), repeated: newDuplicates(o.TempDir),
+		proof: proof{seed: quick.Seed(), content: quick.Sum64()}}
 	_, _ = hash.Write(o.reading())
 	f.Fingerprint = hex.EncodeToString(hash.Sum(nil))
 	if f.Batch = o.Batch; f.Batch == "" {
@@ -106,9 +113,10 @@ func (o *Options) reading() []byte {
 }
 
 // Reopen opens the file of an import that was made before, to be read as it was
-// then. It is an error where the content is another.
-func Reopen(content io.ReadSeeker, imp *queue.Import) (*File, error) {
-	o := Options{File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
+// then. It is an error where the content is another. tempDir is
+// Options.TempDir.
+func Reopen(content io.ReadSeeker, imp *queue.Import, tempDir string) (*File, error) {
+	o := Options{TempDir: tempDir, File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
 	if imp.Delimiter != "" {
 		o.Delimiter, _ = utf8.DecodeRuneInString(imp.Delimiter)
 	}

@@ -48,12 +48,26 @@ type Mapping struct {
 	// OrderNoTemplate makes order numbers for a file without them, from {batch}
 	// and {row}.
 	OrderNoTemplate string `json:"order_no_template,omitempty" yaml:"order_no_template"`
+	// Accept says which questions are answered with yes, by the field's name in
+	// JSON: such cells are right as they are.
+	Accept map[string][]Code `json:"accept,omitempty" yaml:"accept"`
 }
 
 // IsZero says whether nothing is mapped.
 func (m Mapping) IsZero() bool {
 	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.Set) == 0 &&
-		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == ""
+		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0
+}
+
+// forNDJSON says whether the mapping has nothing that is for CSV alone.
+func (m Mapping) forNDJSON() bool {
+	for name := range m.Accept {
+		if name != order.FieldOrderNo {
+			return false
+		}
+	}
+	m.Accept = nil
+	return m.IsZero()
 }
 
 // ReadMapping reads a mapping file (YAML). Unknown keys are an error.
@@ -87,6 +101,13 @@ func (m Mapping) Validate() error {
 			errs = append(errs, fmt.Errorf("rename: %q to %q: both names must be there", name, m.Rename[name]))
 		}
 	}
+	for _, name := range sorted(m.Accept) {
+		for _, code := range m.Accept[name] {
+			if !slices.Contains(Questions(), code) {
+				errs = append(errs, fmt.Errorf("accept %s: %q is none of %s", name, code, list(Questions())))
+			}
+		}
+	}
 	return errors.Join(append(errs, m.checkTemplate())...)
 }
 
@@ -108,6 +129,7 @@ func (m Mapping) checkTemplate() error {
 func (m Mapping) Merge(over Mapping) Mapping {
 	out := m
 	out.Types, out.Rename, out.Set = merged(m.Types, over.Types), merged(m.Rename, over.Rename), merged(m.Set, over.Set)
+	out.Accept = merged(m.Accept, over.Accept)
 	if over.Empty != "" {
 		out.Empty = over.Empty
 	}
@@ -148,10 +170,12 @@ func sorted[V any](m map[string]V) []string {
 	return names
 }
 
-func typeList() string {
-	names := make([]string, len(types))
-	for i, t := range types {
-		names[i] = string(t)
+func typeList() string { return list(types) }
+
+func list[T ~string](words []T) string {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
 	}
 	return strings.Join(names, ", ")
 }

@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"orderpost/internal/order"
@@ -26,13 +27,24 @@ const (
 	CodePadded Code = "padded"
 	// CodeExcel: an order_no that a spreadsheet has turned into a number.
 	CodeExcel Code = "excel_number"
+	// CodeError: a spreadsheet's error value instead of a value.
+	CodeError Code = "excel_error"
+	// CodeRounded: a long number with zeros behind its 15th digit.
+	CodeRounded Code = "excel_rounded"
+	// CodeDate: an order_no that a spreadsheet has made a date of.
+	CodeDate Code = "excel_date"
+	// CodeInvisible: an order_no with characters that nobody sees; NUL anywhere.
+	CodeInvisible Code = "invisible"
+	// CodeApostrophe: an apostrophe before what a spreadsheet would run.
+	CodeApostrophe Code = "apostrophe"
 	// CodeHeader: the first row does not name the columns as it must.
 	CodeHeader Code = "header"
 )
 
 // Codes lists the codes of an import's own checks, for documents.
 func Codes() []Code {
-	return []Code{CodeCells, CodeQuote, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeHeader}
+	return []Code{CodeCells, CodeQuote, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible,
+		CodeApostrophe, CodeHeader}
 }
 
 // RowError says which cell of which file is wrong, and what to do about it.
@@ -66,6 +78,9 @@ func (e *RowError) Message() string {
 
 // Unwrap gives the reason.
 func (e *RowError) Unwrap() error { return e.Err }
+
+// question says whether the row could be sent, and a person has to say so.
+func (e *RowError) question() bool { return slices.Contains(Questions(), e.Code) }
 
 // refused turns what the signing rules say about a body into a code.
 func refused(err error) (Code, string) {

@@ -50,6 +50,8 @@ type looked struct {
 
 // eachStanding looks the orders of a checked file up, and passes them to visit
 // in the file's order. standings are those of all rows; a bad row's is empty.
+// A row that is bad by a question alone is looked up: somebody may have said
+// yes to it in another import.
 func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows []Row, standings []settle.Standing) error) error {
 	return ordered(ctx, flights, func(ctx context.Context, submit func(func(context.Context) (looked, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
@@ -66,7 +68,7 @@ func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]s
 	var numbers []string
 	var index []int
 	for i := range rows {
-		if f.problem(&rows[i]) == nil {
+		if bad := f.problem(&rows[i]); bad == nil || bad.question() && rows[i].Order != nil {
 			numbers, index = append(numbers, rows[i].OrderNo), append(index, i)
 		}
 	}
@@ -137,7 +139,7 @@ func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
 		waits = nil // another intent changes nothing about it
 	}
 	switch {
-	case bad != nil:
+	case bad != nil && (rec == nil && waits == nil || !bad.question()):
 		return [10]string{outcomeNothing, "", "", string(bad.Code) + ": " + bad.Message(), "", "", "", "", "no"}
 	case st.Unreadable != nil:
 		return [10]string{outcomePending, "", "", st.Unreadable.Error(), "", "", "", "", "unknown"}

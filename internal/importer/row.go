@@ -13,7 +13,8 @@ type Row struct {
 	// the row begins.
 	Number, Line int
 	OrderNo      string
-	// Order is nil where Err says why there is none.
+	// Order is nil where Err says why there is none. Where Err only asks (one
+	// of [Questions]), there is one.
 	Order    *order.Order
 	Warnings []order.Warning
 	Err      *RowError
@@ -48,7 +49,9 @@ func (e *encoder) row(rec record) Row {
 		var bad *cellError
 		if body, bad = e.t.layout.appendBody(body, rec.cells, made); bad != nil {
 			row.Err = e.t.cellError(rec, bad)
-			return row
+			if !row.Err.question() {
+				return row
+			}
 		}
 	}
 	e.buf = body
@@ -59,13 +62,26 @@ func (e *encoder) row(rec record) Row {
 	}
 	row.OrderNo = parsed.OrderNo()
 	if e.t.format == FormatNDJSON {
-		if code, err := checkOrderNo(row.OrderNo); err != nil {
-			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: code, Err: err}
-			return row
+		if bad := e.t.checkOrderNo(row.OrderNo); bad != nil {
+			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: bad.code, Err: bad.err}
+			if !row.Err.question() {
+				return row
+			}
 		}
 	}
 	row.Order, row.Warnings = parsed, e.warnings(rec, parsed)
 	return row
+}
+
+// checkOrderNo is for NDJSON what the check of the column is for CSV.
+func (t *table) checkOrderNo(orderNo string) *cellError {
+	if isPadded(orderNo) {
+		return padded(orderNo)
+	}
+	if code := questionOfOrderNo(orderNo); code != "" && !t.accept.has(code) {
+		return &cellError{code: code, err: ask(order.FieldOrderNo, orderNo, code)}
+	}
+	return nil
 }
 
 // warnings walks the body again, and so only where rows can differ.
@@ -90,6 +106,9 @@ func (l *layout) longNumber(cells []string) bool {
 }
 
 func (t *table) cellError(rec record, bad *cellError) *RowError {
+	if t.format == FormatNDJSON {
+		return &RowError{File: t.file, Line: rec.line, Name: bad.field, Code: bad.code, Err: bad.err}
+	}
 	i := bad.column - 1
 	line := rec.line
 	for _, cell := range rec.cells[:i] {

@@ -18,25 +18,30 @@ type chunk struct {
 	records []record
 	rows    []Row
 	err     error // what ended the file behind these rows
+	sum     uint64
 	done    chan struct{}
 }
 
 // scan reads the rows of the file and passes them to visit, in their order and
 // in chunks. Reading, encoding and visit overlap; at most a few chunks are in
 // memory. The table that was read is returned with any error but those of the
-// header, for what it knows of the file.
+// header, for what it knows of the file. Rows that are not those of the check
+// are not passed on: the error is ErrChanged.
 func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, error) {
 	if _, err := f.content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	unpacked, closeContent, err := unpack(f.o.File, f.content)
+	unpacked, closeContent, err := unpack(f.o.File, f.proof.reader(f.content))
 	defer closeContent()
 	if err != nil {
-		return nil, err
+		return nil, f.proof.failed(f.o.File, 0, err)
 	}
 	t, err := newTable(unpacked, &f.o)
 	if err != nil {
-		return nil, err
+		return nil, f.proof.failed(f.o.File, 0, err)
+	}
+	if f.proof.reading != nil {
+		f.head = t
 	}
 	encoders := runtime.GOMAXPROCS(0)
 	work, ordered := make(chan *chunk, encoders), make(chan *chunk, 2*encoders)
@@ -50,6 +55,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 		all.Go(func() error {
 			e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate}
 			for c := range work {
+				c.sum = f.proof.sum(t, c.records)
 				for _, rec := range c.records {
 					c.rows = append(c.rows, e.row(rec))
 				}
@@ -59,8 +65,13 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 		})
 	}
 	all.Go(func() error {
+		n, behind := 0, 0
 		for c := range ordered {
 			<-c.done
+			if err := f.proof.check(f.o.File, n, behind, c); err != nil {
+				return err
+			}
+			n, behind = n+1, behind+len(c.rows)
 			if err := visit(c.rows); err != nil {
 				return err
 			}
@@ -70,7 +81,11 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 		}
 		return ctx.Err()
 	})
-	return t, all.Wait()
+	err = all.Wait()
+	if err == nil {
+		err = f.proof.ended(f.o.File, f.content)
+	}
+	return t, err
 }
 
 // chop reads the file into chunks until its end or ctx's.

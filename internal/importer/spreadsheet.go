@@ -12,18 +12,31 @@ import (
 var number = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)*$`)
 
 // neutral keeps a spreadsheet from running a cell as a formula: what begins
-// like one is prefixed with an apostrophe. Plain numbers stay.
+// like one is prefixed with an apostrophe. Plain numbers stay. A cell that
+// begins with such an apostrophe gets another one, so that [plain] undoes it.
 func neutral(cell string) string {
 	if cell == "" {
 		return cell
 	}
 	switch cell[0] {
+	case '\'':
+		if neutral(cell[1:]) != cell[1:] {
+			return "'" + cell
+		}
 	case '=', '@', '\t', '\r', '\n':
 		return "'" + cell
 	case '+', '-':
 		if !number.MatchString(cell) {
 			return "'" + cell
 		}
+	}
+	return cell
+}
+
+// plain gives the cell that neutral has made this one of, or the cell itself.
+func plain(cell string) string {
+	if len(cell) > 1 && cell[0] == '\'' && neutral(cell[1:]) == cell {
+		return cell[1:]
 	}
 	return cell
 }

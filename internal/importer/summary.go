@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"slices"
 
 	"orderpost/internal/order"
 )
@@ -113,18 +114,60 @@ type Summary struct {
 	// differently (signing rule 12); Examples are the first few.
 	Warnings int      `json:"warnings"`
 	Examples []string `json:"warning_examples,omitempty"`
+	// WarningKinds sums the warnings up, in the order of their first rows.
+	WarningKinds []WarningKind `json:"warning_kinds,omitempty"`
 	// Errors name conflicts, failed and forgotten rows, the first of them.
 	Errors []string `json:"errors,omitempty"`
 }
 
-const maxExamples = 3
+// WarningKind is what there is to say about one kind of warning.
+type WarningKind struct {
+	Code order.WarningCode `json:"code"`
+	// Rows have it; the first one is in Line.
+	Rows int `json:"rows"`
+	Line int `json:"line"`
+	// Fields are the first ones that it is about.
+	Fields     []string `json:"fields"`
+	MoreFields bool     `json:"more_fields,omitempty"`
+
+	row int // counted last
+}
+
+const (
+	maxExamples = 3
+	maxFields   = 5
+)
 
 func (s *Summary) warn(file string, row *Row) {
 	s.Warnings += len(row.Warnings)
 	for _, w := range row.Warnings {
+		s.kind(w.Code, row).add(w.Path, row.Number)
 		if len(s.Examples) < maxExamples {
 			s.Examples = append(s.Examples, fmt.Sprintf("%s:%d: %s", file, row.Line, w))
 		}
+	}
+}
+
+func (s *Summary) kind(code order.WarningCode, row *Row) *WarningKind {
+	at := slices.IndexFunc(s.WarningKinds, func(k WarningKind) bool { return k.Code == code })
+	if at < 0 {
+		at = len(s.WarningKinds)
+		s.WarningKinds = append(s.WarningKinds, WarningKind{Code: code, Line: row.Line})
+	}
+	return &s.WarningKinds[at]
+}
+
+func (k *WarningKind) add(field string, row int) {
+	if k.row != row {
+		k.row = row
+		k.Rows++
+	}
+	switch {
+	case slices.Contains(k.Fields, field):
+	case len(k.Fields) < maxFields:
+		k.Fields = append(k.Fields, field)
+	default:
+		k.MoreFields = true
 	}
 }
 

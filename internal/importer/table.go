@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"orderpost/internal/order"
@@ -32,9 +33,12 @@ type table struct {
 	header  []string
 	layout  *layout
 	skipped int // lines before the header: Excel's sep=
+	// ours: a results file, whose cells are written as [neutral] does.
+	ours bool
 
 	// Of NDJSON.
-	lines *bufio.Reader
+	lines  *bufio.Reader
+	accept codes // of order_no
 
 	number   int
 	nextLine int
@@ -81,20 +85,73 @@ func newTable(content io.Reader, o *Options) (*table, error) {
 	}
 	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1}
 	head := bufio.NewReaderSize(decoded, 64<<10)
+	start, _ := head.Peek(head.Size())
+	if bytes.IndexByte(start, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0 { // as old Macs end lines
+		head = bufio.NewReaderSize(oldMac{head}, 64<<10)
+		start, _ = head.Peek(head.Size())
+	}
 	if t.format == FormatAuto || t.format == "" {
-		t.format = FormatCSV
-		if start, _ := head.Peek(head.Size()); bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("{")) {
-			t.format = FormatNDJSON
-		}
+		t.format = formatOf(start)
 	}
 	if t.format == FormatNDJSON {
-		t.lines = head
-		if !o.Mapping.IsZero() {
+		if line := notOneALine(start); line != "" {
+			return nil, &RowError{File: o.File, Line: 1, Code: CodeHeader, Err: fmt.Errorf("%s; NDJSON has one order a line, and jq makes it: %s", line, jqCommand(start))}
+		}
+		t.lines, t.accept = head, o.Mapping.Accept[order.FieldOrderNo]
+		if !o.Mapping.forNDJSON() {
 			return nil, fmt.Errorf("%s: NDJSON rows are orders already; types, names, constants and templates are for CSV", o.File)
 		}
 		return t, nil
 	}
 	return t, t.readHeader(head, o)
+}
+
+// oldMac turns the line ends of old Macs into today's.
+type oldMac struct{ r io.Reader }
+
+// Read implements io.Reader.
+func (m oldMac) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	for i, b := range p[:n] {
+		if b == '\r' {
+			p[i] = '\n'
+		}
+	}
+	return n, err
+}
+
+// formatOf tells JSON from CSV. A JSON array passes for NDJSON, which then says
+// what is wrong with it.
+func formatOf(start []byte) Format {
+	start = bytes.TrimLeft(start, jsonSpace)
+	inside, array := bytes.CutPrefix(start, []byte("["))
+	inside = bytes.TrimLeft(inside, jsonSpace)
+	if bytes.HasPrefix(start, []byte("{")) || array && (len(inside) == 0 || inside[0] == '{' || inside[0] == ']') {
+		return FormatNDJSON
+	}
+	return FormatCSV
+}
+
+const jsonSpace = " \t\r\n"
+
+// notOneALine recognises JSON that is written in another way; "" is NDJSON.
+func notOneALine(start []byte) string {
+	start = bytes.TrimLeft(start, jsonSpace)
+	line, _, _ := bytes.Cut(start, []byte("\n"))
+	switch {
+	case bytes.HasPrefix(start, []byte("[")):
+		return "the file is a JSON array"
+	case string(bytes.TrimSpace(line)) == "{":
+		return "the file is JSON whose objects go over several lines"
+	}
+	return ""
+}
+
+func jqCommand(start []byte) string {
+	if bytes.HasPrefix(bytes.TrimLeft(start, jsonSpace), []byte("[")) {
+		return "jq -c '.[]' FILE | enqueue -"
+	}
+	return "jq -c . FILE | enqueue -"
 }
 
 func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
@@ -116,6 +173,8 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	}
 	line, _ := t.csv.FieldPos(0)
 	t.advance(t.header)
+	t.header = trimmed(t.header, 1) // Excel writes the empty columns that it once had
+	t.ours = slices.Contains(t.header, resultColumns[0])
 	t.layout, err = newLayout(t.header, o.Mapping)
 	if err == nil {
 		return nil
@@ -159,13 +218,26 @@ func (t *table) next() (record, error) {
 			continue
 		}
 		t.number++
+		if cells = trimmed(cells, len(t.header)); t.ours {
+			for i := range cells {
+				cells[i] = plain(cells[i])
+			}
+		}
 		rec := record{number: t.number, line: line + t.skipped, cells: cells}
 		if len(cells) != len(t.header) {
 			rec.bad = &RowError{File: t.file, Line: rec.line, Code: CodeCells,
-				Err: fmt.Errorf("the row has %d cells, the header %d; check for a delimiter or a quote inside a cell", len(cells), len(t.header))}
+				Err: fmt.Errorf("the row has %d cells, the header %d; check for a delimiter or a quote inside a cell, or a column without a name", len(cells), len(t.header))}
 		}
 		return rec, nil
 	}
+}
+
+// trimmed drops the empty cells at the end, but keeps the first n.
+func trimmed(cells []string, n int) []string {
+	for len(cells) > n && strings.TrimSpace(cells[len(cells)-1]) == "" {
+		cells = cells[:len(cells)-1]
+	}
+	return cells
 }
 
 func isBlank(cells []string) bool {

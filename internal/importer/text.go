@@ -2,13 +2,13 @@ package importer
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 )
 
@@ -48,17 +48,19 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	head = head[:n]
 	rest := io.MultiReader(bytes.NewReader(head), content)
 	fixed := func(name string) func() (string, bool) { return func() (string, bool) { return name, false } }
-	wide := func(e unicode.Endianness, name string, bom bool) (*text, error) {
-		r := transform.NewReader(rest, unicode.UTF16(e, unicode.UseBOM).NewDecoder())
-		return &text{Reader: r, bom: bom, encoding: fixed(name)}, nil
+	wide := func(order binary.ByteOrder, name string, bom bool) (*text, error) {
+		if bom {
+			rest = io.MultiReader(bytes.NewReader(head[2:]), content)
+		}
+		return &text{Reader: transform.NewReader(rest, wideText{order: order}), bom: bom, encoding: fixed(name)}, nil
 	}
 	switch {
 	case bytes.HasPrefix(head, utf8BOM):
 		return &text{Reader: io.MultiReader(bytes.NewReader(head[len(utf8BOM):]), content), bom: true, encoding: fixed(UTF8)}, nil
 	case bytes.HasPrefix(head, []byte{0xff, 0xfe}):
-		return wide(unicode.LittleEndian, UTF16LE, true)
+		return wide(binary.LittleEndian, UTF16LE, true)
 	case bytes.HasPrefix(head, []byte{0xfe, 0xff}):
-		return wide(unicode.BigEndian, UTF16BE, true)
+		return wide(binary.BigEndian, UTF16BE, true)
 	}
 	if (want == EncodingAuto || want == "") && n >= 2 { // text has no NUL: every other byte being one tells UTF-16
 		switch {
@@ -72,9 +74,9 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	case UTF8:
 		return &text{Reader: rest, encoding: fixed(UTF8)}, nil
 	case UTF16LE:
-		return wide(unicode.LittleEndian, UTF16LE, false)
+		return wide(binary.LittleEndian, UTF16LE, false)
 	case UTF16BE:
-		return wide(unicode.BigEndian, UTF16BE, false)
+		return wide(binary.BigEndian, UTF16BE, false)
 	case Windows1252:
 		g := &guesser{file: file, r: rest, mode: Windows1252}
 		return &text{Reader: g, encoding: fixed(Windows1252)}, nil

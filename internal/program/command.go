@@ -35,5 +35,5 @@ func PrintError(stderr io.Writer, name string, err error) {
 	if exit, ok := err.(*ExitError); ok && exit.Err == nil {
 		return
 	}
-	_, _ = fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, Printable(err.Error()))
 }

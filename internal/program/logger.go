@@ -3,7 +3,6 @@ package program
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -41,6 +40,5 @@ func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 
 // IsTerminal says whether w is a terminal that a person sits at.
 func IsTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return term.IsTerminal(int(fd(w)))
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 )
 
@@ -16,5 +17,5 @@ type RunFunc func(ctx context.Context, args []string, environ map[string]string,
 func Main(run RunFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // from then on signals have their default effect
-	os.Exit(run(ctx, os.Args[1:], Environ(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(Guard(filepath.Base(os.Args[0]), run)(ctx, os.Args[1:], Environ(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -104,11 +105,12 @@ type rows interface {
 }
 
 func (c *listCommand) rows() rows {
+	out := program.ForTerminal(c.stdout)
 	switch {
 	case c.json:
-		return &jsonRows{json.NewEncoder(c.stdout)}
+		return &jsonRows{json.NewEncoder(out)}
 	case c.csv:
-		return &csvRows{w: csv.NewWriter(c.stdout)}
+		return &csvRows{w: csv.NewWriter(out)}
 	default:
 		return &tableRows{w: c.stdout, now: time.Now()}
 	}

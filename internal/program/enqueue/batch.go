@@ -25,6 +25,7 @@ type batchCommands struct {
 	environ        map[string]string
 	stdout, stderr io.Writer
 	json, quiet    bool
+	tempDir        string
 }
 
 func (b *batchCommands) all() []*cobra.Command {
@@ -38,6 +39,7 @@ func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue
 	if err := errors.Join(program.ReadEnv(&cfg, b.environ), cfg.Queue.Validate()); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
+	b.tempDir = tempDir(cfg.DataDir)
 	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr})
 	if err != nil {
 		return err
@@ -127,7 +129,7 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 		return nil
 	}
 	for _, imp := range imports {
-		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, imp.File, cancelled(imp))
+		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp))
 	}
 	return nil
 }
@@ -154,7 +156,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *qu
 	if b.json {
 		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Words()})
 	} else {
-		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, imp.File, imp.Done, imp.Rows, cancelled(imp))
+		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
 		_, _ = fmt.Fprint(b.stdout, describeFates(imp))
 		_, _ = fmt.Fprintln(b.stdout, "orders of this import, now:")
 		for _, o := range order.Outcomes() {
@@ -219,7 +221,7 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 		return fmt.Errorf("the imported file is needed: %w (--file says where it is now)", err)
 	}
 	defer func() { _ = content.Close() }()
-	f, err := importer.Reopen(content, imp)
+	f, err := importer.Reopen(content, imp, b.tempDir)
 	if err != nil {
 		return err
 	}
@@ -228,7 +230,7 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 	}
 	var tally importer.Tally
 	if out == "-" {
-		tally, err = f.WriteResults(ctx, q, b.stdout)
+		tally, err = f.WriteResults(ctx, q, program.ForTerminal(b.stdout))
 	} else {
 		tally, err = writeResults(ctx, q, f, out)
 	}

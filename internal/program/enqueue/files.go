@@ -8,36 +8,103 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/program"
 )
 
-// open opens a file that can be read twice; standard input and pipes are kept
-// in a temporary file. path is where it lies; "" for those.
-func open(name string, stdin io.Reader) (content io.ReadSeeker, path string, closeFile func(), err error) {
-	source := stdin
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, "", nil, err
-		}
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			if path, err = filepath.Abs(name); err != nil {
-				path = name
-			}
-			return f, path, func() { _ = f.Close() }, nil
-		}
-		defer func() { _ = f.Close() }()
-		source = f
+// defaultMaxStdin bounds what is kept of standard input, in MiB.
+const defaultMaxStdin = 4096
+
+// source opens files so that they can be read twice.
+type source struct {
+	stdin io.Reader
+	dir   string // of temporary files; "": the system's
+	max   int64  // bytes of standard input or a pipe
+}
+
+// open opens a file. Standard input and pipes are kept in a temporary file
+// that is gone when the program is. path is where it lies; "" for those.
+func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, path string, closeFile func(), err error) {
+	if name == "-" {
+		return s.keep(ctx, "standard input", s.stdin)
 	}
-	tmp, err := os.CreateTemp("", "enqueue-*")
+	f, err := openFile(ctx, name)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	remove := func() { _ = tmp.Close(); _ = os.Remove(tmp.Name()) }
-	if _, err := io.Copy(tmp, source); err != nil {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		_ = f.Close()
+		return nil, "", nil, err
+	case info.IsDir():
+		_ = f.Close()
+		return nil, "", nil, &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("%s is a folder; name the files in it: %s", name, filepath.Join(name, "*.csv"))}
+	case info.Mode().IsRegular():
+		if path, err = filepath.Abs(name); err != nil {
+			path = name
+		}
+		return f, path, func() { _ = f.Close() }, nil
+	}
+	content, _, closeFile, err = s.keep(ctx, name, program.Interruptible(ctx, f))
+	if ctx.Err() == nil { // else a read may still be waiting
+		_ = f.Close()
+	}
+	return content, "", closeFile, err
+}
+
+// openFile waits for the writer of a named pipe no longer than ctx lasts.
+func openFile(ctx context.Context, name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return os.Open(name)
+	}
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		f, err := os.Open(name)
+		done <- opened{f, err}
+	}()
+	select {
+	case o := <-done:
+		return o.f, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err() // the goroutine ends with the program
+	}
+}
+
+func (s *source) keep(ctx context.Context, name string, r io.Reader) (io.ReadSeeker, string, func(), error) {
+	tmp, remove, err := importer.TempFile(s.dir)
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("%s is kept in a file while it is imported: %w", name, err)
+	}
+	n, err := io.Copy(tmp, io.LimitReader(program.Interruptible(ctx, r), s.max+1))
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case err != nil:
+		err = fmt.Errorf("%s is kept in a file while it is imported: %w; ORDERPOST_DATA_DIR names a folder with more room, or save it as a file and import that", name, err)
+	case n > s.max:
+		err = fmt.Errorf("%s is longer than %d MiB (--max-stdin); save it as a file and import that, files may have any size", name, s.max>>20)
+	}
+	if err != nil {
 		remove()
-		return nil, "", nil, fmt.Errorf("%s: %w", name, err)
+		return nil, "", nil, err
 	}
 	return tmp, "", remove, nil
+}
+
+// tempDir is the data folder where there is one, else the system's folder for
+// temporary files, which may be small or absent.
+func tempDir(dataDir string) string {
+	if info, err := os.Stat(dataDir); err == nil && info.IsDir() {
+		return dataDir
+	}
+	return ""
 }
 
 // writeNew writes a file that is there as a whole or not at all.

@@ -22,6 +22,8 @@ type importOptions struct {
 	format, encoding, delimiter      string
 	mappingFile, empty, template     string
 	types, renames, constants        []string
+	accepted                         []string
+	maxStdin                         int64
 	skipInvalid, dryRun, retryFailed bool
 	wait, json, quiet                bool
 	maxErrors                        int
@@ -40,7 +42,8 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.StringArrayVar(&o.constants, "set", nil, "NAME=VALUE or NAME:TYPE=VALUE: a field that every order has (repeatable)")
 	f.StringVar(&o.empty, "empty", "", "empty cells become: string (the default), omit, null")
 	f.StringVar(&o.template, "order-no-template", "", "order numbers for a file without them, from {batch} and {row}")
-	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, set, empty, order_no_template; flags go first")
+	f.StringArrayVar(&o.accepted, "accept", nil, "NAME=CODE: cells of a field that the check asks about are right as they are (repeatable)")
+	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, set, empty, order_no_template, accept; flags go first")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and show the first orders; enqueue nothing")
 	f.BoolVar(&o.skipInvalid, "skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv")
 	f.IntVar(&o.maxErrors, "max-errors", importer.DefaultMaxErrors, "how many bad rows are told")
@@ -49,6 +52,7 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.source, "source", "", "name of the file in messages and results (default: as given)")
 	f.StringVar(&o.deadline, "deadline", "", "RFC 3339 time after which the orders are not sent any more")
 	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
+	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file; implies --wait")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON, one object per file")
@@ -82,6 +86,9 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	}
 	if o.rate < 0 {
 		bad("--rate: %v is not a number of orders per second", o.rate)
+	}
+	if o.maxStdin < 1 {
+		bad("--max-stdin: %d is not a number of MiB", o.maxStdin)
 	}
 	if o.maxErrors < 1 {
 		bad("--max-errors: at least 1 row must be told")
@@ -136,6 +143,17 @@ func (o *importOptions) mapping() (importer.Mapping, error) {
 	over := importer.Mapping{Empty: o.empty, OrderNoTemplate: o.template}
 	var errs []error
 	types := pairs("type", o.types, &errs)
+	for _, text := range o.accepted {
+		name, code, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			errs = append(errs, fmt.Errorf("--accept: %q is not NAME=CODE", text))
+			continue
+		}
+		if over.Accept == nil {
+			over.Accept = make(map[string][]importer.Code)
+		}
+		over.Accept[name] = append(over.Accept[name], importer.Code(code))
+	}
 	over.Rename, over.Set = pairs("rename", o.renames, &errs), pairs("set", o.constants, &errs)
 	for name, t := range types {
 		if over.Types == nil {

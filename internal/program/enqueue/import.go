@@ -22,9 +22,10 @@ import (
 type job struct {
 	o              *importOptions
 	options        importer.Options
-	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        map[string]string
+	source         source
+	sending        *sending
 	partial        bool // some rows did not make it
 }
 
@@ -41,7 +42,12 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	}
 	defer traces.Stop()
 	options.Trace = traces.Producer()
-	j := &job{o: o, options: options, stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
+	options.TempDir = tempDir(cfg.DataDir)
+	j := &job{o: o, options: options, stdout: stdout, stderr: stderr, environ: environ,
+		source: source{stdin: stdin, dir: options.TempDir, max: o.maxStdin << 20}}
+	if !o.quiet {
+		j.options.Progress = func(rows int) { j.sending.show(rows) }
+	}
 	checked := make([]*checkedFile, 0, len(files))
 	defer func() {
 		for _, f := range checked {
@@ -91,7 +97,7 @@ type checkedFile struct {
 }
 
 func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
-	content, path, closeFile, err := open(name, j.stdin)
+	content, path, closeFile, err := j.source.open(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +144,7 @@ func (j *job) preview(ctx context.Context, files []*checkedFile) error {
 		if !j.o.json && !j.o.quiet {
 			_, _ = fmt.Fprintln(j.stdout, "Nothing was enqueued (--dry-run). The first orders, as they would be sent but for the timestamp:")
 			for _, row := range first {
-				_, _ = fmt.Fprintf(j.stdout, "%s\n", row.Order.Canonical())
+				_, _ = fmt.Fprintf(j.stdout, "%s\n", program.Printable(string(row.Order.Canonical())))
 			}
 		}
 		j.tellBad(f)
@@ -159,14 +165,19 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 		f.summary.Rejects = f.rejects
 	}
 	j.tellBad(f)
+	j.sending = newSending(j.stderr, f.Name(), f.summary.Rows)
 	done, err := f.Publish(ctx, q, f.summary)
+	j.sending.end()
 	if err == nil || len(done.Fates) > 0 {
 		j.print(&done.Summary)
 	}
 	for _, line := range done.Errors {
-		_, _ = fmt.Fprintln(j.stderr, line)
+		_, _ = fmt.Fprintln(j.stderr, program.Printable(line))
 	}
 	switch {
+	case errors.Is(err, importer.ErrChanged):
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w, and nothing from there on was enqueued. Put the right file in its place and run the command again "+
+			"(with another --batch, if you gave one): rows that are known are recognised by order_no and content, none is enqueued twice", err)}
 	case errors.Is(err, importer.ErrOtherContent):
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
@@ -184,10 +195,10 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 // tellBad names the rows that are skipped.
 func (j *job) tellBad(f *checkedFile) {
 	for _, row := range f.summary.Bad {
-		_, _ = fmt.Fprintln(j.stderr, row)
+		_, _ = fmt.Fprintln(j.stderr, program.Printable(row.Error()))
 	}
 	if more := f.summary.Invalid - len(f.summary.Bad); more > 0 {
-		_, _ = fmt.Fprintf(j.stderr, "%s: and %d more bad rows\n", f.Name(), more)
+		_, _ = fmt.Fprintf(j.stderr, "%s: and %d more bad rows\n", program.Printable(f.Name()), more)
 	}
 }
 

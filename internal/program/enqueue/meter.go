@@ -57,7 +57,7 @@ func (m *meter) print(p *importer.Progress) {
 		if state != "" {
 			line += "; " + state
 		}
-		_, _ = fmt.Fprintln(m.w, line)
+		_, _ = fmt.Fprintln(m.w, program.Printable(line))
 	}
 	m.state = state
 }
@@ -81,7 +81,7 @@ func (m *meter) below(w io.Writer, _ decor.Statistics) error {
 	p := m.now.Load()
 	for _, line := range []string{strings.TrimPrefix(byOutcome(p), ", "), obstacle(p)} {
 		if line != "" {
-			if _, err := fmt.Fprintln(w, line); err != nil {
+			if _, err := fmt.Fprintln(w, program.Printable(line)); err != nil {
 				return err
 			}
 		}

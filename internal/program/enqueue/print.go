@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/program"
 )
 
 // print tells what became of a file's rows.
@@ -37,9 +38,6 @@ func describe(s *importer.Summary) string {
 		fmt.Fprintf(&b, "         the bad rows are in %s: correct and import that\n", s.Rejects)
 	}
 	line(s.Blank, "blank rows skipped")
-	line(s.Warnings, "warnings: other readings of the signing contract differ here")
-	for _, example := range s.Examples {
-		fmt.Fprintf(&b, "         e.g. %s\n", example)
-	}
-	return b.String()
+	b.WriteString(describeWarnings(s))
+	return program.Printable(b.String())
 }

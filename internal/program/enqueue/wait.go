@@ -62,7 +62,7 @@ func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer
 	if j.o.quiet {
 		return
 	}
-	_, _ = fmt.Fprintf(j.stdout, "%s: outcomes after %s\n", f.Name(), p.Elapsed.Round(100*time.Millisecond))
+	_, _ = fmt.Fprintf(j.stdout, "%s: outcomes after %s\n", program.Printable(f.Name()), p.Elapsed.Round(100*time.Millisecond))
 	printTally(j.stdout, tally)
 	if j.o.results != "" {
 		_, _ = fmt.Fprintf(j.stdout, "         every row with its outcome: %s\n", j.o.results)

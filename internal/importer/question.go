@@ -1,0 +1,163 @@
+package importer
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"orderpost/internal/order"
+)
+
+// Questions lists the codes of cells that a spreadsheet has probably spoiled.
+// Such a cell may also be meant: Mapping.Accept says so.
+func Questions() []Code {
+	return []Code{CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible, CodeApostrophe}
+}
+
+// question says what is suspicious about a cell of text or a number, for any
+// column. It returns "" for nearly all cells, and must be quick about it.
+func question(cell string) Code {
+	if cell == "" {
+		return ""
+	}
+	switch first := cell[0]; {
+	case first == '#', first == 'E':
+		if isErrorValue(cell) {
+			return CodeError
+		}
+	case first == '\'':
+		if plain(cell) != cell || len(cell) > 1 && strings.IndexByte("=+-@", cell[1]) >= 0 {
+			return CodeApostrophe
+		}
+	case first == '+', first == '-', '0' <= first && first <= '9':
+		if n := len(cell); n > 4 && (cell[n-3] == '+' || cell[n-4] == '+') && displayed.MatchString(cell) {
+			return CodeExcel
+		}
+	}
+	if strings.IndexByte(cell, 0) >= 0 {
+		return CodeInvisible
+	}
+	return ""
+}
+
+// questionOfOrderNo is question for an order number, which has to be right to
+// the last character.
+func questionOfOrderNo(cell string) Code {
+	switch code := question(cell); {
+	case code != "":
+		return code
+	case strings.IndexByte(cell, '+') > 0 && mangled.MatchString(cell):
+		return CodeExcel
+	case invisibleAt(cell) >= 0:
+		return CodeInvisible
+	case isDate(cell):
+		return CodeDate
+	}
+	return ""
+}
+
+var (
+	// mangled is how a spreadsheet shows a long number that it has rounded.
+	mangled = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+$`)
+	// displayed is the same to the letter, for columns whose cells may well be
+	// other numbers.
+	displayed = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+)?E\+[0-9]{2,3}$`)
+	// libreError is how LibreOffice shows errors that have no name.
+	libreError = regexp.MustCompile(`^Err ?:[5][0-9]{2}$`)
+)
+
+// errorValues are the error values of spreadsheets that end in no mark, in the
+// languages that they are translated into. The others are told by their form.
+var errorValues = []string{"#N/A", "#NV", "#N/D", "#N/B", "#ND", "#NA", "#I/T", "#YOK", "#Н/Д", "#HIÁNYZIK", "#NENÍ_K_DISPOZICI", "#NEDOSTUPNÝ",
+	"#GETTING_DATA"}
+
+// isErrorValue recognises #REF!, #BEZUG!, #¿NOMBRE?, #NV, Err:502 and the
+// hashes that stand where a column is too narrow.
+func isErrorValue(cell string) bool {
+	rest, marked := strings.CutPrefix(cell, "#")
+	switch {
+	case !marked:
+		return libreError.MatchString(cell)
+	case len(cell) > 64:
+		return false
+	case len(cell) >= 3 && strings.Trim(rest, "#") == "", slices.Contains(errorValues, cell):
+		return true
+	}
+	word, mark := rest, byte(0)
+	if rest != "" {
+		word, mark = rest[:len(rest)-1], rest[len(rest)-1]
+	}
+	if mark != '!' && mark != '?' || len(word) < 2 {
+		return false
+	}
+	return strings.IndexFunc(word, func(r rune) bool { return !unicode.IsUpper(r) && !strings.ContainsRune("/0_.¡¿", r) }) < 0
+}
+
+// invisibleAt is the position of the first character that nobody sees, or that
+// stands for a lost one; -1 where all is visible. A plain space is visible.
+func invisibleAt(cell string) int {
+	return strings.IndexFunc(cell, func(r rune) bool {
+		if r > ' ' && r < 0x7f || r == ' ' {
+			return false
+		}
+		return r == utf8.RuneError || !unicode.IsPrint(r) || r == '\u115f' || r == '\u1160' || r == '\u2800' || r == '\u3164' || r == '\uffa0' ||
+			unicode.Is(unicode.Variation_Selector, r)
+	})
+}
+
+// isPadding: spaces of any kind, no-break and zero-width ones too.
+func isPadding(r rune) bool {
+	return unicode.IsSpace(r) || r == '\u200b' || r == '\u2060' || r == '\ufeff'
+}
+
+// isPadded says whether an order number has spaces around it. That is never
+// meant.
+func isPadded(cell string) bool {
+	first, _ := utf8.DecodeRuneInString(cell)
+	last, _ := utf8.DecodeLastRuneInString(cell)
+	return cell != "" && (isPadding(first) || isPadding(last))
+}
+
+// ask makes the error of a question about a cell. It names both cures: what to
+// correct, and how to say that the cell is right.
+func ask(field, cell string, code Code) error {
+	seen := strconv.Quote(clip(cell))
+	var what string
+	switch code {
+	case CodeExcel:
+		what = seen + " is a number that a spreadsheet has rounded, its last digits are lost; format the column as text and export it again"
+	case CodeError:
+		what = seen + " is what a spreadsheet shows instead of a value (an error, or a column that is too narrow); correct it there and export it again"
+	case CodeRounded:
+		what = seen + " looks rounded: spreadsheets keep 15 digits and write zeros for the rest; get the numbers from their source, format the column as text and export it again"
+	case CodeDate:
+		what = seen + " looks like a date that a spreadsheet has made of an order number; format the column as text, enter the number again and export it"
+	case CodeInvisible:
+		at := max(invisibleAt(cell), 0)
+		r, _ := utf8.DecodeRuneInString(cell[at:])
+		what = fmt.Sprintf("%s has an invisible or damaged character (%U, character %d); remove it", seen, r, utf8.RuneCountInString(cell[:at])+1)
+	case CodeApostrophe:
+		what = seen + " begins with an apostrophe that marks text in a spreadsheet, and would become a part of the value; remove the apostrophe"
+	}
+	return fmt.Errorf("%s. If it is right as it is: --accept %s", what, shellWord(field+"="+string(code)))
+}
+
+// shellWord quotes a word for a shell where it needs that.
+func shellWord(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool {
+		return r != '_' && r != '=' && r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// padded is the error of an order number with spaces around it.
+func padded(cell string) *cellError {
+	return &cellError{code: CodePadded, field: order.FieldOrderNo,
+		err: fmt.Errorf("%q has spaces or invisible characters around it; remove them, they would become a part of the number", clip(cell))}
+}
