@@ -289,7 +289,7 @@ func (p *publisher) decide(row *Row, st *queue.Standing) (v verdict, publish boo
 		v.fate, v.note = Conflict, "the order_no belongs to another order, which is "+with+"; correct the row or give it another number"
 		return v, false
 	}
-	waits := st.Pending != nil && (outcome == order.OutcomeNone || rec.IntentID != st.Pending.ID)
+	waits := st.Pending != nil && !rec.Settles(st.Pending.ID)
 	switch {
 	case st.Unreadable != nil:
 		v.fate, v.note = Failed, st.Unreadable.Error()

@@ -167,8 +167,11 @@ func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floo
 // settledBy: the record counts this stored intent, and not only an earlier one
 // with the same ID.
 func settledBy(intent *rawMsg, r *order.Record) bool {
-	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) &&
-		r.IntentID == intentID(intent.Header.Get(HeaderIntentID), intent.Seq, intent.Time)
+	id := intentID(intent.Header.Get(HeaderIntentID), intent.Seq, intent.Time)
+	if c := r.ConflictOf(id); c != nil {
+		return !intent.Time.After(c.EnqueuedAt)
+	}
+	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) && r.IntentID == id
 }
 
 func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) error {

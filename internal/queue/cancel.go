@@ -152,7 +152,7 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 	for i, p := range page {
 		rec := last[i].Record
 		switch {
-		case rec.Outcome() != order.OutcomeNone && rec.IntentID == p.ID:
+		case rec.Settles(p.ID):
 			continue // settled; its acknowledgement is on its way
 		case p.Seq <= c.reached, last[i].Unreadable != nil: // a worker's, or a newer version's to say
 			c.counts.Started++

@@ -123,7 +123,7 @@ func (q *Queue) sortOut(d *Delivery, now time.Time) Work {
 	same := last.IntentID == d.Intent.ID
 	outcome := last.Outcome()
 	switch {
-	case same && outcome != order.OutcomeNone:
+	case last.Settles(d.Intent.ID):
 		return WorkSettled
 	case d.openNote(order.NoteAttempt) && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
 		return WorkClaimed

@@ -161,17 +161,36 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *qu
 				_, _ = fmt.Fprintf(b.stdout, "%8d %s: %s\n", n, o, o.Meaning())
 			}
 		}
+		if counted.Conflicts > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d conflict: not sent, since the order_no belongs to another order\n", counted.Conflicts)
+		}
 		if counted.Pending > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "%8d pending\n", counted.Pending)
+		}
+		if n := elsewhere(imp, counted); n > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d decided by other submissions, or expired; enqueue results %s shows each row\n", n, imp.Batch)
 		}
 		if took > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "after %s\n", took.Round(100*time.Millisecond))
 		}
 	}
-	if counted.Outcomes[order.OutcomeAccepted] < counted.Total() {
+	if counted.Outcomes[order.OutcomeAccepted] < max(counted.Total(), imp.Rows-imp.Counts[string(importer.Settled(order.OutcomeAccepted))]) {
 		return errNotAllAccepted
 	}
 	return nil
+}
+
+// elsewhere is the number of rows that were dealt with and of which the streams
+// know no order of this import.
+func elsewhere(imp *queue.Import, counted *importer.Counted) int {
+	n := imp.Done - counted.Total() - imp.Counts[string(importer.Settled(order.OutcomeAccepted))]
+	for fate, k := range imp.Counts {
+		switch importer.Fate(fate) {
+		case importer.Conflict, importer.Failed, importer.Invalid, importer.Forgotten:
+			n -= k
+		}
+	}
+	return n
 }
 
 func describeFates(imp *queue.Import) string {
