@@ -37,3 +37,25 @@ func (q *Queue) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, 
 	}
 	return false, q.store.DeleteLetter(ctx, l.token(), l)
 }
+
+// WouldDrop gives those of listed letters, 256 at most, that Drop would forget
+// now: no intent for their order_no is in the queue.
+func (q *Queue) WouldDrop(ctx context.Context, letters []*Letter) ([]*Letter, error) {
+	numbers := make([]string, len(letters))
+	for i, l := range letters {
+		numbers[i] = l.OrderNo
+	}
+	var out []*Letter
+	pending := make([]bool, len(letters))
+	err := q.lookups(ctx, q.n.intents, numbers, func(no string) string { return q.n.newPre + fileToken(order.Token(no)) },
+		func(i int, _ *rawMsg) error {
+			pending[i] = true
+			return nil
+		})
+	for i, l := range letters {
+		if !pending[i] {
+			out = append(out, l)
+		}
+	}
+	return out, err
+}

@@ -55,7 +55,7 @@ func (p *Pool) do(d *queue.Delivery, j *journey) error {
 	case queue.WorkClaimed:
 		return p.Queue.HandBack(p.settle, d, time.Until(d.Last.Record.LastAttemptAt.Add(p.RequestTimeout))+time.Second)
 	case queue.WorkInvalid:
-		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: d.InvalidReason(), Error: d.Invalid.Error(), History: d.History}, false)
 	case queue.WorkSuspect:
 		return p.suspect(d, j)
 	case queue.WorkSubmit:
@@ -77,18 +77,25 @@ func (p *Pool) observe(entry queue.Entry, err error) error {
 // with it leaves a trace.
 func (p *Pool) suspect(d *queue.Delivery, j *journey) error {
 	if d.History.Suspects >= poisonAfter {
-		return p.conclude(d, j, order.Report{End: order.EndPoison, Reason: "poison",
-			Error:   fmt.Sprintf("handled alone %d times, and its worker went down each time", d.History.Suspects),
-			History: d.History}, false)
+		return p.conclude(d, j, poison(d.History), false)
 	}
 	p.Log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling an order alone: nothing explains its earlier deliveries")
 	if err := p.Queue.NoteSuspect(p.settle, d); err != nil {
 		return err
 	}
 	if d.Invalid != nil {
-		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: d.Invalid.Error(), History: d.History}, false)
+		return p.conclude(d, j, order.Report{End: order.EndInvalid, Reason: d.InvalidReason(), Error: d.Invalid.Error(), History: d.History}, false)
 	}
 	return p.visit(d, j)
+}
+
+// poison is the end of an intent that took its workers down. Each delivery that
+// did not come to its end may have sent a request, and counts as an attempt.
+func poison(h order.History) order.Report {
+	lost := h.Lost + h.Suspects
+	h.Attempts += lost
+	return order.Report{End: order.EndPoison, Reason: "poison", History: h,
+		Error: fmt.Sprintf("handled alone %d times, and its worker went down each time; %d deliveries came to no end, and each may have sent it", h.Suspects, lost)}
 }
 
 // survive turns a panic in the handling of one order into a suspect note: the

@@ -24,6 +24,7 @@ type batchCommands struct {
 	environ        map[string]string
 	stdout, stderr io.Writer
 	json, quiet    bool
+	dryRun         bool
 }
 
 func (b *batchCommands) all() []*cobra.Command {
@@ -256,50 +257,6 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 	printTally(b.stderr, tally)
 	if !tally.AllAccepted() {
 		return errNotAllAccepted
-	}
-	return nil
-}
-
-func (b *batchCommands) cancel() *cobra.Command {
-	return b.flags(&cobra.Command{
-		Use:   "cancel BATCH|ORDER_NO",
-		Short: "Withdraw orders that no worker was given yet",
-		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
-			"to it: they may be on their way. Meanwhile no worker is given new orders. Cut off, it may be run again. A run\n" +
-			"of the import that is still under way stops.\n\n" +
-			"Exit code 3: nothing was withdrawn, or some orders had been started.",
-		Example: "  enqueue cancel march\n  enqueue cancel A-100",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
-		},
-	})
-}
-
-func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name string) error {
-	imp, err := q.Import(ctx, name)
-	if err != nil {
-		return err
-	}
-	const by = "enqueue cancel"
-	var c queue.Cancelled
-	if imp != nil {
-		c, err = q.CancelBatch(ctx, name, by)
-	} else {
-		c, err = q.CancelOrder(ctx, name, by)
-	}
-	if b.json {
-		encodeJSON(b.stdout, c)
-	} else {
-		_, _ = fmt.Fprintf(b.stdout, "%8d cancelled\n%8d started before, left to their workers\n", c.Withdrawn, c.Started)
-	}
-	switch {
-	case err != nil:
-		return err
-	case c.Withdrawn+c.Started == 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
-	case c.Started > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some orders had been started; see their outcomes")}
 	}
 	return nil
 }
