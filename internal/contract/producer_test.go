@@ -149,6 +149,35 @@ func TestGoExampleWaitsForItsOwnOutcome(t *testing.T) {
 	require.Contains(t, <-answer, `"outcome":"accepted","intent_id":"second"`)
 }
 
+// TestGoExampleIsToldOfAConflict: another body for an accepted order_no is not
+// sent, its producer is told so, and the first one finds its own result.
+func TestGoExampleIsToldOfAConflict(t *testing.T) {
+	program, login := buildExample(t), guardedServer(t)
+	cfg := queue.DefaultConfig()
+	cfg.URL = login("orderpost")
+	q := openQueue(t, cfg)
+	says := func(want string, args ...string) {
+		t.Helper()
+		out, ok := example(t, program, login("producer"), args...)
+		require.True(t, ok)
+		require.Contains(t, out, want)
+	}
+	says("stored", "publish", "g-1", `{"order_no":"G","timeout":30,"amount":"1"}`)
+	ends(order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}, order.Facts{})(t, q, pull(t, q))
+	gone(t, q, "G")
+	says("stored", "publish", "g-2", `{"order_no":"G","timeout":30,"amount":"2"}`)
+	d := pull(t, q)
+	_, err := q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	d.Release()
+	gone(t, q, "G")
+
+	says(`settled: true, created: no, {"order_no":"G","outcome":"rejected","intent_id":"g-2"`, "await", "G", "g-2")
+	says(`as submission g-1`, "await", "G", "g-2")
+	says(`settled: true, created: yes, {"order_no":"G","outcome":"accepted","intent_id":"g-1"`, "await", "G", "g-1")
+	says("settled before", "publish", "g-2", `{"order_no":"G","timeout":30,"amount":"2"}`)
+}
+
 // TestProducersMayNotWriteOutcomes, as docs/producers.md sets its user up.
 func TestProducersMayNotWriteOutcomes(t *testing.T) {
 	login := guardedServer(t)

@@ -71,6 +71,7 @@ func TestSchemasNameEveryField(t *testing.T) {
 		code reflect.Type
 	}{
 		{result, []string{"properties"}, reflect.TypeFor[order.Record]()},
+		{result, []string{"properties", "conflicts", "items", "properties"}, reflect.TypeFor[order.Conflict]()},
 		{letter, []string{"properties"}, letterType},
 		{letter, []string{"properties", "trail", "items", "properties"}, reflect.TypeFor[order.Attempt]()},
 		{letter, []string{"properties", "earlier", "items", "properties"}, reflect.TypeFor[settle.Earlier]()},
@@ -132,6 +133,7 @@ func fullRecord(o order.Outcome, note order.NoteKind) order.Record {
 	if o != order.OutcomeNone {
 		r.SettledAt = now
 	}
+	r.Refuse(&order.Record{IntentID: "other", BodyHash: strings.Repeat("0b", 32), EnqueuedAt: now, SettledAt: now, Batch: "c", Source: "g:1"})
 	return *order.Merge(nil, &r)
 }
 
@@ -164,6 +166,7 @@ func TestBadRecordsAreNotValid(t *testing.T) {
 		{"result", `"outcome":"accepted"`, `"outcome":""`},
 		{"result", `"outcome":"accepted"`, `"outcome":"retrying"`}, // without a note
 		{"result", `"outcome":"accepted",`, `"outcome":"accepted","note":"attempt",`},
+		{"result", `"outcome":"accepted",`, `"outcome":"accepted","conflicts":[{"body_hash":"aa"}],`},
 		{"result", `"outcome":"accepted",`, `"outcome":"accepted","not_before":"2026-01-01T00:00:00Z",`},
 		{"result", `"attempts":1,`, ``},
 		{"result", `"attempts":1`, `"attempts":-1`},

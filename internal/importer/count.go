@@ -8,17 +8,20 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Counted is how the orders of an import stand, by the streams alone.
+// Counted is how the orders of an import stand, by the streams alone. Each order
+// counts once, under whatever ID it was submitted last: a replay carries the
+// import's name along.
 type Counted struct {
-	// Outcomes counts the orders whose last word is about a submission of the
-	// import; Pending those that have no outcome yet.
-	Outcomes map[order.Outcome]int
-	Pending  int
+	// Outcomes counts the orders that are settled, Conflicts those that were not
+	// sent since their order_no belongs to another order. Pending orders have no
+	// outcome yet, or wait to be sent again.
+	Outcomes           map[order.Outcome]int
+	Conflicts, Pending int
 }
 
 // Total is the number of the import's orders that the streams know.
 func (c *Counted) Total() int {
-	n := c.Pending
+	n := c.Pending + c.Conflicts
 	for _, k := range c.Outcomes {
 		n += k
 	}
@@ -27,36 +30,51 @@ func (c *Counted) Total() int {
 
 // Words gives the outcomes by their words.
 func (c *Counted) Words() map[string]int {
-	words := make(map[string]int, len(c.Outcomes))
+	words := make(map[string]int, len(c.Outcomes)+1)
 	for o, n := range c.Outcomes {
 		words[o.String()] = n
+	}
+	if c.Conflicts > 0 {
+		words[outcomeConflict] = c.Conflicts
 	}
 	return words
 }
 
-// CountBatch reads results and intents once, in constant memory. Orders that a
-// later import took over are counted there.
+// belongs: the submission is the import's own, or repeats one of it.
+func belongs(id, named, batch string) bool {
+	_, ours := rowOf(id, batch)
+	return ours || named == batch
+}
+
+// CountBatch reads intents and results once, and remembers the pending orders.
+// Orders that a later import took over are counted there.
 func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, error) {
 	c := &Counted{Outcomes: make(map[order.Outcome]int)}
-	if _, err := q.RecordsSince(ctx, 0, func(r *order.Record) error {
-		if _, ours := rowOf(r.IntentID, batch); ours && r.Outcome() != order.OutcomeNone {
-			c.Outcomes[r.Outcome()]++
+	waits := make(map[string]string) // the pending submission's ID, by order_no
+	if err := q.EachPending(ctx, batch, func(page []*settle.Pending) error {
+		for _, p := range page {
+			waits[p.OrderNo] = p.ID
 		}
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	return c, q.EachPending(ctx, batch, func(page []*settle.Pending) error {
-		numbers := make([]string, len(page))
-		for i, p := range page {
-			numbers[i] = p.OrderNo
+	_, err := q.RecordsSince(ctx, 0, func(r *order.Record) error {
+		outcome, id := r.Outcome(), waits[r.OrderNo]
+		if r.Settles(id) || outcome == order.OutcomeAccepted { // its acknowledgement is on its way, or another intent changes nothing
+			delete(waits, r.OrderNo)
+			id = ""
 		}
-		records, err := q.Records(ctx, numbers)
-		for i, st := range records {
-			if st.Record.Outcome() == order.OutcomeNone || st.Record.IntentID != page[i].ID {
-				c.Pending++ // else it is settled, and its acknowledgement on its way
+		for i := range r.Conflicts {
+			if refused := &r.Conflicts[i]; r.ConflictOf(refused.IntentID) != nil && belongs(refused.IntentID, refused.Batch, batch) {
+				c.Conflicts++
 			}
 		}
-		return err
+		if outcome != order.OutcomeNone && id == "" && r.ConflictOf(r.IntentID) == nil && belongs(r.IntentID, r.Batch, batch) {
+			c.Outcomes[outcome]++
+		}
+		return nil
 	})
+	c.Pending = len(waits)
+	return c, err
 }

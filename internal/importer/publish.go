@@ -296,7 +296,7 @@ func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bo
 		return v, false
 	}
 	other := known.Bodies == order.OtherBody
-	waits := st.Pending != nil && (rec.Outcome() == order.OutcomeNone || rec.IntentID != st.Pending.ID)
+	waits := st.Pending != nil && !rec.Settles(st.Pending.ID)
 	switch {
 	case st.Unreadable != nil:
 		v.fate, v.note = Failed, st.Unreadable.Error()

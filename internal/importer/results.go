@@ -159,14 +159,14 @@ func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
 		out[3] += ": " + rec.Error
 	}
 	switch outcome := rec.Outcome(); {
-	case outcome == order.OutcomeNone, waits != nil && waits.ID != rec.IntentID:
+	case outcome == order.OutcomeNone, waits != nil && !rec.Settles(waits.ID):
 		out[0], out[8] = outcomePending, order.OutcomeNone.Created()
 		if rec.Attempts == 0 {
 			out[8] = order.OutcomeCancelled.Created()
 		}
 	case differs(rec.BodyHash, row.Order.BodyHash()):
 		out[0], out[8] = outcomeConflict, notThisOne(outcome)
-		out[3] = "the order_no belongs to another order, whose outcome is " + rec.Word
+		out[3] = "the order_no belongs to another order, whose outcome is " + rec.Word + " (submission " + rec.IntentID + ")"
 	case outcome == order.OutcomeRejected && rec.Verdict == order.Duplicate:
 		out[8] = existedBefore // a proven first attempt, and the API had it already
 	}

@@ -34,14 +34,18 @@ type Progress struct {
 	Elapsed time.Duration
 	// Ended: nothing of the import is in the queue any more.
 	Ended bool
+
+	// What was settled, and spent on reading, when the first look was over.
+	earlier int
+	begun   time.Duration
 }
 
-// Rate is the number of orders settled per second.
+// Rate is the number of orders settled per second since the first look.
 func (p *Progress) Rate() float64 {
-	if p.Elapsed <= 0 {
+	if p.Elapsed <= p.begun {
 		return 0
 	}
-	return float64(p.Settled) / p.Elapsed.Seconds()
+	return max(0, float64(p.Settled-p.earlier)/(p.Elapsed-p.begun).Seconds())
 }
 
 // Left estimates the time to the end; 0 where it cannot.
@@ -52,34 +56,72 @@ func (p *Progress) Left() time.Duration {
 	return 0
 }
 
-// follower counts the outcomes of an import's rows, each row once.
+// follower counts the outcomes of an import's rows, each row once, whatever ID
+// its order was submitted under last.
 type follower struct {
 	batch   string
-	awaited func(row int) bool
-	rows    []order.Outcome
+	awaited func(row int) bool // nil: each
+	count   int                // of rows
+	rows    []order.Outcome    // by row; behind them replayed orders whose rows are not known
+	byNo    map[string]int     // where in rows, of orders that may be replayed
 	p       Progress
 	last    uint64
 }
 
 func newFollower(batch string, rows, total int, after uint64, awaited func(int) bool) *follower {
-	return &follower{batch: batch, awaited: awaited, rows: make([]order.Outcome, rows+1), last: after,
+	return &follower{batch: batch, awaited: awaited, count: rows, rows: make([]order.Outcome, rows+1), byNo: make(map[string]int), last: after,
 		p: Progress{Total: total, Outcomes: make(map[order.Outcome]int)}}
 }
 
 func (f *follower) see(r *order.Record) error {
-	n, ok := rowOf(r.IntentID, f.batch)
-	outcome := r.Outcome()
-	if !ok || n >= len(f.rows) || outcome == order.OutcomeNone || !f.awaited(n) {
-		return nil
+	for i := range r.Conflicts {
+		if c := &r.Conflicts[i]; r.ConflictOf(c.IntentID) != nil {
+			f.note(c.IntentID, c.Batch, "", order.OutcomeRejected)
+		}
 	}
-	if had := f.rows[n]; had == order.OutcomeNone {
-		f.p.Settled++
-	} else {
-		f.p.Outcomes[had]-- // proof of acceptance came late
+	if r.ConflictOf(r.IntentID) == nil {
+		f.note(r.IntentID, r.Batch, r.OrderNo, r.Outcome())
 	}
-	f.rows[n] = outcome
-	f.p.Outcomes[outcome]++
 	return nil
+}
+
+// note takes down how the order of a submission stands.
+func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
+	n, ok := f.row(id, batch, orderNo)
+	if !ok {
+		return
+	}
+	had := f.rows[n]
+	if had != order.OutcomeNone { // proof of acceptance came late, or it is being sent again
+		f.p.Outcomes[had]--
+		f.p.Settled--
+	}
+	if f.rows[n] = outcome; outcome != order.OutcomeNone {
+		f.p.Outcomes[outcome]++
+		f.p.Settled++
+	}
+	if outcome == order.OutcomeAccepted {
+		delete(f.byNo, orderNo)
+	} else if orderNo != "" {
+		f.byNo[orderNo] = n
+	}
+}
+
+// row finds the place of a submission's row: by its ID, or, of a replay, by the
+// order_no that failed before.
+func (f *follower) row(id, batch, orderNo string) (int, bool) {
+	if n, ok := rowOf(id, f.batch); ok {
+		return n, n <= f.count && (f.awaited == nil || f.awaited(n))
+	}
+	if batch != f.batch || orderNo == "" {
+		return 0, false
+	}
+	n, ok := f.byNo[orderNo]
+	if !ok && f.awaited == nil { // it was replayed before the first look
+		n, ok = len(f.rows), true
+		f.rows = append(f.rows, order.OutcomeNone)
+	}
+	return n, ok
 }
 
 const (
@@ -89,12 +131,15 @@ const (
 	// searched for the import's intents: a later one may have taken the place
 	// of a row's.
 	idleLooks = 40
+	// replayLooks is the same once every row has its outcome: some may be in the
+	// queue again.
+	replayLooks = 8
 )
 
 // follow looks at the results until every awaited row is settled, or no intent
 // of the import is left. show is told after each look.
 func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progress)) error {
-	begun, idle := time.Now(), 0
+	begun, idle, first, over := time.Now(), 0, true, false
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -107,14 +152,26 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 			return err
 		}
 		f.p.Elapsed = time.Since(begun)
-		f.p.Ended = f.p.Settled >= f.p.Total || counts.Pending == 0
-		if idle++; f.p.Settled > before {
+		if first {
+			f.p.earlier, f.p.begun, first = f.p.Settled, f.p.Elapsed, false
+		}
+		f.p.Ended = counts.Pending == 0
+		patience := idleLooks
+		if idle++; f.p.Settled != before {
 			idle = 0
 		}
-		if idle >= idleLooks && !f.p.Ended {
+		settled := f.p.Settled >= f.p.Total
+		switch {
+		case settled && !over:
+			patience = 0
+		case settled:
+			patience = replayLooks
+		}
+		over = settled
+		if idle >= patience && !f.p.Ended {
 			idle = 0
-			left := 0
-			if err := q.EachPending(ctx, f.batch, func(page []*settle.Pending) error { left += len(page); return nil }); err != nil {
+			left, err := unsettled(ctx, q, f.batch)
+			if err != nil {
 				return err
 			}
 			f.p.Ended = left == 0
@@ -132,6 +189,24 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 			return ctx.Err()
 		}
 	}
+}
+
+// unsettled counts the intents of an import that have no outcome yet.
+func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
+	err = q.EachPending(ctx, batch, func(page []*settle.Pending) error {
+		numbers := make([]string, len(page))
+		for i, p := range page {
+			numbers[i] = p.OrderNo
+		}
+		records, err := q.Records(ctx, numbers)
+		for i, st := range records {
+			if !st.Record.Settles(page[i].ID) { // else its acknowledgement is on its way
+				n++
+			}
+		}
+		return err
+	})
+	return n, err
 }
 
 // presence says who is there to do the work, and what keeps them from it.
@@ -200,7 +275,7 @@ func Watch(ctx context.Context, q *queue.Queue, imp *queue.Import, show func(Pro
 			total += n
 		}
 	}
-	f := newFollower(imp.Batch, imp.Rows, total, imp.FirstResult, func(int) bool { return true })
+	f := newFollower(imp.Batch, imp.Rows, total, imp.FirstResult, nil)
 	err := f.follow(ctx, q, show)
 	return f.p, err
 }

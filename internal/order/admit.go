@@ -66,7 +66,7 @@ func Admit(last *Record, intentID, bodyHash string) Admission {
 	a := Admission{Bodies: compareBodies(last.BodyHash, bodyHash)}
 	outcome, itself := last.Outcome(), last.IntentID == intentID
 	switch {
-	case itself && outcome != OutcomeNone:
+	case last.Settles(intentID):
 		a.Standing = SettledItself
 	case itself:
 		a.Standing = OpenItself

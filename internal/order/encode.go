@@ -37,11 +37,11 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.flag("allowed", r.Allowed, false)
 	e.text("allowed_for", r.AllowedFor, false)
 	e.flag("dropped", r.Dropped, false)
-	if e.err == nil && len(r.Interventions) > 0 {
-		var list []byte
-		list, e.err = json.Marshal(r.Interventions)
-		e.name("interventions")
-		e.out = append(e.out, list...)
+	if len(r.Conflicts) > 0 {
+		e.list("conflicts", r.Conflicts)
+	}
+	if len(r.Interventions) > 0 {
+		e.list("interventions", r.Interventions)
 	}
 	if e.err != nil { // a text that is not UTF-8, or a time beyond the year 9999
 		plain, err := json.Marshal(r)
@@ -87,6 +87,17 @@ func (e *encoder) number(name string, value int64, always bool) {
 		e.name(name)
 		e.out = strconv.AppendInt(e.out, value, 10)
 	}
+}
+
+// list appends what few records have.
+func (e *encoder) list(name string, value any) {
+	if e.err != nil {
+		return
+	}
+	var list []byte
+	list, e.err = json.Marshal(value)
+	e.name(name)
+	e.out = append(e.out, list...)
 }
 
 func (e *encoder) flag(name string, value, always bool) {

@@ -28,6 +28,7 @@ func TestAppendJSONIsEncodingJSON(t *testing.T) {
 		fill(t, reflect.ValueOf(r).Elem())
 		if rapid.Bool().Draw(t, "person") {
 			r.Interventions = []Intervention{{By: "anna", At: time.Unix(1, 0).UTC()}}
+			r.Conflicts = []Conflict{{IntentID: "g-2", EnqueuedAt: time.Unix(2, 0).UTC()}}
 		}
 		want, err := json.Marshal(r)
 		require.NoError(t, err)

@@ -9,11 +9,13 @@ package order
 // of two notes the one of the later delivery stays, with what both know. A
 // record about an older intent may only raise the word to accepted. Doubt is
 // carried over: an outcome that claims "not created" over a doubtful record
-// becomes unknown.
+// becomes unknown. An intent with another body than the one that was accepted
+// ends as a conflict, beside the acceptance.
 func Merge(cur, mine *Record) *Record {
 	next := mergeWords(cur, mine)
 	if next != nil && cur != nil {
 		next.Interventions = cur.Interventions
+		next.Conflicts = joinConflicts(next.BodyHash, cur.Conflicts, next.Conflicts)
 	}
 	return next
 }
@@ -26,6 +28,8 @@ func mergeWords(cur, mine *Record) *Record {
 		return &out
 	case cur.IntentID == mine.IntentID:
 		return mergeSame(cur, out)
+	case cur.ConflictOf(mine.IntentID) != nil:
+		return mergeRefused(cur, mine)
 	case mine.EnqueuedAt.Before(cur.EnqueuedAt):
 		return mergeOlder(cur, mine)
 	default:
@@ -86,9 +90,22 @@ func mergeNotes(cur *Record, out Record) *Record {
 	return &out
 }
 
+// mergeRefused: mine is about an intent that ended as a conflict. That stays,
+// but where the broker stored the intent a second time, it is counted again.
+func mergeRefused(cur, mine *Record) *Record {
+	if mine.Outcome() == OutcomeNone || !mine.EnqueuedAt.After(cur.ConflictOf(mine.IntentID).EnqueuedAt) {
+		return nil
+	}
+	kept := *cur
+	kept.Refuse(mine)
+	kept.WriteID, kept.Settled = mine.WriteID, cur.Settled+1
+	return &kept
+}
+
 // mergeOlder lets a late writer raise a newer record to accepted: the order
 // exists, whatever the newer intent found out. The body that was accepted is
-// the older intent's, so that a newer one with another body is a conflict.
+// the older intent's, so that a newer one with another body is a conflict, and
+// the record is about the older one again.
 func mergeOlder(cur, mine *Record) *Record {
 	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted {
 		return nil
@@ -102,6 +119,15 @@ func mergeOlder(cur, mine *Record) *Record {
 	raised.Verdict, raised.Status, raised.Response = mine.Verdict, mine.Status, mine.Response
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
+	if cur.BodyHash != mine.BodyHash || cur.listed(cur.IntentID) != nil {
+		refused := *cur
+		refused.SettledAt = mine.SettledAt
+		if aside := cur.listed(cur.IntentID); aside != nil {
+			refused.BodyHash = aside.BodyHash // its record kept the hash of the intent before
+		}
+		raised.Refuse(&refused)
+		raised.IntentID, raised.EnqueuedAt, raised.Batch, raised.Source = mine.IntentID, mine.EnqueuedAt, mine.Batch, mine.Source
+	}
 	return &raised
 }
 
@@ -124,8 +150,12 @@ func mergeNewer(cur *Record, out Record) *Record {
 	out.Settled = settledCount(cur, &out)
 	if outcome == OutcomeAccepted && out.Outcome() != OutcomeAccepted {
 		kept := *cur
-		kept.IntentID, kept.WriteID, kept.Settled = out.IntentID, out.WriteID, out.Settled
-		kept.EnqueuedAt = out.EnqueuedAt
+		kept.WriteID, kept.Settled = out.WriteID, out.Settled
+		if out.BodyHash == "" || out.BodyHash != cur.BodyHash {
+			kept.Refuse(&out)
+		} else {
+			kept.IntentID, kept.EnqueuedAt = out.IntentID, out.EnqueuedAt
+		}
 		return &kept
 	}
 	out.carryDoubt(cur)

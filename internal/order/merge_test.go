@@ -220,14 +220,22 @@ func TestR7ANoteUnderTheSameNumberDoesNotUndoAnothersClaim(t *testing.T) {
 
 func TestR11EachStoredIntentIsCountedOnce(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
-		settledBefore := map[string]bool{}
-		key := func(r *Record) string { return r.IntentID + r.EnqueuedAt.String() }
-		if cur.Outcome() != OutcomeNone {
-			settledBefore[key(cur)] = true
+		key := func(id string, enqueued time.Time) string { return id + enqueued.String() }
+		settled := func(r *Record) map[string]bool {
+			keys := make(map[string]bool)
+			if r.Outcome() != OutcomeNone {
+				keys[key(r.IntentID, r.EnqueuedAt)] = true
+			}
+			for _, c := range r.Conflicts {
+				keys[key(c.IntentID, c.EnqueuedAt)] = true
+			}
+			return keys
 		}
-		want := cur.Settled
-		if after.Outcome() != OutcomeNone && !settledBefore[key(after)] {
-			want++
+		want, before := cur.Settled, settled(cur)
+		for k := range settled(after) {
+			if !before[k] {
+				want++
+			}
 		}
 		require.Equal(t, want, after.Settled, "%s", explainPair(cur, mine, after))
 	})

@@ -135,6 +135,9 @@ type Record struct {
 	AllowedFor string `json:"allowed_for,omitempty"`
 	// Dropped: a person dropped the dead letter of this outcome.
 	Dropped bool `json:"dropped,omitempty"`
+	// Conflicts lists the submissions of this order_no that were not sent, since
+	// this record is about another body, oldest first, at most 10.
+	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// Interventions lists what persons did about the order_no, oldest first, at
 	// most 10.
 	Interventions []Intervention `json:"interventions,omitempty"`

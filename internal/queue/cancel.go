@@ -25,16 +25,27 @@ func (q *Queue) CancelBatch(ctx context.Context, batch, by string) (settle.Cance
 			return settle.Cancelled{}, err
 		}
 	}
-	return q.Cancel(ctx, by, func(visit func([]*settle.Pending) error) error { return q.EachPending(ctx, batch, visit) })
+	return q.Cancel(ctx, by, q.PendingOfBatch(ctx, batch))
 }
 
-// CancelOrder withdraws the pending intent of one order_no.
-func (q *Queue) CancelOrder(ctx context.Context, orderNo, by string) (settle.Cancelled, error) {
-	return q.Cancel(ctx, by, func(visit func([]*settle.Pending) error) error {
+// PendingOfBatch and PendingOfOrder pass the stored intents of an import, or of
+// one order_no, to Cancel and WouldCancel.
+func (q *Queue) PendingOfBatch(ctx context.Context, batch string) func(visit func([]*settle.Pending) error) error {
+	return func(visit func([]*settle.Pending) error) error { return q.EachPending(ctx, batch, visit) }
+}
+
+// PendingOfOrder is PendingOfBatch for one order_no.
+func (q *Queue) PendingOfOrder(ctx context.Context, orderNo string) func(visit func([]*settle.Pending) error) error {
+	return func(visit func([]*settle.Pending) error) error {
 		standings, err := q.Standings(ctx, []string{orderNo})
 		if err != nil || standings[0].Pending == nil {
 			return err
 		}
 		return visit([]*settle.Pending{standings[0].Pending})
-	})
+	}
+}
+
+// CancelOrder withdraws the pending intent of one order_no.
+func (q *Queue) CancelOrder(ctx context.Context, orderNo, by string) (settle.Cancelled, error) {
+	return q.Cancel(ctx, by, q.PendingOfOrder(ctx, orderNo))
 }

@@ -138,7 +138,7 @@ func (q *Queue) settledLeftover(ctx context.Context, seq uint64) (raw *settle.Me
 // by then, with its outcome, and a broker that was killed has brought it back. It
 // is true of leftovers only: the clock of a broker can step back.
 func broughtBack(leftover *settle.Message, r *order.Record) bool {
-	return r.EnqueuedAt.After(leftover.Time)
+	return r.LastEnqueued().After(leftover.Time)
 }
 
 // orderNoOf names an intent by its subject.

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"strings"
 )
@@ -47,4 +48,26 @@ func (q *Queue) decodeLetters(raws []*settle.Message, last uint64) (page []*sett
 		page = append(page, l)
 	}
 	return page, unreadable
+}
+
+// WouldDrop gives those of listed letters, 256 at most, that Drop would forget
+// now: no intent for their order_no is in the queue.
+func (q *Queue) WouldDrop(ctx context.Context, letters []*settle.Letter) ([]*settle.Letter, error) {
+	numbers := make([]string, len(letters))
+	for i, l := range letters {
+		numbers[i] = l.OrderNo
+	}
+	var out []*settle.Letter
+	pending := make([]bool, len(letters))
+	err := q.lookups(ctx, q.n.intents, numbers, func(no string) string { return q.n.newPre + settle.FileToken(order.Token(no)) },
+		func(i int, _ *settle.Message) error {
+			pending[i] = true
+			return nil
+		})
+	for i, l := range letters {
+		if !pending[i] {
+			out = append(out, l)
+		}
+	}
+	return out, err
 }

@@ -23,9 +23,7 @@ func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	writeOnly(t, q, d, report(order.Rejected, d.History))
-	a, err := q.Audit(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, a.OffenderCount, "rejected without a letter")
+	require.EqualValues(t, 1, requireBalanced(t, q).Unacked, "its redelivery files the letter")
 
 	for range 2 { // the second time between letter and ack
 		d = again(t, d, q)
@@ -71,7 +69,10 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	require.False(t, end.Record.SettledAt.Before(end.Record.EnqueuedAt))
 	requireDrained(t, q)
 
-	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, order.OutcomeAccepted, rec.Outcome())
+	require.Equal(t, "i2", rec.IntentID, "the result is about the intent that was accepted")
+	require.Equal(t, "i3", rec.Conflicts[0].IntentID)
 	l := letterOf(t, q, "A-1")
 	require.True(t, l.Conflict)
 	require.Equal(t, other, l.Body)
@@ -100,6 +101,7 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 
 	entry, err := q.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
+	require.Empty(t, entry.Record.Conflicts, "the same body")
 	leave := *entry.Record
 	leave.Allowed = true
 	msg, err := q.recordMsg("A-1", &leave, nil)
@@ -120,6 +122,27 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.Nil(t, letterOf(t, q, "A-1"))
 	requireDrained(t, q)
 	require.EqualValues(t, 3, requireBalanced(t, q).Settled)
+}
+
+// A conflict that is delivered again, since its acknowledgement got lost, is not
+// counted again, and its letter is made sure of.
+func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settle(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+	publish(t, q, Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
+	d = pull(t, q, 1)[0]
+	require.Equal(t, WorkConflict, d.Work)
+	_, err := q.writeRecord(t.Context(), d.token, d.Last, *q.refusal(d, d.Last.Record, WorkConflict).end(d.Last.Record))
+	require.NoError(t, err) // and killed
+	d = again(t, d, q)
+	require.Equal(t, WorkSettled, d.Work)
+	require.NoError(t, q.Complete(t.Context(), d))
+	requireDrained(t, q)
+	require.True(t, letterOf(t, q, "A-1").Conflict)
+	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
 }
 
 // A late acceptance of an earlier intent meets a newer one with another body:
@@ -148,6 +171,8 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 	l := letterOf(t, b, "A-1")
 	require.True(t, l.Conflict)
 	require.Equal(t, "i2", l.IntentID)
+	require.Equal(t, "i1", lookup(t, b, "A-1").IntentID)
+	require.NotNil(t, lookup(t, b, "A-1").ConflictOf("i2"))
 	require.EqualValues(t, 2, requireBalanced(t, b).Settled)
 }
 

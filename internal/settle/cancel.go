@@ -133,30 +133,13 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 	// A write that waits for its broker must not outlive the pause.
 	ctx, cancel := c.q.time.WithDeadline(ctx, c.paused.Add(pauseTerm-2*answerTimeout))
 	defer cancel()
-	numbers := make([]string, len(page))
-	for i, p := range page {
-		numbers[i] = p.OrderNo
-	}
-	last, err := c.q.Records(ctx, numbers)
+	last, err := c.q.Records(ctx, numbersOf(page))
 	if err != nil {
 		return err
 	}
-	type withdrawal struct {
-		p    *Pending
-		last Entry
-	}
-	var todo []withdrawal
-	for i, p := range page {
-		rec := last[i].Record
-		switch {
-		case rec.Outcome() != order.OutcomeNone && rec.IntentID == p.ID:
-			continue // settled; its acknowledgement is on its way
-		case p.Seq <= c.reached, last[i].Unreadable != nil: // a worker's, or a newer version's to say
-			c.counts.Started++
-			continue
-		}
-		c.gone = append(c.gone, p.Seq)
-		todo = append(todo, withdrawal{p, last[i].Entry})
+	todo := c.sort(page, last)
+	for _, w := range todo {
+		c.gone = append(c.gone, w.p.Seq)
 	}
 	var withdrawn atomic.Int64
 	err = c.q.time.Each(len(todo), cancelAtOnce, func(i int) error {
@@ -171,6 +154,52 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 		c.gone = nil // which of them have their outcome is not known; deliveries will tell
 	}
 	return err
+}
+
+type withdrawal struct {
+	p    *Pending
+	last Entry
+}
+
+func numbersOf(page []*Pending) []string {
+	numbers := make([]string, len(page))
+	for i, p := range page {
+		numbers[i] = p.OrderNo
+	}
+	return numbers
+}
+
+// sort gives the intents that can be withdrawn, and counts those that were
+// started.
+func (c *canceller) sort(page []*Pending, last []Standing) (todo []withdrawal) {
+	for i, p := range page {
+		switch {
+		case last[i].Record.Settles(p.ID): // its acknowledgement is on its way
+		case p.Seq <= c.reached, last[i].Unreadable != nil: // a worker's, or a newer version's to say
+			c.counts.Started++
+		default:
+			todo = append(todo, withdrawal{p, last[i].Entry})
+		}
+	}
+	return todo
+}
+
+// WouldCancel counts what Cancel would withdraw now, and changes nothing: no
+// delivery is paused, so that more may have been started by the time of Cancel.
+func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pending) error) error) (Cancelled, error) {
+	c := &canceller{q: q}
+	var err error
+	if c.reached, err = c.delivered(ctx); err != nil {
+		return c.counts, err
+	}
+	err = each(func(page []*Pending) error {
+		last, err := q.Records(ctx, numbersOf(page))
+		if err == nil {
+			c.counts.Withdrawn += len(c.sort(page, last))
+		}
+		return err
+	})
+	return c.counts, err
 }
 
 func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {

@@ -196,7 +196,7 @@ func (j *job) handBack(until time.Time) {
 }
 
 func (j *job) invalid() {
-	j.conclude(order.Report{End: order.EndInvalid, Reason: "invalid intent", Error: j.d.Invalid.Error(), History: j.d.History}, false)
+	j.conclude(order.Report{End: order.EndInvalid, Reason: j.d.InvalidReason(), Error: j.d.Invalid.Error(), History: j.d.History}, false)
 }
 
 // suspect handles an intent whose earlier deliveries nothing explains: alone,
@@ -209,9 +209,7 @@ func (j *job) suspect() {
 		count = d.Unexplained + 1
 	}
 	if count >= PoisonAfter {
-		j.conclude(order.Report{End: order.EndPoison, Reason: "poison",
-			Error:   fmt.Sprintf("handled alone %d times, and its worker went down each time", count),
-			History: d.History}, false)
+		j.conclude(poison(d.History), false)
 		return
 	}
 	j.log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling an order alone: nothing explains its earlier deliveries")
@@ -222,6 +220,15 @@ func (j *job) suspect() {
 	default:
 		j.submit()
 	}
+}
+
+// poison is the end of an intent that took its workers down. Each delivery that
+// did not come to its end may have sent a request, and counts as an attempt.
+func poison(h order.History) order.Report {
+	lost := h.Lost + h.Suspects
+	h.Attempts += lost
+	return order.Report{End: order.EndPoison, Reason: "poison", History: h,
+		Error: fmt.Sprintf("handled alone %d times, and its worker went down each time; %d deliveries came to no end, and each may have sent it", h.Suspects, lost)}
 }
 
 // submit takes the order to the API under its lease, once, and settles what

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -86,15 +87,40 @@ func (q *Protocol) readIntent(d *Delivery) error {
 	}
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
-		return fmt.Errorf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
-			d.msg.Subject, parsed.OrderNo(), q.cfg.IntentSubjects+order.Token(parsed.OrderNo()))
+		return &envelopeError{"wrong_subject", fmt.Sprintf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
+			d.msg.Subject, parsed.OrderNo(), q.cfg.IntentSubjects+order.Token(parsed.OrderNo()))}
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
-			return fmt.Errorf("header %s: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", HeaderDeadline, text)
+			return &envelopeError{"bad_deadline", fmt.Sprintf("header %s: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", HeaderDeadline, text)}
 		}
 	}
 	return nil
+}
+
+// envelopeError: the body is in order, what is around it is not.
+type envelopeError struct{ code, text string }
+
+// Error is the detail for people.
+func (e *envelopeError) Error() string { return e.text }
+
+var arrayIndex = regexp.MustCompile(`\[\d+\]`)
+
+// InvalidReason is why an intent can never be sent, in a phrase that groups it
+// with others: the rule that it breaks, and where ("invalid: wrong_type, timeout").
+func (d *Delivery) InvalidReason() string {
+	var body *order.Error
+	var around *envelopeError
+	switch {
+	case errors.As(d.Invalid, &body) && body.Path != "":
+		return "invalid: " + string(body.Code) + ", " + arrayIndex.ReplaceAllString(body.Path, "[]")
+	case errors.As(d.Invalid, &body):
+		return "invalid: " + string(body.Code)
+	case errors.As(d.Invalid, &around):
+		return "invalid: " + around.code
+	default:
+		return "invalid intent"
+	}
 }
 
 // maxLabel bounds the headers that are repeated in records, in bytes.

@@ -200,7 +200,7 @@ func whereaboutsOf(id string, intent *Message, entry Entry) whereabouts {
 		w.ours = intent.Header.Get(HeaderIntentID) == id
 		w.other = !w.ours
 	}
-	w.ours = w.ours || entry.Record != nil && entry.Record.IntentID == id
+	w.ours = w.ours || entry.Record != nil && (entry.Record.IntentID == id || entry.Record.ConflictOf(id) != nil)
 	return w
 }
 

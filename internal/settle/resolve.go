@@ -20,7 +20,10 @@ func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
 	}
-	token := FileToken(order.Token(orderNo))
+	token, err := q.tokenOf(ctx, orderNo)
+	if err != nil {
+		return nil, err
+	}
 	entry, err := q.amend(ctx, token, func(cur *order.Record) (*order.Record, error) {
 		if err := q.quiet(ctx, orderNo); err != nil {
 			return nil, err

@@ -58,7 +58,7 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 // passedOver: an earlier intent of the order_no was settled while this one was
 // worked on, and our note gave way to that outcome. This intent has none yet.
 func (d *Delivery) passedOver(stored *order.Record) bool {
-	return stored.IntentID != d.Intent.ID && stored.Outcome() != order.OutcomeNone && !d.StoredAt.Before(stored.EnqueuedAt)
+	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && !d.StoredAt.Before(stored.EnqueuedAt)
 }
 
 // record is what the visit's end looks like in the results stream.
@@ -94,7 +94,7 @@ func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trai
 	mine := rec.IntentID == d.Intent.ID
 	var err error
 	switch {
-	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec):
+	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec), rec.ConflictOf(d.Intent.ID) != nil:
 		err = q.fileLetter(ctx, d, q.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
 		err = q.removeLetter(ctx, d.token)
@@ -139,8 +139,13 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 // producer that publishes with the same ID again, after the first was settled,
 // gets it stored a second time: not judged anew, but counted (R11).
 func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
-	if at := d.Last.Record.EnqueuedAt; !at.IsZero() && d.StoredAt.After(at) {
-		stored, err := q.writeRecord(ctx, d.token, d.Last, q.takeOver(d))
+	last := d.Last.Record
+	at, rec := last.EnqueuedAt, q.takeOver(d)
+	if c := last.ConflictOf(d.Intent.ID); c != nil {
+		at, rec = c.EnqueuedAt, *q.refusal(d, last, WorkConflict).end(last)
+	}
+	if !at.IsZero() && d.StoredAt.After(at) {
+		stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
 		if err != nil {
 			return fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 		}
@@ -162,14 +167,21 @@ func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 
 // Refuse settles an intent that may not be submitted although it is valid:
 // a conflict with an accepted order, or one withheld because the order's
-// outcome is unknown. The result stays, the letter comes first, since the
-// result alone would not tell a redelivery that the letter is missing.
+// outcome is unknown. The result stays, with this intent among its conflicts
+// where it asks for another body. The letter comes first, since the result
+// alone would not tell a redelivery that the letter is missing.
 //
 // The record that it returns says what became of this intent: rejected where it
 // was a conflict, although the result of the order_no stays accepted.
 func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.takeOver(d)
 	letter := q.refusal(d, &rec, d.Work)
+	refused := letter.end(d.Last.Record)
+	if letter.Conflict {
+		rec = *refused // order.Merge puts it beside the acceptance
+	} else if d.otherBody(&rec) {
+		rec.Refuse(refused)
+	}
 	if err := q.fileLetter(ctx, d, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
@@ -184,7 +196,8 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		return stored, q.complete(ctx, d, stored, nil)
 	}
 	if letter.Conflict {
-		stored.Record = letter.end(stored.Record)
+		refused.Settled = stored.Record.Settled
+		stored.Record = refused
 	}
 	return stored, q.ack(d)
 }

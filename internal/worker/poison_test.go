@@ -48,4 +48,5 @@ func TestR8AnOrderThatPanicsIsParkedAndTakesNobodyAlong(t *testing.T) {
 	require.Equal(t, order.OutcomeUnknown, recs["P-1"].Outcome(), "an attempt may have left before the panic")
 	require.Equal(t, 3, recs["P-1"].Suspects)
 	require.EqualValues(t, 3, panics.Load())
+	require.Equal(t, 3, recs["P-1"].Attempts, "each panic may have come after the request")
 }

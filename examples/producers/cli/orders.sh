@@ -2,10 +2,12 @@
 # Publishes an order with the nats CLI, and reads its result. Needs nats and jq.
 #
 #   orders.sh publish ID '{"order_no":"A-1001","timeout":30}'
-#   orders.sh result A-1001
+#   orders.sh result A-1001 [ID]
 #   orders.sh token A-1001
 #
 # publish prints the broker's answer; docs/producers.md says what it means.
+# result with an ID gives the result of that submission; null where the last word
+# is about others alone.
 # NATS_URL, and NATS_TOKEN where the broker asks for one, say where it is.
 set -euo pipefail
 
@@ -33,17 +35,40 @@ nats_request() {
   NATS_USER=${NATS_TOKEN:-${NATS_USER:-}} nats request --raw ${3:+--header "$3"} "$1" "$2"
 }
 
+usage() {
+  echo "usage: orders.sh publish ID BODY | result ORDER_NO [ID] | token ORDER_NO" >&2
+  exit 2
+}
+
+# of_submission is a jq program. A submission that is named among the conflicts
+# was not sent: the order_no belongs to the submission of intent_id, which has
+# another body. Until that is accepted, nobody knows which of the two exists.
+of_submission='
+  if $id == "" then .
+  elif any(.conflicts[]?; .intent_id == $id) then
+    if .outcome == "accepted" then
+      {order_no, outcome: "rejected", intent_id: $id,
+       reason: "conflict: the order_no was accepted before with another body, as submission \(.intent_id)"}
+    else . end
+  elif .intent_id == $id then . else null end'
+
 case ${1:-} in
-  token) token "$2" ;;
+  token)
+    (($# == 2)) || usage
+    token "$2"
+    ;;
   publish)
+    (($# == 3)) || usage
     name=$(token "$(jq -r .order_no <<<"$3")")
     nats_request "orders.new.$name" "$3" "Nats-Msg-Id:$2"
     ;;
   result)
+    (($# == 2 || $# == 3)) || usage
     query="{\"last_by_subj\":\"orders.results.$(token "$2")\"}"
     nats_request '$JS.API.STREAM.MSG.GET.ORDERS_RESULTS' "$query" |
-      jq 'if .message then .message.data | @base64d | fromjson | {settled: (.outcome != "retrying")} + .
+      jq --arg id "${3:-}" 'if .message then .message.data | @base64d | fromjson | '"$of_submission"' |
+          if . then {settled: (.outcome != "retrying")} + . else . end
           else .error end'
     ;;
-  *) echo "usage: orders.sh publish ID BODY | result ORDER_NO | token ORDER_NO" >&2; exit 2 ;;
+  *) usage ;;
 esac

@@ -24,8 +24,14 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
+	}
+	switch {
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	case err != nil:
 		os.Exit(1)
 	}
 }
@@ -33,7 +39,7 @@ func main() {
 var errUsage = errors.New("usage: publish ID BODY | result ORDER_NO | await ORDER_NO ID")
 
 func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
-	if len(args) < 2 {
+	if len(args) < 2 || len(args) != arguments[args[0]] {
 		return errUsage
 	}
 	url := getenv("NATS_URL")
@@ -45,20 +51,19 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 		return err
 	}
 	defer nc.Close()
-	switch {
-	case args[0] == "publish" && len(args) == 3:
-		word, err := Publish(ctx, nc, []byte(args[2]), args[1])
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(out, word)
-		return err
-	case args[0] == "result" && len(args) == 2, args[0] == "await" && len(args) == 3:
+	if args[0] != "publish" {
 		return showResult(ctx, nc, args, out)
-	default:
-		return errUsage
 	}
+	word, err := Publish(ctx, nc, []byte(args[2]), args[1])
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, word)
+	return err
 }
+
+// arguments is how many each command has, its name among them.
+var arguments = map[string]int{"publish": 3, "result": 2, "await": 3}
 
 func showResult(ctx context.Context, nc *nats.Conn, args []string, out io.Writer) error {
 	token, err := Token(args[1])

@@ -40,7 +40,7 @@ func TestTokenAgreesWithTheVectors(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"publish"}} {
+	for _, args := range [][]string{{}, {"publish"}, {"publish", "id"}, {"result", "A", "id"}, {"await", "A"}, {"sing", "A"}} {
 		require.ErrorIs(t, run(t.Context(), args, os.Getenv, &strings.Builder{}), errUsage)
 	}
 }

@@ -131,8 +131,10 @@ func afterDuplicate(ctx context.Context, nc *nats.Conn, token, id string, seq ui
 	switch {
 	case err != nil:
 		return "", err
-	case result != nil && result.IntentID == id && result.Settled():
-		return SettledBefore, nil
+	case result != nil:
+		if mine := result.Of(id); mine != nil && mine.Settled() {
+			return SettledBefore, nil
+		}
 	}
 	return IDTaken, nil
 }

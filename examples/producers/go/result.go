@@ -20,10 +20,36 @@ type Result struct {
 	Attempts int    `json:"attempts"`
 	Reason   string `json:"reason,omitempty"`
 	Error    string `json:"error,omitempty"`
+	// Conflicts are submissions that were not sent, since the order_no belongs to
+	// the submission that IntentID names, which has another body.
+	Conflicts []Conflict `json:"conflicts,omitempty"`
+}
+
+// Conflict is a submission that was not sent.
+type Conflict struct {
+	IntentID string `json:"intent_id"`
 }
 
 // Settled says whether the submission named by IntentID has come to its end.
 func (r *Result) Settled() bool { return r.Outcome != "retrying" }
+
+// Of gives the result of one submission; nil where the last word is about other
+// submissions alone.
+func (r *Result) Of(id string) *Result {
+	for _, c := range r.Conflicts {
+		if c.IntentID == id && r.Outcome == "accepted" {
+			return &Result{OrderNo: r.OrderNo, Outcome: "rejected", IntentID: id,
+				Reason: "conflict: the order_no was accepted before with another body, as submission " + r.IntentID}
+		}
+		if c.IntentID == id {
+			return r // nobody knows yet which of the two exists
+		}
+	}
+	if r.IntentID != id {
+		return nil
+	}
+	return r
+}
 
 // Created says whether the order exists at the API: "yes", "no" or "nobody
 // knows". A word that this program does not know proves nothing.
@@ -56,15 +82,18 @@ func ReadResult(ctx context.Context, nc *nats.Conn, token string) (*Result, erro
 }
 
 // Await waits for the outcome of one submission. An outcome with another
-// intent_id belongs to an earlier submission of the same order_no.
+// intent_id belongs to another submission of the same order_no, unless it names
+// ours among its conflicts.
 //
 // It asks once in a while, which needs the fewest permissions. Whoever waits
 // for many orders reads the results stream with a consumer instead.
 func Await(ctx context.Context, nc *nats.Conn, token, id string) (*Result, error) {
 	for {
 		r, err := ReadResult(ctx, nc, token)
-		if err == nil && r != nil && r.IntentID == id && r.Settled() {
-			return r, nil
+		if err == nil && r != nil {
+			if mine := r.Of(id); mine != nil && mine.Settled() {
+				return mine, nil
+			}
 		}
 		select {
 		case <-ctx.Done():

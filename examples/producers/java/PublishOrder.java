@@ -14,12 +14,11 @@ import java.time.Duration;
  */
 public final class PublishOrder {
     public static void main(String[] args) throws Exception {
-        String url = System.getenv().getOrDefault("NATS_URL", "nats://127.0.0.1:4222");
-        Options.Builder options = new Options.Builder().server(url);
-        if (System.getenv("NATS_TOKEN") != null) {
-            options.token(System.getenv("NATS_TOKEN").toCharArray());
+        if (args.length != 3) {
+            System.err.println("usage: PublishOrder ORDER_NO ID BODY");
+            System.exit(2);
         }
-        try (Connection nc = Nats.connect(options.build())) {
+        try (Connection nc = Nats.connect(options())) {
             String subject = "orders.new." + OrderSubject.token(args[0]);
             Headers headers = new Headers().put("Nats-Msg-Id", args[1]);
             byte[] body = args[2].getBytes(StandardCharsets.UTF_8);
@@ -32,6 +31,19 @@ public final class PublishOrder {
             }
             System.err.println("no answer");
             System.exit(1);
+        } catch (java.io.IOException e) {
+            System.err.println(e.getMessage());
+            System.exit(1);
         }
+    }
+
+    /** Where the broker is: NATS_URL, and NATS_TOKEN where it asks for one. */
+    static Options options() {
+        String url = System.getenv().getOrDefault("NATS_URL", "nats://127.0.0.1:4222");
+        Options.Builder options = new Options.Builder().server(url);
+        if (System.getenv("NATS_TOKEN") != null) {
+            options.token(System.getenv("NATS_TOKEN").toCharArray());
+        }
+        return options.build();
     }
 }

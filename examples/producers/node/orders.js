@@ -1,6 +1,5 @@
 "use strict";
 
-const { headers } = require("@nats-io/transport-node");
 const { token } = require("./subject.js");
 
 const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
@@ -40,6 +39,7 @@ async function publish(nc, order, id) {
 }
 
 async function publishOnce(nc, order, id) {
+  const { headers } = require("@nats-io/transport-node");
   const name = token(order.order_no);
   const h = headers();
   h.set("Nats-Msg-Id", id);
@@ -60,7 +60,8 @@ async function publishOnce(nc, order, id) {
   const twin = await getMessage(nc, "ORDERS", { seq: ack.seq });
   if (twin) return twin.subject === `orders.new.${name}` ? "stored before" : "id taken";
   const result = await readResult(nc, order.order_no);
-  return result && result.intent_id === id && settled(result) ? "settled before" : "id taken";
+  const mine = result && resultOf(result, id);
+  return mine && settled(mine) ? "settled before" : "id taken";
 }
 
 // readResult reads the last word on an order_no; null where there is none.
@@ -82,14 +83,29 @@ function created(result) {
   return no.includes(result.outcome) ? "no" : "nobody knows";
 }
 
+// resultOf gives the result of one submission; null where the last word is
+// about other submissions alone. One that is named among the conflicts was not
+// sent: the order_no belongs to the submission of intent_id, which has another
+// body. Until that is accepted, nobody knows which of the two exists.
+function resultOf(result, id) {
+  if ((result.conflicts || []).some((c) => c.intent_id === id)) {
+    if (result.outcome !== "accepted") return result;
+    const reason = `conflict: the order_no was accepted before with another body, as submission ${result.intent_id}`;
+    return { order_no: result.order_no, outcome: "rejected", intent_id: id, reason };
+  }
+  return result.intent_id === id ? result : null;
+}
+
 // awaitOutcome waits for the outcome of one submission. An outcome with another
-// intent_id belongs to an earlier submission of the same order_no.
+// intent_id belongs to another submission of the same order_no, unless it names
+// ours among its conflicts.
 async function awaitOutcome(nc, orderNo, id) {
   for (;;) {
     const result = await readResult(nc, orderNo);
-    if (result && result.intent_id === id && settled(result)) return result;
+    const mine = result && resultOf(result, id);
+    if (mine && settled(mine)) return mine;
     await pause(250);
   }
 }
 
-module.exports = { publish, readResult, awaitOutcome, settled, created };
+module.exports = { publish, readResult, resultOf, awaitOutcome, settled, created };

@@ -75,7 +75,8 @@ async def publish_once(nc, name, order, id):
     if twin := await get_message(nc, "ORDERS", {"seq": ack["seq"]}):
         return "stored before" if twin["subject"] == f"orders.new.{name}" else "id taken"
     result = await read_result(nc, name)
-    return "settled before" if result and result["intent_id"] == id and settled(result) else "id taken"
+    mine = result and result_of(result, id)
+    return "settled before" if mine and settled(mine) else "id taken"
 
 
 async def read_result(nc, name):
@@ -94,16 +95,32 @@ def created(result):
     return CREATED.get(result["outcome"], "nobody knows")
 
 
+def result_of(result, id):
+    """Give the result of one submission; None where the last word is about others alone.
+
+    One that is named among the conflicts was not sent: the order_no belongs to
+    the submission of intent_id, which has another body. Until that is accepted,
+    nobody knows which of the two exists.
+    """
+    if any(c["intent_id"] == id for c in result.get("conflicts", [])):
+        if result["outcome"] != "accepted":
+            return result
+        reason = f"conflict: the order_no was accepted before with another body, as submission {result['intent_id']}"
+        return {"order_no": result["order_no"], "outcome": "rejected", "intent_id": id, "reason": reason}
+    return result if result["intent_id"] == id else None
+
+
 async def await_outcome(nc, name, id):
     """Wait for the outcome of one submission.
 
-    An outcome with another intent_id belongs to an earlier submission of the
-    same order_no.
+    An outcome with another intent_id belongs to another submission of the same
+    order_no, unless it names ours among its conflicts.
     """
     while True:
         result = await read_result(nc, name)
-        if result and result["intent_id"] == id and settled(result):
-            return result
+        mine = result and result_of(result, id)
+        if mine and settled(mine):
+            return mine
         await asyncio.sleep(0.25)
 
 
@@ -125,5 +142,17 @@ async def main(command, first, second=None):
         await nc.close()
 
 
+# How many arguments each command has, its name among them.
+ARGUMENTS = {"publish": 3, "result": 2, "await": 3}
+
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    args = sys.argv[1:]
+    if not args or len(args) != ARGUMENTS.get(args[0]):
+        print("usage: orders.py publish ID BODY | result ORDER_NO | await ORDER_NO ID", file=sys.stderr)
+        sys.exit(2)
+    try:
+        asyncio.run(main(*args))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception as err:
+        sys.exit(f"{type(err).__name__}: {err}")

@@ -114,8 +114,8 @@ func (b *Books) audit(ctx context.Context, q *queue.Queue) error {
 	}
 	b.DeadLetters = audit.Letters
 	if !audit.Balanced() {
-		b.Problem("audit: %d intents were stored, %d are settled and %d pending; %d offenders",
-			audit.Intents, audit.Settled, audit.Pending, audit.OffenderCount)
+		b.Problem("audit: %d intents were stored, %d are settled and %d pending; %d offenders after %d looks",
+			audit.Intents, audit.Settled, audit.Pending, audit.OffenderCount, audit.Looks)
 	}
 	for _, o := range audit.Offenders {
 		b.Problem("audit: %s: %s", o.OrderNo, o.Problem)

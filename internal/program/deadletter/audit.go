@@ -3,6 +3,7 @@ package deadletter
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -17,10 +18,12 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Balance the books: is every order accounted for?",
-		Long: "audit reads intents, results and dead letters, and compares. It is exact while nothing is being\n" +
-			"worked on; beside running workers the counts may be off by what moved meanwhile. Results expire\n" +
-			"(ORDERPOST_RESULT_RETENTION, which must be set here as for the workers): in an installation that\n" +
-			"is older, an intent without a result counts as expired, and the sum proves less.\n\nExit code 3: the books do not balance.",
+		Long: "audit reads intents, results and dead letters, and compares, also while orders flow: it counts the\n" +
+			"intents that were stored when it began, and reads again what changed meanwhile. Where orders moved\n" +
+			"so much that it cannot know, it looks up to five times, and says so.\n\n" +
+			"Results expire (ORDERPOST_RESULT_RETENTION, which must be set here as for the workers): in an\n" +
+			"installation that is older, an intent without a result counts as expired, and the sum proves less.\n\n" +
+			"Exit code 3: the books do not balance, or cannot be known to.",
 		Args:    cobra.NoArgs,
 		Example: "  deadletter audit\n  deadletter audit --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +44,10 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 			} else {
 				printAudit(s, a)
 			}
-			if !a.Balanced() {
+			switch {
+			case a.Unsure():
+				err = errors.Join(err, partial("whether the books balance is not known yet: %d orders went through several intents while they were read; audit again when less moves", a.Moving))
+			case !a.Balanced():
 				err = errors.Join(err, partial("the books do not balance"))
 			}
 			return err
@@ -52,14 +58,14 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 }
 
 func printAudit(s *surroundings, a *queue.Audit) {
-	say(s.stdout, "%9d intents were ever stored", a.Intents)
+	say(s.stdout, "%9d intents had ever been stored when the audit began", a.Intents)
 	say(s.stdout, "%9d of them are settled", a.Settled)
 	say(s.stdout, "%9d wait or are being worked on", a.Pending)
 	if a.Expired > 0 {
 		say(s.stdout, "%9d are older: their results have expired (or were removed by hand)", a.Expired)
 	}
 	if missing := int64(a.Intents) - int64(a.Settled) - int64(a.Pending) - int64(a.Expired); missing != 0 {
-		say(s.stdout, "%9d are not accounted for: removed by hand, or moving right now", missing)
+		say(s.stdout, "%9d are not accounted for%s", missing, why(a))
 	}
 	if a.Unacked > 0 {
 		say(s.stdout, "%9d more are settled and still stored; their next delivery, or a worker, removes them", a.Unacked)
@@ -78,7 +84,18 @@ func printAudit(s *surroundings, a *queue.Audit) {
 	for _, o := range a.Offenders {
 		say(s.stdout, "  %s: %s", lookup.Clip(o.OrderNo, 30), lookup.Plain(o.Problem))
 	}
-	if a.Balanced() {
+	switch {
+	case a.Balanced():
 		say(s.stdout, "\nThe books balance.")
+	case a.Looks > 1:
+		say(s.stdout, "\nOrders moved while the books were read; this is the last of %d looks.", a.Looks)
 	}
+}
+
+// why says what a sum that does not fit can come from.
+func why(a *queue.Audit) string {
+	if a.Unsure() {
+		return fmt.Sprintf(": %d orders went through several intents meanwhile", a.Moving)
+	}
+	return ": removed by hand, or counted twice"
 }

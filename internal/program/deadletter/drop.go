@@ -19,8 +19,8 @@ import (
 type dropCommand struct {
 	*surroundings
 	filter
-	all, yes bool
-	person   person
+	all, yes, dryRun bool
+	person           person
 }
 
 func newDropCommand(s *surroundings) *cobra.Command {
@@ -32,7 +32,7 @@ func newDropCommand(s *surroundings) *cobra.Command {
 			"and say who dropped the letter: an unknown order remains protected from being sent again.\n" +
 			"It asks first; without a terminal it needs --yes. Give a filter, or --all.\n\n" +
 			"Exit code 3: some letters stayed, since an intent for their order_no is in the queue.",
-		Example: "  deadletter drop --outcome expired --until 30d",
+		Example: "  deadletter drop --outcome expired --until 30d --dry-run\n  deadletter drop --outcome expired --until 30d",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
@@ -40,18 +40,24 @@ func newDropCommand(s *surroundings) *cobra.Command {
 	c.register(f)
 	f.BoolVar(&c.all, "all", false, "every dead letter")
 	f.BoolVar(&c.yes, "yes", false, "do not ask")
+	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be dropped")
 	c.person.register(f, s.environ)
 	return cmd
 }
 
 func (c *dropCommand) run(ctx context.Context) error {
-	who, err := c.person.read()
-	err = errors.Join(err, c.compile(time.Now()))
+	err := c.compile(time.Now())
+	var who settle.Person
+	if !c.dryRun {
+		var unnamed error
+		who, unnamed = c.person.read()
+		err = errors.Join(unnamed, err)
+	}
 	if c.empty() != c.all {
 		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
 	}
-	if !c.yes && !program.IsTerminal(c.stdin) {
-		err = errors.Join(err, errors.New("there is no terminal to ask on; give --yes"))
+	if !c.yes && !c.dryRun && !program.IsTerminal(c.stdin) {
+		err = errors.Join(err, errors.New("there is no terminal to ask on; give --yes, or --dry-run to see what would be dropped"))
 	}
 	if err != nil {
 		return usage(err)
@@ -61,6 +67,9 @@ func (c *dropCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
+	if c.dryRun {
+		return c.preview(ctx, q)
+	}
 	counts := newReasons()
 	if _, err := c.selected(ctx, q, &c.filter, counts.add); err != nil {
 		return err
@@ -70,6 +79,29 @@ func (c *dropCommand) run(ctx context.Context) error {
 		return nil
 	}
 	return c.drop(ctx, q, who)
+}
+
+// preview says what drop would do, and changes nothing.
+func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
+	counts, pending := newReasons(), 0
+	_, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+		would, err := q.WouldDrop(ctx, page)
+		if err != nil {
+			return err
+		}
+		pending += len(page) - len(would)
+		return counts.add(would)
+	})
+	if err != nil {
+		return err
+	}
+	counts.print(c.stdout)
+	say(c.stdout, "%9d would be dropped", counts.total)
+	if pending > 0 {
+		say(c.stdout, "%9d would stay: an intent for the order_no is in the queue", pending)
+		return partial("%d dead letters would stay", pending)
+	}
+	return nil
 }
 
 // confirmed asks the person at the terminal; anything but yes is no.

@@ -188,6 +188,18 @@ func TestResolveAndDrop(t *testing.T) {
 	require.Equal(t, program.ExitPartial, code)
 	require.Contains(t, errOut, "nothing was changed")
 
+	code, out, errOut = o.run("drop", "--order-no", "A-*", "--dry-run")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "2 would be dropped")
+	require.NotNil(t, o.letter("A-1"), "nothing was dropped")
+	_, err := o.q.Publish(t.Context(), settle.Intent{OrderNo: "A-2", Body: []byte(`{"order_no":"A-2","timeout":30,"text":"=2"}`), ID: "again"})
+	require.NoError(t, err)
+	code, out, _ = o.run("drop", "--order-no", "A-*", "--dry-run")
+	require.Equal(t, program.ExitPartial, code)
+	require.Contains(t, out, "1 would be dropped")
+	require.Contains(t, out, "1 would stay: an intent for the order_no is in the queue")
+	o.work(refused, 1)
+
 	code, out, _ = o.run("drop", "--order-no", "A-1", "--yes")
 	require.Zero(t, code)
 	require.Contains(t, out, "1 dropped")
@@ -195,6 +207,13 @@ func TestResolveAndDrop(t *testing.T) {
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `"A-2"`)
 	o.balanced()
+}
+
+func (o *office) letter(no string) *settle.Letter {
+	o.t.Helper()
+	l, err := o.q.Letter(o.t.Context(), no)
+	require.NoError(o.t, err)
+	return l
 }
 
 // TestExportRoundTrip: what CSV export writes, enqueue takes, and the order

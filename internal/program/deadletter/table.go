@@ -109,6 +109,9 @@ func (r *tableRows) letter(l *settle.Letter) error {
 			_, err = fmt.Fprintf(r.w, "    %s\n", part)
 		}
 	}
+	if name := l.Name(); err == nil && name != l.OrderNo {
+		_, err = fmt.Fprintf(r.w, "    deadletter show %s\n", name)
+	}
 	return err
 }
 

@@ -17,7 +17,6 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // batchCommands are the ones about imports that were made before.
@@ -26,6 +25,7 @@ type batchCommands struct {
 	stdout, stderr io.Writer
 	json, quiet    bool
 	tempDir        string
+	dryRun         bool
 }
 
 func (b *batchCommands) all() []*cobra.Command {
@@ -164,17 +164,36 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *qu
 				_, _ = fmt.Fprintf(b.stdout, "%8d %s: %s\n", n, o, o.Meaning())
 			}
 		}
+		if counted.Conflicts > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d conflict: not sent, since the order_no belongs to another order\n", counted.Conflicts)
+		}
 		if counted.Pending > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "%8d pending\n", counted.Pending)
+		}
+		if n := elsewhere(imp, counted); n > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d decided by other submissions, or expired; enqueue results %s shows each row\n", n, imp.Batch)
 		}
 		if took > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "after %s\n", took.Round(100*time.Millisecond))
 		}
 	}
-	if counted.Outcomes[order.OutcomeAccepted] < counted.Total() {
+	if counted.Outcomes[order.OutcomeAccepted] < max(counted.Total(), imp.Rows-imp.Counts[string(importer.Settled(order.OutcomeAccepted))]) {
 		return errNotAllAccepted
 	}
 	return nil
+}
+
+// elsewhere is the number of rows that were dealt with and of which the streams
+// know no order of this import.
+func elsewhere(imp *queue.Import, counted *importer.Counted) int {
+	n := imp.Done - counted.Total() - imp.Counts[string(importer.Settled(order.OutcomeAccepted))]
+	for fate, k := range imp.Counts {
+		switch importer.Fate(fate) {
+		case importer.Conflict, importer.Failed, importer.Invalid, importer.Forgotten:
+			n -= k
+		}
+	}
+	return n
 }
 
 func describeFates(imp *queue.Import) string {
@@ -240,50 +259,6 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 	printTally(b.stderr, tally)
 	if !tally.AllAccepted() {
 		return errNotAllAccepted
-	}
-	return nil
-}
-
-func (b *batchCommands) cancel() *cobra.Command {
-	return b.flags(&cobra.Command{
-		Use:   "cancel BATCH|ORDER_NO",
-		Short: "Withdraw orders that no worker was given yet",
-		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
-			"to it: they may be on their way. Meanwhile no worker is given new orders. Cut off, it may be run again. A run\n" +
-			"of the import that is still under way stops.\n\n" +
-			"Exit code 3: nothing was withdrawn, or some orders had been started.",
-		Example: "  enqueue cancel march\n  enqueue cancel A-100",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
-		},
-	})
-}
-
-func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name string) error {
-	imp, err := q.Import(ctx, name)
-	if err != nil {
-		return err
-	}
-	const by = "enqueue cancel"
-	var c settle.Cancelled
-	if imp != nil {
-		c, err = q.CancelBatch(ctx, name, by)
-	} else {
-		c, err = q.CancelOrder(ctx, name, by)
-	}
-	if b.json {
-		encodeJSON(b.stdout, c)
-	} else {
-		_, _ = fmt.Fprintf(b.stdout, "%8d cancelled\n%8d started before, left to their workers\n", c.Withdrawn, c.Started)
-	}
-	switch {
-	case err != nil:
-		return err
-	case c.Withdrawn+c.Started == 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
-	case c.Started > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some orders had been started; see their outcomes")}
 	}
 	return nil
 }

@@ -26,20 +26,15 @@ type Finding struct {
 
 // Find reads the three streams.
 func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error) {
-	f := &Finding{OrderNo: orderNo}
-	entry, err := q.Lookup(ctx, orderNo)
+	found, err := q.Find(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}
-	f.Result = entry.Record
-	if f.Letter, err = q.Letter(ctx, orderNo); err != nil {
-		return nil, err
-	}
+	f := &Finding{OrderNo: orderNo, Result: found.Record, Letter: found.Letter, Pending: found.Pending}
 	if f.Letter != nil {
 		f.Body = string(f.Letter.Body)
 	}
-	f.Pending, err = q.IsPending(ctx, orderNo)
-	return f, err
+	return f, nil
 }
 
 // Show finds an order and prints it. An order that nobody knows ends with exit

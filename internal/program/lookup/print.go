@@ -45,6 +45,9 @@ func (f *Finding) print(out io.Writer) error {
 	if f.Result != nil {
 		p.result(f.Result)
 	}
+	if f.Result != nil && len(f.Result.Conflicts) > 0 {
+		p.conflicts(f.Result)
+	}
 	if f.Letter != nil {
 		p.letter(f.Letter)
 		p.title("The order")
@@ -89,11 +92,27 @@ func (p *page) result(r *order.Record) {
 	p.row("settled", at(r.SettledAt))
 	p.row("settled by", r.By)
 	p.row("not before", at(r.NotBefore))
+	p.row("submission", r.IntentID)
 	p.row("batch", r.Batch)
 	p.row("source", r.Source)
 	p.row("worker", r.Worker)
 	if r.Dropped {
 		p.row("dead letter", "dropped by a person")
+	}
+}
+
+// conflicts are the submissions that the result is not about.
+func (p *page) conflicts(r *order.Record) {
+	p.title("Not sent: the same order_no with another body")
+	for _, c := range r.Conflicts {
+		text := c.IntentID
+		if c.Source != "" {
+			text += ", " + c.Source
+		}
+		if r.ConflictOf(c.IntentID) != nil {
+			text += ": rejected as a conflict"
+		}
+		p.row("  "+shortTime(c.RefusedAt), text)
 	}
 }
 

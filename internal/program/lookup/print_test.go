@@ -51,8 +51,18 @@ func refused() *Finding {
 	}
 }
 
+// conflicting is an accepted order that somebody wanted with another body, too.
+func conflicting() *Finding {
+	r := &order.Record{OrderNo: "G-1", Word: "accepted", Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1},
+		IntentID: "g-1", BodyHash: "aa", EnqueuedAt: noon, SettledAt: noon.Add(time.Second)}
+	r.Refuse(&order.Record{IntentID: "march:17", BodyHash: "bb", Source: "march.csv:18", SettledAt: noon.Add(time.Hour)})
+	return &Finding{OrderNo: "G-1", Result: r, Body: `{"order_no":"G-1","timeout":31}`,
+		Letter: &settle.Letter{OrderNo: "G-1", Outcome: order.OutcomeRejected, Conflict: true, FiledAt: noon.Add(time.Hour),
+			Reason: "conflict: the order_no was accepted before with another body"}}
+}
+
 func TestShowGolden(t *testing.T) {
-	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused()} {
+	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused(), "conflict": conflicting()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			require.NoError(t, f.print(&out))

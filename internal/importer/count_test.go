@@ -1,0 +1,126 @@
+package importer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// replayAll puts every dead letter back into the queue.
+func replayAll(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	require.NoError(t, q.EachLetter(t.Context(), func(l *settle.Letter) error {
+		how, err := q.Replay(t.Context(), l, settle.ReplayOptions{})
+		require.Equal(t, settle.Replayed, how)
+		return err
+	}))
+}
+
+// TestReplayedRowsStayRows: a batch is its rows, whatever ID their orders were
+// submitted under last.
+func TestReplayedRowsStayRows(t *testing.T) {
+	q := openQueue(t)
+	refused := map[string]order.Verdict{"A-1": order.Rejected, "A-2": order.Rejected}
+	done := publish(t, q, openText(t, numbered(1, 3, "1")))
+	work(t, q, 3, refused)
+	stands := func(outcomes map[order.Outcome]int, pending int) {
+		t.Helper()
+		counted, err := CountBatch(t.Context(), q, done.Batch)
+		require.NoError(t, err)
+		require.Equal(t, outcomes, counted.Outcomes)
+		require.Equal(t, pending, counted.Pending)
+		require.Equal(t, 3, counted.Total())
+	}
+	stands(map[order.Outcome]int{order.OutcomeAccepted: 1, order.OutcomeRejected: 2}, 0)
+
+	replayAll(t, q)
+	stands(map[order.Outcome]int{order.OutcomeAccepted: 1}, 2)
+	imp, err := q.Import(t.Context(), done.Batch)
+	require.NoError(t, err)
+	looks := make(chan Progress, 100)
+	ended := make(chan Progress, 1)
+	go func() {
+		p, _ := Watch(t.Context(), q, imp, func(p Progress) { looks <- p })
+		ended <- p
+	}()
+	require.False(t, (<-looks).Ended, "two orders are in the queue again")
+	delete(refused, "A-2")
+	work(t, q, 2, refused)
+	want := map[order.Outcome]int{order.OutcomeAccepted: 2, order.OutcomeRejected: 1}
+	stands(want, 0)
+	p := <-ended
+	require.Equal(t, want, p.Outcomes)
+	require.Equal(t, 3, p.Settled)
+
+	p, err = Watch(t.Context(), q, imp, func(Progress) {})
+	require.NoError(t, err, "of the replayed rows only the replays are there to be seen")
+	require.Equal(t, want, p.Outcomes)
+}
+
+// TestRowsThatConflict: another producer was first, with another body.
+func TestRowsThatConflict(t *testing.T) {
+	q := openQueue(t)
+	done := publish(t, q, openText(t, numbered(1, 2, "1")))
+	work(t, q, 2, nil)
+	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "later:1", Batch: "later"})
+	require.NoError(t, err)
+	refuse(t, q)
+
+	counted, err := CountBatch(t.Context(), q, "later")
+	require.NoError(t, err)
+	require.Equal(t, &Counted{Outcomes: map[order.Outcome]int{}, Conflicts: 1}, counted)
+	require.Equal(t, map[string]int{outcomeConflict: 1}, counted.Words())
+	counted, err = CountBatch(t.Context(), q, done.Batch)
+	require.NoError(t, err)
+	require.Equal(t, &Counted{Outcomes: map[order.Outcome]int{order.OutcomeAccepted: 2}}, counted, "they are as they were")
+
+	p, err := Watch(t.Context(), q, &queue.Import{Batch: "later", Rows: 1, Counts: map[string]int{string(Stored): 1}}, func(Progress) {})
+	require.NoError(t, err)
+	require.Equal(t, 1, p.Settled)
+	require.Equal(t, map[order.Outcome]int{order.OutcomeRejected: 1}, p.Outcomes)
+}
+
+// refuse settles the one conflict that waits.
+func refuse(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	for done := false; !done; {
+		require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
+			for _, d := range ds {
+				require.Equal(t, settle.WorkConflict, d.Work)
+				_, err := q.Refuse(context.Background(), d)
+				require.NoError(t, err)
+				d.Release()
+				done = true
+			}
+		}))
+	}
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		return err == nil && c.Pending == 0
+	}, time.Minute, 10*time.Millisecond)
+}
+
+// TestRateLeavesOutWhatWasThere: a watch of orders that were settled before it
+// began has no rate to tell.
+func TestRateLeavesOutWhatWasThere(t *testing.T) {
+	q := openQueue(t)
+	done := publish(t, q, openText(t, numbered(1, 3, "1")))
+	work(t, q, 2, nil)
+	imp, err := q.Import(t.Context(), done.Batch)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	p, err := Watch(ctx, q, imp, func(Progress) { stop() })
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 2, p.Settled)
+	p.Elapsed += time.Second
+	require.Zero(t, p.Rate())
+	require.Zero(t, p.Left())
+	p.Settled++
+	require.InDelta(t, 1, p.Rate(), 1e-9)
+}

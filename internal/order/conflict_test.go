@@ -1,0 +1,90 @@
+package order
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ended is the record of an intent that was stored so many hours after epoch.
+func ended(id, hash string, hours int, o Outcome) *Record {
+	r := &Record{OrderNo: "A-1", IntentID: id, BodyHash: hash, EnqueuedAt: epoch.Add(time.Duration(hours) * time.Hour), WriteID: id,
+		SettledAt: epoch.Add(time.Duration(hours)*time.Hour + time.Minute), Batch: "b-" + id}
+	r.SetOutcome(o)
+	return r
+}
+
+// TestR6AConflictIsListedBesideTheAcceptance: the record stays about the intent
+// that was accepted, and names the other.
+func TestR6AConflictIsListedBesideTheAcceptance(t *testing.T) {
+	one := Merge(nil, ended("i1", "aa", 1, OutcomeAccepted))
+	second := ended("i2", "bb", 2, OutcomeRejected)
+	two := Merge(one, second)
+	require.Equal(t, "i1", two.IntentID)
+	require.Equal(t, OutcomeAccepted, two.Outcome())
+	require.Equal(t, one.EnqueuedAt, two.EnqueuedAt)
+	require.Equal(t, 2, two.Settled)
+	require.Equal(t, []Conflict{{IntentID: "i2", BodyHash: "bb", EnqueuedAt: second.EnqueuedAt, Batch: "b-i2", RefusedAt: second.SettledAt}}, two.Conflicts)
+	require.Nil(t, two.ConflictOf("i1"))
+	require.Nil(t, Merge(two, second), "its redelivery changes nothing")
+
+	again := ended("i2", "bb", 3, OutcomeRejected) // stored a second time
+	three := Merge(two, again)
+	require.Equal(t, 3, three.Settled)
+	require.Len(t, three.Conflicts, 1)
+	require.Nil(t, Merge(three, again))
+
+	repeat := *three // asks for the accepted body, as queue.takeOver makes it
+	repeat.IntentID, repeat.EnqueuedAt = "i4", epoch.Add(4*time.Hour)
+	four := Merge(three, &repeat)
+	require.Equal(t, 4, four.Settled)
+	require.NotNil(t, four.ConflictOf("i2"), "what was refused stays refused")
+	require.Nil(t, four.ConflictOf("i4"))
+}
+
+// TestR6ALateAcceptanceNamesWhatItRefuses: the older intent is the one that was
+// accepted, and has its result back.
+func TestR6ALateAcceptanceNamesWhatItRefuses(t *testing.T) {
+	note := &Record{Word: Retrying, Note: NoteHandedBack, OrderNo: "A-1", IntentID: "i2", BodyHash: "bb", EnqueuedAt: epoch.Add(2 * time.Hour), Settled: 1}
+	for name, newer := range map[string]*Record{"a note": note, "an outcome": Merge(Merge(nil, ended("i1", "aa", 1, OutcomeRejected)), ended("i2", "bb", 2, OutcomeRejected))} {
+		raised := Merge(newer, ended("i1", "aa", 1, OutcomeAccepted))
+		require.Equal(t, "i1", raised.IntentID, name)
+		require.Equal(t, "b-i1", raised.Batch, name)
+		require.Equal(t, 2, raised.Settled, name)
+		require.NotNil(t, raised.ConflictOf("i2"), name)
+		require.Nil(t, Merge(raised, ended("i2", "bb", 2, OutcomeRejected)), "%s: settled already", name)
+	}
+	same := Merge(note, ended("i1", "bb", 1, OutcomeAccepted))
+	require.Equal(t, "i2", same.IntentID, "the same body is no conflict")
+	require.Empty(t, same.Conflicts)
+}
+
+// TestR6AConflictIsOneOnlyWhileTheOtherBodyStands: once the order exists with
+// the body that was refused, it is no conflict any more.
+func TestR6AConflictIsOneOnlyWhileTheOtherBodyStands(t *testing.T) {
+	aside := *Merge(nil, ended("i1", "aa", 1, OutcomeUnknown)) // i2 was withheld
+	aside.IntentID, aside.EnqueuedAt, aside.Settled = "i2", epoch.Add(2*time.Hour), 2
+	aside.Refuse(ended("i2", "bb", 2, OutcomeUnknown))
+	require.Nil(t, aside.ConflictOf("i2"), "nobody knows yet whose order exists")
+
+	proved := Merge(&aside, ended("i1", "aa", 1, OutcomeAccepted))
+	require.Equal(t, "i1", proved.IntentID)
+	require.Equal(t, "bb", proved.ConflictOf("i2").BodyHash)
+	require.Equal(t, 2, proved.Settled)
+
+	aside.Allowed = true
+	sent := Merge(&aside, ended("replay:1", "bb", 3, OutcomeAccepted))
+	require.Empty(t, sent.Conflicts)
+}
+
+func TestConflictsAreBounded(t *testing.T) {
+	r := Merge(nil, ended("i0", "aa", 0, OutcomeAccepted))
+	for i := 1; i <= 2*maxConflicts; i++ {
+		r = Merge(r, ended(fmt.Sprintf("i%d", i), "", i, OutcomeInvalid))
+	}
+	require.Len(t, r.Conflicts, maxConflicts)
+	require.NotNil(t, r.ConflictOf("i20"))
+	require.Equal(t, 2*maxConflicts+1, r.Settled)
+}

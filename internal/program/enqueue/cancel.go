@@ -1,0 +1,76 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+func (b *batchCommands) cancel() *cobra.Command {
+	cmd := b.flags(&cobra.Command{
+		Use:   "cancel BATCH|ORDER_NO",
+		Short: "Withdraw orders that no worker was given yet",
+		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
+			"to it: they may be on their way. Meanwhile no worker is given new orders. Cut off, it may be run again. A run\n" +
+			"of the import that is still under way stops.\n\n" +
+			"Exit code 3: nothing was withdrawn, or some orders had been started.",
+		Example: "  enqueue cancel march --dry-run\n  enqueue cancel march\n  enqueue cancel A-100",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
+		},
+	})
+	cmd.Flags().BoolVar(&b.dryRun, "dry-run", false, "change nothing, say what would be withdrawn")
+	return cmd
+}
+
+func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name string) error {
+	imp, err := q.Import(ctx, name)
+	if err != nil {
+		return err
+	}
+	const by = "enqueue cancel"
+	var c settle.Cancelled
+	switch {
+	case b.dryRun && imp != nil:
+		c, err = q.WouldCancel(ctx, q.PendingOfBatch(ctx, name))
+	case b.dryRun:
+		c, err = q.WouldCancel(ctx, q.PendingOfOrder(ctx, name))
+	case imp != nil:
+		c, err = q.CancelBatch(ctx, name, by)
+	default:
+		c, err = q.CancelOrder(ctx, name, by)
+	}
+	b.printCancelled(c)
+	switch {
+	case err != nil:
+		return err
+	case c.Withdrawn+c.Started == 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
+	case c.Started > 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some orders had been started; see their outcomes")}
+	}
+	return nil
+}
+
+func (b *batchCommands) printCancelled(c settle.Cancelled) {
+	switch {
+	case b.json && b.dryRun:
+		encodeJSON(b.stdout, struct {
+			DryRun bool `json:"dry_run"`
+			settle.Cancelled
+		}{true, c})
+	case b.json:
+		encodeJSON(b.stdout, c)
+	case b.dryRun:
+		_, _ = fmt.Fprintf(b.stdout, "%8d would be cancelled\n%8d started before, would be left to their workers\n", c.Withdrawn, c.Started)
+	default:
+		_, _ = fmt.Fprintf(b.stdout, "%8d cancelled\n%8d started before, left to their workers\n", c.Withdrawn, c.Started)
+	}
+}

@@ -1,0 +1,103 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// TestAPendingReplayIsNoContradiction: its letter is gone, and its order in the
+// queue again.
+func TestAPendingReplayIsNoContradiction(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	require.Equal(t, Replayed, replay(t, q, deadLetter(t, q, "A-1", rejected()), ReplayOptions{}))
+	a := requireBalanced(t, q)
+	require.EqualValues(t, 1, a.Pending)
+	require.EqualValues(t, 1, a.Settled)
+
+	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	requireDrained(t, q)
+	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
+}
+
+// TestTheAuditNamesContradictions that nothing is on its way to mend.
+func TestTheAuditNamesContradictions(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	lost := deadLetter(t, q, "A-1", rejected())
+	left := deadLetter(t, q, "A-2", rejected())
+	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", lost))
+	entry, err := q.Lookup(t.Context(), "A-2")
+	require.NoError(t, err)
+	entry.Record.SetOutcome(order.OutcomeAccepted)
+	_, err = q.store.PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
+	require.NoError(t, err)
+	deadLetter(t, q, "A-3", rejected())
+	results, err := q.js.Stream(t.Context(), q.n.results)
+	require.NoError(t, err)
+	entry, err = q.Lookup(t.Context(), "A-3")
+	require.NoError(t, err)
+	require.NoError(t, results.DeleteMsg(t.Context(), entry.Seq))
+	publish(t, q, intent("A-4", "i4")) // something is on its way, so that each is looked at several times
+
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.False(t, a.Balanced())
+	require.False(t, a.Unsure(), "it is sure of it")
+	require.ElementsMatch(t, []Offender{
+		{"A-1", "outcome rejected without a dead letter"},
+		{left.OrderNo, "accepted, but a dead letter is left"},
+		{"A-3", "dead letter without a result (removed by hand?)"},
+	}, a.Offenders)
+}
+
+// TestTheAuditLeavesOutWhatCameLater: of an order that changes while the books
+// are read it counts what belongs to its sum, or says that it cannot.
+func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	deadLetter(t, q, "A-1", rejected())
+	later := func(change func()) *Audit {
+		l := newAuditor(q)
+		require.NoError(t, l.begin(t.Context()))
+		require.NoError(t, l.readResults(t.Context()))
+		require.NoError(t, l.readIntents(t.Context()))
+		change()
+		require.NoError(t, l.readLetters(t.Context()))
+		require.NoError(t, l.readChanges(t.Context()))
+		require.NoError(t, l.sum(t.Context()))
+		require.NoError(t, l.confirm(t.Context(), false))
+		return l.a
+	}
+	a := later(func() { deadLetter(t, q, "A-2", rejected()) })
+	require.True(t, a.Balanced(), "%+v", a)
+	require.EqualValues(t, 1, a.Settled)
+	require.Zero(t, a.Moving)
+
+	publish(t, q, intent("A-3", "i3"))
+	a = later(func() {
+		settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+		requireDrained(t, q)
+	})
+	require.True(t, a.Balanced(), "%+v", a)
+	require.EqualValues(t, 3, a.Settled)
+	require.Zero(t, a.Pending)
+
+	a = later(func() {
+		for _, id := range []string{"i4", "i5"} {
+			publish(t, q, intent("A-4", id))
+			d := pull(t, q, 1)[0]
+			if d.Work == WorkRepeat {
+				_, err := q.Repeat(t.Context(), d)
+				require.NoError(t, err)
+				d.Release()
+			} else {
+				settle(t, q, d, report(order.Accepted, order.History{}))
+			}
+			requireDrained(t, q)
+		}
+	})
+	require.True(t, a.Unsure(), "%+v", a)
+	require.EqualValues(t, 1, a.Moving)
+	requireBalanced(t, q)
+}

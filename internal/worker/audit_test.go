@@ -1,0 +1,89 @@
+package worker_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
+)
+
+// TestTheBooksBalanceWhileOrdersFlow audits again and again while orders come,
+// are refused, replayed, repeated and changed, and a pool works on them.
+func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
+	r := newRig(t, order.Resubmit, func(s *sandbox.Settings) {
+		s.Duplicates = sandbox.RefuseDuplicates
+		s.Faults = sandbox.Faults{Refuse: 0.2, Unavailable: 0.05, MaxPerOrder: 1}
+	})
+	l := r.start("w1", &netcut.Dialer{}, http.DefaultTransport)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var flow errgroup.Group
+	publish := func(no, id, qty string) error {
+		_, err := l.q.Publish(ctx, settle.Intent{OrderNo: no, ID: id, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, no, qty)})
+		return err
+	}
+	flow.Go(func() error {
+		for n := 0; ctx.Err() == nil; n++ {
+			no := fmt.Sprintf("A-%d", n)
+			if err := publish(no, "first:"+no, "1"); err != nil {
+				return err
+			}
+			if n >= 200 { // an order of a while ago: the same again, or another one
+				no = fmt.Sprintf("A-%d", n-200)
+				if err := publish(no, "second:"+no, fmt.Sprint(1+n%2)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	flow.Go(func() error {
+		for ctx.Err() == nil {
+			err := l.q.LetterPages(ctx, func(page []*settle.Letter, _ []error) error {
+				for _, letter := range page {
+					if _, err := l.q.Replay(ctx, letter, settle.ReplayOptions{}); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	look := func() *queue.Audit {
+		a, err := l.q.Audit(t.Context())
+		require.NoError(t, err)
+		return a
+	}
+	var moved, audits int
+	for last := uint64(0); audits < 40 || last < 1500; audits++ {
+		a := look()
+		if a.Intents > last {
+			moved++
+		}
+		last = a.Intents
+		require.True(t, a.Balanced(), "audit %d: %+v", audits, a)
+	}
+	stop()
+	if err := flow.Wait(); err != nil {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Greater(t, moved, 20, "the orders did not flow")
+	r.settled(l.q)
+	a := look()
+	require.Positive(t, a.Conflicts)
+	require.Positive(t, a.Outcomes["rejected"])
+	t.Logf("%d audits, %+v", audits, a)
+}
