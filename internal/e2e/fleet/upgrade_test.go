@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/e2e/child"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
 )
 
@@ -53,8 +55,19 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	now[0] = r.replace(now[0], r.start("last"))
 
+	r.eventually(func() bool {
+		entry, err := r.q.Lookup(t.Context(), contested)
+		return err == nil && entry.Record.Outcome() == order.OutcomeAccepted
+	}, "%s is accepted", contested)
+	r.contest("the last")
 	by := map[string]int{}
-	for _, rec := range r.settled((1 + 2*workers + 1) * batch) {
+	for no, rec := range r.settled((1 + 2*workers + 1) * batch) {
+		if no == contested { // what an old worker writes names the newest submission, as it always did
+			require.Greater(t, rec.Settled, 1, "nothing contested it")
+			l, err := r.q.Letter(t.Context(), no)
+			require.NoError(t, err)
+			require.True(t, l.Conflict)
+		}
 		by[strings.Split(rec.Worker, "-")[0]]++
 	}
 	t.Logf("orders settled by the older version %d, by this one %d, after the way back %d and %d", by["old"], by["new"], by["back"], by["last"])
@@ -68,6 +81,16 @@ func TestRollingUpgrade(t *testing.T) {
 
 // batch is how many orders come with each step.
 const batch = 400
+
+// contested is an order that is asked for with other bodies, too: whichever
+// version refuses them, they are not sent, and counted.
+const contested = "first-00000"
+
+func (r *rig) contest(by string) {
+	r.t.Helper()
+	_, err := r.q.Publish(r.t.Context(), queue.Intent{OrderNo: contested, ID: "contest:" + by, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, contested, by)})
+	require.NoError(r.t, err)
+}
 
 // flow waits until n more orders exist.
 func (r *rig) flow(n int) {
@@ -89,6 +112,7 @@ func (r *rig) replace(last, next *child.Child) *child.Child {
 		return false
 	}, "%s appears:\n%s", next.Name, next.Said())
 	r.publish(next.Name, batch)
+	r.contest(next.Name)
 	r.flow(batch / 4)
 	r.t.Logf("%s ended in %s, %s has taken its place", last.Name, last.End(patience).Round(time.Millisecond), next.Name)
 	r.flow(50)
