@@ -22,8 +22,8 @@ import (
 
 	"orderpost/internal/e2e/child"
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 )
 
 // oldRevision names the other revision; empty = the oldest whose streams and
@@ -88,7 +88,7 @@ const contested = "first-00000"
 
 func (r *rig) contest(by string) {
 	r.t.Helper()
-	_, err := r.q.Publish(r.t.Context(), queue.Intent{OrderNo: contested, ID: "contest:" + by, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, contested, by)})
+	_, err := r.q.Publish(r.t.Context(), settle.Intent{OrderNo: contested, ID: "contest:" + by, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, contested, by)})
 	require.NoError(r.t, err)
 }
 
