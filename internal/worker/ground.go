@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -198,8 +197,10 @@ func describe(now []queue.PartState) string {
 		return "the broker has lost all streams (" + strings.Join(precious, ", ") + "): it was started with an empty store, or it is another broker. " + queue.MissingAdvice
 	case len(precious) > 0:
 		return queue.DescribeMissing(precious) + " at the broker. " + queue.MissingAdvice
-	case len(rest) > 0:
-		return fmt.Sprintf("%s at the broker; the workers make it anew", queue.DescribeMissing(rest))
+	case len(rest) > 1:
+		return queue.DescribeMissing(rest) + " at the broker; the workers make them anew"
+	case len(rest) == 1:
+		return queue.DescribeMissing(rest) + " at the broker; the workers make it anew"
 	}
 	return ""
 }
