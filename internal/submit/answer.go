@@ -21,9 +21,35 @@ type answer struct {
 	// complete: the body was read to its end and undone from its encoding.
 	complete bool
 
+	// stray: it was there before the request was sent, so it answers another one.
+	stray bool
+
+	examined bool
+	findings findings // of a complete body
+
 	parsed bool
 	json   any  // body as JSON; nil if it is none
 	isJSON bool // body is one JSON value, UTF-8, without duplicate names
+}
+
+// examine reads a complete body once for what it says about our order.
+// orderNo "" = not known.
+func (a *answer) examine(orderNo string) {
+	if a.examined {
+		return
+	}
+	a.examined = true
+	if a.complete && len(a.body) > 0 {
+		a.findings = examine(a.body, orderNo)
+	}
+}
+
+// aboutAnother says whether the answer names an order_no that is not ours. An
+// acceptance must not name any; of other answers a member order_no may hold a
+// message about that field, or the order that ours collides with.
+func (a *answer) aboutAnother(acceptance bool) bool {
+	f := &a.findings
+	return f.other != nil && (acceptance || f.numbered && !f.ours)
 }
 
 // parse reads the body as JSON, once, and only when somebody asks.

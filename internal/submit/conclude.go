@@ -48,10 +48,11 @@ func (t *visit) judge(x *exchange) judgement {
 		return judgeTransport(x.phase, transportReason(x.phase, x.err), detail)
 	}
 	j := t.rules.judge(&x.answer, t.report.History.Attempts)
+	t.weigh(&x.answer, &j)
 	if after := t.honoured(retryAfter(x.answer.header, x.ended)); after > j.wait {
 		j.wait = after
 	}
-	j.reason = bounded(t.clean(j.reason), 200)
+	j.reason, j.detail = bounded(t.clean(j.reason), 200), bounded(t.clean(j.detail), 500)
 	return j
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,8 @@ type ruleText struct {
 	Throttle bool `yaml:"throttle"`
 	// TimeError: the API refused the timestamp; measured anew and asked once more.
 	TimeError bool `yaml:"time_error"`
+	// OtherOrderNo: an order_no in the answer need not be the order's.
+	OtherOrderNo bool `yaml:"other_order_no"`
 }
 
 // rule is one entry, checked and compiled.
@@ -110,6 +113,11 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// ownNumbers says whether some rule knows numbers of the API's own under order_no.
+func (r *Rules) ownNumbers() bool {
+	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
 }
 
 // ruleNodes finds the entries of the one top-level list, `rules:`.

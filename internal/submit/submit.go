@@ -68,7 +68,9 @@ type Submitter struct {
 	clock  *clock
 	gate   *Gate
 	jury   *jury
-	keys   *keyring
+	// evidence is what acceptances have looked like so far.
+	evidence evidence
+	keys     *keyring
 
 	accusing sync.Mutex // one refusal is counted at a time, gate and jury together
 
@@ -87,7 +89,8 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {}}
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {},
+		evidence: evidence{log: deps.Log}}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
@@ -102,6 +105,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err := s.connect(deps.Transport); err != nil {
 		return nil, err
 	}
+	s.evidence.clean = s.clean
 	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
 	s.jury = newJury(cfg)
 	s.gate = newGate(cfg, deps.Log, s.watch)
@@ -125,6 +129,7 @@ func (s *Submitter) connect(rt http.RoundTripper) error {
 	if s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout); err != nil || !ours {
 		return err
 	}
+	s.client.ownNumbers = s.rules.ownNumbers()
 	return s.connectFast()
 }
 
@@ -134,6 +139,7 @@ func (s *Submitter) connectFast() error {
 	if err != nil || fast == nil {
 		return err
 	}
+	fast.ownNumbers = s.client.ownNumbers
 	s.client.fast = fast
 	closeOthers := s.idle
 	s.idle = func() { closeOthers(); fast.close() }

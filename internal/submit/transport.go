@@ -87,6 +87,10 @@ type countedConn struct {
 	net.Conn
 	written atomic.Int64 // bytes
 	long    atomic.Int64 // bytes, without writes of tlsChatter or less
+	read    atomic.Int64 // bytes that came
+	came    atomic.Int64 // of them, before the request's first byte was written
+	given   atomic.Bool  // to a request that has written nothing yet
+	shut    atomic.Bool  // no request may be written any more
 
 	// For fasthttp's connections, which one request has at a time.
 	requests int
@@ -96,8 +100,25 @@ type countedConn struct {
 // noDeadline takes a deadline back.
 var noDeadline time.Time
 
+// Read implements net.Conn.
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// errShut ends a request on a connection that must not be used again. Nothing
+// of the request was sent.
+var errShut = errors.New("the connection was closed after an answer about another order")
+
 // Write implements net.Conn.
 func (c *countedConn) Write(p []byte) (int, error) {
+	if c.shut.Load() {
+		return 0, errShut
+	}
+	if c.given.CompareAndSwap(true, false) {
+		c.came.Store(c.read.Load())
+	}
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
 	if len(p) > tlsChatter {
@@ -141,6 +162,41 @@ func (w *wire) gotConn(conn net.Conn, reused bool) {
 	if c, ok := conn.(*countedConn); ok {
 		w.conn = c
 		w.before = w.count()
+		c.given.Store(true)
+	}
+}
+
+// stray says whether the answer had come, in part at least, before its request
+// was written: since then fewer bytes have come than the answer has. net/http looks for such bytes too, but a request may be quicker.
+func (w *wire) stray(h http.Header, length int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.conn != nil && w.conn.read.Load()-w.conn.came.Load() < leastBytes(h)+max(length, 0)
+}
+
+// leastBytes is the least number of bytes that a status line and these headers
+// take, less what net/http adds by itself.
+func leastBytes(h http.Header) int64 {
+	n := len("HTTP/1.1 200\n\n")
+	for name, values := range h {
+		if name == "Cache-Control" {
+			continue
+		}
+		for _, v := range values {
+			n += len(name) + len(":\n") + len(v)
+		}
+	}
+	return int64(n)
+}
+
+// shut closes the request's connection, where it is the request's own. A request
+// that was given the connection meanwhile is not written.
+func (w *wire) shut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		w.conn.shut.Store(true)
+		_ = w.conn.Close()
 	}
 }
 
