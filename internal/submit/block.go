@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -71,6 +72,8 @@ type BlockState struct {
 type signal struct {
 	verdict order.Verdict // VerdictNone: no attempt was made
 	failed  bool          // the API looks broken
+	// cause says why, and body how the answer began; both are free of keys.
+	cause, body string
 }
 
 // conclusive: the API has read the order and made up its mind.
@@ -250,8 +253,14 @@ func (p *pass) leave(s signal) {
 		g.throttle = 0
 		g.limit = min(g.limit+1, g.cfg.Concurrency)
 	}
-	if g.blocks[BlockBreaker] == nil && s.counts() && g.breaker.record(time.Now(), s.failed) {
-		g.shut(BlockBreaker, "requests to the API keep failing", jittered(g.cfg.BreakerOpen))
+	if now := time.Now(); g.blocks[BlockBreaker] == nil && s.counts() {
+		if s.failed {
+			g.failures.add(now, s)
+		}
+		if g.breaker.record(now, s.failed) {
+			g.failing = "requests to the API keep failing: " + g.failures.tell(now.Add(-g.cfg.BreakerWindow))
+			g.shut(BlockBreaker, g.failing, jittered(g.cfg.BreakerOpen))
+		}
 	}
 	g.admit()
 }
@@ -281,13 +290,22 @@ func (g *Gate) judgeTrial(s signal) {
 		}
 		switch {
 		case name == BlockBreaker && s.failed:
-			g.shutLonger(name, b.reason, g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
+			g.shutLonger(name, g.stillFailing("one order was tried", s.cause, s.body), g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
 		case name == BlockBreaker,
 			name == BlockRefusals && created,
 			(name == BlockAnswer || name == BlockCredentials) && s.conclusive():
 			g.lift(name)
 		}
 	}
+}
+
+// stillFailing is the breaker's reason after one more look at the API.
+func (g *Gate) stillFailing(looked, cause, body string) string {
+	text := cmp.Or(g.failing, "requests to the API keep failing") + ". Since then " + looked + ", and failed: " + cause
+	if body != "" {
+		text += "; it was answered: " + body
+	}
+	return text
 }
 
 // shutLonger shuts a block, for twice as long with each failed try, at most
@@ -351,7 +369,8 @@ func (g *Gate) throttled(d time.Duration, sent time.Time) {
 		g.throttle++
 	}
 	if d == 0 {
-		d = min(time.Second<<min(g.throttle-1, 6), time.Minute, g.cfg.RetryDelayMax)
+		// An order that was settled meanwhile set the count back to 0.
+		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.RetryDelayMax)
 	}
 	until := time.Now().Add(d)
 	if b := g.blocks[BlockThrottle]; b != nil && !until.After(b.until) {

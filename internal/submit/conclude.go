@@ -52,8 +52,24 @@ func (t *visit) judge(x *exchange) judgement {
 	if after := t.honoured(retryAfter(x.answer.header, x.ended)); after > j.wait {
 		j.wait = after
 	}
+	if j.throttle {
+		t.ownThrottle(&j)
+	}
 	j.reason, j.detail = bounded(t.clean(j.reason), 200), bounded(t.clean(j.detail), 500)
 	return j
+}
+
+// ownThrottle has an order wait by itself if nobody else is throttled.
+func (t *visit) ownThrottle(j *judgement) {
+	own := t.throttles.throttled(t.Order.OrderNo())
+	if own == 0 {
+		return
+	}
+	if own == 1 {
+		t.log.Warn().Str("order_no", t.Order.OrderNo()).Str("reason", t.clean(j.reason)).Msg("only this order is throttled, while others are answered: it waits by itself")
+	}
+	j.throttle, j.excused, j.wait = false, own < ownEnough, max(j.wait, ownWait)
+	j.detail = "only this order is throttled, while others are answered"
 }
 
 // record writes the attempt into the report, and keeps the doubt.
@@ -90,6 +106,12 @@ func (t *visit) excerpt(body []byte) string {
 // given back, so that nobody slips through in between.
 func (t *visit) follow(ctx context.Context, p *pass, pair *pairState, x *exchange, j *judgement) order.End {
 	sig := signal{verdict: j.verdict, failed: j.failed}
+	if j.failed {
+		sig.cause, sig.body = t.clean(causeOf(x, j.reason)), t.clean(shown(x.answer.body))
+	}
+	if sig.conclusive() {
+		t.throttles.settle(t.Order.OrderNo())
+	}
 	if x.answer.status == 0 && ctx.Err() != nil {
 		sig = signal{} // we broke it off ourselves: it shows nothing
 	}
@@ -206,7 +228,7 @@ func (t *visit) goOn(ctx context.Context, j *judgement) order.End {
 		return t.leaseOr(ctx, order.EndAnswer)
 	case ctx.Err() != nil:
 		return t.interrupted(ctx, context.Cause(ctx))
-	case !j.throttle && spent(&t.cfg, h, time.Now()):
+	case !j.throttle && !j.excused && spent(&t.cfg, h, time.Now()):
 		return order.EndTotalBudget
 	}
 	wait, ok := t.budget.next(j.wait)

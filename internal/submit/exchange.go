@@ -125,7 +125,7 @@ func (c *client) do(ctx context.Context, req *http.Request, w *wire) exchange {
 	x.answer = answer{status: resp.StatusCode, header: resp.Header}
 	x.answer.body, x.err = readBody(resp)
 	x.answer.complete = x.err == nil
-	x.answer.stray = w.stray(resp.Header, resp.ContentLength)
+	x.answer.stray = w.isStray()
 	x.ended, x.phase = time.Now(), PhaseDone
 	if !x.answer.complete {
 		x.phase = PhaseCut

@@ -327,6 +327,10 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 		r.Reset(nil)
 		l.f.host.ReleaseReader(r)
 	}()
+	// On TLS an answer that nobody asked for may have been read from the socket
+	// before the request was written, where quiet does not see it.
+	_, _ = r.Peek(1) // readHeader says what is wrong
+	x.answer.stray = l.counted.early()
 	from, err := readHeader(resp, r, l.conn)
 	if err != nil {
 		x.phase, x.err = PhaseSent, err
@@ -349,9 +353,6 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 	if x.answer.complete = x.err == nil; !x.answer.complete {
 		x.phase = PhaseCut
 	}
-	// On TLS a stray answer may have been read from the socket before the request
-	// was sent, where quiet does not see it.
-	x.answer.stray = l.counted.read.Load()-l.counted.came.Load() < int64(max(length, 0)+len("HTTP/1.1 200\n\n"))
 	const untilTheEnd = -2
 	return x.answer.complete && !resp.ConnectionClose() && length != untilTheEnd && from == r && r.Buffered() == 0
 }

@@ -28,6 +28,9 @@ func (g *Gate) Park(name string) {
 func (g *Gate) Probe(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if name == BlockBreaker {
+		g.failing = reason
+	}
 	g.shut(name, reason, time.Now())
 }
 

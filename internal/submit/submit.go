@@ -70,7 +70,9 @@ type Submitter struct {
 	jury   *jury
 	// evidence is what acceptances have looked like so far.
 	evidence evidence
-	keys     *keyring
+	// throttles tell one order's throttles from the pool's.
+	throttles throttles
+	keys      *keyring
 
 	accusing sync.Mutex // one refusal is counted at a time, gate and jury together
 

@@ -140,19 +140,21 @@ type wire struct {
 	before int64 // count at the time the connection was given
 	got    bool  // a connection was given
 	reused bool
+	stray  bool // the answer began before the request was written
 }
 
 func (w *wire) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GotConn:      func(i httptrace.GotConnInfo) { w.gotConn(i.Conn, i.Reused) },
-		WroteRequest: func(i httptrace.WroteRequestInfo) { w.wrote.Store(i.Err == nil) },
+		GotConn:              func(i httptrace.GotConnInfo) { w.gotConn(i.Conn, i.Reused) },
+		GotFirstResponseByte: w.firstByte,
+		WroteRequest:         func(i httptrace.WroteRequestInfo) { w.wrote.Store(i.Err == nil) },
 	}
 }
 
 func (w *wire) gotConn(conn net.Conn, reused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.got, w.reused, w.conn = true, reused, nil
+	w.got, w.reused, w.stray, w.conn = true, reused, false, nil
 	if t, ok := conn.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
 			return
@@ -166,27 +168,22 @@ func (w *wire) gotConn(conn net.Conn, reused bool) {
 	}
 }
 
-// stray says whether the answer had come, in part at least, before its request
-// was written: since then fewer bytes have come than the answer has. net/http looks for such bytes too, but a request may be quicker.
-func (w *wire) stray(h http.Header, length int64) bool {
+// early says whether all that came until now came before the request's first
+// byte was written.
+func (c *countedConn) early() bool { return c.given.Load() || c.read.Load() == c.came.Load() }
+
+// firstByte is told when the answer begins, before more is read. net/http looks
+// for answers that nobody asked for, but a request may be quicker than that.
+func (w *wire) firstByte() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.conn != nil && w.conn.read.Load()-w.conn.came.Load() < leastBytes(h)+max(length, 0)
+	w.stray = w.conn != nil && w.conn.early()
 }
 
-// leastBytes is the least number of bytes that a status line and these headers
-// take, less what net/http adds by itself.
-func leastBytes(h http.Header) int64 {
-	n := len("HTTP/1.1 200\n\n")
-	for name, values := range h {
-		if name == "Cache-Control" {
-			continue
-		}
-		for _, v := range values {
-			n += len(name) + len(":\n") + len(v)
-		}
-	}
-	return int64(n)
+func (w *wire) isStray() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stray
 }
 
 // shut closes the request's connection, where it is the request's own. A request

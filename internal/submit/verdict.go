@@ -24,6 +24,8 @@ type judgement struct {
 	wait time.Duration
 	// throttle: wait is for the whole pool (429, or by rule).
 	throttle bool
+	// excused: a throttle of this order alone, too early to count against it.
+	excused bool
 	// timeError: the API says that the timestamp is off.
 	timeError bool
 	// hold, if not empty, stops the pool and says why (a 2xx that nobody can read).
