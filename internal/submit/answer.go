@@ -24,6 +24,7 @@ type answer struct {
 	// stray: it was there before the request was sent, so it answers another one.
 	stray bool
 
+	orderNo  string // of the order that it answers; "" = not known
 	examined bool
 	findings findings // of a complete body
 
@@ -38,7 +39,7 @@ func (a *answer) examine(orderNo string) {
 	if a.examined {
 		return
 	}
-	a.examined = true
+	a.examined, a.orderNo = true, orderNo
 	if a.complete && len(a.body) > 0 {
 		a.findings = examine(a.body, orderNo)
 	}
@@ -90,7 +91,7 @@ func wholeNumbers(v any) any {
 // env is the answer as rules see it.
 func (a *answer) env(attempt int) ruleEnv {
 	a.parse()
-	e := ruleEnv{Status: a.status, Text: string(a.body), Attempt: attempt, Headers: make(map[string]string, len(a.header))}
+	e := ruleEnv{OrderNo: a.orderNo, Status: a.status, Text: string(a.body), Attempt: attempt, Headers: make(map[string]string, len(a.header))}
 	if a.isJSON {
 		e.Body = a.json
 	} else {
