@@ -31,6 +31,7 @@ const (
 // askAccount reads the account with a pair's key.
 func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
 	x := s.client.get(ctx, p.Key)
+	x.answer.scrub = s.keys.scrub.Load()
 	if x.answer.status == 0 {
 		return accountDown, s.clean(fmt.Sprintf("%s (%v)", transportReason(x.phase, x.err), x.err))
 	}
@@ -38,7 +39,7 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 	status := x.answer.status
 	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
 	if status >= http.StatusInternalServerError && len(x.answer.body) > 0 {
-		detail += ": " + shown(x.answer.body)
+		detail += ": " + x.answer.shown()
 	}
 	detail = s.clean(detail)
 	j := s.rules.judge(&x.answer, 1)

@@ -28,6 +28,8 @@ type answer struct {
 	examined bool
 	findings findings // of a complete body
 
+	scrub *scrubber // takes keys out of what is shown of the answer; nil = nothing
+
 	parsed bool
 	json   any  // body as JSON; nil if it is none
 	isJSON bool // body is one JSON value, UTF-8, without duplicate names

@@ -67,7 +67,7 @@ func (f *failures) tell(since time.Time) string {
 // to the API, or which status came, and from which server.
 func causeOf(x *exchange, reason string) string {
 	if x.answer.status == 0 {
-		return bounded(reason+detailOf(x.err), 200)
+		return reason + detailOf(x.err)
 	}
 	if x.answer.status < 500 {
 		return reason
@@ -77,7 +77,7 @@ func causeOf(x *exchange, reason string) string {
 
 func serverOf(x *exchange) string {
 	if server := x.answer.header.Get("Server"); server != "" {
-		return " by " + bounded(server, 64)
+		return " by " + x.answer.scrub.excerpt([]byte(server), 64)
 	}
 	return ""
 }

@@ -40,6 +40,7 @@ func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *excha
 
 // judge gives the verdict of an exchange.
 func (t *visit) judge(x *exchange) judgement {
+	x.answer.scrub = t.keys.scrub.Load()
 	if x.answer.status == 0 {
 		detail := ""
 		if x.err != nil {
@@ -94,12 +95,9 @@ func (t *visit) record(x *exchange, j *judgement) {
 		Reason: j.reason, Answer: bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
 }
 
-// excerpt is as much of a body as is recorded. Keys are removed before it is
-// cut, so that none is left in half.
+// excerpt is as much of a body as is recorded.
 func (t *visit) excerpt(body []byte) string {
-	const margin = 1024 // longer than a key
-	text := t.clean(string(body[:min(len(body), t.cfg.ResponseLimit+margin)]))
-	return bounded(text, t.cfg.ResponseLimit)
+	return t.keys.scrub.Load().excerpt(body, t.cfg.ResponseLimit)
 }
 
 // follow draws the consequences for the pool. Blocks go up before the pass is
@@ -107,7 +105,7 @@ func (t *visit) excerpt(body []byte) string {
 func (t *visit) follow(ctx context.Context, p *pass, pair *pairState, x *exchange, j *judgement) order.End {
 	sig := signal{verdict: j.verdict, failed: j.failed}
 	if j.failed {
-		sig.cause, sig.body = t.clean(causeOf(x, j.reason)), t.clean(shown(x.answer.body))
+		sig.cause, sig.body = bounded(t.clean(causeOf(x, j.reason)), 200), x.answer.shown()
 	}
 	if sig.conclusive() {
 		t.throttles.settle(t.Order.OrderNo())

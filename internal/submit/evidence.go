@@ -21,8 +21,7 @@ import (
 // answer without it is believed and told once; an answer of another kind than
 // those accepted so far is not believed.
 type evidence struct {
-	log   zerolog.Logger
-	clean func(string) string // takes API keys out of what an API wrote
+	log zerolog.Logger
 
 	last   atomic.Uint64 // the kind accepted last; 0 = none yet
 	echoed atomic.Bool   // an acceptance has repeated its order_no
@@ -61,7 +60,7 @@ func (t *visit) weigh(a *answer, j *judgement) {
 // is known to repeat our order_no, a stray answer is a failed request. Where it is
 // not, the API may put a number of its own there, and only a rule can tell.
 func (e *evidence) another(a *answer, j *judgement) judgement {
-	what := "it names order_no " + literal(a.findings.other) + ", which is not the order's"
+	what := "it names order_no " + a.literal(a.findings.other) + ", which is not the order's"
 	out := judgement{verdict: order.Unsure, failed: true, wait: j.wait, reason: fmt.Sprintf("status %d, but about another order", a.status), detail: what}
 	if !e.echoed.Load() {
 		out.hold = a.wanted(what, "status == "+strconv.Itoa(a.status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
@@ -112,8 +111,8 @@ func (e *evidence) learn(kind uint64) {
 // tell says once which kind of answer is believed without evidence.
 func (e *evidence) tell(a *answer) {
 	note := "taken for accepted without evidence: " + describe(a) + "; no rule says so, and the answer does not repeat the order_no"
-	e.notes = append(e.notes, e.clean(note))
-	e.log.Warn().Str("kind", e.clean(describe(a))).Str("body", e.clean(shown(a.body))).
+	e.notes = append(e.notes, note)
+	e.log.Warn().Str("kind", describe(a)).Str("body", a.shown()).
 		Msg("answers of this kind are taken for accepted, although no rule says so and they do not repeat the order_no: " +
 			"if they do mean that the order exists, write a rule with verdict accepted into the ORDERPOST_RULES file")
 }
@@ -130,7 +129,7 @@ func describe(a *answer) string {
 	a.parse()
 	text := "status " + strconv.Itoa(a.status)
 	if media := a.header.Get("Content-Type"); media != "" {
-		text += ", " + bounded(media, 64)
+		text += ", " + a.scrub.excerpt([]byte(media), 64)
 	}
 	switch object, ok := a.json.(map[string]any); {
 	case len(a.body) == 0:
@@ -142,7 +141,7 @@ func describe(a *answer) string {
 		if more := len(names) - 8; more > 0 {
 			names = append(names[:8], fmt.Sprintf("%d more", more))
 		}
-		text += ", members " + bounded(strings.Join(names, " "), 200)
+		text += ", members " + a.scrub.excerpt([]byte(strings.Join(names, " ")), 200)
 	}
 	if a.findings.ours {
 		text += ", with our order_no"
@@ -162,7 +161,7 @@ func ruleFor(a *answer) string {
 		if i == 4 {
 			break
 		}
-		rule += " && " + strconv.Quote(bounded(name, 64)) + " in body"
+		rule += " && " + strconv.Quote(a.scrub.excerpt([]byte(name), 64)) + " in body"
 	}
 	return rule
 }

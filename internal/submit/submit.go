@@ -107,7 +107,6 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err := s.connect(deps.Transport); err != nil {
 		return nil, err
 	}
-	s.evidence.clean = s.clean
 	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
 	s.jury = newJury(cfg)
 	s.gate = newGate(cfg, deps.Log, s.watch)

@@ -143,13 +143,13 @@ func judgeSuccess(a *answer) judgement {
 	a.examine("")
 	switch f := &a.findings; {
 	case !f.object:
-		return doubt("its body is not a JSON object", status+" && "+startOf(a.body))
+		return doubt("its body is not a JSON object", status+" && "+a.startOf())
 	case f.against != "":
 		name := strings.TrimPrefix(f.against, "body.")
 		if f.againstValue == nil {
 			return doubt("its body has "+name, status+" && "+f.against+" != nil")
 		}
-		shown := literal(f.againstValue)
+		shown := a.literal(f.againstValue)
 		return doubt("its body says "+name+" = "+shown, status+" && "+f.against+" == "+shown)
 	default:
 		return accepted(a)
@@ -162,27 +162,25 @@ func judgeSuccess(a *answer) judgement {
 func (a *answer) wanted(what, rule, more string) string {
 	kind := ""
 	if t := a.header.Get("Content-Type"); t != "" {
-		kind = " (" + bounded(t, 64) + ")"
+		kind = " (" + a.scrub.excerpt([]byte(t), 64) + ")"
 	}
 	return fmt.Sprintf("an answer with status %d%s was not taken for accepted: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
 		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
 		a.status, kind, what, a.begins(), strings.ReplaceAll(rule, "'", "''"), more)
 }
 
-// startOf is a condition on the beginning of a body that is not JSON.
-func startOf(body []byte) string {
-	n := 0
-	for n < 32 {
-		r, size := utf8.DecodeRune(body[n:])
-		if r == utf8.RuneError {
-			break
-		}
-		n += size
+// startOf is a condition on the beginning of a body that is not JSON. It ends
+// where a key begins.
+func (a *answer) startOf() string {
+	clean, n := a.scrub.excerpt(a.body, 32), 0
+	for n < min(len(clean), len(a.body)) && clean[n] == a.body[n] {
+		n++
 	}
-	if n == 0 {
+	start := strings.TrimRightFunc(strings.ToValidUTF8(string(a.body[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
+	if start == "" {
 		return `text != ""`
 	}
-	return "text startsWith " + strconv.Quote(string(body[:n]))
+	return "text startsWith " + strconv.Quote(start)
 }
 
 // maxShown bounds what a message shows of a body, in bytes.
@@ -193,12 +191,12 @@ func (a *answer) begins() string {
 	if len(a.body) == 0 {
 		return ""
 	}
-	return "The answer begins: " + shown(a.body) + ". "
+	return "The answer begins: " + a.shown() + ". "
 }
 
-// shown is the beginning of a body in one line.
-func shown(body []byte) string {
-	return strings.Join(strings.Fields(bounded(string(body[:min(len(body), 4*maxShown)]), maxShown)), " ")
+// shown is the beginning of the body in one line.
+func (a *answer) shown() string {
+	return strings.Join(strings.Fields(a.scrub.excerpt(a.body, maxShown)), " ")
 }
 
 func accepted(a *answer) judgement {
@@ -209,7 +207,7 @@ func accepted(a *answer) judgement {
 }
 
 // literal writes a JSON value as a rule would, bounded: it stands in reasons.
-func literal(raw []byte) string {
+func (a *answer) literal(raw []byte) string {
 	switch raw[0] {
 	case 'n':
 		return "nil"
@@ -218,7 +216,7 @@ func literal(raw []byte) string {
 		if err != nil {
 			return "…"
 		}
-		return strconv.Quote(bounded(string(text), 64))
+		return strconv.Quote(a.scrub.excerpt(text, 64))
 	default:
 		return bounded(string(raw), 64)
 	}
