@@ -40,13 +40,17 @@ const (
 	BlockAnswer      = "answer"      // shut → trial → gone: a 2xx that nobody can read
 	BlockRefusals    = "refusals"    // shut → trial → gone: a run of refusals, 404 or 405
 
+	// elsewhere ends the names of blocks that stand at another worker of the
+	// fleet, which asks the API for all: shut → gone.
+	elsewhere = "-elsewhere"
+
 	holdPrefix = "hold: "
 )
 
 // BlockNames lists the gate's own blocks, for label values. Holds are counted
 // as "hold".
 func BlockNames() []string {
-	return []string{BlockBreaker, BlockCredentials, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
+	return []string{BlockBreaker, BlockBreaker + elsewhere, BlockCredentials, BlockCredentials + elsewhere, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
 }
 
 // block is one reason for which the gate is not open.
@@ -100,13 +104,14 @@ func (g *Gate) Release(reason string) {
 // Resume lifts every hold, those caused by answers too: a person has looked.
 // After a run of refusals it also says that those refusals are right: they are
 // believed until the next acceptance. A denied credential or an open breaker
-// is probed at once instead, and a throttle is left to run out.
+// is probed at once instead, by the worker whose it is, and a throttle is left to
+// run out.
 func (g *Gate) Resume() {
 	g.mu.Lock()
 	_, refusals := g.blocks[BlockRefusals]
 	for name, b := range g.blocks {
 		switch name {
-		case BlockThrottle:
+		case BlockThrottle, BlockBreaker + elsewhere, BlockCredentials + elsewhere:
 		case BlockBreaker, BlockCredentials:
 			if b.stage == StageShut {
 				b.until = time.Now()
