@@ -138,10 +138,14 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 		b = &block{since: now}
 		g.blocks[name] = b
 	}
-	changed := fresh || b.stage != StageShut || b.reason != reason
+	changed, news := fresh || b.stage != StageShut || b.reason != reason, fresh || b.reason != reason
 	b.reason, b.stage, b.until = reason, StageShut, until
 	if changed {
-		e := g.log.Warn().Str("block", name).Str("reason", reason)
+		e := g.log.Warn()
+		if !news { // a probe found what the one before it did
+			e = g.log.Debug()
+		}
+		e = e.Str("block", name).Str("reason", reason)
 		if !until.IsZero() {
 			e = e.Time("until", until)
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,7 @@ func TestTheAPIsReturnIsSeenSoon(t *testing.T) {
 		require.Less(t, took, 2*r.cfg.BreakerOpen)
 		_, gets := r.api.count()
 		require.LessOrEqual(t, gets, 40, "one request each 5 s")
+		require.Equal(t, 1, strings.Count(r.log.String(), "gate stays closed"), "told once, not with each probe")
 	})
 }
 
