@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -46,11 +47,11 @@ func TestTheBreakerSaysWhy(t *testing.T) {
 // The reason follows what the probes see.
 func TestTheBreakerSaysWhatTheLastLookFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := true
+		var back atomic.Bool
 		api := &fakeAPI{
 			handle: func(call) reply { return reply{err: errReset, unread: true} },
 			account: func(call) reply {
-				if down {
+				if !back.Load() {
 					return reply{status: 502, header: map[string]string{"Server": "nginx"}, body: "Bad\nGateway"}
 				}
 				return reply{}
@@ -61,7 +62,7 @@ func TestTheBreakerSaysWhatTheLastLookFound(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		require.Regexp(t, `^requests to the API keep failing: no connection: connection lost \(\d+ times\)\. Since then the account was asked, and failed: `+
 			`GET /v1/account answered 502 by nginx: Bad Gateway$`, r.Gate().State().Reasons[0])
-		down = false
+		back.Store(true)
 		time.Sleep(10 * time.Second)
 		r.one("n")
 		require.Regexp(t, `Since then one order was tried, and failed: no connection: connection lost$`, r.Gate().State().Reasons[0])

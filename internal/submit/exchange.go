@@ -69,6 +69,23 @@ func (c *client) post(ctx context.Context, orderNo string, body []byte, key, sig
 	if c.fast != nil {
 		return c.fast.post(ctx, orderNo, body, key, signature, traceparent), true
 	}
+	reusable = true
+	for range maxShut {
+		var free bool
+		x, free = c.postOnce(ctx, orderNo, body, key, signature, traceparent)
+		reusable = reusable && free
+		if x.phase != PhaseSend || !errors.Is(x.err, errShut) {
+			break
+		}
+	}
+	return x, reusable
+}
+
+// maxShut is how many connections that we have closed ourselves net/http may
+// hand out for one request before it notices. Nothing is written to them.
+const maxShut = 4
+
+func (c *client) postOnce(ctx context.Context, orderNo string, body []byte, key, signature, traceparent string) (x exchange, reusable bool) {
 	h := http.Header{
 		"Accept":       jsonType,
 		"Content-Type": jsonType,
