@@ -17,11 +17,13 @@ type Readiness struct {
 	GateOpen bool    `json:"gate_open"`
 	Held     []Block `json:"held"`
 	InFlight int     `json:"in_flight"`
+	// Notes call for a person, but hold nothing.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Readiness judges a worker.
 func (s Snapshot) Readiness() Readiness {
-	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight}
+	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight, Notes: s.Notes}
 	if r.Held == nil {
 		r.Held = []Block{} // [] rather than null for those who parse it
 	}

@@ -18,6 +18,8 @@ type Snapshot struct {
 	// InFlight is the number of orders in hand, of Slots at most.
 	InFlight, Slots int
 	Gate            Gate
+	// Notes are remarks about the API's answers that call for a person.
+	Notes []string
 	// LeaseLosses counts the claims that were over before their orders were
 	// done with, since the start.
 	LeaseLosses uint64

@@ -22,6 +22,8 @@ type Presence struct {
 	InFlight int       `json:"in_flight"`
 	Open     bool      `json:"open"`
 	Reasons  []string  `json:"reasons,omitempty"`
+	// Notes are remarks about the API's answers that call for a person.
+	Notes []string `json:"notes,omitempty"`
 	// ID names this run of the worker in the fleet, and is new after each time
 	// that it may have counted as gone.
 	ID string `json:"id"`

@@ -197,7 +197,7 @@ func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
 // worker is present, whose leases count on the AckWait that is there.
 func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
 	told := false
-	for since := q.time.Now(); ; {
+	for since := time.Now(); ; {
 		have, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
 		switch {
 		case err == nil:
@@ -213,20 +213,14 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 		}
 		// Where others run, somebody deleted it. They make it anew when their claims
 		// are over (R7); older versions do not.
-		if other == "" || q.time.Now().Sub(since) > 2*q.cfg.AckWait {
+		if other == "" || time.Now().Sub(since) > 2*q.cfg.AckWait {
 			return q.cfg.AckWait, q.makeConsumer(ctx)
 		}
-<<<<<<< HEAD
-		// Somebody deleted it. The workers make it anew when their claims are over.
-		q.log.Warn().Str("consumer", q.n.consumer).Str("present", other).Msg("the consumer is missing; waiting until a worker that is running makes it anew")
-		if err := pause(ctx, time.Second); err != nil {
-=======
 		if !told {
 			q.log.Warn().Str("consumer", q.n.consumer).Str("present", other).Msg("the consumer is missing; waiting until a worker that is running makes it anew")
 			told = true
 		}
-		if err := q.time.Sleep(ctx, time.Second); err != nil {
->>>>>>> broker
+		if err := pause(ctx, time.Second); err != nil {
 			return 0, err
 		}
 	}

@@ -31,13 +31,17 @@ const (
 // askAccount reads the account with a pair's key.
 func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
 	x := s.client.get(ctx, p.Key)
+	x.answer.scrub = s.keys.scrub.Load()
 	if x.answer.status == 0 {
-		detail := transportReason(x.phase, x.err)
-		return accountDown, s.clean(fmt.Sprintf("%s (%v)", detail, x.err))
+		return accountDown, s.clean(fmt.Sprintf("%s (%v)", transportReason(x.phase, x.err), x.err))
 	}
 	s.clock.observe(x.answer.header, x.sent, x.ended, false)
 	status := x.answer.status
-	detail := fmt.Sprintf("GET %s answered %d", accountPath, status)
+	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
+	if status >= http.StatusInternalServerError && len(x.answer.body) > 0 {
+		detail += ": " + x.answer.shown()
+	}
+	detail = s.clean(detail)
 	j := s.rules.judge(&x.answer, 1)
 	switch {
 	case j.verdict == order.Denied:
@@ -131,7 +135,9 @@ func (s *Submitter) probe(ctx context.Context) {
 		case state != accountDown:
 			g.try(name) // a denied credential is shut again by now
 		case name == BlockBreaker:
-			g.shutLonger(name, b.reason, s.cfg.BreakerOpen, 16*s.cfg.BreakerOpen)
+			// The next look costs the API one request without an order, so it
+			// does not wait any longer than this one did.
+			g.shut(name, g.stillFailing("the account was asked", detail, ""), jittered(s.cfg.BreakerOpen))
 		default:
 			g.shutLonger(name, b.reason, s.cfg.ProbeDelay, maxProbeDelay)
 		}

@@ -21,9 +21,38 @@ type answer struct {
 	// complete: the body was read to its end and undone from its encoding.
 	complete bool
 
+	// stray: it was there before the request was sent, so it answers another one.
+	stray bool
+
+	orderNo  string // of the order that it answers; "" = not known
+	examined bool
+	findings findings // of a complete body
+
+	scrub *scrubber // takes keys out of what is shown of the answer; nil = nothing
+
 	parsed bool
 	json   any  // body as JSON; nil if it is none
 	isJSON bool // body is one JSON value, UTF-8, without duplicate names
+}
+
+// examine reads a complete body once for what it says about our order.
+// orderNo "" = not known.
+func (a *answer) examine(orderNo string) {
+	if a.examined {
+		return
+	}
+	a.examined, a.orderNo = true, orderNo
+	if a.complete && len(a.body) > 0 {
+		a.findings = examine(a.body, orderNo)
+	}
+}
+
+// aboutAnother says whether the answer names an order_no that is not ours. An
+// acceptance must not name any; of other answers a member order_no may hold a
+// message about that field, or the order that ours collides with.
+func (a *answer) aboutAnother(acceptance bool) bool {
+	f := &a.findings
+	return f.other != nil && (acceptance || f.numbered && !f.ours)
 }
 
 // parse reads the body as JSON, once, and only when somebody asks.
@@ -64,7 +93,7 @@ func wholeNumbers(v any) any {
 // env is the answer as rules see it.
 func (a *answer) env(attempt int) ruleEnv {
 	a.parse()
-	e := ruleEnv{Status: a.status, Text: string(a.body), Attempt: attempt, Headers: make(map[string]string, len(a.header))}
+	e := ruleEnv{OrderNo: a.orderNo, Status: a.status, Text: string(a.body), Attempt: attempt, Headers: make(map[string]string, len(a.header))}
 	if a.isJSON {
 		e.Body = a.json
 	} else {

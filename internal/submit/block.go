@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -39,13 +40,17 @@ const (
 	BlockAnswer      = "answer"      // shut → trial → gone: a 2xx that nobody can read
 	BlockRefusals    = "refusals"    // shut → trial → gone: a run of refusals, 404 or 405
 
+	// elsewhere ends the names of blocks that stand at another worker of the
+	// fleet, which asks the API for all: shut → gone.
+	elsewhere = "-elsewhere"
+
 	holdPrefix = "hold: "
 )
 
 // BlockNames lists the gate's own blocks, for label values. Holds are counted
 // as "hold".
 func BlockNames() []string {
-	return []string{BlockBreaker, BlockCredentials, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
+	return []string{BlockBreaker, BlockBreaker + elsewhere, BlockCredentials, BlockCredentials + elsewhere, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
 }
 
 // block is one reason for which the gate is not open.
@@ -71,6 +76,8 @@ type BlockState struct {
 type signal struct {
 	verdict order.Verdict // VerdictNone: no attempt was made
 	failed  bool          // the API looks broken
+	// cause says why, and body how the answer began; both are free of keys.
+	cause, body string
 }
 
 // conclusive: the API has read the order and made up its mind.
@@ -97,13 +104,14 @@ func (g *Gate) Release(reason string) {
 // Resume lifts every hold, those caused by answers too: a person has looked.
 // After a run of refusals it also says that those refusals are right: they are
 // believed until the next acceptance. A denied credential or an open breaker
-// is probed at once instead, and a throttle is left to run out.
+// is probed at once instead, by the worker whose it is, and a throttle is left to
+// run out.
 func (g *Gate) Resume() {
 	g.mu.Lock()
 	_, refusals := g.blocks[BlockRefusals]
 	for name, b := range g.blocks {
 		switch name {
-		case BlockThrottle:
+		case BlockThrottle, BlockBreaker + elsewhere, BlockCredentials + elsewhere:
 		case BlockBreaker, BlockCredentials:
 			if b.stage == StageShut {
 				b.until = time.Now()
@@ -130,10 +138,14 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 		b = &block{since: now}
 		g.blocks[name] = b
 	}
-	changed := fresh || b.stage != StageShut || b.reason != reason
+	changed, news := fresh || b.stage != StageShut || b.reason != reason, fresh || b.reason != reason
 	b.reason, b.stage, b.until = reason, StageShut, until
 	if changed {
-		e := g.log.Warn().Str("block", name).Str("reason", reason)
+		e := g.log.Warn()
+		if !news { // a probe found what the one before it did
+			e = g.log.Debug()
+		}
+		e = e.Str("block", name).Str("reason", reason)
 		if !until.IsZero() {
 			e = e.Time("until", until)
 		}
@@ -250,8 +262,14 @@ func (p *pass) leave(s signal) {
 		g.throttle = 0
 		g.limit = min(g.limit+1, g.cfg.Concurrency)
 	}
-	if g.blocks[BlockBreaker] == nil && s.counts() && g.breaker.record(time.Now(), s.failed) {
-		g.shut(BlockBreaker, "requests to the API keep failing", jittered(g.cfg.BreakerOpen))
+	if now := time.Now(); g.blocks[BlockBreaker] == nil && s.counts() {
+		if s.failed {
+			g.failures.add(now, s)
+		}
+		if g.breaker.record(now, s.failed) {
+			g.failing = "requests to the API keep failing: " + g.failures.tell(now.Add(-g.cfg.BreakerWindow))
+			g.shut(BlockBreaker, g.failing, jittered(g.cfg.BreakerOpen))
+		}
 	}
 	g.admit()
 }
@@ -281,13 +299,22 @@ func (g *Gate) judgeTrial(s signal) {
 		}
 		switch {
 		case name == BlockBreaker && s.failed:
-			g.shutLonger(name, b.reason, g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
+			g.shutLonger(name, g.stillFailing("one order was tried", s.cause, s.body), g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
 		case name == BlockBreaker,
 			name == BlockRefusals && created,
 			(name == BlockAnswer || name == BlockCredentials) && s.conclusive():
 			g.lift(name)
 		}
 	}
+}
+
+// stillFailing is the breaker's reason after one more look at the API.
+func (g *Gate) stillFailing(looked, cause, body string) string {
+	text := cmp.Or(g.failing, "requests to the API keep failing") + ". Since then " + looked + ", and failed: " + cause
+	if body != "" {
+		text += "; it was answered: " + body
+	}
+	return text
 }
 
 // shutLonger shuts a block, for twice as long with each failed try, at most
@@ -351,7 +378,8 @@ func (g *Gate) throttled(d time.Duration, sent time.Time) {
 		g.throttle++
 	}
 	if d == 0 {
-		d = min(time.Second<<min(g.throttle-1, 6), time.Minute, g.cfg.RetryDelayMax)
+		// An order that was settled meanwhile set the count back to 0.
+		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.RetryDelayMax)
 	}
 	until := time.Now().Add(d)
 	if b := g.blocks[BlockThrottle]; b != nil && !until.After(b.until) {

@@ -40,6 +40,7 @@ func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *excha
 
 // judge gives the verdict of an exchange.
 func (t *visit) judge(x *exchange) judgement {
+	x.answer.scrub = t.keys.scrub.Load()
 	if x.answer.status == 0 {
 		detail := ""
 		if x.err != nil {
@@ -48,11 +49,28 @@ func (t *visit) judge(x *exchange) judgement {
 		return judgeTransport(x.phase, transportReason(x.phase, x.err), detail)
 	}
 	j := t.rules.judge(&x.answer, t.report.History.Attempts)
+	t.weigh(&x.answer, &j)
 	if after := t.honoured(retryAfter(x.answer.header, x.ended)); after > j.wait {
 		j.wait = after
 	}
-	j.reason = bounded(t.clean(j.reason), 200)
+	if j.throttle {
+		t.ownThrottle(&j)
+	}
+	j.reason, j.detail = bounded(t.clean(j.reason), 200), bounded(t.clean(j.detail), 500)
 	return j
+}
+
+// ownThrottle has an order wait by itself if nobody else is throttled.
+func (t *visit) ownThrottle(j *judgement) {
+	own := t.throttles.throttled(t.Order.OrderNo())
+	if own == 0 {
+		return
+	}
+	if own == 1 {
+		t.log.Warn().Str("order_no", t.Order.OrderNo()).Str("reason", t.clean(j.reason)).Msg("only this order is throttled, while others are answered: it waits by itself")
+	}
+	j.throttle, j.excused, j.wait = false, own < ownEnough, max(j.wait, ownWait)
+	j.detail = "only this order is throttled, while others are answered"
 }
 
 // record writes the attempt into the report, and keeps the doubt.
@@ -77,18 +95,21 @@ func (t *visit) record(x *exchange, j *judgement) {
 		Reason: j.reason, Answer: bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
 }
 
-// excerpt is as much of a body as is recorded. Keys are removed before it is
-// cut, so that none is left in half.
+// excerpt is as much of a body as is recorded.
 func (t *visit) excerpt(body []byte) string {
-	const margin = 1024 // longer than a key
-	text := t.clean(string(body[:min(len(body), t.cfg.ResponseLimit+margin)]))
-	return bounded(text, t.cfg.ResponseLimit)
+	return t.keys.scrub.Load().excerpt(body, t.cfg.ResponseLimit)
 }
 
 // follow draws the consequences for the pool. Blocks go up before the pass is
 // given back, so that nobody slips through in between.
 func (t *visit) follow(ctx context.Context, p *pass, pair *pairState, x *exchange, j *judgement) order.End {
 	sig := signal{verdict: j.verdict, failed: j.failed}
+	if j.failed {
+		sig.cause, sig.body = bounded(t.clean(causeOf(x, j.reason)), 200), x.answer.shown()
+	}
+	if sig.conclusive() {
+		t.throttles.settle(t.Order.OrderNo())
+	}
 	if x.answer.status == 0 && ctx.Err() != nil {
 		sig = signal{} // we broke it off ourselves: it shows nothing
 	}
@@ -205,7 +226,7 @@ func (t *visit) goOn(ctx context.Context, j *judgement) order.End {
 		return t.leaseOr(ctx, order.EndAnswer)
 	case ctx.Err() != nil:
 		return t.interrupted(ctx, context.Cause(ctx))
-	case !j.throttle && spent(&t.cfg, h, time.Now()):
+	case !j.throttle && !j.excused && spent(&t.cfg, h, time.Now()):
 		return order.EndTotalBudget
 	}
 	wait, ok := t.budget.next(j.wait)

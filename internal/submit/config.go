@@ -53,7 +53,7 @@ type Config struct {
 	BreakerRatio  float64       `env:"BREAKER_RATIO" envDefault:"0.5" desc:"share of failed requests that opens the circuit breaker; 0 = never"`
 	BreakerMin    int           `env:"BREAKER_MIN" envDefault:"20" desc:"requests in the window below which the breaker does not judge"`
 	BreakerWindow time.Duration `env:"BREAKER_WINDOW" envDefault:"10s" desc:"window over which the breaker counts"`
-	BreakerOpen   time.Duration `env:"BREAKER_OPEN" envDefault:"5s" desc:"time before an open breaker probes the API, doubling up to 16 times it"`
+	BreakerOpen   time.Duration `env:"BREAKER_OPEN" envDefault:"5s" desc:"how often an open breaker asks GET /v1/account; while that answers and orders still fail, the time between two orders on trial doubles up to 16 times it"`
 	ProbeDelay    time.Duration `env:"PROBE_DELAY" envDefault:"1s" desc:"time before a denied key is probed, doubling up to 5m"`
 	KeyReload     time.Duration `env:"KEY_RELOAD" envDefault:"15s" desc:"how often key files are read again; 0 = only when a key is denied"`
 }

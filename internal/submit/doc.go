@@ -10,7 +10,8 @@
 //	  lastChecks     visit.go      deadline, fence, write-ahead note, fence again
 //	  stamp, sign    clock.go      made last, strictly later than the order's last timestamp
 //	  post           exchange.go   one request on the wire, at most once (transport.go, body.go)
-//	  judge          rules.go      the operator's rules, then the built-in verdicts (verdict.go)
+//	  judge          rules.go      the operator's rules, then the built-in verdicts (verdict.go, findings.go, words.go)
+//	  weigh          evidence.go   is it about this order, and what shows that it is an acceptance?
 //	  follow         conclude.go   what it means for the pool: throttle, hold, run of refusals, denied key
 //	  leave                        the pass goes back, with what the attempt showed
 //	  goOn           budget.go     wait in hand, or go back to the queue with a delay
@@ -68,9 +69,15 @@
 // not fulfilled. An answer that was cut short is judged only as far as what is
 // missing cannot matter: by its status, unless a rule that reads the body might
 // have matched. The built-in verdicts take a 2xx for accepted only with a JSON
-// object that does not contradict it (code or errno other than 0 or 200,
-// success other than true, a non-null error), or with an empty body under 201
-// and 204. Any other 2xx is unsure and holds the pool, naming the rule to write.
+// object in which nothing contradicts it (words.go), or with an empty body under
+// 201 and 204. Any other 2xx is unsure and holds the pool, naming the rule to write.
+//
+// Then the answer is held against the order (evidence.go). One that names another
+// order_no, or that began before the request was written, is unsure and ends its
+// connection. An acceptance without a rule must repeat our order_no and say
+// success, or be of a kind that was accepted before; the first kind is believed,
+// and told where it does not repeat the order_no. Another kind holds the pool.
+// Rules have a bound on time and steps (rules_budget.go).
 //
 // # The gate
 //
@@ -84,8 +91,9 @@
 //	refusals     a run of refusals, 404, 405; after HOLD_RETRY one order tries
 //
 // A trial that fails doubles the time to the next one, up to 16 times (5 min
-// for credentials). Resume ends holds at once, those by answers too, and has
-// breaker and credentials probed now. Whenever the gate opens, at the start as
+// for credentials). An open breaker asks the account at a steady pace: it costs
+// the API one request without an order. Resume ends holds at once, those by
+// answers too, and has breaker and credentials probed now. Whenever the gate opens, at the start as
 // well, attempts in flight grow from one, by one with each answer that settles
 // an order, that is, they double with each round trip, up to the concurrency: a
 // wrong secret or a wrong URL is found out by one order, not by sixty-four. A
@@ -130,5 +138,6 @@
 // A visit ends after RETRY_VISIT_ATTEMPTS attempts or RETRY_VISIT_TIME, with
 // the delay wanted before the next one. The total budget is judged after an
 // attempt that failed on its own: denials, throttles and refusals that were
-// called back are counted in History.Attempts but exhaust nobody.
+// called back are counted in History.Attempts but exhaust nobody. A throttle that
+// only one order gets is that order's own (throttles.go), and does.
 package submit

@@ -39,6 +39,9 @@ type client struct {
 	// own: the connection of a request is its own (HTTP/1 in clear, over our
 	// transport), so that counting its bytes is enough.
 	own bool
+	// ownNumbers: by a rule, the API has numbers of its own under order_no, so
+	// another one is no reason to close a connection.
+	ownNumbers bool
 }
 
 func newClient(rt http.RoundTripper, base, agent string, timeout time.Duration) (*client, error) {
@@ -59,10 +62,30 @@ var jsonType = []string{"application/json"}
 
 // post sends one signed order, at most once. If reusable, nobody reads body any
 // more when post has returned.
-func (c *client) post(ctx context.Context, body []byte, key, signature, traceparent string) (x exchange, reusable bool) {
+//
+// An answer that names another order, or that was there before the request, ends
+// its connection: what else lies on it may answer other requests, too.
+func (c *client) post(ctx context.Context, orderNo string, body []byte, key, signature, traceparent string) (x exchange, reusable bool) {
 	if c.fast != nil {
-		return c.fast.post(ctx, body, key, signature, traceparent), true
+		return c.fast.post(ctx, orderNo, body, key, signature, traceparent), true
 	}
+	reusable = true
+	for range maxShut {
+		var free bool
+		x, free = c.postOnce(ctx, orderNo, body, key, signature, traceparent)
+		reusable = reusable && free
+		if x.phase != PhaseSend || !errors.Is(x.err, errShut) {
+			break
+		}
+	}
+	return x, reusable
+}
+
+// maxShut is how many connections that we have closed ourselves net/http may
+// hand out for one request before it notices. Nothing is written to them.
+const maxShut = 4
+
+func (c *client) postOnce(ctx context.Context, orderNo string, body []byte, key, signature, traceparent string) (x exchange, reusable bool) {
 	h := http.Header{
 		"Accept":       jsonType,
 		"Content-Type": jsonType,
@@ -79,11 +102,21 @@ func (c *client) post(ctx context.Context, body []byte, key, signature, tracepar
 		// A plain reader lets the transport send headers and body in one write.
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		x = c.do(ctx, req, w)
+		c.examine(&x, w, orderNo)
 		return x, w.wrote.Load()
 	}
 	w.body = &onceBody{data: body}
 	req.Body = w.body
-	return c.do(ctx, req, w), true
+	x = c.do(ctx, req, w)
+	c.examine(&x, w, orderNo)
+	return x, true
+}
+
+func (c *client) examine(x *exchange, w *wire, orderNo string) {
+	x.answer.examine(orderNo)
+	if x.answer.stray || !c.ownNumbers && x.answer.aboutAnother(x.answer.status < 300) {
+		w.shut()
+	}
 }
 
 // get reads the account: with the key alone, no signature, no body.
@@ -109,6 +142,7 @@ func (c *client) do(ctx context.Context, req *http.Request, w *wire) exchange {
 	x.answer = answer{status: resp.StatusCode, header: resp.Header}
 	x.answer.body, x.err = readBody(resp)
 	x.answer.complete = x.err == nil
+	x.answer.stray = w.isStray()
 	x.ended, x.phase = time.Now(), PhaseDone
 	if !x.answer.complete {
 		x.phase = PhaseCut

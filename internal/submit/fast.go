@@ -62,6 +62,8 @@ type fastClient struct {
 	requests sync.Pool // of *fasthttp.Request, all but the order's own filled in
 	all      bool      // rules may ask for any header of an answer
 
+	ownNumbers bool // as in client
+
 	waiting atomic.Int64 // requests that wait for their answers, or read them
 	many    int64        // as many as manyWaiting
 
@@ -173,7 +175,7 @@ var longAgo = time.Unix(1, 0)
 
 // post sends one signed order, at most once. Nobody reads body any more when it
 // has returned.
-func (f *fastClient) post(ctx context.Context, body []byte, key, signature, traceparent string) (x exchange) {
+func (f *fastClient) post(ctx context.Context, orderNo string, body []byte, key, signature, traceparent string) (x exchange) {
 	x.sent = time.Now()
 	f.used.Store(x.sent.UnixNano())
 	defer func() { x.ended = time.Now() }()
@@ -196,6 +198,11 @@ func (f *fastClient) post(ctx context.Context, body []byte, key, signature, trac
 			f.host.CloseConn(cc) // it is over, or holds an answer that nobody asked for
 			continue
 		}
+		if !x.reused && !f.host.IsTLS && !l.counted.quiet() {
+			f.host.CloseConn(cc)
+			x.phase, x.err = PhaseSend, errSpokeFirst
+			return x
+		}
 		keep := l.exchange(ctx, until, &x, func(req *fasthttp.Request) {
 			req.Header.Set("X-Api-Key", key)
 			req.Header.Set("X-Signature", signature)
@@ -205,7 +212,8 @@ func (f *fastClient) post(ctx context.Context, body []byte, key, signature, trac
 			}
 			req.SetBodyRaw(body)
 		})
-		if keep {
+		x.answer.examine(orderNo)
+		if keep && !x.answer.stray && (f.ownNumbers || !x.answer.aboutAnother(x.answer.status < 300)) {
 			f.host.ReleaseConn(cc)
 		} else {
 			f.host.CloseConn(cc)
@@ -213,6 +221,8 @@ func (f *fastClient) post(ctx context.Context, body []byte, key, signature, trac
 		return x
 	}
 }
+
+var errSpokeFirst = errors.New("the connection was closed before the request was sent")
 
 // lane is a connection while one request has it.
 type lane struct {
@@ -239,6 +249,7 @@ func (l *lane) count() int64 {
 // connection can be used again.
 func (l *lane) exchange(ctx context.Context, until time.Time, x *exchange, fill func(*fasthttp.Request)) (keep bool) {
 	before := l.count()
+	l.counted.given.Store(true)
 	l.counted.requests++
 	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(longAgo) })
 	defer func() {
@@ -316,6 +327,10 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 		r.Reset(nil)
 		l.f.host.ReleaseReader(r)
 	}()
+	// On TLS an answer that nobody asked for may have been read from the socket
+	// before the request was written, where quiet does not see it.
+	_, _ = r.Peek(1) // readHeader says what is wrong
+	x.answer.stray = l.counted.early()
 	from, err := readHeader(resp, r, l.conn)
 	if err != nil {
 		x.phase, x.err = PhaseSent, err
@@ -358,7 +373,10 @@ func (l *lane) await(many bool) error {
 // maxInterim bounds the 1xx answers before the answer.
 const maxInterim = 16
 
-var errNoHTTP = errors.New("the answer is not HTTP/1")
+var (
+	errNoHTTP   = errors.New("the answer is not HTTP/1")
+	errNoStatus = errors.New("the answer's status is not a number from 100 to 999")
+)
 
 // readHeader reads the headers of the final answer. Headers that do not fit
 // into the connection's small buffer are read into a larger one, which is then
@@ -366,6 +384,9 @@ var errNoHTTP = errors.New("the answer is not HTTP/1")
 func readHeader(resp *fasthttp.Response, r *bufio.Reader, conn io.Reader) (from *bufio.Reader, err error) {
 	resp.Header.SetNoDefaultContentType(true)
 	for range maxInterim {
+		if err := checkStatusLine(r); err != nil {
+			return r, err
+		}
 		err := resp.Header.Read(r)
 		var small *fasthttp.ErrSmallBuffer
 		if errors.As(err, &small) && r.Size() < maxHeader {
@@ -384,6 +405,24 @@ func readHeader(resp *fasthttp.Response, r *bufio.Reader, conn io.Reader) (from 
 		}
 	}
 	return r, errors.New("too many interim answers")
+}
+
+// checkStatusLine finds what fasthttp would take for status 200: a status of 0.
+func checkStatusLine(r *bufio.Reader) error {
+	line, err := r.Peek(len("HTTP/1.1 200 "))
+	if err != nil {
+		return nil // fasthttp says what is wrong
+	}
+	status := line[len("HTTP/1.1 "):]
+	for _, c := range status[:3] {
+		if c < '0' || c > '9' {
+			return errNoHTTP
+		}
+	}
+	if status[0] == '0' || status[3] > ' ' {
+		return errNoStatus
+	}
+	return nil
 }
 
 // fastBody reads the body of an answer as readBody does.
@@ -425,30 +464,27 @@ func (f *fastClient) header(resp *fasthttp.Response) http.Header {
 		return h
 	}
 	date, after, age := resp.Header.Peek("Date"), resp.Header.Peek("Retry-After"), resp.Header.Peek("Age")
-	if len(after) > 0 || len(age) > 0 {
-		h := make(http.Header, 3)
-		for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age} {
-			if len(value) > 0 {
-				h.Set(name, strings.TrimSpace(string(value)))
-			}
-		}
-		return h
-	}
-	if last := f.dated.Load(); last != nil && string(date) == last.raw {
+	kind, server := resp.Header.ContentType(), resp.Header.Server()
+	plain := len(after) == 0 && len(age) == 0
+	if last := f.dated.Load(); plain && last != nil && string(date) == last.date && string(kind) == last.kind && string(server) == last.server {
 		return last.header
 	}
-	d := &dated{raw: string(date)}
-	if len(date) > 0 {
-		d.header = http.Header{"Date": {strings.TrimSpace(d.raw)}}
+	h := make(http.Header, 5)
+	for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age, "Content-Type": kind, "Server": server} {
+		if len(value) > 0 {
+			h.Set(name, strings.TrimSpace(string(value)))
+		}
 	}
-	f.dated.Store(d)
-	return d.header
+	if plain {
+		f.dated.Store(&dated{date: string(date), kind: string(kind), server: string(server), header: h})
+	}
+	return h
 }
 
-// dated is the header of an answer that tells nothing but its date.
+// dated is the header of an answer that tells nothing but these.
 type dated struct {
-	raw    string
-	header http.Header
+	date, kind, server string
+	header             http.Header
 }
 
 // fastError gives an error the form that the reasons are read from.

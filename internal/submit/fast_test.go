@@ -89,10 +89,10 @@ func TestRequestIsBrokenOff(t *testing.T) {
 			cancel()
 			io.Copy(io.Discard, r) //nolint:errcheck // until the client hangs up
 		})
-		x, _ := attemptClient(t, s.url(), nil).post(ctx, tinyOrder, keyA, "abc", "")
+		x, _ := attemptClient(t, s.url(), nil).post(ctx, "n", tinyOrder, keyA, "abc", "")
 		require.Equal(t, PhaseSent, x.phase)
 		require.Equal(t, "no answer: interrupted", transportReason(x.phase, x.err))
-		x, _ = attemptClient(t, s.url(), nil).post(ctx, tinyOrder, keyA, "abc", "")
+		x, _ = attemptClient(t, s.url(), nil).post(ctx, "n", tinyOrder, keyA, "abc", "")
 		require.Equal(t, PhaseConnect, x.phase, "nothing leaves after that")
 		require.EqualValues(t, 1, s.requests.Load())
 	})

@@ -37,6 +37,8 @@ type Gate struct {
 	halved   time.Time  // when a throttle last cut the ramp
 	throttle int        // throttles in a row
 	breaker  breaker
+	failures failures
+	failing  string        // why the breaker opened
 	changed  chan struct{} // closed and renewed at every change
 	ended    bool
 	left     bool // leaving is closed

@@ -247,7 +247,7 @@ func newRig(t testing.TB, handle func(c call) reply, change func(*Config)) *rig 
 func newRigWith(t testing.TB, api *fakeAPI, keys KeySource, change func(*Config)) *rig {
 	t.Helper()
 	log := &logBuffer{}
-	s, err := New(testConfig(change), Deps{Keys: keys, Log: zerolog.New(log), Transport: api})
+	s, err := New(testConfig(change), Deps{Keys: keys, Log: zerolog.New(log).Level(zerolog.InfoLevel), Transport: api})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return &rig{Submitter: s, t: t, api: api, log: log}

@@ -91,8 +91,7 @@ func (k *keyring) take(pairs []KeyPair) {
 	for _, old := range k.pairs {
 		known = append(known[:len(known):len(known)], old.KeyPair) // answers to requests under way may name it
 	}
-	scrub := newScrubber(known)
-	k.scrub.Store(&scrub)
+	k.scrub.Store(newScrubber(known))
 	k.pairs, k.active = states, states[0]
 	k.broadcast()
 }

@@ -1,6 +1,11 @@
 package submit
 
 import (
+	"encoding/base64"
+	"fmt"
+	"html"
+	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -15,24 +20,91 @@ func mask(key string) string {
 }
 
 // scrubber removes API keys from text that others wrote: an API may well
-// answer `unknown key AK123…`, and answers are recorded and logged.
-type scrubber struct{ replacer *strings.Replacer }
+// answer `unknown key AK123…`, and answers are recorded and logged. It knows a
+// key as it is, escaped as JSON, URLs and HTML escape it, and in Base64 and hex.
+type scrubber struct{ forms []keyForm }
 
-func newScrubber(pairs []KeyPair) scrubber {
-	var args []string
-	for _, p := range pairs {
-		if p.Key != "" {
-			args = append(args, p.Key, mask(p.Key))
-		}
-	}
-	return scrubber{strings.NewReplacer(args...)}
+// keyForm is one way to write a key.
+type keyForm struct {
+	plain   string         // "" = by the pattern
+	pattern *regexp.Regexp // of a key with escaped characters
+	mask    string
 }
 
-func (s scrubber) clean(text string) string {
-	if s.replacer == nil {
+// minHidden is the length from which a piece of an encoded key is looked for.
+const minHidden = 12
+
+func newScrubber(pairs []KeyPair) *scrubber {
+	s := &scrubber{}
+	for _, p := range pairs {
+		if p.Key == "" {
+			continue
+		}
+		masked := mask(p.Key)
+		s.forms = append(s.forms, keyForm{plain: p.Key, mask: masked}, keyForm{pattern: escaped(p.Key), mask: masked})
+		for _, text := range encoded(p.Key) {
+			s.forms = append(s.forms, keyForm{plain: text, mask: masked})
+		}
+	}
+	return s
+}
+
+// escaped matches a key in which some characters are escaped: `\"` and `\u0041`
+// (JSON, also within JSON), %41 (URLs, also twice), &amp; and &#65; (HTML).
+func escaped(key string) *regexp.Regexp {
+	var p strings.Builder
+	for _, c := range []byte(key) {
+		fmt.Fprintf(&p, `(?:\\*%s|\\+(?:u00|x)(?i:%02x)|%%(?:25)*(?i:%02x)|&#0*%d;|&#[xX]0*(?i:%x);`, regexp.QuoteMeta(string(c)), c, c, c, c)
+		if name := html.EscapeString(string(c)); name != string(c) {
+			p.WriteString("|" + name)
+		}
+		if c == '"' {
+			p.WriteString("|&quot;")
+		}
+		p.WriteString(")")
+	}
+	return regexp.MustCompile(p.String())
+}
+
+// encoded gives what every Base64 of a text with the key in it holds, at the three
+// places where the key may begin, and its hex.
+func encoded(key string) []string {
+	var out []string
+	for lead := range 3 {
+		raw := []byte(strings.Repeat("\x00", lead) + key)
+		from, to := (lead*8+5)/6, len(raw)*8/6 // characters that hold bits of the key alone
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			out = append(out, e.EncodeToString(raw)[from:to])
+		}
+	}
+	out = append(out, fmt.Sprintf("%x", key), fmt.Sprintf("%X", key))
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(s string) bool { return len(s) < minHidden })
+}
+
+func (s *scrubber) clean(text string) string {
+	if s == nil {
 		return text
 	}
-	return s.replacer.Replace(text)
+	escapes := strings.ContainsAny(text, `\%&`)
+	for _, f := range s.forms {
+		switch {
+		case f.pattern == nil:
+			if strings.Contains(text, f.plain) {
+				text = strings.ReplaceAll(text, f.plain, f.mask)
+			}
+		case escapes:
+			text = f.pattern.ReplaceAllLiteralString(text, f.mask)
+		}
+	}
+	return text
+}
+
+// excerpt is at most the first limit bytes of a text, without keys: they are
+// removed before it is cut, so that none is left in half.
+func (s *scrubber) excerpt(text []byte, limit int) string {
+	const margin = 1024 // longer than a key in any form
+	return bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
 }
 
 // bounded cuts text to at most limit bytes at a rune boundary and makes it

@@ -12,6 +12,21 @@ import (
 // and not about one worker: of a fleet, one worker probes for all.
 func SharedBlocks() []string { return []string{BlockBreaker, BlockCredentials} }
 
+// Follow shuts the gate while a shared block stands at another worker, which asks
+// the API for all; the same block again changes the reason. Unfollow ends it.
+func (g *Gate) Follow(name, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut(name+elsewhere, reason, time.Time{})
+}
+
+// Unfollow ends Follow.
+func (g *Gate) Unfollow(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lift(name + elsewhere)
+}
+
 // Park keeps a shared block shut until Believe or Probe: another worker finds
 // out when it can go. Nothing happens where the block does not stand.
 func (g *Gate) Park(name string) {
@@ -28,6 +43,9 @@ func (g *Gate) Park(name string) {
 func (g *Gate) Probe(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if name == BlockBreaker {
+		g.failing = reason
+	}
 	g.shut(name, reason, time.Now())
 }
 

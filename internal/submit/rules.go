@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,10 @@ type ruleEnv struct {
 	Text string `expr:"text"`
 	// Attempt counts the order's attempts, over all visits, from 1.
 	Attempt int `expr:"attempt"`
+	// OrderNo is the order's own.
+	OrderNo string `expr:"order_no"`
+	// Step counts what an evaluation costs (rules_budget.go).
+	Step func() bool `expr:"__step"`
 }
 
 // ruleText is one entry of a rules file as it is written.
@@ -46,6 +51,8 @@ type ruleText struct {
 	Throttle bool `yaml:"throttle"`
 	// TimeError: the API refused the timestamp; measured anew and asked once more.
 	TimeError bool `yaml:"time_error"`
+	// OtherOrderNo: an order_no in the answer need not be the order's.
+	OtherOrderNo bool `yaml:"other_order_no"`
 }
 
 // rule is one entry, checked and compiled.
@@ -89,9 +96,15 @@ func LoadRules(file string) (*Rules, error) {
 
 // ParseRules is LoadRules for data that is already there; file stands in errors.
 func ParseRules(file string, data []byte) (*Rules, error) {
+	if len(data) > maxRulesFile {
+		return nil, &RulesError{file, 0, fmt.Sprintf("is longer than %d bytes: every answer is held against every rule, so write fewer, wider ones", maxRulesFile)}
+	}
 	nodes, err := ruleNodes(file, data)
 	if err != nil {
 		return nil, err
+	}
+	if len(nodes) > maxRules {
+		return nil, &RulesError{file, nodeLine(nodes[maxRules]), fmt.Sprintf("holds %d rules, at most %d are taken: every answer is held against every rule, so write fewer, wider ones, such as body.code in [1, 2, 3]", len(nodes), maxRules)}
 	}
 	r := &Rules{}
 	var errs []error
@@ -110,6 +123,11 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// ownNumbers says whether some rule knows numbers of the API's own under order_no.
+func (r *Rules) ownNumbers() bool {
+	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
 }
 
 // ruleNodes finds the entries of the one top-level list, `rules:`.
@@ -219,20 +237,23 @@ func (r *rule) read(file string, node yamlast.Node) error {
 }
 
 func (r *rule) compile(file string) error {
-	program, err := compileExpr(r.When)
+	whole, err := compileExpr(r.When)
+	if err == nil {
+		r.reach, err = reachOf(whole, r.When)
+	}
 	if err != nil {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d: %s", r.number, exprMessage(err))}
 	}
-	r.reach = reachOf(program)
 	if r.reach.never() {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d can never match: no status from 100 to 599 fulfils it", r.number)}
 	}
 	return nil
 }
 
-func compileExpr(text string) (*vm.Program, error) {
-	return expr.Compile(text, expr.Env(ruleEnv{}), expr.AsBool(), expr.WarnOnAny(), expr.Optimize(false),
-		expr.DisableBuiltin("now"), expr.Patch(lowerHeaders{}))
+func compileExpr(text string, more ...expr.Option) (*vm.Program, error) {
+	return expr.Compile(text, append([]expr.Option{expr.Env(ruleEnv{}), expr.AsBool(), expr.WarnOnAny(), expr.Optimize(false),
+		// uniq compares every element with every other one.
+		expr.DisableBuiltin("now"), expr.DisableBuiltin("uniq"), expr.Patch(lowerHeaders{})}, more...)...)
 }
 
 func verdictList() string {
@@ -282,7 +303,8 @@ func (r *Rules) judge(a *answer, attempt int) judgement {
 	if r == nil || len(r.list) == 0 {
 		return judgeStatus(a)
 	}
-	env := a.env(attempt)
+	env, budget := a.env(attempt), newRuleBudget()
+	env.Step = budget.step
 	for i := range r.list {
 		one := &r.list[i]
 		if !one.reach.status(a.status) {
@@ -292,7 +314,11 @@ func (r *Rules) judge(a *answer, attempt int) judgement {
 			return judgement{verdict: order.Unsure, failed: true, reason: fmt.Sprintf("status %d, answer cut short", a.status),
 				detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
 		}
-		if one.reach.holds(env) {
+		holds, err := one.reach.holds(env, budget)
+		if err != nil {
+			return one.tooLong(a)
+		}
+		if holds {
 			return one.judgement()
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 )
@@ -46,8 +45,8 @@ type term struct {
 	program    *vm.Program
 }
 
-// reachOf analyses a compiled expression.
-func reachOf(whole *vm.Program) reach {
+// reachOf analyses an expression, which has been compiled.
+func reachOf(whole *vm.Program, text string) (reach, error) {
 	root := whole.Node()
 	names := identifiers(root)
 	r := reach{body: names["body"] || names["text"]}
@@ -56,14 +55,15 @@ func reachOf(whole *vm.Program) reach {
 		t, err := termOf(atoms)
 		if err != nil || len(alternatives) > maxTerms {
 			// Evaluated whole, and asked for every status.
-			r.terms, r.wide = []term{{statuses: allStatuses(), program: whole}}, true
-			return r
+			program, err := runnable(text)
+			r.terms, r.wide = []term{{statuses: allStatuses(), program: program}}, true
+			return r, err
 		}
 		if t.statuses != (statusSet{}) {
 			r.terms = append(r.terms, t)
 		}
 	}
-	return r
+	return r, nil
 }
 
 func termOf(atoms []ast.Node) (term, error) {
@@ -82,17 +82,18 @@ func termOf(atoms []ast.Node) (term, error) {
 		}
 	}
 	var err error
-	t.program, err = compileExpr(strings.Join(texts, " and "))
+	t.program, err = runnable(strings.Join(texts, " and "))
 	return t, err
 }
 
-// holds evaluates the expression for an answer.
-func (r reach) holds(env ruleEnv) bool {
-	return slices.ContainsFunc(r.terms, func(t term) bool {
-		out, err := expr.Run(t.program, env)
-		yes, ok := out.(bool)
-		return err == nil && ok && yes
-	})
+// holds evaluates the expression for an answer. The error is that it was stopped.
+func (r reach) holds(env ruleEnv, budget *ruleBudget) (bool, error) {
+	for i := range r.terms {
+		if yes, err := budget.run(r.terms[i].program, env); yes || err != nil {
+			return yes, err
+		}
+	}
+	return false, nil
 }
 
 func (t *term) restrict(set statusSet) {
@@ -141,17 +142,26 @@ func (r reach) coveredBy(earlier []rule) string {
 func (r reach) take(rest *statusSet, conditions map[string]bool) bool {
 	took := false
 	for _, t := range r.terms {
-		implied := true
-		for c := range t.conditions {
-			implied = implied && conditions[c]
+		if !implied(t.conditions, conditions) {
+			continue
 		}
 		for i := range rest {
-			if implied && rest[i] && t.statuses[i] {
+			if rest[i] && t.statuses[i] {
 				rest[i], took = false, true
 			}
 		}
 	}
 	return took
+}
+
+// implied says whether all conditions are among the given ones.
+func implied(conditions, given map[string]bool) bool {
+	for c := range conditions {
+		if !given[c] {
+			return false
+		}
+	}
+	return true
 }
 
 // disjuncts splits an expression into alternatives, each a list of conditions
@@ -189,14 +199,15 @@ func statusesOf(n ast.Node) (statusSet, bool) {
 			return set, false
 		}
 	}
-	program, err := compileExpr(n.String())
+	program, err := runnable(n.String())
 	if err != nil {
 		return set, false
 	}
+	budget := newRuleBudget()
 	for i := range set {
-		out, err := expr.Run(program, ruleEnv{Status: minStatus + i})
-		yes, ok := out.(bool)
-		set[i] = err == nil && ok && yes
+		if set[i], err = budget.run(program, ruleEnv{Status: minStatus + i, Step: budget.step}); err != nil {
+			return set, false // asked for each answer, then
+		}
 	}
 	return set, true
 }

@@ -226,7 +226,7 @@ func (s stuckSigner) Sign(dst []byte, o *order.Order, _ int64) ([]byte, string, 
 func TestBooksBalanceUnderFaults(t *testing.T) {
 	const orders = 200
 	faults := map[string]string{"fault-503": "0.3", "fault-503-after": "0.3", "fault-429": "0.3", "fault-drop-before": "0.3", "fault-drop-after": "0.3",
-		"fault-garbage": "0.3", "fault-slow": "0.3", "slow-delay": "5ms", "fault-refuse": "0.3", "seed": "7"}
+		"fault-garbage": "0.3", "fault-other": "0.3", "fault-slow": "0.3", "slow-delay": "5ms", "fault-refuse": "0.3", "seed": "7"}
 	for _, policy := range []order.Policy{order.Resubmit, order.Park} {
 		for _, duplicates := range []string{"refuse", "return"} {
 			t.Run(policy.String()+"/"+duplicates, func(t *testing.T) {

@@ -35,7 +35,11 @@ type Submitter struct {
 	clock  *clock
 	gate   *Gate
 	jury   *jury
-	keys   *keyring
+	// evidence is what acceptances have looked like so far.
+	evidence evidence
+	// throttles tell one order's throttles from the pool's.
+	throttles throttles
+	keys      *keyring
 
 	accusing sync.Mutex // one refusal is counted at a time, gate and jury together
 
@@ -54,7 +58,8 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {}}
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {},
+		evidence: evidence{log: deps.Log}}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
@@ -92,6 +97,7 @@ func (s *Submitter) connect(rt http.RoundTripper) error {
 	if s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout); err != nil || !ours {
 		return err
 	}
+	s.client.ownNumbers = s.rules.ownNumbers()
 	return s.connectFast()
 }
 
@@ -101,6 +107,7 @@ func (s *Submitter) connectFast() error {
 	if err != nil || fast == nil {
 		return err
 	}
+	fast.ownNumbers = s.client.ownNumbers
 	s.client.fast = fast
 	closeOthers := s.idle
 	s.idle = func() { closeOthers(); fast.close() }

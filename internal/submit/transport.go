@@ -87,6 +87,10 @@ type countedConn struct {
 	net.Conn
 	written atomic.Int64 // bytes
 	long    atomic.Int64 // bytes, without writes of tlsChatter or less
+	read    atomic.Int64 // bytes that came
+	came    atomic.Int64 // of them, before the request's first byte was written
+	given   atomic.Bool  // to a request that has written nothing yet
+	shut    atomic.Bool  // no request may be written any more
 
 	// For fasthttp's connections, which one request has at a time.
 	requests int
@@ -96,8 +100,25 @@ type countedConn struct {
 // noDeadline takes a deadline back.
 var noDeadline time.Time
 
+// Read implements net.Conn.
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// errShut ends a request on a connection that must not be used again. Nothing
+// of the request was sent.
+var errShut = errors.New("the connection was closed after an answer about another order")
+
 // Write implements net.Conn.
 func (c *countedConn) Write(p []byte) (int, error) {
+	if c.shut.Load() {
+		return 0, errShut
+	}
+	if c.given.CompareAndSwap(true, false) {
+		c.came.Store(c.read.Load())
+	}
 	n, err := c.Conn.Write(p)
 	c.written.Add(int64(n))
 	if len(p) > tlsChatter {
@@ -119,19 +140,21 @@ type wire struct {
 	before int64 // count at the time the connection was given
 	got    bool  // a connection was given
 	reused bool
+	stray  bool // the answer began before the request was written
 }
 
 func (w *wire) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GotConn:      func(i httptrace.GotConnInfo) { w.gotConn(i.Conn, i.Reused) },
-		WroteRequest: func(i httptrace.WroteRequestInfo) { w.wrote.Store(i.Err == nil) },
+		GotConn:              func(i httptrace.GotConnInfo) { w.gotConn(i.Conn, i.Reused) },
+		GotFirstResponseByte: w.firstByte,
+		WroteRequest:         func(i httptrace.WroteRequestInfo) { w.wrote.Store(i.Err == nil) },
 	}
 }
 
 func (w *wire) gotConn(conn net.Conn, reused bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.got, w.reused, w.conn = true, reused, nil
+	w.got, w.reused, w.stray, w.conn = true, reused, false, nil
 	if t, ok := conn.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
 			return
@@ -141,6 +164,36 @@ func (w *wire) gotConn(conn net.Conn, reused bool) {
 	if c, ok := conn.(*countedConn); ok {
 		w.conn = c
 		w.before = w.count()
+		c.given.Store(true)
+	}
+}
+
+// early says whether all that came until now came before the request's first
+// byte was written.
+func (c *countedConn) early() bool { return c.given.Load() || c.read.Load() == c.came.Load() }
+
+// firstByte is told when the answer begins, before more is read. net/http looks
+// for answers that nobody asked for, but a request may be quicker than that.
+func (w *wire) firstByte() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stray = w.conn != nil && w.conn.early()
+}
+
+func (w *wire) isStray() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stray
+}
+
+// shut closes the request's connection, where it is the request's own. A request
+// that was given the connection meanwhile is not written.
+func (w *wire) shut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		w.conn.shut.Store(true)
+		_ = w.conn.Close()
 	}
 }
 

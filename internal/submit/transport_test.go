@@ -144,7 +144,7 @@ func rawOf(conn net.Conn) (syscall.RawConn, error) { return conn.(syscall.Conn).
 
 func (c *client) try(t *testing.T) (exchange, judgement) {
 	t.Helper()
-	x, _ := c.post(context.Background(), []byte(`{"order_no":"n","timeout":5,"timestamp":1}`), keyA, "abc", "")
+	x, _ := c.post(context.Background(), "n", []byte(`{"order_no":"n","timeout":5,"timestamp":1}`), keyA, "abc", "")
 	var rules *Rules
 	if x.answer.status == 0 {
 		return x, judgeTransport(x.phase, transportReason(x.phase, x.err), "")
@@ -534,7 +534,7 @@ func testRequestOnTheWire(t *testing.T, attemptClient clientMaker) {
 	}))
 	defer srv.Close()
 	c := attemptClient(t, srv.URL+"/base", nil)
-	c.post(context.Background(), []byte(`{"a":1}`), keyA, "5167", "00-trace")
+	c.post(context.Background(), "n", []byte(`{"a":1}`), keyA, "5167", "00-trace")
 	r := <-got
 	body, _ := io.ReadAll(r.Body)
 	require.Equal(t, `{"a":1}`, string(body))
@@ -681,7 +681,7 @@ func testOneWritePerOrder(t *testing.T, attemptClient clientMaker) {
 	var writes atomic.Int32
 	c.onDial(func(conn net.Conn) net.Conn { return tallyConn{conn, &writes} })
 	for range 3 {
-		x, reusable := c.post(context.Background(), []byte(`{"order_no":"n"}`), keyA, "abc", "")
+		x, reusable := c.post(context.Background(), "n", []byte(`{"order_no":"n"}`), keyA, "abc", "")
 		require.Equal(t, 200, x.answer.status)
 		require.True(t, reusable)
 	}

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"orderpost/internal/order"
 )
@@ -21,6 +24,8 @@ type judgement struct {
 	wait time.Duration
 	// throttle: wait is for the whole pool (429, or by rule).
 	throttle bool
+	// excused: a throttle of this order alone, too early to count against it.
+	excused bool
 	// timeError: the API says that the timestamp is off.
 	timeError bool
 	// hold, if not empty, stops the pool and says why (a 2xx that nobody can read).
@@ -121,10 +126,7 @@ func pastTense(v order.Verdict) string {
 // not contradict it.
 func judgeSuccess(a *answer) judgement {
 	doubt := func(what, rule string) judgement {
-		return judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but %s", a.status, what),
-			hold: fmt.Sprintf("an answer with status %d was not taken for accepted: %s. Write a rule for it into the ORDERPOST_RULES file, "+
-				"such as\n  - when: '%s'\n    verdict: accepted   # or rejected, duplicate, retry, denied: what this answer means",
-				a.status, what, strings.ReplaceAll(rule, "'", "''"))}
+		return judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but %s", a.status, what), hold: a.wanted(what, rule, "")}
 	}
 	status := "status == " + strconv.Itoa(a.status)
 	if !a.complete {
@@ -138,21 +140,63 @@ func judgeSuccess(a *answer) judgement {
 		}
 		return doubt("its body is empty", status+` && text == ""`)
 	}
-	if agrees(a.body) {
+	a.examine("")
+	switch f := &a.findings; {
+	case !f.object:
+		return doubt("its body is not a JSON object", status+" && "+a.startOf())
+	case f.against != "":
+		name := strings.TrimPrefix(f.against, "body.")
+		if f.againstValue == nil {
+			return doubt("its body has "+name, status+" && "+f.against+" != nil")
+		}
+		shown := a.literal(f.againstValue)
+		return doubt("its body says "+name+" = "+shown, status+" && "+f.against+" == "+shown)
+	default:
 		return accepted(a)
 	}
-	a.parse()
-	object, ok := a.json.(map[string]any)
-	if !ok {
-		return doubt("its body is not a JSON object", status+` && text contains "…"`)
+}
+
+// wanted is the reason of a hold that a rule ends: what is wrong with the
+// answer, the answer, and the rule to write. The rule's verdict is one that
+// decides nothing, in case somebody copies it without thinking.
+func (a *answer) wanted(what, rule, more string) string {
+	kind := ""
+	if t := a.header.Get("Content-Type"); t != "" {
+		kind = " (" + a.scrub.excerpt([]byte(t), 64) + ")"
 	}
-	for _, name := range []string{"code", "errno", "success", "error"} {
-		if value, there := object[name]; there && contradicts(name, value) {
-			shown := literal(value)
-			return doubt("its body says "+name+" = "+shown, status+" && body."+name+" == "+shown)
-		}
+	return fmt.Sprintf("an answer with status %d%s was not taken for accepted: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
+		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
+		a.status, kind, what, a.begins(), strings.ReplaceAll(rule, "'", "''"), more)
+}
+
+// startOf is a condition on the beginning of a body that is not JSON. It ends
+// where a key begins.
+func (a *answer) startOf() string {
+	clean, n := a.scrub.excerpt(a.body, 32), 0
+	for n < min(len(clean), len(a.body)) && clean[n] == a.body[n] {
+		n++
 	}
-	return accepted(a)
+	start := strings.TrimRightFunc(strings.ToValidUTF8(string(a.body[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
+	if start == "" {
+		return `text != ""`
+	}
+	return "text startsWith " + strconv.Quote(start)
+}
+
+// maxShown bounds what a message shows of a body, in bytes.
+const maxShown = 200
+
+// begins shows the beginning of the body in a sentence.
+func (a *answer) begins() string {
+	if len(a.body) == 0 {
+		return ""
+	}
+	return "The answer begins: " + a.shown() + ". "
+}
+
+// shown is the beginning of the body in one line.
+func (a *answer) shown() string {
+	return strings.Join(strings.Fields(a.scrub.excerpt(a.body, maxShown)), " ")
 }
 
 func accepted(a *answer) judgement {
@@ -162,29 +206,18 @@ func accepted(a *answer) judgement {
 	return judgement{verdict: order.Accepted, reason: fmt.Sprintf("accepted by status %d", a.status)}
 }
 
-// contradicts says whether a top-level member of a 2xx body speaks against
-// acceptance. Anything not known to mean success does.
-func contradicts(name string, value any) bool {
-	switch name {
-	case "code", "errno":
-		return value != 0 && value != 200 && value != "0" && value != "200"
-	case "success":
-		return value != true && value != "true" && value != 1
-	default: // error
-		return value != nil
-	}
-}
-
 // literal writes a JSON value as a rule would, bounded: it stands in reasons.
-func literal(v any) string {
-	switch x := v.(type) {
-	case nil:
+func (a *answer) literal(raw []byte) string {
+	switch raw[0] {
+	case 'n':
 		return "nil"
-	case string:
-		return strconv.Quote(bounded(x, 64))
-	case map[string]any, []any:
-		return "…"
+	case '"':
+		text, err := jsontext.AppendUnquote(nil, raw)
+		if err != nil {
+			return "…"
+		}
+		return strconv.Quote(a.scrub.excerpt(text, 64))
 	default:
-		return strings.TrimSpace(fmt.Sprint(x))
+		return bounded(string(raw), 64)
 	}
 }

@@ -166,7 +166,7 @@ func (t *visit) exchange(ctx context.Context, p *pass, waited time.Duration) ord
 	t.budget.attempts++
 	traceparent, ended := t.traced(ctx)
 	size := len(body)
-	x, reusable := t.client.post(ctx, body, pair.Key, signature, traceparent)
+	x, reusable := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
 	if reusable && cap(body) <= 64<<10 {
 		*buf = body
 		buffers.Put(buf)

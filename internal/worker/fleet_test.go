@@ -280,7 +280,10 @@ func TestFleetHasOneProber(t *testing.T) {
 			if len(blocks) == 0 {
 				return false
 			}
-			parked := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return strings.HasPrefix(b.Name, "hold: breaker") })
+			for _, b := range blocks {
+				require.False(t, strings.HasPrefix(b.Name, "hold: breaker"), "a person's hold is another thing: %s", b.Name)
+			}
+			parked := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return b.Name == "breaker-elsewhere" })
 			if !parked && prober >= 0 {
 				return false
 			}

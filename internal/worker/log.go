@@ -67,7 +67,7 @@ func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
 	if rec.Outcome() == order.OutcomeAccepted && !l.wants(time.Now()) {
 		return
 	}
-	e := l.log.Info().Str("order_no", rec.OrderNo).Str("outcome", rec.Word).Stringer("verdict", rec.Verdict).
+	e := l.log.WithLevel(levelOf(rec)).Str("order_no", rec.OrderNo).Str("outcome", rec.Word).Stringer("verdict", rec.Verdict).
 		Int("status", rec.Status).Int("attempts", rec.Attempts).Bool("unsure", rec.Unsure).
 		Dur("took_ms", rec.SettledAt.Sub(rec.EnqueuedAt)).Str("batch", rec.Batch).Str("reason", rec.Reason).
 		Str("error", rec.Error).Uint64("delivered", delivered)
@@ -78,6 +78,19 @@ func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
 		e.Str("response", bounded(rec.Response, l.response))
 	}
 	e.Msg("order settled")
+}
+
+// levelOf is an error for an order that took workers down, and a warning for one
+// whose fate nobody knows: both wait for a person.
+func levelOf(rec *order.Record) zerolog.Level {
+	switch o := rec.Outcome(); {
+	case o == order.OutcomePoison, rec.Reason == order.EndPoison.String():
+		return zerolog.ErrorLevel
+	case o == order.OutcomeUnknown:
+		return zerolog.WarnLevel
+	default:
+		return zerolog.InfoLevel
+	}
 }
 
 // bounded is at most the first n bytes of s, in whole characters.

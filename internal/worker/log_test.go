@@ -112,3 +112,29 @@ func TestALineSaysUnitsAndAnswersOnlyIfAskedTo(t *testing.T) {
 	require.Equal(t, "Gr", got[1]["response"], "whole characters")
 	require.Equal(t, "4bf9", got[1]["trace_id"])
 }
+
+// TestOutcomesThatWaitForAPersonAreNotLoggedAtInfo.
+func TestOutcomesThatWaitForAPersonAreNotLoggedAtInfo(t *testing.T) {
+	for _, o := range order.Outcomes() {
+		want := "info"
+		switch o {
+		case order.OutcomeUnknown:
+			want = "warn"
+		case order.OutcomePoison:
+			want = "error"
+		}
+		var buf logBuffer
+		l := orderLog{log: zerolog.New(&buf)}
+		rec := record(o)
+		l.settled(rec, 1, "")
+		require.Equal(t, want, lines(t, &buf)[0]["level"], o)
+	}
+	var buf logBuffer
+	l := orderLog{log: zerolog.New(&buf).Level(zerolog.WarnLevel)}
+	poison := record(order.OutcomeUnknown)
+	poison.Reason = order.EndPoison.String()
+	l.settled(poison, 1, "")
+	l.settled(record(order.OutcomeAccepted), 1, "")
+	require.Len(t, lines(t, &buf), 1, "ORDERPOST_LOG_LEVEL counts")
+	require.Equal(t, "error", lines(t, &buf)[0]["level"], "an attempt may have left before the worker went down")
+}

@@ -143,7 +143,7 @@ func (o *operations) snapshot() ops.Snapshot {
 	}
 	s.Parts, s.Missing = p.ground.tell()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
-	s.Gate = gateSnapshot(p.submitter.Gate().State())
+	s.Gate, s.Notes = gateSnapshot(p.submitter.Gate().State()), p.submitter.Notes()
 	if c := p.submitter.Clock(); c.Samples > 0 {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -59,7 +58,7 @@ func (c *crowd) prober(block string, alive func(int) bool) int {
 				continue
 			}
 			blocks := m.submitter.Gate().State().Blocks
-			held := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return strings.HasPrefix(b.Name, "hold: "+block) })
+			held := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return b.Name == block+"-elsewhere" })
 			if !held && (prober >= 0 || !slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return b.Name == block })) {
 				return false
 			}

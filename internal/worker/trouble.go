@@ -16,14 +16,14 @@ import (
 // Where the prober is gone, another takes its place.
 type troubles struct {
 	f *Fleet
-	// held are the reasons under which the gate is held for others' troubles.
-	held map[string]string
+	// followed are the reasons for which the gate is shut for others' troubles.
+	followed map[string]string
 	// known are our own blocks as of the last round, for passOn to notice a change.
 	known map[string]bool
 }
 
 func newTroubles(f *Fleet) *troubles {
-	return &troubles{f: f, held: make(map[string]string), known: make(map[string]bool)}
+	return &troubles{f: f, followed: make(map[string]string), known: make(map[string]bool)}
 }
 
 // changed: a shared block of ours came or went since the last round.
@@ -71,7 +71,7 @@ func (t *troubles) settle(ctx context.Context, name string, said *queue.Trouble)
 	case said.Owner == t.f.me.id:
 		return t.own(ctx, name, said, mine.Reason == "")
 	case slices.Contains(t.f.others, said.Owner):
-		t.hold(name, said)
+		t.follow(name, said)
 	default:
 		return t.takeOver(ctx, name, said, mine)
 	}
@@ -81,12 +81,12 @@ func (t *troubles) settle(ctx context.Context, name string, said *queue.Trouble)
 // own is the prober's round: the trouble is over once its own block is gone. It
 // may hold itself still: it took over, and the confirmation got lost.
 func (t *troubles) own(ctx context.Context, name string, said *queue.Trouble, over bool) error {
-	text := t.held[name]
+	text := t.followed[name]
 	switch {
 	case text != "":
 		t.f.Gate.Probe(name, said.Reason)
-		t.f.Gate.Release(text)
-		delete(t.held, name)
+		t.f.Gate.Unfollow(name)
+		delete(t.followed, name)
 	case over:
 		return taken(t.f.Queue.EndTrouble(ctx, name, said.Revision))
 	default:
@@ -95,25 +95,22 @@ func (t *troubles) own(ctx context.Context, name string, said *queue.Trouble, ov
 	return nil
 }
 
-// hold stops this worker while another one probes.
-func (t *troubles) hold(name string, said *queue.Trouble) {
-	text := fmt.Sprintf("%s: %s (worker %s asks for all)", name, said.Reason, said.Worker)
-	if t.held[name] != text {
-		t.f.Gate.Hold(text, time.Time{})
-		if old := t.held[name]; old != "" {
-			t.f.Gate.Release(old)
-		}
-		t.held[name] = text
+// follow stops this worker while another one probes.
+func (t *troubles) follow(name string, said *queue.Trouble) {
+	text := fmt.Sprintf("%s of worker %s, which asks the API for all: %s", name, said.Worker, said.Reason)
+	if t.followed[name] != text {
+		t.f.Gate.Follow(name, text)
+		t.followed[name] = text
 	}
 	t.f.Gate.Park(name)
 }
 
 // release lets this worker go on after the prober found the trouble mended.
 func (t *troubles) release(name string) {
-	if text := t.held[name]; text != "" {
+	if text := t.followed[name]; text != "" {
 		t.f.Gate.Believe(name)
-		t.f.Gate.Release(text)
-		delete(t.held, name)
+		t.f.Gate.Unfollow(name)
+		delete(t.followed, name)
 		t.known[name] = t.stands(name)
 	}
 }
@@ -125,9 +122,9 @@ func (t *troubles) takeOver(ctx context.Context, name string, said *queue.Troubl
 		return taken(err)
 	}
 	t.f.Gate.Probe(name, said.Reason)
-	if text := t.held[name]; text != "" {
-		t.f.Gate.Release(text)
-		delete(t.held, name)
+	if text := t.followed[name]; text != "" {
+		t.f.Gate.Unfollow(name)
+		delete(t.followed, name)
 	}
 	return nil
 }

@@ -92,12 +92,33 @@ func printMembers(say func(format string, args ...any), members []queue.Presence
 		say(line, lookup.Clip(p.Worker, 18), since, p.InFlight, perSecond(p.Rate), share, clock, gate)
 		say("  %s", p.Version)
 		for _, reason := range p.Reasons {
-			say("  %s", reason)
+			sayLong(say, reason)
+		}
+		for _, note := range p.Notes {
+			sayLong(say, "note: "+note)
 		}
 		inHand, rate = inHand+p.InFlight, rate+p.Rate
 	}
 	if len(members) > 1 {
 		say(line, fmt.Sprintf("%d workers", len(members)), "", inHand, perSecond(rate), "", "", "")
+	}
+}
+
+// maxLines bounds what is printed of one reason; /readyz and the log have all of it.
+const maxLines = 8
+
+// sayLong prints a text in as many lines as it takes, up to maxLines.
+func sayLong(say func(format string, args ...any), text string) {
+	lines := lookup.Lines(text, fleetWidth-4)
+	if len(lines) > maxLines {
+		lines = append(lines[:maxLines-1], "… (the rest is in the worker's log and at /readyz)")
+	}
+	for i, line := range lines {
+		indent := "  "
+		if i > 0 {
+			indent = "    "
+		}
+		say("%s%s", indent, line)
 	}
 }
 

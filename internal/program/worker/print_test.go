@@ -29,7 +29,9 @@ func TestFleetGolden(t *testing.T) {
 		Members: []queue.Presence{
 			{Worker: "orderpost-worker-6b7f9c-x2x9z", Since: noon.Add(-49 * time.Hour), Version: "v1.2.0 3187736", InFlight: 64, Rate: 24.96, Share: 25, Open: true, ClockMS: &ahead},
 			{Worker: "w-2\x1b[31m", Since: noon, Version: "devel", Rate: 0, ClockMS: &behind, Reasons: []string{
-				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "breaker: requests to the API keep failing (worker w-3 asks for all)"}},
+				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "breaker of worker w-3, which asks the API for all: requests to the API keep failing: no connection: refused (17 times), no answer: timeout (3 times)",
+				"an answer with status 200 was not taken for accepted" + strings.Repeat(", and so on and so forth", 40)},
+				Notes: []string{"taken for accepted without evidence: status 200, application/json, members id; no rule says so, and the answer does not repeat the order_no"}},
 			{Worker: "default.w-9", Version: "not understood by this version"},
 		},
 	}

@@ -1,0 +1,170 @@
+package submit
+
+import (
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/order"
+)
+
+// evidence knows which kinds of answer have been taken for acceptances. No list
+// of words tells every failure from a success. So an acceptance needs positive
+// evidence: a rule says so, or the answer repeats our order_no. The first kind of
+// answer without it is believed and told once; an answer of another kind than
+// those accepted so far is not believed.
+type evidence struct {
+	log zerolog.Logger
+
+	last   atomic.Uint64 // the kind accepted last; 0 = none yet
+	echoed atomic.Bool   // an acceptance has repeated its order_no
+
+	mu    sync.Mutex
+	kinds map[uint64]struct{}
+	notes []string
+}
+
+// maxKinds bounds what is remembered of an API that answers in many ways.
+const maxKinds = 256
+
+// kindOf is the kind of an answer: its status, its media type, and the shape of
+// its body.
+func kindOf(a *answer) uint64 {
+	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
+	k := mixed(uint64(a.status)) + mixed(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
+	return max(k, 1)
+}
+
+// weigh asks whether an answer may be taken for what its verdict says.
+func (t *visit) weigh(a *answer, j *judgement) {
+	ownNumbers := j.rule > 0 && t.rules.list[j.rule-1].OtherOrderNo
+	switch {
+	case a.stray:
+		*j = judgement{verdict: order.Unsure, failed: true, wait: j.wait, reason: "the answer was there before the request was sent",
+			detail: "it answers another request; its connection was closed"}
+	case j.verdict != order.Unsure && !ownNumbers && a.aboutAnother(j.verdict == order.Accepted):
+		*j = t.evidence.another(a, j)
+	case j.verdict == order.Accepted:
+		t.evidence.accepted(a, j)
+	}
+}
+
+// another is the judgement of an answer that names another order. Where the API
+// is known to repeat our order_no, a stray answer is a failed request. Where it is
+// not, the API may put a number of its own there, and only a rule can tell.
+func (e *evidence) another(a *answer, j *judgement) judgement {
+	what := "it names order_no " + a.literal(a.findings.other) + ", which is not the order's"
+	out := judgement{verdict: order.Unsure, failed: true, wait: j.wait, reason: fmt.Sprintf("status %d, but about another order", a.status), detail: what}
+	if !e.echoed.Load() {
+		out.hold = a.wanted(what, "status == "+strconv.Itoa(a.status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
+	}
+	return out
+}
+
+// accepted learns the kind of an acceptance, or changes the judgement if nothing
+// shows that it is one.
+func (e *evidence) accepted(a *answer, j *judgement) {
+	f := &a.findings
+	if f.ours && !e.echoed.Load() {
+		e.echoed.Store(true)
+	}
+	kind := kindOf(a)
+	if kind == e.last.Load() {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, known := e.kinds[kind]
+	switch {
+	case known:
+	case j.rule > 0, f.ours && f.success:
+		e.learn(kind)
+	case len(e.kinds) == 0:
+		e.learn(kind)
+		if !f.ours {
+			e.tell(a)
+		}
+	default:
+		what := "it is of another kind than the answers accepted so far (" + describe(a) + ")"
+		*j = judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but an answer of another kind", a.status), detail: what, hold: a.wanted(what, ruleFor(a), "")}
+		return
+	}
+	e.last.Store(kind)
+}
+
+func (e *evidence) learn(kind uint64) {
+	if e.kinds == nil {
+		e.kinds = make(map[uint64]struct{})
+	}
+	if len(e.kinds) < maxKinds {
+		e.kinds[kind] = struct{}{}
+	}
+}
+
+// tell says once which kind of answer is believed without evidence.
+func (e *evidence) tell(a *answer) {
+	note := "taken for accepted without evidence: " + describe(a) + "; no rule says so, and the answer does not repeat the order_no"
+	e.notes = append(e.notes, note)
+	e.log.Warn().Str("kind", describe(a)).Str("body", a.shown()).
+		Msg("answers of this kind are taken for accepted, although no rule says so and they do not repeat the order_no: " +
+			"if they do mean that the order exists, write a rule with verdict accepted into the ORDERPOST_RULES file")
+}
+
+// told gives the notes for those who look at the worker.
+func (e *evidence) told() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.notes)
+}
+
+// describe names what the kind of an answer consists of.
+func describe(a *answer) string {
+	a.parse()
+	text := "status " + strconv.Itoa(a.status)
+	if media := a.header.Get("Content-Type"); media != "" {
+		text += ", " + a.scrub.excerpt([]byte(media), 64)
+	}
+	switch object, ok := a.json.(map[string]any); {
+	case len(a.body) == 0:
+		text += ", an empty body"
+	case ok && len(object) == 0:
+		text += ", an empty object"
+	case ok:
+		names := slices.Sorted(maps.Keys(object))
+		if more := len(names) - 8; more > 0 {
+			names = append(names[:8], fmt.Sprintf("%d more", more))
+		}
+		text += ", members " + a.scrub.excerpt([]byte(strings.Join(names, " ")), 200)
+	}
+	if a.findings.ours {
+		text += ", with our order_no"
+	}
+	return text
+}
+
+// ruleFor is a condition that an answer fulfils: its status and top-level names.
+func ruleFor(a *answer) string {
+	a.parse()
+	rule := "status == " + strconv.Itoa(a.status)
+	object, _ := a.json.(map[string]any)
+	if len(a.body) == 0 {
+		return rule + ` && text == ""`
+	}
+	for i, name := range slices.Sorted(maps.Keys(object)) {
+		if i == 4 {
+			break
+		}
+		rule += " && " + strconv.Quote(a.scrub.excerpt([]byte(name), 64)) + " in body"
+	}
+	return rule
+}
+
+// Notes are remarks for people about how answers are understood.
+func (s *Submitter) Notes() []string { return s.evidence.told() }

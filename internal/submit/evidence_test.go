@@ -1,0 +1,245 @@
+package submit
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// A stray acceptance of another order lies on a kept connection behind each
+// refusal. None of the refused orders may be recorded as accepted.
+func TestStrayAcceptancesAreNobodys(t *testing.T) {
+	for _, stray := range []string{`{"data":{"order_no":"OTHER"}}`, `{"code":0}`} {
+		for _, client := range []HTTPClient{HTTPNet, HTTPFast} {
+			t.Run(client.String()+" "+stray, func(t *testing.T) {
+				late := strings.Contains(stray, "OTHER") // only its number tells that one which comes late
+				s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+					for s.read(r) {
+						refusal := "HTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\n{}"
+						extra := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(stray), stray)
+						if late && s.requests.Load()%2 == 0 {
+							io.WriteString(conn, extra+refusal)
+						} else {
+							io.WriteString(conn, refusal+extra)
+						}
+					}
+				})
+				cfg := DefaultConfig(s.url())
+				cfg.HTTPClient, cfg.RefusalRun, cfg.HoldRetry, cfg.BreakerRatio = client, 0, time.Millisecond, 0
+				cfg.RetryBase, cfg.RetryMax, cfg.GatePatience = time.Millisecond, time.Millisecond, time.Millisecond
+				sub, err := New(cfg, Deps{Keys: StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, Log: zerolog.Nop()})
+				require.NoError(t, err)
+				defer sub.Close()
+				var wg sync.WaitGroup
+				for i := range 300 {
+					o := newOrder(t, fmt.Sprintf("A-%d", i))
+					wg.Go(func() {
+						rep := sub.Submit(context.Background(), order.Submission{Order: o})
+						require.NotEqual(t, order.Accepted, rep.Verdict, rep.Reason)
+						for _, a := range rep.Trail {
+							require.NotEqual(t, order.Accepted, a.Verdict, a.Reason)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
+
+// net/http may have read a stray answer from the socket already.
+func TestAnswerReadBeforeTheRequestIsStray(t *testing.T) {
+	ours, theirs := net.Pipe()
+	go io.Copy(io.Discard, theirs) //nolint:errcheck // until the pipe is closed
+	defer theirs.Close()
+	defer ours.Close()
+	w := &wire{}
+	conn := &countedConn{Conn: ours}
+	w.gotConn(conn, true)
+	conn.read.Add(100)
+	_, err := conn.Write([]byte("POST"))
+	require.NoError(t, err)
+	w.firstByte()
+	require.True(t, w.isStray(), "nothing came since")
+	conn.read.Add(1)
+	w.firstByte()
+	require.False(t, w.isStray())
+	conn.given.Store(true)
+	w.firstByte()
+	require.True(t, w.isStray(), "the next request is not even written")
+	shared := &wire{}
+	shared.firstByte()
+	require.False(t, shared.isStray(), "HTTP/2 gives each answer its stream")
+}
+
+func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
+	eachClient(t, func(t *testing.T, attemptClient clientMaker) {
+		s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+			for s.read(r) {
+				body := `{"data":{"order_no":"OTHER-1"}}`
+				if s.requests.Load() > 2 {
+					body = `{"data":{"order_no":"n"}}`
+				}
+				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+			}
+		})
+		c := attemptClient(t, s.url(), nil)
+		for _, reused := range []bool{false, false, false, true} {
+			x, _ := c.try(t)
+			require.NoError(t, x.err)
+			require.Equal(t, reused, x.reused)
+		}
+		require.EqualValues(t, 4, s.requests.Load())
+	})
+}
+
+func TestStatusThatIsNone(t *testing.T) {
+	for _, status := range []string{"000", "0", "099", "-20", "2", "20x", "2000"} {
+		eachClient(t, func(t *testing.T, attemptClient clientMaker) {
+			s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+				s.read(r)
+				io.WriteString(conn, "HTTP/1.1 "+status+" OK\r\nContent-Length: 10\r\n\r\n{\"code\":0}")
+			})
+			_, j := attemptClient(t, s.url(), nil).try(t)
+			require.Equal(t, order.Unsure, j.verdict, "%s: %s", status, j.reason)
+		})
+	}
+}
+
+func bodies(list ...string) func(c call) reply {
+	return func(c call) reply {
+		return reply{body: strings.ReplaceAll(list[min(c.n, len(list))-1], "OURS", c.orderNo)}
+	}
+}
+
+// once lets an order try once.
+func once(c *Config) { c.RetryVisitAttempts = 1 }
+
+func TestAnswerAboutAnotherOrderSettlesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   order.Verdict
+	}{
+		"accepted":               {200, `{"code":0,"data":{"order_no":"OTHER"}}`, order.Unsure},
+		"both":                   {200, `{"order_no":"OURS","parent":{"orderNo":"OTHER"}}`, order.Unsure},
+		"refused":                {422, `{"order_no":"B-17"}`, order.Unsure},
+		"conflict":               {409, `{"data":{"order_no":"B-17"}}`, order.Unsure},
+		"collides":               {409, `{"order_no":"OURS","existing":{"order_no":"B-17"}}`, order.Duplicate},
+		"message":                {422, `{"order_no":["must have 1 to 255 bytes"]}`, order.Rejected},
+		"message among errors":   {422, `{"errors":{"order_no":"E17"}}`, order.Rejected},
+		"ours":                   {422, `{"order_no":"OURS"}`, order.Rejected},
+		"unsure is unsure still": {500, `{"order_no":"B-17"}`, order.Unsure},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(call call) reply {
+					return reply{status: c.status, body: strings.ReplaceAll(c.body, "OURS", call.orderNo)}
+				}, func(c *Config) { once(c); c.RefusalRun = 0 })
+				rep := r.one("A-1")
+				require.Equal(t, c.want, rep.Verdict, rep.Reason)
+				require.Equal(t, c.want == order.Unsure, rep.History.Unsure)
+			})
+		})
+	}
+}
+
+// A rule does not make another order's acceptance ours, unless it says that the
+// API has numbers of its own.
+func TestRulesAndOtherOrderNumbers(t *testing.T) {
+	for extra, want := range map[string]order.Verdict{"": order.Unsure, "    other_order_no: true\n": order.Accepted} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, bodies(`{"code":0,"order_no":"API-77"}`), once)
+			r.rules = mustRules(t, "rules:\n  - when: status == 200 && body.code == 0\n    verdict: accepted\n"+extra)
+			rep := r.one("A-1")
+			require.Equal(t, want, rep.Verdict)
+			if want == order.Unsure {
+				require.Contains(t, r.Gate().State().Reasons[0], "other_order_no: true")
+				require.Contains(t, r.Gate().State().Reasons[0], `"API-77"`)
+			}
+		})
+	}
+}
+
+// Where the API repeats our order_no, one stray answer is a fault of the line.
+func TestAStrayAnswerDoesNotHoldAPoolThatKnowsItsAPI(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, bodies(`{"code":0,"order_no":"OURS"}`, `{"code":0,"order_no":"OTHER"}`, `{"code":0,"order_no":"OURS"}`), nil)
+		require.Equal(t, order.Accepted, r.one("A-1").Verdict)
+		rep := r.one("A-2")
+		require.Equal(t, []order.Verdict{order.Unsure, order.Accepted}, verdicts(rep))
+		require.Contains(t, rep.Trail[0].Reason, "about another order")
+		require.True(t, r.Gate().Open())
+	})
+}
+
+// An answer of another kind than those accepted so far is not believed, and the
+// rule that it asks for ends the hold.
+func TestAnswerOfAnotherKindHolds(t *testing.T) {
+	for name, c := range map[string]struct{ first, then string }{
+		"other members":       {`{"code":0,"data":{"order_no":"OURS"}}`, `{"reason":"the market is closed"}`},
+		"the same, no echo":   {`{"code":0,"data":{"order_no":"OURS"}}`, `{"code":0,"data":{}}`},
+		"no evidence at all":  {`{"id":1}`, `{"id":1,"note":"the market is closed"}`},
+		"an unknown state":    {`{"state":"filed"}`, `{"state":"shelved"}`},
+		"echo, other members": {`{"code":0,"data":{"order_no":"OURS"}}`, `{"order_no":"OURS","reason":"the market is closed"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, bodies(c.first, c.first, c.then), once)
+				require.Equal(t, order.Accepted, r.one("A-1").Verdict)
+				require.Equal(t, order.Accepted, r.one("A-2").Verdict)
+				rep := r.one("A-3")
+				require.Equal(t, order.Unsure, rep.Verdict, rep.Reason)
+				state := r.Gate().State()
+				require.Len(t, state.Blocks, 1)
+				require.Equal(t, BlockAnswer, state.Blocks[0].Name)
+				require.Contains(t, state.Reasons[0], "of another kind than the answers accepted so far")
+				require.Contains(t, state.Reasons[0], strings.ReplaceAll(c.then, "OURS", "A-3"), "the answer is shown")
+				_, proposed, ok := strings.Cut(state.Reasons[0], "such as\n")
+				require.True(t, ok)
+				rules := mustRules(t, "rules:\n"+proposed)
+				require.Equal(t, 1, rules.judge(&answer{status: 200, body: []byte(c.then), complete: true}, 1).rule)
+			})
+		})
+	}
+}
+
+// An answer that repeats our order_no and says success needs no known shape.
+func TestTwoKindsOfEvidenceAreEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, bodies(`{"id":1}`, `{"success":true,"order_no":"OURS"}`, `{"code":0,"warning":"x","data":{"order_no":"OURS"}}`), once)
+		for _, no := range []string{"A-1", "A-2", "A-3"} {
+			require.Equal(t, order.Accepted, r.one(no).Verdict)
+		}
+	})
+}
+
+// What is believed without evidence is told once.
+func TestAcceptancesWithoutEvidenceAreToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, bodies(`{"id":1,"echo":"`+keyA+`"}`), once)
+		for i := range 3 {
+			require.Equal(t, order.Accepted, r.one(fmt.Sprint("A-", i)).Verdict)
+		}
+		require.Equal(t, []string{"taken for accepted without evidence: status 200, members echo id; no rule says so, and the answer does not repeat the order_no"}, r.Notes())
+		require.Equal(t, 1, strings.Count(r.log.String(), "answers of this kind are taken for accepted"))
+		require.NotContains(t, r.log.String(), keyA)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, bodies(`{"id":1,"order_no":"OURS"}`), once)
+		require.Equal(t, order.Accepted, r.one("A-1").Verdict)
+		require.Empty(t, r.Notes(), "the order_no is evidence")
+	})
+}

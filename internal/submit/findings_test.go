@@ -1,0 +1,97 @@
+package submit
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhatABodySaysAboutTheOrder(t *testing.T) {
+	for _, c := range []struct {
+		body, orderNo string
+		ours          bool
+		other         string // as JSON
+		numbered      bool
+	}{
+		{`{"order_no":"A-1"}`, "A-1", true, ``, false},
+		{`{"data":{"orderNo":"A-1"}}`, "A-1", true, ``, false},
+		{`{"data":[{"Order-No":"A-1"}]}`, "A-1", true, ``, false},
+		{`{"order_no":["A-1"]}`, "A-1", true, ``, false},
+		{`{"order_no":"\u0041-1"}`, "A-1", true, ``, false},
+		{`{"order\u005fno":"A-2"}`, "A-1", false, `"A-2"`, true},
+		{`{"order_no":17}`, "17", true, ``, false},
+		{`{"order_no":18}`, "17", false, `18`, true},
+		{`{"order_no":""}`, "A-1", false, `""`, false},
+		{`{"order_no":null,"orderNo":true}`, "A-1", false, ``, false},
+		{`{"client_ref":"ORDER-2026-1"}`, "ORDER-2026-1", true, ``, false},
+		{`{"status":"ok"}`, "ok", false, ``, false}, // too short to be an echo anywhere
+		{`{"order_no":"A-1","data":{"order_no":"A-2"}}`, "A-1", true, `"A-2"`, true},
+		{`{"order_no":["is not known, see 17"]}`, "A-1", false, `"is not known, see 17"`, false},
+		{`{"errors":{"order_no":"E17"}}`, "A-1", false, `"E17"`, false},
+		{`{"order_no":"A-2"`, "A-1", false, `"A-2"`, true}, // broken, but seen
+		{`{"order_no":"A-2"}`, "", false, ``, false},
+	} {
+		f := examine([]byte(c.body), c.orderNo)
+		require.Equal(t, c.ours, f.ours, c.body)
+		require.Equal(t, c.other, string(f.other), c.body)
+		require.Equal(t, c.numbered, f.numbered, c.body)
+	}
+}
+
+func TestTheMemberThatSpeaksAgainst(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"a":1,"code":7}`:                            "body.code",
+		`{"a":[{"b":1},{"x y":{"success":false}}]}`:   `body.a[1]["x y"].success`,
+		`{"deep":{"errors":["x"]},"code":0}`:          "body.deep.errors",
+		`{"errors":[],"error":null,"data":{"n":[0]}}`: "",
+	} {
+		require.Equal(t, want, examine([]byte(body), "n").against, body)
+	}
+}
+
+func TestShapes(t *testing.T) {
+	shape := func(body string) uint64 { return examine([]byte(body), "A-1").shape }
+	one := shape(`{"code":0,"message":"a","data":{"id":1}}`)
+	for _, same := range []string{`{"message":"b","data":{"other":2},"code":200}`, `{"data":{},"code":0,"message":""}`} {
+		require.Equal(t, one, shape(same), same)
+	}
+	for _, different := range []string{`{"code":0,"message":"a"}`, `{"code":"0","message":"a","data":{"id":1}}`, `{"code":0,"message":"a","data":null}`,
+		`{"code":0,"message":"a","data":{"id":1},"x":1}`, `{"code":0,"message":"a","data":{"order_no":"A-1"}}`, `{}`} {
+		require.NotEqual(t, one, shape(different), different)
+	}
+	require.NotEqual(t, shape(`{"status":"filed"}`), shape(`{"status":"shelved"}`), "words that we do not know")
+	require.Equal(t, shape(`{"status":"ok"}`), shape(`{"status":"created"}`))
+}
+
+// What nothing speaks against, a reader of the whole document accepts too.
+func FuzzFindings(f *testing.F) {
+	for _, body := range []string{`{}`, `{"code":0}`, `{"code":"200","data":{"code":5}}`, `{"success":true,"error":null}`, `{"code":1}`, `{"code":0,"code":1}`,
+		`{"code":0}x`, `[]`, `{"cod\u0065":1}`, `{"code":0.0}`, `{"error":{}}`, `{"success":1}`, "{\"a\":\"\xff\"}", `{"errno":-0}`, `{"a":[{"order_no":"n"}],"success":[]}`} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		found := examine(body, "n")
+		var v any
+		err := json.Unmarshal(body, &v)
+		object, ok := v.(map[string]any)
+		require.Equal(t, err == nil && ok, found.object, "%q", body)
+		if !found.object || found.against != "" {
+			return
+		}
+		for name, good := range map[string][]any{"code": {0., 200., "0", "200"}, "errno": {0., 200., "0", "200"}, "error": {nil}} {
+			if value, there := object[name]; there {
+				require.Contains(t, good, value, "%q", body)
+			}
+		}
+		if value, there := object["success"]; there {
+			require.NotContains(t, []any{false, nil, 0., "", "false", "no"}, value, "%q", body)
+		}
+	})
+}
+
+func TestUsualAcceptancesNeedNoParsing(t *testing.T) {
+	a := answer{status: 200, body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), complete: true}
+	require.Equal(t, "accepted by status 200", judgeSuccess(&a).reason)
+	require.False(t, a.parsed)
+}

@@ -1,0 +1,101 @@
+package submit
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/vm"
+
+	"orderpost/internal/order"
+)
+
+const (
+	// ruleTime bounds the evaluation of all rules for one answer. Rules of the
+	// usual kind take microseconds.
+	ruleTime = time.Second
+	// ruleSteps bounds the elements that they look at, in any(), filter() and
+	// the like.
+	ruleSteps = 5_000_000
+	// maxRules and maxRulesFile bound a rules file.
+	maxRules     = 1000
+	maxRulesFile = 1 << 20
+)
+
+var errRuleBudget = errors.New("takes too long")
+
+// ruleBudget ends an evaluation that takes too long. Expr has no bound of its
+// own on time. So the body of every predicate counts a step first.
+type ruleBudget struct {
+	steps int
+	until time.Time
+	over  bool
+}
+
+func newRuleBudget() *ruleBudget { return &ruleBudget{until: time.Now().Add(ruleTime)} }
+
+// step is called before each look at an element. Its panic becomes the error of
+// the evaluation.
+func (b *ruleBudget) step() bool {
+	b.steps++
+	if b.over || b.steps > ruleSteps || b.steps%16 == 0 && time.Now().After(b.until) {
+		b.over = true
+		panic(errRuleBudget)
+	}
+	return true
+}
+
+// run evaluates a program made by runnable. A condition that cannot be evaluated
+// does not hold; the error is only for one that was stopped.
+func (b *ruleBudget) run(program *vm.Program, env ruleEnv) (bool, error) {
+	if env.Step == nil {
+		env.Step = b.step
+	}
+	out, err := expr.Run(program, env)
+	if b.over || err != nil && strings.Contains(err.Error(), "memory budget exceeded") {
+		return false, errRuleBudget
+	}
+	yes, ok := out.(bool)
+	return err == nil && ok && yes, nil
+}
+
+// runnable compiles an expression that counts its steps.
+func runnable(text string) (*vm.Program, error) { return compileExpr(text, expr.Patch(stepCounter{})) }
+
+// stepCounter puts a call of step before the body of each predicate.
+type stepCounter struct{}
+
+// Visit implements ast.Visitor.
+func (stepCounter) Visit(node *ast.Node) {
+	p, ok := (*node).(*ast.PredicateNode)
+	if !ok {
+		return
+	}
+	if s, ok := p.Node.(*ast.SequenceNode); ok && len(s.Nodes) > 0 && isStep(s.Nodes[0]) {
+		return // it has been here
+	}
+	p.Node = &ast.SequenceNode{Nodes: []ast.Node{&ast.CallNode{Callee: &ast.IdentifierNode{Value: stepName}}, p.Node}}
+}
+
+// stepName is no name that an operator would choose.
+const stepName = "__step"
+
+func isStep(n ast.Node) bool {
+	call, ok := n.(*ast.CallNode)
+	if !ok {
+		return false
+	}
+	id, ok := call.Callee.(*ast.IdentifierNode)
+	return ok && id.Value == stepName
+}
+
+// tooLong is the judgement of an answer at which a rule was stopped.
+func (r *rule) tooLong(a *answer) judgement {
+	what := fmt.Sprintf("rule %d (line %d, %q) was stopped: it took more than %s, or looked at too many elements, for an answer of %d bytes",
+		r.number, r.line, bounded(r.When, 100), ruleTime, len(a.body))
+	return judgement{verdict: order.Unsure, reason: fmt.Sprintf("rule %d takes too long", r.number), detail: what, rule: r.number,
+		hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.begins()}
+}

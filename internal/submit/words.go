@@ -1,0 +1,166 @@
+package submit
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// member is the sort of a member of an answer, by its name. Case, `_`, `-` and
+// spaces in names do not count: order_no, orderNo and Order-No are one.
+type member uint8
+
+const (
+	memberNone      member = iota
+	memberOrderNo          // order_no
+	memberCode             // code, …: 0 and 200 mean success
+	memberErrno            // errno, …: the same, below the top level too
+	memberErrorCode        // error_code, …: 0 and nothing mean success
+	memberSuccess          // success, ok, …: true means success
+	memberError            // error, …: must be null
+	memberErrors           // errors, …: must be empty
+	memberFailed           // failed, …: must be false
+	memberState            // status, result, …: a word
+)
+
+// normal writes a name or a word without case and separators into buf, as far
+// as it fits.
+func normal(buf []byte, text []byte) []byte {
+	n := 0
+	for _, c := range text {
+		switch {
+		case c == '_', c == '-', c == ' ', c == '.':
+			continue
+		case n == len(buf):
+			return buf
+		case c >= 'A' && c <= 'Z':
+			c |= 0x20
+		}
+		buf[n] = c
+		n++
+	}
+	return buf[:n]
+}
+
+func memberOf(name []byte) member {
+	var buf [24]byte
+	switch string(normal(buf[:], name)) {
+	case "orderno":
+		return memberOrderNo
+	case "code", "resultcode", "respcode", "responsecode", "statuscode":
+		return memberCode
+	case "errno", "retcode", "returncode":
+		return memberErrno
+	case "errorcode", "errcode", "failcode", "failurecode", "errorno", "errornumber", "errormessage", "errormsg", "errmsg":
+		return memberErrorCode
+	case "success", "ok", "succeeded", "successful", "issuccess", "isok":
+		return memberSuccess
+	case "error", "err", "exception", "fault":
+		return memberError
+	case "errors", "errs", "faults", "exceptions", "violations", "fielderrors", "validationerrors", "errordetails":
+		return memberErrors
+	case "failed", "failure", "fail", "rejected", "refused", "denied", "haserror", "haserrors", "iserror", "failures":
+		return memberFailed
+	case "status", "state", "result", "outcome", "orderstatus", "resultstatus":
+		return memberState
+	default:
+		return memberNone
+	}
+}
+
+// speaks is what a member says about an acceptance.
+type speaks uint8
+
+const (
+	speaksNot     speaks = iota
+	speaksFor            // it says success
+	speaksAgainst        // it contradicts
+	speaksUnknown        // a word about the state that we do not know
+)
+
+// verdictOf reads a member at a depth (1 = top level). At the top level
+// whatever is not known to mean success speaks against; below it, where the
+// order's own data may stand, only what is known to mean failure does.
+func verdictOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) speaks {
+	var buf [48]byte
+	word := normal(buf[:], text)
+	top := depth <= 1
+	scalar := kind != '{' && kind != '['
+	nothing := kind == 'n' || empty || string(word) == "0" || string(word) == "false"
+	switch m {
+	case memberCode, memberErrno:
+		if !top { // where a code may be anything, a currency's say
+			return against(m == memberErrno && !nothing && string(word) != "200")
+		}
+		return codeSpeaks(kind, text)
+	case memberErrorCode:
+		return against(!nothing && !(scalar && isSuccessWord(word)))
+	case memberSuccess:
+		yes := scalar && (string(word) == "true" || string(word) == "1" || isSuccessWord(word) && word[0] > '9')
+		no := string(word) == "false" || string(word) == "0" || string(word) == "no"
+		if yes {
+			return speaksFor
+		}
+		return against(top || no)
+	case memberError:
+		return against(top && kind != 'n' || !nothing)
+	case memberErrors, memberFailed:
+		return against(!nothing)
+	case memberState:
+		if !scalar || kind == 'n' || empty {
+			return speaksNot
+		}
+		return stateSpeaks(word)
+	default:
+		return speaksNot
+	}
+}
+
+func against(yes bool) speaks {
+	if yes {
+		return speaksAgainst
+	}
+	return speaksNot
+}
+
+func codeSpeaks(kind jsontext.Kind, text []byte) speaks {
+	if kind != '0' && kind != '"' {
+		return speaksAgainst
+	}
+	if s := string(text); s == "0" || s == "200" {
+		return speaksFor
+	}
+	if n, err := strconv.ParseFloat(string(text), 64); kind == '0' && err == nil && (n == 0 || n == 200) {
+		return speaksFor // 0.0
+	}
+	return speaksAgainst
+}
+
+var (
+	successWords = []string{"0", "1", "200", "201", "202", "ok", "okay", "true", "yes", "success", "succeeded", "successful", "noerror", "noerrors", "none",
+		"created", "accepted", "new", "open", "pending", "queued", "received", "submitted", "processing", "placed", "active", "done", "complete", "completed", "confirmed"}
+	failureParts = [][]byte{[]byte("err"), []byte("fail"), []byte("reject"), []byte("refus"), []byte("denied"), []byte("declin"), []byte("invalid"),
+		[]byte("exception"), []byte("unavail"), []byte("cancel"), []byte("abort"), []byte("forbid"), []byte("unauth"), []byte("timeout"), []byte("expired"),
+		[]byte("insufficient"), []byte("blocked"), []byte("notfound"), []byte("notok"), []byte("unsuccess"), []byte("unknown")}
+)
+
+func isSuccessWord(word []byte) bool {
+	return slices.ContainsFunc(successWords, func(w string) bool { return w == string(word) })
+}
+
+func stateSpeaks(word []byte) speaks {
+	number := len(word) == 3 && len(bytes.Trim(word, "0123456789")) == 0
+	switch {
+	case string(word) == "0", string(word) == "1":
+		return speaksUnknown // 1 is success at one API, and failure at another
+	case isSuccessWord(word), number && word[0] == '2':
+		return speaksFor
+	case number && word[0] >= '3', string(word) == "false", string(word) == "no", string(word) == "ko", string(word) == "nok",
+		slices.ContainsFunc(failureParts, func(p []byte) bool { return bytes.Contains(word, p) }):
+		return speaksAgainst
+	default:
+		return speaksUnknown
+	}
+}
