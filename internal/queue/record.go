@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -122,8 +124,34 @@ func decodeRecord(raw *rawMsg) (Entry, error) {
 	if r.Word != order.Retrying && r.Outcome() == order.OutcomeNone {
 		return Entry{}, fmt.Errorf("%w: results stream, sequence %d: outcome %q is none that this version knows", ErrUnreadable, raw.Seq, r.Word)
 	}
+	if what := foreign(raw, &r); what != "" {
+		return Entry{}, fmt.Errorf("%w: results stream, sequence %d: no worker wrote it: %s", ErrUnreadable, raw.Seq, what)
+	}
 	return Entry{Record: &r, Seq: raw.Seq}, nil
 }
+
+// foreign says what shows that no program of ours wrote the record where it
+// lies; "" for nothing. JetStream sends its answers to any subject that a
+// request names as its reply, so a record that somebody asked for can end up as
+// the last word on another order.
+func foreign(raw *rawMsg, r *order.Record) string {
+	token := raw.Subject[strings.LastIndexByte(raw.Subject, '.')+1:]
+	switch {
+	case raw.Header.Get(jetstream.SequenceHeader) != "":
+		return "it is the broker's answer to a direct get"
+	case r.WriteID == "":
+		return "it has no write_id"
+	case token == r.OrderNo, hashedToken.MatchString(token):
+		return ""
+	}
+	if no, err := order.OrderNoFromToken(token); err != nil || no != r.OrderNo {
+		return fmt.Sprintf("it is about order %q", r.OrderNo)
+	}
+	return ""
+}
+
+// hashedToken is what fileToken makes of a token that it cannot use.
+var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 
 // Lookup reads the last word on an order_no. Record is nil where there is none.
 func (q *Queue) Lookup(ctx context.Context, orderNo string) (Entry, error) {

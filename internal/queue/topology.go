@@ -35,17 +35,36 @@ func (q *Queue) ensureTopology(ctx context.Context) error {
 	return nil
 }
 
-// ensureBucket leaves a bucket that is there as it is.
+// ensureBucket leaves a bucket that is there as it is, but for roll-ups.
 func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 	q.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
-	if !errors.Is(err, jetstream.ErrBucketNotFound) {
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		q.kv, err = q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
+			Description: "orderpost: fleet control",
+		})
+	}
+	if err != nil || !q.cfg.Worker {
 		return err
 	}
-	q.kv, err = q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
-		Description: "orderpost: fleet control",
-	})
-	return err
+	return q.refuseRollups(ctx)
+}
+
+// refuseRollups: a bucket is made with roll-ups allowed, and then one message
+// with the header Nats-Rollup deletes every key, the fleet's hold included.
+// Whoever may write a single key could send it.
+func (q *Queue) refuseRollups(ctx context.Context) error {
+	stream, err := q.js.Stream(ctx, "KV_"+q.cfg.Bucket)
+	if err != nil {
+		return err
+	}
+	cfg := stream.CachedInfo().Config
+	if !cfg.AllowRollup {
+		return nil
+	}
+	cfg.AllowRollup = false
+	_, err = q.js.UpdateStream(ctx, cfg)
+	return wrapStream(cfg.Name, "cannot be updated (it must refuse roll-ups)", err)
 }
 
 // ensureConsumer: only a worker may change it, so that a producer with other
@@ -105,6 +124,7 @@ func (q *Queue) streams() []jetstream.StreamConfig {
 	results.Subjects = []string{q.n.resPre + "*"}
 	results.Retention, results.MaxMsgsPerSubject = jetstream.LimitsPolicy, 1
 	results.AllowMsgTTL = true
+	results.DenyPurge = true // without its result an order may be posted again
 
 	dead.Name, dead.Description = q.n.dead, "orderpost: dead letters"
 	dead.Subjects = []string{q.n.deadPre + "*", q.n.deadPre + "*.tail.*"}
@@ -161,6 +181,7 @@ func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamCon
 	have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
 	have.Replicas = max(have.Replicas, want.Replicas)
 	have.Description, have.Duplicates = want.Description, want.Duplicates
+	have.DenyPurge = have.DenyPurge || want.DenyPurge
 	if have.Metadata == nil {
 		have.Metadata = make(map[string]string, 1)
 	}
@@ -235,6 +256,10 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	if have.Metadata[versionKey] != want.Metadata[versionKey] {
 		safe = append(safe, Difference{versionKey, have.Metadata[versionKey], want.Metadata[versionKey]})
 	}
+	if want.DenyPurge { // cannot be taken back on a stream that has it
+		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
+	}
+	check(&unsafe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
 	check(&safe, "description", have.Description, want.Description)
 	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
 	return unsafe, safe
