@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -187,6 +188,33 @@ func (s *secured) waitForNoPull(t *testing.T) {
 		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
 		return err == nil && c.CachedInfo().NumWaiting == 0
 	}, patience, pause)
+}
+
+// TestGoExampleAgainstTheShippedServer: a program of somebody else's publishes
+// and reads its result, with the rights of a role alone.
+func TestGoExampleAgainstTheShippedServer(t *testing.T) {
+	s := startSecured(t)
+	settings, _ := api(t)
+	w := startWorker(t, s.as("worker", settings))
+	program := filepath.Join(t.TempDir(), "producer.exe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../examples/producers/go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	example := func(role string, args ...string) string {
+		t.Helper()
+		set := s.settings[role]
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = []string{"NATS_URL=" + s.url, "NATS_NKEY=" + set["ORDERPOST_NATS_NKEY_FILE"], "NATS_CA=" + set["ORDERPOST_NATS_CA_FILE"],
+			"NATS_CERT=" + set["ORDERPOST_NATS_CERT_FILE"], "NATS_KEY=" + set["ORDERPOST_NATS_KEY_FILE"], "NATS_INBOX_PREFIX=" + set["ORDERPOST_NATS_INBOX_PREFIX"]}
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	require.Equal(t, "stored\n", example("producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`))
+	require.Contains(t, example("producer", "await", "P-1", "id-1"), "created: yes")
+	require.Equal(t, "settled before\n", example("producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`))
+	require.Equal(t, "stored\n", example("publisher", "publish", "id-2", `{"order_no":"P-2","timeout":30}`))
+	require.Contains(t, example("producer", "await", "P-2", "id-2"), "created: yes")
+	require.Equal(t, 0, w.end())
 }
 
 // TestRolesDoNothingElse tries every action as every role.
