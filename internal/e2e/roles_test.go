@@ -56,6 +56,13 @@ func startSecured(t *testing.T) *secured {
 			"ORDERPOST_NATS_NKEY_FILE": seedFile, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role,
 		}
 	}
+	s.startServer(t)
+	return s
+}
+
+// startServer starts it with what NATS_STORE_DIR holds.
+func (s *secured) startServer(t *testing.T) *server.Server {
+	t.Helper()
 	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
 	require.NoError(t, err)
 	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT // beside other tests
@@ -69,7 +76,7 @@ func startSecured(t *testing.T) *secured {
 	for _, settings := range s.settings {
 		settings["ORDERPOST_NATS_URL"] = s.url
 	}
-	return s
+	return ns
 }
 
 // as adds a role's settings to a program's.
