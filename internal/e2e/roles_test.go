@@ -27,6 +27,8 @@ var roles = []string{"publisher", "producer", "worker", "operator", "admin"}
 // secured is a server that was started from deployments/nats/nats.conf, with
 // the settings that each role's programs need for it.
 type secured struct {
+	ca       *authority
+	server   *server.Server
 	url      string
 	settings map[string]map[string]string // by role
 }
@@ -39,7 +41,7 @@ func startSecured(t *testing.T) *secured {
 	t.Setenv("NATS_KEY_FILE", serverKey)
 	t.Setenv("NATS_CA_FILE", ca.file)
 	t.Setenv("NATS_STORE_DIR", t.TempDir())
-	s := &secured{settings: make(map[string]map[string]string)}
+	s := &secured{ca: ca, settings: make(map[string]map[string]string)}
 	for _, role := range roles {
 		cert, key := ca.issue(role)
 		pair, err := nkeys.CreateUser()
@@ -61,13 +63,9 @@ func startSecured(t *testing.T) *secured {
 }
 
 // startServer starts it with what NATS_STORE_DIR holds.
-func (s *secured) startServer(t *testing.T) *server.Server {
+func (s *secured) startServer(t *testing.T) {
 	t.Helper()
-	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
-	require.NoError(t, err)
-	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT // beside other tests
-	opts.NoSigs, opts.NoLog = true, true
-	ns, err := server.NewServer(opts)
+	ns, err := server.NewServer(s.options(t))
 	require.NoError(t, err)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
@@ -76,7 +74,17 @@ func (s *secured) startServer(t *testing.T) *server.Server {
 	for _, settings := range s.settings {
 		settings["ORDERPOST_NATS_URL"] = s.url
 	}
-	return ns
+	s.server = ns
+}
+
+// options are the shipped file's, beside other tests.
+func (s *secured) options(t *testing.T) *server.Options {
+	t.Helper()
+	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
+	require.NoError(t, err)
+	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT
+	opts.NoSigs, opts.NoLog = true, true
+	return opts
 }
 
 // as adds a role's settings to a program's.
