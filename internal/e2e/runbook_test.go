@@ -11,8 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const operationsPath = "../../docs/operations.md"
-
 // TestRunbookCommandsAsOperator: whoever is woken at night has the role operator,
 // and every command of the runbook that is ours works with its rights alone.
 func TestRunbookCommandsAsOperator(t *testing.T) {
