@@ -1,9 +1,11 @@
 # syntax=docker/dockerfile:1
 # The image holds worker, enqueue and deadletter; the target "sandbox" holds the sandbox and
-# the demo. Static binaries, no shell, not root.
+# the demo. Static binaries, no shell, not root. The target "operator" is for people: the
+# same programs with a shell, and a process that waits for them.
 #
 #   docker build -t orderpost --build-arg VERSION=v1.2.3 .
 #   docker build -t orderpost-sandbox --target sandbox .
+#   docker build -t orderpost-operator --target operator .
 #
 # .ci/image runs what can be run of it without a container engine.
 ARG GO_VERSION=1.26
@@ -32,6 +34,13 @@ WORKDIR /
 EXPOSE 8089
 ENTRYPOINT ["/usr/local/bin/sandbox"]
 CMD ["--addr", "0.0.0.0:8089"]
+
+FROM busybox:1.37 AS operator
+USER 65532:65532
+COPY --from=build /out/worker /out/enqueue /out/deadletter /usr/local/bin/
+ENV ORDERPOST_DATA_DIR=/tmp HOME=/tmp
+WORKDIR /tmp
+CMD ["sleep", "infinity"]
 
 FROM scratch AS orderpost
 ARG VERSION

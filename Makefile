@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race upgrade lint fuzz bench microbench ci release clean simulate
+.PHONY: help demo test race upgrade rules lint fuzz bench microbench ci release clean simulate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -20,6 +20,10 @@ lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
+
+rules: ## write the Prometheus operator's copy of the alert rules
+	@out=deployments/kubernetes/overlays/production/prometheusrule.yaml; \
+	{ sed '/^spec:/q' $$out; sed -n '/^groups:/,$$p' deployments/prometheus/alerts.yaml | sed 's/^\(.\)/  \1/'; } > $$out.new && mv $$out.new $$out
 
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
 	go run ./cmd/simulate

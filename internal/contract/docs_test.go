@@ -53,7 +53,8 @@ func TestJSONOfTheDocument(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{"schema intent": 1, "schema result": 3, "schema dead-letter": 1, "answer stored": 1, "answer duplicate": 1,
-		"answer pending": 1, "answer full": 1, "query subject": 1, "query sequence": 1}, seen)
+		"answer pending": 1, "answer full": 1, "query subject": 1,
+		"query sequence": 1, "query follow": 1}, seen)
 }
 
 // TestAnswersOfTheDocument: a broker answers so, byte for byte but for spaces.

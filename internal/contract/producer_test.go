@@ -2,10 +2,13 @@ package contract
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +199,83 @@ func TestProducersMayNotWriteOutcomes(t *testing.T) {
 		nc.Close()
 		require.Nil(t, lastMsg(t, trusted, stream, subject))
 	}
+}
+
+// TestProducersReachNothingByReplies: an answer that a producer has sent
+// elsewhere, and a header that JetStream acts on, change no stream.
+func TestProducersReachNothingByReplies(t *testing.T) {
+	login := guardedServer(t)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Worker = login("orderpost"), true
+	q := openQueue(t, cfg)
+	trusted, err := nats.Connect(login("orderpost"))
+	require.NoError(t, err)
+	t.Cleanup(trusted.Close)
+	producer, err := nats.Connect(login("producer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	require.NoError(t, err)
+	t.Cleanup(producer.Close)
+	request(t, producer, &nats.Msg{Subject: "orders.new.BAIT", Data: []byte("{}")})
+	for _, aim := range []string{"orders.results.A", "orders.dead.A", "$KV.ORDERPOST.fleet.hold", "$JS.API.STREAM.DELETE.ORDERS", "$JS.API.STREAM.PURGE.ORDERS",
+		"$JS.API.STREAM.PURGE.ORDERS_RESULTS", "$JS.API.CONSUMER.DELETE.ORDERS.workers", "$JS.API.CONSUMER.PAUSE.ORDERS.workers"} {
+		for subject, body := range map[string]string{"orders.new.A": "{}", "$JS.API.STREAM.MSG.GET.ORDERS": `{"seq":1}`, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS": `{"seq":1}`,
+			"$JS.API.DIRECT.GET.ORDERS_RESULTS": `{"seq":1}`, "$JS.API.DIRECT.GET.ORDERS": `{"seq":1}`, "$JS.API.INFO": ""} {
+			require.NoError(t, producer.PublishRequest(subject, aim, []byte(body)))
+		}
+	}
+	require.NoError(t, producer.PublishMsg(&nats.Msg{Subject: "orders.new.B", Header: nats.Header{"Nats-Rollup": {"all"}}, Data: []byte("{}")}))
+	request(t, producer, &nats.Msg{Subject: "orders.new.LAST", Data: []byte("{}")})
+	for stream, subject := range map[string]string{"ORDERS_RESULTS": "orders.results.A", "ORDERS_DEAD": "orders.dead.A", "KV_ORDERPOST": "$KV.ORDERPOST.fleet.hold"} {
+		require.Nil(t, lastMsg(t, trusted, stream, subject))
+	}
+	require.Equal(t, uint64(3), count(t, q).Pending, "BAIT, A and LAST")
+	require.Len(t, []*settle.Delivery{pull(t, q), pull(t, q), pull(t, q)}, 3, "the consumer works")
+}
+
+// TestFollowingResults as the document says: page by page, each result once.
+func TestFollowingResults(t *testing.T) {
+	login := guardedServer(t)
+	cfg := queue.DefaultConfig()
+	cfg.URL = login("orderpost")
+	q := openQueue(t, cfg)
+	producer, err := nats.Connect(login("producer"))
+	require.NoError(t, err)
+	t.Cleanup(producer.Close)
+	var query struct{ Seq, Batch uint64 }
+	for _, b := range blocks(t, "json") {
+		if b.name == "follow" {
+			require.NoError(t, json.Unmarshal([]byte(b.text), &query))
+		}
+	}
+	require.EqualValues(t, 256, query.Batch)
+	query.Batch = 2
+	inbox, err := producer.SubscribeSync(producer.NewInbox())
+	require.NoError(t, err)
+	follow := func() (subjects []string) {
+		t.Helper()
+		ask := fmt.Sprintf(`{"seq":%d,"batch":%d}`, query.Seq, query.Batch)
+		require.NoError(t, producer.PublishRequest("$JS.API.DIRECT.GET.ORDERS_RESULTS", inbox.Subject, []byte(ask)))
+		for {
+			msg, err := inbox.NextMsg(requestPatience)
+			require.NoError(t, err)
+			if status := msg.Header.Get("Status"); len(msg.Data) == 0 && status != "" {
+				require.Contains(t, []string{"204", "404"}, status)
+				return subjects
+			}
+			places := msg.Header["Nats-Sequence"]
+			seq, err := strconv.ParseUint(places[len(places)-1], 10, 64)
+			require.NoError(t, err)
+			query.Seq = seq + 1
+			subjects = append(subjects, msg.Header.Get("Nats-Subject"))
+		}
+	}
+	require.Empty(t, follow())
+	for _, no := range []string{"A", "B", "C"} {
+		request(t, producer, &nats.Msg{Subject: "orders.new." + no, Data: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
+		ends(order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}, order.Facts{})(t, q, pull(t, q))
+	}
+	require.Equal(t, []string{"orders.results.A", "orders.results.B"}, follow())
+	require.Equal(t, []string{"orders.results.C"}, follow())
+	require.Empty(t, follow())
 }
 
 // TestGoExampleOnAnswersOfACluster plays what a broker with one replica never

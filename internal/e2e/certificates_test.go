@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -70,4 +71,60 @@ func (a *authority) write(name, kind string, der []byte) string {
 	path := filepath.Join(a.dir, name)
 	require.NoError(a.t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	return path
+}
+
+// TestCertificatesAreReplaced in the order of docs/operations.md: authority and all
+// certificates, while a worker runs. It reconnects with the new ones, and the
+// old authority opens nothing any more.
+func TestCertificatesAreReplaced(t *testing.T) {
+	s := startSecured(t)
+	settings, _ := api(t)
+	w := startWorker(t, s.as("worker", settings))
+	fresh := newAuthority(t)
+	read := func(path string) []byte {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		return data
+	}
+	put := func(path string, data []byte) { require.NoError(t, os.WriteFile(path, data, 0o600)) }
+	step := 0
+	orderGoesThrough := func(what string) {
+		t.Helper()
+		opts := s.options(t)
+		opts.Port = s.server.Addr().(*net.TCPAddr).Port
+		require.NoError(t, s.server.ReloadOptions(opts), what) // --signal reload
+		conns, err := s.server.Connz(nil)
+		require.NoError(t, err)
+		for _, c := range conns.Conns {
+			_ = s.server.DisconnectClientByID(c.Cid) // some have gone by themselves
+		}
+		step++
+		code, _, errOut := importFile(t, s.as("producer", nil), rows(t, fmt.Sprint("STEP-", step), 1), "--wait")
+		require.Zero(t, code, "%s: %s", what, errOut)
+	}
+	old := t.TempDir()
+	oldCert, oldKey := filepath.Join(old, "cert.pem"), filepath.Join(old, "key.pem")
+	put(oldCert, read(s.settings["producer"]["ORDERPOST_NATS_CERT_FILE"]))
+	put(oldKey, read(s.settings["producer"]["ORDERPOST_NATS_KEY_FILE"]))
+
+	put(s.ca.file, append(read(s.ca.file), read(fresh.file)...))
+	orderGoesThrough("both authorities are trusted")
+	for name, files := range map[string][2]string{
+		"server":   {os.Getenv("NATS_CERT_FILE"), os.Getenv("NATS_KEY_FILE")},
+		"producer": {s.settings["producer"]["ORDERPOST_NATS_CERT_FILE"], s.settings["producer"]["ORDERPOST_NATS_KEY_FILE"]},
+		"worker":   {s.settings["worker"]["ORDERPOST_NATS_CERT_FILE"], s.settings["worker"]["ORDERPOST_NATS_KEY_FILE"]},
+	} {
+		cert, key := fresh.issue(name)
+		put(files[0], read(cert))
+		put(files[1], read(key))
+	}
+	orderGoesThrough("certificates of the new authority")
+	put(s.ca.file, read(fresh.file))
+	orderGoesThrough("the old authority is trusted no more")
+
+	late := s.as("producer", map[string]string{"ORDERPOST_NATS_CONNECT_TIMEOUT": "300ms"})
+	late["ORDERPOST_NATS_CERT_FILE"], late["ORDERPOST_NATS_KEY_FILE"] = oldCert, oldKey
+	code, _, _ := importFile(t, late, rows(t, "OLD", 1))
+	require.NotZero(t, code, "a certificate of the old authority still opens the server")
+	require.Zero(t, w.end())
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,30 +15,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
 )
 
 // clusterOf starts three servers from deployments/nats/cluster.conf.
-func clusterOf(t *testing.T) (nodes []*server.Server, settings map[string]string) {
+func clusterOf(t *testing.T) (nodes []*server.Server, byRole map[string]map[string]string) {
 	t.Helper()
 	ca := newAuthority(t)
 	cert, key := ca.issue("server")
 	for name, value := range map[string]string{"NATS_CERT_FILE": cert, "NATS_KEY_FILE": key, "NATS_CA_FILE": ca.file} {
 		t.Setenv(name, value)
 	}
-	settings = map[string]string{"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_worker", "ORDERPOST_REPLICAS": "3"}
-	settings["ORDERPOST_NATS_CERT_FILE"], settings["ORDERPOST_NATS_KEY_FILE"] = ca.issue("worker")
+	byRole = make(map[string]map[string]string)
 	for _, role := range roles {
 		pair, err := nkeys.CreateUser()
 		require.NoError(t, err)
 		public, err := pair.PublicKey()
 		require.NoError(t, err)
 		t.Setenv(strings.ToUpper(role)+"_NKEY", public)
-		if role == "worker" {
-			seed, err := pair.Seed()
-			require.NoError(t, err)
-			settings["ORDERPOST_NATS_NKEY_FILE"] = filepath.Join(t.TempDir(), "worker.nk")
-			require.NoError(t, os.WriteFile(settings["ORDERPOST_NATS_NKEY_FILE"], seed, 0o600))
-		}
+		seed, err := pair.Seed()
+		require.NoError(t, err)
+		settings := map[string]string{"ORDERPOST_NATS_CA_FILE": ca.file, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role, "ORDERPOST_REPLICAS": "3",
+			"ORDERPOST_NATS_NKEY_FILE": filepath.Join(t.TempDir(), role+".nk")}
+		settings["ORDERPOST_NATS_CERT_FILE"], settings["ORDERPOST_NATS_KEY_FILE"] = ca.issue(role)
+		require.NoError(t, os.WriteFile(settings["ORDERPOST_NATS_NKEY_FILE"], seed, 0o600))
+		byRole[role] = settings
 	}
 	ports := freePorts(t, 3)
 	routes := make([]string, len(ports))
@@ -67,8 +69,10 @@ func clusterOf(t *testing.T) (nodes []*server.Server, settings map[string]string
 	for i, node := range nodes {
 		urls[i] = strings.Replace(node.ClientURL(), "nats://", "tls://", 1)
 	}
-	settings["ORDERPOST_NATS_URL"] = strings.Join(urls, ",")
-	return nodes, settings
+	for _, settings := range byRole {
+		settings["ORDERPOST_NATS_URL"] = strings.Join(urls, ",")
+	}
+	return nodes, byRole
 }
 
 func freePorts(t *testing.T, n int) (ports []int) {
@@ -84,13 +88,12 @@ func freePorts(t *testing.T, n int) (ports []int) {
 
 // TestClusterConfiguration: three servers from the very file of the manifests
 // become a cluster with TLS between them; the worker makes its streams with
-// three replicas there, with the role's rights.
+// three replicas there, with the role's rights. Producers and operators reach
+// them from their own accounts over each of the servers.
 func TestClusterConfiguration(t *testing.T) {
 	nodes, cluster := clusterOf(t)
 	settings, _ := api(t)
-	for name, value := range cluster {
-		settings[name] = value
-	}
+	maps.Copy(settings, cluster["worker"])
 	w := startWorker(t, settings)
 	account, err := nodes[0].LookupAccount("ORDERPOST")
 	require.NoError(t, err)
@@ -104,6 +107,15 @@ func TestClusterConfiguration(t *testing.T) {
 			}
 			return at == 3
 		}, patience, pause, "%s does not lie on three servers", stream)
+	}
+	for i, node := range nodes {
+		producer, operator := maps.Clone(cluster["producer"]), maps.Clone(cluster["operator"])
+		producer["ORDERPOST_NATS_URL"] = strings.Replace(node.ClientURL(), "nats://", "tls://", 1)
+		operator["ORDERPOST_NATS_URL"] = producer["ORDERPOST_NATS_URL"]
+		code, _, errOut := importFile(t, producer, rows(t, fmt.Sprint("NODE-", i), 3), "--wait")
+		require.Equal(t, program.ExitDone, code, errOut)
+		code, out, errOut := runProgram(t, deadletter.Run, operator, "list")
+		require.Equal(t, program.ExitDone, code, "%s %s", out, errOut)
 	}
 	require.Equal(t, program.ExitDone, w.end(), w.errOut.String())
 }

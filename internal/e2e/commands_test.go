@@ -26,6 +26,7 @@ import (
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/sandbox"
 	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
 )
 
 // needsMore are the tools whose commands no test can run: a document that
@@ -81,8 +82,9 @@ type place struct {
 }
 
 // newPlace is a folder with the files that the documents name, and a worker
-// that has settled orders in several ways.
-func newPlace(t *testing.T, documents int) *place {
+// that has settled orders in several ways. With a server that asks for roles,
+// its people have the role operator.
+func newPlace(t *testing.T, documents int, secure *secured) *place {
 	t.Helper()
 	examples, err := filepath.Abs("../../examples")
 	require.NoError(t, err)
@@ -95,22 +97,31 @@ func newPlace(t *testing.T, documents int) *place {
 	copyExamples(t, examples)
 	require.NoError(t, os.WriteFile("answer.txt", []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"code\":7}"), 0o600))
 	require.NoError(t, os.WriteFile("orders.csv", []byte("order_no,timeout,amount\nD-1,60,1\nD-2,60,2\n"), 0o600))
-	w := startWorker(t, settings)
+	as := func(string) map[string]string { return settings }
+	if secure != nil {
+		as = func(role string) map[string]string { return secure.as(role, settings) }
+	}
+	w := startWorker(t, as("worker"))
 	address, _, _ := strings.Cut(w.saw(&w.errOut, `"url":"http://`), `"`)
-	p := &place{t: t, settings: settings, ops: "http://" + address}
+	p := &place{t: t, settings: as("operator"), ops: "http://" + address}
 
 	rows := "order_no,timeout\n"
 	for i := range documents {
 		p.doubtful = append(p.doubtful, fmt.Sprint("DOUBT-", i))
 		rows += p.doubtful[i] + ",60\n"
 	}
-	code, _, errOut := importFile(t, settings, writeFile(t, rows), "--wait")
+	code, _, errOut := importFile(t, as("producer"), writeFile(t, rows), "--wait")
 	require.Equal(t, program.ExitPartial, code, errOut)
 	change(t, url, `{"fault-drop-after":0,"fault-refuse":1}`)
-	code, _, errOut = importFile(t, settings, writeFile(t, "order_no,timeout\nREFUSED-1,60\nREFUSED-2,60\n"), "--wait")
+	code, _, errOut = importFile(t, as("producer"), writeFile(t, "order_no,timeout\nREFUSED-1,60\nREFUSED-2,60\n"), "--wait")
 	require.Equal(t, program.ExitPartial, code, errOut)
 	change(t, url, `{"fault-refuse":0}`)
-	q := openStreams(t, settings)
+	var q *queue.Queue
+	if secure != nil {
+		q = secure.queue(t, "operator")
+	} else {
+		q = openStreams(t, settings)
+	}
 	for no, want := range map[string]order.Outcome{p.doubtful[0]: order.OutcomeUnknown, "REFUSED-1": order.OutcomeRejected} {
 		last, err := q.Lookup(t.Context(), no)
 		require.NoError(t, err)
@@ -242,7 +253,7 @@ func TestDocumentsCommands(t *testing.T) {
 		lines[i] = shellLines(t, path)
 	}
 	began := time.Now()
-	p := newPlace(t, len(paths))
+	p := newPlace(t, len(paths), nil)
 	for i, path := range paths {
 		p.run(path, p.doubtful[i], lines[i])
 		p.run("between two documents", "", []string{"worker resume", "worker limit default"})

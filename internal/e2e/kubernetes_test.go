@@ -209,6 +209,47 @@ func requireKustomizations(t *testing.T, folder string) {
 	require.Equal(t, found, listed)
 }
 
+// TestPrometheusRule: the operator's copy of the alert rules is one.
+func TestPrometheusRule(t *testing.T) {
+	alerts, err := os.ReadFile(alertsPath)
+	require.NoError(t, err)
+	rule, err := os.ReadFile(filepath.Join(manifests, "overlays/production/prometheusrule.yaml"))
+	require.NoError(t, err)
+	_, groups, found := strings.Cut(string(alerts), "\ngroups:\n")
+	require.True(t, found)
+	_, spec, found := strings.Cut(string(rule), "\nspec:\n  groups:\n")
+	require.True(t, found)
+	require.Equal(t, groups, strings.ReplaceAll("\n"+spec, "\n  ", "\n")[1:], "run: make rules")
+}
+
+// TestTasks: the pod for people and the job for imports use settings that the
+// programs read, secrets that are mounted, and the right role.
+func TestTasks(t *testing.T) {
+	for path, role := range map[string]string{"operator/deployment.yaml": "operator", "enqueue/job.yaml": "producer"} {
+		var d deployment
+		readManifest(t, path, &d)
+		pod := d.Spec.Template.Spec
+		require.Len(t, pod.Containers, 1, path)
+		mounts := make(map[string]string)
+		for _, m := range pod.Containers[0].VolumeMounts {
+			mounts[m.Name] = m.MountPath
+		}
+		environ := make(map[string]string)
+		for _, e := range pod.Containers[0].Env {
+			environ[e.Name] = e.Value
+			if strings.HasSuffix(e.Name, "_FILE") {
+				require.Equal(t, mounts["nats"], filepath.Dir(e.Value), "%s: %s", path, e.Name)
+			}
+		}
+		require.Empty(t, program.UnknownSettings(environ, program.Settings(pool.Config{})), path)
+		require.Equal(t, readEnvFile(t)["ORDERPOST_NATS_URL"], environ["ORDERPOST_NATS_URL"], path)
+		require.Equal(t, "_INBOX_"+role, environ["ORDERPOST_NATS_INBOX_PREFIX"], path)
+		require.Equal(t, role+".nk", filepath.Base(environ["ORDERPOST_NATS_NKEY_FILE"]), path)
+		require.Equal(t, "orderpost-nats-"+role, pod.Volumes[0].Secret.SecretName, path)
+		require.True(t, pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem, path)
+	}
+}
+
 // TestScalingSignal: what the fleet is scaled by exists.
 func TestScalingSignal(t *testing.T) {
 	var o struct {

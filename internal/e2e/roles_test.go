@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,11 +23,13 @@ import (
 	"orderpost/internal/settle"
 )
 
-var roles = []string{"publisher", "producer", "worker", "operator"}
+var roles = []string{"publisher", "producer", "worker", "operator", "admin"}
 
 // secured is a server that was started from deployments/nats/nats.conf, with
 // the settings that each role's programs need for it.
 type secured struct {
+	ca       *authority
+	server   *server.Server
 	url      string
 	settings map[string]map[string]string // by role
 }
@@ -39,7 +42,7 @@ func startSecured(t *testing.T) *secured {
 	t.Setenv("NATS_KEY_FILE", serverKey)
 	t.Setenv("NATS_CA_FILE", ca.file)
 	t.Setenv("NATS_STORE_DIR", t.TempDir())
-	s := &secured{settings: make(map[string]map[string]string)}
+	s := &secured{ca: ca, settings: make(map[string]map[string]string)}
 	for _, role := range roles {
 		cert, key := ca.issue(role)
 		pair, err := nkeys.CreateUser()
@@ -56,11 +59,14 @@ func startSecured(t *testing.T) *secured {
 			"ORDERPOST_NATS_NKEY_FILE": seedFile, "ORDERPOST_NATS_INBOX_PREFIX": "_INBOX_" + role,
 		}
 	}
-	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
-	require.NoError(t, err)
-	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT // beside other tests
-	opts.NoSigs, opts.NoLog = true, true
-	ns, err := server.NewServer(opts)
+	s.startServer(t)
+	return s
+}
+
+// startServer starts it with what NATS_STORE_DIR holds.
+func (s *secured) startServer(t *testing.T) {
+	t.Helper()
+	ns, err := server.NewServer(s.options(t))
 	require.NoError(t, err)
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
@@ -69,7 +75,17 @@ func startSecured(t *testing.T) *secured {
 	for _, settings := range s.settings {
 		settings["ORDERPOST_NATS_URL"] = s.url
 	}
-	return s
+	s.server = ns
+}
+
+// options are the shipped file's, beside other tests.
+func (s *secured) options(t *testing.T) *server.Options {
+	t.Helper()
+	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
+	require.NoError(t, err)
+	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT
+	opts.NoSigs, opts.NoLog = true, true
+	return opts
 }
 
 // as adds a role's settings to a program's.
@@ -190,6 +206,33 @@ func (s *secured) waitForNoPull(t *testing.T) {
 	}, patience, pause)
 }
 
+// TestGoExampleAgainstTheShippedServer: a program of somebody else's publishes
+// and reads its result, with the rights of a role alone.
+func TestGoExampleAgainstTheShippedServer(t *testing.T) {
+	s := startSecured(t)
+	settings, _ := api(t)
+	w := startWorker(t, s.as("worker", settings))
+	program := filepath.Join(t.TempDir(), "producer.exe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../examples/producers/go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	example := func(role string, args ...string) string {
+		t.Helper()
+		set := s.settings[role]
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = []string{"NATS_URL=" + s.url, "NATS_NKEY=" + set["ORDERPOST_NATS_NKEY_FILE"], "NATS_CA=" + set["ORDERPOST_NATS_CA_FILE"],
+			"NATS_CERT=" + set["ORDERPOST_NATS_CERT_FILE"], "NATS_KEY=" + set["ORDERPOST_NATS_KEY_FILE"], "NATS_INBOX_PREFIX=" + set["ORDERPOST_NATS_INBOX_PREFIX"]}
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	require.Equal(t, "stored\n", example("producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`))
+	require.Contains(t, example("producer", "await", "P-1", "id-1"), "created: yes")
+	require.Equal(t, "settled before\n", example("producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`))
+	require.Equal(t, "stored\n", example("publisher", "publish", "id-2", `{"order_no":"P-2","timeout":30}`))
+	require.Contains(t, example("producer", "await", "P-2", "id-2"), "created: yes")
+	require.Equal(t, 0, w.end())
+}
+
 // TestRolesDoNothingElse tries every action as every role.
 func TestRolesDoNothingElse(t *testing.T) {
 	s := startSecured(t)
@@ -242,7 +285,7 @@ func TestRolesDoNothingElse(t *testing.T) {
 		{"_INBOX_publisher.>", "publisher"}, {"_INBOX_producer.>", "producer"},
 		{"_INBOX_worker.>", "worker"}, {"_INBOX_operator.>", "operator"},
 	}
-	for _, role := range roles {
+	for _, role := range []string{"publisher", "producer", "worker", "operator"} { // an admin may do everything
 		for _, c := range publish {
 			nc := s.connect(t, role)
 			require.NoError(t, nc.Publish(c.subject, []byte("{}")))

@@ -94,6 +94,9 @@ func (c Config) Validate() error {
 	if c.ConnectTimeout <= 0 {
 		bad("NATS_CONNECT_TIMEOUT", "%s is not positive", c.ConnectTimeout)
 	}
+	if err := checkURLs(c.URL); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := c.security(); err != nil {
 		errs = append(errs, err)
 	}

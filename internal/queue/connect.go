@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"orderpost/internal/settle"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -139,10 +137,6 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
 			return nil, fmt.Errorf("broker at %s refused our credentials: %w", RedactURL(cfg.URL), err)
 		}
-		var badURL *url.Error
-		if errors.As(err, &badURL) { // it quotes the URL, password included
-			return nil, fmt.Errorf("ORDERPOST_NATS_URL: %s is not a list of NATS URLs: %w", RedactURL(cfg.URL), badURL.Err)
-		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, RedactURL(cfg.URL), cfg.ConnectTimeout, err)
 		}
@@ -152,26 +146,6 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// RedactURL takes user names, passwords and tokens out of a comma-separated
-// list of NATS URLs, for messages.
-func RedactURL(list string) string {
-	servers := strings.Split(list, ",")
-	for i, s := range servers {
-		scheme, rest, found := strings.Cut(strings.TrimSpace(s), "://")
-		if !found {
-			scheme, rest = "", scheme
-		}
-		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-			rest = "***@" + rest[at+1:]
-		}
-		if found {
-			rest = scheme + "://" + rest
-		}
-		servers[i] = rest
-	}
-	return strings.Join(servers, ",")
 }
 
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {

@@ -168,6 +168,9 @@ func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 			q.kv, err = q.makeBucket(ctx)
 		}
 	}
+	if err == nil && q.cfg.Worker {
+		err = q.refuseRollups(ctx)
+	}
 	if err == nil {
 		q.memory.born, err = q.bucketBorn(ctx)
 	}

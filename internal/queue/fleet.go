@@ -99,7 +99,7 @@ func (q *Queue) readFleet(ctx context.Context) (*Fleet, error) {
 	}
 	f := &Fleet{Troubles: make(map[string]*Trouble)}
 	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
-		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
+		if status := directStatus(msg); status != "" {
 			return endOfBatch(status, msg.Header)
 		}
 		raw, err := directMsg(msg)

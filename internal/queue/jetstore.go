@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,8 +163,34 @@ func decodeRecord(raw *settle.Message) (settle.Entry, error) {
 	if r.Word != order.Retrying && r.Outcome() == order.OutcomeNone {
 		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: outcome %q is none that this version knows", settle.ErrUnreadable, raw.Seq, r.Word)
 	}
+	if what := foreign(raw, &r); what != "" {
+		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: no worker wrote it: %s", settle.ErrUnreadable, raw.Seq, what)
+	}
 	return settle.Entry{Record: &r, Seq: raw.Seq}, nil
 }
+
+// foreign says what shows that no program of ours wrote the record where it
+// lies; "" for nothing. JetStream sends its answers to any subject that a
+// request names as its reply, so a record that somebody asked for can end up as
+// the last word on another order.
+func foreign(raw *settle.Message, r *order.Record) string {
+	token := raw.Subject[strings.LastIndexByte(raw.Subject, '.')+1:]
+	switch {
+	case raw.Header.Get(jetstream.SequenceHeader) != "":
+		return "it is the broker's answer to a direct get"
+	case r.WriteID == "":
+		return "it has no write_id"
+	case token == r.OrderNo, hashedToken.MatchString(token):
+		return ""
+	}
+	if no, err := order.OrderNoFromToken(token); err != nil || no != r.OrderNo {
+		return fmt.Sprintf("it is about order %q", r.OrderNo)
+	}
+	return ""
+}
+
+// hashedToken is what settle.FileToken makes of a token that it cannot use.
+var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 
 func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 

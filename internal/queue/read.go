@@ -100,7 +100,7 @@ func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []stri
 		return err
 	}
 	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
-		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
+		if status := directStatus(msg); status != "" {
 			return endOfBatch(status, msg.Header)
 		}
 		raw, err := directMsg(msg)
@@ -148,17 +148,42 @@ func (q *Queue) directGet(ctx context.Context, stream string, req []byte, take f
 	}
 }
 
-// directMsg reads one message of a direct get's answer.
+// directStatus is the broker's status in the answer to a direct get; "" for a
+// stored message. A stored message may carry a header Status of its producer's,
+// but the broker names the stream in each one and never in a status.
+func directStatus(msg *nats.Msg) string {
+	if len(msg.Data) > 0 || msg.Header.Get(jetstream.StreamHeader) != "" {
+		return ""
+	}
+	return msg.Header.Get("Status")
+}
+
+// directMsg reads one message of a direct get's answer. The broker appends its
+// headers to the stored ones, whose producer may have written headers of the
+// same names. So the last one counts, and is taken out: the Header that is left
+// is the stored one.
 func directMsg(msg *nats.Msg) (*settle.Message, error) {
-	seq, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
+	seq, err := strconv.ParseUint(takeLast(msg.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("answer without a sequence: %w", err)
 	}
-	at, err := time.Parse(time.RFC3339Nano, msg.Header.Get(jetstream.TimeStampHeaer))
+	at, err := time.Parse(time.RFC3339Nano, takeLast(msg.Header, jetstream.TimeStampHeaer))
 	if err != nil {
 		return nil, fmt.Errorf("answer without a time: %w", err)
 	}
-	return &settle.Message{Subject: msg.Header.Get(jetstream.SubjectHeader), Seq: seq, Time: at, Header: settle.Header(msg.Header), Data: msg.Data}, nil
+	takeLast(msg.Header, jetstream.StreamHeader)
+	return &settle.Message{Subject: takeLast(msg.Header, jetstream.SubjectHeader), Seq: seq, Time: at, Header: settle.Header(msg.Header), Data: msg.Data}, nil
+}
+
+func takeLast(h nats.Header, name string) string {
+	values := h[name]
+	if len(values) == 0 {
+		return ""
+	}
+	if h[name] = values[:len(values)-1]; len(values) == 1 {
+		delete(h, name)
+	}
+	return values[len(values)-1]
 }
 
 // pageSize is how many messages walk reads at once.
@@ -194,7 +219,7 @@ func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (p
 	}
 	last, more := uint64(0), false
 	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
-		if status := msg.Header.Get("Status"); status != "" && len(msg.Data) == 0 {
+		if status := directStatus(msg); status != "" {
 			switch {
 			case status == "204":
 				more = msg.Header.Get("Nats-Num-Pending") != "0"

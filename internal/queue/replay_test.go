@@ -329,7 +329,7 @@ func TestReplayOfALostResult(t *testing.T) {
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
 	stream, err := q.js.Stream(t.Context(), q.n.results)
 	require.NoError(t, err)
-	require.NoError(t, stream.Purge(t.Context()))
+	require.NoError(t, stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq))
 	require.Equal(t, ReplayInDoubt, replay(t, q, l, ReplayOptions{}))
 	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{ResubmitUnknown: true, Person: anna}))
 	d := pull(t, q, 1)[0]

@@ -30,6 +30,9 @@ func (q *Queue) ReviveConsumer(ctx context.Context) error {
 // into it again by each worker that remembers it, see [Queue.ReadFleet].
 func (q *Queue) ReviveBucket(ctx context.Context) error {
 	_, err := q.makeBucket(ctx)
+	if err == nil {
+		err = q.refuseRollups(ctx)
+	}
 	return q.bucketError(err)
 }
 
@@ -134,7 +137,10 @@ func (q *Queue) Repair(ctx context.Context, by string) (made []string, err error
 		made = append(made, "stream "+want.Name)
 	}
 	if q.kv == nil {
-		if q.kv, err = q.makeBucket(ctx); err != nil {
+		if q.kv, err = q.makeBucket(ctx); err == nil {
+			err = q.refuseRollups(ctx)
+		}
+		if err != nil {
 			return made, q.bucketError(err)
 		}
 	}

@@ -35,6 +35,7 @@ func (q *Queue) streams() []jetstream.StreamConfig {
 	results.Subjects = []string{q.n.resPre + "*"}
 	results.Retention, results.MaxMsgsPerSubject = jetstream.LimitsPolicy, 1
 	results.AllowMsgTTL = true
+	results.DenyPurge = true // without its result an order may be posted again
 
 	dead.Name, dead.Description = q.n.dead, "orderpost: dead letters"
 	dead.Subjects = []string{q.n.deadPre + "*", q.n.deadPre + "*.tail.*"}
@@ -81,6 +82,7 @@ func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamCon
 	have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
 	have.Replicas = max(have.Replicas, want.Replicas)
 	have.Description, have.Duplicates = want.Description, want.Duplicates
+	have.DenyPurge = have.DenyPurge || want.DenyPurge
 	if have.Metadata == nil {
 		have.Metadata = make(map[string]string, 1)
 	}
@@ -155,6 +157,10 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	if have.Metadata[versionKey] != want.Metadata[versionKey] {
 		safe = append(safe, Difference{versionKey, have.Metadata[versionKey], want.Metadata[versionKey]})
 	}
+	if want.DenyPurge { // cannot be taken back on a stream that has it
+		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
+	}
+	check(&unsafe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
 	check(&safe, "description", have.Description, want.Description)
 	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
 	return unsafe, safe

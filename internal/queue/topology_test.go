@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,36 @@ func TestOnlyAWorkerChangesLimits(t *testing.T) {
 	_, err = reopen(t, q, func(c *Config) { c.MaxIntents = 7 })
 	require.NoError(t, err)
 	require.EqualValues(t, 7, limit())
+}
+
+// TestAWorkerHardensOlderStreams: results that could be purged, and a bucket
+// that one message with the header Nats-Rollup could empty, as older versions
+// made them.
+func TestAWorkerHardensOlderStreams(t *testing.T) {
+	broker := startBroker(t)
+	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	cfg := DefaultConfig()
+	older := (&Queue{cfg: cfg, n: cfg.names()}).streams()[1]
+	older.DenyPurge = false
+	_, err = js.CreateStream(t.Context(), older)
+	require.NoError(t, err)
+	bucket, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: cfg.Bucket, History: 1})
+	require.NoError(t, err)
+	_, err = bucket.Put(t.Context(), "fleet.hold", []byte("{}"))
+	require.NoError(t, err)
+
+	openQueue(t, broker, "a")
+	results, err := js.Stream(t.Context(), older.Name)
+	require.NoError(t, err)
+	require.Error(t, results.Purge(t.Context()))
+	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: "$KV." + cfg.Bucket + ".import.a", Header: nats.Header{"Nats-Rollup": {"all"}}})
+	require.ErrorContains(t, err, "rollup not permitted")
+	_, err = bucket.Get(t.Context(), "fleet.hold")
+	require.NoError(t, err)
 }
 
 // Versions are numbers: 10 is newer than 9.

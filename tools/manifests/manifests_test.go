@@ -9,6 +9,7 @@ import (
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -38,8 +39,9 @@ var checks = map[string]func(t *testing.T, object []byte) error{
 	"apps/v1 StatefulSet":                     decode[appsv1.StatefulSet],
 	"networking.k8s.io/v1 NetworkPolicy":      decode[networkingv1.NetworkPolicy],
 	"policy/v1 PodDisruptionBudget":           decode[policyv1.PodDisruptionBudget],
+	"batch/v1 Job":                            decode[batchv1.Job],
+	"monitoring.coreos.com/v1 PrometheusRule": decode[monitoringv1.PrometheusRule],
 	"v1 ConfigMap":                            decode[corev1.ConfigMap],
-	"v1 Namespace":                            decode[corev1.Namespace],
 	"v1 Service":                              decode[corev1.Service],
 	"v1 ServiceAccount":                       decode[corev1.ServiceAccount],
 	"monitoring.coreos.com/v1 ServiceMonitor": decode[monitoringv1.ServiceMonitor],
@@ -57,9 +59,7 @@ func render(t *testing.T, folder, namespace string) map[string][]map[string]any 
 		object, err := r.Map()
 		require.NoError(t, err)
 		kind := object["apiVersion"].(string) + " " + r.GetKind()
-		if r.GetKind() != "Namespace" {
-			require.Equal(t, namespace, r.GetNamespace(), kind)
-		}
+		require.Equal(t, namespace, r.GetNamespace(), kind)
 		check, known := checks[kind]
 		require.True(t, known, "nothing to hold a %s against", kind)
 		text, err := r.AsYAML()
@@ -86,7 +86,7 @@ func TestOverlaysRender(t *testing.T) {
 		kinds    []string
 	}{
 		"small":      {1, "1", []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}},
-		"production": {nil, "3", []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "ScaledObject", "Service", "ServiceAccount", "ServiceMonitor"}},
+		"production": {nil, "3", []string{"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "PrometheusRule", "ScaledObject", "Service", "ServiceAccount", "ServiceMonitor"}},
 	} {
 		t.Run(overlay, func(t *testing.T) {
 			got := render(t, "kubernetes/overlays/"+overlay, "orderpost")
@@ -97,15 +97,84 @@ func TestOverlaysRender(t *testing.T) {
 	}
 }
 
-// TestNATSRenders: three servers with the configuration that the tests of
-// orderpost start servers from.
+// TestTasksRender: the pod for people and the job for imports.
+func TestTasksRender(t *testing.T) {
+	got := render(t, "kubernetes/operator", "orderpost")
+	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy"}, kinds(got))
+	got = render(t, "kubernetes/enqueue", "orderpost")
+	require.ElementsMatch(t, []string{"Job", "NetworkPolicy"}, kinds(got))
+}
+
+// TestNATSRenders: three servers, or one, with the configuration that the tests
+// of orderpost start servers from.
 func TestNATSRenders(t *testing.T) {
-	got := render(t, "nats", "nats")
-	require.ElementsMatch(t, []string{"ConfigMap", "Namespace", "NetworkPolicy", "PodDisruptionBudget", "Service", "Service", "ServiceAccount", "StatefulSet"}, kinds(got))
-	data := got["ConfigMap"][0]["data"].(map[string]any)
-	require.Contains(t, data, "nats.conf")
-	require.Contains(t, data["cluster.conf"], "include nats.conf")
-	require.EqualValues(t, 3, got["StatefulSet"][0]["spec"].(map[string]any)["replicas"])
+	for folder, want := range map[string]struct {
+		replicas int
+		config   string
+	}{"nats": {3, "/etc/nats/cluster.conf"}, "nats-single": {1, "/etc/nats/nats.conf"}} {
+		got := render(t, folder, "nats")
+		require.ElementsMatch(t, []string{"ConfigMap", "NetworkPolicy", "PodDisruptionBudget", "Service", "Service", "ServiceAccount", "StatefulSet"}, kinds(got), folder)
+		data := got["ConfigMap"][0]["data"].(map[string]any)
+		require.Contains(t, data, "nats.conf")
+		require.Contains(t, data["cluster.conf"], "include nats.conf")
+		set := as[appsv1.StatefulSet](t, got["StatefulSet"][0])
+		require.EqualValues(t, want.replicas, *set.Spec.Replicas)
+		require.Equal(t, []string{"--config", want.config}, set.Spec.Template.Spec.Containers[0].Args[:2])
+	}
+}
+
+// TestDeletingLeavesTheBooks: kubectl delete -k takes neither a namespace nor a
+// claim along, and what has just been scaled down keeps its volume.
+func TestDeletingLeavesTheBooks(t *testing.T) {
+	for folder, namespace := range map[string]string{"nats": "nats", "nats-single": "nats", "kubernetes/overlays/small": "orderpost",
+		"kubernetes/overlays/production": "orderpost", "kubernetes/operator": "orderpost", "kubernetes/enqueue": "orderpost"} {
+		got := render(t, folder, namespace)
+		require.NotContains(t, got, "Namespace", folder)
+		require.NotContains(t, got, "PersistentVolumeClaim", folder)
+		for _, object := range got["StatefulSet"] {
+			retention := as[appsv1.StatefulSet](t, object).Spec.PersistentVolumeClaimRetentionPolicy
+			require.NotNil(t, retention)
+			require.Equal(t, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, retention.WhenDeleted)
+			require.Equal(t, appsv1.RetainPersistentVolumeClaimRetentionPolicyType, retention.WhenScaled)
+		}
+	}
+}
+
+// TestSpreadAndEviction: pods of one kind go to several nodes and zones, and a
+// broken one does not keep its node from being drained.
+func TestSpreadAndEviction(t *testing.T) {
+	for folder, namespace := range map[string]string{"nats": "nats", "kubernetes/overlays/production": "orderpost"} {
+		got := render(t, folder, namespace)
+		var template corev1.PodTemplateSpec
+		if sets := got["StatefulSet"]; len(sets) > 0 {
+			template = as[appsv1.StatefulSet](t, sets[0]).Spec.Template
+		} else {
+			template = as[appsv1.Deployment](t, got["Deployment"][0]).Spec.Template
+		}
+		apart := make(map[string]bool)
+		for _, c := range template.Spec.TopologySpreadConstraints {
+			apart[c.TopologyKey] = true
+			for key, value := range c.LabelSelector.MatchLabels {
+				require.Equal(t, value, template.Labels[key], "it spreads other pods")
+			}
+		}
+		if a := template.Spec.Affinity; a != nil {
+			apart[a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey] = true
+		}
+		require.Equal(t, map[string]bool{"kubernetes.io/hostname": true, "topology.kubernetes.io/zone": true}, apart, folder)
+		budget := as[policyv1.PodDisruptionBudget](t, got["PodDisruptionBudget"][0])
+		require.NotNil(t, budget.Spec.UnhealthyPodEvictionPolicy, folder)
+		require.Equal(t, policyv1.AlwaysAllow, *budget.Spec.UnhealthyPodEvictionPolicy)
+	}
+}
+
+// as reads a rendered object into its type.
+func as[T any](t *testing.T, object map[string]any) (out T) {
+	t.Helper()
+	text, err := yaml.Marshal(object)
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalStrict(text, &out))
+	return out
 }
 
 // TestMistakesAreFound, or the tests above would show nothing: in our own

@@ -6,7 +6,8 @@
 //	go run ./examples/producers/go await A-1001 ID
 //
 // NATS_URL and NATS_TOKEN say where the broker is. The broker that a worker
-// runs in its data folder writes both to data/nats.json.
+// runs in its data folder writes both to data/nats.json. Others ask for an nkey
+// and certificates: see connect.go.
 package main
 
 import (
@@ -42,11 +43,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	if len(args) < 2 || len(args) != arguments[args[0]] {
 		return errUsage
 	}
-	url := getenv("NATS_URL")
-	if url == "" {
-		url = nats.DefaultURL
-	}
-	nc, err := nats.Connect(url, nats.Token(getenv("NATS_TOKEN")))
+	nc, err := Connect(getenv)
 	if err != nil {
 		return err
 	}

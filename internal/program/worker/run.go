@@ -31,7 +31,7 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"It is configured by environment variables. Required are ORDERPOST_API_URL, ORDERPOST_API_KEY\n" +
 			"and ORDERPOST_API_SECRET (or the last two with _FILE). Without ORDERPOST_NATS_URL it runs a\n" +
 			"broker of its own in the data folder, which enqueue and further workers find there.\n\n" +
-			"SIGTERM or Ctrl-C: it takes nothing new, finishes what is in flight, hands back the rest.\n\n" +
+			"SIGTERM, SIGHUP or Ctrl-C: it takes nothing new, finishes what is in flight, hands back the rest.\n\n" +
 			"Exit codes: 0 stopped, with nothing in flight, or done; 1 failed; 2 wrong usage or configuration, the\n" +
 			"API refused the key, or the fleet posts elsewhere; 4 broker out of reach; 130 interrupted before it worked.\n\n" +
 			"Traces are exported where OTEL_EXPORTER_OTLP_ENDPOINT is set.\n\n" +

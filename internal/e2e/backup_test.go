@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/worker"
+)
+
+// snapshot is a stream as the nats tool saves it.
+type snapshot struct {
+	Config json.RawMessage `json:"config"`
+	State  json.RawMessage `json:"state"`
+	chunks [][]byte
+}
+
+// ask sends a request to JetStream's interface, and reads its answer.
+func ask(t *testing.T, nc *nats.Conn, subject string, body, answer any) {
+	t.Helper()
+	data, err := json.Marshal(body)
+	require.NoError(t, err)
+	msg, err := nc.Request(subject, data, patience)
+	require.NoError(t, err, subject)
+	var refused struct {
+		Error *struct{ Description string } `json:"error"`
+	}
+	require.NoError(t, json.Unmarshal(msg.Data, &refused), "%s: %s", subject, msg.Data)
+	require.Nil(t, refused.Error, "%s: %s", subject, msg.Data)
+	require.NoError(t, json.Unmarshal(msg.Data, answer))
+}
+
+// backup does what `nats stream backup` does, consumers included.
+func backup(t *testing.T, nc *nats.Conn, stream string) *snapshot {
+	t.Helper()
+	sub, err := nc.SubscribeSync(nc.NewInbox())
+	require.NoError(t, err)
+	s := &snapshot{}
+	ask(t, nc, "$JS.API.STREAM.SNAPSHOT."+stream, map[string]any{"deliver_subject": sub.Subject}, s)
+	for {
+		chunk, err := sub.NextMsg(patience)
+		require.NoError(t, err)
+		if len(chunk.Data) == 0 {
+			return s
+		}
+		s.chunks = append(s.chunks, chunk.Data)
+		if chunk.Reply != "" { // the server waits for us
+			require.NoError(t, chunk.Respond(nil))
+		}
+	}
+}
+
+// restore does what `nats stream restore` does.
+func restore(t *testing.T, nc *nats.Conn, stream string, s *snapshot) {
+	t.Helper()
+	var to struct {
+		Subject string `json:"deliver_subject"`
+	}
+	ask(t, nc, "$JS.API.STREAM.RESTORE."+stream, s, &to)
+	for _, chunk := range s.chunks {
+		_, err := nc.Request(to.Subject, chunk, patience)
+		require.NoError(t, err)
+	}
+	done, err := nc.Request(to.Subject, nil, patience)
+	require.NoError(t, err)
+	require.NotContains(t, string(done.Data), `"error"`)
+}
+
+// rows is a file of orders with the given number prefix.
+func rows(t *testing.T, prefix string, n int) string {
+	t.Helper()
+	text := "order_no,timeout\n"
+	for i := range n {
+		text += fmt.Sprintf("%s-%d,60\n", prefix, i)
+	}
+	return writeFile(t, text)
+}
+
+// backedUp is a server with settled and pending orders, and a way to begin
+// anew on an empty one with what was saved.
+type backedUp struct {
+	*secured
+	t        *testing.T
+	settings map[string]string
+	api      string
+	worker   *process
+	saved    map[string]*snapshot
+}
+
+func newBackedUp(t *testing.T) *backedUp {
+	t.Helper()
+	b := &backedUp{secured: startSecured(t), t: t, saved: make(map[string]*snapshot)}
+	b.settings, b.api = api(t)
+	b.worker = startWorker(t, b.as("worker", b.settings))
+	return b
+}
+
+func (b *backedUp) do(run program.RunFunc, role string, args ...string) string {
+	b.t.Helper()
+	code, out, errOut := runProgram(b.t, run, b.as(role, nil), args...)
+	require.Equal(b.t, program.ExitDone, code, "%s: %s", args, errOut)
+	return out
+}
+
+func (b *backedUp) save(streams ...string) {
+	b.t.Helper()
+	nc := b.connect(b.t, "admin")
+	for _, stream := range streams {
+		b.saved[stream] = backup(b.t, nc, stream)
+	}
+	nc.Close()
+}
+
+// lose ends the worker and the server, and restores what was saved on an empty
+// one, in the order of docs/operations.md.
+func (b *backedUp) lose() {
+	b.t.Helper()
+	require.Equal(b.t, program.ExitDone, b.worker.end())
+	b.t.Setenv("NATS_STORE_DIR", b.t.TempDir())
+	b.startServer(b.t)
+	nc := b.connect(b.t, "admin")
+	for _, stream := range []string{"KV_ORDERPOST", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS"} {
+		restore(b.t, nc, stream, b.saved[stream])
+	}
+	nc.Close()
+}
+
+// requireOnce: each of so many orders exists once at the API, and was asked
+// for no second time.
+func (b *backedUp) requireOnce(n int) {
+	b.t.Helper()
+	created := ledger(b.t, b.api)
+	require.Len(b.t, created, n)
+	for _, e := range created {
+		require.Equal(b.t, 1, e.Created, e.OrderNo)
+	}
+}
+
+// TestBackupBetweenOrders: streams that are saved one after the other while
+// orders flow are restored on an empty server. What was settled in between has
+// its result, what a worker had been given is known, and no order is created twice.
+func TestBackupBetweenOrders(t *testing.T) {
+	b := newBackedUp(t)
+	b.do(enqueue.Run, "producer", rows(t, "BEFORE", 5), "--wait")
+	b.do(worker.Run, "operator", "hold", "--reason", "backup")
+	b.waitForNoPull(t)
+	b.do(enqueue.Run, "producer", rows(t, "BETWEEN", 3))
+	b.save("ORDERS")
+	b.do(worker.Run, "operator", "resume")
+	q := b.queue(t, "operator")
+	drained(t, q)
+	b.save("ORDERS_RESULTS", "ORDERS_DEAD", "KV_ORDERPOST")
+	q.Close()
+
+	b.lose()
+	b.worker = startWorker(t, b.as("worker", b.settings))
+	q = b.queue(t, "operator")
+	drained(t, q)
+	b.do(enqueue.Run, "producer", rows(t, "AFTER", 2), "--wait")
+	b.requireOnce(10)
+	for no, r := range collect(t, q) {
+		require.Equal(t, order.OutcomeAccepted, r.Outcome(), no)
+		require.Equal(t, 1, r.Attempts, "%s was sent again", no)
+	}
+	requireBalanced(t, q, 10)
+	require.Equal(t, program.ExitDone, b.worker.end())
+}
+
+// TestOrdersSettledAfterABackup come back as pending, and nothing tells. Held
+// and withdrawn, as docs/operations.md says, none is sent again.
+func TestOrdersSettledAfterABackup(t *testing.T) {
+	b := newBackedUp(t)
+	b.do(worker.Run, "operator", "hold", "--reason", "backup")
+	b.waitForNoPull(t)
+	b.do(enqueue.Run, "producer", rows(t, "LATE", 3), "--batch", "late")
+	b.save("ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "KV_ORDERPOST")
+	b.do(worker.Run, "operator", "resume")
+	q := b.queue(t, "operator")
+	drained(t, q)
+	q.Close()
+	b.requireOnce(3)
+
+	b.lose()
+	b.do(worker.Run, "operator", "hold", "--reason", "restored from a backup")
+	b.worker = startWorker(t, b.as("worker", b.settings))
+	q = b.queue(t, "operator")
+	counts, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, counts.Pending)
+	require.Contains(t, b.do(enqueue.Run, "operator", "cancel", "late"), "3")
+	b.do(worker.Run, "operator", "resume")
+	b.do(enqueue.Run, "producer", rows(t, "NEW", 1), "--wait")
+	b.requireOnce(4)
+	requireBalanced(t, q, 4)
+	require.Equal(t, program.ExitDone, b.worker.end())
+}

@@ -1,0 +1,127 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// TestHeadersOfAProducerDoNotPassForTheBrokers: a batched read carries the
+// stored message's own headers, and the broker's behind them. A producer that
+// writes such headers itself must neither hide other orders nor pass its order
+// off for another one.
+func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
+	for name, forged := range map[string]nats.Header{
+		"a place far behind":      {"Nats-Sequence": {"999999"}},
+		"another subject":         {"Nats-Subject": {"orders.new.LAST"}},
+		"another time":            {"Nats-Time-Stamp": {"1999-01-01T00:00:00Z"}},
+		"no such number":          {"Nats-Sequence": {"x"}, "Nats-Time-Stamp": {"x"}},
+		"the end of a page":       {"Status": {"204"}, "Nats-Num-Pending": {"0"}, "Nats-Stream": {"x"}},
+		"no results":              {"Status": {"404"}, "Description": {"No Results"}},
+		"an error of the broker":  {"Status": {"500"}},
+		"nobody is there":         {"Status": {"503"}},
+		"an end that is cut off":  {"Status": {"204"}, "Nats-Num-Pending": {"7"}},
+		"a status that is inline": {"Nats-Num-Pending": {"0"}, "Nats-Last-Sequence": {"0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "a")
+			publish(t, q, intent("FIRST", "first"))
+			_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.HOSTILE", Header: forged})
+			require.NoError(t, err)
+			publish(t, q, intent("LAST", "last"))
+
+			seen := make(map[string]uint64)
+			require.NoError(t, q.walk(t.Context(), q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {
+				for _, m := range page {
+					seen[m.Subject] = m.Seq
+					require.WithinDuration(t, time.Now(), m.Time, time.Hour)
+				}
+				return nil
+			}))
+			require.Equal(t, map[string]uint64{"orders.new.FIRST": 1, "orders.new.HOSTILE": 2, "orders.new.LAST": 3}, seen)
+
+			standings, err := q.Standings(t.Context(), []string{"HOSTILE", "LAST", "NONE"})
+			require.NoError(t, err)
+			require.EqualValues(t, 2, standings[0].Pending.Seq)
+			require.EqualValues(t, 3, standings[1].Pending.Seq)
+			require.Equal(t, "last", standings[1].Pending.ID)
+			require.Nil(t, standings[2].Pending)
+		})
+	}
+}
+
+// TestAResultThatNoWorkerWroteIsUnreadable: an answer of JetStream that was
+// sent to a results subject, and records that a worker wrote about another
+// order or that stand in an order.
+func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("MINE", "i1"))
+	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200})
+	mine := lookup(t, q, "MINE")
+	forged := func(no string) []byte {
+		r := *mine
+		r.OrderNo = no
+		data, err := json.Marshal(r)
+		require.NoError(t, err)
+		return data
+	}
+	request := func(subject, reply string, body any) {
+		data, err := json.Marshal(body)
+		require.NoError(t, err)
+		require.NoError(t, q.nc.PublishRequest(subject, reply, data))
+	}
+	last := map[string]any{"last_by_subj": "orders.results.MINE"}
+	_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.X", Data: forged("ECHO2"), Header: nats.Header{HeaderOutcome: {"accepted"}}})
+	require.NoError(t, err)
+	request("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.ECHO", last)                                      // another order's result
+	request("$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "orders.results.LEADER", last)                                // the same in JSON
+	request("$JS.API.DIRECT.GET.ORDERS", "orders.results.ECHO2", map[string]any{"last_by_subj": "orders.new.X"})   // a record that stands in an order
+	request("orders.new.Y", "orders.results.ACK", map[string]any{"order_no": "Y", "timeout": 1})                   // PubAck
+	request("$JS.API.STREAM.INFO.ORDERS", "orders.results.INFO", nil)                                              // an answer with an object
+	request("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.NONE", map[string]any{"last_by_subj": "no.such"}) // a status alone
+	for _, no := range []string{"ECHO", "LEADER", "ECHO2", "ACK", "INFO", "NONE"} {
+		var err error
+		require.Eventually(t, func() bool {
+			var e Entry
+			e, err = q.Lookup(t.Context(), no)
+			return err != nil || e.Record != nil
+		}, 10*time.Second, time.Millisecond, "%s: nothing was stored", no)
+		require.ErrorIs(t, err, ErrUnreadable, "%s", no)
+		standings, err := q.Records(t.Context(), []string{no, "MINE"})
+		require.NoError(t, err)
+		require.ErrorIs(t, standings[0].Unreadable, ErrUnreadable, "%s, read in a batch", no)
+		require.NoError(t, standings[1].Unreadable)
+		require.Equal(t, order.OutcomeAccepted, standings[1].Record.Outcome())
+	}
+	_, err = q.RecordsSince(t.Context(), 0, func(r *order.Record) error {
+		if r.OrderNo != "MINE" {
+			return errors.New(r.OrderNo)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// TestARecordIsFiledUnderItsSubject whatever its order_no is: one that no
+// subject can carry stands under a hash.
+func TestARecordIsFiledUnderItsSubject(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	for i, subject := range []string{"a%2Eb", "a%2eb", "not%XXencoded", "100%"} {
+		_, err := q.js.Publish(t.Context(), "orders.new."+subject, fmt.Appendf(nil, `{"order_no":"other","timeout":%d}`, i))
+		require.NoError(t, err)
+	}
+	for _, d := range pull(t, q, 4) {
+		settle(t, q, d, order.Report{End: order.EndInvalid, Reason: "wrong"})
+	}
+	count := 0
+	_, err := q.RecordsSince(t.Context(), 0, func(*order.Record) error { count++; return nil })
+	require.NoError(t, err)
+	require.Equal(t, 4, count)
+}
