@@ -22,23 +22,24 @@ const module = "orderpost/"
 // tests) may import. A package that is missing here fails the test: somebody
 // must decide where it belongs.
 var mayImport = map[string][]string{
-	"internal/order":          {},
-	"internal/borders":        {},
-	"internal/contract":       {},
-	"internal/e2e":            {},
-	"internal/e2e/fleet":      {},
-	"internal/e2e/child":      {"internal/program", "internal/program/worker"}, // for tests alone
-	"examples/producers/go":   {},                                              // as a producer of somebody else's would be
-	"internal/queue/embedded": {},
-	"internal/queue/netcut":   {},
-	"internal/sandbox":        {},
-	"internal/sign":           {"internal/order"},
-	"internal/submit":         {"internal/order"},
-	"internal/ops":            {"internal/order"},
-	"internal/tracing":        {},
-	"internal/queue":          {"internal/order"},
-	"internal/importer":       {"internal/order", "internal/queue"},
-	"internal/simulation":     {"internal/order", "internal/queue"},
+	"internal/order":           {},
+	"internal/borders":         {},
+	"internal/contract":        {},
+	"internal/e2e":             {},
+	"internal/e2e/fleet":       {},
+	"internal/e2e/child":       {"internal/program", "internal/program/worker"}, // for tests alone
+	"examples/producers/go":    {},                                              // as a producer of somebody else's would be
+	"internal/queue/embedded":  {},
+	"internal/queue/netcut":    {},
+	"internal/queue/smalldisk": {},
+	"internal/sandbox":         {},
+	"internal/sign":            {"internal/order"},
+	"internal/submit":          {"internal/order"},
+	"internal/ops":             {"internal/order"},
+	"internal/tracing":         {},
+	"internal/queue":           {"internal/order"},
+	"internal/importer":        {"internal/order", "internal/queue"},
+	"internal/simulation":      {"internal/order", "internal/queue"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/ops",
 		"internal/queue", "internal/queue/embedded"},
 }

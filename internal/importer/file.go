@@ -34,6 +34,9 @@ type Options struct {
 	RetryFailed bool
 	// Rate bounds the orders enqueued per second; 0: as fast as it goes.
 	Rate float64
+	// FullWait is how long an import waits for a full queue while no order is
+	// settled; 0 means [DefaultFullWait].
+	FullWait time.Duration
 	// Progress is told after each chunk of rows how many are done. May be nil.
 	Progress func(rows int)
 	// Trace gives the W3C trace header of each intent that is published. May
@@ -63,6 +66,9 @@ type File struct {
 func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if o.MaxErrors <= 0 {
 		o.MaxErrors = DefaultMaxErrors
+	}
+	if o.FullWait <= 0 {
+		o.FullWait = DefaultFullWait
 	}
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ type collector struct {
 	failures, filed, scaling  *prometheus.Desc
 	clockOffset, clockError   *prometheus.Desc
 	pending, oldest, deadMail *prometheus.Desc
+	failing, full, free       *prometheus.Desc
 }
 
 const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
@@ -52,6 +53,10 @@ func newCollector(o Options) *collector {
 		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
 		oldest:   desc("oldest_pending_timestamp_seconds", "When the oldest order without an outcome was stored, in seconds since 1970 by the broker's clock; none where nothing is pending."+fleetWide),
 		deadMail: desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
+
+		failing: desc("storage_failing", "1 while the broker does not store what this worker writes: its disk is full or fails (/readyz says which)."),
+		full:    desc("intents_refused", "1 while the intents stream takes no more from producers: a limit is reached, or the embedded broker keeps the rest of its disk for results and dead letters."),
+		free:    desc("storage_free_bytes", "Bytes that are free on the disk of the embedded broker; only in the worker that runs it."),
 	}
 }
 
@@ -63,7 +68,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
 		c.requests, c.limit, c.waiting, c.rate,
-		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail} {
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.failing, c.full, c.free} {
 		out <- d
 	}
 }
@@ -96,6 +101,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(c.oldest, float64(s.Sizes.OldestPending.UnixMilli())/1000)
 		}
 		gauge(c.deadMail, float64(s.Sizes.Letters))
+	}
+	gauge(c.failing, number(s.Store.Failing != ""))
+	gauge(c.full, number(s.Store.Full != ""))
+	if s.Store.Free != nil {
+		gauge(c.free, float64(*s.Store.Free))
 	}
 	gauge(c.scaling, float64(s.ScalingOrders()))
 	c.count(out, s)

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 )
@@ -17,11 +18,15 @@ type Readiness struct {
 	GateOpen bool    `json:"gate_open"`
 	Held     []Block `json:"held"`
 	InFlight int     `json:"in_flight"`
+	// Storage says what is full, or does not store, and what to do. Producers
+	// that are refused have no influence on Ready either: what was taken in is
+	// settled.
+	Storage string `json:"storage,omitempty"`
 }
 
 // Readiness judges a worker.
 func (s Snapshot) Readiness() Readiness {
-	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight}
+	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight, Storage: cmp.Or(s.Store.Failing, s.Store.Full)}
 	if r.Held == nil {
 		r.Held = []Block{} // [] rather than null for those who parse it
 	}
@@ -33,6 +38,9 @@ func (s Snapshot) Readiness() Readiness {
 	}
 	if s.Started && !s.Connected {
 		r.Reasons = append(r.Reasons, "not connected to the broker")
+	}
+	if s.Store.Failing != "" {
+		r.Reasons = append(r.Reasons, s.Store.Failing)
 	}
 	r.Ready = len(r.Reasons) == 0
 	return r

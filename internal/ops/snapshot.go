@@ -29,6 +29,17 @@ type Snapshot struct {
 	Clock *Clock
 	// Sizes is nil while the broker does not say.
 	Sizes *Sizes
+	Store Store
+}
+
+// Store is the broker's storage, as far as the worker knows.
+type Store struct {
+	// Failing says why nothing is stored; "" where it is. Full says why producers
+	// are refused; "" where they are not. Both are for people.
+	Failing, Full string
+	// Free is the bytes that are left for the embedded broker; nil in a worker
+	// that does not run it.
+	Free *int64
 }
 
 // Gate is the one place that every attempt passes, at one moment.

@@ -105,7 +105,9 @@ func (q *Queue) auditExpired(ctx context.Context, a *Audit) error {
 
 // auditResults: every failed result has its letter, and no accepted one has.
 func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*rawMsg) error {
-	letters, err := q.sameTokens(ctx, page, q.n.resPre, q.n.dead, q.n.deadPre)
+	letters, err := q.sameTokens(page, q.n.resPre, q.n.deadPre, func(subjects []string) (map[string]*rawMsg, error) {
+		return q.lastHeads(ctx, q.n.dead, subjects) // letters are as large as their orders
+	})
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,9 @@ func (q *Queue) auditResults(ctx context.Context, a *Audit, page []*rawMsg) erro
 // auditPending counts the stored intents that have no outcome yet. None of them
 // can lie at or below the floor: the broker would deliver it to nobody.
 func (q *Queue) auditPending(ctx context.Context, a *Audit, page []*rawMsg, floor uint64) error {
-	records, err := q.sameTokens(ctx, page, q.n.newPre, q.n.results, q.n.resPre)
+	records, err := q.sameTokens(page, q.n.newPre, q.n.resPre, func(subjects []string) (map[string]*rawMsg, error) {
+		return q.lastMsgs(ctx, q.n.results, subjects)
+	})
 	if err != nil {
 		return err
 	}
@@ -172,7 +176,9 @@ func settledBy(intent *rawMsg, r *order.Record) bool {
 }
 
 func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) error {
-	records, err := q.sameTokens(ctx, page, q.n.deadPre, q.n.results, q.n.resPre)
+	records, err := q.sameTokens(page, q.n.deadPre, q.n.resPre, func(subjects []string) (map[string]*rawMsg, error) {
+		return q.lastMsgs(ctx, q.n.results, subjects)
+	})
 	if err != nil {
 		return err
 	}
@@ -194,13 +200,13 @@ func (q *Queue) auditLetters(ctx context.Context, a *Audit, page []*rawMsg) erro
 }
 
 // sameTokens looks up, for each message of a page, the last message of the
-// same order_no in another stream.
-func (q *Queue) sameTokens(ctx context.Context, page []*rawMsg, prefix, stream, otherPrefix string) ([]*rawMsg, error) {
+// same order_no in another stream, which read reads.
+func (q *Queue) sameTokens(page []*rawMsg, prefix, otherPrefix string, read func(subjects []string) (map[string]*rawMsg, error)) ([]*rawMsg, error) {
 	subjects := make([]string, len(page))
 	for i, raw := range page {
 		subjects[i] = otherPrefix + fileToken(strings.TrimPrefix(raw.Subject, prefix))
 	}
-	found, err := q.lastMsgs(ctx, stream, subjects)
+	found, err := read(subjects)
 	if err != nil {
 		return nil, err
 	}

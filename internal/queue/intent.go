@@ -147,10 +147,22 @@ func plainToken(token string) bool {
 // dead letter it could not store.
 var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
-// checkSize refuses what could not be stored as a dead letter later on.
+// headersReserve is what the headers of an intent may have beside a body of
+// order.MaxBody, in bytes.
+const headersReserve = 64 << 10
+
+// maxIntentSize is the largest message that the intents stream takes, with its
+// headers. A producer that bypasses checkSize is refused by the broker.
+const maxIntentSize = order.MaxBody + headersReserve
+
+// checkSize refuses what no order can have, and what could not be stored as a
+// dead letter later on.
 func (q *Queue) checkSize(in Intent) error {
-	limit := q.store.MaxPayload() - letterReserve
-	if size := int64(len(in.Body)); size > limit {
+	size, limit := int64(len(in.Body)), q.store.MaxPayload()-letterReserve
+	switch {
+	case size > order.MaxBody:
+		return fmt.Errorf("%w: order %q has %d bytes, the limit is %d", ErrTooLarge, in.OrderNo, size, order.MaxBody)
+	case size > limit:
 		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
 			ErrTooLarge, in.OrderNo, size, limit, letterReserve)
 	}

@@ -122,7 +122,7 @@ func (q *Queue) Prospects(ctx context.Context, letters []*Letter, o ReplayOption
 		intents[i] = q.n.newPre + fileToken(order.Token(l.OrderNo)) // one that is filed under a hash is no intent's
 		results[i] = q.n.resPre + l.token()
 	}
-	pending, err := q.lastMsgs(ctx, q.n.intents, intents)
+	pending, err := q.lastHeads(ctx, q.n.intents, intents)
 	if err != nil {
 		return nil, err
 	}

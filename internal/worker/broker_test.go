@@ -20,8 +20,10 @@ func TestAWorkerWaitsForAPassingProgram(t *testing.T) {
 	log := zerolog.New(writerFunc(func([]byte) { waits <- struct{}{} })).Level(zerolog.WarnLevel)
 	done := make(chan error, 1)
 	go func() {
-		stop, err := startBroker(t.Context(), &cfg, log)
-		stop()
+		server, err := startBroker(t.Context(), &cfg, log)
+		if server != nil {
+			server.Stop()
+		}
 		done <- err
 	}()
 	<-waits

@@ -33,6 +33,7 @@ type parts struct {
 	queue     *queue.Queue
 	submitter *submit.Submitter
 	pool      *Pool
+	room      *room
 }
 
 // operations is a worker as its operators see it: metrics, health, and the
@@ -130,6 +131,7 @@ func (o *operations) snapshot() ops.Snapshot {
 		s.Filed[outcome] = p.queue.LettersFiled(outcome)
 	}
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
+	s.Store = p.room.snapshot()
 	s.Gate = gateSnapshot(p.submitter.Gate().State())
 	if c := p.submitter.Clock(); c.Samples > 0 {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}

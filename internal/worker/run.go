@@ -58,11 +58,13 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err := preflight(ctx, cfg, submitter, log); err != nil {
 		return err
 	}
-	stopBroker, err := startBroker(ctx, &cfg, log)
+	broker, err := startBroker(ctx, &cfg, log)
 	if err != nil {
 		return err
 	}
-	defer stopBroker()
+	if broker != nil {
+		defer broker.Stop()
+	}
 	q, err := queue.Open(ctx, cfg.Queue, log)
 	if err != nil {
 		return err
@@ -76,7 +78,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err != nil {
 		return err
 	}
-	return work(ctx, cfg, env, q, submitter, view)
+	return work(ctx, cfg, env, q, submitter, view, newRoom(broker, q, log))
 }
 
 func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
@@ -120,7 +122,7 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 }
 
 // work runs the pool and what goes with it.
-func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations) error {
+func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, room *room) error {
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
@@ -133,11 +135,12 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Log: log, Tell: func() queue.Presence {
 		gate := s.Gate().State()
 		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, room.told()...), Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { fleet.Run(side) })
 	sides.Go(func() { (&leftovers{queue: q, log: log}).run(side) })
-	view.attach(parts{queue: q, submitter: s, pool: pool})
+	sides.Go(func() { room.run(side) })
+	view.attach(parts{queue: q, submitter: s, pool: pool, room: room})
 	sides.Go(func() { view.poll(side) })
 	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).
 		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -64,9 +65,13 @@ type Endpoint struct {
 // Server is a running embedded server.
 type Server struct {
 	Endpoint
-	nats *server.Server
+	cfg  Config
 	lock *flock.Flock
-	dir  string
+
+	mu      sync.Mutex // guards what follows
+	nats    *server.Server
+	log     *faultLog
+	stopped bool
 }
 
 // Start runs the embedded server of a data folder. It returns ErrInUse where
@@ -91,7 +96,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	s.lock, s.dir = lock, cfg.Dir
+	s.lock = lock
 	if err := s.writeEndpoint(); err != nil {
 		s.Stop()
 		return nil, err
@@ -100,16 +105,28 @@ func Start(cfg Config) (*Server, error) {
 }
 
 func start(cfg Config) (*Server, error) {
-	opts, token, err := options(cfg)
+	s := &Server{cfg: cfg}
+	token, err := s.boot()
 	if err != nil {
 		return nil, err
 	}
+	s.cfg.Listen = s.nats.Addr().String() // Revive takes the same port again
+	s.Endpoint = Endpoint{URL: s.nats.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}
+	return s, nil
+}
+
+// boot starts nats-server with s.cfg and returns the token that it demands.
+func (s *Server) boot() (token string, err error) {
+	opts, token, err := options(s.cfg)
+	if err != nil {
+		return "", err
+	}
 	if err := checkFree(opts.Host, opts.Port); err != nil {
-		return nil, err
+		return "", err
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		return nil, fmt.Errorf("embedded broker: %w", err)
+		return "", fmt.Errorf("embedded broker: %w", err)
 	}
 	faults := &faultLog{}
 	ns.SetLoggerV2(faults, false, false, false)
@@ -117,9 +134,10 @@ func start(cfg Config) (*Server, error) {
 	if !ns.ReadyForConnections(readyTimeout) || !ns.JetStreamEnabled() {
 		ns.Shutdown()
 		ns.WaitForShutdown()
-		return nil, fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, cfg.Dir, faults.last())
+		return "", fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, s.cfg.Dir, faults.last())
 	}
-	return &Server{nats: ns, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}}, nil
+	s.nats, s.log = ns, faults
+	return token, nil
 }
 
 func options(cfg Config) (*server.Options, string, error) {
@@ -159,7 +177,20 @@ func options(cfg Config) (*server.Options, string, error) {
 		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
 		SyncAlways:    !cfg.NoSync,
 		MaxPayload:    payload,
+		// By default the server takes no message for any stream once it holds
+		// three quarters of what was free at its start: results would be refused
+		// with intents, however much the disk has grown since. Workers limit the
+		// intents instead.
+		JetStreamMaxStore: maxStore(),
 	}, token, nil
+}
+
+// maxStore is 0, the server's own estimate, where Disk cannot tell what is free.
+func maxStore() int64 {
+	if _, err := statDisk("."); err != nil {
+		return 0
+	}
+	return 1 << 60
 }
 
 // tokenFile holds the data folder's token. It outlives restarts, so that the
@@ -205,7 +236,7 @@ func replaceFile(path string, data []byte) error {
 func (s *Server) writeEndpoint() error {
 	data, err := json.Marshal(s.Endpoint)
 	if err == nil {
-		err = replaceFile(filepath.Join(s.dir, endpointFile), data)
+		err = replaceFile(filepath.Join(s.cfg.Dir, endpointFile), data)
 	}
 	if err != nil {
 		return fmt.Errorf("embedded broker: %w", err)
@@ -228,15 +259,27 @@ func ReadEndpoint(dir string) (Endpoint, error) {
 }
 
 // InProcess connects without a socket; pass it to nats.Connect.
-func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.nats) }
+func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s) }
+
+// InProcessConn implements nats.InProcessConnProvider. It leads to the server
+// that runs now, which Revive may have exchanged.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	ns := s.nats
+	s.mu.Unlock()
+	return ns.InProcessConn()
+}
 
 // Stop shuts the server down and waits until its files are closed. The clients
 // must have drained before. It may be called more than once.
 func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
 	if s.lock != nil && s.lock.Locked() {
-		_ = os.Remove(filepath.Join(s.dir, endpointFile)) // best effort: readers cope with a stale one
+		_ = os.Remove(filepath.Join(s.cfg.Dir, endpointFile)) // best effort: readers cope with a stale one
 		_ = s.lock.Unlock()
 	}
 }
