@@ -28,6 +28,8 @@ const (
 	AnswerDropped
 	// AnswerGarbage: 200 and an unreadable body, by an injected fault.
 	AnswerGarbage
+	// AnswerOther: 200 about another order, by an injected fault.
+	AnswerOther
 	// AnswerDown: none; the API was down.
 	AnswerDown
 	// AnswerRateLimited: 429, by the rate limit.
@@ -68,6 +70,7 @@ var answerSpecs = [answerCount]answerSpec{
 	AnswerTooMany:      {"too-many", 429, 100429, "too many requests", ""},
 	AnswerDropped:      {"dropped", 0, 0, "", ""},
 	AnswerGarbage:      {"garbage", 200, 0, "", ""},
+	AnswerOther:        {"other", 200, 0, "ok", ""},
 	AnswerDown:         {"down", 0, 0, "", ""},
 	AnswerRateLimited:  {"rate-limited", 429, 100429, "too many requests", ""},
 	AnswerNoKey:        {"no-key", 401, 100102, "X-API-Key is missing", ""},
@@ -95,6 +98,8 @@ func (f Fault) answer() Answer {
 		return AnswerTooMany
 	case FaultGarbage:
 		return AnswerGarbage
+	case FaultOther:
+		return AnswerOther
 	default:
 		return AnswerDropped
 	}

@@ -13,17 +13,18 @@ const (
 	FaultDropAfter
 	FaultGarbage
 	FaultSlow
+	FaultOther
 	faultCount
 )
 
-var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "drop-after", "garbage", "slow"}
+var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "drop-after", "garbage", "slow", "other"}
 
 func (f Fault) String() string { return wordAt(faultWords, int(f)) }
 
 // before tells whether the fault strikes before the order is looked at, so
 // that nothing is created.
 func (f Fault) before() bool {
-	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore
+	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore || f == FaultOther
 }
 
 // What a number is drawn for. Each purpose has numbers of its own, so that
@@ -59,6 +60,7 @@ func (f *Faults) hits(d draws) (kind Fault, slow bool) {
 		{FaultUnavailableAfter, f.UnavailableAfter},
 		{FaultDropAfter, f.DropAfter},
 		{FaultGarbage, f.Garbage},
+		{FaultOther, f.Other},
 	}
 	var hit [len(rates)]Fault
 	n := uint64(0)

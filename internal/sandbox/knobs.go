@@ -95,6 +95,8 @@ var knobs = []knob{
 		func(s *Settings) value { return (*rateValue)(&s.Faults.Garbage) }},
 	{"garbage-form", "that body: mixed (of the next four), html, truncated, empty, binary; gzip-bomb, endless, drip",
 		func(s *Settings) value { return wordValue[GarbageForm]{garbageWords, &s.Faults.GarbageForm} }},
+	{"fault-other", "share of attempts answered 200 about another order, nothing created",
+		func(s *Settings) value { return (*rateValue)(&s.Faults.Other) }},
 	{"fault-refuse", "share of orders (not attempts) refused for good",
 		func(s *Settings) value { return (*rateValue)(&s.Faults.Refuse) }},
 	{"max-faults-per-order", "how many attempts of one order may meet a fault; 0 is no limit",

@@ -119,6 +119,9 @@ func (s *Server) create(x *exchange) {
 		s.drop(x)
 	case AnswerGarbage:
 		s.garbage(x)
+	case AnswerOther:
+		x.data = append(x.data[:0], `"order_no":"OTHER","order_id":"sb-0","status":"created"`...)
+		s.succeed(x, d.answer)
 	default:
 		s.refuse(x, &refusal{answer: d.answer})
 	}

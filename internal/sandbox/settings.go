@@ -57,6 +57,9 @@ type Faults struct {
 	// Garbage creates the order and answers 200 with a body in GarbageForm.
 	Garbage     float64
 	GarbageForm GarbageForm
+	// Other answers 200 about another order, as a connection that is out of step
+	// does, and creates nothing.
+	Other float64
 	// Refuse is the share of orders that are refused for good: drawn for the
 	// order_no, not for the attempt. The server refuses before it looks for a
 	// duplicate, so that an order that was created before Refuse was raised is
