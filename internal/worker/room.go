@@ -52,6 +52,7 @@ type room struct {
 	queue *queue.Queue
 	log   zerolog.Logger
 	every time.Duration
+	probe func() error  // opens a file
 	pause time.Duration // before the next start
 	retry time.Time     // of the broker's start
 
@@ -60,7 +61,7 @@ type room struct {
 }
 
 func newRoom(s *embedded.Server, q *queue.Queue, log zerolog.Logger) *room {
-	r := &room{queue: q, log: log, every: roomEvery}
+	r := &room{queue: q, log: log, every: roomEvery, probe: probeDescriptors}
 	if s != nil {
 		r.store = s
 	}
@@ -118,6 +119,9 @@ func (r *room) look(ctx context.Context) {
 		now.Failing = fmt.Sprintf("the broker has not answered writes to stream %s since %s: its disk may be full or failing. "+
 			"A NATS server gives a stream up after one failed write: look at its log, make room, and start it anew", stream, since.UTC().Format(time.TimeOnly+"Z"))
 	}
+	if err := r.probe(); err != nil {
+		now.Failing = err.Error() // whatever else fails is a consequence
+	}
 	if now.Failing == "" && ctx.Err() == nil {
 		now.Full = r.limit(ctx, disk)
 	}
@@ -132,9 +136,9 @@ func (r *room) tell(now ops.Store) {
 	r.mu.Unlock()
 	switch {
 	case now.Failing != "" && was.Failing == "":
-		r.log.Error().Str("what", now.Failing).Msg("nothing is stored; what is in flight waits, and is written as soon as that is mended")
+		r.log.Error().Str("what", now.Failing).Msg("results may not be stored; what is in flight waits, and is written as soon as that is mended")
 	case now.Failing == "" && was.Failing != "":
-		r.log.Info().Msg("the broker stores again")
+		r.log.Info().Msg("results are stored again")
 	}
 	switch {
 	case now.Full != "" && was.Full == "":

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"syscall"
 	"testing"
 	"testing/quick"
 	"time"
@@ -128,7 +130,7 @@ func TestTheBrokerIsRevivedWhenThereIsRoom(t *testing.T) {
 	}
 	require.Zero(t, store.revived)
 	require.Contains(t, r.snapshot().Failing, "no space left on device; 0.0 MB of 104.9 MB are free on its disk: enlarge or empty it")
-	require.Contains(t, said.String(), "nothing is stored")
+	require.Contains(t, said.String(), "results may not be stored")
 
 	store.disk.Free = 50 << 20
 	r.look(t.Context())
@@ -141,5 +143,21 @@ func TestTheBrokerIsRevivedWhenThereIsRoom(t *testing.T) {
 	r.look(t.Context())
 	require.Empty(t, r.snapshot().Failing)
 	require.Zero(t, r.pause)
-	require.Contains(t, said.String(), "the broker stores again")
+	require.Contains(t, said.String(), "results are stored again")
+}
+
+// A process without file descriptors says so, and not that nobody answers.
+func TestMissingDescriptorsAreNamed(t *testing.T) {
+	r, _, _, said := newPretended(t)
+	r.probe = func() error {
+		return describeDescriptors(&os.PathError{Op: "open", Path: os.DevNull, Err: syscall.EMFILE})
+	}
+	r.look(t.Context())
+	require.Len(t, r.told(), 1)
+	require.Contains(t, r.told()[0], "this process has no file descriptor left (open /dev/null: too many open files)")
+	require.Contains(t, said.String(), "LimitNOFILE")
+	r.probe = probeDescriptors
+	r.look(t.Context())
+	require.Empty(t, r.told())
+	require.NoError(t, describeDescriptors(os.ErrNotExist))
 }

@@ -67,7 +67,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	}
 	q, err := queue.Open(ctx, cfg.Queue, log)
 	if err != nil {
-		return err
+		return errors.Join(err, probeDescriptors()) // the client does not say that it could not open a socket
 	}
 	defer q.Close()
 	err = q.ClaimIdentity(ctx, queue.Identity{URL: cfg.Submit.URL, Label: cfg.AccountLabel})
