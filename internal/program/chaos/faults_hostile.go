@@ -90,7 +90,9 @@ func giantIntents(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 		}
 	}
 	if stored > 0 {
-		return nil, fmt.Errorf("the broker stored %d intents that are larger than an order can be", stored)
+		return func(context.Context) error { // fails the run
+			return fmt.Errorf("the broker stored %d intents that are larger than an order can be", stored)
+		}, nil
 	}
 	for i := range 10 {
 		no := fmt.Sprintf("%s-large-%d", prefix, i)
