@@ -22,24 +22,25 @@ const module = "orderpost/"
 // tests) may import. A package that is missing here fails the test: somebody
 // must decide where it belongs.
 var mayImport = map[string][]string{
-	"internal/order":          {},
-	"internal/borders":        {},
-	"internal/contract":       {},
-	"internal/e2e":            {},
-	"internal/e2e/fleet":      {},
-	"internal/e2e/child":      {"internal/program", "internal/program/worker"}, // for tests alone
-	"examples/producers/go":   {},                                              // as a producer of somebody else's would be
-	"internal/queue/embedded": {},
-	"internal/queue/netcut":   {},
-	"internal/sandbox":        {},
-	"internal/sign":           {"internal/order"},
-	"internal/submit":         {"internal/order"},
-	"internal/ops":            {"internal/order"},
-	"internal/tracing":        {},
-	"internal/settle":         {"internal/order"},
-	"internal/queue":          {"internal/order", "internal/settle"},
-	"internal/importer":       {"internal/order", "internal/settle", "internal/queue"},
-	"internal/simulation":     {"internal/order", "internal/settle"},
+	"internal/order":           {},
+	"internal/borders":         {},
+	"internal/contract":        {},
+	"internal/e2e":             {},
+	"internal/e2e/fleet":       {},
+	"internal/e2e/child":       {"internal/program", "internal/program/worker"}, // for tests alone
+	"examples/producers/go":    {},                                              // as a producer of somebody else's would be
+	"internal/queue/embedded":  {},
+	"internal/queue/netcut":    {},
+	"internal/queue/smalldisk": {},
+	"internal/sandbox":         {},
+	"internal/sign":            {"internal/order"},
+	"internal/submit":          {"internal/order"},
+	"internal/ops":             {"internal/order"},
+	"internal/tracing":         {},
+	"internal/settle":          {"internal/order"},
+	"internal/queue":           {"internal/order", "internal/settle"},
+	"internal/importer":        {"internal/order", "internal/settle", "internal/queue"},
+	"internal/simulation":      {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded"},
 }

@@ -37,6 +37,9 @@ type Options struct {
 	Rate float64
 	// TempDir is where temporary files go; empty: the system's folder for them.
 	TempDir string
+	// FullWait is how long an import waits for a full queue while no order is
+	// settled; 0 means [DefaultFullWait].
+	FullWait time.Duration
 	// Progress is told after each chunk of rows how many are done. May be nil.
 	Progress func(rows int)
 	// Trace gives the W3C trace header of each intent that is published. May
@@ -69,6 +72,9 @@ type File struct {
 func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if o.MaxErrors <= 0 {
 		o.MaxErrors = DefaultMaxErrors
+	}
+	if o.FullWait <= 0 {
+		o.FullWait = DefaultFullWait
 	}
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err

@@ -192,12 +192,16 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
 			return out, err
 		}
-		if why := out[open[0]].err; try == maxTries || errors.Is(why, settle.ErrFull) { // fullness does not pass in a moment
-			return nil, fmt.Errorf("%s:%d: order %s: %w: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, why, ErrInterrupted)
-		}
-		select {
-		case <-time.After(retryPause << try):
-		case <-ctx.Done():
+		why := fmt.Errorf("%s:%d: order %s: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, out[open[0]].err)
+		switch {
+		case isFull(why):
+			try = 0
+			if err := p.awaitRoom(ctx, why); err != nil {
+				return nil, err
+			}
+		case try == maxTries:
+			return nil, fmt.Errorf("%w: %w", why, ErrInterrupted)
+		case !sleep(ctx, retryPause<<try):
 			return nil, ctx.Err()
 		}
 		if standings, err = p.lookUp(ctx, rows, open, true); err != nil {

@@ -21,6 +21,7 @@ type collector struct {
 	clockOffset, clockError   *prometheus.Desc
 	pending, oldest, deadMail *prometheus.Desc
 	present, replaced         *prometheus.Desc
+	failing, full, free       *prometheus.Desc
 }
 
 const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
@@ -56,6 +57,9 @@ func newCollector(o Options) *collector {
 
 		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing: intents, results, dead_letters, fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
 		replaced: desc("streams_replaced_total", "How often a stream was found to be another one than before: what it had held is gone.", "stream"),
+		failing:  desc("storage_failing", "1 while the broker does not store what this worker writes: its disk is full or fails (/readyz says which)."),
+		full:     desc("intents_refused", "1 while the intents stream takes no more from producers: a limit is reached, or the embedded broker keeps the rest of its disk for results and dead letters."),
+		free:     desc("storage_free_bytes", "Bytes that are free on the disk of the embedded broker; only in the worker that runs it."),
 	}
 }
 
@@ -67,7 +71,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
 		c.requests, c.limit, c.waiting, c.rate,
-		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.present, c.replaced} {
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.present, c.replaced, c.failing, c.full, c.free} {
 		out <- d
 	}
 }
@@ -103,6 +107,11 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, p := range s.Parts {
 		gauge(c.present, number(p.Present), p.Name)
+	}
+	gauge(c.failing, number(s.Store.Failing != ""))
+	gauge(c.full, number(s.Store.Full != ""))
+	if s.Store.Free != nil {
+		gauge(c.free, float64(*s.Store.Free))
 	}
 	gauge(c.scaling, float64(s.ScalingOrders()))
 	c.count(out, s)

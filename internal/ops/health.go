@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 )
@@ -19,11 +20,15 @@ type Readiness struct {
 	InFlight int     `json:"in_flight"`
 	// Notes call for a person, but hold nothing.
 	Notes []string `json:"notes,omitempty"`
+	// Storage says what is full, or does not store, and what to do. Producers
+	// that are refused have no influence on Ready either: what was taken in is
+	// settled.
+	Storage string `json:"storage,omitempty"`
 }
 
 // Readiness judges a worker.
 func (s Snapshot) Readiness() Readiness {
-	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight, Notes: s.Notes}
+	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight, Notes: s.Notes, Storage: cmp.Or(s.Store.Failing, s.Store.Full)}
 	if r.Held == nil {
 		r.Held = []Block{} // [] rather than null for those who parse it
 	}
@@ -38,6 +43,9 @@ func (s Snapshot) Readiness() Readiness {
 	}
 	if s.Started && s.Connected && s.Missing != "" {
 		r.Reasons = append(r.Reasons, s.Missing)
+	}
+	if s.Store.Failing != "" {
+		r.Reasons = append(r.Reasons, s.Store.Failing)
 	}
 	r.Ready = len(r.Reasons) == 0
 	return r

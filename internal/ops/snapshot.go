@@ -36,6 +36,7 @@ type Snapshot struct {
 	// about it; "" = none.
 	Parts   []Part
 	Missing string
+	Store   Store
 }
 
 // Part is a stream, the fleet's bucket or the consumer.
@@ -46,6 +47,16 @@ type Part struct {
 	// Precious: what it held is lost then.
 	Replaced uint64
 	Precious bool
+}
+
+// Store is the broker's storage, as far as the worker knows.
+type Store struct {
+	// Failing says why nothing is stored; "" where it is. Full says why producers
+	// are refused; "" where they are not. Both are for people.
+	Failing, Full string
+	// Free is the bytes that are left for the embedded broker; nil in a worker
+	// that does not run it.
+	Free *int64
 }
 
 // Gate is the one place that every attempt passes, at one moment.

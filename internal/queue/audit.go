@@ -132,7 +132,11 @@ func (q *Queue) sameTokens(ctx context.Context, page []*settle.Message, prefix, 
 	for i, raw := range page {
 		subjects[i] = otherPrefix + settle.FileToken(strings.TrimPrefix(raw.Subject, prefix))
 	}
-	found, err := q.lastMsgs(ctx, stream, subjects)
+	read := q.lastMsgs
+	if stream == q.n.dead {
+		read = q.lastHeads // letters are as large as their orders
+	}
+	found, err := read(ctx, stream, subjects)
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,8 @@ func (q *Queue) lastByToken(ctx context.Context, stream, prefix string, tokens [
 	for i, token := range tokens {
 		subjects[i] = prefix + token
 	}
-	found, err := q.lastOfEach(ctx, stream, subjects)
+	found := make(map[string]*settle.Message, len(subjects))
+	err := q.lastOfEach(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
 	out := make([]*settle.Message, len(tokens))
 	for i, s := range subjects {
 		out[i] = found[s]

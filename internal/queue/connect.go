@@ -38,7 +38,8 @@ type Queue struct {
 	results *writer
 	letters *writer
 	marks   *writer // of the fleet's bucket; never more than one write at a time
-	inboxes inboxes
+	inboxes inboxes // of reads
+	pulls   inboxes // of pulls, in which a status may come after the last message
 	tails   tailCount
 
 	claims claims
@@ -120,7 +121,7 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	if err != nil {
 		return err
 	}
-	q.nc, q.inboxes.nc = nc, nc
+	q.nc, q.inboxes.nc, q.pulls.nc = nc, nc, nc
 	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestHeadersOfAProducerDoNotPassForTheBrokers: a batched read carries the

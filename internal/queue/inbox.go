@@ -28,7 +28,7 @@ const inboxRoom = 1024 + 8
 
 func (i *inboxes) take() (*inbox, error) {
 	for in := i.kept(); in != nil; in = i.kept() {
-		if len(in.answers) == 0 {
+		if in.quiet() {
 			return in, nil
 		}
 		_ = in.sub.Unsubscribe() // something came late; who asked for it has gone
@@ -37,6 +37,21 @@ func (i *inboxes) take() (*inbox, error) {
 	var err error
 	in.sub, err = i.nc.ChanSubscribe(in.subject, in.answers)
 	return in, err
+}
+
+// quiet says that nothing has come since the last request but its final status,
+// of which it makes the inbox empty.
+func (in *inbox) quiet() bool {
+	for {
+		select {
+		case msg := <-in.answers:
+			if !isBatchCompleted(msg) {
+				return false
+			}
+		default:
+			return true
+		}
+	}
 }
 
 func (i *inboxes) kept() *inbox {

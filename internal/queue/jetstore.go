@@ -34,7 +34,8 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 	}
 	for start := 0; start < len(subjects); start += lookupSize {
 		page := subjects[start:min(start+lookupSize, len(subjects))]
-		msgs, err := s.q.lastOfEach(ctx, s.q.n.results, page)
+		msgs := make(map[string]*settle.Message, len(page))
+		err := s.q.lastOfEach(ctx, s.q.n.results, page, func(raw *settle.Message) { msgs[raw.Subject] = raw })
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ func publishAnswer(ack *jetstream.PubAck, err error) (settle.Published, error) {
 		return settle.AlreadyPending, nil
 	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient || api.ErrorCode == codeStorageExceeded:
 		return settle.PublishedNone, fmt.Errorf("%w: %s", settle.ErrFull, api.Description)
+	case api.ErrorCode == codeMessageTooLarge:
+		return settle.PublishedNone, fmt.Errorf("%w: %s; an order may have %d bytes, its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)
 	default:
 		return settle.PublishedNone, fmt.Errorf("intent refused by the broker: %w", err)
 	}
@@ -53,11 +56,23 @@ type PublishResult struct {
 // stored. The results have the length of intents.
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
-	for start := 0; start < len(intents); start += maxBatch {
-		end := min(start+maxBatch, len(intents))
+	for start, end := 0, 0; start < len(intents); start = end {
+		end = batchEnd(intents, start)
 		q.publishBatch(ctx, intents[start:end], results[start:end])
 	}
 	return results
+}
+
+// batchEnd is where the batch ends that begins at start. It has one intent at
+// least.
+func batchEnd(intents []settle.Intent, start int) (end int) {
+	size := 0
+	for end = start; end < min(start+maxBatch, len(intents)); end++ {
+		if size += len(intents[end].Body); size > maxBatchBytes && end > start {
+			break
+		}
+	}
+	return end
 }
 
 func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, results []PublishResult) {
@@ -155,8 +170,13 @@ const (
 	codeClusterNotAvailable  = 10008
 	codeStreamOffline        = 10118
 	codeTooManyRequests      = 10167
+	codeMessageTooLarge      = 10054 // larger than the stream's max_msg_size
 	textSubjectIsFull        = "maximum messages per subject exceeded"
 )
 
-// maxBatch is how many intents go into one atomic batch; the server takes 1000.
-const maxBatch = 500
+// maxBatch and maxBatchBytes bound one atomic batch; the server takes 1000
+// messages, and keeps all of them beside the stream until the last one is there.
+const (
+	maxBatch      = 500
+	maxBatchBytes = 4 << 20
+)

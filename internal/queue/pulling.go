@@ -29,11 +29,11 @@ type pulling struct {
 const pullGrace = requestTimeout
 
 func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
-	req, err := json.Marshal(map[string]any{"batch": n, "expires": wait.Nanoseconds()})
+	req, err := json.Marshal(map[string]any{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()})
 	if err != nil {
 		return nil, err
 	}
-	in, err := q.inboxes.take()
+	in, err := q.pulls.take()
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +45,14 @@ func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
 	}
 	return p, nil
 }
+
+// pullBytes is where the broker ends a pull, so that large orders come a few at
+// a time: it drops a client that lags 64 MiB behind. Whatever the broker stores
+// fits, since a message that is larger than that would never be delivered.
+func (q *Queue) pullBytes() int64 { return max(answerBytes, q.nc.MaxPayload()+subjectReserve) }
+
+// subjectReserve is more than the subjects of a message have, which count.
+const subjectReserve = 16 << 10
 
 // next waits for a message; nil: there is none any more.
 func (p *pulling) next() *nats.Msg {
@@ -100,6 +108,9 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 	case status == "100": // idle heartbeat
 	case status == "404", status == "408": // nothing there; the wait is over
 		p.over = true
+	case isBatchCompleted(msg): // comes after the last of the n, or in the pull that follows
+	case status == "409" && text == "Message Size Exceeds MaxBytes": // the next one is for another pull
+		p.over = true
 	case status == "503":
 		p.over, p.err = true, nats.ErrNoResponders
 	default: // 409 and others: consumer gone, leadership changed, server going down, …
@@ -108,10 +119,16 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 	return false
 }
 
+// isBatchCompleted tells the status by which the broker ends a pull that has
+// bytes left. Nobody waits for it.
+func isBatchCompleted(msg *nats.Msg) bool {
+	return len(msg.Data) == 0 && msg.Header.Get("Status") == "409" && msg.Header.Get("Description") == "Batch Completed"
+}
+
 // end gives the inbox back.
 func (p *pulling) end() {
 	p.giveUp.Stop()
-	p.q.inboxes.put(p.in, p.over || p.left == 0)
+	p.q.pulls.put(p.in, p.over || p.left == 0)
 }
 
 // brokerAnswer answers a delivery, without waiting. The connection sends what

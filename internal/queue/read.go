@@ -83,19 +83,36 @@ var errIncomplete = errors.New("batched read was cut short")
 // errCut: the server itself ended the answer at its limit of bytes.
 var errCut = fmt.Errorf("%w: too large", errIncomplete)
 
+// answerBytes is where the broker ends one batched answer. Its own limit is its
+// max_pending, 64 MiB: several such answers at once are more than it lets a
+// client lag behind, and it drops the connection of a slow consumer. One message
+// is always sent.
+const answerBytes = 4 << 20
+
 // lastMsgs reads the last messages of many subjects (1,024 at most) in one
 // request. A subject that is missing from the map has none: the answer was
 // complete to its end marker. Only for a stream with a single replica: with
 // more, any of them may answer, and a follower may lag behind.
 func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
 	found := make(map[string]*settle.Message)
-	return found, q.lastMsgsInto(ctx, stream, subjects, found)
+	return found, q.lastEach(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
 }
 
-// lastMsgsInto halves a request whose answer is cut at the server's byte limit,
-// as it is for large dead letters.
-func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []string, found map[string]*settle.Message) error {
-	req, err := json.Marshal(map[string]any{"multi_last": subjects})
+// lastHeads is lastMsgs without the messages' bodies, which together may be
+// hundreds of megabytes.
+func (q *Queue) lastHeads(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+	found := make(map[string]*settle.Message)
+	return found, q.lastEach(ctx, stream, subjects, func(raw *settle.Message) {
+		raw.Data = nil
+		found[raw.Subject] = raw
+	})
+}
+
+// lastEach passes the last message of each subject to take, in no order, and
+// twice where an answer was cut. It halves a request whose answer is cut at
+// answerBytes.
+func (q *Queue) lastEach(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+	req, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
 	if err != nil {
 		return err
 	}
@@ -105,14 +122,14 @@ func (q *Queue) lastMsgsInto(ctx context.Context, stream string, subjects []stri
 		}
 		raw, err := directMsg(msg)
 		if err == nil {
-			found[raw.Subject] = raw
+			take(raw)
 		}
 		return false, err
 	})
 	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
 		return errors.Join(
-			q.lastMsgsInto(ctx, stream, subjects[:half], found),
-			q.lastMsgsInto(ctx, stream, subjects[half:], found))
+			q.lastEach(ctx, stream, subjects[:half], take),
+			q.lastEach(ctx, stream, subjects[half:], take))
 	}
 	return err
 }
@@ -186,7 +203,8 @@ func takeLast(h nats.Header, name string) string {
 	return values[len(values)-1]
 }
 
-// pageSize is how many messages walk reads at once.
+// pageSize is how many messages walk reads at once; large ones are fewer
+// (answerBytes).
 const pageSize = 256
 
 // walk passes every message of a stream that matches filter to visit, page by
@@ -213,7 +231,7 @@ func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page
 // time that grows with the stream, for every page (nats-server 2.15,
 // getDirectRequest).
 func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*settle.Message, next uint64, err error) {
-	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize})
+	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize, "max_bytes": answerBytes})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -18,7 +18,7 @@ func (q *Queue) Prospects(ctx context.Context, letters []*settle.Letter, o settl
 		intents[i] = q.n.newPre + settle.FileToken(order.Token(l.OrderNo)) // one that is filed under a hash is no intent's
 		results[i] = q.n.resPre + l.Token()
 	}
-	pending, err := q.lastMsgs(ctx, q.n.intents, intents)
+	pending, err := q.lastHeads(ctx, q.n.intents, intents)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -42,42 +44,42 @@ func (q *Queue) lookups(ctx context.Context, stream string, orderNos []string, s
 		for _, no := range orderNos[start:min(start+lookupSize, len(orderNos))] {
 			subjects = append(subjects, subject(no))
 		}
-		msgs, err := q.lastOfEach(ctx, stream, subjects)
-		if err != nil {
-			return err
-		}
+		index := make(map[string]int, len(subjects))
 		for i, s := range subjects {
-			if raw := msgs[s]; raw != nil {
-				if err := found(start+i, raw); err != nil {
-					return err
-				}
+			index[s] = start + i
+		}
+		var bad error
+		err := q.lastOfEach(ctx, stream, subjects, func(raw *settle.Message) {
+			if i, asked := index[raw.Subject]; asked && bad == nil {
+				bad = found(i, raw)
 			}
+		})
+		if err = errors.Join(err, bad); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // lastOfEach reads in one batch where that is exact, else one by one at the
-// leader (R2).
-func (q *Queue) lastOfEach(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+// leader (R2). It passes what there is to take, one message at a time.
+func (q *Queue) lastOfEach(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
 	if q.replicas == 1 {
-		return q.lastMsgs(ctx, stream, subjects)
+		return q.lastEach(ctx, stream, subjects, take)
 	}
-	msgs := make([]*settle.Message, len(subjects))
 	var all errgroup.Group
+	var mu sync.Mutex
 	all.SetLimit(leaderReads)
-	for i, s := range subjects {
-		all.Go(func() (err error) {
-			msgs[i], err = q.lastMsg(ctx, stream, s)
+	for _, s := range subjects {
+		all.Go(func() error {
+			raw, err := q.lastMsg(ctx, stream, s)
+			if raw != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				take(raw)
+			}
 			return err
 		})
 	}
-	err := all.Wait()
-	out := make(map[string]*settle.Message, len(subjects))
-	for i, raw := range msgs {
-		if raw != nil {
-			out[subjects[i]] = raw
-		}
-	}
-	return out, err
+	return all.Wait()
 }

@@ -35,16 +35,48 @@ func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
 
 // failures counts the writes to one stream that were not confirmed. All of them
 // are repeated; a write that somebody else's was ahead of is none.
-type failures struct{ refused, unconfirmed atomic.Uint64 }
+type failures struct {
+	refused, unconfirmed atomic.Uint64
+	// since is when the first write was left without an answer, in unix
+	// nanoseconds, after which none was answered; 0 = the last one was.
+	since atomic.Int64
+}
 
 func (f *failures) note(err error) {
 	switch {
-	case err == nil:
 	case errors.Is(err, settle.ErrStorage):
 		f.refused.Add(1)
 	case errors.Is(err, errUnconfirmed):
 		f.unconfirmed.Add(1)
+		if !errors.Is(err, errLinkBroken) {
+			f.since.CompareAndSwap(0, time.Now().UnixNano())
+		}
+		return
 	}
+	f.since.Store(0)
+}
+
+// silence is how long writes may go without an answer, in a connection that
+// stands, before that is worth telling.
+const silence = 2 * requestTimeout
+
+// Silent names the stream whose writes the broker takes and does not answer,
+// and since when; "" where there is none. nats-server is silent about a stream
+// once a write to its file has failed, until it is started anew.
+func (q *Queue) Silent() (stream string, since time.Time) {
+	if !q.Connected() {
+		return "", since
+	}
+	for _, w := range []*writer{q.results, q.letters, q.marks} {
+		at := time.Unix(0, w.failed.since.Load())
+		if at.Before(q.ReconnectedAt()) {
+			continue // it was another run of the broker
+		}
+		if at.UnixNano() != 0 && time.Since(at) > silence {
+			return w.stream, at
+		}
+	}
+	return "", since
 }
 
 // WriteFailures counts the writes to one stream that failed since Open.

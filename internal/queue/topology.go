@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"fmt"
+	"orderpost/internal/settle"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +31,7 @@ func (q *Queue) streams() []jetstream.StreamConfig {
 	intents.Subjects = []string{q.n.newPre + "*"}
 	intents.Retention = jetstream.WorkQueuePolicy
 	intents.MaxMsgsPerSubject, intents.DiscardNewPerSubject = 1, true
-	intents.MaxMsgs, intents.MaxBytes = q.cfg.MaxIntents, q.cfg.MaxBytes
+	intents.MaxMsgs, intents.MaxBytes, intents.MaxMsgSize = q.cfg.MaxIntents, q.cfg.MaxBytes, settle.MaxIntentSize
 
 	results.Name, results.Description = q.n.results, "orderpost: last word on each order_no"
 	results.Subjects = []string{q.n.resPre + "*"}
@@ -71,15 +73,38 @@ func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want j
 	if len(unsafe) > 0 {
 		return &TopologyError{Stream: want.Name, Differences: unsafe}
 	}
+	if q.cfg.Worker && slices.ContainsFunc(safe, isSize) && !q.alone(ctx) {
+		q.log.Info().Str("stream", want.Name).Int32("max_msg_size", want.MaxMsgSize).
+			Msg("the stream takes messages of any size; a worker that starts while no other one is present limits them")
+		safe, want.MaxMsgSize = slices.DeleteFunc(safe, isSize), have.MaxMsgSize
+	}
 	if len(safe) == 0 || !q.cfg.Worker {
 		return nil
 	}
 	return q.updateStream(ctx, have, want, safe)
 }
 
+// sizeField is limited on a running stream only by a worker that is alone:
+// workers of older versions refuse to start on a stream with such a limit, and
+// one that is replaced by and by may have to be put back.
+const sizeField = "max_msg_size"
+
+func isSize(d Difference) bool { return d.Field == sizeField }
+
+// alone: no other worker is present, as far as the fleet's bucket says.
+func (q *Queue) alone(ctx context.Context) bool {
+	workers, err := q.Workers(ctx)
+	return err == nil && !slices.ContainsFunc(workers, func(p Presence) bool { return p.Worker != q.cfg.Name })
+}
+
 func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
 	q.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
-	have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
+	if have.Metadata[roomKey] == "" {
+		have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
+	}
+	if have.MaxMsgSize <= 0 {
+		have.MaxMsgSize = want.MaxMsgSize
+	}
 	have.Replicas = max(have.Replicas, want.Replicas)
 	have.Description, have.Duplicates = want.Description, want.Duplicates
 	have.DenyPurge = have.DenyPurge || want.DenyPurge
@@ -141,7 +166,11 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject)
 	check(&unsafe, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
 	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
-	check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
+	if want.MaxMsgSize <= 0 { // else any limit will do: a lower one is the operator's
+		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
+	} else if have.MaxMsgSize <= 0 {
+		check(&safe, sizeField, have.MaxMsgSize, want.MaxMsgSize)
+	}
 	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
 	check(&unsafe, "sealed", have.Sealed, want.Sealed)
 	check(&unsafe, "deny_delete", have.DenyDelete, want.DenyDelete)
@@ -149,8 +178,10 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "allow_direct", have.AllowDirect, want.AllowDirect)
 	check(&unsafe, "allow_atomic", have.AllowAtomicPublish, want.AllowAtomicPublish)
 	check(&unsafe, "allow_msg_ttl", have.AllowMsgTTL, want.AllowMsgTTL)
-	check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
-	check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
+	if have.Metadata[roomKey] == "" {
+		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
+		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
+	}
 	if want.Replicas > have.Replicas { // fewer is a decision that a worker's default must not make
 		check(&safe, "num_replicas", have.Replicas, want.Replicas)
 	}

@@ -171,10 +171,22 @@ func PlainToken(token string) bool {
 // dead letter it could not store.
 var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
-// CheckSize refuses what could not be stored as a dead letter later on.
+// HeadersReserve is what the headers of an intent may have beside a body of
+// order.MaxBody, in bytes.
+const HeadersReserve = 64 << 10
+
+// MaxIntentSize is the largest message that the intents stream takes, with its
+// headers. A producer that bypasses CheckSize is refused by the broker.
+const MaxIntentSize = order.MaxBody + HeadersReserve
+
+// CheckSize refuses what no order can have, and what could not be stored as a
+// dead letter later on.
 func (q *Protocol) CheckSize(in Intent) error {
-	limit := q.store.MaxPayload() - LetterReserve
-	if size := int64(len(in.Body)); size > limit {
+	size, limit := int64(len(in.Body)), q.store.MaxPayload()-LetterReserve
+	switch {
+	case size > order.MaxBody:
+		return fmt.Errorf("%w: order %q has %d bytes, the limit is %d", ErrTooLarge, in.OrderNo, size, order.MaxBody)
+	case size > limit:
 		return fmt.Errorf("%w: order %q has %d bytes, the limit here is %d (the broker's max_payload less %d for the dead letter's header)",
 			ErrTooLarge, in.OrderNo, size, limit, LetterReserve)
 	}

@@ -89,16 +89,26 @@ func (q *Protocol) Reconnected() {
 	q.reconnected.Store(&now)
 }
 
+// ReconnectedAt is when the connection to the broker came back last; zero if it
+// was never lost.
+func (q *Protocol) ReconnectedAt() time.Time {
+	if at := q.reconnected.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
 // ReconnectGraceUntil is how long after the last reconnect no redelivered order
 // is posted (R7); zero if there was none. A broker that was killed may deliver
 // an order again although its former owner has not noticed: that worker was
 // frozen, or is cut off, and believes in its claim for a term at most. Its
 // attempt, which ends with the claim, may be on its way for one attempt timeout.
 func (q *Protocol) ReconnectGraceUntil() time.Time {
-	if at := q.reconnected.Load(); at != nil {
-		return at.Add(max(q.cfg.AttemptTimeout, q.leases.term))
+	at := q.ReconnectedAt()
+	if at.IsZero() {
+		return at
 	}
-	return time.Time{}
+	return at.Add(max(q.cfg.AttemptTimeout, q.leases.term))
 }
 
 // RestoreMark writes this worker's delivered high-water mark into a bucket that

@@ -20,10 +20,11 @@ const storeLook = 200 * time.Millisecond
 // startBroker runs the embedded broker where no NATS URL is set, or joins the
 // one that another worker runs on the same data folder. A program that only
 // passes by (deadletter, enqueue cancel) takes its broker along when it ends:
-// the worker waits for that, until ctx ends. stop is never nil.
-func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop func(), err error) {
+// the worker waits for that, until ctx ends. The server is nil where another
+// process runs it.
+func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedded.Server, error) {
 	if cfg.Queue.URL != "" {
-		return func() {}, nil
+		return nil, nil
 	}
 	for told := false; ; told = true {
 		server, err := embedded.Start(cfg.broker())
@@ -33,22 +34,22 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 				log.Warn().Msg(server.Renewed + ": the broker has a new token. Find out who read it, or gave the folder these permissions")
 			}
 			log.Info().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
-			return server.Stop, nil
+			return server, nil
 		}
 		if !errors.Is(err, embedded.ErrInUse) {
-			return func() {}, err
+			return nil, err
 		}
 		end, err := embedded.ReadEndpoint(cfg.DataDir)
 		leaving := told && errors.Is(err, os.ErrNotExist) // it takes its address back before it lets go of the store
 		if !leaving && (err != nil || !end.Passing) {
-			return func() {}, JoinEmbedded(&cfg.Queue, cfg.DataDir)
+			return nil, JoinEmbedded(&cfg.Queue, cfg.DataDir)
 		}
 		if !told {
 			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has opened the store; waiting until it ends")
 		}
 		select {
 		case <-ctx.Done():
-			return func() {}, ctx.Err()
+			return nil, ctx.Err()
 		case <-time.After(storeLook):
 		}
 	}

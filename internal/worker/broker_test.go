@@ -25,8 +25,10 @@ func TestAWorkerWaitsForAPassingProgram(t *testing.T) {
 	log := zerolog.New(writerFunc(func([]byte) { waits <- struct{}{} })).Level(zerolog.WarnLevel)
 	done := make(chan error, 1)
 	go func() {
-		stop, err := startBroker(t.Context(), &cfg, log)
-		stop()
+		server, err := startBroker(t.Context(), &cfg, log)
+		if server != nil {
+			server.Stop()
+		}
 		done <- err
 	}()
 	<-waits
@@ -55,7 +57,7 @@ func TestAWorkerThatJoinedTakesUpANewToken(t *testing.T) {
 	again := Config{DataDir: dir, NATSListen: strings.TrimPrefix(first.URL, "nats://")}
 	stop, err := startBroker(t.Context(), &again, log)
 	require.NoError(t, err)
-	t.Cleanup(stop)
+	t.Cleanup(stop.Stop)
 	require.NotEqual(t, first.Token, again.Queue.Token)
 	require.Contains(t, strings.Join(said, ""), filepath.Join(dir, "token")+" can be read or changed by others (mode 0644): the broker has a new token")
 	require.Eventually(t, q.Connected, 20*time.Second, 10*time.Millisecond)

@@ -34,6 +34,7 @@ type parts struct {
 	submitter *submit.Submitter
 	pool      *Pool
 	ground    *ground
+	room      *room
 }
 
 // operations is a worker as its operators see it: metrics, health, and the
@@ -143,6 +144,7 @@ func (o *operations) snapshot() ops.Snapshot {
 	}
 	s.Parts, s.Missing = p.ground.tell()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
+	s.Store = p.room.snapshot()
 	s.Gate, s.Notes = gateSnapshot(p.submitter.Gate().State()), p.submitter.Notes()
 	if c := p.submitter.Clock(); c.Samples > 0 {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}

@@ -60,14 +60,16 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err := preflight(ctx, cfg, submitter, log); err != nil {
 		return err
 	}
-	stopBroker, err := startBroker(ctx, &cfg, log)
+	broker, err := startBroker(ctx, &cfg, log)
 	if err != nil {
 		return err
 	}
-	defer stopBroker()
+	if broker != nil {
+		defer broker.Stop()
+	}
 	q, err := queue.Open(ctx, cfg.Queue, log)
 	if err != nil {
-		return err
+		return errors.Join(err, probeDescriptors()) // the client does not say that it could not open a socket
 	}
 	defer q.Close()
 	err = q.ClaimIdentity(ctx, cfg.Identity())
@@ -78,7 +80,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err != nil {
 		return err
 	}
-	return work(ctx, cfg, env, q, submitter, view)
+	return work(ctx, cfg, env, q, submitter, view, newRoom(broker, q, log))
 }
 
 func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
@@ -122,7 +124,7 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 }
 
 // work runs the pool and what goes with it.
-func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations) error {
+func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, room *room) error {
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
@@ -135,13 +137,14 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Tell: func() queue.Presence {
 		gate := s.Gate().State()
 		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: gate.Reasons, Notes: s.Notes(), Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, room.told()...), Notes: s.Notes(), Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { fleet.Run(side) })
 	sides.Go(func() { (&leftovers{queue: q, log: log}).run(side) })
 	ground := newGround(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
 	sides.Go(func() { ground.run(side) })
-	view.attach(parts{queue: q, submitter: s, pool: pool, ground: ground})
+	sides.Go(func() { room.run(side) })
+	view.attach(parts{queue: q, submitter: s, pool: pool, ground: ground, room: room})
 	sides.Go(func() { view.poll(side) })
 	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).
 		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/e2e/child"
@@ -36,6 +38,7 @@ const oldRevision = "OLD_REVISION"
 func TestRollingUpgrade(t *testing.T) {
 	const workers = 3
 	r := newRig(t, map[string]string{"ORDERPOST_CONCURRENCY": "6", "ORDERPOST_LOG_LEVEL": "info", "ORDERPOST_RETRY_DELAY_BASE": "500ms"})
+	r.asOlder()
 	older := buildOld(t)
 	require.NoError(t, r.api.Update(func(s *sandbox.Settings) {
 		s.Latency, s.Duplicates = 60*time.Millisecond, sandbox.RefuseDuplicates
@@ -77,6 +80,23 @@ func TestRollingUpgrade(t *testing.T) {
 	for _, c := range now {
 		t.Logf("%s ended in %s", c.Name, c.End(patience).Round(time.Millisecond))
 	}
+}
+
+// asOlder takes the limit of a message's size from the streams: those of an
+// older version have none, and it refuses to start on one that has.
+func (r *rig) asOlder() {
+	r.t.Helper()
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(r.t, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(r.t, err)
+	stream, err := js.Stream(r.t.Context(), "ORDERS")
+	require.NoError(r.t, err)
+	cfg := stream.CachedInfo().Config
+	cfg.MaxMsgSize = -1
+	_, err = js.UpdateStream(r.t.Context(), cfg)
+	require.NoError(r.t, err)
 }
 
 // batch is how many orders come with each step.

@@ -22,6 +22,8 @@ type fault struct {
 	// came of it (no broker was there to be asked, for instance); heal may be
 	// nil where nothing is to be mended.
 	inject func(ctx context.Context, r *rig, draw *rand.Rand) (heal, error)
+	// hostile: only with --hostile, or by its name.
+	hostile bool
 }
 
 // heal ends a fault. It goes on until it has succeeded or ctx ends.
@@ -41,6 +43,7 @@ func faults() []fault {
 	all := append(processFaults(), networkFaults()...)
 	all = append(all, apiFaults()...)
 	all = append(all, personFaults()...)
+	all = append(all, hostileFaults()...)
 	return append(all,
 		fault{name: "hostile-producer", what: "intents that can never be sent: huge, garbage, 10,000 headers, wrong subjects, two names, numbers that do not fit",
 			weight: 2, most: time.Second, inject: hostileProducer},
@@ -49,8 +52,9 @@ func faults() []fault {
 	)
 }
 
-// chosen gives the faults that --faults names and the broker allows.
-func chosen(names []string, broker string) ([]fault, error) {
+// chosen gives the faults that --faults names and the broker allows; hostile
+// ones are among them where they are named or wanted.
+func chosen(names []string, broker string, hostile ...bool) ([]fault, error) {
 	all := faults()
 	var out []fault
 	for _, name := range names {
@@ -60,7 +64,7 @@ func chosen(names []string, broker string) ([]fault, error) {
 	}
 	for _, f := range all {
 		possible := len(f.needs) == 0 || slices.Contains(f.needs, broker)
-		if possible && (len(names) == 0 || slices.Contains(names, f.name)) {
+		if possible && (len(names) == 0 && (!f.hostile || slices.Contains(hostile, true)) || slices.Contains(names, f.name)) {
 			out = append(out, f)
 		} else if len(names) > 0 && slices.Contains(names, f.name) {
 			return nil, fmt.Errorf("--faults: %s needs --broker %s", f.name, strings.Join(f.needs, " or "))

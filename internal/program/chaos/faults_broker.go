@@ -27,17 +27,20 @@ func streamFull(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	if err := r.limitBytes(ctx, name, int64(s.CachedInfo().State.Bytes)+1); err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
-		for {
-			err := r.limitBytes(ctx, name, -1)
-			if err == nil {
-				return nil
-			}
-			if waitErr := pause(ctx, 200*time.Millisecond); waitErr != nil {
-				return fmt.Errorf("%w: stream %s stays limited: %w", waitErr, name, err)
-			}
+	return func(ctx context.Context) error { return r.unlimited(ctx, name) }, nil
+}
+
+// unlimited takes a stream's limit away, as soon as there is a broker to ask.
+func (r *rig) unlimited(ctx context.Context, name string) error {
+	for {
+		err := r.limitBytes(ctx, name, -1)
+		if err == nil {
+			return nil
 		}
-	}, nil
+		if waitErr := pause(ctx, 200*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("%w: stream %s stays limited: %w", waitErr, name, err)
+		}
+	}
 }
 
 func (r *rig) limitBytes(ctx context.Context, name string, limit int64) error {

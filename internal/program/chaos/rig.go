@@ -19,6 +19,7 @@ import (
 
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/smalldisk"
 	"orderpost/internal/sandbox"
 )
 
@@ -52,6 +53,9 @@ type rig struct {
 	inFlight atomic.Int64 // at the last look
 	revived  atomic.Int64 // processes that ended by themselves
 	stores   sync.RWMutex // held to write while the stores are exchanged
+
+	disk     *smalldisk.Disk // of the broker's store; nil where it is not small
+	diskSize int64
 }
 
 // member is a worker and its way to each broker.
@@ -87,6 +91,9 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if err := r.startAPI(); err != nil {
+		return err
+	}
+	if err := r.mountDisk(); err != nil {
 		return err
 	}
 	if err := r.startBrokers(); err != nil {
@@ -168,8 +175,8 @@ func (r *rig) startBrokers() (err error) {
 
 // brokerConf: no_advertise keeps the clients to their proxies.
 func (r *rig) brokerConf(name, listen string, i int, routes []string) string {
-	text := fmt.Sprintf("server_name: %s\nlisten: %q\njetstream { store_dir: %q, sync_interval: always }\n",
-		name, listen, filepath.Join(r.dir, "store-"+name))
+	text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always }\n%s",
+		name, listen, r.storeDir(name), brokerAccounts)
 	if routes != nil {
 		text += fmt.Sprintf("cluster { name: chaos, listen: %q, no_advertise: true, routes: [nats://%s] }\n",
 			routes[i], strings.Join(routes, ", nats://"))
@@ -248,7 +255,7 @@ func (r *rig) proxied(m *member) (string, error) {
 // withToken is a broker's URL, with the embedded one's token.
 func (r *rig) withToken(addr string) (string, error) {
 	if r.nodes != nil {
-		return "nats://" + addr, nil
+		return "nats://" + brokerUser + "@" + addr, nil
 	}
 	end, err := embedded.ReadEndpoint(r.dataDir())
 	if err != nil {
@@ -361,6 +368,9 @@ func (r *rig) cleanUp() {
 	}
 	if r.api != nil {
 		_ = r.api.Close()
+	}
+	if r.disk != nil {
+		_ = r.disk.Unmount() // its files are of this run alone
 	}
 	if r.o.keep == "" && r.dir != "" {
 		_ = os.RemoveAll(r.dir)

@@ -49,6 +49,7 @@ type options struct {
 	json     bool
 	list     bool
 	keep     string
+	hostile  bool
 	timeout  time.Duration
 
 	chosen  []fault
@@ -90,6 +91,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.DurationVar(&o.soak, "soak", 0, "no faults, for so long: do memory, goroutines and file descriptors stay flat?")
 	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
 	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
+	f.BoolVar(&o.hostile, "hostile", false, "also the faults of hostile hands: giant intents, a disk that fills, answers about other orders")
 	f.BoolVar(&o.list, "list-faults", false, "list the faults and end")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
@@ -136,7 +138,7 @@ func (o *options) validate() error {
 		bad("--rate 0 needs --orders")
 	}
 	var err error
-	if o.chosen, err = chosen(o.faults, o.broker); err != nil {
+	if o.chosen, err = chosen(o.faults, o.broker, o.hostile); err != nil {
 		bad("%w", err)
 	}
 	if o.scenario != "" || o.soak > 0 {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -66,10 +67,13 @@ type Server struct {
 	// it had. Programs that joined with the old one read the new one when they
 	// reconnect.
 	Renewed string
+	cfg     Config
+	lock    *flock.Flock
 
-	nats *server.Server
-	lock *flock.Flock
-	dir  string
+	mu      sync.Mutex // guards what follows
+	nats    *server.Server
+	log     *faultLog
+	stopped bool
 }
 
 // Start runs the embedded server of a data folder. It returns ErrInUse where
@@ -94,7 +98,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	s.lock, s.dir = lock, cfg.Dir
+	s.lock = lock
 	if err := s.writeEndpoint(); err != nil {
 		s.Stop()
 		return nil, err
@@ -103,20 +107,35 @@ func Start(cfg Config) (*Server, error) {
 }
 
 func start(cfg Config) (*Server, error) {
-	token, renewed, err := keptToken(cfg.Dir)
+	s := &Server{cfg: cfg}
+	token, err := s.boot()
 	if err != nil {
 		return nil, err
 	}
-	opts, err := options(cfg, token)
+	s.cfg.Listen = s.nats.Addr().String() // Revive takes the same port again
+	s.Endpoint = Endpoint{URL: s.nats.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}
+	return s, nil
+}
+
+// boot starts nats-server with s.cfg and returns the token that it demands.
+func (s *Server) boot() (token string, err error) {
+	token, renewed, err := keptToken(s.cfg.Dir)
 	if err != nil {
-		return nil, err
+		return "", err
+	}
+	if renewed != "" {
+		s.Renewed = renewed
+	}
+	opts, err := options(s.cfg, token)
+	if err != nil {
+		return "", err
 	}
 	if err := checkFree(opts.Host, opts.Port); err != nil {
-		return nil, err
+		return "", err
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		return nil, fmt.Errorf("embedded broker: %w", err)
+		return "", fmt.Errorf("embedded broker: %w", err)
 	}
 	faults := &faultLog{}
 	ns.SetLoggerV2(faults, false, false, false)
@@ -124,9 +143,10 @@ func start(cfg Config) (*Server, error) {
 	if !ns.ReadyForConnections(readyTimeout) || !ns.JetStreamEnabled() {
 		ns.Shutdown()
 		ns.WaitForShutdown()
-		return nil, fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, cfg.Dir, faults.last())
+		return "", fmt.Errorf("embedded broker: not ready in %s with data folder %s: %s", readyTimeout, s.cfg.Dir, faults.last())
 	}
-	return &Server{nats: ns, Renewed: renewed, Endpoint: Endpoint{URL: ns.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}}, nil
+	s.nats, s.log = ns, faults
+	return token, nil
 }
 
 func options(cfg Config, token string) (*server.Options, error) {
@@ -162,7 +182,20 @@ func options(cfg Config, token string) (*server.Options, error) {
 		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
 		SyncAlways:    !cfg.NoSync,
 		MaxPayload:    payload,
+		// By default the server takes no message for any stream once it holds
+		// three quarters of what was free at its start: results would be refused
+		// with intents, however much the disk has grown since. Workers limit the
+		// intents instead.
+		JetStreamMaxStore: maxStore(),
 	}, nil
+}
+
+// maxStore is 0, the server's own estimate, where Disk cannot tell what is free.
+func maxStore() int64 {
+	if _, err := statDisk("."); err != nil {
+		return 0
+	}
+	return 1 << 60
 }
 
 // replaceFile writes a file (0600) in one step, so that a reader never sees
@@ -184,7 +217,7 @@ func replaceFile(path string, data []byte) error {
 func (s *Server) writeEndpoint() error {
 	data, err := json.Marshal(s.Endpoint)
 	if err == nil {
-		err = replaceFile(filepath.Join(s.dir, endpointFile), data)
+		err = replaceFile(filepath.Join(s.cfg.Dir, endpointFile), data)
 	}
 	if err != nil {
 		return fmt.Errorf("embedded broker: %w", err)
@@ -216,15 +249,27 @@ func ReadEndpoint(dir string) (Endpoint, error) {
 }
 
 // InProcess connects without a socket; pass it to nats.Connect.
-func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s.nats) }
+func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s) }
+
+// InProcessConn implements nats.InProcessConnProvider. It leads to the server
+// that runs now, which Revive may have exchanged.
+func (s *Server) InProcessConn() (net.Conn, error) {
+	s.mu.Lock()
+	ns := s.nats
+	s.mu.Unlock()
+	return ns.InProcessConn()
+}
 
 // Stop shuts the server down and waits until its files are closed. The clients
 // must have drained before. It may be called more than once.
 func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
 	if s.lock != nil && s.lock.Locked() {
-		_ = os.Remove(filepath.Join(s.dir, endpointFile)) // best effort: readers cope with a stale one
+		_ = os.Remove(filepath.Join(s.cfg.Dir, endpointFile)) // best effort: readers cope with a stale one
 		_ = s.lock.Unlock()
 	}
 }

@@ -1,0 +1,183 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// largeBody is an order of nearly the largest size.
+func largeBody(no string) []byte {
+	const frame = `{"order_no":"%s","timeout":60,"note":"%s"}`
+	return fmt.Appendf(nil, frame, no, strings.Repeat("x", order.MaxBody-len(frame)-len(no)))
+}
+
+// fill stores n large orders without the queue's own checks.
+func fill(t *testing.T, q *Queue, n int) {
+	t.Helper()
+	for i := range n {
+		no := fmt.Sprint("BIG-", i)
+		_, err := q.js.Publish(t.Context(), q.n.newPre+no, largeBody(no))
+		require.NoError(t, err)
+	}
+}
+
+// The broker refuses what is larger than an order can be, whoever publishes it:
+// its dead letter could not be stored (R4).
+func TestR4TheBrokerRefusesGiants(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	_, err := q.js.Publish(t.Context(), q.n.newPre+"A-1", make([]byte, 2<<20))
+	var api *jetstream.APIError
+	require.ErrorAs(t, err, &api)
+	require.EqualValues(t, codeMessageTooLarge, api.ErrorCode)
+	_, err = publishAnswer(nil, err)
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = q.Publish(t.Context(), Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
+	require.ErrorIs(t, err, ErrTooLarge)
+	_, err = q.Publish(t.Context(), Intent{OrderNo: "A-1", Body: largeBody("A-1"), Batch: strings.Repeat("b", 40<<10)})
+	require.NoError(t, err, "the largest order that is promised")
+	require.Less(t, int64(settle.MaxIntentSize)+letterReserve, q.nc.MaxPayload(), "a letter fits into one message")
+}
+
+// A pull and a page end at their bytes, so that the broker never has more on the
+// way to a client than it lets it lag behind.
+func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	const n = 30
+	fill(t, q, n)
+	pulls, got, most := 0, map[string]bool{}, 0
+	for ; len(got) < n; pulls++ {
+		size := 0
+		require.NoError(t, q.Pull(t.Context(), 256, 200*time.Millisecond, func(ds []*Delivery) {
+			for _, d := range ds {
+				size += len(d.msg.Data)
+				got[d.OrderNo()] = true
+				require.NoError(t, d.answer.Ack())
+				d.Release()
+			}
+		}))
+		most = max(most, size)
+		require.Less(t, pulls, 20)
+	}
+	require.LessOrEqual(t, int64(most), q.pullBytes())
+	require.Greater(t, pulls, 2)
+
+	fill(t, q, n)
+	pages := 0
+	require.NoError(t, q.walk(t.Context(), q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {
+		pages++
+		require.LessOrEqual(t, len(page), answerBytes/order.MaxBody+1)
+		return nil
+	}))
+	require.GreaterOrEqual(t, pages, n/(answerBytes/order.MaxBody+1))
+
+	var subjects, nos []string
+	for i := range n {
+		nos = append(nos, fmt.Sprint("BIG-", i))
+		subjects = append(subjects, q.n.newPre+nos[i])
+	}
+	heads, err := q.lastHeads(t.Context(), q.n.intents, append(subjects, q.n.newPre+"absent"))
+	require.NoError(t, err)
+	require.Len(t, heads, n)
+	for _, raw := range heads {
+		require.Empty(t, raw.Data)
+	}
+	standings, err := q.Standings(t.Context(), nos)
+	require.NoError(t, err)
+	for i, s := range standings {
+		require.NotNil(t, s.Pending, nos[i])
+		require.NotEmpty(t, s.Pending.BodyHash, nos[i])
+	}
+}
+
+// A message that was stored when there was no limit is delivered nevertheless.
+func TestALargerMessageOfAnEarlierStreamIsDelivered(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	cfg := q.streams()[0]
+	cfg.MaxMsgSize = -1
+	_, err := q.js.UpdateStream(t.Context(), cfg)
+	require.NoError(t, err)
+	_, err = q.js.Publish(t.Context(), q.n.newPre+"A-1", make([]byte, q.nc.MaxPayload()))
+	require.NoError(t, err)
+	_, err = reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
+	require.Equal(t, WorkInvalid, pull(t, q, 1)[0].Work)
+}
+
+// The status that ends a pull with bytes left may come when the inbox serves
+// the next pull already, or lies in it before that.
+func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	in, err := q.pulls.take()
+	require.NoError(t, err)
+	q.pulls.put(in, true)
+	late := func() {
+		msg := nats.NewMsg(in.subject)
+		msg.Header["Status"], msg.Header["Description"] = []string{"409"}, []string{"Batch Completed"}
+		require.NoError(t, q.nc.PublishMsg(msg))
+		require.NoError(t, q.nc.Flush())
+	}
+	late()
+	require.Eventually(t, func() bool { return len(in.answers) == 1 }, 10*time.Second, time.Millisecond)
+	p, err := q.startPull(1, time.Second)
+	require.NoError(t, err)
+	require.Same(t, in, p.in)
+	late()
+	publish(t, q, intent("A-1", "i1"))
+	require.NotNil(t, p.next(), "%v", p.err)
+	p.end()
+}
+
+// A stream of an earlier version gets its limit from a worker that is alone,
+// and not while another one, of whatever version, is there.
+func TestAStreamWithoutALimitGetsOneFromAWorkerThatIsAlone(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	cfg := q.streams()[0]
+	cfg.MaxMsgSize = -1
+	_, err := q.js.UpdateStream(t.Context(), cfg)
+	require.NoError(t, err)
+	limit := func() int32 {
+		stream, err := q.js.Stream(t.Context(), q.n.intents)
+		require.NoError(t, err)
+		return stream.CachedInfo().Config.MaxMsgSize
+	}
+	require.NoError(t, q.Appear(t.Context(), Presence{ID: "1", Worker: "a", Since: time.Now()}))
+	_, err = reopen(t, q, func(c *Config) { c.Name = "b" })
+	require.NoError(t, err)
+	require.EqualValues(t, -1, limit())
+	require.NoError(t, q.Depart(t.Context(), "1"))
+	_, err = reopen(t, q, func(c *Config) { c.Name, c.Worker = "p", false })
+	require.NoError(t, err)
+	require.EqualValues(t, -1, limit())
+	_, err = reopen(t, q, func(c *Config) { c.Name = "b" })
+	require.NoError(t, err)
+	require.EqualValues(t, settle.MaxIntentSize, limit())
+}
+
+// Silent names a stream that the broker takes messages for and does not answer.
+func TestSilentNamesTheStreamThatIsNotAnswered(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	stream, _ := q.Silent()
+	require.Empty(t, stream)
+	q.results.failed.note(fmt.Errorf("%w: %w", errUnconfirmed, errLinkBroken))
+	require.Zero(t, q.results.failed.since.Load(), "the connection broke")
+	q.results.failed.note(errUnconfirmed)
+	require.NotZero(t, q.results.failed.since.Load())
+	q.results.failed.since.Add(-int64(silence))
+	stream, since := q.Silent()
+	require.Equal(t, q.n.results, stream)
+	require.Positive(t, time.Since(since))
+	q.results.failed.note(errStale)
+	stream, _ = q.Silent()
+	require.Empty(t, stream)
+	require.False(t, errors.Is(errStale, errUnconfirmed))
+}

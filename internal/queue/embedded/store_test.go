@@ -1,0 +1,124 @@
+package embedded_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/smalldisk"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// breakable gives a data folder whose writes can be made to fail and to succeed
+// again: by a disk of 3 MB that is filled and enlarged, or, where this process
+// may not mount one, by a file in place of the folder of the stream's blocks.
+func breakable(t *testing.T) (dir string, spoil, mend func()) {
+	t.Helper()
+	dir = t.TempDir()
+	disk, err := smalldisk.Mount(dir, 3<<20)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errors.ErrUnsupported) {
+		t.Logf("NO FULL DISK: %v; the folder of the stream's blocks is replaced instead", err)
+		blocks := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", "S", "msgs")
+		return dir, func() {
+				require.NoError(t, os.Rename(blocks, blocks+".away"))
+				require.NoError(t, os.WriteFile(blocks, nil, 0o600))
+			}, func() {
+				require.NoError(t, os.Remove(blocks))
+				require.NoError(t, os.Rename(blocks+".away", blocks))
+			}
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, disk.Unmount()) })
+	return dir, func() {
+			f, err := os.Create(filepath.Join(dir, "foreign"))
+			require.NoError(t, err)
+			for block := make([]byte, 4096); err == nil; {
+				_, err = f.Write(block)
+			}
+			require.NoError(t, f.Close())
+		},
+		func() { require.NoError(t, disk.Resize(64<<20)) }
+}
+
+// nats-server gives up a stream whose file could not be written, and answers its
+// publishers never again. The broker says so, and goes on after Revive with
+// everything that it has confirmed; clients come back by themselves.
+func TestAServerThatCannotWriteIsRevived(t *testing.T) {
+	dir, spoil, mend := breakable(t)
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0"})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(500*time.Millisecond))
+	require.NoError(t, err)
+	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}})
+	require.NoError(t, err)
+	confirmed := 0
+	publish := func() error {
+		_, err := js.Publish(t.Context(), fmt.Sprint("s.", confirmed), make([]byte, 8<<10))
+		if err == nil {
+			confirmed++
+		}
+		return err
+	}
+	for range 20 {
+		require.NoError(t, publish())
+	}
+	require.NoError(t, s.Fault())
+
+	spoil()
+	for s.Fault() == nil {
+		_ = publish() // what fits into the block that is there is stored still
+		require.Less(t, confirmed, 10_000, "the disk never fills")
+	}
+	t.Logf("after %d messages: %v", confirmed, s.Fault())
+	require.Error(t, publish())
+	mend()
+	require.Error(t, publish(), "it does not recover by itself: Revive would be needless")
+
+	before := s.Endpoint
+	require.NoError(t, s.Revive())
+	require.Equal(t, before, s.Endpoint)
+	require.NoError(t, s.Fault())
+	require.Eventually(t, func() bool { return publish() == nil }, 10*time.Second, 10*time.Millisecond)
+	stream, err := js.Stream(t.Context(), "S")
+	require.NoError(t, err)
+	for i := range confirmed {
+		_, err := stream.GetLastMsgForSubject(t.Context(), fmt.Sprint("s.", i))
+		require.NoError(t, err, "message %d was confirmed", i)
+	}
+
+	inside, err := nats.Connect("", s.InProcess(), nats.Token(s.Token))
+	require.NoError(t, err)
+	inside.Close()
+	s.Stop()
+	require.ErrorContains(t, s.Revive(), "stopped")
+}
+
+func TestDiskOfTheDataFolder(t *testing.T) {
+	dir := t.TempDir()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	d, err := s.Disk()
+	if errors.Is(err, errors.ErrUnsupported) {
+		require.Zero(t, d)
+		return
+	}
+	require.NoError(t, err)
+	require.Positive(t, d.Free)
+	require.GreaterOrEqual(t, d.Size, d.Free)
+}

@@ -1,0 +1,79 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// roomKey in the intents stream's metadata says that a worker adapts the limits
+// of that stream to the room on the embedded broker's disk. The others leave them
+// alone.
+const roomKey = "orderpost.room"
+
+// Room is what the intents stream holds, and what it may hold; -1 = no limit.
+type Room struct {
+	Msgs, Bytes       int64
+	MaxMsgs, MaxBytes int64
+	// Stream is its name.
+	Stream string
+}
+
+// Closed is the limit of messages at which producers are refused: as good as
+// none, since 0 would mean that there is no limit.
+const Closed = 1
+
+// Full says whether producers are refused.
+func (r Room) Full() bool {
+	return r.MaxMsgs == Closed || r.MaxMsgs > 0 && r.Msgs >= r.MaxMsgs || r.MaxBytes > 0 && r.Bytes >= r.MaxBytes
+}
+
+// Room reads the size and the limits of the intents stream.
+func (q *Queue) Room(ctx context.Context) (Room, error) {
+	stream, err := q.intents(ctx)
+	if err != nil {
+		return Room{}, err
+	}
+	info := stream.CachedInfo()
+	return Room{Stream: q.n.intents, Msgs: int64(info.State.Msgs), Bytes: int64(info.State.Bytes),
+		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}, nil
+}
+
+// LimitRoom sets the limits of the intents stream, below which
+// ORDERPOST_MAX_INTENTS and ORDERPOST_MAX_BYTES may be. Nothing is discarded
+// where it holds more than that.
+func (q *Queue) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
+	stream, err := q.intents(ctx)
+	if err != nil {
+		return err
+	}
+	cfg := stream.CachedInfo().Config
+	if cfg.Metadata == nil {
+		cfg.Metadata = make(map[string]string, 1)
+	}
+	cfg.Metadata[roomKey] = "disk"
+	cfg.MaxMsgs, cfg.MaxBytes = lower(maxMsgs, q.cfg.MaxIntents), lower(maxBytes, q.cfg.MaxBytes)
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	_, err = q.js.UpdateStream(ctx, cfg)
+	return wrapStream(q.n.intents, "cannot be limited", err)
+}
+
+// lower takes a setting below 1 for none.
+func lower(limit, setting int64) int64 {
+	if setting > 0 {
+		return min(limit, setting)
+	}
+	return limit
+}
+
+func (q *Queue) intents(ctx context.Context) (jetstream.Stream, error) {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	stream, err := q.js.Stream(ctx, q.n.intents)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", q.n.intents, err)
+	}
+	return stream, nil
+}
