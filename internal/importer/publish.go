@@ -83,6 +83,9 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*P
 		_, cancelErr := q.CancelBatch(ctx, f.Batch, "enqueue")
 		return p.out, errors.Join(err, cancelErr)
 	}
+	if err == nil && ctx.Err() == nil {
+		return p.out, p.save(ctx)
+	}
 	// An interrupted run's progress is written down, too.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -191,7 +194,11 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
 			return out, err
 		}
-		if why := out[open[0]].err; try == maxTries || errors.Is(why, queue.ErrFull) { // fullness does not pass in a moment
+		why := out[open[0]].err
+		if errors.Is(why, queue.ErrUnreachable) {
+			return nil, fmt.Errorf("%s:%d: order %s: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, why)
+		}
+		if try == maxTries || errors.Is(why, queue.ErrFull) { // fullness does not pass in a moment
 			return nil, fmt.Errorf("%s:%d: order %s: %w: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, why, ErrInterrupted)
 		}
 		select {

@@ -37,7 +37,7 @@ type Cancelled struct {
 // The outcome is written first, by R1, and the intent deleted then. A crash
 // between the two leads to a delivery that finds its outcome.
 func (q *Queue) Cancel(ctx context.Context, by string, each func(visit func([]*Pending) error) error) (Cancelled, error) {
-	c := &canceller{q: q, by: by}
+	c := &canceller{q: q, by: by, began: q.time.Now()}
 	defer c.resume()
 	if err := c.pause(ctx); err != nil {
 		return c.counts, err
@@ -61,6 +61,7 @@ const (
 type canceller struct {
 	q       *Queue
 	by      string
+	began   time.Time
 	paused  time.Time // when deliveries were last paused
 	resumed bool
 	reached uint64 // the last sequence that was ever delivered
@@ -75,8 +76,7 @@ func (c *canceller) pause(ctx context.Context) error {
 		return nil
 	}
 	q, first := c.q, c.paused.IsZero()
-	before := q.time.Now()
-	err := q.store.Pause(ctx, before.Add(pauseTerm))
+	before, err := c.ask(ctx, first)
 	switch {
 	case err != nil && !first && before.Sub(c.paused) < pauseTerm/2:
 		return nil // a busy broker; the pause holds, and the next page asks again
@@ -84,7 +84,7 @@ func (c *canceller) pause(ctx context.Context) error {
 		return fmt.Errorf("deliveries not paused: %w", err)
 	}
 	if !first && q.time.Now().Sub(c.paused) >= pauseTerm {
-		return errors.New("this program was held up and the pause of deliveries ran out; cancel again")
+		return errPauseOver
 	}
 	c.paused = before
 	if !first {
@@ -92,6 +92,26 @@ func (c *canceller) pause(ctx context.Context) error {
 	}
 	c.reached, err = c.delivered(ctx)
 	return err
+}
+
+// errPauseOver: deliveries may have gone on while intents were withdrawn.
+var errPauseOver = errors.New("this program was held up and the pause of deliveries ran out; cancel again")
+
+// ask pauses deliveries for pauseTerm from the time that it returns. The first
+// pause is waited for; a later one is asked for again with the next page.
+func (c *canceller) ask(ctx context.Context, first bool) (from time.Time, err error) {
+	w := c.q.wait()
+	defer w.over()
+	for {
+		from = c.q.time.Now()
+		err = c.q.store.Pause(ctx, from.Add(pauseTerm))
+		if err == nil || !first || !c.q.patient() || ctx.Err() != nil || !c.q.passing(err) {
+			return from, err
+		}
+		if err := w.again(ctx, err); err != nil {
+			return from, err
+		}
+	}
 }
 
 // delivered is the last sequence that was ever given to a worker.
@@ -129,13 +149,34 @@ func (c *canceller) resume() {
 	}
 }
 
+// cancel withdraws a page. Where an outage of the broker outlasted the pause, it
+// pauses deliveries again and takes the page from the start.
 func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
+	for {
+		err := c.cancelPage(ctx, page)
+		over := errors.Is(err, errPauseOver) || c.q.passing(err)
+		if !over || ctx.Err() != nil || !c.q.patient() {
+			return err
+		}
+		c.paused = time.Time{}
+	}
+}
+
+func (c *canceller) cancelPage(ctx context.Context, page []*Pending) error {
 	if err := c.pause(ctx); err != nil {
 		return err
 	}
 	// A write that waits for its broker must not outlive the pause.
 	ctx, cancel := c.q.time.WithDeadline(ctx, c.paused.Add(pauseTerm-2*requestTimeout))
 	defer cancel()
+	err := c.withdraw(ctx, page)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errPauseOver, err)
+	}
+	return err
+}
+
+func (c *canceller) withdraw(ctx context.Context, page []*Pending) error {
 	numbers := make([]string, len(page))
 	for i, p := range page {
 		numbers[i] = p.OrderNo
@@ -149,16 +190,22 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 		last Entry
 	}
 	var todo []withdrawal
+	var gone []uint64
+	started, before := 0, 0
 	for i, p := range page {
 		rec := last[i].Record
+		settled := rec.Outcome() != order.OutcomeNone && rec.IntentID == p.ID
 		switch {
-		case rec.Outcome() != order.OutcomeNone && rec.IntentID == p.ID:
-			continue // settled; its acknowledgement is on its way
+		case settled && c.ours(rec): // the page is taken for the second time
+			gone, before = append(gone, p.Seq), before+1
+			continue
+		case settled:
+			continue // its acknowledgement is on its way
 		case p.Seq <= c.reached, last[i].Unreadable != nil: // a worker's, or a newer version's to say
-			c.counts.Started++
+			started++
 			continue
 		}
-		c.gone = append(c.gone, p.Seq)
+		gone = append(gone, p.Seq)
 		todo = append(todo, withdrawal{p, last[i].Entry})
 	}
 	var withdrawn atomic.Int64
@@ -169,16 +216,27 @@ func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
 		withdrawn.Add(1)
 		return nil
 	})
-	c.counts.Withdrawn += int(withdrawn.Load())
-	if err != nil {
+	if err != nil && c.q.patient() && ctx.Err() != nil {
+		return err // the page is taken again
+	}
+	c.counts.Withdrawn += before + int(withdrawn.Load())
+	c.counts.Started += started
+	if c.gone = append(c.gone, gone...); err != nil {
 		c.gone = nil // which of them have their outcome is not known; deliveries will tell
 	}
 	return err
 }
 
+// ours: this run wrote the outcome, and did not come to count it.
+func (c *canceller) ours(r *order.Record) bool {
+	return c.q.patient() && r.By == c.by && r.Reason == withdrawnReason && !r.SettledAt.Before(c.began)
+}
+
+const withdrawnReason = "withdrawn before any attempt"
+
 func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {
 	now := c.q.time.Now().UTC()
-	rec := order.Record{OrderNo: p.OrderNo, Reason: "withdrawn before any attempt", By: c.by, SettledAt: now,
+	rec := order.Record{OrderNo: p.OrderNo, Reason: withdrawnReason, By: c.by, SettledAt: now,
 		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, IntentID: p.ID, BodyHash: p.BodyHash}
 	rec.SetOutcome(order.OutcomeCancelled)
 	_, err := c.q.writeRecord(ctx, fileToken(order.Token(p.OrderNo)), last, rec)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -23,6 +24,9 @@ var ErrUnreachable = errors.New("broker out of reach")
 // requestTimeout bounds one request to JetStream. A request that takes longer
 // is not failed but unconfirmed: it is looked up before it is repeated.
 const requestTimeout = 5 * time.Second
+
+// dialTimeout bounds one attempt to connect.
+const dialTimeout = 2 * time.Second
 
 // Queue is an open connection to the streams of one installation. It is safe
 // for concurrent use. Close it when everything that uses it has stopped.
@@ -50,14 +54,16 @@ type Queue struct {
 	filed [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
 
 	link        link
+	outages     outages
 	disconnects atomic.Uint64
 	reconnected atomic.Pointer[time.Time] // of the last reconnect; nil = never
 }
 
 // Open connects, makes or migrates the streams, and returns the queue. It
 // waits for the broker at most cfg.ConnectTimeout and then returns an error
-// that wraps ErrUnreachable. Later disconnects are repaired for ever. opts are
-// added to the connection's (an in-process server, for instance).
+// that wraps ErrUnreachable. Later disconnects are repaired for ever; with
+// cfg.BrokerWait, requests wait for that. opts are added to the connection's
+// (an in-process server, for instance).
 func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func (q *Queue) prepare(ctx context.Context) error {
 	if have := q.nc.MaxPayload(); have < minPayload {
 		return fmt.Errorf("broker at %s takes messages of %d bytes at most (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
 	}
-	return q.ensureTopology(ctx)
+	return q.patiently(ctx, q.ensureTopology)
 }
 
 func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
@@ -103,9 +109,10 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		nats.ReconnectBufSize(-1), // nothing may sit in a buffer and be sent much later, by a worker that lost its claim
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.Timeout(2 * time.Second),
+		nats.Timeout(dialTimeout),
 		nats.DisconnectErrHandler(q.onDisconnect),
 		nats.ReconnectHandler(q.onReconnect),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.outages.dial.Store(&err) }),
 		nats.ErrorHandler(q.onError),
 	}
 	secure, err := q.cfg.security()
@@ -113,10 +120,16 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		return err
 	}
 	opts = append(opts, secure...)
-	if q.cfg.Token != "" {
+	switch {
+	case q.cfg.Locate != nil:
+		opts = append(opts, nats.SetCustomDialer(&locator{find: q.cfg.Locate}), nats.TokenHandler(func() string {
+			_, token, _ := q.cfg.Locate() // without it the broker refuses us, which is tried again
+			return token
+		}))
+	case q.cfg.Token != "":
 		opts = append(opts, nats.Token(q.cfg.Token))
 	}
-	nc, err := dial(ctx, q.cfg, append(opts, extra...))
+	nc, err := q.dial(ctx, append(opts, extra...))
 	if err != nil {
 		return err
 	}
@@ -125,13 +138,37 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	return err
 }
 
+// locator dials the broker where it is now.
+type locator struct {
+	find   func() (url, token string, err error)
+	dialer net.Dialer
+}
+
+// Dial is called for each connection, with the address of the first one.
+func (l *locator) Dial(network, _ string) (net.Conn, error) {
+	text, _, err := l.find()
+	if err != nil {
+		return nil, err
+	}
+	at, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	return l.dialer.DialContext(ctx, network, at.Host)
+}
+
 // dial tries until the broker answers or the time is up. Refused credentials
 // end it at once: waiting does not make them right.
-func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, error) {
-	deadline := time.Now().Add(cfg.ConnectTimeout)
-	for {
-		nc, err := nats.Connect(cfg.URL, opts...)
+func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
+	cfg, began := q.cfg, time.Now()
+	for told := false; ; told = true {
+		nc, err := q.connectOnce(opts)
 		if err == nil {
+			if told {
+				q.tell(fmt.Sprintf("the broker is there after %s", time.Since(began).Round(100*time.Millisecond)))
+			}
 			return nc, nil
 		}
 		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
@@ -141,8 +178,11 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 		if errors.As(err, &badURL) { // it quotes the URL, password included
 			return nil, fmt.Errorf("ORDERPOST_NATS_URL: %s is not a list of NATS URLs: %w", RedactURL(cfg.URL), badURL.Err)
 		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, RedactURL(cfg.URL), cfg.ConnectTimeout, err)
+		if time.Since(began) > cfg.ConnectTimeout {
+			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, q.broker(), cfg.ConnectTimeout, err)
+		}
+		if !told {
+			q.tell(q.waitingFor(err, cfg.ConnectTimeout))
 		}
 		select {
 		case <-ctx.Done():
@@ -150,6 +190,36 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
+	at := q.cfg.URL
+	if q.cfg.Locate != nil {
+		var err error
+		if at, _, err = q.cfg.Locate(); err != nil {
+			return nil, err
+		}
+	}
+	return nats.Connect(at, opts...)
+}
+
+// broker names it by where it is looked for, for people.
+func (q *Queue) broker() string {
+	at := q.cfg.URL
+	if q.cfg.Locate != nil {
+		if now, _, err := q.cfg.Locate(); err == nil {
+			at = now
+		}
+	}
+	if at == "" {
+		return "the broker"
+	}
+	return "the broker at " + RedactURL(at)
+}
+
+// waitingFor is what a person is told while the broker is out of reach.
+func (q *Queue) waitingFor(cause error, left time.Duration) string {
+	return fmt.Sprintf("waiting for %s: %v (Ctrl-C stops; gives up in %s)", q.broker(), cause, left.Round(time.Second))
 }
 
 // RedactURL takes user names, passwords and tokens out of a comma-separated
@@ -176,7 +246,11 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	q.disconnects.Add(1)
 	q.link.breakOff()
 	q.leases.endAll() // R7: a disconnect ends every lease
-	if err != nil {
+	switch {
+	case err == nil:
+	case q.patient(): // its requests tell what they wait for
+		q.log.Debug().Err(err).Msg("broker connection lost; reconnecting")
+	default:
 		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
 	}
 }
@@ -188,6 +262,10 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		q.outages.refusal.Store(&err)
+		q.outages.refused.Add(1)
+	}
 	ev := q.log.Warn().Err(err)
 	if sub != nil {
 		ev = ev.Str("subject", sub.Subject)

@@ -334,7 +334,7 @@ func decodeLetter(raw *rawMsg) (*Letter, error) {
 func (q *Queue) rereadLetter(ctx context.Context, token string) (*Letter, error) {
 	for {
 		l, err := q.store.Letter(ctx, token)
-		if err == nil || errors.Is(err, errLetter) {
+		if err == nil || errors.Is(err, errLetter) || errors.Is(err, ErrUnreachable) {
 			return l, err
 		}
 		if q.time.Sleep(ctx, rereadPause) != nil {
@@ -355,7 +355,7 @@ func (q *Queue) removeLetter(ctx context.Context, token string) error {
 		}
 		err = q.store.DeleteLetter(ctx, token, l)
 		var refused *jetstream.APIError
-		if err == nil || errors.As(err, &refused) || q.time.Sleep(ctx, rereadPause) != nil {
+		if err == nil || errors.As(err, &refused) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
 			return err
 		}
 	}
@@ -363,11 +363,7 @@ func (q *Queue) removeLetter(ctx context.Context, token string) error {
 
 func (s jetStore) DeleteLetter(ctx context.Context, token string, l *Letter) error {
 	q := s.q
-	stream, err := q.js.Stream(ctx, q.n.dead)
-	if err != nil {
-		return fmt.Errorf("dead letters out of reach: %w", err)
-	}
-	if err := stream.DeleteMsg(ctx, l.Seq); err != nil {
+	if err := q.deleteMsg(ctx, q.n.dead, l.Seq); err != nil {
 		// The same error says that it is gone already, which is as good.
 		if still, readErr := q.msgAt(ctx, q.n.dead, l.Seq); readErr != nil || still != nil {
 			return fmt.Errorf("dead letter of %s cannot be removed: %w", l.OrderNo, err)
@@ -382,10 +378,7 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *Letter) err
 // purgeTail removes the second part of a letter's body. What a crash leaves of
 // it is never read.
 func (q *Queue) purgeTail(ctx context.Context, token string, l *Letter) error {
-	stream, err := q.js.Stream(ctx, q.n.dead)
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(q.tailSubject(token, l.Tail)))
-	}
+	err := q.purge(ctx, q.n.dead, q.tailSubject(token, l.Tail))
 	if err != nil {
 		return fmt.Errorf("dead letter of %s: the rest of its body cannot be removed: %w", l.OrderNo, err)
 	}

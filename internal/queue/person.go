@@ -37,6 +37,8 @@ func (p Person) did(what string, now time.Time) order.Intervention {
 // nothing is written. It goes on through lost confirmations until ctx ends.
 func (q *Queue) amend(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
 	id := nuid.Next()
+	w := q.wait()
+	defer w.over()
 	for {
 		cur, err := q.rereadRecord(ctx, token)
 		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
@@ -53,6 +55,10 @@ func (q *Queue) amend(ctx context.Context, token string, decide func(cur *order.
 			return Entry{Record: next, Seq: seq, over: cur.Record}, nil
 		case errors.Is(err, ErrStorage), ctx.Err() != nil:
 			return cur, err
+		case !errors.Is(err, errStale):
+			if err := w.again(ctx, err); err != nil {
+				return cur, err
+			}
 		}
 	}
 }

@@ -40,6 +40,8 @@ func (q *Queue) writeRecord(ctx context.Context, token string, base Entry, mine 
 // written instead: nil, or what.
 func (q *Queue) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
 	mine.WriteID = nuid.Next()
+	w := q.wait()
+	defer w.over()
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
@@ -53,6 +55,10 @@ func (q *Queue) writeUnless(ctx context.Context, token string, base Entry, mine 
 			return base, err
 		case ctx.Err() != nil:
 			return base, err
+		case !errors.Is(err, errStale):
+			if err := w.again(ctx, err); err != nil {
+				return base, err
+			}
 		}
 		before := base.Record
 		if base, err = q.rereadRecord(ctx, token); err != nil {
@@ -76,7 +82,7 @@ const rereadPause = 100 * time.Millisecond
 func (q *Queue) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
 		stored, err := q.store.Record(ctx, token)
-		if err == nil || errors.Is(err, ErrUnreadable) {
+		if err == nil || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnreachable) {
 			return stored, err
 		}
 		if q.time.Sleep(ctx, rereadPause) != nil {

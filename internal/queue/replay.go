@@ -244,17 +244,28 @@ func (q *Queue) putBack(ctx context.Context, l *Letter, rec *order.Record, o Rep
 			return ReplayNone, fmt.Errorf("order %s: permission not written: %w", l.OrderNo, err)
 		}
 	}
+	w := q.wait()
+	defer w.over()
+	cut := false
 	for try := 0; ; try++ {
 		p, _, err := q.store.PublishIntent(ctx, msg)
 		if err == nil && p == Stored {
 			return Replayed, nil
 		}
+		cut = cut || err != nil
 		where, lookErr := q.findIntent(ctx, l, id)
 		switch {
 		case lookErr != nil:
 			return ReplayNone, errors.Join(err, lookErr)
+		case where.ours && cut: // its confirmation was lost
+			return Replayed, nil
 		case where.ours:
 			return ReplayedBefore, nil
+		case err != nil && q.patient() && q.passing(err):
+			if err := w.again(ctx, err); err != nil {
+				return ReplayNone, err
+			}
+			continue
 		case err != nil:
 			return ReplayNone, err
 		case p == AlreadyKnown:

@@ -19,7 +19,7 @@ const versionKey = "orderpost.topology"
 
 // ensureTopology makes what is missing and checks what is there.
 func (q *Queue) ensureTopology(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, q.cfg.ConnectTimeout+requestTimeout)
+	ctx, cancel := q.link.within(ctx, q.cfg.ConnectTimeout+requestTimeout)
 	defer cancel()
 	for _, want := range q.streams() {
 		if err := q.ensureStream(ctx, want); err != nil {

@@ -25,10 +25,10 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 	if cfg.Queue.URL != "" {
 		return func() {}, nil
 	}
-	for told := false; ; told = true {
+	for told := false; ; {
 		server, err := embedded.Start(cfg.broker())
 		if err == nil {
-			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			log.Info().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
 			return server.Stop, nil
 		}
@@ -36,13 +36,17 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 			return func() {}, err
 		}
 		end, err := embedded.ReadEndpoint(cfg.DataDir)
-		leaving := told && errors.Is(err, os.ErrNotExist) // it takes its address back before it lets go of the store
-		if !leaving && (err != nil || !end.Passing) {
-			return func() {}, JoinEmbedded(&cfg.Queue, cfg.DataDir)
+		moving := errors.Is(err, os.ErrNotExist) // it has not said its address yet, or has taken it back and lets go of the store
+		if !moving && (err != nil || !end.Passing) {
+			if err = JoinEmbedded(&cfg.Queue, cfg.DataDir); !errors.Is(err, queue.ErrUnreachable) {
+				return func() {}, err
+			}
+			moving = true
 		}
-		if !told {
+		if !told && !moving {
 			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has opened the store; waiting until it ends")
 		}
+		told = told || !moving
 		select {
 		case <-ctx.Done():
 			return func() {}, ctx.Err()
@@ -52,15 +56,29 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 }
 
 // JoinEmbedded points cfg at the embedded broker of a data folder that another
-// process runs. The error wraps queue.ErrUnreachable where none does.
-func JoinEmbedded(cfg *queue.Config, dataDir string) error {
-	end, err := embedded.ReadEndpoint(dataDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: no worker runs an embedded broker in the data folder %q; start one there (cmd/worker), or set ORDERPOST_NATS_URL or ORDERPOST_DATA_DIR", queue.ErrUnreachable, dataDir)
+// process runs, wherever that listens after a restart. The error wraps
+// queue.ErrUnreachable where none runs; cfg finds it nevertheless once one does.
+func JoinEmbedded(cfg *queue.Config, dataDir string) (err error) {
+	cfg.Locate = func() (url, token string, err error) {
+		end, err := embedded.ReadEndpoint(dataDir)
+		if errors.Is(err, os.ErrNotExist) {
+			return "", "", noBroker(dataDir)
+		}
+		if err != nil {
+			return "", "", fmt.Errorf("data folder %q: %w", dataDir, err)
+		}
+		return end.URL, end.Token, nil
 	}
-	if err != nil {
-		return fmt.Errorf("data folder %q: %w", dataDir, err)
+	cfg.URL, cfg.Token, err = cfg.Locate()
+	if errors.As(err, new(noBroker)) {
+		err = fmt.Errorf("%w: %w", queue.ErrUnreachable, err)
 	}
-	cfg.URL, cfg.Token = end.URL, end.Token
-	return nil
+	return err
+}
+
+// noBroker names a data folder whose broker does not run.
+type noBroker string
+
+func (dir noBroker) Error() string {
+	return fmt.Sprintf("no worker runs an embedded broker in the data folder %q; start one there (cmd/worker), or set ORDERPOST_NATS_URL or ORDERPOST_DATA_DIR", string(dir))
 }

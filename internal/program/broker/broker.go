@@ -1,18 +1,18 @@
 // Package broker connects the command-line programs to the streams: to the
 // configured NATS, to the embedded broker that a worker runs in the data
-// folder, or, for programs that only look, to that folder's store itself.
+// folder, or, for programs that only look, to that folder's store itself. Their
+// commands wait for a broker that goes away meanwhile.
 package broker
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"time"
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/worker"
@@ -33,16 +33,21 @@ type Options struct {
 	// left in the data folder. For programs that look and leave.
 	StartStopped bool
 	Stderr       io.Writer
+	// Tell is told what the program waits for; nil: Stderr.
+	Tell func(line string)
 }
 
-// Open connects. Errors carry their exit code: 4 where no broker is in reach,
-// with the address. close is never nil.
+// Open connects. The error of a broker that is out of reach wraps
+// queue.ErrUnreachable and names its address. close is never nil.
 func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close func(), err error) {
 	close = func() {}
-	cfg.Queue.Name = o.Name
+	cfg.Queue.Name, cfg.Queue.Tell = o.Name, o.Tell
+	if o.Tell == nil {
+		cfg.Queue.Tell = func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }
+	}
 	if cfg.Queue.URL == "" {
 		var stop func()
-		if stop, err = join(&cfg, o); err == nil {
+		if stop, err = join(ctx, &cfg, o); err == nil {
 			close = stop
 		}
 	}
@@ -52,34 +57,41 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 	}
 	if err != nil {
 		close()
-		if errors.Is(err, queue.ErrUnreachable) {
-			err = &program.ExitError{Code: program.ExitUnreachable, Err: err}
-		}
 		return nil, func() {}, err
 	}
 	stop := close
 	return q, func() { q.Close(); stop() }, nil
 }
 
-// join finds the embedded broker of the data folder.
-func join(cfg *Config, o Options) (stop func(), err error) {
+// storeLook is how often a program looks who has the store.
+const storeLook = 100 * time.Millisecond
+
+// join finds the embedded broker of the data folder. One that is just being
+// restarted is waited for where it has left its store; a folder without a store
+// is a mistake.
+func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) {
 	stop = func() {}
-	if o.StartStopped && hasStore(cfg.DataDir) {
+	for began := time.Now(); o.StartStopped && embedded.HasStore(cfg.DataDir); {
 		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Passing: true})
 		if err == nil {
-			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			return server.Stop, nil
 		}
 		if !errors.Is(err, embedded.ErrInUse) {
 			return stop, err
 		}
+		if worker.JoinEmbedded(&cfg.Queue, cfg.DataDir) == nil || time.Since(began) > cfg.Queue.ConnectTimeout {
+			break
+		}
+		select { // whoever has the store is about to say its address, or to let go
+		case <-ctx.Done():
+			return stop, ctx.Err()
+		case <-time.After(storeLook):
+		}
 	}
-	return stop, worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)
-}
-
-// hasStore: only a store that is there is opened. A mistyped folder must not
-// become an empty one.
-func hasStore(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, "jetstream"))
-	return err == nil && info.IsDir()
+	err = worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)
+	if errors.Is(err, queue.ErrUnreachable) && embedded.HasStore(cfg.DataDir) {
+		err = nil // to connect waits for it
+	}
+	return stop, err
 }

@@ -25,6 +25,7 @@ type job struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        map[string]string
+	notices        *notices
 	partial        bool // some rows did not make it
 }
 
@@ -41,7 +42,7 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	}
 	defer traces.Stop()
 	options.Trace = traces.Producer()
-	j := &job{o: o, options: options, stdin: stdin, stdout: stdout, stderr: stderr, environ: environ}
+	j := &job{o: o, options: options, stdin: stdin, stdout: stdout, stderr: stderr, environ: environ, notices: &notices{w: stderr}}
 	checked := make([]*checkedFile, 0, len(files))
 	defer func() {
 		for _, f := range checked {
@@ -58,7 +59,7 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	if o.dryRun {
 		return j.preview(ctx, checked)
 	}
-	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr})
+	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr, Tell: j.notices.tell})
 	if err != nil {
 		return err
 	}
@@ -167,6 +168,8 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 		_, _ = fmt.Fprintln(j.stderr, line)
 	}
 	switch {
+	case errors.Is(err, queue.ErrUnreachable):
+		return err
 	case errors.Is(err, importer.ErrOtherContent):
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
