@@ -33,7 +33,7 @@ const (
 // reach, the command ends with exit code 4, and says how to go on: by the same
 // command line, of which again says what comes of it.
 func Patient(cmd *cobra.Command, environ map[string]string, again string) *cobra.Command {
-	cmd.Flags().Func("broker-wait", "`duration` to wait for a broker that goes away meanwhile, 0 = none (default "+waitVariable+", 2m)",
+	cmd.Flags().Func("broker-wait", "wait for `duration` where the broker goes away meanwhile, 0 = not at all (default $"+waitVariable+", 2m)",
 		func(text string) error {
 			if _, err := time.ParseDuration(text); err != nil {
 				return errors.New("give a duration such as 30s or 10m")
