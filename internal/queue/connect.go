@@ -219,6 +219,9 @@ func (q *Queue) broker() string {
 
 // waitingFor is what a person is told while the broker is out of reach.
 func (q *Queue) waitingFor(cause error, left time.Duration) string {
+	if errors.Is(cause, nats.ErrNoServers) { // no address was left to try
+		cause = errors.New("no NATS server answers there")
+	}
 	return fmt.Sprintf("waiting for %s: %v (Ctrl-C stops; gives up in %s)", q.broker(), cause, left.Round(time.Second))
 }
 
