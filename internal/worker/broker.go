@@ -25,7 +25,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 	if cfg.Queue.URL != "" {
 		return func() {}, nil
 	}
-	for told := false; ; {
+	for told := false; ; told = true {
 		server, err := embedded.Start(cfg.broker())
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
@@ -43,10 +43,13 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (stop fun
 			}
 			moving = true
 		}
-		if !told && !moving {
+		switch {
+		case told:
+		case moving:
+			log.Warn().Str("data_dir", cfg.DataDir).Msg("another program has the store, and its broker has no address at this moment; waiting")
+		default:
 			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has opened the store; waiting until it ends")
 		}
-		told = told || !moving
 		select {
 		case <-ctx.Done():
 			return func() {}, ctx.Err()
