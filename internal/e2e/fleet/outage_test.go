@@ -91,7 +91,7 @@ type clerk struct {
 
 func (d *desk) begin(run program.RunFunc, args ...string) *clerk {
 	c := &clerk{args: args, code: make(chan int, 1)}
-	environ := map[string]string{"ORDERPOST_DATA_DIR": d.dir, "ORDERPOST_NATS_CONNECT_TIMEOUT": "30s", "USER": "anna"}
+	environ := map[string]string{"ORDERPOST_DATA_DIR": d.dir, "ORDERPOST_ACK_WAIT": d.settings["ORDERPOST_ACK_WAIT"], "ORDERPOST_NATS_CONNECT_TIMEOUT": "30s", "USER": "anna"}
 	go func() {
 		c.code <- run(context.WithoutCancel(d.t.Context()), args, environ, strings.NewReader(""), &c.out, &c.errOut)
 	}()
