@@ -84,6 +84,9 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*P
 		_, cancelErr := q.CancelBatch(ctx, f.Batch, "enqueue")
 		return p.out, errors.Join(err, cancelErr)
 	}
+	if err == nil && ctx.Err() == nil {
+		return p.out, p.save(ctx)
+	}
 	// An interrupted run's progress is written down, too.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -194,6 +197,8 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		}
 		why := fmt.Errorf("%s:%d: order %s: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, out[open[0]].err)
 		switch {
+		case errors.Is(why, queue.ErrUnreachable):
+			return nil, why
 		case isFull(why):
 			try = 0
 			if err := p.awaitRoom(ctx, why); err != nil {

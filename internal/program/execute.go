@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,12 +21,35 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(context.WithValue(ctx, lineKey{}, commandLine(root.Name(), args)))
 	if err != nil && ctx.Err() != nil {
 		err = &ExitError{Code: ExitInterrupted, Err: interrupted(err)}
 	}
 	PrintError(stderr, root.Name(), err)
 	return ExitCode(err)
+}
+
+type lineKey struct{}
+
+// CommandLine is how a person started the program whose command has this
+// context, for a shell.
+func CommandLine(ctx context.Context) string {
+	line, _ := ctx.Value(lineKey{}).(string)
+	return line
+}
+
+// plainWord is what a shell takes as it stands.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+func commandLine(name string, args []string) string {
+	words := []string{name}
+	for _, word := range args {
+		if !plainWord.MatchString(word) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
 }
 
 // interrupted says it in the user's words; what was interrupted stays in it,

@@ -105,9 +105,9 @@ func (q *Queue) Audit(ctx context.Context) (*Audit, error) {
 // auditExpired explains what is missing from the sum by expiry, where there was
 // time for that.
 func (q *Queue) auditExpired(ctx context.Context, a *Audit) error {
-	stream, err := q.js.Stream(ctx, q.n.results)
+	stream, err := q.stream(ctx, q.n.results)
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", q.n.results, err)
+		return err
 	}
 	if have := a.Settled + a.Pending; have < a.Intents && time.Since(stream.CachedInfo().Created) > q.cfg.ResultRetention {
 		a.Expired = a.Intents - have

@@ -176,8 +176,8 @@ func TestSilentNamesTheStreamThatIsNotAnswered(t *testing.T) {
 	stream, since := q.Silent()
 	require.Equal(t, q.n.results, stream)
 	require.Positive(t, time.Since(since))
-	q.results.failed.note(errStale)
+	q.results.failed.note(settle.ErrStale)
 	stream, _ = q.Silent()
 	require.Empty(t, stream)
-	require.False(t, errors.Is(errStale, errUnconfirmed))
+	require.False(t, errors.Is(settle.ErrStale, errUnconfirmed))
 }

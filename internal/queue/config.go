@@ -20,10 +20,16 @@ type Config struct {
 	InboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first subject token(s) of the broker's answers to this program, where its NATS user may subscribe to no others; empty = _INBOX"`
 	// Token is read from the data folder when the broker is embedded.
 	Token string `env:"-"`
-	// TokenNow, if there is one, gives the token anew at each connect.
-	TokenNow func() string `env:"-"`
+	// Locate says where the broker is now, in place of URL and Token, and is
+	// asked before each connection: an embedded broker that was restarted may
+	// have another address.
+	Locate func() (url, token string, err error) `env:"-"`
 
 	ConnectTimeout time.Duration `env:"NATS_CONNECT_TIMEOUT" envDefault:"10s" desc:"how long a program waits for the broker at start before it exits 4"`
+	// BrokerWait 0: requests fail at once. A worker repeats its own.
+	BrokerWait time.Duration `env:"BROKER_WAIT" envDefault:"2m" desc:"how long a command (not a worker, which waits for ever) waits for a broker that went away meanwhile before it exits 4"`
+	// Tell is told what a patient queue waits for, and when that is over.
+	Tell func(line string) `env:"-"`
 
 	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results and dead letters append _RESULTS and _DEAD"`
 	SubjectPrefix string `env:"SUBJECT_PREFIX" envDefault:"orders" desc:"first subject token(s); intents are published to <prefix>.new.<order_no>"`
@@ -96,6 +102,9 @@ func (c Config) Validate() error {
 	}
 	if err := checkURLs(c.URL); err != nil {
 		errs = append(errs, err)
+	}
+	if c.BrokerWait < 0 {
+		bad("BROKER_WAIT", "%s is below 0", c.BrokerWait)
 	}
 	if _, err := c.security(); err != nil {
 		errs = append(errs, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"orderpost/internal/settle"
 	"time"
 
@@ -14,11 +16,14 @@ import (
 
 // ErrUnreachable is returned by Open when no broker answered in time. The
 // message names the address.
-var ErrUnreachable = errors.New("broker out of reach")
+var ErrUnreachable = settle.ErrUnreachable
 
 // requestTimeout bounds one request to JetStream. A request that takes longer
 // is not failed but unconfirmed: it is looked up before it is repeated.
 const requestTimeout = 5 * time.Second
+
+// dialTimeout bounds one attempt to connect.
+const dialTimeout = 2 * time.Second
 
 // Queue is an open connection to the streams of one installation. It is safe
 // for concurrent use. Close it when everything that uses it has stopped.
@@ -42,8 +47,9 @@ type Queue struct {
 	pulls   inboxes // of pulls, in which a status may come after the last message
 	tails   tailCount
 
-	claims claims
-	link   link
+	claims  claims
+	link    link
+	outages outages
 }
 
 // Open connects and returns the queue. A worker makes the streams on a broker
@@ -52,17 +58,20 @@ type Queue struct {
 //
 // Open waits for the broker at most cfg.ConnectTimeout and then returns an error
 // that wraps ErrUnreachable. It returns *MissingError where streams are missing
-// that it must not make. Later disconnects are repaired for ever. opts are added
-// to the connection's (an in-process server, for instance).
+// that it must not make. Later disconnects are repaired for ever; with
+// cfg.BrokerWait, requests wait for that. opts are added to the connection's (an
+// in-process server, for instance).
 func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
 	q.store = jetStore{q}
-	q.Protocol = settle.New(settle.Config{ // the connection's handlers know it
-		Worker: cfg.Name, IntentSubjects: q.n.newPre, AttemptTimeout: cfg.AttemptTimeout, Log: log,
-	}, q.store, settle.RealTime())
+	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
+	if q.patient() {
+		protocol.Patience = patience{q}
+	}
+	q.Protocol = settle.New(protocol, q.store, settle.RealTime()) // the connection's handlers know it
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
 	}
@@ -89,7 +98,11 @@ func (q *Queue) prepare(ctx context.Context) (ackWait time.Duration, err error) 
 	if have := q.nc.MaxPayload(); have < minPayload {
 		return 0, fmt.Errorf("broker at %s takes messages of %d bytes at most (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
 	}
-	return q.ensureTopology(ctx)
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		ackWait, err = q.ensureTopology(ctx)
+		return err
+	})
+	return ackWait, err
 }
 
 func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
@@ -102,9 +115,10 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		nats.ReconnectBufSize(-1), // nothing may sit in a buffer and be sent much later, by a worker that lost its claim
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
-		nats.Timeout(2 * time.Second),
+		nats.Timeout(dialTimeout),
 		nats.DisconnectErrHandler(q.onDisconnect),
 		nats.ReconnectHandler(q.onReconnect),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.outages.dial.Store(&err) }),
 		nats.ErrorHandler(q.onError),
 	}
 	secure, err := q.cfg.security()
@@ -112,12 +126,16 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		return err
 	}
 	opts = append(opts, secure...)
-	if q.cfg.TokenNow != nil {
-		opts = append(opts, nats.TokenHandler(q.cfg.TokenNow))
-	} else if q.cfg.Token != "" {
+	switch {
+	case q.cfg.Locate != nil:
+		opts = append(opts, nats.SetCustomDialer(&locator{find: q.cfg.Locate}), nats.TokenHandler(func() string {
+			_, token, _ := q.cfg.Locate() // without it the broker refuses us, which is tried again
+			return token
+		}))
+	case q.cfg.Token != "":
 		opts = append(opts, nats.Token(q.cfg.Token))
 	}
-	nc, err := dial(ctx, q.cfg, append(opts, extra...))
+	nc, err := q.dial(ctx, append(opts, extra...))
 	if err != nil {
 		return err
 	}
@@ -126,20 +144,47 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	return err
 }
 
+// locator dials the broker where it is now.
+type locator struct {
+	find   func() (url, token string, err error)
+	dialer net.Dialer
+}
+
+// Dial is called for each connection, with the address of the first one.
+func (l *locator) Dial(network, _ string) (net.Conn, error) {
+	text, _, err := l.find()
+	if err != nil {
+		return nil, err
+	}
+	at, err := url.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	return l.dialer.DialContext(ctx, network, at.Host)
+}
+
 // dial tries until the broker answers or the time is up. Refused credentials
 // end it at once: waiting does not make them right.
-func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, error) {
-	deadline := time.Now().Add(cfg.ConnectTimeout)
-	for {
-		nc, err := nats.Connect(cfg.URL, opts...)
+func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
+	cfg, began := q.cfg, time.Now()
+	for told := false; ; told = true {
+		nc, err := q.connectOnce(opts)
 		if err == nil {
+			if told {
+				q.tell(fmt.Sprintf("the broker is there after %s", time.Since(began).Round(100*time.Millisecond)))
+			}
 			return nc, nil
 		}
 		if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) {
 			return nil, fmt.Errorf("broker at %s refused our credentials: %w", RedactURL(cfg.URL), err)
 		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, RedactURL(cfg.URL), cfg.ConnectTimeout, err)
+		if time.Since(began) > cfg.ConnectTimeout {
+			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, q.broker(), cfg.ConnectTimeout, err)
+		}
+		if !told {
+			q.tell(q.waitingFor(err, cfg.ConnectTimeout))
 		}
 		select {
 		case <-ctx.Done():
@@ -149,10 +194,47 @@ func dial(ctx context.Context, cfg Config, opts []nats.Option) (*nats.Conn, erro
 	}
 }
 
+func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
+	at := q.cfg.URL
+	if q.cfg.Locate != nil {
+		var err error
+		if at, _, err = q.cfg.Locate(); err != nil {
+			return nil, err
+		}
+	}
+	return nats.Connect(at, opts...)
+}
+
+// broker names it by where it is looked for, for people.
+func (q *Queue) broker() string {
+	at := q.cfg.URL
+	if q.cfg.Locate != nil {
+		if now, _, err := q.cfg.Locate(); err == nil {
+			at = now
+		}
+	}
+	if at == "" {
+		return "the broker"
+	}
+	return "the broker at " + RedactURL(at)
+}
+
+// waitingFor is what a person is told while the broker is out of reach.
+func (q *Queue) waitingFor(cause error, left time.Duration) string {
+	if errors.Is(cause, nats.ErrNoServers) { // no address was left to try
+		cause = errors.New("no NATS server answers there")
+	}
+	return fmt.Sprintf("waiting for %s: %v (Ctrl-C stops; gives up in %s)", q.broker(), cause, left.Round(time.Second))
+}
+
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	q.link.breakOff()
 	q.Disconnected() // R7: a disconnect ends every lease
-	if err != nil {
+	switch {
+	case err == nil:
+	case q.patient(): // its requests tell what they wait for
+		q.log.Debug().Err(err).Msg("broker connection lost; reconnecting")
+	default:
 		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
 	}
 }
@@ -163,6 +245,10 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+	if errors.Is(err, nats.ErrPermissionViolation) {
+		q.outages.refusal.Store(&err)
+		q.outages.refused.Add(1)
+	}
 	ev := q.log.Warn().Err(err)
 	if sub != nil {
 		ev = ev.Str("subject", sub.Subject)

@@ -23,7 +23,17 @@ type Counts struct {
 }
 
 // Count reads the sizes of the streams.
-func (q *Queue) Count(ctx context.Context) (Counts, error) {
+func (q *Queue) Count(ctx context.Context) (c Counts, err error) {
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.within(ctx, 2*requestTimeout)
+		defer cancel()
+		c, err = q.count(ctx)
+		return err
+	})
+	return c, err
+}
+
+func (q *Queue) count(ctx context.Context) (Counts, error) {
 	var c Counts
 	for _, s := range []struct {
 		name string

@@ -77,7 +77,7 @@ const (
 // ensureTopology makes what is missing and may be made, and checks what is
 // there. It returns the AckWait that claims count on.
 func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err error) {
-	brief, cancel := context.WithTimeout(ctx, q.cfg.ConnectTimeout+requestTimeout)
+	brief, cancel := q.link.within(ctx, q.cfg.ConnectTimeout+requestTimeout)
 	defer cancel()
 	soon := time.Now().Add(min(streamsSoon, q.cfg.ConnectTimeout))
 	for {

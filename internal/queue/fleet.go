@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,16 +98,19 @@ func (q *Queue) readFleet(ctx context.Context) (*Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Troubles: make(map[string]*Trouble)}
-	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
-		if status := directStatus(msg); status != "" {
-			return endOfBatch(status, msg.Header)
-		}
-		raw, err := directMsg(msg)
-		if err == nil {
-			f.take(strings.TrimPrefix(raw.Subject, prefix), raw)
-		}
-		return false, err
+	var f *Fleet
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		f = &Fleet{Troubles: make(map[string]*Trouble)}
+		return q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
+			if status := directStatus(msg); status != "" {
+				return endOfBatch(status, msg.Header)
+			}
+			raw, err := directMsg(msg)
+			if err == nil {
+				f.take(strings.TrimPrefix(raw.Subject, prefix), raw)
+			}
+			return false, err
+		})
 	})
 	return f, err
 }
@@ -177,11 +181,20 @@ func (q *Queue) Forget(ctx context.Context, p Presence) error { return q.forget(
 
 // forget removes a key and leaves no marker behind.
 func (q *Queue) forget(ctx context.Context, key string) error {
-	stream, err := q.js.Stream(ctx, "KV_"+q.cfg.Bucket)
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject("$KV."+q.cfg.Bucket+"."+key))
+	return q.bucketError(q.purge(ctx, "KV_"+q.cfg.Bucket, "$KV."+q.cfg.Bucket+"."+key))
+}
+
+// purge removes every message of a subject.
+func (q *Queue) purge(ctx context.Context, name, subject string) error {
+	stream, err := q.stream(ctx, name)
+	if err != nil {
+		return err
 	}
-	return q.bucketError(err)
+	return q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	})
 }
 
 // SetHold holds the fleet.
@@ -215,24 +228,32 @@ func (q *Queue) putKey(ctx context.Context, key string, v any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	_, err = q.kv.Put(ctx, key, data)
-	return q.bucketError(err)
+	return q.bucketError(q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		_, err := q.kv.Put(ctx, key, data)
+		return err
+	}))
 }
 
 func (q *Queue) deleteKey(ctx context.Context, key string, opts ...jetstream.KVDeleteOpt) error {
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	return q.bucketError(q.kv.Delete(ctx, key, opts...))
+	return q.bucketError(q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		return q.kv.Delete(ctx, key, opts...)
+	}))
 }
 
 // getKey, as the other requests for one key here, does not wait for an answer that
 // was lost for as long as its caller may have time: the client would.
-func (q *Queue) getKey(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	return q.kv.Get(ctx, key)
+func (q *Queue) getKey(ctx context.Context, key string) (entry jetstream.KeyValueEntry, err error) {
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		entry, err = q.kv.Get(ctx, key)
+		return err
+	})
+	return entry, err
 }
 
 // swapKey writes a key as long as its revision is the given one (0: it is not
@@ -242,17 +263,33 @@ func (q *Queue) swapKey(ctx context.Context, key string, v any, revision uint64)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	if revision == 0 {
-		revision, err = q.kv.Create(ctx, key, data)
-	} else {
-		revision, err = q.kv.Update(ctx, key, data, revision)
-	}
-	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(writeError(err), settle.ErrStale) {
+	repeated, written := false, uint64(0)
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		if revision == 0 {
+			written, err = q.kv.Create(ctx, key, data)
+		} else {
+			written, err = q.kv.Update(ctx, key, data, revision)
+		}
+		stale := errors.Is(err, jetstream.ErrKeyExists) || errors.Is(writeError(err), settle.ErrStale)
+		if stale && repeated { // perhaps by our own write, whose confirmation was lost
+			var now jetstream.KeyValueEntry
+			if now, err = q.kv.Get(ctx, key); err == nil && bytes.Equal(now.Value(), data) {
+				written = now.Revision()
+				return nil
+			}
+		}
+		if stale && (err == nil || !q.passing(err)) {
+			err = settle.ErrStale
+		}
+		repeated = true
+		return err
+	})
+	if errors.Is(err, settle.ErrStale) {
 		return 0, settle.ErrStale
 	}
-	return revision, q.bucketError(err)
+	return written, q.bucketError(err)
 }
 
 func (q *Queue) bucketError(err error) error {

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"orderpost/internal/order"
@@ -13,9 +12,9 @@ import (
 // LastResult is the sequence of the newest record, for RecordsSince to begin
 // behind.
 func (q *Queue) LastResult(ctx context.Context) (uint64, error) {
-	stream, err := q.js.Stream(ctx, q.n.results)
+	stream, err := q.stream(ctx, q.n.results)
 	if err != nil {
-		return 0, fmt.Errorf("stream %s: %w", q.n.results, err)
+		return 0, err
 	}
 	return stream.CachedInfo().State.LastSeq, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"orderpost/internal/settle"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -61,15 +62,14 @@ func (q *Queue) Import(ctx context.Context, batch string) (*Import, error) {
 	if err != nil {
 		return nil, q.bucketError(err)
 	}
-	return decodeImport(entry)
+	return readImport(entry.Bucket(), entry.Key(), entry.Value(), entry.Revision())
 }
 
-func decodeImport(entry jetstream.KeyValueEntry) (*Import, error) {
-	var i Import
-	if err := json.Unmarshal(entry.Value(), &i); err != nil {
-		return nil, fmt.Errorf("bucket %s, key %s: %w", entry.Bucket(), entry.Key(), err)
+func readImport(bucket, key string, value []byte, revision uint64) (*Import, error) {
+	i := Import{revision: revision}
+	if err := json.Unmarshal(value, &i); err != nil {
+		return nil, fmt.Errorf("bucket %s, key %s: %w", bucket, key, err)
 	}
-	i.revision = entry.Revision()
 	return &i, nil
 }
 
@@ -95,27 +95,22 @@ func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
 
 // Imports lists what is remembered, in no order.
 func (q *Queue) Imports(ctx context.Context) ([]*Import, error) {
-	lister, err := q.kv.ListKeysFiltered(ctx, importPrefix+">")
-	if err != nil {
-		return nil, q.bucketError(err)
-	}
-	defer func() { _ = lister.Stop() }()
 	var out []*Import
-	for key := range lister.Keys() {
-		entry, err := q.getKey(ctx, key)
-		if errors.Is(err, jetstream.ErrKeyNotFound) {
-			continue
+	bucket, prefix := "KV_"+q.cfg.Bucket, "$KV."+q.cfg.Bucket+"."
+	err := q.walk(ctx, bucket, prefix+importPrefix+">", func(page []*settle.Message) error {
+		for _, raw := range page {
+			if raw.Header.Get("KV-Operation") != "" {
+				continue // removed
+			}
+			i, err := readImport(q.cfg.Bucket, strings.TrimPrefix(raw.Subject, prefix), raw.Data, raw.Seq)
+			if err != nil {
+				return err
+			}
+			out = append(out, i)
 		}
-		if err != nil {
-			return nil, q.bucketError(err)
-		}
-		i, err := decodeImport(entry)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, i)
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // After gives the import as one that was read when now was: the next save

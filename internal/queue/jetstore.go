@@ -90,33 +90,45 @@ func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.
 }
 
 func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
-	stream, err := s.q.js.Stream(ctx, s.q.n.intents)
-	if err != nil {
-		return err
-	}
-	if err := stream.DeleteMsg(ctx, seq); !errors.Is(err, jetstream.ErrMsgNotFound) {
+	if err := s.q.deleteMsg(ctx, s.q.n.intents, seq); !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
 	return nil
 }
 
-func (s jetStore) Born(ctx context.Context) (time.Time, error) {
-	stream, err := s.q.js.Stream(ctx, s.q.n.intents)
+// deleteMsg removes a stored message. The error of one that is gone wraps
+// jetstream's.
+func (q *Queue) deleteMsg(ctx context.Context, name string, seq uint64) error {
+	stream, err := q.stream(ctx, name)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("stream %s: %w", s.q.n.intents, err)
+		return err
+	}
+	return q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		return stream.DeleteMsg(ctx, seq)
+	})
+}
+
+func (s jetStore) Born(ctx context.Context) (time.Time, error) {
+	stream, err := s.q.stream(ctx, s.q.n.intents)
+	if err != nil {
+		return time.Time{}, err
 	}
 	return stream.CachedInfo().Created, nil
 }
 
 func (s jetStore) Pause(ctx context.Context, until time.Time) error {
+	ctx, cancel := s.q.link.bound(ctx)
+	defer cancel()
 	_, err := s.q.js.PauseConsumer(ctx, s.q.n.intents, s.q.n.consumer, until)
 	return err
 }
 
 func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
-	consumer, err := s.q.js.Consumer(ctx, s.q.n.intents, s.q.n.consumer)
+	consumer, err := s.q.workersConsumer(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("consumer %s: %w", s.q.n.consumer, err)
+		return 0, err
 	}
 	return consumer.CachedInfo().Delivered.Stream, nil
 }

@@ -77,14 +77,29 @@ func (q *Queue) RemoveLeftovers(ctx context.Context, before Leftovers) (Leftover
 
 // ackFloor is the highest sequence up to which every intent was acknowledged.
 func (q *Queue) ackFloor(ctx context.Context) (uint64, error) {
-	c, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	c, err := q.workersConsumer(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) { // it will deliver everything when it is made
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("consumer %s: %w", q.n.consumer, err)
+		return 0, err
 	}
 	return c.CachedInfo().AckFloor.Stream, nil
+}
+
+// workersConsumer reads the state of the workers' consumer, which its CachedInfo
+// then holds.
+func (q *Queue) workersConsumer(ctx context.Context) (c jetstream.Consumer, err error) {
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		c, err = q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("consumer %s: %w", q.n.consumer, err)
+	}
+	return c, nil
 }
 
 // removeLeftover judges one intent that was walked over, and removes it if

@@ -14,7 +14,7 @@ import (
 // visited. Letters that cannot be read are passed as errors that name their
 // sequences. The tail of a body that was stored in two parts is not read.
 func (q *Queue) LetterPages(ctx context.Context, visit func(page []*settle.Letter, unreadable []error) error) error {
-	stream, err := q.js.Stream(ctx, q.n.dead)
+	stream, err := q.stream(ctx, q.n.dead)
 	if err != nil {
 		return fmt.Errorf("dead letters out of reach: %w", err)
 	}

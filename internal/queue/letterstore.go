@@ -151,11 +151,7 @@ func decodeLetter(raw *settle.Message) (*settle.Letter, error) {
 
 func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
 	q := s.q
-	stream, err := q.js.Stream(ctx, q.n.dead)
-	if err != nil {
-		return fmt.Errorf("dead letters out of reach: %w", err)
-	}
-	if err := stream.DeleteMsg(ctx, l.Seq); err != nil {
+	if err := q.deleteMsg(ctx, q.n.dead, l.Seq); err != nil {
 		// The same error says that it is gone already, which is as good.
 		if still, readErr := q.msgAt(ctx, q.n.dead, l.Seq); readErr != nil || still != nil {
 			var refused *jetstream.APIError
@@ -174,11 +170,7 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Lett
 // purgeTail removes the second part of a letter's body. What a crash leaves of
 // it is never read.
 func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) error {
-	stream, err := q.js.Stream(ctx, q.n.dead)
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(q.tailSubject(token, l.Tail)))
-	}
-	if err != nil {
+	if err := q.purge(ctx, q.n.dead, q.tailSubject(token, l.Tail)); err != nil {
 		return fmt.Errorf("dead letter of %s: the rest of its body cannot be removed: %w", l.OrderNo, err)
 	}
 	return nil

@@ -40,7 +40,12 @@ func (l *link) breakOff() {
 // bound gives one request its time: requestTimeout, or until the connection
 // breaks.
 func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	return l.within(ctx, requestTimeout)
+}
+
+// within gives several requests their time: d, or until the connection breaks.
+func (l *link) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	broken := l.current()
 	go func() {
 		select {

@@ -53,12 +53,19 @@ type PublishResult struct {
 // PublishMany stores intents in atomic batches, in their order, and says what
 // became of each. A batch that the broker refuses (one duplicate is enough) is
 // published one by one, so that the duplicate is singled out and the rest is
-// stored. The results have the length of intents.
+// stored. What is not confirmed since the broker is out of reach is published
+// again, for cfg.BrokerWait at most. The results have the length of intents.
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start, end := 0, 0; start < len(intents); start = end {
 		end = batchEnd(intents, start)
 		q.publishBatch(ctx, intents[start:end], results[start:end])
+		if err := q.publishAgain(ctx, intents[start:end], results[start:end]); err != nil {
+			for i := end; i < len(intents); i++ {
+				results[i].Err = err
+			}
+			break
+		}
 	}
 	return results
 }
@@ -73,6 +80,34 @@ func batchEnd(intents []settle.Intent, start int) (end int) {
 		}
 	}
 	return end
+}
+
+// publishAgain publishes what an outage left unconfirmed, under the same IDs,
+// until all of it is confirmed or refused.
+func (q *Queue) publishAgain(ctx context.Context, intents []settle.Intent, results []PublishResult) error {
+	if !q.patient() {
+		return nil
+	}
+	w := q.wait()
+	defer w.over()
+	for {
+		var open []int
+		for i := range results {
+			if q.passing(results[i].Err) {
+				open = append(open, i)
+			}
+		}
+		if len(open) == 0 || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := w.again(ctx, results[open[0]].Err); err != nil {
+			for _, i := range open {
+				results[i].Err = err
+			}
+			return err
+		}
+		q.publishSingly(ctx, intents, results, open)
+	}
 }
 
 func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, results []PublishResult) {

@@ -26,16 +26,38 @@ func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*settle.M
 	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
 }
 
+// stream reads a stream's state, which its CachedInfo then holds.
+func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		s, err = q.js.Stream(ctx, name)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", name, err)
+	}
+	return s, nil
+}
+
 // natsMsg is a message to be published.
 func natsMsg(m *settle.Message) *nats.Msg {
 	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
 }
 
-func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (*settle.Message, error) {
+func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (m *settle.Message, err error) {
 	req, err := json.Marshal(query)
 	if err != nil {
 		return nil, err
 	}
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		m, err = q.askMsg(ctx, stream, req)
+		return err
+	})
+	return m, err
+}
+
+func (q *Queue) askMsg(ctx context.Context, stream string, req []byte) (*settle.Message, error) {
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
 	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
@@ -116,15 +138,17 @@ func (q *Queue) lastEach(ctx context.Context, stream string, subjects []string, 
 	if err != nil {
 		return err
 	}
-	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
-		if status := directStatus(msg); status != "" {
-			return endOfBatch(status, msg.Header)
-		}
-		raw, err := directMsg(msg)
-		if err == nil {
-			take(raw)
-		}
-		return false, err
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		return q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
+			if status := directStatus(msg); status != "" {
+				return endOfBatch(status, msg.Header)
+			}
+			raw, err := directMsg(msg)
+			if err == nil {
+				take(raw)
+			}
+			return false, err
+		})
 	})
 	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
 		return errors.Join(
@@ -235,6 +259,14 @@ func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (p
 	if err != nil {
 		return nil, 0, err
 	}
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		page, next, err = q.askPage(ctx, stream, filter, req)
+		return err
+	})
+	return page, next, err
+}
+
+func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) (page []*settle.Message, next uint64, err error) {
 	last, more := uint64(0), false
 	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 		if status := directStatus(msg); status != "" {
@@ -244,6 +276,8 @@ func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (p
 				return true, nil
 			case status == "404" && last == 0: // nothing at or after this sequence
 				return true, nil
+			case status == "503":
+				return false, nats.ErrNoResponders
 			}
 			return false, fmt.Errorf("%w: status %s %s", errIncomplete, status, msg.Header.Get("Description"))
 		}

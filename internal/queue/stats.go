@@ -12,9 +12,9 @@ import (
 // OldestPending is when the oldest stored intent was stored, delayed ones and
 // those in flight included; zero where there is none.
 func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
-	stream, err := q.js.Stream(ctx, q.n.intents)
+	stream, err := q.stream(ctx, q.n.intents)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("stream %s: %w", q.n.intents, err)
+		return time.Time{}, err
 	}
 	state := stream.CachedInfo().State
 	if state.Msgs == 0 {

@@ -35,7 +35,7 @@ type Cancelled struct {
 // The outcome is written first, by R1, and the intent deleted then. A crash
 // between the two leads to a delivery that finds its outcome.
 func (q *Protocol) Cancel(ctx context.Context, by string, each func(visit func([]*Pending) error) error) (Cancelled, error) {
-	c := &canceller{q: q, by: by}
+	c := &canceller{q: q, by: by, began: q.time.Now()}
 	defer c.resume()
 	if err := c.pause(ctx); err != nil {
 		return c.counts, err
@@ -59,6 +59,7 @@ const (
 type canceller struct {
 	q       *Protocol
 	by      string
+	began   time.Time
 	paused  time.Time // when deliveries were last paused
 	resumed bool
 	reached uint64 // the last sequence that was ever delivered
@@ -73,8 +74,7 @@ func (c *canceller) pause(ctx context.Context) error {
 		return nil
 	}
 	q, first := c.q, c.paused.IsZero()
-	before := q.time.Now()
-	err := q.store.Pause(ctx, before.Add(pauseTerm))
+	before, err := c.ask(ctx, first)
 	switch {
 	case err != nil && !first && before.Sub(c.paused) < pauseTerm/2:
 		return nil // a busy broker; the pause holds, and the next page asks again
@@ -82,7 +82,7 @@ func (c *canceller) pause(ctx context.Context) error {
 		return fmt.Errorf("deliveries not paused: %w", err)
 	}
 	if !first && q.time.Now().Sub(c.paused) >= pauseTerm {
-		return errors.New("this program was held up and the pause of deliveries ran out; cancel again")
+		return errPauseOver
 	}
 	c.paused = before
 	if !first {
@@ -90,6 +90,26 @@ func (c *canceller) pause(ctx context.Context) error {
 	}
 	c.reached, err = c.delivered(ctx)
 	return err
+}
+
+// errPauseOver: deliveries may have gone on while intents were withdrawn.
+var errPauseOver = errors.New("this program was held up and the pause of deliveries ran out; cancel again")
+
+// ask pauses deliveries for pauseTerm from the time that it returns. The first
+// pause is waited for; a later one is asked for again with the next page.
+func (c *canceller) ask(ctx context.Context, first bool) (from time.Time, err error) {
+	w := c.q.cfg.Patience.Wait()
+	defer w.Over()
+	for {
+		from = c.q.time.Now()
+		err = c.q.store.Pause(ctx, from.Add(pauseTerm))
+		if err == nil || !first || ctx.Err() != nil || !c.q.cfg.Patience.Passing(err) {
+			return from, err
+		}
+		if err := w.Again(ctx, err); err != nil {
+			return from, err
+		}
+	}
 }
 
 // delivered is the last sequence that was ever given to a worker.
@@ -126,30 +146,56 @@ func (c *canceller) resume() {
 	}
 }
 
+// cancel withdraws a page. Where an outage of the broker outlasted the pause, it
+// pauses deliveries again and takes the page from the start.
 func (c *canceller) cancel(ctx context.Context, page []*Pending) error {
+	for {
+		err := c.cancelPage(ctx, page)
+		over := errors.Is(err, errPauseOver) || c.q.cfg.Patience.Passing(err)
+		if !over || ctx.Err() != nil || !c.q.patient() {
+			return err
+		}
+		c.paused = time.Time{}
+	}
+}
+
+func (c *canceller) cancelPage(ctx context.Context, page []*Pending) error {
 	if err := c.pause(ctx); err != nil {
 		return err
 	}
 	// A write that waits for its broker must not outlive the pause.
 	ctx, cancel := c.q.time.WithDeadline(ctx, c.paused.Add(pauseTerm-2*answerTimeout))
 	defer cancel()
+	err := c.withdraw(ctx, page)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errPauseOver, err)
+	}
+	return err
+}
+
+func (c *canceller) withdraw(ctx context.Context, page []*Pending) error {
 	last, err := c.q.Records(ctx, numbersOf(page))
 	if err != nil {
 		return err
 	}
-	todo := c.sort(page, last)
-	for _, w := range todo {
-		c.gone = append(c.gone, w.p.Seq)
-	}
+	s := c.sort(page, last)
 	var withdrawn atomic.Int64
-	err = c.q.time.Each(len(todo), cancelAtOnce, func(i int) error {
-		if err := c.write(ctx, todo[i].p, todo[i].last); err != nil {
-			return fmt.Errorf("order %s: %w", todo[i].p.OrderNo, err)
+	err = c.q.time.Each(len(s.todo), cancelAtOnce, func(i int) error {
+		if err := c.write(ctx, s.todo[i].p, s.todo[i].last); err != nil {
+			return fmt.Errorf("order %s: %w", s.todo[i].p.OrderNo, err)
 		}
 		withdrawn.Add(1)
 		return nil
 	})
-	c.counts.Withdrawn += int(withdrawn.Load())
+	if err != nil && c.q.patient() && ctx.Err() != nil {
+		return err // the page is taken again
+	}
+	c.counts.Withdrawn += len(s.before) + int(withdrawn.Load())
+	c.counts.Started += s.started
+	c.gone = append(c.gone, s.before...)
+	for _, w := range s.todo {
+		c.gone = append(c.gone, w.p.Seq)
+	}
 	if err != nil {
 		c.gone = nil // which of them have their outcome is not known; deliveries will tell
 	}
@@ -169,20 +215,35 @@ func numbersOf(page []*Pending) []string {
 	return numbers
 }
 
-// sort gives the intents that can be withdrawn, and counts those that were
-// started.
-func (c *canceller) sort(page []*Pending, last []Standing) (todo []withdrawal) {
+// sorted is a page of pending intents, by what a cancellation does with them.
+type sorted struct {
+	todo    []withdrawal
+	before  []uint64 // withdrawn by this run already, when it took the page before
+	started int      // left to a worker
+}
+
+func (c *canceller) sort(page []*Pending, last []Standing) (s sorted) {
 	for i, p := range page {
+		rec := last[i].Record
 		switch {
-		case last[i].Record.Settles(p.ID): // its acknowledgement is on its way
+		case rec.Settles(p.ID) && c.ours(rec):
+			s.before = append(s.before, p.Seq)
+		case rec.Settles(p.ID): // its acknowledgement is on its way
 		case p.Seq <= c.reached, last[i].Unreadable != nil: // a worker's, or a newer version's to say
-			c.counts.Started++
+			s.started++
 		default:
-			todo = append(todo, withdrawal{p, last[i].Entry})
+			s.todo = append(s.todo, withdrawal{p, last[i].Entry})
 		}
 	}
-	return todo
+	return s
 }
+
+// ours: this run wrote the outcome, and did not come to count it.
+func (c *canceller) ours(r *order.Record) bool {
+	return c.q.patient() && r.By == c.by && r.Reason == withdrawnReason && !r.SettledAt.Before(c.began)
+}
+
+const withdrawnReason = "withdrawn before any attempt"
 
 // WouldCancel counts what Cancel would withdraw now, and changes nothing: no
 // delivery is paused, so that more may have been started by the time of Cancel.
@@ -195,7 +256,9 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 	err = each(func(page []*Pending) error {
 		last, err := q.Records(ctx, numbersOf(page))
 		if err == nil {
-			c.counts.Withdrawn += len(c.sort(page, last))
+			s := c.sort(page, last)
+			c.counts.Withdrawn += len(s.todo)
+			c.counts.Started += s.started
 		}
 		return err
 	})
@@ -204,7 +267,7 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 
 func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {
 	now := c.q.time.Now().UTC()
-	rec := order.Record{OrderNo: p.OrderNo, Reason: "withdrawn before any attempt", By: c.by, SettledAt: now,
+	rec := order.Record{OrderNo: p.OrderNo, Reason: withdrawnReason, By: c.by, SettledAt: now,
 		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, IntentID: p.ID, BodyHash: p.BodyHash}
 	rec.SetOutcome(order.OutcomeCancelled)
 	_, err := c.q.writeRecord(ctx, FileToken(order.Token(p.OrderNo)), last, rec)

@@ -189,7 +189,7 @@ func (q *Protocol) Letter(ctx context.Context, orderNo string) (*Letter, error) 
 func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, error) {
 	for {
 		l, err := q.store.Letter(ctx, token)
-		if err == nil || errors.Is(err, ErrNotALetter) {
+		if err == nil || errors.Is(err, ErrNotALetter) || errors.Is(err, ErrUnreachable) {
 			return l, err
 		}
 		if q.time.Sleep(ctx, rereadPause) != nil {
@@ -209,7 +209,7 @@ func (q *Protocol) removeLetter(ctx context.Context, token string) error {
 			return err
 		}
 		err = q.store.DeleteLetter(ctx, token, l)
-		if err == nil || errors.Is(err, ErrRefused) || q.time.Sleep(ctx, rereadPause) != nil {
+		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
 			return err
 		}
 	}

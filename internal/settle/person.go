@@ -35,6 +35,8 @@ func (p Person) did(what string, now time.Time) order.Intervention {
 // nothing is written. It goes on through lost confirmations until ctx ends.
 func (q *Protocol) amend(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
 	id := newWriteID()
+	w := q.cfg.Patience.Wait()
+	defer w.Over()
 	for {
 		cur, err := q.rereadRecord(ctx, token)
 		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
@@ -51,6 +53,10 @@ func (q *Protocol) amend(ctx context.Context, token string, decide func(cur *ord
 			return Entry{Record: next, Seq: seq, over: cur.Record}, nil
 		case errors.Is(err, ErrStorage), ctx.Err() != nil:
 			return cur, err
+		case !errors.Is(err, ErrStale):
+			if err := w.Again(ctx, err); err != nil {
+				return cur, err
+			}
 		}
 	}
 }

@@ -21,6 +21,8 @@ type Config struct {
 	// wait at least that long after a reconnect (R7).
 	AttemptTimeout time.Duration
 	Log            zerolog.Logger
+	// Patience is for commands; nil: requests fail at once.
+	Patience Patience
 }
 
 // Protocol keeps the settle rules R1 to R8 (docs/protocol.md) over a [Store].
@@ -44,6 +46,9 @@ type Protocol struct {
 
 // New makes a Protocol. Call StartClaims before the first pull.
 func New(cfg Config, store Store, runtime Runtime) *Protocol {
+	if cfg.Patience == nil {
+		cfg.Patience = impatient{}
+	}
 	q := &Protocol{cfg: cfg, log: cfg.Log, store: store, time: runtime}
 	q.leases = newKeeper(q)
 	q.seen = newSeen(q)

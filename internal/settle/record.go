@@ -37,6 +37,8 @@ func (q *Protocol) writeRecord(ctx context.Context, token string, base Entry, mi
 // written instead: nil, or what.
 func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
 	mine.WriteID = newWriteID()
+	w := q.cfg.Patience.Wait()
+	defer w.Over()
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
@@ -50,6 +52,10 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 			return base, err
 		case ctx.Err() != nil:
 			return base, err
+		case !errors.Is(err, ErrStale):
+			if err := w.Again(ctx, err); err != nil {
+				return base, err
+			}
 		}
 		before := base.Record
 		if base, err = q.rereadRecord(ctx, token); err != nil {
@@ -88,7 +94,7 @@ const rereadPause = 100 * time.Millisecond
 func (q *Protocol) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
 		stored, err := q.store.Record(ctx, token)
-		if err == nil || errors.Is(err, ErrUnreadable) {
+		if err == nil || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnreachable) {
 			return stored, err
 		}
 		if q.time.Sleep(ctx, rereadPause) != nil {

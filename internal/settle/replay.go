@@ -216,17 +216,28 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 			return ReplayNone, fmt.Errorf("order %s: permission not written: %w", l.OrderNo, err)
 		}
 	}
+	w := q.cfg.Patience.Wait()
+	defer w.Over()
+	cut := false
 	for try := 0; ; try++ {
 		p, _, err := q.store.PublishIntent(ctx, msg)
 		if err == nil && p == Stored {
 			return Replayed, nil
 		}
+		cut = cut || err != nil
 		where, lookErr := q.findIntent(ctx, l, id)
 		switch {
 		case lookErr != nil:
 			return ReplayNone, errors.Join(err, lookErr)
+		case where.ours && cut: // its confirmation was lost
+			return Replayed, nil
 		case where.ours:
 			return ReplayedBefore, nil
+		case q.cfg.Patience.Passing(err):
+			if err := w.Again(ctx, err); err != nil {
+				return ReplayNone, err
+			}
+			continue
 		case err != nil:
 			return ReplayNone, err
 		case p == AlreadyKnown:

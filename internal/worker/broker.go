@@ -29,7 +29,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 	for told := false; ; told = true {
 		server, err := embedded.Start(cfg.broker())
 		if err == nil {
-			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			if server.Renewed != "" {
 				log.Warn().Msg(server.Renewed + ": the broker has a new token. Find out who read it, or gave the folder these permissions")
 			}
@@ -40,11 +40,18 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 			return nil, err
 		}
 		end, err := embedded.ReadEndpoint(cfg.DataDir)
-		leaving := told && errors.Is(err, os.ErrNotExist) // it takes its address back before it lets go of the store
-		if !leaving && (err != nil || !end.Passing) {
-			return nil, JoinEmbedded(&cfg.Queue, cfg.DataDir)
+		moving := errors.Is(err, os.ErrNotExist) // it has not said its address yet, or has taken it back and lets go of the store
+		if !moving && (err != nil || !end.Passing) {
+			if err = JoinEmbedded(&cfg.Queue, cfg.DataDir); !errors.Is(err, queue.ErrUnreachable) {
+				return nil, err
+			}
+			moving = true
 		}
-		if !told {
+		switch {
+		case told:
+		case moving:
+			log.Warn().Str("data_dir", cfg.DataDir).Msg("another program has the store, and its broker has no address at this moment; waiting")
+		default:
 			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has opened the store; waiting until it ends")
 		}
 		select {
@@ -56,21 +63,29 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 }
 
 // JoinEmbedded points cfg at the embedded broker of a data folder that another
-// process runs. The error wraps queue.ErrUnreachable where none does.
-func JoinEmbedded(cfg *queue.Config, dataDir string) error {
-	end, err := embedded.ReadEndpoint(dataDir)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: no worker runs an embedded broker in the data folder %q; start one there (cmd/worker), or set ORDERPOST_NATS_URL or ORDERPOST_DATA_DIR", queue.ErrUnreachable, dataDir)
-	}
-	if err != nil {
-		return fmt.Errorf("data folder %q: %w", dataDir, err)
-	}
-	cfg.URL, cfg.Token = end.URL, end.Token
-	cfg.TokenNow = func() string { // the worker that runs the broker may come back with another one
-		if now, err := embedded.ReadEndpoint(dataDir); err == nil {
-			return now.Token
+// process runs, wherever that listens after a restart. The error wraps
+// queue.ErrUnreachable where none runs; cfg finds it nevertheless once one does.
+func JoinEmbedded(cfg *queue.Config, dataDir string) (err error) {
+	cfg.Locate = func() (url, token string, err error) {
+		end, err := embedded.ReadEndpoint(dataDir)
+		if errors.Is(err, os.ErrNotExist) {
+			return "", "", noBroker(dataDir)
 		}
-		return end.Token
+		if err != nil {
+			return "", "", fmt.Errorf("data folder %q: %w", dataDir, err)
+		}
+		return end.URL, end.Token, nil
 	}
-	return nil
+	cfg.URL, cfg.Token, err = cfg.Locate()
+	if errors.As(err, new(noBroker)) {
+		err = fmt.Errorf("%w: %w", queue.ErrUnreachable, err)
+	}
+	return err
+}
+
+// noBroker names a data folder whose broker does not run.
+type noBroker string
+
+func (dir noBroker) Error() string {
+	return fmt.Sprintf("no worker runs an embedded broker in the data folder %q; start one there (cmd/worker), or set ORDERPOST_NATS_URL or ORDERPOST_DATA_DIR", string(dir))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -66,3 +67,31 @@ func TestAWorkerThatJoinedTakesUpANewToken(t *testing.T) {
 type writerFunc func([]byte)
 
 func (w writerFunc) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// A store that somebody is about to open, or to let go of, has no address. The
+// worker waits for one of the two, and does not give up.
+func TestAWorkerWaitsForAStoreWithoutAnAddress(t *testing.T) {
+	cfg := Config{DataDir: t.TempDir(), NATSListen: "127.0.0.1:0"}
+	lock := flock.New(filepath.Join(cfg.DataDir, "lock"))
+	held, err := lock.TryLock()
+	require.NoError(t, err)
+	require.True(t, held)
+	waits := make(chan struct{}, 1)
+	log := zerolog.New(writerFunc(func([]byte) { waits <- struct{}{} })).Level(zerolog.WarnLevel)
+	done := make(chan error, 1)
+	go func() {
+		server, err := startBroker(t.Context(), &cfg, log)
+		if server != nil {
+			server.Stop()
+		}
+		done <- err
+	}()
+	select {
+	case <-waits:
+	case err := <-done:
+		t.Fatal("it did not wait: ", err)
+	}
+	require.NoError(t, lock.Unlock())
+	require.NoError(t, <-done)
+	require.Nil(t, cfg.Queue.Locate, "the broker is its own")
+}

@@ -1,6 +1,7 @@
 // Package broker connects the command-line programs to the streams: to the
 // configured NATS, to the embedded broker that a worker runs in the data
-// folder, or, for programs that only look, to that folder's store itself.
+// folder, or, for programs that only look, to that folder's store itself. Their
+// commands wait for a broker that goes away meanwhile.
 package broker
 
 import (
@@ -8,8 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -37,6 +37,8 @@ type Options struct {
 	// at what is there.
 	Incomplete bool
 	Stderr     io.Writer
+	// Tell is told what the program waits for; nil: Stderr.
+	Tell func(line string)
 }
 
 // Open connects, and makes nothing: a broker without orderpost's streams is not
@@ -44,13 +46,16 @@ type Options struct {
 // that is has no streams, with the address. close is never nil.
 func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close func(), err error) {
 	close = func() {}
-	cfg.Queue.Name, cfg.Queue.Missing = o.Name, queue.RefuseMissing
+	cfg.Queue.Name, cfg.Queue.Tell, cfg.Queue.Missing = o.Name, o.Tell, queue.RefuseMissing
+	if o.Tell == nil {
+		cfg.Queue.Tell = func(line string) { _, _ = fmt.Fprintln(o.Stderr, line) }
+	}
 	if o.Incomplete {
 		cfg.Queue.Missing = queue.LeaveMissing
 	}
 	if cfg.Queue.URL == "" {
 		var stop func()
-		if stop, err = join(&cfg, o); err == nil {
+		if stop, err = join(ctx, &cfg, o); err == nil {
 			close = stop
 		}
 	}
@@ -70,13 +75,18 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 	return q, func() { q.Close(); stop() }, nil
 }
 
-// join finds the embedded broker of the data folder.
-func join(cfg *Config, o Options) (stop func(), err error) {
+// storeLook is how often a program looks who has the store.
+const storeLook = 100 * time.Millisecond
+
+// join finds the embedded broker of the data folder. One that is just being
+// restarted is waited for where it has left its store; a folder without a store
+// is a mistake.
+func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) {
 	stop = func() {}
-	if o.StartStopped && hasStore(cfg.DataDir) {
+	for began := time.Now(); o.StartStopped && embedded.HasStore(cfg.DataDir); {
 		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Passing: true})
 		if err == nil {
-			cfg.Queue.URL, cfg.Queue.Token = server.URL, server.Token
+			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			if server.Renewed != "" {
 				_, _ = fmt.Fprintf(o.Stderr, "warning: %s: the broker has a new token\n", server.Renewed)
 			}
@@ -85,13 +95,18 @@ func join(cfg *Config, o Options) (stop func(), err error) {
 		if !errors.Is(err, embedded.ErrInUse) {
 			return stop, err
 		}
+		if worker.JoinEmbedded(&cfg.Queue, cfg.DataDir) == nil || time.Since(began) > cfg.Queue.ConnectTimeout {
+			break
+		}
+		select { // whoever has the store is about to say its address, or to let go
+		case <-ctx.Done():
+			return stop, ctx.Err()
+		case <-time.After(storeLook):
+		}
 	}
-	return stop, worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)
-}
-
-// hasStore: only a store that is there is opened. A mistyped folder must not
-// become an empty one.
-func hasStore(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, "jetstream"))
-	return err == nil && info.IsDir()
+	err = worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)
+	if errors.Is(err, queue.ErrUnreachable) && embedded.HasStore(cfg.DataDir) {
+		err = nil // to connect waits for it
+	}
+	return stop, err
 }

@@ -25,20 +25,30 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	enough := make(chan struct{})
 	produced := make(chan error, 1)
 	go func() { produced <- r.produce(ctx, enough) }()
+	commanded := make(chan error, 1)
+	go func() {
+		if r.o.commands {
+			commanded <- r.commandAll(ctx, enough)
+		}
+		close(commanded)
+	}()
 	if err := r.strikeAll(ctx, events, s, started); err != nil {
 		close(enough)
-		return s, errors.Join(err, <-produced)
+		return s, errors.Join(err, <-produced, <-commanded)
 	}
 	close(enough)
 	r.say("%d intents confirmed, %d orders created; healing", r.intents.count(), r.api.Ledger().OrdersCreated)
 	if err := r.healAll(ctx); err != nil {
 		return s, err
 	}
-	if err := <-produced; err != nil {
+	if err := errors.Join(<-produced, <-commanded); err != nil {
 		return s, err
 	}
 	if err := r.untilQuiet(ctx); err != nil {
 		return s, err
+	}
+	if r.o.commands {
+		r.command(ctx, always, "deadletter", "audit")
 	}
 	return s, r.balance(ctx, s, started)
 }
@@ -167,5 +177,6 @@ func (r *rig) balance(ctx context.Context, s *summary, started time.Time) error 
 	}
 	defer q.Close()
 	s.Seconds, s.Revived = time.Since(started).Seconds(), r.revived.Load()
+	s.Commands, s.CommandProblems = r.runs.lines, r.runs.problems
 	return s.compare(ctx, q, r.api, r.intents)
 }

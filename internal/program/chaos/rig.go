@@ -50,6 +50,9 @@ type rig struct {
 	link    *nats.Conn // what the run itself does with the broker, beside the programs
 	js      jetstream.JetStream
 
+	runs  commandRuns
+	batch atomic.Value // name of the import that was begun last
+
 	inFlight atomic.Int64 // at the last look
 	revived  atomic.Int64 // processes that ended by themselves
 	stores   sync.RWMutex // held to write while the stores are exchanged

@@ -6,6 +6,7 @@
 //	rig.go       the processes: brokers, workers; process.go is one of them
 //	proxy.go     the network between workers, brokers and API
 //	intents.go   producers, and what was confirmed to them
+//	commands.go  the programs for people, which must survive the faults
 //	summary.go   every confirmed intent against its outcome and the ledger
 //	soak.go      no faults, but memory, goroutines and descriptors over time
 package chaos
@@ -46,6 +47,7 @@ type options struct {
 	faults   []string
 	seed     uint64
 	calm     bool
+	commands bool
 	json     bool
 	list     bool
 	keep     string
@@ -60,6 +62,9 @@ const long = `chaos builds the programs, starts workers and brokers as processes
 produces orders at a steady rate. Meanwhile faults come and go, several at once, as the seed deals them
 (--list-faults). Then everything is healed, and when the queue is empty every intent that was ever confirmed
 to a producer is compared with its outcome, and every outcome with what the sandbox really created.
+
+Meanwhile people import files and wait for them, watch, list, export, replay and audit, by programs that must
+survive the faults: each run's exit code must be one that is documented for it, and none gives up.
 
 With --on-unsure park the sandbox creates a repeated order_no again, so that a second POST shows as doubled.
 --soak does the same without faults, and watches memory, goroutines and file descriptors of the workers.
@@ -88,6 +93,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time from one fault to the next; a fault stands for up to 9 s")
 	f.Uint64Var(&o.seed, "seed", 1, "decides which faults come when, and the sandbox's own")
 	f.BoolVar(&o.calm, "calm", false, "the sandbox injects no faults of its own beside those of the schedule")
+	f.BoolVar(&o.commands, "commands", true, "run the programs for people meanwhile, and hold their exit codes against the documented ones")
 	f.DurationVar(&o.soak, "soak", 0, "no faults, for so long: do memory, goroutines and file descriptors stay flat?")
 	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
 	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
@@ -202,6 +208,9 @@ func (s *summary) verdict() error {
 	}
 	if !s.Balanced {
 		return errors.New("the books do not balance")
+	}
+	if n := len(s.CommandProblems); n > 0 {
+		return fmt.Errorf("%d runs of commands ended in an undocumented way", n)
 	}
 	if s.Confirmed == 0 || s.CreatedOnce == 0 {
 		return errors.New("nothing was confirmed or created: this run shows nothing")

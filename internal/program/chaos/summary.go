@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -41,6 +43,9 @@ type summary struct {
 	Revived int64         `json:"revived"`
 	Faults  []*faultTally `json:"faults"`
 	Soak    []soakFigure  `json:"soak,omitempty"`
+	// Commands are the programs for people that ran meanwhile, by how they ended.
+	Commands        []*commandTally `json:"commands,omitempty"`
+	CommandProblems []string        `json:"command_problems,omitempty"`
 	*books.Books
 
 	mu      sync.Mutex
@@ -205,6 +210,26 @@ func (s *summary) injected() (n int) {
 	return n
 }
 
+// printCommands is a table of how the programs for people ended.
+func (s *summary) printCommands(out io.Writer) error {
+	if len(s.Commands) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintln(t, "command\truns\twaited\texit codes\tunexpected\t")
+	for _, c := range s.Commands {
+		var codes []string
+		for _, code := range slices.Sorted(maps.Keys(c.Codes)) {
+			codes = append(codes, fmt.Sprintf("%d: %d", code, c.Codes[code]))
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t\n", c.Command, c.Runs, c.Waited, strings.Join(codes, ", "), c.Unexpected)
+	}
+	for _, p := range s.CommandProblems {
+		_, _ = fmt.Fprintln(t, "  "+strings.ReplaceAll(p, "\n", "\n    "))
+	}
+	return t.Flush()
+}
+
 // print gives the summary to people, or to programs.
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
@@ -223,6 +248,9 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return err
 	}
 	printSoak(out, s.Soak)
+	if err := s.printCommands(out); err != nil {
+		return err
+	}
 	if s.Books == nil {
 		return nil
 	}

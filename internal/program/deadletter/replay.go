@@ -147,11 +147,13 @@ func (r *replaying) page(ctx context.Context, letters []*settle.Letter) error {
 		all.Go(func() error {
 			how, err := r.q.Replay(ctx, l, r.o)
 			r.note(l, how, err)
+			if errors.Is(err, queue.ErrUnreachable) { // it has waited long enough, for all of them
+				return err
+			}
 			return nil
 		})
 	}
-	_ = all.Wait()
-	return errors.Join(end, ctx.Err())
+	return errors.Join(all.Wait(), end, ctx.Err())
 }
 
 // dryPage says what page would do.

@@ -49,8 +49,16 @@ func newCommand(s *surroundings) *cobra.Command {
 			return usage(fmt.Errorf("no command given (see %s --help)", cmd.CommandPath()))
 		},
 	}
-	root.AddCommand(newListCommand(s), newShowCommand(s), newExportCommand(s), newReplayCommand(s),
-		newResolveCommand(s), newDropCommand(s), newAuditCommand(s))
+	for again, commands := range map[string][]*cobra.Command{
+		broker.AgainLook:   {newShowCommand(s), newAuditCommand(s)},
+		broker.AgainOutput: {newListCommand(s), newExportCommand(s)},
+		broker.AgainOrders: {newReplayCommand(s), newDropCommand(s)},
+		broker.AgainWrite:  {newResolveCommand(s)},
+	} {
+		for _, cmd := range commands {
+			root.AddCommand(broker.Patient(cmd, s.environ, again))
+		}
+	}
 	program.WarnUnknown(root, s.environ, program.Settings(worker.Config{}))
 	return root
 }

@@ -26,10 +26,14 @@ type batchCommands struct {
 	json, quiet    bool
 	tempDir        string
 	dryRun         bool
+	notices        *notices
 }
 
 func (b *batchCommands) all() []*cobra.Command {
-	return []*cobra.Command{b.watch(), b.status(), b.results(), b.cancel()}
+	return []*cobra.Command{
+		broker.Patient(b.watch(), b.environ, broker.AgainFollow), broker.Patient(b.status(), b.environ, broker.AgainLook),
+		broker.Patient(b.results(), b.environ, broker.AgainOutput), broker.Patient(b.cancel(), b.environ, broker.AgainOrders),
+	}
 }
 
 // withQueue opens the streams. look: an embedded store without a worker is
@@ -40,7 +44,7 @@ func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	b.tempDir = tempDir(cfg.DataDir)
-	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr})
+	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr, Tell: b.notices.tell})
 	if err != nil {
 		return err
 	}
@@ -75,11 +79,11 @@ func (b *batchCommands) watch() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				m := newMeter(b.stderr, b.quiet)
+				m := newMeter(b.notices, b.quiet)
 				p, err := importer.Watch(cmd.Context(), q, imp, m.show)
 				m.end()
 				if err != nil {
-					if cmd.Context().Err() != nil {
+					if cmd.Context().Err() != nil || errors.Is(err, queue.ErrUnreachable) {
 						comeBack(b.stderr, imp.Batch)
 					}
 					return err

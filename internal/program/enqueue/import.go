@@ -26,6 +26,7 @@ type job struct {
 	environ        map[string]string
 	source         source
 	sending        *sending
+	notices        *notices
 	partial        bool // some rows did not make it
 }
 
@@ -44,7 +45,8 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	options.Trace = traces.Producer()
 	options.TempDir = tempDir(cfg.DataDir)
 	j := &job{o: o, options: options, stdout: stdout, stderr: stderr, environ: environ,
-		source: source{stdin: stdin, dir: options.TempDir, max: o.maxStdin << 20}}
+		notices: &notices{w: stderr},
+		source:  source{stdin: stdin, dir: options.TempDir, max: o.maxStdin << 20}}
 	if !o.quiet {
 		j.options.Progress = func(rows int) { j.sending.show(rows) }
 	}
@@ -64,7 +66,7 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	if o.dryRun {
 		return j.preview(ctx, checked)
 	}
-	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr})
+	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr, Tell: j.notices.tell})
 	if err != nil {
 		return err
 	}
@@ -178,6 +180,8 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 	case errors.Is(err, importer.ErrChanged):
 		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w, and nothing from there on was enqueued. Put the right file in its place and run the command again "+
 			"(with another --batch, if you gave one): rows that are known are recognised by order_no and content, none is enqueued twice", err)}
+	case errors.Is(err, queue.ErrUnreachable):
+		return err
 	case errors.Is(err, importer.ErrOtherContent):
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):

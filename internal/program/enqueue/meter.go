@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // meter shows how far the orders are: a bar on a terminal; plain lines, now
 // and then and when something changes, elsewhere.
 type meter struct {
+	notices  *notices
 	w        io.Writer
 	terminal bool
 	quiet    bool
@@ -29,8 +31,33 @@ type meter struct {
 	bar  *mpb.Bar
 }
 
-func newMeter(w io.Writer, quiet bool) *meter {
-	return &meter{w: w, quiet: quiet, terminal: program.IsTerminal(w), last: time.Now()}
+func newMeter(n *notices, quiet bool) *meter {
+	return &meter{notices: n, w: n.w, quiet: quiet, terminal: program.IsTerminal(n.w), last: time.Now()}
+}
+
+// notices are lines for people that come at any time. They stand above the bar
+// where there is one.
+type notices struct {
+	mu  sync.Mutex
+	w   io.Writer
+	bar io.Writer
+}
+
+func (n *notices) tell(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	to := n.w
+	if n.bar != nil {
+		to = n.bar
+	}
+	_, _ = fmt.Fprintln(to, line)
+}
+
+// above puts the lines above a bar; nil takes it away.
+func (n *notices) above(bar io.Writer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.bar = bar
 }
 
 // plainEvery is the pace of plain lines.
@@ -67,6 +94,7 @@ func (m *meter) draw(p *importer.Progress) {
 	m.now.Store(p)
 	if m.bar == nil {
 		m.pool = mpb.New(mpb.WithOutput(m.w), mpb.WithWidth(40))
+		m.notices.above(m.pool)
 		m.bar = m.pool.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(), // the summary follows
 			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d orders settled ")),
@@ -92,6 +120,7 @@ func (m *meter) below(w io.Writer, _ decor.Statistics) error {
 // end takes the bar away.
 func (m *meter) end() {
 	if m.bar != nil {
+		m.notices.above(nil)
 		m.bar.Abort(true)
 		m.pool.Wait()
 	}

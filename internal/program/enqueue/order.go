@@ -35,5 +35,5 @@ func newOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
-	return cmd
+	return broker.Patient(cmd, environ, broker.AgainLook)
 }

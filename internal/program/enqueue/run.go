@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/worker"
 )
 
@@ -33,7 +34,8 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		},
 	}
 	o.register(root)
-	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr}
+	broker.Patient(root, environ, "; rows that are stored are recognised, and nothing is enqueued twice")
+	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr, notices: &notices{w: stderr}}
 	root.AddCommand(b.all()...)
 	root.AddCommand(newOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
 	program.WarnUnknown(root, environ, program.Settings(worker.Config{}))

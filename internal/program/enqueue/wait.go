@@ -20,11 +20,11 @@ func comeBack(w io.Writer, batch string) {
 
 // wait follows an import to its end and writes the results file.
 func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Published) error {
-	m := newMeter(j.stderr, j.o.quiet)
+	m := newMeter(j.notices, j.o.quiet)
 	p, err := done.Wait(ctx, q, m.show)
 	m.end()
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
 			comeBack(j.stderr, f.Batch)
 		}
 		return err

@@ -62,7 +62,10 @@ func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
 	}
-	return []*cobra.Command{hold, resume, limit, show}
+	for _, cmd := range []*cobra.Command{hold, resume, limit} {
+		broker.Patient(cmd, environ, broker.AgainWrite)
+	}
+	return []*cobra.Command{hold, resume, limit, broker.Patient(show, environ, broker.AgainLook)}
 }
 
 func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run func(context.Context, *queue.Queue, []string, io.Writer) error) *cobra.Command {

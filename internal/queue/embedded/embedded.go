@@ -94,6 +94,11 @@ func Start(cfg Config) (*Server, error) {
 	if !held {
 		return nil, ErrInUse
 	}
+	// What a server that was killed left there is true no more: whoever finds the
+	// folder in use must not take it for ours.
+	if err := os.Remove(filepath.Join(cfg.Dir, endpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("embedded broker: %w", err), lock.Unlock())
+	}
 	s, err := start(cfg)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
@@ -225,8 +230,14 @@ func (s *Server) writeEndpoint() error {
 	return nil
 }
 
+// HasStore says whether an embedded server has kept its streams in a data folder.
+func HasStore(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "jetstream"))
+	return err == nil && info.IsDir()
+}
+
 // ReadEndpoint reads how the embedded server of a data folder is reached. The
-// error wraps os.ErrNotExist where none runs. A file that others can change may
+// error wraps os.ErrNotExist where none runs, or one is about to. A file that others can change may
 // lead to a server of theirs, and one that they can read has told them the
 // token: both are refused.
 func ReadEndpoint(dir string) (Endpoint, error) {

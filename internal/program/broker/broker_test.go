@@ -1,0 +1,90 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func config(dir string) Config {
+	cfg := Config{Queue: queue.DefaultConfig(), DataDir: dir}
+	cfg.Queue.BrokerWait = time.Minute
+	return cfg
+}
+
+// left is a data folder whose broker was stopped.
+func left(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	s.Stop()
+	return dir
+}
+
+// TestABrokerThatIsBeingRestartedIsWaitedFor: its store is there, and its
+// address is not.
+func TestABrokerThatIsBeingRestartedIsWaitedFor(t *testing.T) {
+	dir := left(t)
+	told := make(chan string, 8)
+	opened := make(chan error, 1)
+	go func() {
+		_, done, err := Open(t.Context(), config(dir), Options{Name: "test", Stderr: &bytes.Buffer{}, Tell: func(line string) { told <- line }})
+		done()
+		opened <- err
+	}()
+	require.Contains(t, <-told, "waiting for the broker: no worker runs an embedded broker in the data folder")
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	require.NoError(t, <-opened)
+	require.Contains(t, <-told, "the broker is there after")
+}
+
+// TestAFolderWithoutAStoreIsAMistake: nothing is waited for.
+func TestAFolderWithoutAStoreIsAMistake(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.Queue.ConnectTimeout = time.Hour
+	_, done, err := Open(t.Context(), cfg, Options{Name: "test", StartStopped: true, Stderr: &bytes.Buffer{}})
+	done()
+	require.ErrorIs(t, err, queue.ErrUnreachable)
+	require.ErrorContains(t, err, "ORDERPOST_DATA_DIR")
+}
+
+// TestPatient: the flag beats the environment, and a broker that stays away ends
+// the command with 4 and the line that goes on.
+func TestPatient(t *testing.T) {
+	environ := map[string]string{"ORDERPOST_BROKER_WAIT": "3m"}
+	run := func(args ...string) (code int, said string, wait time.Duration) {
+		cmd := &cobra.Command{Use: "watch", RunE: func(*cobra.Command, []string) error {
+			var cfg Config
+			require.NoError(t, program.ReadEnv(&cfg, environ))
+			wait = cfg.Queue.BrokerWait
+			return fmt.Errorf("read: %w: no answer", queue.ErrUnreachable)
+		}}
+		var out bytes.Buffer
+		code = program.Execute(context.Background(), Patient(cmd, environ, AgainFollow), args, nil, &out, &out)
+		return code, out.String(), wait
+	}
+	code, said, wait := run("a b", "it's")
+	require.Equal(t, program.ExitUnreachable, code)
+	require.Equal(t, 3*time.Minute, wait)
+	require.Equal(t, "watch: read: broker out of reach: no answer\nRun it again when the broker is back; the orders go on without this program:\n  watch 'a b' 'it'\\''s'\n", said)
+	_, _, wait = run("--broker-wait", "40s")
+	require.Equal(t, 40*time.Second, wait)
+	code, said, _ = run("--broker-wait", "soon")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, said, "give a duration such as 30s or 10m")
+}

@@ -1,0 +1,32 @@
+package embedded
+
+import (
+	"net"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAStaleAddressGoesFirst: a server that was killed leaves its address. Who
+// finds the folder in use while another one starts would take it for that one's.
+func TestAStaleAddressGoesFirst(t *testing.T) {
+	dir := t.TempDir()
+	killed := &Server{cfg: Config{Dir: dir}, Endpoint: Endpoint{URL: "nats://127.0.0.1:1", PID: 1}}
+	require.NoError(t, killed.writeEndpoint())
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close() }()
+	_, err = Start(Config{Dir: dir, Listen: taken.Addr().String()})
+	require.Error(t, err)
+	_, err = ReadEndpoint(dir)
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	s, err := Start(Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	defer s.Stop()
+	end, err := ReadEndpoint(dir)
+	require.NoError(t, err)
+	require.Equal(t, s.Endpoint, end)
+	require.True(t, HasStore(dir))
+}

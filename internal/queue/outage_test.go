@@ -1,0 +1,298 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/embedded"
+)
+
+// told collects what a patient queue says.
+type told struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *told) tell(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+}
+
+func (l *told) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.lines...)
+}
+
+// patientQueue is a command's, on the embedded broker of a data folder.
+func patientQueue(t *testing.T, dir string, wait time.Duration) (*Queue, *told) {
+	t.Helper()
+	said := &told{}
+	cfg := DefaultConfig()
+	cfg.Name, cfg.BrokerWait, cfg.Tell = "command", wait, said.tell
+	cfg.Locate = func() (string, string, error) {
+		end, err := embedded.ReadEndpoint(dir)
+		return end.URL, end.Token, err
+	}
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q, said
+}
+
+// furnished is a broker with a bit of everything in it.
+func furnished(t *testing.T, dir string) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	q := openQueue(t, s, "w1")
+	for _, r := range q.PublishMany(t.Context(), []Intent{intent("R-1", "b:1"), intent("R-2", "b:2"), intent("U-1", "b:3")}) {
+		require.NoError(t, r.Err)
+	}
+	refuse := order.Report{End: order.EndAnswer, Verdict: order.Rejected, Status: 422, Final: true, Reason: "refused"}
+	doubt := order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Reason: "no answer", History: order.History{Unsure: true, Attempts: 3}}
+	settleAll(t, q, 3, func(d *Delivery) order.Report {
+		if d.OrderNo() == "U-1" {
+			return doubt
+		}
+		return refuse
+	})
+	for _, r := range q.PublishMany(t.Context(), []Intent{intent("P-1", "p:1"), intent("P-2", "p:2")}) {
+		require.NoError(t, r.Err)
+	}
+	require.NoError(t, q.SaveImport(t.Context(), &Import{Batch: "march", Rows: 3, Done: 3}))
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		return err == nil && c.Pending == 2 && c.Letters == 3
+	}, 5*time.Second, 5*time.Millisecond)
+	q.Close()
+	return s
+}
+
+var acceptance = order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}
+
+// settleAll takes n orders out of the queue and settles each by its report.
+func settleAll(t *testing.T, q *Queue, n int, report func(*Delivery) order.Report) {
+	t.Helper()
+	for n > 0 {
+		require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*Delivery) {
+			for _, d := range ds {
+				end := report(d)
+				_, err := q.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
+				require.NoError(t, err)
+				d.Release()
+				n--
+			}
+		}))
+	}
+}
+
+// requests is everything that commands ask of a queue.
+var requests = []struct {
+	name string
+	do   func(ctx context.Context, q *Queue) error
+}{
+	{"Count", func(ctx context.Context, q *Queue) error { _, err := q.Count(ctx); return err }},
+	{"Lookup", func(ctx context.Context, q *Queue) error { _, err := q.Lookup(ctx, "R-1"); return err }},
+	{"Letter", func(ctx context.Context, q *Queue) error { _, err := q.Letter(ctx, "R-1"); return err }},
+	{"IsPending", func(ctx context.Context, q *Queue) error { _, err := q.IsPending(ctx, "P-1"); return err }},
+	{"Standings", func(ctx context.Context, q *Queue) error {
+		_, err := q.Standings(ctx, []string{"R-1", "P-1", "nobody"})
+		return err
+	}},
+	{"Imports", func(ctx context.Context, q *Queue) error {
+		list, err := q.Imports(ctx)
+		if err == nil && (len(list) != 1 || list[0].Batch != "march") {
+			err = fmt.Errorf("%v", list)
+		}
+		return err
+	}},
+	{"SaveImport", func(ctx context.Context, q *Queue) error {
+		i, err := q.Import(ctx, "march")
+		if err == nil {
+			err = q.SaveImport(ctx, i)
+		}
+		return err
+	}},
+	{"RecordsSince", func(ctx context.Context, q *Queue) error {
+		_, err := q.RecordsSince(ctx, 0, func(*order.Record) error { return nil })
+		return err
+	}},
+	{"LastResult", func(ctx context.Context, q *Queue) error { _, err := q.LastResult(ctx); return err }},
+	{"EachPending", func(ctx context.Context, q *Queue) error {
+		return q.EachPending(ctx, "march", func([]*Pending) error { return nil })
+	}},
+	{"LetterPages", func(ctx context.Context, q *Queue) error {
+		return q.LetterPages(ctx, func([]*Letter, []error) error { return nil })
+	}},
+	{"Audit", func(ctx context.Context, q *Queue) error { _, err := q.Audit(ctx); return err }},
+	{"Workers", func(ctx context.Context, q *Queue) error { _, err := q.Workers(ctx); return err }},
+	{"ReadFleet", func(ctx context.Context, q *Queue) error { _, err := q.ReadFleet(ctx); return err }},
+	{"SetHold", func(ctx context.Context, q *Queue) error { return q.SetHold(ctx, Hold{By: "anna"}) }},
+	{"SetLimit", func(ctx context.Context, q *Queue) error { return q.SetLimit(ctx, &Limit{PerSecond: 5}) }},
+	{"Resume", func(ctx context.Context, q *Queue) error { return q.Resume(ctx, "anna") }},
+	{"PublishMany", func(ctx context.Context, q *Queue) error {
+		var errs []error
+		for _, r := range q.PublishMany(ctx, []Intent{intent("N-1", "n:1"), intent("N-2", "n:2"), intent("N-1", "n:1")}) {
+			errs = append(errs, r.Err)
+		}
+		return errors.Join(errs...)
+	}},
+	{"Resolve", func(ctx context.Context, q *Queue) error {
+		_, err := q.Resolve(ctx, "U-1", order.OutcomeAccepted, Person{Name: "anna", Note: "seen"})
+		return err
+	}},
+	{"Replay", func(ctx context.Context, q *Queue) error {
+		l, err := q.Letter(ctx, "R-1")
+		if err == nil && l != nil {
+			var how Replay
+			if how, err = q.Replay(ctx, l, ReplayOptions{}); err == nil && how != Replayed {
+				err = errors.New(how.String())
+			}
+		}
+		return err
+	}},
+	{"Drop", func(ctx context.Context, q *Queue) error {
+		l, err := q.Letter(ctx, "R-2")
+		if err == nil && l != nil {
+			_, err = q.Drop(ctx, l, Person{Name: "anna"})
+		}
+		return err
+	}},
+	{"CancelOrder", func(ctx context.Context, q *Queue) error {
+		c, err := q.CancelOrder(ctx, "P-1", "anna")
+		if err == nil && c != (Cancelled{Withdrawn: 1}) {
+			err = fmt.Errorf("%+v", c)
+		}
+		return err
+	}},
+}
+
+// TestRequestsGoOnThroughAnOutage: each request of a command begins without a
+// broker, and ends when that is back at another address. A person is told once
+// what it waits for, and once that it is over. Nothing is lost or doubled.
+func TestRequestsGoOnThroughAnOutage(t *testing.T) {
+	dir := t.TempDir()
+	first := furnished(t, dir)
+	q, said := patientQueue(t, dir, time.Minute)
+	first.Stop()
+	require.Eventually(t, func() bool { return !q.Connected() }, 5*time.Second, time.Millisecond)
+	var all sync.WaitGroup
+	errs := make([]error, len(requests))
+	for i, r := range requests {
+		all.Go(func() { errs[i] = r.do(t.Context(), q) })
+	}
+	require.Eventually(t, func() bool { return len(said.all()) > 0 }, 10*time.Second, 5*time.Millisecond)
+	second, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(second.Stop)
+	require.NotEqual(t, first.URL, second.URL)
+	all.Wait()
+	for i, r := range requests {
+		require.NoError(t, errs[i], r.name)
+	}
+	lines := said.all()
+	require.Len(t, lines, 2, "%v", lines)
+	require.Contains(t, lines[0], "waiting for the broker")
+	require.Contains(t, lines[0], "gives up in ")
+	require.Contains(t, lines[1], "the broker is back after ")
+
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 8, c.LastIntent, "5 were there, 2 are new, 1 was replayed")
+	require.EqualValues(t, 4, c.Pending, "the new ones, the replayed one, and the one that was not cancelled")
+	require.Zero(t, c.Letters, "resolved, replayed and dropped")
+	settleAll(t, openQueue(t, second, "w2"), 4, func(*Delivery) order.Report { return acceptance })
+	audit, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, audit.Balanced(), "%+v", audit)
+}
+
+// TestRequestsGiveUp: at the time that was set, and each of them.
+func TestRequestsGiveUp(t *testing.T) {
+	dir := t.TempDir()
+	s := furnished(t, dir)
+	q, _ := patientQueue(t, dir, 300*time.Millisecond)
+	s.Stop()
+	require.Eventually(t, func() bool { return !q.Connected() }, 5*time.Second, time.Millisecond)
+	var all sync.WaitGroup
+	errs := make([]error, len(requests))
+	for i, r := range requests {
+		all.Go(func() { errs[i] = r.do(t.Context(), q) })
+	}
+	all.Wait()
+	for i, r := range requests {
+		require.ErrorIs(t, errs[i], ErrUnreachable, r.name)
+	}
+}
+
+// TestAWorkersRequestsDoNotWait: it must not hold a claim while it waits.
+func TestAWorkersRequestsDoNotWait(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1", func(c *Config) { c.BrokerWait = time.Hour })
+	s.Stop()
+	require.Eventually(t, func() bool { return !q.Connected() }, 5*time.Second, time.Millisecond)
+	_, err := q.Count(t.Context())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, ErrUnreachable)
+}
+
+// TestARefusalIsNoOutage: what the broker's permissions forbid is said, and not
+// waited for.
+func TestARefusalIsNoOutage(t *testing.T) {
+	port := freePort(t)
+	user := &server.User{Username: "clerk", Password: "clerk", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"}}}}
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, Users: []*server.User{user}})
+	require.NoError(t, err)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	require.True(t, ns.ReadyForConnections(10*time.Second))
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Name, cfg.BrokerWait = "nats://clerk:clerk@127.0.0.1:"+strconv.Itoa(port), "clerk", time.Hour
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	_, err = q.Lookup(t.Context(), "A-1")
+	require.ErrorContains(t, err, "the broker refuses it")
+	require.True(t, strings.Contains(err.Error(), "STREAM.MSG.GET.ORDERS_RESULTS"), err)
+}
+
+// TestConnectingTellsAtOnce: a person who gave a wrong address sees what happens
+// before the time is up.
+func TestConnectingTellsAtOnce(t *testing.T) {
+	said := &told{}
+	cfg := DefaultConfig()
+	cfg.URL, cfg.ConnectTimeout, cfg.BrokerWait, cfg.Tell = "nats://127.0.0.1:"+strconv.Itoa(freePort(t)), 300*time.Millisecond, time.Hour, said.tell
+	_, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.ErrorIs(t, err, ErrUnreachable)
+	at, parseErr := url.Parse(cfg.URL)
+	require.NoError(t, parseErr)
+	require.ErrorContains(t, err, at.Host)
+	lines := said.all()
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], "waiting for the broker at "+cfg.URL)
+}
+
+// freePort is one that nobody listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().(*net.TCPAddr).Port
+}
