@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"orderpost/internal/settle"
+	"slices"
 	"strings"
 	"time"
 
@@ -295,6 +296,10 @@ func (q *Queue) swapKey(ctx context.Context, key string, v any, revision uint64)
 func (q *Queue) bucketError(err error) error {
 	if err == nil {
 		return nil
+	}
+	var api *jetstream.APIError
+	if errors.As(err, &api) && slices.Contains(fullCodes, api.ErrorCode) {
+		return fmt.Errorf("bucket %s: the broker has no room to store it (%w); make room on its disk, and run the command again", q.cfg.Bucket, err)
 	}
 	return fmt.Errorf("bucket %s: %w", q.cfg.Bucket, err)
 }

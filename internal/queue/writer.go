@@ -187,6 +187,9 @@ func (r *write) finish(seq uint64, err error) {
 	close(r.done)
 }
 
+// fullCodes say that there is no room.
+var fullCodes = []jetstream.ErrorCode{codeStoreFailed, codeInsufficient, codeStorageExceeded}
+
 // passingCodes say that the cluster is busy with itself, not that it has no room.
 var passingCodes = []jetstream.ErrorCode{codeClusterNotAvailable, codeStreamOffline, codeTooManyRequests}
 
