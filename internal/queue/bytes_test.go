@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -178,5 +177,5 @@ func TestSilentNamesTheStreamThatIsNotAnswered(t *testing.T) {
 	q.results.failed.note(settle.ErrStale)
 	stream, _ = q.Silent()
 	require.Empty(t, stream)
-	require.False(t, errors.Is(settle.ErrStale, errUnconfirmed))
+	require.NotErrorIs(t, settle.ErrStale, errUnconfirmed)
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue/netcut"
 )
 
 func streamNames(t *testing.T, q *Queue) (names []string) {
@@ -208,6 +210,33 @@ func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
 	require.NoError(t, a.ReviveConsumer(t.Context()))
 	require.NoError(t, <-opened)
+}
+
+// A bucket with replicas that was just made has no leader yet: the first worker
+// of a cluster asks again who is present, before it makes the consumer.
+func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	bucket, err := a.js.Stream(t.Context(), "KV_ORDERPOST")
+	require.NoError(t, err)
+	answersReads := func(yes bool) error {
+		c := bucket.CachedInfo().Config
+		c.AllowDirect = yes
+		_, err := a.js.UpdateStream(t.Context(), c)
+		return err
+	}
+	require.NoError(t, answersReads(false))
+	var asked atomic.Int32
+	openCut(t, s, "b", &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
+		if subject == "$JS.API.DIRECT.GET.KV_ORDERPOST" && asked.Add(1) == 2 {
+			_ = answersReads(true) // else nobody answers, and b does not open
+		}
+		return netcut.Pass
+	}})
+	require.GreaterOrEqual(t, asked.Load(), int32(2))
+	_, err = a.js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
 }
 
 // lineFunc is called for each line of a log.
