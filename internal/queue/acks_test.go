@@ -25,7 +25,7 @@ func TestWhatJetStreamAnswersToAWrite(t *testing.T) {
 		{`{"stream":"}\"seq\":9", "seq":7}`, 7, nil},
 		{`{"seq":3,"stream":"S"}`, 3, nil},
 		{`{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 4"},"stream":"S","seq":0}`, 0, settle.ErrStale},
-		{`{"error":{"code":503,"err_code":10077,"description":"no space"},"stream":"S","seq":0}`, 0, ErrStorage},
+		{`{"error":{"code":503,"err_code":10077,"description":"no space"},"stream":"S","seq":0}`, 0, settle.ErrStorage},
 		{`{"stream":"S", "seq":0}`, 0, errUnconfirmed},
 		{`{"stream":"S", "seq":}`, 0, errUnconfirmed},
 		{`{"stream":"S", "seq":99999999999999999999999}`, 0, errUnconfirmed},

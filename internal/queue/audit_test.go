@@ -6,18 +6,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestAPendingReplayIsNoContradiction: its letter is gone, and its order in the
 // queue again.
 func TestAPendingReplayIsNoContradiction(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	require.Equal(t, Replayed, replay(t, q, deadLetter(t, q, "A-1", rejected()), ReplayOptions{}))
+	require.Equal(t, settle.Replayed, replay(t, q, deadLetter(t, q, "A-1"), settle.ReplayOptions{}))
 	a := requireBalanced(t, q)
 	require.EqualValues(t, 1, a.Pending)
 	require.EqualValues(t, 1, a.Settled)
 
-	settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
 }
@@ -25,15 +26,15 @@ func TestAPendingReplayIsNoContradiction(t *testing.T) {
 // TestTheAuditNamesContradictions that nothing is on its way to mend.
 func TestTheAuditNamesContradictions(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	lost := deadLetter(t, q, "A-1", rejected())
-	left := deadLetter(t, q, "A-2", rejected())
+	lost := deadLetter(t, q, "A-1")
+	left := deadLetter(t, q, "A-2")
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", lost))
 	entry, err := q.Lookup(t.Context(), "A-2")
 	require.NoError(t, err)
 	entry.Record.SetOutcome(order.OutcomeAccepted)
 	_, err = q.store.PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
 	require.NoError(t, err)
-	deadLetter(t, q, "A-3", rejected())
+	deadLetter(t, q, "A-3")
 	results, err := q.js.Stream(t.Context(), q.n.results)
 	require.NoError(t, err)
 	entry, err = q.Lookup(t.Context(), "A-3")
@@ -56,7 +57,7 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 // are read it counts what belongs to its sum, or says that it cannot.
 func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	deadLetter(t, q, "A-1", rejected())
+	deadLetter(t, q, "A-1")
 	later := func(change func()) *Audit {
 		l := newAuditor(q)
 		require.NoError(t, l.begin(t.Context()))
@@ -69,14 +70,14 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 		require.NoError(t, l.confirm(t.Context(), false))
 		return l.a
 	}
-	a := later(func() { deadLetter(t, q, "A-2", rejected()) })
+	a := later(func() { deadLetter(t, q, "A-2") })
 	require.True(t, a.Balanced(), "%+v", a)
 	require.EqualValues(t, 1, a.Settled)
 	require.Zero(t, a.Moving)
 
 	publish(t, q, intent("A-3", "i3"))
 	a = later(func() {
-		settle(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+		settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 		requireDrained(t, q)
 	})
 	require.True(t, a.Balanced(), "%+v", a)
@@ -87,12 +88,12 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 		for _, id := range []string{"i4", "i5"} {
 			publish(t, q, intent("A-4", id))
 			d := pull(t, q, 1)[0]
-			if d.Work == WorkRepeat {
+			if d.Work == settle.WorkRepeat {
 				_, err := q.Repeat(t.Context(), d)
 				require.NoError(t, err)
 				d.Release()
 			} else {
-				settle(t, q, d, report(order.Accepted, order.History{}))
+				settleAs(t, q, d, report(order.Accepted, order.History{}))
 			}
 			requireDrained(t, q)
 		}

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,12 +39,12 @@ func TestR4TheBrokerRefusesGiants(t *testing.T) {
 	require.ErrorAs(t, err, &api)
 	require.EqualValues(t, codeMessageTooLarge, api.ErrorCode)
 	_, err = publishAnswer(nil, err)
-	require.ErrorIs(t, err, ErrTooLarge)
-	_, err = q.Publish(t.Context(), Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
-	require.ErrorIs(t, err, ErrTooLarge)
-	_, err = q.Publish(t.Context(), Intent{OrderNo: "A-1", Body: largeBody("A-1"), Batch: strings.Repeat("b", 40<<10)})
+	require.ErrorIs(t, err, settle.ErrTooLarge)
+	_, err = q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
+	require.ErrorIs(t, err, settle.ErrTooLarge)
+	_, err = q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: largeBody("A-1"), Batch: strings.Repeat("b", 40<<10)})
 	require.NoError(t, err, "the largest order that is promised")
-	require.Less(t, int64(settle.MaxIntentSize)+letterReserve, q.nc.MaxPayload(), "a letter fits into one message")
+	require.Less(t, int64(settle.MaxIntentSize)+settle.LetterReserve, q.nc.MaxPayload(), "a letter fits into one message")
 }
 
 // A pull and a page end at their bytes, so that the broker never has more on the
@@ -57,12 +56,11 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	pulls, got, most := 0, map[string]bool{}, 0
 	for ; len(got) < n; pulls++ {
 		size := 0
-		require.NoError(t, q.Pull(t.Context(), 256, 200*time.Millisecond, func(ds []*Delivery) {
+		require.NoError(t, q.Pull(t.Context(), 256, 200*time.Millisecond, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				size += len(d.msg.Data)
+				size += len(d.Intent.Body)
 				got[d.OrderNo()] = true
-				require.NoError(t, d.answer.Ack())
-				d.Release()
+				settleAs(t, q, d, report(order.Accepted, d.History))
 			}
 		}))
 		most = max(most, size)
@@ -110,7 +108,7 @@ func TestALargerMessageOfAnEarlierStreamIsDelivered(t *testing.T) {
 	require.NoError(t, err)
 	_, err = reopen(t, q, func(*Config) {})
 	require.NoError(t, err)
-	require.Equal(t, WorkInvalid, pull(t, q, 1)[0].Work)
+	require.Equal(t, settle.WorkInvalid, pull(t, q, 1)[0].Work)
 }
 
 // The status that ends a pull with bytes left may come when the inbox serves
@@ -179,5 +177,5 @@ func TestSilentNamesTheStreamThatIsNotAnswered(t *testing.T) {
 	q.results.failed.note(settle.ErrStale)
 	stream, _ = q.Silent()
 	require.Empty(t, stream)
-	require.False(t, errors.Is(settle.ErrStale, errUnconfirmed))
+	require.NotErrorIs(t, settle.ErrStale, errUnconfirmed)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // clusterSize is the number of nodes of the tests' cluster.
@@ -87,7 +88,7 @@ func (p *posts) recorded(no string) {
 func (p *posts) workOff(ctx context.Context, q *Queue) {
 	var hands sync.WaitGroup
 	for ctx.Err() == nil {
-		_ = q.Pull(ctx, 32, time.Second, func(ds []*Delivery) { // refused while there is no leader: again
+		_ = q.Pull(ctx, 32, time.Second, func(ds []*settle.Delivery) { // refused while there is no leader: again
 			for _, d := range ds {
 				hands.Go(func() { p.handle(ctx, q, d) })
 			}
@@ -96,16 +97,16 @@ func (p *posts) workOff(ctx context.Context, q *Queue) {
 	hands.Wait()
 }
 
-func (p *posts) handle(ctx context.Context, q *Queue, d *Delivery) {
+func (p *posts) handle(ctx context.Context, q *Queue, d *settle.Delivery) {
 	defer d.Release()
 	switch d.Work {
-	case WorkSubmit:
+	case settle.WorkSubmit:
 		p.post(d.OrderNo())
 		r := report(order.Accepted, d.History)
 		if _, err := q.Settle(ctx, d, r, order.Decide(r, order.Facts{})); err == nil {
 			p.recorded(d.OrderNo())
 		}
-	case WorkSettled:
+	case settle.WorkSettled:
 		_ = q.Complete(ctx, d)
 	default:
 		_ = q.GiveUp(ctx, d)
@@ -126,7 +127,7 @@ func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *
 	leader := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })
 	next := (leader + 1) % clusterSize
 	a, b := openCluster(t, nodes[leader:leader+1], "a"), openCluster(t, nodes[next:next+1], "b")
-	in := make([]Intent, n)
+	in := make([]settle.Intent, n)
 	for i := range in {
 		in[i] = intent(fmt.Sprint("R-", i), fmt.Sprint("i", i))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -216,7 +217,7 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 		}
 		// Where others run, somebody deleted it. They make it anew when their claims
 		// are over (R7); older versions do not.
-		if other == "" || time.Now().Sub(since) > 2*q.cfg.AckWait {
+		if other == "" || time.Since(since) > 2*q.cfg.AckWait {
 			return q.cfg.AckWait, q.makeConsumer(ctx)
 		}
 		if !told {
@@ -251,9 +252,14 @@ func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig
 	return q.cfg.AckWait, q.makeConsumer(ctx)
 }
 
-// otherWorker names a worker that is present beside this one; "" = none is.
+// otherWorker names a worker that is present beside this one; "" = none is. A
+// bucket with replicas that was just made has nobody yet who answers reads.
 func (q *Queue) otherWorker(ctx context.Context) (string, error) {
+	until := time.Now().Add(q.cfg.ConnectTimeout)
 	workers, err := q.Workers(ctx)
+	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && pause(ctx, ensurePause) == nil {
+		workers, err = q.Workers(ctx)
+	}
 	for _, w := range workers {
 		if w.Worker != q.cfg.Name {
 			return w.Worker, err

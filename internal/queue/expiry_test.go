@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestALetterOutlivesNoResult: results expire, but not before their letters;
@@ -24,7 +25,7 @@ func TestALetterOutlivesNoResult(t *testing.T) {
 		settleAs(t, q, d, report(verdict, d.History))
 	}
 	requireDrained(t, q)
-	publish(t, q, Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "i4"})
+	publish(t, q, settle.Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "i4"})
 	d := pull(t, q, 1)[0]
 	_, err := q.Refuse(t.Context(), d)
 	require.NoError(t, err)
@@ -38,7 +39,7 @@ func TestALetterOutlivesNoResult(t *testing.T) {
 	require.EqualValues(t, 3, a.Expired, "one, and two of the order that was asked for twice")
 	require.EqualValues(t, 2, a.Letters)
 	require.Zero(t, a.Orphans)
-	require.Equal(t, ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{ResubmitUnknown: true}), "it was accepted, although nothing else says so any more")
+	require.Equal(t, settle.ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), settle.ReplayOptions{ResubmitUnknown: true}), "it was accepted, although nothing else says so any more")
 
 	entry, err := q.Lookup(t.Context(), "failed")
 	require.NoError(t, err)
@@ -53,5 +54,5 @@ func TestALetterOutlivesNoResult(t *testing.T) {
 	require.False(t, a.Balanced(), "it cannot have expired")
 	require.Equal(t, 1, a.OffenderCount)
 	require.Zero(t, a.Expired)
-	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "failed"), ReplayOptions{}), "what is lost here is in the letter")
+	require.Equal(t, settle.Replayed, replay(t, q, letterOf(t, q, "failed"), settle.ReplayOptions{}), "what is lost here is in the letter")
 }

@@ -64,7 +64,7 @@ func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("MINE", "i1"))
-	settle(t, q, pull(t, q, 1)[0], order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200})
+	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200})
 	mine := lookup(t, q, "MINE")
 	forged := func(no string) []byte {
 		r := *mine
@@ -79,7 +79,7 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 		require.NoError(t, q.nc.PublishRequest(subject, reply, data))
 	}
 	last := map[string]any{"last_by_subj": "orders.results.MINE"}
-	_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.X", Data: forged("ECHO2"), Header: nats.Header{HeaderOutcome: {"accepted"}}})
+	_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.X", Data: forged("ECHO2"), Header: nats.Header{settle.HeaderOutcome: {"accepted"}}})
 	require.NoError(t, err)
 	request("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.ECHO", last)                                      // another order's result
 	request("$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "orders.results.LEADER", last)                                // the same in JSON
@@ -90,14 +90,14 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 	for _, no := range []string{"ECHO", "LEADER", "ECHO2", "ACK", "INFO", "NONE"} {
 		var err error
 		require.Eventually(t, func() bool {
-			var e Entry
+			var e settle.Entry
 			e, err = q.Lookup(t.Context(), no)
 			return err != nil || e.Record != nil
 		}, 10*time.Second, time.Millisecond, "%s: nothing was stored", no)
-		require.ErrorIs(t, err, ErrUnreadable, "%s", no)
+		require.ErrorIs(t, err, settle.ErrUnreadable, "%s", no)
 		standings, err := q.Records(t.Context(), []string{no, "MINE"})
 		require.NoError(t, err)
-		require.ErrorIs(t, standings[0].Unreadable, ErrUnreadable, "%s, read in a batch", no)
+		require.ErrorIs(t, standings[0].Unreadable, settle.ErrUnreadable, "%s, read in a batch", no)
 		require.NoError(t, standings[1].Unreadable)
 		require.Equal(t, order.OutcomeAccepted, standings[1].Record.Outcome())
 	}
@@ -119,7 +119,7 @@ func TestARecordIsFiledUnderItsSubject(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, d := range pull(t, q, 4) {
-		settle(t, q, d, order.Report{End: order.EndInvalid, Reason: "wrong"})
+		settleAs(t, q, d, order.Report{End: order.EndInvalid, Reason: "wrong"})
 	}
 	count := 0
 	_, err := q.RecordsSince(t.Context(), 0, func(*order.Record) error { count++; return nil })

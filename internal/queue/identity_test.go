@@ -69,7 +69,7 @@ func TestWhatIsStoredKeepsItsAPI(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	identityError(t, q.ClaimIdentity(t.Context(), unnamed))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Accepted, d.History))
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
 	e := identityError(t, q.ClaimIdentity(t.Context(), unnamed))
 	require.EqualValues(t, 1, e.Counts.Results)
@@ -100,7 +100,7 @@ func TestAWorkerThatLivesKeepsItsAPI(t *testing.T) {
 	go func() {
 		defer close(done)
 		for a.Appear(ctx, Presence{ID: "1", Worker: "a"}) == nil {
-			_ = a.time.Sleep(ctx, 50*time.Millisecond)
+			_ = settle.RealTime().Sleep(ctx, 50*time.Millisecond)
 		}
 	}()
 	require.Eventually(t, func() bool { w, err := a.Workers(t.Context()); return err == nil && len(w) == 1 }, 5*time.Second, 5*time.Millisecond)

@@ -53,14 +53,14 @@ func (k *keptBroker) putBack() {
 
 // left brings an intent to the state in which the broker has its acknowledgement
 // and the message, and returns a queue on it.
-func (k *keptBroker) left(done func(q *Queue, d *Delivery)) (*Queue, *embedded.Server) {
+func (k *keptBroker) left(done func(q *Queue, d *settle.Delivery, a settle.Answer)) (*Queue, *embedded.Server) {
 	k.t.Helper()
 	s := k.start()
 	q := openQueue(k.t, s, "a")
-	publish(k.t, q, Intent{OrderNo: "L-1", Body: body("L-1")})
-	d := pull(k.t, q, 1)[0]
+	publish(k.t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")})
+	d, answer := pullOne(k.t, q)
 	k.keep()
-	done(q, d)
+	done(q, d, answer)
 	require.Eventually(k.t, func() bool {
 		c, err := q.Count(k.t.Context())
 		floor, ferr := q.ackFloor(k.t.Context())
@@ -75,14 +75,28 @@ func (k *keptBroker) left(done func(q *Queue, d *Delivery)) (*Queue, *embedded.S
 	require.NoError(k.t, err)
 	require.EqualValues(k.t, 1, c.Pending, "the message is there again")
 	n := 0
-	require.NoError(k.t, q.Pull(k.t.Context(), 1, 300*time.Millisecond, func(ds []*Delivery) { n += len(ds) }))
+	require.NoError(k.t, q.Pull(k.t.Context(), 1, 300*time.Millisecond, func(ds []*settle.Delivery) { n += len(ds) }))
 	require.Zero(k.t, n, "and delivered to nobody")
 	return q, s
 }
 
+// pullOne does what Pull does, and gives the way to answer the broker as well.
+func pullOne(t *testing.T, q *Queue) (*settle.Delivery, settle.Answer) {
+	t.Helper()
+	start, err := q.BeginPull(t.Context())
+	require.NoError(t, err)
+	p, err := q.startPull(1, 5*time.Second)
+	require.NoError(t, err)
+	defer p.end()
+	msg := p.next()
+	require.NotNil(t, msg, p.err)
+	a := q.arrival(msg)
+	return q.Arrived(t.Context(), start, []settle.Arrival{a})[0], a.Answer
+}
+
 func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, _ := k.left(func(q *Queue, d *Delivery) {
+	q, _ := k.left(func(q *Queue, d *settle.Delivery, _ settle.Answer) {
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	})
 	a, err := q.Audit(t.Context())
@@ -100,7 +114,7 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	c, err := q.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.Pending)
-	publish(t, q, Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
+	publish(t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
 
 	for range 2 {
 		found, err = q.RemoveLeftovers(t.Context(), found)
@@ -113,7 +127,7 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 // this one had its outcome and was removed.
 func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, _ := k.left(func(q *Queue, d *Delivery) {
+	q, _ := k.left(func(q *Queue, d *settle.Delivery, _ settle.Answer) {
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	})
 	entry, err := q.store.Record(t.Context(), order.Token("L-1"))
@@ -148,7 +162,7 @@ func TestAWaitingIntentIsPendingWhateverTheClockSaid(t *testing.T) {
 // What has no outcome is never removed, and never silent.
 func TestAStrandedIntentIsNamed(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, s := k.left(func(_ *Queue, d *Delivery) { require.NoError(t, d.answer.Ack()) })
+	q, s := k.left(func(_ *Queue, _ *settle.Delivery, a settle.Answer) { require.NoError(t, a.Ack()) })
 	found, err := q.RemoveLeftovers(t.Context(), Leftovers{})
 	require.NoError(t, err)
 	found, err = q.RemoveLeftovers(t.Context(), found)
@@ -163,5 +177,5 @@ func TestAStrandedIntentIsNamed(t *testing.T) {
 
 	require.NoError(t, q.js.DeleteConsumer(t.Context(), q.n.intents, q.n.consumer)) // as it says
 	q = openQueue(t, s, "c")
-	require.Equal(t, WorkSubmit, pull(t, q, 1)[0].Work)
+	require.Equal(t, settle.WorkSubmit, pull(t, q, 1)[0].Work)
 }

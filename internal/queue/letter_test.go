@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
@@ -28,12 +27,12 @@ func openSmall(t *testing.T) *Queue {
 func TestIntakeRefusesWhatNoLetterCouldHold(t *testing.T) {
 	q := openSmall(t)
 	in := intent("A-1", "i1")
-	in.Body = bytes.Repeat([]byte{'x'}, 1<<20-letterReserve+1)
+	in.Body = bytes.Repeat([]byte{'x'}, 1<<20-settle.LetterReserve+1)
 	_, err := q.Publish(t.Context(), in)
-	require.ErrorIs(t, err, ErrTooLarge)
-	results := q.PublishMany(t.Context(), []Intent{in, intent("A-2", "i2")})
-	require.ErrorIs(t, results[0].Err, ErrTooLarge)
-	require.Equal(t, Stored, results[1].Published)
+	require.ErrorIs(t, err, settle.ErrTooLarge)
+	results := q.PublishMany(t.Context(), []settle.Intent{in, intent("A-2", "i2")})
+	require.ErrorIs(t, results[0].Err, settle.ErrTooLarge)
+	require.Equal(t, settle.Stored, results[1].Published)
 }
 
 // R4: another program published a body that leaves no room for a letter's
@@ -43,12 +42,12 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	msg := nats.NewMsg(q.n.newPre + "A-1")
 	msg.Data = bytes.Repeat([]byte{0xff, 0, '\n', '"'}, (1<<20-512)/4)
 	msg.Header = nats.Header{
-		HeaderIntentID: {"i1"}, "X-Latin": {"caf\xe9", "plain"}, "X-Quote": {`"\u0000`}, "traceparent": {"00-1"}, HeaderBatch: {"b"},
+		settle.HeaderIntentID: {"i1"}, "X-Latin": {"caf\xe9", "plain"}, "X-Quote": {`"\u0000`}, "traceparent": {"00-1"}, settle.HeaderBatch: {"b"},
 	}
 	_, err := q.js.PublishMsg(t.Context(), msg)
 	require.NoError(t, err)
 	d := pull(t, q, 1)[0]
-	require.Equal(t, WorkInvalid, d.Work)
+	require.Equal(t, settle.WorkInvalid, d.Work)
 	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
 	requireDrained(t, q)
 
@@ -69,73 +68,24 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	require.Zero(t, info.CachedInfo().State.Msgs, "with all its parts")
 }
 
-// R4: a letter is replaced by a newer one; killed in between, the old one still
-// has its own body.
-func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
-	q := openSmall(t)
-	big := func(id string, fill byte) *Letter {
-		return &Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected, IntentID: id, Subject: "orders.new.A-1",
-			FiledAt: time.Now().UTC(), Body: bytes.Repeat([]byte{fill}, 1<<20-1000)}
-	}
-	first, second := big("i1", 'a'), big("i2", 'b')
-	publish(t, q, intent("A-1", "i2"))
-	d := pull(t, q, 1)[0]
-	require.NoError(t, q.fileLetter(t.Context(), d, first))
-	require.ErrorIs(t, q.store.PutLetter(t.Context(), "A-1", second, 99), settle.ErrStale) // its tail is there, its head is not
-	require.Equal(t, first.Body, letterOf(t, q, "A-1").Body)
-
-	require.NoError(t, q.fileLetter(t.Context(), d, second))
-	got := letterOf(t, q, "A-1")
-	require.Equal(t, second.Body, got.Body)
-	require.Equal(t, "i1", got.Earlier[0].IntentID)
-	info, err := q.js.Stream(t.Context(), q.n.dead)
-	require.NoError(t, err)
-	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
-}
-
-// R4, R7: whose claim is over files no letter. The order may have turned out to
-// be accepted meanwhile, and nobody would remove the letter any more.
-func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, intent("A-1", "i1"))
-	d := pull(t, q, 1)[0]
-	stored := settleAs(t, q, d, report(order.Rejected, d.History))
-	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
-	requireDrained(t, q)
-	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", letterOf(t, q, "A-1")))
-	d.lease.endNow()
-	require.NoError(t, q.complete(t.Context(), d, stored, nil), "left to the next owner")
-	c, err := q.Count(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, c.Letters)
-}
-
 // A letter's particulars fit whatever an order, an API or a producer makes of
 // them.
 func TestALettersHeaderAlwaysFits(t *testing.T) {
 	huge := strings.Repeat("\x01", 30_000) // six bytes each in JSON
-	l := &Letter{OrderNo: huge, Outcome: order.OutcomeRejected, Reason: huge, Error: huge, Response: huge, Subject: huge + "\xff",
-		Headers: map[string][]string{"A": {huge}, "B\xff": {huge}}, Batch: cut(huge, maxLabel), Source: cut(huge, maxLabel), IntentID: "i1"}
-	for range maxTrail {
+	l := &settle.Letter{OrderNo: huge, Outcome: order.OutcomeRejected, Reason: huge, Error: huge, Response: huge, Subject: huge + "\xff",
+		Headers: map[string][]string{"A": {huge}, "B\xff": {huge}}, Batch: order.Truncate(huge, 1024), Source: order.Truncate(huge, 1024), IntentID: "i1"}
+	for range 50 {
 		l.Trail = append(l.Trail, order.Attempt{Reason: strings.Repeat("é", 5000)})
 	}
-	for range maxEarlier {
-		l.Earlier = append(l.Earlier, Earlier{IntentID: "i0", Reason: huge})
+	for range 10 {
+		l.Earlier = append(l.Earlier, settle.Earlier{IntentID: "i0", Reason: huge})
 	}
 	text, err := letterHeader(l)
 	require.NoError(t, err)
-	require.LessOrEqual(t, len(text), letterReserve-4096)
+	require.LessOrEqual(t, len(text), settle.LetterReserve-4096)
 	require.Contains(t, text, `"intent_id":"i1"`)
 	require.NotNil(t, l.Headers, "the letter itself is not cut")
 	require.NotContains(t, text, "\n")
-}
-
-func TestCutKeepsCharactersWhole(t *testing.T) {
-	for n := range 8 {
-		require.NotContains(t, cut("aé漢b", n), "\ufffd")
-		require.LessOrEqual(t, len(cut("aé漢b", n)), n)
-	}
-	require.Equal(t, "aé", cut("aé漢b", 5))
 }
 
 // R4: a subject that no order_no encodes to, wildcards included, is recorded
@@ -146,12 +96,12 @@ func TestR4AForeignSubjectIsFiledUnderAHash(t *testing.T) {
 		msg := nats.NewMsg(q.n.newPre + token)
 		msg.Data = body("A-1")
 		_, err := q.js.PublishMsg(t.Context(), msg)
-		require.NoError(t, err, "%q", cut(token, 20))
+		require.NoError(t, err, "%q", order.Truncate(token, 20))
 		d := pull(t, q, 1)[0]
-		require.Equal(t, WorkInvalid, d.Work)
+		require.Equal(t, settle.WorkInvalid, d.Work)
 		settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error()})
 		requireDrained(t, q)
-		l, err := q.store.Letter(t.Context(), d.token)
+		l, err := q.store.Letter(t.Context(), settle.FileToken(token))
 		require.NoError(t, err)
 		require.Equal(t, msg.Subject, l.Subject)
 		require.EqualValues(t, i+1, requireBalanced(t, q).Settled)

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue/netcut"
 )
 
 func streamNames(t *testing.T, q *Queue) (names []string) {
@@ -83,7 +86,7 @@ func TestALostStreamIsAskedFor(t *testing.T) {
 			q := openQueue(t, startBroker(t), "a")
 			publish(t, q, intent("A-1", "i1"))
 			d := pull(t, q, 1)[0]
-			settle(t, q, d, report(order.Rejected, d.History))
+			settleAs(t, q, d, report(order.Rejected, d.History))
 			require.NoError(t, q.js.DeleteStream(t.Context(), lost))
 			_, err := reopen(t, q, func(*Config) {})
 			var missing *MissingError
@@ -120,7 +123,7 @@ func TestR3ALostConsumerForgetsWhatItDelivered(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
-	_, err := b.seen.refresh(t.Context()) // as the pull before did
+	_, err := b.BeginPull(t.Context()) // as the pull before did
 	require.NoError(t, err)
 	first := pull(t, a, 1)[0]
 	require.Equal(t, "A-1", first.OrderNo())
@@ -170,9 +173,18 @@ func TestALostBucketIsMadeAnewWithWhatItSaid(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, f.Hold)
 	// The marks of deliveries are written again.
-	below, err := b.seen.refresh(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, below)
+	require.EqualValues(t, 1, highestMark(t, b))
+}
+
+// highestMark is how far the workers were given intents, as the bucket has it.
+func highestMark(t *testing.T, q *Queue) (seq uint64) {
+	t.Helper()
+	for i := range 16 {
+		m, _, err := q.store.Mark(t.Context(), fmt.Sprintf("seen.%d", i))
+		require.NoError(t, err)
+		seq = max(seq, m.Seq)
+	}
+	return seq
 }
 
 // While other workers run, the consumer is theirs to make anew: they know when
@@ -198,6 +210,33 @@ func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
 	require.NoError(t, a.ReviveConsumer(t.Context()))
 	require.NoError(t, <-opened)
+}
+
+// A bucket with replicas that was just made has no leader yet: the first worker
+// of a cluster asks again who is present, before it makes the consumer.
+func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a")
+	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	bucket, err := a.js.Stream(t.Context(), "KV_ORDERPOST")
+	require.NoError(t, err)
+	answersReads := func(yes bool) error {
+		c := bucket.CachedInfo().Config
+		c.AllowDirect = yes
+		_, err := a.js.UpdateStream(t.Context(), c)
+		return err
+	}
+	require.NoError(t, answersReads(false))
+	var asked atomic.Int32
+	openCut(t, s, "b", &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
+		if subject == "$JS.API.DIRECT.GET.KV_ORDERPOST" && asked.Add(1) == 2 {
+			_ = answersReads(true) // else nobody answers, and b does not open
+		}
+		return netcut.Pass
+	}})
+	require.GreaterOrEqual(t, asked.Load(), int32(2))
+	_, err = a.js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
 }
 
 // lineFunc is called for each line of a log.

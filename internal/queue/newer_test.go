@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // fromTheFuture adds to a JSON object what no version of today writes.
@@ -27,7 +28,7 @@ func rewrite(t *testing.T, q *Queue, stream, subject string, change func(*nats.M
 	t.Helper()
 	raw, err := q.lastMsg(t.Context(), stream, subject)
 	require.NoError(t, err)
-	msg := &nats.Msg{Subject: subject, Header: raw.Header, Data: raw.Data}
+	msg := &nats.Msg{Subject: subject, Header: nats.Header(raw.Header), Data: raw.Data}
 	msg.Header.Del("Nats-Expected-Last-Subject-Sequence")
 	change(msg)
 	_, err = q.js.PublishMsg(t.Context(), msg)
@@ -49,7 +50,7 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 		settleAs(t, q, d, report(verdict, d.History))
 	}
 	requireDrained(t, q)
-	records, letters := map[string]*order.Record{}, map[string]*Letter{}
+	records, letters := map[string]*order.Record{}, map[string]*settle.Letter{}
 	for _, no := range nos {
 		records[no], letters[no] = lookup(t, q, no), letterOf(t, q, no)
 		rewrite(t, q, q.n.results, q.n.resPre+no, func(m *nats.Msg) { m.Data = fromTheFuture(t, m.Data) })
@@ -64,15 +65,15 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	}
 	requireBalanced(t, q)
 
-	rec, err := q.Resolve(t.Context(), "resolve", order.OutcomeAccepted, Person{Name: "anna", Note: "seen"})
+	rec, err := q.Resolve(t.Context(), "resolve", order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
 	require.NoError(t, err)
 	require.Equal(t, "accepted", rec.Word)
-	_, err = q.Drop(t.Context(), letterOf(t, q, "drop"), Person{Name: "anna"})
+	_, err = q.Drop(t.Context(), letterOf(t, q, "drop"), settle.Person{Name: "anna"})
 	require.NoError(t, err)
-	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "replay"), ReplayOptions{}))
-	publish(t, q, Intent{OrderNo: "correct", Body: []byte(`{"order_no":"correct","timeout":30,"qty":"2"}`), ID: "c2"})
+	require.Equal(t, settle.Replayed, replay(t, q, letterOf(t, q, "replay"), settle.ReplayOptions{}))
+	publish(t, q, settle.Intent{OrderNo: "correct", Body: []byte(`{"order_no":"correct","timeout":30,"qty":"2"}`), ID: "c2"})
 	for _, d := range pull(t, q, 2) {
-		require.Equal(t, WorkSubmit, d.Work, d.OrderNo())
+		require.Equal(t, settle.WorkSubmit, d.Work, d.OrderNo())
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	requireDrained(t, q)
@@ -96,7 +97,7 @@ func TestLettersOfAnUnknownKind(t *testing.T) {
 		m.Header.Set(headerLetter, `{"order_no":"A-1","outcome":"postponed"}`)
 	})
 	var unreadable []error
-	require.NoError(t, q.LetterPages(t.Context(), func(page []*Letter, bad []error) error {
+	require.NoError(t, q.LetterPages(t.Context(), func(page []*settle.Letter, bad []error) error {
 		require.Empty(t, page)
 		unreadable = append(unreadable, bad...)
 		return nil

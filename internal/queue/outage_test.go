@@ -18,6 +18,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // told collects what a patient queue says.
@@ -60,18 +61,18 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	q := openQueue(t, s, "w1")
-	for _, r := range q.PublishMany(t.Context(), []Intent{intent("R-1", "b:1"), intent("R-2", "b:2"), intent("U-1", "b:3")}) {
+	for _, r := range q.PublishMany(t.Context(), []settle.Intent{intent("R-1", "b:1"), intent("R-2", "b:2"), intent("U-1", "b:3")}) {
 		require.NoError(t, r.Err)
 	}
 	refuse := order.Report{End: order.EndAnswer, Verdict: order.Rejected, Status: 422, Final: true, Reason: "refused"}
 	doubt := order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Reason: "no answer", History: order.History{Unsure: true, Attempts: 3}}
-	settleAll(t, q, 3, func(d *Delivery) order.Report {
+	settleAll(t, q, 3, func(d *settle.Delivery) order.Report {
 		if d.OrderNo() == "U-1" {
 			return doubt
 		}
 		return refuse
 	})
-	for _, r := range q.PublishMany(t.Context(), []Intent{intent("P-1", "p:1"), intent("P-2", "p:2")}) {
+	for _, r := range q.PublishMany(t.Context(), []settle.Intent{intent("P-1", "p:1"), intent("P-2", "p:2")}) {
 		require.NoError(t, r.Err)
 	}
 	require.NoError(t, q.SaveImport(t.Context(), &Import{Batch: "march", Rows: 3, Done: 3}))
@@ -86,10 +87,10 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 var acceptance = order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}
 
 // settleAll takes n orders out of the queue and settles each by its report.
-func settleAll(t *testing.T, q *Queue, n int, report func(*Delivery) order.Report) {
+func settleAll(t *testing.T, q *Queue, n int, report func(*settle.Delivery) order.Report) {
 	t.Helper()
 	for n > 0 {
-		require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*Delivery) {
+		require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				end := report(d)
 				_, err := q.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
@@ -134,10 +135,10 @@ var requests = []struct {
 	}},
 	{"LastResult", func(ctx context.Context, q *Queue) error { _, err := q.LastResult(ctx); return err }},
 	{"EachPending", func(ctx context.Context, q *Queue) error {
-		return q.EachPending(ctx, "march", func([]*Pending) error { return nil })
+		return q.EachPending(ctx, "march", func([]*settle.Pending) error { return nil })
 	}},
 	{"LetterPages", func(ctx context.Context, q *Queue) error {
-		return q.LetterPages(ctx, func([]*Letter, []error) error { return nil })
+		return q.LetterPages(ctx, func([]*settle.Letter, []error) error { return nil })
 	}},
 	{"Audit", func(ctx context.Context, q *Queue) error { _, err := q.Audit(ctx); return err }},
 	{"Workers", func(ctx context.Context, q *Queue) error { _, err := q.Workers(ctx); return err }},
@@ -147,20 +148,20 @@ var requests = []struct {
 	{"Resume", func(ctx context.Context, q *Queue) error { return q.Resume(ctx, "anna") }},
 	{"PublishMany", func(ctx context.Context, q *Queue) error {
 		var errs []error
-		for _, r := range q.PublishMany(ctx, []Intent{intent("N-1", "n:1"), intent("N-2", "n:2"), intent("N-1", "n:1")}) {
+		for _, r := range q.PublishMany(ctx, []settle.Intent{intent("N-1", "n:1"), intent("N-2", "n:2"), intent("N-1", "n:1")}) {
 			errs = append(errs, r.Err)
 		}
 		return errors.Join(errs...)
 	}},
 	{"Resolve", func(ctx context.Context, q *Queue) error {
-		_, err := q.Resolve(ctx, "U-1", order.OutcomeAccepted, Person{Name: "anna", Note: "seen"})
+		_, err := q.Resolve(ctx, "U-1", order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
 		return err
 	}},
 	{"Replay", func(ctx context.Context, q *Queue) error {
 		l, err := q.Letter(ctx, "R-1")
 		if err == nil && l != nil {
-			var how Replay
-			if how, err = q.Replay(ctx, l, ReplayOptions{}); err == nil && how != Replayed {
+			var how settle.Replay
+			if how, err = q.Replay(ctx, l, settle.ReplayOptions{}); err == nil && how != settle.Replayed {
 				err = errors.New(how.String())
 			}
 		}
@@ -169,13 +170,13 @@ var requests = []struct {
 	{"Drop", func(ctx context.Context, q *Queue) error {
 		l, err := q.Letter(ctx, "R-2")
 		if err == nil && l != nil {
-			_, err = q.Drop(ctx, l, Person{Name: "anna"})
+			_, err = q.Drop(ctx, l, settle.Person{Name: "anna"})
 		}
 		return err
 	}},
 	{"CancelOrder", func(ctx context.Context, q *Queue) error {
 		c, err := q.CancelOrder(ctx, "P-1", "anna")
-		if err == nil && c != (Cancelled{Withdrawn: 1}) {
+		if err == nil && c != (settle.Cancelled{Withdrawn: 1}) {
 			err = fmt.Errorf("%+v", c)
 		}
 		return err
@@ -216,7 +217,7 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	require.EqualValues(t, 8, c.LastIntent, "5 were there, 2 are new, 1 was replayed")
 	require.EqualValues(t, 4, c.Pending, "the new ones, the replayed one, and the one that was not cancelled")
 	require.Zero(t, c.Letters, "resolved, replayed and dropped")
-	settleAll(t, openQueue(t, second, "w2"), 4, func(*Delivery) order.Report { return acceptance })
+	settleAll(t, openQueue(t, second, "w2"), 4, func(*settle.Delivery) order.Report { return acceptance })
 	audit, err := q.Audit(t.Context())
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)

@@ -16,17 +16,18 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
 )
 
 // answers publishes many, and gives what became of each, as words.
-func answers(t *testing.T, q *Queue, in ...Intent) []string {
+func answers(t *testing.T, q *Queue, in ...settle.Intent) []string {
 	t.Helper()
 	var out []string
 	for _, r := range q.PublishMany(t.Context(), in) {
 		word := r.Published.String()
 		if r.Err != nil {
 			word = "error"
-			for _, known := range []error{ErrFull, ErrSwallowed, ErrTooLarge} {
+			for _, known := range []error{settle.ErrFull, settle.ErrSwallowed, settle.ErrTooLarge} {
 				if errors.Is(r.Err, known) {
 					word = known.Error()
 				}
@@ -39,7 +40,7 @@ func answers(t *testing.T, q *Queue, in ...Intent) []string {
 
 func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	one := func(in Intent) string { return answers(t, q, in)[0] }
+	one := func(in settle.Intent) string { return answers(t, q, in)[0] }
 	require.Equal(t, "stored", one(intent("A-1", "i1")))
 	require.Equal(t, "already-known", one(intent("A-1", "i1")), "waiting")
 	require.Equal(t, "already-pending", one(intent("A-1", "i2")))
@@ -60,8 +61,8 @@ func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
 	_, err = q.Publish(t.Context(), intent("A-1", "i1"))
-	require.ErrorIs(t, err, ErrSwallowed)
-	require.Equal(t, []string{ErrSwallowed.Error()}, answers(t, q, intent("A-1", "i1")))
+	require.ErrorIs(t, err, settle.ErrSwallowed)
+	require.Equal(t, []string{settle.ErrSwallowed.Error()}, answers(t, q, intent("A-1", "i1")))
 	require.Equal(t, []string{"stored"}, answers(t, q, intent("A-1", "i2")))
 }
 
@@ -69,16 +70,16 @@ func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 // one because this one has an older result.
 func TestR6AResultOfAnotherSubmissionIsNotTakenForThisOne(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	for _, in := range []Intent{intent("A-1", "i1"), intent("A-2", "i2")} {
+	for _, in := range []settle.Intent{intent("A-1", "i1"), intent("A-2", "i2")} {
 		publish(t, q, in)
 		d := pull(t, q, 1)[0]
 		settleAs(t, q, d, report(order.Rejected, d.History))
 	}
 	requireDrained(t, q)
 	_, err := q.Publish(t.Context(), intent("A-1", "i2"))
-	require.ErrorIs(t, err, ErrSwallowed)
+	require.ErrorIs(t, err, settle.ErrSwallowed)
 	require.ErrorContains(t, err, `"A-1"`)
-	require.Equal(t, []string{ErrSwallowed.Error(), "already-known"}, answers(t, q, intent("A-1", "i2"), intent("A-2", "i2")))
+	require.Equal(t, []string{settle.ErrSwallowed.Error(), "already-known"}, answers(t, q, intent("A-1", "i2"), intent("A-2", "i2")))
 }
 
 func TestADuplicateInABatchIsSingledOut(t *testing.T) {
@@ -93,13 +94,13 @@ func TestADuplicateInABatchIsSingledOut(t *testing.T) {
 
 func TestAFullStreamIsNotTakenForAlreadyPending(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.MaxIntents = 2 })
-	require.Equal(t, []string{"stored", "stored", ErrFull.Error(), ErrFull.Error()}, answers(t, q,
+	require.Equal(t, []string{"stored", "stored", settle.ErrFull.Error(), settle.ErrFull.Error()}, answers(t, q,
 		intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4")))
 	_, err := q.Publish(t.Context(), intent("A-3", "i3"))
-	require.ErrorIs(t, err, ErrFull)
+	require.ErrorIs(t, err, settle.ErrFull)
 	p, err := q.Publish(t.Context(), intent("A-2", "i5"))
 	require.NoError(t, err)
-	require.Equal(t, AlreadyPending, p, "full or not, it is waiting")
+	require.Equal(t, settle.AlreadyPending, p, "full or not, it is waiting")
 }
 
 func TestAnswersOfTheBroker(t *testing.T) {
@@ -108,14 +109,14 @@ func TestAnswersOfTheBroker(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		err  error
-		want Published
+		want settle.Published
 		is   error
 	}{
-		"place taken":  {api(10077, "maximum messages per subject exceeded"), AlreadyPending, nil},
-		"stream full":  {api(10077, "maximum messages exceeded"), PublishedNone, ErrFull},
-		"bytes full":   {api(10077, "maximum bytes exceeded"), PublishedNone, ErrFull},
-		"no resources": {api(10023, "insufficient resources"), PublishedNone, ErrFull},
-		"no storage":   {api(10047, "insufficient storage resources available"), PublishedNone, ErrFull},
+		"place taken":  {api(10077, "maximum messages per subject exceeded"), settle.AlreadyPending, nil},
+		"stream full":  {api(10077, "maximum messages exceeded"), settle.PublishedNone, settle.ErrFull},
+		"bytes full":   {api(10077, "maximum bytes exceeded"), settle.PublishedNone, settle.ErrFull},
+		"no resources": {api(10023, "insufficient resources"), settle.PublishedNone, settle.ErrFull},
+		"no storage":   {api(10047, "insufficient storage resources available"), settle.PublishedNone, settle.ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := publishAnswer(nil, c.err)
@@ -136,7 +137,7 @@ func TestALostAnswerToABatchStoresNothingTwice(t *testing.T) {
 		return netcut.Pass
 	}}
 	q := openCut(t, startBroker(t), "a", cut)
-	in := []Intent{intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3")}
+	in := []settle.Intent{intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3")}
 	require.Eventually(t, func() bool {
 		for _, r := range q.PublishMany(t.Context(), in) {
 			if r.Err != nil {
@@ -187,7 +188,7 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 		do   func(ctx context.Context, q *Queue) error
 	}{
 		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
-			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.intentMsg(intent("A-1", "i1"))), natsMsg(q.intentMsg(intent("A-2", "i2")))})
+			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.IntentMessage(intent("A-1", "i1"))), natsMsg(q.IntentMessage(intent("A-2", "i2")))})
 		}},
 		"import": {importKey("march"), func(ctx context.Context, q *Queue) error {
 			_, err := q.Import(ctx, "march")

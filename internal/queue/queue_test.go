@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,15 +55,7 @@ func openCut(t *testing.T, s *embedded.Server, name string, cut *netcut.Dialer) 
 }
 
 // intent is an intent with a body of its own kind.
-func intent(no, id string) Intent { return Intent{OrderNo: no, Body: body(no), ID: id} }
-
-// again gives a delivery back without a note, as if its worker had been
-// killed, and pulls what then comes: to the given worker.
-func again(t *testing.T, d *Delivery, to *Queue) *Delivery {
-	t.Helper()
-	require.NoError(t, d.answer.Nak())
-	return pull(t, to, 1)[0]
-}
+func intent(no, id string) settle.Intent { return settle.Intent{OrderNo: no, Body: body(no), ID: id} }
 
 // lookup reads the last word on an order_no.
 func lookup(t *testing.T, q *Queue, no string) *order.Record {
@@ -72,7 +65,7 @@ func lookup(t *testing.T, q *Queue, no string) *order.Record {
 	return entry.Record
 }
 
-func letterOf(t *testing.T, q *Queue, no string) *Letter {
+func letterOf(t *testing.T, q *Queue, no string) *settle.Letter {
 	t.Helper()
 	l, err := q.Letter(t.Context(), no)
 	require.NoError(t, err)
@@ -89,26 +82,26 @@ func requireBalanced(t *testing.T, q *Queue) *Audit {
 
 func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
 
-func publish(t *testing.T, q *Queue, in ...Intent) {
+func publish(t *testing.T, q *Queue, in ...settle.Intent) {
 	t.Helper()
 	for i, r := range q.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
-		require.Equal(t, Stored, r.Published, "intent %d", i)
+		require.Equal(t, settle.Stored, r.Published, "intent %d", i)
 	}
 }
 
 // pull returns exactly n checked deliveries.
-func pull(t *testing.T, q *Queue, n int) []*Delivery {
+func pull(t *testing.T, q *Queue, n int) []*settle.Delivery {
 	t.Helper()
-	var got []*Delivery
+	var got []*settle.Delivery
 	for start := time.Now(); len(got) < n && time.Since(start) < 10*time.Second; {
-		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*Delivery) { got = append(got, ds...) }))
+		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	}
 	require.Len(t, got, n)
 	return got
 }
 
-func settleAs(t *testing.T, q *Queue, d *Delivery, r order.Report) Entry {
+func settleAs(t *testing.T, q *Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
 	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 	require.NoError(t, err)
@@ -123,16 +116,16 @@ func report(v order.Verdict, h order.History) order.Report {
 
 func TestSettledOrdersBalance(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	var in []Intent
+	var in []settle.Intent
 	for i := range 500 {
 		no := fmt.Sprintf("A-%03d/x", i)
-		in = append(in, Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
+		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
 	}
 	publish(t, q, in...)
 
 	done := make(chan error, len(in))
 	for i, d := range pull(t, q, len(in)) {
-		require.Equal(t, WorkSubmit, d.Work)
+		require.Equal(t, settle.WorkSubmit, d.Work)
 		verdict := order.Accepted
 		if i%5 == 0 {
 			verdict = order.Rejected

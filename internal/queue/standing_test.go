@@ -9,18 +9,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestStandings reads many orders at once: settled, pending, both and neither,
 // more than one request takes, and strange order numbers.
 func TestStandings(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	var in []Intent
+	var in []settle.Intent
 	var numbers []string
 	for i := range lookupSize + 50 {
 		no := fmt.Sprintf("Ä %d/*>.%%", i)
 		numbers = append(numbers, no)
-		in = append(in, Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b:%d", i), Batch: "b"})
+		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b:%d", i), Batch: "b"})
 	}
 	publish(t, q, in[:lookupSize+20]...)
 	for _, d := range pull(t, q, 10) {
@@ -53,7 +54,7 @@ func TestStandings(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, parsed.BodyHash(), st.Pending.BodyHash)
 			case i == lookupSize+49:
-				require.ErrorIs(t, st.Unreadable, ErrUnreadable)
+				require.ErrorIs(t, st.Unreadable, settle.ErrUnreadable)
 			default:
 				require.Nil(t, st.Record)
 				require.Nil(t, st.Pending)

@@ -20,8 +20,8 @@ func TestOldestPending(t *testing.T) {
 		return at
 	}
 	require.Zero(t, oldest())
-	publish(t, q, Intent{OrderNo: "A", Body: body("A")})
-	publish(t, q, Intent{OrderNo: "B", Body: body("B")})
+	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")})
+	publish(t, q, settle.Intent{OrderNo: "B", Body: body("B")})
 	got := pull(t, q, 2)
 	require.True(t, oldest().Equal(got[0].StoredAt), "of the two, and although they are in flight")
 	settleAs(t, q, got[0], report(order.Accepted, got[0].History))
@@ -34,11 +34,11 @@ func TestOldestPending(t *testing.T) {
 
 func TestALostLeaseIsCountedOnce(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, Intent{OrderNo: "A", Body: body("A")}, Intent{OrderNo: "B", Body: body("B")})
+	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")}, settle.Intent{OrderNo: "B", Body: body("B")})
 	got := pull(t, q, 2)
 	got[1].Release() // done with: nothing is lost
-	q.leases.endAll()
-	q.leases.extend() // sees that it is over, too
+	q.Disconnected()
+	q.ExtendClaims() // sees that it is over, too
 	require.False(t, got[0].Lease().Valid())
 	require.EqualValues(t, 1, q.LeasesLost())
 	got[0].Release()
@@ -52,7 +52,7 @@ func TestWaitingIsWhatNobodyWasGiven(t *testing.T) {
 		return n
 	}
 	require.Zero(t, waiting())
-	publish(t, q, Intent{OrderNo: "A", Body: body("A")}, Intent{OrderNo: "B", Body: body("B")}, Intent{OrderNo: "C", Body: body("C")})
+	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")}, settle.Intent{OrderNo: "B", Body: body("B")}, settle.Intent{OrderNo: "C", Body: body("C")})
 	require.EqualValues(t, 3, waiting())
 	got := pull(t, q, 2)
 	require.EqualValues(t, 1, waiting(), "two are in flight")
@@ -62,7 +62,7 @@ func TestWaitingIsWhatNobodyWasGiven(t *testing.T) {
 
 func TestFiledLettersAreCounted(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, Intent{OrderNo: "A", Body: body("A")}, Intent{OrderNo: "B", Body: body("B")})
+	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")}, settle.Intent{OrderNo: "B", Body: body("B")})
 	got := pull(t, q, 2)
 	settleAs(t, q, got[0], report(order.Rejected, got[0].History))
 	settleAs(t, q, got[1], report(order.Accepted, got[1].History))
@@ -74,7 +74,7 @@ func TestFiledLettersAreCounted(t *testing.T) {
 
 func TestFailedWritesAreCounted(t *testing.T) {
 	var f failures
-	for _, err := range []error{nil, settle.ErrStale, fmt.Errorf("%w: full", ErrStorage), fmt.Errorf("%w: %w", errUnconfirmed, context.Canceled), ErrStorage} {
+	for _, err := range []error{nil, settle.ErrStale, fmt.Errorf("%w: full", settle.ErrStorage), fmt.Errorf("%w: %w", errUnconfirmed, context.Canceled), settle.ErrStorage} {
 		f.note(err)
 	}
 	require.Equal(t, WriteFailures{Refused: 2, Unconfirmed: 1}, f.read())

@@ -149,10 +149,10 @@ func TestR7AckWaitIsTheFleets(t *testing.T) {
 	require.ErrorContains(t, err, "ORDERPOST_ACK_WAIT")
 	producer, err := reopen(t, q, func(c *Config) { shorter(c); c.Worker = false })
 	require.NoError(t, err)
-	require.Equal(t, 27*time.Second, producer.leases.term, "the deployed AckWait less the margin")
+	require.Equal(t, 27*time.Second, producer.ClaimTerm(), "the deployed AckWait less the margin")
 
 	require.NoError(t, q.Depart(t.Context(), "1"))
 	b, err := reopen(t, q, shorter)
 	require.NoError(t, err)
-	require.Equal(t, 4500*time.Millisecond, b.leases.term)
+	require.Equal(t, 4500*time.Millisecond, b.ClaimTerm())
 }

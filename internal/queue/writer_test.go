@@ -98,17 +98,17 @@ func TestManyWritersCoalesce(t *testing.T) {
 // may close the gate (R10).
 func TestR10OnlyALackOfRoomIsAStorageFault(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]error{
-		10071: settle.ErrStale, // wrong last sequence
-		10164: settle.ErrStale, // the same on replicas, while another write is on its way
-		10008: errUnconfirmed,  // cluster not available for the moment
-		10118: errUnconfirmed,  // stream offline
-		10167: errUnconfirmed,  // too many requests
-		10077: ErrStorage,      // store failed
-		10023: ErrStorage,      // insufficient resources
-		10047: ErrStorage,      // storage resources exceeded
+		10071: settle.ErrStale,   // wrong last sequence
+		10164: settle.ErrStale,   // the same on replicas, while another write is on its way
+		10008: errUnconfirmed,    // cluster not available for the moment
+		10118: errUnconfirmed,    // stream offline
+		10167: errUnconfirmed,    // too many requests
+		10077: settle.ErrStorage, // store failed
+		10023: settle.ErrStorage, // insufficient resources
+		10047: settle.ErrStorage, // storage resources exceeded
 	} {
 		err := writeError(&jetstream.APIError{ErrorCode: code, Description: "…"})
-		for _, e := range []error{settle.ErrStale, errUnconfirmed, ErrStorage} {
+		for _, e := range []error{settle.ErrStale, errUnconfirmed, settle.ErrStorage} {
 			require.Equal(t, e == want, errors.Is(err, e), "code %d: %v", code, err)
 		}
 	}

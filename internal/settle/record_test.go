@@ -1,4 +1,4 @@
-package queue
+package settle_test
 
 import (
 	"strings"
@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
 )
 
 // R1: a worker that was frozen after its POST wakes and wants to note that it
@@ -43,7 +43,7 @@ func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
 	require.Equal(t, order.OutcomeUnknown, lookup(t, b, "A-1").Outcome(), "an unexplained delivery came before")
 	require.NotNil(t, letterOf(t, b, "A-1"))
 
-	frozen.lease.endNow()
+	frozen.Lease().ExportEndNow()
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.Equal(t, order.OutcomeAccepted, lookup(t, a, "A-1").Outcome())
 	require.Nil(t, letterOf(t, a, "A-1"))
@@ -60,12 +60,12 @@ func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	frozen := pull(t, a, 1)[0]
 	successor := again(t, frozen, b)
 	r := report(order.Rejected, successor.History)
-	failed, err := b.writeRecord(t.Context(), successor.token, successor.Last, b.record(successor, r, order.Decide(r, order.Facts{})))
+	failed, err := b.ExportWriteRecord(t.Context(), successor.ExportToken(), successor.Last, b.ExportRecord(successor, r, order.Decide(r, order.Facts{})))
 	require.NoError(t, err)
 
-	frozen.lease.endNow()
+	frozen.Lease().ExportEndNow()
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	require.NoError(t, b.complete(t.Context(), successor, failed, nil))
+	require.NoError(t, b.ExportComplete(t.Context(), successor, failed, nil))
 	require.Nil(t, letterOf(t, a, "A-1"))
 	requireDrained(t, a)
 	requireBalanced(t, a)
@@ -89,7 +89,7 @@ func TestR1ALostConfirmationIsRecognisedAsOnesOwnWrite(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome())
 	require.Equal(t, 1, stored.Record.Settled)
 	require.EqualValues(t, 1, stored.Seq)
-	require.False(t, d.lease.Valid(), "the disconnect ended the claim, so that the message was left alone")
+	require.False(t, d.Lease().Valid(), "the disconnect ended the claim, so that the message was left alone")
 }
 
 // R1: the write never reached the broker.
@@ -110,54 +110,21 @@ func TestR1AWriteThatWasLostIsRepeated(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 }
 
-// What an outcome's message looks like: it expires, unless it is unknown, or
-// has a dead letter.
-func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
-	verdicts := map[string]order.Verdict{"A-1": order.Accepted, "A-2": order.Duplicate, "A-3": order.Rejected, "A-4": order.Rejected}
-	for _, d := range pull(t, q, 4) {
-		settleAs(t, q, d, report(verdicts[d.OrderNo()], d.History))
-	}
-	requireDrained(t, q)
-	_, err := q.Drop(t.Context(), letterOf(t, q, "A-4"), Person{Name: "anna"})
-	require.NoError(t, err)
-	for no, ttl := range map[string]string{"A-1": "720h0m0s", "A-2": "", "A-3": "", "A-4": "720h0m0s"} {
-		raw, err := q.lastMsg(t.Context(), q.n.results, q.n.resPre+no)
-		require.NoError(t, err)
-		require.Equal(t, ttl, raw.Header.Get(jetstream.MsgTTLHeader), no)
-		require.Equal(t, lookup(t, q, no).Word, raw.Header.Get(HeaderOutcome))
-	}
-}
-
-// A response as large as the operator allows must not make a result that the
-// broker refuses for ever.
-func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
-	q := openSmall(t)
-	publish(t, q, intent("A-1", "i1"))
-	d := pull(t, q, 1)[0]
-	r := report(order.Rejected, d.History)
-	r.Response = strings.Repeat("\x00", 300_000) // six times as long in JSON
-	settleAs(t, q, d, r)
-	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
-	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
-}
-
 // R1 raises a failure to unknown: its letter, which may be filed already, follows.
 func TestR1ALetterFollowsItsResultToUnknown(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	record := func(o order.Outcome) *order.Record {
-		rec := q.record(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o})
+		rec := q.ExportRecord(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o})
 		return &rec
 	}
-	require.NoError(t, q.fileLetter(t.Context(), d, newLetter(d, record(order.OutcomeRejected), nil)))
-	require.NoError(t, q.fileLetter(t.Context(), d, newLetter(d, record(order.OutcomeUnknown), nil)))
+	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
+	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeUnknown), nil)))
 	l := letterOf(t, q, "A-1")
 	require.Equal(t, order.OutcomeUnknown, l.Outcome)
 	require.Equal(t, order.OutcomeRejected, l.Earlier[0].Outcome)
 
-	require.NoError(t, q.fileLetter(t.Context(), d, newLetter(d, record(order.OutcomeRejected), nil)))
+	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
 	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "who comes late takes nothing back")
 }

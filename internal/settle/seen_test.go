@@ -1,4 +1,4 @@
-package queue
+package settle_test
 
 import (
 	"testing"
@@ -7,12 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // forgetCounts is what a SIGKILL does to the broker's counts of deliveries.
-func forgetCounts(t *testing.T, q *Queue) {
+func forgetCounts(t *testing.T, s *embedded.Server) {
 	t.Helper()
-	require.NoError(t, q.js.DeleteConsumer(t.Context(), q.n.intents, q.n.consumer))
+	require.NoError(t, jetStream(t, s).DeleteConsumer(t.Context(), "ORDERS", "workers"))
 }
 
 // R3: after a SIGKILL of the broker everything comes back as a first delivery.
@@ -22,7 +25,7 @@ func TestR3AKilledBrokerForgetsCountsAndNotDoubt(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"))
 	pull(t, a, 2)
-	forgetCounts(t, a)
+	forgetCounts(t, s)
 
 	b := openQueue(t, s, "b")
 	back := pull(t, b, 3)
@@ -45,11 +48,11 @@ func TestR3ParallelPullsCauseNoDoubt(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
-	for i, q := range []*Queue{a, b, a, b} {
+	for i, q := range []*queue.Queue{a, b, a, b} {
 		d := pull(t, q, 1)[0]
 		require.False(t, d.Again, i)
 		require.False(t, d.History.Unsure, i)
-		q.disconnects.Add(1) // as after a reconnect
+		q.ForgetDeliveries() // as after a reconnect
 	}
 }
 
@@ -62,11 +65,11 @@ func TestR8LostCountsStillLeadToSuspicion(t *testing.T) {
 	require.False(t, pull(t, q, 1)[0].Again)
 	var works []string
 	for range 3 {
-		forgetCounts(t, q)
+		forgetCounts(t, s)
 		q = openQueue(t, s, "a")
 		d := pull(t, q, 1)[0]
 		works = append(works, d.Work.String())
-		if d.Work == WorkSubmit {
+		if d.Work == settle.WorkSubmit {
 			require.NoError(t, q.NoteBegun(t.Context(), d))
 		}
 	}
@@ -79,7 +82,7 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
 	pull(t, a, 2)
-	require.NoError(t, a.js.DeleteStream(t.Context(), a.n.intents))
+	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "ORDERS"))
 	b := openQueue(t, s, "a")
 	publish(t, b, intent("A-3", "i3"))
 	require.False(t, pull(t, b, 1)[0].Again)
@@ -87,15 +90,16 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 
 // A mark that cannot be written: nothing of the pull may be acted on.
 func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.AckWait = time.Second })
+	s := startBroker(t)
+	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = time.Second })
 	publish(t, q, intent("A-1", "i1"))
-	require.NoError(t, q.js.DeleteStream(t.Context(), "KV_"+q.cfg.Bucket))
-	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), Mark{Stream: 1}
+	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "KV_ORDERPOST"))
+	q.ExportMarksRead()
 	ctx := t.Context()
-	var got []*Delivery
-	require.NoError(t, q.Pull(ctx, 1, requestTimeout, func(ds []*Delivery) { got = append(got, ds...) }))
+	var got []*settle.Delivery
+	require.NoError(t, q.Pull(ctx, 1, 5*time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	require.Len(t, got, 1)
-	require.Equal(t, WorkNone, got[0].Work)
+	require.Equal(t, settle.WorkNone, got[0].Work)
 }
 
 // R3: an order comes back after a note of its first delivery, and its worker
@@ -116,21 +120,21 @@ func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	require.True(t, second.MustNoteBegin())
 	require.NoError(t, a.NoteBegun(t.Context(), second))
 
-	forgetCounts(t, a)
+	forgetCounts(t, s)
 	b := openQueue(t, s, "b")
 	third := pull(t, b, 1)[0]
-	require.EqualValues(t, 1, third.counted)
+	require.EqualValues(t, 1, third.ExportCounted())
 	requireOneLost(t, third)
 	fourth := again(t, third, b)
-	require.EqualValues(t, 2, fourth.counted, "as if it were the second")
+	require.EqualValues(t, 2, fourth.ExportCounted(), "as if it were the second")
 	requireOneLost(t, fourth)
 	stored := settleAs(t, b, fourth, report(order.Rejected, fourth.History))
 	require.Equal(t, order.OutcomeUnknown, stored.Record.Outcome())
 }
 
-func requireOneLost(t *testing.T, d *Delivery) {
+func requireOneLost(t *testing.T, d *settle.Delivery) {
 	t.Helper()
-	require.Equal(t, WorkSubmit, d.Work)
+	require.Equal(t, settle.WorkSubmit, d.Work)
 	require.True(t, d.History.Unsure, "the second delivery may have posted it")
 	require.Equal(t, 1, d.Unexplained)
 }
@@ -142,12 +146,12 @@ func TestR3ACheckThatIsRepeatedKeepsItsDoubt(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	require.NoError(t, a.NoteSuspect(t.Context(), pull(t, a, 1)[0]))
-	forgetCounts(t, a)
+	forgetCounts(t, s)
 	b := openQueue(t, s, "b")
 	d := pull(t, b, 1)[0]
 	lost := d.Unexplained
 	require.Equal(t, 1, lost)
-	require.NoError(t, b.Check(t.Context(), []*Delivery{d}))
+	require.NoError(t, b.Check(t.Context(), []*settle.Delivery{d}))
 	require.Equal(t, lost, d.Unexplained)
 	require.EqualValues(t, 2, d.Delivered)
 }
@@ -160,7 +164,7 @@ func TestR3GivingUpExplainsNothingToABrokerThatWasKilled(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	d := pull(t, a, 1)[0]
-	d.life = "the one before"
+	d.ExportSetLife("the one before")
 	require.NoError(t, a.GiveUp(t.Context(), d))
 	require.Nil(t, lookup(t, a, "A-1"))
 	require.True(t, again(t, d, a).History.Unsure)
@@ -173,7 +177,7 @@ func TestR3GivingUpLeavesAnotherDeliverysNote(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	idle := pull(t, a, 1)[0]
-	forgetCounts(t, a)
+	forgetCounts(t, s)
 	b := openQueue(t, s, "b")
 	busy := pull(t, b, 1)[0]
 	busy.History.Unsure, busy.Again = false, false // as if the first one's mark had not been set

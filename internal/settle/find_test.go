@@ -1,30 +1,32 @@
-package queue
+package settle_test
 
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestFindWhatCameByAWrongSubject: what is listed can be shown, by the name that
 // the listing gives.
 func TestFindWhatCameByAWrongSubject(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	js := jetStream(t, s)
 	for i, token := range []string{"a%2eb", "\u00e9", "\xe9"} {
-		_, err := q.nc.Request("orders.new."+token, fmt.Appendf(nil, `{"order_no":"a.b","timeout":30,"n":%d}`, i), 5*time.Second)
+		_, err := js.Publish(t.Context(), "orders.new."+token, fmt.Appendf(nil, `{"order_no":"a.b","timeout":30,"n":%d}`, i))
 		require.NoError(t, err)
 		d := pull(t, q, 1)[0]
-		require.Equal(t, WorkInvalid, d.Work)
+		require.Equal(t, settle.WorkInvalid, d.Work)
 		require.Equal(t, "invalid: wrong_subject", d.InvalidReason())
-		settle(t, q, d, order.Report{End: order.EndInvalid, Reason: d.InvalidReason()})
+		settleAs(t, q, d, order.Report{End: order.EndInvalid, Reason: d.InvalidReason()})
 		requireDrained(t, q)
 	}
 	shown := 0
-	require.NoError(t, q.LetterPages(t.Context(), func(page []*Letter, _ []error) error {
+	require.NoError(t, q.LetterPages(t.Context(), func(page []*settle.Letter, _ []error) error {
 		for _, l := range page {
 			found, err := q.Find(t.Context(), l.Name())
 			require.NoError(t, err)
@@ -38,7 +40,7 @@ func TestFindWhatCameByAWrongSubject(t *testing.T) {
 	require.Equal(t, 3, shown)
 	found, err := q.Find(t.Context(), "a.b")
 	require.NoError(t, err)
-	require.Equal(t, Found{}, found, "nothing came by its own subject")
+	require.Equal(t, settle.Found{}, found, "nothing came by its own subject")
 	deadLetter(t, q, "a.b", rejected())
 	found, err = q.Find(t.Context(), "a.b")
 	require.NoError(t, err)
@@ -55,7 +57,7 @@ func TestInvalidReasons(t *testing.T) {
 		{`{"order_no":"N-2"}`, "invalid: missing_field, timeout"},
 		{`no JSON`, "invalid: invalid_json"},
 	} {
-		publish(t, q, Intent{OrderNo: fmt.Sprintf("N-%d", i), Body: []byte(c.body)})
+		publish(t, q, settle.Intent{OrderNo: fmt.Sprintf("N-%d", i), Body: []byte(c.body)})
 		d := pull(t, q, 1)[0]
 		require.Equal(t, c.want, d.InvalidReason())
 		d.Release()

@@ -1,4 +1,4 @@
-package queue
+package settle_test
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
-func batchOf(from, to int, batch string) (in []Intent) {
+func batchOf(from, to int, batch string) (in []settle.Intent) {
 	for i := from; i <= to; i++ {
 		no := fmt.Sprintf("C-%d", i)
-		in = append(in, Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("%s:%d", batch, i), Batch: batch})
+		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("%s:%d", batch, i), Batch: batch})
 	}
 	return in
 }
@@ -27,7 +28,7 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 	inHand := pull(t, q, 3)
 	c, err := q.CancelBatch(t.Context(), "b", "a person")
 	require.NoError(t, err)
-	require.Equal(t, Cancelled{Withdrawn: 297, Started: 3}, c)
+	require.Equal(t, settle.Cancelled{Withdrawn: 297, Started: 3}, c)
 	counts, err := q.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 3+10, counts.Pending, "the withdrawn ones are gone, another import's are not")
@@ -55,12 +56,9 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 func TestCancelCrashedHalfway(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 1, "b")...)
-	c := &canceller{q: q, by: "a person"}
-	require.NoError(t, c.pause(t.Context()))
-	require.NoError(t, q.EachPending(t.Context(), "b", func(page []*Pending) error { return c.cancel(t.Context(), page) }))
-	c.resume()
+	require.NoError(t, q.ExportCancelHalf(t.Context(), "a person", q.PendingOfBatch(t.Context(), "b")))
 	ds := pull(t, q, 1)
-	require.Equal(t, WorkSettled, ds[0].Work)
+	require.Equal(t, settle.WorkSettled, ds[0].Work)
 	require.NoError(t, q.Complete(t.Context(), ds[0]))
 	ds[0].Release()
 	requireDrained(t, q)
@@ -101,12 +99,10 @@ func TestCancelKeepsDoubt(t *testing.T) {
 func TestCancelCountsWorkersMarks(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 5, "b")...)
-	_, err := q.seen.refresh(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, q.seen.reach(t.Context(), 2)) // as if 1 and 2 had been in a worker's hands before the kill
+	require.NoError(t, q.ExportMark(t.Context(), 2)) // as if 1 and 2 had been in a worker's hands before the kill
 	c, err := q.CancelBatch(t.Context(), "b", "a person")
 	require.NoError(t, err)
-	require.Equal(t, Cancelled{Withdrawn: 3, Started: 2}, c)
+	require.Equal(t, settle.Cancelled{Withdrawn: 3, Started: 2}, c)
 }
 
 // TestCancelWakesWaitingPulls: a pull that waits when the pause ends gets what
@@ -114,17 +110,17 @@ func TestCancelCountsWorkersMarks(t *testing.T) {
 func TestCancelWakesWaitingPulls(t *testing.T) {
 	s := startBroker(t)
 	q, other := openQueue(t, s, "w1"), openQueue(t, s, "person")
-	got := make(chan *Delivery, 1)
+	got := make(chan *settle.Delivery, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*Delivery) { got <- ds[0] })
+		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*settle.Delivery) { got <- ds[0] })
 	}()
 	publish(t, other, batchOf(1, 1, "b")...)
 	first := <-got
 	require.NoError(t, <-ended)
 	settleAs(t, q, first, report(order.Accepted, first.History))
 	go func() {
-		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*Delivery) { got <- ds[0] })
+		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*settle.Delivery) { got <- ds[0] })
 	}()
 	c, err := other.CancelOrder(t.Context(), "C-9", "a person")
 	require.NoError(t, err)
@@ -142,10 +138,12 @@ func TestCancelWakesWaitingPulls(t *testing.T) {
 
 // TestCancelNoticesDeliveries: a pause that somebody ended is found out.
 func TestCancelNoticesDeliveries(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
 	publish(t, q, batchOf(1, 3, "b")...)
-	_, err := q.Cancel(t.Context(), "a person", func(visit func([]*Pending) error) error {
-		_, err := q.js.PauseConsumer(t.Context(), q.n.intents, q.n.consumer, time.Now().Add(-time.Second))
+	js := jetStream(t, s)
+	_, err := q.Cancel(t.Context(), "a person", func(visit func([]*settle.Pending) error) error {
+		_, err := js.PauseConsumer(t.Context(), "ORDERS", "workers", time.Now().Add(-time.Second))
 		require.NoError(t, err)
 		for _, d := range pull(t, q, 3) {
 			d.Release()

@@ -1,4 +1,4 @@
-package queue
+package settle_test
 
 import (
 	"context"
@@ -13,14 +13,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
-var anna = Person{Name: "anna", Note: "asked the API's operator"}
+var anna = settle.Person{Name: "anna", Note: "asked the API's operator"}
 
 // deadLetter brings an order to an end that files a letter.
-func deadLetter(t *testing.T, q *Queue, no string, r order.Report) *Letter {
+func deadLetter(t *testing.T, q *queue.Queue, no string, r order.Report) *settle.Letter {
 	t.Helper()
-	publish(t, q, Intent{OrderNo: no, Body: body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
+	publish(t, q, settle.Intent{OrderNo: no, Body: body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
 	settleAs(t, q, pull(t, q, 1)[0], r)
 	requireDrained(t, q)
 	return letterOf(t, q, no)
@@ -37,28 +39,28 @@ func exhaustedInDoubt() order.Report {
 	return order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Status: 504, Reason: "no answer", History: order.History{Attempts: 3, Unsure: true}}
 }
 
-func requireNoLetter(t *testing.T, q *Queue, no string) {
+func requireNoLetter(t *testing.T, q *queue.Queue, no string) {
 	t.Helper()
 	l, err := q.Letter(t.Context(), no)
 	require.NoError(t, err)
 	require.Nil(t, l)
 }
 
-func replay(t *testing.T, q *Queue, l *Letter, o ReplayOptions) Replay {
+func replay(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) settle.Replay {
 	t.Helper()
 	would := prospect(t, q, l, o)
 	end, err := q.Replay(t.Context(), l, o)
 	require.NoError(t, err)
-	if end != ReplayGone { // a prospect is about a letter that was just listed
+	if end != settle.ReplayGone { // a prospect is about a letter that was just listed
 		require.Equal(t, would, end, "what was foretold")
 	}
 	return end
 }
 
 // prospect is what a dry run says.
-func prospect(t *testing.T, q *Queue, l *Letter, o ReplayOptions) Replay {
+func prospect(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) settle.Replay {
 	t.Helper()
-	ends, err := q.Prospects(t.Context(), []*Letter{l}, o)
+	ends, err := q.Prospects(t.Context(), []*settle.Letter{l}, o)
 	require.NoError(t, err)
 	return ends[0]
 }
@@ -68,11 +70,11 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 	l := deadLetter(t, q, "A-1", rejected())
 	first := l.Seq
 	for n := 1; n <= 3; n++ {
-		require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{}))
+		require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{}))
 		requireNoLetter(t, q, "A-1")
 		d := pull(t, q, 1)[0]
 		require.Equal(t, fmt.Sprintf("replay:%d", l.Seq), d.Intent.ID)
-		require.Equal(t, WorkSubmit, d.Work)
+		require.Equal(t, settle.WorkSubmit, d.Work)
 		require.Equal(t, "b1", d.Intent.Batch)
 		require.Equal(t, "march.csv:7", d.Intent.Source)
 		settleAs(t, q, d, rejected())
@@ -81,11 +83,11 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 		require.Equal(t, n, l.Replays)
 		require.Len(t, l.Earlier, n)
 		require.Equal(t, "b1:A-1", l.Earlier[n-1].IntentID)
-		require.NotContains(t, l.Headers, headerReplays)
-		require.NotContains(t, l.Headers, headerEarlier)
+		require.NotContains(t, l.Headers, settle.ExportHeaderReplays)
+		require.NotContains(t, l.Headers, settle.ExportHeaderEarlier)
 	}
 	require.Greater(t, l.Seq, first)
-	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{}))
+	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{}))
 	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 	requireNoLetter(t, q, "A-1")
@@ -97,61 +99,61 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 // TestReplayCut cuts a replay after each of its steps, lets the worker come in
 // between where it can, and repeats it: one intent, no letter lost.
 func TestReplayCut(t *testing.T) {
-	putBack := func(t *testing.T, q *Queue, l *Letter, o ReplayOptions) {
+	putBack := func(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) {
 		t.Helper()
 		entry, err := q.Lookup(t.Context(), l.OrderNo)
 		require.NoError(t, err)
-		end, err := q.putBack(t.Context(), l, entry.Record, o)
+		end, err := q.ExportPutBack(t.Context(), l, entry.Record, o)
 		require.NoError(t, err)
-		require.Equal(t, Replayed, end)
+		require.Equal(t, settle.Replayed, end)
 	}
-	leave := ReplayOptions{ResubmitUnknown: true, Person: anna}
+	leave := settle.ReplayOptions{ResubmitUnknown: true, Person: anna}
 	for name, c := range map[string]struct {
-		cut func(t *testing.T, q *Queue, l *Letter)
-		end Replay
+		cut func(t *testing.T, q *queue.Queue, l *settle.Letter)
+		end settle.Replay
 		// intents that were stored in the end, the first one included
 		intents uint64
 	}{
-		"before anything": {func(*testing.T, *Queue, *Letter) {}, Replayed, 2},
-		"after the permission": {func(t *testing.T, q *Queue, l *Letter) {
-			require.NoError(t, q.allow(t.Context(), l, l.replayID(), anna))
-		}, Replayed, 2},
-		"after publishing": {func(t *testing.T, q *Queue, l *Letter) { putBack(t, q, l, leave) }, ReplayedBefore, 2},
-		"after publishing, accepted since": {func(t *testing.T, q *Queue, l *Letter) {
+		"before anything": {func(*testing.T, *queue.Queue, *settle.Letter) {}, settle.Replayed, 2},
+		"after the permission": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
+			require.NoError(t, q.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
+		}, settle.Replayed, 2},
+		"after publishing": {func(t *testing.T, q *queue.Queue, l *settle.Letter) { putBack(t, q, l, leave) }, settle.ReplayedBefore, 2},
+		"after publishing, accepted since": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
 			putBack(t, q, l, leave)
 			settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 			requireDrained(t, q)
-		}, ReplayGone, 2},
-		"after publishing, failed since": {func(t *testing.T, q *Queue, l *Letter) {
+		}, settle.ReplayGone, 2},
+		"after publishing, failed since": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
 			putBack(t, q, l, leave)
 			settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
 			requireDrained(t, q)
 			require.Equal(t, 1, letterOf(t, q, l.OrderNo).Replays)
-		}, ReplayGone, 2},
-		"after publishing, worker died before the letter": {func(t *testing.T, q *Queue, l *Letter) {
+		}, settle.ReplayGone, 2},
+		"after publishing, worker died before the letter": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
 			putBack(t, q, l, leave)
 			d := pull(t, q, 1)[0]
 			r := report(order.Accepted, d.History)
-			_, err := q.writeRecord(t.Context(), d.token, d.Last, q.record(d, r, order.Decide(r, order.Facts{})))
+			_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
 			require.NoError(t, err)
-			require.NoError(t, q.giveBack(d, 0))
+			require.NoError(t, q.ExportGiveBack(d, 0))
 			d.Release()
-		}, ReplayedBefore, 2},
+		}, settle.ReplayedBefore, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := openQueue(t, startBroker(t), "w1")
 			l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-			require.Equal(t, ReplayInDoubt, replay(t, q, l, ReplayOptions{}), "without leave")
+			require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{}), "without leave")
 			c.cut(t, q, l)
 			require.Equal(t, c.end, replay(t, q, l, leave))
-			require.Equal(t, ReplayGone, replay(t, q, l, leave), "the same again")
+			require.Equal(t, settle.ReplayGone, replay(t, q, l, leave), "the same again")
 			counts, err := q.Count(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.intents, counts.LastIntent)
 			if counts.Pending > 0 {
 				d := pull(t, q, 1)[0]
-				require.Contains(t, []Work{WorkSubmit, WorkSettled}, d.Work)
-				if d.Work == WorkSettled {
+				require.Contains(t, []settle.Work{settle.WorkSubmit, settle.WorkSettled}, d.Work)
+				if d.Work == settle.WorkSettled {
 					require.NoError(t, q.Complete(t.Context(), d))
 					d.Release()
 				} else {
@@ -167,66 +169,66 @@ func TestReplayCut(t *testing.T) {
 }
 
 func TestReplayRefusals(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
 	past, future := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 
 	l := deadLetter(t, q, "pending", rejected())
-	publish(t, q, Intent{OrderNo: "pending", Body: body("pending"), ID: "other"})
-	require.Equal(t, ReplayPending, replay(t, q, l, ReplayOptions{}))
+	publish(t, q, settle.Intent{OrderNo: "pending", Body: body("pending"), ID: "other"})
+	require.Equal(t, settle.ReplayPending, replay(t, q, l, settle.ReplayOptions{}))
 	require.Equal(t, l.Seq, letterOf(t, q, "pending").Seq, "the letter stays")
 	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 
-	publish(t, q, Intent{OrderNo: "late", Body: body("late"), ID: "late", Deadline: past})
+	publish(t, q, settle.Intent{OrderNo: "late", Body: body("late"), ID: "late", Deadline: past})
 	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndDeadline})
 	requireDrained(t, q)
 	l = letterOf(t, q, "late")
-	require.Equal(t, ReplayLate, replay(t, q, l, ReplayOptions{}))
-	require.Equal(t, Replayed, prospect(t, q, l, ReplayOptions{Deadline: &future}))
+	require.Equal(t, settle.ReplayLate, replay(t, q, l, settle.ReplayOptions{}))
+	require.Equal(t, settle.Replayed, prospect(t, q, l, settle.ReplayOptions{Deadline: &future}))
 	require.Equal(t, l.Seq, letterOf(t, q, "late").Seq, "a dry run changes nothing")
-	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{Deadline: &future}))
+	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{Deadline: &future}))
 	d := pull(t, q, 1)[0]
 	require.True(t, d.Intent.Deadline.Equal(future))
 	settleAs(t, q, d, report(order.Accepted, order.History{}))
 	requireDrained(t, q)
 
-	msg := q.intentMsg(Intent{OrderNo: "foreign", Body: body("someone-else")})
-	_, err := q.js.PublishMsg(t.Context(), natsMsg(msg))
+	js := jetStream(t, s)
+	_, err := js.Publish(t.Context(), "orders.new.foreign", body("someone-else"))
 	require.NoError(t, err)
 	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
-	require.Equal(t, Replayed, prospect(t, q, letterOf(t, q, "foreign"), ReplayOptions{}), "its subject can be published to; the body is judged anew")
+	require.Equal(t, settle.Replayed, prospect(t, q, letterOf(t, q, "foreign"), settle.ReplayOptions{}), "its subject can be published to; the body is judged anew")
 
-	msg = q.intentMsg(Intent{OrderNo: "x", Body: body("x")})
-	msg.Subject = q.n.newPre + "not%an%encoding"
-	_, err = q.js.PublishMsg(t.Context(), natsMsg(msg))
+	_, err = js.Publish(t.Context(), "orders.new.not%an%encoding", body("x"))
 	require.NoError(t, err)
 	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
-	require.NoError(t, q.LetterPages(t.Context(), func(page []*Letter, unreadable []error) error {
+	listed := false
+	require.NoError(t, q.LetterPages(t.Context(), func(page []*settle.Letter, unreadable []error) error {
 		require.Empty(t, unreadable)
 		for _, l := range page {
 			if strings.HasSuffix(l.Subject, "not%an%encoding") {
-				require.Equal(t, ReplayForeign, replay(t, q, l, ReplayOptions{}))
-				msg = nil
+				require.Equal(t, settle.ReplayForeign, replay(t, q, l, settle.ReplayOptions{}))
+				listed = true
 			}
 		}
 		return nil
 	}))
-	require.Nil(t, msg, "its letter was not listed")
+	require.True(t, listed, "its letter was not listed")
 
 	deadLetter(t, q, "conflict", rejected())
-	require.Equal(t, Replayed, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{}))
+	require.Equal(t, settle.Replayed, replay(t, q, letterOf(t, q, "conflict"), settle.ReplayOptions{}))
 	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	requireDrained(t, q)
-	publish(t, q, Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "c2"})
+	publish(t, q, settle.Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "c2"})
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkConflict, d.Work)
+	require.Equal(t, settle.WorkConflict, d.Work)
 	_, err = q.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)
-	require.Equal(t, ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), ReplayOptions{ResubmitUnknown: true}))
+	require.Equal(t, settle.ReplayAccepted, replay(t, q, letterOf(t, q, "conflict"), settle.ReplayOptions{ResubmitUnknown: true}))
 	requireBalanced(t, q)
 }
 
@@ -235,10 +237,10 @@ func TestReplayRefusals(t *testing.T) {
 func TestPermissionIsForOneIntent(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	require.NoError(t, q.allow(t.Context(), l, l.replayID(), anna))
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	require.NoError(t, q.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	d := pull(t, q, 1)[0]
-	require.Equal(t, WorkWithheld, d.Work)
+	require.Equal(t, settle.WorkWithheld, d.Work)
 	require.False(t, d.Allowed)
 	_, err := q.Refuse(t.Context(), d)
 	require.NoError(t, err)
@@ -257,10 +259,10 @@ func TestReplayUnderWork(t *testing.T) {
 	const n = 300
 	s := startBroker(t)
 	q, other := openQueue(t, s, "w1"), openQueue(t, s, "replayer")
-	in := make([]Intent, n)
+	in := make([]settle.Intent, n)
 	for i := range in {
 		no := fmt.Sprintf("A-%03d", i)
-		in[i] = Intent{OrderNo: no, Body: body(no), ID: "b1:" + no}
+		in[i] = settle.Intent{OrderNo: no, Body: body(no), ID: "b1:" + no}
 	}
 	publish(t, q, in...)
 	var accepted atomic.Int64
@@ -269,7 +271,7 @@ func TestReplayUnderWork(t *testing.T) {
 	for range 4 {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				if q.Pull(ctx, 4, time.Second, func(ds []*Delivery) {
+				if q.Pull(ctx, 4, time.Second, func(ds []*settle.Delivery) {
 					for _, d := range ds {
 						settleAtRandom(q, d, &accepted)
 					}
@@ -283,9 +285,9 @@ func TestReplayUnderWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(most))*time.Millisecond)
 		defer cancel()
-		err := other.LetterPages(brief, func(page []*Letter, unreadable []error) error {
+		err := other.LetterPages(brief, func(page []*settle.Letter, unreadable []error) error {
 			for _, l := range page {
-				if _, err := other.Replay(brief, l, ReplayOptions{}); err != nil {
+				if _, err := other.Replay(brief, l, settle.ReplayOptions{}); err != nil {
 					return err
 				}
 			}
@@ -308,9 +310,9 @@ func TestReplayUnderWork(t *testing.T) {
 }
 
 // settleAtRandom accepts one order in three, and rejects the others.
-func settleAtRandom(q *Queue, d *Delivery, accepted *atomic.Int64) {
+func settleAtRandom(q *queue.Queue, d *settle.Delivery, accepted *atomic.Int64) {
 	defer d.Release()
-	if d.Work == WorkSettled {
+	if d.Work == settle.WorkSettled {
 		_ = q.Complete(context.Background(), d)
 		return
 	}
@@ -325,13 +327,14 @@ func settleAtRandom(q *Queue, d *Delivery, accepted *atomic.Int64) {
 // TestReplayOfALostResult: the letter remembers the doubt, and leave to send
 // the order again writes it down anew.
 func TestReplayOfALostResult(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	stream, err := q.js.Stream(t.Context(), q.n.results)
+	stream, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.NoError(t, stream.DeleteMsg(t.Context(), stream.CachedInfo().State.LastSeq))
-	require.Equal(t, ReplayInDoubt, replay(t, q, l, ReplayOptions{}))
-	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	require.Equal(t, settle.ReplayInDoubt, replay(t, q, l, settle.ReplayOptions{}))
+	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
 	d := pull(t, q, 1)[0]
 	require.True(t, d.Allowed)
 	require.True(t, d.History.Unsure)
@@ -346,7 +349,7 @@ func TestReplayOfALostResult(t *testing.T) {
 func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	require.Equal(t, Replayed, replay(t, q, l, ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
 	d := pull(t, q, 1)[0]
 	require.True(t, d.Allowed)
 	d = again(t, d, q)
@@ -358,7 +361,7 @@ func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
 	d = again(t, d, q)
 	require.True(t, d.History.Unsure)
 	require.False(t, d.Allowed)
-	settle(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
 	d = pull(t, q, 1)[0]
 	require.False(t, d.Allowed, "a hand-back does not bring it back")
 }

@@ -1,4 +1,4 @@
-package queue
+package settle_test
 
 import (
 	"context"
@@ -8,17 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 func TestResolve(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	_, err := q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, anna)
-	require.ErrorIs(t, err, ErrPending)
+	require.ErrorIs(t, err, settle.ErrPending)
 	d := pull(t, q, 1)[0]
-	require.Equal(t, WorkWithheld, d.Work)
+	require.Equal(t, settle.WorkWithheld, d.Work)
 	_, err = q.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
@@ -36,14 +37,14 @@ func TestResolve(t *testing.T) {
 	rec, err = q.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.Len(t, rec.Interventions, 1, "the same word again changes nothing")
-	rec, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, Person{Name: "ben"})
+	rec, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, settle.Person{Name: "ben"})
 	require.NoError(t, err)
 	require.Equal(t, "ben", rec.By)
 	require.Len(t, rec.Interventions, 2)
 
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkRepeat, d.Work, "an accepted order is not posted again")
+	require.Equal(t, settle.WorkRepeat, d.Work, "an accepted order is not posted again")
 	_, err = q.Repeat(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
@@ -54,10 +55,10 @@ func TestResolve(t *testing.T) {
 func TestResolveRefusals(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	_, err := q.Resolve(t.Context(), "nobody", order.OutcomeAccepted, anna)
-	require.ErrorIs(t, err, ErrNoResult)
+	require.ErrorIs(t, err, settle.ErrNoResult)
 	deadLetter(t, q, "A-1", rejected())
 	_, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, anna)
-	require.ErrorIs(t, err, ErrNotInDoubt)
+	require.ErrorIs(t, err, settle.ErrNotInDoubt)
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
 	_, err = q.Resolve(t.Context(), "A-1", order.OutcomeExpired, anna)
 	require.ErrorContains(t, err, "expired")
@@ -67,8 +68,8 @@ func TestResolveRefusals(t *testing.T) {
 func TestResolveCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	_, err := q.amend(t.Context(), l.token(), func(cur *order.Record) (*order.Record, error) {
-		return resolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
+	_, err := q.ExportAmend(t.Context(), l.Token(), func(cur *order.Record) (*order.Record, error) {
+		return settle.ExportResolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
 	})
 	require.NoError(t, err)
 	a, err := q.Audit(t.Context())
@@ -84,14 +85,14 @@ func TestResolveCut(t *testing.T) {
 // and says that the order exists; no person's word outweighs that (R1).
 func TestResolveLosesToAcceptance(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:1"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:1"})
 	frozen := pull(t, q, 1)[0]
-	late := q.record(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
+	late := q.ExportRecord(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
 	settleAs(t, q, frozen, exhaustedInDoubt())
 	requireDrained(t, q)
 	_, err := q.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
 	require.NoError(t, err)
-	entry, err := q.writeRecord(t.Context(), frozen.token, Entry{}, late)
+	entry, err := q.ExportWriteRecord(t.Context(), frozen.ExportToken(), settle.Entry{}, late)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeAccepted, entry.Record.Outcome())
 	require.Equal(t, "anna", entry.Record.Interventions[0].By, "what the person did is not forgotten")
@@ -101,9 +102,9 @@ func TestResolveLosesToAcceptance(t *testing.T) {
 func TestDrop(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", rejected())
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	_, err := q.Drop(t.Context(), l, anna)
-	require.ErrorIs(t, err, ErrPending)
+	require.ErrorIs(t, err, settle.ErrPending)
 	settleAs(t, q, pull(t, q, 1)[0], rejected())
 	requireDrained(t, q)
 
@@ -122,7 +123,7 @@ func TestDrop(t *testing.T) {
 	require.Equal(t, "anna", entry.Record.Interventions[0].By)
 
 	// A later failure of the same order_no is filed as ever.
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
 	settleAs(t, q, pull(t, q, 1)[0], rejected())
 	requireDrained(t, q)
 	require.Equal(t, "b3:1", letterOf(t, q, "A-1").IntentID)
@@ -135,21 +136,21 @@ func TestDropCut(t *testing.T) {
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
 	_, err := q.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
-	require.NoError(t, q.store.PutLetter(t.Context(), "A-1", l, 0)) // as if it had not been removed
+	require.NoError(t, q.ExportStore().PutLetter(t.Context(), "A-1", l, nil)) // as if it had not been removed
 	requireBalanced(t, q)
 	_, err = q.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
 	require.NoError(t, err)
 	requireBalanced(t, q)
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
-	require.Equal(t, WorkWithheld, pull(t, q, 1)[0].Work, "an unknown order stays protected")
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
+	require.Equal(t, settle.WorkWithheld, pull(t, q, 1)[0].Work, "an unknown order stays protected")
 }
 
 // TestLetterDeletedTwice: a worker and a replay may delete the same letter.
 func TestLetterDeletedTwice(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", rejected())
-	require.NoError(t, q.store.DeleteLetter(t.Context(), l.token(), l))
-	require.NoError(t, q.store.DeleteLetter(t.Context(), l.token(), l))
+	require.NoError(t, q.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
+	require.NoError(t, q.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
 }
 
 // A person resolves, and is held up before the letter is removed. Meanwhile a
@@ -160,16 +161,16 @@ func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	slow.store = &lateReader{Store: slow.store, reached: reached, goOn: goOn}
+	slow.ExportSetStore(&lateReader{Store: slow.ExportStore(), reached: reached, goOn: goOn})
 	done := make(chan error)
 	go func() {
 		_, err := slow.Resolve(t.Context(), "A-1", order.OutcomeRejected, anna)
 		done <- err
 	}()
 	<-reached
-	publish(t, q, Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b9:1"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b9:1"})
 	d := pull(t, q, 1)[0]
-	require.Equal(t, WorkSubmit, d.Work)
+	require.Equal(t, settle.WorkSubmit, d.Work)
 	settleAs(t, q, d, report(order.Unsure, d.History))
 	d = pull(t, q, 1)[0]
 	r := report(order.Retry, d.History)
@@ -184,11 +185,11 @@ func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 
 // lateReader waits before it reads a letter.
 type lateReader struct {
-	Store
+	settle.Store
 	reached, goOn chan struct{}
 }
 
-func (l *lateReader) Letter(ctx context.Context, token string) (*Letter, error) {
+func (l *lateReader) Letter(ctx context.Context, token string) (*settle.Letter, error) {
 	close(l.reached)
 	<-l.goOn
 	return l.Store.Letter(ctx, token)

@@ -1,20 +1,21 @@
-package queue
+package settle_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // writeOnly writes the outcome of a delivery, as a worker does that is killed
 // between result and letter.
-func writeOnly(t *testing.T, q *Queue, d *Delivery, r order.Report) {
+func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) {
 	t.Helper()
-	_, err := q.writeRecord(t.Context(), d.token, d.Last, q.record(d, r, order.Decide(r, order.Facts{})))
+	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
 	require.NoError(t, err)
 }
 
@@ -27,8 +28,8 @@ func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
 
 	for range 2 { // the second time between letter and ack
 		d = again(t, d, q)
-		require.Equal(t, WorkSettled, d.Work)
-		require.NoError(t, q.fileFailure(t.Context(), d, newLetter(d, d.Last.Record, nil)))
+		require.Equal(t, settle.WorkSettled, d.Work)
+		require.NoError(t, q.ExportFileFailure(t.Context(), d, settle.ExportNewLetter(d, d.Last.Record, nil)))
 	}
 	d = again(t, d, q)
 	require.NoError(t, q.Complete(t.Context(), d))
@@ -50,18 +51,18 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 
 	publish(t, q, intent("A-1", "i2"))
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkRepeat, d.Work)
+	require.Equal(t, settle.WorkRepeat, d.Work)
 	_, err := q.Repeat(t.Context(), d)
 	require.NoError(t, err)
 	requireDrained(t, q)
 
 	other := []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`)
-	publish(t, q, Intent{OrderNo: "A-1", Body: other, ID: "i3"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: other, ID: "i3"})
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkConflict, d.Work)
-	require.NoError(t, q.fileLetter(t.Context(), d, q.refusal(d, d.Last.Record, d.Work))) // and killed
+	require.Equal(t, settle.WorkConflict, d.Work)
+	require.NoError(t, q.ExportFileLetter(t.Context(), d, q.ExportRefusal(d, d.Last.Record, d.Work))) // and killed
 	d = again(t, d, q)
-	require.Equal(t, WorkConflict, d.Work)
+	require.Equal(t, settle.WorkConflict, d.Work)
 	end, err := q.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeRejected, end.Record.Outcome(), "the intent's end, for the counters")
@@ -90,7 +91,7 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 
 	publish(t, q, intent("A-1", "i2"))
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkWithheld, d.Work)
+	require.Equal(t, settle.WorkWithheld, d.Work)
 	_, err := q.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	requireDrained(t, q)
@@ -104,14 +105,12 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.Empty(t, entry.Record.Conflicts, "the same body")
 	leave := *entry.Record
 	leave.Allowed = true
-	msg, err := q.recordMsg("A-1", &leave, nil)
-	require.NoError(t, err)
-	_, err = q.results.put(t.Context(), msg, entry.Seq)
+	_, err = q.ExportStore().PutRecord(t.Context(), "A-1", &leave, entry.Seq)
 	require.NoError(t, err)
 
 	publish(t, q, intent("A-1", "i3"))
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkSubmit, d.Work)
+	require.Equal(t, settle.WorkSubmit, d.Work)
 	require.True(t, d.Allowed)
 	require.True(t, d.History.Unsure)
 	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
@@ -130,15 +129,15 @@ func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	settle(t, q, d, report(order.Accepted, d.History))
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
-	publish(t, q, Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkConflict, d.Work)
-	_, err := q.writeRecord(t.Context(), d.token, d.Last, *q.refusal(d, d.Last.Record, WorkConflict).end(d.Last.Record))
+	require.Equal(t, settle.WorkConflict, d.Work)
+	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.ExportRefusal(d, d.Last.Record, settle.WorkConflict).ExportEnd(d.Last.Record))
 	require.NoError(t, err) // and killed
 	d = again(t, d, q)
-	require.Equal(t, WorkSettled, d.Work)
+	require.Equal(t, settle.WorkSettled, d.Work)
 	require.NoError(t, q.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.True(t, letterOf(t, q, "A-1").Conflict)
@@ -157,15 +156,15 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 	settleAs(t, b, successor, r)
 	requireDrained(t, b)
 
-	publish(t, b, Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
+	publish(t, b, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
 	d := pull(t, b, 1)[0]
-	require.Equal(t, WorkSubmit, d.Work, "a correction")
+	require.Equal(t, settle.WorkSubmit, d.Work, "a correction")
 	settleAs(t, b, d, order.Report{End: order.EndHandBack, History: d.History})
-	frozen.lease.endNow()
+	frozen.Lease().ExportEndNow()
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 
 	d = pull(t, b, 1)[0]
-	require.Equal(t, WorkSettled, d.Work)
+	require.Equal(t, settle.WorkSettled, d.Work)
 	require.NoError(t, b.Complete(t.Context(), d))
 	requireDrained(t, b)
 	l := letterOf(t, b, "A-1")
@@ -179,12 +178,14 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 // R11: the broker forgets an ID after two minutes; the same submission is then
 // stored twice. It is not judged anew, and the books balance.
 func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	_, err := q.js.UpdateStream(t.Context(), func() (c jetstream.StreamConfig) {
-		c = q.streams()[0]
-		c.Duplicates = 100 * time.Millisecond
-		return c
-	}())
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	js := jetStream(t, s)
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	forgetful := stream.CachedInfo().Config
+	forgetful.Duplicates = 100 * time.Millisecond
+	_, err = js.UpdateStream(t.Context(), forgetful)
 	require.NoError(t, err)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
@@ -192,11 +193,11 @@ func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
 	requireDrained(t, q)
 	require.Eventually(t, func() bool {
 		p, err := q.Publish(t.Context(), intent("A-1", "i1"))
-		return err == nil && p == Stored
+		return err == nil && p == settle.Stored
 	}, 5*time.Second, 20*time.Millisecond)
 
 	d = pull(t, q, 1)[0]
-	require.Equal(t, WorkSettled, d.Work)
+	require.Equal(t, settle.WorkSettled, d.Work)
 	a, err := q.Audit(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, a.Pending, "the second is not settled yet: %+v", a)
@@ -241,8 +242,8 @@ func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
 	_, err := b.NoteAttempt(t.Context(), successor, successor.History)
 	require.NoError(t, err)
 	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
-	require.ErrorIs(t, err, ErrLeaseLost)
+	require.ErrorIs(t, err, order.ErrLeaseLost)
 	settleAs(t, b, successor, report(order.Accepted, successor.History))
 	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
-	require.ErrorIs(t, err, ErrLeaseLost)
+	require.ErrorIs(t, err, order.ErrLeaseLost)
 }

@@ -1,0 +1,45 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// What an outcome's message looks like: it expires, unless it is unknown, or
+// has a dead letter.
+func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
+	verdicts := map[string]order.Verdict{"A-1": order.Accepted, "A-2": order.Duplicate, "A-3": order.Rejected, "A-4": order.Rejected}
+	for _, d := range pull(t, q, 4) {
+		settleAs(t, q, d, report(verdicts[d.OrderNo()], d.History))
+	}
+	requireDrained(t, q)
+	_, err := q.Drop(t.Context(), letterOf(t, q, "A-4"), settle.Person{Name: "anna"})
+	require.NoError(t, err)
+	for no, ttl := range map[string]string{"A-1": "720h0m0s", "A-2": "", "A-3": "", "A-4": "720h0m0s"} {
+		raw, err := q.lastMsg(t.Context(), q.n.results, q.n.resPre+no)
+		require.NoError(t, err)
+		require.Equal(t, ttl, raw.Header.Get(jetstream.MsgTTLHeader), no)
+		require.Equal(t, lookup(t, q, no).Word, raw.Header.Get(settle.HeaderOutcome))
+	}
+}
+
+// A response as large as the operator allows must not make a result that the
+// broker refuses for ever.
+func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
+	q := openSmall(t)
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	r := report(order.Rejected, d.History)
+	r.Response = strings.Repeat("\x00", 300_000) // six times as long in JSON
+	settleAs(t, q, d, r)
+	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
+	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
+}

@@ -1,0 +1,151 @@
+package settle_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// startBroker runs an embedded server for one test.
+func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Server {
+	t.Helper()
+	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
+	for _, c := range change {
+		c(&cfg)
+	}
+	s, err := embedded.Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// jetStream is a connection of the test's own.
+func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
+	t.Helper()
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	return js
+}
+
+func workerConfig(s *embedded.Server, name string) queue.Config {
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	return cfg
+}
+
+// openQueue connects a worker of the given name to the broker.
+func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
+	t.Helper()
+	cfg := workerConfig(s, name)
+	for _, c := range change {
+		c(&cfg)
+	}
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// openCut connects a worker whose connection can be cut.
+func openCut(t *testing.T, s *embedded.Server, name string, cut *netcut.Dialer) *queue.Queue {
+	t.Helper()
+	q, err := queue.Open(t.Context(), workerConfig(s, name), zerolog.Nop(), nats.SetCustomDialer(cut),
+		nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
+
+// intent is an intent with a body of its own kind.
+func intent(no, id string) settle.Intent { return settle.Intent{OrderNo: no, Body: body(no), ID: id} }
+
+func publish(t *testing.T, q *queue.Queue, in ...settle.Intent) {
+	t.Helper()
+	for i, r := range q.PublishMany(t.Context(), in) {
+		require.NoError(t, r.Err)
+		require.Equal(t, settle.Stored, r.Published, "intent %d", i)
+	}
+}
+
+// pull returns exactly n checked deliveries.
+func pull(t *testing.T, q *queue.Queue, n int) []*settle.Delivery {
+	t.Helper()
+	var got []*settle.Delivery
+	for start := time.Now(); len(got) < n && time.Since(start) < 10*time.Second; {
+		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
+	}
+	require.Len(t, got, n)
+	return got
+}
+
+// again gives a delivery back without a note, as if its worker had been
+// killed, and pulls what then comes: to the given worker.
+func again(t *testing.T, d *settle.Delivery, to *queue.Queue) *settle.Delivery {
+	t.Helper()
+	require.NoError(t, d.ExportAnswer().Nak())
+	return pull(t, to, 1)[0]
+}
+
+func report(v order.Verdict, h order.History) order.Report {
+	h.Attempts++
+	return order.Report{End: order.EndAnswer, Verdict: v, Status: 200, History: h}
+}
+
+func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
+	t.Helper()
+	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	require.NoError(t, err)
+	d.Release()
+	return entry
+}
+
+// lookup reads the last word on an order_no.
+func lookup(t *testing.T, q *queue.Queue, no string) *order.Record {
+	t.Helper()
+	entry, err := q.Lookup(t.Context(), no)
+	require.NoError(t, err)
+	return entry.Record
+}
+
+func letterOf(t *testing.T, q *queue.Queue, no string) *settle.Letter {
+	t.Helper()
+	l, err := q.Letter(t.Context(), no)
+	require.NoError(t, err)
+	return l
+}
+
+func requireBalanced(t *testing.T, q *queue.Queue) *queue.Audit {
+	t.Helper()
+	a, err := q.Audit(t.Context())
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	return a
+}
+
+// requireDrained waits until every plain ack has arrived.
+func requireDrained(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		return err == nil && c.Pending == 0
+	}, 5*time.Second, 5*time.Millisecond)
+}
