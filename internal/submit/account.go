@@ -2,10 +2,11 @@ package submit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"orderpost/internal/order"
 )
@@ -85,9 +86,6 @@ func (s *Submitter) Preflight(ctx context.Context) error {
 	}
 }
 
-// maxProbeDelay is the longest time between two probes of a denied key.
-const maxProbeDelay = 5 * time.Minute
-
 // denied shuts the gate because a pair was denied. proven: it was the account
 // that denied it, or the one order of a trial, so that the pair is bad and the
 // next one is tried.
@@ -95,25 +93,16 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 	if s.keys.use() != p {
 		return // another pair is in use already
 	}
-	g := s.gate
 	if !proven {
-		reason := fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.blocks[BlockCredentials] == nil {
-			g.shut(BlockCredentials, reason, jittered(s.cfg.ProbeDelay))
-		}
+		s.gate.keySuspected(fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail))
 		return
 	}
 	next, none := s.keys.spoil(p)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !none {
-		g.shut(BlockCredentials, fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)), jittered(s.cfg.ProbeDelay))
+	if none {
+		s.gate.noKeyLeft(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
 		return
 	}
-	reason := fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where())
-	g.shutLonger(BlockCredentials, reason, s.cfg.ProbeDelay, maxProbeDelay)
+	s.gate.nextKey(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
 }
 
 // probe asks the account on behalf of the blocks that wait for it.
@@ -126,20 +115,21 @@ func (s *Submitter) probe(ctx context.Context) {
 	if state == accountDenied {
 		s.denied(p, true, detail)
 	}
-	g := s.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for name, b := range g.blocks {
-		switch {
-		case b.stage != StageProbe:
-		case state != accountDown:
-			g.try(name) // a denied credential is shut again by now
-		case name == BlockBreaker:
-			// The next look costs the API one request without an order, so it
-			// does not wait any longer than this one did.
-			g.shut(name, g.stillFailing("the account was asked", detail, ""), jittered(s.cfg.BreakerOpen))
-		default:
-			g.shutLonger(name, b.reason, s.cfg.ProbeDelay, maxProbeDelay)
-		}
+	s.gate.probed(state != accountDown, detail)
+}
+
+// KeyMark tells key pairs apart without giving anything of them away: workers
+// with another pair need not stop because this one's is denied.
+func (s *Submitter) KeyMark() string {
+	pair := s.keys.use()
+	probe, err := order.Parse([]byte(`{"order_no":"fleet","timeout":1}`))
+	if err != nil {
+		return ""
 	}
+	_, signature, err := pair.Signer.Sign(nil, probe, 1)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(pair.Key + "\x00" + signature))
+	return hex.EncodeToString(sum[:4])
 }

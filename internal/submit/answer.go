@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+
+	"orderpost/internal/order"
 )
 
 // maxAnswer is the number of body bytes that are read for a verdict. A longer
@@ -28,11 +30,30 @@ type answer struct {
 	examined bool
 	findings findings // of a complete body
 
-	scrub *scrubber // takes keys out of what is shown of the answer; nil = nothing
+	scrub Scrubber // takes keys out of what is shown of the answer; nil = nothing
 
 	parsed bool
 	json   any  // body as JSON; nil if it is none
 	isJSON bool // body is one JSON value, UTF-8, without duplicate names
+}
+
+// bounded cuts text to at most limit bytes at a rune boundary and makes it
+// valid UTF-8.
+func bounded(text string, limit int) string {
+	return strings.ToValidUTF8(order.Truncate(text, limit), "\uFFFD")
+}
+
+// Scrubber shows the beginning of a text without the keys in it.
+type Scrubber interface {
+	Excerpt(text []byte, limit int) string
+}
+
+// excerpt shows at most limit bytes of a part of the answer.
+func (a *answer) excerpt(text []byte, limit int) string {
+	if a.scrub == nil {
+		return bounded(string(text), limit)
+	}
+	return a.scrub.Excerpt(text, limit)
 }
 
 // examine reads a complete body once for what it says about our order.

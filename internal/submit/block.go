@@ -123,7 +123,7 @@ func (g *Gate) Resume() {
 	g.notify()
 	g.mu.Unlock()
 	if refusals {
-		g.resumed()
+		g.hooks.resumed()
 	}
 }
 
@@ -198,7 +198,7 @@ func (g *Gate) stage() Stage {
 }
 
 // yields says whether a suspect order still leaves the trial to others; it does
-// so for Config.RefusalQuiet.
+// so for Config.OthersFirst.
 func (g *Gate) yields(w *waiter) bool { return w.wary && time.Now().Before(g.othersFirstUntil()) }
 
 func (g *Gate) othersFirstUntil() time.Time {
@@ -208,7 +208,7 @@ func (g *Gate) othersFirstUntil() time.Time {
 			last = b.tried
 		}
 	}
-	return last.Add(g.cfg.RefusalQuiet)
+	return last.Add(g.cfg.OthersFirst)
 }
 
 // tick moves on what is due. It returns the time of the next move (zero =
@@ -361,7 +361,7 @@ func (g *Gate) trialLeft(name string) (left time.Duration, trying bool) {
 	case b == nil:
 		return 0, true
 	case b.stage == StageTrial:
-		return time.Until(b.tried.Add(g.cfg.RefusalQuiet)), true
+		return time.Until(b.tried.Add(g.cfg.OthersFirst)), true
 	default:
 		return 0, false
 	}
@@ -379,7 +379,7 @@ func (g *Gate) throttled(d time.Duration, sent time.Time) {
 	}
 	if d == 0 {
 		// An order that was settled meanwhile set the count back to 0.
-		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.RetryDelayMax)
+		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.LongestWait)
 	}
 	until := time.Now().Add(d)
 	if b := g.blocks[BlockThrottle]; b != nil && !until.After(b.until) {

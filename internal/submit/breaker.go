@@ -17,7 +17,7 @@ type breaker struct {
 	streak int   // failures in a row
 }
 
-func newBreaker(cfg Config) breaker {
+func newBreaker(cfg gateConfig) breaker {
 	return breaker{ratio: cfg.BreakerRatio, min: cfg.BreakerMin, slot: cfg.BreakerWindow / breakerSlots}
 }
 

@@ -38,32 +38,26 @@ type Checked struct {
 	First, Doubted order.Outcome
 }
 
-// CheckAnswer says what an answer would be taken for under the settings. raw
+// Check says what an answer would be taken for under rules (nil = none), a
+// policy for doubtful orders, and the longest Retry-After that is honoured. raw
 // is an HTTP response as `curl -i` prints it, or a body alone, which is then
 // taken to come with the given status (0 = 200).
-func CheckAnswer(cfg Config, raw []byte, status int) (Checked, error) {
-	var rules *Rules
-	if cfg.Rules != "" {
-		var err error
-		if rules, err = LoadRules(cfg.Rules); err != nil {
-			return Checked{}, err
-		}
-	}
+func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte, status int) (Checked, error) {
 	a, err := pastedAnswer(raw, status)
 	if err != nil {
 		return Checked{}, err
 	}
 	j := rules.judge(&a, 1)
 	c := Checked{Status: a.status, Verdict: j.verdict, Final: j.final, Reason: j.reason, Detail: j.detail, Rule: j.rule,
-		Wait: max(j.wait, min(retryAfter(a.header, time.Now()), cfg.RetryDelayMax)), Throttle: j.throttle, TimeError: j.timeError, Hold: j.hold}
+		Wait: max(j.wait, min(retryAfter(a.header, time.Now()), longest)), Throttle: j.throttle, TimeError: j.timeError, Hold: j.hold}
 	if j.rule > 0 {
 		c.Line = rules.list[j.rule-1].line
 	}
 	if j.misplaced {
 		c.Hold = "404 and 405 without a rule are taken for a wrong ORDERPOST_API_URL"
 	}
-	c.First = outcomeOf(j, cfg.OnUnsure, false)
-	c.Doubted = outcomeOf(j, cfg.OnUnsure, true)
+	c.First = outcomeOf(j, policy, false)
+	c.Doubted = outcomeOf(j, policy, true)
 	return c, nil
 }
 

@@ -21,7 +21,7 @@ func (t *visit) conclude(ctx context.Context, p *pass, pair *pairState, x *excha
 	event := AttemptEvent{
 		OrderNo: t.Order.OrderNo(), Traceparent: t.Traceparent, Verdict: j.verdict, Status: x.answer.status,
 		Phase: x.phase, Reason: j.reason, Attempt: t.report.History.Attempts, EnqueuedAt: t.EnqueuedAt, Started: x.sent, Duration: x.ended.Sub(x.sent),
-		RequestBytes: f.size, ResponseBytes: len(x.answer.body), Reused: x.reused, GateWait: f.waited, RateWait: p.rateWait,
+		RequestBytes: f.size, ResponseBytes: len(x.answer.body), Reused: x.reused, GateWait: f.waited, RateWait: p.rateWaited(),
 	}
 	t.watch.Attempted(event)
 	if f.ended != nil {
@@ -46,10 +46,10 @@ func (t *visit) judge(x *exchange) judgement {
 		if x.err != nil {
 			detail = bounded(t.clean(x.err.Error()), 500)
 		}
-		return judgeTransport(x.phase, transportReason(x.phase, x.err), detail)
+		return noAnswer(x.phase.maySent(), transportReason(x.phase, x.err), detail)
 	}
 	j := t.rules.judge(&x.answer, t.report.History.Attempts)
-	t.weigh(&x.answer, &j)
+	t.evidence.weigh(&x.answer, &j)
 	if after := t.honoured(retryAfter(x.answer.header, x.ended)); after > j.wait {
 		j.wait = after
 	}
@@ -97,7 +97,7 @@ func (t *visit) record(x *exchange, j *judgement) {
 
 // excerpt is as much of a body as is recorded.
 func (t *visit) excerpt(body []byte) string {
-	return t.keys.scrub.Load().excerpt(body, t.cfg.ResponseLimit)
+	return t.keys.scrub.Load().Excerpt(body, t.cfg.ResponseLimit)
 }
 
 // follow draws the consequences for the pool. Blocks go up before the pass is

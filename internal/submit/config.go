@@ -74,6 +74,13 @@ func DefaultConfig(baseURL string) Config {
 	}
 }
 
+// gate is what the gate needs to know of the settings.
+func (c Config) gate() gateConfig {
+	return gateConfig{Concurrency: c.Concurrency, RateLimit: c.RateLimit, Patience: c.GatePatience, HoldRetry: c.HoldRetry,
+		OthersFirst: c.RefusalQuiet, LongestWait: c.RetryDelayMax,
+		BreakerRatio: c.BreakerRatio, BreakerMin: c.BreakerMin, BreakerWindow: c.BreakerWindow, BreakerOpen: c.BreakerOpen, ProbeDelay: c.ProbeDelay}
+}
+
 // Validate reports every bad setting at once, by the name of its variable.
 func (c Config) Validate() error {
 	errs := []error{c.validateURL()}

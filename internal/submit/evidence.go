@@ -31,6 +31,9 @@ type evidence struct {
 	notes []string
 }
 
+// newEvidence has seen no acceptance yet.
+func newEvidence(log zerolog.Logger) *evidence { return &evidence{log: log} }
+
 // maxKinds bounds what is remembered of an API that answers in many ways.
 const maxKinds = 256
 
@@ -42,17 +45,17 @@ func kindOf(a *answer) uint64 {
 	return max(k, 1)
 }
 
-// weigh asks whether an answer may be taken for what its verdict says.
-func (t *visit) weigh(a *answer, j *judgement) {
-	ownNumbers := j.rule > 0 && t.rules.list[j.rule-1].OtherOrderNo
+// weigh asks whether an answer may be taken for what its verdict says, and
+// changes the judgement if not.
+func (e *evidence) weigh(a *answer, j *judgement) {
 	switch {
 	case a.stray:
 		*j = judgement{verdict: order.Unsure, failed: true, wait: j.wait, reason: "the answer was there before the request was sent",
 			detail: "it answers another request; its connection was closed"}
-	case j.verdict != order.Unsure && !ownNumbers && a.aboutAnother(j.verdict == order.Accepted):
-		*j = t.evidence.another(a, j)
+	case j.verdict != order.Unsure && !j.ownNumbers && a.aboutAnother(j.verdict == order.Accepted):
+		*j = e.another(a, j)
 	case j.verdict == order.Accepted:
-		t.evidence.accepted(a, j)
+		e.accepted(a, j)
 	}
 }
 
@@ -129,7 +132,7 @@ func describe(a *answer) string {
 	a.parse()
 	text := "status " + strconv.Itoa(a.status)
 	if media := a.header.Get("Content-Type"); media != "" {
-		text += ", " + a.scrub.excerpt([]byte(media), 64)
+		text += ", " + a.excerpt([]byte(media), 64)
 	}
 	switch object, ok := a.json.(map[string]any); {
 	case len(a.body) == 0:
@@ -141,7 +144,7 @@ func describe(a *answer) string {
 		if more := len(names) - 8; more > 0 {
 			names = append(names[:8], fmt.Sprintf("%d more", more))
 		}
-		text += ", members " + a.scrub.excerpt([]byte(strings.Join(names, " ")), 200)
+		text += ", members " + a.excerpt([]byte(strings.Join(names, " ")), 200)
 	}
 	if a.findings.ours {
 		text += ", with our order_no"
@@ -161,10 +164,7 @@ func ruleFor(a *answer) string {
 		if i == 4 {
 			break
 		}
-		rule += " && " + strconv.Quote(a.scrub.excerpt([]byte(name), 64)) + " in body"
+		rule += " && " + strconv.Quote(a.excerpt([]byte(name), 64)) + " in body"
 	}
 	return rule
 }
-
-// Notes are remarks for people about how answers are understood.
-func (s *Submitter) Notes() []string { return s.evidence.told() }

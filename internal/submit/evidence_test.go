@@ -243,3 +243,14 @@ func TestAcceptancesWithoutEvidenceAreToldOnce(t *testing.T) {
 		require.Empty(t, r.Notes(), "the order_no is evidence")
 	})
 }
+
+func TestARuleThatWasStoppedHoldsThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // whose clock stands still: steps are counted, too
+		r := newRig(t, bodies(`{"a":[`+strings.Repeat("1,", 99_999)+`1]}`), once)
+		r.rules = mustRules(t, "rules:\n  - when: 'any(body.a, let x = #; any(body.a, # > x))'\n    verdict: rejected\n")
+		rep := r.one("n")
+		require.Equal(t, order.Unsure, rep.Verdict)
+		require.Equal(t, "rule 1 takes too long", rep.Reason)
+		require.Equal(t, BlockAnswer, r.Gate().State().Blocks[0].Name)
+	})
+}

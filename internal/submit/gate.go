@@ -14,15 +14,39 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// gateConfig says how hard the API may be asked, and when the gate shuts and
+// tries again. package submit documents the settings it is filled from.
+type gateConfig struct {
+	Concurrency   int           // passes at the same time
+	RateLimit     float64       // attempts per second; 0 = no limit
+	Patience      time.Duration // how long an order waits at a gate that stays shut
+	HoldRetry     time.Duration // before an order tries a hold caused by answers; 0 = only a person resumes
+	OthersFirst   time.Duration // how long a suspect order leaves a trial to others
+	LongestWait   time.Duration // of a throttle that says no time
+	BreakerRatio  float64       // share of failures that opens the breaker; 0 = never
+	BreakerMin    int           // requests in the window below which it does not judge
+	BreakerWindow time.Duration // over which it counts
+	BreakerOpen   time.Duration // between two probes while it is open
+	ProbeDelay    time.Duration // before a denied key is probed
+}
+
+// gateHooks are called by the gate; none may be nil.
+type gateHooks struct {
+	// changed is called after each change, in order. It is called with the gate's
+	// lock held: it must be quick, and must not call the gate.
+	changed func(GateState)
+	// resumed is called when a person resumes a run of refusals.
+	resumed func()
+}
+
 // Gate is the one place that every attempt passes. It is shut while any block
 // stands (block.go), lets one order at a time through while blocks are on
 // trial, and else as many as the ramp and the rate limit allow.
 type Gate struct {
-	cfg     Config
+	cfg     gateConfig
 	log     zerolog.Logger
-	watch   Observer
+	hooks   gateHooks
 	limiter *rate.Limiter
-	resumed func()        // told when a person resumes a run of refusals
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
 	leaving chan struct{} // closed by leave
 
@@ -69,8 +93,9 @@ var (
 	errLeaving = errors.New("the worker is stopping")
 )
 
-func newGate(cfg Config, log zerolog.Logger, watch Observer) *Gate {
-	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1), leaving: make(chan struct{}),
+// newGate makes a gate that is open, with the ramp at one.
+func newGate(cfg gateConfig, log zerolog.Logger, hooks gateHooks) *Gate {
+	g := &Gate{cfg: cfg, log: log, hooks: hooks, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1), leaving: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
 	return g
@@ -185,12 +210,12 @@ func (g *Gate) state() GateState {
 func (g *Gate) notify() {
 	close(g.changed)
 	g.changed = make(chan struct{})
-	g.watch.GateChanged(g.state())
+	g.hooks.changed(g.state())
 	g.admit()
 }
 
 // enter waits for a pass. While the gate stays shut it waits no longer than
-// Config.GatePatience; for the ramp and the rate limit it waits on.
+// Config.Patience; for the ramp and the rate limit it waits on.
 func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
 	var total time.Duration
 	for {
@@ -229,7 +254,7 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 		return checked(p)
 	default:
 	}
-	patience := time.NewTimer(g.cfg.GatePatience)
+	patience := time.NewTimer(g.cfg.Patience)
 	defer patience.Stop()
 	for {
 		select {
@@ -246,7 +271,7 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 				g.withdraw(e, w)
 				return nil, errPatience
 			}
-			patience.Reset(g.cfg.GatePatience)
+			patience.Reset(g.cfg.Patience)
 		}
 	}
 }
@@ -282,6 +307,9 @@ func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	}
 }
 
+// rateWaited is the time that the rate limit made the order wait.
+func (p *pass) rateWaited() time.Duration { return p.rateWait }
+
 // stillGood says whether the pass would be given again.
 func (p *pass) stillGood() bool {
 	p.gate.mu.Lock()
@@ -312,15 +340,8 @@ func (g *Gate) admit() {
 	}
 }
 
-// keysChanged has a denied credential probed at once: there are other keys now.
-func (g *Gate) keysChanged() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
-		b.until = time.Now()
-		g.notify()
-	}
-}
+// leavingC is closed by leave.
+func (g *Gate) leavingC() <-chan struct{} { return g.leaving }
 
 // leave ends the waits of orders that have no pass yet, or a pass and no token.
 func (g *Gate) leave() {
@@ -333,6 +354,7 @@ func (g *Gate) leave() {
 	}
 }
 
+// isLeaving says whether leave was called.
 func (g *Gate) isLeaving() bool {
 	select {
 	case <-g.leaving:

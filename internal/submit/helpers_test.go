@@ -269,11 +269,16 @@ func (r *rig) many(prefix string, n int) []order.Report {
 	return reports
 }
 
-// warm gets the ramp out of the way.
+// warm gets the ramp out of the way: as many attempts as it takes are accepted.
 func (r *rig) warm() {
-	r.gate.mu.Lock()
-	defer r.gate.mu.Unlock()
-	r.gate.limit = r.cfg.Concurrency
+	r.gate.SetLimit(0)
+	for range r.cfg.Concurrency {
+		p, err := r.gate.enter(r.t.Context(), false)
+		require.NoError(r.t, err)
+		p.leave(signal{verdict: order.Accepted})
+	}
+	r.gate.SetLimit(r.cfg.RateLimit)
+	require.Equal(r.t, r.cfg.Concurrency, r.gate.State().Limit)
 }
 
 func ends(reports []order.Report) map[order.End]int {

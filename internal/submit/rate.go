@@ -110,6 +110,6 @@ func (g *Gate) ResumeAnswers() {
 	g.notify()
 	g.mu.Unlock()
 	if refusals {
-		g.resumed()
+		g.hooks.resumed()
 	}
 }

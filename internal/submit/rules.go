@@ -327,7 +327,7 @@ func (r *Rules) judge(a *answer, attempt int) judgement {
 
 func (r *rule) judgement() judgement {
 	j := judgement{verdict: r.verdict, final: r.Final, reason: r.Reason, detail: r.Name, wait: r.wait,
-		throttle: r.Throttle, timeError: r.TimeError, failed: r.verdict == order.Unsure, rule: r.number}
+		throttle: r.Throttle, timeError: r.TimeError, failed: r.verdict == order.Unsure, rule: r.number, ownNumbers: r.OtherOrderNo}
 	if j.reason == "" {
 		j.reason = fmt.Sprintf("rule %d", r.number)
 	}

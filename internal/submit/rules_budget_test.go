@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,17 +32,6 @@ func TestRulesThatTakeTooLongAreStopped(t *testing.T) {
 			require.LessOrEqual(t, len(j.hold), 1000)
 		})
 	}
-}
-
-func TestARuleThatWasStoppedHoldsThePool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // whose clock stands still: steps are counted, too
-		r := newRig(t, bodies(`{"a":`+numbers(100_000)+`}`), once)
-		r.rules = mustRules(t, "rules:\n  - when: 'any(body.a, let x = #; any(body.a, # > x))'\n    verdict: rejected\n")
-		rep := r.one("n")
-		require.Equal(t, order.Unsure, rep.Verdict)
-		require.Equal(t, "rule 1 takes too long", rep.Reason)
-		require.Equal(t, BlockAnswer, r.Gate().State().Blocks[0].Name)
-	})
 }
 
 // Rules of the usual kind mean what they did.

@@ -203,8 +203,6 @@ func TestLoadRules(t *testing.T) {
 	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorContains(t, err, "ORDERPOST_RULES")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = New(testConfig(func(c *Config) { c.Rules = "/does/not/exist" }), Deps{Keys: StaticKeys{pair(keyA)}, Transport: &fakeAPI{}})
-	require.ErrorContains(t, err, "ORDERPOST_RULES")
 }
 
 func FuzzRules(f *testing.F) {

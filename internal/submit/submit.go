@@ -36,7 +36,7 @@ type Submitter struct {
 	gate   *Gate
 	jury   *jury
 	// evidence is what acceptances have looked like so far.
-	evidence evidence
+	evidence *evidence
 	// throttles tell one order's throttles from the pool's.
 	throttles throttles
 	keys      *keyring
@@ -59,7 +59,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		return nil, err
 	}
 	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {},
-		evidence: evidence{log: deps.Log}}
+		evidence: newEvidence(deps.Log)}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
@@ -76,8 +76,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	}
 	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
 	s.jury = newJury(cfg)
-	s.gate = newGate(cfg, deps.Log, s.watch)
-	s.gate.resumed = s.jury.vouch
+	s.gate = newGate(cfg.gate(), deps.Log, gateHooks{changed: func(now GateState) { s.watch.GateChanged(now) }, resumed: s.jury.vouch})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.tending.Go(func() { s.tend(ctx) })
@@ -119,6 +118,9 @@ func (s *Submitter) Gate() *Gate { return s.gate }
 
 // Clock is what is known of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
+
+// Notes are remarks for people about how answers are understood.
+func (s *Submitter) Notes() []string { return s.evidence.told() }
 
 // Leave is for a worker that is about to stop: orders that wait, for the gate
 // or for their next attempt, end with EndHandBack, so that another worker takes

@@ -147,7 +147,7 @@ func (c *client) try(t *testing.T) (exchange, judgement) {
 	x, _ := c.post(context.Background(), "n", []byte(`{"order_no":"n","timeout":5,"timestamp":1}`), keyA, "abc", "")
 	var rules *Rules
 	if x.answer.status == 0 {
-		return x, judgeTransport(x.phase, transportReason(x.phase, x.err), "")
+		return x, noAnswer(x.phase.maySent(), transportReason(x.phase, x.err), "")
 	}
 	return x, rules.judge(&x.answer, 1)
 }
@@ -167,7 +167,7 @@ func testRefusedConnection(t *testing.T, attemptClient clientMaker) {
 func TestNameThatIsNotResolved(t *testing.T) {
 	err := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "api.invalid", IsNotFound: true}}
 	require.Equal(t, "name not resolved", transportReason(PhaseConnect, err))
-	require.Equal(t, order.Retry, judgeTransport(PhaseConnect, "", "").verdict)
+	require.Equal(t, order.Retry, noAnswer(PhaseConnect.maySent(), "", "").verdict)
 }
 
 func TestUntrustedCertificate(t *testing.T) { eachClient(t, testUntrustedCertificate) }

@@ -36,40 +36,16 @@ type judgement struct {
 	failed bool
 	// rule is the 1-based number of the rule that matched; 0 = built in.
 	rule int
+	// ownNumbers: the rule says that the API has numbers of its own under order_no.
+	ownNumbers bool
 }
 
-// Phase says how far a request came.
-type Phase uint8
-
-// The phases of a request, in their order.
-const (
-	// PhaseConnect: no connection (name, proxy, TCP, TLS); nothing was sent.
-	PhaseConnect Phase = iota
-	// PhaseSend: a connection was there, and provably nothing of the order was sent.
-	PhaseSend
-	// PhaseSent: some of the order may have been sent, and no answer's headers came.
-	PhaseSent
-	// PhaseCut: the answer's headers came, its body did not to the end (or not
-	// within the bound of 256 KiB, or in an encoding that cannot be undone).
-	PhaseCut
-	// PhaseDone: the answer was read to its end.
-	PhaseDone
-)
-
-var phaseNames = [...]string{"connect", "send", "sent", "cut", "done"}
-
-// String gives the word used in metrics.
-func (p Phase) String() string { return phaseNames[p] }
-
-// Phases lists every phase, for label values and tables.
-func Phases() []Phase { return []Phase{PhaseConnect, PhaseSend, PhaseSent, PhaseCut, PhaseDone} }
-
-// judgeTransport is the verdict where no answer was read. reason is the
-// stable phrase of the transport error.
-func judgeTransport(p Phase, reason, detail string) judgement {
-	j := judgement{verdict: order.Unsure, reason: reason, detail: detail, failed: true}
-	if p == PhaseConnect || p == PhaseSend {
-		j.verdict = order.Retry
+// noAnswer is the verdict where no answer was read. maySent: some of the order may
+// have reached the API. reason is the stable phrase of the transport error.
+func noAnswer(maySent bool, reason, detail string) judgement {
+	j := judgement{verdict: order.Retry, reason: reason, detail: detail, failed: true}
+	if maySent {
+		j.verdict = order.Unsure
 	}
 	return j
 }
@@ -162,7 +138,7 @@ func judgeSuccess(a *answer) judgement {
 func (a *answer) wanted(what, rule, more string) string {
 	kind := ""
 	if t := a.header.Get("Content-Type"); t != "" {
-		kind = " (" + a.scrub.excerpt([]byte(t), 64) + ")"
+		kind = " (" + a.excerpt([]byte(t), 64) + ")"
 	}
 	return fmt.Sprintf("an answer with status %d%s was not taken for accepted: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
 		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
@@ -172,7 +148,7 @@ func (a *answer) wanted(what, rule, more string) string {
 // startOf is a condition on the beginning of a body that is not JSON. It ends
 // where a key begins.
 func (a *answer) startOf() string {
-	clean, n := a.scrub.excerpt(a.body, 32), 0
+	clean, n := a.excerpt(a.body, 32), 0
 	for n < min(len(clean), len(a.body)) && clean[n] == a.body[n] {
 		n++
 	}
@@ -196,7 +172,7 @@ func (a *answer) begins() string {
 
 // shown is the beginning of the body in one line.
 func (a *answer) shown() string {
-	return strings.Join(strings.Fields(a.scrub.excerpt(a.body, maxShown)), " ")
+	return strings.Join(strings.Fields(a.excerpt(a.body, maxShown)), " ")
 }
 
 func accepted(a *answer) judgement {
@@ -216,7 +192,7 @@ func (a *answer) literal(raw []byte) string {
 		if err != nil {
 			return "…"
 		}
-		return strconv.Quote(a.scrub.excerpt(text, 64))
+		return strconv.Quote(a.excerpt(text, 64))
 	default:
 		return bounded(string(raw), 64)
 	}

@@ -207,7 +207,7 @@ func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
 		return order.EndNone
 	case <-ctx.Done():
 		return t.interrupted(ctx, context.Cause(ctx))
-	case <-t.gate.leaving:
+	case <-t.gate.leavingC():
 		return t.interrupted(ctx, errLeaving)
 	}
 }

@@ -66,7 +66,11 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 	if err != nil {
 		return err
 	}
-	checked, err := submit.CheckAnswer(cfg.Submit, raw, c.status)
+	rules, err := loadRules(cfg)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	checked, err := submit.Check(rules, cfg.Submit.OnUnsure, cfg.Submit.RetryDelayMax, raw, c.status)
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
@@ -80,14 +84,20 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 
 // checkParts reads the key files and compiles the rules.
 func checkParts(cfg pool.Config) error {
-	var keysErr, rulesErr error
+	var keysErr error
 	if cfg.Keys.Validate() == nil { // else it is said already
 		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
 	}
-	if cfg.Submit.Rules != "" {
-		_, rulesErr = submit.LoadRules(cfg.Submit.Rules)
-	}
+	_, rulesErr := loadRules(cfg)
 	return errors.Join(keysErr, rulesErr)
+}
+
+// loadRules gives nil where no rules file is set.
+func loadRules(cfg pool.Config) (*submit.Rules, error) {
+	if cfg.Submit.Rules == "" {
+		return nil, nil
+	}
+	return submit.LoadRules(cfg.Submit.Rules)
 }
 
 func readAnswer(name string, stdin io.Reader) ([]byte, error) {
