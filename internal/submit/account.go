@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 )
 
 var (
@@ -32,23 +33,23 @@ const (
 // askAccount reads the account with a pair's key.
 func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
 	x := s.client.get(ctx, p.Key)
-	x.answer.scrub = s.keys.scrub.Load()
-	if x.answer.status == 0 {
+	x.answer.Scrub = s.keys.scrub.Load()
+	if x.answer.Status == 0 {
 		return accountDown, s.clean(fmt.Sprintf("%s (%v)", transportReason(x.phase, x.err), x.err))
 	}
-	s.clock.observe(x.answer.header, x.sent, x.ended, false)
-	status := x.answer.status
+	s.clock.observe(x.answer.Header, x.sent, x.ended, false)
+	status := x.answer.Status
 	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
-	if status >= http.StatusInternalServerError && len(x.answer.body) > 0 {
-		detail += ": " + x.answer.shown()
+	if status >= http.StatusInternalServerError && len(x.answer.Body) > 0 {
+		detail += ": " + x.answer.Shown()
 	}
 	detail = s.clean(detail)
-	j := s.rules.judge(&x.answer, 1)
+	j := s.rules.Judge(&x.answer, 1)
 	switch {
-	case j.verdict == order.Denied:
+	case j.Verdict == order.Denied:
 		return accountDenied, detail
-	case status == http.StatusTooManyRequests || j.throttle:
-		s.gate.throttled(s.honoured(retryAfter(x.answer.header, x.ended)), x.sent)
+	case status == http.StatusTooManyRequests || j.Throttle:
+		s.gate.Throttle(s.honoured(answer.RetryAfter(x.answer.Header, x.ended)), x.sent)
 		return accountDown, detail
 	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
 		return accountDown, detail
@@ -94,15 +95,15 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 		return // another pair is in use already
 	}
 	if !proven {
-		s.gate.keySuspected(fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail))
+		s.gate.KeySuspected(fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail))
 		return
 	}
 	next, none := s.keys.spoil(p)
 	if none {
-		s.gate.noKeyLeft(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
+		s.gate.NoKeyLeft(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
 		return
 	}
-	s.gate.nextKey(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
+	s.gate.NextKey(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
 }
 
 // probe asks the account on behalf of the blocks that wait for it.
@@ -115,7 +116,7 @@ func (s *Submitter) probe(ctx context.Context) {
 	if state == accountDenied {
 		s.denied(p, true, detail)
 	}
-	s.gate.probed(state != accountDown, detail)
+	s.gate.Probed(state != accountDown, detail)
 }
 
 // KeyMark tells key pairs apart without giving anything of them away: workers

@@ -10,18 +10,18 @@ import (
 // causeOf says in a few words why a request failed: what is wrong with the way
 // to the API, or which status came, and from which server.
 func causeOf(x *exchange, reason string) string {
-	if x.answer.status == 0 {
+	if x.answer.Status == 0 {
 		return reason + detailOf(x.err)
 	}
-	if x.answer.status < 500 {
+	if x.answer.Status < 500 {
 		return reason
 	}
-	return fmt.Sprintf("status %d%s", x.answer.status, serverOf(x))
+	return fmt.Sprintf("status %d%s", x.answer.Status, serverOf(x))
 }
 
 func serverOf(x *exchange) string {
-	if server := x.answer.header.Get("Server"); server != "" {
-		return " by " + x.answer.excerpt([]byte(server), 64)
+	if server := x.answer.Header.Get("Server"); server != "" {
+		return " by " + x.answer.Excerpt([]byte(server), 64)
 	}
 	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 // Config says where the API is, how hard it may be asked, and when to give up.
@@ -75,8 +76,8 @@ func DefaultConfig(baseURL string) Config {
 }
 
 // gate is what the gate needs to know of the settings.
-func (c Config) gate() gateConfig {
-	return gateConfig{Concurrency: c.Concurrency, RateLimit: c.RateLimit, Patience: c.GatePatience, HoldRetry: c.HoldRetry,
+func (c Config) gate() gate.Config {
+	return gate.Config{Concurrency: c.Concurrency, RateLimit: c.RateLimit, Patience: c.GatePatience, HoldRetry: c.HoldRetry,
 		OthersFirst: c.RefusalQuiet, LongestWait: c.RetryDelayMax,
 		BreakerRatio: c.BreakerRatio, BreakerMin: c.BreakerMin, BreakerWindow: c.BreakerWindow, BreakerOpen: c.BreakerOpen, ProbeDelay: c.ProbeDelay}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
+	"orderpost/internal/submit/gate"
 )
 
 // A stray acceptance of another order lies on a kept connection behind each
@@ -113,7 +115,7 @@ func TestStatusThatIsNone(t *testing.T) {
 				io.WriteString(conn, "HTTP/1.1 "+status+" OK\r\nContent-Length: 10\r\n\r\n{\"code\":0}")
 			})
 			_, j := attemptClient(t, s.url(), nil).try(t)
-			require.Equal(t, order.Unsure, j.verdict, "%s: %s", status, j.reason)
+			require.Equal(t, order.Unsure, j.Verdict, "%s: %s", status, j.Reason)
 		})
 	}
 }
@@ -204,13 +206,13 @@ func TestAnswerOfAnotherKindHolds(t *testing.T) {
 				require.Equal(t, order.Unsure, rep.Verdict, rep.Reason)
 				state := r.Gate().State()
 				require.Len(t, state.Blocks, 1)
-				require.Equal(t, BlockAnswer, state.Blocks[0].Name)
+				require.Equal(t, gate.BlockAnswer, state.Blocks[0].Name)
 				require.Contains(t, state.Reasons[0], "of another kind than the answers accepted so far")
 				require.Contains(t, state.Reasons[0], strings.ReplaceAll(c.then, "OURS", "A-3"), "the answer is shown")
 				_, proposed, ok := strings.Cut(state.Reasons[0], "such as\n")
 				require.True(t, ok)
 				rules := mustRules(t, "rules:\n"+proposed)
-				require.Equal(t, 1, rules.judge(&answer{status: 200, body: []byte(c.then), complete: true}, 1).rule)
+				require.Equal(t, 1, rules.Judge(&answer.Answer{Status: 200, Body: []byte(c.then), Complete: true}, 1).Rule)
 			})
 		})
 	}
@@ -251,6 +253,6 @@ func TestARuleThatWasStoppedHoldsThePool(t *testing.T) {
 		rep := r.one("n")
 		require.Equal(t, order.Unsure, rep.Verdict)
 		require.Equal(t, "rule 1 takes too long", rep.Reason)
-		require.Equal(t, BlockAnswer, r.Gate().State().Blocks[0].Name)
+		require.Equal(t, gate.BlockAnswer, r.Gate().State().Blocks[0].Name)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 func TestHoldAndResume(t *testing.T) {
@@ -277,12 +278,12 @@ func TestBreakerTrialThatFailsOpensItForLonger(t *testing.T) {
 func TestTrialThatWeBreakOffShowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{hang: true} }, nil)
-		r.Gate().Probe(BlockBreaker, "test")
+		r.Gate().Probe(gate.BlockBreaker, "test")
 		synctest.Wait() // the account answers
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		require.Equal(t, order.EndHandBack, r.Submit(ctx, order.Submission{Order: newOrder(t, "n")}).End)
-		require.Equal(t, StageTrial, r.Gate().State().Blocks[0].Stage)
+		require.Equal(t, gate.StageTrial, r.Gate().State().Blocks[0].Stage)
 	})
 }
 
@@ -332,7 +333,7 @@ func TestRoomOnATrial(t *testing.T) {
 			}
 			return reply{after: time.Second}
 		}, func(c *Config) { c.GatePatience = time.Hour })
-		r.gate.holdFor(BlockAnswer, "test")
+		r.gate.HoldFor(gate.BlockAnswer, "test")
 		time.Sleep(2 * r.cfg.HoldRetry)
 		require.Equal(t, 4, r.Gate().Room(), "one that tries, and others in case it is the one that was denied before")
 		require.True(t, r.Gate().Open())
@@ -363,7 +364,7 @@ func TestCloseEndsWaits(t *testing.T) {
 type recorder struct {
 	mu       sync.Mutex
 	attempts []AttemptEvent
-	states   []GateState
+	states   []gate.State
 	waits    []time.Duration
 	queued   []bool
 }
@@ -380,7 +381,7 @@ func (o *recorder) Attempted(a AttemptEvent) {
 	o.attempts = append(o.attempts, a)
 }
 
-func (o *recorder) GateChanged(s GateState) {
+func (o *recorder) GateChanged(s gate.State) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.states = append(o.states, s)
@@ -412,7 +413,7 @@ func TestObserver(t *testing.T) {
 		require.Equal(t, 2, b.Attempt)
 		require.Positive(t, b.GateWait)
 		require.False(t, o.states[0].Open)
-		require.Equal(t, BlockThrottle, o.states[0].Blocks[0].Name)
+		require.Equal(t, gate.BlockThrottle, o.states[0].Blocks[0].Name)
 		require.True(t, o.states[len(o.states)-1].Open)
 	})
 }

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -273,9 +274,9 @@ func (r *rig) many(prefix string, n int) []order.Report {
 func (r *rig) warm() {
 	r.gate.SetLimit(0)
 	for range r.cfg.Concurrency {
-		p, err := r.gate.enter(r.t.Context(), false)
+		p, err := r.gate.Enter(r.t.Context(), false)
 		require.NoError(r.t, err)
-		p.leave(signal{verdict: order.Accepted})
+		p.Release(gate.Signal{Verdict: order.Accepted})
 	}
 	r.gate.SetLimit(r.cfg.RateLimit)
 	require.Equal(r.t, r.cfg.Concurrency, r.gate.State().Limit)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"orderpost/internal/submit/answer"
 )
 
 // mask shows as much of a key as a person needs to tell pairs apart: two
@@ -103,5 +105,5 @@ func (s *scrubber) clean(text string) string {
 // removed before it is cut, so that none is left in half.
 func (s *scrubber) Excerpt(text []byte, limit int) string {
 	const margin = 1024 // longer than a key in any form
-	return bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
+	return answer.Bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
 }

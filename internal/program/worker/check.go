@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/answer"
 	pool "orderpost/internal/worker"
 )
 
@@ -70,7 +71,7 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	checked, err := submit.Check(rules, cfg.Submit.OnUnsure, cfg.Submit.RetryDelayMax, raw, c.status)
+	checked, err := answer.Check(rules, cfg.Submit.OnUnsure, cfg.Submit.RetryDelayMax, raw, c.status)
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
@@ -93,11 +94,11 @@ func checkParts(cfg pool.Config) error {
 }
 
 // loadRules gives nil where no rules file is set.
-func loadRules(cfg pool.Config) (*submit.Rules, error) {
+func loadRules(cfg pool.Config) (*answer.Rules, error) {
 	if cfg.Submit.Rules == "" {
 		return nil, nil
 	}
-	return submit.LoadRules(cfg.Submit.Rules)
+	return answer.LoadRules(cfg.Submit.Rules)
 }
 
 func readAnswer(name string, stdin io.Reader) ([]byte, error) {
@@ -107,7 +108,7 @@ func readAnswer(name string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-func printChecked(out io.Writer, c submit.Checked) error {
+func printChecked(out io.Writer, c answer.Checked) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {

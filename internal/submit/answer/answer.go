@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"math"
@@ -10,36 +10,36 @@ import (
 	"orderpost/internal/order"
 )
 
-// maxAnswer is the number of body bytes that are read for a verdict. A longer
+// MaxBody is the number of body bytes that are read for a verdict. A longer
 // body counts as cut short.
-const maxAnswer = 256 << 10
+const MaxBody = 256 << 10
 
-// answer is what came back for one request. Status 0 means that no answer's
+// Answer is what came back for one request. Status 0 means that no answer's
 // headers were read.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-	// complete: the body was read to its end and undone from its encoding.
-	complete bool
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Complete: the body was read to its end and undone from its encoding.
+	Complete bool
 
-	// stray: it was there before the request was sent, so it answers another one.
-	stray bool
+	// Stray: it was there before the request was sent, so it answers another one.
+	Stray bool
 
 	orderNo  string // of the order that it answers; "" = not known
 	examined bool
 	findings findings // of a complete body
 
-	scrub Scrubber // takes keys out of what is shown of the answer; nil = nothing
+	Scrub Scrubber // takes keys out of what is shown of the answer; nil = nothing
 
 	parsed bool
 	json   any  // body as JSON; nil if it is none
 	isJSON bool // body is one JSON value, UTF-8, without duplicate names
 }
 
-// bounded cuts text to at most limit bytes at a rune boundary and makes it
+// Bounded cuts text to at most limit bytes at a rune boundary and makes it
 // valid UTF-8.
-func bounded(text string, limit int) string {
+func Bounded(text string, limit int) string {
 	return strings.ToValidUTF8(order.Truncate(text, limit), "\uFFFD")
 }
 
@@ -48,45 +48,45 @@ type Scrubber interface {
 	Excerpt(text []byte, limit int) string
 }
 
-// excerpt shows at most limit bytes of a part of the answer.
-func (a *answer) excerpt(text []byte, limit int) string {
-	if a.scrub == nil {
-		return bounded(string(text), limit)
+// Excerpt shows at most limit bytes of a part of the answer.
+func (a *Answer) Excerpt(text []byte, limit int) string {
+	if a.Scrub == nil {
+		return Bounded(string(text), limit)
 	}
-	return a.scrub.Excerpt(text, limit)
+	return a.Scrub.Excerpt(text, limit)
 }
 
-// examine reads a complete body once for what it says about our order.
+// Examine reads a complete body once for what it says about our order.
 // orderNo "" = not known.
-func (a *answer) examine(orderNo string) {
+func (a *Answer) Examine(orderNo string) {
 	if a.examined {
 		return
 	}
 	a.examined, a.orderNo = true, orderNo
-	if a.complete && len(a.body) > 0 {
-		a.findings = examine(a.body, orderNo)
+	if a.Complete && len(a.Body) > 0 {
+		a.findings = examine(a.Body, orderNo)
 	}
 }
 
-// aboutAnother says whether the answer names an order_no that is not ours. An
+// AboutAnother says whether the answer names an order_no that is not ours. An
 // acceptance must not name any; of other answers a member order_no may hold a
 // message about that field, or the order that ours collides with.
-func (a *answer) aboutAnother(acceptance bool) bool {
+func (a *Answer) AboutAnother(acceptance bool) bool {
 	f := &a.findings
 	return f.other != nil && (acceptance || f.numbered && !f.ours)
 }
 
 // parse reads the body as JSON, once, and only when somebody asks.
-func (a *answer) parse() {
+func (a *Answer) parse() {
 	if a.parsed {
 		return
 	}
 	a.parsed = true
-	if !a.complete || len(a.body) == 0 {
+	if !a.Complete || len(a.Body) == 0 {
 		return
 	}
 	var v any
-	if json.Unmarshal(a.body, &v) == nil {
+	if json.Unmarshal(a.Body, &v) == nil {
 		a.json, a.isJSON = wholeNumbers(v), true
 	}
 }
@@ -112,15 +112,15 @@ func wholeNumbers(v any) any {
 }
 
 // env is the answer as rules see it.
-func (a *answer) env(attempt int) ruleEnv {
+func (a *Answer) env(attempt int) ruleEnv {
 	a.parse()
-	e := ruleEnv{OrderNo: a.orderNo, Status: a.status, Text: string(a.body), Attempt: attempt, Headers: make(map[string]string, len(a.header))}
+	e := ruleEnv{OrderNo: a.orderNo, Status: a.Status, Text: string(a.Body), Attempt: attempt, Headers: make(map[string]string, len(a.Header))}
 	if a.isJSON {
 		e.Body = a.json
 	} else {
 		e.Body = e.Text
 	}
-	for name, values := range a.header {
+	for name, values := range a.Header {
 		e.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
 	}
 	return e

@@ -1,14 +1,14 @@
-package submit
+package gate
 
 import "time"
 
 // maxProbeDelay is the longest time between two probes of a denied key.
 const maxProbeDelay = 5 * time.Minute
 
-// keySuspected shuts the gate after the first denial of the key in use: the
+// KeySuspected shuts the gate after the first denial of the key in use: the
 // account is asked next. Where the credentials' block stands already, it stays
 // as it is.
-func (g *Gate) keySuspected(reason string) {
+func (g *Gate) KeySuspected(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.blocks[BlockCredentials] == nil {
@@ -16,24 +16,24 @@ func (g *Gate) keySuspected(reason string) {
 	}
 }
 
-// nextKey shuts the gate because the key that was in use is bad; the account is
+// NextKey shuts the gate because the key that was in use is bad; the account is
 // soon asked with the next one.
-func (g *Gate) nextKey(reason string) {
+func (g *Gate) NextKey(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut(BlockCredentials, reason, jittered(g.cfg.ProbeDelay))
 }
 
-// noKeyLeft shuts the gate because every key is bad: the account is asked less
+// NoKeyLeft shuts the gate because every key is bad: the account is asked less
 // and less often.
-func (g *Gate) noKeyLeft(reason string) {
+func (g *Gate) NoKeyLeft(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shutLonger(BlockCredentials, reason, g.cfg.ProbeDelay, maxProbeDelay)
 }
 
-// keysChanged has a denied credential probed at once: there are other keys now.
-func (g *Gate) keysChanged() {
+// KeysChanged has a denied credential probed at once: there are other keys now.
+func (g *Gate) KeysChanged() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
@@ -42,10 +42,10 @@ func (g *Gate) keysChanged() {
 	}
 }
 
-// probed ends a probe of the account (tick asks for one). answered: one order may
+// Probed ends a probe of the account (tick asks for one). answered: one order may
 // try each block that waited for it; a credential that the account denied is shut
 // again by then. detail says what came back.
-func (g *Gate) probed(answered bool, detail string) {
+func (g *Gate) Probed(answered bool, detail string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for name, b := range g.blocks {

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"net/http"
@@ -29,6 +29,6 @@ func TestRetryAfterTable(t *testing.T) {
 		if c.date != "" {
 			h.Set("Date", c.date)
 		}
-		require.Equal(t, c.want, retryAfter(h, now), "%q", c.value)
+		require.Equal(t, c.want, RetryAfter(h, now), "%q", c.value)
 	}
 }

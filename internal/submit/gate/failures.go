@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"cmp"
@@ -24,8 +24,8 @@ type failure struct {
 	cause, body string
 }
 
-func (f *failures) add(now time.Time, s signal) {
-	f.list[f.next%maxFailures] = failure{now, s.cause, s.body}
+func (f *failures) add(now time.Time, s Signal) {
+	f.list[f.next%maxFailures] = failure{now, s.Cause, s.Body}
 	f.next++
 }
 

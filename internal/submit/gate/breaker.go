@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import "time"
 
@@ -17,7 +17,7 @@ type breaker struct {
 	streak int   // failures in a row
 }
 
-func newBreaker(cfg gateConfig) breaker {
+func newBreaker(cfg Config) breaker {
 	return breaker{ratio: cfg.BreakerRatio, min: cfg.BreakerMin, slot: cfg.BreakerWindow / breakerSlots}
 }
 

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"testing"
@@ -13,8 +13,8 @@ func BenchmarkJudge(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				a := answer{status: 200, body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), complete: true}
-				r.judge(&a, 1)
+				a := Answer{Status: 200, Body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), Complete: true}
+				r.Judge(&a, 1)
 			}
 		})
 	}

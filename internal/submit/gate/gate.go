@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"container/list"
@@ -14,9 +14,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// gateConfig says how hard the API may be asked, and when the gate shuts and
+// Config says how hard the API may be asked, and when the gate shuts and
 // tries again. package submit documents the settings it is filled from.
-type gateConfig struct {
+type Config struct {
 	Concurrency   int           // passes at the same time
 	RateLimit     float64       // attempts per second; 0 = no limit
 	Patience      time.Duration // how long an order waits at a gate that stays shut
@@ -30,22 +30,22 @@ type gateConfig struct {
 	ProbeDelay    time.Duration // before a denied key is probed
 }
 
-// gateHooks are called by the gate; none may be nil.
-type gateHooks struct {
-	// changed is called after each change, in order. It is called with the gate's
+// Hooks are called by the gate; none may be nil.
+type Hooks struct {
+	// Changed is called after each change, in order. It is called with the gate's
 	// lock held: it must be quick, and must not call the gate.
-	changed func(GateState)
-	// resumed is called when a person resumes a run of refusals.
-	resumed func()
+	Changed func(State)
+	// Resumed is called when a person resumes a run of refusals.
+	Resumed func()
 }
 
 // Gate is the one place that every attempt passes. It is shut while any block
 // stands (block.go), lets one order at a time through while blocks are on
 // trial, and else as many as the ramp and the rate limit allow.
 type Gate struct {
-	cfg     gateConfig
+	cfg     Config
 	log     zerolog.Logger
-	hooks   gateHooks
+	hooks   Hooks
 	limiter *rate.Limiter
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
 	leaving chan struct{} // closed by leave
@@ -70,16 +70,16 @@ type Gate struct {
 
 // waiter is one order in front of the gate.
 type waiter struct {
-	ready chan *pass
+	ready chan *Permit
 	// wary: this order was denied or called back before; on a trial, others go first.
 	wary bool
 }
 
-// pass is the right to make one attempt. It must be given back with leave.
-type pass struct {
-	gate  *Gate
-	trial bool
-	left  bool // given back; for its own goroutine alone
+// Permit is the right to make one attempt. It must be given back with leave.
+type Permit struct {
+	gate     *Gate
+	trial    bool
+	released bool // given back; for its own goroutine alone
 	// rateWait is the time that was waited for the rate limit.
 	rateWait time.Duration
 }
@@ -89,12 +89,12 @@ var (
 	errPatience = errors.New("the gate is closed")
 	// errClosed ends waits after Submitter.Close.
 	errClosed = errors.New("the submitter is closed")
-	// errLeaving ends waits after Submitter.Leave.
-	errLeaving = errors.New("the worker is stopping")
+	// ErrLeaving ends waits after Submitter.Leave.
+	ErrLeaving = errors.New("the worker is stopping")
 )
 
-// newGate makes a gate that is open, with the ramp at one.
-func newGate(cfg gateConfig, log zerolog.Logger, hooks gateHooks) *Gate {
+// New makes a gate that is open, with the ramp at one.
+func New(cfg Config, log zerolog.Logger, hooks Hooks) *Gate {
 	g := &Gate{cfg: cfg, log: log, hooks: hooks, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1), leaving: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
@@ -165,8 +165,8 @@ func (g *Gate) Changed() <-chan struct{} {
 	return g.changed
 }
 
-// GateState is the gate at one moment.
-type GateState struct {
+// State is the gate at one moment.
+type State struct {
 	Open bool
 	// Reasons says, for each block, why the gate is shut; empty if it is open.
 	Reasons []string
@@ -184,14 +184,14 @@ type GateState struct {
 }
 
 // State reports the gate at this moment.
-func (g *Gate) State() GateState {
+func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state()
 }
 
-func (g *Gate) state() GateState {
-	s := GateState{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
+func (g *Gate) state() State {
+	s := State{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
 	if l := g.limiter.Limit(); l != rate.Inf {
 		s.Rate = float64(l)
 		s.RateBinds = time.Since(time.Unix(0, g.rateWaited.Load())) < rateMemory
@@ -210,13 +210,13 @@ func (g *Gate) state() GateState {
 func (g *Gate) notify() {
 	close(g.changed)
 	g.changed = make(chan struct{})
-	g.hooks.changed(g.state())
+	g.hooks.Changed(g.state())
 	g.admit()
 }
 
-// enter waits for a pass. While the gate stays shut it waits no longer than
+// Enter waits for a pass. While the gate stays shut it waits no longer than
 // Config.Patience; for the ramp and the rate limit it waits on.
-func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
+func (g *Gate) Enter(ctx context.Context, wary bool) (*Permit, error) {
 	var total time.Duration
 	for {
 		p, err := g.queue(ctx, wary)
@@ -225,19 +225,19 @@ func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
 		}
 		waited, err := g.awaitRate(ctx)
 		if err != nil {
-			p.leave(signal{})
+			p.Release(Signal{})
 			return nil, err
 		}
 		total += waited
 		if p.rateWait = total; waited == 0 || p.stillGood() {
 			return p, nil
 		}
-		p.leave(signal{}) // shut in the meantime
+		p.Release(Signal{}) // shut in the meantime
 	}
 }
 
-func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
-	w := &waiter{ready: make(chan *pass, 1), wary: wary}
+func (g *Gate) queue(ctx context.Context, wary bool) (*Permit, error) {
+	w := &waiter{ready: make(chan *Permit, 1), wary: wary}
 	g.mu.Lock()
 	if g.ended {
 		g.mu.Unlock()
@@ -265,7 +265,7 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 			return nil, context.Cause(ctx)
 		case <-g.leaving:
 			g.withdraw(e, w)
-			return nil, errLeaving
+			return nil, ErrLeaving
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)
@@ -277,7 +277,7 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 }
 
 // checked maps the nil that close hands out.
-func checked(p *pass) (*pass, error) {
+func checked(p *Permit) (*Permit, error) {
 	if p == nil {
 		return nil, errClosed
 	}
@@ -301,17 +301,17 @@ func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	select {
 	case p := <-w.ready:
 		if p != nil {
-			p.leave(signal{})
+			p.Release(Signal{})
 		}
 	default:
 	}
 }
 
-// rateWaited is the time that the rate limit made the order wait.
-func (p *pass) rateWaited() time.Duration { return p.rateWait }
+// RateWaited is the time that the rate limit made the order wait.
+func (p *Permit) RateWaited() time.Duration { return p.rateWait }
 
 // stillGood says whether the pass would be given again.
-func (p *pass) stillGood() bool {
+func (p *Permit) stillGood() bool {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	s := p.gate.stage()
@@ -326,7 +326,7 @@ func (g *Gate) admit() {
 		switch {
 		case stage == StageOpen && g.inflight < g.limit, stage == StageTrial && g.trials == 0 && !g.yields(w):
 			g.waiters.Remove(e)
-			p := &pass{gate: g, trial: stage == StageTrial}
+			p := &Permit{gate: g, trial: stage == StageTrial}
 			g.inflight++
 			if p.trial {
 				g.trials++
@@ -340,11 +340,11 @@ func (g *Gate) admit() {
 	}
 }
 
-// leavingC is closed by leave.
-func (g *Gate) leavingC() <-chan struct{} { return g.leaving }
+// Leaving is closed by leave.
+func (g *Gate) Leaving() <-chan struct{} { return g.leaving }
 
-// leave ends the waits of orders that have no pass yet, or a pass and no token.
-func (g *Gate) leave() {
+// Leave ends the waits of orders that have no pass yet, or a pass and no token.
+func (g *Gate) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.left {
@@ -354,8 +354,8 @@ func (g *Gate) leave() {
 	}
 }
 
-// isLeaving says whether leave was called.
-func (g *Gate) isLeaving() bool {
+// IsLeaving says whether leave was called.
+func (g *Gate) IsLeaving() bool {
 	select {
 	case <-g.leaving:
 		return true
@@ -364,8 +364,8 @@ func (g *Gate) isLeaving() bool {
 	}
 }
 
-// close ends all waits.
-func (g *Gate) close() {
+// Close ends all waits.
+func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"fmt"
@@ -13,56 +13,56 @@ import (
 	"orderpost/internal/order"
 )
 
-// judgement is what one attempt is taken to have done, and what follows.
-type judgement struct {
-	verdict order.Verdict
-	// final: the answer proves that nothing exists under this order_no.
-	final bool
-	// reason is short and stable, for grouping; detail is for people.
-	reason, detail string
-	// wait is the least time before the order is asked again.
-	wait time.Duration
-	// throttle: wait is for the whole pool (429, or by rule).
-	throttle bool
-	// excused: a throttle of this order alone, too early to count against it.
-	excused bool
-	// timeError: the API says that the timestamp is off.
-	timeError bool
-	// hold, if not empty, stops the pool and says why (a 2xx that nobody can read).
-	hold string
-	// misplaced: 404 or 405 without a rule; the URL or the path is wrong.
-	misplaced bool
-	// failed: the API, or the way to it, looks broken; the breaker counts it.
-	failed bool
-	// rule is the 1-based number of the rule that matched; 0 = built in.
-	rule int
+// Judgement is what one attempt is taken to have done, and what follows.
+type Judgement struct {
+	Verdict order.Verdict
+	// Final: the answer proves that nothing exists under this order_no.
+	Final bool
+	// Reason is short and stable, for grouping; detail is for people.
+	Reason, Detail string
+	// Wait is the least time before the order is asked again.
+	Wait time.Duration
+	// Throttle: wait is for the whole pool (429, or by rule).
+	Throttle bool
+	// Excused: a throttle of this order alone, too early to count against it.
+	Excused bool
+	// TimeError: the API says that the timestamp is off.
+	TimeError bool
+	// Hold, if not empty, stops the pool and says why (a 2xx that nobody can read).
+	Hold string
+	// Misplaced: 404 or 405 without a rule; the URL or the path is wrong.
+	Misplaced bool
+	// Failed: the API, or the way to it, looks broken; the breaker counts it.
+	Failed bool
+	// Rule is the 1-based number of the rule that matched; 0 = built in.
+	Rule int
 	// ownNumbers: the rule says that the API has numbers of its own under order_no.
 	ownNumbers bool
 }
 
-// noAnswer is the verdict where no answer was read. maySent: some of the order may
+// NoAnswer is the verdict where no answer was read. maySent: some of the order may
 // have reached the API. reason is the stable phrase of the transport error.
-func noAnswer(maySent bool, reason, detail string) judgement {
-	j := judgement{verdict: order.Retry, reason: reason, detail: detail, failed: true}
+func NoAnswer(maySent bool, reason, detail string) Judgement {
+	j := Judgement{Verdict: order.Retry, Reason: reason, Detail: detail, Failed: true}
 	if maySent {
-		j.verdict = order.Unsure
+		j.Verdict = order.Unsure
 	}
 	return j
 }
 
 // judgeStatus is the built-in verdict of an answer, after the rules.
-func judgeStatus(a *answer) judgement {
-	by := func(v order.Verdict) judgement {
-		return judgement{verdict: v, reason: fmt.Sprintf("%s by status %d", pastTense(v), a.status)}
+func judgeStatus(a *Answer) Judgement {
+	by := func(v order.Verdict) Judgement {
+		return Judgement{Verdict: v, Reason: fmt.Sprintf("%s by status %d", pastTense(v), a.Status)}
 	}
-	switch s := a.status; {
+	switch s := a.Status; {
 	case s >= 200 && s < 300:
 		return judgeSuccess(a)
 	case s == http.StatusRequestTimeout || s == http.StatusTooEarly:
 		return by(order.Retry)
 	case s == http.StatusTooManyRequests:
 		j := by(order.Retry)
-		j.throttle = true
+		j.Throttle = true
 		return j
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
 		return by(order.Denied)
@@ -70,17 +70,17 @@ func judgeStatus(a *answer) judgement {
 		return by(order.Duplicate)
 	case s == http.StatusNotFound || s == http.StatusMethodNotAllowed:
 		j := by(order.Rejected)
-		j.misplaced = true
+		j.Misplaced = true
 		return j
 	case s >= 300 && s < 400:
 		j := by(order.Rejected)
-		j.detail = "redirects are not followed: a signed order is not handed to another address"
+		j.Detail = "redirects are not followed: a signed order is not handed to another address"
 		return j
 	case s >= 400 && s < 500, s == http.StatusNotImplemented, s == http.StatusHTTPVersionNotSupported:
 		return by(order.Rejected)
 	default: // 5xx, a final 1xx, and what is no status at all
 		j := by(order.Unsure)
-		j.failed = true
+		j.Failed = true
 		return j
 	}
 }
@@ -100,23 +100,23 @@ func pastTense(v order.Verdict) string {
 
 // judgeSuccess takes a 2xx for accepted only if its body can be read and does
 // not contradict it.
-func judgeSuccess(a *answer) judgement {
-	doubt := func(what, rule string) judgement {
-		return judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but %s", a.status, what), hold: a.wanted(what, rule, "")}
+func judgeSuccess(a *Answer) Judgement {
+	doubt := func(what, rule string) Judgement {
+		return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Hold: a.wanted(what, rule, "")}
 	}
-	status := "status == " + strconv.Itoa(a.status)
-	if !a.complete {
+	status := "status == " + strconv.Itoa(a.Status)
+	if !a.Complete {
 		j := doubt("its body was cut short or too long", status)
-		j.hold, j.failed = "", true // a fault of the line, not of the rules
+		j.Hold, j.Failed = "", true // a fault of the line, not of the rules
 		return j
 	}
-	if len(a.body) == 0 {
-		if a.status == http.StatusCreated || a.status == http.StatusNoContent {
+	if len(a.Body) == 0 {
+		if a.Status == http.StatusCreated || a.Status == http.StatusNoContent {
 			return accepted(a)
 		}
 		return doubt("its body is empty", status+` && text == ""`)
 	}
-	a.examine("")
+	a.Examine("")
 	switch f := &a.findings; {
 	case !f.object:
 		return doubt("its body is not a JSON object", status+" && "+a.startOf())
@@ -135,24 +135,24 @@ func judgeSuccess(a *answer) judgement {
 // wanted is the reason of a hold that a rule ends: what is wrong with the
 // answer, the answer, and the rule to write. The rule's verdict is one that
 // decides nothing, in case somebody copies it without thinking.
-func (a *answer) wanted(what, rule, more string) string {
+func (a *Answer) wanted(what, rule, more string) string {
 	kind := ""
-	if t := a.header.Get("Content-Type"); t != "" {
-		kind = " (" + a.excerpt([]byte(t), 64) + ")"
+	if t := a.Header.Get("Content-Type"); t != "" {
+		kind = " (" + a.Excerpt([]byte(t), 64) + ")"
 	}
 	return fmt.Sprintf("an answer with status %d%s was not taken for accepted: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
 		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
-		a.status, kind, what, a.begins(), strings.ReplaceAll(rule, "'", "''"), more)
+		a.Status, kind, what, a.begins(), strings.ReplaceAll(rule, "'", "''"), more)
 }
 
 // startOf is a condition on the beginning of a body that is not JSON. It ends
 // where a key begins.
-func (a *answer) startOf() string {
-	clean, n := a.excerpt(a.body, 32), 0
-	for n < min(len(clean), len(a.body)) && clean[n] == a.body[n] {
+func (a *Answer) startOf() string {
+	clean, n := a.Excerpt(a.Body, 32), 0
+	for n < min(len(clean), len(a.Body)) && clean[n] == a.Body[n] {
 		n++
 	}
-	start := strings.TrimRightFunc(strings.ToValidUTF8(string(a.body[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
+	start := strings.TrimRightFunc(strings.ToValidUTF8(string(a.Body[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
 	if start == "" {
 		return `text != ""`
 	}
@@ -163,27 +163,27 @@ func (a *answer) startOf() string {
 const maxShown = 200
 
 // begins shows the beginning of the body in a sentence.
-func (a *answer) begins() string {
-	if len(a.body) == 0 {
+func (a *Answer) begins() string {
+	if len(a.Body) == 0 {
 		return ""
 	}
-	return "The answer begins: " + a.shown() + ". "
+	return "The answer begins: " + a.Shown() + ". "
 }
 
-// shown is the beginning of the body in one line.
-func (a *answer) shown() string {
-	return strings.Join(strings.Fields(a.excerpt(a.body, maxShown)), " ")
+// Shown is the beginning of the body in one line.
+func (a *Answer) Shown() string {
+	return strings.Join(strings.Fields(a.Excerpt(a.Body, maxShown)), " ")
 }
 
-func accepted(a *answer) judgement {
-	if a.status == http.StatusOK {
-		return judgement{verdict: order.Accepted, reason: "accepted by status 200"}
+func accepted(a *Answer) Judgement {
+	if a.Status == http.StatusOK {
+		return Judgement{Verdict: order.Accepted, Reason: "accepted by status 200"}
 	}
-	return judgement{verdict: order.Accepted, reason: fmt.Sprintf("accepted by status %d", a.status)}
+	return Judgement{Verdict: order.Accepted, Reason: fmt.Sprintf("accepted by status %d", a.Status)}
 }
 
 // literal writes a JSON value as a rule would, bounded: it stands in reasons.
-func (a *answer) literal(raw []byte) string {
+func (a *Answer) literal(raw []byte) string {
 	switch raw[0] {
 	case 'n':
 		return "nil"
@@ -192,8 +192,8 @@ func (a *answer) literal(raw []byte) string {
 		if err != nil {
 			return "…"
 		}
-		return strconv.Quote(a.excerpt(text, 64))
+		return strconv.Quote(a.Excerpt(text, 64))
 	default:
-		return bounded(string(raw), 64)
+		return Bounded(string(raw), 64)
 	}
 }

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"strings"
@@ -67,17 +67,17 @@ func TestBodiesOfA200(t *testing.T) {
 		``:                            order.Unsure,
 		"\xef\xbb\xbf{\"code\":0}":    order.Unsure,
 	} {
-		j := judgeStatus(&answer{status: 200, body: []byte(body), complete: true})
-		require.Equal(t, want, j.verdict, "%s: %s", body, j.reason)
-		require.Equal(t, want == order.Unsure, j.hold != "", "an unreadable 2xx holds the pool: %s", body)
-		if j.hold != "" {
-			require.NotRegexp(t, `verdict:\s*accepted`, j.hold, "an unreadable answer is not proposed as an acceptance")
-			require.Contains(t, j.hold, "ORDERPOST_RULES")
-			require.Contains(t, j.hold, "when: 'status == 200")
+		j := judgeStatus(&Answer{Status: 200, Body: []byte(body), Complete: true})
+		require.Equal(t, want, j.Verdict, "%s: %s", body, j.Reason)
+		require.Equal(t, want == order.Unsure, j.Hold != "", "an unreadable 2xx holds the pool: %s", body)
+		if j.Hold != "" {
+			require.NotRegexp(t, `verdict:\s*accepted`, j.Hold, "an unreadable answer is not proposed as an acceptance")
+			require.Contains(t, j.Hold, "ORDERPOST_RULES")
+			require.Contains(t, j.Hold, "when: 'status == 200")
 		}
 	}
-	require.Equal(t, order.Accepted, judgeStatus(&answer{status: 201, complete: true}).verdict)
-	require.Equal(t, order.Accepted, judgeStatus(&answer{status: 204, complete: true}).verdict)
+	require.Equal(t, order.Accepted, judgeStatus(&Answer{Status: 201, Complete: true}).Verdict)
+	require.Equal(t, order.Accepted, judgeStatus(&Answer{Status: 204, Complete: true}).Verdict)
 }
 
 // The rule that a hold proposes must be one that the rules file takes, and it
@@ -85,14 +85,14 @@ func TestBodiesOfA200(t *testing.T) {
 func TestProposedRuleWorks(t *testing.T) {
 	for _, body := range []string{`{"code":40012}`, `{"code":"E1"}`, `{"code":"it's: #1 \"ü\""}`, `{"errno":1}`, `{"success":false}`, `{"error":"x"}`, ``, `{"code":1.5}`, `{"code":null}`, `{"error":{"m":1}}`,
 		`{"data":{"success":false}}`, `{"a":[{},{"ok":false}]}`, `{"Error-Code":7}`, "<html>it's\n\"down\"</html>", "\x00\xff"} {
-		a := answer{status: 200, body: []byte(body), complete: true}
-		_, proposed, ok := strings.Cut(judgeStatus(&a).hold, "such as\n")
+		a := Answer{Status: 200, Body: []byte(body), Complete: true}
+		_, proposed, ok := strings.Cut(judgeStatus(&a).Hold, "such as\n")
 		require.True(t, ok)
 		rules, err := ParseRules("r.yaml", []byte("rules:\n"+proposed))
 		require.NoError(t, err, proposed)
-		j := rules.judge(&a, 1)
-		require.Equal(t, 1, j.rule, "%s: %s", body, proposed)
-		require.Equal(t, order.Unsure, j.verdict, "a rule that is copied without thinking decides nothing")
+		j := rules.Judge(&a, 1)
+		require.Equal(t, 1, j.Rule, "%s: %s", body, proposed)
+		require.Equal(t, order.Unsure, j.Verdict, "a rule that is copied without thinking decides nothing")
 		require.NotRegexp(t, `verdict:\s*accepted`, proposed)
 	}
 }

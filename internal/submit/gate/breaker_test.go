@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestBreakerWindow(t *testing.T) {
-	cfg := gateConfig{BreakerRatio: 0.5, BreakerMin: 20, BreakerWindow: 10 * time.Second}
+	cfg := Config{BreakerRatio: 0.5, BreakerMin: 20, BreakerWindow: 10 * time.Second}
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	b := newBreaker(cfg)
 	for range 9 {
