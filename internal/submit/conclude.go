@@ -10,7 +10,7 @@ import (
 )
 
 // conclude turns what came back into a verdict, draws its consequences for the
-// pool, gives the pass back, and says how the visit goes on.
+// pool, gives the permit back, and says how the visit goes on.
 func (t *visit) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *exchange, f attemptFacts) order.End {
 	j := t.judge(x)
 	t.clock.observe(x.answer.Header, x.sent, x.ended, j.TimeError)
@@ -102,7 +102,7 @@ func (t *visit) excerpt(body []byte) string {
 	return t.keys.scrub.Load().Excerpt(body, t.cfg.ResponseLimit)
 }
 
-// follow draws the consequences for the pool. Blocks go up before the pass is
+// follow draws the consequences for the pool. Blocks go up before the permit is
 // given back, so that nobody slips through in between.
 func (t *visit) follow(ctx context.Context, p *gate.Permit, pair *pairState, x *exchange, j *answer.Judgement) order.End {
 	sig := gate.Signal{Verdict: j.Verdict, Failed: j.Failed}

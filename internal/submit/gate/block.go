@@ -247,7 +247,7 @@ func (g *Gate) moveOn(name string, b *block) {
 	}
 }
 
-// Release gives the pass back and tells the gate what the attempt showed.
+// Release gives the permit back and tells the gate what the attempt showed.
 func (p *Permit) Release(s Signal) {
 	g := p.gate
 	g.mu.Lock()
@@ -274,7 +274,7 @@ func (p *Permit) Release(s Signal) {
 	g.admit()
 }
 
-// Abandon gives back a pass that nobody has left with: its order panicked.
+// Abandon gives back a permit that nobody has released: its order panicked.
 // Without it each panic would cost the gate one slot for good.
 func (p *Permit) Abandon() {
 	if !p.released {
@@ -287,7 +287,7 @@ func (p *Permit) Abandon() {
 func (s Signal) counts() bool { return s.Failed || s.Conclusive() }
 
 // judgeTrial lifts or shuts the blocks on trial. Answers and refusals shut
-// theirs again where they are judged (conclude.go).
+// theirs again where they are judged, by HoldFor.
 func (g *Gate) judgeTrial(s Signal) {
 	if s.Verdict == order.VerdictNone {
 		return
@@ -343,7 +343,7 @@ func (g *Gate) HoldFor(name, reason string) {
 	g.shutLonger(name, reason, g.cfg.HoldRetry, 16*g.cfg.HoldRetry)
 }
 
-// TrialOf says whether a block stands, and whether the pass was given to try it.
+// TrialOf says whether a block stands, and whether the permit was given to try it.
 func (g *Gate) TrialOf(p *Permit, name string) (onTrial, stands bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

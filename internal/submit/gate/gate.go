@@ -15,9 +15,9 @@ import (
 )
 
 // Config says how hard the API may be asked, and when the gate shuts and
-// tries again. package submit documents the settings it is filled from.
+// tries again. Package submit fills it from the settings.
 type Config struct {
-	Concurrency   int           // passes at the same time
+	Concurrency   int           // attempts at the same time
 	RateLimit     float64       // attempts per second; 0 = no limit
 	Patience      time.Duration // how long an order waits at a gate that stays shut
 	HoldRetry     time.Duration // before an order tries a hold caused by answers; 0 = only a person resumes
@@ -48,16 +48,16 @@ type Gate struct {
 	hooks   Hooks
 	limiter *rate.Limiter
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
-	leaving chan struct{} // closed by leave
+	leaving chan struct{} // closed by Leave
 
 	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
 
 	mu       sync.Mutex
 	blocks   map[string]*block
 	waiters  *list.List // of *waiter, in order of arrival
-	inflight int        // passes that are out
-	trials   int        // of them, passes given on trial
-	limit    int        // the ramp: passes at the same time, at most cfg.Concurrency
+	inflight int        // permits that are out
+	trials   int        // of them, those given on trial
+	limit    int        // the ramp: permits at the same time, at most cfg.Concurrency
 	halved   time.Time  // when a throttle last cut the ramp
 	throttle int        // throttles in a row
 	breaker  breaker
@@ -75,7 +75,7 @@ type waiter struct {
 	wary bool
 }
 
-// Permit is the right to make one attempt. It must be given back with leave.
+// Permit is the right to make one attempt. It must be given back with Release.
 type Permit struct {
 	gate     *Gate
 	trial    bool
@@ -87,9 +87,9 @@ type Permit struct {
 var (
 	// errPatience ends a wait at a gate that stays shut.
 	errPatience = errors.New("the gate is closed")
-	// errClosed ends waits after Submitter.Close.
+	// errClosed ends waits after Close.
 	errClosed = errors.New("the submitter is closed")
-	// ErrLeaving ends waits after Submitter.Leave.
+	// ErrLeaving ends waits after Leave.
 	ErrLeaving = errors.New("the worker is stopping")
 )
 
@@ -214,7 +214,7 @@ func (g *Gate) notify() {
 	g.admit()
 }
 
-// Enter waits for a pass. While the gate stays shut it waits no longer than
+// Enter waits for a permit. While the gate stays shut it waits no longer than
 // Config.Patience; for the ramp and the rate limit it waits on.
 func (g *Gate) Enter(ctx context.Context, wary bool) (*Permit, error) {
 	var total time.Duration
@@ -290,7 +290,7 @@ func (g *Gate) blocked() bool {
 	return len(g.blocks) > 0
 }
 
-// withdraw takes a waiter back; a pass that it was given meanwhile is returned.
+// withdraw takes a waiter back; a permit that it was given meanwhile is returned.
 func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	g.mu.Lock()
 	g.waiters.Remove(e)
@@ -310,7 +310,7 @@ func (g *Gate) withdraw(e *list.Element, w *waiter) {
 // RateWaited is the time that the rate limit made the order wait.
 func (p *Permit) RateWaited() time.Duration { return p.rateWait }
 
-// stillGood says whether the pass would be given again.
+// stillGood says whether the permit would be given again.
 func (p *Permit) stillGood() bool {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
@@ -318,7 +318,7 @@ func (p *Permit) stillGood() bool {
 	return s == StageOpen || (s == StageTrial && p.trial)
 }
 
-// admit gives passes to the waiters in front, as many as may go.
+// admit gives permits to the waiters in front, as many as may go.
 func (g *Gate) admit() {
 	for e := g.waiters.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
@@ -340,10 +340,10 @@ func (g *Gate) admit() {
 	}
 }
 
-// Leaving is closed by leave.
+// Leaving gives a channel that Leave closes.
 func (g *Gate) Leaving() <-chan struct{} { return g.leaving }
 
-// Leave ends the waits of orders that have no pass yet, or a pass and no token.
+// Leave ends the waits of orders that have no permit yet, or a permit and no token.
 func (g *Gate) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -354,7 +354,7 @@ func (g *Gate) Leave() {
 	}
 }
 
-// IsLeaving says whether leave was called.
+// IsLeaving says whether Leave was called.
 func (g *Gate) IsLeaving() bool {
 	select {
 	case <-g.leaving:
