@@ -32,7 +32,7 @@ bench: ## compare the worker with the loops that users would write; about ten mi
 	go run ./cmd/bench
 
 microbench: ## run the Go benchmarks
-	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/sandbox
+	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/submit/answer ./internal/sandbox
 
 ci: ## everything that decides whether a change lands
 	bash .ci/run

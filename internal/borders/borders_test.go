@@ -34,14 +34,16 @@ var mayImport = map[string][]string{
 	"internal/queue/smalldisk": {},
 	"internal/sandbox":         {},
 	"internal/sign":            {"internal/order"},
-	"internal/submit":          {"internal/order"},
+	"internal/submit":          {"internal/order", "internal/submit/gate", "internal/submit/answer"},
+	"internal/submit/gate":     {"internal/order"},
+	"internal/submit/answer":   {"internal/order"},
 	"internal/ops":             {"internal/order"},
 	"internal/tracing":         {},
 	"internal/settle":          {"internal/order"},
 	"internal/queue":           {"internal/order", "internal/settle"},
 	"internal/importer":        {"internal/order", "internal/settle", "internal/queue"},
 	"internal/simulation":      {"internal/order", "internal/settle"},
-	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/ops",
+	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded"},
 }
 
@@ -56,11 +58,11 @@ var onlyIn = map[string][]string{
 		"internal/program/bench/contender", // the worker that others write
 		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
-	"net/http": {"internal/submit", "internal/sandbox", "internal/ops",
+	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops",
 		"internal/program/bench", "internal/program/bench/contender",
 		"internal/program/chaos"}, // it reads the workers' metrics
 	"github.com/spf13/cobra":  {"internal/program"},
-	"github.com/expr-lang/":   {"internal/submit"},
+	"github.com/expr-lang/":   {"internal/submit/answer"},
 	"github.com/prometheus/":  {"internal/ops", "internal/worker"},
 	"github.com/caarlos0/env": {"internal/program"},
 	// Spans are made by the worker and the producer; the SDK is for one place.

@@ -16,7 +16,7 @@ import (
 
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
-	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 const (
@@ -56,9 +56,9 @@ type series map[string]map[string][]string
 func workersSeries(t *testing.T) series {
 	t.Helper()
 	reg := ops.NewRegistry()
-	stages := []string{submit.StageTrial.String(), submit.StageProbe.String(), submit.StageShut.String()}
+	stages := []string{gate.StageTrial.String(), gate.StageProbe.String(), gate.StageShut.String()}
 	full := ops.Snapshot{Clock: &ops.Clock{}, Sizes: &ops.Sizes{OldestPending: time.Now()}, Parts: []ops.Part{{Name: "results", Precious: true}}} // or these would have no series
-	ops.New(reg, ops.Options{Blocks: submit.BlockNames(), Stages: stages, State: func() ops.Snapshot { return full }})
+	ops.New(reg, ops.Options{Blocks: gate.BlockNames(), Stages: stages, State: func() ops.Snapshot { return full }})
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	out := make(series)

@@ -2,12 +2,14 @@ package submit
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 )
 
 var (
@@ -31,23 +33,23 @@ const (
 // askAccount reads the account with a pair's key.
 func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
 	x := s.client.get(ctx, p.Key)
-	x.answer.scrub = s.keys.scrub.Load()
-	if x.answer.status == 0 {
+	x.answer.Scrub = s.keys.scrub.Load()
+	if x.answer.Status == 0 {
 		return accountDown, s.clean(fmt.Sprintf("%s (%v)", transportReason(x.phase, x.err), x.err))
 	}
-	s.clock.observe(x.answer.header, x.sent, x.ended, false)
-	status := x.answer.status
+	s.clock.observe(x.answer.Header, x.sent, x.ended, false)
+	status := x.answer.Status
 	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
-	if status >= http.StatusInternalServerError && len(x.answer.body) > 0 {
-		detail += ": " + x.answer.shown()
+	if status >= http.StatusInternalServerError && len(x.answer.Body) > 0 {
+		detail += ": " + x.answer.Shown()
 	}
 	detail = s.clean(detail)
-	j := s.rules.judge(&x.answer, 1)
+	j := s.rules.Judge(&x.answer, 1)
 	switch {
-	case j.verdict == order.Denied:
+	case j.Verdict == order.Denied:
 		return accountDenied, detail
-	case status == http.StatusTooManyRequests || j.throttle:
-		s.gate.throttled(s.honoured(retryAfter(x.answer.header, x.ended)), x.sent)
+	case status == http.StatusTooManyRequests || j.Throttle:
+		s.gate.Throttle(s.honoured(answer.RetryAfter(x.answer.Header, x.ended)), x.sent)
 		return accountDown, detail
 	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
 		return accountDown, detail
@@ -85,9 +87,6 @@ func (s *Submitter) Preflight(ctx context.Context) error {
 	}
 }
 
-// maxProbeDelay is the longest time between two probes of a denied key.
-const maxProbeDelay = 5 * time.Minute
-
 // denied shuts the gate because a pair was denied. proven: it was the account
 // that denied it, or the one order of a trial, so that the pair is bad and the
 // next one is tried.
@@ -95,25 +94,16 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 	if s.keys.use() != p {
 		return // another pair is in use already
 	}
-	g := s.gate
 	if !proven {
-		reason := fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail)
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if g.blocks[BlockCredentials] == nil {
-			g.shut(BlockCredentials, reason, jittered(s.cfg.ProbeDelay))
-		}
+		s.gate.KeySuspected(fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail))
 		return
 	}
 	next, none := s.keys.spoil(p)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !none {
-		g.shut(BlockCredentials, fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)), jittered(s.cfg.ProbeDelay))
+	if none {
+		s.gate.NoKeyLeft(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
 		return
 	}
-	reason := fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where())
-	g.shutLonger(BlockCredentials, reason, s.cfg.ProbeDelay, maxProbeDelay)
+	s.gate.NextKey(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
 }
 
 // probe asks the account on behalf of the blocks that wait for it.
@@ -126,20 +116,21 @@ func (s *Submitter) probe(ctx context.Context) {
 	if state == accountDenied {
 		s.denied(p, true, detail)
 	}
-	g := s.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for name, b := range g.blocks {
-		switch {
-		case b.stage != StageProbe:
-		case state != accountDown:
-			g.try(name) // a denied credential is shut again by now
-		case name == BlockBreaker:
-			// The next look costs the API one request without an order, so it
-			// does not wait any longer than this one did.
-			g.shut(name, g.stillFailing("the account was asked", detail, ""), jittered(s.cfg.BreakerOpen))
-		default:
-			g.shutLonger(name, b.reason, s.cfg.ProbeDelay, maxProbeDelay)
-		}
+	s.gate.Probed(state != accountDown, detail)
+}
+
+// KeyMark tells key pairs apart without giving anything of them away: workers
+// with another pair need not stop because this one's is denied.
+func (s *Submitter) KeyMark() string {
+	pair := s.keys.use()
+	probe, err := order.Parse([]byte(`{"order_no":"fleet","timeout":1}`))
+	if err != nil {
+		return ""
 	}
+	_, signature, err := pair.Signer.Sign(nil, probe, 1)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(pair.Key + "\x00" + signature))
+	return hex.EncodeToString(sum[:4])
 }

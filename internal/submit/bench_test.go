@@ -4,27 +4,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"orderpost/internal/order"
 	"testing"
+
+	"orderpost/internal/order"
 
 	"github.com/rs/zerolog"
 
 	"github.com/stretchr/testify/require"
 )
-
-func BenchmarkJudge(b *testing.B) {
-	rules, err := LoadRules("../../examples/rules/code.yaml")
-	require.NoError(b, err)
-	for name, r := range map[string]*Rules{"built-in": nil, "rules": rules} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				a := answer{status: 200, body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), complete: true}
-				r.judge(&a, 1)
-			}
-		})
-	}
-}
 
 func BenchmarkSubmit(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

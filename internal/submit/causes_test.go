@@ -91,18 +91,6 @@ func TestTheAPIsReturnIsSeenSoon(t *testing.T) {
 	})
 }
 
-func TestFailuresAreCountedByCause(t *testing.T) {
-	var f failures
-	now := time.Unix(1e9, 0)
-	f.add(now.Add(-time.Hour), signal{cause: "old", body: "old"})
-	for i := range 9 {
-		f.add(now, signal{cause: []string{"a", "b", "c", "d", "e"}[i%5], body: fmt.Sprint(i)})
-	}
-	f.add(now, signal{cause: "d"})
-	require.Equal(t, "d (3 times), a (2 times), b (2 times), 2 other causes; the last answer begins: 8", f.tell(now.Add(-time.Minute)))
-	for range 2 * maxFailures {
-		f.add(now, signal{cause: "z"})
-	}
-	require.Equal(t, fmt.Sprintf("z (%d times)", maxFailures), f.tell(now))
+func TestAnErrorWithoutDetail(t *testing.T) {
 	require.Empty(t, detailOf(errors.New("x")))
 }

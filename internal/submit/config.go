@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 // Config says where the API is, how hard it may be asked, and when to give up.
@@ -72,6 +73,13 @@ func DefaultConfig(baseURL string) Config {
 		BreakerRatio: 0.5, BreakerMin: 20, BreakerWindow: 10 * time.Second, BreakerOpen: 5 * time.Second,
 		ProbeDelay: time.Second, KeyReload: 15 * time.Second,
 	}
+}
+
+// gate is what the gate needs to know of the settings.
+func (c Config) gate() gate.Config {
+	return gate.Config{Concurrency: c.Concurrency, RateLimit: c.RateLimit, Patience: c.GatePatience, HoldRetry: c.HoldRetry,
+		OthersFirst: c.RefusalQuiet, LongestWait: c.RetryDelayMax,
+		BreakerRatio: c.BreakerRatio, BreakerMin: c.BreakerMin, BreakerWindow: c.BreakerWindow, BreakerOpen: c.BreakerOpen, ProbeDelay: c.ProbeDelay}
 }
 
 // Validate reports every bad setting at once, by the name of its variable.

@@ -241,3 +241,8 @@ func TestBadKeySources(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+func TestARulesFileThatIsMissingIsNamed(t *testing.T) {
+	_, err := New(testConfig(func(c *Config) { c.Rules = "/does/not/exist" }), Deps{Keys: StaticKeys{pair(keyA)}, Transport: &fakeAPI{}})
+	require.ErrorContains(t, err, "ORDERPOST_RULES")
+}

@@ -6,15 +6,19 @@
 // # The path of an attempt
 //
 //	Submit           visit.go      one order's stay: attempt after attempt, until something ends it
-//	  enter          gate.go       a pass: no block stands (block.go), the ramp has room, the rate limit a token
+//	  Enter          gate          a permit: no block stands, the ramp has room, the rate limit a token
 //	  lastChecks     visit.go      deadline, fence, write-ahead note, fence again
 //	  stamp, sign    clock.go      made last, strictly later than the order's last timestamp
 //	  post           exchange.go   one request on the wire, at most once (transport.go, body.go)
-//	  judge          rules.go      the operator's rules, then the built-in verdicts (verdict.go, findings.go, words.go)
-//	  weigh          evidence.go   is it about this order, and what shows that it is an acceptance?
+//	  Judge          answer        the operator's rules, then the built-in verdicts
+//	  Weigh          answer        is it about this order, and what shows that it is an acceptance?
 //	  follow         conclude.go   what it means for the pool: throttle, hold, run of refusals, denied key
-//	  leave                        the pass goes back, with what the attempt showed
+//	  Release                      the permit goes back, with what the attempt showed
 //	  goOn           budget.go     wait in hand, or go back to the queue with a delay
+//
+// Two steps are packages of their own: [orderpost/internal/submit/gate] says
+// whether an attempt may go out now, [orderpost/internal/submit/answer] says what
+// a response means. Neither knows the other, or this one, which joins them.
 //
 // The report's End and Verdict are the input of order.Decide. History is
 // cumulative: attempts, the last timestamp, and the doubt, which an unsure
@@ -62,50 +66,6 @@
 // the socket write: a process that is stopped there for longer than its lease
 // may post an order that another worker has taken over.
 //
-// # Answers
-//
-// Rules come first, in their order; the first that matches gives the verdict.
-// A condition that cannot be evaluated for an answer (body.code of a text) is
-// not fulfilled. An answer that was cut short is judged only as far as what is
-// missing cannot matter: by its status, unless a rule that reads the body might
-// have matched. The built-in verdicts take a 2xx for accepted only with a JSON
-// object in which nothing contradicts it (words.go), or with an empty body under
-// 201 and 204. Any other 2xx is unsure and holds the pool, naming the rule to write.
-//
-// Then the answer is held against the order (evidence.go). One that names another
-// order_no, or that began before the request was written, is unsure and ends its
-// connection. An acceptance without a rule must repeat our order_no and say
-// success, or be of a kind that was accepted before; the first kind is believed,
-// and told where it does not repeat the order_no. Another kind holds the pool.
-// Rules have a bound on time and steps (rules_budget.go).
-//
-// # The gate
-//
-// Every attempt passes the gate. Any number of blocks keep it closed:
-//
-//	hold         a person, the program; until released, resumed, or a time
-//	throttle     429, or a rule with `throttle`; until the time is up
-//	breaker      failed requests; then the account is asked, then one order tries
-//	credentials  a denied key; then the account is asked, then one order tries
-//	answer       a 2xx that nobody can read; after HOLD_RETRY one order tries
-//	refusals     a run of refusals, 404, 405; after HOLD_RETRY one order tries
-//
-// A trial that fails doubles the time to the next one, up to 16 times (5 min
-// for credentials). An open breaker asks the account at a steady pace: it costs
-// the API one request without an order. Resume ends holds at once, those by
-// answers too, and has breaker and credentials probed now. Whenever the gate opens, at the start as
-// well, attempts in flight grow from one, by one with each answer that settles
-// an order, that is, they double with each round trip, up to the concurrency: a
-// wrong secret or a wrong URL is found out by one order, not by sixty-four. A
-// throttle halves them.
-//
-// While the gate is closed the pool should take no orders (Open, Room, Wait,
-// Changed). Orders that are in hand wait for GATE_PATIENCE and then go back.
-// Waiting for the gate spends no budget: it is taken out of the visit's time,
-// and added to History.GateWaitMS, by which the age is reduced. The age counts
-// from the first attempt. Time that an order spends in the queue beyond the
-// longest delay that a retry may ask for counts as waiting, too.
-//
 // # Refusals
 //
 // A refusal is provisional until the API is seen to create orders (jury.go).
@@ -134,6 +94,12 @@
 // for a second denies everything that is in flight.
 //
 // # Budgets
+//
+// Orders that are in hand wait at a closed gate for GATE_PATIENCE and then go back.
+// Waiting for the gate spends no budget: it is taken out of the visit's time,
+// and added to History.GateWaitMS, by which the age is reduced. The age counts
+// from the first attempt. Time that an order spends in the queue beyond the
+// longest delay that a retry may ask for counts as waiting, too.
 //
 // A visit ends after RETRY_VISIT_ATTEMPTS attempts or RETRY_VISIT_TIME, with
 // the delay wanted before the next one. The total budget is judged after an

@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
+	"orderpost/internal/submit/gate"
 )
 
 // A stray acceptance of another order lies on a kept connection behind each
@@ -113,7 +115,7 @@ func TestStatusThatIsNone(t *testing.T) {
 				io.WriteString(conn, "HTTP/1.1 "+status+" OK\r\nContent-Length: 10\r\n\r\n{\"code\":0}")
 			})
 			_, j := attemptClient(t, s.url(), nil).try(t)
-			require.Equal(t, order.Unsure, j.verdict, "%s: %s", status, j.reason)
+			require.Equal(t, order.Unsure, j.Verdict, "%s: %s", status, j.Reason)
 		})
 	}
 }
@@ -204,13 +206,13 @@ func TestAnswerOfAnotherKindHolds(t *testing.T) {
 				require.Equal(t, order.Unsure, rep.Verdict, rep.Reason)
 				state := r.Gate().State()
 				require.Len(t, state.Blocks, 1)
-				require.Equal(t, BlockAnswer, state.Blocks[0].Name)
+				require.Equal(t, gate.BlockAnswer, state.Blocks[0].Name)
 				require.Contains(t, state.Reasons[0], "of another kind than the answers accepted so far")
 				require.Contains(t, state.Reasons[0], strings.ReplaceAll(c.then, "OURS", "A-3"), "the answer is shown")
 				_, proposed, ok := strings.Cut(state.Reasons[0], "such as\n")
 				require.True(t, ok)
 				rules := mustRules(t, "rules:\n"+proposed)
-				require.Equal(t, 1, rules.judge(&answer{status: 200, body: []byte(c.then), complete: true}, 1).rule)
+				require.Equal(t, 1, rules.Judge(&answer.Answer{Status: 200, Body: []byte(c.then), Complete: true}, 1).Rule)
 			})
 		})
 	}
@@ -241,5 +243,16 @@ func TestAcceptancesWithoutEvidenceAreToldOnce(t *testing.T) {
 		r := newRig(t, bodies(`{"id":1,"order_no":"OURS"}`), once)
 		require.Equal(t, order.Accepted, r.one("A-1").Verdict)
 		require.Empty(t, r.Notes(), "the order_no is evidence")
+	})
+}
+
+func TestARuleThatWasStoppedHoldsThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // whose clock stands still: steps are counted, too
+		r := newRig(t, bodies(`{"a":[`+strings.Repeat("1,", 99_999)+`1]}`), once)
+		r.rules = mustRules(t, "rules:\n  - when: 'any(body.a, let x = #; any(body.a, # > x))'\n    verdict: rejected\n")
+		rep := r.one("n")
+		require.Equal(t, order.Unsure, rep.Verdict)
+		require.Equal(t, "rule 1 takes too long", rep.Reason)
+		require.Equal(t, gate.BlockAnswer, r.Gate().State().Blocks[0].Name)
 	})
 }

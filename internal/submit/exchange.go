@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"orderpost/internal/submit/answer"
 )
 
 // The paths of the API below its base URL (api-contract, section 4).
@@ -21,7 +23,7 @@ const (
 
 // exchange is one request and what came of it.
 type exchange struct {
-	answer answer
+	answer answer.Answer
 	phase  Phase
 	err    error     // why there is no answer, or only a part of one
 	sent   time.Time // when the request was handed to the transport
@@ -113,8 +115,8 @@ func (c *client) postOnce(ctx context.Context, orderNo string, body []byte, key,
 }
 
 func (c *client) examine(x *exchange, w *wire, orderNo string) {
-	x.answer.examine(orderNo)
-	if x.answer.stray || !c.ownNumbers && x.answer.aboutAnother(x.answer.status < 300) {
+	x.answer.Examine(orderNo)
+	if x.answer.Stray || !c.ownNumbers && x.answer.AboutAnother(x.answer.Status < 300) {
 		w.shut()
 	}
 }
@@ -139,12 +141,12 @@ func (c *client) do(ctx context.Context, req *http.Request, w *wire) exchange {
 		x.ended, x.err = time.Now(), err
 		return x
 	}
-	x.answer = answer{status: resp.StatusCode, header: resp.Header}
-	x.answer.body, x.err = readBody(resp)
-	x.answer.complete = x.err == nil
-	x.answer.stray = w.isStray()
+	x.answer = answer.Answer{Status: resp.StatusCode, Header: resp.Header}
+	x.answer.Body, x.err = readBody(resp)
+	x.answer.Complete = x.err == nil
+	x.answer.Stray = w.isStray()
 	x.ended, x.phase = time.Now(), PhaseDone
-	if !x.answer.complete {
+	if !x.answer.Complete {
 		x.phase = PhaseCut
 	}
 	return x
@@ -162,7 +164,7 @@ func readBody(resp *http.Response) ([]byte, error) {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return nil, nil // its "body" is the connection itself
 	}
-	raw := io.LimitReader(resp.Body, maxAnswer+1)
+	raw := io.LimitReader(resp.Body, answer.MaxBody+1)
 	switch strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))) {
 	case "", "identity":
 		return readBounded(raw, resp.ContentLength)
@@ -174,7 +176,7 @@ func readBody(resp *http.Response) ([]byte, error) {
 			}
 			return nil, err
 		}
-		return readBounded(io.LimitReader(z, maxAnswer+1), -1)
+		return readBounded(io.LimitReader(z, answer.MaxBody+1), -1)
 	default:
 		body, _ := readBounded(raw, resp.ContentLength)
 		return body, errEncoding
@@ -184,12 +186,12 @@ func readBody(resp *http.Response) ([]byte, error) {
 // readBounded reads all; with an error it gives what came before it.
 func readBounded(r io.Reader, length int64) ([]byte, error) {
 	var buf bytes.Buffer
-	if length > 0 && length <= maxAnswer {
+	if length > 0 && length <= answer.MaxBody {
 		buf.Grow(int(length) + bytes.MinRead)
 	}
 	_, err := buf.ReadFrom(r)
-	if buf.Len() > maxAnswer {
-		buf.Truncate(maxAnswer)
+	if buf.Len() > answer.MaxBody {
+		buf.Truncate(answer.MaxBody)
 		err = errTooLong
 	}
 	return buf.Bytes(), err

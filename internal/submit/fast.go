@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"orderpost/internal/submit/answer"
+
 	"github.com/valyala/fasthttp"
 )
 
@@ -212,8 +214,8 @@ func (f *fastClient) post(ctx context.Context, orderNo string, body []byte, key,
 			}
 			req.SetBodyRaw(body)
 		})
-		x.answer.examine(orderNo)
-		if keep && !x.answer.stray && (f.ownNumbers || !x.answer.aboutAnother(x.answer.status < 300)) {
+		x.answer.Examine(orderNo)
+		if keep && !x.answer.Stray && (f.ownNumbers || !x.answer.AboutAnother(x.answer.Status < 300)) {
 			f.host.ReleaseConn(cc)
 		} else {
 			f.host.CloseConn(cc)
@@ -330,17 +332,17 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 	// On TLS an answer that nobody asked for may have been read from the socket
 	// before the request was written, where quiet does not see it.
 	_, _ = r.Peek(1) // readHeader says what is wrong
-	x.answer.stray = l.counted.early()
+	x.answer.Stray = l.counted.early()
 	from, err := readHeader(resp, r, l.conn)
 	if err != nil {
 		x.phase, x.err = PhaseSent, err
 		return false
 	}
-	x.answer.status = resp.StatusCode()
-	x.answer.header = l.f.header(resp)
+	x.answer.Status = resp.StatusCode()
+	x.answer.Header = l.f.header(resp)
 	x.phase = PhaseDone
-	if x.answer.status == http.StatusSwitchingProtocols {
-		x.answer.complete = true
+	if x.answer.Status == http.StatusSwitchingProtocols {
+		x.answer.Complete = true
 		return false
 	}
 	length := resp.Header.ContentLength()
@@ -348,13 +350,13 @@ func (l *lane) read(ctx context.Context, until time.Time, x *exchange) (keep boo
 		x.err = l.setDeadline(ctx, until)
 	}
 	if x.err == nil {
-		x.answer.body, x.err = fastBody(resp, from)
+		x.answer.Body, x.err = fastBody(resp, from)
 	}
-	if x.answer.complete = x.err == nil; !x.answer.complete {
+	if x.answer.Complete = x.err == nil; !x.answer.Complete {
 		x.phase = PhaseCut
 	}
 	const untilTheEnd = -2
-	return x.answer.complete && !resp.ConnectionClose() && length != untilTheEnd && from == r && r.Buffered() == 0
+	return x.answer.Complete && !resp.ConnectionClose() && length != untilTheEnd && from == r && r.Buffered() == 0
 }
 
 // manyWaiting is how many requests wait for their answers before buffers for
@@ -430,7 +432,7 @@ func fastBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
 	if s := resp.StatusCode(); s == http.StatusNoContent || s == http.StatusNotModified {
 		return nil, nil
 	}
-	err := resp.ReadBody(r, maxAnswer)
+	err := resp.ReadBody(r, answer.MaxBody)
 	if err == nil && resp.Header.ContentLength() == -1 {
 		err = resp.Header.ReadTrailer(r)
 	}
@@ -439,7 +441,7 @@ func fastBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
 		err = errTooLong
 	}
 	if err != nil {
-		return body[:min(len(body), maxAnswer)], err
+		return body[:min(len(body), answer.MaxBody)], err
 	}
 	return undo(body, string(resp.Header.Peek("Content-Encoding")))
 }

@@ -35,11 +35,11 @@ func TestUnaskedAnswerIsNotTheNextOrders(t *testing.T) {
 	})
 	c := attemptClient(t, s.url(), func(c *Config) { c.HTTPClient = HTTPFast })
 	_, j := c.try(t)
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 	twice <- struct{}{}
 	<-twice
 	x, j := c.try(t)
-	require.Equal(t, order.Rejected, j.verdict)
+	require.Equal(t, order.Rejected, j.Verdict)
 	require.False(t, x.reused)
 }
 
@@ -56,9 +56,9 @@ func TestTwoAnswersAtOnceEndTheConnection(t *testing.T) {
 		})
 		c := attemptClient(t, s.url(), nil)
 		_, j := c.try(t)
-		require.Equal(t, order.Accepted, j.verdict)
+		require.Equal(t, order.Accepted, j.Verdict)
 		x, j := c.try(t)
-		require.Equal(t, order.Rejected, j.verdict)
+		require.Equal(t, order.Rejected, j.Verdict)
 		require.False(t, x.reused)
 	})
 }
@@ -74,7 +74,7 @@ func TestLongHeadersAreRead(t *testing.T) {
 		for range 3 {
 			x, j := c.try(t)
 			require.NoError(t, x.err)
-			require.Equal(t, order.Accepted, j.verdict)
+			require.Equal(t, order.Accepted, j.Verdict)
 		}
 		require.EqualValues(t, 3, s.requests.Load())
 	})
@@ -106,7 +106,7 @@ func TestHeadersThatDoNotCome(t *testing.T) {
 		})
 		x, j := attemptClient(t, s.url(), func(c *Config) { c.HeaderTimeout = 50 * time.Millisecond }).try(t)
 		require.Equal(t, PhaseSent, x.phase)
-		require.Equal(t, "no answer: timeout", j.reason)
+		require.Equal(t, "no answer: timeout", j.Reason)
 		require.Less(t, x.ended.Sub(x.sent), 2*time.Second)
 	})
 }
@@ -121,7 +121,7 @@ func TestConnectionsAreNotKeptLongerThanSet(t *testing.T) {
 	})
 	c := attemptClient(t, s.url(), func(c *Config) { c.HTTPClient, c.IdleTimeout = HTTPFast, 20*time.Millisecond })
 	_, j := c.try(t)
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 	select {
 	case <-ended:
 	case <-time.After(5 * time.Second):

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -269,11 +270,16 @@ func (r *rig) many(prefix string, n int) []order.Report {
 	return reports
 }
 
-// warm gets the ramp out of the way.
+// warm gets the ramp out of the way: as many attempts as it takes are accepted.
 func (r *rig) warm() {
-	r.gate.mu.Lock()
-	defer r.gate.mu.Unlock()
-	r.gate.limit = r.cfg.Concurrency
+	r.gate.SetLimit(0)
+	for range r.cfg.Concurrency {
+		p, err := r.gate.Enter(r.t.Context(), false)
+		require.NoError(r.t, err)
+		p.Release(gate.Signal{Verdict: order.Accepted})
+	}
+	r.gate.SetLimit(r.cfg.RateLimit)
+	require.Equal(r.t, r.cfg.Concurrency, r.gate.State().Limit)
 }
 
 func ends(reports []order.Report) map[order.End]int {

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"orderpost/internal/submit/gate"
+
 	"github.com/rs/zerolog"
 )
 
@@ -260,12 +262,12 @@ const (
 
 // await waits until it is known whether a denial was the order's own fault. If
 // no other order is there to try the pair, the denied one must do it itself.
-func (k *keyring) await(ctx context.Context, g *Gate, orderNo string, p *pairState) fate {
+func (k *keyring) await(ctx context.Context, g *gate.Gate, orderNo string, p *pairState) fate {
 	ctx, cancel := context.WithTimeout(ctx, deniedPatience)
 	defer cancel()
 	for {
 		gateChanged := g.Changed()
-		left, trying := g.trialLeft(BlockCredentials)
+		left, trying := g.TrialLeft(gate.BlockCredentials)
 		k.mu.Lock()
 		changed := k.changed
 		d := k.remember(orderNo)
@@ -282,7 +284,7 @@ func (k *keyring) await(ctx context.Context, g *Gate, orderNo string, p *pairSta
 			return fateHandBack
 		}
 		k.mu.Unlock()
-		if g.isLeaving() {
+		if g.IsLeaving() {
 			return fateHandBack
 		}
 		if trying && left <= 0 {

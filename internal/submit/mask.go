@@ -7,7 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"orderpost/internal/submit/answer"
 )
 
 // mask shows as much of a key as a person needs to tell pairs apart: two
@@ -100,21 +101,9 @@ func (s *scrubber) clean(text string) string {
 	return text
 }
 
-// excerpt is at most the first limit bytes of a text, without keys: they are
+// Excerpt is at most the first limit bytes of a text, without keys: they are
 // removed before it is cut, so that none is left in half.
-func (s *scrubber) excerpt(text []byte, limit int) string {
+func (s *scrubber) Excerpt(text []byte, limit int) string {
 	const margin = 1024 // longer than a key in any form
-	return bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
-}
-
-// bounded cuts text to at most limit bytes at a rune boundary and makes it
-// valid UTF-8.
-func bounded(text string, limit int) string {
-	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = text[:limit]
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return answer.Bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
 }

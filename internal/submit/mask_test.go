@@ -41,7 +41,7 @@ func TestKeysThatTheAPIRepeatsAreMasked(t *testing.T) {
 		for name, form := range forms(key) {
 			t.Run(name+" "+key[:4], func(t *testing.T) {
 				// A body, and one whose key lies where texts are cut.
-				for _, body := range []string{"the key " + form + " is not known", strings.Repeat("x", maxShown-10) + form, `{"error":` + jsonText(strings.Repeat("x", 50)+form) + `}`,
+				for _, body := range []string{"the key " + form + " is not known", strings.Repeat("x", 200-10) + form, `{"error":` + jsonText(strings.Repeat("x", 50)+form) + `}`,
 					`{"code":0,"order_no":` + jsonText(strings.Repeat("x", 50)+form) + `}`, form} {
 					synctest.Test(t, func(t *testing.T) {
 						r := newRigWith(t, &fakeAPI{handle: func(c call) reply {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 // Observer is told what happens; ops turns it into metrics. Its
@@ -14,7 +15,7 @@ type Observer interface {
 	// Attempted is called after each POST of an order.
 	Attempted(a AttemptEvent)
 	// GateChanged is called after each change of the gate, in order.
-	GateChanged(s GateState)
+	GateChanged(s gate.State)
 	// Retrying is called when an order is to be tried again after wait: in the
 	// worker's hands, or (queued) back in the queue.
 	Retrying(wait time.Duration, queued bool)
@@ -47,6 +48,6 @@ type AttemptEvent struct {
 type noObserver struct{}
 
 func (noObserver) Attempted(AttemptEvent) {}
-func (noObserver) GateChanged(GateState)  {}
+func (noObserver) GateChanged(gate.State) {}
 
 func (noObserver) Retrying(time.Duration, bool) {}

@@ -17,6 +17,7 @@ import (
 	"orderpost/internal/sandbox"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 const (
@@ -54,7 +55,7 @@ func (b *syncBuffer) String() string {
 func (b *bench) Attempted(a submit.AttemptEvent) { fmt.Fprintf(b.seen, "%+v\n", a) }
 
 // GateChanged implements submit.Observer.
-func (b *bench) GateChanged(s submit.GateState) { fmt.Fprintf(b.seen, "%+v\n", s) }
+func (b *bench) GateChanged(s gate.State) { fmt.Fprintf(b.seen, "%+v\n", s) }
 
 // Retrying implements submit.Observer.
 func (b *bench) Retrying(wait time.Duration, queued bool) { fmt.Fprintln(b.seen, wait, queued) }

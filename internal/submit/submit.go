@@ -6,6 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/submit/answer"
+	"orderpost/internal/submit/gate"
+
 	"github.com/rs/zerolog"
 )
 
@@ -31,12 +34,12 @@ type Submitter struct {
 	trace  Tracer
 	client *client
 	idle   func() // closes idle connections
-	rules  *Rules
+	rules  *answer.Rules
 	clock  *clock
-	gate   *Gate
+	gate   *gate.Gate
 	jury   *jury
 	// evidence is what acceptances have looked like so far.
-	evidence evidence
+	evidence *answer.Evidence
 	// throttles tell one order's throttles from the pool's.
 	throttles throttles
 	keys      *keyring
@@ -59,12 +62,12 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		return nil, err
 	}
 	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {},
-		evidence: evidence{log: deps.Log}}
+		evidence: answer.NewEvidence(deps.Log)}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
 	if cfg.Rules != "" {
-		if s.rules, err = LoadRules(cfg.Rules); err != nil {
+		if s.rules, err = answer.LoadRules(cfg.Rules); err != nil {
 			return nil, err
 		}
 	}
@@ -76,8 +79,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	}
 	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
 	s.jury = newJury(cfg)
-	s.gate = newGate(cfg, deps.Log, s.watch)
-	s.gate.resumed = s.jury.vouch
+	s.gate = gate.New(cfg.gate(), deps.Log, gate.Hooks{Changed: func(now gate.State) { s.watch.GateChanged(now) }, Resumed: s.jury.vouch})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.tending.Go(func() { s.tend(ctx) })
@@ -97,7 +99,7 @@ func (s *Submitter) connect(rt http.RoundTripper) error {
 	if s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout); err != nil || !ours {
 		return err
 	}
-	s.client.ownNumbers = s.rules.ownNumbers()
+	s.client.ownNumbers = s.rules.OwnNumbers()
 	return s.connectFast()
 }
 
@@ -115,16 +117,19 @@ func (s *Submitter) connectFast() error {
 }
 
 // Gate is the one place that every attempt passes.
-func (s *Submitter) Gate() *Gate { return s.gate }
+func (s *Submitter) Gate() *gate.Gate { return s.gate }
 
 // Clock is what is known of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
+
+// Notes are remarks for people about how answers are understood.
+func (s *Submitter) Notes() []string { return s.evidence.Notes() }
 
 // Leave is for a worker that is about to stop: orders that wait, for the gate
 // or for their next attempt, end with EndHandBack, so that another worker takes
 // them at once. Attempts that are under way are not broken off. It may be called
 // more than once, and cannot be taken back.
-func (s *Submitter) Leave() { s.gate.leave() }
+func (s *Submitter) Leave() { s.gate.Leave() }
 
 // Close ends all waits at the gate and the looking after it. Visits under way
 // end with EndHandBack at their next step; it does not wait for them. It may be
@@ -132,7 +137,7 @@ func (s *Submitter) Leave() { s.gate.leave() }
 func (s *Submitter) Close() {
 	s.stop()
 	s.tending.Wait()
-	s.gate.close()
+	s.gate.Close()
 	s.jury.close()
 	s.idle()
 }
@@ -150,7 +155,7 @@ func (s *Submitter) tend(ctx context.Context) {
 	defer due.Stop()
 	for ctx.Err() == nil {
 		changed := s.gate.Changed()
-		next, probe := s.gate.tick()
+		next, probe := s.gate.Tick()
 		if probe {
 			s.probe(ctx)
 			continue
@@ -164,7 +169,7 @@ func (s *Submitter) tend(ctx context.Context) {
 		case <-due.C:
 		case <-reload:
 			if s.keys.reload() {
-				s.gate.keysChanged()
+				s.gate.KeysChanged()
 			}
 		}
 	}

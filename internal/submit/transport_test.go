@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 )
 
 // rawServer hands each connection to a function, with a counter of requests
@@ -142,14 +143,14 @@ func (c *client) onDial(change func(net.Conn) net.Conn) {
 // rawOf lets a connection be looked at through a wrapper.
 func rawOf(conn net.Conn) (syscall.RawConn, error) { return conn.(syscall.Conn).SyscallConn() }
 
-func (c *client) try(t *testing.T) (exchange, judgement) {
+func (c *client) try(t *testing.T) (exchange, answer.Judgement) {
 	t.Helper()
 	x, _ := c.post(context.Background(), "n", []byte(`{"order_no":"n","timeout":5,"timestamp":1}`), keyA, "abc", "")
-	var rules *Rules
-	if x.answer.status == 0 {
-		return x, judgeTransport(x.phase, transportReason(x.phase, x.err), "")
+	var rules *answer.Rules
+	if x.answer.Status == 0 {
+		return x, answer.NoAnswer(x.phase.maySent(), transportReason(x.phase, x.err), "")
 	}
-	return x, rules.judge(&x.answer, 1)
+	return x, rules.Judge(&x.answer, 1)
 }
 
 func TestRefusedConnection(t *testing.T) { eachClient(t, testRefusedConnection) }
@@ -160,14 +161,14 @@ func testRefusedConnection(t *testing.T, attemptClient clientMaker) {
 	ln.Close()
 	x, j := attemptClient(t, "http://"+ln.Addr().String(), nil).try(t)
 	require.Equal(t, PhaseConnect, x.phase)
-	require.Equal(t, order.Retry, j.verdict)
-	require.Equal(t, "no connection: refused", j.reason)
+	require.Equal(t, order.Retry, j.Verdict)
+	require.Equal(t, "no connection: refused", j.Reason)
 }
 
 func TestNameThatIsNotResolved(t *testing.T) {
 	err := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "api.invalid", IsNotFound: true}}
 	require.Equal(t, "name not resolved", transportReason(PhaseConnect, err))
-	require.Equal(t, order.Retry, judgeTransport(PhaseConnect, "", "").verdict)
+	require.Equal(t, order.Retry, answer.NoAnswer(PhaseConnect.maySent(), "", "").Verdict)
 }
 
 func TestUntrustedCertificate(t *testing.T) { eachClient(t, testUntrustedCertificate) }
@@ -180,8 +181,8 @@ func testUntrustedCertificate(t *testing.T, attemptClient clientMaker) {
 	defer srv.Close()
 	x, j := attemptClient(t, srv.URL, nil).try(t)
 	require.Equal(t, PhaseConnect, x.phase)
-	require.Equal(t, order.Retry, j.verdict)
-	require.Equal(t, "certificate not trusted", j.reason)
+	require.Equal(t, order.Retry, j.Verdict)
+	require.Equal(t, "certificate not trusted", j.Reason)
 }
 
 func TestHandshakeWithSomethingElse(t *testing.T) { eachClient(t, testHandshakeWithSomethingElse) }
@@ -193,8 +194,8 @@ func testHandshakeWithSomethingElse(t *testing.T, attemptClient clientMaker) {
 	})
 	x, j := attemptClient(t, "https://"+s.ln.Addr().String(), nil).try(t)
 	require.Equal(t, PhaseConnect, x.phase)
-	require.Equal(t, order.Retry, j.verdict)
-	require.Equal(t, "TLS handshake failed", j.reason)
+	require.Equal(t, order.Retry, j.Verdict)
+	require.Equal(t, "TLS handshake failed", j.Reason)
 }
 
 func TestOldTLSIsRefused(t *testing.T) { eachClient(t, testOldTLSIsRefused) }
@@ -207,7 +208,7 @@ func testOldTLSIsRefused(t *testing.T, attemptClient clientMaker) {
 	defer srv.Close()
 	x, j := attemptClient(t, srv.URL, func(c *Config) { c.CAFile = caFile(t, srv) }).try(t)
 	require.Equal(t, PhaseConnect, x.phase)
-	require.Equal(t, order.Retry, j.verdict)
+	require.Equal(t, order.Retry, j.Verdict)
 }
 
 // caFile writes a test server's certificate.
@@ -240,12 +241,12 @@ func testStaleConnection(t *testing.T, attemptClient clientMaker) {
 		})
 		c := attemptClient(t, s.url(), nil)
 		_, j := c.try(t)
-		require.Equal(t, order.Accepted, j.verdict)
+		require.Equal(t, order.Accepted, j.Verdict)
 		<-closed
 		before := s.requests.Load()
 		x, j := c.try(t)
 		sent := s.requests.Load() - before
-		switch j.verdict {
+		switch j.Verdict {
 		case order.Accepted:
 			require.EqualValues(t, 1, sent)
 		case order.Retry:
@@ -254,7 +255,7 @@ func testStaleConnection(t *testing.T, attemptClient clientMaker) {
 			require.EqualValues(t, 0, sent)
 			require.True(t, x.reused)
 		default:
-			t.Fatalf("verdict %s", j.verdict)
+			t.Fatalf("verdict %s", j.Verdict)
 		}
 		c.transport.(*http.Transport).CloseIdleConnections()
 		if c.fast != nil {
@@ -282,21 +283,21 @@ func testNothingWrittenOnADeadConnection(t *testing.T, attemptClient clientMaker
 		return last
 	})
 	_, j := c.try(t)
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 	last.broken.Store(true) // every write fails from now on
 	x, j := c.try(t)
 	require.Equal(t, PhaseSend, x.phase)
-	require.Equal(t, order.Retry, j.verdict)
+	require.Equal(t, order.Retry, j.Verdict)
 	require.True(t, x.reused)
 	require.EqualValues(t, 1, s.requests.Load(), "net/http did not repeat it")
 
 	last = nil
 	_, j = c.try(t)
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 	last.after.Store(100) // some bytes leave, then it breaks
 	x, j = c.try(t)
 	require.Equal(t, PhaseSent, x.phase, "%+v %v", x.phase, x.err)
-	require.Equal(t, order.Unsure, j.verdict)
+	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 2, s.requests.Load())
 }
 
@@ -360,7 +361,7 @@ func testFailuresAfterTheRequest(t *testing.T, attemptClient clientMaker) {
 				c.phase, c.want = PhaseSent, order.Unsure
 			}
 			require.Equal(t, c.phase, x.phase, "%v", x.err)
-			require.Equal(t, c.want, j.verdict, j.reason)
+			require.Equal(t, c.want, j.Verdict, j.Reason)
 			require.EqualValues(t, 1, s.requests.Load(), "never sent again by net/http")
 		})
 	}
@@ -382,7 +383,7 @@ func testDropOnAKeptConnectionIsNotRepeated(t *testing.T, attemptClient clientMa
 	x, j := c.try(t)
 	require.True(t, x.reused)
 	require.Equal(t, PhaseSent, x.phase)
-	require.Equal(t, order.Unsure, j.verdict)
+	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 2, s.requests.Load())
 }
 
@@ -395,7 +396,7 @@ func testServerThatClosesBeforeReading(t *testing.T, attemptClient clientMaker) 
 		conn.(*net.TCPConn).SetLinger(0)
 	})
 	_, j := attemptClient(t, s.url(), nil).try(t)
-	require.Contains(t, []order.Verdict{order.Retry, order.Unsure}, j.verdict, "as far as can be known")
+	require.Contains(t, []order.Verdict{order.Retry, order.Unsure}, j.Verdict, "as far as can be known")
 }
 
 func TestHostileAnswers(t *testing.T) { eachClient(t, testHostileAnswers) }
@@ -465,9 +466,9 @@ func testHostileAnswers(t *testing.T, attemptClient clientMaker) {
 			cl := attemptClient(t, s.url(), func(c *Config) { c.RequestTimeout = 500 * time.Millisecond })
 			x, j := cl.try(t)
 			require.Equal(t, c.phase, x.phase, "%v", x.err)
-			require.Equal(t, order.Unsure, j.verdict)
-			require.Empty(t, j.hold, "a fault of the line, not of the rules")
-			require.LessOrEqual(t, len(x.answer.body), maxAnswer)
+			require.Equal(t, order.Unsure, j.Verdict)
+			require.Empty(t, j.Hold, "a fault of the line, not of the rules")
+			require.LessOrEqual(t, len(x.answer.Body), answer.MaxBody)
 			require.Less(t, x.ended.Sub(x.sent), 3*time.Second)
 		})
 	}
@@ -505,7 +506,7 @@ func testUnaskedGzipIsRead(t *testing.T, attemptClient clientMaker) {
 	}))
 	defer srv.Close()
 	_, j := attemptClient(t, srv.URL, nil).try(t)
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 }
 
 func TestRedirectIsNotFollowed(t *testing.T) { eachClient(t, testRedirectIsNotFollowed) }
@@ -518,8 +519,8 @@ func testRedirectIsNotFollowed(t *testing.T, attemptClient clientMaker) {
 	}))
 	defer srv.Close()
 	x, j := attemptClient(t, srv.URL, nil).try(t)
-	require.Equal(t, 307, x.answer.status)
-	require.Equal(t, order.Rejected, j.verdict)
+	require.Equal(t, 307, x.answer.Status)
+	require.Equal(t, order.Rejected, j.Verdict)
 	require.EqualValues(t, 1, hits.Load())
 }
 
@@ -568,11 +569,11 @@ func TestHTTP2(t *testing.T) {
 	defer srv.Close()
 	c := attemptClient(t, srv.URL, func(c *Config) { c.CAFile = caFile(t, srv) })
 	_, j := c.try(t)
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 	drop.Store(true)
 	x, j := c.try(t)
 	require.Equal(t, PhaseSent, x.phase)
-	require.Equal(t, order.Unsure, j.verdict)
+	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 2, created.Load(), "not repeated")
 }
 
@@ -595,7 +596,7 @@ func TestHTTP2RequestThatNeverGotAStream(t *testing.T) {
 	c := attemptClient(t, srv.URL, func(c *Config) { c.CAFile, c.RequestTimeout = caFile(t, srv), 300*time.Millisecond })
 	c.transport.(*http.Transport).HTTP2 = &http.HTTP2Config{StrictMaxConcurrentRequests: true}
 	_, j := c.try(t) // the server's settings are known after it
-	require.Equal(t, order.Accepted, j.verdict)
+	require.Equal(t, order.Accepted, j.Verdict)
 	var wg sync.WaitGroup
 	seen := map[order.Verdict]int{}
 	var mu sync.Mutex
@@ -603,7 +604,7 @@ func TestHTTP2RequestThatNeverGotAStream(t *testing.T) {
 		wg.Go(func() {
 			_, j := c.try(t)
 			mu.Lock()
-			seen[j.verdict]++
+			seen[j.Verdict]++
 			mu.Unlock()
 		})
 	}
@@ -650,7 +651,7 @@ func testRequestOverTLSIsCounted(t *testing.T, attemptClient clientMaker) {
 	c := attemptClient(t, srv.URL, func(c *Config) { c.CAFile = caFile(t, srv) })
 	x, j := c.try(t)
 	require.Equal(t, PhaseSent, x.phase)
-	require.Equal(t, order.Unsure, j.verdict)
+	require.Equal(t, order.Unsure, j.Verdict)
 	require.EqualValues(t, 1, dropped.Load())
 }
 
@@ -682,7 +683,7 @@ func testOneWritePerOrder(t *testing.T, attemptClient clientMaker) {
 	c.onDial(func(conn net.Conn) net.Conn { return tallyConn{conn, &writes} })
 	for range 3 {
 		x, reusable := c.post(context.Background(), "n", []byte(`{"order_no":"n"}`), keyA, "abc", "")
-		require.Equal(t, 200, x.answer.status)
+		require.Equal(t, 200, x.answer.Status)
 		require.True(t, reusable)
 	}
 	require.EqualValues(t, 3, writes.Load())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 )
 
 // Create, drop the answer, then refuse: nobody knows.
@@ -75,9 +76,9 @@ func TestDoubtIsSettledByAFinalRule(t *testing.T) {
 	}
 }
 
-func mustRules(t testing.TB, text string) *Rules {
+func mustRules(t testing.TB, text string) *answer.Rules {
 	t.Helper()
-	r, err := ParseRules("rules.yaml", []byte(text))
+	r, err := answer.ParseRules("rules.yaml", []byte(text))
 	require.NoError(t, err)
 	return r
 }

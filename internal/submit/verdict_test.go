@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -104,7 +103,7 @@ func TestEveryStatusPhaseAndPolicy(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%s/doubted=%t", policy, phase, doubted), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						for status := minStatus; status <= maxStatus; status++ {
+						for status := 100; status <= 599; status++ {
 							checkStatus(t, status, phase, policy, doubted)
 						}
 					})
@@ -132,92 +131,4 @@ func checkStatus(t *testing.T, status int, phase Phase, policy order.Policy, dou
 	got := order.Decide(rep, order.Facts{Policy: policy, FirstProven: !doubted})
 	wantS := wantSettlement(want, status, policy, doubted)
 	require.Equal(t, wantS, got, "status %d: %+v", status, rep)
-}
-
-func TestBodiesOfA200(t *testing.T) {
-	for body, want := range map[string]order.Verdict{
-		`{}`:                             order.Accepted,
-		`{"code":0}`:                     order.Accepted,
-		`{"code":200,"data":{"id":1}}`:   order.Accepted,
-		`{"code":"0"}`:                   order.Accepted,
-		`{"code":0.0}`:                   order.Accepted,
-		`{"errno":0,"message":"ok"}`:     order.Accepted,
-		`{"success":true,"error":null}`:  order.Accepted,
-		`{"data":{"code":7}}`:            order.Accepted, // not at the top level
-		`{"code":1}`:                     order.Unsure,
-		`{"Code":7}`:                     order.Unsure,
-		`{"error_code":7}`:               order.Unsure,
-		`{"errorCode":"E7"}`:             order.Unsure,
-		`{"status":"error"}`:             order.Unsure,
-		`{"Status":"Request_Failed"}`:    order.Unsure,
-		`{"status":500}`:                 order.Unsure,
-		`{"status":false}`:               order.Unsure,
-		`{"ok":false}`:                   order.Unsure,
-		`{"OK":"no"}`:                    order.Unsure,
-		`{"errors":[{"message":"x"}]}`:   order.Unsure,
-		`{"errors":{"a":["b"]}}`:         order.Unsure,
-		`{"failed":true}`:                order.Unsure,
-		`{"result":{"success":false}}`:   order.Unsure,
-		`{"data":[{"ok":0}]}`:            order.Unsure,
-		`{"data":{"error":"no funds"}}`:  order.Unsure,
-		`{"data":{"error_code":5}}`:      order.Unsure,
-		`{"data":{"status":"DECLINED"}}`: order.Unsure,
-		`{"errmsg":"no funds"}`:          order.Unsure,
-		`{"errcode":0,"errmsg":"ok"}`:    order.Accepted,
-		`{"status":"ok","errors":[]}`:    order.Accepted,
-		`{"data":{"error":null,"errors":{},"success":true,"status":"created"}}`: order.Accepted,
-		`{"code":300301}`:             order.Unsure,
-		`{"code":"00000"}`:            order.Unsure,
-		`{"code":null}`:               order.Unsure,
-		`{"code":{"n":0}}`:            order.Unsure,
-		`{"code":[]}`:                 order.Unsure,
-		`{"code":1e400}`:              order.Unsure,
-		`{"errno":1}`:                 order.Unsure,
-		`{"code":0,"errno":5}`:        order.Unsure,
-		`{"success":false}`:           order.Unsure,
-		`{"success":null}`:            order.Unsure,
-		`{"success":"no"}`:            order.Unsure,
-		`{"error":""}`:                order.Unsure,
-		`{"error":{"code":5}}`:        order.Unsure,
-		`{"code":0,"code":5}`:         order.Unsure, // which one?
-		"{\"code\":0,\"m\":\"\xff\"}": order.Unsure,
-		`{"code":0}x`:                 order.Unsure,
-		`{"code":0`:                   order.Unsure,
-		`[]`:                          order.Unsure,
-		`"ok"`:                        order.Unsure,
-		`null`:                        order.Unsure,
-		`OK`:                          order.Unsure,
-		`<html>we are down</html>`:    order.Unsure,
-		` `:                           order.Unsure,
-		``:                            order.Unsure,
-		"\xef\xbb\xbf{\"code\":0}":    order.Unsure,
-	} {
-		j := judgeStatus(&answer{status: 200, body: []byte(body), complete: true})
-		require.Equal(t, want, j.verdict, "%s: %s", body, j.reason)
-		require.Equal(t, want == order.Unsure, j.hold != "", "an unreadable 2xx holds the pool: %s", body)
-		if j.hold != "" {
-			require.NotRegexp(t, `verdict:\s*accepted`, j.hold, "an unreadable answer is not proposed as an acceptance")
-			require.Contains(t, j.hold, "ORDERPOST_RULES")
-			require.Contains(t, j.hold, "when: 'status == 200")
-		}
-	}
-	require.Equal(t, order.Accepted, judgeStatus(&answer{status: 201, complete: true}).verdict)
-	require.Equal(t, order.Accepted, judgeStatus(&answer{status: 204, complete: true}).verdict)
-}
-
-// The rule that a hold proposes must be one that the rules file takes, and it
-// must match the very answer.
-func TestProposedRuleWorks(t *testing.T) {
-	for _, body := range []string{`{"code":40012}`, `{"code":"E1"}`, `{"code":"it's: #1 \"ü\""}`, `{"errno":1}`, `{"success":false}`, `{"error":"x"}`, ``, `{"code":1.5}`, `{"code":null}`, `{"error":{"m":1}}`,
-		`{"data":{"success":false}}`, `{"a":[{},{"ok":false}]}`, `{"Error-Code":7}`, "<html>it's\n\"down\"</html>", "\x00\xff"} {
-		a := answer{status: 200, body: []byte(body), complete: true}
-		_, proposed, ok := strings.Cut(judgeStatus(&a).hold, "such as\n")
-		require.True(t, ok)
-		rules, err := ParseRules("r.yaml", []byte("rules:\n"+proposed))
-		require.NoError(t, err, proposed)
-		j := rules.judge(&a, 1)
-		require.Equal(t, 1, j.rule, "%s: %s", body, proposed)
-		require.Equal(t, order.Unsure, j.verdict, "a rule that is copied without thinking decides nothing")
-		require.NotRegexp(t, `verdict:\s*accepted`, proposed)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
 )
 
 // maxTrail bounds Report.Trail: the last attempts of a visit.
@@ -58,15 +59,15 @@ func (t *visit) attempt(ctx context.Context) order.End {
 		return end
 	}
 	began := time.Now()
-	p, err := t.gate.enter(ctx, t.keys.suspected(t.Order.OrderNo()))
+	p, err := t.gate.Enter(ctx, t.keys.suspected(t.Order.OrderNo()))
 	waited := time.Since(began)
 	t.waitedAtGate(waited)
 	if err != nil {
 		return t.interrupted(ctx, err)
 	}
-	defer p.abandon()
+	defer p.Abandon()
 	if end := t.lastChecks(ctx); end != order.EndNone {
-		p.leave(signal{})
+		p.Release(gate.Signal{})
 		return end
 	}
 	return t.exchange(ctx, p, waited)
@@ -147,18 +148,18 @@ func (t *visit) counted(now time.Time, stamp int64) order.History {
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
 // exchange stamps, signs, sends, and judges what came back.
-func (t *visit) exchange(ctx context.Context, p *pass, waited time.Duration) order.End {
+func (t *visit) exchange(ctx context.Context, p *gate.Permit, waited time.Duration) order.End {
 	pair := t.keys.use()
 	stamp := t.clock.stamp(t.report.History.LastTimestamp)
 	if !order.ValidTimestamp(stamp) {
-		p.leave(signal{})
+		p.Release(gate.Signal{})
 		t.report.Error = fmt.Sprintf("timestamp %d cannot be signed: this machine's clock is wrong", stamp)
 		return order.EndHandBack
 	}
 	buf := buffers.Get().(*[]byte)
 	body, signature, err := pair.Signer.Sign((*buf)[:0], t.Order, stamp)
 	if err != nil {
-		p.leave(signal{})
+		p.Release(gate.Signal{})
 		t.report.Reason, t.report.Error = "cannot be signed", t.clean(err.Error())
 		return order.EndInvalid
 	}
@@ -207,7 +208,7 @@ func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
 		return order.EndNone
 	case <-ctx.Done():
 		return t.interrupted(ctx, context.Cause(ctx))
-	case <-t.gate.leaving:
-		return t.interrupted(ctx, errLeaving)
+	case <-t.gate.Leaving():
+		return t.interrupted(ctx, gate.ErrLeaving)
 	}
 }

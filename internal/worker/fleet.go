@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/queue"
-	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 const (
@@ -37,7 +37,7 @@ const (
 // FleetOptions are what a worker's part in the fleet needs.
 type FleetOptions struct {
 	Queue *queue.Queue
-	Gate  *submit.Gate
+	Gate  *gate.Gate
 	// Name is this worker's.
 	Name string
 	// KeyMark tells workers with the same API key.
@@ -306,7 +306,7 @@ func (f *Fleet) obeyThrottle(view *queue.Fleet) {
 func (f *Fleet) passOn(ctx context.Context) {
 	for _, b := range f.Gate.State().Blocks {
 		wait := time.Until(b.Until)
-		if b.Name != submit.BlockThrottle || wait <= 0 || !b.Until.After(f.throttle.Add(10*time.Millisecond)) {
+		if b.Name != gate.BlockThrottle || wait <= 0 || !b.Until.After(f.throttle.Add(10*time.Millisecond)) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(ctx, fleetTimeout)

@@ -19,6 +19,7 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/netcut"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 	"orderpost/internal/worker"
 )
 
@@ -224,7 +225,7 @@ func TestFleetThrottle(t *testing.T) {
 	require.NoError(t, a.q.Resume(t.Context(), "anna"))
 	at := <-told
 	throttled := func() bool {
-		return slices.ContainsFunc(b.submitter.Gate().State().Blocks, func(bl submit.BlockState) bool { return bl.Name == submit.BlockThrottle })
+		return slices.ContainsFunc(b.submitter.Gate().State().Blocks, func(bl gate.BlockState) bool { return bl.Name == gate.BlockThrottle })
 	}
 	r.eventually(time.Second, throttled, "the other one waits, too")
 	t.Logf("the other worker was shut %s after the 429", time.Since(at).Round(time.Millisecond))
@@ -283,7 +284,7 @@ func TestFleetHasOneProber(t *testing.T) {
 			for _, b := range blocks {
 				require.False(t, strings.HasPrefix(b.Name, "hold: breaker"), "a person's hold is another thing: %s", b.Name)
 			}
-			parked := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return b.Name == "breaker-elsewhere" })
+			parked := slices.ContainsFunc(blocks, func(b gate.BlockState) bool { return b.Name == "breaker-elsewhere" })
 			if !parked && prober >= 0 {
 				return false
 			}

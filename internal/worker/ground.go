@@ -10,7 +10,7 @@ import (
 
 	"orderpost/internal/ops"
 	"orderpost/internal/queue"
-	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 // to restore it or to accept the loss (worker repair).
 type ground struct {
 	queue   *queue.Queue
-	gate    *submit.Gate
+	gate    *gate.Gate
 	log     zerolog.Logger
 	every   time.Duration
 	ackWait time.Duration
@@ -44,7 +44,7 @@ type ground struct {
 	replaced map[queue.Part]uint64
 }
 
-func newGround(q *queue.Queue, gate *submit.Gate, log zerolog.Logger, every, ackWait time.Duration) *ground {
+func newGround(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, every, ackWait time.Duration) *ground {
 	if every == 0 {
 		every = groundEvery
 	}

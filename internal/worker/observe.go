@@ -7,6 +7,7 @@ import (
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // holdBlock stands for every hold in metrics: a hold's own name carries its
@@ -30,7 +31,7 @@ func (o *observer) Attempted(a submit.AttemptEvent) {
 }
 
 // GateChanged implements submit.Observer.
-func (o *observer) GateChanged(s submit.GateState) {
+func (o *observer) GateChanged(s gate.State) {
 	names := make([]string, len(s.Blocks))
 	for i, b := range s.Blocks {
 		names[i] = blockLabel(b.Name)
@@ -87,7 +88,7 @@ func (o *observer) Redelivered(explained bool) {
 // blockLabel is a block's name for metrics. Whatever is none of the gate's own
 // blocks is a hold.
 func blockLabel(name string) string {
-	if slices.Contains(submit.BlockNames(), name) {
+	if slices.Contains(gate.BlockNames(), name) {
 		return name
 	}
 	return holdBlock

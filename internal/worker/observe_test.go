@@ -15,6 +15,7 @@ import (
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // heard keeps what an observer behind ours is told.
@@ -28,7 +29,7 @@ type heard struct {
 }
 
 func (h *heard) Attempted(submit.AttemptEvent) { h.attempts++ }
-func (h *heard) GateChanged(submit.GateState)  { h.gates++ }
+func (h *heard) GateChanged(gate.State)        { h.gates++ }
 func (h *heard) Retrying(time.Duration, bool)  { h.retries++ }
 func (h *heard) Settled(*order.Record)         { h.settled++ }
 func (h *heard) Returned(a order.Action)       { h.returned = append(h.returned, a) }
@@ -53,7 +54,7 @@ func tellAll(o *observer) {
 	o.Attempted(submit.AttemptEvent{Verdict: order.Accepted, Duration: time.Second, RequestBytes: 100, RateWait: 2 * time.Second})
 	o.Retrying(time.Second, false)
 	o.Retrying(time.Minute, true)
-	o.GateChanged(submit.GateState{Blocks: []submit.BlockState{{Name: "hold: lunch"}, {Name: submit.BlockBreaker}}})
+	o.GateChanged(gate.State{Blocks: []gate.BlockState{{Name: "hold: lunch"}, {Name: gate.BlockBreaker}}})
 	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(2 * time.Second)})
 	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(-time.Hour)}) // repeats an old order
 	o.Settled(&order.Record{Word: order.Retrying})
@@ -65,7 +66,7 @@ func tellAll(o *observer) {
 
 func TestObserverCountsAndPassesOn(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	metrics := ops.New(reg, ops.Options{Blocks: submit.BlockNames(), Stages: stageNames()})
+	metrics := ops.New(reg, ops.Options{Blocks: gate.BlockNames(), Stages: stageNames()})
 	var h heard
 	tellAll(&observer{metrics: metrics, attempts: &h, orders: &h})
 	require.Equal(t, heard{attempts: 1, gates: 1, retries: 2, settled: 5, returned: []order.Action{order.ActDelay}, again: []bool{true}}, h)
@@ -97,7 +98,7 @@ func TestObserverWithNobodyBehind(t *testing.T) {
 }
 
 func TestHoldIsOneOfTheGatesNames(t *testing.T) {
-	require.Contains(t, submit.BlockNames(), holdBlock)
+	require.Contains(t, gate.BlockNames(), holdBlock)
 }
 
 func TestDefaultOpsAddrIsTheTags(t *testing.T) {

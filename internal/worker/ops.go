@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // defaultOpsAddr is the default of Config.OpsAddr. Taken, it is no reason not
@@ -54,7 +55,7 @@ type operations struct {
 func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, error) {
 	o := &operations{log: env.Log, stopping: func() bool { return ctx.Err() != nil }}
 	reg := ops.NewRegistry()
-	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: submit.BlockNames(), Stages: stageNames(), State: o.snapshot})
+	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
 	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
 	env.Attempts, env.Orders = watch, watch
 	if cfg.OpsAddr == "" {
@@ -86,7 +87,7 @@ func loopback(addr string) bool {
 
 // stageNames are the stages that a block can be in.
 func stageNames() []string {
-	return []string{submit.StageTrial.String(), submit.StageProbe.String(), submit.StageShut.String()}
+	return []string{gate.StageTrial.String(), gate.StageProbe.String(), gate.StageShut.String()}
 }
 
 // attach tells that the pool is about to work.
@@ -152,7 +153,7 @@ func (o *operations) snapshot() ops.Snapshot {
 	return s
 }
 
-func gateSnapshot(s submit.GateState) ops.Gate {
+func gateSnapshot(s gate.State) ops.Gate {
 	g := ops.Gate{Open: s.Open, InFlight: s.InFlight, Limit: s.Limit, Waiting: s.Waiting, Rate: s.Rate, RateBinds: s.RateBinds}
 	for _, b := range s.Blocks {
 		g.Blocks = append(g.Blocks, ops.Block{Name: blockLabel(b.Name), Stage: b.Stage.String(),

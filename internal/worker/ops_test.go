@@ -25,7 +25,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
-	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 	"orderpost/internal/worker"
 )
 
@@ -230,7 +230,7 @@ func TestAWorkerThatIsHeldByTheAPIIsReady(t *testing.T) {
 	r := s.readiness()
 	require.True(t, r.Ready)
 	require.False(t, r.GateOpen)
-	require.Equal(t, submit.BlockCredentials, r.Held[0].Name)
+	require.Equal(t, gate.BlockCredentials, r.Held[0].Name)
 	require.NotEmpty(t, r.Held[0].Reason)
 
 	require.NoError(t, s.api.AddKey(shopKey, shopSecret))

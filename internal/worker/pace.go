@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // paceSeconds is the time over which a worker's own rate is averaged.
@@ -34,7 +35,7 @@ func (p *pace) Attempted(a submit.AttemptEvent) {
 }
 
 // GateChanged implements submit.Observer.
-func (p *pace) GateChanged(s submit.GateState) {
+func (p *pace) GateChanged(s gate.State) {
 	if p.next != nil {
 		p.next.GateChanged(s)
 	}

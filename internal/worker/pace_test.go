@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 func TestPace(t *testing.T) {
@@ -29,7 +30,7 @@ func TestPace(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		require.InDelta(t, 10, p.rate(time.Now()), 0.01)
-		p.GateChanged(submit.GateState{})
+		p.GateChanged(gate.State{})
 		require.Equal(t, heard{attempts: 340, gates: 1}, *h, "all is passed on")
 	})
 }
@@ -37,5 +38,5 @@ func TestPace(t *testing.T) {
 func TestPaceWithNobodyBehind(t *testing.T) {
 	p := newPace(nil)
 	p.Attempted(submit.AttemptEvent{})
-	p.GateChanged(submit.GateState{})
+	p.GateChanged(gate.State{})
 }

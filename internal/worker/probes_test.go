@@ -13,6 +13,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // crowd is a large fleet whose requests are counted.
@@ -58,8 +59,8 @@ func (c *crowd) prober(block string, alive func(int) bool) int {
 				continue
 			}
 			blocks := m.submitter.Gate().State().Blocks
-			held := slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return b.Name == block+"-elsewhere" })
-			if !held && (prober >= 0 || !slices.ContainsFunc(blocks, func(b submit.BlockState) bool { return b.Name == block })) {
+			held := slices.ContainsFunc(blocks, func(b gate.BlockState) bool { return b.Name == block+"-elsewhere" })
+			if !held && (prober >= 0 || !slices.ContainsFunc(blocks, func(b gate.BlockState) bool { return b.Name == block })) {
 				return false
 			}
 			if !held {
@@ -105,9 +106,9 @@ type trouble struct {
 }
 
 var (
-	keyRevoked = trouble{submit.BlockCredentials, func(r *rig) error { r.api.RevokeKey("key"); return nil },
+	keyRevoked = trouble{gate.BlockCredentials, func(r *rig) error { r.api.RevokeKey("key"); return nil },
 		func(r *rig) error { return r.api.AddKey("key", "secret") }, crowdInFlight + 6, 3}
-	apiDown = trouble{submit.BlockBreaker, func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.DropAll }) },
+	apiDown = trouble{gate.BlockBreaker, func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.DropAll }) },
 		func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.Up }) }, 2*crowdInFlight + 2 + 6, 3}
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // holdStorage is the reason under which the gate is held while the broker does
@@ -18,7 +18,7 @@ const holdStorage = "the broker does not store results"
 // the others' at once. One that leaves without having written (its claim was
 // lost, for instance) shows nothing, and must not open the gate for the rest.
 type storageFault struct {
-	gate    *submit.Gate
+	gate    *gate.Gate
 	log     zerolog.Logger
 	mu      sync.Mutex
 	waiting int

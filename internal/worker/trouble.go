@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"orderpost/internal/queue"
-	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // troubles shares the breaker and denied credentials: the first worker to shut
@@ -28,7 +28,7 @@ func newTroubles(f *Fleet) *troubles {
 
 // changed: a shared block of ours came or went since the last round.
 func (t *troubles) changed() bool {
-	for _, name := range submit.SharedBlocks() {
+	for _, name := range gate.SharedBlocks() {
 		if t.stands(name) != t.known[name] {
 			return true
 		}
@@ -49,7 +49,7 @@ func (t *troubles) reason(name string) string {
 
 func (t *troubles) obey(ctx context.Context, view *queue.Fleet) error {
 	var errs []error
-	for _, name := range submit.SharedBlocks() {
+	for _, name := range gate.SharedBlocks() {
 		t.known[name] = t.stands(name)
 		errs = append(errs, t.settle(ctx, name, view.Troubles[name]))
 	}
@@ -59,7 +59,7 @@ func (t *troubles) obey(ctx context.Context, view *queue.Fleet) error {
 // settle compares one shared block with what the fleet says of it.
 func (t *troubles) settle(ctx context.Context, name string, said *queue.Trouble) error {
 	mine := queue.Trouble{Owner: t.f.me.id, Worker: t.f.Name, Reason: t.reason(name), Since: time.Now().UTC()}
-	if name == submit.BlockCredentials {
+	if name == gate.BlockCredentials {
 		mine.Mark = t.f.KeyMark()
 	}
 	switch {

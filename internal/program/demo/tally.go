@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/gate"
 )
 
 // tally counts what the worker reports while it works.
@@ -40,7 +41,7 @@ func (t *tally) Attempted(a submit.AttemptEvent) {
 }
 
 // GateChanged implements submit.Observer.
-func (t *tally) GateChanged(s submit.GateState) {
+func (t *tally) GateChanged(s gate.State) {
 	t.mu.Lock()
 	t.gate = s.Reasons
 	t.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/submit"
+	"orderpost/internal/submit/answer"
 	pool "orderpost/internal/worker"
 )
 
@@ -66,7 +67,11 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 	if err != nil {
 		return err
 	}
-	checked, err := submit.CheckAnswer(cfg.Submit, raw, c.status)
+	rules, err := loadRules(cfg)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	checked, err := answer.Check(rules, cfg.Submit.OnUnsure, cfg.Submit.RetryDelayMax, raw, c.status)
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
@@ -80,14 +85,20 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 
 // checkParts reads the key files and compiles the rules.
 func checkParts(cfg pool.Config) error {
-	var keysErr, rulesErr error
+	var keysErr error
 	if cfg.Keys.Validate() == nil { // else it is said already
 		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
 	}
-	if cfg.Submit.Rules != "" {
-		_, rulesErr = submit.LoadRules(cfg.Submit.Rules)
-	}
+	_, rulesErr := loadRules(cfg)
 	return errors.Join(keysErr, rulesErr)
+}
+
+// loadRules gives nil where no rules file is set.
+func loadRules(cfg pool.Config) (*answer.Rules, error) {
+	if cfg.Submit.Rules == "" {
+		return nil, nil
+	}
+	return answer.LoadRules(cfg.Submit.Rules)
 }
 
 func readAnswer(name string, stdin io.Reader) ([]byte, error) {
@@ -97,7 +108,7 @@ func readAnswer(name string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-func printChecked(out io.Writer, c submit.Checked) error {
+func printChecked(out io.Writer, c answer.Checked) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {

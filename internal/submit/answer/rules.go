@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"errors"
@@ -125,8 +125,8 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	return r, nil
 }
 
-// ownNumbers says whether some rule knows numbers of the API's own under order_no.
-func (r *Rules) ownNumbers() bool {
+// OwnNumbers says whether some rule knows numbers of the API's own under order_no.
+func (r *Rules) OwnNumbers() bool {
 	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
 }
 
@@ -294,12 +294,12 @@ func (lowerHeaders) Visit(node *ast.Node) {
 	}
 }
 
-// judge gives an answer's verdict: by the first rule that matches, else built in.
+// Judge gives an answer's verdict: by the first rule that matches, else built in.
 //
 // Of an answer that was cut short only the status and headers are known. It is
 // judged as if it were whole as long as what is missing cannot matter; from
 // the first rule on that would have wanted to see the body it is unsure.
-func (r *Rules) judge(a *answer, attempt int) judgement {
+func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 	if r == nil || len(r.list) == 0 {
 		return judgeStatus(a)
 	}
@@ -307,12 +307,12 @@ func (r *Rules) judge(a *answer, attempt int) judgement {
 	env.Step = budget.step
 	for i := range r.list {
 		one := &r.list[i]
-		if !one.reach.status(a.status) {
+		if !one.reach.status(a.Status) {
 			continue
 		}
-		if !a.complete && one.reach.body {
-			return judgement{verdict: order.Unsure, failed: true, reason: fmt.Sprintf("status %d, answer cut short", a.status),
-				detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
+		if !a.Complete && one.reach.body {
+			return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, answer cut short", a.Status),
+				Detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
 		}
 		holds, err := one.reach.holds(env, budget)
 		if err != nil {
@@ -325,11 +325,11 @@ func (r *Rules) judge(a *answer, attempt int) judgement {
 	return judgeStatus(a)
 }
 
-func (r *rule) judgement() judgement {
-	j := judgement{verdict: r.verdict, final: r.Final, reason: r.Reason, detail: r.Name, wait: r.wait,
-		throttle: r.Throttle, timeError: r.TimeError, failed: r.verdict == order.Unsure, rule: r.number}
-	if j.reason == "" {
-		j.reason = fmt.Sprintf("rule %d", r.number)
+func (r *rule) judgement() Judgement {
+	j := Judgement{Verdict: r.verdict, Final: r.Final, Reason: r.Reason, Detail: r.Name, Wait: r.wait,
+		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, ownNumbers: r.OtherOrderNo}
+	if j.Reason == "" {
+		j.Reason = fmt.Sprintf("rule %d", r.number)
 	}
 	return j
 }

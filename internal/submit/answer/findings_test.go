@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"testing"
@@ -91,7 +91,7 @@ func FuzzFindings(f *testing.F) {
 }
 
 func TestUsualAcceptancesNeedNoParsing(t *testing.T) {
-	a := answer{status: 200, body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), complete: true}
-	require.Equal(t, "accepted by status 200", judgeSuccess(&a).reason)
+	a := Answer{Status: 200, Body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), Complete: true}
+	require.Equal(t, "accepted by status 200", judgeSuccess(&a).Reason)
 	require.False(t, a.parsed)
 }

@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 		case <-ctx.Done():
 			return true, context.Cause(ctx)
 		case <-g.leaving:
-			return true, errLeaving
+			return true, ErrLeaving
 		}
 	}
 	defer func() { <-g.turn }()
@@ -67,9 +67,9 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 			return true, nil
 		case <-changed:
 			r.Cancel()
-			if g.isLeaving() {
+			if g.IsLeaving() {
 				t.Stop()
-				return true, errLeaving
+				return true, ErrLeaving
 			}
 		case <-ctx.Done():
 			r.Cancel()
@@ -110,6 +110,6 @@ func (g *Gate) ResumeAnswers() {
 	g.notify()
 	g.mu.Unlock()
 	if refusals {
-		g.resumed()
+		g.hooks.Resumed()
 	}
 }

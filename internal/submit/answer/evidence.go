@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"fmt"
@@ -15,12 +15,12 @@ import (
 	"orderpost/internal/order"
 )
 
-// evidence knows which kinds of answer have been taken for acceptances. No list
+// Evidence knows which kinds of answer have been taken for acceptances. No list
 // of words tells every failure from a success. So an acceptance needs positive
 // evidence: a rule says so, or the answer repeats our order_no. The first kind of
 // answer without it is believed and told once; an answer of another kind than
 // those accepted so far is not believed.
-type evidence struct {
+type Evidence struct {
 	log zerolog.Logger
 
 	last   atomic.Uint64 // the kind accepted last; 0 = none yet
@@ -31,46 +31,49 @@ type evidence struct {
 	notes []string
 }
 
+// NewEvidence has seen no acceptance yet.
+func NewEvidence(log zerolog.Logger) *Evidence { return &Evidence{log: log} }
+
 // maxKinds bounds what is remembered of an API that answers in many ways.
 const maxKinds = 256
 
 // kindOf is the kind of an answer: its status, its media type, and the shape of
 // its body.
-func kindOf(a *answer) uint64 {
-	media, _, _ := strings.Cut(a.header.Get("Content-Type"), ";")
-	k := mixed(uint64(a.status)) + mixed(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
+func kindOf(a *Answer) uint64 {
+	media, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
+	k := mixed(uint64(a.Status)) + mixed(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
 	return max(k, 1)
 }
 
-// weigh asks whether an answer may be taken for what its verdict says.
-func (t *visit) weigh(a *answer, j *judgement) {
-	ownNumbers := j.rule > 0 && t.rules.list[j.rule-1].OtherOrderNo
+// Weigh asks whether an answer may be taken for what its verdict says, and
+// changes the judgement if not.
+func (e *Evidence) Weigh(a *Answer, j *Judgement) {
 	switch {
-	case a.stray:
-		*j = judgement{verdict: order.Unsure, failed: true, wait: j.wait, reason: "the answer was there before the request was sent",
-			detail: "it answers another request; its connection was closed"}
-	case j.verdict != order.Unsure && !ownNumbers && a.aboutAnother(j.verdict == order.Accepted):
-		*j = t.evidence.another(a, j)
-	case j.verdict == order.Accepted:
-		t.evidence.accepted(a, j)
+	case a.Stray:
+		*j = Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: "the answer was there before the request was sent",
+			Detail: "it answers another request; its connection was closed"}
+	case j.Verdict != order.Unsure && !j.ownNumbers && a.AboutAnother(j.Verdict == order.Accepted):
+		*j = e.another(a, j)
+	case j.Verdict == order.Accepted:
+		e.accepted(a, j)
 	}
 }
 
 // another is the judgement of an answer that names another order. Where the API
 // is known to repeat our order_no, a stray answer is a failed request. Where it is
 // not, the API may put a number of its own there, and only a rule can tell.
-func (e *evidence) another(a *answer, j *judgement) judgement {
+func (e *Evidence) another(a *Answer, j *Judgement) Judgement {
 	what := "it names order_no " + a.literal(a.findings.other) + ", which is not the order's"
-	out := judgement{verdict: order.Unsure, failed: true, wait: j.wait, reason: fmt.Sprintf("status %d, but about another order", a.status), detail: what}
+	out := Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: fmt.Sprintf("status %d, but about another order", a.Status), Detail: what}
 	if !e.echoed.Load() {
-		out.hold = a.wanted(what, "status == "+strconv.Itoa(a.status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
+		out.Hold = a.wanted(what, "status == "+strconv.Itoa(a.Status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
 	}
 	return out
 }
 
 // accepted learns the kind of an acceptance, or changes the judgement if nothing
 // shows that it is one.
-func (e *evidence) accepted(a *answer, j *judgement) {
+func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	f := &a.findings
 	if f.ours && !e.echoed.Load() {
 		e.echoed.Store(true)
@@ -84,7 +87,7 @@ func (e *evidence) accepted(a *answer, j *judgement) {
 	_, known := e.kinds[kind]
 	switch {
 	case known:
-	case j.rule > 0, f.ours && f.success:
+	case j.Rule > 0, f.ours && f.success:
 		e.learn(kind)
 	case len(e.kinds) == 0:
 		e.learn(kind)
@@ -93,13 +96,13 @@ func (e *evidence) accepted(a *answer, j *judgement) {
 		}
 	default:
 		what := "it is of another kind than the answers accepted so far (" + describe(a) + ")"
-		*j = judgement{verdict: order.Unsure, reason: fmt.Sprintf("status %d, but an answer of another kind", a.status), detail: what, hold: a.wanted(what, ruleFor(a), "")}
+		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but an answer of another kind", a.Status), Detail: what, Hold: a.wanted(what, ruleFor(a), "")}
 		return
 	}
 	e.last.Store(kind)
 }
 
-func (e *evidence) learn(kind uint64) {
+func (e *Evidence) learn(kind uint64) {
 	if e.kinds == nil {
 		e.kinds = make(map[uint64]struct{})
 	}
@@ -109,30 +112,30 @@ func (e *evidence) learn(kind uint64) {
 }
 
 // tell says once which kind of answer is believed without evidence.
-func (e *evidence) tell(a *answer) {
+func (e *Evidence) tell(a *Answer) {
 	note := "taken for accepted without evidence: " + describe(a) + "; no rule says so, and the answer does not repeat the order_no"
 	e.notes = append(e.notes, note)
-	e.log.Warn().Str("kind", describe(a)).Str("body", a.shown()).
+	e.log.Warn().Str("kind", describe(a)).Str("body", a.Shown()).
 		Msg("answers of this kind are taken for accepted, although no rule says so and they do not repeat the order_no: " +
 			"if they do mean that the order exists, write a rule with verdict accepted into the ORDERPOST_RULES file")
 }
 
-// told gives the notes for those who look at the worker.
-func (e *evidence) told() []string {
+// Notes gives the notes for those who look at the worker.
+func (e *Evidence) Notes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.notes)
 }
 
 // describe names what the kind of an answer consists of.
-func describe(a *answer) string {
+func describe(a *Answer) string {
 	a.parse()
-	text := "status " + strconv.Itoa(a.status)
-	if media := a.header.Get("Content-Type"); media != "" {
-		text += ", " + a.scrub.excerpt([]byte(media), 64)
+	text := "status " + strconv.Itoa(a.Status)
+	if media := a.Header.Get("Content-Type"); media != "" {
+		text += ", " + a.Excerpt([]byte(media), 64)
 	}
 	switch object, ok := a.json.(map[string]any); {
-	case len(a.body) == 0:
+	case len(a.Body) == 0:
 		text += ", an empty body"
 	case ok && len(object) == 0:
 		text += ", an empty object"
@@ -141,7 +144,7 @@ func describe(a *answer) string {
 		if more := len(names) - 8; more > 0 {
 			names = append(names[:8], fmt.Sprintf("%d more", more))
 		}
-		text += ", members " + a.scrub.excerpt([]byte(strings.Join(names, " ")), 200)
+		text += ", members " + a.Excerpt([]byte(strings.Join(names, " ")), 200)
 	}
 	if a.findings.ours {
 		text += ", with our order_no"
@@ -150,21 +153,18 @@ func describe(a *answer) string {
 }
 
 // ruleFor is a condition that an answer fulfils: its status and top-level names.
-func ruleFor(a *answer) string {
+func ruleFor(a *Answer) string {
 	a.parse()
-	rule := "status == " + strconv.Itoa(a.status)
+	rule := "status == " + strconv.Itoa(a.Status)
 	object, _ := a.json.(map[string]any)
-	if len(a.body) == 0 {
+	if len(a.Body) == 0 {
 		return rule + ` && text == ""`
 	}
 	for i, name := range slices.Sorted(maps.Keys(object)) {
 		if i == 4 {
 			break
 		}
-		rule += " && " + strconv.Quote(a.scrub.excerpt([]byte(name), 64)) + " in body"
+		rule += " && " + strconv.Quote(a.Excerpt([]byte(name), 64)) + " in body"
 	}
 	return rule
 }
-
-// Notes are remarks for people about how answers are understood.
-func (s *Submitter) Notes() []string { return s.evidence.told() }

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"net/http"
@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// retryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds,
+// RetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds,
 // or a date. A date is held against the answer's own Date where it has one, so
 // that a clock that is off does not lengthen the wait. 0 = none, or past.
-func retryAfter(h http.Header, now time.Time) time.Duration {
+func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0

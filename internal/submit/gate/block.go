@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"cmp"
@@ -72,17 +72,17 @@ type BlockState struct {
 	Until  time.Time // zero = not by itself
 }
 
-// signal is what an attempt means for the gate.
-type signal struct {
-	verdict order.Verdict // VerdictNone: no attempt was made
-	failed  bool          // the API looks broken
-	// cause says why, and body how the answer began; both are free of keys.
-	cause, body string
+// Signal is what an attempt means for the gate.
+type Signal struct {
+	Verdict order.Verdict // VerdictNone: no attempt was made
+	Failed  bool          // the API looks broken
+	// Cause says why, and body how the answer began; both are free of keys.
+	Cause, Body string
 }
 
-// conclusive: the API has read the order and made up its mind.
-func (s signal) conclusive() bool {
-	return s.verdict == order.Accepted || s.verdict == order.Duplicate || s.verdict == order.Rejected
+// Conclusive: the API has read the order and made up its mind.
+func (s Signal) Conclusive() bool {
+	return s.Verdict == order.Accepted || s.Verdict == order.Duplicate || s.Verdict == order.Rejected
 }
 
 // Hold shuts the gate for a reason that a person (or the program) gives, until
@@ -123,7 +123,7 @@ func (g *Gate) Resume() {
 	g.notify()
 	g.mu.Unlock()
 	if refusals {
-		g.resumed()
+		g.hooks.Resumed()
 	}
 }
 
@@ -198,7 +198,7 @@ func (g *Gate) stage() Stage {
 }
 
 // yields says whether a suspect order still leaves the trial to others; it does
-// so for Config.RefusalQuiet.
+// so for Config.OthersFirst.
 func (g *Gate) yields(w *waiter) bool { return w.wary && time.Now().Before(g.othersFirstUntil()) }
 
 func (g *Gate) othersFirstUntil() time.Time {
@@ -208,12 +208,12 @@ func (g *Gate) othersFirstUntil() time.Time {
 			last = b.tried
 		}
 	}
-	return last.Add(g.cfg.RefusalQuiet)
+	return last.Add(g.cfg.OthersFirst)
 }
 
-// tick moves on what is due. It returns the time of the next move (zero =
+// Tick moves on what is due. It returns the time of the next move (zero =
 // none) and whether a block waits for a probe of the account.
-func (g *Gate) tick() (next time.Time, probe bool) {
+func (g *Gate) Tick() (next time.Time, probe bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -247,26 +247,26 @@ func (g *Gate) moveOn(name string, b *block) {
 	}
 }
 
-// leave gives the pass back and tells the gate what the attempt showed.
-func (p *pass) leave(s signal) {
+// Release gives the permit back and tells the gate what the attempt showed.
+func (p *Permit) Release(s Signal) {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p.left = true
+	p.released = true
 	g.inflight--
 	if p.trial {
 		g.trials--
 		g.judgeTrial(s)
 	}
-	if s.conclusive() {
+	if s.Conclusive() {
 		g.throttle = 0
 		g.limit = min(g.limit+1, g.cfg.Concurrency)
 	}
 	if now := time.Now(); g.blocks[BlockBreaker] == nil && s.counts() {
-		if s.failed {
+		if s.Failed {
 			g.failures.add(now, s)
 		}
-		if g.breaker.record(now, s.failed) {
+		if g.breaker.record(now, s.Failed) {
 			g.failing = "requests to the API keep failing: " + g.failures.tell(now.Add(-g.cfg.BreakerWindow))
 			g.shut(BlockBreaker, g.failing, jittered(g.cfg.BreakerOpen))
 		}
@@ -274,35 +274,35 @@ func (p *pass) leave(s signal) {
 	g.admit()
 }
 
-// abandon gives back a pass that nobody has left with: its order panicked.
+// Abandon gives back a permit that nobody has released: its order panicked.
 // Without it each panic would cost the gate one slot for good.
-func (p *pass) abandon() {
-	if !p.left {
-		p.leave(signal{})
+func (p *Permit) Abandon() {
+	if !p.released {
+		p.Release(Signal{})
 	}
 }
 
 // counts says whether the breaker is interested: neither in throttles nor in
 // denials, which have blocks of their own.
-func (s signal) counts() bool { return s.failed || s.conclusive() }
+func (s Signal) counts() bool { return s.Failed || s.Conclusive() }
 
 // judgeTrial lifts or shuts the blocks on trial. Answers and refusals shut
-// theirs again where they are judged (conclude.go).
-func (g *Gate) judgeTrial(s signal) {
-	if s.verdict == order.VerdictNone {
+// theirs again where they are judged, by HoldFor.
+func (g *Gate) judgeTrial(s Signal) {
+	if s.Verdict == order.VerdictNone {
 		return
 	}
-	created := s.verdict == order.Accepted || s.verdict == order.Duplicate
+	created := s.Verdict == order.Accepted || s.Verdict == order.Duplicate
 	for name, b := range g.blocks {
 		if b.stage != StageTrial {
 			continue
 		}
 		switch {
-		case name == BlockBreaker && s.failed:
-			g.shutLonger(name, g.stillFailing("one order was tried", s.cause, s.body), g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
+		case name == BlockBreaker && s.Failed:
+			g.shutLonger(name, g.stillFailing("one order was tried", s.Cause, s.Body), g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
 		case name == BlockBreaker,
 			name == BlockRefusals && created,
-			(name == BlockAnswer || name == BlockCredentials) && s.conclusive():
+			(name == BlockAnswer || name == BlockCredentials) && s.Conclusive():
 			g.lift(name)
 		}
 	}
@@ -335,25 +335,25 @@ func (g *Gate) shutLonger(name, reason string, base, longest time.Duration) {
 	g.shut(name, reason, until)
 }
 
-// holdFor shuts the gate for a block that an answer caused. After
+// HoldFor shuts the gate for a block that an answer caused. After
 // Config.HoldRetry one order is let through on trial.
-func (g *Gate) holdFor(name, reason string) {
+func (g *Gate) HoldFor(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shutLonger(name, reason, g.cfg.HoldRetry, 16*g.cfg.HoldRetry)
 }
 
-// trialOf says whether a block stands, and whether the pass was given to try it.
-func (g *Gate) trialOf(p *pass, name string) (onTrial, stands bool) {
+// TrialOf says whether a block stands, and whether the permit was given to try it.
+func (g *Gate) TrialOf(p *Permit, name string) (onTrial, stands bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.blocks[name]
 	return p.trial && b != nil && b.stage == StageTrial, b != nil
 }
 
-// trialLeft says whether a block is on trial, or gone, and how long a suspect
+// TrialLeft says whether a block is on trial, or gone, and how long a suspect
 // order should still leave the trial to others.
-func (g *Gate) trialLeft(name string) (left time.Duration, trying bool) {
+func (g *Gate) TrialLeft(name string) (left time.Duration, trying bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.blocks[name]
@@ -361,15 +361,15 @@ func (g *Gate) trialLeft(name string) (left time.Duration, trying bool) {
 	case b == nil:
 		return 0, true
 	case b.stage == StageTrial:
-		return time.Until(b.tried.Add(g.cfg.RefusalQuiet)), true
+		return time.Until(b.tried.Add(g.cfg.OthersFirst)), true
 	default:
 		return 0, false
 	}
 }
 
-// throttled makes the whole pool wait and cuts the ramp in half, once for all
+// Throttle makes the whole pool wait and cuts the ramp in half, once for all
 // requests that were under way at the same time. d 0 = the API does not say.
-func (g *Gate) throttled(d time.Duration, sent time.Time) {
+func (g *Gate) Throttle(d time.Duration, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if sent.After(g.halved) || g.halved.IsZero() {
@@ -379,7 +379,7 @@ func (g *Gate) throttled(d time.Duration, sent time.Time) {
 	}
 	if d == 0 {
 		// An order that was settled meanwhile set the count back to 0.
-		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.RetryDelayMax)
+		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.LongestWait)
 	}
 	until := time.Now().Add(d)
 	if b := g.blocks[BlockThrottle]; b != nil && !until.After(b.until) {

@@ -1,4 +1,4 @@
-package submit
+package gate
 
 import (
 	"container/list"
@@ -14,26 +14,50 @@ import (
 	"golang.org/x/time/rate"
 )
 
+// Config says how hard the API may be asked, and when the gate shuts and
+// tries again. Package submit fills it from the settings.
+type Config struct {
+	Concurrency   int           // attempts at the same time
+	RateLimit     float64       // attempts per second; 0 = no limit
+	Patience      time.Duration // how long an order waits at a gate that stays shut
+	HoldRetry     time.Duration // before an order tries a hold caused by answers; 0 = only a person resumes
+	OthersFirst   time.Duration // how long a suspect order leaves a trial to others
+	LongestWait   time.Duration // of a throttle that says no time
+	BreakerRatio  float64       // share of failures that opens the breaker; 0 = never
+	BreakerMin    int           // requests in the window below which it does not judge
+	BreakerWindow time.Duration // over which it counts
+	BreakerOpen   time.Duration // between two probes while it is open
+	ProbeDelay    time.Duration // before a denied key is probed
+}
+
+// Hooks are called by the gate; none may be nil.
+type Hooks struct {
+	// Changed is called after each change, in order. It is called with the gate's
+	// lock held: it must be quick, and must not call the gate.
+	Changed func(State)
+	// Resumed is called when a person resumes a run of refusals.
+	Resumed func()
+}
+
 // Gate is the one place that every attempt passes. It is shut while any block
 // stands (block.go), lets one order at a time through while blocks are on
 // trial, and else as many as the ramp and the rate limit allow.
 type Gate struct {
 	cfg     Config
 	log     zerolog.Logger
-	watch   Observer
+	hooks   Hooks
 	limiter *rate.Limiter
-	resumed func()        // told when a person resumes a run of refusals
 	turn    chan struct{} // held by the order that waits for a token of the rate limit
-	leaving chan struct{} // closed by leave
+	leaving chan struct{} // closed by Leave
 
 	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
 
 	mu       sync.Mutex
 	blocks   map[string]*block
 	waiters  *list.List // of *waiter, in order of arrival
-	inflight int        // passes that are out
-	trials   int        // of them, passes given on trial
-	limit    int        // the ramp: passes at the same time, at most cfg.Concurrency
+	inflight int        // permits that are out
+	trials   int        // of them, those given on trial
+	limit    int        // the ramp: permits at the same time, at most cfg.Concurrency
 	halved   time.Time  // when a throttle last cut the ramp
 	throttle int        // throttles in a row
 	breaker  breaker
@@ -46,16 +70,16 @@ type Gate struct {
 
 // waiter is one order in front of the gate.
 type waiter struct {
-	ready chan *pass
+	ready chan *Permit
 	// wary: this order was denied or called back before; on a trial, others go first.
 	wary bool
 }
 
-// pass is the right to make one attempt. It must be given back with leave.
-type pass struct {
-	gate  *Gate
-	trial bool
-	left  bool // given back; for its own goroutine alone
+// Permit is the right to make one attempt. It must be given back with Release.
+type Permit struct {
+	gate     *Gate
+	trial    bool
+	released bool // given back; for its own goroutine alone
 	// rateWait is the time that was waited for the rate limit.
 	rateWait time.Duration
 }
@@ -63,14 +87,15 @@ type pass struct {
 var (
 	// errPatience ends a wait at a gate that stays shut.
 	errPatience = errors.New("the gate is closed")
-	// errClosed ends waits after Submitter.Close.
+	// errClosed ends waits after Close.
 	errClosed = errors.New("the submitter is closed")
-	// errLeaving ends waits after Submitter.Leave.
-	errLeaving = errors.New("the worker is stopping")
+	// ErrLeaving ends waits after Leave.
+	ErrLeaving = errors.New("the worker is stopping")
 )
 
-func newGate(cfg Config, log zerolog.Logger, watch Observer) *Gate {
-	g := &Gate{cfg: cfg, log: log, watch: watch, limiter: rate.NewLimiter(rate.Inf, 1), resumed: func() {}, turn: make(chan struct{}, 1), leaving: make(chan struct{}),
+// New makes a gate that is open, with the ramp at one.
+func New(cfg Config, log zerolog.Logger, hooks Hooks) *Gate {
+	g := &Gate{cfg: cfg, log: log, hooks: hooks, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1), leaving: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
 	return g
@@ -140,8 +165,8 @@ func (g *Gate) Changed() <-chan struct{} {
 	return g.changed
 }
 
-// GateState is the gate at one moment.
-type GateState struct {
+// State is the gate at one moment.
+type State struct {
 	Open bool
 	// Reasons says, for each block, why the gate is shut; empty if it is open.
 	Reasons []string
@@ -159,14 +184,14 @@ type GateState struct {
 }
 
 // State reports the gate at this moment.
-func (g *Gate) State() GateState {
+func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state()
 }
 
-func (g *Gate) state() GateState {
-	s := GateState{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
+func (g *Gate) state() State {
+	s := State{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
 	if l := g.limiter.Limit(); l != rate.Inf {
 		s.Rate = float64(l)
 		s.RateBinds = time.Since(time.Unix(0, g.rateWaited.Load())) < rateMemory
@@ -185,13 +210,13 @@ func (g *Gate) state() GateState {
 func (g *Gate) notify() {
 	close(g.changed)
 	g.changed = make(chan struct{})
-	g.watch.GateChanged(g.state())
+	g.hooks.Changed(g.state())
 	g.admit()
 }
 
-// enter waits for a pass. While the gate stays shut it waits no longer than
-// Config.GatePatience; for the ramp and the rate limit it waits on.
-func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
+// Enter waits for a permit. While the gate stays shut it waits no longer than
+// Config.Patience; for the ramp and the rate limit it waits on.
+func (g *Gate) Enter(ctx context.Context, wary bool) (*Permit, error) {
 	var total time.Duration
 	for {
 		p, err := g.queue(ctx, wary)
@@ -200,19 +225,19 @@ func (g *Gate) enter(ctx context.Context, wary bool) (*pass, error) {
 		}
 		waited, err := g.awaitRate(ctx)
 		if err != nil {
-			p.leave(signal{})
+			p.Release(Signal{})
 			return nil, err
 		}
 		total += waited
 		if p.rateWait = total; waited == 0 || p.stillGood() {
 			return p, nil
 		}
-		p.leave(signal{}) // shut in the meantime
+		p.Release(Signal{}) // shut in the meantime
 	}
 }
 
-func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
-	w := &waiter{ready: make(chan *pass, 1), wary: wary}
+func (g *Gate) queue(ctx context.Context, wary bool) (*Permit, error) {
+	w := &waiter{ready: make(chan *Permit, 1), wary: wary}
 	g.mu.Lock()
 	if g.ended {
 		g.mu.Unlock()
@@ -229,7 +254,7 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 		return checked(p)
 	default:
 	}
-	patience := time.NewTimer(g.cfg.GatePatience)
+	patience := time.NewTimer(g.cfg.Patience)
 	defer patience.Stop()
 	for {
 		select {
@@ -240,19 +265,19 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*pass, error) {
 			return nil, context.Cause(ctx)
 		case <-g.leaving:
 			g.withdraw(e, w)
-			return nil, errLeaving
+			return nil, ErrLeaving
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)
 				return nil, errPatience
 			}
-			patience.Reset(g.cfg.GatePatience)
+			patience.Reset(g.cfg.Patience)
 		}
 	}
 }
 
 // checked maps the nil that close hands out.
-func checked(p *pass) (*pass, error) {
+func checked(p *Permit) (*Permit, error) {
 	if p == nil {
 		return nil, errClosed
 	}
@@ -265,7 +290,7 @@ func (g *Gate) blocked() bool {
 	return len(g.blocks) > 0
 }
 
-// withdraw takes a waiter back; a pass that it was given meanwhile is returned.
+// withdraw takes a waiter back; a permit that it was given meanwhile is returned.
 func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	g.mu.Lock()
 	g.waiters.Remove(e)
@@ -276,21 +301,24 @@ func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	select {
 	case p := <-w.ready:
 		if p != nil {
-			p.leave(signal{})
+			p.Release(Signal{})
 		}
 	default:
 	}
 }
 
-// stillGood says whether the pass would be given again.
-func (p *pass) stillGood() bool {
+// RateWaited is the time that the rate limit made the order wait.
+func (p *Permit) RateWaited() time.Duration { return p.rateWait }
+
+// stillGood says whether the permit would be given again.
+func (p *Permit) stillGood() bool {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	s := p.gate.stage()
 	return s == StageOpen || (s == StageTrial && p.trial)
 }
 
-// admit gives passes to the waiters in front, as many as may go.
+// admit gives permits to the waiters in front, as many as may go.
 func (g *Gate) admit() {
 	for e := g.waiters.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
@@ -298,7 +326,7 @@ func (g *Gate) admit() {
 		switch {
 		case stage == StageOpen && g.inflight < g.limit, stage == StageTrial && g.trials == 0 && !g.yields(w):
 			g.waiters.Remove(e)
-			p := &pass{gate: g, trial: stage == StageTrial}
+			p := &Permit{gate: g, trial: stage == StageTrial}
 			g.inflight++
 			if p.trial {
 				g.trials++
@@ -312,18 +340,11 @@ func (g *Gate) admit() {
 	}
 }
 
-// keysChanged has a denied credential probed at once: there are other keys now.
-func (g *Gate) keysChanged() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
-		b.until = time.Now()
-		g.notify()
-	}
-}
+// Leaving gives a channel that Leave closes.
+func (g *Gate) Leaving() <-chan struct{} { return g.leaving }
 
-// leave ends the waits of orders that have no pass yet, or a pass and no token.
-func (g *Gate) leave() {
+// Leave ends the waits of orders that have no permit yet, or a permit and no token.
+func (g *Gate) Leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.left {
@@ -333,7 +354,8 @@ func (g *Gate) leave() {
 	}
 }
 
-func (g *Gate) isLeaving() bool {
+// IsLeaving says whether Leave was called.
+func (g *Gate) IsLeaving() bool {
 	select {
 	case <-g.leaving:
 		return true
@@ -342,8 +364,8 @@ func (g *Gate) isLeaving() bool {
 	}
 }
 
-// close ends all waits.
-func (g *Gate) close() {
+// Close ends all waits.
+func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"os"
@@ -14,7 +14,8 @@ import (
 func TestCheckAnswer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "rules.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("rules:\n  - name: known\n    when: status == 200 && body.code == 7\n    verdict: rejected\n    final: true\n"), 0o600))
-	cfg := testConfig(func(c *Config) { c.Rules = file })
+	rules, err := LoadRules(file)
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		raw    string
 		status int
@@ -61,23 +62,17 @@ func TestCheckAnswer(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := CheckAnswer(cfg, []byte(c.raw), c.status)
+			got, err := Check(rules, order.Resubmit, 5*time.Minute, []byte(c.raw), c.status)
 			require.NoError(t, err)
 			c.want(t, got)
 		})
 	}
-	park := cfg
-	park.OnUnsure = order.Park
-	got, err := CheckAnswer(park, nil, 500)
+	got, err := Check(rules, order.Park, 5*time.Minute, nil, 500)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeUnknown, got.First)
 
 	for raw, status := range map[string]int{"{}": 99, "HTTP/1.1 abc": 0, "HTTP/1.1 200 OK\n\n{}": 201, "HTTP/1.1": 0} {
-		_, err := CheckAnswer(cfg, []byte(raw), status)
+		_, err := Check(rules, order.Resubmit, 5*time.Minute, []byte(raw), status)
 		require.Error(t, err, raw)
 	}
-	bad := cfg
-	bad.Rules = "/does/not/exist"
-	_, err = CheckAnswer(bad, nil, 0)
-	require.ErrorContains(t, err, "ORDERPOST_RULES")
 }

@@ -1,12 +1,6 @@
-package submit
+package gate
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"time"
-
-	"orderpost/internal/order"
-)
+import "time"
 
 // SharedBlocks are the blocks that say something about the API or the account,
 // and not about one worker: of a fleet, one worker probes for all.
@@ -74,20 +68,4 @@ func (g *Gate) Believe(name string) {
 		b.until = time.Now()
 		g.notify()
 	}
-}
-
-// KeyMark tells key pairs apart without giving anything of them away: workers
-// with another pair need not stop because this one's is denied.
-func (s *Submitter) KeyMark() string {
-	pair := s.keys.use()
-	probe, err := order.Parse([]byte(`{"order_no":"fleet","timeout":1}`))
-	if err != nil {
-		return ""
-	}
-	_, signature, err := pair.Signer.Sign(nil, probe, 1)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(pair.Key + "\x00" + signature))
-	return hex.EncodeToString(sum[:4])
 }

@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"bufio"
@@ -38,83 +38,77 @@ type Checked struct {
 	First, Doubted order.Outcome
 }
 
-// CheckAnswer says what an answer would be taken for under the settings. raw
+// Check says what an answer would be taken for under rules (nil = none), a
+// policy for doubtful orders, and the longest Retry-After that is honoured. raw
 // is an HTTP response as `curl -i` prints it, or a body alone, which is then
 // taken to come with the given status (0 = 200).
-func CheckAnswer(cfg Config, raw []byte, status int) (Checked, error) {
-	var rules *Rules
-	if cfg.Rules != "" {
-		var err error
-		if rules, err = LoadRules(cfg.Rules); err != nil {
-			return Checked{}, err
-		}
-	}
+func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte, status int) (Checked, error) {
 	a, err := pastedAnswer(raw, status)
 	if err != nil {
 		return Checked{}, err
 	}
-	j := rules.judge(&a, 1)
-	c := Checked{Status: a.status, Verdict: j.verdict, Final: j.final, Reason: j.reason, Detail: j.detail, Rule: j.rule,
-		Wait: max(j.wait, min(retryAfter(a.header, time.Now()), cfg.RetryDelayMax)), Throttle: j.throttle, TimeError: j.timeError, Hold: j.hold}
-	if j.rule > 0 {
-		c.Line = rules.list[j.rule-1].line
+	j := rules.Judge(&a, 1)
+	c := Checked{Status: a.Status, Verdict: j.Verdict, Final: j.Final, Reason: j.Reason, Detail: j.Detail, Rule: j.Rule,
+		Wait: max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest)), Throttle: j.Throttle, TimeError: j.TimeError, Hold: j.Hold}
+	if j.Rule > 0 {
+		c.Line = rules.list[j.Rule-1].line
 	}
-	if j.misplaced {
+	if j.Misplaced {
 		c.Hold = "404 and 405 without a rule are taken for a wrong ORDERPOST_API_URL"
 	}
-	c.First = outcomeOf(j, cfg.OnUnsure, false)
-	c.Doubted = outcomeOf(j, cfg.OnUnsure, true)
+	c.First = outcomeOf(j, policy, false)
+	c.Doubted = outcomeOf(j, policy, true)
 	return c, nil
 }
 
 // outcomeOf decides as the worker would, for an order whose doubt is given.
-func outcomeOf(j judgement, policy order.Policy, doubted bool) order.Outcome {
+func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
 	end := order.EndAnswer
 	switch {
-	case j.misplaced, j.timeError, j.verdict == order.Retry, j.verdict == order.Denied:
+	case j.Misplaced, j.TimeError, j.Verdict == order.Retry, j.Verdict == order.Denied:
 		return order.OutcomeNone
-	case j.verdict == order.Unsure && policy == order.Resubmit:
+	case j.Verdict == order.Unsure && policy == order.Resubmit:
 		end = order.EndVisitBudget
 	}
-	r := order.Report{End: end, Verdict: j.verdict, Final: j.final,
-		History: order.History{Attempts: 1, Unsure: doubted || j.verdict == order.Unsure}}
+	r := order.Report{End: end, Verdict: j.Verdict, Final: j.Final,
+		History: order.History{Attempts: 1, Unsure: doubted || j.Verdict == order.Unsure}}
 	return order.Decide(r, order.Facts{Policy: policy, FirstProven: !doubted}).Outcome
 }
 
 // pastedAnswer reads what a person pasted. Lengths and encodings in the
 // headers are not minded: the text has been through a terminal.
-func pastedAnswer(raw []byte, status int) (answer, error) {
+func pastedAnswer(raw []byte, status int) (Answer, error) {
 	text := bytes.TrimLeft(raw, " \t\r\n")
 	if !bytes.HasPrefix(text, []byte("HTTP/")) {
 		if status == 0 {
 			status = http.StatusOK
 		}
 		if status < minStatus || status > maxStatus {
-			return answer{}, fmt.Errorf("status %d is not between %d and %d", status, minStatus, maxStatus)
+			return Answer{}, fmt.Errorf("status %d is not between %d and %d", status, minStatus, maxStatus)
 		}
-		return answer{status: status, header: http.Header{}, body: bytes.TrimSpace(raw), complete: true}, nil
+		return Answer{Status: status, Header: http.Header{}, Body: bytes.TrimSpace(raw), Complete: true}, nil
 	}
 	tp := textproto.NewReader(bufio.NewReader(bytes.NewReader(text)))
 	first, err := tp.ReadLine()
 	if err != nil {
-		return answer{}, fmt.Errorf("status line: %w", err)
+		return Answer{}, fmt.Errorf("status line: %w", err)
 	}
 	_, rest, _ := strings.Cut(first, " ")
 	code, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	seen, err := strconv.Atoi(code)
 	if err != nil || seen < minStatus || seen > maxStatus {
-		return answer{}, fmt.Errorf("status line %q has no status from %d to %d", first, minStatus, maxStatus)
+		return Answer{}, fmt.Errorf("status line %q has no status from %d to %d", first, minStatus, maxStatus)
 	}
 	if status != 0 && status != seen {
-		return answer{}, fmt.Errorf("the answer says status %d, but %d was given", seen, status)
+		return Answer{}, fmt.Errorf("the answer says status %d, but %d was given", seen, status)
 	}
 	header, err := tp.ReadMIMEHeader()
 	if err != nil && !errors.Is(err, io.EOF) && len(header) == 0 {
-		return answer{}, fmt.Errorf("headers: %w", err)
+		return Answer{}, fmt.Errorf("headers: %w", err)
 	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(tp.R); err != nil {
-		return answer{}, err
+		return Answer{}, err
 	}
-	return answer{status: seen, header: http.Header(header), body: bytes.TrimSpace(body.Bytes()), complete: true}, nil
+	return Answer{Status: seen, Header: http.Header(header), Body: bytes.TrimSpace(body.Bytes()), Complete: true}, nil
 }

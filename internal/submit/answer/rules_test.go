@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"net/http"
@@ -11,6 +11,13 @@ import (
 
 	"orderpost/internal/order"
 )
+
+func mustRules(t testing.TB, text string) *Rules {
+	t.Helper()
+	r, err := ParseRules("rules.yaml", []byte(text))
+	require.NoError(t, err)
+	return r
+}
 
 func TestBadRulesFiles(t *testing.T) {
 	rules := func(lines ...string) string { return "rules:\n" + strings.Join(lines, "\n") + "\n" }
@@ -100,16 +107,16 @@ func TestUnreachableRules(t *testing.T) {
 }
 
 func TestRuleConditions(t *testing.T) {
-	a := func(status int, body string, header ...string) *answer {
+	a := func(status int, body string, header ...string) *Answer {
 		h := http.Header{}
 		for i := 0; i < len(header); i += 2 {
 			h.Add(header[i], header[i+1])
 		}
-		return &answer{status: status, header: h, body: []byte(body), complete: true}
+		return &Answer{Status: status, Header: h, Body: []byte(body), Complete: true}
 	}
 	for _, c := range []struct {
 		when string
-		a    *answer
+		a    *Answer
 		want bool
 	}{
 		{`status == 200 && body.code == 40012`, a(200, `{"code":40012}`), true},
@@ -144,7 +151,7 @@ func TestRuleConditions(t *testing.T) {
 		{`let c = body.code; c == 1 or c == 2`, a(200, `{"code":2}`), true},
 	} {
 		r := mustRules(t, "rules:\n  - when: '"+c.when+"'\n    verdict: rejected\n")
-		require.Equal(t, c.want, r.judge(c.a, 1).rule == 1, c.when)
+		require.Equal(t, c.want, r.Judge(c.a, 1).Rule == 1, c.when)
 	}
 }
 
@@ -160,13 +167,13 @@ rules:
   - when: status == 200 && body.code > 5
     verdict: denied
 `)
-	j := r.judge(&answer{status: 200, body: []byte(`{"code":7}`), complete: true}, 1)
-	require.Equal(t, judgement{verdict: order.Retry, final: true, reason: "lucky", detail: "seven", wait: 3e9, rule: 1}, j)
-	j = r.judge(&answer{status: 200, body: []byte(`{"code":8}`), complete: true}, 1)
-	require.Equal(t, judgement{verdict: order.Denied, reason: "rule 2", rule: 2}, j)
-	j = r.judge(&answer{status: 200, body: []byte(`{"code":0}`), complete: true}, 1)
-	require.Equal(t, order.Accepted, j.verdict)
-	require.Equal(t, order.Unsure, r.judge(&answer{status: 200, body: []byte(`{"code":3}`), complete: true}, 1).verdict)
+	j := r.Judge(&Answer{Status: 200, Body: []byte(`{"code":7}`), Complete: true}, 1)
+	require.Equal(t, Judgement{Verdict: order.Retry, Final: true, Reason: "lucky", Detail: "seven", Wait: 3e9, Rule: 1}, j)
+	j = r.Judge(&Answer{Status: 200, Body: []byte(`{"code":8}`), Complete: true}, 1)
+	require.Equal(t, Judgement{Verdict: order.Denied, Reason: "rule 2", Rule: 2}, j)
+	j = r.Judge(&Answer{Status: 200, Body: []byte(`{"code":0}`), Complete: true}, 1)
+	require.Equal(t, order.Accepted, j.Verdict)
+	require.Equal(t, order.Unsure, r.Judge(&Answer{Status: 200, Body: []byte(`{"code":3}`), Complete: true}, 1).Verdict)
 }
 
 // What is missing of a cut answer might have made another rule match.
@@ -180,13 +187,13 @@ rules:
   - when: status == 400
     verdict: rejected
 `)
-	cut := func(status int, busy string) judgement {
-		return r.judge(&answer{status: status, header: http.Header{"X-Busy": {busy}}, body: []byte(`{"co`)}, 1)
+	cut := func(status int, busy string) Judgement {
+		return r.Judge(&Answer{Status: status, Header: http.Header{"X-Busy": {busy}}, Body: []byte(`{"co`)}, 1)
 	}
-	require.Equal(t, order.Retry, cut(418, "1").verdict, "nothing that is missing matters")
-	require.Equal(t, order.Rejected, cut(418, "").verdict)
-	require.Equal(t, order.Unsure, cut(400, "").verdict, "it could have been a duplicate")
-	require.Equal(t, order.Denied, cut(401, "").verdict, "no rule is about it")
+	require.Equal(t, order.Retry, cut(418, "1").Verdict, "nothing that is missing matters")
+	require.Equal(t, order.Rejected, cut(418, "").Verdict)
+	require.Equal(t, order.Unsure, cut(400, "").Verdict, "it could have been a duplicate")
+	require.Equal(t, order.Denied, cut(401, "").Verdict, "no rule is about it")
 }
 
 func TestVeryLongRulesAreEvaluatedWhole(t *testing.T) {
@@ -196,15 +203,13 @@ func TestVeryLongRulesAreEvaluatedWhole(t *testing.T) {
 	}
 	r := mustRules(t, "rules:\n  - when: "+strings.Join(parts, " or ")+"\n    verdict: rejected\n")
 	require.True(t, r.list[0].reach.wide)
-	require.Equal(t, 1, r.judge(&answer{status: 200, body: []byte(`{"code":1}`), complete: true}, 1).rule)
+	require.Equal(t, 1, r.Judge(&Answer{Status: 200, Body: []byte(`{"code":1}`), Complete: true}, 1).Rule)
 }
 
 func TestLoadRules(t *testing.T) {
 	_, err := LoadRules(filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorContains(t, err, "ORDERPOST_RULES")
 	require.ErrorIs(t, err, os.ErrNotExist)
-	_, err = New(testConfig(func(c *Config) { c.Rules = "/does/not/exist" }), Deps{Keys: StaticKeys{pair(keyA)}, Transport: &fakeAPI{}})
-	require.ErrorContains(t, err, "ORDERPOST_RULES")
 }
 
 func FuzzRules(f *testing.F) {
@@ -217,8 +222,8 @@ func FuzzRules(f *testing.F) {
 			return
 		}
 		for _, complete := range []bool{true, false} {
-			j := r.judge(&answer{status: status, body: []byte(body), complete: complete}, 1)
-			require.NotEqual(t, order.VerdictNone, j.verdict)
+			j := r.Judge(&Answer{Status: status, Body: []byte(body), Complete: complete}, 1)
+			require.NotEqual(t, order.VerdictNone, j.Verdict)
 		}
 	})
 }
@@ -227,9 +232,9 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"code":0,"success":true}`), 200)
 	f.Add([]byte("\xff{"), 404)
 	f.Fuzz(func(t *testing.T, body []byte, status int) {
-		j := judgeStatus(&answer{status: status, body: body, complete: true})
-		require.NotEqual(t, order.VerdictNone, j.verdict)
-		if j.verdict == order.Accepted {
+		j := judgeStatus(&Answer{Status: status, Body: body, Complete: true})
+		require.NotEqual(t, order.VerdictNone, j.Verdict)
+		if j.Verdict == order.Accepted {
 			require.Equal(t, 2, status/100)
 		}
 	})

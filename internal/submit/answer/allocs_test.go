@@ -1,6 +1,6 @@
 //go:build !race
 
-package submit
+package answer
 
 import (
 	"testing"

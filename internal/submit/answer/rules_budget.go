@@ -1,4 +1,4 @@
-package submit
+package answer
 
 import (
 	"errors"
@@ -93,9 +93,9 @@ func isStep(n ast.Node) bool {
 }
 
 // tooLong is the judgement of an answer at which a rule was stopped.
-func (r *rule) tooLong(a *answer) judgement {
+func (r *rule) tooLong(a *Answer) Judgement {
 	what := fmt.Sprintf("rule %d (line %d, %q) was stopped: it took more than %s, or looked at too many elements, for an answer of %d bytes",
-		r.number, r.line, bounded(r.When, 100), ruleTime, len(a.body))
-	return judgement{verdict: order.Unsure, reason: fmt.Sprintf("rule %d takes too long", r.number), detail: what, rule: r.number,
-		hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.begins()}
+		r.number, r.line, Bounded(r.When, 100), ruleTime, len(a.Body))
+	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("rule %d takes too long", r.number), Detail: what, Rule: r.number,
+		Hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.begins()}
 }

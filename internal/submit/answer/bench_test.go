@@ -1,0 +1,21 @@
+package answer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func BenchmarkJudge(b *testing.B) {
+	rules, err := LoadRules("../../../examples/rules/code.yaml")
+	require.NoError(b, err)
+	for name, r := range map[string]*Rules{"built-in": nil, "rules": rules} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				a := Answer{Status: 200, Body: []byte(`{"code":0,"message":"ok","data":{"id":"x"}}`), Complete: true}
+				r.Judge(&a, 1)
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package gate
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+func newTestGate() *Gate {
+	return New(Config{Concurrency: 4, Patience: time.Second, HoldRetry: time.Second, OthersFirst: time.Second, LongestWait: time.Minute,
+		BreakerRatio: 0.5, BreakerMin: 2, BreakerWindow: 10 * time.Second, BreakerOpen: time.Second, ProbeDelay: time.Second},
+		zerolog.Nop(), Hooks{Changed: func(State) {}, Resumed: func() {}})
+}
+
+// credentials is the block of denied keys; nil = it does not stand.
+func credentials(g *Gate) *BlockState {
+	for _, b := range g.State().Blocks {
+		if b.Name == BlockCredentials {
+			return &b
+		}
+	}
+	return nil
+}
+
+// probe waits until the account must be asked.
+func probe(t *testing.T, g *Gate) {
+	t.Helper()
+	for {
+		next, due := g.Tick()
+		if due {
+			return
+		}
+		require.False(t, next.IsZero(), "nothing will ever ask the account")
+		time.Sleep(time.Until(next))
+	}
+}
+
+func TestOneMoreDenialOfAKeyChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		g.KeySuspected("first")
+		until := credentials(g).Until
+		time.Sleep(500 * time.Millisecond)
+		g.KeySuspected("second")
+		require.Equal(t, "first", credentials(g).Reason)
+		require.Equal(t, until, credentials(g).Until)
+		g.NextKey("another key")
+		require.Equal(t, "another key", credentials(g).Reason)
+		require.True(t, credentials(g).Until.After(until), "it is asked about in its turn")
+	})
+}
+
+func TestAKeyThatTheAccountKnowsIsTriedByOneOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		g.KeySuspected("denied")
+		probe(t, g)
+		g.Probed(true, "")
+		require.Equal(t, StageTrial, credentials(g).Stage)
+		p, err := g.Enter(context.Background(), false)
+		require.NoError(t, err)
+		onTrial, stands := g.TrialOf(p, BlockCredentials)
+		require.True(t, onTrial)
+		require.True(t, stands)
+		p.Release(Signal{Verdict: order.Accepted})
+		require.True(t, g.Open())
+		require.Nil(t, credentials(g))
+	})
+}
+
+func TestDeniedKeysAreAskedAboutLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newTestGate()
+		g.KeySuspected("denied")
+		var waits []time.Duration
+		for range 12 {
+			began := time.Now()
+			probe(t, g)
+			waits = append(waits, time.Since(began))
+			g.NoKeyLeft("every key is denied")
+			g.Probed(true, "") // and does not let an order try a key that was just denied
+			require.Equal(t, StageShut, credentials(g).Stage)
+		}
+		require.InDelta(t, 2, waits[1].Seconds(), 0.3)
+		require.InDelta(t, 4, waits[2].Seconds(), 0.5)
+		require.InDelta(t, maxProbeDelay.Seconds(), waits[11].Seconds(), 31)
+	})
+}
