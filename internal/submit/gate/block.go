@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -188,13 +190,30 @@ func (g *Gate) try(name string) {
 	g.notify()
 }
 
-// stage is that of the block that is shut most.
+// stage is that of the block that is shut most. While this worker tries a shared
+// block for the whole fleet, the shared blocks that other workers try do not
+// count: two workers, each with a trial of its own that waits for the other's,
+// would wait for ever.
 func (g *Gate) stage() Stage {
-	s := StageOpen
-	for _, b := range g.blocks {
-		s = max(s, b.stage)
+	s, tries := StageOpen, g.triesForAll()
+	for name, b := range g.blocks {
+		if !tries || !triedElsewhere(name, b) {
+			s = max(s, b.stage)
+		}
 	}
 	return s
+}
+
+func (g *Gate) triesForAll() bool {
+	return slices.ContainsFunc(SharedBlocks(), func(name string) bool {
+		b := g.blocks[name]
+		return b != nil && b.stage == StageTrial
+	})
+}
+
+// triedElsewhere: the block is another worker's, or parked (Park).
+func triedElsewhere(name string, b *block) bool {
+	return strings.HasSuffix(name, elsewhere) || slices.Contains(SharedBlocks(), name) && b.stage == StageShut && b.until.IsZero()
 }
 
 // yields says whether a suspect order still leaves the trial to others; it does
