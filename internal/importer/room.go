@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"orderpost/internal/settle"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // DefaultFullWait is how long an import waits for a full queue in which nothing

@@ -3,13 +3,14 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
-	"orderpost/internal/settle"
 	"strconv"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/settle"
 )
 
 func TestWhatJetStreamAnswersToAWrite(t *testing.T) {

@@ -3,8 +3,9 @@ package queue
 import (
 	"context"
 	"errors"
-	"orderpost/internal/settle"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // CancelBatch withdraws what was never delivered of an import, and notes that

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"orderpost/internal/settle"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
+
+	"orderpost/internal/settle"
 )
 
 // ErrUnreachable is returned by Open when no broker answered in time. The

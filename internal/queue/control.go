@@ -3,9 +3,10 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"orderpost/internal/settle"
 	"strings"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // presencePrefix begins keys of the fleet's bucket.

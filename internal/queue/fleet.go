@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"orderpost/internal/settle"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // fleetPrefix begins the keys by which persons and workers steer the fleet.

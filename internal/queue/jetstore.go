@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"orderpost/internal/order"
-	"orderpost/internal/settle"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,6 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // jetStore is the Store of real streams.

@@ -3,9 +3,10 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
+
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
-	"strings"
 )
 
 // LetterPages passes the dead letters that lie there now to visit, oldest

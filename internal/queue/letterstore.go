@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"orderpost/internal/order"
-	"orderpost/internal/settle"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // PutLetter stores the letter, and before it what does not fit into one

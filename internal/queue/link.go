@@ -3,9 +3,10 @@ package queue
 import (
 	"context"
 	"errors"
-	"orderpost/internal/settle"
 	"sync"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // errLinkBroken: the connection broke while something was waited for.

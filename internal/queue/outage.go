@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"orderpost/internal/settle"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 const (

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"orderpost/internal/order"
-	"orderpost/internal/settle"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 func ackSequence(ack *jetstream.PubAck) uint64 {

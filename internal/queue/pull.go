@@ -3,10 +3,11 @@ package queue
 import (
 	"context"
 	"fmt"
-	"orderpost/internal/settle"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"orderpost/internal/settle"
 )
 
 // Pull asks for at most n intents and waits for them for at most wait, or a

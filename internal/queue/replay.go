@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )

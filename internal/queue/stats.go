@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"orderpost/internal/settle"
 	"sync/atomic"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // OldestPending is when the oldest stored intent was stored, delayed ones and

@@ -3,13 +3,14 @@ package queue
 import (
 	"context"
 	"fmt"
-	"orderpost/internal/settle"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // topologyVersion is written into the streams' metadata. A program that finds

@@ -3,10 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
-	"orderpost/internal/settle"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // troublePrefix begins the keys under which a worker says that the API or the

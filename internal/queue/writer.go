@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"orderpost/internal/settle"
 	"slices"
 	"strconv"
 	"sync"
@@ -14,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"orderpost/internal/settle"
 )
 
 // errUnconfirmed: the broker's confirmation did not come. The write may have

@@ -3,7 +3,6 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"orderpost/internal/settle"
 	"strconv"
 	"sync"
 	"testing"
@@ -11,6 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/settle"
 )
 
 // conditional is a result's message as put makes it.

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"orderpost/internal/order"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"orderpost/internal/order"
 )
 
 // Lease is the claim on one delivered message (R7). It runs from the sending

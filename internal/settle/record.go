@@ -2,11 +2,10 @@ package settle
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
-
-	"crypto/rand"
 
 	"orderpost/internal/order"
 )

@@ -3,8 +3,9 @@ package settle
 import (
 	"context"
 	"errors"
-	"orderpost/internal/order"
 	"time"
+
+	"orderpost/internal/order"
 )
 
 // Standing is what the streams hold about one order_no.

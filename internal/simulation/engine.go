@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
-	"orderpost/internal/settle"
 	"runtime/debug"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // epoch is the simulated clock's zero.

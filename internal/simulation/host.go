@@ -1,8 +1,9 @@
 package simulation
 
 import (
-	"orderpost/internal/settle"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // host is one process: a worker, a producer, a person's command. It can be

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
-
-	"github.com/rs/zerolog"
 )
 
 // world is one schedule: a broker, an API, workers, producers and persons.

@@ -6,11 +6,10 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"orderpost/internal/order"
-
 	"github.com/rs/zerolog"
-
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
 )
 
 func BenchmarkSubmit(b *testing.B) {

@@ -17,9 +17,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"orderpost/internal/submit/answer"
-
 	"github.com/valyala/fasthttp"
+
+	"orderpost/internal/submit/answer"
 )
 
 // HTTPClient is the setting of ORDERPOST_HTTP_CLIENT.

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"orderpost/internal/submit/gate"
-
 	"github.com/rs/zerolog"
+
+	"orderpost/internal/submit/gate"
 )
 
 const (

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
-
-	"github.com/rs/zerolog"
 )
 
 // Deps are what a Submitter needs from outside.

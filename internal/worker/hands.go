@@ -1,9 +1,10 @@
 package worker
 
 import (
-	"orderpost/internal/settle"
 	"sync/atomic"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 // hands are goroutines that handle deliveries, one after another: a new one

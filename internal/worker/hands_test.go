@@ -1,12 +1,13 @@
 package worker
 
 import (
-	"orderpost/internal/settle"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/settle"
 )
 
 // A burst's goroutines do not stay, and those that are needed do.

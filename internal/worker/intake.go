@@ -2,8 +2,9 @@ package worker
 
 import (
 	"context"
-	"orderpost/internal/settle"
 	"time"
+
+	"orderpost/internal/settle"
 )
 
 const (

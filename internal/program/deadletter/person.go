@@ -2,10 +2,11 @@ package deadletter
 
 import (
 	"errors"
-	"orderpost/internal/settle"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"orderpost/internal/settle"
 )
 
 // person is who decides, from the flags.
