@@ -1,34 +1,41 @@
-// Package queue keeps the books: it knows where intents, results and dead
-// letters are stored in JetStream, and in which order they may change.
+// Package queue is access to JetStream: the connection, the streams, pulling,
+// publishing, and reading many messages at once. [Queue] embeds settle.Protocol
+// and gives it its Store.
 //
-// R1 to R12 in comments are the rules of the settle protocol: docs/protocol.md
-// states each, and the schedule that it answers.
+// Rules R1 to R12 in comments are those of docs/protocol.md.
 //
-// A delivery's life, and the file that owns each step:
+// The connection:
 //
-//	pull.go      a free slot first, then messages
-//	check.go     the last word on each order_no is read before anything else (R2),
-//	             and says what the delivery is: new work, work to go on with, or
-//	             something already settled
-//	seen.go      how far the stream had been delivered before, which the broker
-//	             forgets when it is killed (R2, R3, R8)
-//	lease.go     the claim on a message, extended while it is worked on, and over
-//	             as soon as somebody else may hold it (R7)
-//	settle.go    outcome to the results, then the dead letter, then the ack (R4)
-//	record.go    conditional writes of results and notes, and what to do when one
-//	             is refused or its confirmation lost (R1)
-//	writer.go    those writes, gathered into atomic batches where many meet
-//	letter.go    dead letters; letters.go lists them, replay.go, resolve.go and
-//	             drop.go work them off (R5), person.go writes a person's word (R1)
-//	publish.go   producers: one intent or many
-//	control.go   the fleet's shared key-value bucket; fleet.go holds, limits and
-//	             presence in it (R12), trouble.go who probes for all
-//	audit.go     do the books balance? (R11)
-//	standing.go  what is known of many orders at once
-//	follow.go    results as they are written, the intents of one batch
-//	imports.go   how far an import came
-//	cancel.go    withdrawing what no worker was given
+//	connect.go, address.go, security.go  how the broker is reached
+//	link.go      requests that end when the connection breaks
+//	outage.go    commands wait for a broker that is out of reach
+//	claims.go    claims on deliveries are extended
 //
-// What becomes of an order is not decided here but in order.Decide. NATS
-// appears in this package and below it, and nowhere else.
+// The streams:
+//
+//	topology.go, ensure.go  how they must be, and who makes them
+//	parts.go, revive.go     what is missing, and what is made anew
+//	room.go, rollups.go     their limits
+//
+// Messages:
+//
+//	pull.go, pulling.go     intents for a worker
+//	publish.go   many intents at once
+//	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
+//	writer.go, acks.go, manner.go  conditional writes, gathered where many meet
+//	read.go, inbox.go       single reads at the leader, batched reads
+//
+// The books, for commands:
+//
+//	audit.go, audit_look.go, audit_again.go  do they balance? (R11)
+//	standing.go, letters.go, replay.go, cancel.go  many orders or letters at once
+//	follow.go, imports.go   results as they are written, how far an import came
+//	count.go, stats.go      sizes
+//	leftover.go  intents that a killed broker stores although they were acknowledged
+//
+// The fleet, in a key-value bucket:
+//
+//	control.go, fleet.go    presence, holds, limits (R12)
+//	identity.go  the API that the fleet posts to
+//	trouble.go   who probes for all
 package queue
