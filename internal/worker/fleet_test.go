@@ -59,7 +59,7 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	m.submitter, err = submit.New(sc, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
-		RequestTimeout: sc.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
+		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
 	f := worker.NewFleet(worker.FleetOptions{Queue: m.q, Gate: m.submitter.Gate(), Name: name, KeyMark: m.submitter.KeyMark, Limit: limit, Log: zerolog.Nop(), Tell: func() queue.Presence {
 		s := m.submitter.Gate().State()
 		return queue.Presence{Worker: name, Since: time.Now(), InFlight: m.pool.InFlight(), Open: s.Open, Reasons: s.Reasons}

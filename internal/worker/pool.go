@@ -41,14 +41,11 @@ func (noObserver) Redelivered(bool)      {}
 // PoolOptions are what a pool is made of. Queue, Submitter and Concurrency are
 // required.
 type PoolOptions struct {
-	Queue       *queue.Queue
-	Submitter   *submit.Submitter
-	Concurrency int
-	Policy      order.Policy
-	// RequestTimeout bounds one attempt; redelivered orders wait so long after
-	// a reconnect (R7).
-	RequestTimeout time.Duration
-	DrainTimeout   time.Duration
+	Queue        *queue.Queue
+	Submitter    *submit.Submitter
+	Concurrency  int
+	Policy       order.Policy
+	DrainTimeout time.Duration
 	// SettleGrace is how long outcomes may still be written after the drain
 	// timeout ended the attempts; default 5 s.
 	SettleGrace time.Duration

@@ -23,22 +23,25 @@ import (
 	"orderpost/internal/worker"
 )
 
+// ackWait is how long a claim lasts in most tests. A test in which no claim may
+// lapse, however slow the machine is, sets rig.ackWait to more.
 const ackWait = time.Second
 
 // rig is a broker and an API, which outlive the workers of a test.
 type rig struct {
-	t      *testing.T
-	dir    string // the broker's
-	broker *embedded.Server
-	api    *sandbox.Server
-	url    string
-	policy order.Policy
-	orders worker.Observer // of the workers that are started from now on; may be nil
+	t       *testing.T
+	dir     string // the broker's
+	broker  *embedded.Server
+	api     *sandbox.Server
+	url     string
+	policy  order.Policy
+	ackWait time.Duration
+	orders  worker.Observer // of the workers that are started from now on; may be nil
 }
 
 func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)) *rig {
 	t.Helper()
-	r := &rig{t: t, policy: policy, dir: t.TempDir()}
+	r := &rig{t: t, policy: policy, dir: t.TempDir(), ackWait: ackWait}
 	r.startBroker("127.0.0.1:0")
 	t.Cleanup(func() { r.broker.Stop() })
 	var err error
@@ -64,7 +67,7 @@ func (r *rig) startBroker(listen string) {
 func (r *rig) queueConfig(name string) queue.Config {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, true
-	cfg.AckWait, cfg.AttemptTimeout = ackWait, ackWait/2
+	cfg.AckWait, cfg.AttemptTimeout = r.ackWait, r.ackWait/2
 	return cfg
 }
 
@@ -95,7 +98,7 @@ func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, chang
 	signer, err := worker.NewSigner("secret")
 	require.NoError(r.t, err)
 	cfg := submit.DefaultConfig(r.url)
-	cfg.Concurrency, cfg.OnUnsure, cfg.RequestTimeout, cfg.KeyReload = 8, r.policy, ackWait/2, 0
+	cfg.Concurrency, cfg.OnUnsure, cfg.RequestTimeout, cfg.KeyReload = 8, r.policy, r.ackWait/2, 0
 	cfg.RetryBase, cfg.RetryMax, cfg.RetryVisitAttempts = time.Millisecond, time.Millisecond, 1
 	cfg.RetryDelayBase, cfg.RetryDelayMax, cfg.RefusalQuiet = 10*time.Millisecond, 10*time.Millisecond, 5*time.Millisecond
 	for _, c := range change {
@@ -104,7 +107,7 @@ func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, chang
 	l.submitter, err = submit.New(cfg, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	l.pool = worker.NewPool(worker.PoolOptions{Queue: l.q, Submitter: l.submitter, Concurrency: cfg.Concurrency, Policy: r.policy,
-		RequestTimeout: cfg.RequestTimeout, DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop(), Observer: r.orders})
+		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop(), Observer: r.orders})
 	ctx, stop := context.WithCancel(context.Background())
 	l.stop = stop
 	go func() { l.ended <- l.pool.Run(ctx) }()

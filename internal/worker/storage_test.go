@@ -41,6 +41,7 @@ func (r *rig) limitResults(most int64) {
 func TestR10FullResultsHoldTheGateUntilThereIsRoom(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
+	r.ackWait = 20 * time.Second // an order whose claim lapses may be posted again
 	var posts atomic.Int64
 	w := r.start("w", &netcut.Dialer{}, counted(&posts), func(c *submit.Config) { c.GatePatience = time.Minute })
 	r.publish(w.q, "B-0")
@@ -112,6 +113,7 @@ func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 func TestR10ARefusedResultIsWrittenAgainAndNotPostedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
+	r.ackWait = 20 * time.Second
 	created, full := make(chan struct{}), make(chan struct{})
 	var first sync.Once
 	w := r.start("w", &netcut.Dialer{}, transport(func(req *http.Request) (*http.Response, error) {
