@@ -32,6 +32,7 @@ var natsCommands = map[string][]string{
 	"nats stream backup ORDERS_DEAD":          {"$JS.API.STREAM.INFO.ORDERS_DEAD"},
 	"nats stream backup KV_ORDERPOST":         {"$JS.API.STREAM.INFO.KV_ORDERPOST"},
 	"nats stream restore backup/KV_ORDERPOST": {"$JS.API.INFO"},
+	"nats stream restore backup/ORDERS":       {"$JS.API.INFO"},
 	"nats consumer rm ORDERS workers":         {"$JS.API.CONSUMER.DELETE.ORDERS.workers"}, // the last one: it is done
 }
 

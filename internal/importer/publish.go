@@ -190,6 +190,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 			return nil, err
 		}
 	}
+	var full room
 	for try := 0; len(open) > 0; try++ {
 		var err error
 		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
@@ -201,7 +202,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 			return nil, why
 		case isFull(why):
 			try = 0
-			if err := p.awaitRoom(ctx, why); err != nil {
+			if err := full.await(ctx, p, why); err != nil {
 				return nil, err
 			}
 		case try == maxTries:

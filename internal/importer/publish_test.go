@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -214,10 +215,17 @@ func TestQueueIsFull(t *testing.T) {
 	require.ErrorIs(t, err, settle.ErrFull)
 	require.ErrorContains(t, err, "no order was settled for 1ms: stopped; run the same command again")
 	require.Less(t, done.Stored, 2*chunkRows)
-	published := make(chan int)
-	go func() { published <- publish(t, q, openText(t, content)).Stored }() // waits for the orders to be settled
+	again := openText(t, content)
+	sum, err = again.Check(t.Context())
+	require.NoError(t, err)
+	var all errgroup.Group
+	all.Go(func() error { // waits for the orders to be settled
+		done, err = again.Publish(t.Context(), q, sum)
+		return err
+	})
 	work(t, q, 700, nil)
-	require.Positive(t, <-published)
+	require.NoError(t, all.Wait())
+	require.Positive(t, done.Stored)
 	work(t, q, 300, nil)
 	counts, err := q.Count(t.Context())
 	require.NoError(t, err)

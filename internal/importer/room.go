@@ -16,26 +16,42 @@ const DefaultFullWait = 30 * time.Second
 // roomPause is the pace at which a full queue is looked at.
 const roomPause = 250 * time.Millisecond
 
-// awaitRoom returns after a short while for another try, as long as workers
-// settle orders and so make room. It returns why, with ErrInterrupted, once
-// nothing was settled for Options.FullWait.
-func (p *publisher) awaitRoom(ctx context.Context, why error) error {
-	settled, err := p.settledSoFar(ctx)
-	if err != nil {
-		return err
-	}
-	for since := time.Now(); ; {
-		if !sleep(ctx, roomPause) {
-			return ctx.Err()
-		}
+// room is what one piece of an import knows of a full queue.
+type room struct {
+	settled uint64    // by the time of the last try
+	since   time.Time // when that was seen first; zero: not yet
+}
+
+// await returns after a short while for another try, as long as workers settle
+// orders and so make room. It returns why, with ErrInterrupted, once nothing
+// was settled for Options.FullWait. The first call returns for another try in
+// any case: what was settled between the refusal and this look is room, too.
+func (r *room) await(ctx context.Context, p *publisher, why error) error {
+	for {
 		now, err := p.settledSoFar(ctx)
-		if err != nil || now > settled {
+		switch {
+		case err != nil:
 			return err
-		}
-		if time.Since(since) >= p.f.o.FullWait {
+		case r.since.IsZero():
+			r.settled, r.since = now, time.Now()
+			return pause(ctx)
+		case now > r.settled:
+			r.settled, r.since = now, time.Now()
+			return nil
+		case time.Since(r.since) >= p.f.o.FullWait:
 			return fmt.Errorf("%w, and no order was settled for %s: %w", why, p.f.o.FullWait, ErrInterrupted)
 		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
 	}
+}
+
+func pause(ctx context.Context) error {
+	if !sleep(ctx, roomPause) {
+		return ctx.Err()
+	}
+	return nil
 }
 
 // settledSoFar counts the intents that have left the queue.

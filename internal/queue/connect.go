@@ -208,16 +208,21 @@ func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
 
 // broker names it by where it is looked for, for people.
 func (q *Queue) broker() string {
+	if at := q.address(); at != "" {
+		return "the broker at " + at
+	}
+	return "the broker"
+}
+
+// address is where the broker is looked for now, without secrets.
+func (q *Queue) address() string {
 	at := q.cfg.URL
 	if q.cfg.Locate != nil {
 		if now, _, err := q.cfg.Locate(); err == nil {
 			at = now
 		}
 	}
-	if at == "" {
-		return "the broker"
-	}
-	return "the broker at " + RedactURL(at)
+	return RedactURL(at)
 }
 
 // waitingFor is what a person is told while the broker is out of reach.

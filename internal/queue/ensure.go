@@ -132,7 +132,7 @@ func (q *Queue) ensureStreams(ctx context.Context) error {
 }
 
 func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
-	e := &MissingError{Broker: RedactURL(q.cfg.URL), Fresh: len(missing) == len(q.streams())}
+	e := &MissingError{Broker: q.address(), Fresh: len(missing) == len(q.streams())}
 	for _, m := range missing {
 		e.Parts = append(e.Parts, "stream "+m.Name)
 	}
@@ -164,7 +164,7 @@ func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 		case LeaveMissing:
 			return nil
 		case RefuseMissing:
-			return &MissingError{Broker: RedactURL(q.cfg.URL), Parts: []string{"bucket " + q.cfg.Bucket}, Revived: true}
+			return &MissingError{Broker: q.address(), Parts: []string{"bucket " + q.cfg.Bucket}, Revived: true}
 		default:
 			q.kv, err = q.makeBucket(ctx)
 		}

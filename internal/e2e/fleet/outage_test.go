@@ -138,7 +138,7 @@ func TestCommandsGoOnThroughOutagesOfTheEmbeddedBroker(t *testing.T) {
 
 	one, first := d.open("one")
 	march := d.begin(enqueue.Run, file("march"), "--batch", "march", "--wait", "--results", filepath.Join(t.TempDir(), "march.out"))
-	require.Eventually(t, func() bool { return created() > 50 }, patience, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return created() > 50 }, patience, 5*time.Millisecond, "%s", march.errOut.String())
 	watch := d.begin(enqueue.Run, "watch", "march", "--json")
 	april := d.begin(enqueue.Run, file("april"), "--batch", "april", "--rate", "100", "--wait")
 	require.Eventually(t, func() bool { return created() > 150 }, patience, 5*time.Millisecond)

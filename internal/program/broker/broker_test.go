@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -24,20 +25,52 @@ func config(dir string) Config {
 	return cfg
 }
 
-// left is a data folder whose broker was stopped.
+// left is a data folder whose worker was stopped.
 func left(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	s := start(t, dir)
+	cfg := config(dir).Queue
+	cfg.URL, cfg.Token, cfg.Worker = s.URL, s.Token, true
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
+	q.Close()
 	s.Stop()
 	return dir
+}
+
+func start(t *testing.T, dir string) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return s
 }
 
 // TestABrokerThatIsBeingRestartedIsWaitedFor: its store is there, and its
 // address is not.
 func TestABrokerThatIsBeingRestartedIsWaitedFor(t *testing.T) {
-	dir := left(t)
+	told, opened := opening(t, left(t), func(dir string) { start(t, dir) })
+	require.NoError(t, opened)
+	require.Contains(t, told, "the broker is there after")
+}
+
+// TestABrokerThatLostItsStreamsIsNamed by the address that it was found at.
+func TestABrokerThatLostItsStreamsIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	start(t, dir).Stop()
+	var at string
+	_, err := opening(t, dir, func(dir string) { at = start(t, dir).URL })
+	var exit *program.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, program.ExitUnreachable, exit.Code)
+	require.ErrorContains(t, err, "no stream ORDERS at "+at+": no worker has worked with this broker yet")
+}
+
+// opening opens the broker of a folder that is waited for, until it is there;
+// it returns what was told last.
+func opening(t *testing.T, dir string, starts func(dir string)) (last string, err error) {
+	t.Helper()
 	told := make(chan string, 8)
 	opened := make(chan error, 1)
 	go func() {
@@ -46,11 +79,13 @@ func TestABrokerThatIsBeingRestartedIsWaitedFor(t *testing.T) {
 		opened <- err
 	}()
 	require.Contains(t, <-told, "waiting for the broker: no worker runs an embedded broker in the data folder")
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	require.NoError(t, <-opened)
-	require.Contains(t, <-told, "the broker is there after")
+	starts(dir)
+	err = <-opened
+	select {
+	case last = <-told:
+	default:
+	}
+	return last, err
 }
 
 // TestAFolderWithoutAStoreIsAMistake: nothing is waited for.

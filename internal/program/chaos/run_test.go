@@ -12,7 +12,7 @@ import (
 	"orderpost/internal/program"
 )
 
-var documented = regexp.MustCompile("go run \\./chaos((?: --[a-z-]+(?: [^-`#|\\s][^`#|\\s]*)?)+)")
+var documented = regexp.MustCompile("go run \\./cmd/chaos((?: --[a-z-]+(?: [^-`#|\\s][^`#|\\s]*)?)+)")
 
 // TestDocumentedCommands: the flags that the documents and CI give are taken,
 // and go together.
