@@ -129,7 +129,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
 		DrainTimeout: cfg.DrainTimeout,
-		Log: log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders, Trace: env.Trace,
+		Log:          log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders, Trace: env.Trace,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
