@@ -38,7 +38,7 @@ var (
 	// isoDate: 2026-12-31, 2026/12/31.
 	isoDate = regexp.MustCompile(`^(?:19|20)\d{2}([-/])(\d{1,2})[-/](\d{1,2})(?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?$`)
 	// namedDate: 02. Jan, 2-Jan, 02-Jan-26, Jan-26, Jan 26.
-	namedDate = regexp.MustCompile(`^(?:\d{1,2}[.\- ]{1,2}(\pL{3,12})\.?(?:[.\- ]\d{2}|[.\- ]\d{4})?|(\pL{3,12})\.?[.\- ](?:\d{2}|\d{4}))$`)
+	namedDate = regexp.MustCompile(`^(?:\d{1,2}[.\- ]{1,2}(\pL{3,12})\.?(?:[.\- ](?:19|20)?\d{2})?|(\pL{3,12})\.?[.\- ](?:19|20)?\d{2})$`)
 )
 
 // isDate says whether an order number looks like what a spreadsheet makes of

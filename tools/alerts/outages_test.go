@@ -129,6 +129,20 @@ var outages = map[string]outage{
 			r.settled()
 		},
 	},
+	"OrderpostStorageFailing": {
+		breaks: func(r *rig) {
+			r.muteResults(true)
+			r.publish(20)
+			r.above(0, "orderpost_storage_failing")
+		},
+		heals: func(r *rig) {
+			r.muteResults(false)
+			r.publish(10)
+			r.settled()
+			r.eventually("results are confirmed again", func() bool { return slices.Equal(r.prom.reads("orderpost_storage_failing"), []float64{0}) })
+		},
+		also: []string{"OrderpostHeld", "OrderpostResultsRefused"},
+	},
 	"OrderpostThrottled": {
 		breaks: func(r *rig) {
 			r.change(faults(func(f *sandbox.Faults) { f.TooMany = 1 }))

@@ -166,6 +166,20 @@ func (r *rig) limitResults(most int64) {
 	require.NoError(r.t, err)
 }
 
+// muteResults: the broker answers nobody who writes results, as one does whose
+// disk has failed.
+func (r *rig) muteResults(mute bool) {
+	r.t.Helper()
+	js, done := r.hands()
+	defer done()
+	stream, err := js.Stream(r.t.Context(), "ORDERS_RESULTS")
+	require.NoError(r.t, err)
+	cfg := stream.CachedInfo().Config
+	cfg.NoAck = mute
+	_, err = js.UpdateStream(r.t.Context(), cfg)
+	require.NoError(r.t, err)
+}
+
 func (r *rig) eventually(what string, condition func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, condition, patience, pause, what)
