@@ -143,6 +143,7 @@ var requests = []struct {
 	{"Audit", func(ctx context.Context, q *Queue) error { _, err := q.Audit(ctx); return err }},
 	{"Workers", func(ctx context.Context, q *Queue) error { _, err := q.Workers(ctx); return err }},
 	{"ReadFleet", func(ctx context.Context, q *Queue) error { _, err := q.ReadFleet(ctx); return err }},
+	{"Inspect", func(ctx context.Context, q *Queue) error { _, err := q.Inspect(ctx); return err }},
 	{"SetHold", func(ctx context.Context, q *Queue) error { return q.SetHold(ctx, Hold{By: "anna"}) }},
 	{"SetLimit", func(ctx context.Context, q *Queue) error { return q.SetLimit(ctx, &Limit{PerSecond: 5}) }},
 	{"Resume", func(ctx context.Context, q *Queue) error { return q.Resume(ctx, "anna") }},

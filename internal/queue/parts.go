@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -51,23 +50,23 @@ func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 		{Part: PartConsumer, Name: "consumer " + q.n.consumer + " of stream " + q.n.intents},
 	}
 	for i, stream := range []string{q.n.intents, q.n.results, q.n.dead, q.bucketStream()} {
-		s, err := q.js.Stream(ctx, stream)
+		s, err := q.stream(ctx, stream)
 		switch {
 		case err == nil:
 			states[i].Created = s.CachedInfo().Created
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
-			return nil, fmt.Errorf("%s: %w", states[i].Name, err)
+			return nil, err
 		}
 	}
 	if states[3].Missing() {
 		q.memory.forget()
 	}
-	c, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	c, err := q.workersConsumer(ctx)
 	switch {
 	case err == nil:
 		states[4].Created = c.CachedInfo().Created
 	case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, fmt.Errorf("%s: %w", states[4].Name, err)
+		return nil, err
 	}
 	return states, nil
 }

@@ -66,8 +66,8 @@ const (
 	// commandEvery is the pause between two runs of one command.
 	commandEvery = 2 * time.Second
 	// commandTime bounds one run. Faults heal within seconds: a command that takes
-	// longer hangs.
-	commandTime = 3 * time.Minute
+	// longer hangs; an import waits behind all that was published before it.
+	commandTime = 15 * time.Minute
 	// importRows is the size of one import.
 	importRows = 60
 )
