@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -194,10 +195,16 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.NotContains(t, w.errOut.String(), "ermissions violation", "the worker tried what its role may not do")
 }
 
-// waitForNoPull waits until a held worker's last pull, which takes a second,
-// is over: what it brings counts as started.
+// waitForNoPull waits until the workers know that they are held, and their last
+// pull, which takes a second, is over: what it brings counts as started.
 func (s *secured) waitForNoPull(t *testing.T) {
 	t.Helper()
+	q := s.queue(t, "operator")
+	defer q.Close()
+	require.Eventually(t, func() bool {
+		workers, err := q.Workers(t.Context())
+		return err == nil && !slices.ContainsFunc(workers, func(w queue.Presence) bool { return w.Open })
+	}, patience, pause)
 	js, err := jetstream.New(s.connect(t, "operator"))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
