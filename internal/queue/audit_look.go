@@ -63,7 +63,7 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	if l.lastResult, err = q.LastResult(ctx); err != nil {
 		return err
 	}
-	stream, err := q.js.Stream(ctx, q.n.intents)
+	stream, err := q.stream(ctx, q.n.intents)
 	if err != nil {
 		return fmt.Errorf("stream %s: %w", q.n.intents, err)
 	}

@@ -94,6 +94,10 @@ func Start(cfg Config) (*Server, error) {
 	if !held {
 		return nil, ErrInUse
 	}
+	_, renewed, err := keptToken(cfg.Dir) // before its address goes, which may have shown the token to others
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
 	// What a server that was killed left there is true no more: whoever finds the
 	// folder in use must not take it for ours.
 	if err := os.Remove(filepath.Join(cfg.Dir, endpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -103,7 +107,7 @@ func Start(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	s.lock = lock
+	s.lock, s.Renewed = lock, renewed
 	if err := s.writeEndpoint(); err != nil {
 		s.Stop()
 		return nil, err
@@ -124,12 +128,9 @@ func start(cfg Config) (*Server, error) {
 
 // boot starts nats-server with s.cfg and returns the token that it demands.
 func (s *Server) boot() (token string, err error) {
-	token, renewed, err := keptToken(s.cfg.Dir)
+	token, _, err = keptToken(s.cfg.Dir)
 	if err != nil {
 		return "", err
-	}
-	if renewed != "" {
-		s.Renewed = renewed
 	}
 	opts, err := options(s.cfg, token)
 	if err != nil {
