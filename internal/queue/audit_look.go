@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"strings"
 	"time"
@@ -65,7 +64,7 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	}
 	stream, err := q.stream(ctx, q.n.intents)
 	if err != nil {
-		return fmt.Errorf("stream %s: %w", q.n.intents, err)
+		return err
 	}
 	state := stream.CachedInfo().State
 	l.lastIntent, l.lastStored, l.a.Intents = state.LastSeq, state.LastTime, state.LastSeq
