@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,6 +45,11 @@ func untilEnded(ctx context.Context, _ []string, _ map[string]string, stdin io.R
 // TestSignalsEndAProgramInOrder: a worker whose terminal is closed drains like
 // one that is asked to stop.
 func TestSignalsEndAProgramInOrder(t *testing.T) {
+	// Who runs the tests under nohup ignores SIGHUP, and so would the programs
+	// that they start. A signal that is caught has its default again in those.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	defer signal.Stop(caught)
 	for name, c := range map[string]struct {
 		signal syscall.Signal
 		under  []string
