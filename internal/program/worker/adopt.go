@@ -50,7 +50,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Submit.Validate(), cfg.Queue.Validate(), c.check(cmd.InOrStdin())); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), c.people(cmd)
 	q, done, err := broker.Open(ctx, broker.Config{Queue: cfg.Queue, DataDir: cfg.DataDir}, broker.Options{Name: "worker adopt", StartStopped: true, Stderr: c.stderr})
 	if err != nil {
 		return err
@@ -58,16 +58,14 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	defer done()
 	have, err := q.Claimed(ctx)
 	if errors.Is(err, queue.ErrNoIdentity) {
-		_, err := fmt.Fprintln(out, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
-		return err
+		return c.done(cmd, adoption{}, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
 	}
 	if err != nil {
 		return err
 	}
 	want := cfg.Identity()
 	if have.Identity == want.Normal() {
-		_, err := fmt.Fprintf(out, "These orders belong to %s already. Nothing was changed.\n", have)
-		return err
+		return c.done(cmd, adoption{API: &want}, "These orders belong to %s already. Nothing was changed.", have)
 	}
 	counts, err := q.Count(ctx)
 	if err != nil {
@@ -84,8 +82,17 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if err := q.TakeOver(ctx, have, queue.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The orders of this broker belong to %s from now on; %s decided it.\n", want, c.by)
-	return err
+	return c.done(cmd, adoption{Changed: true, API: &want, Former: &have.Identity, By: c.by, Counts: &counts},
+		"The orders of this broker belong to %s from now on; %s decided it.", want, c.by)
+}
+
+// adoption is what adopt prints for programs.
+type adoption struct {
+	Changed bool            `json:"changed"`
+	API     *queue.Identity `json:"api"` // null: no worker has decided it yet
+	Former  *queue.Identity `json:"former,omitempty"`
+	By      string          `json:"by,omitempty"`
+	Counts  *queue.Counts   `json:"counts,omitempty"`
 }
 
 func showAdoption(out io.Writer, have *queue.Claim, want queue.Identity, counts queue.Counts, workers []queue.Presence) {
