@@ -45,7 +45,7 @@ func newSpeller(root *cobra.Command) *speller {
 	if len(words) == 0 {
 		return nil
 	}
-	s.named = regexp.MustCompile(`\b(` + strings.Join(words, "|") + `)\b`)
+	s.named = regexp.MustCompile(`\b(` + regexp.QuoteMeta(s.root) + ` )?(` + strings.Join(words, "|") + `)\b`)
 	return s
 }
 
@@ -54,7 +54,12 @@ func (s *speller) text(text string) string {
 	if s == nil {
 		return text
 	}
-	return s.named.ReplaceAllStringFunc(text, func(found string) string { return s.forms[found] })
+	return s.named.ReplaceAllStringFunc(text, func(found string) string {
+		if form, short := s.forms[found]; short {
+			return form
+		}
+		return found // as it is started already
+	})
 }
 
 // inFront finds a program's name where a shell would start it: at the beginning

@@ -36,10 +36,11 @@ func named(arg0 string) program.RunFunc {
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return program.Execute(ctx, newCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
+	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
-func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+// NewCommand makes the program's command.
+func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "orderpost COMMAND",
 		Short: "Submit orders in bulk to an HTTP API, and account for every one of them",

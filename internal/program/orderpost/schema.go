@@ -26,7 +26,7 @@ func newSchemaCommand() *cobra.Command {
 			out := cmd.OutOrStdout()
 			if len(args) == 0 {
 				for _, name := range schema.Names() {
-					_, _ = fmt.Fprintf(out, "%-12s %s\n", name, schema.Title(name))
+					_, _ = fmt.Fprintf(out, "%-12s %s\n", name, program.Spell(cmd.Context(), schema.Title(name)))
 				}
 				return nil
 			}
