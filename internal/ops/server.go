@@ -79,6 +79,11 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 // URL is the server's base URL, with the port that it really has.
 func (s *Server) URL() string { return s.url }
 
+// Alive asks the server's own /livez, as anybody else would.
+func (s *Server) Alive(ctx context.Context) error {
+	return Probe(ctx, strings.TrimPrefix(s.url, "http://"))
+}
+
 // Stop answers what is being asked, for two seconds at most, and ends. It may
 // be called more than once.
 func (s *Server) Stop() {

@@ -46,6 +46,7 @@ type operations struct {
 	log      zerolog.Logger
 	stopping func() bool
 	parts    atomic.Pointer[parts] // nil until the pool is at work
+	working  chan struct{}         // closed when it is
 	sizes    atomic.Pointer[ops.Sizes]
 }
 
@@ -53,7 +54,7 @@ type operations struct {
 // address of the configuration. It puts itself in front of env's observers.
 // The worker counts as draining once ctx ends.
 func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, error) {
-	o := &operations{log: env.Log, stopping: func() bool { return ctx.Err() != nil }}
+	o := &operations{log: env.Log, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	reg := ops.NewRegistry()
 	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
 	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
@@ -91,7 +92,10 @@ func stageNames() []string {
 }
 
 // attach tells that the pool is about to work.
-func (o *operations) attach(p parts) { o.parts.Store(&p) }
+func (o *operations) attach(p parts) {
+	o.parts.Store(&p)
+	close(o.working)
+}
 
 // poll keeps the sizes of the streams up to date until ctx ends. They are not
 // asked for at a scrape: that would hang when the broker does.

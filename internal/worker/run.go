@@ -50,6 +50,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 		return err
 	}
 	defer view.stop()
+	defer view.supervise(ctx, cfg.DrainTimeout)()
 	env.pace = newPace(env.Attempts)
 	env.Attempts = env.pace
 	submitter, err := newSubmitter(cfg, env)
