@@ -104,7 +104,7 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 		as = func(role string) map[string]string { return secure.as(role, settings) }
 	}
 	w := startWorker(t, as("worker"))
-	address, _, _ := strings.Cut(w.saw(&w.errOut, `"url":"http://`), `"`)
+	address, _, _ := strings.Cut(w.saw(&w.errOut, `"ops":"http://`), `"`)
 	p := &place{t: t, settings: as("operator"), ops: "http://" + address}
 
 	rows := "order_no,timeout\n"

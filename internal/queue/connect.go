@@ -40,6 +40,7 @@ type Queue struct {
 	kv       jetstream.KeyValue // nil where there is no bucket (LeaveMissing)
 	memory   memory             // what the bucket said last
 	replicas int                // the most that one of the streams has
+	made     []string           // the streams that this connection made
 
 	results *writer
 	letters *writer

@@ -59,6 +59,7 @@ type Fleet struct {
 	others   []string // as they were said to be seen last
 	share    float64
 	limited  bool
+	waits    bool      // others were seen that have not made room yet
 	said     time.Time // when presence was confirmed last (time of sending)
 	saidAs   queue.Presence
 	former   string // a place that we gave up, whose entry may still be there
@@ -81,7 +82,7 @@ type Fleet struct {
 // NewFleet holds the gate until Run has read the fleet's state.
 func NewFleet(o FleetOptions) *Fleet {
 	f := &Fleet{FleetOptions: o, me: membership{id: newRunID()}}
-	f.Gate.Hold(holdJoining, time.Time{})
+	f.Gate.Pause(holdJoining)
 	f.fence = time.AfterFunc(time.Hour, f.alone)
 	f.fence.Stop()
 	f.troubles = newTroubles(f)
@@ -220,10 +221,18 @@ func (f *Fleet) divide(limit float64) {
 	f.limited = limit > 0
 	share := limit / float64(len(f.others)+1)
 	if f.limited && !f.me.joined {
-		f.Gate.Hold(holdJoining, time.Time{})
+		f.Gate.Pause(holdJoining)
+		if len(f.others) > 0 && !f.waits {
+			f.Log.Info().Int("others", len(f.others)).Msg("waiting until the other workers have made room for this one below the rate limit")
+		}
+		f.waits = len(f.others) > 0
 	}
 	if share != f.share || f.Gate.State().Rate != share {
-		f.Log.Info().Float64("limit", limit).Float64("share", share).Int("workers", len(f.others)+1).Msg("share of the rate limit")
+		e := f.Log.Info()
+		if len(f.others) == 0 && f.share == 0 { // the setting, of a worker that starts alone
+			e = f.Log.Debug()
+		}
+		e.Float64("limit", limit).Float64("share", share).Int("workers", len(f.others)+1).Msg("share of the rate limit")
 		f.Gate.SetLimit(share)
 		f.share = share
 	}

@@ -57,7 +57,8 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"  orderpost hold --for 30m --reason 'maintenance of the API'\n" +
 			"  orderpost audit\n" +
 			"  source <(orderpost completion bash)",
-		Args: cobra.NoArgs,
+		Args:                       knownCommand,
+		SuggestionsMinimumDistance: 2,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("no command given (see %s --help)", cmd.CommandPath())}
 		},
@@ -82,6 +83,29 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	hideTwins(root, joined)
 	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), root.Name(), "schema")
 	return root
+}
+
+// knownCommand refuses a command that there is not, and names the one that may
+// be meant: also one of a program's, such as watch.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var meant []string
+	for _, p := range root.Commands() {
+		for _, sub := range p.Commands() {
+			if _, joined := programs[p.Name()]; joined && sub.Name() == args[0] {
+				meant = append(meant, sub.CommandPath())
+			}
+		}
+	}
+	for _, name := range root.SuggestionsFor(args[0]) {
+		meant = append(meant, root.Name()+" "+name)
+	}
+	if len(meant) == 0 {
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(meant, " or "))
 }
 
 // hideTwins takes the commands that stand at the top out of the help of the

@@ -65,6 +65,20 @@ func TestCommandsAsTheyWereStarted(t *testing.T) {
 	require.Contains(t, errOut, "(see orderpost worker hold --help)")
 }
 
+// TestUnknownCommand names what may be meant.
+func TestUnknownCommand(t *testing.T) {
+	for args, want := range map[string]string{
+		"watch march": `orderpost: unknown command "watch"; did you mean orderpost enqueue watch? (see orderpost --help)`,
+		"workr":       `orderpost: unknown command "workr"; did you mean orderpost worker? (see orderpost --help)`,
+		"sandbox":     `orderpost: unknown command "sandbox" (see orderpost --help)`,
+		"":            "orderpost: no command given (see orderpost --help)",
+	} {
+		code, _, errOut := said(t, Run, strings.Fields(args)...)
+		require.Equal(t, program.ExitUsage, code)
+		require.Equal(t, want+"\n", errOut)
+	}
+}
+
 func TestSchema(t *testing.T) {
 	code, out, _ := said(t, Run, "schema")
 	require.Equal(t, program.ExitDone, code)

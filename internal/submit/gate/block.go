@@ -63,6 +63,7 @@ type block struct {
 	until  time.Time // when a shut block moves on by itself; zero = it does not
 	tries  int       // how often a trial or probe has failed
 	tried  time.Time // when its trial began
+	normal bool      // part of the normal course: nobody needs to hear of it
 }
 
 // BlockState is a block at one moment.
@@ -94,6 +95,19 @@ func (g *Gate) Hold(reason string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut(holdPrefix+reason, reason, until)
+}
+
+// Pause is a hold of the normal course, such as that of a worker that is
+// starting: it is logged at debug. Release takes it back.
+func (g *Gate) Pause(reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := holdPrefix + reason
+	if g.blocks[name] == nil {
+		g.blocks[name] = &block{since: time.Now(), reason: reason, stage: StageShut, normal: true}
+		g.log.Debug().Str("block", name).Str("reason", reason).Msg("gate pauses")
+	}
+	g.notify()
 }
 
 // Release takes one hold back.
@@ -163,7 +177,8 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 // lift takes a block away. When the last one goes, the ramp starts: after a
 // throttle where it was cut, else from one.
 func (g *Gate) lift(name string) {
-	if g.blocks[name] == nil {
+	b := g.blocks[name]
+	if b == nil {
 		return
 	}
 	delete(g.blocks, name)
@@ -171,10 +186,14 @@ func (g *Gate) lift(name string) {
 		g.limit = 1
 		g.breaker.reset()
 	}
+	e := g.log.Info()
+	if b.normal {
+		e = g.log.Debug()
+	}
 	if len(g.blocks) == 0 {
-		g.log.Info().Str("block", name).Msg("gate opened")
+		e.Str("block", name).Msg("gate opened")
 	} else {
-		g.log.Info().Str("block", name).Msg("block lifted, gate stays closed")
+		e.Str("block", name).Msg("block lifted, gate stays closed")
 	}
 	g.notify()
 }
