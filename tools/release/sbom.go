@@ -64,7 +64,9 @@ func linked(info *debug.BuildInfo) []debug.Module {
 		}
 		out = append(out, *d)
 	}
-	slices.SortFunc(out, func(x, y debug.Module) int { return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Version, y.Version)) })
+	slices.SortFunc(out, func(x, y debug.Module) int {
+		return cmp.Or(cmp.Compare(x.Path, y.Path), cmp.Compare(x.Version, y.Version))
+	})
 	return out
 }
 

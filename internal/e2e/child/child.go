@@ -85,6 +85,16 @@ func (c *Child) End(patience time.Duration) time.Duration {
 	return time.Since(began)
 }
 
+// Abort ends it as systemd's watchdog does, and returns how it ended.
+func (c *Child) Abort() *os.ProcessState {
+	c.t.Helper()
+	require.NoError(c.t, c.cmd.Process.Signal(syscall.SIGABRT))
+	_ = c.cmd.Wait() // an error, as it has to be
+	state := c.cmd.ProcessState
+	c.cmd = nil
+	return state
+}
+
 // Said is the end of what it logged.
 func (c *Child) Said() string {
 	text, err := os.ReadFile(c.log)
