@@ -37,21 +37,8 @@ microbench: ## run the Go benchmarks
 ci: ## everything that decides whether a change lands
 	bash .ci/run
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
-
-release: ## static binaries for every platform, with checksums, in dist/
-	@rm -rf dist && mkdir -p dist
-	@for p in $(PLATFORMS); do \
-	  os=$${p%/*}; arch=$${p#*/}; ext=; [ $$os = windows ] && ext=.exe; \
-	  for c in orderpost sandbox; do \
-	    name=orderpost; [ $$c = orderpost ] || name=orderpost-$$c; echo "$$os/$$arch $$name"; \
-	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '-s -w -buildid= -X orderpost/internal/program.release=$(VERSION)' -o dist/$$name-$(VERSION)-$$os-$$arch$$ext ./cmd/$$c || exit 1; \
-	  done; \
-	done
-	@cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
-	@own=dist/orderpost-$(VERSION)-$$(go env GOHOSTOS)-$$(go env GOHOSTARCH); \
-	  [ ! -x $$own ] || { $$own --version | tee /dev/stderr | grep -qF '$(VERSION)'; } || { echo "$$own does not tell its version"; exit 1; }
+release: ## archives, deb, rpm, SBOMs and checksums for every platform, in dist/
+	cd tools/release && go run . $(if $(VERSION),--version $(VERSION)) $(if $(PLATFORMS),--platforms $(PLATFORMS))
 
 clean: ## remove what was built
 	rm -rf dist

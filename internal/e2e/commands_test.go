@@ -34,6 +34,14 @@ import (
 // names one must say so.
 var needsMore = []string{"kubectl", "docker", "nats", "timedatectl"}
 
+// needsRoot are the tools that change the machine: .ci/packages does in a folder
+// what they do. A document that names one must say so, too.
+var needsRoot = []string{"apt", "sudoedit", "systemctl", "(umask"}
+
+// asTheUnit begins a command that is run beside the unit's worker; what follows is
+// run like any other.
+const asTheUnit = "sudo -u orderpost ORDERPOST_DATA_DIR=/var/lib/orderpost "
+
 // elsewhere are the commands that have a test or a step of CI of their own.
 var elsewhere = []string{"go run ./cmd/demo", "go test ./...", "go run ./cmd/chaos", "go run ./cmd/simulate", "go run ./cmd/bench"}
 
@@ -64,9 +72,11 @@ func shellLines(t *testing.T, path string) (lines []string) {
 			switch {
 			case slices.Contains(needsMore, tool):
 				require.Regexp(t, `need a [a-z ,]*cluster`, string(text), "%s does not say that %s needs more than this machine has", path, tool)
+			case slices.Contains(needsRoot, tool):
+				require.Regexp(t, `need a host with systemd .* and root`, strings.ReplaceAll(string(text), "\n", " "), "%s does not say that %s needs root", path, tool)
 			case slices.ContainsFunc(elsewhere, func(c string) bool { return strings.HasPrefix(line, c) }):
 			default:
-				lines = append(lines, line)
+				lines = append(lines, strings.TrimPrefix(line, asTheUnit))
 			}
 		}
 	}

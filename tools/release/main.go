@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,7 +161,17 @@ func (b *build) compile(program, goos, arch string) (path string, err error) {
 	cmd.Dir = b.root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch, "GOFLAGS=")
 	cmd.Stderr = os.Stderr
-	return path, cmd.Run()
+	if err := cmd.Run(); err != nil {
+		return "", err
+	}
+	if goos != runtime.GOOS || arch != runtime.GOARCH {
+		return path, nil
+	}
+	said, err := exec.Command(path, "--version").Output()
+	if err != nil || !strings.Contains(string(said), b.version) {
+		return "", fmt.Errorf("%s --version says %q instead of %s (%v)", program, said, b.version, err)
+	}
+	return path, nil
 }
 
 // create makes a file of the release.
