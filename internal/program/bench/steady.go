@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -79,29 +76,4 @@ func (s *stage) readShares(ctx context.Context, out *outcome) error {
 		out.Shares = append(out.Shares, by[fmt.Sprintf("worker-%d", i+1)])
 	}
 	return err
-}
-
-// profileAddr is where the profiled worker serves its profile.
-const profileAddr = "127.0.0.1:19464"
-
-// profileSeconds is shorter than the trial.
-const profileSeconds = 2
-
-// takeProfile reads a CPU profile of the worker while it works.
-func (s *stage) takeProfile() {
-	time.Sleep(500 * time.Millisecond) // past its start; how far exactly does not matter
-	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", profileAddr, profileSeconds))
-	if err != nil {
-		s.say("no profile: %v", err)
-		return
-	}
-	defer func() { _ = resp.Body.Close() }()
-	f, err := os.Create(s.profile)
-	if err == nil {
-		_, err = io.Copy(f, resp.Body)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		s.say("no profile: %v", err)
-	}
 }
