@@ -94,7 +94,7 @@ func (b *broker) stop() error {
 	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
 
-// cpu is what all nodes used since mark.
+// cpu is what all nodes used between mark and freeze.
 func (b *broker) cpu() (used time.Duration) {
 	for _, p := range b.nodes {
 		used += p.cpu()
@@ -105,6 +105,12 @@ func (b *broker) cpu() (used time.Duration) {
 func (b *broker) mark() {
 	for _, p := range b.nodes {
 		p.mark()
+	}
+}
+
+func (b *broker) freeze() {
+	for _, p := range b.nodes {
+		p.freeze()
 	}
 }
 

@@ -154,6 +154,9 @@ func (s *stage) prepareQueue(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if err := s.broker.placeLeaders(ctx); err != nil {
+		return err
+	}
 	if s.rate > 0 {
 		return nil
 	}
@@ -189,7 +192,7 @@ func (s *stage) startWorkers() error {
 
 func (s *stage) startContender(name, outcomes string) (*process, error) {
 	return start(s.dir, name, s.self, os.Environ(), name, "--url", s.api.url, "--ca", s.api.ca, "--nats", s.broker.url,
-		"--stream", "ORDERS", "--consumer", "workers", "--outcomes", outcomes, "--in-flight", strconv.Itoa(s.inFlight))
+		"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomes, "--in-flight", strconv.Itoa(s.inFlight))
 }
 
 // workerEnv is the worker's environment: its defaults but for what the trial
@@ -258,6 +261,9 @@ func (s *stage) measure(ctx context.Context, ended time.Time) (out outcome, err 
 	}
 	if seen.Refused > 0 {
 		return out, fmt.Errorf("the API refused %d signatures", seen.Refused)
+	}
+	if s.broker != nil {
+		s.broker.freeze() // what follows reads the books
 	}
 	out.Rate = float64(seen.Orders-int64(s.warm)) / ended.Sub(time.Unix(0, seen.WarmAt)).Seconds()
 	if s.contender == ours && s.queue != nil && s.pending <= s.orders {
