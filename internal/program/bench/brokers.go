@@ -87,6 +87,9 @@ func (b *broker) stop() error {
 	if b == nil {
 		return nil
 	}
+	for _, p := range b.nodes {
+		p.interrupt() // all at once: one alone would first give its leaders away
+	}
 	var errs []error
 	for _, p := range b.nodes {
 		errs = append(errs, p.stop())
@@ -122,11 +125,37 @@ const clusterPatience = 30 * time.Second
 func (b *broker) open(ctx context.Context) (q *queue.Queue, err error) {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Replicas = b.url, "bench", b.replicas
+	if err := b.ready(ctx); err != nil {
+		return nil, err
+	}
 	err = b.untilElected(ctx, func() error {
 		q, err = queue.Open(ctx, cfg, zerolog.Nop())
 		return err
 	})
 	return q, err
+}
+
+// ready waits until a cluster has a leader of its own: requests before that go
+// unanswered, and each costs a timeout.
+func (b *broker) ready(ctx context.Context) error {
+	if b.replicas == 1 {
+		return nil
+	}
+	return b.untilElected(ctx, func() error {
+		nc, err := nats.Connect(b.url, nats.Name("bench"))
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		js, err := jetstream.New(nc)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		_, err = js.AccountInfo(ctx)
+		return err
+	})
 }
 
 // untilElected repeats what a cluster refuses before it has its leaders.

@@ -65,7 +65,7 @@ var promises = []struct {
 func promised(tables []table) (t table, any bool) {
 	names := slices.DeleteFunc([]string{ours, usualStored, leanStored, usual, bareNet, bareFast}, func(name string) bool {
 		return !slices.ContainsFunc(tables, func(t table) bool {
-			return slices.ContainsFunc(t.Outcomes, func(n named) bool { return strings.HasPrefix(n.Name, name) })
+			return slices.ContainsFunc(t.Outcomes, func(n named) bool { return n.Name == name || strings.HasPrefix(n.Name, name+", HTTP/2") })
 		})
 	})
 	t = table{Title: "What each contender promises", Columns: append([]string{"promise"}, names...)}

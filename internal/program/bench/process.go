@@ -46,13 +46,18 @@ func start(dir, name, path string, env []string, args ...string) (*process, erro
 // stopTimeout is how long a child may take to end.
 const stopTimeout = 20 * time.Second
 
+// interrupt asks the process to end.
+func (p *process) interrupt() {
+	p.note()
+	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+}
+
 // stop ends the process in an orderly way, and kills it where that fails.
 func (p *process) stop() error {
 	if p == nil {
 		return nil
 	}
-	p.note()
-	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+	p.interrupt()
 	select {
 	case <-p.done:
 	case <-time.After(stopTimeout):
