@@ -53,6 +53,8 @@ func (s *stage) untilReady(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
+		case <-s.workers[0].done:
+			return s.endedEarly()
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
 		}

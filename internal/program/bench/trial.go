@@ -246,11 +246,15 @@ func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 		select {
 		case <-tick.C:
 		case <-s.workers[0].done:
-			return time.Time{}, fmt.Errorf("ended before its orders were done: %v", s.workers[0].cmd.ProcessState)
+			return time.Time{}, s.endedEarly()
 		case <-ctx.Done():
 			return time.Time{}, fmt.Errorf("%w: the API has seen %d orders of %d", context.Cause(ctx), seen.Orders, s.orders)
 		}
 	}
+}
+
+func (s *stage) endedEarly() error {
+	return fmt.Errorf("it ended before its orders were done: %v", s.workers[0].cmd.ProcessState)
 }
 
 // measure ends everything and reads what it used.
