@@ -45,7 +45,7 @@ func (r *rig) interleave(ctx context.Context, name string, n int, trials []trial
 			if err != nil {
 				r.failed++
 				why, _, _ := strings.Cut(err.Error(), "\n")
-				out = outcome{Failed: why}
+				out = outcome{Failed: strings.TrimPrefix(why, t.contender+": ")}
 				r.say("%s, round %d: failed: %v", name, round+1, err)
 			} else {
 				r.say("%s, round %d: %s, %d in flight: %.0f orders/s, %.1f µs CPU, %.0f MB; brokers %.1f µs, API %.1f µs",
