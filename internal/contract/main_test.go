@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -72,7 +73,7 @@ func startBroker(t *testing.T, change func(*queue.Config)) (*queue.Queue, *nats.
 
 func openQueue(t *testing.T, cfg queue.Config) *queue.Queue {
 	t.Helper()
-	cfg.Name, cfg.Worker = "w1", true
+	cfg.Name, cfg.Worker, cfg.Present = "w1", true, fleet.Present
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

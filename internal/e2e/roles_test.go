@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
@@ -188,7 +189,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, counts.Letters, "an acceptance removes its letter")
 	require.Len(t, ledger(t, url), 20)
-	workers, err := operator.Workers(t.Context())
+	workers, err := fleet.New(operator).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1)
 	require.Equal(t, program.ExitDone, w.end())
@@ -202,8 +203,8 @@ func (s *secured) waitForNoPull(t *testing.T) {
 	q := s.queue(t, "operator")
 	defer q.Close()
 	require.Eventually(t, func() bool {
-		workers, err := q.Workers(t.Context())
-		return err == nil && !slices.ContainsFunc(workers, func(w queue.Presence) bool { return w.Open })
+		workers, err := fleet.New(q).Workers(t.Context())
+		return err == nil && !slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open })
 	}, patience, pause)
 	js, err := jetstream.New(s.connect(t, "operator"))
 	require.NoError(t, err)

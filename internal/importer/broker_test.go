@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -31,7 +32,7 @@ func openQueue(t testing.TB) *queue.Queue {
 func connect(t testing.TB, s *embedded.Server, name string) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
 	q, err := queue.Open(context.Background(), cfg, nopLog)
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -202,7 +203,7 @@ func TestQueueIsFull(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.MaxIntents = s.URL, s.Token, "test", true, 700
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.MaxIntents = s.URL, s.Token, "test", true, fleet.Present, 700
 	q, err := queue.Open(t.Context(), cfg, nopLog)
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -211,7 +212,7 @@ func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err er
 
 // presence says who is there to do the work, and what keeps them from it.
 func (f *follower) presence(ctx context.Context, q *queue.Queue) error {
-	workers, err := q.Workers(ctx)
+	workers, err := fleet.New(q).Workers(ctx)
 	if err != nil {
 		return err
 	}

@@ -148,11 +148,11 @@ func TestAStreamWithoutALimitGetsOneFromAWorkerThatIsAlone(t *testing.T) {
 		require.NoError(t, err)
 		return stream.CachedInfo().Config.MaxMsgSize
 	}
-	require.NoError(t, q.Appear(t.Context(), Presence{ID: "1", Worker: "a", Since: time.Now()}))
+	require.NoError(t, q.bucket.Put(t.Context(), "presence.a", ""))
 	_, err = reopen(t, q, func(c *Config) { c.Name = "b" })
 	require.NoError(t, err)
 	require.EqualValues(t, -1, limit())
-	require.NoError(t, q.Depart(t.Context(), "1"))
+	require.NoError(t, q.bucket.Erase(t.Context(), "presence.a"))
 	_, err = reopen(t, q, func(c *Config) { c.Name, c.Worker = "p", false })
 	require.NoError(t, err)
 	require.EqualValues(t, -1, limit())

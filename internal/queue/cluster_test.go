@@ -52,7 +52,7 @@ func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
 		urls = append(urls, s.ClientURL())
 	}
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, 3, 2*time.Second
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, present, 3, 2*time.Second
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

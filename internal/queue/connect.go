@@ -37,9 +37,8 @@ type Queue struct {
 
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	kv       jetstream.KeyValue // nil where there is no bucket (LeaveMissing)
-	memory   memory             // what the bucket said last
-	replicas int                // the most that one of the streams has
+	bucket   Bucket
+	replicas int // the most that one of the streams has
 
 	results *writer
 	letters *writer
@@ -66,8 +65,11 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Worker && cfg.Present == nil {
+		return nil, errors.New("queue.Config.Present is not set: a worker must know which others are present (fleet.Present)")
+	}
 	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
-	q.store = jetStore{q}
+	q.store, q.bucket.q = jetStore{q}, q
 	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
 	if q.patient() {
 		protocol.Patience = patience{q}

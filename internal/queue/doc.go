@@ -33,9 +33,7 @@
 //	count.go, stats.go      sizes
 //	leftover.go  intents that a killed broker stores although they were acknowledged
 //
-// The fleet, in a key-value bucket:
+// The key-value bucket that the programs share:
 //
-//	control.go, fleet.go    presence, holds, limits (R12)
-//	identity.go  the API that the fleet posts to
-//	trouble.go   who probes for all
+//	bucket.go, bucketread.go  its keys; package fleet gives most of them a meaning
 package queue

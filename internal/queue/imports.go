@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
 	"orderpost/internal/settle"
 )
 
@@ -56,14 +54,14 @@ func importKey(batch string) string { return importPrefix + hex.EncodeToString([
 
 // Import reads what is remembered of a batch; nil where there is nothing.
 func (q *Queue) Import(ctx context.Context, batch string) (*Import, error) {
-	entry, err := q.getKey(ctx, importKey(batch))
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
+	entry, err := q.bucket.Get(ctx, importKey(batch))
+	if errors.Is(err, ErrNoKey) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, q.bucketError(err)
+		return nil, err
 	}
-	return readImport(entry.Bucket(), entry.Key(), entry.Value(), entry.Revision())
+	return readImport(q.cfg.Bucket, entry.Key, entry.Value, entry.Revision)
 }
 
 func readImport(bucket, key string, value []byte, revision uint64) (*Import, error) {
@@ -82,7 +80,7 @@ var ErrImportChanged = errors.New("the import's progress was written by somebody
 // created.
 func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
 	i.UpdatedAt = time.Now().UTC()
-	revision, err := q.swapKey(ctx, importKey(i.Batch), i, i.revision)
+	revision, err := q.bucket.Swap(ctx, importKey(i.Batch), i, i.revision)
 	switch {
 	case err == nil:
 		i.revision = revision

@@ -209,7 +209,7 @@ var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 
 func (s jetStore) Mark(ctx context.Context, key string) (m settle.Mark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, s.q.bucketStream(), s.markSubject(key))
+	raw, err := s.q.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}

@@ -177,6 +177,19 @@ func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) e
 	return nil
 }
 
+// purge removes every message of a subject.
+func (q *Queue) purge(ctx context.Context, name, subject string) error {
+	stream, err := q.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	return q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	})
+}
+
 // headerLetter carries the letter's particulars; the message's payload is the
 // intent's body, byte for byte.
 const headerLetter = "Order-Letter"

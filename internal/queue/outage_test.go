@@ -141,12 +141,14 @@ var requests = []struct {
 		return q.LetterPages(ctx, func([]*settle.Letter, []error) error { return nil })
 	}},
 	{"Audit", func(ctx context.Context, q *Queue) error { _, err := q.Audit(ctx); return err }},
-	{"Workers", func(ctx context.Context, q *Queue) error { _, err := q.Workers(ctx); return err }},
-	{"ReadFleet", func(ctx context.Context, q *Queue) error { _, err := q.ReadFleet(ctx); return err }},
+	{"Bucket.Walk", func(ctx context.Context, q *Queue) error {
+		return q.bucket.Walk(ctx, "fleet.", func(Entry) error { return nil })
+	}},
+	{"Bucket.Last", func(ctx context.Context, q *Queue) error { _, err := q.bucket.Last(ctx, "fleet.>"); return err }},
 	{"Inspect", func(ctx context.Context, q *Queue) error { _, err := q.Inspect(ctx); return err }},
-	{"SetHold", func(ctx context.Context, q *Queue) error { return q.SetHold(ctx, Hold{By: "anna"}) }},
-	{"SetLimit", func(ctx context.Context, q *Queue) error { return q.SetLimit(ctx, &Limit{PerSecond: 5}) }},
-	{"Resume", func(ctx context.Context, q *Queue) error { return q.Resume(ctx, "anna") }},
+	{"Bucket.Put", func(ctx context.Context, q *Queue) error { return q.bucket.Put(ctx, "fleet.hold", "") }},
+	{"Bucket.Delete", func(ctx context.Context, q *Queue) error { return q.bucket.Delete(ctx, "fleet.limit", 0) }},
+	{"Bucket.Erase", func(ctx context.Context, q *Queue) error { return q.bucket.Erase(ctx, "fleet.none") }},
 	{"PublishMany", func(ctx context.Context, q *Queue) error {
 		var errs []error
 		for _, r := range q.PublishMany(ctx, []settle.Intent{intent("N-1", "n:1"), intent("N-2", "n:2"), intent("N-1", "n:1")}) {

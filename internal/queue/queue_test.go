@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,11 +29,21 @@ func startBroker(t *testing.T) *embedded.Server {
 	return s
 }
 
+// present stands for package fleet: the test's workers write presence.<name>.
+func present(ctx context.Context, b *Bucket) (names []string, err error) {
+	const prefix = "presence."
+	err = b.Walk(ctx, prefix, func(e Entry) error {
+		names = append(names, strings.TrimPrefix(e.Key, prefix))
+		return nil
+	})
+	return names, err
+}
+
 // openQueue connects a worker of the given name to the broker.
 func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Config)) *Queue {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, present
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -46,7 +57,7 @@ func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Co
 func openCut(t *testing.T, s *embedded.Server, name string, cut *netcut.Dialer) *Queue {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, present
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut),
 		nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
 	require.NoError(t, err)

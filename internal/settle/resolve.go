@@ -25,7 +25,7 @@ func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome
 		return nil, err
 	}
 	entry, err := q.amend(ctx, token, func(cur *order.Record) (*order.Record, error) {
-		if err := q.quiet(ctx, orderNo); err != nil {
+		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
 		return resolved(cur, orderNo, as, p, q.time.Now())

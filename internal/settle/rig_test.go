@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -46,7 +47,7 @@ func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
 
 func workerConfig(s *embedded.Server, name string) queue.Config {
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
 	return cfg
 }
 

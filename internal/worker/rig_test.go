@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -66,7 +67,7 @@ func (r *rig) startBroker(listen string) {
 
 func (r *rig) queueConfig(name string) queue.Config {
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = r.broker.URL, r.broker.Token, name, true, fleet.Present
 	cfg.AckWait, cfg.AttemptTimeout = r.ackWait, r.ackWait/2
 	return cfg
 }

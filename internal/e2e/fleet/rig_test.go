@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/e2e/child"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
@@ -104,8 +105,8 @@ func (r *rig) command(args ...string) string {
 }
 
 // members asks the fleet who is there, by the same command that people use.
-func (r *rig) members() []queue.Presence {
-	var answer struct{ Workers []queue.Presence }
+func (r *rig) members() []fleet.Presence {
+	var answer struct{ Workers []fleet.Presence }
 	require.NoError(r.t, json.Unmarshal([]byte(r.command("fleet", "--json")), &answer))
 	return answer.Workers
 }
@@ -115,7 +116,7 @@ func (r *rig) shares(n int, share float64) {
 	r.t.Helper()
 	r.eventually(func() bool {
 		list := r.members()
-		return len(list) == n && !slices.ContainsFunc(list, func(p queue.Presence) bool {
+		return len(list) == n && !slices.ContainsFunc(list, func(p fleet.Presence) bool {
 			return p.Share-share > 0.01 || share-p.Share > 0.01 || !p.Joined || !p.Open
 		})
 	}, "%d workers with %.4g/s each", n, share)

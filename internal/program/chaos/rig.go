@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/smalldisk"
@@ -285,7 +286,7 @@ func (r *rig) brokerURL() (string, error) {
 func (r *rig) open(ctx context.Context, name string) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout = name, time.Second
+		cfg.Name, cfg.ConnectTimeout, cfg.Present = name, time.Second, fleet.Present
 		cfg.AckWait = ackWait // whoever comes first makes the consumer
 		if r.o.broker == clusterBroker {
 			cfg.Replicas, cfg.ConnectTimeout = 3, 5*time.Second

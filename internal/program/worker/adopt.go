@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -56,8 +57,9 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	have, err := q.Claimed(ctx)
-	if errors.Is(err, queue.ErrNoIdentity) {
+	control := fleet.New(q)
+	have, err := control.Claimed(ctx)
+	if errors.Is(err, fleet.ErrNoIdentity) {
 		_, err := fmt.Fprintln(out, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
 		return err
 	}
@@ -73,7 +75,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	workers, err := q.Workers(ctx)
+	workers, err := control.Workers(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,14 +83,14 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if !c.made(cmd.InOrStdin(), out, "Let the new API take over?") {
 		return errNotMade
 	}
-	if err := q.TakeOver(ctx, have, queue.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
+	if err := control.TakeOver(ctx, have, fleet.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "The orders of this broker belong to %s from now on; %s decided it.\n", want, c.by)
 	return err
 }
 
-func showAdoption(out io.Writer, have *queue.Claim, want queue.Identity, counts queue.Counts, workers []queue.Presence) {
+func showAdoption(out io.Writer, have *fleet.Claim, want fleet.Identity, counts queue.Counts, workers []fleet.Presence) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	since := ""
 	if !have.At.IsZero() {

@@ -1,4 +1,4 @@
-package worker
+package fleet
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"orderpost/internal/queue"
 )
 
 // modelWorker is a worker as R12 sees it.
@@ -23,7 +21,7 @@ type modelWorker struct {
 
 // sends: it has joined, and the others cannot take it for gone yet.
 func (w *modelWorker) sends(now time.Time) bool {
-	return w.alive && w.me.joined && now.Sub(w.said) < queue.PresenceTerm-fleetMargin
+	return w.alive && w.me.joined && now.Sub(w.said) < PresenceTerm-fenceMargin
 }
 
 // TestR12TheSumNeverExceedsTheLimit lets workers start, read, speak, freeze and
@@ -33,7 +31,7 @@ func TestR12TheSumNeverExceedsTheLimit(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		now := time.Unix(1_000_000, 0)
-		bucket := make(map[string]queue.Presence)
+		bucket := make(map[string]Presence)
 		var workers []*modelWorker
 		for step := range 400 {
 			now = now.Add(time.Duration(rnd.IntN(300)) * time.Millisecond)
@@ -47,11 +45,11 @@ func TestR12TheSumNeverExceedsTheLimit(t *testing.T) {
 					w.alive = false
 					died++
 				case rnd.IntN(3) > 0: // read, obey
-					if !w.said.IsZero() && now.Sub(w.said) >= queue.PresenceTerm-fleetMargin {
+					if !w.said.IsZero() && now.Sub(w.said) >= PresenceTerm-fenceMargin {
 						w.me = membership{id: w.me.id + "+"} // fenced: a new place
 						w.said = time.Time{}
 					}
-					view := make([]queue.Presence, 0, len(bucket))
+					view := make([]Presence, 0, len(bucket))
 					for _, p := range bucket {
 						view = append(view, p)
 					}
@@ -63,7 +61,7 @@ func TestR12TheSumNeverExceedsTheLimit(t *testing.T) {
 					}
 				case rnd.IntN(3) > 0: // speak, of what it keeps to
 					w.said = now
-					bucket[w.me.id] = queue.Presence{ID: w.me.id, Sees: slices.Clone(w.others), SeenAt: now}
+					bucket[w.me.id] = Presence{ID: w.me.id, Sees: slices.Clone(w.others), SeenAt: now}
 				}
 				sum, sending := 0.0, 0
 				for _, w := range workers {
