@@ -41,10 +41,11 @@ var mayImport = map[string][]string{
 	"internal/tracing":         {},
 	"internal/settle":          {"internal/order"},
 	"internal/queue":           {"internal/order", "internal/settle"},
-	"internal/importer":        {"internal/order", "internal/settle", "internal/queue"},
+	"internal/books":           {"internal/order", "internal/settle", "internal/queue"},
+	"internal/importer":        {"internal/order", "internal/settle", "internal/queue", "internal/books"},
 	"internal/simulation":      {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
-		"internal/settle", "internal/queue", "internal/queue/embedded"},
+		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books"},
 }
 
 // anything marks the packages that join others: the programs.
