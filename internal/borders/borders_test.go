@@ -42,10 +42,11 @@ var mayImport = map[string][]string{
 	"internal/settle":          {"internal/order"},
 	"internal/queue":           {"internal/order", "internal/settle"},
 	"internal/fleet":           {"internal/settle", "internal/queue", "internal/submit/gate"},
-	"internal/importer":        {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
+	"internal/importer":        {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/simulation":      {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
-		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/fleet"},
+		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
+	"internal/books": {"internal/order", "internal/settle", "internal/queue"},
 }
 
 // anything marks the packages that join others: the programs.

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
@@ -146,7 +147,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	operator := s.queue(t, "operator")
 	drained(t, operator)
 	var letters []*settle.Letter
-	require.NoError(t, operator.EachLetter(t.Context(), func(l *settle.Letter) error {
+	require.NoError(t, books.EachLetter(t.Context(), operator, func(l *settle.Letter) error {
 		letters = append(letters, l)
 		return nil
 	}))

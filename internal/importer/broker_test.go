@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -65,7 +66,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool {
-		a, err := q.Audit(t.Context())
+		a, err := books.Audit(t.Context(), q)
 		return err == nil && a.Unacked == 0
 	}, time.Minute, 10*time.Millisecond)
 }

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -51,7 +52,7 @@ func belongs(id, named, batch string) bool {
 func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, error) {
 	c := &Counted{Outcomes: make(map[order.Outcome]int)}
 	waits := make(map[string]string) // the pending submission's ID, by order_no
-	if err := q.EachPending(ctx, batch, func(page []*settle.Pending) error {
+	if err := books.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
 		for _, p := range page {
 			waits[p.OrderNo] = p.ID
 		}
@@ -59,7 +60,7 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 	}); err != nil {
 		return nil, err
 	}
-	_, err := q.RecordsSince(ctx, 0, func(r *order.Record) error {
+	_, err := books.RecordsSince(ctx, q, 0, func(r *order.Record) error {
 		outcome, id := r.Outcome(), waits[r.OrderNo]
 		if r.Settles(id) || outcome == order.OutcomeAccepted { // its acknowledgement is on its way, or another intent changes nothing
 			delete(waits, r.OrderNo)

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"orderpost/internal/queue"
+	"orderpost/internal/books"
 )
 
 // Options say how a file is read and imported.
@@ -121,7 +121,7 @@ func (o *Options) reading() []byte {
 // Reopen opens the file of an import that was made before, to be read as it was
 // then. It is an error where the content is another. tempDir is
 // Options.TempDir.
-func Reopen(content io.ReadSeeker, imp *queue.Import, tempDir string) (*File, error) {
+func Reopen(content io.ReadSeeker, imp *books.Import, tempDir string) (*File, error) {
 	o := Options{TempDir: tempDir, File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
 	if imp.Delimiter != "" {
 		o.Delimiter, _ = utf8.DecodeRuneInString(imp.Delimiter)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -51,7 +52,7 @@ type publisher struct {
 	f   *File
 	q   *queue.Queue
 	out *Published
-	imp *queue.Import
+	imp *books.Import
 
 	skip    int  // rows that an earlier run dealt with
 	again   bool // the import was complete before
@@ -81,7 +82,7 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*P
 		return err
 	}, func(vs []verdict) error { return p.apply(ctx, vs) })
 	if errors.Is(err, ErrCancelled) { // what was stored after the cancellation looked
-		_, cancelErr := q.CancelBatch(ctx, f.Batch, "enqueue")
+		_, cancelErr := books.CancelBatch(ctx, q, f.Batch, "enqueue")
 		return p.out, errors.Join(err, cancelErr)
 	}
 	if err == nil && ctx.Err() == nil {
@@ -95,7 +96,7 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*P
 
 // begin reads what is known of the batch, or claims its name.
 func (p *publisher) begin(ctx context.Context) error {
-	last, err := p.q.LastResult(ctx)
+	last, err := books.LastResult(ctx, p.q)
 	if err != nil {
 		return err
 	}
@@ -104,18 +105,18 @@ func (p *publisher) begin(ctx context.Context) error {
 		return err
 	}
 	p.records, p.out.after = counts.Results > 0, last
-	if p.imp, err = p.q.Import(ctx, p.f.Batch); err != nil {
+	if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err != nil {
 		return err
 	}
 	if p.imp == nil {
-		p.imp = &queue.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
+		p.imp = &books.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
 			Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last}
-		err := p.q.SaveImport(ctx, p.imp)
-		if !errors.Is(err, queue.ErrImportChanged) {
+		err := books.SaveImport(ctx, p.q, p.imp)
+		if !errors.Is(err, books.ErrImportChanged) {
 			return err
 		}
-		if p.imp, err = p.q.Import(ctx, p.f.Batch); err != nil || p.imp == nil {
-			return errors.Join(err, queue.ErrImportChanged)
+		if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err != nil || p.imp == nil {
+			return errors.Join(err, books.ErrImportChanged)
 		}
 	}
 	return p.resume()
@@ -183,17 +184,17 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 			open = append(open, i)
 		}
 	}
-	standings := make([]settle.Standing, len(open))
+	statuses := make([]books.OrderStatus, len(open))
 	if p.records || p.pending.Load() {
 		var err error
-		if standings, err = p.lookUp(ctx, rows, open, p.pending.Load()); err != nil {
+		if statuses, err = p.lookUp(ctx, rows, open, p.pending.Load()); err != nil {
 			return nil, err
 		}
 	}
 	var full room
 	for try := 0; len(open) > 0; try++ {
 		var err error
-		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
+		if open, err = p.settle(ctx, rows, open, statuses, out); err != nil || len(open) == 0 {
 			return out, err
 		}
 		why := fmt.Errorf("%s:%d: order %s: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, out[open[0]].err)
@@ -210,7 +211,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		case !sleep(ctx, retryPause<<try):
 			return nil, ctx.Err()
 		}
-		if standings, err = p.lookUp(ctx, rows, open, true); err != nil {
+		if statuses, err = p.lookUp(ctx, rows, open, true); err != nil {
 			return nil, err
 		}
 	}
@@ -224,26 +225,31 @@ const (
 	retryPause = 250 * time.Millisecond
 )
 
-func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending bool) ([]settle.Standing, error) {
+func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending bool) ([]books.OrderStatus, error) {
 	numbers := make([]string, len(open))
 	for k, i := range open {
 		numbers[k] = rows[i].OrderNo
 	}
 	if pending {
-		return p.q.Standings(ctx, numbers)
+		return books.OrderStatuses(ctx, p.q, numbers)
 	}
-	return p.q.Records(ctx, numbers)
+	words, err := p.q.LastWords(ctx, numbers)
+	statuses := make([]books.OrderStatus, len(words))
+	for i := range words {
+		statuses[i].LastWord = words[i]
+	}
+	return statuses, err
 }
 
 // settle decides on the open rows, publishes what is to be published, and
 // returns those that are still open.
-func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standings []settle.Standing, out []verdict) ([]int, error) {
+func (p *publisher) settle(ctx context.Context, rows []Row, open []int, statuses []books.OrderStatus, out []verdict) ([]int, error) {
 	var intents []settle.Intent
 	var index []int
 	for k, i := range open {
-		v, publish := p.decide(&rows[i], &standings[k])
+		v, publish := p.decide(&rows[i], &statuses[k])
 		if out[i] = v; publish {
-			intents, index = append(intents, p.intent(&rows[i], standings[k].Entry)), append(index, i)
+			intents, index = append(intents, p.intent(&rows[i], statuses[k].Entry)), append(index, i)
 		}
 	}
 	if len(intents) == 0 {
@@ -293,7 +299,7 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 // decide is an import's policy on what order.Admit finds: a row against what is
 // known of its order_no. A certain failure lets another intent follow; all else
 // does not.
-func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bool) {
+func (p *publisher) decide(row *Row, st *books.OrderStatus) (v verdict, publish bool) {
 	v = verdict{number: row.Number}
 	hash, rec := row.Order.BodyHash(), st.Record
 	known := order.Admit(rec, "", hash) // the row has no id before it is published
@@ -432,11 +438,11 @@ func (p *publisher) save(ctx context.Context) error {
 		p.imp.Counts[string(fate)] = n
 	}
 	for {
-		err := p.q.SaveImport(ctx, p.imp)
-		if !errors.Is(err, queue.ErrImportChanged) {
+		err := books.SaveImport(ctx, p.q, p.imp)
+		if !errors.Is(err, books.ErrImportChanged) {
 			return err
 		}
-		now, err := p.q.Import(ctx, p.f.Batch)
+		now, err := books.ReadImport(ctx, p.q, p.f.Batch)
 		switch {
 		case err != nil:
 			return err

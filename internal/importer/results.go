@@ -6,9 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // resultColumns stand behind the original ones in a results file.
@@ -44,27 +44,27 @@ func (t Tally) AllAccepted() bool {
 
 // looked is a chunk of rows with what is known of their orders.
 type looked struct {
-	rows      []Row
-	standings []settle.Standing // of the good rows, in their order
+	rows     []Row
+	statuses []books.OrderStatus // of the good rows, in their order
 }
 
-// eachStanding looks the orders of a checked file up, and passes them to visit
-// in the file's order. standings are those of all rows; a bad row's is empty.
+// eachStatus looks the orders of a checked file up, and passes them to visit
+// in the file's order. statuses are those of all rows; a bad row's is empty.
 // A row that is bad by a question alone is looked up: somebody may have said
 // yes to it in another import.
-func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows []Row, standings []settle.Standing) error) error {
+func (f *File) eachStatus(ctx context.Context, q *queue.Queue, visit func(rows []Row, statuses []books.OrderStatus) error) error {
 	return ordered(ctx, flights, func(ctx context.Context, submit func(func(context.Context) (looked, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
 			return submit(func(ctx context.Context) (looked, error) {
-				standings, err := f.standingsOf(ctx, q, rows)
-				return looked{rows, standings}, err
+				statuses, err := f.statusesOf(ctx, q, rows)
+				return looked{rows, statuses}, err
 			})
 		})
 		return err
-	}, func(l looked) error { return visit(l.rows, l.standings) })
+	}, func(l looked) error { return visit(l.rows, l.statuses) })
 }
 
-func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]settle.Standing, error) {
+func (f *File) statusesOf(ctx context.Context, q *queue.Queue, rows []Row) ([]books.OrderStatus, error) {
 	var numbers []string
 	var index []int
 	for i := range rows {
@@ -72,11 +72,11 @@ func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]s
 			numbers, index = append(numbers, rows[i].OrderNo), append(index, i)
 		}
 	}
-	found, err := q.Standings(ctx, numbers)
+	found, err := books.OrderStatuses(ctx, q, numbers)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]settle.Standing, len(rows))
+	out := make([]books.OrderStatus, len(rows))
 	for k, i := range index {
 		out[i] = found[k]
 	}
@@ -100,7 +100,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 		return nil, err
 	}
 	line := make([]string, 0, len(header)+len(resultColumns))
-	err = f.eachStanding(ctx, q, func(rows []Row, standings []settle.Standing) error {
+	err = f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
 		for i := range rows {
 			row := &rows[i]
 			line = line[:0]
@@ -114,7 +114,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 				}
 				line = append(line, cell)
 			}
-			r := resultOf(row, f.problem(row), &standings[i])
+			r := resultOf(row, f.problem(row), &statuses[i])
 			tally[r[0]]++
 			for _, cell := range r {
 				line = append(line, neutral(cell))
@@ -133,7 +133,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 }
 
 // resultOf fills resultColumns for one row.
-func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
+func resultOf(row *Row, bad *RowError, st *books.OrderStatus) [10]string {
 	rec, waits := st.Record, st.Pending
 	if rec.Outcome() == order.OutcomeAccepted {
 		waits = nil // another intent changes nothing about it

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -149,7 +150,7 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 		if err != nil {
 			return err
 		}
-		if f.last, err = q.RecordsSince(ctx, f.last, f.see); err != nil {
+		if f.last, err = books.RecordsSince(ctx, q, f.last, f.see); err != nil {
 			return err
 		}
 		f.p.Elapsed = time.Since(begun)
@@ -194,12 +195,12 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 
 // unsettled counts the intents of an import that have no outcome yet.
 func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
-	err = q.EachPending(ctx, batch, func(page []*settle.Pending) error {
+	err = books.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
 		numbers := make([]string, len(page))
 		for i, p := range page {
 			numbers[i] = p.OrderNo
 		}
-		records, err := q.Records(ctx, numbers)
+		records, err := q.LastWords(ctx, numbers)
 		for i, st := range records {
 			if !st.Record.Settles(page[i].ID) { // else its acknowledgement is on its way
 				n++
@@ -249,9 +250,9 @@ func (p *Published) waitForOthers(ctx context.Context, q *queue.Queue) error {
 			return err
 		}
 		left := 0
-		if err := p.f.eachStanding(ctx, q, func(rows []Row, standings []settle.Standing) error {
-			for i := range standings {
-				if standings[i].Pending != nil || standings[i].Record != nil && standings[i].Record.Outcome() == order.OutcomeNone {
+		if err := p.f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
+			for i := range statuses {
+				if statuses[i].Pending != nil || statuses[i].Record != nil && statuses[i].Record.Outcome() == order.OutcomeNone {
 					left++
 				}
 			}
@@ -268,7 +269,7 @@ func (p *Published) waitForOthers(ctx context.Context, q *queue.Queue) error {
 }
 
 // Watch follows an import that another run began.
-func Watch(ctx context.Context, q *queue.Queue, imp *queue.Import, show func(Progress)) (Progress, error) {
+func Watch(ctx context.Context, q *queue.Queue, imp *books.Import, show func(Progress)) (Progress, error) {
 	total := 0
 	for fate, n := range imp.Counts {
 		switch Fate(fate) {

@@ -24,14 +24,9 @@
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, manner.go  conditional writes, gathered where many meet
 //	read.go, inbox.go       single reads at the leader, batched reads
-//
-// The books, for commands:
-//
-//	audit.go, audit_look.go, audit_again.go  do they balance? (R11)
-//	standing.go, letters.go, replay.go, cancel.go  many orders or letters at once
-//	follow.go, imports.go   results as they are written, how far an import came
+//	stream.go    many messages of one stream, for package books
+//	consumer.go  what the workers' consumer has acknowledged
 //	count.go, stats.go      sizes
-//	leftover.go  intents that a killed broker stores although they were acknowledged
 //
 // The key-value bucket that the programs share:
 //

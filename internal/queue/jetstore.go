@@ -25,7 +25,7 @@ func (s jetStore) Record(ctx context.Context, token string) (settle.Entry, error
 	if err != nil || raw == nil {
 		return settle.Entry{}, err
 	}
-	return decodeRecord(raw)
+	return DecodeRecord(raw)
 }
 
 func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int, e settle.Entry, err error) error) error {
@@ -43,7 +43,7 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 		for i, subject := range page {
 			var e settle.Entry
 			if raw := msgs[subject]; raw != nil {
-				e, err = decodeRecord(raw)
+				e, err = DecodeRecord(raw)
 			}
 			if err = found(start+i, e, err); err != nil {
 				return err
@@ -169,7 +169,8 @@ func expires(r *order.Record) bool {
 	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
 }
 
-func decodeRecord(raw *settle.Message) (settle.Entry, error) {
+// DecodeRecord reads a message of the results. Error: settle.ErrUnreadable.
+func DecodeRecord(raw *settle.Message) (settle.Entry, error) {
 	var r order.Record
 	if err := json.Unmarshal(raw.Data, &r); err != nil {
 		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: not a record: %w", settle.ErrUnreadable, raw.Seq, err)

@@ -125,7 +125,7 @@ func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, err
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	l, err := decodeLetter(raw)
+	l, err := DecodeLetter(raw)
 	if err != nil || l.Tail == "" {
 		return l, err
 	}
@@ -140,7 +140,9 @@ func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, err
 	return l, nil
 }
 
-func decodeLetter(raw *settle.Message) (*settle.Letter, error) {
+// DecodeLetter reads a message of the dead letters, without the second part of a
+// body that is stored in two. Error: settle.ErrNotALetter.
+func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
 	var l settle.Letter
 	if err := json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l); err != nil {
 		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: %w", settle.ErrNotALetter, raw.Seq, err)

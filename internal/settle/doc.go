@@ -25,8 +25,8 @@
 //
 //	publish.go   store one intent, and find out what an answer means (R6)
 //	replay.go, resolve.go, drop.go, person.go  work off dead letters (R5)
-//	cancel.go    withdraw what no worker was given
-//	find.go, standing.go  what is known of orders
+//	cancel.go, pending.go  withdraw what no worker was given
+//	lastword.go, filed.go  the records of many orders, and what they are filed under
 //	patience.go  how a command waits for a broker that is out of reach
 //
 // What becomes of an order is not decided here but in order.Decide.

@@ -20,7 +20,7 @@ func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
 	}
-	token, err := q.tokenOf(ctx, orderNo)
+	token, err := q.TokenOf(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}

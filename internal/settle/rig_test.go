@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -134,9 +135,9 @@ func letterOf(t *testing.T, q *queue.Queue, no string) *settle.Letter {
 	return l
 }
 
-func requireBalanced(t *testing.T, q *queue.Queue) *queue.Audit {
+func requireBalanced(t *testing.T, q *queue.Queue) *books.AuditResult {
 	t.Helper()
-	a, err := q.Audit(t.Context())
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	return a

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -88,7 +89,7 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	for _, no := range []string{"SECRET-NO-0", "SECRET-NO-1", "SECRET-NO-2", "SECRET-NO-3", "SECRET-NO-4"} {
 		require.Equal(t, 1, s.api.Created(no), no)
 	}
-	audit, err := s.queue.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), s.queue)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS is missing", "part"))

@@ -141,7 +141,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, room.told()...), Notes: s.Notes(), Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { member.Run(side) })
-	sides.Go(func() { (&leftovers{queue: q, log: log}).run(side) })
+	sides.Go(func() { (&staleIntents{queue: q, log: log}).run(side) })
 	ground := newGround(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
 	sides.Go(func() { ground.run(side) })
 	sides.Go(func() { room.run(side) })

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/e2e/child"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
@@ -180,11 +181,11 @@ func (r *rig) settled(orders int) map[string]*order.Record {
 		c, err := r.q.Count(r.t.Context())
 		return err == nil && c.Pending == 0 && c.LastIntent > 0
 	}, "nothing pending")
-	audit, err := r.q.Audit(context.WithoutCancel(r.t.Context()))
+	audit, err := books.Audit(context.WithoutCancel(r.t.Context()), r.q)
 	require.NoError(r.t, err)
 	require.True(r.t, audit.Balanced(), "%+v", audit)
 	out := make(map[string]*order.Record)
-	require.NoError(r.t, r.q.EachRecord(r.t.Context(), func(rec *order.Record) error {
+	require.NoError(r.t, books.EachRecord(r.t.Context(), r.q, func(rec *order.Record) error {
 		require.Equal(r.t, "accepted", rec.Word, "%s: %s %s", rec.OrderNo, rec.Reason, rec.Error)
 		require.Equal(r.t, 1, r.api.Created(rec.OrderNo), rec.OrderNo)
 		out[rec.OrderNo] = rec

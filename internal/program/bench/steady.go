@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 )
 
@@ -64,7 +65,7 @@ func (s *stage) untilReady(ctx context.Context) error {
 // readShares counts the orders of each worker, and deliveries beyond the first.
 func (s *stage) readShares(ctx context.Context, out *outcome) error {
 	by := map[string]int{}
-	err := s.queue.EachRecord(ctx, func(r *order.Record) error {
+	err := books.EachRecord(ctx, s.queue, func(r *order.Record) error {
 		by[r.Worker]++
 		if r.Delivered > 1 {
 			out.Again += int(r.Delivered) - 1

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program/lookup"
-	"orderpost/internal/queue"
 )
 
 func newAuditCommand(s *surroundings) *cobra.Command {
@@ -32,14 +32,14 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 				return err
 			}
 			defer done()
-			a, err := q.Audit(cmd.Context())
+			a, err := books.Audit(cmd.Context(), q)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				err = json.NewEncoder(s.stdout).Encode(struct {
 					Balanced bool `json:"balanced"`
-					*queue.Audit
+					*books.AuditResult
 				}{a.Balanced(), a})
 			} else {
 				printAudit(s, a)
@@ -57,7 +57,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 	return cmd
 }
 
-func printAudit(s *surroundings, a *queue.Audit) {
+func printAudit(s *surroundings, a *books.AuditResult) {
 	say(s.stdout, "%9d intents had ever been stored when the audit began", a.Intents)
 	say(s.stdout, "%9d of them are settled", a.Settled)
 	say(s.stdout, "%9d wait or are being worked on", a.Pending)
@@ -93,7 +93,7 @@ func printAudit(s *surroundings, a *queue.Audit) {
 }
 
 // why says what a sum that does not fit can come from.
-func why(a *queue.Audit) string {
+func why(a *books.AuditResult) string {
 	if a.Unsure() {
 		return fmt.Sprintf(": %d orders went through several intents meanwhile", a.Moving)
 	}

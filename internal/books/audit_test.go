@@ -1,6 +1,8 @@
-package queue
+package books
 
 import (
+	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +10,37 @@ import (
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
+
+func TestSettledOrdersBalance(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	var in []settle.Intent
+	for i := range 500 {
+		no := fmt.Sprintf("A-%03d/x", i)
+		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
+	}
+	publish(t, q, in...)
+
+	done := make(chan error, len(in))
+	for i, d := range pull(t, q, len(in)) {
+		require.Equal(t, settle.WorkSubmit, d.Work)
+		verdict := order.Accepted
+		if i%5 == 0 {
+			verdict = order.Rejected
+		}
+		go func() {
+			r := report(verdict, d.History)
+			_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+			done <- err
+		}()
+	}
+	for range in {
+		require.NoError(t, <-done)
+	}
+	requireDrained(t, q)
+	audit := requireBalanced(t, q)
+	require.Equal(t, map[string]uint64{"accepted": 400, "rejected": 100}, audit.Outcomes)
+	require.EqualValues(t, 100, audit.Letters)
+}
 
 // TestAPendingReplayIsNoContradiction: its letter is gone, and its order in the
 // queue again.
@@ -25,24 +58,25 @@ func TestAPendingReplayIsNoContradiction(t *testing.T) {
 
 // TestTheAuditNamesContradictions that nothing is on its way to mend.
 func TestTheAuditNamesContradictions(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
 	lost := deadLetter(t, q, "A-1")
 	left := deadLetter(t, q, "A-2")
-	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", lost))
+	require.NoError(t, q.Store().DeleteLetter(t.Context(), "A-1", lost))
 	entry, err := q.Lookup(t.Context(), "A-2")
 	require.NoError(t, err)
 	entry.Record.SetOutcome(order.OutcomeAccepted)
-	_, err = q.store.PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
+	_, err = q.Store().PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
 	require.NoError(t, err)
 	deadLetter(t, q, "A-3")
-	results, err := q.js.Stream(t.Context(), q.n.results)
+	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	entry, err = q.Lookup(t.Context(), "A-3")
 	require.NoError(t, err)
 	require.NoError(t, results.DeleteMsg(t.Context(), entry.Seq))
 	publish(t, q, intent("A-4", "i4")) // something is on its way, so that each is looked at several times
 
-	a, err := q.Audit(t.Context())
+	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced())
 	require.False(t, a.Unsure(), "it is sure of it")
@@ -58,8 +92,8 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	deadLetter(t, q, "A-1")
-	later := func(change func()) *Audit {
-		l := newAuditor(q)
+	later := func(change func()) *AuditResult {
+		l := newAuditor(q, q.ResultRetention())
 		require.NoError(t, l.begin(t.Context()))
 		require.NoError(t, l.readResults(t.Context()))
 		require.NoError(t, l.readIntents(t.Context()))
@@ -67,7 +101,7 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 		require.NoError(t, l.readLetters(t.Context()))
 		require.NoError(t, l.readChanges(t.Context()))
 		require.NoError(t, l.sum(t.Context()))
-		require.NoError(t, l.confirm(t.Context(), false))
+		require.NoError(t, l.confirm(t.Context()))
 		return l.a
 	}
 	a := later(func() { deadLetter(t, q, "A-2") })

@@ -1,10 +1,11 @@
-package queue
+package books
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -23,21 +24,26 @@ func fromTheFuture(t *testing.T, object []byte) []byte {
 }
 
 // rewrite stores the last message of a subject again as change makes it.
-func rewrite(t *testing.T, q *Queue, stream, subject string, change func(*nats.Msg)) {
+func rewrite(t *testing.T, js jetstream.JetStream, stream, subject string, change func(*nats.Msg)) {
 	t.Helper()
-	raw, err := q.lastMsg(t.Context(), stream, subject)
+	s, err := js.Stream(t.Context(), stream)
 	require.NoError(t, err)
-	msg := &nats.Msg{Subject: subject, Header: nats.Header(raw.Header), Data: raw.Data}
-	msg.Header.Del("Nats-Expected-Last-Subject-Sequence")
+	last, err := s.GetLastMsgForSubject(t.Context(), subject)
+	require.NoError(t, err)
+	msg := &nats.Msg{Subject: subject, Header: last.Header, Data: last.Data}
+	for _, name := range []string{"Nats-Expected-Last-Subject-Sequence", jetstream.StreamHeader, jetstream.SubjectHeader, jetstream.SequenceHeader, jetstream.TimeStampHeaer} {
+		msg.Header.Del(name)
+	}
 	change(msg)
-	_, err = q.js.PublishMsg(t.Context(), msg)
+	_, err = js.PublishMsg(t.Context(), msg)
 	require.NoError(t, err)
 }
 
 // TestRecordsOfANewerVersion: results and letters with fields that this version
 // does not know are read, counted and worked off as if these were not there.
 func TestRecordsOfANewerVersion(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
+	s := startBroker(t)
+	q, js := openQueue(t, s, "a"), jetStream(t, s)
 	nos := []string{"resolve", "drop", "replay", "correct", "leave"}
 	for _, no := range nos {
 		publish(t, q, intent(no, "i:"+no))
@@ -51,13 +57,13 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	requireDrained(t, q)
 	records, letters := map[string]*order.Record{}, map[string]*settle.Letter{}
 	for _, no := range nos {
-		records[no], letters[no] = lookup(t, q, no), letterOf(t, q, no)
-		rewrite(t, q, q.n.results, q.n.resPre+no, func(m *nats.Msg) { m.Data = fromTheFuture(t, m.Data) })
-		rewrite(t, q, q.n.dead, q.n.deadPre+no, func(m *nats.Msg) {
-			m.Header.Set(headerLetter, string(fromTheFuture(t, []byte(m.Header.Get(headerLetter)))))
+		records[no], letters[no] = lookup(t, q, no).Record, letterOf(t, q, no)
+		rewrite(t, js, "ORDERS_RESULTS", "orders.results."+no, func(m *nats.Msg) { m.Data = fromTheFuture(t, m.Data) })
+		rewrite(t, js, "ORDERS_DEAD", "orders.dead."+no, func(m *nats.Msg) {
+			m.Header.Set("Order-Letter", string(fromTheFuture(t, []byte(m.Header.Get("Order-Letter")))))
 			m.Header.Set("Order-Future", "x")
 		})
-		require.Equal(t, records[no], lookup(t, q, no))
+		require.Equal(t, records[no], lookup(t, q, no).Record)
 		now := letterOf(t, q, no)
 		now.Seq = letters[no].Seq
 		require.Equal(t, letters[no], now)
@@ -80,23 +86,24 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	require.Equal(t, map[string]uint64{"accepted": 3, "rejected": 2}, a.Outcomes)
 	require.EqualValues(t, 1, a.Letters)
 
-	raw, err := q.lastMsg(t.Context(), q.n.results, q.n.resPre+"leave")
+	raw, err := q.Results().Peek(t.Context(), []string{"leave"})
 	require.NoError(t, err)
-	require.Contains(t, string(raw.Data), `"future":{"deep":{"er":1.5}}`, "what nobody worked on stays as it was written")
+	require.Contains(t, string(raw[0].Data), `"future":{"deep":{"er":1.5}}`, "what nobody worked on stays as it was written")
 }
 
 // TestLettersOfAnUnknownKind are named and left alone.
 func TestLettersOfAnUnknownKind(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
+	s := startBroker(t)
+	q, js := openQueue(t, s, "a"), jetStream(t, s)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	settleAs(t, q, d, report(order.Rejected, d.History))
 	requireDrained(t, q)
-	rewrite(t, q, q.n.dead, q.n.deadPre+"A-1", func(m *nats.Msg) {
-		m.Header.Set(headerLetter, `{"order_no":"A-1","outcome":"postponed"}`)
+	rewrite(t, js, "ORDERS_DEAD", "orders.dead.A-1", func(m *nats.Msg) {
+		m.Header.Set("Order-Letter", `{"order_no":"A-1","outcome":"postponed"}`)
 	})
 	var unreadable []error
-	require.NoError(t, q.LetterPages(t.Context(), func(page []*settle.Letter, bad []error) error {
+	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter, bad []error) error {
 		require.Empty(t, page)
 		unreadable = append(unreadable, bad...)
 		return nil

@@ -1,4 +1,4 @@
-package queue
+package books
 
 import (
 	"context"
@@ -6,17 +6,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
 // importPrefix begins the keys of imports in the fleet's bucket.
 const importPrefix = "import."
 
-// Import is what the bucket remembers of one import: what was imported, and how
-// far it came.
+// Import is what the fleet's bucket remembers of one import: what was imported,
+// and how far it came.
 type Import struct {
 	Batch string `json:"batch"`
 	// File is the path of the file, or the name given for standard input.
@@ -33,8 +33,8 @@ type Import struct {
 	Rows      int       `json:"rows"`
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// Done is the number of rows, from the first, whose fate JetStream has
-	// confirmed.
+	// Done is the number of rows, from the first, that are dealt with: JetStream has
+	// confirmed what became of each.
 	Done int `json:"done"`
 	// Counts are what became of these rows.
 	Counts map[string]int `json:"counts,omitempty"`
@@ -52,35 +52,35 @@ func (i *Import) Complete() bool { return i.Done >= i.Rows }
 // importKey keeps a batch's name within the characters of a key.
 func importKey(batch string) string { return importPrefix + hex.EncodeToString([]byte(batch)) }
 
-// Import reads what is remembered of a batch; nil where there is nothing.
-func (q *Queue) Import(ctx context.Context, batch string) (*Import, error) {
-	entry, err := q.bucket.Get(ctx, importKey(batch))
-	if errors.Is(err, ErrNoKey) {
+// ReadImport reads what is remembered of a batch; nil where there is nothing.
+func ReadImport(ctx context.Context, q *queue.Queue, batch string) (*Import, error) {
+	entry, err := q.Bucket().Get(ctx, importKey(batch))
+	if errors.Is(err, queue.ErrNoKey) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return readImport(q.cfg.Bucket, entry.Key, entry.Value, entry.Revision)
+	return decodeImport(q, entry)
 }
 
-func readImport(bucket, key string, value []byte, revision uint64) (*Import, error) {
-	i := Import{revision: revision}
-	if err := json.Unmarshal(value, &i); err != nil {
-		return nil, fmt.Errorf("bucket %s, key %s: %w", bucket, key, err)
+func decodeImport(q *queue.Queue, entry queue.Entry) (*Import, error) {
+	i := Import{revision: entry.Revision}
+	if err := json.Unmarshal(entry.Value, &i); err != nil {
+		return nil, fmt.Errorf("bucket %s, key %s: %w", q.Bucket().Name(), entry.Key, err)
 	}
 	return &i, nil
 }
 
-// ErrImportChanged is returned by SaveImport where somebody else wrote since
+// ErrImportChanged is returned by SaveImport where somebody else has written since
 // the import was read: another run of it, or a cancellation.
 var ErrImportChanged = errors.New("the import's progress was written by somebody else meanwhile")
 
-// SaveImport writes it if it is as it was read; one that was not read is
-// created.
-func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
+// SaveImport writes i if nobody else has written since i was read. An import that
+// was not read is created. Error: ErrImportChanged.
+func SaveImport(ctx context.Context, q *queue.Queue, i *Import) error {
 	i.UpdatedAt = time.Now().UTC()
-	revision, err := q.bucket.Swap(ctx, importKey(i.Batch), i, i.revision)
+	revision, err := q.Bucket().Swap(ctx, importKey(i.Batch), i, i.revision)
 	switch {
 	case err == nil:
 		i.revision = revision
@@ -93,32 +93,25 @@ func (q *Queue) SaveImport(ctx context.Context, i *Import) error {
 }
 
 // Imports lists what is remembered, in no order.
-func (q *Queue) Imports(ctx context.Context) ([]*Import, error) {
+func Imports(ctx context.Context, q *queue.Queue) ([]*Import, error) {
 	var out []*Import
-	bucket, prefix := "KV_"+q.cfg.Bucket, "$KV."+q.cfg.Bucket+"."
-	err := q.walk(ctx, bucket, prefix+importPrefix+">", func(page []*settle.Message) error {
-		for _, raw := range page {
-			if raw.Header.Get("KV-Operation") != "" {
-				continue // removed
-			}
-			i, err := readImport(q.cfg.Bucket, strings.TrimPrefix(raw.Subject, prefix), raw.Data, raw.Seq)
-			if err != nil {
-				return err
-			}
+	err := q.Bucket().Walk(ctx, importPrefix, func(e queue.Entry) error {
+		i, err := decodeImport(q, e)
+		if err == nil {
 			out = append(out, i)
 		}
-		return nil
+		return err
 	})
 	return out, err
 }
 
-// After gives the import as one that was read when now was: the next save
-// takes the place of now.
+// After returns the import as if it had been read when now was read: the next
+// save replaces now.
 func (i *Import) After(now *Import) *Import {
 	next := *i
 	next.revision = now.revision
 	return &next
 }
 
-// Renewed gives the import as one that is not stored yet.
+// Renewed returns the import as one that is not stored yet.
 func (i *Import) Renewed() *Import { return i.After(&Import{}) }

@@ -1,4 +1,4 @@
-package settle_test
+package books
 
 import (
 	"fmt"
@@ -26,9 +26,9 @@ func TestFindWhatCameByAWrongSubject(t *testing.T) {
 		requireDrained(t, q)
 	}
 	shown := 0
-	require.NoError(t, q.LetterPages(t.Context(), func(page []*settle.Letter, _ []error) error {
+	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter, _ []error) error {
 		for _, l := range page {
-			found, err := q.Find(t.Context(), l.Name())
+			found, err := Find(t.Context(), q, l.Name())
 			require.NoError(t, err)
 			require.NotNil(t, found.Letter, "%q, filed under %q", l.Name(), l.FiledUnder)
 			require.Equal(t, l.Seq, found.Letter.Seq)
@@ -38,28 +38,12 @@ func TestFindWhatCameByAWrongSubject(t *testing.T) {
 		return nil
 	}))
 	require.Equal(t, 3, shown)
-	found, err := q.Find(t.Context(), "a.b")
+	found, err := Find(t.Context(), q, "a.b")
 	require.NoError(t, err)
-	require.Equal(t, settle.Found{}, found, "nothing came by its own subject")
-	deadLetter(t, q, "a.b", rejected())
-	found, err = q.Find(t.Context(), "a.b")
+	require.Equal(t, Found{}, found, "nothing came by its own subject")
+	deadLetter(t, q, "a.b")
+	found, err = Find(t.Context(), q, "a.b")
 	require.NoError(t, err)
 	require.Equal(t, "b1:a.b", found.Letter.IntentID)
 	require.Equal(t, "a.b", found.Letter.Name())
-}
-
-// TestInvalidReasons group what breaks the same rule in the same place.
-func TestInvalidReasons(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	for i, c := range []struct{ body, want string }{
-		{`{"order_no":"N-0","timeout":"soon"}`, "invalid: wrong_type, timeout"},
-		{`{"order_no":"N-1","timeout":1,"items":[{"n":1},{"n":9007199254740993}]}`, "invalid: number_not_exact, items[].n"},
-		{`{"order_no":"N-2"}`, "invalid: missing_field, timeout"},
-		{`no JSON`, "invalid: invalid_json"},
-	} {
-		publish(t, q, settle.Intent{OrderNo: fmt.Sprintf("N-%d", i), Body: []byte(c.body)})
-		d := pull(t, q, 1)[0]
-		require.Equal(t, c.want, d.InvalidReason())
-		d.Release()
-	}
 }

@@ -1,4 +1,4 @@
-package queue
+package books
 
 import (
 	"context"
@@ -9,21 +9,24 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-// changedRounds is how often an order that changes while it is read is read.
+// changedRounds is how often an order is read again that changes while it is read.
 const changedRounds = 20
 
+// againSize is how many orders are read again at once.
+const againSize = 256
+
 // readAgain adds up the orders that changed. An order's record and its stored
-// intent belong together where the record was the same before and after.
+// intent belong together if the record was the same before and after.
 func (l *auditor) readAgain(ctx context.Context) error {
-	q := l.q
 	left := slices.Sorted(maps.Values(l.changed))
 	for round := 0; len(left) > 0 && round < changedRounds; round++ {
 		var moved []string
-		for tokens := range slices.Chunk(left, lookupSize) {
-			before, err := q.lastByToken(ctx, q.n.results, q.n.resPre, tokens)
+		for tokens := range slices.Chunk(left, againSize) {
+			before, err := lastOf(ctx, l.q.Results(), tokens)
 			if err != nil {
 				return err
 			}
@@ -31,11 +34,11 @@ func (l *auditor) readAgain(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			letters, err := q.lastByToken(ctx, q.n.dead, q.n.deadPre, tokens)
+			letters, err := lastOf(ctx, l.q.Letters(), tokens)
 			if err != nil {
 				return err
 			}
-			after, err := q.lastByToken(ctx, q.n.results, q.n.resPre, tokens)
+			after, err := lastOf(ctx, l.q.Results(), tokens)
 			if err != nil {
 				return err
 			}
@@ -54,12 +57,12 @@ func (l *auditor) readAgain(ctx context.Context) error {
 }
 
 // add counts one order that was read by itself.
-func (l *auditor) add(token string, raw, intent, letter *settle.Message) {
+func (l *auditor) add(token string, record, intent, letter *settle.Message) {
 	var r *order.Record
-	if raw != nil {
-		entry, err := decodeRecord(raw)
+	if record != nil {
+		entry, err := queue.DecodeRecord(record)
 		if err != nil {
-			l.a.offend(raw.Subject, "%v", err)
+			l.a.offend(record.Subject, "%v", err)
 		} else {
 			r = entry.Record
 			l.a.outcome(r.Outcome())
@@ -73,8 +76,8 @@ func (l *auditor) add(token string, raw, intent, letter *settle.Message) {
 }
 
 // later counts the intents that a record has settled and that were stored after
-// the audit began. The record tells the time of the last one alone: where others
-// were settled, too, those may be later as well.
+// the audit began. The record tells only the time of the last one. If it settled
+// others too, those may be later as well.
 func (l *auditor) later(r *order.Record) (n uint64) {
 	if l.lastStored.Unix() <= 0 && l.lastIntent > 0 || !r.LastEnqueued().After(l.lastStored) {
 		return 0 // an emptied stream can have lost the time of its last intent
@@ -93,36 +96,26 @@ func (l *auditor) later(r *order.Record) (n uint64) {
 	return n
 }
 
-func seqOf(raw *settle.Message) uint64 {
-	if raw == nil {
+func seqOf(m *settle.Message) uint64 {
+	if m == nil {
 		return 0
 	}
-	return raw.Seq
+	return m.Seq
 }
 
-// lastByToken reads the last message of each token; nil where there is none.
-func (q *Queue) lastByToken(ctx context.Context, stream, prefix string, tokens []string) ([]*settle.Message, error) {
-	subjects := make([]string, len(tokens))
-	for i, token := range tokens {
-		subjects[i] = prefix + token
-	}
-	found := make(map[string]*settle.Message, len(subjects))
-	err := q.lastOfEach(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
+// lastOf reads the last message of each token; nil where there is none.
+func lastOf(ctx context.Context, stream queue.Stream, tokens []string) ([]*settle.Message, error) {
 	out := make([]*settle.Message, len(tokens))
-	for i, s := range subjects {
-		out[i] = found[s]
-	}
-	return out, err
+	return out, stream.Last(ctx, tokens, func(i int, m *settle.Message) { out[i] = m })
 }
 
-// lastIntents reads the stored intents. One with an odd subject is found by its
+// lastIntents reads the stored intents. It finds one with an odd subject by its
 // sequence.
 func (l *auditor) lastIntents(ctx context.Context, tokens []string) ([]*settle.Message, error) {
-	q := l.q
-	out, err := q.lastByToken(ctx, q.n.intents, q.n.newPre, tokens)
+	out, err := lastOf(ctx, l.q.Intents(), tokens)
 	for i := 0; err == nil && i < len(tokens); i++ {
 		if seq := l.odd[tokens[i]]; seq != 0 {
-			out[i], err = q.msgAt(ctx, q.n.intents, seq)
+			out[i], err = l.q.Store().IntentAt(ctx, seq)
 		}
 	}
 	return out, err
@@ -132,8 +125,8 @@ func (l *auditor) lastIntents(ctx context.Context, tokens []string) ([]*settle.M
 const maxSuspects = 10_000
 
 // suspect notes an order whose streams seem to contradict each other. Records,
-// letters and intents are written one after another, so that only another look
-// tells.
+// letters and intents are written one after another, so only another look tells
+// whether they do.
 func (l *auditor) suspect(token string) {
 	if len(l.suspects) < maxSuspects {
 		l.suspects = append(l.suspects, token)
@@ -142,16 +135,16 @@ func (l *auditor) suspect(token string) {
 	l.a.offend(token, "result and dead letter contradict each other")
 }
 
-// A contradiction stands where it is still there after so many looks.
+// A contradiction counts once it has outlasted so many looks.
 const (
 	suspectLooks = 8
 	suspectPause = 250 * time.Millisecond
 )
 
 // confirm looks at the suspects again: several times while orders move.
-func (l *auditor) confirm(ctx context.Context, moved bool) error {
+func (l *auditor) confirm(ctx context.Context) error {
 	for look := 1; len(l.suspects) > 0; look++ {
-		last := !moved || look == suspectLooks
+		last := !l.moved() || look == suspectLooks
 		var still []string
 		for _, token := range l.suspects {
 			no, problem, err := l.contradiction(ctx, token)
@@ -173,13 +166,13 @@ func (l *auditor) confirm(ctx context.Context, moved bool) error {
 	return nil
 }
 
-// contradiction reads an order's streams at their leaders. While an intent is
-// stored, whoever has it completes result and letter (R4), and after a replay the
-// letter is in the queue.
+// contradiction reads an order's streams at their leaders. A stored intent explains
+// everything: its worker still completes result and letter (R4), and after a replay
+// the letter's order is in the queue again.
 func (l *auditor) contradiction(ctx context.Context, token string) (orderNo, problem string, err error) {
-	q := l.q
+	store := l.q.Store()
 	for range changedRounds {
-		before, err := q.store.Record(ctx, token)
+		before, err := store.Record(ctx, token)
 		if errors.Is(err, settle.ErrUnreadable) {
 			return "", "", nil // an offender of its own
 		}
@@ -190,14 +183,14 @@ func (l *auditor) contradiction(ctx context.Context, token string) (orderNo, pro
 		if err != nil {
 			return "", "", err
 		}
-		letter, err := q.store.Letter(ctx, token)
+		letter, err := store.Letter(ctx, token)
 		if errors.Is(err, settle.ErrNotALetter) {
 			return "", "", nil
 		}
 		if err != nil {
 			return "", "", err
 		}
-		after, err := q.store.Record(ctx, token)
+		after, err := store.Record(ctx, token)
 		if err != nil {
 			return "", "", err
 		}

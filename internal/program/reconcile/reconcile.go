@@ -1,11 +1,12 @@
-// Package books compares what orderpost recorded with what the sandbox really
+// Package reconcile compares what orderpost recorded with what the sandbox really
 // created. The demo and the chaos run end with it.
-package books
+package reconcile
 
 import (
 	"context"
 	"fmt"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
@@ -50,7 +51,7 @@ const AnyNumber = -1
 func Balance(ctx context.Context, q *queue.Queue, api *sandbox.Server, orders int, each func(*order.Record)) (*Books, error) {
 	b := &Books{Outcomes: make(map[string]int), Balanced: true}
 	recorded := make(map[string]bool, orders)
-	err := q.EachRecord(ctx, func(r *order.Record) error {
+	err := books.EachRecord(ctx, q, func(r *order.Record) error {
 		b.Outcomes[r.Word]++
 		recorded[r.OrderNo] = true
 		b.compare(r, api.Created(r.OrderNo))
@@ -108,7 +109,7 @@ func (b *Books) compareLedger(api *sandbox.Server, recorded map[string]bool) {
 
 // audit asks the queue whether its own streams balance.
 func (b *Books) audit(ctx context.Context, q *queue.Queue) error {
-	audit, err := q.Audit(ctx)
+	audit, err := books.Audit(ctx, q)
 	if err != nil {
 		return err
 	}

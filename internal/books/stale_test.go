@@ -1,4 +1,4 @@
-package queue
+package books
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
@@ -52,19 +53,18 @@ func (k *keptBroker) putBack() {
 }
 
 // left brings an intent to the state in which the broker has its acknowledgement
-// and the message, and returns a queue on it.
-func (k *keptBroker) left(done func(q *Queue, d *settle.Delivery, a settle.Answer)) (*Queue, *embedded.Server) {
+// and the message, and returns a queue on it. done has the intent acknowledged.
+func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue.Queue, *embedded.Server) {
 	k.t.Helper()
 	s := k.start()
 	q := openQueue(k.t, s, "a")
 	publish(k.t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")})
-	d, answer := pullOne(k.t, q)
 	k.keep()
-	done(q, d, answer)
+	done(q, s)
 	require.Eventually(k.t, func() bool {
 		c, err := q.Count(k.t.Context())
-		floor, ferr := q.ackFloor(k.t.Context())
-		return err == nil && ferr == nil && c.Pending == 0 && floor == d.Seq
+		floor, ferr := q.AckFloor(k.t.Context())
+		return err == nil && ferr == nil && c.Pending == 0 && floor == 1
 	}, 10*time.Second, time.Millisecond)
 	q.Close()
 	s.Stop()
@@ -80,34 +80,35 @@ func (k *keptBroker) left(done func(q *Queue, d *settle.Delivery, a settle.Answe
 	return q, s
 }
 
-// pullOne does what Pull does, and gives the way to answer the broker as well.
-func pullOne(t *testing.T, q *Queue) (*settle.Delivery, settle.Answer) {
-	t.Helper()
-	start, err := q.BeginPull(t.Context())
-	require.NoError(t, err)
-	p, err := q.startPull(1, 5*time.Second)
-	require.NoError(t, err)
-	defer p.end()
-	msg := p.next()
-	require.NotNil(t, msg, p.err)
-	a := q.arrival(msg)
-	return q.Arrived(t.Context(), start, []settle.Arrival{a})[0], a.Answer
+// accept settles the intent as a worker does.
+func (k *keptBroker) accept(q *queue.Queue, _ *embedded.Server) {
+	k.t.Helper()
+	d := pull(k.t, q, 1)[0]
+	settleAs(k.t, q, d, report(order.Accepted, d.History))
+}
+
+// acknowledge takes the intent away without an outcome, as no worker does.
+func (k *keptBroker) acknowledge(_ *queue.Queue, s *embedded.Server) {
+	k.t.Helper()
+	consumer, err := jetStream(k.t, s).Consumer(k.t.Context(), "ORDERS", "workers")
+	require.NoError(k.t, err)
+	msg, err := consumer.Next()
+	require.NoError(k.t, err)
+	require.NoError(k.t, msg.DoubleAck(k.t.Context()))
 }
 
 func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, _ := k.left(func(q *Queue, d *settle.Delivery, _ settle.Answer) {
-		settleAs(t, q, d, report(order.Accepted, d.History))
-	})
-	a, err := q.Audit(t.Context())
+	q, _ := k.left(k.accept)
+	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), a.Offenders)
 	require.EqualValues(t, 1, a.Unacked)
 
-	found, err := q.RemoveLeftovers(t.Context(), Leftovers{})
+	found, err := RemoveStale(t.Context(), q, StaleIntents{})
 	require.NoError(t, err)
 	require.Zero(t, found.Removed, "it may just be on its way out")
-	found, err = q.RemoveLeftovers(t.Context(), found)
+	found, err = RemoveStale(t.Context(), q, found)
 	require.NoError(t, err)
 	require.Equal(t, 1, found.Removed)
 	require.Empty(t, found.Stranded)
@@ -117,7 +118,7 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
 
 	for range 2 {
-		found, err = q.RemoveLeftovers(t.Context(), found)
+		found, err = RemoveStale(t.Context(), q, found)
 		require.NoError(t, err)
 		require.Zero(t, found.Removed, "what waits is left alone")
 	}
@@ -127,25 +128,23 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 // this one had its outcome and was removed.
 func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, _ := k.left(func(q *Queue, d *settle.Delivery, _ settle.Answer) {
-		settleAs(t, q, d, report(order.Accepted, d.History))
-	})
-	entry, err := q.store.Record(t.Context(), order.Token("L-1"))
+	q, _ := k.left(k.accept)
+	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
 	require.NoError(t, err)
 	r := entry.Record
 	r.IntentID, r.EnqueuedAt, r.Settled = "later", r.EnqueuedAt.Add(time.Hour), 2
-	_, err = q.store.PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
+	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
 	require.NoError(t, err)
 
-	a, err := q.Audit(t.Context())
+	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.Empty(t, a.Offenders)
 	require.Zero(t, a.Pending)
 	require.EqualValues(t, 1, a.Unacked)
 	require.EqualValues(t, 2, a.Settled)
-	found, err := q.RemoveLeftovers(t.Context(), Leftovers{})
+	found, err := RemoveStale(t.Context(), q, StaleIntents{})
 	require.NoError(t, err)
-	found, err = q.RemoveLeftovers(t.Context(), found)
+	found, err = RemoveStale(t.Context(), q, found)
 	require.NoError(t, err)
 	require.Equal(t, 1, found.Removed)
 }
@@ -162,20 +161,20 @@ func TestAWaitingIntentIsPendingWhateverTheClockSaid(t *testing.T) {
 // What has no outcome is never removed, and never silent.
 func TestAStrandedIntentIsNamed(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
-	q, s := k.left(func(_ *Queue, _ *settle.Delivery, a settle.Answer) { require.NoError(t, a.Ack()) })
-	found, err := q.RemoveLeftovers(t.Context(), Leftovers{})
+	q, s := k.left(k.acknowledge)
+	found, err := RemoveStale(t.Context(), q, StaleIntents{})
 	require.NoError(t, err)
-	found, err = q.RemoveLeftovers(t.Context(), found)
+	found, err = RemoveStale(t.Context(), q, found)
 	require.NoError(t, err)
 	require.Zero(t, found.Removed)
 	require.Equal(t, []string{"L-1"}, found.Stranded)
-	a, err := q.Audit(t.Context())
+	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced())
 	require.Equal(t, "L-1", a.Offenders[0].OrderNo)
 	require.Contains(t, a.Offenders[0].Problem, "deliver it to nobody")
 
-	require.NoError(t, q.js.DeleteConsumer(t.Context(), q.n.intents, q.n.consumer)) // as it says
+	require.NoError(t, jetStream(t, s).DeleteConsumer(t.Context(), "ORDERS", "workers")) // as it says
 	q = openQueue(t, s, "c")
 	require.Equal(t, settle.WorkSubmit, pull(t, q, 1)[0].Work)
 }
