@@ -57,6 +57,7 @@ func anything(pkg string) bool {
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
+		"internal/program/bench",           // a cluster whose leaders are the same in each trial
 		"internal/program/bench/contender", // the worker that others write
 		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
