@@ -33,26 +33,28 @@ type Pending struct {
 // Records reads the last word on each order_no, in the order of orderNos. An
 // unreadable one has its error in Unreadable, and no record.
 func (q *Protocol) Records(ctx context.Context, orderNos []string) ([]Standing, error) {
-	out := make([]Standing, len(orderNos))
-	if len(orderNos) == 1 {
-		entry, err := q.Lookup(ctx, orderNos[0])
-		if errors.Is(err, ErrUnreadable) {
-			out[0].Unreadable, err = err, nil
-		}
-		out[0].Entry = entry
-		return out, err
-	}
 	tokens := make([]string, len(orderNos))
 	for i, no := range orderNos {
 		tokens[i] = FileToken(order.Token(no))
 	}
-	return out, q.store.Records(ctx, tokens, func(i int, e Entry, err error) error {
-		if errors.Is(err, ErrUnreadable) {
-			out[i].Unreadable, err = err, nil
-		}
-		out[i].Entry = e
-		return err
-	})
+	words, err := q.wordsOn(ctx, tokens)
+	out := make([]Standing, len(orderNos))
+	for i, w := range words {
+		out[i].Entry, out[i].Unreadable = w.entry(), w.unreadable
+	}
+	return out, err
+}
+
+// wordsOn reads in batches where those are exact, else at the leader.
+func (q *Protocol) wordsOn(ctx context.Context, tokens []string) ([]word, error) {
+	if len(tokens) == 1 {
+		return q.leaderWords(ctx, tokens)
+	}
+	words, err := q.lastWords(ctx, tokens)
+	if err != nil && q.store.Replicated() && ctx.Err() == nil && !errors.Is(err, ErrUnreachable) {
+		return q.leaderWords(ctx, tokens)
+	}
+	return words, err
 }
 
 // ReadPending reads a stored intent.
