@@ -37,7 +37,7 @@ func TestStandings(t *testing.T) {
 	_, err := q.js.PublishMsg(t.Context(), msg)
 	require.NoError(t, err)
 
-	for _, replicas := range []int{1, 3} { // with replicas each is read at the leader
+	for _, replicas := range []int{1, 3} { // with replicas intents are read at the leader, results behind a barrier
 		q.replicas = replicas
 		got, err := q.Standings(t.Context(), numbers)
 		require.NoError(t, err)

@@ -16,6 +16,7 @@
 //	             as soon as another worker may hold it (R7)
 //	check.go     the last word on the order_no is read before anything else (R2),
 //	             and decides what kind of work the delivery is (R6)
+//	words.go     batched reads, which are exact with replicas, too (R2)
 //	handler.go   what each kind of work needs, in which order
 //	settle.go    result, then dead letter, then acknowledgement (R4); notes
 //	record.go    conditional writes, and what follows a refused or lost one (R1)
