@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 type twoNodes struct {
 	settle.Store
 	batched settle.Store
-	singles int
+	singles atomic.Int64
 }
 
 func (s *twoNodes) Records(ctx context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
@@ -28,7 +29,7 @@ func (s *twoNodes) Records(ctx context.Context, tokens []string, found func(int,
 }
 
 func (s *twoNodes) Record(ctx context.Context, token string) (settle.Entry, error) {
-	s.singles++
+	s.singles.Add(1)
 	return s.Store.Record(ctx, token)
 }
 
@@ -95,15 +96,15 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	got, err := q.Records(t.Context(), []string{"R-0", "R-1", "R-2"})
 	require.NoError(t, err)
 	require.Equal(t, []uint64{before, seq, 0}, []uint64{got[0].Seq, got[1].Seq, got[2].Seq})
-	require.Equal(t, 3, store.singles, "all of them were read at the leader")
+	require.EqualValues(t, 3, store.singles.Load(), "all of them were read at the leader")
 
 	r.heal()
 	require.Eventually(t, func() bool { return batched(t, follower, "R-1")[0] == seq }, 60*time.Second, 10*time.Millisecond)
-	store.singles = 0
+	store.singles.Store(0)
 	got, err = q.Records(t.Context(), []string{"R-0", "R-1", "R-2"})
 	require.NoError(t, err)
 	require.Equal(t, []uint64{before, seq, 0}, []uint64{got[0].Seq, got[1].Seq, got[2].Seq})
-	require.Zero(t, store.singles, "the follower has caught up, and answered for all")
+	require.Zero(t, store.singles.Load(), "the follower has caught up, and answered for all")
 }
 
 // R2: whatever was confirmed before a batched read began is in its answer,
