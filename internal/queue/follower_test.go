@@ -128,3 +128,22 @@ func TestR2ABatchedReadFromAFollowerIsExact(t *testing.T) {
 	}
 	t.Logf("without the barrier the follower was behind in %d of 200 reads", stale)
 }
+
+// R2: a stream of one replica gets followers when an operator or a worker with
+// another setting says so. Workers that run already do not trust them either.
+func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	require.False(t, jetStore{openQueue(t, startBroker(t), "alone")}.Replicated())
+	nodes, _ := startCluster(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Name, cfg.Worker = nodes[0].ClientURL(), "early", true
+	early, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(early.Close)
+	results := early.streams()[1]
+	results.Replicas = clusterSize
+	_, err = early.js.UpdateStream(t.Context(), results)
+	require.NoError(t, err)
+	require.Equal(t, 1, early.replicas)
+	require.True(t, jetStore{early}.Replicated())
+}

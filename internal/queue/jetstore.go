@@ -148,7 +148,9 @@ func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
 
 func (s jetStore) Life() string { return s.q.nc.ConnectedServerId() }
 
-func (s jetStore) Replicated() bool { return s.q.replicas > 1 }
+// Replicated holds for every broker that is a cluster: a stream of one replica
+// may get more while this program runs.
+func (s jetStore) Replicated() bool { return s.q.replicas > 1 || s.q.nc.ConnectedClusterName() != "" }
 
 func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
 

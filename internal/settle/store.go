@@ -68,7 +68,7 @@ type Store interface {
 	Life() string
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int64
-	// Replicated: the streams have more than one replica.
+	// Replicated: the streams have more than one replica, or may get more.
 	Replicated() bool
 }
 
