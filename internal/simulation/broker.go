@@ -30,6 +30,8 @@ type broker struct {
 	deadSeq uint64
 	markSeq uint64
 
+	followers *followers // nil on one replica
+
 	// the consumer
 	next     uint64 // the sequence that is delivered for the first time next
 	pending  map[uint64]*handed

@@ -8,7 +8,8 @@
 // notes, settle, letters, leases, replay, resolve, drop, cancel, publish), and
 // the decisions of internal/order (Decide, Merge). What is modelled, function by
 // function: internal/worker's pool (worker.go) and internal/submit's visit
-// (visit.go). What is invented: the broker (broker.go) and the API (api.go).
+// (visit.go). What is invented: the broker (broker.go), its followers
+// (followers.go) and the API (api.go).
 //
 // R1 to R12 in comments are the rules of docs/protocol.md.
 //

@@ -28,11 +28,15 @@ type host struct {
 	faulty   bool          // its requests may be lost
 	cut      bool          // the connection is dead, and nobody has noticed
 	refused  time.Duration // when it heard that its results are refused; 0 = they are not
+	node     int           // of the cluster, that it is connected to
 }
 
 func (w *world) newHost(name string) *host {
 	h := &host{w: w, e: w.e, name: name, up: w.broker.up}
 	w.hosts = append(w.hosts, h)
+	if w.broker.followers != nil {
+		h.node = w.e.rng.IntN(w.cfg.Replicas)
+	}
 	if !h.up {
 		w.e.after(time.Second, h.reconnect)
 	}

@@ -41,20 +41,23 @@ const (
 	Repost
 	// Marks: how far the stream was delivered is not kept (a part of R2 and R3).
 	Marks
+	// Barrier: whatever replica answers a batched read is believed (a part of R2).
+	Barrier
 	// Reconnect: no waiting after a reconnect (a part of R7).
 	Reconnect
 	// Begun: redeliveries are not noted before they are posted (a part of R3).
 	Begun
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "reconnect", "begun"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "reconnect", "begun"}
 
 var mutationTexts = [...]string{"", "writes to the results are unconditional", "deliveries are not checked against the results",
 	"doubt is not inherited", "a redelivered failure is acknowledged without a look at its letter",
 	"a replay removes the letter before its intent is stored", "any record of the order_no passes for one about this intent",
 	"a worker believes in its claim for as long as it likes", "deliveries that nothing explains count towards poison",
 	"not_before is not honoured", "the gate stays open while results are refused", "a refused result repeats the POST, and not only the write",
-	"how far the stream was delivered is not kept", "redelivered orders are posted at once after a reconnect",
+	"how far the stream was delivered is not kept", "whatever replica answers a batched read is believed",
+	"redelivered orders are posted at once after a reconnect",
 	"a redelivery is not noted before it is posted"}
 
 // String gives the name.
@@ -67,7 +70,7 @@ func (m Mutation) Meaning() string { return mutationTexts[m] }
 // the schedules in which they show are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
-	for m := R1; m <= Marks; m++ {
+	for m := R1; m <= Barrier; m++ {
 		out = append(out, m)
 	}
 	return out
@@ -103,6 +106,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.RetryEverything
 	case Begun:
 		return settle.NoBeginNote
+	case Barrier:
+		return settle.NoBarrier
 	default:
 		return settle.Intact
 	}

@@ -33,6 +33,8 @@ type plan struct {
 	Drains                   int
 	StepCrashes, StepFreezes int
 	Persons                  int
+	Replicas                 int
+	Stalls                   int // of followers
 }
 
 // draw makes a schedule's settings. Each kind of trouble is absent in many
@@ -72,6 +74,16 @@ func draw(e *engine) plan {
 		p.APIFaults[f] = some(0.3, 0.5)
 	}
 	return p
+}
+
+// replicate makes it a schedule with three replicas, and with groups of
+// deliveries that are large enough for batched reads.
+func (p *plan) replicate(e *engine) {
+	p.Replicas = 3
+	p.Slots, p.Orders = 2+e.rng.IntN(4), 2+e.rng.IntN(5)
+	if e.chance(0.8) {
+		p.Stalls = 1 + e.rng.IntN(8)
+	}
 }
 
 type loss uint8

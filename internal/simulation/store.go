@@ -30,8 +30,9 @@ func (s store) Record(_ context.Context, token string) (entry settle.Entry, err 
 func (s store) Records(_ context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
 	entries := make([]settle.Entry, len(tokens))
 	err := s.h.request(func() {
+		has := s.w.broker.answering(s.h)
 		for i, token := range tokens {
-			entries[i] = s.w.broker.record(token)
+			entries[i] = has(token)
 		}
 	})
 	if err != nil {
@@ -45,8 +46,16 @@ func (s store) Records(_ context.Context, tokens []string, found func(int, settl
 	return nil
 }
 
+func (s store) Barrier(context.Context) (b settle.Barrier, err error) {
+	err = s.h.request(func() { b = s.w.broker.followers.barrier() })
+	return b, err
+}
+
 func (b *broker) record(token string) settle.Entry {
-	r := b.results[token]
+	return b.results[token].entry()
+}
+
+func (r *resultEntry) entry() settle.Entry {
 	if r == nil {
 		return settle.Entry{}
 	}
@@ -79,6 +88,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	}
 	b.resSeq++
 	b.results[token] = &resultEntry{rec, b.resSeq}
+	b.replicate(token)
 	b.w.ledger.recorded(rec, h)
 	return b.resSeq, nil
 }
@@ -254,8 +264,8 @@ func (s store) Extend(reply, answer string) error {
 // Life: see settle.Store.
 func (s store) Life() string { return strconv.Itoa(s.w.broker.life) }
 
-// Replicated: the model has one replica.
-func (s store) Replicated() bool { return false }
+// Replicated: see settle.Store.
+func (s store) Replicated() bool { return s.w.broker.followers != nil }
 
 // MaxPayload is more than any order here has.
 func (s store) MaxPayload() int64 { return 1 << 20 }

@@ -69,9 +69,17 @@ const (
 
 // Run plays the schedule of a seed. trace may be nil.
 func Run(seed uint64, m Mutation, trace *Trace) Result {
+	return run(seed, m, trace, replicated(seed, m))
+}
+
+func run(seed uint64, m Mutation, trace *Trace, replicas bool) Result {
 	w := &world{e: newEngine(seed, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.cfg = draw(w.e)
 	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
+	if replicas {
+		w.cfg.replicate(w.e)
+		w.broker.followers = &followers{}
+	}
 	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, Log: zerolog.Nop()}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
@@ -193,6 +201,7 @@ func (w *world) trouble() {
 		k.freezeIn, k.freezeFor = 1+e.rng.IntN(12), long()
 	})
 	at(c.BrokerKills, func() { w.broker.kill(e.between(100*time.Millisecond, 5*time.Second), memory(e.rng.IntN(3))) })
+	at(c.Stalls, func() { w.broker.stall(e.rng.IntN(followerCount), e.between(0, 2*c.AckWait)) })
 	at(c.FullDisks, func() {
 		w.broker.fill()
 		w.faults++
