@@ -95,6 +95,7 @@ func (q *Protocol) exact(ctx context.Context, tokens []string) ([]LastWord, erro
 	if barrier.Seq == 0 {
 		return nil, errBehind
 	}
+	// No subject twice: the server's search through older blocks miscounts those.
 	asked, at := tokens, slices.Index(tokens, barrier.Token)
 	if at < 0 {
 		asked, at = append(slices.Clone(tokens), barrier.Token), len(tokens)
