@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,12 +76,6 @@ func exchanges(b *testing.B, many int, post func() error) {
 	run(b.N)
 	b.StopTimer()
 	b.ReportMetric(float64(cpu()-before)/float64(b.N), "cpu-ns/op")
-}
-
-func cpu() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func oursBench(b *testing.B, api string, body []byte) func() error {

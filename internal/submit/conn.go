@@ -17,6 +17,7 @@ type conn struct {
 	requests int
 	used     time.Time // when the last request was over
 	deadline time.Time // the connection's, as far as it was set by await
+	one      [1]byte   // for quiet
 }
 
 // await sets the time at which the connection fails. To set it for each request
@@ -64,8 +65,7 @@ func (c *conn) quiet(now time.Time) error {
 		}
 	}
 	c.socket.glance = true
-	var b [1]byte
-	n, err := c.Conn.Read(b[:])
+	n, err := c.Conn.Read(c.one[:])
 	c.socket.glance = false
 	if !canPeek {
 		c.deadline = time.Time{}
@@ -110,7 +110,8 @@ type socket struct {
 	read    int64 // bytes
 	glance  bool  // reads do not wait: errNothing
 
-	raw syscall.RawConn // made when first needed
+	raw   syscall.RawConn // made when first needed
+	taken taken
 }
 
 // Read implements net.Conn.

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		serveBenchAPI(scheme)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean")) // of its own client, in the benchmark
 }
 
 const (

@@ -11,6 +11,8 @@ import (
 // canPeek: reads wait a little, by the connection's deadline.
 const canPeek = false
 
+type taken struct{}
+
 // readNow reads what comes within a millisecond, or returns errNothing.
 func (s *socket) readNow(p []byte) (int, error) {
 	if err := s.Conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {

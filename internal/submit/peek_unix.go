@@ -11,32 +11,47 @@ import (
 // canPeek: reads need not wait, and leave the deadline alone.
 const canPeek = true
 
+// taken is what readNow took. Kept with the socket it costs no allocation.
+type taken struct {
+	p   []byte
+	n   int
+	err error
+	do  func(fd uintptr) bool // take
+}
+
+func (t *taken) take(fd uintptr) bool {
+	for {
+		t.n, _, t.err = syscall.Recvfrom(int(fd), t.p, syscall.MSG_DONTWAIT)
+		if t.err != syscall.EINTR {
+			return true
+		}
+	}
+}
+
 // readNow reads what is there, or returns errNothing.
-func (s *socket) readNow(p []byte) (n int, err error) {
+func (s *socket) readNow(p []byte) (int, error) {
 	raw, err := s.rawConn()
 	if err != nil {
 		return 0, err
 	}
-	var got error
-	err = raw.Read(func(fd uintptr) bool {
-		for {
-			n, _, got = syscall.Recvfrom(int(fd), p, syscall.MSG_DONTWAIT)
-			if got != syscall.EINTR {
-				return true
-			}
-		}
-	})
+	t := &s.taken
+	if t.do == nil {
+		t.do = t.take
+	}
+	t.p = p
+	err = raw.Read(t.do)
+	t.p = nil
 	switch {
 	case err != nil:
 		return 0, err
-	case isEmpty(got):
+	case isEmpty(t.err):
 		return 0, errNothing
-	case got != nil:
-		return 0, os.NewSyscallError("recvfrom", got)
-	case n <= 0:
+	case t.err != nil:
+		return 0, os.NewSyscallError("recvfrom", t.err)
+	case t.n <= 0:
 		return 0, io.EOF
 	default:
-		return n, nil
+		return t.n, nil
 	}
 }
 
