@@ -31,9 +31,6 @@ type client struct {
 	// another one is no reason to close a connection.
 	ownNumbers bool
 
-	waiting atomic.Int64 // requests that wait for their answers, or read them
-	many    int64        // as many as manyWaiting
-
 	dated atomic.Pointer[dated] // of the last answer that had no more than that
 }
 
@@ -51,7 +48,7 @@ func newClient(cfg Config, base string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{cfg: cfg, orders: orders, dialer: d, many: manyWaiting, pool: pool{keep: cfg.IdleTimeout},
+	c := &client{cfg: cfg, orders: orders, dialer: d, pool: pool{keep: cfg.IdleTimeout},
 		heads: heads{order: d.head(http.MethodPost, orders, cfg.UserAgent), account: d.head(http.MethodGet, account, cfg.UserAgent)}}
 	return c, nil
 }

@@ -18,6 +18,7 @@ type conn struct {
 	used     time.Time // when the last request was over
 	deadline time.Time // the connection's, as far as it was set by await
 	one      [1]byte   // for quiet
+	sending  sending
 }
 
 // await sets the time at which the connection fails. To set it for each request

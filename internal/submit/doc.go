@@ -9,7 +9,7 @@
 //	  Enter          gate          a permit: no block stands, the ramp has room, the rate limit a token
 //	  lastChecks     visit.go      deadline, fence, write-ahead note, fence again
 //	  stamp, sign    clock.go      made last, strictly later than the order's last timestamp
-//	  post           client.go     one request on the wire, at most once (exchange.go, read.go)
+//	  post           client.go     one request on the wire, at most once (send.go, read.go)
 //	  Judge          answer        the operator's rules, then the built-in verdicts
 //	  Weigh          answer        is it about this order, and what shows that it is an acceptance?
 //	  follow         conclude.go   what it means for the pool: throttle, hold, run of refusals, denied key
@@ -37,7 +37,7 @@
 //     the request was begun means that it was not sent.
 //
 // Everything else is unsure. Nothing is ever sent twice: taking a connection,
-// writing and reading are separate steps (client.go, exchange.go, read.go), and
+// writing and reading are separate steps (client.go, send.go, read.go), and
 // none of them is repeated. fasthttp gives the protocol, not its client.
 //
 // A kept connection is looked at before it is used again, without waiting. One

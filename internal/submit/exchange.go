@@ -42,24 +42,32 @@ func (c *client) exchange(ctx context.Context, conn *conn, r *request, until tim
 		}
 	}()
 	written, came := conn.socket.written, conn.socket.read
-	began := time.Now()
-	if x.err = conn.await(ctx, began, c.cfg.HeaderTimeout, until); x.err == nil {
-		x.err = c.write(conn, r)
-	}
-	if x.err != nil {
-		x.phase = PhaseSend
-		if conn.socket.written != written {
-			x.phase = PhaseSent
-		}
+	err, late := c.send(ctx, conn, r, until)
+	switch {
+	case err != nil && conn.socket.written == written:
+		x.phase, x.err = PhaseSend, err
+		return false
+	case err != nil:
+		x.phase, x.err = PhaseSent, err
+		return false
+	case late != nil:
+		x.phase, x.err = PhaseSent, late
 		return false
 	}
-	if now := time.Now(); now.Sub(began) > 10*time.Millisecond { // the header timeout begins here
-		if x.err = conn.await(ctx, now, c.cfg.HeaderTimeout, until); x.err != nil {
-			x.phase = PhaseSent
-			return false
-		}
-	}
 	return c.read(ctx, conn, came, until, x)
+}
+
+func (c *client) send(ctx context.Context, conn *conn, r *request, until time.Time) (err, late error) {
+	buf := requestBuffers.Get().(*[]byte)
+	text, err := c.heads.append((*buf)[:0], r)
+	if err == nil {
+		err, late = conn.send(ctx, text, c.cfg.HeaderTimeout, until)
+	}
+	if cap(text) <= mostKept {
+		*buf = text
+		requestBuffers.Put(buf)
+	}
+	return err, late
 }
 
 // named gives an error the form that the reasons are read from.

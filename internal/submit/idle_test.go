@@ -125,7 +125,7 @@ func TestUnaskedAnswerInsideTLS(t *testing.T) {
 		} else {
 			io.WriteString(over, okAnswer)
 		}
-		io.Copy(io.Discard, r)
+		answering(okAnswer)(s, n, over, r)
 	})
 	c := w.client(t, "https://"+s.ln.Addr().String(), nil)
 	c.accepted(t)

@@ -55,19 +55,14 @@ func (s *socket) readNow(p []byte) (int, error) {
 	}
 }
 
-// readable returns when something has come, the connection's end included, or
-// with an error when the deadline has passed. Unlike Read it needs no buffer to
-// wait with.
-func (s *socket) readable() error {
+// waitAfter calls do, and again each time when something has come, the
+// connection's end included, until it returns true or the deadline passes.
+func (s *socket) waitAfter(do func(fd uintptr) bool) error {
 	raw, err := s.rawConn()
 	if err != nil {
 		return err
 	}
-	return raw.Read(func(fd uintptr) bool {
-		var b [1]byte
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return !isEmpty(err)
-	})
+	return raw.Read(do)
 }
 
 func isEmpty(err error) bool { return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK }

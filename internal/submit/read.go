@@ -22,11 +22,6 @@ const maxHeader = 64 << 10
 // maxInterim bounds the 1xx answers before the answer.
 const maxInterim = 16
 
-// manyWaiting is how many requests wait for their answers before buffers for
-// these are taken only when the answers come. Below, the memory is not worth
-// one more system call for each.
-const manyWaiting = 512
-
 var (
 	errNoHTTP   = errors.New("the answer is not HTTP/1")
 	errNoStatus = errors.New("the answer's status is not a number from 100 to 999")
@@ -37,14 +32,6 @@ var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10)
 // read reads the answer: headers first, then the body. came is what had been
 // read from the socket when the request was sent.
 func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Time, x *exchange) (keep bool) {
-	waiting := c.waiting.Add(1)
-	defer c.waiting.Add(-1)
-	if waiting >= c.many && len(conn.records) == 0 { // TLS keeps buffers of its own
-		if x.err = conn.socket.readable(); x.err != nil {
-			x.phase = PhaseSent
-			return false
-		}
-	}
 	r := readers.Get().(*bufio.Reader)
 	r.Reset(conn.Conn)
 	defer func() {

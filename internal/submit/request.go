@@ -82,18 +82,3 @@ func fitsHeader(value string) bool {
 const mostKept = 64 << 10
 
 var requestBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}
-
-// write sends a request whole, in one call: on TLS it is one record as far as it
-// fits into one (16 KiB).
-func (c *client) write(conn *conn, r *request) error {
-	buf := requestBuffers.Get().(*[]byte)
-	text, err := c.heads.append((*buf)[:0], r)
-	if err == nil {
-		_, err = conn.Write(text)
-	}
-	if cap(text) <= mostKept {
-		*buf = text
-		requestBuffers.Put(buf)
-	}
-	return err
-}

@@ -29,13 +29,11 @@ type way struct {
 	name    string
 	secure  bool   // https
 	version uint16 // of TLS; 0: the newest
-	many    int64  // of client
 	proxy   string // scheme of the proxy; "" = none
 }
 
 var everyWay = []way{
 	{name: "clear"},
-	{name: "clear, many waiting", many: 1},
 	{name: "TLS", secure: true},
 	{name: "TLS 1.2", secure: true, version: tls.VersionTLS12},
 	{name: "clear by a proxy", proxy: "http"},
@@ -52,7 +50,7 @@ func eachWay(t *testing.T, test func(t *testing.T, w *way)) {
 
 // eachScheme is for what does not depend on the rest of the way.
 func eachScheme(t *testing.T, test func(t *testing.T, w *way)) {
-	for _, i := range []int{0, 2} {
+	for _, i := range []int{0, 1} {
 		t.Run(everyWay[i].name, func(t *testing.T) { test(t, &everyWay[i]) })
 	}
 }
@@ -197,9 +195,6 @@ func (w *way) client(t testing.TB, base string, change func(*Config)) *client {
 	c, err := newClient(cfg, base)
 	require.NoError(t, err)
 	t.Cleanup(c.close)
-	if w.many > 0 {
-		c.many = w.many
-	}
 	return c
 }
 
