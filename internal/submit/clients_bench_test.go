@@ -86,9 +86,14 @@ func oursBench(b *testing.B, api string, body []byte) func() error {
 	c, err := newClient(cfg, api)
 	require.NoError(b, err)
 	b.Cleanup(c.close)
-	ctx, cancel := context.WithCancel(b.Context()) // a worker's orders can be broken off, too
-	b.Cleanup(cancel)
+	orders := sync.Pool{New: func() any { // a worker's orders can be broken off, each by itself
+		ctx, cancel := context.WithCancel(b.Context())
+		b.Cleanup(cancel)
+		return ctx
+	}}
 	return func() error {
+		ctx := orders.Get().(context.Context)
+		defer orders.Put(ctx)
 		if x := c.post(ctx, "n", body, keyA, strings.Repeat("a", 64), ""); x.answer.Status != 200 {
 			return fmt.Errorf("%d %w", x.answer.Status, x.err)
 		}
