@@ -73,6 +73,7 @@ var onlyIn = map[string][]string{
 	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
 	"github.com/valyala/fasthttp":              {"internal/submit", "internal/program/bench/contender"},
+	"golang.org/x/net/":                        {"internal/submit"}, // proxies
 }
 
 // neverLinked lists what a program must not contain, even indirectly.

@@ -31,6 +31,10 @@ type Config struct {
 	// AdminAddr, where set, serves the /_sandbox/ endpoints on an address of
 	// their own too, which a Down server still answers.
 	AdminAddr string
+	// TLS serves the API over TLS, with a certificate of its own: see Server.CA.
+	TLS bool
+	// Hosts are names and addresses that the certificate is for beside loopback.
+	Hosts []string
 	// MaxBody is the largest request body, in bytes.
 	MaxBody int64
 	// Trail is how many of the last requests are kept in full; 0 keeps none.

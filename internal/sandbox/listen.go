@@ -27,7 +27,9 @@ type listening struct {
 	// Start and after Close.
 	at      string
 	handler http.Handler
-	serving sync.WaitGroup
+	// identity is shown by the main socket; nil: it is in clear.
+	identity *identity
+	serving  sync.WaitGroup
 }
 
 // socket is one address that is served.
@@ -44,7 +46,7 @@ func (s *socket) shut() {
 }
 
 // Start listens on addr ("127.0.0.1:0" takes any free port) and serves until
-// Close. It returns the base URL.
+// Close. It returns the base URL. The admin address stays in clear with TLS.
 func (s *Server) Start(addr string) (url string, err error) {
 	l := &s.listening
 	l.mu.Lock()
@@ -65,7 +67,7 @@ func (s *Server) Start(addr string) (url string, err error) {
 		l.refuse()
 	}
 	if s.config.AdminAddr != "" {
-		if l.admin, err = l.serve(s.config.AdminAddr, s.admin); err != nil {
+		if l.admin, err = l.serve(s.config.AdminAddr, s.admin, nil); err != nil {
 			l.refuse()
 			l.serving.Wait()
 			l.at = ""
@@ -73,6 +75,9 @@ func (s *Server) Start(addr string) (url string, err error) {
 		}
 	}
 	s.log.Debug().Str("address", l.at).Msg("listening")
+	if l.identity != nil {
+		return "https://" + l.at, nil
+	}
 	return "http://" + l.at, nil
 }
 
@@ -115,7 +120,7 @@ func (l *listening) follow(d Down) error {
 
 // open listens on addr; called with mu held.
 func (l *listening) open(addr string) (err error) {
-	if l.main, err = l.serve(addr, l.handler); err != nil {
+	if l.main, err = l.serve(addr, l.handler, l.identity); err != nil {
 		return err
 	}
 	l.at = l.main.listener.Addr().String()
@@ -130,10 +135,13 @@ func (l *listening) refuse() {
 	}
 }
 
-func (l *listening) serve(addr string, h http.Handler) (*socket, error) {
+func (l *listening) serve(addr string, h http.Handler, i *identity) (*socket, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
+	}
+	if i != nil {
+		listener = i.secured(listener)
 	}
 	srv := &socket{listener: listener, Server: &http.Server{
 		Handler:           h,

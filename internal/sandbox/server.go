@@ -51,6 +51,12 @@ func New(cfg Config) (*Server, error) {
 		closed:    make(chan struct{}),
 	}
 	s.config.Keys = nil // they live in the keyring
+	if cfg.TLS {
+		var err error
+		if s.listening.identity, err = newIdentity(time.Now(), cfg.Hosts...); err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
 	s.admin = s.adminMux()
 	s.adopt(cfg.Settings)
 	return s, nil

@@ -35,7 +35,11 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 	x := s.client.get(ctx, p.Key)
 	x.answer.Scrub = s.keys.scrub.Load()
 	if x.answer.Status == 0 {
-		return accountDown, s.clean(fmt.Sprintf("%s (%v)", transportReason(x.phase, x.err), x.err))
+		detail := transportReason(x.phase, x.err) + detailOf(x.err)
+		if detailOf(x.err) == "" {
+			detail += fmt.Sprintf(" (%v)", x.err)
+		}
+		return accountDown, s.clean(detail)
 	}
 	s.clock.observe(x.answer.Header, x.sent, x.ended, false)
 	status := x.answer.Status

@@ -167,8 +167,8 @@ func (t *visit) exchange(ctx context.Context, p *gate.Permit, waited time.Durati
 	t.budget.attempts++
 	traceparent, ended := t.traced(ctx)
 	size := len(body)
-	x, reusable := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
-	if reusable && cap(body) <= 64<<10 {
+	x := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
+	if cap(body) <= mostKept {
 		*buf = body
 		buffers.Put(buf)
 	}
