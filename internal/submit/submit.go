@@ -129,7 +129,7 @@ func (s *Submitter) Notes() []string { return s.evidence.Notes() }
 // or for their next attempt, end with EndHandBack, so that another worker takes
 // them at once. Attempts that are under way are not broken off. It may be called
 // more than once, and cannot be taken back.
-func (s *Submitter) Leave() { s.gate.Leave() }
+func (s *Submitter) Leave() { s.gate.Drain() }
 
 // Close ends all waits at the gate and the looking after it. Visits under way
 // end with EndHandBack at their next step; it does not wait for them. It may be

@@ -84,13 +84,13 @@ func (t *troubles) own(ctx context.Context, name string, said *queue.Trouble, ov
 	text := t.followed[name]
 	switch {
 	case text != "":
-		t.f.Gate.Probe(name, said.Reason)
-		t.f.Gate.Unfollow(name)
+		t.f.Gate.ShutAndProbe(name, said.Reason)
+		t.f.Gate.LiftRemote(name)
 		delete(t.followed, name)
 	case over:
 		return taken(t.f.Queue.EndTrouble(ctx, name, said.Revision))
 	default:
-		t.f.Gate.Unpark(name)
+		t.f.Gate.ResumeProbe(name)
 	}
 	return nil
 }
@@ -99,17 +99,17 @@ func (t *troubles) own(ctx context.Context, name string, said *queue.Trouble, ov
 func (t *troubles) follow(name string, said *queue.Trouble) {
 	text := fmt.Sprintf("%s of worker %s, which asks the API for all: %s", name, said.Worker, said.Reason)
 	if t.followed[name] != text {
-		t.f.Gate.Follow(name, text)
+		t.f.Gate.ShutRemote(name, text)
 		t.followed[name] = text
 	}
-	t.f.Gate.Park(name)
+	t.f.Gate.DeferProbe(name)
 }
 
 // release lets this worker go on after the prober found the trouble mended.
 func (t *troubles) release(name string) {
 	if text := t.followed[name]; text != "" {
-		t.f.Gate.Believe(name)
-		t.f.Gate.Unfollow(name)
+		t.f.Gate.RemoteRecovered(name)
+		t.f.Gate.LiftRemote(name)
 		delete(t.followed, name)
 		t.known[name] = t.stands(name)
 	}
@@ -121,9 +121,9 @@ func (t *troubles) takeOver(ctx context.Context, name string, said *queue.Troubl
 	if err := t.f.Queue.OwnTrouble(ctx, name, mine, said.Revision); err != nil {
 		return taken(err)
 	}
-	t.f.Gate.Probe(name, said.Reason)
+	t.f.Gate.ShutAndProbe(name, said.Reason)
 	if text := t.followed[name]; text != "" {
-		t.f.Gate.Unfollow(name)
+		t.f.Gate.LiftRemote(name)
 		delete(t.followed, name)
 	}
 	return nil
