@@ -99,7 +99,7 @@ func (s *Submitter) connect(rt http.RoundTripper) error {
 	if s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout); err != nil || !ours {
 		return err
 	}
-	s.client.ownNumbers = s.rules.OwnNumbers()
+	s.client.ownNumbers = s.rules.AllowsOtherOrderNo()
 	return s.connectFast()
 }
 
