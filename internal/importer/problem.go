@@ -91,11 +91,8 @@ func refused(err error) (Code, string) {
 	return CodeType, ""
 }
 
-// clip bounds what a message quotes of a cell.
-func clip(s string) string {
-	const limit = 80
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
-}
+// maxQuoted is the most bytes of a cell that a message quotes.
+const maxQuoted = 80
+
+// clip shortens a cell for a message.
+func clip(cell string) string { return order.Clip(cell, maxQuoted) }

@@ -26,7 +26,7 @@ func (p *parser) appendText(raw []byte) (text []byte) {
 func (p *parser) appendNumber(raw []byte) error {
 	out, code := appendNumber(p.out, raw)
 	if code != "" {
-		return refuse(code, p.path(), clip(string(raw), maxSeen))
+		return refuse(code, p.path(), Clip(string(raw), maxSeen))
 	}
 	p.out = out
 	return nil

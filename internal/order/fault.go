@@ -26,18 +26,18 @@ func (p *parser) syntax(err error) error {
 	}
 	var syntactic *jsontext.SyntacticError
 	if !errors.As(err, &syntactic) {
-		return refuse(CodeInvalidJSON, p.path(), clip(err.Error(), maxSeen))
+		return refuse(CodeInvalidJSON, p.path(), Clip(err.Error(), maxSeen))
 	}
 	path := pathOfPointer(&p.dec, syntactic.JSONPointer)
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		name := syntactic.JSONPointer.LastToken()
-		return refuse(CodeDuplicateName, path, strconv.Quote(clip(name, maxSeen)))
+		return refuse(CodeDuplicateName, path, strconv.Quote(Clip(name, maxSeen)))
 	}
 	if escape, ok := loneSurrogate(p.body, syntactic.ByteOffset); ok && syntactic.Err != io.ErrUnexpectedEOF {
 		return refuse(CodeLoneSurrogate, path, escape)
 	}
 	seen := fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)
-	return refuse(CodeInvalidJSON, path, clip(seen, 2*maxSeen))
+	return refuse(CodeInvalidJSON, path, Clip(seen, 2*maxSeen))
 }
 
 // trailing reports what follows the body's value; err is what reading it gave.
@@ -81,20 +81,20 @@ func pathOfPointer(dec *jsontext.Decoder, pointer jsontext.Pointer) string {
 		}
 		writeName(&b, token)
 	}
-	return clip(b.String(), maxPath)
+	return Clip(b.String(), maxPath)
 }
 
 // pathOfName is the path of a top-level field.
 func pathOfName(name string) string {
 	var b strings.Builder
 	writeName(&b, name)
-	return clip(b.String(), maxPath)
+	return Clip(b.String(), maxPath)
 }
 
 // writeName appends .name, or ["name"] where a dot would be ambiguous.
 func writeName(b *strings.Builder, name string) {
 	if name == "" || strings.ContainsFunc(name, isPathBreaking) {
-		b.WriteString("[" + strconv.Quote(clip(name, maxPath)) + "]")
+		b.WriteString("[" + strconv.Quote(Clip(name, maxPath)) + "]")
 		return
 	}
 	if b.Len() > 0 {
@@ -110,7 +110,7 @@ func isPathBreaking(r rune) bool {
 // quoteSeen quotes a string, so that "3600" is not mistaken for 3600.
 func quoteSeen(kind byte, text []byte) string {
 	if kind == '"' {
-		return strconv.Quote(clip(string(text), maxSeen))
+		return strconv.Quote(Clip(string(text), maxSeen))
 	}
 	return string(text)
 }

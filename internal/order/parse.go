@@ -109,7 +109,7 @@ func (p *parser) checkOrderNo() *Error {
 	case !ok:
 		return refuse(CodeMissingField, FieldOrderNo, "absent")
 	case f.kind != '"':
-		return refuse(CodeBadOrderNo, FieldOrderNo, clip(string(p.valueOf(f)), maxSeen))
+		return refuse(CodeBadOrderNo, FieldOrderNo, Clip(string(p.valueOf(f)), maxSeen))
 	case f.end == f.value:
 		return refuse(CodeBadOrderNo, FieldOrderNo, "an empty string")
 	case f.end-f.value > MaxOrderNo:
@@ -128,7 +128,7 @@ func (p *parser) checkRequired(name string) *Error {
 	case f.kind == 'n':
 		return refuse(CodeMissingField, pathOfName(name), "null")
 	case name == FieldTimeout && !isInteger(f.kind, p.valueOf(f)):
-		return refuse(CodeWrongType, FieldTimeout, clip(quoteSeen(f.kind, p.valueOf(f)), maxSeen))
+		return refuse(CodeWrongType, FieldTimeout, Clip(quoteSeen(f.kind, p.valueOf(f)), maxSeen))
 	}
 	return nil
 }

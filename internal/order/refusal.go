@@ -1,9 +1,6 @@
 package order
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // Code names the rule that a body breaks. The set is closed; its words are the
 // same in errors, records, rejects files and documents.
@@ -100,17 +97,4 @@ func (e *Error) Error() string {
 // refuse builds an Error with the code's own advice.
 func refuse(code Code, path, seen string) *Error {
 	return &Error{Code: code, Path: path, Seen: seen, Advice: code.Advice()}
-}
-
-// clip bounds what an error or a warning quotes: a body may hold a name or a
-// number of a mebibyte, which no log line and no dead letter should repeat.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

@@ -63,16 +63,16 @@ func OrderNoFromToken(token string) (string, error) {
 		case c == '%' && i+2 < len(token):
 			plain, err := hex.DecodeString(token[i+1 : i+3])
 			if err != nil {
-				return "", fmt.Errorf("subject token %q: bad escape at byte %d", clip(token, maxSeen), i)
+				return "", fmt.Errorf("subject token %q: bad escape at byte %d", Clip(token, maxSeen), i)
 			}
 			orderNo.WriteByte(plain[0])
 			i += 2
 		default:
-			return "", fmt.Errorf("subject token %q: byte %d must be escaped", clip(token, maxSeen), i)
+			return "", fmt.Errorf("subject token %q: byte %d must be escaped", Clip(token, maxSeen), i)
 		}
 	}
 	if Token(orderNo.String()) != token {
-		return "", fmt.Errorf("subject token %q is not the encoding of an order number", clip(token, maxSeen))
+		return "", fmt.Errorf("subject token %q is not the encoding of an order number", Clip(token, maxSeen))
 	}
 	return orderNo.String(), nil
 }

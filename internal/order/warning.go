@@ -91,7 +91,7 @@ func (w *warner) next() bool {
 		case kind == 'n' && depth == 1:
 			w.add(WarnNull, w.path(), "null is signed as the text null; some servers leave such a field out of the signature")
 		case kind == '0' && bytes.IndexByte(raw, 'e') >= 0:
-			w.add(WarnExponent, w.path(), clip(string(raw), maxSeen)+" is written with an exponent; send it as a string")
+			w.add(WarnExponent, w.path(), Clip(string(raw), maxSeen)+" is written with an exponent; send it as a string")
 		}
 		return true
 	}
@@ -106,7 +106,7 @@ func (w *warner) name(raw []byte, depth int, first bool) {
 	if depth > 1 && !first && !w.told[depth] && CompareUTF16(name, w.last[depth]) < 0 {
 		w.told[depth] = true
 		w.add(WarnUnsorted, w.parentPath(), fmt.Sprintf("the name %s comes after %s; a server that sorts nested names signs another text",
-			strconv.Quote(clip(name, maxSeen)), strconv.Quote(clip(w.last[depth], maxSeen))))
+			strconv.Quote(Clip(name, maxSeen)), strconv.Quote(Clip(w.last[depth], maxSeen))))
 	}
 	w.last[depth] = name
 }

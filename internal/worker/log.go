@@ -3,7 +3,6 @@ package worker
 import (
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -75,7 +74,7 @@ func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
 		e.Str("trace_id", trace)
 	}
 	if l.response > 0 && rec.Response != "" {
-		e.Str("response", bounded(rec.Response, l.response))
+		e.Str("response", order.Truncate(rec.Response, l.response))
 	}
 	e.Msg("order settled")
 }
@@ -91,15 +90,4 @@ func levelOf(rec *order.Record) zerolog.Level {
 	default:
 		return zerolog.InfoLevel
 	}
-}
-
-// bounded is at most the first n bytes of s, in whole characters.
-func bounded(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
