@@ -171,11 +171,6 @@ const (
 	InvSettled      = "everything is settled in the end"
 )
 
-// Invariants lists them all.
-func Invariants() []string {
-	return []string{InvOneOutcome, InvAcceptedOnce, InvExplained, InvPark, InvTrue, InvStays, InvOneClaim, InvDelay, InvPoison, InvLetters, InvReason, InvStorage, InvSettled}
-}
-
 // checkOwner: the broker has not given the message to somebody else.
 func (l *ledger) checkOwner(a *attempt) {
 	c := l.claims[a.claim]
