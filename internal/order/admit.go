@@ -33,11 +33,6 @@ const (
 	FailedBefore
 )
 
-var standingNames = [...]string{"nothing-known", "settled-itself", "open-itself", "open-before", "accepted-before", "doubt-before", "allowed-before", "failed-before"}
-
-// String gives a word for logs and tests.
-func (s Standing) String() string { return nameOf(standingNames[:], int(s)) }
-
 // Bodies compares the intent's body with the record's.
 type Bodies uint8
 
@@ -50,11 +45,6 @@ const (
 	// OtherBody: they differ.
 	OtherBody
 )
-
-var bodiesNames = [...]string{"not-comparable", "same-body", "other-body"}
-
-// String gives a word for logs and tests.
-func (b Bodies) String() string { return nameOf(bodiesNames[:], int(b)) }
 
 // Admit compares an intent with the last word on its order_no. last is nil where
 // there is none. intentID is empty for an intent that has no id yet, bodyHash for

@@ -55,13 +55,6 @@ var refusals = map[Code]struct{ sentence, advice string }{
 	CodeWrongType:        {"% is not an integer", "send an integer number without quotes"},
 }
 
-// Codes lists every code, in the order of their rules, for tables and documents.
-func Codes() []Code {
-	return []Code{CodeInvalidJSON, CodeInvalidUTF8, CodeTooLarge, CodeNotObject, CodeTooDeep,
-		CodeDuplicateName, CodeProtoKey, CodeLoneSurrogate, CodeNumberNotExact,
-		CodeNumberOutOfRange, CodeMissingField, CodeBadOrderNo, CodeWrongType}
-}
-
 // Advice says what the sender of such a body can do about it.
 func (c Code) Advice() string { return refusals[c].advice }
 

@@ -32,11 +32,6 @@ const (
 
 var endNames = [...]string{"", "answer", "visit-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison"}
 
-// Ends lists every end but EndNone, for tables and tests.
-func Ends() []End {
-	return []End{EndAnswer, EndVisitBudget, EndTotalBudget, EndDeadline, EndHandBack, EndLeaseLost, EndInvalid, EndPoison}
-}
-
 // String gives the word used in logs.
 func (e End) String() string { return nameOf(endNames[:], int(e)) }
 

@@ -35,11 +35,6 @@ const (
 	WarnExponent WarningCode = "number_with_exponent"
 )
 
-// WarningCodes lists every kind, for counting and documents.
-func WarningCodes() []WarningCode {
-	return []WarningCode{WarnNull, WarnName, WarnUnsorted, WarnExponent}
-}
-
 // MaxWarnings bounds the warnings of one order; an order of a mebibyte could
 // earn a hundred thousand, and nobody would read on.
 const MaxWarnings = 32
