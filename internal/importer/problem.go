@@ -41,12 +41,6 @@ const (
 	CodeHeader Code = "header"
 )
 
-// Codes lists the codes of an import's own checks, for documents.
-func Codes() []Code {
-	return []Code{CodeCells, CodeQuote, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible,
-		CodeApostrophe, CodeHeader}
-}
-
 // RowError says which cell of which file is wrong, and what to do about it.
 type RowError struct {
 	File string
