@@ -60,16 +60,3 @@ func (sh *replayShard) forget(oldest time.Time) {
 		}
 	}
 }
-
-// size is how many signatures are remembered.
-func (r *replays) size() (n int) {
-	for i := range r.shards {
-		sh := &r.shards[i]
-		sh.mu.Lock()
-		for _, set := range sh.sets {
-			n += len(set)
-		}
-		sh.mu.Unlock()
-	}
-	return n
-}
