@@ -6,8 +6,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// collector turns a snapshot into metrics at every scrape: what is asked when
-// it is needed cannot go stale.
+// collector takes a new snapshot at every scrape and exports it as metrics.
 type collector struct {
 	Options
 
@@ -117,7 +116,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.count(out, s)
 }
 
-// count tells what has been counted since the start.
+// count exports the counters of the snapshot.
 func (c *collector) count(out chan<- prometheus.Metric, s Snapshot) {
 	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
@@ -141,8 +140,8 @@ func (c *collector) count(out chan<- prometheus.Metric, s Snapshot) {
 
 type blockLabel struct{ name, stage string }
 
-// blocks says for every block and stage whether it stands. Several holds count
-// as one.
+// blocks reports for every block and stage whether it stands. Several holds count as
+// one.
 func (c *collector) blocks(standing []Block) map[blockLabel]bool {
 	all := make(map[blockLabel]bool, len(c.Blocks)*len(c.Stages))
 	for _, name := range c.Blocks {
