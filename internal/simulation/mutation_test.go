@@ -27,8 +27,7 @@ var noticed = map[Mutation]struct {
 	Marks:  {8430, InvPark},
 }
 
-// The simulation can find what it is made for: without a rule an invariant
-// breaks, and with all of them none does, in the very same schedule.
+// Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
 func TestEveryMutationIsNoticed(t *testing.T) {
 	for _, m := range Mutations() {
 		t.Run(m.String(), func(t *testing.T) {
