@@ -23,7 +23,7 @@ type collector struct {
 	failing, full, free       *prometheus.Desc
 }
 
-const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
+const fleetWide = " Of the whole fleet: each worker reports the same value, and no value while the broker does not answer."
 
 func newCollector(o Options) *collector {
 	if o.State == nil {
@@ -46,8 +46,8 @@ func newCollector(o Options) *collector {
 		failures:    desc("publish_failures_total", "Writes of results (notes included) and dead letters that the broker refused, or did not confirm; all of them are looked up or repeated.", "stream", "cause"),
 		filed:       desc("dead_letters_filed_total", "Dead letters that this worker filed, by outcome.", "outcome"),
 		scaling:     desc("scaling_orders", "Orders that one more worker could take up and post now; 0 while the gate is not open, and while the rate limit is what makes orders wait. Of the whole fleet, as this worker sees it: take the maximum."),
-		leaseLosses: desc("lease_losses_total", "Claims on orders that were over before their orders were done with."),
-		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, as its answers tell; none before the first one."),
+		leaseLosses: desc("lease_losses_total", "Claims that expired before this worker finished their orders."),
+		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, estimated from its answers; no value before the first answer."),
 		clockError:  desc("clock_offset_error_seconds", "How far the clock offset may be off."),
 
 		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),

@@ -62,7 +62,7 @@ func New(reg prometheus.Registerer, o Options) *Metrics {
 		closings: counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
 
 		poisoned: f.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "poisoned_orders_total",
-			Help: "Orders that were put aside since they took their workers down, whatever their outcome: mostly it is unknown."}),
+			Help: "Orders that were put aside because they crashed their workers. Their outcome is usually unknown."}),
 		settling: histogram(f, "enqueue_to_settled_seconds", "Time from the storing of an order's intent to its outcome.", settlingBuckets),
 		duration: histogram(f, "request_duration_seconds", "Duration of a request that posted an order, from sending to the end of the answer (or of waiting for one).", durationBuckets),
 		size:     histogram(f, "request_size_bytes", "Size of the body of a request that posted an order.", sizeBuckets),
@@ -86,11 +86,11 @@ const (
 func (m *Metrics) setUpLabels(f promauto.Factory, o Options) {
 	m.orders = byNumber(counter(f, "orders_total", "Orders that this worker settled, by outcome.", "outcome"), order.Outcomes())
 	m.attempts = byNumber(counter(f, "attempts_total", "Requests that posted an order, by verdict.", "verdict"), order.Verdicts())
-	m.returned = byNumber(counter(f, "returned_total", "Visits that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
+	m.returned = byNumber(counter(f, "returned_total", "Submissions that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
 		[]order.Action{order.ActDelay, order.ActHandBack, order.ActMerge})
 	redeliveries := counter(f, "redeliveries_total", "Orders that arrived although they had been delivered before, by whether a note explains it. Unexplained ones mean that a worker went down.", "explained")
 	m.explained, m.unexplained = redeliveries.WithLabelValues("true"), redeliveries.WithLabelValues("false")
-	retries := histograms(f, "retry_wait_seconds", "Time that an order is to wait before its next attempt, by where it waits: in the worker's hand, or back in the queue.", retryBuckets, "where")
+	retries := histograms(f, "retry_wait_seconds", "Time that an order waits before its next attempt, by where it waits: in the worker's hand, or back in the queue.", retryBuckets, "where")
 	m.retryHand, m.retryQueue = retries.WithLabelValues(inHand), retries.WithLabelValues(inQueue)
 	for _, block := range o.Blocks {
 		m.closings.WithLabelValues(block)
