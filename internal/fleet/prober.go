@@ -80,12 +80,12 @@ func (p *prober) compare(ctx context.Context, name string, recorded *Incident) e
 func (p *prober) probe(ctx context.Context, name string, recorded *Incident, over bool) error {
 	switch {
 	case p.following[name] != "": // becomeProber did not hear that it succeeded
-		p.m.Gate.Probe(name, recorded.Reason)
+		p.m.Gate.ShutAndProbe(name, recorded.Reason)
 		p.unfollow(name)
 	case over:
 		return ignoreOtherFirst(p.m.Control.endIncident(ctx, name, recorded.Revision))
 	default:
-		p.m.Gate.Unpark(name)
+		p.m.Gate.ResumeProbe(name)
 	}
 	return nil
 }
@@ -94,15 +94,15 @@ func (p *prober) probe(ctx context.Context, name string, recorded *Incident, ove
 func (p *prober) follow(name string, recorded *Incident) {
 	text := fmt.Sprintf("%s of worker %s, which asks the API for all: %s", name, recorded.Worker, recorded.Reason)
 	if p.following[name] != text {
-		p.m.Gate.Follow(name, text)
+		p.m.Gate.ShutRemote(name, text)
 		p.following[name] = text
 	}
-	p.m.Gate.Park(name)
+	p.m.Gate.DeferProbe(name)
 }
 
 func (p *prober) unfollow(name string) {
 	if p.following[name] != "" {
-		p.m.Gate.Unfollow(name)
+		p.m.Gate.LiftRemote(name)
 		delete(p.following, name)
 	}
 }
@@ -110,7 +110,7 @@ func (p *prober) unfollow(name string) {
 // goOn lets this worker send after the probing worker found the incident over.
 func (p *prober) goOn(name string) {
 	if p.following[name] != "" {
-		p.m.Gate.Believe(name)
+		p.m.Gate.RemoteRecovered(name)
 		p.unfollow(name)
 		p.own[name] = p.stands(name)
 	}
@@ -122,7 +122,7 @@ func (p *prober) becomeProber(ctx context.Context, name string, recorded *Incide
 	if err := p.m.Control.recordIncident(ctx, name, mine, recorded.Revision); err != nil {
 		return ignoreOtherFirst(err)
 	}
-	p.m.Gate.Probe(name, recorded.Reason)
+	p.m.Gate.ShutAndProbe(name, recorded.Reason)
 	p.unfollow(name)
 	return nil
 }

@@ -41,7 +41,7 @@ func connect(t testing.TB, s *embedded.Server, name string) *queue.Queue {
 }
 
 // publish checks and publishes a file.
-func publish(t testing.TB, q *queue.Queue, f *File) *Published {
+func publish(t testing.TB, q *queue.Queue, f *File) *Result {
 	t.Helper()
 	s, err := f.Check(t.Context())
 	require.NoError(t, err)

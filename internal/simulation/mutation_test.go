@@ -28,8 +28,7 @@ var noticed = map[Mutation]struct {
 	Barrier: {581, InvAcceptedOnce},
 }
 
-// The simulation can find what it is made for: without a rule an invariant
-// breaks, and with all of them none does, in the very same schedule.
+// Without a rule, an invariant breaks. With all rules, the same schedule breaks none.
 func TestEveryMutationIsNoticed(t *testing.T) {
 	for _, m := range Mutations() {
 		t.Run(m.String(), func(t *testing.T) {

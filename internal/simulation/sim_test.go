@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play runs a schedule and fails with its trace where an invariant is broken.
+// play runs a schedule. If an invariant breaks, it fails with the trace.
 func play(t *testing.T, seed uint64) Result {
 	t.Helper()
 	return playOn(t, seed, replicated(seed, None))
@@ -36,7 +36,7 @@ func TestSchedules(t *testing.T) {
 	require.Greater(t, sum.Faults, 1500)
 }
 
-// The schedules that once showed a mistake, of the workers' code or of its model.
+// These schedules once exposed a mistake in the workers' code or in its model.
 func TestSchedulesThatOnceFailed(t *testing.T) {
 	for seed, showed := range map[uint64]string{
 		898:          "an outcome was written long after the claim was over",

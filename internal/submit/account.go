@@ -104,10 +104,10 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 	}
 	next, none := s.keys.spoil(p)
 	if none {
-		s.gate.NoKeyLeft(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
+		s.gate.AllKeysDenied(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
 		return
 	}
-	s.gate.NextKey(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
+	s.gate.KeyDenied(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
 }
 
 // probe asks the account on behalf of the blocks that wait for it.

@@ -89,7 +89,7 @@ func (s *Submitter) connect(rt http.RoundTripper) (err error) {
 	if s.client, err = newClient(s.cfg, s.base); err != nil {
 		return err
 	}
-	s.client.ownNumbers = s.rules.OwnNumbers()
+	s.client.ownNumbers = s.rules.AllowsOtherOrderNo()
 	if rt != nil {
 		s.client.standIn = &standIn{rt}
 	}
@@ -109,7 +109,7 @@ func (s *Submitter) Notes() []string { return s.evidence.Notes() }
 // or for their next attempt, end with EndHandBack, so that another worker takes
 // them at once. Attempts that are under way are not broken off. It may be called
 // more than once, and cannot be taken back.
-func (s *Submitter) Leave() { s.gate.Leave() }
+func (s *Submitter) Leave() { s.gate.Drain() }
 
 // Close ends all waits at the gate and the looking after it. Visits under way
 // end with EndHandBack at their next step; it does not wait for them. It may be

@@ -208,7 +208,7 @@ func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
 		return order.EndNone
 	case <-ctx.Done():
 		return t.interrupted(ctx, context.Cause(ctx))
-	case <-t.gate.Leaving():
-		return t.interrupted(ctx, gate.ErrLeaving)
+	case <-t.gate.Draining():
+		return t.interrupted(ctx, gate.ErrDraining)
 	}
 }

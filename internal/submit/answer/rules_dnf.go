@@ -12,12 +12,11 @@ import (
 
 const (
 	minStatus, maxStatus = 100, 599
-	// maxTerms bounds the disjunctive form of a rule; a rule beyond it is
-	// taken to be reachable.
+	// maxTerms bounds the terms of a rule. A rule with more counts as reachable.
 	maxTerms = 64
 )
 
-// statusSet holds, for each status from 100 to 599, whether it fulfils.
+// statusSet is a set of statuses from 100 to 599.
 type statusSet [maxStatus - minStatus + 1]bool
 
 func allStatuses() statusSet {
@@ -28,42 +27,42 @@ func allStatuses() statusSet {
 	return s
 }
 
-// reach is an expression split at `and` and `or` into terms, one of which must
-// hold. It is how unreachable rules are found, and which rules a cut answer
-// cannot be asked about. It is how rules are evaluated, too: a condition that
-// cannot be evaluated (body.code of a text) fails its own term only.
-type reach struct {
-	terms []term
-	body  bool // some condition reads the body
-	wide  bool // nothing can be said: one term, any status
+// dnf is an expression in disjunctive normal form: terms joined by `or`, each a
+// list of conditions joined by `and`. It serves three purposes. It shows which
+// rules can never match. It shows which rules need the body. And a condition that
+// cannot be evaluated, such as body.code of a text, fails only its own term.
+type dnf struct {
+	terms  []term
+	body   bool // some condition reads the body
+	opaque bool // the expression could not be split: one term, any status
 }
 
-// term holds if the status is in the set and every condition is true.
+// term is true if the status is in the set and all conditions are true.
 type term struct {
 	statuses   statusSet
-	conditions map[string]bool // by canonical text
+	conditions map[string]bool // canonical text of each condition
 	program    *vm.Program
 }
 
-// reachOf analyses an expression, which has been compiled.
-func reachOf(whole *vm.Program, text string) (reach, error) {
+// toDNF splits a compiled expression with this source text.
+func toDNF(whole *vm.Program, text string) (dnf, error) {
 	root := whole.Node()
 	names := identifiers(root)
-	r := reach{body: names["body"] || names["text"]}
+	d := dnf{body: names["body"] || names["text"]}
 	alternatives := disjuncts(root)
 	for _, atoms := range alternatives {
 		t, err := termOf(atoms)
 		if err != nil || len(alternatives) > maxTerms {
-			// Evaluated whole, and asked for every status.
+			// Evaluate the expression as a whole, for every status.
 			program, err := runnable(text)
-			r.terms, r.wide = []term{{statuses: allStatuses(), program: program}}, true
-			return r, err
+			d.terms, d.opaque = []term{{statuses: allStatuses(), program: program}}, true
+			return d, err
 		}
 		if t.statuses != (statusSet{}) {
-			r.terms = append(r.terms, t)
+			d.terms = append(d.terms, t)
 		}
 	}
-	return r, nil
+	return d, nil
 }
 
 func termOf(atoms []ast.Node) (term, error) {
@@ -86,10 +85,11 @@ func termOf(atoms []ast.Node) (term, error) {
 	return t, err
 }
 
-// holds evaluates the expression for an answer. The error is that it was stopped.
-func (r reach) holds(env ruleEnv, budget *ruleBudget) (bool, error) {
-	for i := range r.terms {
-		if yes, err := budget.run(r.terms[i].program, env); yes || err != nil {
+// holds evaluates the expression. It returns an error only if the budget stopped
+// the evaluation.
+func (d dnf) holds(env ruleEnv, budget *ruleBudget) (bool, error) {
+	for i := range d.terms {
+		if yes, err := budget.run(d.terms[i].program, env); yes || err != nil {
 			return yes, err
 		}
 	}
@@ -102,46 +102,47 @@ func (t *term) restrict(set statusSet) {
 	}
 }
 
-// never says that no status fulfils the expression.
-func (r reach) never() bool { return !r.wide && len(r.terms) == 0 }
+// never reports whether no status can match the expression.
+func (d dnf) never() bool { return !d.opaque && len(d.terms) == 0 }
 
-// status says whether an answer of this status might fulfil the expression.
-func (r reach) status(s int) bool {
-	if r.wide || s < minStatus || s > maxStatus {
+// mayMatch reports whether an answer with this status might match.
+func (d dnf) mayMatch(s int) bool {
+	if d.opaque || s < minStatus || s > maxStatus {
 		return true
 	}
-	return slices.ContainsFunc(r.terms, func(t term) bool { return t.statuses[s-minStatus] })
+	return slices.ContainsFunc(d.terms, func(t term) bool { return t.statuses[s-minStatus] })
 }
 
-// coveredBy says which earlier rules take every answer that this one could
-// match; "" if some answer may be left.
-func (r reach) coveredBy(earlier []rule) string {
-	if r.wide {
+// coveredBy names the earlier rules that together match every answer that this
+// rule could match. It returns "" if this rule may match some answer first.
+func (d dnf) coveredBy(earlier []rule) string {
+	if d.opaque {
 		return ""
 	}
-	var takers []int
-	for _, t := range r.terms {
+	var covering []int
+	for _, t := range d.terms {
 		rest := t.statuses
 		for i := range earlier {
-			if earlier[i].reach.take(&rest, t.conditions) && !slices.Contains(takers, earlier[i].number) {
-				takers = append(takers, earlier[i].number)
+			if earlier[i].dnf.cover(&rest, t.conditions) && !slices.Contains(covering, earlier[i].number) {
+				covering = append(covering, earlier[i].number)
 			}
 		}
 		if rest != (statusSet{}) {
 			return ""
 		}
 	}
-	slices.Sort(takers)
-	if len(takers) == 1 {
-		return fmt.Sprintf("rule %d matches everything that it could", takers[0])
+	slices.Sort(covering)
+	if len(covering) == 1 {
+		return fmt.Sprintf("rule %d matches everything that it could", covering[0])
 	}
-	return fmt.Sprintf("rules %v match everything that it could", takers)
+	return fmt.Sprintf("rules %v match everything that it could", covering)
 }
 
-// take removes from rest the statuses that r matches under the conditions.
-func (r reach) take(rest *statusSet, conditions map[string]bool) bool {
+// cover removes from rest the statuses that the expression matches under the
+// given conditions. It reports whether it removed any.
+func (d dnf) cover(rest *statusSet, conditions map[string]bool) bool {
 	took := false
-	for _, t := range r.terms {
+	for _, t := range d.terms {
 		if !implied(t.conditions, conditions) {
 			continue
 		}
@@ -154,7 +155,7 @@ func (r reach) take(rest *statusSet, conditions map[string]bool) bool {
 	return took
 }
 
-// implied says whether all conditions are among the given ones.
+// implied reports whether all conditions are among the given ones.
 func implied(conditions, given map[string]bool) bool {
 	for c := range conditions {
 		if !given[c] {
@@ -165,7 +166,7 @@ func implied(conditions, given map[string]bool) bool {
 }
 
 // disjuncts splits an expression into alternatives, each a list of conditions
-// that must all hold. It stops early beyond maxTerms.
+// that must all be true. It stops once it has more than maxTerms.
 func disjuncts(n ast.Node) [][]ast.Node {
 	b, ok := n.(*ast.BinaryNode)
 	if !ok {
@@ -191,7 +192,8 @@ func disjuncts(n ast.Node) [][]ast.Node {
 	}
 }
 
-// statusesOf evaluates a condition that depends on nothing but the status.
+// statusesOf returns the statuses for which a condition is true. It returns false
+// if the condition depends on more than the status.
 func statusesOf(n ast.Node) (statusSet, bool) {
 	var set statusSet
 	for name := range maps.Keys(identifiers(n)) {
@@ -206,13 +208,13 @@ func statusesOf(n ast.Node) (statusSet, bool) {
 	budget := newRuleBudget()
 	for i := range set {
 		if set[i], err = budget.run(program, ruleEnv{Status: minStatus + i, Step: budget.step}); err != nil {
-			return set, false // asked for each answer, then
+			return set, false // evaluate it for each answer instead
 		}
 	}
 	return set, true
 }
 
-// identifiers are the names of the environment that an expression reads.
+// identifiers returns the names of the variables that an expression reads.
 func identifiers(n ast.Node) map[string]bool {
 	c := identifierCollector{}
 	ast.Walk(&n, c)
