@@ -1,7 +1,8 @@
 # syntax=docker/dockerfile:1
-# The image holds worker, enqueue and deadletter; the target "sandbox" holds the sandbox and
-# the demo. Static binaries, no shell, not root. The target "operator" is for people: the
-# same programs with a shell, and a process that waits for them.
+# The image holds orderpost, and links to it by the names worker, enqueue and deadletter; the
+# target "sandbox" holds the sandbox and the demo, which the image never has. Static binaries,
+# no shell, not root. The target "operator" is for people: the same with a shell, and a
+# process that waits for them.
 #
 #   docker build -t orderpost --build-arg VERSION=v1.2.3 .
 #   docker build -t orderpost-sandbox --target sandbox .
@@ -20,7 +21,7 @@ COPY . .
 # of the machine that built it.
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 ARG VERSION
-RUN mkdir -p /out/data && go build -ldflags "-s -w -buildid= -X orderpost/internal/program.release=${VERSION}" -o /out/ ./cmd/worker ./cmd/enqueue ./cmd/deadletter ./cmd/sandbox ./cmd/demo
+RUN mkdir -p /out/data /out/bin /out/try && go build -ldflags "-s -w -buildid= -X orderpost/internal/program.release=${VERSION}" -o /out/bin/ ./cmd/orderpost ./cmd/sandbox ./cmd/demo && mv /out/bin/sandbox /out/bin/demo /out/try/ && for name in worker enqueue deadletter; do ln -s orderpost /out/bin/$name; done
 
 FROM scratch AS sandbox
 ARG VERSION
@@ -28,7 +29,7 @@ LABEL org.opencontainers.image.title="orderpost-sandbox" \
       org.opencontainers.image.description="orderpost's sandbox API and its demo; not for production" \
       org.opencontainers.image.version="${VERSION}"
 USER 65532:65532
-COPY --from=build /out/sandbox /out/demo /usr/local/bin/
+COPY --from=build /out/try/ /usr/local/bin/
 COPY --from=build /src/examples /examples
 WORKDIR /
 EXPOSE 8089
@@ -37,7 +38,7 @@ CMD ["--addr", "0.0.0.0:8089"]
 
 FROM busybox:1.37 AS operator
 USER 65532:65532
-COPY --from=build /out/worker /out/enqueue /out/deadletter /usr/local/bin/
+COPY --from=build /out/bin/ /usr/local/bin/
 ENV ORDERPOST_DATA_DIR=/tmp HOME=/tmp
 WORKDIR /tmp
 CMD ["sleep", "infinity"]
@@ -49,7 +50,7 @@ COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 LABEL org.opencontainers.image.title="orderpost" \
       org.opencontainers.image.description="submits orders in bulk to a key-authenticated HTTP API and accounts for every one of them" \
       org.opencontainers.image.version="${VERSION}"
-COPY --from=build /out/worker /out/enqueue /out/deadletter /usr/local/bin/
+COPY --from=build /out/bin/ /usr/local/bin/
 COPY --from=build --chown=65532:65532 /out/data /data
 ENV ORDERPOST_DATA_DIR=/data ORDERPOST_OPS_ADDR=0.0.0.0:9464 ORDERPOST_LOG_FORMAT=json
 VOLUME /data

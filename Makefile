@@ -44,13 +44,13 @@ release: ## static binaries for every platform, with checksums, in dist/
 	@rm -rf dist && mkdir -p dist
 	@for p in $(PLATFORMS); do \
 	  os=$${p%/*}; arch=$${p#*/}; ext=; [ $$os = windows ] && ext=.exe; \
-	  for c in worker enqueue deadletter sandbox; do \
-	    echo "$$os/$$arch $$c"; \
-	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '-s -w -buildid= -X orderpost/internal/program.release=$(VERSION)' -o dist/orderpost-$$c-$(VERSION)-$$os-$$arch$$ext ./cmd/$$c || exit 1; \
+	  for c in orderpost sandbox; do \
+	    name=orderpost; [ $$c = orderpost ] || name=orderpost-$$c; echo "$$os/$$arch $$name"; \
+	    CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch go build -trimpath -ldflags '-s -w -buildid= -X orderpost/internal/program.release=$(VERSION)' -o dist/$$name-$(VERSION)-$$os-$$arch$$ext ./cmd/$$c || exit 1; \
 	  done; \
 	done
 	@cd dist && sha256sum * > SHA256SUMS && cat SHA256SUMS
-	@own=dist/orderpost-worker-$(VERSION)-$$(go env GOHOSTOS)-$$(go env GOHOSTARCH); \
+	@own=dist/orderpost-$(VERSION)-$$(go env GOHOSTOS)-$$(go env GOHOSTARCH); \
 	  [ ! -x $$own ] || { $$own --version | tee /dev/stderr | grep -qF '$(VERSION)'; } || { echo "$$own does not tell its version"; exit 1; }
 
 clean: ## remove what was built

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	schemas "orderpost/docs/schema"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -50,8 +51,12 @@ func schema(t *testing.T, name string) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
 	c.AssertContent()
-	require.NoError(t, c.AddResource("urn:test", loaded(t, read(t, "docs/schema/"+name+".json"))))
-	s, err := c.Compile("urn:test")
+	for _, each := range schemas.Names() {
+		text, err := schemas.Text(each)
+		require.NoError(t, err)
+		require.NoError(t, c.AddResource("urn:orderpost:"+each, loaded(t, text)))
+	}
+	s, err := c.Compile("urn:orderpost:" + name)
 	require.NoError(t, err)
 	return s
 }

@@ -24,6 +24,7 @@ import (
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/orderpost"
 	"orderpost/internal/program/sandbox"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
@@ -37,7 +38,8 @@ var needsMore = []string{"kubectl", "docker", "nats", "timedatectl"}
 var elsewhere = []string{"go run ./cmd/demo", "go test ./...", "go run ./cmd/chaos", "go run ./cmd/simulate", "go run ./cmd/bench"}
 
 // programs are ours, by the names that the documents use.
-var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run, "sandbox": sandbox.Run}
+var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run, "sandbox": sandbox.Run,
+	"orderpost": orderpost.Run}
 
 var shellBlock = regexp.MustCompile("(?m)^```sh\n((?s:.*?))^```$")
 
@@ -102,7 +104,7 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 		as = func(role string) map[string]string { return secure.as(role, settings) }
 	}
 	w := startWorker(t, as("worker"))
-	address, _, _ := strings.Cut(w.saw(&w.errOut, `"url":"http://`), `"`)
+	address, _, _ := strings.Cut(w.saw(&w.errOut, `"ops":"http://`), `"`)
 	p := &place{t: t, settings: as("operator"), ops: "http://" + address}
 
 	rows := "order_no,timeout\n"
@@ -197,12 +199,12 @@ func (p *place) exec(ctx context.Context, args []string) error {
 			environ[name] = v.String()
 		}
 	}
-	switch {
-	case args[0] == "worker" && len(args) == 1:
-		return p.until(run, environ, `"message":"working"`)
-	case args[0] == "sandbox" && len(args) == 1:
+	switch command := strings.TrimPrefix(strings.Join(args[:min(len(args), 3)], " "), "orderpost "); {
+	case command == "worker":
+		return p.until(run, environ, `"message":"working"`, args[1:]...)
+	case command == "sandbox":
 		return p.until(run, environ, "Listening on ", "--addr", "127.0.0.1:0")
-	case args[0] == "deadletter" && args[1] == "drop", args[0] == "worker" && (args[1] == "adopt" || args[1] == "repair"):
+	case strings.HasPrefix(command, "deadletter drop"), strings.HasPrefix(command, "worker adopt"), strings.HasPrefix(command, "worker repair"):
 		args = append(args, "--yes") // there is nobody to ask
 	}
 	stdin := h.Stdin

@@ -11,6 +11,7 @@ import (
 
 	"orderpost/internal/program"
 	"orderpost/internal/program/demo"
+	"orderpost/internal/program/orderpost"
 )
 
 // subcommand is a line of cobra's list of commands.
@@ -23,6 +24,9 @@ func TestHelp(t *testing.T) {
 	all := map[string]program.RunFunc{"demo": demo.Run}
 	maps.Copy(all, programs)
 	for name, run := range all {
+		if name == "orderpost" {
+			continue // TestHelpOfOrderpost
+		}
 		text := help(t, run)
 		for _, part := range []string{"\nUsage:\n", "\nExamples:\n", "\nFlags:\n", "xit codes: 0 ", "ORDERPOST_", "--version"} {
 			assert.True(t, strings.Contains(text, part), "%s --help lacks %q", name, part)
@@ -37,6 +41,30 @@ func TestHelp(t *testing.T) {
 			about, _, _ := strings.Cut(text, "\nUsage:\n")
 			assert.Greater(t, len(about), 100, "%s %s --help says too little: %s", name, m[1], about)
 			assert.True(t, strings.Contains(text, "\nExamples:\n  "+name+" "+m[1]), "%s %s --help has no example", name, m[1])
+		}
+	}
+}
+
+// TestHelpOfOrderpost: the same of the one program, whose examples are spelled
+// as they are started there.
+func TestHelpOfOrderpost(t *testing.T) {
+	text := help(t, orderpost.Run)
+	for _, part := range []string{"\nUsage:\n", "\nExamples:\n", "\nFlags:\n", "xit codes: 0 ", "ORDERPOST_", "--version"} {
+		assert.Contains(t, text, part)
+	}
+	alone := regexp.MustCompile(`(^|[ (\x60])(worker|enqueue|deadletter) (--|[A-Z-]+\b|check|health|adopt|repair|hold|resume|limit|fleet|watch|status|results|cancel|order|sign|list|show|export|replay|resolve|drop|audit)\b`)
+	for path, cmd := range everyCommand(t) {
+		if cmd.Hidden || !cmd.HasParent() {
+			continue
+		}
+		text := help(t, orderpost.Run, strings.Fields(path)[1:]...)
+		about, rest, _ := strings.Cut(text, "\nUsage:\n")
+		assert.Greater(t, len(about), 100, "%s --help says too little: %s", path, about)
+		_, examples, _ := strings.Cut(rest, "\nExamples:\n")
+		examples, _, _ = strings.Cut(examples, "\n\n")
+		assert.Contains(t, examples, path)
+		for _, found := range alone.FindAllString(strings.ReplaceAll(text, "orderpost ", "orderpost:"), -1) {
+			assert.Fail(t, "a command as it is not started here", "%s --help: %s", path, found)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/demo"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/orderpost"
 	"orderpost/internal/program/sandbox"
 	"orderpost/internal/program/worker"
 )
@@ -23,7 +24,7 @@ func TestProgramsNoticeAFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = full.Close() })
 	for name, run := range map[string]program.RunFunc{
-		"deadletter": deadletter.Run, "demo": demo.Run, "enqueue": enqueue.Run, "sandbox": sandbox.Run, "worker": worker.Run,
+		"deadletter": deadletter.Run, "demo": demo.Run, "enqueue": enqueue.Run, "orderpost": orderpost.Run, "sandbox": sandbox.Run, "worker": worker.Run,
 	} {
 		var errOut syncBuffer
 		code := program.Guard(name, run)(t.Context(), []string{"--help"}, nil, strings.NewReader(""), full, &errOut)
@@ -32,7 +33,7 @@ func TestProgramsNoticeAFullDisk(t *testing.T) {
 	}
 	mains, err := filepath.Glob("../../cmd/*/main.go")
 	require.NoError(t, err)
-	require.Len(t, mains, 8)
+	require.Len(t, mains, 9)
 	for _, main := range mains {
 		source, err := os.ReadFile(main)
 		require.NoError(t, err)

@@ -56,6 +56,7 @@ type Member struct {
 	others     []string // IDs of the other workers that are present
 	share      float64
 	limited    bool
+	waiting    bool // for others that have not made room yet
 	prober     *prober
 
 	announced   Presence  // the last confirmed sign of life
@@ -80,7 +81,7 @@ type Member struct {
 // NewMember holds the gate until Run has read the bucket.
 func NewMember(o Options) *Member {
 	m := &Member{Options: o, membership: newMembership()}
-	m.Gate.Hold(holdJoining, time.Time{})
+	m.Gate.Pause(holdJoining)
 	m.fence = time.AfterFunc(time.Hour, m.stopSending)
 	m.fence.Stop()
 	m.prober = newProber(m)

@@ -31,10 +31,18 @@ func (m *Member) divide(limit float64) {
 	m.limited = limit > 0
 	share := limit / float64(len(m.others)+1)
 	if m.limited && !m.membership.joined {
-		m.Gate.Hold(holdJoining, time.Time{})
+		m.Gate.Pause(holdJoining)
+		if len(m.others) > 0 && !m.waiting {
+			m.Log.Info().Int("others", len(m.others)).Msg("waiting until the other workers have made room for this one below the rate limit")
+		}
+		m.waiting = len(m.others) > 0
 	}
 	if share != m.share || m.Gate.State().Rate != share {
-		m.Log.Info().Float64("limit", limit).Float64("share", share).Int("workers", len(m.others)+1).Msg("share of the rate limit")
+		e := m.Log.Info()
+		if len(m.others) == 0 && m.share == 0 { // the setting, of a worker that starts alone
+			e = m.Log.Debug()
+		}
+		e.Float64("limit", limit).Float64("share", share).Int("workers", len(m.others)+1).Msg("share of the rate limit")
 		m.Gate.SetLimit(share)
 		m.share = share
 	}

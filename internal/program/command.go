@@ -27,13 +27,13 @@ func UsageErrors(cmd *cobra.Command) {
 	}
 }
 
-// PrintError says on stderr why the program ends, if there is anything to say.
-func PrintError(stderr io.Writer, name string, err error) {
+// printError says on stderr why the program ends, if there is anything to say.
+func printError(stderr io.Writer, name string, spell *speller, err error) {
 	if err == nil {
 		return
 	}
 	if exit, ok := err.(*ExitError); ok && exit.Err == nil {
 		return
 	}
-	_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, Printable(err.Error()))
+	_, _ = fmt.Fprintf(stderr, "%s: %s\n", name, Printable(spell.text(err.Error())))
 }

@@ -16,16 +16,19 @@ import (
 // ended meanwhile and the program did not finish.
 func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	UsageErrors(root)
+	spell := newSpeller(root)
+	spell.commands(root)
 	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, Version()
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.WithValue(ctx, lineKey{}, commandLine(root.Name(), args)))
+	start := context.WithValue(ctx, lineKey{}, commandLine(root.Name(), args))
+	err := root.ExecuteContext(context.WithValue(start, spellerKey{}, spell))
 	if err != nil && ctx.Err() != nil {
 		err = &ExitError{Code: ExitInterrupted, Err: interrupted(err)}
 	}
-	PrintError(stderr, root.Name(), err)
+	printError(stderr, root.Name(), spell, err)
 	return ExitCode(err)
 }
 

@@ -96,11 +96,17 @@ func nearest(name string, known map[string]bool) (best string) {
 // it is: they tell it in another way, or run too often.
 func WarnUnknown(root *cobra.Command, environ map[string]string, known []Setting, except ...string) {
 	root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if slices.Contains(except, cmd.Name()) {
+		if slices.Contains(except, cmd.Name()) || forShell(cmd) {
 			return
 		}
 		for _, u := range UnknownSettings(environ, known) {
-			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", root.Name(), u)
+			_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s: warning: %s\n", cmd.Root().Name(), u)
 		}
 	}
+}
+
+// forShell: the command completes what a person types, and nobody reads its
+// stderr, or it prints the script that makes a shell ask it.
+func forShell(cmd *cobra.Command) bool {
+	return cmd.Name() == cobra.ShellCompRequestCmd || cmd.HasParent() && cmd.Parent().Name() == "completion"
 }

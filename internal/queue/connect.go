@@ -38,7 +38,8 @@ type Queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	bucket   Bucket
-	replicas int // the most that one of the streams has
+	replicas int      // the most that one of the streams has
+	made     []string // the streams that this connection made
 
 	results *writer
 	letters *writer

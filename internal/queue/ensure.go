@@ -140,6 +140,9 @@ func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
 	return e
 }
 
+// Made names the streams that Open found missing and made.
+func (q *Queue) Made() []string { return q.made }
+
 func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfig) error {
 	for _, want := range missing {
 		_, err := q.js.CreateStream(ctx, want)
@@ -152,7 +155,8 @@ func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfi
 		if err != nil {
 			return wrapStream(want.Name, "cannot be made", err)
 		}
-		q.log.Info().Str("stream", want.Name).Msg("made the stream")
+		q.made = append(q.made, want.Name)
+		q.log.Debug().Str("stream", want.Name).Msg("made the stream")
 	}
 	return nil
 }

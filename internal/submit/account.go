@@ -76,7 +76,7 @@ func (s *Submitter) Preflight(ctx context.Context) error {
 		}
 		switch state {
 		case accountOK:
-			s.log.Info().Stringer("key", p.KeyPair).Msg("API key works")
+			s.log.Debug().Stringer("key", p.KeyPair).Msg("API key works")
 			return nil
 		case accountDown:
 			return fmt.Errorf("%w at %s: %s", ErrUnreachable, s.base, detail)

@@ -33,7 +33,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 			if server.Renewed != "" {
 				log.Warn().Msg(server.Renewed + ": the broker has a new token. Find out who read it, or gave the folder these permissions")
 			}
-			log.Info().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
+			log.Debug().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
 			return server, nil
 		}
 		if !errors.Is(err, embedded.ErrInUse) {

@@ -65,7 +65,7 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 	switch {
 	case err == nil:
 		o.server = server
-		env.Log.Info().Str("url", server.URL()).Bool("pprof", cfg.PProf).Msg("serving /metrics, /livez and /readyz")
+		env.Log.Debug().Str("url", server.URL()).Bool("pprof", cfg.PProf).Msg("serving /metrics, /livez and /readyz")
 		if cfg.PProf && !loopback(cfg.OpsAddr) {
 			env.Log.Warn().Str("address", cfg.OpsAddr).Msg("Go profiles are served to every machine that reaches this address, and show what is in the worker's memory: " +
 				"set ORDERPOST_OPS_ADDR to a loopback address, or ORDERPOST_PPROF=false when you are done")

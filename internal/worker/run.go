@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
 )
@@ -81,7 +82,24 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err != nil {
 		return err
 	}
+	sayWhere(cfg, broker, q.Made(), log)
 	return work(ctx, cfg, env, q, submitter, view, newRoom(broker, q, log))
+}
+
+// sayWhere says where orders and results are stored, and which streams had to be
+// made for that.
+func sayWhere(cfg Config, broker *embedded.Server, made []string, log zerolog.Logger) {
+	e, text := log.Info().Str("broker", queue.RedactURL(cfg.Queue.URL)), "stores at the broker"
+	switch {
+	case broker != nil:
+		e, text = e.Str("data_dir", cfg.DataDir), "stores in its own broker"
+	case cfg.Queue.Locate != nil:
+		e, text = e.Str("data_dir", cfg.DataDir), "stores in another worker's broker"
+	}
+	if len(made) > 0 {
+		e = e.Strs("made", made)
+	}
+	e.Msg(text)
 }
 
 func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
@@ -99,13 +117,14 @@ func NewSigner(secret string) (submit.Signer, error) { return sign.New(secret) }
 // start: a worker that is restarted in an outage waits at the gate.
 func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog.Logger) error {
 	if !cfg.Preflight {
+		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, which was not asked")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
 	defer cancel()
 	switch err := s.Preflight(ctx); {
 	case err == nil:
-		log.Info().Str("api", cfg.Submit.URL).Msg("the API answers and knows the key")
+		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, which answers and knows the key")
 		return nil
 	case errors.Is(err, submit.ErrDenied):
 		return fmt.Errorf("%w: the API at %s refuses the key: %w", ErrConfig, cfg.Submit.URL, err)
@@ -147,8 +166,11 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	sides.Go(func() { room.run(side) })
 	view.attach(parts{queue: q, submitter: s, pool: pool, ground: ground, room: room})
 	sides.Go(func() { view.poll(side) })
-	log.Info().Str("version", env.Version).Str("broker", queue.RedactURL(cfg.Queue.URL)).Int("concurrency", cfg.Submit.Concurrency).
-		Stringer("on_unsure", cfg.Submit.OnUnsure).Msg("working")
+	sends := log.Info().Int("concurrency", cfg.Submit.Concurrency).Float64("rate_limit", cfg.Submit.RateLimit).Stringer("on_unsure", cfg.Submit.OnUnsure)
+	if view.server != nil {
+		sends.Str("ops", view.server.URL())
+	}
+	sends.Str("version", env.Version).Msg("working")
 	err := pool.Run(ctx)
 	stop()
 	sides.Wait()

@@ -4,14 +4,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/books"
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/program/lookup"
 )
+
+// NewAuditCommand balances the books.
+func NewAuditCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	return broker.Patient(newAuditCommand(&surroundings{environ, stdin, stdout, stderr}), environ, broker.AgainLook)
+}
 
 func newAuditCommand(s *surroundings) *cobra.Command {
 	var asJSON bool
@@ -53,7 +61,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	program.JSONFlag(cmd, &asJSON, "audit")
 	return cmd
 }
 

@@ -20,8 +20,8 @@ import (
 type dropCommand struct {
 	*surroundings
 	filter
-	all, yes, dryRun bool
-	person           person
+	all, yes, dryRun, json bool
+	person                 person
 }
 
 func newDropCommand(s *surroundings) *cobra.Command {
@@ -38,10 +38,11 @@ func newDropCommand(s *surroundings) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	c.register(f)
+	c.register(cmd, s.environ)
 	f.BoolVar(&c.all, "all", false, "every dead letter")
 	f.BoolVar(&c.yes, "yes", false, "do not ask")
 	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be dropped")
+	program.JSONFlag(cmd, &c.json, "drop")
 	c.person.register(f, s.environ)
 	return cmd
 }
@@ -77,6 +78,9 @@ func (c *dropCommand) run(ctx context.Context) error {
 	}
 	counts.print(c.stderr)
 	if counts.total == 0 || !c.yes && !confirmed(c.stdin, c.stderr, counts.total) {
+		if c.json {
+			return c.tell(0, 0, "", "")
+		}
 		return nil
 	}
 	return c.drop(ctx, q, who)
@@ -96,13 +100,14 @@ func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 	if err != nil {
 		return err
 	}
-	counts.print(c.stdout)
-	say(c.stdout, "%9d would be dropped", counts.total)
-	if pending > 0 {
-		say(c.stdout, "%9d would stay: an intent for the order_no is in the queue", pending)
-		return partial("%d dead letters would stay", pending)
+	if !c.json {
+		counts.print(c.stdout)
 	}
-	return nil
+	err = c.tell(counts.total, pending, "would be dropped", "would stay")
+	if pending > 0 {
+		err = errors.Join(err, partial("%d dead letters would stay", pending))
+	}
+	return err
 }
 
 // confirmed asks the person at the terminal; anything but yes is no.
@@ -128,10 +133,28 @@ func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who settle.Perso
 		}
 		return nil
 	})
-	say(c.stdout, "%9d dropped", dropped)
+	err = errors.Join(err, c.tell(dropped, pending, "dropped", "stay"))
 	if pending > 0 {
-		say(c.stdout, "%9d stay: an intent for the order_no is in the queue", pending)
 		err = errors.Join(err, partial("%d dead letters stayed", pending))
 	}
 	return err
+}
+
+// droppedLetters is what drop prints for programs.
+type droppedLetters struct {
+	DryRun  bool `json:"dry_run"`
+	Dropped int  `json:"dropped"`
+	Stayed  int  `json:"stayed"` // an intent for the order_no is in the queue
+}
+
+// tell says how many letters are gone and how many stay.
+func (c *dropCommand) tell(dropped, stayed int, gone, stay string) error {
+	if c.json {
+		return program.PrintJSON(c.stdout, droppedLetters{c.dryRun, dropped, stayed})
+	}
+	say(c.stdout, "%9d %s", dropped, gone)
+	if stayed > 0 {
+		say(c.stdout, "%9d %s: an intent for the order_no is in the queue", stayed, stay)
+	}
+	return nil
 }

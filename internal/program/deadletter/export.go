@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -42,8 +43,10 @@ func newExportCommand(s *surroundings) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
-	c.register(cmd.Flags())
+	program.NoJSON(cmd, "it writes orders; --format ndjson, the default, is JSON")
+	c.register(cmd, s.environ)
 	cmd.Flags().StringVar(&c.format, "format", "ndjson", "ndjson or csv")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]cobra.Completion{"ndjson", "csv"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 

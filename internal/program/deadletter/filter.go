@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"orderpost/internal/order"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
 )
 
@@ -29,7 +30,8 @@ type filter struct {
 
 type statusRange struct{ low, high int }
 
-func (f *filter) register(flags *pflag.FlagSet) {
+func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
+	flags := cmd.Flags()
 	flags.StringSliceVar(&f.outcomes, "outcome", nil, "only these outcomes (rejected, exhausted, expired, invalid, poison, unknown)")
 	flags.StringVar(&f.reason, "reason", "", "only reasons that contain this text (upper and lower case are the same)")
 	flags.StringVar(&f.batch, "batch", "", "only this import")
@@ -37,6 +39,17 @@ func (f *filter) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.until, "until", "", "only letters filed before this time (as --since)")
 	flags.StringSliceVar(&f.statuses, "status", nil, "only these HTTP statuses of the last answer (422, 5xx, 0 = no answer)")
 	flags.StringVar(&f.match, "order-no", "", "only these order numbers; * stands for any text, ? for one character, \\ takes their meaning away")
+	var outcomes []cobra.Completion
+	for _, o := range order.Outcomes() {
+		if o.NeedsLetter() {
+			outcomes = append(outcomes, cobra.CompletionWithDesc(o.String(), o.Meaning()))
+		}
+	}
+	for name, values := range map[string]cobra.CompletionFunc{
+		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags are those above
+	}
 }
 
 // compile reads the flags and reports everything that is wrong at once.

@@ -39,9 +39,9 @@ func newListCommand(s *surroundings) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	c.register(f)
+	c.register(cmd, s.environ)
 	f.IntVar(&c.limit, "limit", listRows, "letters shown at most; 0 = all (with --json and --csv all is the default)")
-	f.BoolVar(&c.json, "json", false, "print one JSON object a line")
+	program.JSONFlag(cmd, &c.json, "dead-letter")
 	f.BoolVar(&c.csv, "csv", false, "print CSV")
 	cmd.PreRun = func(cmd *cobra.Command, _ []string) {
 		if (c.json || c.csv) && !cmd.Flags().Changed("limit") {
@@ -67,7 +67,7 @@ func (c *listCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	rows := c.rows()
+	rows := c.rows(ctx)
 	if !c.json && !c.csv {
 		counts := newReasons()
 		if _, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, counts.add); err != nil {
@@ -104,7 +104,7 @@ type rows interface {
 	end() error
 }
 
-func (c *listCommand) rows() rows {
+func (c *listCommand) rows(ctx context.Context) rows {
 	out := program.ForTerminal(c.stdout)
 	switch {
 	case c.json:
@@ -112,7 +112,7 @@ func (c *listCommand) rows() rows {
 	case c.csv:
 		return &csvRows{w: csv.NewWriter(out)}
 	default:
-		return &tableRows{w: c.stdout, now: time.Now()}
+		return &tableRows{w: c.stdout, show: program.Spell(ctx, "deadletter show"), now: time.Now()}
 	}
 }
 

@@ -41,7 +41,7 @@ func TestListGolden(t *testing.T) {
 	counts := newReasons()
 	require.NoError(t, counts.add(letters()))
 	counts.print(&out)
-	rows := &tableRows{w: &out, now: noon}
+	rows := &tableRows{w: &out, show: "deadletter show", now: noon}
 	for _, l := range append(letters(), lastYear()) {
 		require.NoError(t, rows.letter(l))
 	}
@@ -63,7 +63,7 @@ func TestListCSVIsHarmless(t *testing.T) {
 	c := &listCommand{surroundings: &surroundings{}, csv: true}
 	var out bytes.Buffer
 	c.stdout = &out
-	rows := c.rows()
+	rows := c.rows(t.Context())
 	for _, l := range letters() {
 		require.NoError(t, rows.letter(l))
 	}

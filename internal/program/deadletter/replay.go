@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"orderpost/internal/books"
+	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -49,14 +50,14 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	c.register(f)
+	c.register(cmd, s.environ)
 	f.BoolVar(&c.all, "all", false, "every dead letter")
 	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be done")
 	f.Float64Var(&c.rate, "rate", 0, "orders per second at most; 0 = no limit")
 	f.IntVar(&c.limit, "limit", 0, "orders at most; 0 = all that match")
 	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also those of which nobody knows whether they exist: may create an order twice")
 	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that takes the place of the orders' own deadlines; none removes them")
-	f.BoolVar(&c.json, "json", false, "print the summary as JSON")
+	program.JSONFlag(cmd, &c.json, "replay")
 	c.person.register(f, s.environ)
 	return cmd
 }

@@ -7,13 +7,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
 )
 
 type resolveCommand struct {
 	*surroundings
-	accepted, rejected bool
-	person             person
+	accepted, rejected, json bool
+	person                   person
 }
 
 func newResolveCommand(s *surroundings) *cobra.Command {
@@ -30,7 +32,9 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
+	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	f := cmd.Flags()
+	program.JSONFlag(cmd, &c.json, "result")
 	f.BoolVar(&c.accepted, "accepted", false, "the order exists at the API")
 	f.BoolVar(&c.rejected, "rejected", false, "the order does not exist at the API")
 	c.person.register(f, s.environ)
@@ -65,6 +69,9 @@ func (c *resolveCommand) run(ctx context.Context, orderNo string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.json {
+		return program.PrintJSON(c.stdout, rec)
 	}
 	say(c.stdout, "order %s is %s, by %s at %s", orderNo, rec.Word, rec.By, stamp(rec.SettledAt))
 	return nil

@@ -26,11 +26,12 @@ type surroundings struct {
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newCommand(&surroundings{environ, stdin, stdout, stderr})
-	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
-func newCommand(s *surroundings) *cobra.Command {
+// NewCommand makes the program's command.
+func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	s := &surroundings{environ, stdin, stdout, stderr}
 	root := &cobra.Command{
 		Use:   "deadletter COMMAND",
 		Short: "Work dead letters off",
@@ -49,6 +50,7 @@ func newCommand(s *surroundings) *cobra.Command {
 			return usage(fmt.Errorf("no command given (see %s --help)", cmd.CommandPath()))
 		},
 	}
+	program.NoJSON(root, "it only says that a command is missing")
 	for again, commands := range map[string][]*cobra.Command{
 		broker.AgainLook:   {newShowCommand(s), newAuditCommand(s)},
 		broker.AgainOutput: {newListCommand(s), newExportCommand(s)},

@@ -3,6 +3,8 @@ package deadletter
 import (
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/program/lookup"
 )
 
@@ -23,6 +25,7 @@ func newShowCommand(s *surroundings) *cobra.Command {
 			return lookup.Show(cmd.Context(), q, args[0], asJSON, s.stdout)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
+	program.JSONFlag(cmd, &asJSON, "order")
 	return cmd
 }

@@ -82,6 +82,7 @@ const orderNoColumn = 24
 // fit into its column stands in full below, since the next command needs it.
 type tableRows struct {
 	w     io.Writer
+	show  string    // the command that shows a letter
 	now   time.Time // letters of another year say so
 	begun bool
 }
@@ -110,7 +111,7 @@ func (r *tableRows) letter(l *settle.Letter) error {
 		}
 	}
 	if name := l.Name(); err == nil && name != l.OrderNo {
-		_, err = fmt.Fprintf(r.w, "    deadletter show %s\n", name)
+		_, err = fmt.Fprintf(r.w, "    %s %s\n", r.show, name)
 	}
 	return err
 }

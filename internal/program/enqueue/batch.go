@@ -31,10 +31,14 @@ type batchCommands struct {
 }
 
 func (b *batchCommands) all() []*cobra.Command {
-	return []*cobra.Command{
+	commands := []*cobra.Command{
 		broker.Patient(b.watch(), b.environ, broker.AgainFollow), broker.Patient(b.status(), b.environ, broker.AgainLook),
 		broker.Patient(b.results(), b.environ, broker.AgainOutput), broker.Patient(b.cancel(), b.environ, broker.AgainOrders),
 	}
+	for _, cmd := range commands {
+		cmd.ValidArgsFunction = broker.CompleteBatch(b.environ)
+	}
+	return commands
 }
 
 // withQueue opens the streams. look: an embedded store without a worker is
@@ -53,8 +57,8 @@ func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue
 	return do(q)
 }
 
-func (b *batchCommands) flags(cmd *cobra.Command) *cobra.Command {
-	cmd.Flags().BoolVar(&b.json, "json", false, "print it as JSON")
+func (b *batchCommands) flags(cmd *cobra.Command, schemas ...string) *cobra.Command {
+	program.JSONFlag(cmd, &b.json, schemas...)
 	return cmd
 }
 
@@ -80,12 +84,12 @@ func (b *batchCommands) watch() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				m := newMeter(b.notices, b.quiet)
+				m := newMeter(cmd.Context(), b.notices, b.quiet)
 				p, err := importer.Watch(cmd.Context(), q, imp, m.show)
 				m.end()
 				if err != nil {
 					if cmd.Context().Err() != nil || errors.Is(err, queue.ErrUnreachable) {
-						comeBack(b.stderr, imp.Batch)
+						comeBack(cmd.Context(), b.stderr, imp.Batch)
 					}
 					return err
 				}
@@ -94,7 +98,7 @@ func (b *batchCommands) watch() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&b.quiet, "quiet", false, "print nothing before the end")
-	return b.flags(cmd)
+	return b.flags(cmd, "status")
 }
 
 func (b *batchCommands) status() *cobra.Command {
@@ -118,7 +122,7 @@ func (b *batchCommands) status() *cobra.Command {
 				return b.printStatus(cmd.Context(), q, imp, 0)
 			})
 		},
-	})
+	}, "status", "remembered")
 }
 
 func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
@@ -176,7 +180,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 			_, _ = fmt.Fprintf(b.stdout, "%8d pending\n", counted.Pending)
 		}
 		if n := elsewhere(imp, counted); n > 0 {
-			_, _ = fmt.Fprintf(b.stdout, "%8d decided by other submissions, or expired; enqueue results %s shows each row\n", n, imp.Batch)
+			_, _ = fmt.Fprintf(b.stdout, program.Spell(ctx, "%8d decided by other submissions, or expired; enqueue results %s shows each row\n"), n, imp.Batch)
 		}
 		if took > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "after %s\n", took.Round(100*time.Millisecond))
@@ -222,6 +226,9 @@ func (b *batchCommands) results() *cobra.Command {
 		Example: "  enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if b.json && out == "-" {
+				return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--json prints a summary on standard output, where the rows go; name a file for them by --output")}
+			}
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
 				return b.writeResults(cmd.Context(), q, args[0], file, out)
 			})
@@ -229,7 +236,7 @@ func (b *batchCommands) results() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "-", "the file to write; - is standard output")
 	cmd.Flags().StringVar(&file, "file", "", "where the imported file is now (default: where it was)")
-	return cmd
+	return b.flags(cmd, "outcomes")
 }
 
 func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch, file, out string) error {
@@ -261,7 +268,11 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 	if err != nil {
 		return err
 	}
-	printTally(b.stderr, tally)
+	if b.json {
+		encodeJSON(b.stdout, outcomes{Batch: imp.Batch, File: imp.File, Outcomes: tally, Results: out})
+	} else {
+		printTally(b.stderr, tally)
+	}
 	if !tally.AllAccepted() {
 		return errNotAllAccepted
 	}

@@ -26,7 +26,7 @@ func (b *batchCommands) cancel() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
 		},
-	})
+	}, "cancel")
 	cmd.Flags().BoolVar(&b.dryRun, "dry-run", false, "change nothing, say what would be withdrawn")
 	return cmd
 }

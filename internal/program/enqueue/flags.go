@@ -55,8 +55,12 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file; implies --wait")
-	f.BoolVar(&o.json, "json", false, "print the summary as JSON, one object per file")
+	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
+	_ = cmd.MarkFlagFilename("mapping", "yaml", "yml") // the flags are those above
+	for name, values := range map[string][]string{"format": {"auto", "csv", "ndjson"}, "encoding": importer.Encodings(), "empty": {"string", "omit", "null"}} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 }
 
 // batchName keeps names within what submissions can be named after.

@@ -215,6 +215,6 @@ func (j *job) sayWorkers(ctx context.Context, q *queue.Queue) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if workers, err := fleet.New(q).Workers(ctx); err == nil && len(workers) == 0 {
-		_, _ = fmt.Fprintln(j.stderr, "No worker is running: the orders wait in the queue until one is (cmd/worker).")
+		_, _ = fmt.Fprintln(j.stderr, program.Spell(ctx, "No worker is running: the orders wait in the queue until one is (cmd/worker)."))
 	}
 }

@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -23,6 +24,7 @@ type meter struct {
 	w        io.Writer
 	terminal bool
 	quiet    bool
+	alone    string // said where no worker runs
 	last     time.Time
 	state    string // what is in the way
 
@@ -31,8 +33,8 @@ type meter struct {
 	bar  *mpb.Bar
 }
 
-func newMeter(n *notices, quiet bool) *meter {
-	return &meter{notices: n, w: n.w, quiet: quiet, terminal: program.IsTerminal(n.w), last: time.Now()}
+func newMeter(ctx context.Context, n *notices, quiet bool) *meter {
+	return &meter{alone: program.Spell(ctx, "no worker is running (cmd/worker)"), notices: n, w: n.w, quiet: quiet, terminal: program.IsTerminal(n.w), last: time.Now()}
 }
 
 // notices are lines for people that come at any time. They stand above the bar
@@ -74,7 +76,7 @@ func (m *meter) show(p importer.Progress) {
 }
 
 func (m *meter) print(p *importer.Progress) {
-	state := obstacle(p)
+	state := m.obstacle(p)
 	if state != m.state || time.Since(m.last) >= plainEvery {
 		m.last = time.Now()
 		line := fmt.Sprintf("%d of %d orders settled%s", p.Settled, p.Total, byOutcome(p))
@@ -107,7 +109,7 @@ func (m *meter) draw(p *importer.Progress) {
 // below are the lines under the bar.
 func (m *meter) below(w io.Writer, _ decor.Statistics) error {
 	p := m.now.Load()
-	for _, line := range []string{strings.TrimPrefix(byOutcome(p), ", "), obstacle(p)} {
+	for _, line := range []string{strings.TrimPrefix(byOutcome(p), ", "), m.obstacle(p)} {
 		if line != "" {
 			if _, err := fmt.Fprintln(w, program.Printable(line)); err != nil {
 				return err
@@ -127,12 +129,12 @@ func (m *meter) end() {
 }
 
 // obstacle says why nothing happens; "" while there is nothing in the way.
-func obstacle(p *importer.Progress) string {
+func (m *meter) obstacle(p *importer.Progress) string {
 	switch {
 	case p.Ended:
 		return ""
 	case p.Workers == 0:
-		return "no worker is running (cmd/worker)"
+		return m.alone
 	case len(p.Held) > 0:
 		return "the pool is held: " + strings.Join(p.Held, "; ")
 	}

@@ -11,8 +11,8 @@ import (
 	"orderpost/internal/program/lookup"
 )
 
-// newOrderCommand shows one order.
-func newOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
+// NewOrderCommand shows one order.
+func NewOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "order ORDER_NO",
@@ -34,6 +34,7 @@ func newOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra
 			return lookup.Show(cmd.Context(), q, args[0], asJSON, stdout)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	cmd.ValidArgsFunction = broker.CompleteLetter(environ)
+	program.JSONFlag(cmd, &asJSON, "order")
 	return broker.Patient(cmd, environ, broker.AgainLook)
 }

@@ -14,10 +14,11 @@ import (
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return program.Execute(ctx, newCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
+	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
-func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+// NewCommand makes the program's command.
+func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	o := &importOptions{}
 	root := &cobra.Command{
 		Use:   "enqueue FILE... | enqueue COMMAND",
@@ -37,7 +38,7 @@ func newCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	broker.Patient(root, environ, "; rows that are stored are recognised, and nothing is enqueued twice")
 	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr, notices: &notices{w: stderr}}
 	root.AddCommand(b.all()...)
-	root.AddCommand(newOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
+	root.AddCommand(NewOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
 	program.WarnUnknown(root, environ, program.Settings(worker.Config{}))
 	return root
 }

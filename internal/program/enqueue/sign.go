@@ -63,7 +63,7 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 	command.SetOut(stdout)
 	command.SetErr(stderr)
 	command.Flags().BoolVar(&flags.explain, "explain", false, "show the canonical body, the string to sign and warnings too")
-	command.Flags().BoolVar(&flags.json, "json", false, "print the explanation as one JSON object")
+	program.JSONFlag(command, &flags.json, "signature")
 	command.Flags().Int64Var(&flags.timestampMS, "timestamp", 0, "sign with this timestamp, in milliseconds since 1970 (default: now)")
 	command.Flags().StringVar(&flags.signature, "signature", "", "say whether, and if it can be found out why, this signature differs")
 	command.Flags().IntVar(&flags.pair, "pair", 1, "sign with the secret of this key pair, counted from 1")

@@ -13,19 +13,19 @@ import (
 )
 
 // comeBack says how to find an import again.
-func comeBack(w io.Writer, batch string) {
-	_, _ = fmt.Fprintf(w, "The orders go on without this program. To come back:\n"+
-		"  enqueue watch %[1]s\n  enqueue status %[1]s\n  enqueue results %[1]s\n  enqueue order ORDER_NO\n", batch)
+func comeBack(ctx context.Context, w io.Writer, batch string) {
+	_, _ = fmt.Fprintf(w, program.Spell(ctx, "The orders go on without this program. To come back:\n"+
+		"  enqueue watch %[1]s\n  enqueue status %[1]s\n  enqueue results %[1]s\n  enqueue order ORDER_NO\n"), batch)
 }
 
 // wait follows an import to its end and writes the results file.
 func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Result) error {
-	m := newMeter(j.notices, j.o.quiet)
+	m := newMeter(ctx, j.notices, j.o.quiet)
 	p, err := done.Wait(ctx, q, m.show)
 	m.end()
 	if err != nil {
 		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
-			comeBack(j.stderr, f.Batch)
+			comeBack(ctx, j.stderr, f.Batch)
 		}
 		return err
 	}

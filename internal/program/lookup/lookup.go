@@ -46,7 +46,7 @@ func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out 
 		return err
 	}
 	if !asJSON {
-		return errors.Join(f.print(out), f.known())
+		return errors.Join(f.print(ctx, out), f.known())
 	}
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/settle"
 )
 
@@ -36,7 +38,7 @@ func (p *page) row(name, text string) {
 func (p *page) title(text string) { fmt.Fprintf(p, "\n%s\n", text) }
 
 // print writes all that is known, for people.
-func (f *Finding) print(out io.Writer) error {
+func (f *Finding) print(ctx context.Context, out io.Writer) error {
 	p := &page{}
 	p.row("order_no", f.OrderNo)
 	if f.Pending {
@@ -65,7 +67,7 @@ func (f *Finding) print(out io.Writer) error {
 			fmt.Fprintf(p, "  %s\n", line)
 		}
 		if s.command != "" {
-			fmt.Fprintf(p, "    %s\n", Plain(s.command))
+			fmt.Fprintf(p, "    %s\n", Plain(program.Spell(ctx, s.command)))
 		}
 	}
 	_, err := p.WriteTo(out)

@@ -65,7 +65,7 @@ func TestShowGolden(t *testing.T) {
 	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused(), "conflict": conflicting()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
-			require.NoError(t, f.print(&out))
+			require.NoError(t, f.print(t.Context(), &out))
 			path := filepath.Join("testdata", name+".golden")
 			if *update {
 				require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))

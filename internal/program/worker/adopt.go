@@ -51,7 +51,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Submit.Validate(), cfg.Queue.Validate(), c.check(cmd.InOrStdin())); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), c.people(cmd)
 	q, done, err := broker.Open(ctx, broker.Config{Queue: cfg.Queue, DataDir: cfg.DataDir}, broker.Options{Name: "worker adopt", StartStopped: true, Stderr: c.stderr})
 	if err != nil {
 		return err
@@ -60,16 +60,14 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	control := fleet.New(q)
 	have, err := control.Claimed(ctx)
 	if errors.Is(err, fleet.ErrNoIdentity) {
-		_, err := fmt.Fprintln(out, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
-		return err
+		return c.done(cmd, adoption{}, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
 	}
 	if err != nil {
 		return err
 	}
 	want := cfg.Identity()
 	if have.Identity == want.Normal() {
-		_, err := fmt.Fprintf(out, "These orders belong to %s already. Nothing was changed.\n", have)
-		return err
+		return c.done(cmd, adoption{API: &want}, "These orders belong to %s already. Nothing was changed.", have)
 	}
 	counts, err := q.Count(ctx)
 	if err != nil {
@@ -86,8 +84,17 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if err := control.TakeOver(ctx, have, fleet.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The orders of this broker belong to %s from now on; %s decided it.\n", want, c.by)
-	return err
+	return c.done(cmd, adoption{Changed: true, API: &want, Former: &have.Identity, By: c.by, Counts: &counts},
+		"The orders of this broker belong to %s from now on; %s decided it.", want, c.by)
+}
+
+// adoption is what adopt prints for programs.
+type adoption struct {
+	Changed bool            `json:"changed"`
+	API     *fleet.Identity `json:"api"` // null: no worker has decided it yet
+	Former  *fleet.Identity `json:"former,omitempty"`
+	By      string          `json:"by,omitempty"`
+	Counts  *queue.Counts   `json:"counts,omitempty"`
 }
 
 func showAdoption(out io.Writer, have *fleet.Claim, want fleet.Identity, counts queue.Counts, workers []fleet.Presence) {

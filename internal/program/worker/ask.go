@@ -15,11 +15,13 @@ import (
 
 // decision is a person's yes to what a command is about to do.
 type decision struct {
-	by  string
-	yes bool
+	by   string
+	yes  bool
+	json bool
 }
 
 func (d *decision) register(cmd *cobra.Command, environ map[string]string) {
+	program.JSONFlag(cmd, &d.json, cmd.Name())
 	cmd.Flags().StringVar(&d.by, "by", userName(environ), "your name, for the record")
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
 }
@@ -49,6 +51,24 @@ func (d *decision) made(stdin io.Reader, out io.Writer, question string) bool {
 	_, _ = fmt.Fprintf(out, "%s Type yes: ", question)
 	answer, _ := bufio.NewReader(stdin).ReadString('\n')
 	return strings.TrimSpace(answer) == "yes"
+}
+
+// people is where the command talks to people: with --json standard output is
+// for programs alone.
+func (d *decision) people(cmd *cobra.Command) io.Writer {
+	if d.json {
+		return cmd.ErrOrStderr()
+	}
+	return cmd.OutOrStdout()
+}
+
+// done says what became of it: the object for programs, the text for people.
+func (d *decision) done(cmd *cobra.Command, object any, format string, args ...any) error {
+	if d.json {
+		return program.PrintJSON(cmd.OutOrStdout(), object)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
+	return err
 }
 
 // errNotMade is returned where the person said no.

@@ -1,11 +1,11 @@
 package worker
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -41,7 +41,7 @@ func newCheckCommand(environ map[string]string) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.answer, "answer", "", "file with an answer of the API, - for standard input")
 	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, where the file holds a body alone (default 200)")
-	f.BoolVar(&c.json, "json", false, "print it as JSON")
+	program.JSONFlag(cmd, &c.json, "check", "verdict")
 	return cmd
 }
 
@@ -54,11 +54,7 @@ type checkCommand struct {
 func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io.Writer) error {
 	var cfg pool.Config
 	if c.answer == "" {
-		if err := errors.Join(readConfig(&cfg, environ), checkParts(cfg)); err != nil {
-			return &program.ExitError{Code: program.ExitUsage, Err: err}
-		}
-		_, err := fmt.Fprintln(stdout, "The settings and the rules can be used.")
-		return err
+		return c.settings(cfg, environ, stdout)
 	}
 	if err := program.ReadEnv(&cfg, environ); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
@@ -76,11 +72,33 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	if c.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(checked)
+		return program.PrintJSON(stdout, verdictOf(checked))
 	}
 	return printChecked(stdout, checked)
+}
+
+// usable is what check prints of the settings for programs.
+type usable struct {
+	Usable   bool     `json:"usable"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+// settings checks the settings, the key files and the rules.
+func (c *checkCommand) settings(cfg pool.Config, environ map[string]string, stdout io.Writer) error {
+	err := errors.Join(readConfig(&cfg, environ), checkParts(cfg))
+	said := usable{Usable: err == nil}
+	switch {
+	case err == nil && !c.json:
+		_, err = fmt.Fprintln(stdout, "The settings and the rules can be used.")
+		return err
+	case err != nil:
+		said.Problems = strings.Split(err.Error(), "\n")
+		err = &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	if c.json {
+		return errors.Join(program.PrintJSON(stdout, said), err)
+	}
+	return err
 }
 
 // checkParts reads the key files and compiles the rules.
@@ -149,4 +167,27 @@ func held(why string) string {
 		return "goes on"
 	}
 	return "is held: " + why
+}
+
+// verdict is what check --answer prints for programs.
+type verdict struct {
+	Status  int           `json:"status"`
+	Verdict order.Verdict `json:"verdict"`
+	Final   bool          `json:"final"`
+	Reason  string        `json:"reason"`
+	Detail  string        `json:"detail,omitempty"`
+	// Rule and Line are 0 where a built-in verdict held.
+	Rule      int           `json:"rule"`
+	Line      int           `json:"line"`
+	WaitMS    int64         `json:"wait_ms"`
+	Throttle  bool          `json:"throttle"`
+	TimeError bool          `json:"time_error"`
+	Hold      string        `json:"hold,omitempty"`
+	First     order.Outcome `json:"first,omitzero"`
+	Doubted   order.Outcome `json:"doubted,omitzero"`
+}
+
+func verdictOf(c answer.Checked) verdict {
+	return verdict{Status: c.Status, Verdict: c.Verdict, Final: c.Final, Reason: c.Reason, Detail: c.Detail, Rule: c.Rule, Line: c.Line,
+		WaitMS: c.Wait.Milliseconds(), Throttle: c.Throttle, TimeError: c.TimeError, Hold: c.Hold, First: c.First, Doubted: c.Doubted}
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,9 @@ type fleetCommand struct {
 	incomplete string
 }
 
-func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
+// NewFleetCommands makes hold, resume, limit and fleet, by which a person steers
+// all workers.
+func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
 	by := environ["USER"]
 	if by == "" {
 		by = environ["LOGNAME"]
@@ -52,15 +53,17 @@ func newFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
 	limit.Long = "limit sets the requests per second of the whole fleet; the workers divide it among themselves.\n" +
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
+	limit.ValidArgs = []cobra.Completion{"none", "default"}
 	limit.Example = "  worker limit 50/s"
 	show := c.command("fleet", "Show who is running, and what steers them", cobra.NoArgs, c.show)
 	show.Long = "fleet lists the workers that are present: since when they run, how many orders they have in hand, what\n" +
 		"they sent per second over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
 		"theirs, and whether their gate is open; below that the version, and what holds the gate."
 	show.Example = "  worker fleet\n  worker fleet --json"
-	show.Flags().BoolVar(&c.json, "json", false, "print it as JSON")
+	program.JSONFlag(show, &c.json, "fleet")
 	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
+		program.JSONFlag(cmd, &c.json, cmd.Name())
 		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
 	}
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
@@ -109,16 +112,14 @@ func (c *fleetCommand) hold(ctx context.Context, q *queue.Queue, _ []string, out
 	if err := fleet.New(q).SetHold(ctx, h); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "The fleet is held %s.\n", text)
-	return err
+	return c.tell(out, heldFleet{h}, "The fleet is held %s.\n", text)
 }
 
 func (c *fleetCommand) resume(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
 	if err := fleet.New(q).Resume(ctx, c.by); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, "The fleet goes on.")
-	return err
+	return c.tell(out, resumedFleet{true, c.by}, "The fleet goes on.\n")
 }
 
 func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string, out io.Writer) error {
@@ -132,7 +133,29 @@ func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string,
 	if err := fleet.New(q).SetLimit(ctx, l); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "The fleet's limit: %s.\n", describeLimit(l))
+	return c.tell(out, limitedFleet{l}, "The fleet's limit: %s.\n", describeLimit(l))
+}
+
+// What hold, resume and limit print for programs, in the words of fleet.
+type (
+	heldFleet struct {
+		Hold fleet.Hold `json:"hold"`
+	}
+	resumedFleet struct {
+		Resumed bool   `json:"resumed"`
+		By      string `json:"by,omitempty"`
+	}
+	limitedFleet struct {
+		Limit *fleet.Limit `json:"limit"` // null: the workers' settings decide
+	}
+)
+
+// tell says what was done.
+func (c *fleetCommand) tell(out io.Writer, done any, format string, args ...any) error {
+	if c.json {
+		return program.PrintJSON(out, done)
+	}
+	_, err := fmt.Fprintf(out, format, args...)
 	return err
 }
 
@@ -179,9 +202,9 @@ func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out
 	f.Members = present(f.Members)
 	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
-		err = json.NewEncoder(out).Encode(map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing})
+		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing})
 	} else {
-		printFleet(out, f, missing, time.Now())
+		printFleet(ctx, out, f, missing, time.Now())
 	}
 	if len(missing) > 0 && err == nil {
 		err = errors.New(missingAdvice(parts))

@@ -17,7 +17,8 @@ const healthTimeout = 3 * time.Second
 // newHealthCommand is a container's health check: the image has no shell and
 // no curl.
 func newHealthCommand(environ map[string]string) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask the worker of this machine whether it lives (/livez)",
 		Long: "health asks /livez on ORDERPOST_OPS_ADDR. It ends with exit code 0 where a worker answers, else with 1.\n" +
@@ -33,10 +34,24 @@ func newHealthCommand(environ map[string]string) *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
 			defer cancel()
-			if err := ops.Probe(ctx, cfg.OpsAddr); err != nil {
+			err := ops.Probe(ctx, cfg.OpsAddr)
+			if asJSON {
+				if err := program.PrintJSON(cmd.OutOrStdout(), healthy{err == nil, cfg.OpsAddr}); err != nil {
+					return err
+				}
+			}
+			if err != nil {
 				return fmt.Errorf("not healthy: %w", err)
 			}
 			return nil
 		},
 	}
+	program.JSONFlag(cmd, &asJSON, "health")
+	return cmd
+}
+
+// healthy is what health prints for programs.
+type healthy struct {
+	Healthy bool   `json:"healthy"`
+	Address string `json:"address"`
 }

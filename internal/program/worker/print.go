@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/program"
 	"orderpost/internal/program/lookup"
 )
 
@@ -34,7 +36,7 @@ func present(all []fleet.Presence) []fleet.Presence {
 }
 
 // printFleet prints who is there and what steers them, in lines of 80 columns.
-func printFleet(out io.Writer, f *fleet.View, missing []string, now time.Time) {
+func printFleet(ctx context.Context, out io.Writer, f *fleet.View, missing []string, now time.Time) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
 	}
@@ -54,7 +56,7 @@ func printFleet(out io.Writer, f *fleet.View, missing []string, now time.Time) {
 	}
 	for _, key := range f.Unreadable {
 		say("Held: the bucket's entry %s cannot be read", key)
-		say("  a newer version or a hand wrote it; worker resume and worker limit replace it")
+		say("  %s", program.Spell(ctx, "a newer version or a hand wrote it; worker resume and worker limit replace it"))
 	}
 	for _, name := range missing {
 		say("Missing: %s", name)
@@ -68,10 +70,10 @@ func printFleet(out io.Writer, f *fleet.View, missing []string, now time.Time) {
 		return
 	}
 	_, _ = fmt.Fprintln(out)
-	printMembers(say, f.Members)
+	printMembers(ctx, say, f.Members)
 }
 
-func printMembers(say func(format string, args ...any), members []fleet.Presence) {
+func printMembers(ctx context.Context, say func(format string, args ...any), members []fleet.Presence) {
 	const line = "%-18s  %-11s  %7v  %7s  %7s  %8s  %s"
 	say(line, "WORKER", "SINCE (UTC)", "IN HAND", "RATE/S", "SHARE/S", "CLOCK", "GATE")
 	inHand, rate := 0, 0.0
@@ -92,7 +94,7 @@ func printMembers(say func(format string, args ...any), members []fleet.Presence
 		say(line, lookup.Clip(p.Worker, 18), since, p.InFlight, perSecond(p.Rate), share, clock, gate)
 		say("  %s", p.Version)
 		for _, reason := range p.Reasons {
-			sayLong(say, reason)
+			sayLong(say, program.Spell(ctx, reason))
 		}
 		for _, note := range p.Notes {
 			sayLong(say, "note: "+note)

@@ -36,7 +36,7 @@ func TestFleetGolden(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	printFleet(&out, f, []string{"stream ORDERS_DEAD"}, noon.Add(time.Hour))
+	printFleet(t.Context(), &out, f, []string{"stream ORDERS_DEAD"}, noon.Add(time.Hour))
 	path := filepath.Join("testdata", "fleet.golden")
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o700))

@@ -51,7 +51,7 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if err := errors.Join(program.ReadEnv(&cfg, c.environ), cfg.Queue.Validate(), c.check(cmd.InOrStdin())); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	ctx, out := cmd.Context(), cmd.OutOrStdout()
+	ctx, out := cmd.Context(), c.people(cmd)
 	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "worker repair", StartStopped: true, Incomplete: true, Stderr: c.stderr})
 	if err != nil {
 		return err
@@ -61,16 +61,15 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	lost := 0
+	var lost []string
 	for _, p := range parts {
 		if p.Missing() && p.Precious() {
-			lost++
+			lost = append(lost, p.Name)
 			_, _ = fmt.Fprintf(out, "%s is missing: %s.\n", p.Name, losses[p.Part])
 		}
 	}
-	if lost == 0 {
-		_, err := fmt.Fprintln(out, "No stream is missing. Nothing was changed.")
-		return err
+	if len(lost) == 0 {
+		return c.done(cmd, repaired{}, "No stream is missing. Nothing was changed.")
 	}
 	_, _ = fmt.Fprintf(out, "The broker is %s: is it the right one?\n", queue.RedactURL(q.Server()))
 	if !c.made(cmd.InOrStdin(), out, "Make them anew, empty?") {
@@ -78,7 +77,15 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	}
 	made, err := q.Repair(ctx, c.by)
 	if len(made) > 0 {
-		_, _ = fmt.Fprintf(out, "Made %s; %s decided it.\n", strings.Join(made, ", "), c.by)
+		err = errors.Join(err, c.done(cmd, repaired{true, lost, made, c.by}, "Made %s; %s decided it.", strings.Join(made, ", "), c.by))
 	}
 	return err
+}
+
+// repaired is what repair prints for programs.
+type repaired struct {
+	Changed bool     `json:"changed"`
+	Missing []string `json:"missing,omitempty"`
+	Made    []string `json:"made,omitempty"`
+	By      string   `json:"by,omitempty"`
 }

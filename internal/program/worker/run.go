@@ -19,10 +19,11 @@ import (
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return program.Execute(ctx, newCommand(environ, stderr), args, stdin, stdout, stderr)
+	return program.Execute(ctx, NewCommand(environ, stderr), args, stdin, stdout, stderr)
 }
 
-func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
+// NewCommand makes the program's command.
+func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	var noPreflight bool
 	root := &cobra.Command{
 		Use:   "worker",
@@ -45,8 +46,9 @@ func newCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			return work(cmd.Context(), environ, noPreflight, stderr)
 		},
 	}
+	program.NoJSON(root, "it runs until it is stopped; ORDERPOST_LOG_FORMAT=json makes its log JSON")
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
-	root.AddCommand(newFleetCommands(environ, stderr)...)
+	root.AddCommand(NewFleetCommands(environ, stderr)...)
 	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ), newAdoptCommand(environ, stderr), newRepairCommand(environ, stderr))
 	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), "worker", "health") // the worker's own goes into its log
 	return root

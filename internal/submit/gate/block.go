@@ -62,6 +62,7 @@ type block struct {
 	until  time.Time // when a shut block enters its next stage by itself; zero = never
 	tries  int       // failed trials and probes
 	tried  time.Time // start of the trial
+	normal bool      // part of the normal course: nobody needs to hear of it
 }
 
 // BlockState is a copy of a block's state.
@@ -94,6 +95,19 @@ func (g *Gate) Hold(reason string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut(holdPrefix+reason, reason, until)
+}
+
+// Pause is a hold of the normal course, such as that of a worker that is
+// starting: it is logged at debug. Release lifts it.
+func (g *Gate) Pause(reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := holdPrefix + reason
+	if g.blocks[name] == nil {
+		g.blocks[name] = &block{since: time.Now(), reason: reason, stage: StageShut, normal: true}
+		g.log.Debug().Str("block", name).Str("reason", reason).Msg("gate pauses")
+	}
+	g.notify()
 }
 
 // Release lifts the hold that was put up for this reason.
@@ -164,7 +178,8 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 // lift removes a block. The ramp restarts from one attempt, except after a
 // throttle, which has already cut it. The caller holds g.mu.
 func (g *Gate) lift(name string) {
-	if g.blocks[name] == nil {
+	b := g.blocks[name]
+	if b == nil {
 		return
 	}
 	delete(g.blocks, name)
@@ -172,10 +187,14 @@ func (g *Gate) lift(name string) {
 		g.limit = 1
 		g.breaker.reset()
 	}
+	e := g.log.Info()
+	if b.normal {
+		e = g.log.Debug()
+	}
 	if len(g.blocks) == 0 {
-		g.log.Info().Str("block", name).Msg("gate opened")
+		e.Str("block", name).Msg("gate opened")
 	} else {
-		g.log.Info().Str("block", name).Msg("block lifted, gate stays closed")
+		e.Str("block", name).Msg("block lifted, gate stays closed")
 	}
 	g.notify()
 }

@@ -1,0 +1,233 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/docs/schema"
+	"orderpost/internal/program"
+	"orderpost/internal/program/orderpost"
+)
+
+// everyCommand lists orderpost's commands that do something, by their paths.
+func everyCommand(t *testing.T) map[string]*cobra.Command {
+	t.Helper()
+	all := make(map[string]*cobra.Command)
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if cmd.Runnable() {
+			all[cmd.CommandPath()] = cmd
+		}
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(orderpost.NewCommand(map[string]string{}, nil, io.Discard, io.Discard))
+	require.Greater(t, len(all), 25)
+	return all
+}
+
+// TestEveryCommandHasJSON: or a reason why not. Its schemas are there.
+func TestEveryCommandHasJSON(t *testing.T) {
+	for path, cmd := range everyCommand(t) {
+		schemas, why := strings.Fields(cmd.Annotations[program.SchemasOf]), cmd.Annotations[program.WhyNoJSON]
+		require.NotEqual(t, len(schemas) > 0, why != "", "%s: give it --json (program.JSONFlag), or say why not (program.NoJSON)", path)
+		require.Equal(t, len(schemas) > 0, cmd.Flags().Lookup("json") != nil, path)
+		for _, name := range schemas {
+			require.Contains(t, schema.Names(), name, path)
+		}
+	}
+}
+
+// schemas compiles docs/schema.
+func schemas(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	for _, name := range schema.Names() {
+		text, err := schema.Text(name)
+		require.NoError(t, err)
+		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		require.NoError(t, err)
+		require.NoError(t, c.AddResource("urn:orderpost:"+name, doc))
+	}
+	out := make(map[string]*jsonschema.Schema)
+	for _, name := range schema.Names() {
+		s, err := c.Compile("urn:orderpost:" + name)
+		require.NoError(t, err)
+		out[name] = s
+	}
+	return out
+}
+
+// undescribed walks through a value and its schema, and names the fields that the
+// schema does not describe.
+func undescribed(path string, value any, s *jsonschema.Schema) (out []string) {
+	for s.Ref != nil {
+		s = s.Ref
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, any := range s.AnyOf {
+			if named := undescribed(path, v, any); len(s.Properties) == 0 && any.Ref != nil {
+				return named
+			}
+		}
+		for name, inside := range v {
+			field, known := s.Properties[name]
+			switch {
+			case known:
+				out = append(out, undescribed(path+"."+name, inside, field)...)
+			case s.PropertyNames == nil && len(s.Properties) > 0:
+				out = append(out, path+"."+name)
+			}
+		}
+	case []any:
+		items := s.Items2020
+		if items == nil {
+			items, _ = s.Items.(*jsonschema.Schema)
+		}
+		for _, inside := range v {
+			if items != nil {
+				out = append(out, undescribed(path+"[]", inside, items)...)
+			}
+		}
+	}
+	return out
+}
+
+// TestJSON runs every command that has --json, and holds what it prints against
+// the schema that its help names.
+func TestJSON(t *testing.T) {
+	p := newPlace(t, 1, nil)
+	valid := schemas(t)
+	p.settings["ORDERPOST_OPS_ADDR"] = strings.TrimPrefix(p.ops, "http://")
+	require.NoError(t, os.WriteFile("more.csv", []byte("order_no,timeout,amount\nJ-1,60,1\n"), 0o600))
+	require.NoError(t, os.WriteFile("order.json", []byte(`{"order_no":"A","timeout":30,"note":null}`), 0o600))
+	seen := make(map[string]bool)
+	for _, c := range []struct {
+		args string
+		code int
+		want string // the schemas of the lines; the last one is that of all further lines
+	}{
+		{"worker check", program.ExitDone, "check"},
+		{"worker check --answer answer.txt", program.ExitDone, "verdict"},
+		{"worker health", program.ExitDone, "health"},
+		{"worker adopt --yes", program.ExitDone, "adopt"},
+		{"worker repair --yes", program.ExitDone, "repair"},
+		{"hold --for 1m --reason why", program.ExitDone, "hold"},
+		{"limit 50/s", program.ExitDone, "limit"},
+		{"fleet", program.ExitDone, "fleet"},
+		{"limit default", program.ExitDone, "limit"},
+		{"resume", program.ExitDone, "resume"},
+		{"fleet", program.ExitDone, "fleet"},
+		{"enqueue orders.csv --batch json", program.ExitDone, "import"},
+		{"enqueue more.csv --batch more --wait", program.ExitDone, "import outcomes"},
+		{"enqueue more.csv --dry-run", program.ExitDone, "import"},
+		{"enqueue watch json", program.ExitDone, "status"},
+		{"enqueue status", program.ExitDone, "remembered"},
+		{"enqueue status json", program.ExitDone, "status"},
+		{"enqueue results json -o out.csv", program.ExitDone, "outcomes"},
+		{"enqueue cancel json --dry-run", program.ExitPartial, "cancel"},
+		{"enqueue cancel json", program.ExitPartial, "cancel"},
+		{"order D-1", program.ExitDone, "order"},
+		{"order nobody", program.ExitPartial, "order"},
+		{"deadletter show REFUSED-1", program.ExitDone, "order"},
+		{"sign order.json --signature 00", program.ExitDone, "signature"},
+		{"audit", program.ExitDone, "audit"},
+		{"deadletter list", program.ExitDone, "dead-letter"},
+		{"deadletter replay --all --dry-run", program.ExitPartial, "replay"},
+		{"deadletter replay --order-no REFUSED-1", program.ExitDone, "replay"},
+		{"deadletter resolve DOUBT-0 --rejected --note n", program.ExitDone, "result"},
+		{"deadletter drop --order-no REFUSED-2 --dry-run", program.ExitDone, "drop"},
+		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
+		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
+	} {
+		code, out, errOut := runProgram(t, orderpost.Run, p.settings, append(strings.Fields(c.args), "--json")...)
+		require.Equal(t, c.code, code, "%s: %s%s", c.args, out, errOut)
+		names := strings.Fields(c.want)
+		docs := documentsOf(t, out)
+		require.GreaterOrEqual(t, len(docs), len(names), "%s: %s", c.args, out)
+		for i, doc := range docs {
+			name := names[min(i, len(names)-1)]
+			require.NoError(t, valid[name].Validate(doc), "%s: %s", c.args, out)
+			require.Empty(t, undescribed("", doc, valid[name]), "%s: docs/schema/%s.json does not describe them", c.args, name)
+			seen[name] = true
+		}
+	}
+	other := maps.Clone(p.settings)
+	other["ORDERPOST_ACCOUNT_LABEL"] = "another"
+	code, out, errOut := runProgram(t, orderpost.Run, other, "worker", "adopt", "--yes", "--by", "anna", "--json")
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.NoError(t, valid["adopt"].Validate(documentsOf(t, out)[0]), out)
+	require.Contains(t, out, `"changed":true`)
+	delete(other, "ORDERPOST_API_KEY")
+	code, out, _ = runProgram(t, orderpost.Run, other, "worker", "check", "--json")
+	require.Equal(t, program.ExitUsage, code)
+	require.NoError(t, valid["check"].Validate(documentsOf(t, out)[0]), out)
+
+	for path, cmd := range everyCommand(t) {
+		for _, name := range strings.Fields(cmd.Annotations[program.SchemasOf]) {
+			require.True(t, seen[name], "%s: no run of it here prints %s", path, name)
+		}
+	}
+}
+
+// documentsOf reads what a command printed: JSON values, one after another.
+func documentsOf(t *testing.T, out string) (docs []any) {
+	t.Helper()
+	for dec := json.NewDecoder(strings.NewReader(out)); dec.More(); {
+		var text json.RawMessage
+		require.NoError(t, dec.Decode(&text), out)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text)) // numbers as the validator wants them
+		require.NoError(t, err)
+		docs = append(docs, doc)
+	}
+	require.NotEmpty(t, docs)
+	return docs
+}
+
+// TestCompletion: the values come from the broker; without one there are none,
+// and nothing is said.
+func TestCompletion(t *testing.T) {
+	p := newPlace(t, 2, nil)
+	code, _, errOut := importFile(t, p.settings, writeFile(t, "order_no,timeout\nC-1,60\n"), "--batch", "march")
+	require.Equal(t, program.ExitDone, code, errOut)
+	offered := func(settings map[string]string, args ...string) []string {
+		code, out, errOut := runProgram(t, orderpost.Run, settings, append([]string{cobra.ShellCompRequestCmd}, args...)...)
+		require.Equal(t, program.ExitDone, code, errOut)
+		require.Equal(t, "Completion ended with directive: ShellCompDirectiveNoFileComp\n", errOut)
+		var names []string
+		for line := range strings.Lines(out) {
+			if name, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); !strings.HasPrefix(name, ":") {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	letters := []string{"DOUBT-0", "DOUBT-1"}
+	for _, args := range [][]string{{"order", "DOUBT"}, {"deadletter", "show", "DOUBT"}, {"deadletter", "resolve", "DOUBT"},
+		{"enqueue", "order", "DOUBT"}, {"deadletter", "replay", "--order-no", "DOUBT"}} {
+		require.Equal(t, letters, slices.Sorted(slices.Values(offered(p.settings, args...))), args)
+	}
+	for _, args := range [][]string{{"enqueue", "watch", "m"}, {"enqueue", "status", "m"}, {"enqueue", "results", "m"}, {"enqueue", "cancel", "m"},
+		{"deadletter", "list", "--batch", "m"}} {
+		require.Equal(t, []string{"march"}, offered(p.settings, args...), args)
+	}
+	require.Empty(t, offered(p.settings, "enqueue", "watch", "march", ""), "there is one argument")
+	require.Contains(t, offered(p.settings, "schema", "r"), "rules")
+	require.Contains(t, offered(p.settings, "deadletter", "list", "--outcome", "u"), "unknown")
+	nobody := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir(), "ORDERPOST_TYPO": "1"}
+	require.Empty(t, offered(nobody, "order", "D"))
+	require.Empty(t, offered(map[string]string{"ORDERPOST_NATS_URL": "nats://127.0.0.1:1"}, "enqueue", "status", ""))
+}

@@ -1,0 +1,37 @@
+package program
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// The annotations that say what a command prints for programs.
+const (
+	// SchemasOf names the schemas that a command's --json follows, separated by spaces.
+	SchemasOf = "json-schemas"
+	// WhyNoJSON says why a command has no --json.
+	WhyNoJSON = "no-json"
+)
+
+// JSONFlag gives a command the flag --json. schemas name the JSON Schemas in
+// docs/schema that its objects follow.
+func JSONFlag(cmd *cobra.Command, to *bool, schemas ...string) {
+	cmd.Flags().BoolVar(to, "json", false, "print JSON instead of text (schema "+strings.Join(schemas, ", ")+")")
+	annotate(cmd, SchemasOf, strings.Join(schemas, " "))
+}
+
+// NoJSON says why a command has no flag --json.
+func NoJSON(cmd *cobra.Command, why string) { annotate(cmd, WhyNoJSON, why) }
+
+func annotate(cmd *cobra.Command, name, value string) {
+	if cmd.Annotations == nil {
+		cmd.Annotations = make(map[string]string)
+	}
+	cmd.Annotations[name] = value
+}
+
+// PrintJSON prints one object, in one line.
+func PrintJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }

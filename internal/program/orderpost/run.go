@@ -1,0 +1,119 @@
+// Package orderpost is the one program: it joins the bodies of worker, enqueue
+// and deadletter, and puts what people ask for most at the top.
+package orderpost
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/worker"
+	pool "orderpost/internal/worker"
+)
+
+// programs are the programs that this one also is when it is started by their
+// name, as by a link.
+var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run}
+
+// Main is the program that the name says by which this process was started.
+func Main() program.RunFunc { return named(os.Args[0]) }
+
+func named(arg0 string) program.RunFunc {
+	if run, link := programs[strings.TrimSuffix(filepath.Base(arg0), ".exe")]; link {
+		return run
+	}
+	return Run
+}
+
+// Run is the program without its process: it returns the exit code.
+func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
+}
+
+// NewCommand makes the program's command.
+func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "orderpost COMMAND",
+		Short: "Submit orders in bulk to an HTTP API, and account for every one of them",
+		Long: "orderpost takes orders from files to an HTTP API, through a queue that loses none and doubles none.\n" +
+			"`orderpost worker` posts them, `orderpost enqueue FILE` brings them, `orderpost audit` balances the books.\n\n" +
+			"Every command is set by environment variables (ORDERPOST_…); `orderpost worker --help` lists them. Without\n" +
+			"ORDERPOST_NATS_URL they find the broker of the worker that runs in the data folder (ORDERPOST_DATA_DIR).\n\n" +
+			"Started by the name worker, enqueue or deadletter, as by a link, it is that program.\n\n" +
+			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some rows or orders did\n" +
+			"not make it; 4 broker out of reach; 130 interrupted.",
+		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret orderpost worker\n" +
+			"  orderpost enqueue orders.csv --wait --results out.csv\n" +
+			"  orderpost order A-100\n" +
+			"  orderpost hold --for 30m --reason 'maintenance of the API'\n" +
+			"  orderpost audit\n" +
+			"  source <(orderpost completion bash)",
+		Args:                       knownCommand,
+		SuggestionsMinimumDistance: 2,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("no command given (see %s --help)", cmd.CommandPath())}
+		},
+	}
+	program.NoJSON(root, "it only says that a command is missing")
+	group := func(id, title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+		for _, cmd := range commands {
+			cmd.GroupID = id
+		}
+		root.AddCommand(commands...)
+	}
+	joined := []*cobra.Command{worker.NewCommand(environ, stderr), enqueue.NewCommand(environ, stdin, stdout, stderr),
+		deadletter.NewCommand(environ, stdin, stdout, stderr)}
+	group("programs", "Orders on their way:", joined...)
+	group("books", "One order, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr),
+		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
+	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
+	group("tools", "Editors and shells:", newSchemaCommand())
+	root.SetCompletionCommandGroupID("tools")
+	root.SetHelpCommandGroupID("tools")
+	hideTwins(root, joined)
+	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), root.Name(), "schema")
+	return root
+}
+
+// knownCommand refuses a command that there is not, and names the one that may
+// be meant: also one of a program's, such as watch.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var meant []string
+	for _, p := range root.Commands() {
+		for _, sub := range p.Commands() {
+			if _, joined := programs[p.Name()]; joined && sub.Name() == args[0] {
+				meant = append(meant, sub.CommandPath())
+			}
+		}
+	}
+	for _, name := range root.SuggestionsFor(args[0]) {
+		meant = append(meant, root.Name()+" "+name)
+	}
+	if len(meant) == 0 {
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(meant, " or "))
+}
+
+// hideTwins takes the commands that stand at the top out of the help of the
+// programs that have them, too. They still work there.
+func hideTwins(root *cobra.Command, joined []*cobra.Command) {
+	for _, p := range joined {
+		for _, sub := range p.Commands() {
+			sub.Hidden = slices.ContainsFunc(root.Commands(), func(top *cobra.Command) bool { return top.Name() == sub.Name() })
+		}
+	}
+}

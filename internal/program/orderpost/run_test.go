@@ -1,0 +1,105 @@
+package orderpost
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/program"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func said(t *testing.T, run program.RunFunc, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	environ := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir(), "ORDERPOST_NATS_CONNECT_TIMEOUT": "10ms"}
+	code = run(t.Context(), args, environ, strings.NewReader(""), &o, &e)
+	return code, o.String(), e.String()
+}
+
+// TestHelp is what a user sees first.
+func TestHelp(t *testing.T) {
+	_, got, _ := said(t, Run, "--help")
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/help.golden", []byte(got), 0o600))
+	}
+	want, err := os.ReadFile("testdata/help.golden")
+	require.NoError(t, err)
+	require.Equal(t, string(want), got, "go test ./internal/program/orderpost -run TestHelp -update writes it anew")
+}
+
+// TestLinks: by the name of a program it is that program.
+func TestLinks(t *testing.T) {
+	for arg0, name := range map[string]string{"worker": "worker", "/usr/local/bin/enqueue": "enqueue", "deadletter.exe": "deadletter",
+		"orderpost": "orderpost", "/opt/orderpost-v1": "orderpost", "": "orderpost"} {
+		_, out, _ := said(t, named(arg0), "--version")
+		require.True(t, strings.HasPrefix(out, name+" version "), "%s: %s", arg0, out)
+	}
+}
+
+// TestCommandsAsTheyWereStarted: whoever reads the name of a command can start
+// it so.
+func TestCommandsAsTheyWereStarted(t *testing.T) {
+	code, _, errOut := said(t, Run, "audit")
+	require.Equal(t, program.ExitUnreachable, code)
+	require.Contains(t, errOut, "start one there (orderpost worker), or")
+	require.True(t, strings.HasSuffix(errOut, "\n  orderpost audit\n"), errOut)
+	_, _, errOut = said(t, named("deadletter"), "audit")
+	require.Contains(t, errOut, "start one there (cmd/worker), or")
+	require.True(t, strings.HasSuffix(errOut, "\n  deadletter audit\n"), errOut)
+	for _, args := range [][]string{{"worker", "hold", "--for", "-1s"}, {"hold", "--for", "-1s"}} { // the old place, and the new one
+		code, _, errOut = said(t, Run, args...)
+		require.Equal(t, program.ExitUsage, code)
+		require.Equal(t, "orderpost: --for: cannot be below 0\n", errOut)
+	}
+	code, _, errOut = said(t, Run, "worker", "hold", "--fro", "1s")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, "(see orderpost worker hold --help)")
+}
+
+// TestUnknownCommand names what may be meant.
+func TestUnknownCommand(t *testing.T) {
+	for args, want := range map[string]string{
+		"watch march": `orderpost: unknown command "watch"; did you mean orderpost enqueue watch? (see orderpost --help)`,
+		"workr":       `orderpost: unknown command "workr"; did you mean orderpost worker? (see orderpost --help)`,
+		"sandbox":     `orderpost: unknown command "sandbox" (see orderpost --help)`,
+		"":            "orderpost: no command given (see orderpost --help)",
+	} {
+		code, _, errOut := said(t, Run, strings.Fields(args)...)
+		require.Equal(t, program.ExitUsage, code)
+		require.Equal(t, want+"\n", errOut)
+	}
+}
+
+func TestSchema(t *testing.T) {
+	code, out, _ := said(t, Run, "schema")
+	require.Equal(t, program.ExitDone, code)
+	require.Contains(t, out, "\nrules        Rules file (ORDERPOST_RULES)")
+	require.Contains(t, out, "\nfleet        orderpost fleet --json: ")
+	code, out, _ = said(t, Run, "schema", "rules")
+	require.Equal(t, program.ExitDone, code)
+	file, err := os.ReadFile("../../../docs/schema/rules.json")
+	require.NoError(t, err)
+	require.Equal(t, string(file), out)
+	code, _, errOut := said(t, Run, "schema", "../schema/rules")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, "there are adopt, audit, ")
+}
+
+// TestCompletionScripts: for the shells that people use.
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		code, out, errOut := said(t, Run, "completion", shell)
+		require.Equal(t, program.ExitDone, code, errOut)
+		require.Contains(t, out, "orderpost")
+		require.Empty(t, errOut)
+	}
+}
