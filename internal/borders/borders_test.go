@@ -82,7 +82,7 @@ var neverLinked = map[string][]string{
 	"cmd/worker":  {"internal/sandbox", "internal/importer"},
 	"cmd/enqueue": {"internal/sandbox"},
 	"cmd/orderpost": {"internal/sandbox", "internal/simulation", "internal/program/sandbox", "internal/program/demo", "internal/program/bench",
-		"internal/program/chaos", "internal/program/simulate", "internal/program/books"}, // it is what the image ships
+		"internal/program/chaos", "internal/program/simulate", "internal/program/reconcile"}, // it is what the image ships
 	"cmd/deadletter": {"internal/sandbox", "internal/importer", "internal/tracing"},
 	"cmd/sandbox":    {"internal/submit", "internal/tracing"},
 }
