@@ -42,10 +42,12 @@ var mayImport = map[string][]string{
 	"internal/tracing":         {},
 	"internal/settle":          {"internal/order"},
 	"internal/queue":           {"internal/order", "internal/settle"},
-	"internal/importer":        {"internal/order", "internal/settle", "internal/queue"},
+	"internal/fleet":           {"internal/settle", "internal/queue", "internal/submit/gate"},
+	"internal/importer":        {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/simulation":      {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
-		"internal/settle", "internal/queue", "internal/queue/embedded"},
+		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
+	"internal/books": {"internal/order", "internal/settle", "internal/queue"},
 }
 
 // anything marks the packages that join others: the programs.
@@ -56,6 +58,7 @@ func anything(pkg string) bool {
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
+		"internal/program/bench",           // a cluster whose leaders are the same in each trial
 		"internal/program/bench/contender", // the worker that others write
 		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
@@ -71,6 +74,7 @@ var onlyIn = map[string][]string{
 	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
 	"github.com/valyala/fasthttp":              {"internal/submit", "internal/program/bench/contender"},
+	"golang.org/x/net/":                        {"internal/submit"}, // proxies
 }
 
 // neverLinked lists what a program must not contain, even indirectly.
@@ -78,7 +82,7 @@ var neverLinked = map[string][]string{
 	"cmd/worker":  {"internal/sandbox", "internal/importer"},
 	"cmd/enqueue": {"internal/sandbox"},
 	"cmd/orderpost": {"internal/sandbox", "internal/simulation", "internal/program/sandbox", "internal/program/demo", "internal/program/bench",
-		"internal/program/chaos", "internal/program/simulate", "internal/program/books"}, // it is what the image ships
+		"internal/program/chaos", "internal/program/simulate", "internal/program/reconcile"}, // it is what the image ships
 	"cmd/deadletter": {"internal/sandbox", "internal/importer", "internal/tracing"},
 	"cmd/sandbox":    {"internal/submit", "internal/tracing"},
 }

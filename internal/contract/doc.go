@@ -1,4 +1,4 @@
-// Package contract checks what docs/producers.md, docs/schema, docs/asyncapi.yaml
-// and examples/producers promise to programs in other languages: against the
-// code, and against an embedded JetStream. It has no code of its own.
+// Package contract tests what docs/producers.md, docs/schema, docs/asyncapi.yaml and
+// examples/producers promise to programs in other languages. It tests the promises
+// against the code and an embedded JetStream. It consists of tests only.
 package contract

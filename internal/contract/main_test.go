@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	schemas "orderpost/docs/schema"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -77,7 +78,7 @@ func startBroker(t *testing.T, change func(*queue.Config)) (*queue.Queue, *nats.
 
 func openQueue(t *testing.T, cfg queue.Config) *queue.Queue {
 	t.Helper()
-	cfg.Name, cfg.Worker = "w1", true
+	cfg.Name, cfg.Worker, cfg.Present = "w1", true, fleet.Present
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -206,7 +207,7 @@ func TestProducersMayNotWriteOutcomes(t *testing.T) {
 func TestProducersReachNothingByReplies(t *testing.T) {
 	login := guardedServer(t)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Worker = login("orderpost"), true
+	cfg.URL, cfg.Worker, cfg.Present = login("orderpost"), true, fleet.Present
 	q := openQueue(t, cfg)
 	trusted, err := nats.Connect(login("orderpost"))
 	require.NoError(t, err)

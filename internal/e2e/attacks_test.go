@@ -253,8 +253,8 @@ func TestForgedAcceptancesAreNone(t *testing.T) {
 	require.NoError(t, nc.Flush())
 	q := b.queue(t, "producer")
 	require.Eventually(t, func() bool {
-		standings, err := q.Records(t.Context(), []string{"FORGED"})
-		return err == nil && standings[0].Unreadable != nil
+		words, err := q.LastWords(t.Context(), []string{"FORGED"})
+		return err == nil && words[0].Unreadable != nil
 	}, patience, pause)
 	settled, err := q.Lookup(t.Context(), "SETTLED")
 	require.NoError(t, err)

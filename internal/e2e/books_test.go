@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -52,7 +53,7 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 func collect(t *testing.T, q *queue.Queue) map[string]*order.Record {
 	t.Helper()
 	records := make(map[string]*order.Record)
-	require.NoError(t, q.EachRecord(t.Context(), func(r *order.Record) error {
+	require.NoError(t, books.EachRecord(t.Context(), q, func(r *order.Record) error {
 		require.NotContains(t, records, r.OrderNo, "two results for one order")
 		records[r.OrderNo] = r
 		return nil
@@ -94,7 +95,7 @@ func compare(t *testing.T, q *queue.Queue, records map[string]*order.Record, cre
 
 func requireBalanced(t *testing.T, q *queue.Queue, intents uint64) {
 	t.Helper()
-	audit, err := q.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.Equal(t, intents, audit.Intents)

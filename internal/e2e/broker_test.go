@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
@@ -104,7 +105,7 @@ func TestOtherAccountIsRefused(t *testing.T) {
 	settings, _ := api(t)
 	startWorker(t, settings)
 	q := openStreams(t, settings)
-	require.Eventually(t, func() bool { w, err := q.Workers(t.Context()); return err == nil && len(w) == 1 }, patience, pause)
+	require.Eventually(t, func() bool { w, err := fleet.New(q).Workers(t.Context()); return err == nil && len(w) == 1 }, patience, pause)
 	settings["ORDERPOST_ACCOUNT_LABEL"] = "another"
 	p := start(t, "worker", worker.Run, settings)
 	require.Equal(t, program.ExitUsage, p.wait())

@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
@@ -145,7 +147,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	operator := s.queue(t, "operator")
 	drained(t, operator)
 	var letters []*settle.Letter
-	require.NoError(t, operator.EachLetter(t.Context(), func(l *settle.Letter) error {
+	require.NoError(t, books.EachLetter(t.Context(), operator, func(l *settle.Letter) error {
 		letters = append(letters, l)
 		return nil
 	}))
@@ -188,7 +190,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, counts.Letters, "an acceptance removes its letter")
 	require.Len(t, ledger(t, url), 20)
-	workers, err := operator.Workers(t.Context())
+	workers, err := fleet.New(operator).Workers(t.Context())
 	require.NoError(t, err)
 	require.Len(t, workers, 1)
 	require.Equal(t, program.ExitDone, w.end())
@@ -202,8 +204,8 @@ func (s *secured) waitForNoPull(t *testing.T) {
 	q := s.queue(t, "operator")
 	defer q.Close()
 	require.Eventually(t, func() bool {
-		workers, err := q.Workers(t.Context())
-		return err == nil && !slices.ContainsFunc(workers, func(w queue.Presence) bool { return w.Open })
+		workers, err := fleet.New(q).Workers(t.Context())
+		return err == nil && !slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open })
 	}, patience, pause)
 	js, err := jetstream.New(s.connect(t, "operator"))
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 )
 
@@ -20,7 +21,7 @@ func TestAStartIsThreeLines(t *testing.T) {
 		w := startWorker(t, settings)
 		q := openStreams(t, settings)
 		require.Eventually(t, func() bool {
-			workers, err := q.Workers(t.Context())
+			workers, err := fleet.New(q).Workers(t.Context())
 			return err == nil && len(workers) == 1 && workers[0].Open && workers[0].Joined
 		}, patience, pause)
 		var said []map[string]any

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -31,7 +33,7 @@ func openQueue(t testing.TB) *queue.Queue {
 func connect(t testing.TB, s *embedded.Server, name string) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
 	q, err := queue.Open(context.Background(), cfg, nopLog)
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
@@ -39,7 +41,7 @@ func connect(t testing.TB, s *embedded.Server, name string) *queue.Queue {
 }
 
 // publish checks and publishes a file.
-func publish(t testing.TB, q *queue.Queue, f *File) *Published {
+func publish(t testing.TB, q *queue.Queue, f *File) *Result {
 	t.Helper()
 	s, err := f.Check(t.Context())
 	require.NoError(t, err)
@@ -64,7 +66,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool {
-		a, err := q.Audit(t.Context())
+		a, err := books.Audit(t.Context(), q)
 		return err == nil && a.Unacked == 0
 	}, time.Minute, 10*time.Millisecond)
 }

@@ -11,16 +11,16 @@ import (
 	"orderpost/internal/order"
 )
 
-// BadRows is returned for a file whose rows cannot all be sent.
+// BadRows is the error of a file with rows that cannot be sent.
 type BadRows struct {
 	File string
-	// Rows are the first of them, in the file's order.
+	// Rows lists the first bad rows in file order.
 	Rows []*RowError
-	// More: there are others; the check stopped or did not list them.
+	// More says that there may be further bad rows.
 	More bool
 }
 
-// Error lists the rows, one a line.
+// Error lists the rows, one per line.
 func (e *BadRows) Error() string {
 	lines := make([]string, 0, len(e.Rows)+1)
 	for _, row := range e.Rows {
@@ -32,7 +32,7 @@ func (e *BadRows) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap gives the rows.
+// Unwrap returns the errors of the rows.
 func (e *BadRows) Unwrap() []error {
 	errs := make([]error, len(e.Rows))
 	for i, row := range e.Rows {
@@ -43,10 +43,9 @@ func (e *BadRows) Unwrap() []error {
 
 var errEnough = errors.New("enough bad rows")
 
-// Check reads the whole file and says what it is. The error is *BadRows where
-// rows cannot be sent; with Options.SkipInvalid they are only counted, and
-// listed in Summary.Bad. Other errors are about the file as a whole. Nothing is
-// published.
+// Check reads the whole file and publishes nothing. It returns a [*BadRows] if some
+// rows cannot be sent. With Options.SkipInvalid it only counts such rows and lists
+// the first in Summary.Bad. Any other error concerns the file as a whole.
 func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
 	f.repeated = newDuplicates(f.o.TempDir)
@@ -94,7 +93,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	more := errors.Is(err, errEnough)
 	if f.judgeRounded(long) || repeated > 0 {
 		var found int
-		if bad, found, err = f.nameLater(ctx, bad); err != nil {
+		if bad, found, err = f.findLateProblems(ctx, bad); err != nil {
 			return s, err
 		}
 		s.Invalid += found
@@ -106,11 +105,11 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad)}
 }
 
-// nameLater reads the file once more for the rows that only the file as a
-// whole shows to be bad: order numbers that occur twice, whose hashes are all
-// that was kept of them, and numbers that look rounded. It counts them, and
-// adds the first ones to the bad rows.
-func (f *File) nameLater(ctx context.Context, bad []*RowError) ([]*RowError, int, error) {
+// findLateProblems reads the file again and finds the rows that are bad only in the
+// context of the whole file: repeated order numbers and numbers that look rounded. The
+// first pass keeps only hashes of the order numbers. findLateProblems counts the rows
+// and adds the first ones to bad.
+func (f *File) findLateProblems(ctx context.Context, bad []*RowError) ([]*RowError, int, error) {
 	var later []*RowError
 	found := 0
 	_, err := f.scan(ctx, func(rows []Row) error {
@@ -147,8 +146,8 @@ func (f *File) repeatedError(row *Row) *RowError {
 		Err: fmt.Errorf("order_no %q occurs %s already; each order needs its own", row.OrderNo, where)}
 }
 
-// problem says why a row is not to be enqueued; nil for a good one. The file
-// has been checked.
+// problem returns why a row must not be enqueued, or nil for a good row. Call it
+// after Check has read the file.
 func (f *File) problem(row *Row) *RowError {
 	switch {
 	case row.Err != nil:
@@ -161,8 +160,7 @@ func (f *File) problem(row *Row) *RowError {
 	return nil
 }
 
-// Preview gives the first n orders as they would be sent, but for the
-// timestamp.
+// Preview returns the first n orders as they would be sent, without timestamp.
 func (f *File) Preview(ctx context.Context, n int) ([]Row, error) {
 	var first []Row
 	_, err := f.scan(ctx, func(rows []Row) error {

@@ -12,8 +12,8 @@ import (
 	"orderpost/internal/order"
 )
 
-// ownColumns are the ones that rejects and results files have behind the
-// original ones. They are skipped, so that such a file can be imported as it is.
+// ownColumns are the columns that rejects and results files add. An import skips
+// them, so such a file can be imported unchanged.
 var ownColumns = []string{"_row", "_column", "_code", "_message",
 	"_outcome", "_verdict", "_status", "_reason", "_attempts", "_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
 
@@ -26,13 +26,13 @@ type column struct {
 	accept codes
 }
 
-// codes are the questions that are answered with yes.
+// codes are the questions that the mapping answers with yes.
 type codes []Code
 
 func (c codes) has(code Code) bool { return slices.Contains(c, code) }
 
-// node is one member of the JSON object to be written: a column's cell, a
-// constant, or an object of further members.
+// node is a member of the JSON object to write: a column's cell, a constant or a
+// nested object.
 type node struct {
 	key      []byte // quoted name with its colon
 	column   int    // index of the column; -1 for constants and objects
@@ -41,22 +41,22 @@ type node struct {
 	index    map[string]*node // members by name
 }
 
-// layout is how the columns of one file become a body.
+// layout maps the columns of a file to a body.
 type layout struct {
 	columns []column
 	root    node
-	orderNo int // index of its column; -1 where a template makes it
+	orderNo int // index of its column; -1 if a template makes the order numbers
 	empty   string
-	// numbers are the columns whose long numbers may have been rounded.
+	// numbers lists the columns whose long numbers a spreadsheet may have rounded.
 	numbers []int
-	// plain: all cells are text or small numbers, so that the rows differ in
-	// nothing that a warning could be about.
-	plain bool
+	// sameWarnings says that all rows have the same warnings, because all cells are
+	// text or small numbers.
+	sameWarnings bool
 }
 
-// newLayout reads a header. The error is a *columnError for one column.
+// newLayout reads a header. It returns a *columnError for a mistake in one column.
 func newLayout(header []string, m Mapping) (*layout, error) {
-	l := &layout{orderNo: -1, empty: m.Empty, plain: m.Empty == "" || m.Empty == EmptyString}
+	l := &layout{orderNo: -1, empty: m.Empty, sameWarnings: m.Empty == "" || m.Empty == EmptyString}
 	seen := make(map[string]int)
 	for i, name := range header {
 		c, err := readColumn(name, m)
@@ -157,11 +157,11 @@ func (l *layout) check(i int, c column, seen map[string]int) error {
 	case c.field == order.FieldOrderNo:
 		l.orderNo = i
 	}
-	l.plain = l.plain && c.typ != TypeNumber && c.typ != TypeJSON && !strings.Contains(c.field, ".")
+	l.sameWarnings = l.sameWarnings && c.typ != TypeNumber && c.typ != TypeJSON && !strings.Contains(c.field, ".")
 	return nil
 }
 
-// place puts a member where its dotted name says.
+// place inserts a member at its dotted name.
 func (l *layout) place(field string, leaf *node) error {
 	parent := &l.root
 	parts := strings.Split(field, ".")
@@ -220,7 +220,7 @@ func (l *layout) setConstant(spec, value string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	l.plain = l.plain && (t == TypeString || t == TypeInt)
+	l.sameWarnings = l.sameWarnings && (t == TypeString || t == TypeInt)
 	return l.place(name, &node{column: -1, constant: text})
 }
 
@@ -236,7 +236,7 @@ func (l *layout) checkOrderNo(template string) error {
 	return nil
 }
 
-// checkTimeout finds out before the rows do that they all lack it.
+// checkTimeout reports a missing timeout column. Otherwise every row would fail.
 func (l *layout) checkTimeout() error {
 	if l.root.index[order.FieldTimeout] != nil {
 		return nil
@@ -244,7 +244,8 @@ func (l *layout) checkTimeout() error {
 	return fmt.Errorf("there is no column timeout among %s; %s, or --set timeout=30 gives every order the same one", listed(l.fields()), l.renameHint(order.FieldTimeout))
 }
 
-// renameHint names the column that is probably meant by a field.
+// renameHint proposes a --rename flag for a missing field. It names a column with a
+// similar name if there is one.
 func (l *layout) renameHint(field string) string {
 	letters := func(s string) string {
 		return strings.Map(func(r rune) rune {
@@ -262,7 +263,7 @@ func (l *layout) renameHint(field string) string {
 	return "--rename COLUMN=" + field + " says which one it is"
 }
 
-// listed joins names for a message, not more than a person would read.
+// listed joins names for a message, at most 20.
 func listed(names []string) string {
 	const most = 20
 	if len(names) <= most {
@@ -271,7 +272,7 @@ func listed(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// madeOrderNo stands for the order number that the template makes.
+// madeOrderNo is the node.column of an order number that the template makes.
 const madeOrderNo = -2
 
 func (l *layout) fields() []string {
@@ -284,7 +285,8 @@ func (l *layout) fields() []string {
 	return names
 }
 
-// find gives the position of a field's column, counted from 1; 0 for none.
+// find returns the position of a field's column, counted from 1, or 0 if there is
+// none.
 func (l *layout) find(field string) int {
 	return 1 + slices.IndexFunc(l.columns, func(c column) bool { return !c.skip && c.field == field })
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow bounds the memory that a zstd file may ask for.
+// maxWindow bounds the memory for a zstd file.
 const maxWindow = 32 << 20
 
-// formats are told apart by their first bytes, never by the file's name.
+// The first bytes tell the formats apart. The file's name does not matter.
 var (
 	magicGzip = []byte{0x1f, 0x8b}
 	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
@@ -22,7 +22,7 @@ var (
 	magicXLS  = []byte{0xd0, 0xcf, 0x11, 0xe0}
 )
 
-// unpack undoes a compression, if there is one. close is never nil.
+// unpack decompresses the content if it is compressed. close is never nil.
 func unpack(file string, r io.Reader) (content io.Reader, close func(), err error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
 	head, _ := buffered.Peek(4)
@@ -32,27 +32,27 @@ func unpack(file string, r io.Reader) (content io.Reader, close func(), err erro
 		if err != nil {
 			return nil, func() {}, fmt.Errorf("%s: not readable as gzip: %w", file, err)
 		}
-		return &packed{file: file, format: "gzip", r: z}, func() { _ = z.Close() }, nil
+		return &compressed{file: file, format: "gzip", r: z}, func() { _ = z.Close() }, nil
 	case bytes.HasPrefix(head, magicZstd):
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, func() {}, fmt.Errorf("%s: not readable as zstd: %w", file, err)
 		}
-		return &packed{file: file, format: "zstd", r: z}, z.Close, nil
+		return &compressed{file: file, format: "zstd", r: z}, z.Close, nil
 	case bytes.HasPrefix(head, magicZip), bytes.HasPrefix(head, magicXLS):
 		return nil, func() {}, fmt.Errorf("%s: this is a spreadsheet or a zip archive, not text; save the sheet as CSV (UTF-8) and import that", file)
 	}
 	return buffered, func() {}, nil
 }
 
-// packed says in the user's words what is wrong with a compressed file.
-type packed struct {
+// compressed is a decompressor whose errors tell the user what to do.
+type compressed struct {
 	file, format string
 	r            io.Reader
 }
 
 // Read implements io.Reader.
-func (p *packed) Read(b []byte) (int, error) {
+func (p *compressed) Read(b []byte) (int, error) {
 	n, err := p.r.Read(b)
 	switch {
 	case err == nil, errors.Is(err, io.EOF):

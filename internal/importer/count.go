@@ -3,23 +3,24 @@ package importer
 import (
 	"context"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-// Counted is how the orders of an import stand, by the streams alone. Each order
-// counts once, under whatever ID it was submitted last: a replay carries the
-// import's name along.
+// Counted is the state of an import's orders according to the streams. Each order
+// counts once, whatever ID it was last submitted under. A replay keeps the import's
+// batch.
 type Counted struct {
-	// Outcomes counts the orders that are settled, Conflicts those that were not
-	// sent since their order_no belongs to another order. Pending orders have no
-	// outcome yet, or wait to be sent again.
+	// Outcomes counts the settled orders. Conflicts counts the orders that were not
+	// sent because their order_no belongs to another order. Pending orders have no
+	// outcome yet or wait to be sent again.
 	Outcomes           map[order.Outcome]int
 	Conflicts, Pending int
 }
 
-// Total is the number of the import's orders that the streams know.
+// Total returns the number of the import's orders that the streams know.
 func (c *Counted) Total() int {
 	n := c.Pending + c.Conflicts
 	for _, k := range c.Outcomes {
@@ -28,7 +29,7 @@ func (c *Counted) Total() int {
 	return n
 }
 
-// Words gives the outcomes by their words.
+// Words returns the counts by the outcomes' words.
 func (c *Counted) Words() map[string]int {
 	words := make(map[string]int, len(c.Outcomes)+1)
 	for o, n := range c.Outcomes {
@@ -40,18 +41,19 @@ func (c *Counted) Words() map[string]int {
 	return words
 }
 
-// belongs: the submission is the import's own, or repeats one of it.
+// belongs reports whether an intent is the import's own or a replay of one.
 func belongs(id, named, batch string) bool {
 	_, ours := rowOf(id, batch)
 	return ours || named == batch
 }
 
-// CountBatch reads intents and results once, and remembers the pending orders.
-// Orders that a later import took over are counted there.
+// CountBatch counts the orders of a batch. It reads the intents and the results once
+// and holds the pending orders in memory. An order that a later import enqueued again
+// counts there.
 func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, error) {
 	c := &Counted{Outcomes: make(map[order.Outcome]int)}
 	waits := make(map[string]string) // the pending submission's ID, by order_no
-	if err := q.EachPending(ctx, batch, func(page []*settle.Pending) error {
+	if err := books.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
 		for _, p := range page {
 			waits[p.OrderNo] = p.ID
 		}
@@ -59,9 +61,9 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 	}); err != nil {
 		return nil, err
 	}
-	_, err := q.RecordsSince(ctx, 0, func(r *order.Record) error {
+	_, err := books.RecordsSince(ctx, q, 0, func(r *order.Record) error {
 		outcome, id := r.Outcome(), waits[r.OrderNo]
-		if r.Settles(id) || outcome == order.OutcomeAccepted { // its acknowledgement is on its way, or another intent changes nothing
+		if r.Settles(id) || outcome == order.OutcomeAccepted { // its acknowledgement is under way, or the order exists already
 			delete(waits, r.OrderNo)
 			id = ""
 		}

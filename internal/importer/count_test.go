@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -15,7 +16,7 @@ import (
 // replayAll puts every dead letter back into the queue.
 func replayAll(t *testing.T, q *queue.Queue) {
 	t.Helper()
-	require.NoError(t, q.EachLetter(t.Context(), func(l *settle.Letter) error {
+	require.NoError(t, books.EachLetter(t.Context(), q, func(l *settle.Letter) error {
 		how, err := q.Replay(t.Context(), l, settle.ReplayOptions{})
 		require.Equal(t, settle.Replayed, how)
 		return err
@@ -41,7 +42,7 @@ func TestReplayedRowsStayRows(t *testing.T) {
 
 	replayAll(t, q)
 	stands(map[order.Outcome]int{order.OutcomeAccepted: 1}, 2)
-	imp, err := q.Import(t.Context(), done.Batch)
+	imp, err := books.ReadImport(t.Context(), q, done.Batch)
 	require.NoError(t, err)
 	looks := make(chan Progress, 100)
 	ended := make(chan Progress, 1)
@@ -80,7 +81,7 @@ func TestRowsThatConflict(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Counted{Outcomes: map[order.Outcome]int{order.OutcomeAccepted: 2}}, counted, "they are as they were")
 
-	p, err := Watch(t.Context(), q, &queue.Import{Batch: "later", Rows: 1, Counts: map[string]int{string(Stored): 1}}, func(Progress) {})
+	p, err := Watch(t.Context(), q, &books.Import{Batch: "later", Rows: 1, Counts: map[string]int{string(Stored): 1}}, func(Progress) {})
 	require.NoError(t, err)
 	require.Equal(t, 1, p.Settled)
 	require.Equal(t, map[order.Outcome]int{order.OutcomeRejected: 1}, p.Outcomes)
@@ -112,7 +113,7 @@ func TestRateLeavesOutWhatWasThere(t *testing.T) {
 	q := openQueue(t)
 	done := publish(t, q, openText(t, numbered(1, 3, "1")))
 	work(t, q, 2, nil)
-	imp, err := q.Import(t.Context(), done.Batch)
+	imp, err := books.ReadImport(t.Context(), q, done.Batch)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	p, err := Watch(ctx, q, imp, func(Progress) { stop() })

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// months are the names by which spreadsheets write months, three letters of
-// each or more, in lower case and without a final point.
+// months holds the names and abbreviations of months that spreadsheets use, in lower
+// case and without a final point.
 var months = monthNames(
 	"january february march april may june july august september october november december sept",
 	"januar jänner februar feber märz mrz mär april mai juni juli august september oktober november dezember okt dez",
@@ -41,9 +41,9 @@ var (
 	namedDate = regexp.MustCompile(`^(?:\d{1,2}[.\- ]{1,2}(\pL{3,12})\.?(?:[.\- ](?:19|20)?\d{2})?|(\pL{3,12})\.?[.\- ](?:19|20)?\d{2})$`)
 )
 
-// isDate says whether an order number looks like what a spreadsheet makes of
-// 1-2 or 2/1: a date as one of the common languages writes it. A month in
-// capitals was not written by a spreadsheet.
+// isDate reports whether an order number looks like a date that a spreadsheet made
+// of a number such as 1-2 or 2/1, in one of the common languages. Spreadsheets do not
+// write months in capitals.
 func isDate(cell string) bool {
 	if len(cell) < 4 || len(cell) > 24 || !strings.ContainsAny(cell, ".-/ ") {
 		return false

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// dialect is how a CSV file is written.
+// dialect describes the syntax of a CSV file.
 type dialect struct {
 	comma rune
 	// crlf: lines end in CR LF.
@@ -15,7 +15,7 @@ type dialect struct {
 	sep bool
 }
 
-// delimiters are the ones that are detected, the likeliest first.
+// delimiters are the delimiters to detect, the most likely first.
 var delimiters = []rune{',', ';', '\t', '|'}
 
 // ParseDelimiter reads the name of a delimiter: one character, or "tab".
@@ -29,8 +29,8 @@ func ParseDelimiter(name string) (rune, error) {
 	return 0, fmt.Errorf("delimiter %q is not one character or the word tab", name)
 }
 
-// detect finds out the dialect from the first lines, and skips a sep= line.
-// Nothing else is consumed.
+// detect detects the dialect from the first lines. It consumes a sep= line and
+// nothing else.
 func detect(r *bufio.Reader, given rune) (dialect, error) {
 	head, _ := r.Peek(r.Size())
 	d := dialect{comma: given}
@@ -48,7 +48,7 @@ func detect(r *bufio.Reader, given rune) (dialect, error) {
 			d.comma = comma
 		}
 		if _, err := r.ReadString('\n'); err != nil {
-			return d, nil // the file ends here; the header will be missed
+			return d, nil // the file ends here; reading the header reports that
 		}
 	}
 	if d.comma == 0 {
@@ -64,7 +64,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// likeliest counts the delimiters of the header, outside of quotes.
+// likeliest returns the most frequent delimiter in the header, outside quotes.
 func likeliest(head string) rune {
 	counts := make(map[rune]int)
 	quoted := false

@@ -13,10 +13,10 @@ import (
 	"slices"
 )
 
-// duplicates finds order numbers that occur twice, in memory that does not
-// grow with the file: 128 bits of hash and the line of each row are sorted in
-// runs on disk and merged. That two different numbers share their hash is
-// less likely than one in 10^20 for a billion rows.
+// duplicates finds repeated order numbers in bounded memory, with an external merge
+// sort. It sorts entries of a 128-bit hash and a line in runs on disk and merges the
+// runs. For a billion rows, the probability that two different numbers share a hash
+// is below 10^-20.
 type duplicates struct {
 	seeds [2]maphash.Seed
 	run   []entry
@@ -27,8 +27,8 @@ type duplicates struct {
 	drop  func()  // removes spill
 	ends  []int64 // of the runs in spill, in bytes
 
-	lines set // of the later occurrences
-	first map[int]int
+	lines set         // the lines that repeat an earlier order number
+	first map[int]int // repeating line to first line
 }
 
 type entry struct {
@@ -40,8 +40,7 @@ const (
 	entrySize = 24
 	// runEntries is 6 MB of entries.
 	runEntries = 256 << 10
-	// maxFirst bounds how many duplicates know the line of the first
-	// occurrence.
+	// maxFirst bounds the entries of duplicates.first.
 	maxFirst = 10_000
 )
 
@@ -49,10 +48,10 @@ func newDuplicates(dir string) *duplicates {
 	return &duplicates{dir: dir, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: runEntries, first: make(map[int]int)}
 }
 
-// has says whether the row in this line repeats an order number.
+// has reports whether the row in this line repeats an order number.
 func (d *duplicates) has(line int) bool { return d.lines.has(line) }
 
-// firstLine is where the order number of a repeating row was first; 0 where
+// firstLine returns the line in which a repeated order number occurs first, or 0 if
 // that is not remembered.
 func (d *duplicates) firstLine(line int) int { return d.first[line] }
 
@@ -102,8 +101,8 @@ func (d *duplicates) writeRun() (err error) {
 	return nil
 }
 
-// find looks for the duplicates among all that was added, and returns how many
-// rows repeat an earlier one.
+// find finds the duplicates among all added rows and returns how many rows repeat an
+// earlier one.
 func (d *duplicates) find() (count int, err error) {
 	defer d.close()
 	var last entry
@@ -132,7 +131,7 @@ func (d *duplicates) find() (count int, err error) {
 	return count, d.merge(visit)
 }
 
-// merge reads the runs side by side.
+// merge merges the runs and passes their entries to visit in order.
 func (d *duplicates) merge(visit func(entry)) error {
 	var runs runHeap
 	start := int64(0)
@@ -161,7 +160,7 @@ func (d *duplicates) merge(visit func(entry)) error {
 	return nil
 }
 
-// run is a sorted piece on disk.
+// run is a sorted run on disk.
 type run struct {
 	r    *bufio.Reader
 	head entry
@@ -192,7 +191,7 @@ func (h *runHeap) Pop() any {
 	return last
 }
 
-// set is a set of lines, one bit for each up to the largest.
+// set is a bit set of line numbers.
 type set []uint64
 
 func (s *set) add(n int) {

@@ -17,9 +17,9 @@ type cellError struct {
 
 func (e *cellError) Error() string { return e.err.Error() }
 
-// appendBody writes a row as a JSON object, its fields in the order of the
-// columns. made is the order number from the template. Where the error is one
-// of [Questions], the body is whole nevertheless.
+// appendBody appends a row as a JSON object with its fields in the order of the
+// columns. made is the order number from the template. The body is complete even if
+// the error is one of [Questions].
 func (l *layout) appendBody(dst []byte, cells []string, made string) ([]byte, *cellError) {
 	dst = append(dst, '{')
 	dst, _, err := l.appendMembers(dst, l.root.members, cells, made)
@@ -29,7 +29,7 @@ func (l *layout) appendBody(dst []byte, cells []string, made string) ([]byte, *c
 	return append(dst, '}'), err
 }
 
-// questions asks about the first suspicious cell of a row.
+// questions returns a question about the first suspicious cell of a row.
 func (l *layout) questions(cells []string) *cellError {
 	for i := range l.columns {
 		c := &l.columns[i]
@@ -43,7 +43,7 @@ func (l *layout) questions(cells []string) *cellError {
 			code = question(cells[i])
 		}
 		if code != "" && !c.accept.has(code) {
-			return &cellError{i + 1, code, c.field, ask(c.field, cells[i], code)}
+			return &cellError{i + 1, code, c.field, questionError(c.field, cells[i], code)}
 		}
 	}
 	return nil
@@ -84,7 +84,7 @@ func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made
 	return dst, written, nil
 }
 
-// appendColumn writes one cell; there is false where an empty one is omitted.
+// appendColumn appends a cell. there is false if an empty cell is omitted.
 func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there bool, bad *cellError) {
 	c := l.columns[i]
 	if i == l.orderNo {
@@ -108,7 +108,7 @@ func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there
 	return out, true, nil
 }
 
-// appendCell writes a cell as JSON. Nothing is guessed and nothing trimmed.
+// appendCell appends a cell as JSON. It guesses nothing and trims nothing.
 func appendCell(dst []byte, cell string, t Type) ([]byte, error) {
 	switch t {
 	case TypeInt:
@@ -147,7 +147,8 @@ func appendCell(dst []byte, cell string, t Type) ([]byte, error) {
 	}
 }
 
-// hasHalfCharacter looks for what [wideText] makes of a lone surrogate.
+// hasHalfCharacter reports whether a cell contains the bytes that [utf16Decoder]
+// writes for a lone surrogate.
 func hasHalfCharacter(cell string) bool {
 	at := strings.IndexByte(cell, 0xed)
 	for at >= 0 && (at+1 == len(cell) || cell[at+1] < 0xa0) {

@@ -10,65 +10,66 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"orderpost/internal/queue"
+	"orderpost/internal/books"
 )
 
-// Options say how a file is read and imported.
+// Options say how to read and import a file.
 type Options struct {
 	// File names the source in messages and in Order-Source.
 	File string
-	// Path is where the file lies, for reading it again later; empty: nowhere.
+	// Path is the file's path, for reading it again later. It is empty for standard
+	// input.
 	Path      string
 	Format    Format
 	Encoding  string
-	Delimiter rune // 0: detected
+	Delimiter rune // 0 = detect
 	Mapping   Mapping
-	// Batch names the import; empty: the beginning of its fingerprint.
+	// Batch names the import. If empty, the name is the beginning of the fingerprint.
 	Batch string
-	// Deadline of every order; zero: none.
+	// Deadline of every order; zero = none.
 	Deadline time.Time
 	// SkipInvalid imports the good rows of a file that has bad ones.
 	SkipInvalid bool
-	// MaxErrors is how many bad rows are told; 0 means [DefaultMaxErrors].
+	// MaxErrors is how many bad rows to list; 0 means [DefaultMaxErrors].
 	MaxErrors int
 	// RetryFailed enqueues orders again that certainly failed before.
 	RetryFailed bool
-	// Rate bounds the orders enqueued per second; 0: as fast as it goes.
+	// Rate limits the orders enqueued per second; 0 = no limit.
 	Rate float64
-	// TempDir is where temporary files go; empty: the system's folder for them.
+	// TempDir is the folder for temporary files; empty = the system's.
 	TempDir string
-	// FullWait is how long an import waits for a full queue while no order is
+	// FullWait is how long an import waits at a full queue while no order is
 	// settled; 0 means [DefaultFullWait].
 	FullWait time.Duration
-	// Progress is told after each chunk of rows how many are done. May be nil.
+	// Progress is called after each chunk with the number of rows done. It may be
+	// nil.
 	Progress func(rows int)
-	// Trace gives the W3C trace header of each intent that is published. May
-	// be nil.
+	// Trace returns the W3C trace header of a new intent. It may be nil.
 	Trace func(orderNo, intentID string) string
 }
 
-// DefaultMaxErrors is how many bad rows are told.
+// DefaultMaxErrors is the default of Options.MaxErrors.
 const DefaultMaxErrors = 20
 
-// File is a file to import. It is read several times.
+// File is a file to import. An import reads it several times.
 type File struct {
 	o       Options
 	content io.ReadSeeker
-	// Content is the SHA-256 of the file's bytes, Fingerprint that of bytes and
-	// mapping, in hex: what decides which orders the file stands for.
+	// Content is the SHA-256 of the file's bytes in hex. Fingerprint also covers the
+	// mapping: it identifies the orders that the file stands for.
 	Content, Fingerprint string
 	// Batch is the id of the import.
 	Batch string
 
 	repeated *duplicates
-	// rounded are the columns with more round numbers than chance explains.
+	// rounded lists the columns with more round numbers than chance explains.
 	rounded []int
-	// head is the file's table as Check read it: header and dialect.
+	// head is the table that Check read: header and dialect.
 	head  *table
 	proof proof
 }
 
-// Open hashes the content.
+// Open hashes the content and returns the file.
 func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if o.MaxErrors <= 0 {
 		o.MaxErrors = DefaultMaxErrors
@@ -93,11 +94,11 @@ func Open(content io.ReadSeeker, o Options) (*File, error) {
 	return f, nil
 }
 
-// Name is the file's name in messages.
+// Name returns the file's name in messages.
 func (f *File) Name() string { return f.o.File }
 
-// reading is what was said about how to read the file, for its fingerprint: the
-// same bytes read in another way are other orders.
+// reading returns the options that say how to read the file. They are part of the
+// fingerprint: the same bytes read in another way are other orders.
 func (o *Options) reading() []byte {
 	said := struct {
 		Format    Format
@@ -118,10 +119,9 @@ func (o *Options) reading() []byte {
 	return append(data, mapping...)
 }
 
-// Reopen opens the file of an import that was made before, to be read as it was
-// then. It is an error where the content is another. tempDir is
-// Options.TempDir.
-func Reopen(content io.ReadSeeker, imp *queue.Import, tempDir string) (*File, error) {
+// Reopen opens the file of an earlier import with the options of that import. It
+// returns an error if the content has changed. tempDir is Options.TempDir.
+func Reopen(content io.ReadSeeker, imp *books.Import, tempDir string) (*File, error) {
 	o := Options{TempDir: tempDir, File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
 	if imp.Delimiter != "" {
 		o.Delimiter, _ = utf8.DecodeRuneInString(imp.Delimiter)

@@ -13,7 +13,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// Type is what a column's cells become in JSON.
+// Type is the JSON type of a column's cells.
 type Type string
 
 // The types of columns.
@@ -27,39 +27,39 @@ const (
 
 var types = []Type{TypeString, TypeInt, TypeNumber, TypeBool, TypeJSON}
 
-// What becomes of empty cells.
+// The values of Mapping.Empty.
 const (
 	EmptyString = "string"
 	EmptyOmit   = "omit"
 	EmptyNull   = "null"
 )
 
-// Mapping says how columns become fields. Its zero value takes the header as it
-// is: order_no and all else text, timeout a whole number.
+// Mapping says how columns become fields. With the zero value, the header names the
+// fields, timeout is a whole number, and all other fields are text.
 type Mapping struct {
-	// Types by the field's name in JSON (after renaming).
+	// Types maps a field's name in JSON, after renaming, to its type.
 	Types map[string]Type `json:"types,omitempty" yaml:"types"`
-	// Rename maps a header name to a field's.
+	// Rename maps a header name to a field's name.
 	Rename map[string]string `json:"rename,omitempty" yaml:"rename"`
-	// Set gives fields that every order has; name:type=value gives a type.
+	// Set adds constant fields to every order. name:type=value sets a type.
 	Set map[string]string `json:"set,omitempty" yaml:"set"`
-	// Empty says what becomes of empty cells: string (the default), omit or null.
+	// Empty says what empty cells become: string (the default), omit or null.
 	Empty string `json:"empty,omitempty" yaml:"empty"`
-	// OrderNoTemplate makes order numbers for a file without them, from {batch}
-	// and {row}.
+	// OrderNoTemplate makes order numbers from {batch} and {row} for a file without
+	// them.
 	OrderNoTemplate string `json:"order_no_template,omitempty" yaml:"order_no_template"`
-	// Accept says which questions are answered with yes, by the field's name in
-	// JSON: such cells are right as they are.
+	// Accept maps a field's name in JSON to the questions whose answer is yes: such
+	// cells are right as they are.
 	Accept map[string][]Code `json:"accept,omitempty" yaml:"accept"`
 }
 
-// IsZero says whether nothing is mapped.
+// IsZero reports whether the mapping changes nothing.
 func (m Mapping) IsZero() bool {
 	return len(m.Types) == 0 && len(m.Rename) == 0 && len(m.Set) == 0 &&
 		(m.Empty == "" || m.Empty == EmptyString) && m.OrderNoTemplate == "" && len(m.Accept) == 0
 }
 
-// forNDJSON says whether the mapping has nothing that is for CSV alone.
+// forNDJSON reports whether the mapping has no options that only CSV supports.
 func (m Mapping) forNDJSON() bool {
 	for name := range m.Accept {
 		if name != order.FieldOrderNo {
@@ -80,7 +80,7 @@ func ReadMapping(name string, r io.Reader) (Mapping, error) {
 	return m, nil
 }
 
-// Validate reports everything that is wrong with the mapping at once.
+// Validate returns all mistakes in the mapping, joined.
 func (m Mapping) Validate() error {
 	var errs []error
 	for _, name := range sorted(m.Types) {
@@ -125,7 +125,7 @@ func (m Mapping) checkTemplate() error {
 	return nil
 }
 
-// Merge lays what was given on the command line over a mapping file.
+// Merge returns m overridden by over. The command line overrides a mapping file.
 func (m Mapping) Merge(over Mapping) Mapping {
 	out := m
 	out.Types, out.Rename, out.Set = merged(m.Types, over.Types), merged(m.Rename, over.Rename), merged(m.Set, over.Set)
@@ -152,7 +152,7 @@ func merged[V any](a, b map[string]V) map[string]V {
 	return out
 }
 
-// canonical is the mapping's part of a batch's fingerprint.
+// canonical returns the mapping's part of the fingerprint.
 func (m Mapping) canonical() []byte {
 	if m.IsZero() {
 		return nil
@@ -180,8 +180,8 @@ func list[T ~string](words []T) string {
 	return strings.Join(names, ", ")
 }
 
-// splitType reads name:type. A name without a colon has no type; behind a
-// colon nothing but a type is accepted, since a misspelt one would become a
+// splitType parses name:type. The type is empty if there is no colon. The part after
+// a colon must be a known type. Otherwise a misspelt type would silently become a
 // part of the name.
 func splitType(text string) (name string, t Type, err error) {
 	at := strings.LastIndexByte(text, ':')

@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ordered runs the jobs that feed submits, at most n at once, and passes what
-// they return to apply, in the order in which they were submitted. The first
-// error ends it.
+// ordered runs the jobs that feed submits, at most n at once. It passes their results
+// to apply in the order of submission. It stops at the first error and returns it.
 func ordered[T any](ctx context.Context, n int, feed func(ctx context.Context, submit func(job func(context.Context) (T, error)) error) error, apply func(T) error) error {
 	type future struct {
 		value T
@@ -16,7 +15,7 @@ func ordered[T any](ctx context.Context, n int, feed func(ctx context.Context, s
 		done  chan struct{}
 	}
 	all, ctx := errgroup.WithContext(ctx)
-	queue := make(chan *future, max(n-2, 0)) // one more is being submitted, one applied
+	queue := make(chan *future, max(n-2, 0)) // one more job is being submitted, and one result is being applied
 	all.Go(func() error {
 		defer close(queue)
 		return feed(ctx, func(job func(context.Context) (T, error)) error {

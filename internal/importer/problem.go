@@ -9,49 +9,43 @@ import (
 	"orderpost/internal/order"
 )
 
-// Code names what is wrong with a row, as it stands in a rejects file. Beside
-// these there are the codes of order.Code, for what the signing rules refuse.
+// Code names what is wrong with a row, in the rejects file. A row that the signing
+// rules refuse has a code of [order.Code] instead.
 type Code string
 
 // The codes of an import's own checks.
 const (
 	// CodeCells: more or fewer cells than the header has columns.
 	CodeCells Code = "cell_count"
-	// CodeQuote: a quote where none may be; rows cannot be told apart behind it.
+	// CodeQuote: a misplaced quote. Rows after it cannot be told apart.
 	CodeQuote Code = "quote"
-	// CodeType: a cell that its column's type excludes.
+	// CodeType: a cell that does not have its column's type.
 	CodeType Code = "wrong_type"
-	// CodeDuplicate: an order_no that an earlier row of the file has.
+	// CodeDuplicate: an order_no that an earlier row of the file has, too.
 	CodeDuplicate Code = "duplicate_order_no"
 	// CodePadded: an order_no with spaces around it.
 	CodePadded Code = "padded"
-	// CodeExcel: an order_no that a spreadsheet has turned into a number.
+	// CodeExcel: an order_no that a spreadsheet turned into a number.
 	CodeExcel Code = "excel_number"
-	// CodeError: a spreadsheet's error value instead of a value.
+	// CodeError: a spreadsheet's error value.
 	CodeError Code = "excel_error"
-	// CodeRounded: a long number with zeros behind its 15th digit.
+	// CodeRounded: a long number with zeros after its 15th digit.
 	CodeRounded Code = "excel_rounded"
-	// CodeDate: an order_no that a spreadsheet has made a date of.
+	// CodeDate: an order_no that a spreadsheet turned into a date.
 	CodeDate Code = "excel_date"
-	// CodeInvisible: an order_no with characters that nobody sees; NUL anywhere.
+	// CodeInvisible: an order_no with invisible characters, or any cell with NUL.
 	CodeInvisible Code = "invisible"
-	// CodeApostrophe: an apostrophe before what a spreadsheet would run.
+	// CodeApostrophe: an apostrophe that keeps a spreadsheet from running a formula.
 	CodeApostrophe Code = "apostrophe"
-	// CodeHeader: the first row does not name the columns as it must.
+	// CodeHeader: the first row does not name the columns correctly.
 	CodeHeader Code = "header"
 )
 
-// Codes lists the codes of an import's own checks, for documents.
-func Codes() []Code {
-	return []Code{CodeCells, CodeQuote, CodeType, CodeDuplicate, CodePadded, CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible,
-		CodeApostrophe, CodeHeader}
-}
-
-// RowError says which cell of which file is wrong, and what to do about it.
+// RowError is a mistake in a row. It names the cell and says what to do.
 type RowError struct {
 	File string
-	// Line is the line of the file, counted from 1 with the header; Column the
-	// position in the row counted from 1, 0 where the whole row is meant.
+	// Line counts the lines of the file from 1, the header included. Column counts
+	// the cells from 1; 0 = the whole row.
 	Line, Column int
 	// Name is the column's name.
 	Name string
@@ -59,7 +53,7 @@ type RowError struct {
 	Err  error
 }
 
-// Error is file:line:column: name: what.
+// Error returns "file:line:column: message".
 func (e *RowError) Error() string {
 	where := fmt.Sprintf("%s:%d", e.File, e.Line)
 	if e.Column > 0 {
@@ -68,7 +62,7 @@ func (e *RowError) Error() string {
 	return where + ": " + e.Message()
 }
 
-// Message is the error without its place.
+// Message returns the error without its position.
 func (e *RowError) Message() string {
 	if e.Name != "" && !strings.HasPrefix(e.Err.Error(), e.Name+":") {
 		return "column " + e.Name + ": " + e.Err.Error()
@@ -76,13 +70,13 @@ func (e *RowError) Message() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *RowError) Unwrap() error { return e.Err }
 
-// question says whether the row could be sent, and a person has to say so.
+// question reports whether a person may accept the row as it is.
 func (e *RowError) question() bool { return slices.Contains(Questions(), e.Code) }
 
-// refused turns what the signing rules say about a body into a code.
+// refused returns the code and the path of an error of the signing rules.
 func refused(err error) (Code, string) {
 	var rule *order.Error
 	if errors.As(err, &rule) {
@@ -91,11 +85,8 @@ func refused(err error) (Code, string) {
 	return CodeType, ""
 }
 
-// clip bounds what a message quotes of a cell.
-func clip(s string) string {
-	const limit = 80
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
-}
+// maxQuoted is the most bytes of a cell that a message quotes.
+const maxQuoted = 80
+
+// clip shortens a cell for a message.
+func clip(cell string) string { return order.Clip(cell, maxQuoted) }

@@ -10,33 +10,33 @@ import (
 	"strconv"
 )
 
-// ErrChanged is returned where the file is not the one that was opened or
-// checked any more. No row that was not checked is ever passed on.
+// ErrChanged means that the file changed after it was opened or checked. An import
+// never uses a row that was not checked.
 var ErrChanged = errors.New("the file changed after it was checked")
 
-// proof holds what later readings of a file are compared with: a hash of its
-// bytes, which the check compares, and one of each chunk of rows, which is
-// compared before anything is done with the chunk. Nobody can aim at the
-// hashes, whose seed is random.
+// proof detects changes of the file between readings. It holds a hash of the file's
+// bytes, which Check compares, and a hash of each chunk of rows. Later readings
+// compare a chunk before they use it. The seed is random, so nobody can construct a
+// collision.
 type proof struct {
 	seed    maphash.Seed
 	content uint64
-	reading *maphash.Hash // of a check that is under way
-	sums    []uint64
-	checked bool // sums are complete
+	reading *maphash.Hash // of the check in progress
+	sums    []uint64      // of the chunks
+	checked bool          // sums are complete
 }
 
 func changed(file string, rows int) error {
-	return fmt.Errorf("%s: %w: behind row %d it is not what it was", file, ErrChanged, rows)
+	return fmt.Errorf("%s: %w: it differs after row %d", file, ErrChanged, rows)
 }
 
-// begin makes the next reading the one that others are compared with.
+// begin makes the next reading the reference for later ones.
 func (p *proof) begin() {
 	p.sums, p.checked, p.reading = p.sums[:0], false, &maphash.Hash{}
 	p.reading.SetSeed(p.seed)
 }
 
-// reader notes what a check reads.
+// reader hashes what a check reads.
 func (p *proof) reader(content io.Reader) io.Reader {
 	if p.reading == nil {
 		return content
@@ -44,7 +44,7 @@ func (p *proof) reader(content io.Reader) io.Reader {
 	return io.TeeReader(content, p.reading)
 }
 
-// sum is the hash of a chunk, with the header before the first row.
+// sum returns the hash of a chunk. The first chunk includes the header.
 func (p *proof) sum(t *table, records []record) uint64 {
 	var h uint64
 	mix := func(s string) { h = (bits.RotateLeft64(h, 5) ^ maphash.String(p.seed, s)) * 0x9e3779b97f4a7c15 }
@@ -65,8 +65,8 @@ func (p *proof) sum(t *table, records []record) uint64 {
 	return h
 }
 
-// check compares the nth chunk, which stands behind so many rows, with the one
-// that was checked.
+// check compares the nth chunk with the checked one. behind is the number of rows
+// before it.
 func (p *proof) check(file string, n, behind int, c *chunk) error {
 	switch {
 	case p.reading != nil:
@@ -79,8 +79,8 @@ func (p *proof) check(file string, n, behind int, c *chunk) error {
 	return nil
 }
 
-// failed: what could be read once and cannot now has changed, unless it is the
-// reading that failed.
+// failed returns ErrChanged for a bad row in a file that was good before. It returns
+// any other error, such as a failed read, unchanged.
 func (p *proof) failed(file string, behind int, err error) error {
 	var bad *RowError
 	if p.checked && errors.As(err, &bad) {
@@ -89,12 +89,12 @@ func (p *proof) failed(file string, behind int, err error) error {
 	return err
 }
 
-// ended compares the bytes that a check has read with those of Open.
+// ended compares the bytes that the check read with those that Open read.
 func (p *proof) ended(file string, content io.Reader) error {
 	if p.reading == nil {
 		return nil
 	}
-	if _, err := io.Copy(p.reading, content); err != nil { // behind the end of a compressed file
+	if _, err := io.Copy(p.reading, content); err != nil { // bytes after the end of the compressed data
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	sum := p.reading.Sum64()

@@ -90,7 +90,7 @@ func TestFileThatChangesInTheMiddle(t *testing.T) {
 	require.NoError(t, err)
 	_, err = f.Publish(ctx, q, s)
 	require.ErrorIs(t, err, ErrChanged)
-	require.ErrorContains(t, err, "orders.csv: the file changed after it was checked: behind row ")
+	require.ErrorContains(t, err, "orders.csv: the file changed after it was checked: it differs after row ")
 }
 
 // TestFileThatChangesBeforeItsCheck: the batch is named after other content.

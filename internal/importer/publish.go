@@ -11,38 +11,41 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-// flights is how many chunks are looked up and published at once.
-const flights = 4
+// chunksInFlight is how many chunks an import looks up and publishes at once.
+const chunksInFlight = 4
 
-// checkpointEvery is how often progress is written down.
+// checkpointEvery is the interval between two saves of the progress.
 const checkpointEvery = time.Second
 
-// ErrCancelled is returned for an import that a person has withdrawn.
+// ErrCancelled means that a person cancelled the import.
 var ErrCancelled = errors.New("the import was cancelled; --retry-failed enqueues what was withdrawn again")
 
-// ErrOtherContent is returned where a batch's name is taken by another file.
+// ErrOtherContent means that the batch belongs to another file or mapping.
 var ErrOtherContent = errors.New("the batch belongs to other content or another mapping; choose another --batch")
 
-// ErrInterrupted is returned where rows could not be stored; the same import
-// goes on behind the last one that was confirmed.
+// ErrInterrupted means that rows could not be stored. The same import continues after
+// the last confirmed row.
 var ErrInterrupted = errors.New("stopped; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice")
 
-// Published is an import that came to its end: what became of its rows, and
-// what there is to wait for.
-type Published struct {
+// Result is the result of an import: what became of its rows, and which orders to
+// wait for.
+type Result struct {
 	Summary
 	f *File
-	// awaited are the rows whose intents are this import's and not known to be
-	// settled, by number; records up to after say nothing about them.
+	// awaited holds the numbers of the rows whose intents belong to this import and
+	// were not settled when the import looked. waits is their count. Their outcomes
+	// are in the results after sequence number after.
 	awaited set
 	waits   int
 	after   uint64
-	// foreign counts the rows whose order is pending by another import.
+	// foreign counts the rows whose order another import enqueued and which is
+	// still pending.
 	foreign int
 }
 
@@ -50,23 +53,23 @@ type Published struct {
 type publisher struct {
 	f   *File
 	q   *queue.Queue
-	out *Published
-	imp *queue.Import
+	out *Result
+	imp *books.Import
 
-	skip    int  // rows that an earlier run dealt with
-	again   bool // the import was complete before
-	records bool // there are results to look up
+	skip    int  // rows that an earlier run finished
+	again   bool // an earlier run completed the import
+	records bool // the results stream is not empty
 	pending atomic.Bool
 	limiter *rate.Limiter
 	piece   int
 	saved   time.Time
 }
 
-// Publish reads a checked file again and publishes its rows. Rows whose orders
-// are known are recognised by order_no and body, and not enqueued again. The
-// summary is right for what was done also where an error is returned.
-func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*Published, error) {
-	p := &publisher{f: f, q: q, out: &Published{Summary: checked, f: f}, piece: chunkRows}
+// Publish reads a checked file again and publishes its rows. It recognises known
+// orders by order_no and body and does not enqueue them again. The returned summary
+// is correct even if Publish returns an error.
+func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*Result, error) {
+	p := &publisher{f: f, q: q, out: &Result{Summary: checked, f: f}, piece: chunkRows}
 	if err := p.begin(ctx); err != nil {
 		return p.out, err
 	}
@@ -74,28 +77,28 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*P
 		p.piece = max(1, min(chunkRows, int(f.o.Rate/5)))
 		p.limiter = rate.NewLimiter(rate.Limit(f.o.Rate), p.piece)
 	}
-	err := ordered(ctx, flights, func(ctx context.Context, submit func(func(context.Context) ([]verdict, error)) error) error {
+	err := ordered(ctx, chunksInFlight, func(ctx context.Context, submit func(func(context.Context) ([]rowResult, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
-			return submit(func(ctx context.Context) ([]verdict, error) { return p.publish(ctx, rows) })
+			return submit(func(ctx context.Context) ([]rowResult, error) { return p.publish(ctx, rows) })
 		})
 		return err
-	}, func(vs []verdict) error { return p.apply(ctx, vs) })
-	if errors.Is(err, ErrCancelled) { // what was stored after the cancellation looked
-		_, cancelErr := q.CancelBatch(ctx, f.Batch, "enqueue")
+	}, func(vs []rowResult) error { return p.apply(ctx, vs) })
+	if errors.Is(err, ErrCancelled) { // cancel the rows stored after the cancellation looked
+		_, cancelErr := books.CancelBatch(ctx, q, f.Batch, "enqueue")
 		return p.out, errors.Join(err, cancelErr)
 	}
 	if err == nil && ctx.Err() == nil {
 		return p.out, p.save(ctx)
 	}
-	// An interrupted run's progress is written down, too.
+	// Save the progress of an interrupted run, too.
 	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return p.out, errors.Join(err, p.save(save))
 }
 
-// begin reads what is known of the batch, or claims its name.
+// begin reads the state of the batch, or creates the batch.
 func (p *publisher) begin(ctx context.Context) error {
-	last, err := p.q.LastResult(ctx)
+	last, err := books.LastResult(ctx, p.q)
 	if err != nil {
 		return err
 	}
@@ -104,18 +107,18 @@ func (p *publisher) begin(ctx context.Context) error {
 		return err
 	}
 	p.records, p.out.after = counts.Results > 0, last
-	if p.imp, err = p.q.Import(ctx, p.f.Batch); err != nil {
+	if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err != nil {
 		return err
 	}
 	if p.imp == nil {
-		p.imp = &queue.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
+		p.imp = &books.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
 			Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last}
-		err := p.q.SaveImport(ctx, p.imp)
-		if !errors.Is(err, queue.ErrImportChanged) {
+		err := books.SaveImport(ctx, p.q, p.imp)
+		if !errors.Is(err, books.ErrImportChanged) {
 			return err
 		}
-		if p.imp, err = p.q.Import(ctx, p.f.Batch); err != nil || p.imp == nil {
-			return errors.Join(err, queue.ErrImportChanged)
+		if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err != nil || p.imp == nil {
+			return errors.Join(err, books.ErrImportChanged)
 		}
 	}
 	return p.resume()
@@ -142,22 +145,22 @@ func (p *publisher) resume() error {
 	for fate, n := range p.imp.Counts {
 		p.out.count(Fate(fate), n)
 	}
-	p.out.Stored = 0 // by this run
+	p.out.Stored = 0 // counts this run only
 	return nil
 }
 
-// verdict is what became of one row.
-type verdict struct {
+// rowResult is what became of one row.
+type rowResult struct {
 	number int
 	fate   Fate
-	ours   bool // the pending intent is this import's
+	ours   bool // the pending intent belongs to this import
 	note   string
-	err    error // stops the import
+	err    error // stops the import unless a retry succeeds
 }
 
-// publish looks a chunk's orders up and publishes those that are new.
-func (p *publisher) publish(ctx context.Context, rows []Row) ([]verdict, error) {
-	out := make([]verdict, 0, len(rows))
+// publish looks up the orders of a chunk and publishes the new ones.
+func (p *publisher) publish(ctx context.Context, rows []Row) ([]rowResult, error) {
+	out := make([]rowResult, 0, len(rows))
 	for start := 0; start < len(rows); start += p.piece {
 		piece, err := p.publishPiece(ctx, rows[start:min(start+p.piece, len(rows))])
 		if out = append(out, piece...); err != nil {
@@ -167,8 +170,8 @@ func (p *publisher) publish(ctx context.Context, rows []Row) ([]verdict, error) 
 	return out, nil
 }
 
-func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, error) {
-	out := make([]verdict, len(rows))
+func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]rowResult, error) {
+	out := make([]rowResult, len(rows))
 	var open []int
 	for i := range rows {
 		out[i].number = rows[i].Number
@@ -183,17 +186,17 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 			open = append(open, i)
 		}
 	}
-	standings := make([]settle.Standing, len(open))
+	statuses := make([]books.OrderStatus, len(open))
 	if p.records || p.pending.Load() {
 		var err error
-		if standings, err = p.lookUp(ctx, rows, open, p.pending.Load()); err != nil {
+		if statuses, err = p.lookUp(ctx, rows, open, p.pending.Load()); err != nil {
 			return nil, err
 		}
 	}
 	var full room
 	for try := 0; len(open) > 0; try++ {
 		var err error
-		if open, err = p.settle(ctx, rows, open, standings, out); err != nil || len(open) == 0 {
+		if open, err = p.publishOpen(ctx, rows, open, statuses, out); err != nil || len(open) == 0 {
 			return out, err
 		}
 		why := fmt.Errorf("%s:%d: order %s: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, out[open[0]].err)
@@ -210,40 +213,45 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]verdict, er
 		case !sleep(ctx, retryPause<<try):
 			return nil, ctx.Err()
 		}
-		if standings, err = p.lookUp(ctx, rows, open, true); err != nil {
+		if statuses, err = p.lookUp(ctx, rows, open, true); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// A row that could not be stored is tried so often again, the pauses doubling:
-// a broker may be failing over.
+// A row that could not be stored is retried with exponential backoff, because the
+// broker may be failing over.
 const (
 	maxTries   = 4
 	retryPause = 250 * time.Millisecond
 )
 
-func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending bool) ([]settle.Standing, error) {
+func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending bool) ([]books.OrderStatus, error) {
 	numbers := make([]string, len(open))
 	for k, i := range open {
 		numbers[k] = rows[i].OrderNo
 	}
 	if pending {
-		return p.q.Standings(ctx, numbers)
+		return books.OrderStatuses(ctx, p.q, numbers)
 	}
-	return p.q.Records(ctx, numbers)
+	words, err := p.q.LastWords(ctx, numbers)
+	statuses := make([]books.OrderStatus, len(words))
+	for i := range words {
+		statuses[i].LastWord = words[i]
+	}
+	return statuses, err
 }
 
-// settle decides on the open rows, publishes what is to be published, and
-// returns those that are still open.
-func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standings []settle.Standing, out []verdict) ([]int, error) {
+// publishOpen decides on the open rows and publishes those that need it. It returns
+// the rows that are still open.
+func (p *publisher) publishOpen(ctx context.Context, rows []Row, open []int, statuses []books.OrderStatus, out []rowResult) ([]int, error) {
 	var intents []settle.Intent
 	var index []int
 	for k, i := range open {
-		v, publish := p.decide(&rows[i], &standings[k])
+		v, publish := p.decide(&rows[i], &statuses[k])
 		if out[i] = v; publish {
-			intents, index = append(intents, p.intent(&rows[i], standings[k].Entry)), append(index, i)
+			intents, index = append(intents, p.intent(&rows[i], statuses[k].Entry)), append(index, i)
 		}
 	}
 	if len(intents) == 0 {
@@ -272,8 +280,8 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 	if len(taken) == 0 {
 		return left, ctx.Err()
 	}
-	// Where one order is pending others are likely to be: they are looked up
-	// first from now on.
+	// If one order is pending, others probably are. From now on, look up pending
+	// intents first.
 	p.pending.Store(true)
 	again, err := p.lookUp(ctx, rows, taken, true)
 	if err != nil {
@@ -281,7 +289,7 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 	}
 	for k, i := range taken {
 		v, publish := p.decide(&rows[i], &again[k])
-		if publish { // it was settled or removed in between
+		if publish { // the intent was settled or removed in between
 			v.err = errors.New("the order's intent came and went")
 			left = append(left, i)
 		}
@@ -290,18 +298,18 @@ func (p *publisher) settle(ctx context.Context, rows []Row, open []int, standing
 	return left, nil
 }
 
-// decide is an import's policy on what order.Admit finds: a row against what is
-// known of its order_no. A certain failure lets another intent follow; all else
-// does not.
-func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bool) {
-	v = verdict{number: row.Number}
+// decide is the import's policy on the facts of order.Admit. It returns what becomes
+// of a row and whether to publish it. A new intent may follow only a certain failure
+// or a person's permission.
+func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publish bool) {
+	v = rowResult{number: row.Number}
 	hash, rec := row.Order.BodyHash(), st.Record
 	known := order.Admit(rec, "", hash) // the row has no id before it is published
-	conflict := func(with string) (verdict, bool) {
+	conflict := func(with string) (rowResult, bool) {
 		v.fate, v.note = Conflict, "the order_no belongs to another order, which is "+with+"; correct the row or give it another number"
 		return v, false
 	}
-	settled := func() (verdict, bool) {
+	settled := func() (rowResult, bool) {
 		v.fate = Settled(rec.Outcome())
 		return v, false
 	}
@@ -313,7 +321,7 @@ func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bo
 		return v, false
 	case known.Standing == order.AcceptedBefore && other:
 		return conflict("accepted")
-	case known.Standing == order.AcceptedBefore: // whatever else may be pending
+	case known.Standing == order.AcceptedBefore: // a pending intent changes nothing
 		return settled()
 	case waits && differs(st.Pending.BodyHash, hash):
 		return conflict("pending")
@@ -349,15 +357,16 @@ func (p *publisher) decide(row *Row, st *settle.Standing) (v verdict, publish bo
 			return settled()
 		}
 	}
-	v.fate = Retried // it failed, or a person allowed whoever comes next
+	v.fate = Retried // it failed, or a person allowed another intent
 	return v, true
 }
 
-// differs: both bodies are known, and not the same.
+// differs reports whether both hashes are known and different.
 func differs(a, b string) bool { return a != "" && a != b }
 
-// intent names the submission. One that follows a failure is named after it,
-// too: with the same name it would pass for the submission that failed.
+// intent returns the intent of a row. The ID of an intent that follows a failure
+// includes the failure's sequence number. With the same ID it would count as the
+// intent that failed.
 func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 	id := p.f.Batch + ":" + strconv.Itoa(row.Number)
 	if over.Record != nil {
@@ -378,8 +387,8 @@ func (p *publisher) ours(id string, row *Row) bool {
 	return ok && number == row.Number
 }
 
-// apply takes over what became of a chunk, in the file's order.
-func (p *publisher) apply(ctx context.Context, vs []verdict) error {
+// apply adds the results of a chunk to the summary, in file order.
+func (p *publisher) apply(ctx context.Context, vs []rowResult) error {
 	o := p.out
 	for _, v := range vs {
 		if v.number <= p.skip {
@@ -413,18 +422,18 @@ func (p *publisher) apply(ctx context.Context, vs []verdict) error {
 	return p.save(ctx)
 }
 
-func (p *Published) await(number int) {
+func (p *Result) await(number int) {
 	if !p.awaited.has(number) {
 		p.awaited.add(number)
 		p.waits++
 	}
 }
 
-// save writes the progress down. Two runs of one import at the same time do no
-// harm: each row's submission has one name.
+// save saves the progress. Two concurrent runs of one import do no harm, because the
+// intent of each row has a fixed ID.
 func (p *publisher) save(ctx context.Context) error {
 	p.saved = time.Now()
-	if p.again && p.out.Stored == 0 { // nothing new: what is remembered stays
+	if p.again && p.out.Stored == 0 { // nothing new: keep the saved progress
 		return nil
 	}
 	p.imp.Counts = make(map[string]int, len(p.out.Fates))
@@ -432,11 +441,11 @@ func (p *publisher) save(ctx context.Context) error {
 		p.imp.Counts[string(fate)] = n
 	}
 	for {
-		err := p.q.SaveImport(ctx, p.imp)
-		if !errors.Is(err, queue.ErrImportChanged) {
+		err := books.SaveImport(ctx, p.q, p.imp)
+		if !errors.Is(err, books.ErrImportChanged) {
 			return err
 		}
-		now, err := p.q.Import(ctx, p.f.Batch)
+		now, err := books.ReadImport(ctx, p.q, p.f.Batch)
 		switch {
 		case err != nil:
 			return err

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -84,12 +86,12 @@ func TestPermissionOfAnotherSubmission(t *testing.T) {
 	p := &publisher{f: f}
 	rec := &order.Record{IntentID: "i1", BodyHash: rows[0].Order.BodyHash(), Allowed: true, AllowedFor: "replay:1"}
 	rec.SetOutcome(order.OutcomeUnknown)
-	v, published := p.decide(&rows[0], &settle.Standing{Entry: settle.Entry{Record: rec}})
+	v, published := p.decide(&rows[0], &books.OrderStatus{LastWord: settle.LastWord{Entry: settle.Entry{Record: rec}}})
 	require.False(t, published)
 	require.Equal(t, Settled(order.OutcomeUnknown), v.fate)
 
 	rec.AllowedFor = "" // as older records say it: for any
-	v, published = p.decide(&rows[0], &settle.Standing{Entry: settle.Entry{Record: rec}})
+	v, published = p.decide(&rows[0], &books.OrderStatus{LastWord: settle.LastWord{Entry: settle.Entry{Record: rec}}})
 	require.True(t, published)
 	require.Equal(t, Retried, v.fate)
 }
@@ -136,7 +138,7 @@ func TestInterruptedImports(t *testing.T) {
 		done, err := f.Publish(ctx, q, s)
 		stop()
 		require.ErrorIs(t, err, context.Canceled)
-		imp, err := q.Import(t.Context(), f.Batch)
+		imp, err := books.ReadImport(t.Context(), q, f.Batch)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, imp.Done, after, "what was confirmed is written down")
 		require.Equal(t, i > 0, done.Resumed > 0)
@@ -149,7 +151,7 @@ func TestInterruptedImports(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, rows, counts.LastIntent, "each row once")
 	work(t, q, rows-500, nil)
-	audit, err := q.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.EqualValues(t, rows, audit.Outcomes["accepted"])
@@ -162,10 +164,10 @@ func TestCheckpointLost(t *testing.T) {
 	content := numbered(1, 3*chunkRows, "1")
 	first := openText(t, content)
 	publish(t, q, first)
-	imp, err := q.Import(t.Context(), first.Batch)
+	imp, err := books.ReadImport(t.Context(), q, first.Batch)
 	require.NoError(t, err)
 	imp.Done, imp.Counts = chunkRows, nil
-	require.NoError(t, q.SaveImport(t.Context(), imp))
+	require.NoError(t, books.SaveImport(t.Context(), q, imp))
 	done := publish(t, q, openText(t, content))
 	require.Equal(t, chunkRows, done.Resumed)
 	require.Equal(t, map[Fate]int{AlreadyKnown: 2 * chunkRows}, done.Fates)
@@ -190,7 +192,7 @@ func TestForgotten(t *testing.T) {
 	q := openQueue(t)
 	content := numbered(1, 3, "1")
 	f := openText(t, content)
-	require.NoError(t, q.SaveImport(t.Context(), &queue.Import{Batch: f.Batch, Fingerprint: f.Fingerprint, Rows: 3, Done: 3}))
+	require.NoError(t, books.SaveImport(t.Context(), q, &books.Import{Batch: f.Batch, Fingerprint: f.Fingerprint, Rows: 3, Done: 3}))
 	done := publish(t, q, openText(t, content))
 	require.Equal(t, map[Fate]int{Forgotten: 3}, done.Fates)
 	require.False(t, done.AllFine())
@@ -202,7 +204,7 @@ func TestQueueIsFull(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.MaxIntents = s.URL, s.Token, "test", true, 700
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.MaxIntents = s.URL, s.Token, "test", true, fleet.Present, 700
 	q, err := queue.Open(t.Context(), cfg, nopLog)
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

@@ -12,14 +12,14 @@ import (
 	"orderpost/internal/order"
 )
 
-// Questions lists the codes of cells that a spreadsheet has probably spoiled.
-// Such a cell may also be meant: Mapping.Accept says so.
+// Questions lists the codes of cells that a spreadsheet has probably spoiled. A
+// person can accept such a cell with Mapping.Accept.
 func Questions() []Code {
 	return []Code{CodeExcel, CodeError, CodeRounded, CodeDate, CodeInvisible, CodeApostrophe}
 }
 
-// question says what is suspicious about a cell of text or a number, for any
-// column. It returns "" for nearly all cells, and must be quick about it.
+// question returns what is suspicious about a cell of text or a number in any
+// column, or "". It is fast for harmless cells.
 func question(cell string) Code {
 	if cell == "" {
 		return ""
@@ -30,7 +30,7 @@ func question(cell string) Code {
 			return CodeError
 		}
 	case first == '\'':
-		if plain(cell) != cell || len(cell) > 1 && strings.IndexByte("=+-@", cell[1]) >= 0 {
+		if unescapeFormula(cell) != cell || len(cell) > 1 && strings.IndexByte("=+-@", cell[1]) >= 0 {
 			return CodeApostrophe
 		}
 	case first == '+', first == '-', '0' <= first && first <= '9':
@@ -63,20 +63,20 @@ func questionOfOrderNo(cell string) Code {
 var (
 	// mangled is how a spreadsheet shows a long number that it has rounded.
 	mangled = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)?[eE]\+[0-9]+$`)
-	// displayed is the same to the letter, for columns whose cells may well be
-	// other numbers.
+	// displayed is the exact form that a spreadsheet shows. It is for columns in which
+	// other numbers are legitimate.
 	displayed = regexp.MustCompile(`^[+-]?[0-9]([.,][0-9]+)?E\+[0-9]{2,3}$`)
 	// libreError is how LibreOffice shows errors that have no name.
 	libreError = regexp.MustCompile(`^Err ?:[5][0-9]{2}$`)
 )
 
-// errorValues are the error values of spreadsheets that end in no mark, in the
-// languages that they are translated into. The others are told by their form.
+// errorValues lists the error values of spreadsheets that do not end in ! or ?, in
+// all languages. isErrorValue recognises the others by their form.
 var errorValues = []string{"#N/A", "#NV", "#N/D", "#N/B", "#ND", "#NA", "#I/T", "#YOK", "#Н/Д", "#HIÁNYZIK", "#NENÍ_K_DISPOZICI", "#NEDOSTUPNÝ",
 	"#GETTING_DATA"}
 
-// isErrorValue recognises #REF!, #BEZUG!, #¿NOMBRE?, #NV, Err:502 and the
-// hashes that stand where a column is too narrow.
+// isErrorValue recognises #REF!, #BEZUG!, #¿NOMBRE?, #NV, Err:502 and the hashes
+// that a spreadsheet shows in a column that is too narrow.
 func isErrorValue(cell string) bool {
 	rest, marked := strings.CutPrefix(cell, "#")
 	switch {
@@ -97,8 +97,8 @@ func isErrorValue(cell string) bool {
 	return strings.IndexFunc(word, func(r rune) bool { return !unicode.IsUpper(r) && !strings.ContainsRune("/0_.¡¿", r) }) < 0
 }
 
-// invisibleAt is the position of the first character that nobody sees, or that
-// stands for a lost one; -1 where all is visible. A plain space is visible.
+// invisibleAt returns the index of the first invisible character or replacement
+// character, or -1. A plain space counts as visible.
 func invisibleAt(cell string) int {
 	return strings.IndexFunc(cell, func(r rune) bool {
 		if r > ' ' && r < 0x7f || r == ' ' {
@@ -109,22 +109,23 @@ func invisibleAt(cell string) int {
 	})
 }
 
-// isPadding: spaces of any kind, no-break and zero-width ones too.
+// isPadding reports whether r is a space of any kind, including no-break and
+// zero-width spaces.
 func isPadding(r rune) bool {
 	return unicode.IsSpace(r) || r == '\u200b' || r == '\u2060' || r == '\ufeff'
 }
 
-// isPadded says whether an order number has spaces around it. That is never
-// meant.
+// isPadded reports whether an order number has leading or trailing spaces. They are
+// always a mistake.
 func isPadded(cell string) bool {
 	first, _ := utf8.DecodeRuneInString(cell)
 	last, _ := utf8.DecodeLastRuneInString(cell)
 	return cell != "" && (isPadding(first) || isPadding(last))
 }
 
-// ask makes the error of a question about a cell. It names both cures: what to
-// correct, and how to say that the cell is right.
-func ask(field, cell string, code Code) error {
+// questionError returns the error of a question about a cell. It says how to correct
+// the cell and how to accept it.
+func questionError(field, cell string, code Code) error {
 	seen := strconv.Quote(clip(cell))
 	var what string
 	switch code {
@@ -146,7 +147,7 @@ func ask(field, cell string, code Code) error {
 	return fmt.Errorf("%s. If it is right as it is: --accept %s", what, shellWord(field+"="+string(code)))
 }
 
-// shellWord quotes a word for a shell where it needs that.
+// shellWord quotes a word for a shell if necessary.
 func shellWord(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool {
 		return r != '_' && r != '=' && r != '.' && r != '-' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -156,7 +157,7 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// padded is the error of an order number with spaces around it.
+// padded returns the error of an order number with spaces around it.
 func padded(cell string) *cellError {
 	return &cellError{code: CodePadded, field: order.FieldOrderNo,
 		err: fmt.Errorf("%q has spaces or invisible characters around it; remove them, they would become a part of the number", clip(cell))}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// WriteRejects writes the bad rows of a checked file: the original columns
-// untouched, behind them what is wrong, so that the file can be corrected and
-// imported as it is. Of NDJSON the lines are written as they are.
+// WriteRejects writes the bad rows of a checked file. It writes the original columns
+// unchanged, followed by columns that say what is wrong. The corrected file can be
+// imported as it is. NDJSON lines are written unchanged, without additions.
 func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 	if f.head.format == FormatNDJSON {
 		return f.eachBad(ctx, func(row *Row, _ *RowError) error {
@@ -39,9 +39,9 @@ func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 		if bad.Column > 0 {
 			column = strconv.Itoa(bad.Column)
 		}
-		line = append(line, strconv.Itoa(row.Line), column, string(bad.Code), neutral(bad.Message()))
+		line = append(line, strconv.Itoa(row.Line), column, string(bad.Code), escapeFormula(bad.Message()))
 		if surplus := len(f.head.header); len(row.Cells) > surplus {
-			line = append(line, row.Cells[surplus:]...) // nothing of the row may be lost
+			line = append(line, row.Cells[surplus:]...) // keep every cell of the row
 		}
 		return out.Write(line)
 	})
@@ -66,7 +66,7 @@ func (f *File) eachBad(ctx context.Context, visit func(*Row, *RowError) error) e
 	return err
 }
 
-// RejectsName is the name of the file that bad rows of a file go to.
+// RejectsName returns the name of the rejects file for a path.
 func (f *File) RejectsName(path string) string {
 	if f.head != nil && f.head.format == FormatNDJSON {
 		return path + ".rejects.ndjson"

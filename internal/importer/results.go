@@ -6,33 +6,33 @@ import (
 	"strconv"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
-// resultColumns stand behind the original ones in a results file.
+// resultColumns follow the original columns in a results file.
 var resultColumns = []string{"_outcome", "_verdict", "_status", "_reason", "_attempts",
 	"_first_attempt_at", "_last_attempt_at", "_response", "_created", "_batch"}
 
-// Words of the column _outcome for rows without an outcome of their own.
+// The values of _outcome for rows without an outcome of their own.
 const (
 	outcomePending  = "pending"
 	outcomeConflict = "conflict"
 	outcomeNothing  = "not-enqueued"
 )
 
-// existedBefore stands in _created where the API had an order with this number
-// already that is not this row's.
+// existedBefore is the value of _created if the API had an order with this number
+// that is not this row's.
 const existedBefore = "existed before"
 
-// Tally counts the rows of a file by the word in _outcome.
+// Tally counts the rows of a file by their _outcome.
 type Tally map[string]int
 
-// Open is the number of rows whose orders are not settled.
+// Open returns the number of rows whose orders are not settled.
 func (t Tally) Open() int { return t[outcomePending] }
 
-// AllAccepted says whether every row's order was created.
+// AllAccepted reports whether every row's order was created.
 func (t Tally) AllAccepted() bool {
 	for word, n := range t {
 		if n > 0 && word != order.OutcomeAccepted.String() {
@@ -42,29 +42,28 @@ func (t Tally) AllAccepted() bool {
 	return true
 }
 
-// looked is a chunk of rows with what is known of their orders.
-type looked struct {
-	rows      []Row
-	standings []settle.Standing // of the good rows, in their order
+// chunkStatuses is a chunk of rows with the statuses of their orders.
+type chunkStatuses struct {
+	rows     []Row
+	statuses []books.OrderStatus // one for each row
 }
 
-// eachStanding looks the orders of a checked file up, and passes them to visit
-// in the file's order. standings are those of all rows; a bad row's is empty.
-// A row that is bad by a question alone is looked up: somebody may have said
-// yes to it in another import.
-func (f *File) eachStanding(ctx context.Context, q *queue.Queue, visit func(rows []Row, standings []settle.Standing) error) error {
-	return ordered(ctx, flights, func(ctx context.Context, submit func(func(context.Context) (looked, error)) error) error {
+// eachStatus looks up the orders of a checked file and passes them to visit in file
+// order. The status of a bad row is empty. eachStatus does look up a row with only
+// a question, because another import may have accepted it.
+func (f *File) eachStatus(ctx context.Context, q *queue.Queue, visit func(rows []Row, statuses []books.OrderStatus) error) error {
+	return ordered(ctx, chunksInFlight, func(ctx context.Context, submit func(func(context.Context) (chunkStatuses, error)) error) error {
 		_, err := f.scan(ctx, func(rows []Row) error {
-			return submit(func(ctx context.Context) (looked, error) {
-				standings, err := f.standingsOf(ctx, q, rows)
-				return looked{rows, standings}, err
+			return submit(func(ctx context.Context) (chunkStatuses, error) {
+				statuses, err := f.statusesOf(ctx, q, rows)
+				return chunkStatuses{rows, statuses}, err
 			})
 		})
 		return err
-	}, func(l looked) error { return visit(l.rows, l.standings) })
+	}, func(l chunkStatuses) error { return visit(l.rows, l.statuses) })
 }
 
-func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]settle.Standing, error) {
+func (f *File) statusesOf(ctx context.Context, q *queue.Queue, rows []Row) ([]books.OrderStatus, error) {
 	var numbers []string
 	var index []int
 	for i := range rows {
@@ -72,20 +71,21 @@ func (f *File) standingsOf(ctx context.Context, q *queue.Queue, rows []Row) ([]s
 			numbers, index = append(numbers, rows[i].OrderNo), append(index, i)
 		}
 	}
-	found, err := q.Standings(ctx, numbers)
+	found, err := books.OrderStatuses(ctx, q, numbers)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]settle.Standing, len(rows))
+	out := make([]books.OrderStatus, len(rows))
 	for k, i := range index {
 		out[i] = found[k]
 	}
 	return out, nil
 }
 
-// WriteResults writes each row of a checked file with what became of its order
-// behind it, in the file's order and in constant memory, and counts the rows.
-// Of NDJSON the order numbers stand for the rows. w may be nil.
+// WriteResults writes each row of a checked file, followed by the result of its
+// order, in file order and in constant memory. It returns the count of the outcomes.
+// For NDJSON it writes the order number instead of the row. If w is nil, it only
+// counts.
 func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (Tally, error) {
 	if w == nil {
 		w = io.Discard
@@ -100,24 +100,24 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 		return nil, err
 	}
 	line := make([]string, 0, len(header)+len(resultColumns))
-	err = f.eachStanding(ctx, q, func(rows []Row, standings []settle.Standing) error {
+	err = f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
 		for i := range rows {
 			row := &rows[i]
 			line = line[:0]
 			if f.head.format == FormatNDJSON {
-				line = append(line, neutral(row.OrderNo))
+				line = append(line, escapeFormula(row.OrderNo))
 			}
 			for _, c := range columns {
 				cell := ""
 				if c < len(row.Cells) {
-					cell = neutral(row.Cells[c])
+					cell = escapeFormula(row.Cells[c])
 				}
 				line = append(line, cell)
 			}
-			r := resultOf(row, f.problem(row), &standings[i])
+			r := resultOf(row, f.problem(row), &statuses[i])
 			tally[r[0]]++
 			for _, cell := range r {
-				line = append(line, neutral(cell))
+				line = append(line, escapeFormula(cell))
 			}
 			if err := out.Write(line); err != nil {
 				return err
@@ -133,10 +133,10 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 }
 
 // resultOf fills resultColumns for one row.
-func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
+func resultOf(row *Row, bad *RowError, st *books.OrderStatus) [10]string {
 	rec, waits := st.Record, st.Pending
 	if rec.Outcome() == order.OutcomeAccepted {
-		waits = nil // another intent changes nothing about it
+		waits = nil // the order exists, another intent does not change that
 	}
 	switch {
 	case bad != nil && (rec == nil && waits == nil || !bad.question()):
@@ -151,7 +151,7 @@ func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
 		return [10]string{outcomeNothing, "", "", "nothing is known of this order_no; it was never enqueued, or its result has expired", "", "", "", "", ""}
 	}
 	out := [10]string{rec.Word, rec.Verdict.String(), "", rec.Reason, strconv.Itoa(rec.Attempts),
-		at(rec.FirstAttemptAt), at(rec.LastAttemptAt), rec.Response, rec.Outcome().Created(), rec.Batch}
+		formatTime(rec.FirstAttemptAt), formatTime(rec.LastAttemptAt), rec.Response, rec.Outcome().Created(), rec.Batch}
 	if rec.Status != 0 {
 		out[2] = strconv.Itoa(rec.Status)
 	}
@@ -168,12 +168,13 @@ func resultOf(row *Row, bad *RowError, st *settle.Standing) [10]string {
 		out[0], out[8] = outcomeConflict, notThisOne(outcome)
 		out[3] = "the order_no belongs to another order, whose outcome is " + rec.Word + " (submission " + rec.IntentID + ")"
 	case outcome == order.OutcomeRejected && rec.Verdict == order.Duplicate:
-		out[8] = existedBefore // a proven first attempt, and the API had it already
+		out[8] = existedBefore // our first attempt is proven, and the API had the order
 	}
 	return out
 }
 
-// notThisOne says what exists at the API where another order has the number.
+// notThisOne returns the value of _created for a row whose number belongs to another
+// order.
 func notThisOne(outcome order.Outcome) string {
 	if outcome == order.OutcomeAccepted {
 		return existedBefore
@@ -181,14 +182,14 @@ func notThisOne(outcome order.Outcome) string {
 	return outcome.Created()
 }
 
-func at(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// Words lists what may stand in _outcome, in the order in which people are told.
+// Words lists the possible values of _outcome, in display order.
 func Words() []string {
 	var words []string
 	for _, o := range order.Outcomes() {

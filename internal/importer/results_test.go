@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -45,7 +46,7 @@ func TestResults(t *testing.T) {
 		"",
 	}, "\r\n"), out.String())
 
-	imp, err := q.Import(t.Context(), "march")
+	imp, err := books.ReadImport(t.Context(), q, "march")
 	require.NoError(t, err)
 	again, err := Reopen(strings.NewReader(content), imp, "")
 	require.NoError(t, err)
@@ -109,7 +110,7 @@ func TestWait(t *testing.T) {
 	require.Equal(t, 24, last.Settled)
 	require.Equal(t, map[order.Outcome]int{order.OutcomeAccepted: 22, order.OutcomeRejected: 1, order.OutcomeUnknown: 1}, last.Outcomes)
 
-	imp, err := q.Import(t.Context(), done.Batch)
+	imp, err := books.ReadImport(t.Context(), q, done.Batch)
 	require.NoError(t, err)
 	p, err := Watch(t.Context(), q, imp, func(Progress) {})
 	require.NoError(t, err)
@@ -139,7 +140,7 @@ func TestCancelledImport(t *testing.T) {
 	f := openText(t, content)
 	publish(t, q, f)
 	work(t, q, 50, nil)
-	c, err := q.CancelBatch(t.Context(), f.Batch, "test")
+	c, err := books.CancelBatch(t.Context(), q, f.Batch, "test")
 	require.NoError(t, err)
 	require.Equal(t, settle.Cancelled{Withdrawn: 650}, c)
 	again := openText(t, content)
@@ -150,7 +151,7 @@ func TestCancelledImport(t *testing.T) {
 	done := publish(t, q, openText(t, content, func(o *Options) { o.RetryFailed = true }))
 	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 50, Retried: 650}, done.Fates)
 	work(t, q, 650, nil)
-	audit, err := q.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.EqualValues(t, 1350, audit.Intents)
@@ -165,7 +166,7 @@ func TestCancelStopsARun(t *testing.T) {
 		o.Progress = func(rows int) {
 			if !stopped && rows >= chunkRows {
 				stopped = true
-				_, err := q.CancelBatch(t.Context(), o.Batch, "test")
+				_, err := books.CancelBatch(t.Context(), q, o.Batch, "test")
 				require.NoError(t, err)
 			}
 		}
@@ -179,7 +180,7 @@ func TestCancelStopsARun(t *testing.T) {
 	counts, err := q.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, counts.Pending)
-	audit, err := q.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.EqualValues(t, counts.LastIntent, audit.Outcomes["cancelled"])

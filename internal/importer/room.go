@@ -9,23 +9,22 @@ import (
 	"orderpost/internal/settle"
 )
 
-// DefaultFullWait is how long an import waits for a full queue in which nothing
-// is settled.
+// DefaultFullWait is the default of Options.FullWait.
 const DefaultFullWait = 30 * time.Second
 
-// roomPause is the pace at which a full queue is looked at.
+// roomPause is the interval between two looks at a full queue.
 const roomPause = 250 * time.Millisecond
 
-// room is what one piece of an import knows of a full queue.
+// room waits for room in a full queue.
 type room struct {
-	settled uint64    // by the time of the last try
-	since   time.Time // when that was seen first; zero: not yet
+	settled uint64    // settled orders at the last look
+	since   time.Time // when settled last changed; zero = not looked yet
 }
 
-// await returns after a short while for another try, as long as workers settle
-// orders and so make room. It returns why, with ErrInterrupted, once nothing
-// was settled for Options.FullWait. The first call returns for another try in
-// any case: what was settled between the refusal and this look is room, too.
+// await returns nil when another try makes sense: workers settled orders and so made
+// room. Once no order was settled for Options.FullWait, it returns why with
+// ErrInterrupted. The first call always allows another try, because orders may have
+// been settled since the refusal.
 func (r *room) await(ctx context.Context, p *publisher, why error) error {
 	for {
 		now, err := p.settledSoFar(ctx)
@@ -54,16 +53,16 @@ func pause(ctx context.Context) error {
 	return nil
 }
 
-// settledSoFar counts the intents that have left the queue.
+// settledSoFar returns the number of intents that have left the queue.
 func (p *publisher) settledSoFar(ctx context.Context) (uint64, error) {
 	c, err := p.q.Count(ctx)
 	return c.LastIntent - min(c.LastIntent, c.Pending), err
 }
 
-// isFull: the row may be stored when other orders are settled.
+// isFull reports whether the queue is full.
 func isFull(err error) bool { return errors.Is(err, settle.ErrFull) }
 
-// sleep says whether the time is over; else ctx ended.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -7,19 +7,19 @@ import (
 	"orderpost/internal/order"
 )
 
-// kept is how many digits a spreadsheet keeps of a number.
-const kept = 15
+// spreadsheetDigits is the number of digits that a spreadsheet keeps.
+const spreadsheetDigits = 15
 
-// rounding counts the long whole numbers of one column. One that ends in zeros
-// behind its 15th digit may be what a spreadsheet has left of it, or end so by
-// chance: among many, some do. So only the whole column can tell.
+// rounding counts the long whole numbers of one column. A spreadsheet writes zeros
+// after the 15th digit of a number, but some numbers end like this by chance. Only
+// the statistics of the whole column can tell.
 type rounding struct {
 	round  int     // numbers that look rounded
-	chance float64 // how many of all would look so by chance
+	chance float64 // expected count by chance
 }
 
 func (r *rounding) add(cell string) {
-	if tail := longTail(cell); tail > 0 {
+	if tail := lostDigits(cell); tail > 0 {
 		r.chance += math.Pow(10, -float64(tail))
 		if looksRounded(cell) {
 			r.round++
@@ -27,24 +27,24 @@ func (r *rounding) add(cell string) {
 	}
 }
 
-// suspicious says whether more numbers look rounded than chance explains.
+// suspicious reports whether more numbers look rounded than chance explains.
 func (r *rounding) suspicious() bool {
 	return float64(r.round) > 2*r.chance+3*math.Sqrt(r.chance)
 }
 
-// longTail is the number of a whole number's digits that a spreadsheet would
-// lose. A leading zero shows that the cell was text.
-func longTail(cell string) int {
-	if len(cell) <= kept || len(cell) > 64 || cell[0] < '1' || cell[0] > '9' || strings.Trim(cell, "0123456789") != "" {
+// lostDigits returns how many digits of a whole number a spreadsheet would lose. It
+// returns 0 for a leading zero, which shows that the cell was text.
+func lostDigits(cell string) int {
+	if len(cell) <= spreadsheetDigits || len(cell) > 64 || cell[0] < '1' || cell[0] > '9' || strings.Trim(cell, "0123456789") != "" {
 		return 0
 	}
-	return len(cell) - kept
+	return len(cell) - spreadsheetDigits
 }
 
-// looksRounded: the digits behind the 15th are zeros, and not many before it,
-// as in a number that is just round.
+// looksRounded reports whether the digits after the 15th are zeros. Many zeros before
+// the 15th digit mean that the number is just round.
 func looksRounded(cell string) bool {
-	tail := longTail(cell)
+	tail := lostDigits(cell)
 	zeros := len(cell) - len(strings.TrimRight(cell, "0"))
 	return tail > 0 && zeros >= tail && zeros <= tail+2
 }
@@ -65,15 +65,15 @@ func (f *File) countRounded(row *Row, counts []rounding) []rounding {
 		counts = make([]rounding, len(t.layout.columns))
 	}
 	for _, i := range t.layout.numbers {
-		if cell := row.Cells[i]; len(cell) > kept {
+		if cell := row.Cells[i]; len(cell) > spreadsheetDigits {
 			counts[i].add(cell)
 		}
 	}
 	return counts
 }
 
-// judgeRounded decides on the columns, once all rows were counted, and returns
-// whether any row is to be asked about.
+// judgeRounded decides on the columns after all rows were counted. It reports whether
+// any column is suspicious.
 func (f *File) judgeRounded(counts []rounding) bool {
 	f.rounded = nil
 	for i := range counts {
@@ -84,7 +84,7 @@ func (f *File) judgeRounded(counts []rounding) bool {
 	return f.rounded != nil
 }
 
-// roundedError asks about a row with a number that looks rounded.
+// roundedError returns a question about a number that looks rounded, or nil.
 func (f *File) roundedError(row *Row) *RowError {
 	for _, i := range f.rounded {
 		cell, field := row.OrderNo, order.FieldOrderNo
@@ -94,7 +94,7 @@ func (f *File) roundedError(row *Row) *RowError {
 		if !looksRounded(cell) {
 			continue
 		}
-		bad := &cellError{i + 1, CodeRounded, field, ask(field, cell, CodeRounded)}
+		bad := &cellError{i + 1, CodeRounded, field, questionError(field, cell, CodeRounded)}
 		return f.head.cellError(record{line: row.Line, cells: row.Cells}, bad)
 	}
 	return nil

@@ -7,28 +7,28 @@ import (
 	"orderpost/internal/order"
 )
 
-// Row is one row of a file and the order that it stands for.
+// Row is one row of a file with its order.
 type Row struct {
-	// Number counts the file's rows from 1, blank ones left out; Line is where
-	// the row begins.
+	// Number counts the rows from 1 without blank ones. Line is the row's first line
+	// in the file.
 	Number, Line int
 	OrderNo      string
-	// Order is nil where Err says why there is none. Where Err only asks (one
-	// of [Questions]), there is one.
+	// Order is nil if the row is bad. It is set if Err is one of [Questions].
 	Order    *order.Order
 	Warnings []order.Warning
 	Err      *RowError
-	// Cells are the row as it was read; for NDJSON, its line.
+	// Cells holds the cells as read. For NDJSON it holds the line.
 	Cells []string
 }
 
-// encoder makes orders of rows. Each goroutine has its own.
+// encoder converts rows to orders. It is not safe for concurrent use.
 type encoder struct {
 	t        *table
 	batch    string
 	template string
 	buf      []byte
-	// common are the warnings of a plain layout's rows, which are all alike.
+	// common caches the warnings of a layout with sameWarnings. known says that it
+	// is filled.
 	common []order.Warning
 	known  bool
 }
@@ -73,20 +73,21 @@ func (e *encoder) row(rec record) Row {
 	return row
 }
 
-// checkOrderNo is for NDJSON what the check of the column is for CSV.
+// checkOrderNo checks the order number of an NDJSON row.
 func (t *table) checkOrderNo(orderNo string) *cellError {
 	if isPadded(orderNo) {
 		return padded(orderNo)
 	}
 	if code := questionOfOrderNo(orderNo); code != "" && !t.accept.has(code) {
-		return &cellError{code: code, err: ask(order.FieldOrderNo, orderNo, code)}
+		return &cellError{code: code, err: questionError(order.FieldOrderNo, orderNo, code)}
 	}
 	return nil
 }
 
-// warnings walks the body again, and so only where rows can differ.
+// warnings returns the warnings of a row. It walks the body again only if rows can
+// differ in their warnings.
 func (e *encoder) warnings(rec record, parsed *order.Order) []order.Warning {
-	if e.t.format == FormatNDJSON || !e.t.layout.plain || e.t.layout.longNumber(rec.cells) {
+	if e.t.format == FormatNDJSON || !e.t.layout.sameWarnings || e.t.layout.longNumber(rec.cells) {
 		return parsed.Warnings()
 	}
 	if !e.known {
@@ -95,7 +96,7 @@ func (e *encoder) warnings(rec record, parsed *order.Order) []order.Warning {
 	return e.common
 }
 
-// longNumber: a whole number so long that it may be written with an exponent.
+// longNumber reports whether a row has a whole number that may get an exponent.
 func (l *layout) longNumber(cells []string) bool {
 	for i, c := range l.columns {
 		if c.typ == TypeInt && len(cells[i]) > 15 {
@@ -117,7 +118,7 @@ func (t *table) cellError(rec record, bad *cellError) *RowError {
 	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err}
 }
 
-// ruleError finds the column that the signing rules complain about.
+// ruleError returns an error of the signing rules with its column.
 func (t *table) ruleError(rec record, err error) *RowError {
 	e := &RowError{File: t.file, Line: rec.line, Err: err}
 	var path string

@@ -9,24 +9,23 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// chunkRows is how many rows go through the pipeline together, and into one
-// atomic batch.
+// chunkRows is the number of rows that pass the pipeline together. They are published
+// as one atomic batch.
 const chunkRows = 500
 
 // chunk is a piece of the file on its way through the pipeline.
 type chunk struct {
 	records []record
 	rows    []Row
-	err     error // what ended the file behind these rows
+	err     error // ends the file after these rows
 	sum     uint64
 	done    chan struct{}
 }
 
-// scan reads the rows of the file and passes them to visit, in their order and
-// in chunks. Reading, encoding and visit overlap; at most a few chunks are in
-// memory. The table that was read is returned with any error but those of the
-// header, for what it knows of the file. Rows that are not those of the check
-// are not passed on: the error is ErrChanged.
+// scan reads the rows of the file and passes them to visit in order and in chunks.
+// Reading, encoding and visit run concurrently. Memory holds only a few chunks. scan
+// returns ErrChanged before it passes on rows that differ from the checked ones. It
+// returns the table with every error except those of the header.
 func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, error) {
 	if _, err := f.content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 	all.Go(func() error {
 		defer close(ordered)
 		defer close(work)
-		return t.chop(ctx, work, ordered)
+		return t.readChunks(ctx, work, ordered)
 	})
 	for range encoders {
 		all.Go(func() error {
@@ -88,8 +87,8 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 	return t, err
 }
 
-// chop reads the file into chunks until its end or ctx's.
-func (t *table) chop(ctx context.Context, work, ordered chan<- *chunk) error {
+// readChunks reads the file in chunks until its end or until ctx ends.
+func (t *table) readChunks(ctx context.Context, work, ordered chan<- *chunk) error {
 	for ended := false; !ended; {
 		c := &chunk{records: make([]record, 0, chunkRows), rows: make([]Row, 0, chunkRows), done: make(chan struct{})}
 		for len(c.records) < chunkRows {
@@ -104,7 +103,7 @@ func (t *table) chop(ctx context.Context, work, ordered chan<- *chunk) error {
 			c.records = append(c.records, rec)
 		}
 		select {
-		case work <- c: // taken by an encoder before anybody waits for it
+		case work <- c: // an encoder must get the chunk before visit waits for it
 		case <-ctx.Done():
 			return ctx.Err()
 		}

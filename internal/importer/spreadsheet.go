@@ -8,19 +8,20 @@ import (
 	"orderpost/internal/order"
 )
 
-// number is a cell that begins like a formula and is none.
+// number matches a cell that begins like a formula but is a number.
 var number = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)*$`)
 
-// neutral keeps a spreadsheet from running a cell as a formula: what begins
-// like one is prefixed with an apostrophe. Plain numbers stay. A cell that
-// begins with such an apostrophe gets another one, so that [plain] undoes it.
-func neutral(cell string) string {
+// escapeFormula keeps a spreadsheet from running a cell as a formula. It prefixes a
+// cell that begins like one with an apostrophe. Plain numbers stay unchanged. A cell
+// that already begins with such an apostrophe gets another one, because
+// [unescapeFormula] removes one.
+func escapeFormula(cell string) string {
 	if cell == "" {
 		return cell
 	}
 	switch cell[0] {
 	case '\'':
-		if neutral(cell[1:]) != cell[1:] {
+		if escapeFormula(cell[1:]) != cell[1:] {
 			return "'" + cell
 		}
 	case '=', '@', '\t', '\r', '\n':
@@ -33,17 +34,17 @@ func neutral(cell string) string {
 	return cell
 }
 
-// plain gives the cell that neutral has made this one of, or the cell itself.
-func plain(cell string) string {
-	if len(cell) > 1 && cell[0] == '\'' && neutral(cell[1:]) == cell {
+// unescapeFormula undoes escapeFormula.
+func unescapeFormula(cell string) string {
+	if len(cell) > 1 && cell[0] == '\'' && escapeFormula(cell[1:]) == cell {
 		return cell[1:]
 	}
 	return cell
 }
 
-// newSheet writes CSV as the checked file's own: delimiter, line ends and byte
-// order mark. It is UTF-8 always; for a file in another encoding it gets the
-// mark, without which spreadsheets would not read it as UTF-8.
+// newSheet returns a CSV writer with the delimiter, the line ends and the byte order
+// mark of the checked file. It always writes UTF-8. For a file in another encoding it
+// adds the mark, because spreadsheets need it to read UTF-8.
 func (f *File) newSheet(w io.Writer) (*csv.Writer, error) {
 	out, t := csv.NewWriter(w), f.head
 	if t.format == FormatCSV {
@@ -57,8 +58,8 @@ func (f *File) newSheet(w io.Writer) (*csv.Writer, error) {
 	return out, nil
 }
 
-// original gives the positions and the header of the columns that are the
-// file's own, and not ones that an earlier rejects or results file added.
+// original returns the positions and names of the file's original columns, without
+// those that a rejects or results file added.
 func (f *File) original() (columns []int, header []string) {
 	if f.head.format == FormatNDJSON {
 		return nil, []string{order.FieldOrderNo}

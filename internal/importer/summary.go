@@ -10,26 +10,26 @@ import (
 // Fate is what became of one row in an import. The set is closed.
 type Fate string
 
-// The fates of rows. A row whose order is settled already, with the same body,
-// has the fate "settled_" and the outcome's word.
+// The fates of rows. The fate of a row whose order is already settled with the same
+// body is "settled_" plus the outcome's word.
 const (
 	// Stored: the order is in the queue.
 	Stored Fate = "stored"
-	// Corrected: stored, in place of one with another body that certainly failed.
+	// Corrected: stored in place of an order with another body that certainly failed.
 	Corrected Fate = "corrected"
 	// Retried: stored again after a certain failure (--retry-failed).
 	Retried Fate = "retried"
-	// AlreadyPending: the same order waits in the queue or is being worked on.
+	// AlreadyPending: the same order is in the queue or a worker has it in hand.
 	AlreadyPending Fate = "already_pending"
-	// AlreadyKnown: stored by the same import a moment ago.
+	// AlreadyKnown: the same import stored it a moment ago.
 	AlreadyKnown Fate = "already_known"
-	// Conflict: the order_no is taken by an order with another body that is
-	// pending, accepted or in doubt.
+	// Conflict: the order_no belongs to an order with another body that is pending,
+	// accepted or in doubt.
 	Conflict Fate = "conflict"
-	// Forgotten: the same import enqueued it before, and nothing is known of it
-	// any more: its result has expired, or was removed.
+	// Forgotten: the same import enqueued it before, but its result expired or was
+	// removed.
 	Forgotten Fate = "forgotten"
-	// Failed: not known to be in the queue.
+	// Failed: it is unknown whether the order is in the queue.
 	Failed Fate = "failed"
 	// Invalid: the row was skipped.
 	Invalid Fate = "invalid"
@@ -37,10 +37,10 @@ const (
 
 const settledFate = "settled_"
 
-// Settled is the fate of a row whose order has this outcome already.
+// Settled returns the fate of a row whose order already has this outcome.
 func Settled(o order.Outcome) Fate { return Fate(settledFate + o.String()) }
 
-// Fates lists all of them in the order in which people are told.
+// Fates lists all fates in display order.
 func Fates() []Fate {
 	list := []Fate{Stored, Corrected, Retried, AlreadyPending, AlreadyKnown}
 	for _, o := range order.Outcomes() {
@@ -49,7 +49,7 @@ func Fates() []Fate {
 	return append(list, Conflict, Forgotten, Failed, Invalid)
 }
 
-// Meaning is one line for people, without the count.
+// Meaning returns a phrase for people, without the count.
 func (f Fate) Meaning() string {
 	switch f {
 	case Stored:
@@ -75,7 +75,7 @@ func (f Fate) Meaning() string {
 	}
 }
 
-// Fine says whether the row's order is, or may still be, created as asked.
+// Fine reports whether the row's order was created or may still be created.
 func (f Fate) Fine() bool {
 	switch f {
 	case Stored, Corrected, Retried, AlreadyPending, AlreadyKnown, Settled(order.OutcomeAccepted):
@@ -90,11 +90,11 @@ type Summary struct {
 	File  string `json:"file"`
 	Batch string `json:"batch"`
 	Rows  int    `json:"rows"`
-	// Blank rows have no content; they are no orders and not counted as rows.
+	// Blank counts the rows without content. Rows does not include them.
 	Blank    int    `json:"blank,omitempty"`
 	Format   Format `json:"format"`
 	Encoding string `json:"encoding"`
-	// Guessed: the file does not say its encoding, and is not UTF-8.
+	// Guessed says that the encoding is a guess: the file has no mark and is not UTF-8.
 	Guessed   bool   `json:"encoding_guessed,omitempty"`
 	Delimiter string `json:"delimiter,omitempty"`
 	// Stored is the number of rows that this import enqueued: new ones,
@@ -102,35 +102,34 @@ type Summary struct {
 	Stored int `json:"stored"`
 	// Fates counts the rows by what became of them.
 	Fates map[Fate]int `json:"fates,omitempty"`
-	// Resumed is the number of rows that an earlier, interrupted run of the
-	// same import had dealt with; Fates includes them.
+	// Resumed is the number of rows that an earlier, interrupted run of the same
+	// import finished. Fates includes them.
 	Resumed int `json:"resumed,omitempty"`
-	// Invalid is the number of bad rows, Rejects the file that they are in.
+	// Invalid is the number of bad rows. Rejects is the file that holds them.
 	Invalid int    `json:"invalid,omitempty"`
 	Rejects string `json:"rejects,omitempty"`
-	// Bad are the first of the bad rows.
+	// Bad lists the first bad rows.
 	Bad []*RowError `json:"-"`
-	// Warnings counts what another reading of the signing contract would sign
-	// differently (signing rule 12); Examples are the first few.
+	// Warnings counts the warnings (signing rule 12). Examples lists the first few.
 	Warnings int      `json:"warnings"`
 	Examples []string `json:"warning_examples,omitempty"`
-	// WarningKinds sums the warnings up, in the order of their first rows.
+	// WarningKinds summarises the warnings by kind, in the order of their first rows.
 	WarningKinds []WarningKind `json:"warning_kinds,omitempty"`
-	// Errors name conflicts, failed and forgotten rows, the first of them.
+	// Errors describes the first conflicts and the first failed and forgotten rows.
 	Errors []string `json:"errors,omitempty"`
 }
 
-// WarningKind is what there is to say about one kind of warning.
+// WarningKind summarises the warnings of one kind.
 type WarningKind struct {
 	Code order.WarningCode `json:"code"`
-	// Rows have it; the first one is in Line.
+	// Rows is the number of rows with this warning. Line is the line of the first.
 	Rows int `json:"rows"`
 	Line int `json:"line"`
-	// Fields are the first ones that it is about.
+	// Fields lists the first fields with this warning.
 	Fields     []string `json:"fields"`
 	MoreFields bool     `json:"more_fields,omitempty"`
 
-	row int // counted last
+	row int // the last row counted
 }
 
 const (

@@ -13,7 +13,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// record is one row as it was read, before anything is made of it.
+// record is one row as read.
 type record struct {
 	number, line int
 	cells        []string
@@ -27,25 +27,25 @@ type table struct {
 	format Format
 	limit  *rowLimit
 
-	// Of CSV.
+	// For CSV.
 	csv     *csv.Reader
 	dialect dialect
 	header  []string
 	layout  *layout
 	skipped int // lines before the header: Excel's sep=
-	// ours: a results file, whose cells are written as [neutral] does.
+	// ours says that the file is a results file, whose cells [escapeFormula] wrote.
 	ours bool
 
-	// Of NDJSON.
+	// For NDJSON.
 	lines  *bufio.Reader
 	accept codes // of order_no
 
 	number   int
 	nextLine int
-	blank    int // rows without content, which are no orders
+	blank    int // rows without content
 }
 
-// Format is what a file consists of.
+// Format is the format of a file.
 type Format string
 
 // The formats.
@@ -55,13 +55,13 @@ const (
 	FormatNDJSON Format = "ndjson"
 )
 
-// maxRow bounds one row, so that a quote which is never closed does not read
-// the whole file into memory.
+// maxRow bounds one row. Without a bound, an unclosed quote would read the whole file
+// into memory.
 const maxRow = 2*order.MaxBody + 64<<10
 
 var errRowTooLong = fmt.Errorf("the row is longer than %d bytes; look for a quote that is not closed", 2*order.MaxBody)
 
-// rowLimit ends a row that is too long. It is set back for each row.
+// rowLimit fails for a row that is too long. Its user resets left for each row.
 type rowLimit struct {
 	r    io.Reader
 	left int
@@ -86,15 +86,15 @@ func newTable(content io.Reader, o *Options) (*table, error) {
 	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1}
 	head := bufio.NewReaderSize(decoded, 64<<10)
 	start, _ := head.Peek(head.Size())
-	if bytes.IndexByte(start, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0 { // as old Macs end lines
-		head = bufio.NewReaderSize(oldMac{head}, 64<<10)
+	if bytes.IndexByte(start, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0 { // line ends of old Macs
+		head = bufio.NewReaderSize(crReader{head}, 64<<10)
 		start, _ = head.Peek(head.Size())
 	}
 	if t.format == FormatAuto || t.format == "" {
 		t.format = formatOf(start)
 	}
 	if t.format == FormatNDJSON {
-		if line := notOneALine(start); line != "" {
+		if line := whyNotNDJSON(start); line != "" {
 			return nil, &RowError{File: o.File, Line: 1, Code: CodeHeader, Err: fmt.Errorf("%s; NDJSON has one order a line, and jq makes it: %s", line, jqCommand(start))}
 		}
 		t.lines, t.accept = head, o.Mapping.Accept[order.FieldOrderNo]
@@ -106,11 +106,11 @@ func newTable(content io.Reader, o *Options) (*table, error) {
 	return t, t.readHeader(head, o)
 }
 
-// oldMac turns the line ends of old Macs into today's.
-type oldMac struct{ r io.Reader }
+// crReader converts CR line ends, which old Macs wrote, to LF.
+type crReader struct{ r io.Reader }
 
 // Read implements io.Reader.
-func (m oldMac) Read(p []byte) (int, error) {
+func (m crReader) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	for i, b := range p[:n] {
 		if b == '\r' {
@@ -120,8 +120,8 @@ func (m oldMac) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// formatOf tells JSON from CSV. A JSON array passes for NDJSON, which then says
-// what is wrong with it.
+// formatOf tells JSON from CSV. It takes a JSON array for NDJSON, whose reader then
+// reports the mistake.
 func formatOf(start []byte) Format {
 	start = bytes.TrimLeft(start, jsonSpace)
 	inside, array := bytes.CutPrefix(start, []byte("["))
@@ -134,8 +134,8 @@ func formatOf(start []byte) Format {
 
 const jsonSpace = " \t\r\n"
 
-// notOneALine recognises JSON that is written in another way; "" is NDJSON.
-func notOneALine(start []byte) string {
+// whyNotNDJSON says why JSON is not NDJSON. It returns "" for NDJSON.
+func whyNotNDJSON(start []byte) string {
 	start = bytes.TrimLeft(start, jsonSpace)
 	line, _, _ := bytes.Cut(start, []byte("\n"))
 	switch {
@@ -173,7 +173,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	}
 	line, _ := t.csv.FieldPos(0)
 	t.advance(t.header)
-	t.header = trimmed(t.header, 1) // Excel writes the empty columns that it once had
+	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
 	t.ours = slices.Contains(t.header, resultColumns[0])
 	t.layout, err = newLayout(t.header, o.Mapping)
 	if err == nil {
@@ -189,7 +189,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	return bad
 }
 
-// advance notes where the record just read ends, and returns its first line.
+// advance notes where the record read last ends and returns its first line.
 func (t *table) advance(cells []string) int {
 	line, _ := t.csv.FieldPos(0)
 	last := len(cells) - 1
@@ -198,8 +198,8 @@ func (t *table) advance(cells []string) int {
 	return line
 }
 
-// next reads one row. An error ends the file: io.EOF, a *RowError where rows
-// cannot be told apart any more, or that of reading.
+// next reads one row. An error ends the file: io.EOF, a *RowError if further rows
+// cannot be told apart, or a read error.
 func (t *table) next() (record, error) {
 	if t.format == FormatNDJSON {
 		return t.nextLineOfJSON()
@@ -220,7 +220,7 @@ func (t *table) next() (record, error) {
 		t.number++
 		if cells = trimmed(cells, len(t.header)); t.ours {
 			for i := range cells {
-				cells[i] = plain(cells[i])
+				cells[i] = unescapeFormula(cells[i])
 			}
 		}
 		rec := record{number: t.number, line: line + t.skipped, cells: cells}
@@ -232,7 +232,7 @@ func (t *table) next() (record, error) {
 	}
 }
 
-// trimmed drops the empty cells at the end, but keeps the first n.
+// trimmed removes trailing empty cells but keeps the first n cells.
 func trimmed(cells []string, n int) []string {
 	for len(cells) > n && strings.TrimSpace(cells[len(cells)-1]) == "" {
 		cells = cells[:len(cells)-1]
@@ -265,7 +265,7 @@ func (t *table) nextLineOfJSON() (record, error) {
 	}
 }
 
-// readLine reads a line of bounded length, without its end.
+// readLine reads a line of bounded length without its line end.
 func (t *table) readLine() (string, error) {
 	var long []byte
 	for {

@@ -2,9 +2,9 @@ package importer
 
 import "os"
 
-// TempFile makes a file without a name in a folder ("": the system's temporary
-// one): whatever becomes of the program, nothing is left behind. Where a system
-// cannot remove open files, close removes it.
+// TempFile creates a temporary file in a folder ("" = the system's) and removes its
+// name at once. The file vanishes even if the program is killed. If the system cannot
+// remove open files, closeFile removes it.
 func TempFile(dir string) (f *os.File, closeFile func(), err error) {
 	if f, err = os.CreateTemp(dir, ".enqueue-*"); err != nil {
 		return nil, nil, err

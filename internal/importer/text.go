@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// The encodings that a file may have.
+// The encodings of files.
 const (
 	EncodingAuto = "auto"
 	UTF8         = "utf-8"
@@ -21,24 +21,23 @@ const (
 	Windows1252  = "windows-1252"
 )
 
-// Encodings lists them, for messages.
+// Encodings lists the encodings.
 func Encodings() []string { return []string{EncodingAuto, UTF8, UTF16LE, UTF16BE, Windows1252} }
 
 var utf8BOM = []byte("\ufeff")
 
-// text is a file's content as UTF-8, without byte order mark.
+// text is a file's content as UTF-8 without byte order mark.
 type text struct {
 	io.Reader
-	// bom: the file began with a byte order mark.
+	// bom says that the file began with a byte order mark.
 	bom bool
-	// encoding is what the file is read as; for a guess only final after the
-	// last byte.
+	// encoding returns the encoding. A guess is final only after the last byte.
 	encoding func() (name string, guessed bool)
 }
 
-// decode turns content into UTF-8. want is one of [Encodings]. A byte order
-// mark is believed before anything else. Without one and without want, the
-// content is UTF-8 until its first byte beyond ASCII says otherwise.
+// decode converts content to UTF-8. want is one of [Encodings]. A byte order mark
+// takes precedence over want. Without both, decode assumes UTF-8 until the first byte
+// beyond ASCII.
 func decode(file string, content io.Reader, want string) (*text, error) {
 	head := make([]byte, 4)
 	n, err := io.ReadFull(content, head)
@@ -52,7 +51,7 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 		if bom {
 			rest = io.MultiReader(bytes.NewReader(head[2:]), content)
 		}
-		return &text{Reader: transform.NewReader(rest, wideText{order: order}), bom: bom, encoding: fixed(name)}, nil
+		return &text{Reader: transform.NewReader(rest, utf16Decoder{order: order}), bom: bom, encoding: fixed(name)}, nil
 	}
 	switch {
 	case bytes.HasPrefix(head, utf8BOM):
@@ -62,7 +61,7 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	case bytes.HasPrefix(head, []byte{0xfe, 0xff}):
 		return wide(binary.BigEndian, UTF16BE, true)
 	}
-	if (want == EncodingAuto || want == "") && n >= 2 { // text has no NUL: every other byte being one tells UTF-16
+	if (want == EncodingAuto || want == "") && n >= 2 { // text has no NUL, so a NUL in every other byte means UTF-16
 		switch {
 		case head[0] != 0 && head[1] == 0:
 			want = UTF16LE
@@ -88,17 +87,17 @@ func decode(file string, content io.Reader, want string) (*text, error) {
 	}
 }
 
-// guesser reads UTF-8 or Windows-1252. It decides at the first byte beyond
-// ASCII: where that begins no valid UTF-8, the file is Windows-1252. Up to that
-// byte both are the same, so that nothing has to be read twice.
+// guesser reads UTF-8 or Windows-1252. It decides at the first byte beyond ASCII: if
+// no valid UTF-8 sequence begins there, the file is Windows-1252. Both encodings are
+// equal up to that byte, so it reads nothing twice.
 type guesser struct {
 	file    string
 	r       io.Reader
-	mode    string // "" while everything was ASCII
+	mode    string // "" = only ASCII so far
 	guessed bool
 
-	raw    []byte // read and not decoded
-	out    []byte // decoded and not handed out
+	raw    []byte // read but not decoded
+	out    []byte // decoded but not returned
 	offset int64  // of raw in the file
 	err    error
 }
@@ -137,7 +136,7 @@ func (g *guesser) fill() {
 	g.err = err
 }
 
-// decode moves what can be decided from raw to out.
+// decode decodes as much of raw as possible to out.
 func (g *guesser) decode() {
 	if g.mode == "" {
 		at := bytes.IndexFunc(g.raw, func(r rune) bool { return r >= utf8.RuneSelf })
@@ -157,19 +156,19 @@ func (g *guesser) decode() {
 		}
 	}
 	if g.mode == UTF8 {
-		g.take(len(g.raw)) // a wrong byte further on is found in its cell
+		g.take(len(g.raw)) // the check of its cell finds an invalid byte
 		return
 	}
-	g.narrow()
+	g.decodeWindows1252()
 }
 
 func (g *guesser) take(n int) {
 	g.out, g.raw, g.offset = g.raw[:n:n], g.raw[n:], g.offset+int64(n)
 }
 
-// narrow decodes Windows-1252. Its five bytes without a character are an error:
-// whatever the file is, it is not that.
-func (g *guesser) narrow() {
+// decodeWindows1252 decodes Windows-1252. It returns an error for the five bytes that
+// the encoding does not define, because the file must have another encoding.
+func (g *guesser) decodeWindows1252() {
 	for i, b := range g.raw {
 		switch b {
 		case 0x81, 0x8d, 0x8f, 0x90, 0x9d:

@@ -8,16 +8,15 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// wideText decodes UTF-16. Half a character, which libraries replace by a
-// question mark, becomes bytes that are no UTF-8, so that the check of its cell
-// names it.
-type wideText struct {
+// utf16Decoder decodes UTF-16. It converts a lone surrogate to invalid UTF-8, which
+// the check of the cell reports. Libraries silently replace it.
+type utf16Decoder struct {
 	transform.NopResetter
 	order binary.ByteOrder
 }
 
 // Transform implements transform.Transformer.
-func (w wideText) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
+func (w utf16Decoder) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
 	for nSrc < len(src) {
 		if len(dst)-nDst < utf8.UTFMax {
 			return nDst, nSrc, transform.ErrShortDst
@@ -26,7 +25,7 @@ func (w wideText) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err er
 			if !atEOF {
 				return nDst, nSrc, transform.ErrShortSrc
 			}
-			dst[nDst] = 0xff // half a code unit: the file is cut off
+			dst[nDst] = 0xff // half a code unit: the file is truncated
 			return nDst + 1, nSrc + 1, nil
 		}
 		r, size := rune(w.order.Uint16(src[nSrc:])), 2
@@ -38,7 +37,7 @@ func (w wideText) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err er
 			if len(src)-nSrc >= 4 {
 				whole = utf16.DecodeRune(r, rune(w.order.Uint16(src[nSrc+2:])))
 			}
-			if whole == utf8.RuneError { // written as UTF-8 would, if it could
+			if whole == utf8.RuneError { // the bytes that UTF-8 would use if it allowed surrogates
 				nDst += copy(dst[nDst:], []byte{0xe0 | byte(r>>12), 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f})
 				nSrc += 2
 				continue

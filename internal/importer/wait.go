@@ -6,12 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-// rowOf reads the row's number from the name of an import's submission.
+// rowOf returns the row's number from an intent ID of this batch.
 func rowOf(id, batch string) (int, bool) {
 	rest, ok := strings.CutPrefix(id, batch+":")
 	if !ok {
@@ -22,25 +24,26 @@ func rowOf(id, batch string) (int, bool) {
 	return n, err == nil && n > 0
 }
 
-// Progress is how far the orders of an import are.
+// Progress is the progress of an import's orders.
 type Progress struct {
-	// Total is the number of orders that are waited for, Settled of those that
-	// have their outcome.
+	// Total is the number of orders to wait for. Settled is how many of them have an
+	// outcome.
 	Total, Settled int
 	Outcomes       map[order.Outcome]int
-	// Workers that are present; Held: each of them waits, and for this.
+	// Workers is the number of present workers. Held holds their reasons if all of
+	// them wait.
 	Workers int
 	Held    []string
 	Elapsed time.Duration
-	// Ended: nothing of the import is in the queue any more.
+	// Ended says that the queue holds no intent of the import any more.
 	Ended bool
 
-	// What was settled, and spent on reading, when the first look was over.
+	// The settled orders and the elapsed time after the first look.
 	earlier int
 	begun   time.Duration
 }
 
-// Rate is the number of orders settled per second since the first look.
+// Rate returns the number of orders settled per second since the first look.
 func (p *Progress) Rate() float64 {
 	if p.Elapsed <= p.begun {
 		return 0
@@ -48,7 +51,7 @@ func (p *Progress) Rate() float64 {
 	return max(0, float64(p.Settled-p.earlier)/(p.Elapsed-p.begun).Seconds())
 }
 
-// Left estimates the time to the end; 0 where it cannot.
+// Left estimates the remaining time. It returns 0 if it cannot.
 func (p *Progress) Left() time.Duration {
 	if r := p.Rate(); r > 0 {
 		return time.Duration(float64(p.Total-p.Settled) / r * float64(time.Second))
@@ -56,14 +59,14 @@ func (p *Progress) Left() time.Duration {
 	return 0
 }
 
-// follower counts the outcomes of an import's rows, each row once, whatever ID
-// its order was submitted under last.
+// follower counts the outcomes of an import's rows. Each row counts once, whatever ID
+// its order was last submitted under.
 type follower struct {
 	batch   string
-	awaited func(row int) bool // nil: each
-	count   int                // of rows
-	rows    []order.Outcome    // by row; behind them replayed orders whose rows are not known
-	byNo    map[string]int     // where in rows, of orders that may be replayed
+	awaited func(row int) bool // nil = every row
+	count   int                // number of rows
+	rows    []order.Outcome    // by row number, then replayed orders with unknown rows
+	byNo    map[string]int     // order_no to index in rows, for orders that may be replayed
 	p       Progress
 	last    uint64
 }
@@ -85,14 +88,14 @@ func (f *follower) see(r *order.Record) error {
 	return nil
 }
 
-// note takes down how the order of a submission stands.
+// note records the outcome of an intent.
 func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
 	n, ok := f.row(id, batch, orderNo)
 	if !ok {
 		return
 	}
 	had := f.rows[n]
-	if had != order.OutcomeNone { // proof of acceptance came late, or it is being sent again
+	if had != order.OutcomeNone { // the acceptance came late, or the order is being sent again
 		f.p.Outcomes[had]--
 		f.p.Settled--
 	}
@@ -107,8 +110,8 @@ func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
 	}
 }
 
-// row finds the place of a submission's row: by its ID, or, of a replay, by the
-// order_no that failed before.
+// row returns the index in rows of an intent. It finds a replay by the order_no that
+// failed before.
 func (f *follower) row(id, batch, orderNo string) (int, bool) {
 	if n, ok := rowOf(id, f.batch); ok {
 		return n, n <= f.count && (f.awaited == nil || f.awaited(n))
@@ -117,7 +120,7 @@ func (f *follower) row(id, batch, orderNo string) (int, bool) {
 		return 0, false
 	}
 	n, ok := f.byNo[orderNo]
-	if !ok && f.awaited == nil { // it was replayed before the first look
+	if !ok && f.awaited == nil { // replayed before the first look
 		n, ok = len(f.rows), true
 		f.rows = append(f.rows, order.OutcomeNone)
 	}
@@ -125,30 +128,29 @@ func (f *follower) row(id, batch, orderNo string) (int, bool) {
 }
 
 const (
-	// lookEvery is the pace of looking at the results.
+	// lookEvery is the interval between two looks at the results.
 	lookEvery = 250 * time.Millisecond
-	// idleLooks is the number of looks without news after which the queue is
-	// searched for the import's intents: a later one may have taken the place
-	// of a row's.
+	// idleLooks is the number of looks without news after which follow searches the
+	// queue for the import's intents. Another import may have replaced some.
 	idleLooks = 40
-	// replayLooks is the same once every row has its outcome: some may be in the
-	// queue again.
+	// replayLooks replaces idleLooks once every row has an outcome. Replayed orders
+	// may be in the queue again.
 	replayLooks = 8
 )
 
-// follow looks at the results until every awaited row is settled, or no intent
-// of the import is left. show is told after each look.
+// follow reads the results until every awaited row is settled or the queue holds no
+// intent of the import. It calls show after each look.
 func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progress)) error {
 	begun, idle, first, over := time.Now(), 0, true, false
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		before := f.p.Settled
-		counts, err := q.Count(ctx) // before the results: who is gone by now has one
+		counts, err := q.Count(ctx) // count before reading the results: an intent that has left the queue has a result
 		if err != nil {
 			return err
 		}
-		if f.last, err = q.RecordsSince(ctx, f.last, f.see); err != nil {
+		if f.last, err = books.RecordsSince(ctx, q, f.last, f.see); err != nil {
 			return err
 		}
 		f.p.Elapsed = time.Since(begun)
@@ -193,14 +195,14 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 
 // unsettled counts the intents of an import that have no outcome yet.
 func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
-	err = q.EachPending(ctx, batch, func(page []*settle.Pending) error {
+	err = books.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
 		numbers := make([]string, len(page))
 		for i, p := range page {
 			numbers[i] = p.OrderNo
 		}
-		records, err := q.Records(ctx, numbers)
+		records, err := q.LastWords(ctx, numbers)
 		for i, st := range records {
-			if !st.Record.Settles(page[i].ID) { // else its acknowledgement is on its way
+			if !st.Record.Settles(page[i].ID) { // otherwise its acknowledgement is under way
 				n++
 			}
 		}
@@ -209,9 +211,9 @@ func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err er
 	return n, err
 }
 
-// presence says who is there to do the work, and what keeps them from it.
+// presence sets Workers and Held.
 func (f *follower) presence(ctx context.Context, q *queue.Queue) error {
-	workers, err := q.Workers(ctx)
+	workers, err := fleet.New(q).Workers(ctx)
 	if err != nil {
 		return err
 	}
@@ -226,10 +228,10 @@ func (f *follower) presence(ctx context.Context, q *queue.Queue) error {
 	return nil
 }
 
-// Wait follows the import until each of its rows is settled. show is told of
-// the progress a few times a second. It returns the last progress, with the
-// context's error where that ended first; the orders go on without us.
-func (p *Published) Wait(ctx context.Context, q *queue.Queue, show func(Progress)) (Progress, error) {
+// Wait waits until every row of the import is settled. It calls show a few times a
+// second. It returns the last progress, with the context's error if that ended first.
+// The orders are processed either way.
+func (p *Result) Wait(ctx context.Context, q *queue.Queue, show func(Progress)) (Progress, error) {
 	f := newFollower(p.Batch, p.Rows, p.waits, p.after, p.awaited.has)
 	err := f.follow(ctx, q, show)
 	if err == nil && p.foreign > 0 {
@@ -239,7 +241,7 @@ func (p *Published) Wait(ctx context.Context, q *queue.Queue, show func(Progress
 }
 
 // waitForOthers waits for the rows whose orders another import enqueued.
-func (p *Published) waitForOthers(ctx context.Context, q *queue.Queue) error {
+func (p *Result) waitForOthers(ctx context.Context, q *queue.Queue) error {
 	tick := time.NewTicker(4 * lookEvery)
 	defer tick.Stop()
 	for {
@@ -248,9 +250,9 @@ func (p *Published) waitForOthers(ctx context.Context, q *queue.Queue) error {
 			return err
 		}
 		left := 0
-		if err := p.f.eachStanding(ctx, q, func(rows []Row, standings []settle.Standing) error {
-			for i := range standings {
-				if standings[i].Pending != nil || standings[i].Record != nil && standings[i].Record.Outcome() == order.OutcomeNone {
+		if err := p.f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
+			for i := range statuses {
+				if statuses[i].Pending != nil || statuses[i].Record != nil && statuses[i].Record.Outcome() == order.OutcomeNone {
 					left++
 				}
 			}
@@ -266,8 +268,8 @@ func (p *Published) waitForOthers(ctx context.Context, q *queue.Queue) error {
 	}
 }
 
-// Watch follows an import that another run began.
-func Watch(ctx context.Context, q *queue.Queue, imp *queue.Import, show func(Progress)) (Progress, error) {
+// Watch follows an import that another run started.
+func Watch(ctx context.Context, q *queue.Queue, imp *books.Import, show func(Progress)) (Progress, error) {
 	total := 0
 	for fate, n := range imp.Counts {
 		switch Fate(fate) {

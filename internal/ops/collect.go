@@ -6,8 +6,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// collector turns a snapshot into metrics at every scrape: what is asked when
-// it is needed cannot go stale.
+// collector takes a new snapshot at every scrape and exports it as metrics.
 type collector struct {
 	Options
 
@@ -24,7 +23,7 @@ type collector struct {
 	failing, full, free       *prometheus.Desc
 }
 
-const fleetWide = " Of the whole fleet: each worker tells the same, and none while the broker does not answer."
+const fleetWide = " Of the whole fleet: each worker reports the same value, and no value while the broker does not answer."
 
 func newCollector(o Options) *collector {
 	if o.State == nil {
@@ -47,8 +46,8 @@ func newCollector(o Options) *collector {
 		failures:    desc("publish_failures_total", "Writes of results (notes included) and dead letters that the broker refused, or did not confirm; all of them are looked up or repeated.", "stream", "cause"),
 		filed:       desc("dead_letters_filed_total", "Dead letters that this worker filed, by outcome.", "outcome"),
 		scaling:     desc("scaling_orders", "Orders that one more worker could take up and post now; 0 while the gate is not open, and while the rate limit is what makes orders wait. Of the whole fleet, as this worker sees it: take the maximum."),
-		leaseLosses: desc("lease_losses_total", "Claims on orders that were over before their orders were done with."),
-		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, as its answers tell; none before the first one."),
+		leaseLosses: desc("lease_losses_total", "Claims that expired before this worker finished their orders."),
+		clockOffset: desc("clock_offset_seconds", "The API's clock minus this machine's, estimated from its answers; no value before the first answer."),
 		clockError:  desc("clock_offset_error_seconds", "How far the clock offset may be off."),
 
 		pending:  desc("pending_orders", "Orders without an outcome, delayed ones and those in flight included."+fleetWide),
@@ -117,7 +116,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.count(out, s)
 }
 
-// count tells what has been counted since the start.
+// count exports the counters of the snapshot.
 func (c *collector) count(out chan<- prometheus.Metric, s Snapshot) {
 	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
@@ -141,8 +140,8 @@ func (c *collector) count(out chan<- prometheus.Metric, s Snapshot) {
 
 type blockLabel struct{ name, stage string }
 
-// blocks says for every block and stage whether it stands. Several holds count
-// as one.
+// blocks reports for every block and stage whether it stands. Several holds count as
+// one.
 func (c *collector) blocks(standing []Block) map[blockLabel]bool {
 	all := make(map[blockLabel]bool, len(c.Blocks)*len(c.Stages))
 	for _, name := range c.Blocks {

@@ -9,28 +9,27 @@ import (
 // Readiness is the answer of /readyz.
 type Readiness struct {
 	Ready bool `json:"ready"`
-	// Reasons says why it is not ready.
+	// Reasons says why the worker is not ready.
 	Reasons []string `json:"reasons"`
-	// GateOpen and Held say whether orders are posted freely, and what holds
-	// them. That has no influence on Ready: an API that is down or refuses the
-	// key must not keep the version that mends it from being rolled out, and a
-	// restart would mend nothing.
+	// GateOpen says whether the worker posts orders freely. Held lists what stops it.
+	// Both do not influence Ready. An API that is down or refuses the key must not
+	// block the rollout of a version that fixes the problem, and a restart would not
+	// help.
 	GateOpen bool    `json:"gate_open"`
 	Held     []Block `json:"held"`
 	InFlight int     `json:"in_flight"`
-	// Notes call for a person, but hold nothing.
+	// Notes need a person's attention but stop nothing.
 	Notes []string `json:"notes,omitempty"`
-	// Storage says what is full, or does not store, and what to do. Producers
-	// that are refused have no influence on Ready either: what was taken in is
-	// settled.
+	// Storage says which storage is full or failing and what to do. A full queue does
+	// not influence Ready: the worker still settles the orders in it.
 	Storage string `json:"storage,omitempty"`
 }
 
-// Readiness judges a worker.
+// Readiness returns the worker's readiness.
 func (s Snapshot) Readiness() Readiness {
 	r := Readiness{Reasons: []string{}, GateOpen: s.Gate.Open, Held: s.Gate.Blocks, InFlight: s.InFlight, Notes: s.Notes, Storage: cmp.Or(s.Store.Failing, s.Store.Full)}
 	if r.Held == nil {
-		r.Held = []Block{} // [] rather than null for those who parse it
+		r.Held = []Block{} // [] instead of null in JSON
 	}
 	switch {
 	case s.Draining:
@@ -60,11 +59,11 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	_ = out.Encode(r) // a client that has gone is its own affair
+	_ = out.Encode(r) // the client is gone
 }
 
-// livez says that the process answers, and nothing of broker or API: a restart
-// would bring neither back.
+// livez reports that the process responds. It ignores broker and API, because a
+// restart would fix neither.
 func livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

@@ -8,24 +8,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// The bounds of the classic buckets, in seconds and bytes. Servers that take
-// native histograms do not use them.
+// The bounds of the classic buckets, in seconds and bytes. Servers with native
+// histograms ignore them.
 var (
 	// Requests time out after 30 s by default.
 	durationBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	// Orders are settled within milliseconds on a good day, and within the 24
-	// hours of the total retry budget on a bad one.
+	// An order takes from milliseconds to 24 hours, the default total retry budget.
 	settlingBuckets = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21600, 86400}
 	sizeBuckets     = []float64{256, 512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20}
-	// At a closed gate an order in hand waits for 10 s by default, for the rate
-	// limit as long as it takes.
+	// By default, an order in hand waits up to 10 s at a closed gate. It waits for the
+	// rate limit without a bound.
 	waitingBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 2.5, 5, 10, 30, 60}
-	// Up to 10 s in hand and 5 min in the queue by default.
+	// By default, up to 10 s in hand and 5 min in the queue.
 	retryBuckets = []float64{.1, .2, .5, 1, 2, 5, 10, 30, 60, 120, 300, 900}
 )
 
-// Native histograms: buckets of at most 10 % width, and a bound for their
-// number, since durations come from outside.
+// The parameters of native histograms: buckets of at most 10 % width, and a bound on
+// their number, because the durations depend on the API.
 const (
 	nativeFactor     = 1.1
 	nativeBuckets    = 100
@@ -53,8 +52,8 @@ func counter(f promauto.Factory, name, help, label string) *prometheus.CounterVe
 	return f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{label})
 }
 
-// byNumber gives the counters of a closed set by their numbers. What is not in
-// the set is counted where nobody looks, rather than breaking a worker.
+// byNumber returns the counters of a closed set, indexed by its values. A value outside
+// the set gets a counter that is not exported, because it must not crash the worker.
 func byNumber[T interface {
 	~uint8
 	String() string

@@ -15,30 +15,29 @@ import (
 
 const namespace = "orderpost"
 
-// NewRegistry makes a registry with the metrics of the Go runtime and of the
-// process.
+// NewRegistry returns a registry with the metrics of the Go runtime and the process.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
 }
 
-// Options are what the metrics are made with.
+// Options configure the metrics.
 type Options struct {
-	// Version is the program's, for build_info.
+	// Version is the program's version, for build_info.
 	Version string
-	// Blocks and Stages are the names of the gate's blocks and of the stages
-	// that a block can be in, so that all their series exist from the start.
+	// Blocks and Stages name the gate's blocks and their stages. All series exist from
+	// the start.
 	Blocks, Stages []string
-	// State tells what the worker looks like now. It is asked at every scrape,
-	// must be quick and safe for concurrent use. nil: the zero Snapshot.
+	// State returns the current state. It is called at every scrape and must be quick
+	// and safe for concurrent use. nil means the zero Snapshot.
 	State func() Snapshot
 }
 
-// Metrics are a worker's metrics. Its methods are quick and safe for
-// concurrent use. No label ever holds anything of an order.
+// Metrics holds a worker's counters and histograms. Its methods are quick and safe for
+// concurrent use. No label contains data of an order.
 type Metrics struct {
-	// By their numbers, so that counting looks nothing up.
+	// Indexed by value, which saves a lookup for each event.
 	orders, attempts, returned []prometheus.Counter
 	explained, unexplained     prometheus.Counter
 	poisoned                   prometheus.Counter
@@ -52,7 +51,7 @@ type Metrics struct {
 	rateWait prometheus.Histogram
 
 	mu       sync.Mutex
-	standing []string // the gate's blocks as last heard
+	standing []string // the gate's blocks after the last change
 }
 
 // New registers the metrics with reg. It panics where reg has metrics of the
@@ -63,7 +62,7 @@ func New(reg prometheus.Registerer, o Options) *Metrics {
 		closings: counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
 
 		poisoned: f.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "poisoned_orders_total",
-			Help: "Orders that were put aside since they took their workers down, whatever their outcome: mostly it is unknown."}),
+			Help: "Orders that were put aside because they crashed their workers. Their outcome is usually unknown."}),
 		settling: histogram(f, "enqueue_to_settled_seconds", "Time from the storing of an order's intent to its outcome.", settlingBuckets),
 		duration: histogram(f, "request_duration_seconds", "Duration of a request that posted an order, from sending to the end of the answer (or of waiting for one).", durationBuckets),
 		size:     histogram(f, "request_size_bytes", "Size of the body of a request that posted an order.", sizeBuckets),
@@ -76,22 +75,22 @@ func New(reg prometheus.Registerer, o Options) *Metrics {
 	return m
 }
 
-// Where an order waits for its next attempt: the values of a label.
+// The values of the label for where an order waits for its next attempt.
 const (
 	inHand  = "hand"
 	inQueue = "queue"
 )
 
-// setUpLabels makes every series exist before its first event, so that rates
-// and alerts see the first one.
+// setUpLabels creates every series before its first event. Otherwise rates and alerts
+// would miss that event.
 func (m *Metrics) setUpLabels(f promauto.Factory, o Options) {
 	m.orders = byNumber(counter(f, "orders_total", "Orders that this worker settled, by outcome.", "outcome"), order.Outcomes())
 	m.attempts = byNumber(counter(f, "attempts_total", "Requests that posted an order, by verdict.", "verdict"), order.Verdicts())
-	m.returned = byNumber(counter(f, "returned_total", "Visits that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
+	m.returned = byNumber(counter(f, "returned_total", "Submissions that ended without an outcome, by what became of the order: put back with a delay, handed back at once, or left to another worker (merge).", "action"),
 		[]order.Action{order.ActDelay, order.ActHandBack, order.ActMerge})
 	redeliveries := counter(f, "redeliveries_total", "Orders that arrived although they had been delivered before, by whether a note explains it. Unexplained ones mean that a worker went down.", "explained")
 	m.explained, m.unexplained = redeliveries.WithLabelValues("true"), redeliveries.WithLabelValues("false")
-	retries := histograms(f, "retry_wait_seconds", "Time that an order is to wait before its next attempt, by where it waits: in the worker's hand, or back in the queue.", retryBuckets, "where")
+	retries := histograms(f, "retry_wait_seconds", "Time that an order waits before its next attempt, by where it waits: in the worker's hand, or back in the queue.", retryBuckets, "where")
 	m.retryHand, m.retryQueue = retries.WithLabelValues(inHand), retries.WithLabelValues(inQueue)
 	for _, block := range o.Blocks {
 		m.closings.WithLabelValues(block)
@@ -105,20 +104,19 @@ func buildInfo(f promauto.Factory, version string) {
 	}).Set(1)
 }
 
-// Settled counts an intent that got its outcome.
+// Settled counts an outcome.
 func (m *Metrics) Settled(outcome order.Outcome) { m.orders[outcome].Inc() }
 
-// Poisoned counts an order that was put aside since it took its workers down.
+// Poisoned counts an order that was put aside because it crashed its workers.
 func (m *Metrics) Poisoned() { m.poisoned.Inc() }
 
-// Took is the time from enqueue to outcome of an order that was settled.
+// Took records the time from enqueue to outcome of a settled order.
 func (m *Metrics) Took(d time.Duration) { m.settling.Observe(d.Seconds()) }
 
-// Returned counts a visit that ended without an outcome.
+// Returned counts a submission that ended without an outcome.
 func (m *Metrics) Returned(action order.Action) { m.returned[action].Inc() }
 
-// Redelivered counts an order that had been delivered before. explained: the
-// notes tell why.
+// Redelivered counts a redelivery. explained says that a note explains it.
 func (m *Metrics) Redelivered(explained bool) {
 	if explained {
 		m.explained.Inc()
@@ -127,8 +125,8 @@ func (m *Metrics) Redelivered(explained bool) {
 	m.unexplained.Inc()
 }
 
-// Retrying is told of an order that is to be tried again after wait, in the
-// worker's hand or, queued, from the queue.
+// Retrying records the wait before the next attempt of an order. queued says that the
+// order waits in the queue rather than in the worker's hand.
 func (m *Metrics) Retrying(wait time.Duration, queued bool) {
 	if queued {
 		m.retryQueue.Observe(wait.Seconds())
@@ -140,17 +138,17 @@ func (m *Metrics) Retrying(wait time.Duration, queued bool) {
 // Attempt is one POST of an order.
 type Attempt struct {
 	Verdict order.Verdict
-	// Duration is from sending to the end of the answer.
+	// Duration is the time from sending to the end of the answer.
 	Duration time.Duration
-	// Waited is the time spent in front of the gate before it.
+	// Waited is the time spent waiting for the gate.
 	Waited time.Duration
-	// RateWaited is the part of Waited that the rate limit caused.
+	// RateWaited is the part of Waited spent waiting for the rate limit.
 	RateWaited time.Duration
 	// Bytes is the size of the request's body.
 	Bytes int
 }
 
-// Attempted counts an attempt.
+// Attempted records an attempt.
 func (m *Metrics) Attempted(a Attempt) {
 	m.attempts[a.Verdict].Inc()
 	m.duration.Observe(a.Duration.Seconds())
@@ -161,8 +159,8 @@ func (m *Metrics) Attempted(a Attempt) {
 	}
 }
 
-// GateChanged is told the names of the blocks that stand, after each change
-// and in order. Gauges alone would miss a block that comes and goes between
+// GateChanged counts new blocks. Call it with the names of all standing blocks after
+// each change, in order. A gauge alone would miss a block that comes and goes between
 // two scrapes.
 func (m *Metrics) GateChanged(standing []string) {
 	m.mu.Lock()

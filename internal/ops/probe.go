@@ -9,12 +9,11 @@ import (
 	"net/http"
 )
 
-// ErrNotServed is returned by Probe where there is no address to ask.
+// ErrNotServed is returned by [Probe] for an empty address.
 var ErrNotServed = errors.New("health is not served: ORDERPOST_OPS_ADDR is empty")
 
-// Probe asks the server of this machine whether its process lives. addr is the
-// address that it listens on; one that stands for every interface is asked on
-// loopback.
+// Probe requests /livez from a worker on this machine. addr is the worker's listen
+// address. If it means all interfaces, Probe uses localhost.
 func Probe(ctx context.Context, addr string) error {
 	if addr == "" {
 		return ErrNotServed
@@ -30,7 +29,7 @@ func Probe(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	// A proxy of the environment is for the API, not for ourselves.
+	// The proxy settings of the environment are for the API.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The server's timeouts: whoever asks is near and asks for little. Profiles
-// that take longer extend writeTimeout by their own duration.
+// The server's limits. Clients are near and requests are small. pprof extends
+// writeTimeout by the duration of a profile.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 10 * time.Second
@@ -26,20 +26,19 @@ const (
 	idleTimeout   = 2 * time.Minute
 	stopTimeout   = 2 * time.Second
 	maxHeader     = 16 << 10
-	// maxScrapes bounds the scrapes at the same time.
+	// maxScrapes is the most concurrent scrapes.
 	maxScrapes = 4
 )
 
-// ServerOptions are what a server is made with. Addr, Metrics and State are
-// required.
+// ServerOptions configure a server. Addr, Metrics and State are required.
 type ServerOptions struct {
-	// Addr is host:port; port 0 takes a free one.
+	// Addr is host:port. Port 0 means any free port.
 	Addr    string
 	Metrics prometheus.Gatherer
-	// State tells what the worker looks like now; asked at every /readyz.
+	// State returns the current state. It is called for every /readyz.
 	State func() Snapshot
-	// PProf serves the profiles of net/http/pprof below /debug/pprof/. They
-	// show much of the process: not for an address that strangers reach.
+	// PProf serves the profiles of net/http/pprof below /debug/pprof/. They reveal
+	// internals of the process, so do not enable it on a public address.
 	PProf bool
 	Log   zerolog.Logger
 }
@@ -52,8 +51,8 @@ type Server struct {
 	done   chan struct{}
 }
 
-// Listen starts a server. The error is that of the address: taken, or not this
-// machine's. Stop must be called.
+// Listen starts a server. It returns an error if it cannot listen on the address. The
+// caller must call Stop.
 func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Addr)
@@ -76,7 +75,7 @@ func Listen(ctx context.Context, o ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// URL is the server's base URL, with the port that it really has.
+// URL returns the server's base URL with its actual port.
 func (s *Server) URL() string { return s.url }
 
 // Alive asks the server's own /livez, as anybody else would.
@@ -84,13 +83,13 @@ func (s *Server) Alive(ctx context.Context) error {
 	return Probe(ctx, strings.TrimPrefix(s.url, "http://"))
 }
 
-// Stop answers what is being asked, for two seconds at most, and ends. It may
-// be called more than once.
+// Stop waits up to two seconds for requests in flight and stops the server. It may be
+// called more than once.
 func (s *Server) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
-		_ = s.server.Close() // somebody's profile is still running
+		_ = s.server.Close() // a profile is still running
 	}
 	<-s.done
 }
@@ -104,7 +103,7 @@ func (s *Server) handler(o ServerOptions) http.Handler {
 	mux.HandleFunc("GET /livez", livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
 	if o.PProf {
-		// Without cmdline: nothing needs it, and arguments may hold secrets.
+		// No cmdline: arguments may contain secrets.
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -114,7 +113,7 @@ func (s *Server) handler(o ServerOptions) http.Handler {
 	return mux
 }
 
-// warnings logs what net/http has to say.
+// warnings logs the errors of net/http.
 type warnings struct{ log zerolog.Logger }
 
 func (w warnings) Write(line []byte) (int, error) {
@@ -122,7 +121,7 @@ func (w warnings) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// scrapeErrors logs what promhttp has to say.
+// scrapeErrors logs the errors of promhttp.
 type scrapeErrors struct{ log zerolog.Logger }
 
 func (e scrapeErrors) Println(v ...any) {

@@ -6,34 +6,33 @@ import (
 	"orderpost/internal/order"
 )
 
-// Snapshot is a worker at one moment. The zero value is one that is starting.
+// Snapshot is the state of a worker at one moment. The zero value is a starting worker.
 type Snapshot struct {
-	// Started: the pool is at work; before it, the broker and the API are
-	// being asked.
+	// Started says that the pool is running. Before that, the worker checks the broker
+	// and the API.
 	Started bool
-	// Connected: the broker is in reach.
+	// Connected says that the broker is reachable.
 	Connected bool
-	// Draining: it stops, and takes nothing new.
+	// Draining says that the worker is stopping and takes no new orders.
 	Draining bool
-	// InFlight is the number of orders in hand, of Slots at most.
+	// InFlight is the number of orders in hand, at most Slots.
 	InFlight, Slots int
 	Gate            Gate
-	// Notes are remarks about the API's answers that call for a person.
+	// Notes are remarks about the API's answers for a person.
 	Notes []string
-	// LeaseLosses counts the claims that were over before their orders were
-	// done with, since the start.
+	// LeaseLosses counts the claims that expired before the worker finished their
+	// orders, since the start.
 	LeaseLosses uint64
-	// Failures are the writes to the streams that failed, Filed the dead
-	// letters by outcome, since the start.
+	// Failures counts failed writes to the streams, Filed the dead letters by outcome,
+	// both since the start.
 	Failures Failures
 	Filed    map[order.Outcome]uint64
-	// Clock is nil until the API's answers have told something.
+	// Clock is nil until an answer of the API had a usable time.
 	Clock *Clock
-	// Sizes is nil while the broker does not say.
+	// Sizes is nil while they are unknown.
 	Sizes *Sizes
-	// Parts are the streams and what belongs to them, as the broker had them when
-	// it was asked last. Missing says which of them are missing and what to do
-	// about it; "" = none.
+	// Parts lists the streams, the bucket and the consumer as of the last check.
+	// Missing says which of them are missing and what to do; "" = none.
 	Parts   []Part
 	Missing string
 	Store   Store
@@ -43,70 +42,70 @@ type Snapshot struct {
 type Part struct {
 	Name    string
 	Present bool
-	// Replaced counts how often another one took its place since the start.
-	// Precious: what it held is lost then.
+	// Replaced counts how often a new part took its place since the start. Precious
+	// says that its content is lost in that case.
 	Replaced uint64
 	Precious bool
 }
 
-// Store is the broker's storage, as far as the worker knows.
+// Store is the state of the broker's storage as far as the worker knows it.
 type Store struct {
-	// Failing says why nothing is stored; "" where it is. Full says why producers
-	// are refused; "" where they are not. Both are for people.
+	// Failing says why the broker stores nothing. Full says why it refuses producers.
+	// Both are for people and empty if there is no problem.
 	Failing, Full string
-	// Free is the bytes that are left for the embedded broker; nil in a worker
-	// that does not run it.
+	// Free is the number of bytes left for the embedded broker. It is nil in a worker
+	// that does not run one.
 	Free *int64
 }
 
-// Gate is the one place that every attempt passes, at one moment.
+// Gate is the state of the gate.
 type Gate struct {
 	Open   bool
 	Blocks []Block
-	// InFlight counts requests under way, of Limit at most (the ramp); Waiting
-	// the orders in hand in front of the gate.
+	// InFlight counts requests in flight, at most Limit (the ramp). Waiting counts
+	// orders in hand that wait for the gate.
 	InFlight, Limit, Waiting int
-	// Rate is the limit in requests per second; 0 = none. RateBinds: it made
-	// an order wait a moment ago.
+	// Rate is the limit in requests per second; 0 = none. RateBinds says that it made
+	// an order wait within the last seconds.
 	Rate      float64
 	RateBinds bool
 }
 
-// Failures are writes of a worker that the broker did not confirm.
+// Failures counts the writes of a worker that the broker did not confirm.
 type Failures struct{ Results, Letters WriteFailures }
 
-// WriteFailures are those to one stream: refused for lack of room, or left
-// without an answer.
+// WriteFailures counts the failed writes to one stream. The broker refused them or did
+// not answer.
 type WriteFailures struct{ Refused, Unconfirmed uint64 }
 
-// Block is one reason for which the gate is not open.
+// Block is one reason why the gate is not open.
 type Block struct {
 	// Name is one of Options.Blocks, Stage one of Options.Stages.
 	Name  string `json:"block"`
 	Stage string `json:"stage"`
 	// Reason is for people.
 	Reason string `json:"reason"`
-	// Since is when it was put up, Until when it moves on by itself; zero: it
-	// does not.
+	// Since is when the block was put up. Until is when it enters its next stage by
+	// itself; zero = never.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Clock is what is known of the API's clock.
+// Clock is an estimate of the API's clock.
 type Clock struct {
 	// Offset is the API's clock minus ours, give or take Error.
 	Offset, Error time.Duration
 }
 
-// Sizes are those of the streams, which the whole fleet shares.
+// Sizes are the sizes of the streams, which the whole fleet shares.
 type Sizes struct {
 	// Pending counts the intents without an outcome, delayed ones and those in
 	// flight included.
 	Pending uint64
-	// Waiting counts those of them that no worker has been given yet, delayed
-	// ones left out.
+	// Waiting counts the pending intents that no worker has in hand, without delayed
+	// ones.
 	Waiting uint64
-	// OldestPending is when the oldest of them was stored; zero: there is none.
+	// OldestPending is when the oldest pending intent was stored; zero = none.
 	OldestPending time.Time
 	// Letters counts the dead letters.
 	Letters uint64

@@ -1,64 +1,55 @@
 package order
 
-// Admission says how an intent stands to the last word on its order_no (R6). It
-// states facts. What follows from them is the caller's policy: a worker's for a
-// delivery, an import's for a row, a replay's for a dead letter.
+// Admission relates an intent to the last record of its order_no (R6). It states
+// facts. Each caller decides what follows: the worker for a delivery, the import
+// for a row, the replay for a dead letter.
 type Admission struct {
 	Standing Standing
 	Bodies   Bodies
 }
 
-// Standing is what the last word says about an intent.
+// Standing says what the last record says about an intent.
 type Standing uint8
 
-// The standings. "Itself" is about this very intent, "before" about another one
-// of the same order_no.
+// The standings. "Itself" refers to this intent, "Before" to another intent with
+// the same order_no.
 const (
 	// NothingKnown: there is no record.
 	NothingKnown Standing = iota
-	// SettledItself: this intent has its outcome.
+	// SettledItself: this intent has an outcome.
 	SettledItself
-	// OpenItself: a note says that this intent is being worked on.
+	// OpenItself: the record is a note about this intent.
 	OpenItself
-	// OpenBefore: a note says so of another intent, which is gone or pending.
+	// OpenBefore: the record is a note about another intent, pending or gone.
 	OpenBefore
 	// AcceptedBefore: the order exists.
 	AcceptedBefore
-	// DoubtBefore: nobody knows whether the order exists, and nobody allowed this
-	// intent.
+	// DoubtBefore: it is unknown whether the order exists, and no person allowed
+	// this intent.
 	DoubtBefore
-	// AllowedBefore: the same, and a person allowed this intent.
+	// AllowedBefore: it is unknown whether the order exists, and a person allowed
+	// this intent.
 	AllowedBefore
-	// FailedBefore: the order certainly does not exist; another intent may follow.
+	// FailedBefore: the order certainly does not exist. Another intent may follow.
 	FailedBefore
 )
-
-var standingNames = [...]string{"nothing-known", "settled-itself", "open-itself", "open-before", "accepted-before", "doubt-before", "allowed-before", "failed-before"}
-
-// String gives a word for logs and tests.
-func (s Standing) String() string { return nameOf(standingNames[:], int(s)) }
 
 // Bodies compares the intent's body with the record's.
 type Bodies uint8
 
 // The comparisons.
 const (
-	// NotComparable: one of the two is not known, or can never be sent.
+	// NotComparable: one body is unknown or can never be sent.
 	NotComparable Bodies = iota
-	// SameBody: the canonical bodies are equal, but for the timestamp.
+	// SameBody: the canonical bodies without timestamp are equal.
 	SameBody
-	// OtherBody: they differ.
+	// OtherBody: the canonical bodies without timestamp differ.
 	OtherBody
 )
 
-var bodiesNames = [...]string{"not-comparable", "same-body", "other-body"}
-
-// String gives a word for logs and tests.
-func (b Bodies) String() string { return nameOf(bodiesNames[:], int(b)) }
-
-// Admit compares an intent with the last word on its order_no. last is nil where
-// there is none. intentID is empty for an intent that has no id yet, bodyHash for
-// one whose body can never be sent.
+// Admit compares an intent with the last record of its order_no, which is nil if
+// there is none. intentID is empty for an intent that has no id yet. bodyHash is
+// empty for a body that can never be sent.
 func Admit(last *Record, intentID, bodyHash string) Admission {
 	if last == nil {
 		return Admission{}

@@ -29,7 +29,7 @@ func TestR6Admission(t *testing.T) {
 						got := Admit(last, id, hashes[1])
 						require.Equal(t, want, got.Bodies)
 						allowed := permission == "for any" || permission == "for this intent" && id == "i1"
-						require.Equal(t, standingOf(outcome, recorded == id, allowed).String(), got.Standing.String(),
+						require.Equal(t, standingOf(outcome, recorded == id, allowed), got.Standing,
 							"%s of %s, permission %s, intent %q", last.Word, recorded, permission, id)
 						seen[got.Standing]++
 					}

@@ -9,9 +9,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// appendText appends a string in canonical form: escaped only where JSON
-// demands it, the shortest way (rule 6). Without a backslash it is in that form
-// already, since the tokenizer refuses what would have to be escaped.
+// appendText appends a string in canonical form and returns its unescaped text.
+// The form escapes only what JSON requires, in the shortest way (rule 6). A valid
+// string without a backslash is already in that form.
 func (p *parser) appendText(raw []byte) (text []byte) {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		p.out = append(p.out, raw...)
@@ -26,13 +26,13 @@ func (p *parser) appendText(raw []byte) (text []byte) {
 func (p *parser) appendNumber(raw []byte) error {
 	out, code := appendNumber(p.out, raw)
 	if code != "" {
-		return refuse(code, p.path(), clip(string(raw), maxSeen))
+		return refuse(code, p.path(), Clip(string(raw), maxSeen))
 	}
 	p.out = out
 	return nil
 }
 
-// keepStamp remembers the body's own timestamp and its place among the fields.
+// keepStamp remembers the body's own timestamp and its position among the fields.
 func (p *parser) keepStamp(kind byte, text []byte) {
 	p.hasStamp = true
 	for _, m := range p.members {
@@ -48,8 +48,9 @@ func (p *parser) keepStamp(kind byte, text []byte) {
 	}
 }
 
-// arrange puts the members of one object, written from out[base:] on, into
-// JavaScript's order: array indexes first, ascending, the rest as it came (rule 7).
+// arrange sorts the members of one object, written from out[base:] on, as
+// JavaScript does: first array indexes in ascending order, then the other names in
+// their original order (rule 7).
 func (p *parser) arrange(members []member, base int) {
 	slices.SortFunc(members, func(a, b member) int {
 		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(a.start, b.start))
@@ -69,7 +70,7 @@ func (p *parser) arrange(members []member, base int) {
 func (p *parser) nameOf(f field) []byte  { return p.pairs[f.name : f.value-1] }
 func (p *parser) valueOf(f field) []byte { return p.pairs[f.value:f.end] }
 
-// order builds the order from a document that was read without error.
+// order returns the Order of a document that was read without error.
 func (p *parser) order() *Order {
 	o := &Order{bodyEnd: len(p.out), timestamp: p.timestamp}
 	o.stampAt, o.commaBefore, o.commaAfter = p.stampPlace()
@@ -97,7 +98,7 @@ func (p *parser) order() *Order {
 	return o
 }
 
-// signStamp writes the timestamp's name into the string to sign.
+// signStamp writes the timestamp's name to the string to sign.
 func (p *parser) signStamp(o *Order) {
 	if len(p.out) > o.bodyEnd {
 		p.out = append(p.out, '&')
@@ -106,8 +107,9 @@ func (p *parser) signStamp(o *Order) {
 	o.signSplit = len(p.out)
 }
 
-// stampPlace finds where the timestamp's member goes in the canonical body: to
-// its old place among the fields that are not array indexes, else to the end.
+// stampPlace returns where the timestamp belongs in the canonical body: at its old
+// position among the fields that are not array indexes, or at the end if the body
+// had none.
 func (p *parser) stampPlace() (at int, commaBefore, commaAfter bool) {
 	if p.hasStamp {
 		rank := 0

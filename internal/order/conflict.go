@@ -2,11 +2,11 @@ package order
 
 import "time"
 
-// maxConflicts bounds how many refused submissions a record remembers.
+// maxConflicts is the most conflicts that a record keeps.
 const maxConflicts = 10
 
-// Conflict is a submission that was not sent, since its order_no belongs to
-// another one with another body: the one that the record is about.
+// Conflict is an intent that was not sent because its order_no belongs to an
+// intent with another body. The record that holds the conflict is about that one.
 type Conflict struct {
 	IntentID string `json:"intent_id"`
 	// BodyHash is empty for a body that can never be sent.
@@ -18,9 +18,9 @@ type Conflict struct {
 	RefusedAt time.Time `json:"refused_at,omitzero"`
 }
 
-// ConflictOf gives the conflict that this submission ended with; nil where there
-// is none. Only an acceptance settles a conflict: while the outcome is another
-// one, a submission that was put aside shares it.
+// ConflictOf returns the conflict that settled this intent, or nil. Only an
+// acceptance settles a conflict. With any other outcome, the intents listed as
+// conflicts share that outcome.
 func (r *Record) ConflictOf(intentID string) *Conflict {
 	if r.Outcome() != OutcomeAccepted {
 		return nil
@@ -28,13 +28,13 @@ func (r *Record) ConflictOf(intentID string) *Conflict {
 	return r.listed(intentID)
 }
 
-// Settles says whether the record holds the outcome of this submission: its own,
-// or a conflict.
+// Settles reports whether the record settles this intent, with an outcome of its
+// own or as a conflict.
 func (r *Record) Settles(intentID string) bool {
 	return r.Outcome() != OutcomeNone && (r.IntentID == intentID || r.ConflictOf(intentID) != nil)
 }
 
-// LastEnqueued is when the newest submission that the record knows was stored.
+// LastEnqueued returns when the newest intent in the record was stored.
 func (r *Record) LastEnqueued() time.Time {
 	at := r.EnqueuedAt
 	for i := range r.Conflicts {
@@ -45,6 +45,7 @@ func (r *Record) LastEnqueued() time.Time {
 	return at
 }
 
+// listed returns the entry of an intent in Conflicts, or nil.
 func (r *Record) listed(intentID string) *Conflict {
 	for i := range r.Conflicts {
 		if r.Conflicts[i].IntentID == intentID {
@@ -54,8 +55,8 @@ func (r *Record) listed(intentID string) *Conflict {
 	return nil
 }
 
-// Refuse adds the submission that other is about to the conflicts of r, unless
-// other asks for the same body. The oldest conflicts give way.
+// Refuse adds the intent of other to the conflicts of r, unless it has the same
+// body. The oldest conflicts are dropped.
 func (r *Record) Refuse(other *Record) {
 	r.Conflicts = joinConflicts(r.BodyHash, r.Conflicts, []Conflict{{
 		IntentID: other.IntentID, BodyHash: other.BodyHash, EnqueuedAt: other.EnqueuedAt,
@@ -63,8 +64,9 @@ func (r *Record) Refuse(other *Record) {
 	}})
 }
 
-// joinConflicts gives the conflicts of two records of one order_no, those of
-// later last. What has the body that the record is about now is none.
+// joinConflicts merges the conflicts of two records of one order_no. bodyHash is
+// the body that the merged record is about. An intent with that body is no
+// conflict.
 func joinConflicts(bodyHash string, earlier, later []Conflict) []Conflict {
 	if len(earlier)+len(later) == 0 {
 		return nil

@@ -36,7 +36,7 @@ func TestR6AConflictIsListedBesideTheAcceptance(t *testing.T) {
 	require.Len(t, three.Conflicts, 1)
 	require.Nil(t, Merge(three, again))
 
-	repeat := *three // asks for the accepted body, as queue.takeOver makes it
+	repeat := *three // asks for the accepted body, as settle.recordFor makes it
 	repeat.IntentID, repeat.EnqueuedAt = "i4", epoch.Add(4*time.Hour)
 	four := Merge(three, &repeat)
 	require.Equal(t, 4, four.Settled)

@@ -1,61 +1,64 @@
 package order
 
-// Action is what happens to the intent's message.
+// Action says what the worker does with an intent's message.
 type Action uint8
 
 // The actions of a settlement.
 const (
-	// ActSettle: write the outcome (then the dead letter, if the outcome needs
-	// one), then acknowledge.
+	// ActSettle: write the outcome, then the dead letter if the outcome needs one,
+	// then acknowledge the message.
 	ActSettle Action = iota + 1
-	// ActDelay: write a note, then give the message back with a delay.
+	// ActDelay: write a note, then return the message with a delay.
 	ActDelay
-	// ActHandBack: write a note, then give the message back at once.
+	// ActHandBack: write a note, then return the message at once.
 	ActHandBack
-	// ActMerge: the claim is gone. Merge what is known into the results, if it
-	// raises them, and leave the message alone.
+	// ActMerge: the claim is lost. Merge what the worker learned into the record
+	// and do not touch the message.
 	ActMerge
 )
 
 var actionNames = [...]string{"", "settle", "delay", "hand-back", "merge"}
 
-// String gives the word used in logs.
+// String returns the word used in logs.
 func (a Action) String() string { return nameOf(actionNames[:], int(a)) }
 
-// Facts are what Decide needs beside the visit's report.
+// Facts are what Decide needs besides the report.
 type Facts struct {
 	Policy Policy
-	// FirstProven: a confirmed note proves that the last attempt was our first
-	// one for this order_no, so that a duplicate answer is about somebody
-	// else's order.
+	// FirstProven says that a confirmed note proves the last attempt to be our
+	// first one for this order_no. A duplicate answer then refers to an order that
+	// somebody else created.
 	FirstProven bool
-	// Allowed: a person allowed this intent although the order is in doubt, so
-	// that under Park only a new unsure attempt parks it again.
+	// Allowed says that a person allowed this intent although the order is in
+	// doubt. Under Park, only a new unsure attempt then parks it again.
 	Allowed bool
 }
 
-// Settlement is what becomes of an order after a visit.
+// Settlement says what becomes of an order after a submission.
 type Settlement struct {
 	Action Action
-	// Outcome is set for ActSettle, and for ActMerge where the visit learned one.
+	// Outcome is set for ActSettle. It is set for ActMerge if the submission
+	// learned an outcome.
 	Outcome Outcome
 	// Unsure is the doubt that the record must carry.
 	Unsure bool
 }
 
-// Decide is the one place where an order's outcome is decided.
+// Decide decides an order's outcome. No other code does.
 //
-// Doubt is sticky (protocol R3): once an attempt may have created the order,
-// every outcome that claims "not created" becomes unknown, unless the answer
-// itself proves that nothing exists (Report.Final). A duplicate answer under
-// doubt means that our own earlier attempt created it; without doubt it is a
-// refusal only if a note proves that nobody of ours asked before.
+// Doubt is sticky (R3). Once an attempt may have created the order, Decide turns
+// every outcome that claims "not created" into unknown, unless the answer proves
+// that no order exists (Report.Final).
+//
+// A duplicate answer under doubt means that our own earlier attempt created the
+// order. Without doubt, it is a refusal only if a note proves that this was our
+// first attempt.
 func Decide(r Report, f Facts) Settlement {
 	doubt := r.History.Unsure && !r.Final
 	switch {
 	case r.End == EndLeaseLost:
 		return merge(r, f, doubt)
-	case r.Verdict == Accepted: // it exists, however the visit ended
+	case r.Verdict == Accepted: // the order exists, however the submission ended
 		return settle(OutcomeAccepted, false)
 	}
 	switch r.End {
@@ -77,7 +80,7 @@ func Decide(r Report, f Facts) Settlement {
 	case EndAnswer:
 		return answered(r, f, doubt)
 	default:
-		// A visit that does not say how it ended proves nothing: ask again.
+		// A submission without an end proves nothing. Try again.
 		return Settlement{Action: ActHandBack, Unsure: doubt}
 	}
 }
@@ -103,13 +106,13 @@ func answered(r Report, f Facts, doubt bool) Settlement {
 			return settle(OutcomeUnknown, true)
 		}
 		return Settlement{Action: ActDelay, Unsure: true}
-	default: // retry, denied, none: nothing about this order is settled
+	default: // retry, denied, none: they settle nothing
 		return Settlement{Action: ActHandBack, Unsure: doubt}
 	}
 }
 
-// merge keeps what a visit learned although its claim is gone: an acceptance
-// raises the record, doubt is noted, everything else is the new owner's to say.
+// merge decides for a lost claim. An acceptance raises the record and doubt is
+// noted. The new owner of the claim decides everything else.
 func merge(r Report, f Facts, doubt bool) Settlement {
 	if s := answered(r, f, doubt); s.Outcome == OutcomeAccepted {
 		return Settlement{Action: ActMerge, Outcome: OutcomeAccepted}
@@ -121,8 +124,8 @@ func settle(o Outcome, unsure bool) Settlement {
 	return Settlement{Action: ActSettle, Outcome: o, Unsure: unsure}
 }
 
-// notCreated settles with an outcome that claims "not created", or with
-// unknown where that claim cannot be made.
+// notCreated settles with an outcome that claims "not created". In doubt it
+// settles with unknown.
 func notCreated(o Outcome, doubt bool) Settlement {
 	if doubt {
 		return settle(OutcomeUnknown, true)

@@ -17,7 +17,7 @@ func eachDecision(t *testing.T, check func(t *testing.T, c decideCase, s Settlem
 	t.Helper()
 	n := 0
 	bools := []bool{false, true}
-	for _, end := range append([]End{EndNone}, Ends()...) {
+	for end := EndNone; end <= EndPoison; end++ {
 		for _, verdict := range append([]Verdict{VerdictNone}, Verdicts()...) {
 			for _, policy := range []Policy{Resubmit, Park} {
 				for bits := range 16 {

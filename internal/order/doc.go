@@ -1,12 +1,11 @@
-// Package order holds what every other package talks about: the intent (an
-// order that somebody wants created), its strict parser and canonical form,
-// and the closed vocabulary of verdicts, outcomes and records.
+// Package order defines the vocabulary of all other packages: the intent (an order
+// that somebody wants created), its strict parser and canonical form, and the
+// closed sets of verdicts, outcomes and records.
 //
-// The one function that decides what becomes of an order is [Decide], in
-// decide.go. Everything else in this package is either its input (the verdict
-// of the last attempt, the doubt that sticks to an order_no) or its output (an
-// outcome, or a note that the order is still being worked on).
+// [Decide] (decide.go) decides an order's outcome. [Merge] (merge.go) decides which
+// of two records wins. [Admit] (admit.go) relates an intent to the last record of
+// its order_no.
 //
-// The package has no idea of NATS, of HTTP or of time: whoever calls it passes
-// those facts in.
+// The package knows neither NATS nor HTTP, and reads no clock. Callers pass in what
+// it needs.
 package order

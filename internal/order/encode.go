@@ -8,8 +8,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// AppendJSON appends the record as JSON: what encoding/json makes of it, at a
-// fraction of the cost, since every order has one.
+// AppendJSON appends the record as JSON. The result equals that of encoding/json at
+// a fraction of the cost, which matters because every order has a record.
 func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e := encoder{out: append(dst, '{')}
 	e.text("order_no", r.OrderNo, true)
@@ -43,7 +43,7 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	if len(r.Interventions) > 0 {
 		e.list("interventions", r.Interventions)
 	}
-	if e.err != nil { // a text that is not UTF-8, or a time beyond the year 9999
+	if e.err != nil { // invalid UTF-8, or a year beyond 9999
 		plain, err := json.Marshal(r)
 		return append(dst, plain...), err
 	}
@@ -61,7 +61,8 @@ func (e *encoder) history(h *History) {
 	e.number("lost", int64(h.Lost), false)
 }
 
-// encoder appends members; the empty ones only where they are always there.
+// encoder appends the members of an object. It omits empty values, except those
+// with always set.
 type encoder struct {
 	out []byte
 	err error
@@ -89,7 +90,7 @@ func (e *encoder) number(name string, value int64, always bool) {
 	}
 }
 
-// list appends what few records have.
+// list appends a list with encoding/json, since few records have one.
 func (e *encoder) list(name string, value any) {
 	if e.err != nil {
 		return

@@ -10,13 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxSeen and maxPath bound what errors and warnings quote, in bytes.
+// maxSeen and maxPath bound the quotes in errors and warnings, in bytes.
 const (
 	maxSeen = 64
 	maxPath = 200
 )
 
-// syntax gives a tokenizer's error its code, its path and its place; nil stays nil.
+// syntax converts a tokenizer's error to an [*Error] with code, path and position.
+// It returns nil for nil.
 func (p *parser) syntax(err error) error {
 	if err == nil {
 		return nil
@@ -26,21 +27,22 @@ func (p *parser) syntax(err error) error {
 	}
 	var syntactic *jsontext.SyntacticError
 	if !errors.As(err, &syntactic) {
-		return refuse(CodeInvalidJSON, p.path(), clip(err.Error(), maxSeen))
+		return refuse(CodeInvalidJSON, p.path(), Clip(err.Error(), maxSeen))
 	}
 	path := pathOfPointer(&p.dec, syntactic.JSONPointer)
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		name := syntactic.JSONPointer.LastToken()
-		return refuse(CodeDuplicateName, path, strconv.Quote(clip(name, maxSeen)))
+		return refuse(CodeDuplicateName, path, strconv.Quote(Clip(name, maxSeen)))
 	}
 	if escape, ok := loneSurrogate(p.body, syntactic.ByteOffset); ok && syntactic.Err != io.ErrUnexpectedEOF {
 		return refuse(CodeLoneSurrogate, path, escape)
 	}
 	seen := fmt.Sprintf("%v at byte %d", syntactic.Err, syntactic.ByteOffset)
-	return refuse(CodeInvalidJSON, path, clip(seen, 2*maxSeen))
+	return refuse(CodeInvalidJSON, path, Clip(seen, 2*maxSeen))
 }
 
-// trailing reports what follows the body's value; err is what reading it gave.
+// trailing returns the error for data after the body's value. err is the result of
+// reading that data.
 func (p *parser) trailing(err error) error {
 	if err != nil {
 		return p.syntax(err)
@@ -48,8 +50,8 @@ func (p *parser) trailing(err error) error {
 	return refuse(CodeInvalidJSON, "", fmt.Sprintf("a second value ends at byte %d", p.dec.InputOffset()))
 }
 
-// loneSurrogate says whether the tokenizer stopped at a \u escape that is half
-// of a surrogate pair. It has no error value of its own for that.
+// loneSurrogate reports whether the tokenizer stopped at a \u escape that is half
+// of a surrogate pair. The tokenizer has no error value for that.
 func loneSurrogate(body []byte, offset int64) (escape string, ok bool) {
 	const length = len(`\ud800`)
 	if offset < 0 || int64(len(body)) < offset+int64(length) {
@@ -63,11 +65,11 @@ func loneSurrogate(body []byte, offset int64) (escape string, ok bool) {
 	return escape, err == nil && unit >= 0xD800 && unit <= 0xDFFF
 }
 
-// path leads to the value or name that was read last.
+// path returns the path of the value or name read last.
 func (p *parser) path() string { return pathOfPointer(&p.dec, p.dec.StackPointer()) }
 
-// pathOfPointer writes a JSON pointer the way people write it in code, as in
-// items[0].price. The decoder knows which of its levels are arrays.
+// pathOfPointer formats a JSON pointer as in code, such as items[0].price. The
+// decoder knows which levels are arrays.
 func pathOfPointer(dec *jsontext.Decoder, pointer jsontext.Pointer) string {
 	var b strings.Builder
 	level := 0
@@ -81,20 +83,20 @@ func pathOfPointer(dec *jsontext.Decoder, pointer jsontext.Pointer) string {
 		}
 		writeName(&b, token)
 	}
-	return clip(b.String(), maxPath)
+	return Clip(b.String(), maxPath)
 }
 
-// pathOfName is the path of a top-level field.
+// pathOfName returns the path of a top-level field.
 func pathOfName(name string) string {
 	var b strings.Builder
 	writeName(&b, name)
-	return clip(b.String(), maxPath)
+	return Clip(b.String(), maxPath)
 }
 
-// writeName appends .name, or ["name"] where a dot would be ambiguous.
+// writeName appends .name, or ["name"] if a dot would be ambiguous.
 func writeName(b *strings.Builder, name string) {
 	if name == "" || strings.ContainsFunc(name, isPathBreaking) {
-		b.WriteString("[" + strconv.Quote(clip(name, maxPath)) + "]")
+		b.WriteString("[" + strconv.Quote(Clip(name, maxPath)) + "]")
 		return
 	}
 	if b.Len() > 0 {
@@ -107,10 +109,10 @@ func isPathBreaking(r rune) bool {
 	return r == '.' || r == '[' || r == ']' || r == '"' || r == ':' || r == '\\' || !strconv.IsPrint(r) || r == ' '
 }
 
-// quoteSeen quotes a string, so that "3600" is not mistaken for 3600.
+// quoteSeen quotes a string, to tell "3600" from 3600.
 func quoteSeen(kind byte, text []byte) string {
 	if kind == '"' {
-		return strconv.Quote(clip(string(text), maxSeen))
+		return strconv.Quote(Clip(string(text), maxSeen))
 	}
 	return string(text)
 }

@@ -1,16 +1,17 @@
 package order
 
-// Merge says what the last word on an order_no must be when mine is to be
-// written although cur is there (protocol R1). It returns nil where cur
-// stands as it is. Neither argument is changed.
+// Merge returns the record to write for mine if the stream already holds cur (R1).
+// It returns nil if cur stays as it is. It changes neither argument.
 //
-// Within one intent accepted beats a person's word, which beats unknown, which
-// beats every other outcome (of those the first one stays), which beats notes;
-// of two notes the one of the later delivery stays, with what both know. A
-// record about an older intent may only raise the word to accepted. Doubt is
-// carried over: an outcome that claims "not created" over a doubtful record
-// becomes unknown. An intent with another body than the one that was accepted
-// ends as a conflict, beside the acceptance.
+// Two records about one intent are ranked, highest first: accepted, an outcome set
+// by a person, unknown, any other outcome, a note. The higher rank wins. Of two
+// outcomes of equal rank, cur stays. Of two notes, that of the later delivery wins
+// and keeps what both know.
+//
+// A record about an older intent changes cur only by raising it to accepted. Doubt
+// is carried over: an outcome that claims "not created" becomes unknown if cur is
+// in doubt. An intent whose body differs from the accepted one ends as a conflict
+// in the accepted record.
 func Merge(cur, mine *Record) *Record {
 	next := mergeWords(cur, mine)
 	if next != nil && cur != nil {
@@ -55,7 +56,7 @@ func mergeSame(cur *Record, out Record) *Record {
 		}
 		return &out
 	case outRank > rankNote && storedAgain(cur, &out):
-		kept := *cur // the same submission, stored a second time: counted, not judged anew
+		kept := *cur // the broker stored the settled intent a second time: only count it
 		kept.EnqueuedAt, kept.WriteID, kept.Settled = out.EnqueuedAt, out.WriteID, cur.Settled+1
 		return &kept
 	default:
@@ -63,17 +64,18 @@ func mergeSame(cur *Record, out Record) *Record {
 	}
 }
 
-// mergeNotes: an owner who comes late must not undo its successor's claim,
-// delay or suspicion; what it knows of attempts counts nevertheless. A note of
-// another worker under the same delivery number is about another delivery,
-// since the broker was killed and counted anew: ours would pass for the end of
-// what that one has begun.
+// mergeNotes merges two notes about one intent.
+//
+// A late owner must not undo its successor's claim, delay or suspicion, but its
+// attempts still count. A note of another worker with the same delivery number
+// belongs to another delivery: the broker restarted and its counter began again. If
+// ours replaced it, ours would look like the end of that delivery.
 func mergeNotes(cur *Record, out Record) *Record {
 	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && cur.Worker != out.Worker {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
 		if out.Verdict == Unsure {
-			kept.Allowed, kept.AllowedFor = false, "" // nobody has allowed this doubt
+			kept.Allowed, kept.AllowedFor = false, "" // the permission does not cover this new doubt
 		}
 		if kept.History == cur.History && kept.Allowed == cur.Allowed {
 			return nil
@@ -90,8 +92,9 @@ func mergeNotes(cur *Record, out Record) *Record {
 	return &out
 }
 
-// mergeRefused: mine is about an intent that ended as a conflict. That stays,
-// but where the broker stored the intent a second time, it is counted again.
+// mergeRefused merges a record about an intent that ended as a conflict. The
+// conflict stays. If the broker stored the intent a second time, it is counted
+// again.
 func mergeRefused(cur, mine *Record) *Record {
 	if mine.Outcome() == OutcomeNone || !mine.EnqueuedAt.After(cur.ConflictOf(mine.IntentID).EnqueuedAt) {
 		return nil
@@ -102,17 +105,17 @@ func mergeRefused(cur, mine *Record) *Record {
 	return &kept
 }
 
-// mergeOlder lets a late writer raise a newer record to accepted: the order
-// exists, whatever the newer intent found out. The body that was accepted is
-// the older intent's, so that a newer one with another body is a conflict, and
-// the record is about the older one again.
+// mergeOlder lets a late writer raise the record of a newer intent to accepted. The
+// order exists, whatever the newer intent found. The accepted body is the older
+// intent's. A newer intent with another body therefore becomes a conflict, and the
+// record is about the older intent again.
 func mergeOlder(cur, mine *Record) *Record {
 	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted {
 		return nil
 	}
 	raised := *cur
 	if cur.Outcome() == OutcomeNone {
-		raised.Settled++ // the newer intent is settled by it, too
+		raised.Settled++ // this settles the newer intent, too
 	}
 	raised.SetOutcome(OutcomeAccepted)
 	raised.Unsure, raised.By, raised.Allowed, raised.Proven = false, "", false, false
@@ -131,10 +134,10 @@ func mergeOlder(cur, mine *Record) *Record {
 	return &raised
 }
 
-// mergeNewer: the record of a newer intent takes the place of an older one's.
-// But an acceptance stays true for the order_no, and an unknown outcome is not
-// hidden behind a note unless a person allowed the next intent: the note would
-// pass for leave to submit (R6).
+// mergeNewer replaces the record of an older intent, with two exceptions. An
+// acceptance stays true for the order_no. And a note must not hide an unknown
+// outcome unless a person allowed the next intent: other workers would read the
+// note as permission to submit (R6).
 func mergeNewer(cur *Record, out Record) *Record {
 	outcome := cur.Outcome()
 	if out.Outcome() == OutcomeNone {
@@ -162,8 +165,8 @@ func mergeNewer(cur *Record, out Record) *Record {
 	return &out
 }
 
-// carryDoubt turns a claim of "not created" over a doubtful record into
-// unknown (R3).
+// carryDoubt changes an outcome that claims "not created" to unknown if cur is in
+// doubt (R3).
 func (r *Record) carryDoubt(cur *Record) {
 	if r.claimsNotCreated() && doubtLeft(cur, r) {
 		r.SetOutcome(OutcomeUnknown)
@@ -171,14 +174,13 @@ func (r *Record) carryDoubt(cur *Record) {
 	}
 }
 
-// doubtLeft: cur is in doubt, and out does not prove that nothing exists. A
-// proof is about the attempts before it, not about one that somebody else
-// began later.
+// doubtLeft reports whether cur is in doubt and out does not prove that no order
+// exists. A proof covers only the attempts before it.
 func doubtLeft(cur, out *Record) bool {
 	return cur.Unsure && (!out.Proven || cur.LastAttemptAt.After(out.LastAttemptAt))
 }
 
-// Ranks of R1, from weak to strong.
+// The ranks of R1, lowest first.
 const (
 	rankNote = iota + 1
 	rankOther
@@ -206,14 +208,14 @@ func (r *Record) claimsNotCreated() bool {
 	return r.Outcome() != OutcomeNone && r.Outcome().Created() == "no"
 }
 
-// storedAgain: both are about the same intent, but the broker stored it twice
-// (published again with the same ID after the first was settled).
+// storedAgain reports whether the broker stored the intent of both records a second
+// time: a producer published it again with the same ID after it was settled.
 func storedAgain(cur, next *Record) bool {
 	return !cur.EnqueuedAt.IsZero() && next.EnqueuedAt.After(cur.EnqueuedAt)
 }
 
-// settledCount counts the stored intents of this order_no that have an outcome
-// once next is written over cur (protocol R11).
+// settledCount returns how many stored intents of this order_no have an outcome
+// once next replaces cur (R11).
 func settledCount(cur, next *Record) int {
 	n := 0
 	if cur != nil {
@@ -226,8 +228,8 @@ func settledCount(cur, next *Record) int {
 	return n
 }
 
-// joinHistory keeps the larger count and every doubt of two records about the
-// same intent, written by owners who did not know of each other.
+// joinHistory merges the histories of two records about one intent, written by
+// owners that did not know of each other. It keeps the larger counts and all doubt.
 func joinHistory(a, b History) History {
 	out := b
 	out.Attempts = max(a.Attempts, b.Attempts)

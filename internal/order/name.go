@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// maxIndexName is the largest array index of ECMAScript, 2^32-2; larger
-// integers are ordinary names.
+// maxIndexName is the largest array index of ECMAScript, 2^32-2. Larger integers
+// are ordinary names.
 const maxIndexName = 1<<32 - 2
 
-// notIndex stands for a name that is no array index. It sorts behind all that are.
+// notIndex stands for a name that is not an array index. It sorts after all
+// indexes.
 const notIndex = int64(maxIndexName) + 1
 
-// indexOfName gives the array index that a name spells in its only canonical
-// form (0, or no leading zero), else notIndex. JavaScript objects enumerate
-// such names first, in ascending order (signing rule 7).
+// indexOfName returns the array index that a name spells in canonical form (0, or
+// no leading zero). It returns notIndex for any other name. JavaScript objects
+// enumerate array indexes first, in ascending order (signing rule 7).
 func indexOfName(name []byte) int64 {
 	if len(name) == 0 || len(name) > len("4294967294") || (name[0] == '0' && len(name) > 1) {
 		return notIndex
@@ -32,10 +33,10 @@ func indexOfName(name []byte) int64 {
 // CompareUTF16 compares two valid UTF-8 texts by their UTF-16 code units, as
 // JavaScript's sort does (signing rule 9). It returns -1, 0 or 1.
 //
-// UTF-8 bytes sort by code point. That is the same order but for characters
-// beyond U+FFFF: in UTF-16 they begin with a surrogate (D800 to DFFF) and come
-// before U+E000 to U+FFFF. Their lead bytes are F0 and above against EE and EF,
-// and the first byte that differs is a lead byte in both texts or in none.
+// UTF-8 bytes sort by code point. UTF-16 sorts alike, except for characters beyond
+// U+FFFF: they begin with a surrogate (D800 to DFFF) and therefore precede U+E000
+// to U+FFFF. In UTF-8 the former have lead bytes from F0 on, the latter EE or EF.
+// The first byte that differs is a lead byte in both texts or in neither.
 func CompareUTF16[T ~string | ~[]byte](a, b T) int {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
@@ -51,7 +52,7 @@ func CompareUTF16[T ~string | ~[]byte](a, b T) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// isSnakeCase says whether a name is lower snake case: every reading of
+// isSnakeCase reports whether a name is lower snake case. Every reading of
 // "alphabetical order" sorts such names alike.
 func isSnakeCase(name string) bool {
 	if name == "" || name[0] < 'a' || name[0] > 'z' {

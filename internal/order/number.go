@@ -8,14 +8,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// exactDigits is the number of significant decimal digits that binary64 always
-// gives back unchanged (DBL_DIG).
+// exactDigits is the number of significant decimal digits that survive a round trip
+// through binary64 (DBL_DIG).
 const exactDigits = 15
 
-// appendNumber appends raw, a valid JSON number, as ECMAScript's
-// Number::toString writes the binary64 value that JSON.parse reads (signing
-// rule 5). It returns CodeNumberOutOfRange or CodeNumberNotExact where that
-// text would be infinite or another decimal value; dst is then unchanged.
+// appendNumber appends raw, a valid JSON number, as JavaScript's JSON.parse and
+// Number::toString would rewrite it (signing rule 5). If the result would be
+// infinite or another decimal value, it returns CodeNumberOutOfRange or
+// CodeNumberNotExact and leaves dst unchanged.
 func appendNumber(dst, raw []byte) ([]byte, Code) {
 	if isPlainNumber(raw) {
 		return append(dst, raw...), ""
@@ -38,9 +38,9 @@ func appendNumber(dst, raw []byte) ([]byte, Code) {
 	return dst, ""
 }
 
-// isPlainNumber says whether raw is certainly what ECMAScript would write: no
-// exponent, no superfluous zero, at most 15 significant digits, and not so
-// small that it would be written with an exponent (below 1e-6).
+// isPlainNumber reports whether ECMAScript certainly writes the number as raw: no
+// exponent, no superfluous zero, at most 15 significant digits, and not below 1e-6,
+// from where on it uses an exponent. false means that appendNumber must look closer.
 func isPlainNumber(raw []byte) bool {
 	digits := bytes.TrimPrefix(raw, []byte{'-'})
 	whole, fraction, hasPoint := bytes.Cut(digits, []byte{'.'})
@@ -56,15 +56,15 @@ func isPlainNumber(raw []byte) bool {
 	return whole[0] != '0' || !bytes.HasPrefix(fraction, []byte("000000"))
 }
 
-// decimal is the exact value ±0.digits × 10^exp, without leading or trailing
-// zero digits; no digits is zero.
+// decimal is the exact value ±0.digits × 10^exp. digits has no leading or trailing
+// zeros. It is empty for zero.
 type decimal struct {
 	negative bool
 	digits   []byte
 	exp      int
 }
 
-// decimalOf reads a valid JSON number, with its digits in scratch.
+// decimalOf parses a valid JSON number. It stores the digits in scratch.
 func decimalOf(scratch, raw []byte) decimal {
 	var d decimal
 	raw, d.negative = bytes.CutPrefix(raw, []byte{'-'})
@@ -81,9 +81,9 @@ func decimalOf(scratch, raw []byte) decimal {
 	return d
 }
 
-// exponentOf reads the digits after the e. It stops growing at a billion: a
-// body holds at most a mebibyte of digits that could bring the value back into
-// range, and an int must not overflow.
+// exponentOf parses the exponent after the e. It saturates at a billion, because an
+// int must not overflow. A body has at most a mebibyte of digits, so no mantissa
+// brings such a value back into range.
 func exponentOf(text []byte) int {
 	text, negative := bytes.CutPrefix(text, []byte{'-'})
 	n := 0
@@ -98,9 +98,9 @@ func exponentOf(text []byte) int {
 	return n
 }
 
-// float gives the nearest binary64 value, which may be zero or infinite.
-// strconv reads the normalised digits, since it cuts the exponent of a number
-// with very many zeros short.
+// float returns the nearest binary64 value, which may be zero or infinite. It gives
+// strconv the normalised digits, because strconv truncates the exponent of a number
+// with very many zeros.
 func (d decimal) float() float64 {
 	text := make([]byte, 0, 64)
 	if d.negative {

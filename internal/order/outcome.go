@@ -1,27 +1,27 @@
 package order
 
-// Outcome is the recorded end of an intent. The set is closed; its words are
-// the same in results, headers, metrics, logs and documents.
+// Outcome is the recorded end of an intent. The set is closed. Its words are the
+// same in results, headers, metrics, logs and documents.
 type Outcome uint8
 
-// The outcomes. OutcomeNone is the zero value: the intent is not settled.
+// The outcomes. OutcomeNone, the zero value, means that the intent is not settled.
 const (
 	OutcomeNone Outcome = iota
 	// OutcomeAccepted: the API created the order, now or by an earlier attempt of ours.
 	OutcomeAccepted
-	// OutcomeRejected: the API refused this order for good; it was not created.
+	// OutcomeRejected: the API refused this order for good and did not create it.
 	OutcomeRejected
-	// OutcomeExhausted: the retry budget is spent, every attempt certainly without effect.
+	// OutcomeExhausted: the retry budget is spent. No attempt had an effect.
 	OutcomeExhausted
 	// OutcomeExpired: the order's deadline passed before it was sent.
 	OutcomeExpired
 	// OutcomeInvalid: the intent can never be sent.
 	OutcomeInvalid
-	// OutcomePoison: the intent took its worker down repeatedly, before any attempt.
+	// OutcomePoison: the intent repeatedly crashed its worker before any attempt.
 	OutcomePoison
-	// OutcomeCancelled: withdrawn by a person before any attempt.
+	// OutcomeCancelled: a person withdrew the intent before any attempt.
 	OutcomeCancelled
-	// OutcomeUnknown: an attempt may have created the order, and nothing has settled the doubt.
+	// OutcomeUnknown: an attempt may have created the order, and nothing has resolved the doubt.
 	OutcomeUnknown
 )
 
@@ -33,7 +33,7 @@ func Outcomes() []Outcome {
 		OutcomeInvalid, OutcomePoison, OutcomeCancelled, OutcomeUnknown}
 }
 
-// String gives the word of the vocabulary; "" for OutcomeNone.
+// String returns the outcome's word, or "" for OutcomeNone.
 func (o Outcome) String() string { return nameOf(outcomeNames[:], int(o)) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -47,14 +47,13 @@ func (o *Outcome) UnmarshalText(text []byte) error {
 	return err
 }
 
-// NeedsLetter says whether an order with this outcome is filed as a dead
-// letter too: every failure and every doubt; not what was accepted or
-// withdrawn.
+// NeedsLetter reports whether an order with this outcome also gets a dead letter.
+// Failed and unknown orders do. Accepted and cancelled ones do not.
 func (o Outcome) NeedsLetter() bool {
 	return o != OutcomeNone && o != OutcomeAccepted && o != OutcomeCancelled
 }
 
-// Created says whether the order exists at the API: "yes", "no" or "unknown".
+// Created returns whether the order exists at the API: "yes", "no" or "unknown".
 func (o Outcome) Created() string {
 	switch o {
 	case OutcomeAccepted:
@@ -66,8 +65,8 @@ func (o Outcome) Created() string {
 	}
 }
 
-// Meaning is one sentence for people; the README's outcome table is checked
-// against it.
+// Meaning returns one sentence for people. A test compares the README's outcome
+// table with it.
 func (o Outcome) Meaning() string {
 	switch o {
 	case OutcomeAccepted:

@@ -12,31 +12,30 @@ import (
 const (
 	// MaxBody is the largest body, in bytes.
 	MaxBody = 1 << 20
-	// MaxDepth is the deepest nesting, the top object being 1.
+	// MaxDepth is the deepest nesting. The top object has depth 1.
 	MaxDepth = 64
 	// MaxOrderNo is the longest order_no, in bytes of UTF-8.
 	MaxOrderNo = 255
 )
 
-// DefaultRequired lists the fields without which an order is not sent, where
-// the operator does not say otherwise (contract section 4; timestamp is added
-// by the signer).
+// DefaultRequired lists the fields that an order must have unless the operator
+// configures others (contract section 4). The signer adds the timestamp.
 func DefaultRequired() []string { return []string{FieldOrderNo, FieldTimeout} }
 
 // Options are the settings of [ParseWith].
 type Options struct {
-	// Required names top-level fields that must be there and not null; nil
-	// means [DefaultRequired]. order_no is always required, since everything
-	// is filed under it.
+	// Required names the top-level fields that must be present and not null. nil
+	// means [DefaultRequired]. order_no is always required, because records are
+	// filed under it.
 	Required []string
 }
 
-// defaultRequired is DefaultRequired without its allocation per order.
+// defaultRequired saves the allocation of DefaultRequired for each order.
 var defaultRequired = DefaultRequired()
 
-// Parse reads an intent's body by signing rules 1 to 7 and checks the fields
-// that every order needs. The error is always an [*Error]; an order that it
-// refuses can never be sent. The body is not kept and not changed.
+// Parse parses an intent's body by signing rules 1 to 7 and checks the fields that
+// every order needs. Its error is always an [*Error] and means that the order can
+// never be sent. Parse neither keeps nor changes the body.
 func Parse(body []byte) (*Order, error) { return ParseWith(body, Options{}) }
 
 // ParseWith is [Parse] with other required fields.
@@ -48,8 +47,8 @@ func ParseWith(body []byte, opt Options) (*Order, error) {
 	return parse(body, func(p *parser) *Error { return p.checkFields(required) })
 }
 
-// Canonicalize reads a body by the signing rules alone; no field is required.
-// It serves whoever verifies signatures rather than creates orders.
+// Canonicalize parses a body by the signing rules alone and requires no field. It
+// is for verifying signatures.
 func Canonicalize(body []byte) (*Order, error) {
 	return parse(body, func(*parser) *Error { return nil })
 }
@@ -72,8 +71,8 @@ func parse(body []byte, check func(*parser) *Error) (*Order, error) {
 	return p.order(), nil
 }
 
-// checkText checks what concerns the body as a whole (rule 1). The tokenizer
-// sees invalid UTF-8 too, but only inside of strings.
+// checkText checks size and encoding of the body (rule 1). The tokenizer finds
+// invalid UTF-8 only inside strings.
 func checkText(body []byte) error {
 	if len(body) > MaxBody {
 		return refuse(CodeTooLarge, "", fmt.Sprintf("%d bytes", len(body)))
@@ -109,7 +108,7 @@ func (p *parser) checkOrderNo() *Error {
 	case !ok:
 		return refuse(CodeMissingField, FieldOrderNo, "absent")
 	case f.kind != '"':
-		return refuse(CodeBadOrderNo, FieldOrderNo, clip(string(p.valueOf(f)), maxSeen))
+		return refuse(CodeBadOrderNo, FieldOrderNo, Clip(string(p.valueOf(f)), maxSeen))
 	case f.end == f.value:
 		return refuse(CodeBadOrderNo, FieldOrderNo, "an empty string")
 	case f.end-f.value > MaxOrderNo:
@@ -128,12 +127,13 @@ func (p *parser) checkRequired(name string) *Error {
 	case f.kind == 'n':
 		return refuse(CodeMissingField, pathOfName(name), "null")
 	case name == FieldTimeout && !isInteger(f.kind, p.valueOf(f)):
-		return refuse(CodeWrongType, FieldTimeout, clip(quoteSeen(f.kind, p.valueOf(f)), maxSeen))
+		return refuse(CodeWrongType, FieldTimeout, Clip(quoteSeen(f.kind, p.valueOf(f)), maxSeen))
 	}
 	return nil
 }
 
-// find looks a top-level field up. Orders have few fields, and few are asked for.
+// find returns a top-level field. It searches linearly, because orders have few
+// fields.
 func (p *parser) find(name string) (field, bool) {
 	i := slices.IndexFunc(p.fields, func(f field) bool { return string(p.nameOf(f)) == name })
 	if i < 0 {
@@ -142,8 +142,8 @@ func (p *parser) find(name string) (field, bool) {
 	return p.fields[i], true
 }
 
-// isInteger says whether a canonical number has no fraction. Integers from
-// 1e+21 on are written with an exponent.
+// isInteger reports whether a canonical number has no fraction. Integers from 1e+21
+// on have an exponent.
 func isInteger(kind byte, text []byte) bool {
 	return kind == '0' && (bytes.Contains(text, []byte("e+")) || !bytes.ContainsAny(text, ".e"))
 }

@@ -8,40 +8,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// parser turns a body into its canonical form in one pass over its tokens. It
-// is reused, so that parsing allocates nothing but the order.
+// parser converts a body to its canonical form in one pass over its tokens. Parsers
+// are pooled: parsing allocates only the Order.
 type parser struct {
 	body  []byte
 	input bytes.Buffer
 	dec   jsontext.Decoder
 
-	out     []byte   // the canonical body as far as it is written
-	pairs   []byte   // name=value of every top-level field, unsorted, not separated
-	fields  []field  // where each of them lies in pairs
-	members []member // of the objects that are open, the innermost last
-	scratch []byte   // the unescaped text of the string that was read last
-	spare   []byte   // room to put members in order
+	out     []byte   // the canonical body so far
+	pairs   []byte   // name=value of every top-level field, unsorted, without separators
+	fields  []field  // the position of each field in pairs
+	members []member // of the open objects, the innermost last
+	scratch []byte   // the unescaped text of the string read last
+	spare   []byte   // buffer for sorting members
 
 	hasStamp  bool
-	stampRank int // how many fields that are not array indexes come before the timestamp
+	stampRank int // number of fields before the timestamp that are not array indexes
 	timestamp int64
 }
 
-// field is a top-level field in parser.pairs: pairs[name:value-1] is its
-// unescaped name, pairs[value:end] the text that is signed for it.
+// field is a top-level field in parser.pairs. pairs[name:value-1] is its unescaped
+// name and pairs[value:end] its text in the string to sign.
 type field struct {
 	name, value, end int
 	kind             byte
 }
 
-// member is a name with its value in parser.out, without a comma.
+// member is a name and its value in parser.out, without a comma.
 type member struct {
 	start, end int
-	index      int64 // the array index that the name is, or notIndex
+	index      int64 // the name as an array index, or notIndex
 }
 
-// keepScratch bounds what a pooled parser keeps between orders, in bytes or
-// elements of a buffer: one order of a mebibyte must not cost memory forever.
+// keepScratch is the largest buffer of a pooled parser, in bytes or elements. One
+// order of a mebibyte must not hold memory forever.
 const keepScratch = 64 << 10
 
 func (p *parser) reset(body []byte) {
@@ -56,7 +56,7 @@ func (p *parser) release() {
 	if max(cap(p.out), cap(p.pairs), cap(p.fields), cap(p.members), cap(p.scratch), cap(p.spare)) > keepScratch {
 		return
 	}
-	p.reset(nil) // the body is the caller's again
+	p.reset(nil) // do not keep the caller's body
 	parsers.Put(p)
 }
 
@@ -75,8 +75,8 @@ func (p *parser) document() error {
 	return nil
 }
 
-// value reads one value and appends its canonical form to out. For a string,
-// text is its unescaped text, valid until the next one is read.
+// value reads one value and appends its canonical form to out. For a string, text
+// is its unescaped text, valid until the next string is read.
 func (p *parser) value(depth int) (kind byte, text []byte, err error) {
 	switch kind := p.dec.PeekKind(); kind {
 	case '{':
@@ -155,7 +155,7 @@ func (p *parser) object(depth int) error {
 		inOrder = inOrder && (m.index > previous || m.index == notIndex)
 		p.members = append(p.members, m)
 	}
-	if _, err := p.dec.ReadToken(); err != nil { // a } is all that can come without one
+	if _, err := p.dec.ReadToken(); err != nil { // reads the }
 		return p.syntax(err)
 	}
 	if !inOrder {
@@ -168,8 +168,8 @@ func (p *parser) object(depth int) error {
 	return nil
 }
 
-// readMember reads a name and its value into out, and completes m. It says
-// whether the member belongs into the canonical body.
+// readMember reads a name and its value into out and completes m. It reports
+// whether the canonical body keeps the member.
 func (p *parser) readMember(depth int, m *member) (keep bool, err error) {
 	raw, err := p.dec.ReadValue()
 	if err != nil {
@@ -191,9 +191,9 @@ func (p *parser) readMember(depth int, m *member) (keep bool, err error) {
 	return keep, err
 }
 
-// topField reads the value of a field of the body, and keeps the pair that is
-// signed for it. The timestamp is validated like any value, but left out of the
-// body and of the pairs: the signer owns it (rule 8).
+// topField reads the value of a top-level field and keeps its pair for the string
+// to sign. It validates a timestamp like any value but keeps it neither in the body
+// nor in the pairs: the signer sets it (rule 8).
 func (p *parser) topField(name []byte) (keep bool, err error) {
 	f := field{name: len(p.pairs)}
 	isStamp := string(name) == FieldTimestamp

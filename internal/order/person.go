@@ -2,27 +2,27 @@ package order
 
 import "time"
 
-// maxInterventions bounds what is kept of what persons did to one order_no.
+// maxInterventions is the most interventions that a record keeps.
 const maxInterventions = 10
 
-// Intervention is something that a person did about an order_no. It stays with
-// the order's record, whatever outcome comes later.
+// Intervention is something that a person did about an order_no. The record keeps
+// it, whatever outcome comes later.
 type Intervention struct {
 	At time.Time `json:"at"`
 	By string    `json:"by"`
-	// Did says what, in a few words ("resolved as accepted").
+	// Did says what the person did, such as "resolved as accepted".
 	Did string `json:"did"`
 	// Note is the person's own text.
 	Note string `json:"note,omitempty"`
 }
 
-// Intervene adds what a person did. The oldest ones give way.
+// Intervene adds an intervention. The oldest ones are dropped.
 func (r *Record) Intervene(i Intervention) {
 	kept := r.Interventions[max(0, len(r.Interventions)+1-maxInterventions):]
 	r.Interventions = append(append([]Intervention(nil), kept...), i)
 }
 
-// Intervened says whether a person did this already.
+// Intervened reports whether a person has already done this.
 func (r *Record) Intervened(did string) bool {
 	for _, i := range r.Interventions {
 		if i.Did == did {
@@ -32,22 +32,22 @@ func (r *Record) Intervened(did string) bool {
 	return false
 }
 
-// Allows says whether a person allowed this intent although the order's outcome
-// is unknown. A permission for one intent lets no other one through: a producer
-// who enqueues the order_no meanwhile is not who was meant (R6).
+// Allows reports whether a person allowed this intent although the order's outcome
+// is unknown. A permission for one intent covers no other, such as one that a
+// producer enqueued meanwhile (R6).
 func (r *Record) Allows(intentID string) bool {
 	return r != nil && r.Allowed && (r.AllowedFor == "" || r.AllowedFor == intentID)
 }
 
-// NeedsLetter says whether the record must have its dead letter: a failure or
-// a doubt that no person has settled, and whose letter nobody dropped.
+// NeedsLetter reports whether the record must have a dead letter. A failed or
+// unknown order needs one unless a person settled the order or dropped the letter.
 func (r *Record) NeedsLetter() bool {
 	return r.Outcome().NeedsLetter() && r.By == "" && !r.Dropped
 }
 
-// inheritPermission keeps the permission of the record that r replaces. A person
-// allows the doubt that she saw. A later attempt that is in doubt itself ends
-// the permission: it was unsure, or its delivery never said how it ended.
+// inheritPermission copies the permission of cur, which r replaces. A person allows
+// only the doubt that is on record. New doubt ends the permission: a later attempt
+// was unsure, or its delivery ended without a report.
 func (r *Record) inheritPermission(cur *Record) {
 	abandoned := cur.Open() && (cur.Delivered != r.Delivered || cur.Worker != r.Worker)
 	if cur.Allowed && !r.Allowed && !abandoned && r.Verdict != Unsure {
@@ -55,8 +55,8 @@ func (r *Record) inheritPermission(cur *Record) {
 	}
 }
 
-// Open says whether the record is the note of an attempt that nobody has ended:
-// its writer may have posted the order and did not come back to say so.
+// Open reports whether the record is the note of an unfinished attempt. Its writer
+// may have posted the order and stopped before it could report the result.
 func (r *Record) Open() bool {
 	return r != nil && r.Outcome() == OutcomeNone && (r.Note == NoteAttempt || r.Note == NoteSuspect)
 }

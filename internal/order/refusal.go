@@ -1,35 +1,32 @@
 package order
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
-// Code names the rule that a body breaks. The set is closed; its words are the
-// same in errors, records, rejects files and documents.
+// Code names the rule that a body breaks. The set is closed. Its words are the same
+// in errors, records, rejects files and documents.
 type Code string
 
 // The codes of refused bodies.
 const (
-	// CodeInvalidJSON: not one RFC 8259 value (signing rule 1).
+	// CodeInvalidJSON: the body is not exactly one RFC 8259 value (signing rule 1).
 	CodeInvalidJSON Code = "invalid_json"
-	// CodeInvalidUTF8: bytes that are not valid UTF-8 (rule 1).
+	// CodeInvalidUTF8: the body is not valid UTF-8 (rule 1).
 	CodeInvalidUTF8 Code = "invalid_utf8"
-	// CodeTooLarge: longer than [MaxBody] (rule 1).
+	// CodeTooLarge: the body is longer than [MaxBody] (rule 1).
 	CodeTooLarge Code = "too_large"
-	// CodeNotObject: valid JSON whose top level is not an object (rule 2).
+	// CodeNotObject: the body is valid JSON but not an object (rule 2).
 	CodeNotObject Code = "not_object"
-	// CodeTooDeep: nested deeper than [MaxDepth] (rule 2).
+	// CodeTooDeep: the body nests deeper than [MaxDepth] (rule 2).
 	CodeTooDeep Code = "too_deep"
 	// CodeDuplicateName: a name occurs twice in one object (rule 3).
 	CodeDuplicateName Code = "duplicate_name"
 	// CodeProtoKey: an object has the name __proto__ (rule 3).
 	CodeProtoKey Code = "proto_key"
-	// CodeLoneSurrogate: an escaped surrogate without its other half (rule 4).
+	// CodeLoneSurrogate: an escaped surrogate lacks its other half (rule 4).
 	CodeLoneSurrogate Code = "lone_surrogate"
-	// CodeNumberNotExact: a number that JavaScript would print as another value (rule 5).
+	// CodeNumberNotExact: JavaScript would print the number as another value (rule 5).
 	CodeNumberNotExact Code = "number_not_exact"
-	// CodeNumberOutOfRange: a number that JavaScript reads as infinite (rule 5).
+	// CodeNumberOutOfRange: JavaScript would read the number as infinite (rule 5).
 	CodeNumberOutOfRange Code = "number_out_of_range"
 	// CodeMissingField: a required field is absent or null.
 	CodeMissingField Code = "missing_field"
@@ -40,8 +37,8 @@ const (
 	CodeWrongType Code = "wrong_type"
 )
 
-// refusals holds, per code, the sentence around what was seen (at the %) and
-// what its sender can do about it.
+// refusals maps each code to a sentence, in which % stands for the value seen, and
+// to advice for the sender.
 var refusals = map[Code]struct{ sentence, advice string }{
 	CodeInvalidJSON:      {"not valid JSON: %", "send one JSON object as RFC 8259 defines it"},
 	CodeInvalidUTF8:      {"% is not valid UTF-8", "encode the body as UTF-8, without a byte order mark"},
@@ -58,30 +55,23 @@ var refusals = map[Code]struct{ sentence, advice string }{
 	CodeWrongType:        {"% is not an integer", "send an integer number without quotes"},
 }
 
-// Codes lists every code, in the order of their rules, for tables and documents.
-func Codes() []Code {
-	return []Code{CodeInvalidJSON, CodeInvalidUTF8, CodeTooLarge, CodeNotObject, CodeTooDeep,
-		CodeDuplicateName, CodeProtoKey, CodeLoneSurrogate, CodeNumberNotExact,
-		CodeNumberOutOfRange, CodeMissingField, CodeBadOrderNo, CodeWrongType}
-}
-
-// Advice says what the sender of such a body can do about it.
+// Advice returns what the sender of such a body can do.
 func (c Code) Advice() string { return refusals[c].advice }
 
-// Error says why a body can never be sent. All functions of this package that
-// read a body return it, and nothing else, as their error.
+// Error says why a body can never be sent. Every function of this package that
+// parses a body returns only this type of error.
 type Error struct {
-	// Code is the rule that was broken.
+	// Code is the broken rule.
 	Code Code
-	// Path leads to the value, as in items[0].price; "" is the body itself.
+	// Path is the path of the value, such as items[0].price; "" = the body itself.
 	Path string
-	// Seen is what was found there, clipped to a few dozen bytes.
+	// Seen is the value found there, shortened to a few dozen bytes.
 	Seen string
 	// Advice is what the sender can do.
 	Advice string
 }
 
-// Error says all of it in one line:
+// Error returns path, problem and advice in one line:
 // "amount: 9007199254740993 cannot be carried exactly as a number; send it as a string".
 func (e *Error) Error() string {
 	var b strings.Builder
@@ -97,20 +87,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// refuse builds an Error with the code's own advice.
+// refuse returns an Error with the code's own advice.
 func refuse(code Code, path, seen string) *Error {
 	return &Error{Code: code, Path: path, Seen: seen, Advice: code.Advice()}
-}
-
-// clip bounds what an error or a warning quotes: a body may hold a name or a
-// number of a mebibyte, which no log line and no dead letter should repeat.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + "…"
 }

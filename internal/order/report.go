@@ -2,61 +2,56 @@ package order
 
 import "time"
 
-// End says why a visit (one delivery's stay in a worker) ended.
+// End says why a submission ended.
 type End uint8
 
-// The ends of a visit.
+// The ends of a submission.
 const (
 	EndNone End = iota
 	// EndAnswer: the last attempt's verdict settles the order (accepted,
-	// duplicate, rejected), or is an unsure one that the policy parks.
+	// duplicate, rejected), or it is unsure and the policy parks the order.
 	EndAnswer
-	// EndVisitBudget: this visit's attempts or time are spent on a passing
-	// fault; the total budget is not. The intent goes back with a delay.
+	// EndVisitBudget: a passing fault used up the attempts or the time of this
+	// submission, but not the total budget. The intent goes back with a delay.
 	EndVisitBudget
-	// EndTotalBudget: the total attempts or age are spent.
+	// EndTotalBudget: the total attempts or the total age are used up.
 	EndTotalBudget
 	// EndDeadline: the order's own deadline passed.
 	EndDeadline
-	// EndHandBack: the visit was ended for a reason that is not the order's:
-	// shutdown, a closed gate, a denied credential, a recalled refusal.
+	// EndHandBack: the submission ended for a reason outside the order, such as a
+	// shutdown, a closed gate, a denied key or a recalled refusal.
 	EndHandBack
-	// EndLeaseLost: the claim may have passed to another worker; nothing but
-	// a merge of what is known may be written (protocol R7).
+	// EndLeaseLost: another worker may hold the claim. The worker may only merge
+	// what it knows into the record (R7).
 	EndLeaseLost
-	// EndInvalid: the intent can never be sent. No attempt was made in this visit.
+	// EndInvalid: the intent can never be sent. This submission made no attempt.
 	EndInvalid
-	// EndPoison: the intent took its worker down repeatedly while handled alone.
+	// EndPoison: the intent repeatedly crashed its worker while handled alone.
 	EndPoison
 )
 
 var endNames = [...]string{"", "answer", "visit-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison"}
 
-// Ends lists every end but EndNone, for tables and tests.
-func Ends() []End {
-	return []End{EndAnswer, EndVisitBudget, EndTotalBudget, EndDeadline, EndHandBack, EndLeaseLost, EndInvalid, EndPoison}
-}
-
-// String gives the word used in logs.
+// String returns the word used in logs.
 func (e End) String() string { return nameOf(endNames[:], int(e)) }
 
-// Report is what a visit found out: the input of [Decide].
+// Report is the result of a submission and the input of [Decide].
 type Report struct {
 	End End
-	// Verdict, Final, Status, Response, Reason and Error describe the last
-	// attempt of this visit. Final: the matching rule says that the answer
-	// proves that nothing exists at the API under this order_no.
+	// Verdict, Final, Status, Response, Reason and Error describe the last attempt
+	// of this submission. Final says that the matching rule takes the answer as
+	// proof that no order exists under this order_no.
 	Verdict  Verdict
 	Final    bool
 	Status   int
 	Response string
 	Reason   string
 	Error    string
-	// History is cumulative: what was known before the visit plus this visit.
+	// History covers all submissions, this one included.
 	History History
-	// Delay is the wait wanted before the next visit (EndVisitBudget).
+	// Delay is the wait before the next submission (EndVisitBudget).
 	Delay time.Duration
-	// Trail lists this visit's attempts, oldest first, bounded.
+	// Trail lists the last attempts of this submission, oldest first.
 	Trail []Attempt
 }
 
@@ -65,16 +60,16 @@ type Policy uint8
 
 // The policies of ORDERPOST_ON_UNSURE.
 const (
-	// Resubmit asks again with the same order_no. Safe where the API refuses
-	// or recognises a duplicate order_no, and only there.
+	// Resubmit posts the order again with the same order_no. It is safe only if the
+	// API refuses or recognises a duplicate order_no.
 	Resubmit Policy = iota
-	// Park never posts an order again after an unsure attempt; a person settles it.
+	// Park never posts an order again after an unsure attempt. A person settles it.
 	Park
 )
 
 var policyNames = [...]string{"resubmit", "park"}
 
-// String gives the setting's word.
+// String returns the setting's word.
 func (p Policy) String() string { return nameOf(policyNames[:], int(p)) }
 
 // MarshalText implements encoding.TextMarshaler.

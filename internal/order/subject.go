@@ -7,19 +7,18 @@ import (
 	"strings"
 )
 
-// MaxToken is the longest subject token in bytes. A valid order_no encodes to
-// at most 3 × [MaxOrderNo] bytes and always fits; a foreign one may not. Subject
-// prefix and token together stay far below the 4,050 bytes that a subject takes.
+// MaxToken is the longest subject token in bytes. A valid order_no encodes to at
+// most 3 × [MaxOrderNo] bytes and always fits. A foreign one may not. Subject prefix
+// and token together stay far below the limit of 4,050 bytes for a subject.
 const MaxToken = 1000
 
-// hashedPrefix begins the token of what is too long to be encoded.
+// hashedPrefix begins the token of an order number that is too long to encode.
 const hashedPrefix = "sha256-"
 
-// Token encodes an order number as one token of a NATS subject: every byte
-// outside A-Z a-z 0-9 _ - becomes %XX with upper-case digits. Where that is
-// longer than [MaxToken], the token is "sha256-" and the order number's SHA-256
-// in lower-case hex. The empty order number gives the empty token, which no
-// subject takes.
+// Token encodes an order number as one token of a NATS subject. Every byte outside
+// A-Z a-z 0-9 _ - becomes %XX with upper-case digits. If the result is longer than
+// [MaxToken], the token is "sha256-" and the order number's SHA-256 in lower-case
+// hex. The empty order number gives the empty token, which is invalid in a subject.
 func Token(orderNo string) string {
 	size := len(orderNo)
 	for i := range len(orderNo) {
@@ -46,10 +45,10 @@ func Token(orderNo string) string {
 	return string(token)
 }
 
-// OrderNoFromToken gives the order number that [Token] encoded. A token that
-// Token would not have written is an error: two spellings of one order number
-// would be two subjects, and two records. So is a hashed token (too long to be
-// reversed); note that the order number "sha256-…" itself is an ordinary one.
+// OrderNoFromToken returns the order number that [Token] encoded. It returns an
+// error for any token that Token would not have written, because a second spelling
+// of one order number would be a second subject with a second record. A hashed token
+// cannot be told from the order number "sha256-…", which is valid.
 func OrderNoFromToken(token string) (string, error) {
 	if token == "" {
 		return "", fmt.Errorf("subject token is empty")
@@ -63,16 +62,16 @@ func OrderNoFromToken(token string) (string, error) {
 		case c == '%' && i+2 < len(token):
 			plain, err := hex.DecodeString(token[i+1 : i+3])
 			if err != nil {
-				return "", fmt.Errorf("subject token %q: bad escape at byte %d", clip(token, maxSeen), i)
+				return "", fmt.Errorf("subject token %q: bad escape at byte %d", Clip(token, maxSeen), i)
 			}
 			orderNo.WriteByte(plain[0])
 			i += 2
 		default:
-			return "", fmt.Errorf("subject token %q: byte %d must be escaped", clip(token, maxSeen), i)
+			return "", fmt.Errorf("subject token %q: byte %d must be escaped", Clip(token, maxSeen), i)
 		}
 	}
 	if Token(orderNo.String()) != token {
-		return "", fmt.Errorf("subject token %q is not the encoding of an order number", clip(token, maxSeen))
+		return "", fmt.Errorf("subject token %q is not the encoding of an order number", Clip(token, maxSeen))
 	}
 	return orderNo.String(), nil
 }

@@ -6,32 +6,33 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is the cause of an attempt's context, and the error of a fence,
-// once the claim on the order may have passed to another worker (R7).
+// ErrLeaseLost means that another worker may hold the claim on the order (R7). It is
+// the cause of the attempt's context and the error of the fence.
 var ErrLeaseLost = errors.New("the claim on this order may have passed to another worker")
 
-// Submission is one order's stay in a worker: what the settle protocol hands to
-// whoever posts it. The answer is a [Report].
+// Submission is the work on one delivery of an order: one or more attempts. The
+// settle protocol hands it to the submitter, which returns a [Report].
 type Submission struct {
 	Order *Order
-	// History is what is known from before.
+	// History covers all earlier submissions.
 	History History
-	// EnqueuedAt is passed on to observers; the order's age counts from its
-	// first attempt, so that a long queue exhausts nobody.
+	// EnqueuedAt is for observers. The order's age counts from its first attempt,
+	// because time in a long queue must not use up the retry budget.
 	EnqueuedAt time.Time
 	// Deadline is the time after which the order is not sent; zero = none.
 	Deadline time.Time
 	// Traceparent is the order's W3C trace header.
 	Traceparent string
-	// Allowed: a person allowed this intent to be asked again although the
-	// order is in doubt, and the policy is to park.
+	// Allowed says that a person allowed another attempt although the order is in
+	// doubt and the policy is Park.
 	Allowed bool
-	// Fence is asked directly before each attempt. Its error ends the
-	// submission with EndLeaseLost; no request leaves. May be nil.
+	// Fence is called directly before each attempt. An error ends the submission
+	// with EndLeaseLost before a request is sent. Fence may be nil.
 	Fence func() error
-	// WriteAhead is set for the policy Park. It is asked before each attempt
-	// with the history as it will be, and returns when that is confirmed. Its
-	// error ends the submission with EndHandBack, or with EndLeaseLost if it is
-	// ErrLeaseLost; no request leaves and no attempt is counted.
+	// WriteAhead is set under the policy Park. It is called before each attempt with
+	// the history that includes this attempt, and returns once the broker has
+	// confirmed it. An error ends the submission before a request is sent, and the
+	// attempt is not counted: with EndLeaseLost for ErrLeaseLost, otherwise with
+	// EndHandBack.
 	WriteAhead func(ctx context.Context, h History) error
 }

@@ -2,7 +2,8 @@ package order
 
 import "unicode/utf8"
 
-// Truncate shortens a text to at most n bytes, and never within a character.
+// Truncate returns the longest prefix of s that has at most n bytes and does not
+// split a UTF-8 sequence.
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -11,4 +12,13 @@ func Truncate(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// Clip is [Truncate], followed by "…" if it shortened s. Errors and warnings quote
+// values with it: a body may hold a name or a number of a mebibyte.
+func Clip(s string, n int) string {
+	if short := Truncate(s, n); short != s {
+		return short + "…"
+	}
+	return s
 }

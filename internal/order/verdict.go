@@ -2,23 +2,23 @@ package order
 
 import "fmt"
 
-// Verdict says what one attempt (one HTTP request) is known to have done at
-// the API. The set is closed; its words are the same in rules files, records,
-// metrics and logs.
+// Verdict says what one attempt (one HTTP request) did at the API. The set is
+// closed. Its words are the same in rules files, records, metrics and logs.
 type Verdict uint8
 
-// The verdicts of an attempt. VerdictNone is the zero value: no attempt was made.
+// The verdicts of an attempt. VerdictNone, the zero value, means that no attempt was
+// made.
 const (
 	VerdictNone Verdict = iota
 	// Accepted: the API created the order.
 	Accepted
 	// Duplicate: the API says that it already has an order with this order_no.
 	Duplicate
-	// Rejected: the API refused this order for good; asking again is useless.
+	// Rejected: the API refused this order for good. Another attempt is useless.
 	Rejected
 	// Retry: the attempt certainly had no effect and may be repeated.
 	Retry
-	// Unsure: the attempt may have had an effect, and the answer does not say.
+	// Unsure: the attempt may have created the order.
 	Unsure
 	// Denied: the API refused the credentials (401, 403 or by rule).
 	Denied
@@ -31,7 +31,7 @@ func Verdicts() []Verdict {
 	return []Verdict{Accepted, Duplicate, Rejected, Retry, Unsure, Denied}
 }
 
-// String gives the word of the vocabulary; "" for VerdictNone.
+// String returns the verdict's word, or "" for VerdictNone.
 func (v Verdict) String() string { return nameOf(verdictNames[:], int(v)) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -61,14 +61,14 @@ func indexOf(kind string, names []string, word string) (int, error) {
 	return 0, &EnumError{Kind: kind, Seen: word, Known: names[1:]}
 }
 
-// EnumError is returned when a word is none of a closed set.
+// EnumError reports a word that does not belong to a closed set.
 type EnumError struct {
-	Kind  string   // what the set is called
+	Kind  string   // the name of the set
 	Seen  string   // the word that was read
 	Known []string // the words of the set
 }
 
-// Error names the word and lists the known ones.
+// Error returns a message with the word and the known words.
 func (e *EnumError) Error() string {
 	return fmt.Sprintf("unknown %s %q: expected one of %q", e.Kind, e.Seen, e.Known)
 }

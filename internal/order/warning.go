@@ -9,11 +9,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Warning is something that is signed and sent as it is, but that another
-// reading of the contract would sign differently (signing rule 12).
+// Warning marks a value that another reading of the contract would sign differently
+// (signing rule 12). It does not stop the order.
 type Warning struct {
 	Code WarningCode `json:"code"`
-	// Path leads to the value or the name, as in [Error].
+	// Path is the path of the value or the name, as in [Error].
 	Path string `json:"path"`
 	// Message is one sentence for people.
 	Message string `json:"message"`
@@ -24,30 +24,24 @@ type WarningCode string
 
 // The kinds of warnings.
 const (
-	// WarnNull: a top-level null, which contract section 5.2 signs as "null",
-	// and which others leave out.
+	// WarnNull: a top-level null. Contract section 5.2 signs it as "null", but some
+	// servers leave it out.
 	WarnNull WarningCode = "null_field"
-	// WarnName: a name outside lower snake case, which alphabets sort differently.
+	// WarnName: a name outside lower snake case. Servers may sort it differently.
 	WarnName WarningCode = "name_not_snake_case"
-	// WarnUnsorted: an object below the top whose names are not sorted.
+	// WarnUnsorted: the names of a nested object are not sorted.
 	WarnUnsorted WarningCode = "nested_names_unsorted"
-	// WarnExponent: a number that is written with an exponent.
+	// WarnExponent: a number with an exponent.
 	WarnExponent WarningCode = "number_with_exponent"
 )
 
-// WarningCodes lists every kind, for counting and documents.
-func WarningCodes() []WarningCode {
-	return []WarningCode{WarnNull, WarnName, WarnUnsorted, WarnExponent}
-}
-
-// MaxWarnings bounds the warnings of one order; an order of a mebibyte could
-// earn a hundred thousand, and nobody would read on.
+// MaxWarnings is the most warnings for one order. An order of a mebibyte could have
+// a hundred thousand.
 const MaxWarnings = 32
 
-// Warnings lists what another reading of the contract would sign differently,
-// at most [MaxWarnings], in the order of the canonical body. It never stops an
-// order. Each call walks the body again: warnings are for whoever enqueues and
-// explains, not for the path of an attempt.
+// Warnings returns what another reading of the contract would sign differently, in
+// the order of the canonical body, at most [MaxWarnings]. Each call walks the body
+// again, so call it when enqueueing or explaining, not for each attempt.
 func (o *Order) Warnings() []Warning {
 	w := warner{
 		dec:  jsontext.NewDecoder(bytes.NewBuffer(o.Canonical()), jsontext.AllowDuplicateNames(true)),
@@ -61,15 +55,15 @@ func (o *Order) Warnings() []Warning {
 // warner walks a canonical body.
 type warner struct {
 	dec *jsontext.Decoder
-	// last is the name read last in the object at each depth; told, that the
-	// object was reported as unsorted.
+	// last is the previous name of the object at each depth. told says that the
+	// object was already reported as unsorted.
 	last  []string
 	told  [MaxDepth + 1]bool
 	found []Warning
 }
 
-// next reads one token. It says whether there was one; the body was validated
-// when it was parsed, so that nothing but its end stops the walk.
+// next reads one token and reports whether there was one. The body is valid, so only
+// its end stops the walk.
 func (w *warner) next() bool {
 	depth := w.dec.StackDepth()
 	container, length := w.dec.StackIndex(depth)
@@ -91,7 +85,7 @@ func (w *warner) next() bool {
 		case kind == 'n' && depth == 1:
 			w.add(WarnNull, w.path(), "null is signed as the text null; some servers leave such a field out of the signature")
 		case kind == '0' && bytes.IndexByte(raw, 'e') >= 0:
-			w.add(WarnExponent, w.path(), clip(string(raw), maxSeen)+" is written with an exponent; send it as a string")
+			w.add(WarnExponent, w.path(), Clip(string(raw), maxSeen)+" is written with an exponent; send it as a string")
 		}
 		return true
 	}
@@ -106,7 +100,7 @@ func (w *warner) name(raw []byte, depth int, first bool) {
 	if depth > 1 && !first && !w.told[depth] && CompareUTF16(name, w.last[depth]) < 0 {
 		w.told[depth] = true
 		w.add(WarnUnsorted, w.parentPath(), fmt.Sprintf("the name %s comes after %s; a server that sorts nested names signs another text",
-			strconv.Quote(clip(name, maxSeen)), strconv.Quote(clip(w.last[depth], maxSeen))))
+			strconv.Quote(Clip(name, maxSeen)), strconv.Quote(Clip(w.last[depth], maxSeen))))
 	}
 	w.last[depth] = name
 }
@@ -123,5 +117,5 @@ func (w *warner) add(code WarningCode, path, message string) {
 	}
 }
 
-// String gives "path: message".
+// String returns "path: message".
 func (w Warning) String() string { return strings.TrimPrefix(w.Path+": "+w.Message, ": ") }

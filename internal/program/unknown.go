@@ -20,8 +20,19 @@ type Unknown struct {
 	Nearest string
 }
 
+// retired are settings that earlier versions had, with what stands in their place.
+var retired = map[string]string{
+	EnvPrefix + "HTTP_CLIENT": "there is one HTTP client, for http and https, with and without a proxy",
+}
+
+// Retired says what has become of a setting that there was; "" of one that never was.
+func (u Unknown) Retired() string { return retired[u.Name] }
+
 // String says what the variable does, and which one may be meant.
 func (u Unknown) String() string {
+	if now := u.Retired(); now != "" {
+		return u.Name + " has no effect any more: " + now + "; take it out"
+	}
 	if u.Nearest == "" {
 		return u.Name + " is not a setting, and has no effect"
 	}
@@ -42,7 +53,11 @@ func UnknownSettings(environ map[string]string, known ...[]Setting) []Unknown {
 	var out []Unknown
 	for name := range environ {
 		if strings.HasPrefix(name, EnvPrefix) && !strings.HasPrefix(name, SandboxPrefix) && !names[name] && !serviceLink(name, environ) {
-			out = append(out, Unknown{Name: name, Nearest: nearest(name, names)})
+			u := Unknown{Name: name}
+			if u.Retired() == "" {
+				u.Nearest = nearest(name, names)
+			}
+			out = append(out, u)
 		}
 	}
 	slices.SortFunc(out, func(a, b Unknown) int { return strings.Compare(a.Name, b.Name) })

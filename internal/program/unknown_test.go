@@ -26,6 +26,7 @@ func TestUnknownSettings(t *testing.T) {
 		{"known ones, and those of others", map[string]string{"ORDERPOST_CONCURRENCY": "1", "CONCURENCY": "1", "PATH": "/", "ORDERPOST": "x"}, nil},
 		{"a letter is missing, two are swapped, one is too many", map[string]string{"ORDERPOST_CONCURENCY": "1", "ORDERPOST_NATS_ULR": "", "ORDERPOST_API_KEY__FILE": "key"},
 			[]program.Unknown{{"ORDERPOST_API_KEY__FILE", "ORDERPOST_API_KEY_FILE"}, {"ORDERPOST_CONCURENCY", "ORDERPOST_CONCURRENCY"}, {"ORDERPOST_NATS_ULR", "ORDERPOST_NATS_URL"}}},
+		{"a setting that there was", map[string]string{"ORDERPOST_HTTP_CLIENT": "fast"}, []program.Unknown{{"ORDERPOST_HTTP_CLIENT", ""}}},
 		{"nothing is like it", map[string]string{"ORDERPOST_TURBO": "on", "ORDERPOST_": ""}, []program.Unknown{{"ORDERPOST_", ""}, {"ORDERPOST_TURBO", ""}}},
 		{"the sandbox's own", map[string]string{"ORDERPOST_SANDBOX_LATENSY": "1s"}, nil},
 		{"not quite the sandbox's", map[string]string{"ORDERPOST_SANDBX_LATENCY": "1s"}, []program.Unknown{{"ORDERPOST_SANDBX_LATENCY", ""}}},
@@ -38,6 +39,11 @@ func TestUnknownSettings(t *testing.T) {
 			require.Equal(t, c.want, program.UnknownSettings(c.environ, someSettings))
 		})
 	}
+}
+
+func TestARetiredSettingIsNamed(t *testing.T) {
+	u := program.UnknownSettings(map[string]string{"ORDERPOST_HTTP_CLIENT": "net"}, someSettings)[0]
+	require.Equal(t, "ORDERPOST_HTTP_CLIENT has no effect any more: there is one HTTP client, for http and https, with and without a proxy; take it out", u.String())
 }
 
 // TestWarnUnknown: once, by name, without the value, for subcommands as well.

@@ -52,7 +52,7 @@ func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
 		urls = append(urls, s.ClientURL())
 	}
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.Worker, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, 3, 2*time.Second
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, present, 3, 2*time.Second
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
@@ -156,9 +156,22 @@ func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *
 	require.Eventually(t, counted(func(c Counts) bool { return c.Pending == 0 }), 90*time.Second, 20*time.Millisecond)
 	stop()
 	workers.Wait()
-	require.Eventually(t, func() bool { // the audit reads from any replica; a follower may be a moment behind
-		audit, err := b.Audit(t.Context())
-		return err == nil && audit.Balanced() && audit.Settled == uint64(n) && audit.Outcomes["accepted"] == uint64(n)
+	require.Eventually(t, func() bool { // a walk reads from any replica; a follower may be a moment behind
+		accepted, settled := 0, 0
+		err := b.Results().Walk(t.Context(), 1, ToTheEnd, func(page []*settle.Message) error {
+			for _, m := range page {
+				entry, err := DecodeRecord(m)
+				if err != nil {
+					return err
+				}
+				settled += entry.Record.Settled
+				if entry.Record.Outcome() == order.OutcomeAccepted {
+					accepted++
+				}
+			}
+			return nil
+		})
+		return err == nil && accepted == n && settled == n
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Empty(t, p.again, "posted again although they were recorded as accepted")
 }

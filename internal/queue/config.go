@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -49,6 +50,11 @@ type Config struct {
 	// Worker: this program works the queue off, and so its settings are the
 	// ones that streams and consumer are brought in line with.
 	Worker bool `env:"-"`
+	// Present names the workers that are present, by what they wrote into the
+	// bucket. The queue asks it before it changes what running workers rely on: the
+	// consumer, and the largest message of a stream. A worker must have it. Nil:
+	// nobody else is asked for, as on a broker of the program's own.
+	Present func(ctx context.Context, b *Bucket) (workers []string, err error) `env:"-"`
 	// Missing says what becomes of streams that the broker does not have.
 	Missing Missing `env:"-"`
 	// Name tells connections apart in the broker's monitoring.

@@ -37,10 +37,9 @@ type Queue struct {
 
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	kv       jetstream.KeyValue // nil where there is no bucket (LeaveMissing)
-	memory   memory             // what the bucket said last
-	replicas int                // the most that one of the streams has
-	made     []string           // the streams that this connection made
+	bucket   Bucket
+	replicas int      // the most that one of the streams has
+	made     []string // the streams that this connection made
 
 	results *writer
 	letters *writer
@@ -67,8 +66,11 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Worker && cfg.Present == nil {
+		return nil, errors.New("queue.Config.Present is not set: a worker must know which others are present (fleet.Present)")
+	}
 	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
-	q.store = jetStore{q}
+	q.store, q.bucket.q = jetStore{q}, q
 	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
 	if q.patient() {
 		protocol.Patience = patience{q}

@@ -15,3 +15,13 @@ func TestRefusedCredentialsAreReportedAtOnce(t *testing.T) {
 	_, err := Open(t.Context(), cfg, zerolog.Nop())
 	require.ErrorContains(t, err, "refused our credentials")
 }
+
+// A worker that did not ask who else is present could change the AckWait that
+// running workers count on.
+func TestAWorkerMustKnowWhoElseIsPresent(t *testing.T) {
+	s := startBroker(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Worker = s.URL, s.Token, true
+	_, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.ErrorContains(t, err, "Config.Present is not set")
+}

@@ -24,18 +24,11 @@
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, manner.go  conditional writes, gathered where many meet
 //	read.go, inbox.go       single reads at the leader, batched reads
-//
-// The books, for commands:
-//
-//	audit.go, audit_look.go, audit_again.go  do they balance? (R11)
-//	standing.go, letters.go, replay.go, cancel.go  many orders or letters at once
-//	follow.go, imports.go   results as they are written, how far an import came
+//	stream.go    many messages of one stream, for package books
+//	consumer.go  what the workers' consumer has acknowledged
 //	count.go, stats.go      sizes
-//	leftover.go  intents that a killed broker stores although they were acknowledged
 //
-// The fleet, in a key-value bucket:
+// The key-value bucket that the programs share:
 //
-//	control.go, fleet.go    presence, holds, limits (R12)
-//	identity.go  the API that the fleet posts to
-//	trouble.go   who probes for all
+//	bucket.go, bucketread.go  its keys; package fleet gives most of them a meaning
 package queue

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -162,7 +163,7 @@ func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfi
 
 // ensureBucket leaves a bucket that is there as it is.
 func (q *Queue) ensureBucket(ctx context.Context) (err error) {
-	q.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
+	q.bucket.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		switch q.cfg.Missing {
 		case LeaveMissing:
@@ -170,28 +171,17 @@ func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 		case RefuseMissing:
 			return &MissingError{Broker: q.address(), Parts: []string{"bucket " + q.cfg.Bucket}, Revived: true}
 		default:
-			q.kv, err = q.makeBucket(ctx)
+			q.bucket.kv, err = q.makeBucket(ctx)
 		}
 	}
 	if err == nil && q.cfg.Worker {
 		err = q.refuseRollups(ctx)
 	}
 	if err == nil {
-		q.memory.born, err = q.bucketBorn(ctx)
+		q.bucket.created, err = q.bucket.readCreated(ctx)
 	}
-	return q.bucketError(err)
+	return q.bucket.wrap(err)
 }
-
-// bucketBorn is when the bucket was made.
-func (q *Queue) bucketBorn(ctx context.Context) (time.Time, error) {
-	stream, err := q.js.Stream(ctx, q.bucketStream())
-	if err != nil {
-		return time.Time{}, err
-	}
-	return stream.CachedInfo().Created, nil
-}
-
-func (q *Queue) bucketStream() string { return "KV_" + q.cfg.Bucket }
 
 func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
 	return q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -256,18 +246,25 @@ func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig
 	return q.cfg.AckWait, q.makeConsumer(ctx)
 }
 
-// otherWorker names a worker that is present beside this one; "" = none is. A
-// bucket with replicas that was just made has nobody yet who answers reads.
+// otherWorkers names the workers that are present beside this one.
+func (q *Queue) otherWorkers(ctx context.Context) ([]string, error) {
+	if q.cfg.Present == nil {
+		return nil, nil
+	}
+	all, err := q.cfg.Present(ctx, &q.bucket)
+	return slices.DeleteFunc(all, func(name string) bool { return name == q.cfg.Name }), err
+}
+
+// otherWorker names one of them; "" = none is present. It asks again while nobody
+// answers reads: a bucket with replicas that was just made has no leader yet.
 func (q *Queue) otherWorker(ctx context.Context) (string, error) {
 	until := time.Now().Add(q.cfg.ConnectTimeout)
-	workers, err := q.Workers(ctx)
+	others, err := q.otherWorkers(ctx)
 	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && pause(ctx, ensurePause) == nil {
-		workers, err = q.Workers(ctx)
+		others, err = q.otherWorkers(ctx)
 	}
-	for _, w := range workers {
-		if w.Worker != q.cfg.Name {
-			return w.Worker, err
-		}
+	if len(others) == 0 {
+		return "", err
 	}
-	return "", err
+	return others[0], err
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -48,12 +47,12 @@ func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 			}))
 			require.Equal(t, map[string]uint64{"orders.new.FIRST": 1, "orders.new.HOSTILE": 2, "orders.new.LAST": 3}, seen)
 
-			standings, err := q.Standings(t.Context(), []string{"HOSTILE", "LAST", "NONE"})
-			require.NoError(t, err)
-			require.EqualValues(t, 2, standings[0].Pending.Seq)
-			require.EqualValues(t, 3, standings[1].Pending.Seq)
-			require.Equal(t, "last", standings[1].Pending.ID)
-			require.Nil(t, standings[2].Pending)
+			last := make([]*settle.Message, 3)
+			require.NoError(t, q.Intents().Last(t.Context(), []string{"HOSTILE", "LAST", "NONE"}, func(i int, m *settle.Message) { last[i] = m }))
+			require.EqualValues(t, 2, last[0].Seq)
+			require.EqualValues(t, 3, last[1].Seq)
+			require.Equal(t, "last", last[1].Header.Get(settle.HeaderIntentID))
+			require.Nil(t, last[2])
 		})
 	}
 }
@@ -95,19 +94,21 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 			return err != nil || e.Record != nil
 		}, 10*time.Second, time.Millisecond, "%s: nothing was stored", no)
 		require.ErrorIs(t, err, settle.ErrUnreadable, "%s", no)
-		standings, err := q.Records(t.Context(), []string{no, "MINE"})
+		words, err := q.LastWords(t.Context(), []string{no, "MINE"})
 		require.NoError(t, err)
-		require.ErrorIs(t, standings[0].Unreadable, settle.ErrUnreadable, "%s, read in a batch", no)
-		require.NoError(t, standings[1].Unreadable)
-		require.Equal(t, order.OutcomeAccepted, standings[1].Record.Outcome())
+		require.ErrorIs(t, words[0].Unreadable, settle.ErrUnreadable, "%s, read in a batch", no)
+		require.NoError(t, words[1].Unreadable)
+		require.Equal(t, order.OutcomeAccepted, words[1].Record.Outcome())
 	}
-	_, err = q.RecordsSince(t.Context(), 0, func(r *order.Record) error {
-		if r.OrderNo != "MINE" {
-			return errors.New(r.OrderNo)
+	for _, m := range everyMessage(t, q.Results()) {
+		entry, err := DecodeRecord(m)
+		if q.Results().Token(m) == "MINE" {
+			require.NoError(t, err)
+			require.Equal(t, "MINE", entry.Record.OrderNo)
+		} else {
+			require.ErrorIs(t, err, settle.ErrUnreadable, m.Subject)
 		}
-		return nil
-	})
-	require.NoError(t, err)
+	}
 }
 
 // TestARecordIsFiledUnderItsSubject whatever its order_no is: one that no
@@ -121,8 +122,10 @@ func TestARecordIsFiledUnderItsSubject(t *testing.T) {
 	for _, d := range pull(t, q, 4) {
 		settleAs(t, q, d, order.Report{End: order.EndInvalid, Reason: "wrong"})
 	}
-	count := 0
-	_, err := q.RecordsSince(t.Context(), 0, func(*order.Record) error { count++; return nil })
-	require.NoError(t, err)
-	require.Equal(t, 4, count)
+	records := everyMessage(t, q.Results())
+	require.Len(t, records, 4)
+	for _, m := range records {
+		_, err := DecodeRecord(m)
+		require.NoError(t, err)
+	}
 }

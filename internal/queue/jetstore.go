@@ -25,7 +25,7 @@ func (s jetStore) Record(ctx context.Context, token string) (settle.Entry, error
 	if err != nil || raw == nil {
 		return settle.Entry{}, err
 	}
-	return decodeRecord(raw)
+	return DecodeRecord(raw)
 }
 
 func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int, e settle.Entry, err error) error) error {
@@ -33,24 +33,36 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 	for i, token := range tokens {
 		subjects[i] = s.q.n.resPre + token
 	}
-	for start := 0; start < len(subjects); start += lookupSize {
-		page := subjects[start:min(start+lookupSize, len(subjects))]
-		msgs := make(map[string]*settle.Message, len(page))
-		err := s.q.lastOfEach(ctx, s.q.n.results, page, func(raw *settle.Message) { msgs[raw.Subject] = raw })
-		if err != nil {
-			return err
+	read := s.q.lastEach
+	if s.Replicated() {
+		read = s.q.lastAtOnce
+	}
+	msgs := make(map[string]*settle.Message, len(subjects))
+	if err := read(ctx, s.q.n.results, subjects, func(raw *settle.Message) { msgs[raw.Subject] = raw }); err != nil {
+		return err
+	}
+	for i, subject := range subjects {
+		var e settle.Entry
+		var err error
+		if raw := msgs[subject]; raw != nil {
+			e, err = DecodeRecord(raw)
+			e.Seq = raw.Seq
 		}
-		for i, subject := range page {
-			var e settle.Entry
-			if raw := msgs[subject]; raw != nil {
-				e, err = decodeRecord(raw)
-			}
-			if err = found(start+i, e, err); err != nil {
-				return err
-			}
+		if err := found(i, e, err); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// Barrier asks for the last message under any subject, which the server finds
+// by its sequence. Where that one was deleted it says that there is none.
+func (s jetStore) Barrier(ctx context.Context) (settle.Barrier, error) {
+	raw, err := s.q.lastMsg(ctx, s.q.n.results, ">")
+	if err != nil || raw == nil {
+		return settle.Barrier{}, err
+	}
+	return settle.Barrier{Token: strings.TrimPrefix(raw.Subject, s.q.n.resPre), Seq: raw.Seq}, nil
 }
 
 func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
@@ -136,7 +148,9 @@ func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
 
 func (s jetStore) Life() string { return s.q.nc.ConnectedServerId() }
 
-func (s jetStore) Replicated() bool { return s.q.replicas > 1 }
+// Replicated holds for every broker that is a cluster: a stream of one replica
+// may get more while this program runs.
+func (s jetStore) Replicated() bool { return s.q.replicas > 1 || s.q.nc.ConnectedClusterName() != "" }
 
 func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
 
@@ -169,7 +183,8 @@ func expires(r *order.Record) bool {
 	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
 }
 
-func decodeRecord(raw *settle.Message) (settle.Entry, error) {
+// DecodeRecord reads a message of the results. Error: settle.ErrUnreadable.
+func DecodeRecord(raw *settle.Message) (settle.Entry, error) {
 	var r order.Record
 	if err := json.Unmarshal(raw.Data, &r); err != nil {
 		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: not a record: %w", settle.ErrUnreadable, raw.Seq, err)
@@ -209,7 +224,7 @@ var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 
 func (s jetStore) Mark(ctx context.Context, key string) (m settle.Mark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, s.q.bucketStream(), s.markSubject(key))
+	raw, err := s.q.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}

@@ -125,7 +125,7 @@ func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, err
 	if err != nil || raw == nil {
 		return nil, err
 	}
-	l, err := decodeLetter(raw)
+	l, err := DecodeLetter(raw)
 	if err != nil || l.Tail == "" {
 		return l, err
 	}
@@ -140,7 +140,9 @@ func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, err
 	return l, nil
 }
 
-func decodeLetter(raw *settle.Message) (*settle.Letter, error) {
+// DecodeLetter reads a message of the dead letters, without the second part of a
+// body that is stored in two. Error: settle.ErrNotALetter.
+func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
 	var l settle.Letter
 	if err := json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l); err != nil {
 		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: %w", settle.ErrNotALetter, raw.Seq, err)
@@ -175,6 +177,19 @@ func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) e
 		return fmt.Errorf("dead letter of %s: the rest of its body cannot be removed: %w", l.OrderNo, err)
 	}
 	return nil
+}
+
+// purge removes every message of a subject.
+func (q *Queue) purge(ctx context.Context, name, subject string) error {
+	stream, err := q.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	return q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := q.link.bound(ctx)
+		defer cancel()
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	})
 }
 
 // headerLetter carries the letter's particulars; the message's payload is the

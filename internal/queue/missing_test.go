@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -141,58 +140,12 @@ func TestR3ALostConsumerForgetsWhatItDelivered(t *testing.T) {
 	require.Equal(t, map[string]bool{"A-1": true, "A-2": false}, again)
 }
 
-// A person's hold does not end because somebody deleted the bucket.
-func TestALostBucketIsMadeAnewWithWhatItSaid(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	require.NoError(t, a.ClaimIdentity(t.Context(), api))
-	require.NoError(t, a.SetHold(t.Context(), Hold{By: "anna", Reason: "audit", Since: time.Now().UTC()}))
-	require.NoError(t, a.SetLimit(t.Context(), &Limit{PerSecond: 7}))
-	publish(t, a, intent("A-1", "i1"))
-	pull(t, a, 1)
-	for _, q := range []*Queue{a, b} {
-		_, err := q.ReadFleet(t.Context())
-		require.NoError(t, err)
-	}
-	require.NoError(t, a.js.DeleteKeyValue(t.Context(), "ORDERPOST"))
-	for _, q := range []*Queue{a, b} {
-		_, err := q.ReadFleet(t.Context())
-		require.Error(t, err)
-	}
-	require.NoError(t, b.ReviveBucket(t.Context()))
-	for _, q := range []*Queue{a, b} {
-		f, err := q.ReadFleet(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "anna", f.Hold.By)
-		require.InDelta(t, 7, f.Limit.PerSecond, 0)
-		require.Equal(t, api, f.Identity.Identity)
-	}
-	// It is over when a person says so, and stays over.
-	require.NoError(t, b.Resume(t.Context(), "anna"))
-	f, err := a.ReadFleet(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, f.Hold)
-	// The marks of deliveries are written again.
-	require.EqualValues(t, 1, highestMark(t, b))
-}
-
-// highestMark is how far the workers were given intents, as the bucket has it.
-func highestMark(t *testing.T, q *Queue) (seq uint64) {
-	t.Helper()
-	for i := range 16 {
-		m, _, err := q.store.Mark(t.Context(), fmt.Sprintf("seen.%d", i))
-		require.NoError(t, err)
-		seq = max(seq, m.Seq)
-	}
-	return seq
-}
-
 // While other workers run, the consumer is theirs to make anew: they know when
 // the claims from the lost one are over (R7).
 func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
-	require.NoError(t, a.Appear(t.Context(), Presence{ID: "1", Worker: "a"}))
+	require.NoError(t, a.bucket.Put(t.Context(), "presence.a", ""))
 	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
 	waits, opened := make(chan struct{}, 100), make(chan error, 1)
 	log := zerolog.New(lineFunc(func() { waits <- struct{}{} })).Level(zerolog.WarnLevel)

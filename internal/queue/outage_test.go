@@ -75,7 +75,8 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 	for _, r := range q.PublishMany(t.Context(), []settle.Intent{intent("P-1", "p:1"), intent("P-2", "p:2")}) {
 		require.NoError(t, r.Err)
 	}
-	require.NoError(t, q.SaveImport(t.Context(), &Import{Batch: "march", Rows: 3, Done: 3}))
+	_, err = q.Bucket().Swap(t.Context(), "import.march", 1, 0)
+	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
 		return err == nil && c.Pending == 2 && c.Letters == 3
@@ -102,7 +103,7 @@ func settleAll(t *testing.T, q *Queue, n int, report func(*settle.Delivery) orde
 	}
 }
 
-// requests is everything that commands ask of a queue.
+// requests is everything that commands ask of a queue (and package books for them).
 var requests = []struct {
 	name string
 	do   func(ctx context.Context, q *Queue) error
@@ -111,42 +112,41 @@ var requests = []struct {
 	{"Lookup", func(ctx context.Context, q *Queue) error { _, err := q.Lookup(ctx, "R-1"); return err }},
 	{"Letter", func(ctx context.Context, q *Queue) error { _, err := q.Letter(ctx, "R-1"); return err }},
 	{"IsPending", func(ctx context.Context, q *Queue) error { _, err := q.IsPending(ctx, "P-1"); return err }},
-	{"Standings", func(ctx context.Context, q *Queue) error {
-		_, err := q.Standings(ctx, []string{"R-1", "P-1", "nobody"})
-		return err
-	}},
-	{"Imports", func(ctx context.Context, q *Queue) error {
-		list, err := q.Imports(ctx)
-		if err == nil && (len(list) != 1 || list[0].Batch != "march") {
-			err = fmt.Errorf("%v", list)
-		}
-		return err
-	}},
-	{"SaveImport", func(ctx context.Context, q *Queue) error {
-		i, err := q.Import(ctx, "march")
+	{"Bucket.Swap", func(ctx context.Context, q *Queue) error {
+		e, err := q.Bucket().Get(ctx, "import.march")
 		if err == nil {
-			err = q.SaveImport(ctx, i)
+			_, err = q.Bucket().Swap(ctx, e.Key, 2, e.Revision)
 		}
 		return err
 	}},
-	{"RecordsSince", func(ctx context.Context, q *Queue) error {
-		_, err := q.RecordsSince(ctx, 0, func(*order.Record) error { return nil })
+	{"Bucket.Walk", func(ctx context.Context, q *Queue) error {
+		var keys []string
+		err := q.Bucket().Walk(ctx, "import.", func(e Entry) error { keys = append(keys, e.Key); return nil })
+		if err == nil && len(keys) != 1 {
+			err = fmt.Errorf("%v", keys)
+		}
 		return err
 	}},
-	{"LastResult", func(ctx context.Context, q *Queue) error { _, err := q.LastResult(ctx); return err }},
-	{"EachPending", func(ctx context.Context, q *Queue) error {
-		return q.EachPending(ctx, "march", func([]*settle.Pending) error { return nil })
+	{"Stream.State", func(ctx context.Context, q *Queue) error { _, err := q.Results().State(ctx); return err }},
+	{"Stream.Walk", func(ctx context.Context, q *Queue) error {
+		return q.Letters().Walk(ctx, 1, ToTheEnd, func([]*settle.Message) error { return nil })
 	}},
-	{"LetterPages", func(ctx context.Context, q *Queue) error {
-		return q.LetterPages(ctx, func([]*settle.Letter, []error) error { return nil })
+	{"Stream.Last", func(ctx context.Context, q *Queue) error {
+		return q.Intents().Last(ctx, []string{"R-1", "P-1", "nobody"}, func(int, *settle.Message) {})
 	}},
-	{"Audit", func(ctx context.Context, q *Queue) error { _, err := q.Audit(ctx); return err }},
-	{"Workers", func(ctx context.Context, q *Queue) error { _, err := q.Workers(ctx); return err }},
-	{"ReadFleet", func(ctx context.Context, q *Queue) error { _, err := q.ReadFleet(ctx); return err }},
+	{"Bucket.Walk", func(ctx context.Context, q *Queue) error {
+		return q.bucket.Walk(ctx, "fleet.", func(Entry) error { return nil })
+	}},
+	{"Bucket.Last", func(ctx context.Context, q *Queue) error { _, err := q.bucket.Last(ctx, "fleet.>"); return err }},
+	{"Stream.Peek", func(ctx context.Context, q *Queue) error {
+		_, err := q.Results().Peek(ctx, []string{"R-1", "P-1", "nobody"})
+		return err
+	}},
+	{"AckFloor", func(ctx context.Context, q *Queue) error { _, err := q.AckFloor(ctx); return err }},
 	{"Inspect", func(ctx context.Context, q *Queue) error { _, err := q.Inspect(ctx); return err }},
-	{"SetHold", func(ctx context.Context, q *Queue) error { return q.SetHold(ctx, Hold{By: "anna"}) }},
-	{"SetLimit", func(ctx context.Context, q *Queue) error { return q.SetLimit(ctx, &Limit{PerSecond: 5}) }},
-	{"Resume", func(ctx context.Context, q *Queue) error { return q.Resume(ctx, "anna") }},
+	{"Bucket.Put", func(ctx context.Context, q *Queue) error { return q.bucket.Put(ctx, "fleet.hold", "") }},
+	{"Bucket.Delete", func(ctx context.Context, q *Queue) error { return q.bucket.Delete(ctx, "fleet.limit", 0) }},
+	{"Bucket.Erase", func(ctx context.Context, q *Queue) error { return q.bucket.Erase(ctx, "fleet.none") }},
 	{"PublishMany", func(ctx context.Context, q *Queue) error {
 		var errs []error
 		for _, r := range q.PublishMany(ctx, []settle.Intent{intent("N-1", "n:1"), intent("N-2", "n:2"), intent("N-1", "n:1")}) {
@@ -172,13 +172,6 @@ var requests = []struct {
 		l, err := q.Letter(ctx, "R-2")
 		if err == nil && l != nil {
 			_, err = q.Drop(ctx, l, settle.Person{Name: "anna"})
-		}
-		return err
-	}},
-	{"CancelOrder", func(ctx context.Context, q *Queue) error {
-		c, err := q.CancelOrder(ctx, "P-1", "anna")
-		if err == nil && c != (settle.Cancelled{Withdrawn: 1}) {
-			err = fmt.Errorf("%+v", c)
 		}
 		return err
 	}},
@@ -216,12 +209,12 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	c, err := q.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 8, c.LastIntent, "5 were there, 2 are new, 1 was replayed")
-	require.EqualValues(t, 4, c.Pending, "the new ones, the replayed one, and the one that was not cancelled")
+	require.EqualValues(t, 5, c.Pending, "the two that waited, the new ones, and the replayed one")
 	require.Zero(t, c.Letters, "resolved, replayed and dropped")
-	settleAll(t, openQueue(t, second, "w2"), 4, func(*settle.Delivery) order.Report { return acceptance })
-	audit, err := q.Audit(t.Context())
-	require.NoError(t, err)
-	require.True(t, audit.Balanced(), "%+v", audit)
+	w2 := openQueue(t, second, "w2")
+	settleAll(t, w2, 5, func(*settle.Delivery) order.Report { return acceptance })
+	requireDrained(t, w2)
+	require.Len(t, everyMessage(t, q.Results()), 7, "each order has one outcome")
 }
 
 // TestRequestsGiveUp: at the time that was set, and each of them.

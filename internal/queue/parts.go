@@ -49,7 +49,7 @@ func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 		{Part: PartFleet, Name: "bucket " + q.cfg.Bucket},
 		{Part: PartConsumer, Name: "consumer " + q.n.consumer + " of stream " + q.n.intents},
 	}
-	for i, stream := range []string{q.n.intents, q.n.results, q.n.dead, q.bucketStream()} {
+	for i, stream := range []string{q.n.intents, q.n.results, q.n.dead, q.bucket.stream()} {
 		s, err := q.stream(ctx, stream)
 		switch {
 		case err == nil:
@@ -59,7 +59,7 @@ func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 		}
 	}
 	if states[3].Missing() {
-		q.memory.forget()
+		q.bucket.noteLoss()
 	}
 	c, err := q.workersConsumer(ctx)
 	switch {

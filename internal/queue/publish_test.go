@@ -190,12 +190,13 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
 			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.IntentMessage(intent("A-1", "i1"))), natsMsg(q.IntentMessage(intent("A-2", "i2")))})
 		}},
-		"import": {importKey("march"), func(ctx context.Context, q *Queue) error {
-			_, err := q.Import(ctx, "march")
+		"key": {"import.march", func(ctx context.Context, q *Queue) error {
+			_, err := q.Bucket().Get(ctx, "import.march")
 			return err
 		}},
-		"import saved": {importKey("april"), func(ctx context.Context, q *Queue) error {
-			return q.SaveImport(ctx, &Import{Batch: "april"})
+		"key written": {"import.april", func(ctx context.Context, q *Queue) error {
+			_, err := q.Bucket().Swap(ctx, "import.april", "april", 0)
+			return err
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,11 +29,21 @@ func startBroker(t *testing.T) *embedded.Server {
 	return s
 }
 
+// present stands for package fleet: the test's workers write presence.<name>.
+func present(ctx context.Context, b *Bucket) (names []string, err error) {
+	const prefix = "presence."
+	err = b.Walk(ctx, prefix, func(e Entry) error {
+		names = append(names, strings.TrimPrefix(e.Key, prefix))
+		return nil
+	})
+	return names, err
+}
+
 // openQueue connects a worker of the given name to the broker.
 func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Config)) *Queue {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, present
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -46,7 +57,7 @@ func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*Co
 func openCut(t *testing.T, s *embedded.Server, name string, cut *netcut.Dialer) *Queue {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, present
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut),
 		nats.ReconnectWait(time.Millisecond), nats.ReconnectJitter(0, 0))
 	require.NoError(t, err)
@@ -70,14 +81,6 @@ func letterOf(t *testing.T, q *Queue, no string) *settle.Letter {
 	l, err := q.Letter(t.Context(), no)
 	require.NoError(t, err)
 	return l
-}
-
-func requireBalanced(t *testing.T, q *Queue) *Audit {
-	t.Helper()
-	a, err := q.Audit(t.Context())
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), "%+v", a)
-	return a
 }
 
 func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
@@ -112,39 +115,6 @@ func settleAs(t *testing.T, q *Queue, d *settle.Delivery, r order.Report) settle
 func report(v order.Verdict, h order.History) order.Report {
 	h.Attempts++
 	return order.Report{End: order.EndAnswer, Verdict: v, Status: 200, History: h}
-}
-
-func TestSettledOrdersBalance(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	var in []settle.Intent
-	for i := range 500 {
-		no := fmt.Sprintf("A-%03d/x", i)
-		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
-	}
-	publish(t, q, in...)
-
-	done := make(chan error, len(in))
-	for i, d := range pull(t, q, len(in)) {
-		require.Equal(t, settle.WorkSubmit, d.Work)
-		verdict := order.Accepted
-		if i%5 == 0 {
-			verdict = order.Rejected
-		}
-		go func() {
-			r := report(verdict, d.History)
-			_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
-			done <- err
-		}()
-	}
-	for range in {
-		require.NoError(t, <-done)
-	}
-	requireDrained(t, q)
-	audit, err := q.Audit(t.Context())
-	require.NoError(t, err)
-	require.True(t, audit.Balanced(), "%+v", audit)
-	require.Equal(t, map[string]uint64{"accepted": 400, "rejected": 100}, audit.Outcomes)
-	require.EqualValues(t, 100, audit.Letters)
 }
 
 // requireDrained waits until every plain ack has arrived.

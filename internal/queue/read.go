@@ -135,11 +135,23 @@ func (q *Queue) lastHeads(ctx context.Context, stream string, subjects []string)
 // twice where an answer was cut. It halves a request whose answer is cut at
 // answerBytes.
 func (q *Queue) lastEach(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+	err := q.lastAtOnce(ctx, stream, subjects, take)
+	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
+		return errors.Join(
+			q.lastEach(ctx, stream, subjects[:half], take),
+			q.lastEach(ctx, stream, subjects[half:], take))
+	}
+	return err
+}
+
+// lastAtOnce is lastEach in one request, which one replica answers as of one
+// moment: the server holds its store's lock meanwhile.
+func (q *Queue) lastAtOnce(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
 	req, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
 	if err != nil {
 		return err
 	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
+	return q.patiently(ctx, func(ctx context.Context) error {
 		return q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 			if status := directStatus(msg); status != "" {
 				return endOfBatch(status, msg.Header)
@@ -151,12 +163,6 @@ func (q *Queue) lastEach(ctx context.Context, stream string, subjects []string, 
 			return false, err
 		})
 	})
-	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
-		return errors.Join(
-			q.lastEach(ctx, stream, subjects[:half], take),
-			q.lastEach(ctx, stream, subjects[half:], take))
-	}
-	return err
 }
 
 // directGet sends a batched read, of at most inboxRoom messages with the end

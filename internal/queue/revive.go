@@ -2,13 +2,10 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -26,94 +23,54 @@ func (q *Queue) ReviveConsumer(ctx context.Context) error {
 	return nil
 }
 
-// ReviveBucket makes the fleet's bucket anew. What steered the fleet is written
-// into it again by each worker that remembers it, see [Queue.ReadFleet].
+// ReviveBucket makes the bucket anew. Each worker writes into it again what it
+// remembers, see [Bucket.RestoreIfReplaced].
 func (q *Queue) ReviveBucket(ctx context.Context) error {
 	_, err := q.makeBucket(ctx)
 	if err == nil {
 		err = q.refuseRollups(ctx)
 	}
-	return q.bucketError(err)
+	return q.bucket.wrap(err)
 }
 
-// memory is what the bucket said last: a worker writes it again into a bucket
-// that was lost and made anew. A person's hold must not end because somebody
-// deleted the bucket.
-type memory struct {
-	mu       sync.Mutex
-	born     time.Time // of the bucket
-	lost     bool      // it did not answer: it may be another one when it does
-	fleet    *Fleet
-	identity *Claim
+// noteLoss remembers that the bucket did not answer.
+func (b *Bucket) noteLoss() {
+	b.mu.Lock()
+	b.lost = true
+	b.mu.Unlock()
 }
 
-func (m *memory) keep(f *Fleet) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.fleet = f
-	if f.Identity != nil {
-		m.identity = f.Identity
-	}
-}
-
-// noticed takes note of a bucket that does not answer.
-func (m *memory) noticed(err error) {
-	if errors.Is(err, nats.ErrNoResponders) {
-		m.forget()
-	}
-}
-
-// forget: the bucket may be another one when it answers again.
-func (m *memory) forget() {
-	m.mu.Lock()
-	m.lost = true
-	m.mu.Unlock()
-}
-
-// remind writes what the fleet was told into a bucket that was made anew. It
-// is called before the bucket is read.
-func (q *Queue) remind(ctx context.Context) error {
-	q.memory.mu.Lock()
-	defer q.memory.mu.Unlock()
-	if !q.memory.lost {
+// RestoreIfReplaced calls restore if the broker lost the bucket and a worker made
+// it anew since it answered last: restore writes what the former one said. The
+// delivered high-water mark is written again as well.
+func (b *Bucket) RestoreIfReplaced(ctx context.Context, restore func(context.Context) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.lost {
 		return nil
 	}
-	born, err := q.bucketBorn(ctx)
+	created, err := b.readCreated(ctx)
 	if err != nil {
-		return err
+		return b.wrap(err)
 	}
-	if !born.Equal(q.memory.born) {
-		if err := errors.Join(q.writeMemory(ctx), q.RestoreMark(ctx)); err != nil {
+	if !created.Equal(b.created) {
+		if err := errors.Join(restore(ctx), b.wrap(b.q.RestoreMark(ctx))); err != nil {
 			return err
 		}
-		q.memory.born = born
-		q.log.Warn().Str("bucket", q.cfg.Bucket).Msg("the fleet's bucket was made anew; wrote its API, hold and limit into it again")
+		b.created = created
+		b.q.log.Warn().Str("bucket", b.Name()).Msg("the fleet's bucket was made anew; wrote its API, hold and limit into it again")
 	}
-	q.memory.lost = false
+	b.lost = false
 	return nil
 }
 
-func (q *Queue) writeMemory(ctx context.Context) error {
-	entries := make(map[string]any)
-	if c := q.memory.identity; c != nil {
-		entries[identityKey] = c
+// readCreated asks when the broker made the bucket.
+func (b *Bucket) readCreated(ctx context.Context) (time.Time, error) {
+	stream, err := b.q.js.Stream(ctx, b.stream())
+	if err != nil {
+		return time.Time{}, err
 	}
-	if f := q.memory.fleet; f != nil && f.Hold != nil {
-		entries[holdKey] = f.Hold
-	}
-	if f := q.memory.fleet; f != nil && f.Limit != nil {
-		entries[limitKey] = f.Limit
-	}
-	for key, v := range entries {
-		data, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		if _, err := q.kv.Create(ctx, key, data); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
-			return err
-		}
-	}
-	return nil
+	return stream.CachedInfo().Created, nil
 }
 
 // repairPrefix begins the keys that record repairs, one each.
@@ -136,15 +93,15 @@ func (q *Queue) Repair(ctx context.Context, by string) (made []string, err error
 		}
 		made = append(made, "stream "+want.Name)
 	}
-	if q.kv == nil {
-		if q.kv, err = q.makeBucket(ctx); err == nil {
+	if q.bucket.kv == nil {
+		if q.bucket.kv, err = q.makeBucket(ctx); err == nil {
 			err = q.refuseRollups(ctx)
 		}
 		if err != nil {
-			return made, q.bucketError(err)
+			return made, q.bucket.wrap(err)
 		}
 	}
 	now := time.Now().UTC()
-	_, err = q.swapKey(ctx, fmt.Sprintf("%s%d", repairPrefix, now.UnixNano()), map[string]any{"by": by, "at": now, "made": made}, 0)
+	_, err = q.bucket.Swap(ctx, fmt.Sprintf("%s%d", repairPrefix, now.UnixNano()), map[string]any{"by": by, "at": now, "made": made}, 0)
 	return made, err
 }

@@ -92,10 +92,10 @@ const sizeField = "max_msg_size"
 
 func isSize(d Difference) bool { return d.Field == sizeField }
 
-// alone: no other worker is present, as far as the fleet's bucket says.
+// alone: no other worker is present, as far as the bucket says.
 func (q *Queue) alone(ctx context.Context) bool {
-	workers, err := q.Workers(ctx)
-	return err == nil && !slices.ContainsFunc(workers, func(p Presence) bool { return p.Worker != q.cfg.Name })
+	others, err := q.otherWorkers(ctx)
+	return err == nil && len(others) == 0
 }
 
 func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {

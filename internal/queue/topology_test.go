@@ -134,25 +134,3 @@ func TestReplicasAreOnlyEverAdded(t *testing.T) {
 	_, safe = compareStream(want, have)
 	require.Equal(t, []Difference{{"num_replicas", 1, 3}}, safe)
 }
-
-// R7: leases count on the AckWait that the consumer has, whoever set it.
-func TestR7AckWaitIsTheFleets(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	require.NoError(t, q.Appear(t.Context(), Presence{ID: "1", Worker: "a", Since: time.Now()}))
-	require.Eventually(t, func() bool {
-		workers, err := q.Workers(t.Context())
-		return err == nil && len(workers) == 1
-	}, 5*time.Second, 5*time.Millisecond)
-
-	shorter := func(c *Config) { c.AckWait, c.Name = 5*time.Second, "b" }
-	_, err := reopen(t, q, shorter)
-	require.ErrorContains(t, err, "ORDERPOST_ACK_WAIT")
-	producer, err := reopen(t, q, func(c *Config) { shorter(c); c.Worker = false })
-	require.NoError(t, err)
-	require.Equal(t, 27*time.Second, producer.ClaimTerm(), "the deployed AckWait less the margin")
-
-	require.NoError(t, q.Depart(t.Context(), "1"))
-	b, err := reopen(t, q, shorter)
-	require.NoError(t, err)
-	require.Equal(t, 4500*time.Millisecond, b.ClaimTerm())
-}

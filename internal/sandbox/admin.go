@@ -12,11 +12,11 @@ import (
 	"strings"
 )
 
-// maxAdminBody bounds what the admin endpoints read.
+// maxAdminBody bounds the request bodies of the admin endpoints.
 const maxAdminBody = 1 << 20
 
-// adminMux serves what a test or a person needs while the server runs. It has
-// no authentication: the sandbox is for loopback.
+// adminMux returns the handler of the admin endpoints. They need no authentication,
+// because the sandbox is for loopback.
 func (s *Server) adminMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /_sandbox/config", s.getConfig)
@@ -39,8 +39,8 @@ func (s *Server) getConfig(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, config)
 }
 
-// putConfig changes the settings that the body names, all or none. Values are
-// strings as on the command line, numbers or booleans.
+// putConfig changes all settings in the body, or none. Values are numbers, or strings
+// as on the command line.
 func (s *Server) putConfig(w http.ResponseWriter, r *http.Request) {
 	var changes map[string]any
 	if err := readJSON(r, &changes); err != nil {
@@ -98,7 +98,7 @@ func (s *Server) getOrders(w http.ResponseWriter, _ *http.Request) {
 			return
 		}
 	}
-	out.Flush() //nolint:errcheck // a client that has gone is its own affair
+	out.Flush() //nolint:errcheck // the client is gone
 }
 
 func (s *Server) getOrder(w http.ResponseWriter, r *http.Request) {

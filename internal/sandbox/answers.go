@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Answer is how a request was answered.
+// Answer is the kind of answer to a request.
 type Answer uint8
 
 // The kinds of answer.
@@ -50,14 +50,14 @@ const (
 	answerCount
 )
 
-// answerSpec is what is said in the manners that have a word for it. The
-// numbers are those seen at APIs of this kind where there are such.
+// answerSpec is the content of an answer. The numbers are taken from real APIs of
+// this kind where possible.
 type answerSpec struct {
 	word    string
 	status  int
 	code    int
 	message string
-	field   string // what it is about, for MannerFields
+	field   string // the field at fault, for MannerFields
 }
 
 var answerSpecs = [answerCount]answerSpec{
@@ -89,7 +89,7 @@ var answerSpecs = [answerCount]answerSpec{
 
 func (a Answer) String() string { return answerSpecs[a].word }
 
-// answer is how a fault is answered.
+// answer returns the answer to an attempt that meets the fault.
 func (f Fault) answer() Answer {
 	switch f {
 	case FaultUnavailable, FaultUnavailableAfter:
@@ -105,8 +105,7 @@ func (f Fault) answer() Answer {
 	}
 }
 
-// refusal is an answer other than success. Detail and field, where set, say
-// more than the answer's spec does.
+// refusal is an answer other than success. detail and field add to the answer's spec.
 type refusal struct {
 	answer Answer
 	detail string
@@ -120,7 +119,7 @@ func (r *refusal) message() string {
 	return answerSpecs[r.answer].message + ": " + r.detail
 }
 
-// status is the HTTP status of the refusal in a manner.
+// status returns the HTTP status of the refusal in a manner.
 func (r *refusal) status(m Manner) int {
 	spec := answerSpecs[r.answer]
 	switch {
@@ -132,7 +131,7 @@ func (r *refusal) status(m Manner) int {
 	return spec.status
 }
 
-// appendBody writes the refusal's JSON.
+// appendBody appends the refusal's JSON.
 func (r *refusal) appendBody(out []byte, m Manner) []byte {
 	spec := answerSpecs[r.answer]
 	if m == MannerFields {
@@ -164,8 +163,7 @@ func appendCode(out []byte, m Manner, code int) []byte {
 	return strconv.AppendInt(out, int64(code), 10)
 }
 
-// appendSuccess writes the JSON of a success around its data, which is the
-// members of an object.
+// appendSuccess appends the JSON of a success. data holds the members of its object.
 func appendSuccess(out []byte, m Manner, data []byte) []byte {
 	if m == MannerFields {
 		out = append(append(out, '{'), data...)
@@ -176,7 +174,7 @@ func appendSuccess(out []byte, m Manner, data []byte) []byte {
 	return append(out, "}}"...)
 }
 
-// appendQuoted writes a text of ours as a JSON string.
+// appendQuoted appends a valid text as a JSON string.
 func appendQuoted(out []byte, text string) []byte {
 	d := document{out: append(out, '"')}
 	for _, r := range text {
@@ -185,7 +183,7 @@ func appendQuoted(out []byte, text string) []byte {
 	return append(d.out, '"')
 }
 
-// Answers lists every kind of answer, for tables.
+// Answers lists every kind of answer.
 func Answers() []Answer {
 	all := make([]Answer, answerCount)
 	for i := range all {

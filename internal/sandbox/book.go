@@ -9,15 +9,15 @@ import (
 
 const (
 	bookShards = 64
-	// recordsPerPage and bytesPerPage size the pages of a shard. Pages are
-	// never moved, so that a book that grows to millions of orders copies
-	// nothing, and hold no pointers, so that the collector skips them.
+	// recordsPerPage and bytesPerPage are the page sizes of a shard. Pages never move,
+	// so growing to millions of orders copies nothing. They hold no pointers, so the
+	// garbage collector skips them.
 	recordsPerPage = 512
 	bytesPerPage   = 32 << 10
 )
 
-// book holds what is known about every order_no that was ever posted with a
-// valid signature, in about a hundred bytes an order.
+// book holds every order_no that was posted with a valid signature. An order takes
+// about a hundred bytes.
 type book struct {
 	shards  [bookShards]bookShard
 	seen    atomic.Int64 // distinct order_no
@@ -34,9 +34,9 @@ type bookShard struct {
 	count uint32
 }
 
-// record is one order. Times are nanoseconds since 1970, 0 for never.
+// record is one order. Times are in nanoseconds since 1970; 0 = never.
 type record struct {
-	body        Hash // of the first creation; before it, of the last attempt
+	body        Hash // of the first creation; before that, of the last attempt
 	first, last int64
 	next        uint32 // 1 + number of the next record with the same hash
 	page, at    uint32 // where its order_no is
@@ -64,7 +64,7 @@ type attempt struct {
 	settings *Settings
 }
 
-// decision is what becomes of it.
+// decision is the result of an attempt.
 type decision struct {
 	answer  Answer
 	fault   Fault
@@ -74,9 +74,8 @@ type decision struct {
 	created uint32 // how often the order was created by now
 }
 
-// attempt counts the attempt, draws its fault, and creates the order or not,
-// all in one step: concurrent attempts for one order_no are decided one after
-// the other.
+// attempt counts the attempt, draws its fault and decides whether to create the
+// order. It is atomic: concurrent attempts for one order_no run one after another.
 func (b *book) attempt(a attempt) decision {
 	shard := a.hash % bookShards
 	sh := &b.shards[shard]
@@ -101,7 +100,7 @@ func (b *book) attempt(a attempt) decision {
 		d.answer = d.fault.answer()
 		return d
 	}
-	d.answer = b.settle(r, a)
+	d.answer = b.create(r, a)
 	d.created = r.created
 	if d.fault != NoFault {
 		d.answer = d.fault.answer()
@@ -109,8 +108,8 @@ func (b *book) attempt(a attempt) decision {
 	return d
 }
 
-// settle creates the order, or says why not.
-func (b *book) settle(r *record, a attempt) Answer {
+// create creates the order or returns why not.
+func (b *book) create(r *record, a attempt) Answer {
 	s := a.settings
 	switch {
 	case s.Faults.refuses(s.Seed, a.hash):
@@ -134,7 +133,7 @@ func (b *book) settle(r *record, a attempt) Answer {
 	return AnswerCreated
 }
 
-// lookup gives what is known about an order.
+// lookup returns the entry of an order.
 func (b *book) lookup(orderNo string) (Entry, bool) {
 	hash := hashOrderNo([]byte(orderNo))
 	sh := &b.shards[hash%bookShards]
@@ -147,8 +146,8 @@ func (b *book) lookup(orderNo string) (Entry, bool) {
 	return r.entry(), true
 }
 
-// each calls yield for every order, in no order. Orders that come while it
-// runs may be missing. No lock is held while yield runs.
+// each calls yield for every order, in no particular order. It may miss orders that
+// arrive while it runs. It holds no lock while yield runs.
 func (b *book) each(yield func(orderNo string, e Entry) bool) {
 	type row struct {
 		orderNo string
@@ -211,7 +210,7 @@ func (sh *bookShard) add(hash uint64, orderNo []byte) (uint32, *record) {
 	return number, r
 }
 
-// keep stores an order_no and tells where.
+// keep stores an order_no and returns its position.
 func (sh *bookShard) keep(orderNo []byte) (page, at uint32) {
 	last := len(sh.names) - 1
 	if last < 0 || len(sh.names[last])+len(orderNo) > cap(sh.names[last]) {

@@ -6,24 +6,22 @@ import (
 	"slices"
 )
 
-// maxDepth bounds the recursion of the reader, not what the contract allows:
-// the contract states no depth.
+// maxDepth bounds the recursion of the parser. The contract states no limit.
 const maxDepth = 512
 
-// document is one request body as a JavaScript server sees it: what
-// JSON.stringify(JSON.parse(body)) gives, plus where its top-level members
-// are. All its memory is reused from request to request, so whatever it hands
-// out is only good until the next call of read.
+// document is a request body as a JavaScript server sees it: the result of
+// JSON.stringify(JSON.parse(body)) and the positions of the top-level members. It
+// reuses its memory. Its results are valid until the next call of read.
 type document struct {
 	src []byte
 	pos int
 
 	out     []byte   // the canonical text
-	members []member // a stack: those of the open objects; in the end the top level's
+	members []member // stack of the members of open objects; finally those of the top level
 	fields  []field  // the top-level members, sorted for signing
 	text    []byte   // unescaped strings that fields point into
 	signed  []byte   // the string to sign
-	spare   []byte   // room to put members into another order
+	spare   []byte   // buffer for sorting members
 }
 
 // member is one name and value of an object, as positions in document.out.
@@ -31,7 +29,7 @@ type member struct {
 	nameAt, nameEnd int // with its quotes
 	valueAt         int
 	valueEnd        int
-	index           int64 // the number that the name is, where it is an array index; else -1
+	index           int64 // the name as an array index, or -1
 	nameEscaped     bool
 	valueEscaped    bool
 }
@@ -39,7 +37,7 @@ type member struct {
 // field is one top-level member in the form that is signed.
 type field struct{ name, value []byte }
 
-// malformed says why a body cannot be read, and at which byte.
+// malformed says why and at which byte a body cannot be parsed.
 type malformed struct {
 	at   int
 	what string
@@ -49,11 +47,12 @@ func (e *malformed) Error() string { return fmt.Sprintf("%s at byte %d", e.what,
 
 func (d *document) fail(what string) error { return &malformed{at: d.pos, what: what} }
 
-// read parses src, which must be one JSON object. What JSON readers disagree
-// about (a name that occurs twice, an unpaired surrogate, __proto__, a number
-// beyond binary64) is refused: a signature over it proves nothing.
-// Numbers are rounded to binary64 as JavaScript does; a signature over the
-// unrounded text then does not match, here as at the real API.
+// read parses src, which must be one JSON object. It refuses what JSON parsers treat
+// differently: a repeated name, an unpaired surrogate, __proto__, a number beyond
+// binary64. A signature over such a body proves nothing.
+//
+// read rounds numbers to binary64 as JavaScript does. A signature over the unrounded
+// text does not match then, here as at the real API.
 func (d *document) read(src []byte) error {
 	d.src, d.pos = src, 0
 	d.out, d.members = d.out[:0], d.members[:0]
@@ -71,8 +70,7 @@ func (d *document) read(src []byte) error {
 	return nil
 }
 
-// field gives the canonical JSON text of a top-level member, nil where it is
-// absent.
+// field returns the canonical JSON text of a top-level member, or nil if it is absent.
 func (d *document) field(name string) []byte {
 	for _, m := range d.members {
 		if string(d.out[m.nameAt+1:m.nameEnd-1]) == name {
@@ -82,8 +80,8 @@ func (d *document) field(name string) []byte {
 	return nil
 }
 
-// without gives the canonical text in two pieces from which the named
-// top-level member is missing, with its comma.
+// without returns the canonical text before and after a top-level member, without
+// the member and its comma.
 func (d *document) without(name string) (before, after []byte) {
 	for i, m := range d.members {
 		if string(d.out[m.nameAt+1:m.nameEnd-1]) != name {
@@ -100,8 +98,8 @@ func (d *document) without(name string) (before, after []byte) {
 	return d.out, nil
 }
 
-// stringToSign joins the top-level members, sorted by name, as the contract's
-// section 5.2 says.
+// stringToSign returns the top-level members, sorted by name and joined (contract
+// section 5.2).
 func (d *document) stringToSign() []byte {
 	d.fields, d.text, d.signed = d.fields[:0], d.text[:0], d.signed[:0]
 	for _, m := range d.members {
@@ -148,7 +146,7 @@ func (d *document) space() {
 	}
 }
 
-// value reads any JSON value. Only a string can be escaped.
+// value reads any JSON value. escaped is true only for strings.
 func (d *document) value(depth int) (escaped bool, err error) {
 	switch c := d.peek(); {
 	case c == '"':
@@ -201,7 +199,7 @@ func (d *document) array(depth int) error {
 	}
 }
 
-// next reads the comma or the closing bracket after an element or member.
+// next reads the comma or the closing bracket after an element or a member.
 func (d *document) next(end byte) (more bool, err error) {
 	d.space()
 	switch d.peek() {

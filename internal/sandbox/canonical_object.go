@@ -7,13 +7,13 @@ import (
 	"strconv"
 )
 
-// linearNames is how many names of one object are compared one by one to find
-// a repeated one; beyond it a map is cheaper, and a hostile body of 100,000
-// names does not cost their square.
+// linearNames is the number of names up to which unique compares them one by one.
+// Beyond that it uses a map. A hostile body of 100,000 names would otherwise take
+// quadratic time.
 const linearNames = 16
 
-// object reads one object. The members of a nested object leave the stack
-// again; those of the top level stay for stringToSign.
+// object reads one object. It removes the members of a nested object from the stack
+// and keeps those of the top level for stringToSign.
 func (d *document) object(depth int) error {
 	if depth > maxDepth {
 		return d.fail("nested too deep")
@@ -72,8 +72,8 @@ func (d *document) member(depth int) (m member, err error) {
 	return m, err
 }
 
-// unique refuses a name that the object has already. Canonical names are
-// equal exactly if the names are, so they need not be unescaped.
+// unique refuses a repeated name. Canonical names are equal exactly if the names are
+// equal, so unique need not unescape them.
 func (d *document) unique(base int, m member, seen map[string]struct{}) (map[string]struct{}, error) {
 	name := d.out[m.nameAt:m.nameEnd]
 	if string(name) == `"__proto__"` {
@@ -101,9 +101,9 @@ func (d *document) unique(base int, m member, seen map[string]struct{}) (map[str
 	return seen, nil
 }
 
-// indexesFirst puts the members from base on into the order in which a
-// JavaScript object lists its properties: array indexes ascending, then the
-// others as they came. Their text is at the end of out, in braces.
+// indexesFirst sorts the members from base on as a JavaScript object lists its
+// properties: array indexes in ascending order, then the others in their original
+// order. Their text is at the end of out, in braces.
 func (d *document) indexesFirst(base int) {
 	members := d.members[base:]
 	byIndex := func(a, b member) int {
@@ -132,8 +132,8 @@ func (d *document) indexesFirst(base int) {
 	d.out = append(d.out, '}')
 }
 
-// arrayIndex tells whether JavaScript treats the name as an array index: the
-// decimal form of 0 to 2^32-2.
+// arrayIndex returns the array index that a name spells, or -1. Array indexes are the
+// decimal forms of 0 to 2^32-2.
 func arrayIndex(name []byte) int64 {
 	if len(name) == 0 || len(name) > 10 || name[0] < '0' || name[0] > '9' || name[0] == '0' && len(name) > 1 {
 		return -1

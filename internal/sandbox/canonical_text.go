@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// plain marks the bytes of a JSON string that stand for themselves and need no
-// UTF-8 check.
+// plain marks the bytes of a JSON string that need neither unescaping nor a UTF-8
+// check.
 var plain = func() (t [256]bool) {
 	for c := 0x20; c < utf8.RuneSelf; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -17,7 +17,7 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// str reads a string and appends its canonical form, quotes included. It tells
+// str reads a string and appends its canonical form with quotes. escaped reports
 // whether that form contains a backslash.
 func (d *document) str() (escaped bool, err error) {
 	d.pos++
@@ -55,7 +55,7 @@ func (d *document) str() (escaped bool, err error) {
 	}
 }
 
-// appendRune writes one character of a string as JSON.stringify does.
+// appendRune appends one character of a string as JSON.stringify does.
 func (d *document) appendRune(r rune) (escaped bool) {
 	const hex = "0123456789abcdef"
 	if r == '"' || r == '\\' {
@@ -74,7 +74,7 @@ func (d *document) appendRune(r rune) (escaped bool) {
 	return false
 }
 
-// escape reads one escape sequence, or two that together are one character.
+// escape reads one escape sequence, or a surrogate pair of two.
 func (d *document) escape() (rune, error) {
 	if d.pos+1 == len(d.src) {
 		return 0, d.fail("a string does not end")
@@ -126,8 +126,8 @@ func (d *document) hex4() (rune, error) {
 	return r, nil
 }
 
-// unescape gives the text of a canonical string body. It knows only the
-// escapes that appendRune writes.
+// unescape returns the text of a canonical string. It handles only the escapes that
+// appendRune writes.
 func (d *document) unescape(canonical []byte) []byte {
 	from := len(d.text)
 	for i := 0; i < len(canonical); i++ {
@@ -155,8 +155,8 @@ func (d *document) unescape(canonical []byte) []byte {
 	return d.text[from:]
 }
 
-// number reads a number and appends it as ECMAScript's Number::toString
-// writes the binary64 nearest to it.
+// number reads a number, rounds it to binary64 and appends it as ECMAScript's
+// Number::toString does.
 func (d *document) number() error {
 	from := d.pos
 	integer, err := d.scanNumber()
@@ -164,8 +164,7 @@ func (d *document) number() error {
 		return err
 	}
 	text := d.src[from:d.pos]
-	// 15 digits are always exact, and "-0" is the only short integer whose
-	// text changes.
+	// 15 digits are always exact. "-0" is the only short integer whose text changes.
 	if integer && len(text) <= 15 && string(text) != "-0" {
 		d.out = append(d.out, text...)
 		return nil
@@ -179,8 +178,8 @@ func (d *document) number() error {
 	return nil
 }
 
-// scanNumber moves over one number of the JSON grammar and tells whether it
-// has neither fraction nor exponent.
+// scanNumber reads one number of the JSON grammar. integer reports whether it has
+// neither fraction nor exponent.
 func (d *document) scanNumber() (integer bool, err error) {
 	if d.peek() == '-' {
 		d.pos++
@@ -236,9 +235,9 @@ func appendNumber(out []byte, f float64) []byte {
 	return out
 }
 
-// compareUTF16 orders UTF-8 texts by their UTF-16 code units, as JavaScript
-// does. That differs from the order of the bytes only where a character
-// beyond U+FFFF (in UTF-16: D800 to DFFF) meets one of U+E000 to U+FFFF.
+// compareUTF16 compares UTF-8 texts by their UTF-16 code units, as JavaScript does.
+// The result differs from the comparison of bytes only between a character beyond
+// U+FFFF (in UTF-16: D800 to DFFF) and one from U+E000 to U+FFFF.
 func compareUTF16(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Defaults of the settings whose zero value means "the default".
+// The defaults of settings whose zero value means the default.
 const (
 	DefaultWindow     = 5 * time.Minute
 	DefaultSlowDelay  = 2 * time.Second
@@ -16,33 +16,36 @@ const (
 	DefaultMaxBody    = 2 << 20
 )
 
-// MaxKeys is how many key pairs an account may hold, by the contract.
+// MaxKeys is the most key pairs of an account (by the contract).
 const MaxKeys = 10
 
-// Config is what a server is made with. The embedded Settings can be changed
-// later, the rest cannot.
+// Config configures a server. Only the embedded Settings can be changed later.
 type Config struct {
 	Settings
 
-	// Keys are the key pairs at the start: API key to API secret.
+	// Keys maps the initial API keys to their secrets.
 	Keys map[string]string
-	// Account is the name that GET /v1/account answers with.
+	// Account is the name in the answer to GET /v1/account.
 	Account string
-	// AdminAddr, where set, serves the /_sandbox/ endpoints on an address of
-	// their own too, which a Down server still answers.
+	// AdminAddr, if not empty, is an additional address for the /_sandbox/
+	// endpoints. They answer there even while the API is down.
 	AdminAddr string
+	// TLS serves the API over TLS, with a certificate of its own: see Server.CA.
+	TLS bool
+	// Hosts are names and addresses that the certificate is for beside loopback.
+	Hosts []string
 	// MaxBody is the largest request body, in bytes.
 	MaxBody int64
-	// Trail is how many of the last requests are kept in full; 0 keeps none.
+	// Trail is how many of the last requests the server keeps in full.
 	Trail int
-	// Logger gets one debug line per request and an info line per change of
-	// settings or keys. It never sees a secret.
+	// Logger gets a debug line for each request and an info line for each change of
+	// settings or keys. No line contains a secret.
 	Logger zerolog.Logger
-	// Now is the clock; time.Now where nil.
+	// Now is the clock. nil means time.Now.
 	Now func() time.Time
 }
 
-// withDefaults fills in what was left at zero.
+// withDefaults replaces zero values by defaults.
 func (c Config) withDefaults() Config {
 	c.Settings = c.Settings.withDefaults()
 	if c.Account == "" {
@@ -57,7 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate names everything that is wrong with the configuration, at once.
+// Validate returns all mistakes in the configuration, joined.
 func (c Config) Validate() error {
 	errs := []error{c.Settings.withDefaults().Validate()}
 	if len(c.Keys) == 0 {

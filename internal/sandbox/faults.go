@@ -1,9 +1,9 @@
 package sandbox
 
-// Fault is what went wrong with one attempt, on purpose.
+// Fault is a fault that the server injects into an attempt.
 type Fault uint8
 
-// The faults, by the names of their settings.
+// The faults, named like their settings.
 const (
 	NoFault Fault = iota
 	FaultUnavailable
@@ -21,14 +21,14 @@ var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "dro
 
 func (f Fault) String() string { return wordAt(faultWords, int(f)) }
 
-// before tells whether the fault strikes before the order is looked at, so
-// that nothing is created.
+// before reports whether the fault occurs before the server reads the order, and thus
+// creates nothing.
 func (f Fault) before() bool {
 	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore || f == FaultOther
 }
 
-// What a number is drawn for. Each purpose has numbers of its own, so that
-// changing one rate leaves the draws for all others as they are.
+// The purposes of random numbers. Each purpose has its own numbers, so changing one
+// rate does not change the draws for the others.
 const (
 	drawRefuse uint64 = iota + 100
 	drawAmong
@@ -36,7 +36,7 @@ const (
 	drawGarbage
 )
 
-// draws gives the random numbers of one attempt of one order.
+// draws is the source of the random numbers for one attempt of one order.
 type draws struct{ base uint64 }
 
 func attemptDraws(seed, orderHash uint64, attempt uint32) draws {
@@ -45,10 +45,10 @@ func attemptDraws(seed, orderHash uint64, attempt uint32) draws {
 
 func (d draws) bits(purpose uint64) uint64 { return mix(d.base ^ mix(purpose)) }
 
-// unit is a number from 0 up to, but not including, 1.
+// unit returns a number in [0, 1).
 func (d draws) unit(purpose uint64) float64 { return float64(d.bits(purpose)>>11) / (1 << 53) }
 
-// hits gives the fault that the attempt meets, and whether it is slow.
+// hits returns the fault that the attempt meets and whether its answer is slow.
 func (f *Faults) hits(d draws) (kind Fault, slow bool) {
 	rates := [...]struct {
 		kind Fault
@@ -76,13 +76,13 @@ func (f *Faults) hits(d draws) (kind Fault, slow bool) {
 	return kind, f.Slow > 0 && d.unit(uint64(FaultSlow)) < f.Slow
 }
 
-// refuses tells whether the order is one of those refused for good.
+// refuses reports whether the server refuses the order for good.
 func (f *Faults) refuses(seed, orderHash uint64) bool {
 	return f.Refuse > 0 && attemptDraws(seed, orderHash, 0).unit(drawRefuse) < f.Refuse
 }
 
-// hashOrderNo is FNV-1a: the same in every process, unlike hash/maphash, so
-// that a seed means the same in the next run.
+// hashOrderNo is FNV-1a. Unlike hash/maphash it is the same in every process, so a
+// seed reproduces a run.
 func hashOrderNo(orderNo []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range orderNo {
@@ -99,7 +99,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// FaultKinds lists every fault, for tables.
+// FaultKinds lists every fault.
 func FaultKinds() []Fault {
 	all := make([]Fault, 0, faultCount)
 	for f := NoFault + 1; f < faultCount; f++ {

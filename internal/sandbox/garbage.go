@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// dripEvery is the time from byte to byte of a dripping answer.
+// dripEvery is the interval between two bytes of a GarbageDrip answer.
 const dripEvery = 50 * time.Millisecond
 
-// garbage answers 200 with something that nobody can read as an answer.
+// garbage answers 200 with an unreadable body.
 func (s *Server) garbage(x *exchange) {
 	form := x.settings.Faults.GarbageForm
 	if form == GarbageMixed {
@@ -42,8 +42,8 @@ func (s *Server) garbage(x *exchange) {
 	}
 }
 
-// gzipBomb is a gigabyte of zeros in a megabyte. Gzip streams may follow one
-// another, so a thousand times the same small one will do.
+// gzipBomb is a gigabyte of zeros, compressed to a megabyte. It repeats one small gzip
+// stream a thousand times, because gzip streams can be concatenated.
 var gzipBomb = sync.OnceValue(func() []byte {
 	var one bytes.Buffer
 	z := gzip.NewWriter(&one)
@@ -52,7 +52,7 @@ var gzipBomb = sync.OnceValue(func() []byte {
 	return bytes.Repeat(one.Bytes(), 1<<10)
 })
 
-// stream repeats a piece until the client has had enough.
+// stream sends a piece repeatedly until the client closes the connection.
 func (s *Server) stream(x *exchange, piece []byte, every time.Duration) {
 	out := http.NewResponseController(x.w)
 	for {

@@ -150,3 +150,16 @@ func (a *api) set(change func(*Settings)) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// size returns the number of remembered signatures.
+func (r *replays) size() (n int) {
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		for _, set := range sh.sets {
+			n += len(set)
+		}
+		sh.mu.Unlock()
+	}
+	return n
+}

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 )
 
-// pair is one key pair and what it was used for.
+// pair is a key pair with counters of its use.
 type pair struct {
 	key      string
-	macs     sync.Pool // of hash.Hash: HMAC-SHA256 set up with the secret
+	macs     sync.Pool // of hash.Hash: HMAC-SHA256 keyed with the secret
 	requests atomic.Int64
 	badSigns atomic.Int64
 }
@@ -52,7 +52,7 @@ func validatePair(key, secret string) error {
 	return nil
 }
 
-// maskKey shows enough of a key to tell it from another one.
+// maskKey returns the part of a key that identifies it in logs.
 func maskKey(key string) string {
 	const shown = 4
 	if len(key) <= 2*shown {
@@ -61,7 +61,7 @@ func maskKey(key string) string {
 	return key[:shown] + "****"
 }
 
-// keyring holds the account's key pairs. Readers are many, changes are rare.
+// keyring holds the account's key pairs. It is optimised for reads.
 type keyring struct {
 	changing sync.Mutex
 	pairs    atomic.Pointer[map[string]*pair]
@@ -118,8 +118,8 @@ func (k *keyring) revoke(key string) bool {
 	return true
 }
 
-// header gives the one value of a header whose name is in canonical form.
-// Twice the same header is as good as none: readers disagree which one counts.
+// header returns the value of a header. The name must be in canonical form. A repeated
+// header counts as absent, because servers disagree about which value counts.
 func header(h http.Header, name string) string {
 	if v := h[name]; len(v) == 1 {
 		return v[0]

@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// value is one setting as text. It has the methods of pflag.Value, so that
-// the command line, the environment and the admin endpoint all read settings
-// by the same code.
+// value is one setting as text. It has the methods of pflag.Value. The command line,
+// the environment and the admin endpoint thus share one parser.
 type value interface {
 	String() string
 	Set(string) error
 	Type() string
 }
 
-// Setting is one of the Settings by its name, for flags and the like.
+// Setting is one of the [Settings] with its name.
 type Setting struct {
 	value
 	Name string
 	Help string
 }
 
-// Each lists the settings by name; setting one of them changes s.
+// Each yields every setting. Setting its value changes s.
 func (s *Settings) Each(yield func(Setting) bool) {
 	for _, k := range knobs {
 		if !yield(Setting{value: k.in(s), Name: k.name, Help: k.help}) {
@@ -31,7 +30,7 @@ func (s *Settings) Each(yield func(Setting) bool) {
 	}
 }
 
-// Set changes the setting of that name.
+// Set changes the setting with this name.
 func (s *Settings) Set(name, text string) error {
 	for _, k := range knobs {
 		if k.name == name {
@@ -50,8 +49,7 @@ type knob struct {
 	in   func(*Settings) value
 }
 
-// knobs are all settings: the one list that flags, environment, admin endpoint
-// and validation follow.
+// knobs lists all settings. Flags, environment, admin endpoint and validation use it.
 var knobs = []knob{
 	{"window", "how far a timestamp may be from the server's clock, either way",
 		func(s *Settings) value { return (*durationValue)(&s.Window) }},

@@ -11,7 +11,7 @@ import (
 // Hash is the SHA-256 of an order's canonical body without its timestamp.
 type Hash [32]byte
 
-// String gives it in hexadecimal.
+// String returns the hash in hexadecimal.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -26,7 +26,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Entry is what the ledger knows about one order_no.
+// Entry is the ledger's entry for one order_no.
 type Entry struct {
 	// Created is how many orders were created under it.
 	Created int `json:"created"`
@@ -34,20 +34,20 @@ type Entry struct {
 	Attempts int `json:"attempts"`
 	// Faults counts the attempts that met an injected fault.
 	Faults int `json:"faults"`
-	// Refused is set once it was refused for good. With settings that change
-	// it may be created too, before or after.
+	// Refused says that the server refused the order for good. If settings change, the
+	// order may also have been created, before or after.
 	Refused bool `json:"refused"`
 	// FirstAt and LastAt are the times of the first and last creation.
 	FirstAt time.Time `json:"first_at,omitzero"`
 	LastAt  time.Time `json:"last_at,omitzero"`
-	// BodyHash is that of the first creation; zero where nothing was created.
+	// BodyHash is the hash of the first creation. It is zero if nothing was created.
 	BodyHash Hash `json:"body_hash"`
 }
 
-// Ledger is a snapshot of everything counted so far.
+// Ledger is a snapshot of the counters.
 type Ledger struct {
 	StartedAt time.Time `json:"started_at"`
-	// Requests counts those to the API; it is the sum of Answers.
+	// Requests counts the requests to the API. It is the sum of Answers.
 	Requests int64 `json:"requests"`
 	// Answers counts them by the kind of answer, Faults by injected fault.
 	Answers map[string]int64 `json:"answers"`
@@ -63,12 +63,12 @@ type Ledger struct {
 	SignatureFailures int64 `json:"signature_failures"`
 	// Keys lists the key pairs that are valid now.
 	Keys []KeyUse `json:"keys"`
-	// PerSecond counts the requests of the last hour by second, oldest first,
-	// without the seconds that had none.
+	// PerSecond counts the requests of the last hour by second, oldest first. It omits
+	// seconds without requests.
 	PerSecond []Second `json:"per_second"`
 }
 
-// KeyUse is what one key pair was used for.
+// KeyUse counts the uses of one key pair.
 type KeyUse struct {
 	// Key is masked.
 	Key               string `json:"key"`
@@ -80,7 +80,7 @@ type KeyUse struct {
 type Second struct {
 	Unix     int64 `json:"unix"`
 	Requests int64 `json:"requests"`
-	// Creates are those to create an order.
+	// Creates counts the requests to create an order.
 	Creates int64 `json:"creates"`
 }
 
@@ -92,16 +92,16 @@ type tallies struct {
 	seconds  seconds
 }
 
-// keepSeconds is how far back the requests per second are known.
+// keepSeconds is how many seconds of requests per second are kept.
 const keepSeconds = 3600
 
-// seconds is a ring: the counts of second t are at t modulo its size.
+// seconds is a ring. The counts of second t are at index t modulo its size.
 type seconds struct {
 	mu   sync.Mutex
 	ring [keepSeconds]Second
 }
 
-// slot also takes times before 1970, which the clock of a test may show.
+// slot also accepts times before 1970, which a test's clock may show.
 func (s *seconds) slot(t int64) *Second { return &s.ring[uint64(t)%keepSeconds] }
 
 func (s *seconds) count(now time.Time, create bool) {
@@ -130,8 +130,8 @@ func (s *seconds) list(now time.Time) []Second {
 	return list
 }
 
-// Ledger gives a snapshot. Counts taken while requests are under way may be
-// ahead of one another by those requests.
+// Ledger returns a snapshot. While requests are in flight, its counts may differ from
+// one another by those requests.
 func (s *Server) Ledger() Ledger {
 	l := Ledger{
 		StartedAt:         s.startedAt,
@@ -158,17 +158,17 @@ func (s *Server) Ledger() Ledger {
 	return l
 }
 
-// Created tells how many orders exist under an order_no.
+// Created returns how many orders exist under an order_no.
 func (s *Server) Created(orderNo string) int {
 	e, _ := s.book.lookup(orderNo)
 	return e.Created
 }
 
-// Lookup gives the ledger's entry for an order_no; false where no properly
-// signed request ever named it.
+// Lookup returns the ledger's entry for an order_no. It returns false if no properly
+// signed request named it.
 func (s *Server) Lookup(orderNo string) (Entry, bool) { return s.book.lookup(orderNo) }
 
-// Each calls yield for every order_no that was seen, in no particular order,
-// until yield returns false. Orders that arrive meanwhile may be missing. It
-// may be called while the server is busy, and yield may call the server.
+// Each calls yield for every known order_no, in no particular order, until yield
+// returns false. It may miss orders that arrive meanwhile. It is safe for concurrent
+// use, and yield may call the server.
 func (s *Server) Each(yield func(orderNo string, e Entry) bool) { s.book.each(yield) }

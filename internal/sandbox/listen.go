@@ -12,39 +12,41 @@ import (
 	"time"
 )
 
-// closeWithin is how long Close waits for requests that are under way. They
-// take no time of their own once their injected delays are cut; what can last
-// longer is a connection that was opened and never used.
+// closeWithin is how long Close waits for requests in flight. Close cuts their
+// injected delays, so only a connection that was opened and never used takes longer.
 const closeWithin = time.Second
 
-// listening is the sockets of a started server. Its zero value is one that
-// was not started.
+// listening holds the sockets of a server. The zero value is a server that was not
+// started.
 type listening struct {
 	mu    sync.Mutex
 	main  *socket // nil while not listening
 	admin *socket
-	// at is where main listens, also while it refuses connections; "" before
+	// at is the address of main, also while it refuses connections. It is empty before
 	// Start and after Close.
 	at      string
 	handler http.Handler
-	serving sync.WaitGroup
+	// identity is shown by the main socket; nil: it is in clear.
+	identity *identity
+	serving  sync.WaitGroup
 }
 
-// socket is one address that is served.
+// socket serves one address.
 type socket struct {
 	*http.Server
 	listener net.Listener
 }
 
-// shut closes the socket and its connections. http.Server.Close alone would
-// overlook a listener that Serve has not come round to yet.
+// shut closes the socket and its connections. http.Server.Close alone would miss a
+// listener that Serve has not registered yet.
 func (s *socket) shut() {
 	s.listener.Close() //nolint:errcheck // it was open, and nobody minds if not
 	s.Close()          //nolint:errcheck // likewise
 }
 
-// Start listens on addr ("127.0.0.1:0" takes any free port) and serves until
-// Close. It returns the base URL.
+// Start listens on addr and serves until Close. It returns the base URL. The address
+// "127.0.0.1:0" means any free port. With TLS the
+// admin address stays in clear.
 func (s *Server) Start(addr string) (url string, err error) {
 	l := &s.listening
 	l.mu.Lock()
@@ -65,7 +67,7 @@ func (s *Server) Start(addr string) (url string, err error) {
 		l.refuse()
 	}
 	if s.config.AdminAddr != "" {
-		if l.admin, err = l.serve(s.config.AdminAddr, s.admin); err != nil {
+		if l.admin, err = l.serve(s.config.AdminAddr, s.admin, nil); err != nil {
 			l.refuse()
 			l.serving.Wait()
 			l.at = ""
@@ -73,12 +75,15 @@ func (s *Server) Start(addr string) (url string, err error) {
 		}
 	}
 	s.log.Debug().Str("address", l.at).Msg("listening")
+	if l.identity != nil {
+		return "https://" + l.at, nil
+	}
 	return "http://" + l.at, nil
 }
 
-// Close stops listening, lets requests under way finish, without the rest of
-// their injected delays, and closes what is left after a second. It may be
-// called twice, and before Start; the ledger can be read afterwards.
+// Close stops listening, cuts injected delays and waits up to a second for requests in
+// flight. It then closes the remaining connections. Close may be called twice and
+// before Start. The ledger stays readable.
 func (s *Server) Close() error {
 	s.closeOnce.Do(func() { close(s.closed) })
 	l := &s.listening
@@ -90,7 +95,7 @@ func (s *Server) Close() error {
 		if srv == nil {
 			continue
 		}
-		srv.Shutdown(ctx) //nolint:errcheck // what did not finish in time is closed now
+		srv.Shutdown(ctx) //nolint:errcheck // Close follows
 		srv.shut()
 	}
 	l.main, l.admin, l.at = nil, nil, ""
@@ -98,13 +103,13 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// follow opens or closes the main socket as the kind of outage demands.
-func (l *listening) follow(d Down) error {
+// apply opens or closes the main socket according to the kind of outage.
+func (l *listening) apply(d Down) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.at == "":
-		// Not started or closed, or behind a listener of somebody else.
+		// Not started, closed, or served by another listener.
 	case d == RefuseAll:
 		l.refuse()
 	case l.main == nil:
@@ -113,16 +118,16 @@ func (l *listening) follow(d Down) error {
 	return nil
 }
 
-// open listens on addr; called with mu held.
+// open listens on addr. The caller holds mu.
 func (l *listening) open(addr string) (err error) {
-	if l.main, err = l.serve(addr, l.handler); err != nil {
+	if l.main, err = l.serve(addr, l.handler, l.identity); err != nil {
 		return err
 	}
 	l.at = l.main.listener.Addr().String()
 	return nil
 }
 
-// refuse makes the kernel refuse connections; called with mu held.
+// refuse makes the kernel refuse connections. The caller holds mu.
 func (l *listening) refuse() {
 	if l.main != nil {
 		l.main.shut()
@@ -130,16 +135,19 @@ func (l *listening) refuse() {
 	}
 }
 
-func (l *listening) serve(addr string, h http.Handler) (*socket, error) {
+func (l *listening) serve(addr string, h http.Handler, i *identity) (*socket, error) {
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
+	if i != nil {
+		listener = i.secured(listener)
+	}
 	srv := &socket{listener: listener, Server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0), // what it says of clients that hang up is meant to be
+		ErrorLog:          log.New(io.Discard, "", 0), // clients that hang up are expected
 	}}
-	l.serving.Go(func() { srv.Serve(listener) }) //nolint:errcheck // it ends when the socket is shut
+	l.serving.Go(func() { srv.Serve(listener) }) //nolint:errcheck // it returns when the socket is shut
 	return srv, nil
 }

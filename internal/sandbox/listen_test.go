@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"strings"
@@ -40,6 +42,39 @@ func TestStartAndClose(t *testing.T) {
 	_, err = a.do(a.request(a.order("A-2")))
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.Equal(t, 1, a.server.Created("A-1"), "the ledger outlives the sockets")
+}
+
+// Over TLS everything is as in clear, and only its own authority vouches for it.
+func TestTLS(t *testing.T) {
+	a := listen(t, func(c *Config) {
+		c.TLS, c.Hosts, c.AdminAddr = true, []string{"sandbox.test", "192.0.2.1"}, "127.0.0.1:0"
+	})
+	require.True(t, strings.HasPrefix(a.url, "https://127.0.0.1:"))
+	_, err := a.do(a.request(a.order("A-1")))
+	require.ErrorContains(t, err, "unknown authority")
+
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(a.server.CA()))
+	a.client.Transport = &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots}}
+	require.Equal(t, 200, a.post("A-1").status)
+	a.set(func(s *Settings) { s.Faults.DropBefore = 1 })
+	_, err = a.do(a.request(a.order("A-2")))
+	require.Error(t, err)
+	a.set(func(s *Settings) { s.Faults.DropBefore, s.Down = 0, RefuseAll })
+	_, err = a.do(a.request(a.order("A-3")))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	a.set(func(s *Settings) { s.Down = Up })
+	require.Equal(t, 200, a.post("A-3").status, "the same certificate again")
+
+	leaf, err := x509.ParseCertificate(a.server.listening.identity.certificate.Certificate[0])
+	require.NoError(t, err)
+	for _, host := range []string{"localhost", "127.0.0.1", "::1", "sandbox.test", "192.0.2.1"} {
+		require.NoError(t, leaf.VerifyHostname(host))
+	}
+	admin := &api{t: t, server: a.server, client: http.DefaultClient, url: "http://" + a.server.listening.admin.listener.Addr().String()}
+	require.Equal(t, 200, admin.admin("GET", "ledger", "").status, "in clear, on loopback")
+	http.DefaultClient.CloseIdleConnections()
+	require.Nil(t, listen(t, nil).server.CA())
 }
 
 func TestCloseBeforeStart(t *testing.T) {

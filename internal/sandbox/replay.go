@@ -8,15 +8,14 @@ import (
 
 const (
 	replayShards = 16
-	// replaySpan is the time that one set of signatures covers. A shorter one
-	// forgets sooner and costs more sets.
+	// replaySpan is the time that one set of signatures covers. A shorter span forgets
+	// sooner and needs more sets.
 	replaySpan = 30 * time.Second
 )
 
-// replays remembers signatures for as long as their timestamp is inside the
-// window, by which what is older is refused anyway. Eight bytes of a signature
-// stand for it: among ten million, a false alarm has odds of one in a million
-// million for each request.
+// replays remembers signatures while their timestamp is inside the window. The window
+// check refuses older ones. replays stores eight bytes of each signature: with ten
+// million stored, the probability of a false alarm is about 10^-12 for each request.
 type replays struct {
 	shards [replayShards]replayShard
 }
@@ -26,8 +25,8 @@ type replayShard struct {
 	sets map[int64]map[uint64]struct{} // by timestamp / replaySpan
 }
 
-// seen tells whether the signature was seen before, and remembers it.
-// Its timestamp has passed the window already.
+// seen remembers the signature and reports whether it was known. The caller has
+// checked the window.
 func (r *replays) seen(signature []byte, timestamp, now time.Time, window time.Duration) bool {
 	id := binary.LittleEndian.Uint64(signature)
 	sh := &r.shards[id%replayShards]
@@ -48,7 +47,7 @@ func (r *replays) seen(signature []byte, timestamp, now time.Time, window time.D
 	return false
 }
 
-// forget drops the sets that end before the oldest timestamp still accepted.
+// forget removes the sets that end before the oldest accepted timestamp.
 func (sh *replayShard) forget(oldest time.Time) {
 	if sh.sets == nil {
 		sh.sets = make(map[int64]map[uint64]struct{})
@@ -59,17 +58,4 @@ func (sh *replayShard) forget(oldest time.Time) {
 			delete(sh.sets, span)
 		}
 	}
-}
-
-// size is how many signatures are remembered.
-func (r *replays) size() (n int) {
-	for i := range r.shards {
-		sh := &r.shards[i]
-		sh.mu.Lock()
-		for _, set := range sh.sets {
-			n += len(set)
-		}
-		sh.mu.Unlock()
-	}
-	return n
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Header values shared by all answers; net/http does not change them.
+// Header values that all answers share. net/http does not change them.
 var jsonType = []string{"application/json"}
 
 func (s *Server) succeed(x *exchange, a Answer) {
@@ -28,7 +28,7 @@ func (s *Server) reply(x *exchange, a Answer, status int) {
 	s.send(x, a, status, x.reply)
 }
 
-// send writes any answer, after the time that it takes.
+// send writes an answer after its delay.
 func (s *Server) send(x *exchange, a Answer, status int, body []byte) {
 	s.counted(x, a, status)
 	s.pause(x)
@@ -36,7 +36,7 @@ func (s *Server) send(x *exchange, a Answer, status int, body []byte) {
 		x.w.Header().Set("Date", s.config.Now().Add(x.settings.Skew).UTC().Format(http.TimeFormat))
 	}
 	x.w.WriteHeader(status)
-	x.w.Write(body) //nolint:errcheck // a client that has gone is its own affair
+	x.w.Write(body) //nolint:errcheck // the client is gone
 }
 
 // drop closes the connection without an answer.
@@ -55,8 +55,8 @@ func (s *Server) counted(x *exchange, a Answer, status int) {
 	}
 }
 
-// pause waits for as long as the answer takes; not after the client has gone
-// or the server closes.
+// pause waits for the delay of the answer. It returns early if the client is gone or
+// the server closes.
 func (s *Server) pause(x *exchange) {
 	wait := x.settings.Latency
 	if j := x.settings.Jitter; j > 0 {
@@ -80,8 +80,8 @@ func (s *Server) pause(x *exchange) {
 func (s *Server) retryAfter(x *exchange, a Answer) {
 	wait := x.settings.Faults.RetryAfter
 	if a == AnswerRateLimited {
-		// By then there is a token again, were this client alone.
-		if r := x.settings.Rate; r > 0 { // 0 where the limit was lifted just now
+		// The time after which the limiter has a token again.
+		if r := x.settings.Rate; r > 0 { // 0 if the limit was just lifted
 			wait = time.Duration(float64(time.Second) / r)
 		}
 	}

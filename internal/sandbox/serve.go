@@ -15,7 +15,7 @@ const (
 	adminPrefix = "/_sandbox/"
 )
 
-// serve routes by hand: the path of an order is the hot one.
+// serve routes by hand because the path of an order must be fast.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, adminPrefix) {
 		s.admin.ServeHTTP(w, r)
@@ -31,7 +31,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x := exchanges.Get().(*exchange)
 	defer x.release()
 	x.w, x.r, x.settings, x.now = w, r, settings, arrived.Add(settings.Skew)
-	// The limit comes first, as at a gateway: it knows nothing of credentials.
+	// The rate limit comes before authentication, as at a gateway.
 	if l := s.limiter.Load(); l != nil && !l.AllowN(arrived, 1) {
 		s.refuse(x, &refusal{answer: AnswerRateLimited})
 		return
@@ -39,7 +39,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.answer(x)
 }
 
-// exchange is one request on its way to its answer. Its memory is reused.
+// exchange is one request and its answer. Exchanges are pooled.
 type exchange struct {
 	call
 	w        http.ResponseWriter
@@ -54,7 +54,7 @@ type exchange struct {
 
 var exchanges = sync.Pool{New: func() any { return &exchange{call: newCall()} }}
 
-// release gives the memory back, unless a huge body made it huge.
+// release returns the exchange to the pool unless its buffers are very large.
 func (x *exchange) release() {
 	x.w, x.r, x.settings, x.orderNo, x.decision = nil, nil, nil, nil, decision{}
 	x.raw = x.raw[:0]
@@ -63,7 +63,7 @@ func (x *exchange) release() {
 	}
 }
 
-// answer finds the endpoint.
+// answer calls the endpoint.
 func (s *Server) answer(x *exchange) {
 	path, method := accountPath, http.MethodGet
 	if x.r.URL.Path != accountPath {
@@ -127,8 +127,8 @@ func (s *Server) create(x *exchange) {
 	}
 }
 
-// admit checks everything about a request to create an order that does not
-// depend on other orders: credentials before the body, what is cheap first.
+// admit checks a request to create an order, as far as the checks do not depend on
+// other orders. It checks credentials before the body, and cheap things first.
 func (s *Server) admit(x *exchange) *refusal {
 	if header(x.r.Header, "Content-Type") != "application/json" {
 		return &refusal{answer: AnswerMediaType}
@@ -154,8 +154,7 @@ func (s *Server) admit(x *exchange) *refusal {
 	return bad
 }
 
-// readBody reads the body into memory that is used again. An announced length
-// spares growing it.
+// readBody reads the body into a reused buffer. It uses Content-Length to size it.
 func (s *Server) readBody(x *exchange) *refusal {
 	limit := s.config.MaxBody
 	if x.r.ContentLength > limit {
@@ -182,7 +181,7 @@ func (s *Server) readBody(x *exchange) *refusal {
 	return nil
 }
 
-// appendOrder writes the members of the order's object in an answer.
+// appendOrder appends the members of the order's object in an answer.
 func (x *exchange) appendOrder(out []byte) []byte {
 	out = append(out, `"order_no":`...)
 	out = append(out, x.doc.field("order_no")...)

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Server is the API and its ledger. Make one with New.
+// Server is the API with its ledger. Create one with [New]. It is safe for concurrent
+// use.
 type Server struct {
 	config    Config
 	log       zerolog.Logger
@@ -33,9 +34,8 @@ type Server struct {
 	closeOnce sync.Once
 }
 
-// New makes a server that does not listen yet: use Start, or give Handler to a
-// server of your own. The error names everything that is wrong with the
-// configuration.
+// New returns a server that does not listen yet. Call Start, or pass Handler to a
+// server of your own. Its error joins all mistakes in the configuration.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
@@ -51,19 +51,25 @@ func New(cfg Config) (*Server, error) {
 		closed:    make(chan struct{}),
 	}
 	s.config.Keys = nil // they live in the keyring
+	if cfg.TLS {
+		var err error
+		if s.listening.identity, err = newIdentity(time.Now(), cfg.Hosts...); err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
 	s.admin = s.adminMux()
 	s.adopt(cfg.Settings)
 	return s, nil
 }
 
-// Handler serves the API and the admin endpoints.
+// Handler returns the handler of the API and the admin endpoints.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// Settings gives the settings of now.
+// Settings returns the current settings.
 func (s *Server) Settings() Settings { return *s.settings.Load() }
 
-// Update changes settings while the server runs. Requests that are under way
-// keep the old ones. Bad settings are refused as a whole.
+// Update changes settings while the server runs. Requests in flight keep the old ones.
+// If the new settings are invalid, Update returns an error and changes nothing.
 func (s *Server) Update(change func(*Settings)) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -72,13 +78,13 @@ func (s *Server) Update(change func(*Settings)) error {
 	return s.apply(next)
 }
 
-// apply is called with changing held.
+// apply applies settings. The caller holds changing.
 func (s *Server) apply(next Settings) error {
 	next = next.withDefaults()
 	if err := next.Validate(); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	if err := s.listening.follow(next.Down); err != nil {
+	if err := s.listening.apply(next.Down); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
 	s.adopt(next)
@@ -86,8 +92,8 @@ func (s *Server) apply(next Settings) error {
 	return nil
 }
 
-// adopt takes settings over. A new limit starts with a full bucket; any other
-// change leaves the bucket as it is.
+// adopt stores the settings. A new rate limit starts with a full bucket. Any other
+// change keeps the bucket.
 func (s *Server) adopt(next Settings) {
 	old := s.settings.Load()
 	if old == nil || old.Rate != next.Rate || old.Burst != next.Burst {
@@ -107,8 +113,8 @@ func newLimiter(s Settings) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(s.Rate), burst)
 }
 
-// AddKey adds a key pair, or gives a key another secret. An eleventh key is
-// refused.
+// AddKey adds a key pair or replaces the secret of a key. It refuses more than
+// [MaxKeys] keys.
 func (s *Server) AddKey(key, secret string) error {
 	if err := s.keys.add(key, secret); err != nil {
 		return fmt.Errorf("sandbox: %w", err)
@@ -117,7 +123,7 @@ func (s *Server) AddKey(key, secret string) error {
 	return nil
 }
 
-// RevokeKey makes a key unknown, and tells whether it was known.
+// RevokeKey removes a key and reports whether it existed.
 func (s *Server) RevokeKey(key string) bool {
 	known := s.keys.revoke(key)
 	if known {

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Settings are the manners of the server: everything that can be changed while
-// it runs.
+// Settings can be changed while the server runs.
 type Settings struct {
-	// Window is how far a timestamp may be from the server's clock, either way.
+	// Window is how far a timestamp may be off the server's clock, in both directions.
 	Window time.Duration
 	// Skew is how far the server's clock is ahead of the real one; its Date
 	// header shows it.
@@ -19,13 +18,13 @@ type Settings struct {
 	Duplicates Duplicates
 	// Manner says how failures are answered.
 	Manner Manner
-	// Latency is how long every answer takes, Jitter what is added at most.
+	// Latency is the delay of every answer. Jitter is the largest random addition.
 	Latency, Jitter time.Duration
-	// Rate is how many requests a second are taken, all together; 0 is no
-	// limit. Burst is how many at once; 0 is a second's worth.
+	// Rate limits all requests together, per second; 0 = no limit. Burst is how many
+	// may come at once; 0 = the requests of one second.
 	Rate  float64
 	Burst int
-	// Faults are what goes wrong.
+	// Faults are the injected faults.
 	Faults Faults
 	// Seed decides which attempts of which orders meet which faults.
 	Seed uint64
@@ -33,13 +32,14 @@ type Settings struct {
 	Down Down
 }
 
-// Faults are injected into attempts to create an order. Rates are
-// probabilities from 0 to 1. Whether an attempt meets a fault depends on the
-// seed, the order_no and how many attempts that order had, and on nothing
-// else, so that a run repeats whatever its concurrency. Each kind is drawn by
-// itself; where several hit the same attempt, one of them, drawn too, is met.
+// Faults configures the faults of attempts to create an order. Rates are probabilities
+// from 0 to 1.
+//
+// Whether an attempt meets a fault depends only on the seed, the order_no and the
+// number of the attempt. A run is thus reproducible at any concurrency. Each fault is
+// drawn independently. If several hit the same attempt, one of them is drawn.
 type Faults struct {
-	// Slow answers only after SlowDelay. It may come on top of another fault.
+	// Slow delays the answer by SlowDelay. It may coincide with another fault.
 	Slow      float64
 	SlowDelay time.Duration
 	// Unavailable answers 503 and creates nothing.
@@ -59,13 +59,13 @@ type Faults struct {
 	GarbageForm GarbageForm
 	// Other answers 200 with the success of another order and creates nothing.
 	Other float64
-	// Refuse is the share of orders that are refused for good: drawn for the
-	// order_no, not for the attempt. The server refuses before it looks for a
-	// duplicate, so that an order that was created before Refuse was raised is
-	// refused all the same.
+	// Refuse is the share of orders that the server refuses for good. It is drawn for
+	// the order_no, not for the attempt. The server refuses before it looks for
+	// duplicates. It thus also refuses an order that it created before Refuse was
+	// raised.
 	Refuse float64
-	// MaxPerOrder is how many attempts of one order may meet a fault; 0 is no
-	// limit. Refuse does not count.
+	// MaxPerOrder is how many attempts of one order may meet a fault; 0 = no limit.
+	// Refuse does not count.
 	MaxPerOrder int
 }
 
@@ -82,7 +82,8 @@ func (s Settings) withDefaults() Settings {
 	return s
 }
 
-// Validate names every bad setting by its name on the command line.
+// Validate returns an error that joins all invalid settings, named as on the command
+// line.
 func (s Settings) Validate() error {
 	var errs []error
 	bad := func(name, format string, args ...any) {

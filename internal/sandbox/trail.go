@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// maxTrail bounds the memory that a trail may take.
+	// maxTrail is the most requests that a trail keeps.
 	maxTrail = 1_000_000
-	// trailBody is how much of a body a trail keeps.
+	// trailBody is the most bytes of a body that a trail keeps.
 	trailBody = 2 << 10
 )
 
@@ -23,11 +23,11 @@ type Step struct {
 	Status  int       `json:"status"`
 	Fault   string    `json:"fault,omitempty"`
 	Slow    bool      `json:"slow,omitempty"`
-	// Body is what was sent, at most two kilobytes of it.
+	// Body is the beginning of the request's body, at most two kilobytes.
 	Body string `json:"body,omitempty"`
 }
 
-// trail is a ring of the last requests; nil where none are kept.
+// trail is a ring of the last requests. It is nil if the server keeps none.
 type trail struct {
 	mu    sync.Mutex
 	steps []Step
@@ -65,7 +65,7 @@ func (t *trail) add(x *exchange, a Answer, status int) {
 	t.next = (t.next + 1) % len(t.steps)
 }
 
-// list gives the steps, oldest first.
+// list returns the steps, oldest first.
 func (t *trail) list() []Step {
 	if t == nil {
 		return nil

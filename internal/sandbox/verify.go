@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// call is the working memory of one verification.
+// call holds the buffers of one verification.
 type call struct {
-	raw    []byte // the body as it came
+	raw    []byte // the body as received
 	doc    document
 	mac    [sha256.Size]byte
 	sent   [sha256.Size]byte
@@ -22,7 +22,7 @@ type call struct {
 
 func newCall() call { return call{digest: sha256.New()} }
 
-// authenticate finds the key pair of a request. A GET needs nothing else.
+// authenticate returns the key pair of a request. A GET needs no signature.
 func (s *Server) authenticate(h http.Header) (*pair, *refusal) {
 	key := header(h, "X-Api-Key")
 	if key == "" {
@@ -36,8 +36,8 @@ func (s *Server) authenticate(h http.Header) (*pair, *refusal) {
 	return p, nil
 }
 
-// verify checks the signature of the body that c.doc has read, the age of its
-// timestamp, and that the signature is new.
+// verify checks the body that c.doc has read: its signature, the age of its timestamp,
+// and that the signature was not used before.
 func (s *Server) verify(c *call, p *pair, signature string, now time.Time, window time.Duration) *refusal {
 	timestamp, bad := signedTimestamp(&c.doc)
 	if bad != nil {
@@ -59,7 +59,7 @@ func (s *Server) verify(c *call, p *pair, signature string, now time.Time, windo
 	return nil
 }
 
-// signedTimestamp gives the body's timestamp.
+// signedTimestamp returns the body's timestamp.
 func signedTimestamp(d *document) (time.Time, *refusal) {
 	text := d.field("timestamp")
 	if text == nil {
@@ -73,8 +73,8 @@ func signedTimestamp(d *document) (time.Time, *refusal) {
 	return time.UnixMilli(ms), nil
 }
 
-// matches compares in constant time. The contract says hexadecimal without
-// saying which case.
+// matches compares in constant time and ignores case, because the contract does not
+// specify the case of the hexadecimal digits.
 func matches(room []byte, signature string, mac []byte) bool {
 	if len(signature) != 2*len(mac) {
 		return false
@@ -83,8 +83,7 @@ func matches(room []byte, signature string, mac []byte) bool {
 	return err == nil && hmac.Equal(room[:n], mac)
 }
 
-// orderNo gives the text of the body's order_no, having checked the fields
-// that every order has.
+// orderNo checks the required fields and returns the body's order_no.
 func orderNo(d *document) ([]byte, *refusal) {
 	quoted := d.field("order_no")
 	if len(quoted) < 3 || quoted[0] != '"' {
@@ -101,8 +100,8 @@ func orderNo(d *document) ([]byte, *refusal) {
 	return text, nil
 }
 
-// bodyHash is over the canonical body without its timestamp, so that two
-// attempts for the same order have the same one.
+// bodyHash returns the hash of the canonical body without timestamp. Two attempts for
+// the same order have equal hashes.
 func (c *call) bodyHash() (h Hash) {
 	before, after := c.doc.without("timestamp")
 	c.digest.Reset()

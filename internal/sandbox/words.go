@@ -20,10 +20,10 @@ const (
 	CreateTwice
 )
 
-// Manner says how failures are answered.
+// Manner is the style of answers to failures.
 type Manner uint8
 
-// The manners seen at APIs of this kind.
+// The manners, as seen at APIs of this kind.
 const (
 	// MannerStatus uses HTTP status codes with {"code":..,"message":..}.
 	MannerStatus Manner = iota
@@ -35,18 +35,17 @@ const (
 	MannerFields
 )
 
-// Down says whether and how the API is out of reach.
+// Down says whether and how the API is unreachable.
 type Down uint8
 
 // The kinds of outage.
 const (
 	// Up is no outage.
 	Up Down = iota
-	// DropAll closes the connection of every request to the API unanswered.
+	// DropAll closes the connection of every request without an answer.
 	DropAll
-	// RefuseAll stops listening, so that connections are refused. It needs a
-	// server that was started with Start; behind a foreign listener it does
-	// what DropAll does.
+	// RefuseAll stops listening: the kernel refuses connections. It requires Start.
+	// Behind another listener it acts like DropAll.
 	RefuseAll
 )
 
@@ -60,7 +59,7 @@ const (
 	RetryAfterNone
 )
 
-// GarbageForm is what the body of a garbage answer is.
+// GarbageForm is the form of a garbage answer's body.
 type GarbageForm uint8
 
 // The kinds of garbage.
@@ -73,10 +72,10 @@ const (
 	GarbageBinary
 	// GarbageGzipBomb is gzip of a gigabyte of zeros, in a megabyte.
 	GarbageGzipBomb
-	// GarbageEndless never ends, at full speed; it is cut when the client goes
-	// or the server closes.
+	// GarbageEndless is endless, at full speed. It stops when the client disconnects or
+	// the server closes.
 	GarbageEndless
-	// GarbageDrip never ends either, and comes byte by byte.
+	// GarbageDrip is endless, too, and comes byte by byte.
 	GarbageDrip
 )
 
@@ -101,14 +100,14 @@ func wordAt(words []string, i int) string {
 	return words[i]
 }
 
-// word is a setting with a closed set of values.
+// word is a value of a closed set.
 type word interface {
 	value
 	known() bool
 	number() int
 }
 
-// wordValue makes a value of any of the types above.
+// wordValue implements value for the types above.
 type wordValue[T ~uint8] struct {
 	words []string
 	at    *T

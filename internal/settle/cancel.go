@@ -174,7 +174,7 @@ func (c *canceller) cancelPage(ctx context.Context, page []*Pending) error {
 }
 
 func (c *canceller) withdraw(ctx context.Context, page []*Pending) error {
-	last, err := c.q.Records(ctx, numbersOf(page))
+	last, err := c.q.LastWords(ctx, numbersOf(page))
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ type sorted struct {
 	started int      // left to a worker
 }
 
-func (c *canceller) sort(page []*Pending, last []Standing) (s sorted) {
+func (c *canceller) sort(page []*Pending, last []LastWord) (s sorted) {
 	for i, p := range page {
 		rec := last[i].Record
 		switch {
@@ -254,7 +254,7 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 		return c.counts, err
 	}
 	err = each(func(page []*Pending) error {
-		last, err := q.Records(ctx, numbersOf(page))
+		last, err := q.LastWords(ctx, numbersOf(page))
 		if err == nil {
 			s := c.sort(page, last)
 			c.counts.Withdrawn += len(s.todo)

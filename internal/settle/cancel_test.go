@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -26,7 +27,7 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 	publish(t, q, batchOf(1, 300, "b")...)
 	publish(t, q, batchOf(301, 310, "other")...)
 	inHand := pull(t, q, 3)
-	c, err := q.CancelBatch(t.Context(), "b", "a person")
+	c, err := books.CancelBatch(t.Context(), q, "b", "a person")
 	require.NoError(t, err)
 	require.Equal(t, settle.Cancelled{Withdrawn: 297, Started: 3}, c)
 	counts, err := q.Count(t.Context())
@@ -40,7 +41,7 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	requireDrained(t, q)
-	a, err := q.Audit(t.Context())
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	require.Equal(t, map[string]uint64{"accepted": 13, "cancelled": 297}, a.Outcomes)
@@ -56,7 +57,7 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 func TestCancelCrashedHalfway(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 1, "b")...)
-	require.NoError(t, q.ExportCancelHalf(t.Context(), "a person", q.PendingOfBatch(t.Context(), "b")))
+	require.NoError(t, q.ExportCancelHalf(t.Context(), "a person", books.PendingOfBatch(t.Context(), q, "b")))
 	ds := pull(t, q, 1)
 	require.Equal(t, settle.WorkSettled, ds[0].Work)
 	require.NoError(t, q.Complete(t.Context(), ds[0]))
@@ -80,7 +81,7 @@ func TestCancelKeepsDoubt(t *testing.T) {
 	settleAs(t, q, ds[1], report(order.Accepted, ds[1].History))
 	requireDrained(t, q)
 	publish(t, q, batchOf(1, 2, "again")...)
-	c, err := q.CancelBatch(t.Context(), "again", "a person")
+	c, err := books.CancelBatch(t.Context(), q, "again", "a person")
 	require.NoError(t, err)
 	require.Equal(t, 2, c.Withdrawn)
 	for no, want := range map[string]order.Outcome{"C-1": order.OutcomeUnknown, "C-2": order.OutcomeAccepted} {
@@ -89,7 +90,7 @@ func TestCancelKeepsDoubt(t *testing.T) {
 		require.Equal(t, want, entry.Record.Outcome(), no)
 		require.Equal(t, 2, entry.Record.Settled, no)
 	}
-	a, err := q.Audit(t.Context())
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 }
@@ -100,7 +101,7 @@ func TestCancelCountsWorkersMarks(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 5, "b")...)
 	require.NoError(t, q.ExportMark(t.Context(), 2)) // as if 1 and 2 had been in a worker's hands before the kill
-	c, err := q.CancelBatch(t.Context(), "b", "a person")
+	c, err := books.CancelBatch(t.Context(), q, "b", "a person")
 	require.NoError(t, err)
 	require.Equal(t, settle.Cancelled{Withdrawn: 3, Started: 2}, c)
 }
@@ -122,7 +123,7 @@ func TestCancelWakesWaitingPulls(t *testing.T) {
 	go func() {
 		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*settle.Delivery) { got <- ds[0] })
 	}()
-	c, err := other.CancelOrder(t.Context(), "C-9", "a person")
+	c, err := books.CancelOrder(t.Context(), other, "C-9", "a person")
 	require.NoError(t, err)
 	require.Zero(t, c)
 	publish(t, other, batchOf(2, 2, "b")...)
@@ -148,7 +149,7 @@ func TestCancelNoticesDeliveries(t *testing.T) {
 		for _, d := range pull(t, q, 3) {
 			d.Release()
 		}
-		return q.EachPending(t.Context(), "b", visit)
+		return books.EachPending(t.Context(), q, "b", visit)
 	})
 	require.ErrorContains(t, err, "deliveries went on although they were paused")
 }

@@ -2,7 +2,6 @@ package settle
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"orderpost/internal/order"
@@ -16,13 +15,14 @@ const suspectAfter = 2
 // deliveries by what is to be done (R2). It returns an error where the results
 // could not be read: then none of the deliveries may be acted on.
 func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
-	records, err := q.readRecords(ctx, ds)
+	words, err := q.readRecords(ctx, ds)
 	if err != nil {
 		return err
 	}
 	now := q.time.Now()
 	for i, d := range ds {
-		if d.Last = records[i]; d.unreadable != nil {
+		d.Last, d.unreadable = words[i].entry(), words[i].Unreadable
+		if d.unreadable != nil {
 			d.Work = WorkNone
 			continue
 		}
@@ -33,42 +33,19 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 	return nil
 }
 
-// leaderReads bounds how many single reads are under way at once.
-const leaderReads = 32
-
 // readRecords reads all at once, or one by one where that fails. A record that
 // cannot be understood is that delivery's own trouble.
-func (q *Protocol) readRecords(ctx context.Context, ds []*Delivery) ([]Entry, error) {
-	out := make([]Entry, len(ds))
-	if len(ds) > 1 {
-		if err := q.readBatch(ctx, ds, out); err == nil {
-			return out, nil
-		}
-	}
-	return out, q.time.Each(len(ds), leaderReads, func(i int) (err error) {
-		out[i], err = q.store.Record(ctx, ds[i].token)
-		return ds[i].readable(err)
-	})
-}
-
-func (q *Protocol) readBatch(ctx context.Context, ds []*Delivery, out []Entry) error {
+func (q *Protocol) readRecords(ctx context.Context, ds []*Delivery) ([]LastWord, error) {
 	tokens := make([]string, len(ds))
 	for i, d := range ds {
 		tokens[i] = d.token
 	}
-	return q.store.Records(ctx, tokens, func(i int, e Entry, err error) error {
-		out[i] = e
-		return ds[i].readable(err)
-	})
-}
-
-// readable keeps an unreadable record to the delivery that it is about.
-func (d *Delivery) readable(err error) error {
-	d.unreadable = nil
-	if errors.Is(err, ErrUnreadable) {
-		d.unreadable, err = err, nil
+	if len(ds) > 1 {
+		if words, err := q.lastWords(ctx, tokens); err == nil {
+			return words, nil
+		}
 	}
-	return err
+	return q.leaderWords(ctx, tokens)
 }
 
 // inherit takes over what is known of the order_no, and counts the deliveries

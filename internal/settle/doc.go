@@ -16,6 +16,7 @@
 //	             as soon as another worker may hold it (R7)
 //	check.go     the last word on the order_no is read before anything else (R2),
 //	             and decides what kind of work the delivery is (R6)
+//	words.go     batched reads, which are exact with replicas, too (R2)
 //	handler.go   what each kind of work needs, in which order
 //	settle.go    result, then dead letter, then acknowledgement (R4); notes
 //	record.go    conditional writes, and what follows a refused or lost one (R1)
@@ -25,8 +26,8 @@
 //
 //	publish.go   store one intent, and find out what an answer means (R6)
 //	replay.go, resolve.go, drop.go, person.go  work off dead letters (R5)
-//	cancel.go    withdraw what no worker was given
-//	find.go, standing.go  what is known of orders
+//	cancel.go, pending.go  withdraw what no worker was given
+//	filed.go     what the messages about an order are filed under
 //	patience.go  how a command waits for a broker that is out of reach
 //
 // What becomes of an order is not decided here but in order.Decide.

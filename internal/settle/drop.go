@@ -21,7 +21,7 @@ func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone boo
 	}
 	did := fmt.Sprintf("dropped dead letter %d", l.Seq)
 	_, err = q.amend(ctx, l.Token(), func(cur *order.Record) (*order.Record, error) {
-		if err := q.quiet(ctx, l.OrderNo); err != nil {
+		if err := q.requireNonePending(ctx, l.OrderNo); err != nil {
 			return nil, err
 		}
 		if cur == nil || cur.Intervened(did) {

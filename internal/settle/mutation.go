@@ -25,6 +25,8 @@ const (
 	RetryEverything
 	// NoBeginNote: a redelivery is not noted before it is posted (R3).
 	NoBeginNote
+	// NoBarrier: whatever replica answers a batched read is believed (R2).
+	NoBarrier
 )
 
 // Mutate leaves out a step from now on. It is meant for simulations.

@@ -61,8 +61,8 @@ func (q *Protocol) amend(ctx context.Context, token string, decide func(cur *ord
 	}
 }
 
-// quiet returns ErrPending while an intent for the order_no is stored.
-func (q *Protocol) quiet(ctx context.Context, orderNo string) error {
+// requireNonePending returns ErrPending while an intent for the order_no is stored.
+func (q *Protocol) requireNonePending(ctx context.Context, orderNo string) error {
 	pending, err := q.IsPending(ctx, orderNo)
 	if err == nil && pending {
 		err = fmt.Errorf("order %s: %w", orderNo, ErrPending)

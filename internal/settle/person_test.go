@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -72,7 +73,7 @@ func TestResolveCut(t *testing.T) {
 		return settle.ExportResolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
 	})
 	require.NoError(t, err)
-	a, err := q.Audit(t.Context())
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced(), "an accepted order with a letter is worth a line")
 	_, err = q.Resolve(t.Context(), "A-1", order.OutcomeAccepted, anna)

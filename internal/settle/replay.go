@@ -28,7 +28,7 @@ type Replay uint8
 // gone because of it.
 const (
 	ReplayNone Replay = iota
-	// Replayed: the intent is stored, and the letter is removed. Of Prospects:
+	// Replayed: the intent is stored, and the letter is removed. Of a dry run:
 	// it would be.
 	Replayed
 	// ReplayedBefore: an earlier run stored the intent, and was cut off before

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -60,7 +61,7 @@ func replay(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptio
 // prospect is what a dry run says.
 func prospect(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) settle.Replay {
 	t.Helper()
-	ends, err := q.Prospects(t.Context(), []*settle.Letter{l}, o)
+	ends, err := books.DryRunReplay(t.Context(), q, []*settle.Letter{l}, o)
 	require.NoError(t, err)
 	return ends[0]
 }
@@ -205,7 +206,7 @@ func TestReplayRefusals(t *testing.T) {
 	settleAs(t, q, pull(t, q, 1)[0], order.Report{End: order.EndInvalid})
 	requireDrained(t, q)
 	listed := false
-	require.NoError(t, q.LetterPages(t.Context(), func(page []*settle.Letter, unreadable []error) error {
+	require.NoError(t, books.LetterPages(t.Context(), q, func(page []*settle.Letter, unreadable []error) error {
 		require.Empty(t, unreadable)
 		for _, l := range page {
 			if strings.HasSuffix(l.Subject, "not%an%encoding") {
@@ -285,7 +286,7 @@ func TestReplayUnderWork(t *testing.T) {
 	require.Eventually(t, func() bool {
 		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(most))*time.Millisecond)
 		defer cancel()
-		err := other.LetterPages(brief, func(page []*settle.Letter, unreadable []error) error {
+		err := books.LetterPages(brief, other, func(page []*settle.Letter, unreadable []error) error {
 			for _, l := range page {
 				if _, err := other.Replay(brief, l, settle.ReplayOptions{}); err != nil {
 					return err

@@ -20,12 +20,12 @@ func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
 	}
-	token, err := q.tokenOf(ctx, orderNo)
+	token, err := q.TokenOf(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}
 	entry, err := q.amend(ctx, token, func(cur *order.Record) (*order.Record, error) {
-		if err := q.quiet(ctx, orderNo); err != nil {
+		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
 		return resolved(cur, orderNo, as, p, q.time.Now())

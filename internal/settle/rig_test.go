@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -46,7 +48,7 @@ func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
 
 func workerConfig(s *embedded.Server, name string) queue.Config {
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
 	return cfg
 }
 
@@ -133,9 +135,9 @@ func letterOf(t *testing.T, q *queue.Queue, no string) *settle.Letter {
 	return l
 }
 
-func requireBalanced(t *testing.T, q *queue.Queue) *queue.Audit {
+func requireBalanced(t *testing.T, q *queue.Queue) *books.AuditResult {
 	t.Helper()
-	a, err := q.Audit(t.Context())
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	return a

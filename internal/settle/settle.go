@@ -140,7 +140,7 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 // gets it stored a second time: not judged anew, but counted (R11).
 func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
-	at, rec := last.EnqueuedAt, q.takeOver(d)
+	at, rec := last.EnqueuedAt, q.recordFor(d)
 	if c := last.ConflictOf(d.Intent.ID); c != nil {
 		at, rec = c.EnqueuedAt, *q.refusal(d, last, WorkConflict).end(last)
 	}
@@ -157,7 +157,7 @@ func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
 // Repeat settles an intent that asks again, with the same body, for an order
 // that was accepted (WorkRepeat): it is done, and counted.
 func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
-	rec := q.takeOver(d)
+	rec := q.recordFor(d)
 	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
@@ -174,7 +174,7 @@ func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // The record that it returns says what became of this intent: rejected where it
 // was a conflict, although the result of the order_no stays accepted.
 func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
-	rec := q.takeOver(d)
+	rec := q.recordFor(d)
 	letter := q.refusal(d, &rec, d.Work)
 	refused := letter.end(d.Last.Record)
 	if letter.Conflict {
@@ -232,8 +232,8 @@ func (q *Protocol) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	return l
 }
 
-// takeOver is the record as it is, with this intent counted as settled by it.
-func (q *Protocol) takeOver(d *Delivery) order.Record {
+// recordFor returns the record as it is, with this intent counted as settled by it.
+func (q *Protocol) recordFor(d *Delivery) order.Record {
 	rec := *d.Last.Record
 	rec.IntentID, rec.EnqueuedAt = d.Intent.ID, d.StoredAt.UTC()
 	return rec

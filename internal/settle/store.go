@@ -14,15 +14,19 @@ import (
 // it with JetStream; package simulation with a model in simulated time.
 //
 // An error says that the broker did not answer, and that a write may have
-// happened, unless it is named otherwise. Reads go to the streams' leaders.
+// happened, unless it is named otherwise. Reads go to the streams' leaders, but
+// for Records.
 type Store interface {
 	// Record reads the last word on one order_no; the Record is nil only where
 	// there is none. Error: ErrUnreadable.
 	Record(ctx context.Context, token string) (Entry, error)
-	// Records reads many at once and passes each to found, with its
-	// ErrUnreadable if it has one. It returns an error, found's own among them,
-	// where the answer was not complete.
+	// Records reads many at once, a thousand at most, and passes each to found,
+	// with its ErrUnreadable if it has one; such an entry has its Seq. One replica
+	// answers for all of them as of one moment, and it may lag behind the leader. It
+	// returns an error, found's own among them, where the answer was not complete.
 	Records(ctx context.Context, tokens []string, found func(i int, e Entry, err error) error) error
+	// Barrier asks the leader for the last record of all.
+	Barrier(ctx context.Context) (Barrier, error)
 	// PutRecord makes r the last word if the last sequence there is expect (0 =
 	// absent). Errors: a stale expectation, ErrStorage.
 	PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error)
@@ -64,7 +68,7 @@ type Store interface {
 	Life() string
 	// MaxPayload is the largest message that the broker takes, in bytes.
 	MaxPayload() int64
-	// Replicated: the streams have more than one replica.
+	// Replicated: the streams have more than one replica, or may get more.
 	Replicated() bool
 }
 

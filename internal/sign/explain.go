@@ -8,34 +8,35 @@ import (
 	"orderpost/internal/order"
 )
 
-// Explanation shows how a signature comes about. It never holds the secret.
+// Explanation shows each step of a signature. It never contains the secret.
 type Explanation struct {
-	// Canonical is the stamped canonical body: exactly what is sent.
+	// Canonical is the canonical body with timestamp: the bytes to send.
 	Canonical string `json:"canonical"`
-	// StringToSign is what the signature is computed over.
+	// StringToSign is the input of the HMAC.
 	StringToSign string `json:"string_to_sign"`
 	// Signature is 64 lower-case hex digits.
 	Signature string `json:"signature"`
-	// Warnings lists what others might sign differently; empty, not nil.
+	// Warnings lists what others might sign differently. It is never nil.
 	Warnings []order.Warning `json:"warnings"`
-	// Given compares with a given signature; nil where none was given.
+	// Given is the comparison with a given signature, or nil if none was given.
 	Given *Comparison `json:"given,omitempty"`
 }
 
-// Comparison says whether and why a given signature differs.
+// Comparison says whether a given signature differs, and why.
 type Comparison struct {
 	Signature string `json:"signature"`
 	Matches   bool   `json:"matches"`
-	// Reasons lists the mistakes that together give exactly this signature;
-	// empty where it matches, and where no known ones do.
+	// Reasons lists the mistakes that together produce the given signature. It is
+	// empty if the signature matches or if no known mistakes produce it.
 	Reasons []Reason `json:"reasons"`
 }
 
-// Explain signs a body (contract section 5.2) and shows each step, at the given
-// time in milliseconds. Where a signature is given, it is compared, and if it
-// differs, every combination of known mistakes is tried until one gives it. It
+// Explain signs a body (contract section 5.2) with the given timestamp in
+// milliseconds and shows each step. It requires no field of the order.
+//
+// If given is not empty, Explain compares it with the signature. If they differ, it
+// searches for the combination of known mistakes that produces given. Explain
 // returns an [*order.Error] for a refused body, [ErrNoSecret] or [ErrTimestamp].
-// No field of the order is required.
 func Explain(body []byte, secret string, timestampMS int64, given string) (Explanation, error) {
 	signer, err := New(secret)
 	if err != nil {
@@ -84,7 +85,7 @@ func compare(o *order.Order, secret string, timestampMS int64, given, signature 
 	return c
 }
 
-// String gives one sentence for people.
+// String returns one sentence for people.
 func (c *Comparison) String() string {
 	switch {
 	case c.Matches:

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// masked stands for a signer wherever one is printed.
+// masked is the printed form of every signer.
 const masked = "sign.Signer(masked)"
 
-// String gives a constant: nothing of the secret.
+// String returns a constant without the secret.
 func (Signer) String() string { return masked }
 
-// GoString gives the same constant for %#v.
+// GoString implements fmt.GoStringer with the same constant.
 func (Signer) GoString() string { return masked }
 
-// Format gives the same constant for every verb and flag.
+// Format implements fmt.Formatter with the same constant for every verb and flag.
 func (Signer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, masked) }
 
-// MarshalText gives the same constant to JSON encoders and loggers.
+// MarshalText implements encoding.TextMarshaler with the same constant.
 func (Signer) MarshalText() ([]byte, error) { return []byte(masked), nil }

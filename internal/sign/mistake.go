@@ -9,16 +9,16 @@ import (
 	"orderpost/internal/order"
 )
 
-// mistakes is a combination: how the string is built, which timestamp it has,
-// and what is made of the secret.
+// mistakes is a combination of mistakes: in building the string to sign, in the
+// timestamp, and in the use of the secret.
 type mistakes struct {
 	reading
 	anotherStamp bool
-	key          ReasonCode // "" is the secret as it is
+	key          ReasonCode // "" = the secret is used unchanged
 }
 
-// search finds a combination of mistakes that gives the sum, and that does so
-// with none of them left out.
+// search returns the first combination of mistakes that produces sum. No smaller
+// combination produces it.
 func search(o *order.Order, secret string, timestampMS int64, sum []byte) (mistakes, bool) {
 	body := readTree(o.Canonical())
 	keys := keysOf(secret)
@@ -41,7 +41,7 @@ func search(o *order.Order, secret string, timestampMS int64, sum []byte) (mista
 	return mistakes{}, false
 }
 
-// keysOf gives the HMAC keys that a secret is turned into.
+// keysOf returns the HMAC keys that implementations make of a secret.
 func keysOf(secret string) map[ReasonCode][]byte {
 	keys := map[ReasonCode][]byte{"": []byte(secret), ReasonNewlineSecret: []byte(secret + "\n")}
 	if decoded, err := hex.DecodeString(secret); err == nil {
@@ -50,8 +50,8 @@ func keysOf(secret string) map[ReasonCode][]byte {
 	return keys
 }
 
-// allMistakes lists every combination. Each comes before those that have its
-// mistakes and more, so that mistakes without effect on a body are not found.
+// allMistakes lists every combination. A combination comes before all that contain
+// it. search therefore never reports a mistake that has no effect on the body.
 var allMistakes = combineMistakes()
 
 func combineMistakes() []mistakes {
@@ -69,7 +69,7 @@ func combineMistakes() []mistakes {
 	return all
 }
 
-// codes names the mistakes of a combination.
+// codes returns the codes of the mistakes.
 func (m mistakes) codes() []ReasonCode {
 	var codes []ReasonCode
 	for _, c := range []struct {

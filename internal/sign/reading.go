@@ -11,12 +11,12 @@ import (
 	"orderpost/internal/order"
 )
 
-// reading is a way to build the string to sign that differs from ours: a
-// mistake, or another understanding of contract section 5.2, that
-// implementations are known to have. The zero value is our own way.
+// reading is a way to read contract section 5.2 when building the string to sign.
+// The zero value is ours. The others are mistakes and interpretations known from
+// other implementations.
 type reading struct {
 	byBytes    bool // names sorted by UTF-8 bytes, not by UTF-16 code units
-	sortNested bool // names sorted below the top too
+	sortNested bool // names sorted below the top level, too
 	dropNull   dropNull
 	escapeHTML bool // < > & U+2028 U+2029 escaped in JSON text, as some encoders do
 	unstamped  bool // no timestamp
@@ -26,27 +26,27 @@ type dropNull uint8
 
 const (
 	keepNull        dropNull = iota
-	dropTopNull              // fields that are null left out
-	dropEveryNull            // members that are null left out at any depth
+	dropTopNull              // top-level null fields left out
+	dropEveryNull            // null members left out at any depth
 	dropNullChoices = 3
 )
 
-// node is a JSON value that can be written in any reading.
+// node is a parsed JSON value.
 type node struct {
 	kind    jsontext.Kind
-	text    string // of a scalar: its canonical JSON
+	text    string // canonical JSON of a scalar
 	members []member
 	items   []node
 }
 
-// member of an object; name is unescaped.
+// member is a member of an object. name is unescaped.
 type member struct {
 	name  string
 	value node
 }
 
-// readTree reads a canonical body. It was validated when it was parsed, so that
-// the tokenizer's errors cannot occur.
+// readTree parses a canonical body. The body is valid, so the tokenizer returns no
+// errors.
 func readTree(body []byte) node {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true))
 	return readNode(dec)
@@ -77,7 +77,7 @@ func readNode(dec *jsontext.Decoder) node {
 	return n
 }
 
-// stringToSign builds the string to sign of a body in this reading.
+// stringToSign returns the string to sign of a body in this reading.
 func (r reading) stringToSign(body node, timestamp string) string {
 	fields := slices.Clone(body.members)
 	if !r.unstamped {

@@ -1,6 +1,6 @@
 package sign
 
-// Reason is a known way in which signatures go wrong.
+// Reason is a known mistake in a signature.
 type Reason struct {
 	Code    ReasonCode `json:"code"`
 	Message string     `json:"message"`

@@ -12,26 +12,25 @@ import (
 	"orderpost/internal/order"
 )
 
-// Errors of this package. Errors of [Signer.Verify] about the body itself are
-// of type [*order.Error].
+// The errors of this package. [Signer.Verify] also returns an [*order.Error] for a
+// bad body.
 var (
 	// ErrNoSecret: New was called with an empty secret (signing rule 10).
 	ErrNoSecret = errors.New("the API secret is empty")
 	// ErrTimestamp: the timestamp to sign is not in 0 < t < 2^53 (rule 8).
 	ErrTimestamp = errors.New("timestamp is not a positive number of milliseconds below 2^53")
-	// ErrUnstamped: the body to verify has no top-level timestamp that could
-	// have been signed (contract section 5.2 step 1).
+	// ErrUnstamped: the body to verify has no valid top-level timestamp (contract
+	// section 5.2 step 1).
 	ErrUnstamped = errors.New("the body has no valid timestamp")
-	// ErrSignature: the signature is not the body's under this secret.
+	// ErrSignature: the signature does not match the body under this secret.
 	ErrSignature = errors.New("the signature does not match the body")
 )
 
-// Signer signs orders with one API secret. It is safe for concurrent use.
-//
-// It does not keep the secret itself, and prints and marshals as a mask.
+// Signer signs orders with one API secret. It is safe for concurrent use. It prints
+// and marshals as a constant without the secret.
 type Signer struct{ states *sync.Pool }
 
-// state is one HMAC, keyed once, with the buffers of a signature.
+// state is a keyed HMAC with the buffers for one signature.
 type state struct {
 	mac  hash.Hash
 	text []byte
@@ -39,11 +38,11 @@ type state struct {
 	hex  [2 * sha256.Size]byte
 }
 
-// keepText bounds the buffer that a pooled state keeps, in bytes.
+// keepText is the largest buffer of a pooled state, in bytes.
 const keepText = 64 << 10
 
-// New makes a signer whose key is the secret's bytes exactly as given: not
-// decoded, not trimmed (signing rule 10). An empty secret gives [ErrNoSecret].
+// New returns a signer with the secret's bytes as its key, neither decoded nor
+// trimmed (signing rule 10). It returns [ErrNoSecret] for an empty secret.
 func New(secret string) (*Signer, error) {
 	if secret == "" {
 		return nil, ErrNoSecret
@@ -54,11 +53,11 @@ func New(secret string) (*Signer, error) {
 	}}}, nil
 }
 
-// Sign stamps the order (contract section 5.2): it appends the canonical body
-// with this timestamp, in milliseconds, to dst, and returns it with the
-// signature, 64 lower-case hex digits. Exactly these bytes must be sent, with
-// the signature in X-Signature (rule 11). A timestamp outside 0 < t < 2^53
-// gives [ErrTimestamp], and dst as it was.
+// Sign appends the canonical body with the timestamp, in milliseconds, to dst
+// (contract section 5.2). It returns the extended slice and the signature, 64
+// lower-case hex digits. The client must send exactly these bytes and put the
+// signature into X-Signature (rule 11). For a timestamp outside 0 < t < 2^53, Sign
+// returns dst unchanged and [ErrTimestamp].
 func (s *Signer) Sign(dst []byte, o *order.Order, timestampMS int64) (body []byte, signature string, err error) {
 	if !order.ValidTimestamp(timestampMS) {
 		return dst, "", fmt.Errorf("%w: %d", ErrTimestamp, timestampMS)
@@ -69,11 +68,10 @@ func (s *Signer) Sign(dst []byte, o *order.Order, timestampMS int64) (body []byt
 	return o.AppendBody(dst, timestampMS), signature, nil
 }
 
-// Verify checks a received body against its signature, in constant time, as a
-// server does: parse, build the string to sign with the body's own timestamp,
-// compare. It returns an [*order.Error] for a body that breaks the signing
-// rules, [ErrUnstamped] or [ErrSignature]. A signature in upper-case hex is not
-// ours and does not match.
+// Verify checks the signature of a received body as a server does: it parses the
+// body, builds the string to sign with the body's own timestamp, and compares in
+// constant time. It returns an [*order.Error] for a body that breaks the signing
+// rules, [ErrUnstamped] or [ErrSignature]. Upper-case hex does not match.
 func (s *Signer) Verify(body []byte, signature string) error {
 	o, err := order.Canonicalize(body)
 	if err != nil {
@@ -91,7 +89,7 @@ func (s *Signer) Verify(body []byte, signature string) error {
 	return nil
 }
 
-// sign gives the signature, valid until the state's next use.
+// sign returns the signature. The slice is valid until the next use of the state.
 func (st *state) sign(o *order.Order, timestampMS int64) []byte {
 	st.text = o.AppendStringToSign(st.text[:0], timestampMS)
 	st.mac.Reset()

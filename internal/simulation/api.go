@@ -7,7 +7,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// Duplicates says what the API does with an order_no that it has already.
+// Duplicates says how the API treats a repeated order_no.
 type Duplicates uint8
 
 // The kinds of API.
@@ -20,20 +20,20 @@ const (
 	CreatesAgain
 )
 
-// reply is what a worker gets from one POST.
+// reply is the result of one POST for a worker.
 type reply struct {
 	verdict order.Verdict
 	final   bool
 	status  int
 }
 
-// api creates orders. It is the truth that records are compared with.
+// api creates orders. The ledger compares records with its state.
 type api struct {
 	w *world
-	// created counts our creations by order_no; foreign are somebody else's.
+	// created counts our orders by order_no. foreign holds those of other clients.
 	created map[string]int
 	foreign map[string]bool
-	// underway counts the requests that have not arrived yet.
+	// underway counts the requests in flight to the API.
 	underway map[string]int
 	// finals is when an answer proved that nothing exists: what was signed
 	// before is refused from then on, which is what the operator's rule claims.
@@ -46,7 +46,7 @@ func newAPI(w *world) *api {
 
 func (a *api) exists(no string) bool { return a.created[no] > 0 || a.foreign[no] }
 
-// handle is what happens when a request arrives that was signed then.
+// handle handles a request when it arrives. signed is when it was signed.
 func (a *api) handle(no string, fault apiFault, signed time.Duration) reply {
 	if at, there := a.finals[no]; there && signed <= at {
 		return reply{verdict: order.Rejected, status: 422}
@@ -88,12 +88,12 @@ func (a *api) create(no string) reply {
 	return reply{verdict: order.Accepted, status: 200}
 }
 
-// apiFault is what goes wrong with one POST.
+// apiFault is a fault of one POST.
 type apiFault uint8
 
 const (
 	apiWorks apiFault = iota
-	// apiUnreachable: no connection; certainly nothing was sent.
+	// apiUnreachable: no connection. Nothing was sent.
 	apiUnreachable
 	apiThrottles
 	apiDenies
@@ -101,15 +101,15 @@ const (
 	apiCreatesAndFails
 	apiRefuses
 	apiProvesNothing
-	// apiDropsRequest: the request is lost on its way.
+	// apiDropsRequest: the request is lost.
 	apiDropsRequest
-	// apiDropsAnswer: it is handled, and the answer is lost.
+	// apiDropsAnswer: the API handles the request, and the answer is lost.
 	apiDropsAnswer
-	// apiIsSlow: it is handled, perhaps after the request's timeout.
+	// apiIsSlow: the API handles the request late, perhaps after its timeout.
 	apiIsSlow
 )
 
-// post sends one order from p's process, and waits for the answer.
+// post sends one order from p's process and waits for the answer.
 func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Duration) reply {
 	e := a.w.e
 	fault := a.w.drawAPIFault(at.orderNo)
@@ -144,5 +144,5 @@ func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Durat
 	}
 	p.suspend()
 	p.ctx = nil
-	return got // unsure where no answer was read
+	return got // unsure if no answer was read
 }

@@ -2,8 +2,8 @@ package simulation
 
 import "testing"
 
-// BenchmarkSchedule is one schedule, from the drawing of its settings to the
-// verdict.
+// BenchmarkSchedule measures one schedule, from drawing its settings to checking the
+// invariants.
 func BenchmarkSchedule(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {

@@ -8,15 +8,14 @@ import (
 	"orderpost/internal/settle"
 )
 
-// broker is JetStream as the protocol uses it: a work queue with one message
-// per subject and discard new, results and dead letters with one message per
-// subject, the marks, one consumer. What is stored survives its end; what it
-// only knows may not.
+// broker models JetStream as far as the protocol uses it: a work queue with one message
+// per subject and discard new, results and dead letters with one message per subject,
+// the marks, one consumer. Stored data survives a crash. Other state may not.
 type broker struct {
 	w         *world
 	up        bool
-	life      int  // counts its lives
-	full      bool // it refuses results
+	life      int  // number of restarts
+	full      bool // the broker refuses results
 	fullSince time.Duration
 
 	seq     uint64 // of the intents
@@ -30,8 +29,10 @@ type broker struct {
 	deadSeq uint64
 	markSeq uint64
 
+	followers *followers // nil on one replica
+
 	// the consumer
-	next     uint64 // the sequence that is delivered for the first time next
+	next     uint64 // the next sequence to deliver for the first time
 	pending  map[uint64]*handed
 	again    []uint64 // to be redelivered, in this order
 	pulls    []*pull
@@ -60,11 +61,11 @@ type markEntry struct {
 	seq  uint64
 }
 
-// handed is what the consumer knows about a message that was delivered.
+// handed is the consumer's state of a delivered message.
 type handed struct {
 	count  uint64
-	claim  int // the delivery that holds it; 0 = it waits to be delivered again
-	serial int // of its deadline
+	claim  int // the delivery that holds the message; 0 = it waits for redelivery
+	serial int // number of its deadline
 }
 
 // pull is a worker's standing request for messages.
@@ -86,7 +87,7 @@ func newBroker(w *world) *broker {
 		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1}
 }
 
-// fill lets it refuse results from now on.
+// fill makes the broker refuse results from now on.
 func (b *broker) fill() {
 	if !b.full {
 		b.full, b.fullSince = true, b.w.e.at
@@ -124,7 +125,7 @@ func (b *broker) remove(seq uint64) {
 	b.again = slices.DeleteFunc(b.again, func(s uint64) bool { return s == seq })
 }
 
-// serve gives what can be delivered to those who ask.
+// serve delivers messages to the waiting pulls.
 func (b *broker) serve() {
 	if b.w.e.at < b.paused {
 		if !b.pokeWait {
@@ -191,7 +192,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
 }
 
-// deadline begins the consumer's patience anew.
+// deadline restarts the ack wait of a message.
 func (b *broker) deadline(seq uint64, p *handed) {
 	p.serial++
 	serial, life := p.serial, b.life
@@ -206,8 +207,9 @@ func (b *broker) deadline(seq uint64, p *handed) {
 	})
 }
 
-// nak gives a message back, as the owner of claim by, who was frozen on the way
-// if paused. One who is not the owner any more gives back what is another's now.
+// nak returns a message in the name of claim by. paused says that the sender was
+// frozen after its last check. A former owner returns a message that now belongs to
+// another worker.
 func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	p := b.pending[seq]
 	if p == nil || b.intents[seq] == nil || p.claim == 0 {
@@ -240,7 +242,7 @@ func (b *broker) dropPulls(h *host) {
 	b.pulls = slices.DeleteFunc(b.pulls, func(p *pull) bool { return p.h == h })
 }
 
-// memory is what a broker knows of its deliveries after it came back.
+// memory says how much a restarted broker remembers of its deliveries.
 type memory int
 
 const (
@@ -249,8 +251,7 @@ const (
 	remembersNothing
 )
 
-// kill ends the broker, and every connection with it. What is stored is synced
-// and stays.
+// kill kills the broker and all connections. Stored data is synced and stays.
 func (b *broker) kill(down time.Duration, m memory) {
 	if !b.up {
 		return
@@ -261,7 +262,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {
 		if h.cut {
-			continue // it will notice in its own time
+			continue // the process notices later
 		}
 		h.disconnect(down + b.w.e.between(0, time.Second))
 	}
@@ -279,7 +280,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	})
 }
 
-// remember rebuilds the consumer and the duplicate window.
+// remember rebuilds the consumer and the duplicate window after a restart.
 func (b *broker) remember(m memory) {
 	clear(b.dedupe)
 	for seq, in := range b.intents {
@@ -306,7 +307,7 @@ func (b *broker) remember(m memory) {
 		}
 		b.pending[seq] = p
 		b.w.claims++
-		p.claim = b.w.claims // nobody's: it waits for its deadline
+		p.claim = b.w.claims // a claim without an owner: it waits for its deadline
 		b.w.ledger.owned(b.intents[seq], p.claim)
 		b.deadline(seq, p)
 	}

@@ -1,17 +1,17 @@
-// Package simulation plays the settle protocol in simulated time, from a seed:
-// a broker, an API, workers, producers and persons, with crashes, frozen
-// processes, delays, lost requests and lost answers at every step. Afterwards
-// an observer who saw only messages, records, requests and the API's orders
-// says whether the promise was kept.
+// Package simulation runs the settle protocol in simulated time. A seed determines a
+// schedule of a broker, an API, workers, producers and persons, with crashes, frozen
+// processes, delays, lost requests and lost answers at every step. An observer sees
+// only messages, records, requests and the API's orders. It reports every broken
+// invariant.
 //
-// What is real: everything of internal/queue above its Store (check, marks,
-// notes, settle, letters, leases, replay, resolve, drop, cancel, publish), and
-// the decisions of internal/order (Decide, Merge). What is modelled, function by
-// function: internal/worker's pool (worker.go) and internal/submit's visit
-// (visit.go). What is invented: the broker (broker.go) and the API (api.go).
+// The simulation runs the shipped code of internal/settle, its Handler included, and
+// of internal/order. It models internal/worker's pool (worker.go) and
+// internal/submit's attempt loop (visit.go) function by function. The broker
+// (broker.go), its followers (followers.go) and the API (api.go) are simplified
+// models.
 //
 // R1 to R12 in comments are the rules of docs/protocol.md.
 //
-// Everything happens in one goroutine at a time: a process's steps are a
-// coroutine (engine.go), which gives its turn away wherever it waits.
+// Only one goroutine runs at a time. The steps of a process are a coroutine
+// (engine.go), which yields wherever it waits.
 package simulation

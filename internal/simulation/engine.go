@@ -12,18 +12,17 @@ import (
 	"orderpost/internal/settle"
 )
 
-// epoch is the simulated clock's zero.
+// epoch is the start of the simulated clock.
 var epoch = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// engine is simulated time: events in the order of their times, one at a time.
-// Everything random comes from its one generator, so that a seed gives the
-// same schedule again.
+// engine runs events in the order of their simulated times. All randomness comes from
+// its generator, so a seed reproduces a schedule.
 type engine struct {
 	at      time.Duration
 	events  []event
 	serial  uint64
 	rng     *rand.Rand
-	running *proc // whose turn it is; nil in an event of the world's own
+	running *proc // the running proc; nil = an event of the world
 	steps   int
 	trace   *Trace
 }
@@ -40,8 +39,7 @@ func newEngine(seed uint64, trace *Trace) *engine {
 
 func (e *engine) now() time.Time { return epoch.Add(e.at) }
 
-// after lets run happen in d. Events of one time happen in the order in which
-// they were made.
+// after schedules run in d. Events at the same time run in the order of their creation.
 func (e *engine) after(d time.Duration, run func()) {
 	e.serial++
 	e.events = append(e.events, event{e.at + max(d, 0), e.serial, run})
@@ -57,7 +55,7 @@ func (e *engine) after(d time.Duration, run func()) {
 
 func (a *event) before(b *event) bool { return a.at < b.at || a.at == b.at && a.n < b.n }
 
-// step lets the next event happen; false: there is none.
+// step runs the next event. It returns false if there is none.
 func (e *engine) step() bool {
 	if len(e.events) == 0 {
 		return false
@@ -87,7 +85,7 @@ func (e *engine) step() bool {
 
 func (e *engine) chance(p float64) bool { return p > 0 && e.rng.Float64() < p }
 
-// between gives a duration from lo to hi.
+// between returns a random duration from lo to hi.
 func (e *engine) between(lo, hi time.Duration) time.Duration {
 	if hi <= lo {
 		return lo
@@ -95,27 +93,27 @@ func (e *engine) between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(e.rng.Int64N(int64(hi-lo)+1))
 }
 
-// killed unwinds a proc whose process is gone.
+// killed is the panic that unwinds a proc of a killed process.
 type killed struct{}
 
-// proc is a sequence of steps of one process, a coroutine: between two steps
-// anything else may happen, its own process's end among it.
+// proc is a coroutine of one process. Anything else may happen between two of its
+// steps, including the end of its process.
 type proc struct {
 	host *host
 	next func() (struct{}, bool)
 	stop func()
 	give func(struct{}) bool
 
-	wait   uint64          // serial of the wait that it is in; 0 = none
-	onLink bool            // it waits for the broker's answer
-	ctx    context.Context // ends the wait early; nil = nothing does
-	over   bool            // the coroutine has ended, or must
+	wait   uint64          // number of the current wait; 0 = none
+	onLink bool            // the wait is for the broker's answer
+	ctx    context.Context // ends the wait early; may be nil
+	over   bool            // the coroutine has ended or must end
 
-	checking bool      // it reads results for deliveries (for mutations)
-	delivery *delivery // that it handles; nil = none
+	checking bool      // the proc reads results for deliveries (for mutations)
+	delivery *delivery // the delivery that the proc handles; may be nil
 }
 
-// spawn starts body as a proc of h at once, or as soon as the caller waits.
+// spawn starts body as a proc of h, at once or as soon as the caller waits.
 func (e *engine) spawn(h *host, body func(p *proc)) *proc {
 	p := &proc{host: h}
 	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
@@ -124,7 +122,7 @@ func (e *engine) spawn(h *host, body func(p *proc)) *proc {
 			h.left(p)
 			if r := recover(); r != nil {
 				if _, ok := r.(killed); !ok {
-					panic(fmt.Sprintf("%s: %v\n%s", h.name, r, debug.Stack())) // the stack that is told else is not the proc's
+					panic(fmt.Sprintf("%s: %v\n%s", h.name, r, debug.Stack())) // otherwise the trace would show another stack
 				}
 			}
 		}()
@@ -143,8 +141,7 @@ func (e *engine) newWait() uint64 {
 	return e.serial
 }
 
-// wake lets p go on if it still is in the wait n. A frozen process does not
-// notice before it thaws.
+// wake resumes p if it is still in wait n. A frozen process resumes when it thaws.
 func (e *engine) wake(p *proc, n uint64) {
 	switch {
 	case p.over || p.wait != n || p.host.dead:
@@ -160,7 +157,7 @@ func (e *engine) wake(p *proc, n uint64) {
 	e.running = outer
 }
 
-// suspend gives the turn away until the wait that was begun is over.
+// suspend yields until the current wait is over.
 func (p *proc) suspend() {
 	if p.over || p.host.dead || !p.give(struct{}{}) {
 		p.over = true
@@ -168,7 +165,7 @@ func (p *proc) suspend() {
 	}
 }
 
-// kill ends a proc where it stands.
+// kill ends a proc at its current step.
 func (p *proc) kill() {
 	if !p.over {
 		p.over = true
@@ -176,7 +173,7 @@ func (p *proc) kill() {
 	}
 }
 
-// sleep returns nil after d, or an error when ctx ends first.
+// sleep returns nil after d, or an error if ctx ends first.
 func (e *engine) sleep(ctx context.Context, d time.Duration) error {
 	p := e.running
 	if err := ctx.Err(); err != nil {
@@ -191,7 +188,7 @@ func (e *engine) sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// nap is a sleep that nothing ends early.
+// nap sleeps for d without a context.
 func (e *engine) nap(d time.Duration) {
 	p := e.running
 	n := e.newWait()
@@ -202,7 +199,7 @@ func (e *engine) nap(d time.Duration) {
 
 var errLink = errors.New("no answer from the broker")
 
-// Runtime of the real code (settle.Runtime).
+// runtime implements settle.Runtime.
 type runtime struct{ e *engine }
 
 func (r runtime) Now() time.Time { return r.e.now() }
@@ -219,8 +216,8 @@ func (r runtime) WithDeadline(ctx context.Context, at time.Time) (context.Contex
 	return ctx, func() { cancel(nil) }
 }
 
-// Each does one after the other, from anywhere among them: nothing that they do
-// meets.
+// Each runs the calls one after another, starting at a random one. They do not
+// interact.
 func (r runtime) Each(n, _ int, do func(i int) error) (err error) {
 	if n == 0 {
 		return nil
@@ -234,6 +231,6 @@ func (r runtime) Each(n, _ int, do func(i int) error) (err error) {
 
 func (r runtime) NewLock() settle.Lock { return &lock{e: r.e} }
 
-// Survivable: some orders panic; any other panic ends the process, or is a
-// mistake.
+// Survivable reports whether a panic is that of a toxic order. Any other panic ends
+// the process or is a mistake.
 func (r runtime) Survivable(panicked any) bool { return panicked == any(errToxic) }

@@ -6,8 +6,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// host is one process: a worker, a producer, a person's command. It can be
-// killed or frozen between any two of its steps, and lose its connection.
+// host is one process: a worker, a producer or a person's command. Between any two of
+// its steps it can be killed or frozen, or lose its connection.
 type host struct {
 	w     *world
 	e     *engine
@@ -17,29 +17,33 @@ type host struct {
 
 	dead   bool
 	frozen time.Duration // until then
-	// crashIn and freezeIn count the steps until that happens; 0 = never.
+	// crashIn and freezeIn count the steps until the crash or the freeze; 0 = never.
 	crashIn, freezeIn int
 	freezeFor         time.Duration
-	restart           func() // what comes after a crash; nil = nothing
+	restart           func() // runs after a crash; may be nil
 
 	up       bool // the connection
 	link     int  // counts connections
 	lastSent time.Duration
-	faulty   bool          // its requests may be lost
-	cut      bool          // the connection is dead, and nobody has noticed
-	refused  time.Duration // when it heard that its results are refused; 0 = they are not
+	faulty   bool          // requests may be lost
+	cut      bool          // the connection is dead, but nobody has noticed
+	refused  time.Duration // when the process learned that the broker refuses its results; 0 = it does not
+	node     int           // of the cluster, that it is connected to
 }
 
 func (w *world) newHost(name string) *host {
 	h := &host{w: w, e: w.e, name: name, up: w.broker.up}
 	w.hosts = append(w.hosts, h)
+	if w.broker.followers != nil {
+		h.node = w.e.rng.IntN(w.cfg.Replicas)
+	}
 	if !h.up {
 		w.e.after(time.Second, h.reconnect)
 	}
 	return h
 }
 
-// open gives the process its queue, the real one on the modelled broker.
+// open creates the process's protocol: the real code on the modelled broker.
 func (h *host) open() {
 	cfg := h.w.protocol
 	cfg.Worker = h.name
@@ -47,8 +51,7 @@ func (h *host) open() {
 	h.q.StartClaims(h.w.cfg.AckWait, claimAnswers)
 }
 
-// claimAnswers is the subject under which the broker answers requests to extend
-// a claim.
+// claimAnswers is the reply subject of requests to extend a claim.
 const claimAnswers = "claims"
 
 func (h *host) left(p *proc) {
@@ -63,7 +66,7 @@ func (h *host) left(p *proc) {
 	}
 }
 
-// boundary is the place between two steps: the process may end or freeze here.
+// boundary separates two steps. The process may end or freeze here.
 func (h *host) boundary(p *proc) {
 	if h.crashIn > 0 {
 		if h.crashIn--; h.crashIn == 0 {
@@ -81,8 +84,7 @@ func (h *host) boundary(p *proc) {
 	}
 }
 
-// crash ends the process: what it has sent is on its way, everything else is
-// gone.
+// crash ends the process. Messages that it has sent still arrive.
 func (h *host) crash(how string) {
 	if h.dead {
 		return
@@ -102,9 +104,9 @@ func (h *host) crash(how string) {
 	}
 }
 
-// freeze stops the process for d. One that is frozen already does not wake
-// earlier for it: else its procs, which sleep to the first end, would run before
-// it hears what happened meanwhile, as no real process does.
+// freeze stops the process for d. A second freeze does not shorten the first.
+// Otherwise the process's procs would run before it learns what happened meanwhile,
+// which no real process does.
 func (h *host) freeze(d time.Duration) {
 	if h.dead {
 		return
@@ -114,8 +116,8 @@ func (h *host) freeze(d time.Duration) {
 	h.frozen = max(h.frozen, h.e.at+d)
 }
 
-// disconnect breaks the connection for d. It is noticed at once, or when the
-// process thaws.
+// disconnect breaks the connection for d. The process notices at once, or when it
+// thaws.
 func (h *host) disconnect(d time.Duration) {
 	if h.dead || !h.up {
 		return
@@ -137,8 +139,8 @@ func (h *host) disconnect(d time.Duration) {
 	h.e.after(d, func() { h.reconnect() })
 }
 
-// partition lets the connection die without a sign: what is sent gets lost,
-// until the process notices.
+// partition silently kills the connection. Messages are lost until the process
+// notices.
 func (h *host) partition(unnoticed, d time.Duration) {
 	if h.dead || !h.up || h.cut {
 		return
@@ -154,7 +156,7 @@ func (h *host) partition(unnoticed, d time.Duration) {
 	})
 }
 
-// notice calls f when the process runs.
+// notice calls f once the process is not frozen.
 func (h *host) notice(f func()) {
 	if h.dead {
 		return
@@ -185,7 +187,7 @@ func (h *host) reconnect() {
 	})
 }
 
-// poke wakes what sleeps under a context that has ended.
+// poke wakes the procs whose context has ended.
 func (h *host) poke() {
 	for _, p := range h.procs {
 		if p.ctx != nil && p.ctx.Err() != nil {
@@ -195,8 +197,9 @@ func (h *host) poke() {
 	}
 }
 
-// request sends something to the broker, where effect happens, and waits for
-// the answer. errLink: none came; the effect may have happened, or may yet.
+// request sends a request to the broker, which runs effect, and waits for the answer.
+// It returns errLink if no answer came. The effect may have happened or may happen
+// later.
 func (h *host) request(effect func()) error {
 	e, p := h.e, h.e.running
 	h.boundary(p)
@@ -244,8 +247,8 @@ func (h *host) request(effect func()) error {
 	return nil
 }
 
-// send lets arrive happen at the broker after a while, in the order of the
-// sendings; not if the broker is gone by then.
+// send runs arrive at the broker after a delay, in the order of the calls. It does
+// nothing if the broker is gone by then.
 func (h *host) send(arrive func()) {
 	b := h.w.broker
 	at := max(h.e.at+h.w.latency(), h.lastSent)

@@ -8,10 +8,9 @@ import (
 	"orderpost/internal/settle"
 )
 
-// ledger is what an observer saw who stands outside: the messages that the
-// broker stored and handed out, the records that it took, the requests that
-// left. The invariants are judged by it and by the API's orders, never by what
-// a worker thought.
+// ledger is the view of an outside observer: the messages that the broker stored and
+// delivered, the records that it took, and the requests that were sent. It checks the
+// invariants against these and the API's orders, never against a worker's state.
 type ledger struct {
 	w        *world
 	intents  map[string]int // stored, by order_no
@@ -20,7 +19,7 @@ type ledger struct {
 	posts    map[string][]*attempt
 	records  map[string][]observed
 	tookDown map[string]int
-	lost     map[string]int // claims that their workers did not end, by order_no
+	lost     map[string]int // unfinished claims, by order_no
 	findings []Finding
 	counts   Counts
 }
@@ -30,10 +29,10 @@ type claim struct {
 	at      time.Duration
 	host    *host
 	orderNo string
-	count   uint64 // the broker's number of it
+	count   uint64 // the broker's delivery count
 	ended   bool
-	why     string // why it ended, if its worker did not end it
-	taken   bool   // a former owner gave the message back; this one cannot know
+	why     string // why the claim ended, unless its worker ended it
+	taken   bool   // a former owner returned the message; the owner cannot know
 }
 
 // attempt is one POST.
@@ -44,8 +43,8 @@ type attempt struct {
 	claim                       int
 	gate, signed, sent, endedAt time.Duration
 	done, calledBack            bool
-	froze                       bool // it left when its claim had ended, of a process that was frozen meanwhile or could not know
-	paused                      bool // that was the documented pause (Lease)
+	froze                       bool // sent after the claim had ended, by a process that was frozen or could not know
+	paused                      bool // sent after the documented pause (Lease)
 	fresh                       bool // its process had not lost its connection since its start
 	verdict                     order.Verdict
 }
@@ -54,18 +53,18 @@ func (a *attempt) ended(at time.Duration, v order.Verdict) {
 	a.done, a.endedAt, a.verdict = true, at, v
 }
 
-// unsure: nobody knows what it did, by what its worker saw of it.
+// unsure reports whether the worker does not know what the attempt did.
 func (a *attempt) unsure() bool { return !a.done || a.verdict == order.Unsure }
 
 type observed struct {
 	at   time.Duration
 	rec  *order.Record
 	host *host
-	// gone: the intent was in the queue no more.
+	// gone says that the intent had left the queue.
 	gone bool
-	// paused: the order had been given to somebody else, and the writer was
-	// frozen between its last look at the claim and the write, or could not know:
-	// a former owner gave the message back in its own pause.
+	// paused says that another worker had the order already. The writer was frozen
+	// between its last check of the claim and the write, or it could not know because
+	// a former owner returned the message in its own pause.
 	paused bool
 }
 
@@ -76,7 +75,7 @@ type Finding struct {
 	Detail    string
 }
 
-// String is one line.
+// String returns one line.
 func (f Finding) String() string {
 	return fmt.Sprintf("%s: order %s: %s", f.Invariant, f.OrderNo, f.Detail)
 }
@@ -103,13 +102,13 @@ func (l *ledger) delivered(in *intent, id int, count uint64, h *host) {
 	l.claims[id] = &claim{at: l.w.e.at, host: h, orderNo: in.orderNo, count: count}
 }
 
-// owned: nobody works on it, but the broker believes so.
+// owned records a claim that only the broker believes in.
 func (l *ledger) owned(in *intent, id int) {
 	l.claims[id] = &claim{at: l.w.e.at, orderNo: in.orderNo}
 }
 
-// handedBack: the message is given back by the owner of one claim, while another
-// may be the owner by now.
+// handedBack records that the owner of claim by returned the message. Another worker
+// may own it by now.
 func (l *ledger) handedBack(owner, by int, paused bool) {
 	c := l.claims[owner]
 	switch {
@@ -134,7 +133,7 @@ func (l *ledger) released(id int, why string) {
 	}
 }
 
-// posted judges a request in the moment in which it leaves.
+// posted checks a request when it is sent.
 func (l *ledger) posted(a *attempt) {
 	a.sent, a.fresh = l.w.e.at, a.host.q.ReconnectGraceUntil().IsZero()
 	l.counts.Posts++
@@ -154,7 +153,7 @@ func (l *ledger) posted(a *attempt) {
 	}
 }
 
-// The invariants, as they are named in findings.
+// The invariants, as named in findings.
 const (
 	InvOneOutcome   = "one outcome per intent"
 	InvAcceptedOnce = "accepted is never posted again"
@@ -171,12 +170,7 @@ const (
 	InvSettled      = "everything is settled in the end"
 )
 
-// Invariants lists them all.
-func Invariants() []string {
-	return []string{InvOneOutcome, InvAcceptedOnce, InvExplained, InvPark, InvTrue, InvStays, InvOneClaim, InvDelay, InvPoison, InvLetters, InvReason, InvStorage, InvSettled}
-}
-
-// checkOwner: the broker has not given the message to somebody else.
+// checkOwner checks that the broker has not delivered the message to another worker.
 func (l *ledger) checkOwner(a *attempt) {
 	c := l.claims[a.claim]
 	if !c.ended {
@@ -186,7 +180,7 @@ func (l *ledger) checkOwner(a *attempt) {
 	if c.taken {
 		return
 	}
-	if a.sent > a.signed { // frozen between the last look at the fence and the socket
+	if a.sent > a.signed { // frozen between the fence and the socket
 		a.paused = true
 		l.counts.Pauses++
 		return
@@ -194,7 +188,7 @@ func (l *ledger) checkOwner(a *attempt) {
 	for _, other := range l.posts[a.orderNo] {
 		if other.claim > a.claim && other.seq == a.seq {
 			if other.fresh {
-				l.counts.Overlaps++ // a process that has just been started does not wait for former owners
+				l.counts.Overlaps++ // a new process does not wait for former owners
 				return
 			}
 			l.find(InvOneClaim, a.orderNo, "%s posts, though %s and %s has posted since", a.host.name, c.why, other.host.name)
@@ -203,8 +197,7 @@ func (l *ledger) checkOwner(a *attempt) {
 	}
 }
 
-// checkRecord: the last word, as it was when the message was handed out, allows
-// a POST.
+// checkRecord checks that the record at the time of the delivery allows a POST.
 func (l *ledger) checkRecord(a *attempt) {
 	last, there := l.lastBefore(a.orderNo, l.claims[a.claim].at)
 	if !there {
@@ -218,7 +211,7 @@ func (l *ledger) checkRecord(a *attempt) {
 	}
 }
 
-// lastBefore is the last word that was recorded before at.
+// lastBefore returns the last record before at.
 func (l *ledger) lastBefore(no string, at time.Duration) (observed, bool) {
 	all := l.records[no]
 	for i := len(all) - 1; i >= 0; i-- {
@@ -229,7 +222,8 @@ func (l *ledger) lastBefore(no string, at time.Duration) (observed, bool) {
 	return observed{}, false
 }
 
-// checkExplained: the attempt before settled nothing, or its worker was lost.
+// checkExplained checks that the previous attempt settled nothing or that its worker
+// was lost.
 func (l *ledger) checkExplained(a, prev *attempt) {
 	switch {
 	case a.intent != prev.intent, a.seq != prev.seq, prev.unsure(), prev.calledBack:
@@ -239,21 +233,21 @@ func (l *ledger) checkExplained(a, prev *attempt) {
 	case prev.claim != a.claim && l.claims[prev.claim].why != "":
 		return
 	case l.claims[a.claim].ended:
-		return // the former owner posts after the new one: checkOwner judges
+		return // the former owner posts after the new one, which checkOwner checks
 	}
 	l.find(InvExplained, a.orderNo, "the attempt before was answered with %s, and its worker was not lost", prev.verdict)
 }
 
-// checkParked: no earlier attempt is unsure, or somebody cleared it.
+// checkParked checks that no earlier attempt is unsure unless it was cleared.
 func (l *ledger) checkParked(a *attempt, before []*attempt) {
 	for _, b := range before {
 		if !b.unsure() || l.cleared(a, b) {
 			continue
 		}
 		if a.paused || b.paused && b.sent >= a.signed {
-			// One of the two left in the documented pause, its claim having passed
-			// to somebody else; counted by checkOwner. Who signed before the paused
-			// one left could not know of it.
+			// One attempt was sent in the documented pause, after its claim had passed to
+			// another worker. checkOwner counts it. An attempt that was signed before
+			// could not know of it.
 			continue
 		}
 		l.find(InvPark, a.orderNo, "%s posts %s, but the attempt of %s is unsure", a.host.name, a.intent, b.sent)
@@ -261,8 +255,8 @@ func (l *ledger) checkParked(a *attempt, before []*attempt) {
 	}
 }
 
-// cleared: a later answer proved that nothing exists, or a person allowed or
-// settled it.
+// cleared reports whether a later answer proved that no order exists, or a person
+// allowed or settled the order.
 func (l *ledger) cleared(a, b *attempt) bool {
 	allowed := false
 	for _, o := range l.records[a.orderNo] {
@@ -274,7 +268,7 @@ func (l *ledger) cleared(a, b *attempt) bool {
 	return false
 }
 
-// recorded judges a record in the moment in which the broker takes it.
+// recorded checks a record when the broker stores it.
 func (l *ledger) recorded(rec *order.Record, h *host) {
 	l.counts.Records++
 	no := rec.OrderNo
@@ -294,8 +288,8 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	}
 }
 
-// takenOver: rec only repeats what was found before, for an intent that asks
-// again for what was accepted, or was withheld.
+// takenOver reports whether rec only repeats an earlier outcome, for an intent with
+// the accepted body or for one that was not sent.
 func takenOver(prev, rec *order.Record) bool {
 	return prev != nil && prev.SettledAt.Equal(rec.SettledAt) &&
 		(prev.IntentID == rec.IntentID || rec.Outcome() == order.OutcomeAccepted || rec.Outcome() == order.OutcomeUnknown)
@@ -308,7 +302,7 @@ func when(is bool, text string) string {
 	return ""
 }
 
-// writtenLate: see observed.paused.
+// writtenLate computes observed.paused.
 func (l *ledger) writtenLate(rec *order.Record, h *host) bool {
 	b := l.w.broker
 	in := b.bySubj[subjectPrefix+rec.OrderNo]
@@ -321,7 +315,7 @@ func (l *ledger) writtenLate(rec *order.Record, h *host) bool {
 	return h.frozen > 0 && l.w.e.at-h.frozen <= l.w.cfg.AckWait/10 || l.wasTaken(rec, h)
 }
 
-// wasTaken: the claim under which h writes rec was given back by a former owner.
+// wasTaken reports whether a former owner returned the message of h's claim.
 func (l *ledger) wasTaken(rec *order.Record, h *host) bool {
 	for _, c := range l.claims {
 		if c.taken && c.host == h && c.orderNo == rec.OrderNo && c.count == rec.Delivered {
@@ -331,7 +325,7 @@ func (l *ledger) wasTaken(rec *order.Record, h *host) bool {
 	return false
 }
 
-// checkTransition: an outcome stays, but for the reasons that may change it.
+// checkTransition checks that an outcome changes only for an allowed reason.
 func (l *ledger) checkTransition(before *observed, rec *order.Record) {
 	prev := before.rec
 	was, is := prev.Outcome(), rec.Outcome()
@@ -350,13 +344,13 @@ func (l *ledger) checkTransition(before *observed, rec *order.Record) {
 	}
 }
 
-// checkEvidence: an outcome says no more than what happened.
+// checkEvidence checks that an outcome claims no more than what happened.
 func (l *ledger) checkEvidence(rec *order.Record) {
 	no := rec.OrderNo
 	if rec.By != "" {
 		return
 	}
-	if rec.Reason == "poison" && rec.Outcome() != order.OutcomeNone { // the outcome is unknown, mostly
+	if rec.Reason == "poison" && rec.Outcome() != order.OutcomeNone { // the outcome is usually unknown
 		l.checkSuspects(rec)
 	}
 	switch rec.Outcome() {
@@ -376,7 +370,7 @@ func (l *ledger) checkEvidence(rec *order.Record) {
 	}
 }
 
-// checkSuspects: it was handled alone often enough, by the notes.
+// checkSuspects checks in the notes that the order was handled alone often enough.
 func (l *ledger) checkSuspects(rec *order.Record) {
 	suspects := 0
 	for _, o := range l.records[rec.OrderNo] {
@@ -389,10 +383,10 @@ func (l *ledger) checkSuspects(rec *order.Record) {
 	}
 }
 
-// checkReason: some attempt is unsure, or may have been made.
+// checkReason checks that some attempt is unsure or may have been made.
 func (l *ledger) checkReason(rec *order.Record) {
 	no := rec.OrderNo
-	if l.lost[no] > 0 || l.tookDown[no] > 0 || l.w.broker.life > 0 { // a broker that was killed may have forgotten a delivery
+	if l.lost[no] > 0 || l.tookDown[no] > 0 || l.w.broker.life > 0 { // a restarted broker may have forgotten a delivery
 		return
 	}
 	for _, a := range l.posts[no] {
@@ -403,7 +397,7 @@ func (l *ledger) checkReason(rec *order.Record) {
 	l.find(InvReason, no, "%s is unknown, though every attempt was answered and no worker was lost", rec.IntentID)
 }
 
-// close judges what is left when nothing moves any more.
+// close checks the final state.
 func (l *ledger) close() {
 	b := l.w.broker
 	for _, seq := range sortedKeys(b.intents) {
@@ -449,9 +443,9 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	}
 }
 
-// afterPersonsWord: a person said that nothing exists, and an attempt left after
-// that, of a worker that was frozen and whose claim had ended. What came later
-// was judged by the person's word.
+// afterPersonsWord reports whether a frozen worker without a claim sent an attempt
+// after a person had said that no order exists. Later deliveries relied on the
+// person's word.
 func (l *ledger) afterPersonsWord(no string) bool {
 	for _, o := range l.records[no] {
 		if o.rec.By == "" || o.rec.Outcome() != order.OutcomeRejected {
@@ -466,11 +460,10 @@ func (l *ledger) afterPersonsWord(no string) bool {
 	return false
 }
 
-// leftover: the acceptance came after the intent had been settled otherwise and
-// acknowledged, or was being so, and its writer was lost before it removed the
-// letter. No message
-// is left that would bring somebody back to it. The audit shows such a letter,
-// and replaying it sends nothing.
+// leftover reports whether a late acceptance left a dead letter behind: the intent had
+// been settled otherwise and acknowledged, and the writer of the acceptance was lost
+// before it removed the letter. No message brings a worker back to it. The audit shows
+// such a letter, and replaying it sends nothing.
 func (l *ledger) leftover(no string) bool {
 	for _, o := range l.records[no] {
 		if o.rec.Outcome() == order.OutcomeAccepted {

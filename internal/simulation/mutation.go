@@ -10,70 +10,72 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Mutation drops one rule of the protocol, to show that the simulation would
-// notice.
+// Mutation drops one rule of the protocol, to prove that the simulation notices.
 type Mutation uint8
 
-// The mutations, by the rule that they drop.
+// The mutations, named by the rule that they drop.
 const (
 	None Mutation = iota
-	// R1: the broker takes every write, whatever its writer has read.
+	// R1: the broker takes every write without checking the expected sequence.
 	R1
-	// R2: deliveries are not checked against the results.
+	// R2: workers do not check deliveries against the results.
 	R2
 	// R3: doubt is not inherited.
 	R3
-	// R4: a redelivered failure is acknowledged without a look at its letter.
+	// R4: a worker acknowledges a redelivered failure without checking its letter.
 	R4
-	// R5: a replay removes the letter before its intent is stored.
+	// R5: a replay removes the letter before it stores the intent.
 	R5
-	// R6: any record of the order_no passes for one about this intent.
+	// R6: any record of the order_no counts as one about this intent.
 	R6
-	// R7: a worker believes in its claim for as long as it likes.
+	// R7: a worker never gives up its claim.
 	R7
-	// R8: deliveries that nothing explains count towards poison.
+	// R8: unexplained deliveries count towards poison.
 	R8
-	// R9: not_before is not honoured.
+	// R9: workers ignore not_before.
 	R9
-	// R10: the gate stays open while results are refused.
+	// R10: the gate stays open while the broker refuses results.
 	R10
-	// Repost: a refused result repeats the POST, and not only the write (a part of R10).
+	// Repost: a refused result repeats the POST, not only the write (a part of R10).
 	Repost
-	// Marks: how far the stream was delivered is not kept (a part of R2 and R3).
+	// Marks: the delivered high-water mark is not kept (a part of R2 and R3).
 	Marks
-	// Reconnect: no waiting after a reconnect (a part of R7).
+	// Barrier: a worker believes whatever replica answers a batched read (a part of R2).
+	Barrier
+	// Reconnect: a worker does not wait after a reconnect (a part of R7).
 	Reconnect
-	// Begun: redeliveries are not noted before they are posted (a part of R3).
+	// Begun: a worker writes no note before it posts a redelivery (a part of R3).
 	Begun
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "reconnect", "begun"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "reconnect", "begun"}
 
 var mutationTexts = [...]string{"", "writes to the results are unconditional", "deliveries are not checked against the results",
 	"doubt is not inherited", "a redelivered failure is acknowledged without a look at its letter",
 	"a replay removes the letter before its intent is stored", "any record of the order_no passes for one about this intent",
 	"a worker believes in its claim for as long as it likes", "deliveries that nothing explains count towards poison",
 	"not_before is not honoured", "the gate stays open while results are refused", "a refused result repeats the POST, and not only the write",
-	"how far the stream was delivered is not kept", "redelivered orders are posted at once after a reconnect",
+	"how far the stream was delivered is not kept", "whatever replica answers a batched read is believed",
+	"redelivered orders are posted at once after a reconnect",
 	"a redelivery is not noted before it is posted"}
 
-// String gives the name.
+// String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
 
-// Meaning is one phrase.
+// Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists those that must be noticed. Reconnect and Begun are left out:
-// the schedules in which they show are too rare.
+// Mutations lists the mutations that the simulation must notice. It omits Reconnect and
+// Begun, because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
-	for m := R1; m <= Marks; m++ {
+	for m := R1; m <= Barrier; m++ {
 		out = append(out, m)
 	}
 	return out
 }
 
-// ParseMutation reads a name.
+// ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
 	for i, n := range mutationNames {
 		if strings.EqualFold(n, name) {
@@ -83,8 +85,8 @@ func ParseMutation(name string) (Mutation, error) {
 	return None, fmt.Errorf("mutation %q is none of %s", name, strings.Join(mutationNames[:], ", "))
 }
 
-// ofTheProtocol is the step that the shipped code leaves out; Intact for the
-// mutations of the model.
+// ofTheProtocol returns the step that the shipped code omits, or Intact if the mutation
+// changes the model.
 func (m Mutation) ofTheProtocol() settle.Mutation {
 	switch m {
 	case R3:
@@ -103,6 +105,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.RetryEverything
 	case Begun:
 		return settle.NoBeginNote
+	case Barrier:
+		return settle.NoBarrier
 	default:
 		return settle.Intact
 	}
@@ -110,7 +114,7 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 
 func (w *world) drops(m Mutation) bool { return w.mutation == m }
 
-// mutateRead changes what a worker reads as the last word.
+// mutateRead changes the record that a worker reads.
 func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 	if w.mutation == None || !w.e.running.checking || e.Record == nil {
 		return e
@@ -133,7 +137,7 @@ func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 	return e
 }
 
-// beforeReplay is R5's mutation.
+// beforeReplay implements the mutation R5.
 func (w *world) beforeReplay(ctx context.Context, s store, m *settle.Message) error {
 	if !w.drops(R5) || !strings.HasPrefix(given(m), "replay:") {
 		return nil

@@ -10,9 +10,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// produce lets producers submit an order_no: once, again with the same ID
-// (after a lost confirmation, or later), under a new ID with the same body, or
-// with a corrected one.
+// produce lets producers submit an order_no: once, again with the same ID (after a lost
+// confirmation, or later), or under a new ID with the same or a corrected body.
 func (w *world) produce(no string) {
 	r := w.e.rng
 	first := 0
@@ -36,7 +35,7 @@ func (w *world) produce(no string) {
 	}
 }
 
-// invalidBody makes an intent that can never be sent.
+// invalidBody is the number of a body that can never be sent.
 const invalidBody = -1
 
 func bodyOf(no string, body int) []byte {
@@ -46,8 +45,8 @@ func bodyOf(no string, body int) []byte {
 	return fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"n":%d}`, no, body)
 }
 
-// submit is a producer that publishes one intent until it is confirmed, or it
-// is killed.
+// submit starts a producer that publishes one intent until the broker confirms it or
+// the producer is killed.
 func (w *world) submit(no, id string, body int, in time.Duration) {
 	deadline := time.Time{}
 	if w.e.rng.Float64() < 0.1 {
@@ -65,7 +64,7 @@ func (w *world) submit(no, id string, body int, in time.Duration) {
 	})
 }
 
-// process starts a program that ends by itself, or is killed before.
+// process starts a program that ends by itself unless it is killed.
 func (w *world) process(name string, in time.Duration, body func(h *host)) {
 	w.busy++
 	w.e.after(in, func() {
@@ -80,7 +79,7 @@ func (w *world) process(name string, in time.Duration, body func(h *host)) {
 		}
 		ended := false
 		h.restart = func() {
-			if !ended { // who asked for it sees that it was killed, and asks again
+			if !ended { // its user sees that it was killed and starts it again
 				ended = true
 				w.busy--
 				w.process(name, w.e.between(time.Second, 5*time.Second), body)
@@ -95,10 +94,10 @@ func (w *world) process(name string, in time.Duration, body func(h *host)) {
 	})
 }
 
-// anna is the person.
+// anna is the name of the person.
 var anna = settle.Person{Name: "anna"}
 
-// intervene lets a person do something, at some time.
+// intervene lets a person intervene at a random time.
 func (w *world) intervene() {
 	no := w.orders[w.e.rng.IntN(len(w.orders))]
 	acts := [...]func(h *host, no string){w.replay, w.replay, w.resubmit, w.resolve, w.dropLetter, w.cancel}
@@ -111,7 +110,7 @@ func (w *world) resubmit(h *host, no string) {
 	w.replayWith(h, no, settle.ReplayOptions{Person: anna, ResubmitUnknown: true})
 }
 
-// replayWith is repeated until the broker says how it ended, as a person would.
+// replayWith repeats a replay until the broker reports its result, as a person would.
 func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 	ctx := context.Background()
 	if w.e.rng.IntN(2) == 0 {
@@ -133,8 +132,8 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 	}
 }
 
-// resolve records what the person sees at the API. She looks for an order that
-// she saw in doubt, and after every request that may be on its way has arrived.
+// resolve lets the person look up a doubtful order at the API and record the result.
+// She looks after every request in flight has arrived.
 func (w *world) resolve(h *host, no string) {
 	for range 4 {
 		as := order.OutcomeRejected

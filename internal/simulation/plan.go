@@ -6,7 +6,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// plan is one schedule's settings, all drawn from its seed.
+// plan holds the settings of a schedule, drawn from its seed.
 type plan struct {
 	Policy     order.Policy
 	Duplicates Duplicates
@@ -33,10 +33,12 @@ type plan struct {
 	Drains                   int
 	StepCrashes, StepFreezes int
 	Persons                  int
+	Replicas                 int
+	Stalls                   int // of followers
 }
 
-// draw makes a schedule's settings. Each kind of trouble is absent in many
-// schedules, so that the others can be seen alone.
+// draw draws the settings of a schedule. Each kind of trouble is absent in many
+// schedules, which tests the others alone.
 func draw(e *engine) plan {
 	r := e.rng
 	pick := func(ds ...time.Duration) time.Duration { return ds[r.IntN(len(ds))] }
@@ -74,6 +76,16 @@ func draw(e *engine) plan {
 	return p
 }
 
+// replicate makes it a schedule with three replicas, and with groups of
+// deliveries that are large enough for batched reads.
+func (p *plan) replicate(e *engine) {
+	p.Replicas = 3
+	p.Slots, p.Orders = 2+e.rng.IntN(4), 2+e.rng.IntN(5)
+	if e.chance(0.8) {
+		p.Stalls = 1 + e.rng.IntN(8)
+	}
+}
+
 type loss uint8
 
 const (
@@ -95,11 +107,12 @@ func (w *world) drawLoss() loss {
 	}
 }
 
-// chance is for what goes wrong: not any more once the schedule is quiet.
+// chance decides whether something goes wrong. It returns false once the schedule is
+// quiet.
 func (w *world) chance(p float64) bool { return !w.quiet && w.e.chance(p) }
 
-// latency is how long a message takes in one direction. Even a slow one stays
-// below the margin of a claim.
+// latency returns the one-way latency of a message. It stays below the margin of a
+// claim.
 func (w *world) latency() time.Duration {
 	if w.chance(w.cfg.Slow) {
 		return w.e.between(w.cfg.LatencyMax, w.cfg.AckWait/20)
@@ -107,8 +120,7 @@ func (w *world) latency() time.Duration {
 	return w.e.between(w.cfg.LatencyMin, w.cfg.LatencyMax)
 }
 
-// drawAPIFault picks what goes wrong with one POST. An order that the API
-// refuses is refused each time.
+// drawAPIFault draws the fault of one POST. The API refuses the same orders every time.
 func (w *world) drawAPIFault(no string) apiFault {
 	if !w.quiet {
 		f := apiUnreachable + apiFault(w.e.rng.IntN(int(apiIsSlow)))

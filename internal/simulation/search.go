@@ -7,30 +7,31 @@ import (
 	"time"
 )
 
-// Search says which schedules to play.
+// Search says which schedules to run.
 type Search struct {
-	// Seed is the first schedule's; the others follow it.
+	// Seed is the seed of the first schedule. The others have the following seeds.
 	Seed      uint64
 	Schedules int
 	Mutation  Mutation
-	// Parallel is how many are played at once.
+	// Parallel is the number of concurrent schedules.
 	Parallel int
-	// Most findings after which the search ends; 0 = it goes on.
+	// Most is the number of findings after which the search ends; 0 = no limit.
 	Most int
-	// Progress is told now and then how many schedules were played; may be nil.
+	// Progress is called from time to time with the number of schedules done. It may
+	// be nil.
 	Progress func(played int)
 }
 
-// Summary is what a search came to.
+// Summary is the result of a search.
 type Summary struct {
 	Schedules int
 	Simulated time.Duration
 	Counts    Counts
-	// Failed are the schedules with findings, by their seeds' order.
+	// Failed lists the schedules with findings, in the order of their seeds.
 	Failed []Result
 }
 
-// Run plays the schedules until they are done, Most is reached, or ctx ends.
+// Run runs the schedules until all are done, Most is reached or ctx ends.
 func (s Search) Run(ctx context.Context) Summary {
 	var next, failed atomic.Int64
 	var mu sync.Mutex

@@ -7,13 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// play runs a schedule and fails with its trace where an invariant is broken.
+// play runs a schedule. If an invariant breaks, it fails with the trace.
 func play(t *testing.T, seed uint64) Result {
 	t.Helper()
-	r := Run(seed, None, nil)
+	return playOn(t, seed, replicated(seed, None))
+}
+
+func playOn(t *testing.T, seed uint64, replicas bool) Result {
+	t.Helper()
+	r := run(seed, None, nil, replicas)
 	if len(r.Findings) > 0 {
 		trace := &Trace{}
-		again := Run(seed, None, trace)
+		again := run(seed, None, trace, replicas)
 		var text bytes.Buffer
 		require.NoError(t, trace.Write(&text))
 		require.Equal(t, r.Findings, again.Findings, "the same seed gave another schedule")
@@ -31,7 +36,7 @@ func TestSchedules(t *testing.T) {
 	require.Greater(t, sum.Faults, 1500)
 }
 
-// The schedules that once showed a mistake, of the workers' code or of its model.
+// These schedules once exposed a mistake in the workers' code or in its model.
 func TestSchedulesThatOnceFailed(t *testing.T) {
 	for seed, showed := range map[uint64]string{
 		898:          "an outcome was written long after the claim was over",
@@ -60,7 +65,7 @@ func TestSchedulesThatOnceFailed(t *testing.T) {
 		5550073917:   "an intent whose note gave way to an earlier intent's late acceptance was acknowledged and never counted",
 		40972074:     "one posted by permission could not know of another's late attempt (the oracle's mistake)",
 	} {
-		t.Run(showed, func(t *testing.T) { play(t, seed) })
+		t.Run(showed, func(t *testing.T) { playOn(t, seed, false) })
 	}
 }
 

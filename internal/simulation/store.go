@@ -13,7 +13,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// store is what one process sees of the broker (settle.Store).
+// store is one process's access to the broker. It implements settle.Store.
 type store struct {
 	w *world
 	h *host
@@ -30,8 +30,9 @@ func (s store) Record(_ context.Context, token string) (entry settle.Entry, err 
 func (s store) Records(_ context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
 	entries := make([]settle.Entry, len(tokens))
 	err := s.h.request(func() {
+		has := s.w.broker.answering(s.h)
 		for i, token := range tokens {
-			entries[i] = s.w.broker.record(token)
+			entries[i] = has(token)
 		}
 	})
 	if err != nil {
@@ -45,8 +46,16 @@ func (s store) Records(_ context.Context, tokens []string, found func(int, settl
 	return nil
 }
 
+func (s store) Barrier(context.Context) (b settle.Barrier, err error) {
+	err = s.h.request(func() { b = s.w.broker.followers.barrier() })
+	return b, err
+}
+
 func (b *broker) record(token string) settle.Entry {
-	r := b.results[token]
+	return b.results[token].entry()
+}
+
+func (r *resultEntry) entry() settle.Entry {
 	if r == nil {
 		return settle.Entry{}
 	}
@@ -79,6 +88,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	}
 	b.resSeq++
 	b.results[token] = &resultEntry{rec, b.resSeq}
+	b.replicate(token)
 	b.w.ledger.recorded(rec, h)
 	return b.resSeq, nil
 }
@@ -125,7 +135,7 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 	return s.heard(refused)
 }
 
-// heard keeps when the process heard that its results are refused.
+// heard records when the process learned that the broker refuses its results.
 func (s store) heard(refused error) error {
 	if errors.Is(refused, settle.ErrStorage) {
 		s.h.refused = s.w.e.at
@@ -183,7 +193,7 @@ func (s store) Born(context.Context) (at time.Time, err error) {
 	return epoch, s.h.request(func() {})
 }
 
-// Mark of a key that nobody in the schedule ever wrote costs no time.
+// Mark returns at once for a key that was never written.
 func (s store) Mark(_ context.Context, key string) (m settle.Mark, seq uint64, err error) {
 	b := s.w.broker
 	if _, ever := b.marks[key]; !ever {
@@ -230,7 +240,8 @@ func (s store) Delivered(context.Context) (seq uint64, err error) {
 	return seq, err
 }
 
-// Extend is sent, and its answer heard, unless the connection is gone.
+// Extend sends a request to extend a claim. The answer arrives unless the connection
+// breaks.
 func (s store) Extend(reply, answer string) error {
 	h := s.h
 	if !h.up {
@@ -251,13 +262,13 @@ func (s store) Extend(reply, answer string) error {
 	return nil
 }
 
-// Life: see settle.Store.
+// Life implements settle.Store.
 func (s store) Life() string { return strconv.Itoa(s.w.broker.life) }
 
-// Replicated: the model has one replica.
-func (s store) Replicated() bool { return false }
+// Replicated: see settle.Store.
+func (s store) Replicated() bool { return s.w.broker.followers != nil }
 
-// MaxPayload is more than any order here has.
+// MaxPayload returns a limit that no order in a schedule reaches.
 func (s store) MaxPayload() int64 { return 1 << 20 }
 
 // answer sends acknowledgements (settle.Answer).
@@ -278,8 +289,8 @@ func (a answer) NakWithDelay(d time.Duration) error {
 	return a.send("nak", func(paused bool) { a.w.broker.nak(a.seq, d, a.claim, paused) })
 }
 
-// send tells effect whether the process was frozen after its last look at its
-// claim: the pause that cannot be closed.
+// send runs effect at the broker. paused says whether the process was frozen after its
+// last check of the claim, which no protocol can prevent.
 func (a answer) send(what string, effect func(paused bool)) error {
 	began := a.w.e.at
 	a.h.boundary(a.w.e.running)
@@ -312,7 +323,7 @@ func orderNoOf(subject string) string { return strings.TrimPrefix(subject, subje
 
 func given(m *settle.Message) string { return m.Header.Get(settle.HeaderIntentID) }
 
-// intentID is queue's, for short and valid ones.
+// intentID does what settle does for short and valid IDs.
 func intentID(m *settle.Message, id string) string {
 	if id == "" {
 		return "seq:" + strconv.FormatUint(m.Seq, 10) + "@" + strconv.FormatInt(m.Time.UnixNano(), 10)

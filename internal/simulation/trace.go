@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Trace keeps what happened, one line an event. A nil Trace keeps nothing.
+// Trace records events, one line each. A nil Trace records nothing.
 type Trace struct {
 	lines []string
 }
@@ -18,8 +18,7 @@ func (t *Trace) say(e *engine, actor, step, orderNo, format string, args ...any)
 	t.lines = append(t.lines, fmt.Sprintf("%10.3f s  %-8s %-20s %-5s %s", e.at.Seconds(), actor, step, orderNo, fmt.Sprintf(format, args...)))
 }
 
-// WriteTo writes the lines; those about other orders than the given ones are
-// left out, if any are given.
+// Write writes the lines. If orders are given, it omits the lines about other orders.
 func (t *Trace) Write(w io.Writer, orders ...string) error {
 	for _, line := range t.lines {
 		if !concerns(line, orders) {

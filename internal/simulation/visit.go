@@ -9,10 +9,10 @@ import (
 	"orderpost/internal/order"
 )
 
-// errToxic is the panic that some orders cause.
+// errToxic is the panic that toxic orders cause.
 var errToxic = errors.New("this order is too much for a worker")
 
-// visit is submit's visit: one order's stay in a worker, attempt after attempt.
+// visit models submit's visit: the attempts of one submission.
 type visit struct {
 	*worker
 	proc *proc
@@ -23,10 +23,10 @@ type visit struct {
 	attempts int
 	began    time.Duration
 	gated    time.Duration
-	entered  time.Duration // when the gate was last passed
+	entered  time.Duration // when the order last passed the gate
 }
 
-// submit is Submitter.Submit.
+// submit models Submitter.Submit.
 func (k *worker) submit(ctx context.Context, s order.Submission) order.Report {
 	p := k.e.running
 	v := &visit{worker: k, proc: p, d: p.delivery, Submission: s, ctx: ctx, began: k.e.at}
@@ -42,7 +42,7 @@ func (k *worker) submit(ctx context.Context, s order.Submission) order.Report {
 	return v.report
 }
 
-// excuse is budget.go's.
+// excuse models excuse of budget.go.
 func (v *visit) excuse(h order.History) order.History {
 	if h.LastAttemptAt.IsZero() {
 		return h
@@ -53,7 +53,7 @@ func (v *visit) excuse(h order.History) order.History {
 	return h
 }
 
-// attempt is visit.attempt: the gate, the last checks, the exchange.
+// attempt models visit.attempt: the gate, the last checks, the exchange.
 func (v *visit) attempt() order.End {
 	if v.ctx.Err() != nil {
 		return v.interrupted()
@@ -75,8 +75,8 @@ func (v *visit) expired() bool {
 	return !at.IsZero() && v.e.now().After(at)
 }
 
-// gate stands for gate.enter: mostly open, sometimes slow, sometimes closed for
-// longer than an order in hand waits.
+// gate models Gate.Enter. The gate is mostly open, sometimes slow, and sometimes closed
+// for longer than an order in hand waits.
 func (v *visit) gate() order.End {
 	began := v.e.at
 	patience := v.w.cfg.GatePatience
@@ -111,7 +111,7 @@ func (v *visit) interrupted() order.End {
 	return order.EndHandBack
 }
 
-// lastChecks is visit.lastChecks.
+// lastChecks models visit.lastChecks.
 func (v *visit) lastChecks() order.End {
 	switch {
 	case v.expired():
@@ -146,12 +146,12 @@ func (v *visit) counted() order.History {
 	return h
 }
 
-// exchange is visit.exchange, judge, record and follow.
+// exchange models visit.exchange, judge, record and follow.
 func (v *visit) exchange() order.End {
 	no := v.d.OrderNo()
 	at := &attempt{orderNo: no, intent: v.d.Intent.ID, seq: v.d.Seq, body: v.d.Order.BodyHash(), host: v.host,
 		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at, note: v.d.Last.Seq}
-	v.boundary(v.proc) // the pause that cannot be closed
+	v.boundary(v.proc) // the process may freeze after its last check
 	v.report.History = v.counted()
 	v.attempts++
 	v.w.ledger.posted(at)
@@ -174,7 +174,7 @@ func (v *visit) exchange() order.End {
 	return v.follow(at, r)
 }
 
-// takeDown is what a toxic order does: it ends the process, or panics.
+// takeDown ends the process or panics, as a toxic order does.
 func (v *visit) takeDown() {
 	v.w.ledger.tookDown[v.d.OrderNo()]++
 	if v.w.chance(0.5) {
@@ -184,12 +184,12 @@ func (v *visit) takeDown() {
 	panic(errToxic)
 }
 
-// follow is visit.follow and goOn.
+// follow models visit.follow and goOn.
 func (v *visit) follow(at *attempt, r reply) order.End {
 	switch r.verdict {
 	case order.Accepted, order.Duplicate:
 		return order.EndAnswer
-	case order.Rejected: // jury.go: believed, or called back with others
+	case order.Rejected: // jury.go: believed, or recalled together with others
 		if v.w.chance(v.w.cfg.CallBack) {
 			at.calledBack = true
 			v.say(v.d, "called back", "")
@@ -199,7 +199,7 @@ func (v *visit) follow(at *attempt, r reply) order.End {
 			return order.EndHandBack
 		}
 		return order.EndAnswer
-	case order.Denied: // keyring.go: whose fault it was shows after a while
+	case order.Denied: // keyring.go: the cause of a denial shows later
 		if v.e.sleep(v.ctx, v.e.between(0, 3*time.Second)) != nil {
 			return v.interrupted()
 		}
@@ -211,7 +211,7 @@ func (v *visit) follow(at *attempt, r reply) order.End {
 	return v.goOn(r)
 }
 
-// goOn is visit.goOn, budget.next and budget.delay.
+// goOn models visit.goOn, budget.next and budget.delay.
 func (v *visit) goOn(r reply) order.End {
 	cfg, h := &v.w.cfg, v.report.History
 	throttle := r.status == 429

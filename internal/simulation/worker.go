@@ -10,16 +10,15 @@ import (
 	"orderpost/internal/settle"
 )
 
-// worker is internal/worker's pool on one simulated process: intake, slots and
-// drain, and a submitter. How a delivery is handled is settle.Handler, the code
-// that runs in production.
+// worker models internal/worker's pool on one simulated process: intake, slots, drain
+// and a submitter. The shipped settle.Handler handles the deliveries.
 type worker struct {
 	*host
 	free     int
 	inHand   int
 	stopping bool
 	ticking  bool
-	unstored int // orders that wait until results are not refused any more: the gate is closed (R10)
+	unstored int // orders that wait until the broker stores results again; the gate is closed (R10)
 
 	handler *settle.Handler
 
@@ -49,10 +48,10 @@ func (w *world) startWorker(i int) *worker {
 	return k
 }
 
-// pullWait is worker.pullWait.
+// pullWait equals pullWait of internal/worker.
 const pullWait = time.Second
 
-// intake is Pool.intake and Pool.pull: a slot first, then a message.
+// intake models Pool.intake and Pool.pull: it takes a slot, then a message.
 func (k *worker) intake() {
 	e := k.e
 	ctx := context.Background()
@@ -71,7 +70,7 @@ func (k *worker) intake() {
 	}
 }
 
-// pull is Queue.Pull, from the request to the end of its wait.
+// pull models Queue.Pull.
 func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 	e, b := k.e, k.w.broker
 	n := k.free
@@ -120,15 +119,14 @@ func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 	k.free += max(n, 0)
 }
 
-// delivery is one message in the worker's hands. It is told what becomes of it
-// (settle.Observer).
+// delivery is one message that the worker has in hand. It implements settle.Observer.
 type delivery struct {
 	*settle.Delivery
 	arrival settle.Arrival
 	k       *worker
 }
 
-// begin gives a delivery to a proc of its own.
+// begin starts a proc for a delivery.
 func (k *worker) begin(d *delivery) {
 	k.inHand++
 	k.keepClaims()
@@ -141,7 +139,7 @@ func (k *worker) begin(d *delivery) {
 	})
 }
 
-// keepClaims is the lease keeper's ticker, while there are claims.
+// keepClaims models the lease keeper's ticker. It runs while there are claims.
 func (k *worker) keepClaims() {
 	if k.ticking {
 		return
@@ -157,7 +155,7 @@ func (k *worker) keepClaims() {
 			k.e.after(k.frozen-k.e.at, tick)
 		default:
 			k.q.ExtendClaims()
-			k.poke() // a claim that is over ended its attempt's context
+			k.poke() // an expired claim ends the context of its attempt
 			k.e.after(k.q.ExtendEvery(), tick)
 		}
 	}
@@ -222,7 +220,7 @@ func (l *lock) RLock() {
 // RUnlock implements settle.Lock.
 func (l *lock) RUnlock() { l.readers-- }
 
-// drain is Pool.drain, and the end of the process.
+// drain models Pool.drain and ends the process.
 func (k *worker) drain(patience time.Duration) {
 	if k.dead || k.stopping {
 		return
@@ -242,7 +240,8 @@ func (k *worker) drain(patience time.Duration) {
 	})
 }
 
-// await ends the process as soon as it is idle, or does what comes then.
+// await crashes the process once it is idle. If it is not idle within patience, await
+// calls then.
 func (k *worker) await(patience time.Duration, idle func() bool, then func()) {
 	switch {
 	case idle():

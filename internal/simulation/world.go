@@ -27,7 +27,7 @@ type world struct {
 	idle     []idler
 	claims   int
 	faults   int
-	busy     int // producers and persons that have not ended
+	busy     int // running producers and persons
 	quiet    bool
 }
 
@@ -36,42 +36,50 @@ type idler struct {
 	n uint64
 }
 
-// Counts says how much happened.
+// Counts counts events.
 type Counts struct {
 	Orders, Intents, Deliveries, Posts, Records int
 	Created, CreatedTwice                       int
 	Pauses                                      int // POSTs after the documented pause
-	LateHandBacks                               int // hand-backs after it, of what was another's by then
-	Overlaps                                    int // POSTs of former owners after that of a process that had just been started
-	LateOutcomes                                int // outcomes written after the documented pause, and then doubted
-	Leftovers                                   int // letters of late acceptances whose writers were lost
+	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
+	Overlaps                                    int // POSTs of former owners after the POST of a new process
+	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
+	Leftovers                                   int // dead letters of late acceptances whose writers were lost
 	Faults                                      int
 	Outcomes                                    [order.OutcomeUnknown + 1]int
 }
 
 func (c *Counts) outcome(o order.Outcome) { c.Outcomes[o]++ }
 
-// Result is what a schedule came to.
+// Result is the result of a schedule.
 type Result struct {
 	Seed     uint64
 	Findings []Finding
 	Counts   Counts
-	// Simulated is the time that passed in the schedule.
+	// Simulated is the simulated time of the schedule.
 	Simulated time.Duration
 }
 
-// patience bounds the quiet time in which everything must come to rest, and
-// maxSteps the events of a schedule.
+// patience bounds the quiet time in which all orders must settle. maxSteps bounds the
+// events of a schedule.
 const (
 	patience = 2 * time.Hour
 	maxSteps = 300_000
 )
 
-// Run plays the schedule of a seed. trace may be nil.
+// Run runs the schedule of a seed. trace may be nil.
 func Run(seed uint64, m Mutation, trace *Trace) Result {
+	return run(seed, m, trace, replicated(seed, m))
+}
+
+func run(seed uint64, m Mutation, trace *Trace, replicas bool) Result {
 	w := &world{e: newEngine(seed, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.cfg = draw(w.e)
 	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
+	if replicas {
+		w.cfg.replicate(w.e)
+		w.broker.followers = &followers{}
+	}
 	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, Log: zerolog.Nop()}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
 	w.populate()
@@ -85,7 +93,8 @@ func Run(seed uint64, m Mutation, trace *Trace) Result {
 	return Result{Seed: seed, Findings: w.ledger.findings, Counts: w.ledger.counts, Simulated: w.e.at}
 }
 
-// atRest: the trouble is over, nothing is stored, and nobody does anything.
+// atRest reports whether the trouble is over, the queue is empty and all programs have
+// ended.
 func (w *world) atRest() bool {
 	if !w.quiet || w.busy > 0 || len(w.broker.intents) > 0 {
 		return false
@@ -98,7 +107,7 @@ func (w *world) atRest() bool {
 	return true
 }
 
-// end lets go of every coroutine.
+// end ends every coroutine.
 func (w *world) end() {
 	for _, h := range w.hosts {
 		h.dead = true
@@ -108,7 +117,7 @@ func (w *world) end() {
 	}
 }
 
-// calm ends the trouble: what is under way comes to its end by itself.
+// calm ends the trouble. Running work ends by itself.
 func (w *world) calm() {
 	w.e.trace.say(w.e, "world", "quiet from here on", "", "")
 	w.quiet = true
@@ -118,7 +127,7 @@ func (w *world) calm() {
 	}
 }
 
-// populate makes orders, producers, workers and persons.
+// populate creates orders, producers, workers and persons.
 func (w *world) populate() {
 	r := w.e.rng
 	for i := range w.cfg.Orders {
@@ -138,8 +147,7 @@ func (w *world) populate() {
 	}
 }
 
-// awaitWork lets an idle worker's pulls that would bring nothing pass without
-// being played one by one.
+// awaitWork skips the pulls of an idle worker that would return nothing.
 func (w *world) awaitWork(k *worker) {
 	for !w.broker.ready() && (len(w.broker.intents) == 0 || w.e.chance(0.7)) && !k.stopping {
 		p := w.e.running
@@ -149,7 +157,7 @@ func (w *world) awaitWork(k *worker) {
 	}
 }
 
-// wakeIdle: there is something to be delivered.
+// wakeIdle wakes idle workers because there is a message to deliver.
 func (w *world) wakeIdle() {
 	for _, i := range w.idle {
 		w.e.after(w.latency(), func() { w.e.wake(i.p, i.n) })
@@ -157,7 +165,7 @@ func (w *world) wakeIdle() {
 	w.idle = w.idle[:0]
 }
 
-// trouble plans what goes wrong, and when.
+// trouble schedules what goes wrong.
 func (w *world) trouble() {
 	c, e := &w.cfg, w.e
 	at := func(n int, what func()) {
@@ -193,6 +201,7 @@ func (w *world) trouble() {
 		k.freezeIn, k.freezeFor = 1+e.rng.IntN(12), long()
 	})
 	at(c.BrokerKills, func() { w.broker.kill(e.between(100*time.Millisecond, 5*time.Second), memory(e.rng.IntN(3))) })
+	at(c.Stalls, func() { w.broker.stall(e.rng.IntN(followerCount), e.between(0, 2*c.AckWait)) })
 	at(c.FullDisks, func() {
 		w.broker.fill()
 		w.faults++

@@ -35,7 +35,11 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 	x := s.client.get(ctx, p.Key)
 	x.answer.Scrub = s.keys.scrub.Load()
 	if x.answer.Status == 0 {
-		return accountDown, s.clean(fmt.Sprintf("%s (%v)", transportReason(x.phase, x.err), x.err))
+		detail := transportReason(x.phase, x.err) + detailOf(x.err)
+		if detailOf(x.err) == "" {
+			detail += fmt.Sprintf(" (%v)", x.err)
+		}
+		return accountDown, s.clean(detail)
 	}
 	s.clock.observe(x.answer.Header, x.sent, x.ended, false)
 	status := x.answer.Status
@@ -100,10 +104,10 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 	}
 	next, none := s.keys.spoil(p)
 	if none {
-		s.gate.NoKeyLeft(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
+		s.gate.AllKeysDenied(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
 		return
 	}
-	s.gate.NextKey(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
+	s.gate.KeyDenied(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
 }
 
 // probe asks the account on behalf of the blocks that wait for it.

@@ -1,10 +1,12 @@
 package submit
 
 import (
-	"crypto/tls"
+	"context"
 	"errors"
 	"fmt"
 	"net"
+	"strings"
+	"syscall"
 )
 
 // causeOf says in a few words why a request failed: what is wrong with the way
@@ -26,21 +28,64 @@ func serverOf(x *exchange) string {
 	return ""
 }
 
+// transportReason gives a failed request's stable phrase.
+func transportReason(p Phase, err error) string {
+	switch p {
+	case PhaseConnect:
+		return connectReason(err)
+	case PhaseSend:
+		return "nothing was sent: " + causeReason(err)
+	default:
+		return "no answer: " + causeReason(err)
+	}
+}
+
+func connectReason(err error) string {
+	var dns *net.DNSError
+	var handshake *handshakeError
+	var proxy *proxyError
+	switch {
+	case errors.As(err, &proxy):
+		return "proxy not reached"
+	case errors.As(err, &dns):
+		return "name not resolved"
+	case errors.As(err, &handshake) && handshake.distrust:
+		return "certificate not trusted"
+	case errors.As(err, &handshake):
+		return "TLS handshake failed"
+	default:
+		return "no connection: " + causeReason(err)
+	}
+}
+
+func causeReason(err error) string {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "refused"
+	default:
+		return "connection lost"
+	}
+}
+
 // detailOf says more of an error where its reason is not enough to act upon.
 func detailOf(err error) string {
 	var dns *net.DNSError
-	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
+	var handshake *handshakeError
+	var proxy *proxyError
 	switch {
+	case errors.As(err, &proxy):
+		return ": " + proxy.proxy + ": " + proxy.words
 	case errors.As(err, &dns):
 		return ": " + dns.Name
-	case errors.As(err, &verify):
-		return ": " + verify.Err.Error()
-	case errors.As(err, &record):
-		return ": " + record.Msg
-	case errors.As(err, &alert):
-		return ": " + alert.Error()
+	case errors.As(err, &handshake):
+		return ": " + handshake.words
+	case err != nil && strings.Contains(err.Error(), "remote error: tls: "): // an alert, which is of no type
+		return ": " + alertWords(err.Error())
 	default:
 		return ""
 	}

@@ -26,8 +26,9 @@ func TestTheBreakerSaysWhy(t *testing.T) {
 	}{
 		"refused":     {dial(syscall.ECONNREFUSED), "requests to the API keep failing: no connection: refused (10 times)"},
 		"name":        {dial(&net.DNSError{Name: "api.test", IsNotFound: true}), "requests to the API keep failing: name not resolved: api.test (10 times)"},
-		"certificate": {dial(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "requests to the API keep failing: certificate not trusted: x509: certificate signed by unknown authority (10 times)"},
-		"not TLS":     {dial(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), "requests to the API keep failing: TLS handshake failed: first record does not look like a TLS handshake (10 times)"},
+		"certificate": {dial(explain("api.test:443", "api.test", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})), "requests to the API keep failing: certificate not trusted: it is signed by an authority that is not trusted here: name that one's PEM file in ORDERPOST_API_CA_FILE (10 times)"},
+		"not TLS":     {dial(explain("api.test:443", "api.test", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"})), "requests to the API keep failing: TLS handshake failed: what answers there speaks no TLS: is the port in ORDERPOST_API_URL right, and is it https? (10 times)"},
+		"proxy":       {reply{unread: true, err: &proxyError{proxy: "http://proxy.test:3128", words: "it wants credentials"}}, "requests to the API keep failing: proxy not reached: http://proxy.test:3128: it wants credentials (10 times)"},
 		"timeout":     {reply{err: fmt.Errorf("read: %w", context.DeadlineExceeded)}, "requests to the API keep failing: no answer: timeout (10 times)"},
 		"reset":       {reply{err: errReset}, "requests to the API keep failing: no answer: connection lost (10 times)"},
 		"gateway": {reply{status: 502, header: map[string]string{"Server": "nginx/1.24.0"}, body: "<html>\n<h1>502 Bad Gateway " + keyA + "</h1>"},

@@ -120,7 +120,7 @@ func (t *visit) follow(ctx context.Context, p *gate.Permit, pair *pairState, x *
 		j.Wait = 0 // the gate does the waiting
 	}
 	if j.Hold != "" {
-		t.gate.HoldFor(gate.BlockAnswer, t.clean(j.Hold))
+		t.gate.HoldByAnswer(gate.BlockAnswer, t.clean(j.Hold))
 	}
 	switch j.Verdict {
 	case order.Accepted, order.Duplicate:
@@ -160,7 +160,7 @@ func (t *visit) accuse(p *gate.Permit, orderNo string, j *answer.Judgement) (m *
 	onTrial, held := t.gate.TrialOf(p, gate.BlockRefusals)
 	m, full = t.jury.refuse(orderNo, held || t.misplaced(j))
 	if full && (onTrial || !held) {
-		t.gate.HoldFor(gate.BlockRefusals, t.refusalReason(j))
+		t.gate.HoldByAnswer(gate.BlockRefusals, t.refusalReason(j))
 	}
 	return m, full
 }

@@ -21,8 +21,6 @@ type Config struct {
 	UserAgent      string   `env:"USER_AGENT" envDefault:"orderpost" desc:"User-Agent of every request"`
 	Traceparent    bool     `env:"API_TRACEPARENT" envDefault:"false" desc:"send the order's W3C traceparent header to the API"`
 
-	HTTPClient HTTPClient `env:"HTTP_CLIENT" envDefault:"auto" desc:"what posts orders: fast (fasthttp, HTTP/1.1 alone, no proxy), net (net/http, HTTP/2 where the API offers it), or auto: fast for http, net for https"`
-
 	Concurrency int     `env:"CONCURRENCY" envDefault:"64" desc:"orders in flight at the same time"`
 	RateLimit   float64 `env:"RATE_LIMIT" envDefault:"0" desc:"requests per second of the whole fleet; its workers share it, and the lowest setting counts; 0 = no limit"`
 

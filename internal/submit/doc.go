@@ -9,7 +9,7 @@
 //	  Enter          gate          a permit: no block stands, the ramp has room, the rate limit a token
 //	  lastChecks     visit.go      deadline, fence, write-ahead note, fence again
 //	  stamp, sign    clock.go      made last, strictly later than the order's last timestamp
-//	  post           exchange.go   one request on the wire, at most once (transport.go, body.go)
+//	  post           client.go     one request on the wire, at most once (send.go, read.go)
 //	  Judge          answer        the operator's rules, then the built-in verdicts
 //	  Weigh          answer        is it about this order, and what shows that it is an acceptance?
 //	  follow         conclude.go   what it means for the pool: throttle, hold, run of refusals, denied key
@@ -30,37 +30,24 @@
 // "retry" claims that an attempt certainly had no effect, so the claim must be
 // exact. Two things are known of a request that got no answer:
 //
-//   - Its body is handed to the transport at most once and not after RoundTrip
-//     has returned (body.go). No API creates an order from headers alone, so a
-//     body that nobody took was not sent. This holds for HTTP/2 too.
-//   - On a connection of its own (HTTP/1) the bytes written are counted under
-//     the TLS layer, from the moment at which the connection was given. None
-//     means that the request was not sent. On TLS, writes too short to hold a
-//     request line (alerts, key updates) are not counted.
+//   - Until a connection is there (name, proxy, TCP, TLS: dial.go, proxy.go,
+//     handshake.go), nothing of the order has left this process.
+//   - The connection is then the request's own until its answer is read, and the
+//     bytes that the socket takes are counted under any TLS (conn.go). None since
+//     the request was begun means that it was not sent.
 //
-// Orders are posted by fasthttp (fast.go) over HTTP/1.1, or by net/http, by
-// ORDERPOST_HTTP_CLIENT. Of fasthttp only the protocol and the keeping of
-// connections is used, not its retries: taking a connection, writing and
-// reading are separate steps of ours, on a connection that the one request has
-// to itself, so that the count is exact and nothing is repeated. A kept
-// connection is looked at before it is used again; one that has ended, or on
-// which an answer lies that nobody asked for, is closed.
+// Everything else is unsure. Nothing is ever sent twice: taking a connection,
+// writing and reading are separate steps (client.go, send.go, read.go), and
+// none of them is repeated. fasthttp gives the protocol, not its client.
 //
-// Everything else is unsure. Over HTTP/2 a body that was taken counts as sent,
-// even if the stream was then refused.
-//
-// net/http, where it is used, repeats a request by itself in four cases: (1) nothing was written
-// on a kept connection, and the body can be rewound; (2) the server closed or
-// reset a kept connection before its first byte of answer, and the request is
-// idempotent by its method or an Idempotency-Key header; (3) a pooled HTTP/2
-// connection turned out unusable before the body was touched; (4) HTTP/2
-// refused the stream, or closed it by GOAWAY or PROTOCOL_ERROR, and the body can
-// be rewound. Our request is a POST without GetBody and without that header, so
-// only (3) is left, in which nothing has been sent. A stale kept connection
-// therefore shows as "retry" if the write failed, and as "unsure" if the kernel
-// took the bytes before the reset came. To make that rare, idle connections are
-// dropped after ORDERPOST_IDLE_TIMEOUT, 4 s by default, before common servers
-// drop them (5 s and more).
+// A kept connection is looked at before it is used again, without waiting. One
+// that has ended, or on which an answer lies that nobody asked for, is closed. On
+// TLS that look takes session tickets and key updates off, and finds the part of
+// a record (frames.go). What remains is a server that closes in the moment in
+// which we write: that shows as "retry" if the write failed, and as "unsure" if
+// the kernel took the bytes before the reset came. To make it rare, idle
+// connections are closed after ORDERPOST_IDLE_TIMEOUT, 4 s by default, before
+// common servers close them (5 s and more).
 //
 // What cannot be closed is the pause between the last look at the fence and
 // the socket write: a process that is stopped there for longer than its lease

@@ -24,10 +24,10 @@ import (
 // refusal. None of the refused orders may be recorded as accepted.
 func TestStrayAcceptancesAreNobodys(t *testing.T) {
 	for _, stray := range []string{`{"data":{"order_no":"OTHER"}}`, `{"code":0}`} {
-		for _, client := range []HTTPClient{HTTPNet, HTTPFast} {
-			t.Run(client.String()+" "+stray, func(t *testing.T) {
+		eachScheme(t, func(t *testing.T, w *way) {
+			t.Run(stray, func(t *testing.T) {
 				late := strings.Contains(stray, "OTHER") // only its number tells that one which comes late
-				s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+				s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
 					for s.read(r) {
 						refusal := "HTTP/1.1 422 No\r\nContent-Length: 2\r\n\r\n{}"
 						extra := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(stray), stray)
@@ -38,14 +38,15 @@ func TestStrayAcceptancesAreNobodys(t *testing.T) {
 						}
 					}
 				})
-				cfg := DefaultConfig(s.url())
-				cfg.HTTPClient, cfg.RefusalRun, cfg.HoldRetry, cfg.BreakerRatio = client, 0, time.Millisecond, 0
+				cfg := w.config(t, s.url())
+				cfg.PlainHTTPHosts = []string{"example.com"}
+				cfg.RefusalRun, cfg.HoldRetry, cfg.BreakerRatio = 0, time.Millisecond, 0
 				cfg.RetryBase, cfg.RetryMax, cfg.GatePatience = time.Millisecond, time.Millisecond, time.Millisecond
 				sub, err := New(cfg, Deps{Keys: StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, Log: zerolog.Nop()})
 				require.NoError(t, err)
 				defer sub.Close()
 				var wg sync.WaitGroup
-				for i := range 300 {
+				for i := range 100 {
 					o := newOrder(t, fmt.Sprintf("A-%d", i))
 					wg.Go(func() {
 						rep := sub.Submit(context.Background(), order.Submission{Order: o})
@@ -57,38 +58,13 @@ func TestStrayAcceptancesAreNobodys(t *testing.T) {
 				}
 				wg.Wait()
 			})
-		}
+		})
 	}
 }
 
-// net/http may have read a stray answer from the socket already.
-func TestAnswerReadBeforeTheRequestIsStray(t *testing.T) {
-	ours, theirs := net.Pipe()
-	go io.Copy(io.Discard, theirs) //nolint:errcheck // until the pipe is closed
-	defer theirs.Close()
-	defer ours.Close()
-	w := &wire{}
-	conn := &countedConn{Conn: ours}
-	w.gotConn(conn, true)
-	conn.read.Add(100)
-	_, err := conn.Write([]byte("POST"))
-	require.NoError(t, err)
-	w.firstByte()
-	require.True(t, w.isStray(), "nothing came since")
-	conn.read.Add(1)
-	w.firstByte()
-	require.False(t, w.isStray())
-	conn.given.Store(true)
-	w.firstByte()
-	require.True(t, w.isStray(), "the next request is not even written")
-	shared := &wire{}
-	shared.firstByte()
-	require.False(t, shared.isStray(), "HTTP/2 gives each answer its stream")
-}
-
 func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
-	eachClient(t, func(t *testing.T, attemptClient clientMaker) {
-		s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+	eachWay(t, func(t *testing.T, w *way) {
+		s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
 			for s.read(r) {
 				body := `{"data":{"order_no":"OTHER-1"}}`
 				if s.requests.Load() > 2 {
@@ -97,7 +73,7 @@ func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
 				fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 			}
 		})
-		c := attemptClient(t, s.url(), nil)
+		c := w.client(t, s.url(), nil)
 		for _, reused := range []bool{false, false, false, true} {
 			x, _ := c.try(t)
 			require.NoError(t, x.err)
@@ -109,12 +85,12 @@ func TestAnswerAboutAnotherOrderEndsItsConnection(t *testing.T) {
 
 func TestStatusThatIsNone(t *testing.T) {
 	for _, status := range []string{"000", "0", "099", "-20", "2", "20x", "2000"} {
-		eachClient(t, func(t *testing.T, attemptClient clientMaker) {
-			s := newRawServer(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
+		eachWay(t, func(t *testing.T, w *way) {
+			s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {
 				s.read(r)
 				io.WriteString(conn, "HTTP/1.1 "+status+" OK\r\nContent-Length: 10\r\n\r\n{\"code\":0}")
 			})
-			_, j := attemptClient(t, s.url(), nil).try(t)
+			_, j := w.client(t, s.url(), nil).try(t)
 			require.Equal(t, order.Unsure, j.Verdict, "%s: %s", status, j.Reason)
 		})
 	}

@@ -25,7 +25,7 @@ func TestHoldAndResume(t *testing.T) {
 		g.Hold("maintenance", time.Time{})
 		<-changed
 		require.False(t, g.Open())
-		require.Zero(t, g.Room())
+		require.Zero(t, g.Capacity())
 		s := g.State()
 		require.Equal(t, []string{"maintenance"}, s.Reasons)
 		require.Equal(t, "hold: maintenance", s.Blocks[0].Name)
@@ -278,7 +278,7 @@ func TestBreakerTrialThatFailsOpensItForLonger(t *testing.T) {
 func TestTrialThatWeBreakOffShowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{hang: true} }, nil)
-		r.Gate().Probe(gate.BlockBreaker, "test")
+		r.Gate().ShutAndProbe(gate.BlockBreaker, "test")
 		synctest.Wait() // the account answers
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -333,15 +333,15 @@ func TestRoomOnATrial(t *testing.T) {
 			}
 			return reply{after: time.Second}
 		}, func(c *Config) { c.GatePatience = time.Hour })
-		r.gate.HoldFor(gate.BlockAnswer, "test")
+		r.gate.HoldByAnswer(gate.BlockAnswer, "test")
 		time.Sleep(2 * r.cfg.HoldRetry)
-		require.Equal(t, 4, r.Gate().Room(), "one that tries, and others in case it is the one that was denied before")
+		require.Equal(t, 4, r.Gate().Capacity(), "one that tries, and others in case it is the one that was denied before")
 		require.True(t, r.Gate().Open())
 		go r.many("n", 6)
 		synctest.Wait()
-		require.Zero(t, r.Gate().Room())
+		require.Zero(t, r.Gate().Capacity())
 		time.Sleep(time.Minute)
-		require.Equal(t, r.cfg.Concurrency, r.Gate().Room())
+		require.Equal(t, r.cfg.Concurrency, r.Gate().Capacity())
 	})
 }
 

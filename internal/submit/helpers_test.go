@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,13 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if scheme := os.Getenv(benchAPI); scheme != "" {
+		serveBenchAPI(scheme)
+		return
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean")) // of its own client, in the benchmark
+}
 
 const (
 	keyA = "AKtest-first-key-000A"

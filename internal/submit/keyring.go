@@ -267,7 +267,7 @@ func (k *keyring) await(ctx context.Context, g *gate.Gate, orderNo string, p *pa
 	defer cancel()
 	for {
 		gateChanged := g.Changed()
-		left, trying := g.TrialLeft(gate.BlockCredentials)
+		left, trying := g.SuspectWait(gate.BlockCredentials)
 		k.mu.Lock()
 		changed := k.changed
 		d := k.remember(orderNo)
@@ -284,7 +284,7 @@ func (k *keyring) await(ctx context.Context, g *gate.Gate, orderNo string, p *pa
 			return fateHandBack
 		}
 		k.mu.Unlock()
-		if g.IsLeaving() {
+		if g.IsDraining() {
 			return fateHandBack
 		}
 		if trying && left <= 0 {

@@ -112,7 +112,7 @@ func TestWrongSecret(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		for n := 0; r.Gate().Wait(ctx) == nil; n++ {
-			require.NotContains(t, ends(r.many(fmt.Sprint(n), r.Gate().Room())), order.EndAnswer)
+			require.NotContains(t, ends(r.many(fmt.Sprint(n), r.Gate().Capacity())), order.EndAnswer)
 		}
 		posts, _ := r.api.count()
 		require.Less(t, posts, 15, "60 failures in a minute get one banned")

@@ -3,53 +3,77 @@
 package submit
 
 import (
-	"errors"
+	"io"
+	"os"
 	"syscall"
 )
 
-// canPeek: an unused connection can be looked at without taking from it.
+// canPeek: reads need not wait, and leave the deadline alone.
 const canPeek = true
 
-// quiet says whether nothing has come on an unused connection: neither its end
-// nor bytes that would pass for the answer to the next request.
-func (c *countedConn) quiet() bool {
-	if c.Conn.SetReadDeadline(noDeadline) != nil {
-		return false
-	}
-	var nothing bool
-	err := c.peek(func(n int, err error) bool {
-		nothing = n <= 0 && isEmpty(err)
-		return true
-	})
-	return err == nil && nothing
+// taken is what readNow took. Kept with the socket it costs no allocation.
+type taken struct {
+	p   []byte
+	n   int
+	err error
+	do  func(fd uintptr) bool // take
 }
 
-// readable returns when something has come, the connection's end included, or
-// with an error when the deadline has passed. Unlike Read it needs no buffer to
-// wait with.
-func (c *countedConn) readable() error {
-	return c.peek(func(_ int, err error) bool { return !isEmpty(err) })
+func (t *taken) take(fd uintptr) bool {
+	for {
+		t.n, _, t.err = syscall.Recvfrom(int(fd), t.p, syscall.MSG_DONTWAIT)
+		if t.err != syscall.EINTR {
+			return true
+		}
+	}
+}
+
+// readNow reads what is there, or returns errNothing.
+func (s *socket) readNow(p []byte) (int, error) {
+	raw, err := s.rawConn()
+	if err != nil {
+		return 0, err
+	}
+	t := &s.taken
+	if t.do == nil {
+		t.do = t.take
+	}
+	t.p = p
+	err = raw.Read(t.do)
+	t.p = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case isEmpty(t.err):
+		return 0, errNothing
+	case t.err != nil:
+		return 0, os.NewSyscallError("recvfrom", t.err)
+	case t.n <= 0:
+		return 0, io.EOF
+	default:
+		return t.n, nil
+	}
+}
+
+// waitAfter calls do, and again each time when something has come, the
+// connection's end included, until it returns true or the deadline passes.
+func (s *socket) waitAfter(do func(fd uintptr) bool) error {
+	raw, err := s.rawConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(do)
 }
 
 func isEmpty(err error) bool { return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK }
 
-// peek looks at the connection, and again when something comes, until enough
-// says that it has seen enough.
-func (c *countedConn) peek(enough func(n int, err error) bool) error {
-	if c.raw == nil {
-		sc, ok := c.Conn.(syscall.Conn)
+func (s *socket) rawConn() (_ syscall.RawConn, err error) {
+	if s.raw == nil {
+		sc, ok := s.Conn.(syscall.Conn)
 		if !ok {
-			return errors.ErrUnsupported
+			return nil, syscall.ENOTSUP
 		}
-		raw, err := sc.SyscallConn()
-		if err != nil {
-			return err
-		}
-		c.raw = raw
+		s.raw, err = sc.SyscallConn()
 	}
-	return c.raw.Read(func(fd uintptr) bool {
-		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return enough(n, err)
-	})
+	return s.raw, err
 }

@@ -20,7 +20,7 @@ type Deps struct {
 	Watch Observer
 	// Trace follows attempts; may be nil.
 	Trace Tracer
-	// Transport stands in for the tuned one; nil but in tests.
+	// Transport stands in for our own client; nil but in tests.
 	Transport http.RoundTripper
 }
 
@@ -33,7 +33,6 @@ type Submitter struct {
 	watch  Observer
 	trace  Tracer
 	client *client
-	idle   func() // closes idle connections
 	rules  *answer.Rules
 	clock  *clock
 	gate   *gate.Gate
@@ -61,7 +60,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, idle: func() {},
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace,
 		evidence: answer.NewEvidence(deps.Log)}
 	if s.watch == nil {
 		s.watch = noObserver{}
@@ -86,33 +85,14 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	return s, nil
 }
 
-func (s *Submitter) connect(rt http.RoundTripper) error {
-	ours := rt == nil
-	if ours {
-		t, err := newTransport(s.cfg)
-		if err != nil {
-			return err
-		}
-		rt, s.idle = t, t.CloseIdleConnections
-	}
-	var err error
-	if s.client, err = newClient(rt, s.base, s.cfg.UserAgent, s.cfg.RequestTimeout); err != nil || !ours {
+func (s *Submitter) connect(rt http.RoundTripper) (err error) {
+	if s.client, err = newClient(s.cfg, s.base); err != nil {
 		return err
 	}
-	s.client.ownNumbers = s.rules.OwnNumbers()
-	return s.connectFast()
-}
-
-// connectFast has orders posted by fasthttp where the settings say so.
-func (s *Submitter) connectFast() error {
-	fast, err := newFastClient(s.cfg, s.client.orders)
-	if err != nil || fast == nil {
-		return err
+	s.client.ownNumbers = s.rules.AllowsOtherOrderNo()
+	if rt != nil {
+		s.client.standIn = &standIn{rt}
 	}
-	fast.ownNumbers = s.client.ownNumbers
-	s.client.fast = fast
-	closeOthers := s.idle
-	s.idle = func() { closeOthers(); fast.close() }
 	return nil
 }
 
@@ -129,7 +109,7 @@ func (s *Submitter) Notes() []string { return s.evidence.Notes() }
 // or for their next attempt, end with EndHandBack, so that another worker takes
 // them at once. Attempts that are under way are not broken off. It may be called
 // more than once, and cannot be taken back.
-func (s *Submitter) Leave() { s.gate.Leave() }
+func (s *Submitter) Leave() { s.gate.Drain() }
 
 // Close ends all waits at the gate and the looking after it. Visits under way
 // end with EndHandBack at their next step; it does not wait for them. It may be
@@ -139,7 +119,7 @@ func (s *Submitter) Close() {
 	s.tending.Wait()
 	s.gate.Close()
 	s.jury.close()
-	s.idle()
+	s.client.close()
 }
 
 // tend moves the gate's blocks on when their time comes, probes the account

@@ -167,8 +167,8 @@ func (t *visit) exchange(ctx context.Context, p *gate.Permit, waited time.Durati
 	t.budget.attempts++
 	traceparent, ended := t.traced(ctx)
 	size := len(body)
-	x, reusable := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
-	if reusable && cap(body) <= 64<<10 {
+	x := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
+	if cap(body) <= mostKept {
 		*buf = body
 		buffers.Put(buf)
 	}
@@ -208,7 +208,7 @@ func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
 		return order.EndNone
 	case <-ctx.Done():
 		return t.interrupted(ctx, context.Cause(ctx))
-	case <-t.gate.Leaving():
-		return t.interrupted(ctx, gate.ErrLeaving)
+	case <-t.gate.Draining():
+		return t.interrupted(ctx, gate.ErrDraining)
 	}
 }

@@ -1,10 +1,9 @@
-// Package tracing sets OpenTelemetry traces up, by the standard OTEL_*
-// variables and no settings of our own. It is the only place that knows the
-// SDK; whoever makes spans imports the API. Off, which is the default, there is
-// no tracer at all, and nothing is done for an order.
+// Package tracing sets up OpenTelemetry traces. The standard OTEL_* variables
+// configure them. Only this package imports the SDK. Packages that create spans
+// import the API. Tracing is off by default: there is no tracer, and orders cost
+// nothing extra.
 //
-// Spans are exported as OTLP over HTTP with protobuf, the protocol that the
-// specification recommends and every collector takes on port 4318. It needs no
-// connection that is kept up, goes through proxies, and is tested against a
-// plain HTTP server.
+// Spans are exported as OTLP over HTTP with protobuf. The specification recommends
+// this protocol, and every collector accepts it on port 4318. It needs no permanent
+// connection, passes proxies, and can be tested with a plain HTTP server.
 package tracing

@@ -15,34 +15,34 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// stopTimeout bounds the sending of what is left at the end.
+// stopTimeout bounds the export of the remaining spans in Stop.
 const stopTimeout = 5 * time.Second
 
-// scope names the spans' origin.
+// scope is the name of the instrumentation scope.
 const scope = "orderpost"
 
-// Options say whose traces these are.
+// Options identify the program.
 type Options struct {
-	// Program is worker or enqueue; the service is called orderpost-<program>
-	// unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES say otherwise.
+	// Program is worker or enqueue. The service name is orderpost-<program> unless
+	// OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES set another one.
 	Program, Version string
-	// Instance tells the workers of one fleet apart; may be empty.
+	// Instance distinguishes the workers of one fleet. It may be empty.
 	Instance string
-	// Environ decides whether there are traces. How they are exported, the SDK
-	// reads from the process's own environment.
+	// Environ decides whether tracing is on. The SDK reads the export options from
+	// the environment of the process.
 	Environ map[string]string
-	// Log hears of a receiver that fails, once, and of its return.
+	// Log gets one line when the receiver fails and one when it works again.
 	Log zerolog.Logger
 }
 
-// Tracing is a program's traces. All methods may be called on nil, which is
-// what Start returns where they are off.
+// Tracing holds a program's tracer. All methods work on nil, which [Start] returns
+// when tracing is off.
 type Tracing struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
 }
 
-// wanted reads the variables that say whether there are traces.
+// wanted reports whether the variables turn tracing on.
 func wanted(environ map[string]string) (bool, error) {
 	endpoint := environ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"]
 	if endpoint == "" {
@@ -66,10 +66,10 @@ func wanted(environ map[string]string) (bool, error) {
 	return true, nil
 }
 
-// Start begins to export traces where OTEL_EXPORTER_OTLP_ENDPOINT,
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER=otlp ask for them;
-// else it returns nil. The error names the variable that cannot be used. A
-// receiver that is out of reach is none: spans are dropped, orders never wait.
+// Start starts exporting traces if OTEL_EXPORTER_OTLP_ENDPOINT,
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER=otlp is set. Otherwise
+// it returns nil. Its error names the invalid variable. An unreachable receiver is
+// no error: the exporter drops the spans, and orders never wait.
 func Start(ctx context.Context, o Options) (*Tracing, error) {
 	on, err := wanted(o.Environ)
 	if err != nil || !on {
@@ -91,7 +91,7 @@ func Start(ctx context.Context, o Options) (*Tracing, error) {
 	return &Tracing{provider: p, tracer: p.Tracer(scope, trace.WithInstrumentationVersion(o.Version))}, nil
 }
 
-// Tracer makes spans; nil where traces are off.
+// Tracer returns the tracer, or nil if tracing is off.
 func (t *Tracing) Tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -99,18 +99,18 @@ func (t *Tracing) Tracer() trace.Tracer {
 	return t.tracer
 }
 
-// Stop sends what is left, for five seconds at most.
+// Stop exports the remaining spans. It takes at most five seconds.
 func (t *Tracing) Stop() {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	_ = t.provider.Shutdown(ctx) // the exporter has said why
+	_ = t.provider.Shutdown(ctx) // the exporter has logged its error
 }
 
-// Producer gives the function that begins an order's trace when its intent is
-// made, and returns the W3C header for it; nil where traces are off.
+// Producer returns a function that starts the trace of a new intent and returns the
+// W3C traceparent header. Producer returns nil if tracing is off.
 func (t *Tracing) Producer() func(orderNo, intentID string) string {
 	if t == nil {
 		return nil
@@ -125,12 +125,13 @@ func (t *Tracing) Producer() func(orderNo, intentID string) string {
 	}
 }
 
-// watched logs once that the receiver fails, and that it works again.
+// watched is an exporter that logs the start and the end of an outage of the
+// receiver. The SDK exports one batch at a time, so it needs no lock.
 type watched struct {
 	sdktrace.SpanExporter
 	log     zerolog.Logger
-	failing bool // spans are exported one batch after another
-	lost    int
+	failing bool
+	lost    int // spans dropped in this outage
 }
 
 // ExportSpans implements sdktrace.SpanExporter.
@@ -146,5 +147,5 @@ func (w *watched) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan
 		w.log.Info().Int("spans_lost", w.lost).Msg("traces are exported again")
 		w.failing, w.lost = false, 0
 	}
-	return nil // said
+	return nil // already logged
 }

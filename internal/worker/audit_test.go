@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
-	"orderpost/internal/queue"
 	"orderpost/internal/queue/netcut"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
@@ -48,7 +48,7 @@ func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
 	})
 	flow.Go(func() error {
 		for ctx.Err() == nil {
-			err := l.q.LetterPages(ctx, func(page []*settle.Letter, _ []error) error {
+			err := books.LetterPages(ctx, l.q, func(page []*settle.Letter, _ []error) error {
 				for _, letter := range page {
 					if _, err := l.q.Replay(ctx, letter, settle.ReplayOptions{}); err != nil {
 						return err
@@ -62,8 +62,8 @@ func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
 		}
 		return nil
 	})
-	look := func() *queue.Audit {
-		a, err := l.q.Audit(t.Context())
+	look := func() *books.AuditResult {
+		a, err := books.Audit(t.Context(), l.q)
 		require.NoError(t, err)
 		return a
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -45,14 +46,14 @@ func (c Config) Normalize() Config {
 		}
 		c.Name = host + "-" + strconv.Itoa(os.Getpid())
 	}
-	c.Queue.Name, c.Queue.Worker = c.Name, true
+	c.Queue.Name, c.Queue.Worker, c.Queue.Present = c.Name, true, fleet.Present
 	c.Queue.AttemptTimeout = c.Submit.RequestTimeout
 	return c
 }
 
 // Identity is the API and account that a worker with these settings posts to.
-func (c Config) Identity() queue.Identity {
-	return queue.Identity{URL: c.Submit.URL, Label: c.AccountLabel}
+func (c Config) Identity() fleet.Identity {
+	return fleet.Identity{URL: c.Submit.URL, Label: c.AccountLabel}
 }
 
 // Validate reports every bad setting at once, by the name of its variable.

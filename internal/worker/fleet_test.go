@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/netcut"
@@ -26,6 +27,7 @@ import (
 // member is a worker that takes part in the fleet.
 type member struct {
 	q         *queue.Queue
+	control   *fleet.Control
 	submitter *submit.Submitter
 	pool      *worker.Pool
 	cut       *netcut.Dialer
@@ -44,6 +46,7 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	var err error
 	m.q, err = queue.Open(r.t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(m.cut))
 	require.NoError(r.t, err)
+	m.control = fleet.New(m.q)
 	signer, err := worker.NewSigner("secret")
 	require.NoError(r.t, err)
 	if rt == nil {
@@ -60,23 +63,23 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
-	f := worker.NewFleet(worker.FleetOptions{Queue: m.q, Gate: m.submitter.Gate(), Name: name, KeyMark: m.submitter.KeyMark, Limit: limit, Log: zerolog.Nop(), Tell: func() queue.Presence {
+	part := fleet.NewMember(fleet.Options{Control: m.control, Gate: m.submitter.Gate(), Name: name, KeyMark: m.submitter.KeyMark, Limit: limit, Log: zerolog.Nop(), Describe: func() fleet.Presence {
 		s := m.submitter.Gate().State()
-		return queue.Presence{Worker: name, Since: time.Now(), InFlight: m.pool.InFlight(), Open: s.Open, Reasons: s.Reasons}
+		return fleet.Presence{Since: time.Now(), InFlight: m.pool.InFlight(), Open: s.Open, Reasons: s.Reasons}
 	}})
-	m.run(f)
+	m.run(part)
 	r.t.Cleanup(m.end)
 	return m
 }
 
-func (m *member) run(f *worker.Fleet) {
+func (m *member) run(part *fleet.Member) {
 	working, stop := context.WithCancel(context.Background())
 	taking, leave := context.WithCancel(context.Background())
 	m.stop, m.leave = stop, leave
 	go func() {
 		defer close(m.ended)
 		left := make(chan struct{})
-		go func() { f.Run(taking); close(left) }()
+		go func() { part.Run(taking); close(left) }()
 		_ = m.pool.Run(working)
 		leave()
 		<-left
@@ -169,7 +172,7 @@ func TestFleetHold(t *testing.T) {
 	r.publish(a.q, many("A", 120)...)
 	r.eventually(10*time.Second, func() bool { return a.posts.Load() > 5 && b.posts.Load() > 5 }, "both send")
 
-	require.NoError(t, a.q.SetHold(t.Context(), queue.Hold{Reason: "maintenance", By: "anna", Since: time.Now()}))
+	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{Reason: "maintenance", By: "anna", Since: time.Now()}))
 	closed := func(m *member) bool {
 		return slices.Contains(m.submitter.Gate().State().Reasons, "held by anna: maintenance")
 	}
@@ -185,7 +188,7 @@ func TestFleetHold(t *testing.T) {
 	a.end() // and one that goes takes nothing along
 	require.Equal(t, before, r.api.Ledger().Requests, "somebody sent while the fleet was held")
 
-	require.NoError(t, b.q.Resume(t.Context(), "anna"))
+	require.NoError(t, b.control.Resume(t.Context(), "anna"))
 	r.eventually(20*time.Second, func() bool { return r.created() == 120 }, "all orders after the hold")
 	for no, rec := range r.settled(b.q) {
 		require.Equal(t, 1, rec.Attempts, no)
@@ -197,7 +200,7 @@ func TestFleetHoldEndsByItself(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	a := r.join("a", 0, nil)
-	require.NoError(t, a.q.SetHold(t.Context(), queue.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(700 * time.Millisecond)}))
+	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(700 * time.Millisecond)}))
 	r.eventually(time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
 	r.publish(a.q, "A-1")
 	r.eventually(10*time.Second, func() bool { return r.created() == 1 }, "goes on")
@@ -216,13 +219,13 @@ func TestFleetThrottle(t *testing.T) {
 		}
 		return http.DefaultTransport.RoundTrip(req)
 	}))
-	require.NoError(t, a.q.SetHold(t.Context(), queue.Hold{By: "anna", Since: time.Now()}))
+	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now()}))
 	r.eventually(time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
 	b := r.join("b", 0, nil)
 	r.eventually(5*time.Second, func() bool { return len(b.submitter.Gate().State().Reasons) == 1 && !b.submitter.Gate().Open() }, "held")
-	require.NoError(t, a.q.SetLimit(t.Context(), &queue.Limit{PerSecond: 40}))
+	require.NoError(t, a.control.SetLimit(t.Context(), &fleet.Limit{PerSecond: 40}))
 	r.publish(a.q, many("A", 60)...)
-	require.NoError(t, a.q.Resume(t.Context(), "anna"))
+	require.NoError(t, a.control.Resume(t.Context(), "anna"))
 	at := <-told
 	throttled := func() bool {
 		return slices.ContainsFunc(b.submitter.Gate().State().Blocks, func(bl gate.BlockState) bool { return bl.Name == gate.BlockThrottle })
@@ -244,12 +247,12 @@ func TestR12JoinerWaits(t *testing.T) {
 	ghost, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(ghost.Close)
-	require.NoError(t, ghost.Appear(t.Context(), queue.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
+	require.NoError(t, fleet.New(ghost).Appear(t.Context(), fleet.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
 	began := time.Now()
 	r.publish(ghost, many("A", 10)...)
 	m := r.join("late", 0, nil)
 	r.eventually(20*time.Second, func() bool { return m.posts.Load() > 0 }, "it sends in the end")
-	require.GreaterOrEqual(t, time.Since(began), queue.PresenceTerm, "it did not wait for the present worker")
+	require.GreaterOrEqual(t, time.Since(began), fleet.PresenceTerm, "it did not wait for the present worker")
 	r.eventually(5*time.Second, func() bool { return m.share() == 0 }, "the limit of one that is gone counts no more")
 	r.settled(ghost)
 }
@@ -343,7 +346,7 @@ func TestFleetHoldThatCannotBeRead(t *testing.T) {
 		return len(reasons) == 1 && strings.Contains(reasons[0], "fleet.hold cannot be read")
 	}, "held within a second")
 	r.publish(a.q, "A-1")
-	require.NoError(t, a.q.Resume(t.Context(), "anna"))
+	require.NoError(t, a.control.Resume(t.Context(), "anna"))
 	r.eventually(10*time.Second, func() bool { return r.created() == 1 }, "goes on")
 	r.settled(a.q)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/worker"
@@ -87,7 +89,7 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	for _, no := range []string{"SECRET-NO-0", "SECRET-NO-1", "SECRET-NO-2", "SECRET-NO-3", "SECRET-NO-4"} {
 		require.Equal(t, 1, s.api.Created(no), no)
 	}
-	audit, err := s.queue.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), s.queue)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS is missing", "part"))
@@ -107,10 +109,10 @@ func TestALostStreamIsLeftToAPerson(t *testing.T) {
 			s.unready("stream " + lost + " is missing at the broker. Restore what is missing from a backup")
 			s.shows(`orderpost_stream_present{stream="` + part + `"} 0`)
 			require.Equal(t, part, s.log.find("stream "+lost+" is missing at the broker; nothing is posted", "part"))
-			f, err := s.queue.ReadFleet(t.Context())
+			f, err := fleet.New(s.queue).Read(t.Context())
 			require.NoError(t, err)
 			s.eventually(func() bool {
-				f, err = s.queue.ReadFleet(t.Context())
+				f, err = fleet.New(s.queue).Read(t.Context())
 				return err == nil && len(f.Members) == 1 && strings.Contains(strings.Join(f.Members[0].Reasons, " "), "stream "+lost+" is missing")
 			}, "the fleet is not told")
 			_, err = js.Stream(t.Context(), lost)
@@ -156,7 +158,7 @@ func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
 // The fleet's bucket can be made anew, and a person's hold does not end by that.
 func TestALostBucketIsMadeAnewByWorkers(t *testing.T) {
 	s := openWatched(t, nil)
-	require.NoError(t, s.queue.SetHold(t.Context(), queue.Hold{By: "anna", Reason: "audit", Since: time.Now()}))
+	require.NoError(t, fleet.New(s.queue).SetHold(t.Context(), fleet.Hold{By: "anna", Reason: "audit", Since: time.Now()}))
 	held := func() bool {
 		return strings.Contains(strings.Join(s.reasons(), " "), "held by anna: audit")
 	}
@@ -166,10 +168,10 @@ func TestALostBucketIsMadeAnewByWorkers(t *testing.T) {
 	s.eventually(func() bool { return s.readiness().Ready }, "not made anew")
 	require.True(t, held(), "the hold outlives the bucket")
 	s.eventually(func() bool {
-		f, err := s.queue.ReadFleet(t.Context())
+		f, err := fleet.New(s.queue).Read(t.Context())
 		return err == nil && f.Hold != nil && f.Hold.By == "anna" && f.Identity != nil && len(f.Members) == 1
 	}, "the bucket does not say what it said")
-	require.NoError(t, s.queue.Resume(t.Context(), "anna"))
+	require.NoError(t, fleet.New(s.queue).Resume(t.Context(), "anna"))
 	s.publish(0, 2)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 2`)
 }
@@ -187,17 +189,17 @@ func TestAWorkerWhoseFleetMovedOnStops(t *testing.T) {
 	s := openWatched(t, nil)
 	s.publish(0, 1)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 1`)
-	have, err := s.queue.Claimed(t.Context())
+	have, err := fleet.New(s.queue).Claimed(t.Context())
 	require.NoError(t, err)
-	other := queue.Identity{URL: "https://api.example.com"}
-	require.NoError(t, s.queue.TakeOver(t.Context(), have, queue.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: other}))
+	other := fleet.Identity{URL: "https://api.example.com"}
+	require.NoError(t, fleet.New(s.queue).TakeOver(t.Context(), have, fleet.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: other}))
 	s.eventually(func() bool {
 		return strings.Contains(strings.Join(s.reasons(), " "), "the fleet posts to https://api.example.com since")
 	}, "it goes on")
 	require.Equal(t, "anna", s.log.find("the fleet posts to https://api.example.com since", "by"))
 	s.publish(1, 1)
-	have, err = s.queue.Claimed(t.Context())
+	have, err = fleet.New(s.queue).Claimed(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, s.queue.TakeOver(t.Context(), have, queue.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: *have.From}))
+	require.NoError(t, fleet.New(s.queue).TakeOver(t.Context(), have, fleet.Takeover{By: "anna", At: time.Now(), From: have.Identity, To: *have.From}))
 	s.shows(`orderpost_orders_total{outcome="accepted"} 2`)
 }

@@ -26,7 +26,7 @@ func (p *Pool) intake(ctx context.Context) {
 		if gate.Wait(ctx) != nil || trouble.wait(ctx) != nil {
 			return
 		}
-		n, err := p.slots.takeForPull(ctx, max(1, min(gate.Room(), pullMost)))
+		n, err := p.slots.takeForPull(ctx, max(1, min(gate.Capacity(), pullMost)))
 		if err != nil {
 			return
 		}

@@ -1,55 +1,56 @@
 package worker
 
 import (
+	"math"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/order"
 )
 
-// logWindow is the time over which lines about accepted orders are counted.
+// logWindow is the period of the burst of lines about accepted orders.
 const logWindow = time.Second
 
-// orderLog writes one line for each settled order. Under load it leaves out
-// lines about orders that were accepted, and those alone, and says how many:
-// the results stream has them all.
+// orderLog logs one line for each settled order. Under load it skips lines about
+// accepted orders and later logs how many it skipped. It skips no other outcome.
 type orderLog struct {
 	log zerolog.Logger
-	// most is the number of accepted orders that get a line within one window;
-	// 0 = all. response is how much of an answer's body a line shows, in bytes.
-	most, response int
+	// sampler decides which accepted orders get a line; nil = all.
+	sampler zerolog.Sampler
+	// response is how many bytes of an answer's body a line shows.
+	response int
 
 	mu      sync.Mutex
-	began   time.Time // of the window
-	written int       // lines in it
-	left    int       // accepted orders without a line since it was last told
-	due     *time.Timer
+	skipped int         // accepted orders without a line since the last flush
+	due     *time.Timer // runs flush
 }
 
-// wants says whether an accepted order gets a line.
-func (l *orderLog) wants(now time.Time) bool {
-	if l.most <= 0 {
-		return true
+// newOrderLog returns an orderLog that logs at most burst accepted orders within
+// logWindow. With burst 0 it logs all.
+func newOrderLog(log zerolog.Logger, burst, response int) *orderLog {
+	l := &orderLog{log: log, response: response}
+	if burst > 0 {
+		l.sampler = &zerolog.BurstSampler{Burst: uint32(min(burst, math.MaxUint32)), Period: logWindow, NextSampler: skipCounter{l}}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.began) >= logWindow {
-		l.began, l.written = now, 0
-	}
-	if l.written < l.most {
-		l.written++
-		return true
-	}
-	if l.left++; l.due == nil {
-		l.due = time.AfterFunc(l.began.Add(logWindow).Sub(now), l.flush)
+	return l
+}
+
+// skipCounter counts the lines that exceed the burst.
+type skipCounter struct{ *orderLog }
+
+// Sample implements zerolog.Sampler. It always returns false.
+func (c skipCounter) Sample(zerolog.Level) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.skipped++; c.due == nil {
+		c.due = time.AfterFunc(logWindow, c.flush)
 	}
 	return false
 }
 
-// flush tells how many lines were left out, if any.
+// flush logs how many lines were skipped, if any.
 func (l *orderLog) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,14 +58,14 @@ func (l *orderLog) flush() {
 		return
 	}
 	l.due.Stop()
-	l.log.Info().Int("orders", l.left).Str("outcome", order.OutcomeAccepted.String()).
+	l.log.Info().Int("orders", l.skipped).Str("outcome", order.OutcomeAccepted.String()).
 		Msg("more orders settled, without a line each (ORDERPOST_LOG_SAMPLE)")
-	l.left, l.due = 0, nil
+	l.skipped, l.due = 0, nil
 }
 
-// settled writes the one wide line about an order. trace may be empty.
+// settled logs the line about a settled order. trace may be empty.
 func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
-	if rec.Outcome() == order.OutcomeAccepted && !l.wants(time.Now()) {
+	if rec.Outcome() == order.OutcomeAccepted && l.sampler != nil && !l.sampler.Sample(zerolog.InfoLevel) {
 		return
 	}
 	e := l.log.WithLevel(levelOf(rec)).Str("order_no", rec.OrderNo).Str("outcome", rec.Word).Stringer("verdict", rec.Verdict).
@@ -75,13 +76,13 @@ func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
 		e.Str("trace_id", trace)
 	}
 	if l.response > 0 && rec.Response != "" {
-		e.Str("response", bounded(rec.Response, l.response))
+		e.Str("response", order.Truncate(rec.Response, l.response))
 	}
 	e.Msg("order settled")
 }
 
-// levelOf is an error for an order that took workers down, and a warning for one
-// whose fate nobody knows: both wait for a person.
+// levelOf returns the level of an order's line: error if the order crashed its
+// workers, warning if its outcome is unknown. Both need a person.
 func levelOf(rec *order.Record) zerolog.Level {
 	switch o := rec.Outcome(); {
 	case o == order.OutcomePoison, rec.Reason == order.EndPoison.String():
@@ -91,15 +92,4 @@ func levelOf(rec *order.Record) zerolog.Level {
 	default:
 		return zerolog.InfoLevel
 	}
-}
-
-// bounded is at most the first n bytes of s, in whole characters.
-func bounded(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }

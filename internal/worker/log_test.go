@@ -60,7 +60,7 @@ func record(o order.Outcome) *order.Record {
 func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var buf logBuffer
-		l := &orderLog{log: zerolog.New(&buf), most: 3}
+		l := newOrderLog(zerolog.New(&buf), 3, 0)
 		for range 10 {
 			l.settled(record(order.OutcomeAccepted), 1, "")
 			for _, o := range order.Outcomes() {
@@ -94,7 +94,7 @@ func TestOnlyAcceptedOrdersAreSampled(t *testing.T) {
 
 func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
 	var buf logBuffer
-	l := &orderLog{log: zerolog.New(&buf)}
+	l := newOrderLog(zerolog.New(&buf), 0, 0)
 	for range 500 {
 		l.settled(record(order.OutcomeAccepted), 1, "")
 	}
@@ -103,8 +103,8 @@ func TestWithoutSamplingEveryOrderHasItsLine(t *testing.T) {
 
 func TestALineSaysUnitsAndAnswersOnlyIfAskedTo(t *testing.T) {
 	var buf logBuffer
-	(&orderLog{log: zerolog.New(&buf)}).settled(record(order.OutcomeRejected), 1, "")
-	(&orderLog{log: zerolog.New(&buf), response: 3}).settled(record(order.OutcomeRejected), 1, "4bf9")
+	newOrderLog(zerolog.New(&buf), 0, 0).settled(record(order.OutcomeRejected), 1, "")
+	newOrderLog(zerolog.New(&buf), 0, 3).settled(record(order.OutcomeRejected), 1, "4bf9")
 	got := lines(t, &buf)
 	require.EqualValues(t, 1500, got[0]["took_ms"])
 	require.NotContains(t, got[0], "response")
@@ -124,13 +124,13 @@ func TestOutcomesThatWaitForAPersonAreNotLoggedAtInfo(t *testing.T) {
 			want = "error"
 		}
 		var buf logBuffer
-		l := orderLog{log: zerolog.New(&buf)}
+		l := newOrderLog(zerolog.New(&buf), 0, 0)
 		rec := record(o)
 		l.settled(rec, 1, "")
 		require.Equal(t, want, lines(t, &buf)[0]["level"], o)
 	}
 	var buf logBuffer
-	l := orderLog{log: zerolog.New(&buf).Level(zerolog.WarnLevel)}
+	l := newOrderLog(zerolog.New(&buf).Level(zerolog.WarnLevel), 0, 0)
 	poison := record(order.OutcomeUnknown)
 	poison.Reason = order.EndPoison.String()
 	l.settled(poison, 1, "")

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/ops"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -297,9 +298,9 @@ func TestTheScalingSignal(t *testing.T) {
 		v := s.value("orderpost_scaling_orders")
 		return v >= 30-8 && v <= 30 // 8 slots; as of the last look at the streams
 	}, "not told how many orders wait")
-	require.NoError(t, s.queue.SetHold(t.Context(), queue.Hold{Reason: "lunch", By: "test", Since: time.Now()}))
+	require.NoError(t, fleet.New(s.queue).SetHold(t.Context(), fleet.Hold{Reason: "lunch", By: "test", Since: time.Now()}))
 	s.shows(`orderpost_scaling_orders 0`, `orderpost_gate_open 0`, `orderpost_pending_orders 30`)
-	require.NoError(t, s.queue.Resume(t.Context(), "test"))
+	require.NoError(t, fleet.New(s.queue).Resume(t.Context(), "test"))
 	s.eventually(func() bool { return s.value("orderpost_scaling_orders") > 0 }, "the signal does not come back")
 	release()
 	s.shows(`orderpost_orders_total{outcome="accepted"} 30`)

@@ -86,7 +86,7 @@ func NewPool(o PoolOptions) *Pool {
 		o.SettleGrace = settleGrace
 	}
 	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
-		lines: &orderLog{log: o.Log, most: o.LogSample, response: o.LogResponse}}
+		lines: newOrderLog(o.Log, o.LogSample, o.LogResponse)}
 	p.slots = newSlots(o.Concurrency, func() int { return p.tempo.spare(o.Concurrency) })
 	p.hands = newHands(p.handle)
 	p.handler = p.newHandler()

@@ -92,8 +92,8 @@ func (c *crowd) asking(then []int64) (requests int64, members int) {
 	return requests, members
 }
 
-// trouble is what stops a fleet.
-type trouble struct {
+// incident is what stops a fleet.
+type incident struct {
 	block      string
 	fail, mend func(*rig) error
 	// each is how many requests one member sends before it has heard of the
@@ -106,9 +106,9 @@ type trouble struct {
 }
 
 var (
-	keyRevoked = trouble{gate.BlockCredentials, func(r *rig) error { r.api.RevokeKey("key"); return nil },
+	keyRevoked = incident{gate.BlockCredentials, func(r *rig) error { r.api.RevokeKey("key"); return nil },
 		func(r *rig) error { return r.api.AddKey("key", "secret") }, crowdInFlight + 6, 3}
-	apiDown = trouble{gate.BlockBreaker, func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.DropAll }) },
+	apiDown = incident{gate.BlockBreaker, func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.DropAll }) },
 		func(r *rig) error { return r.api.Update(func(s *sandbox.Settings) { s.Down = sandbox.Up }) }, 2*crowdInFlight + 2 + 6, 3}
 )
 
@@ -117,7 +117,7 @@ var (
 func TestAFleetProbesAsOne(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		trouble
+		incident
 		size int
 		kill bool
 	}{
@@ -126,13 +126,13 @@ func TestAFleetProbesAsOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newCrowd(t, c.size).endure(c.trouble, c.kill)
+			newCrowd(t, c.size).endure(c.incident, c.kill)
 		})
 	}
 }
 
-// endure lets the crowd run into the trouble, and out of it.
-func (c *crowd) endure(tr trouble, kill bool) {
+// endure lets the crowd run into the incident, and out of it.
+func (c *crowd) endure(tr incident, kill bool) {
 	t := c.t
 	require.NoError(t, tr.fail(c.rig))
 	c.publish(c.members[0].q, many("A", crowdOrders)...)

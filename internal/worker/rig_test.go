@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -66,7 +68,7 @@ func (r *rig) startBroker(listen string) {
 
 func (r *rig) queueConfig(name string) queue.Config {
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = r.broker.URL, r.broker.Token, name, true, fleet.Present
 	cfg.AckWait, cfg.AttemptTimeout = r.ackWait, r.ackWait/2
 	return cfg
 }
@@ -142,11 +144,11 @@ func (r *rig) settled(q *queue.Queue) map[string]*order.Record {
 		c, err := q.Count(r.t.Context())
 		return err == nil && c.Pending == 0
 	}, 90*time.Second, 10*time.Millisecond)
-	audit, err := q.Audit(r.t.Context())
+	audit, err := books.Audit(r.t.Context(), q)
 	require.NoError(r.t, err)
 	require.True(r.t, audit.Balanced(), "%+v", audit)
 	out := make(map[string]*order.Record)
-	require.NoError(r.t, q.EachRecord(r.t.Context(), func(rec *order.Record) error {
+	require.NoError(r.t, books.EachRecord(r.t.Context(), q, func(rec *order.Record) error {
 		out[rec.OrderNo] = rec
 		created := r.api.Created(rec.OrderNo)
 		require.LessOrEqual(r.t, created, 1, "%s was created twice", rec.OrderNo)

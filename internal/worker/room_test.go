@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
@@ -40,7 +41,7 @@ func newPretended(t *testing.T, change ...func(*queue.Config)) (*room, *pretende
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "test", true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, "test", true, fleet.Present
 	for _, c := range change {
 		c(&cfg)
 	}
@@ -73,7 +74,7 @@ func TestProducersAreRefusedBeforeTheDiskIsFull(t *testing.T) {
 	require.ErrorIs(t, add(t, q, "A-2"), settle.ErrFull)
 	require.Equal(t, []string{"ORDERS refuses new orders: 3.1 MB of 104.9 MB are free on the disk, and are kept to settle the 1 orders that were taken in; enlarge or empty it"}, r.told())
 	require.Contains(t, said.String(), "producers are refused")
-	require.NoError(t, q.Appear(t.Context(), queue.Presence{ID: "1", Worker: "test"}), "the others' room is not limited")
+	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "test"}), "the others' room is not limited")
 	// A worker that joins, or a person's program, leaves the limit alone, and
 	// the joined one tells the same.
 	other := newRoom(nil, q, zerolog.Nop())

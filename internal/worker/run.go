@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
@@ -74,8 +75,8 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 		return errors.Join(err, probeDescriptors()) // the client does not say that it could not open a socket
 	}
 	defer q.Close()
-	err = q.ClaimIdentity(ctx, cfg.Identity())
-	var other *queue.IdentityError
+	err = fleet.New(q).ClaimIdentity(ctx, cfg.Identity(), cfg.Name, log)
+	var other *fleet.IdentityError
 	if errors.As(err, &other) {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -154,13 +155,13 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	fleet := NewFleet(FleetOptions{Queue: q, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Tell: func() queue.Presence {
+	member := fleet.NewMember(fleet.Options{Control: fleet.New(q), Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
 		gate := s.Gate().State()
-		return queue.Presence{Worker: cfg.Name, Since: started, Version: env.Version,
+		return fleet.Presence{Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, room.told()...), Notes: s.Notes(), Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
-	sides.Go(func() { fleet.Run(side) })
-	sides.Go(func() { (&leftovers{queue: q, log: log}).run(side) })
+	sides.Go(func() { member.Run(side) })
+	sides.Go(func() { (&staleIntents{queue: q, log: log}).run(side) })
 	ground := newGround(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
 	sides.Go(func() { ground.run(side) })
 	sides.Go(func() { room.run(side) })

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
 )
 
 // The longest that alerts may take: the window of the rule with the longest,
@@ -52,7 +54,7 @@ func (o outage) run(t *testing.T, name string) {
 	o.heals(r)
 	healed := r.prom.passed()
 	cleared := r.until(healed+ends, func(firing []string) bool { return len(firing) == 0 }, "%s is healed, and alerts still fire", name)
-	audit, err := r.q.Audit(t.Context())
+	audit, err := books.Audit(t.Context(), r.q)
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	t.Logf("fired %s after the fault, clear %s after its end", fired-began, cleared-healed)

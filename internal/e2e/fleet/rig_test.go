@@ -16,7 +16,9 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/e2e/child"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
@@ -104,8 +106,8 @@ func (r *rig) command(args ...string) string {
 }
 
 // members asks the fleet who is there, by the same command that people use.
-func (r *rig) members() []queue.Presence {
-	var answer struct{ Workers []queue.Presence }
+func (r *rig) members() []fleet.Presence {
+	var answer struct{ Workers []fleet.Presence }
 	require.NoError(r.t, json.Unmarshal([]byte(r.command("fleet", "--json")), &answer))
 	return answer.Workers
 }
@@ -115,7 +117,7 @@ func (r *rig) shares(n int, share float64) {
 	r.t.Helper()
 	r.eventually(func() bool {
 		list := r.members()
-		return len(list) == n && !slices.ContainsFunc(list, func(p queue.Presence) bool {
+		return len(list) == n && !slices.ContainsFunc(list, func(p fleet.Presence) bool {
 			return p.Share-share > 0.01 || share-p.Share > 0.01 || !p.Joined || !p.Open
 		})
 	}, "%d workers with %.4g/s each", n, share)
@@ -179,11 +181,11 @@ func (r *rig) settled(orders int) map[string]*order.Record {
 		c, err := r.q.Count(r.t.Context())
 		return err == nil && c.Pending == 0 && c.LastIntent > 0
 	}, "nothing pending")
-	audit, err := r.q.Audit(context.WithoutCancel(r.t.Context()))
+	audit, err := books.Audit(context.WithoutCancel(r.t.Context()), r.q)
 	require.NoError(r.t, err)
 	require.True(r.t, audit.Balanced(), "%+v", audit)
 	out := make(map[string]*order.Record)
-	require.NoError(r.t, r.q.EachRecord(r.t.Context(), func(rec *order.Record) error {
+	require.NoError(r.t, books.EachRecord(r.t.Context(), r.q, func(rec *order.Record) error {
 		require.Equal(r.t, "accepted", rec.Word, "%s: %s %s", rec.OrderNo, rec.Reason, rec.Error)
 		require.Equal(r.t, 1, r.api.Created(rec.OrderNo), rec.OrderNo)
 		out[rec.OrderNo] = rec

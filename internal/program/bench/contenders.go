@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,7 @@ import (
 
 // contenders are hidden commands: the bench starts itself with them.
 func contenders() []*cobra.Command {
-	return []*cobra.Command{sinkCommand(), bareCommand(), usualCommand()}
+	return []*cobra.Command{sinkCommand(), bareCommand(), workerCommand("usual", contender.RunUsual), workerCommand("lean", contender.RunLean)}
 }
 
 func sinkCommand() *cobra.Command {
@@ -19,6 +20,9 @@ func sinkCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunSink(cmd.Context(), o) }}
 	f := cmd.Flags()
 	f.StringVar(&o.Addr, "addr", "", "")
+	f.StringVar(&o.Cert, "cert", "", "")
+	f.StringVar(&o.Key, "key", "", "")
+	f.BoolVar(&o.HTTP2, "http2", false, "")
 	f.DurationVar(&o.Latency, "latency", 0*time.Second, "")
 	f.Int64Var(&o.Warm, "warm", 0, "")
 	f.BoolVar(&o.Transit, "transit", false, "")
@@ -31,21 +35,24 @@ func bareCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunBare(cmd.Context(), o) }}
 	f := cmd.Flags()
 	f.StringVar(&o.URL, "url", "", "")
+	f.StringVar(&o.CA, "ca", "", "")
 	f.Int64Var(&o.Orders, "orders", 0, "")
 	f.IntVar(&o.InFlight, "in-flight", 0, "")
 	f.BoolVar(&o.Fast, "fast", false, "")
 	return cmd
 }
 
-func usualCommand() *cobra.Command {
+func workerCommand(name string, work func(context.Context, contender.WorkerOptions) error) *cobra.Command {
 	var o contender.WorkerOptions
-	cmd := &cobra.Command{Use: "usual", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunUsual(cmd.Context(), o) }}
+	cmd := &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return work(cmd.Context(), o) }}
 	f := cmd.Flags()
 	f.StringVar(&o.URL, "url", "", "")
+	f.StringVar(&o.CA, "ca", "", "")
 	f.StringVar(&o.NATS, "nats", "", "")
 	f.StringVar(&o.Stream, "stream", "", "")
 	f.StringVar(&o.Consumer, "consumer", "", "")
+	f.StringVar(&o.Outcomes, "outcomes", "", "")
 	f.IntVar(&o.InFlight, "in-flight", 0, "")
 	return cmd
 }

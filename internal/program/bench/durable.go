@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program/bench/contender"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -126,7 +127,7 @@ func (d *durableTrial) fill(ctx context.Context) error {
 func (d *durableTrial) join(ctx context.Context) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout = "bench", time.Second
+		cfg.Name, cfg.ConnectTimeout, cfg.Present = "bench", time.Second, fleet.Present
 		err := worker.JoinEmbedded(&cfg, d.dir)
 		if err == nil {
 			var q *queue.Queue

@@ -18,6 +18,8 @@ type process struct {
 	peak int64 // bytes; read before the end
 	// before is the CPU that was used before the trial began.
 	before time.Duration
+	// frozen is the CPU that was used when the trial was over; 0: at the end.
+	frozen time.Duration
 	done   chan struct{}
 	err    error
 }
@@ -44,13 +46,18 @@ func start(dir, name, path string, env []string, args ...string) (*process, erro
 // stopTimeout is how long a child may take to end.
 const stopTimeout = 20 * time.Second
 
+// interrupt asks the process to end.
+func (p *process) interrupt() {
+	p.note()
+	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+}
+
 // stop ends the process in an orderly way, and kills it where that fails.
 func (p *process) stop() error {
 	if p == nil {
 		return nil
 	}
-	p.note()
-	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended by itself
+	p.interrupt()
 	select {
 	case <-p.done:
 	case <-time.After(stopTimeout):
@@ -62,26 +69,37 @@ func (p *process) stop() error {
 	return nil
 }
 
-// cpu is the process's whole CPU time, after its end, but for what mark took away.
+// cpu is the process's CPU time, after its end: all of it, but for what mark
+// and freeze left out.
 func (p *process) cpu() time.Duration {
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime() - p.before
+	all := p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+	if p.frozen > 0 {
+		all = p.frozen
+	}
+	return all - p.before
 }
 
-// mark takes what the process has used so far off what cpu tells. Linux counts
-// it in hundredths of a second.
-func (p *process) mark() {
+// mark leaves out what the process has used so far.
+func (p *process) mark() { p.before = p.used() }
+
+// freeze leaves out what the process uses from now on.
+func (p *process) freeze() { p.frozen = p.used() }
+
+// used is the CPU time so far. Linux counts it in hundredths of a second;
+// elsewhere it is not known, and 0.
+func (p *process) used() time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
-		return
+		return 0
 	}
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
-		return
+		return 0
 	}
 	user, _ := strconv.ParseInt(fields[11], 10, 64)
 	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	p.before = time.Duration(user+system) * 10 * time.Millisecond
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // note reads the peak resident set. rusage would do, were it not that Linux

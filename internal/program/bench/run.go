@@ -17,32 +17,37 @@ import (
 )
 
 type options struct {
-	cases    []string
-	rounds   int
-	scale    float64
-	store    string
-	disk     string
-	pending  int
-	json     bool
-	short    bool
-	profile  string
-	fsyncs   bool
-	settings []string
-	timeout  time.Duration
+	cases      []string
+	contenders []string
+	inFlight   []int
+	rounds     int
+	scale      float64
+	store      string
+	disk       string
+	pending    int
+	json       bool
+	short      bool
+	profile    string
+	fsyncs     bool
+	settings   []string
+	timeout    time.Duration
 }
 
-const long = `bench builds the worker and a nats-server, and has them, the usual worker (nats.go and net/http, plain ack) and
-bare loops without a queue post the same orders of 300 bytes to the same API, which verifies every signature.
-Each contender is a process of its own; each trial has a fresh broker and a fresh API. Rounds are interleaved,
-figures are medians, ratios are medians of the rounds' ratios. CPU is that of the whole process (user and system,
-start included) by order, memory the peak resident set.
+const long = `bench builds the worker and a nats-server, and has the worker and others post the same orders of 300 bytes to the
+same API, which verifies every signature. The others are the usual worker (nats.go and net/http; with outcomes
+stored before the ack, and without), a lean one (fasthttp, one pass over the JSON, outcomes stored), and bare loops
+without a queue. Each contender is a process of its own; each trial has a fresh broker and a fresh API. Rounds are
+interleaved, figures are medians, ratios are medians of the rounds' ratios. CPU is that of the whole process (user
+and system, start included) by order, brokers that of all servers, memory the peak resident set. A trial that fails
+is a row of its table.
 
-Cases: pipeline (no API latency), many (100 ms, thousands in flight), latency (500/s), durable (embedded broker,
-every write fsynced), scale (1, 2, 4 workers), long (millions pending).
+Cases: pipeline (http, one server), tls (https; HTTP/1.1, and HTTP/2 where a contender speaks it), cluster (three
+servers, three replicas), many (100 ms, thousands in flight), latency (500/s), durable (embedded broker, every write
+fsynced), scale (1, 2, 4 workers), long (millions pending).
 
 Exit codes: 0 measured; 1 something failed; 2 wrong usage; 130 interrupted.`
 
-var caseNames = []string{"pipeline", "many", "latency", "durable", "scale", "long"}
+var caseNames = []string{"pipeline", "tls", "cluster", "many", "latency", "durable", "scale", "long"}
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -54,17 +59,19 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	}
 	f := root.Flags()
 	f.StringSliceVar(&o.cases, "cases", caseNames, "what to measure")
-	f.IntVar(&o.rounds, "rounds", 5, "rounds of the pipeline and latency cases; the longer cases take fewer")
+	f.StringSliceVar(&o.contenders, "contenders", entrantWords(), "who takes part, where a case has several contenders")
+	f.IntSliceVar(&o.inFlight, "in-flight", nil, "orders in flight, instead of those of the pipeline, tls, cluster and many cases")
+	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case; the longer cases take fewer")
 	f.Float64Var(&o.scale, "scale", 1, "factor on the number of orders of each trial")
 	f.StringVar(&o.store, "store", "", "folder of the brokers' stores (default /dev/shm where there is one, else the temporary folder)")
 	f.StringVar(&o.disk, "disk", "", "folder on a disk for the durable case (default: the temporary folder)")
 	f.IntVar(&o.pending, "pending", 5_000_000, "orders pending in the long case")
 	f.BoolVar(&o.json, "json", false, "print the figures as JSON")
 	f.BoolVar(&o.short, "short", false, "one small round of each case: checks that the bench runs, measures nothing")
-	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the worker in the first pipeline trial to this file")
+	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the worker's first trial to this file, and those of the servers to files beside it")
 	f.BoolVar(&o.fsyncs, "fsyncs", false, "count the fsyncs of the durable case with strace, in a trial of its own")
 	f.StringArrayVar(&o.settings, "set", nil, "NAME=VALUE: one more setting of the worker, without ORDERPOST_ (repeatable)")
-	f.DurationVar(&o.timeout, "timeout", 30*time.Minute, "give up after this time")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Hour, "give up after this time")
 	root.AddCommand(contenders()...)
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
@@ -78,6 +85,10 @@ func (o *options) validate() error {
 		if !slices.Contains(caseNames, name) {
 			errs = append(errs, fmt.Errorf("--cases: %q is none of %s", name, strings.Join(caseNames, ", ")))
 		}
+	}
+	errs = append(errs, o.validateContenders()...)
+	if slices.ContainsFunc(o.inFlight, func(n int) bool { return n < 1 }) {
+		errs = append(errs, errors.New("--in-flight must be positive"))
 	}
 	for _, s := range o.settings {
 		if !strings.Contains(s, "=") {
@@ -113,10 +124,27 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 			continue
 		}
 		t, err := measures[name](ctx, r)
-		if err != nil {
-			return fmt.Errorf("case %s: %w", name, err)
-		}
 		report.Tables = append(report.Tables, t...)
+		if ctx.Err() != nil {
+			return errors.Join(err, report.print(stdout, o.json))
+		}
+		if err != nil {
+			r.failed++
+			r.say("case %s failed: %v", name, err)
+			why, _, _ := strings.Cut(err.Error(), "\n")
+			failed := table{Title: "Case " + name, Columns: []string{"case", "result"}}
+			failed.row(name, "failed: "+why)
+			report.Tables = append(report.Tables, failed)
+		}
 	}
-	return report.print(stdout, o.json)
+	if t, any := promised(report.Tables); any {
+		report.Tables = append(report.Tables, t)
+	}
+	if err := report.print(stdout, o.json); err != nil {
+		return err
+	}
+	if r.failed > 0 {
+		return fmt.Errorf("%d trials failed: their rows say why, and what their processes said stands above", r.failed)
+	}
+	return nil
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
 	"sync"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 )
 
@@ -56,6 +54,8 @@ func (s *stage) untilReady(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
+		case <-s.workers[0].done:
+			return s.endedEarly()
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
 		}
@@ -65,7 +65,7 @@ func (s *stage) untilReady(ctx context.Context) error {
 // readShares counts the orders of each worker, and deliveries beyond the first.
 func (s *stage) readShares(ctx context.Context, out *outcome) error {
 	by := map[string]int{}
-	err := s.queue.EachRecord(ctx, func(r *order.Record) error {
+	err := books.EachRecord(ctx, s.queue, func(r *order.Record) error {
 		by[r.Worker]++
 		if r.Delivered > 1 {
 			out.Again += int(r.Delivered) - 1
@@ -79,29 +79,4 @@ func (s *stage) readShares(ctx context.Context, out *outcome) error {
 		out.Shares = append(out.Shares, by[fmt.Sprintf("worker-%d", i+1)])
 	}
 	return err
-}
-
-// profileAddr is where the profiled worker serves its profile.
-const profileAddr = "127.0.0.1:19464"
-
-// profileSeconds is shorter than the trial.
-const profileSeconds = 2
-
-// takeProfile reads a CPU profile of the worker while it works.
-func (s *stage) takeProfile() {
-	time.Sleep(500 * time.Millisecond) // past its start; how far exactly does not matter
-	resp, err := http.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", profileAddr, profileSeconds))
-	if err != nil {
-		s.say("no profile: %v", err)
-		return
-	}
-	defer func() { _ = resp.Body.Close() }()
-	f, err := os.Create(s.profile)
-	if err == nil {
-		_, err = io.Copy(f, resp.Body)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		s.say("no profile: %v", err)
-	}
 }

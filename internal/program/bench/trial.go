@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,14 +11,6 @@ import (
 
 	"orderpost/internal/program/bench/contender"
 	"orderpost/internal/queue"
-)
-
-// The contenders, by the names that stand in the tables.
-const (
-	bareNet  = "bare net/http loop"
-	bareFast = "bare fasthttp loop"
-	usual    = "usual worker"
-	ours     = "orderpost worker"
 )
 
 // trial is one contender's working-off of one queue.
@@ -33,9 +26,21 @@ type trial struct {
 	// rate, in orders a second: published while the contender works, instead
 	// of filled in before.
 	rate int
+	// tls: the API speaks https, with http2 by HTTP/2 as well.
+	tls, http2 bool
+	// nodes is the number of servers, which is also that of replicas; 0 = 1.
+	nodes int
 	// workers is the number of processes; 0 = 1.
 	workers int
 	profile string
+}
+
+// label names the contender in a table.
+func (t trial) label() string {
+	if t.http2 {
+		return t.contender + ", HTTP/2"
+	}
+	return t.contender
 }
 
 // outcome is what a trial measured.
@@ -48,7 +53,12 @@ type outcome struct {
 	Transit   []float64 `json:"-"` // ms, sorted
 	Shares    []int     `json:"orders_by_worker,omitempty"`
 	Again     int       `json:"redeliveries"`
+	HTTP2     bool      `json:"http2,omitempty"`  // orders came by it
+	Failed    string    `json:"failed,omitempty"` // why; the rest is empty
 }
+
+// sum is the CPU of worker and brokers.
+func (o outcome) sum() float64 { return o.CPU + o.BrokerCPU }
 
 // stage is what one trial runs on.
 type stage struct {
@@ -60,6 +70,15 @@ type stage struct {
 	workers []*process
 }
 
+// trialTimeout bounds one trial, the filling of its queue included.
+const trialTimeout = 10 * time.Minute
+
+func (r *rig) tryFor(ctx context.Context, t trial, limit time.Duration) (outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trial is not done within %s", limit))
+	defer cancel()
+	return r.try(ctx, t)
+}
+
 // try runs one trial with a fresh API and a fresh broker.
 func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
 	s := &stage{rig: r, trial: t}
@@ -69,11 +88,15 @@ func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
 		}
 		s.end()
 	}()
-	s.api, err = r.startAPI(ctx, contender.SinkOptions{Latency: t.latency, Warm: int64(t.warm), Transit: t.rate > 0})
+	sink := contender.SinkOptions{Latency: t.latency, Warm: int64(t.warm), Transit: t.rate > 0, HTTP2: t.http2}
+	if t.tls {
+		sink.Cert, sink.Key = r.cert.cert, r.cert.key
+	}
+	s.api, err = r.startAPI(ctx, sink)
 	if err != nil {
 		return out, err
 	}
-	if t.contender == bareNet || t.contender == bareFast {
+	if isBare(t.contender) {
 		return s.bare(ctx)
 	}
 	if err := s.prepareQueue(ctx); err != nil {
@@ -96,7 +119,7 @@ func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
 
 // bare runs a loop without a queue. It ends by itself.
 func (s *stage) bare(ctx context.Context) (out outcome, err error) {
-	p, err := start(s.dir, "bare", s.self, os.Environ(), "bare", "--url", s.api.url, "--orders", strconv.Itoa(s.orders),
+	p, err := start(s.dir, "bare", s.self, os.Environ(), "bare", "--url", s.api.url, "--ca", s.api.ca, "--orders", strconv.Itoa(s.orders),
 		"--in-flight", strconv.Itoa(s.inFlight), fmt.Sprintf("--fast=%v", s.contender == bareFast))
 	if err != nil {
 		return out, err
@@ -120,10 +143,18 @@ func (s *stage) bare(ctx context.Context) (out outcome, err error) {
 }
 
 func (s *stage) prepareQueue(ctx context.Context) (err error) {
-	if s.broker, err = s.startBroker(); err != nil {
+	if s.broker, err = s.startBroker(max(1, s.nodes), s.profile != ""); err != nil {
 		return err
 	}
 	if s.queue, err = s.broker.open(ctx); err != nil {
+		return err
+	}
+	if stores(s.contender) {
+		if err := s.broker.makeOutcomes(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.broker.placeLeaders(ctx); err != nil {
 		return err
 	}
 	if s.rate > 0 {
@@ -138,11 +169,15 @@ func (s *stage) startWorkers() error {
 	for i := range max(1, s.trial.workers) {
 		var p *process
 		var err error
-		if s.contender == usual {
-			p, err = start(s.dir, "usual", s.self, os.Environ(), "usual", "--url", s.api.url, "--nats", s.broker.url,
-				"--stream", "ORDERS", "--consumer", "workers", "--in-flight", strconv.Itoa(s.inFlight))
-		} else {
-			p, err = start(s.dir, "worker", s.worker, s.workerEnv(i, "ORDERPOST_NATS_URL="+s.broker.url))
+		switch s.contender {
+		case usual:
+			p, err = s.startContender("usual", "")
+		case usualStored:
+			p, err = s.startContender("usual", outcomesPrefix)
+		case leanStored:
+			p, err = s.startContender("lean", outcomesPrefix)
+		default:
+			p, err = start(s.dir, "worker", s.worker, s.workerEnv(i, "ORDERPOST_NATS_URL="+s.broker.url, "ORDERPOST_REPLICAS="+strconv.Itoa(s.broker.replicas)))
 		}
 		if err != nil {
 			return err
@@ -150,15 +185,20 @@ func (s *stage) startWorkers() error {
 		s.workers = append(s.workers, p)
 	}
 	if s.profile != "" {
-		go s.takeProfile()
+		go s.takeProfiles()
 	}
 	return nil
+}
+
+func (s *stage) startContender(name, outcomes string) (*process, error) {
+	return start(s.dir, name, s.self, os.Environ(), name, "--url", s.api.url, "--ca", s.api.ca, "--nats", s.broker.url,
+		"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomes, "--in-flight", strconv.Itoa(s.inFlight))
 }
 
 // workerEnv is the worker's environment: its defaults but for what the trial
 // is about.
 func (s *stage) workerEnv(i int, more ...string) []string {
-	env := append(os.Environ(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
+	env := append(os.Environ(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_CA_FILE="+s.api.ca, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
 		"ORDERPOST_CONCURRENCY="+strconv.Itoa(s.inFlight), "ORDERPOST_WORKER_NAME=worker-"+strconv.Itoa(i+1), "ORDERPOST_LOG_FORMAT=json",
 		"ORDERPOST_OPS_ADDR=127.0.0.1:0")
 	if s.profile != "" {
@@ -171,15 +211,26 @@ func (s *stage) workerEnv(i int, more ...string) []string {
 	return env
 }
 
+// stallTimeout is how long a trial may go without progress.
+const stallTimeout = time.Minute
+
 // untilDone waits until the API has seen every order and, where the whole
 // queue is worked off, none is left in it.
 func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+	var progress int64
+	moved := time.Now()
 	for {
 		seen, err := s.api.seen(ctx, false)
 		if err != nil {
 			return time.Time{}, err
+		}
+		if seen.Orders > progress {
+			progress, moved = seen.Orders, time.Now()
+		}
+		if time.Since(moved) > stallTimeout {
+			return time.Time{}, fmt.Errorf("the API has seen %d orders of %d, and none for %s", seen.Orders, s.orders, stallTimeout)
 		}
 		if seen.Refused > 0 {
 			return time.Time{}, fmt.Errorf("the API refused %d signatures", seen.Refused)
@@ -195,11 +246,15 @@ func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 		select {
 		case <-tick.C:
 		case <-s.workers[0].done:
-			return time.Time{}, fmt.Errorf("ended before its orders were done: %w", s.workers[0].err)
+			return time.Time{}, s.endedEarly()
 		case <-ctx.Done():
 			return time.Time{}, fmt.Errorf("%w: the API has seen %d orders of %d", context.Cause(ctx), seen.Orders, s.orders)
 		}
 	}
+}
+
+func (s *stage) endedEarly() error {
+	return fmt.Errorf("it ended before its orders were done: %v", s.workers[0].cmd.ProcessState)
 }
 
 // measure ends everything and reads what it used.
@@ -211,12 +266,21 @@ func (s *stage) measure(ctx context.Context, ended time.Time) (out outcome, err 
 	if seen.Refused > 0 {
 		return out, fmt.Errorf("the API refused %d signatures", seen.Refused)
 	}
+	if s.broker != nil {
+		s.broker.freeze() // what follows reads the books
+	}
 	out.Rate = float64(seen.Orders-int64(s.warm)) / ended.Sub(time.Unix(0, seen.WarmAt)).Seconds()
 	if s.contender == ours && s.queue != nil && s.pending <= s.orders {
 		if err := s.readShares(ctx, &out); err != nil {
 			return out, err
 		}
 	}
+	if stores(s.contender) {
+		if n, err := s.broker.countOutcomes(ctx); err != nil || n < uint64(s.orders) {
+			return out, errors.Join(err, fmt.Errorf("%d outcomes are stored of %d", n, s.orders))
+		}
+	}
+	out.HTTP2 = seen.HTTP2 > 0
 	posted := float64(seen.Orders)
 	for _, p := range s.workers {
 		if err := p.stop(); err != nil {
@@ -266,8 +330,8 @@ func (s *stage) end() {
 
 func (s *stage) all() []*process {
 	list := slices.Clone(s.workers)
-	if s.broker != nil && s.broker.process != nil {
-		list = append(list, s.broker.process)
+	if s.broker != nil {
+		list = append(list, s.broker.nodes...)
 	}
 	if s.api != nil && s.api.process != nil {
 		list = append(list, s.api.process)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -31,7 +32,7 @@ func left(t *testing.T) string {
 	dir := t.TempDir()
 	s := start(t, dir)
 	cfg := config(dir).Queue
-	cfg.URL, cfg.Token, cfg.Worker = s.URL, s.Token, true
+	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	q.Close()

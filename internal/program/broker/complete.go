@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -24,7 +25,7 @@ const (
 // CompleteBatch completes the name of an import.
 func CompleteBatch(environ map[string]string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
-		imports, err := q.Imports(ctx)
+		imports, err := books.Imports(ctx, q)
 		for _, imp := range imports {
 			err = errors.Join(err, offer(imp.Batch, imp.File))
 		}
@@ -36,7 +37,7 @@ func CompleteBatch(environ map[string]string) cobra.CompletionFunc {
 // first.
 func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
-		return q.LetterPages(ctx, func(page []*settle.Letter, _ []error) error {
+		return books.LetterPages(ctx, q, func(page []*settle.Letter, _ []error) error {
 			for _, l := range page {
 				if err := offer(l.Name(), strings.TrimSuffix(l.Outcome.String()+", "+l.Reason, ", ")); err != nil {
 					return err

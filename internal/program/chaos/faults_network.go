@@ -30,7 +30,11 @@ func networkFaults() []fault {
 	add("slow", "20 to 200 ms each way", 5*time.Second, func(p *proxy, draw *rand.Rand) {
 		p.set(trouble{Delay: 20*time.Millisecond + time.Duration(draw.Int64N(int64(180*time.Millisecond)))})
 	})
-	return all
+	return append(all, fault{name: "cut-short-api", what: "new connections between the workers and the API are reset after 1 to 2,000 bytes of the server's: in the handshake, with --tls, or in the first answer",
+		weight: 1, least: 200 * time.Millisecond, most: 4 * time.Second, inject: onWay(true, func(p *proxy, draw *rand.Rand) {
+			p.set(trouble{Short: 1 + draw.IntN(2000)})
+			p.cut()
+		})})
 }
 
 func onWay(api bool, begin func(*proxy, *rand.Rand)) func(context.Context, *rig, *rand.Rand) (heal, error) {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 )
@@ -175,7 +176,7 @@ func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []s
 	for {
 		code, out, err := r.run(ctx, "enqueue", path, "--batch", batch, "--quiet")
 		look, cancel := context.WithTimeout(ctx, toolTime) // an answer that got lost never comes
-		imp, lookErr := q.Import(look, batch)
+		imp, lookErr := books.ReadImport(look, q, batch)
 		cancel()
 		if lookErr == nil && imp != nil && imp.Done == len(orderNos) {
 			r.intents.confirm(order.OutcomeNone, orderNos...)

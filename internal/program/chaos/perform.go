@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
 )
@@ -146,7 +147,7 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 // replayed and are refused once more, since nothing is wrong with the API any
 // more. Every other hold has to end by itself.
 func (r *rig) vouch(ctx context.Context, q *queue.Queue) {
-	present, err := q.Workers(ctx)
+	present, err := fleet.New(q).Workers(ctx)
 	if err != nil {
 		return // told by the count, which fails as well
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -78,7 +79,7 @@ func write(ctx context.Context, q *queue.Queue, in *intents) {
 			in.confirm(order.OutcomeNone, no)
 			continue
 		}
-		if c, err := q.CancelOrder(ctx, no, "test"); err == nil && c.Withdrawn == 1 {
+		if c, err := books.CancelOrder(ctx, q, no, "test"); err == nil && c.Withdrawn == 1 {
 			in.confirm(order.OutcomeCancelled, no)
 		}
 	}
@@ -133,16 +134,16 @@ func gone(t *testing.T, dir string, confirmed map[string]confirmation) (list []s
 	defer s.Stop()
 	defer q.Close()
 	nos := slices.Sorted(maps.Keys(confirmed))
-	standings, err := q.Standings(t.Context(), nos)
+	statuses, err := books.OrderStatuses(t.Context(), q, nos)
 	require.NoError(t, err)
-	for i, st := range standings {
+	for i, st := range statuses {
 		require.NoError(t, st.Unreadable)
 		settled := st.Record != nil && st.Record.Outcome() == confirmed[nos[i]].Must
 		if !settled && (confirmed[nos[i]].Must != order.OutcomeNone || st.Pending == nil) {
 			list = append(list, nos[i])
 		}
 	}
-	a, err := q.Audit(t.Context())
+	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.Zero(t, a.OffenderCount, a.Offenders)
 	return list

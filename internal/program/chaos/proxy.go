@@ -31,6 +31,9 @@ type trouble struct {
 	// it is passed on once the trouble is over. Both: a black hole. One: a
 	// connection that is half open.
 	HoldUp, HoldDown bool
+	// Short resets new connections when so many bytes have come from the server:
+	// amidst the handshake of TLS, or in the first answer; 0: it does not.
+	Short int
 	// Delay passes every piece of up to 32 KiB on later.
 	Delay time.Duration
 }
@@ -69,12 +72,16 @@ func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.pairs {
-		for _, end := range []net.Conn{c.client, c.server} {
-			if tcp, ok := end.(*net.TCPConn); ok {
-				_ = tcp.SetLinger(0)
-			}
-		}
+		reset(c.client)
+		reset(c.server)
 		c.close()
+	}
+}
+
+// reset has a connection end by a reset when it is closed.
+func reset(end net.Conn) {
+	if tcp, ok := end.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
 	}
 }
 
@@ -128,8 +135,9 @@ func (p *proxy) serve(client net.Conn) {
 		c.close()
 	}
 	var both sync.WaitGroup
-	both.Go(func() { p.pass(server, client, true) })
-	both.Go(func() { p.pass(client, server, false) })
+	t, _ := p.now()
+	both.Go(func() { p.pass(server, client, true, 0) })
+	both.Go(func() { p.pass(client, server, false, t.Short) })
 	both.Wait()
 	c.close()
 	p.mu.Lock()
@@ -137,12 +145,20 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// pass copies one direction. What was read is delivered even if the sender is
-// gone by then, as a network would.
-func (p *proxy) pass(to, from net.Conn, up bool) {
+// pass copies one direction, short bytes of it where that is not 0. What was
+// read is delivered even if the sender is gone by then, as a network would.
+func (p *proxy) pass(to, from net.Conn, up bool, short int) {
 	buf := make([]byte, 32<<10)
-	for {
+	for passed := 0; ; {
 		n, err := from.Read(buf)
+		if passed += n; short > 0 && passed >= short {
+			_, _ = to.Write(buf[:n-(passed-short)])
+			for _, end := range []net.Conn{to, from} {
+				reset(end)
+				_ = end.Close()
+			}
+			return
+		}
 		if n > 0 {
 			p.hold(up)
 			if _, err := to.Write(buf[:n]); err != nil {

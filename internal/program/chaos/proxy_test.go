@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,4 +130,24 @@ func TestBytesOutliveTheirSender(t *testing.T) {
 	require.NoError(t, c.Close())
 	p.set(trouble{})
 	hear(t, server, bufio.NewReader(server), "late\n")
+}
+
+// Bytes are counted from the server's first one, and only on new connections.
+func TestConnectionsThatAreCutShort(t *testing.T) {
+	p, old, oldR := through(t)
+	p.set(trouble{Short: 9})
+	c, err := net.Dial("tcp", p.addr())
+	require.NoError(t, err)
+	defer c.Close()
+	say(t, c, "first\n")
+	r := bufio.NewReader(c)
+	hear(t, c, r, "first\n")
+	say(t, c, "second\n")
+	rest, err := io.ReadAll(r)
+	require.Equal(t, "sec"[:len(rest)], string(rest), "a reset may overtake what came before it")
+	if err != nil {
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+	}
+	say(t, old, "still\n")
+	hear(t, old, oldR, "still\n")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/smalldisk"
@@ -40,6 +41,7 @@ type rig struct {
 
 	api      *sandbox.Server
 	apiProxy *proxy
+	apiURL   string // of apiProxy
 	// nodes are the brokers' processes; none where the first worker runs it.
 	nodes   []*process
 	listens []string // addresses of the brokers
@@ -123,7 +125,7 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 }
 
 func (r *rig) startAPI() (err error) {
-	cfg := sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, Logger: zerolog.Nop()}
+	cfg := sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, TLS: r.o.tls, Logger: zerolog.Nop()}
 	cfg.Settings = r.manners()
 	if r.api, err = sandbox.New(cfg); err != nil {
 		return err
@@ -132,9 +134,19 @@ func (r *rig) startAPI() (err error) {
 	if err != nil {
 		return err
 	}
-	r.apiProxy, err = newProxy(strings.TrimPrefix(url, "http://"))
+	scheme, addr, _ := strings.Cut(url, "://")
+	if r.apiProxy, err = newProxy(addr); err != nil {
+		return err
+	}
+	r.apiURL = scheme + "://" + r.apiProxy.addr()
+	if r.o.tls {
+		err = os.WriteFile(r.caFile(), r.api.CA(), 0o600)
+	}
 	return err
 }
+
+// caFile names the sandbox's authority, with --tls.
+func (r *rig) caFile() string { return filepath.Join(r.dir, "sandbox-ca.pem") }
 
 // manners are the sandbox's when no fault stands. With park it creates a
 // repeated order_no again, so that a second POST would show.
@@ -221,11 +233,14 @@ func (r *rig) startWorkers(ctx context.Context) error {
 // workerEnv shortens what a person would wait for: claims, timeouts, probes.
 func (r *rig) workerEnv(name, ops string) []string {
 	env := append(os.Environ(),
-		"ORDERPOST_API_URL=http://"+r.apiProxy.addr(), "ORDERPOST_API_KEY="+apiKey, "ORDERPOST_API_SECRET="+apiSecret,
+		"ORDERPOST_API_URL="+r.apiURL, "ORDERPOST_API_KEY="+apiKey, "ORDERPOST_API_SECRET="+apiSecret,
 		"ORDERPOST_WORKER_NAME="+name, "ORDERPOST_DATA_DIR="+r.dataDir(), "ORDERPOST_OPS_ADDR="+ops,
 		"ORDERPOST_LOG_FORMAT=json", "ORDERPOST_ON_UNSURE="+r.o.policy, "ORDERPOST_ACK_WAIT="+ackWait.String(),
 		"ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_HEADER_TIMEOUT=1s", "ORDERPOST_RETRY_DELAY_BASE=1s", "ORDERPOST_RETRY_DELAY_MAX=5s",
 		"ORDERPOST_HOLD_RETRY=1s", "ORDERPOST_BREAKER_OPEN=1s", "ORDERPOST_PROBE_DELAY=500ms", "ORDERPOST_DRAIN_TIMEOUT=5s")
+	if r.o.tls {
+		env = append(env, "ORDERPOST_API_CA_FILE="+r.caFile(), "ORDERPOST_TLS_TIMEOUT=1s")
+	}
 	if r.o.broker == clusterBroker {
 		env = append(env, "ORDERPOST_REPLICAS=3")
 	}
@@ -285,7 +300,7 @@ func (r *rig) brokerURL() (string, error) {
 func (r *rig) open(ctx context.Context, name string) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout = name, time.Second
+		cfg.Name, cfg.ConnectTimeout, cfg.Present = name, time.Second, fleet.Present
 		cfg.AckWait = ackWait // whoever comes first makes the consumer
 		if r.o.broker == clusterBroker {
 			cfg.Replicas, cfg.ConnectTimeout = 3, 5*time.Second

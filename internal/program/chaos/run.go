@@ -52,6 +52,7 @@ type options struct {
 	list     bool
 	keep     string
 	hostile  bool
+	tls      bool
 	timeout  time.Duration
 
 	chosen  []fault
@@ -98,6 +99,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
 	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
 	f.BoolVar(&o.hostile, "hostile", false, "also the faults of hostile hands: giant intents, a disk that fills, answers about other orders")
+	f.BoolVar(&o.tls, "tls", false, "the sandbox speaks TLS, so that the faults between workers and API strike handshakes and records")
 	f.BoolVar(&o.list, "list-faults", false, "list the faults and end")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")

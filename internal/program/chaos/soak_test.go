@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/program/books"
+	"orderpost/internal/program/reconcile"
 )
 
 func TestGrowthIsSeen(t *testing.T) {
@@ -28,7 +28,7 @@ func TestGrowthIsSeen(t *testing.T) {
 	require.Equal(t, soakFigure{Worker: "w", Measure: "goroutines", First: 80, Last: 109, Min: 80, Max: 109, PerHour: grown[1].PerHour,
 		FloorBefore: 80, FloorAfter: 95, Grows: true}, grown[1])
 	require.InDelta(t, 60, grown[1].PerHour, 1e-6, "one a minute")
-	s := &summary{Confirmed: 1, Books: &books.Books{Balanced: true, CreatedOnce: 1}}
+	s := &summary{Confirmed: 1, Books: &reconcile.Books{Balanced: true, CreatedOnce: 1}}
 	require.NoError(t, s.verdict())
 	s.Soak = grown
 	require.ErrorContains(t, s.verdict(), "grow")

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/program/books"
+	"orderpost/internal/program/reconcile"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
 )
@@ -46,7 +46,7 @@ type summary struct {
 	// Commands are the programs for people that ran meanwhile, by how they ended.
 	Commands        []*commandTally `json:"commands,omitempty"`
 	CommandProblems []string        `json:"command_problems,omitempty"`
-	*books.Books
+	*reconcile.Books
 
 	mu      sync.Mutex
 	windows []*window
@@ -127,7 +127,7 @@ func (s *summary) compare(ctx context.Context, q *queue.Queue, api *sandbox.Serv
 		t.InFlight += w.InFlight
 	}
 	settled := make(map[string]*order.Record, len(confirmed))
-	s.Books, err = books.Balance(ctx, q, api, books.AnyNumber, func(r *order.Record) { settled[r.OrderNo] = r })
+	s.Books, err = reconcile.Balance(ctx, q, api, reconcile.AnyNumber, func(r *order.Record) { settled[r.OrderNo] = r })
 	if err != nil {
 		return err
 	}

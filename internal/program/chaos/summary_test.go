@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -38,7 +39,7 @@ func ledgers(t *testing.T) (*queue.Queue, *sandbox.Server, *intents, func(orderN
 		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
 		require.NoError(t, err)
 		in.confirm(order.OutcomeNone, no)
-		_, err = q.CancelOrder(t.Context(), no, "test")
+		_, err = books.CancelOrder(t.Context(), q, no, "test")
 		require.NoError(t, err)
 	}
 	api, err := sandbox.New(sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, Logger: zerolog.Nop(),

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/program/lookup"
-	"orderpost/internal/queue"
 )
 
 // NewAuditCommand balances the books.
@@ -40,14 +40,14 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 				return err
 			}
 			defer done()
-			a, err := q.Audit(cmd.Context())
+			a, err := books.Audit(cmd.Context(), q)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				err = json.NewEncoder(s.stdout).Encode(struct {
 					Balanced bool `json:"balanced"`
-					*queue.Audit
+					*books.AuditResult
 				}{a.Balanced(), a})
 			} else {
 				printAudit(s, a)
@@ -65,7 +65,7 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 	return cmd
 }
 
-func printAudit(s *surroundings, a *queue.Audit) {
+func printAudit(s *surroundings, a *books.AuditResult) {
 	say(s.stdout, "%9d intents had ever been stored when the audit began", a.Intents)
 	say(s.stdout, "%9d of them are settled", a.Settled)
 	say(s.stdout, "%9d wait or are being worked on", a.Pending)
@@ -101,7 +101,7 @@ func printAudit(s *surroundings, a *queue.Audit) {
 }
 
 // why says what a sum that does not fit can come from.
-func why(a *queue.Audit) string {
+func why(a *books.AuditResult) string {
 	if a.Unsure() {
 		return fmt.Sprintf(": %d orders went through several intents meanwhile", a.Moving)
 	}

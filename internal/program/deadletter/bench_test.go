@@ -18,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
@@ -107,7 +108,7 @@ func newArchive(b *testing.B, size int) *archive {
 	a := &archive{size: size, environ: []string{"ORDERPOST_DATA_DIR=" + dir, "USER=anna", "HOME=" + dir},
 		stop: func() { s.Stop(); _ = os.RemoveAll(dir) }}
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "w1", true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, "w1", true, fleet.Present
 	q, err := queue.Open(b.Context(), cfg, zerolog.Nop())
 	require.NoError(b, err)
 	q.Close()

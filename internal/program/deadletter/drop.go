@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -89,7 +90,7 @@ func (c *dropCommand) run(ctx context.Context) error {
 func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 	counts, pending := newReasons(), 0
 	_, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
-		would, err := q.WouldDrop(ctx, page)
+		would, err := books.WouldDrop(ctx, q, page)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"orderpost/internal/books"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -14,7 +15,7 @@ var errEnough = errors.New("enough")
 // selected passes the letters that f selects to visit, page by page, and
 // returns how many could not be read; each of those is named on stderr once.
 func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*settle.Letter) error) (unreadable int, err error) {
-	err = q.LetterPages(ctx, func(page []*settle.Letter, bad []error) error {
+	err = books.LetterPages(ctx, q, func(page []*settle.Letter, bad []error) error {
 		for _, err := range bad {
 			say(s.stderr, "skipped: %v", err)
 		}

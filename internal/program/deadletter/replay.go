@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -162,7 +163,7 @@ func (r *replaying) dryPage(ctx context.Context, letters []*settle.Letter) error
 	if r.limited {
 		letters = letters[:min(len(letters), r.left)]
 	}
-	ends, err := r.q.Prospects(ctx, letters, r.o)
+	ends, err := books.DryRunReplay(ctx, r.q, letters, r.o)
 	if err != nil {
 		return err
 	}

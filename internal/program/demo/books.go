@@ -5,9 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
-	"orderpost/internal/program/books"
+	"orderpost/internal/program/reconcile"
 	"orderpost/internal/settle"
 )
 
@@ -25,7 +26,7 @@ type summary struct {
 	// ExampleNo is one of the dead letters.
 	ExampleNo string `json:"dead_letter_example,omitempty"`
 	Example   string `json:"dead_letter_reason,omitempty"`
-	*books.Books
+	*reconcile.Books
 }
 
 // balance compares three books: the imported file, the results, and the
@@ -38,7 +39,7 @@ func (st *stage) balance(ctx context.Context, imported *importer.Summary, took t
 	}
 	var latencies []float64
 	var err error
-	s.Books, err = books.Balance(ctx, st.queue, st.api, imported.Rows, func(r *order.Record) {
+	s.Books, err = reconcile.Balance(ctx, st.queue, st.api, imported.Rows, func(r *order.Record) {
 		latencies = append(latencies, float64(r.SettledAt.Sub(r.EnqueuedAt).Microseconds())/1000)
 	})
 	if err != nil {
@@ -46,7 +47,7 @@ func (st *stage) balance(ctx context.Context, imported *importer.Summary, took t
 	}
 	slices.Sort(latencies)
 	s.P50, s.P99 = percentile(latencies, 50), percentile(latencies, 99)
-	return s, st.queue.EachLetter(ctx, func(l *settle.Letter) error {
+	return s, books.EachLetter(ctx, st.queue, func(l *settle.Letter) error {
 		if s.Example == "" || l.Outcome == order.OutcomeUnknown {
 			s.ExampleNo, s.Example = l.OrderNo, l.Outcome.String()+", "+l.Reason
 		}

@@ -37,7 +37,7 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 	root := &cobra.Command{
 		Use:   "demo [FILE.csv]",
 		Short: "The whole job in one process, with faults, on real parts",
-		Long: "demo starts an embedded JetStream and the sandbox API on loopback, imports a CSV file\n" +
+		Long: "demo starts an embedded JetStream and the sandbox API over TLS on loopback, imports a CSV file\n" +
 			"(" + DefaultFile + " by default), works it off while the sandbox injects faults, and compares\n" +
 			"every recorded outcome with what the sandbox really created.\n\n" +
 			"Its settings are its flags: ORDERPOST_* variables are not read.\n\n" +

@@ -46,6 +46,7 @@ type stage struct {
 	broker  *embedded.Server
 	api     *sandbox.Server
 	apiURL  string
+	caFile  string
 	queue   *queue.Queue
 	keep    bool
 	tally   *tally
@@ -74,7 +75,7 @@ func setUp(ctx context.Context, o *options, environ map[string]string, stderr io
 	if st.broker, err = embedded.Start(embedded.Config{Dir: o.dir, Listen: "127.0.0.1:0"}); err != nil {
 		return st, err
 	}
-	cfg := sandbox.Config{Keys: map[string]string{demoKey: demoSecret}, Logger: zerolog.Nop()}
+	cfg := sandbox.Config{Keys: map[string]string{demoKey: demoSecret}, TLS: true, Logger: zerolog.Nop()}
 	cfg.Seed, cfg.Latency, cfg.Jitter = o.seed, 2*time.Millisecond, 6*time.Millisecond
 	if !o.calm {
 		cfg.Faults = faults
@@ -83,6 +84,10 @@ func setUp(ctx context.Context, o *options, environ map[string]string, stderr io
 		return st, err
 	}
 	if st.apiURL, err = st.api.Start("127.0.0.1:0"); err != nil {
+		return st, err
+	}
+	st.caFile = filepath.Join(o.dir, "sandbox-ca.pem")
+	if err := os.WriteFile(st.caFile, st.api.CA(), 0o600); err != nil {
 		return st, err
 	}
 	qcfg := queue.DefaultConfig()
@@ -135,7 +140,7 @@ func (st *stage) work(ctx context.Context) error {
 	if err := program.ReadEnv(&cfg, map[string]string{}); err != nil {
 		return err
 	}
-	cfg.Submit.URL = st.apiURL
+	cfg.Submit.URL, cfg.Submit.CAFile = st.apiURL, st.caFile
 	cfg.Submit.Concurrency = st.o.concurrency
 	cfg.Keys = submit.KeyConfig{Key: demoKey, Secret: demoSecret}
 	cfg.Queue.URL, cfg.Queue.Token = st.broker.URL, st.broker.Token

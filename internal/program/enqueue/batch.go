@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
@@ -61,8 +62,8 @@ func (b *batchCommands) flags(cmd *cobra.Command, schemas ...string) *cobra.Comm
 	return cmd
 }
 
-func find(ctx context.Context, q *queue.Queue, batch string) (*queue.Import, error) {
-	imp, err := q.Import(ctx, batch)
+func find(ctx context.Context, q *queue.Queue, batch string) (*books.Import, error) {
+	imp, err := books.ReadImport(ctx, q, batch)
 	if err == nil && imp == nil {
 		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is known about an import %s; enqueue status lists them", batch)}
 	}
@@ -125,11 +126,11 @@ func (b *batchCommands) status() *cobra.Command {
 }
 
 func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
-	imports, err := q.Imports(ctx)
+	imports, err := books.Imports(ctx, q)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(imports, func(a, b *queue.Import) int { return a.StartedAt.Compare(b.StartedAt) })
+	slices.SortFunc(imports, func(a, b *books.Import) int { return a.StartedAt.Compare(b.StartedAt) })
 	if b.json {
 		for _, imp := range imports {
 			encodeJSON(b.stdout, imp)
@@ -142,7 +143,7 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 	return nil
 }
 
-func cancelled(imp *queue.Import) string {
+func cancelled(imp *books.Import) string {
 	if imp.CancelledAt.IsZero() {
 		return ""
 	}
@@ -151,12 +152,12 @@ func cancelled(imp *queue.Import) string {
 
 // status of an import, for programs.
 type status struct {
-	*queue.Import
+	*books.Import
 	Pending  int            `json:"pending"`
 	Outcomes map[string]int `json:"outcomes"`
 }
 
-func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *queue.Import, took time.Duration) error {
+func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *books.Import, took time.Duration) error {
 	counted, err := importer.CountBatch(ctx, q, imp.Batch)
 	if err != nil {
 		return err
@@ -193,7 +194,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *qu
 
 // elsewhere is the number of rows that were dealt with and of which the streams
 // know no order of this import.
-func elsewhere(imp *queue.Import, counted *importer.Counted) int {
+func elsewhere(imp *books.Import, counted *importer.Counted) int {
 	n := imp.Done - counted.Total() - imp.Counts[string(importer.Settled(order.OutcomeAccepted))]
 	for fate, k := range imp.Counts {
 		switch importer.Fate(fate) {
@@ -204,7 +205,7 @@ func elsewhere(imp *queue.Import, counted *importer.Counted) int {
 	return n
 }
 
-func describeFates(imp *queue.Import) string {
+func describeFates(imp *books.Import) string {
 	s := ""
 	for _, fate := range importer.Fates() {
 		if n := imp.Counts[string(fate)]; n > 0 {

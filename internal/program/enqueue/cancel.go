@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -31,7 +32,7 @@ func (b *batchCommands) cancel() *cobra.Command {
 }
 
 func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name string) error {
-	imp, err := q.Import(ctx, name)
+	imp, err := books.ReadImport(ctx, q, name)
 	if err != nil {
 		return err
 	}
@@ -39,13 +40,13 @@ func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name strin
 	var c settle.Cancelled
 	switch {
 	case b.dryRun && imp != nil:
-		c, err = q.WouldCancel(ctx, q.PendingOfBatch(ctx, name))
+		c, err = q.WouldCancel(ctx, books.PendingOfBatch(ctx, q, name))
 	case b.dryRun:
-		c, err = q.WouldCancel(ctx, q.PendingOfOrder(ctx, name))
+		c, err = q.WouldCancel(ctx, books.PendingOfOrder(ctx, q, name))
 	case imp != nil:
-		c, err = q.CancelBatch(ctx, name, by)
+		c, err = books.CancelBatch(ctx, q, name, by)
 	default:
-		c, err = q.CancelOrder(ctx, name, by)
+		c, err = books.CancelOrder(ctx, q, name, by)
 	}
 	b.printCancelled(c)
 	switch {

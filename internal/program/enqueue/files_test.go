@@ -101,7 +101,7 @@ func TestFileThatChanges(t *testing.T) {
 	code := Run(t.Context(), []string{file, "--rate", "5000"}, settings, strings.NewReader(""), &out, errOut)
 	require.Equal(t, program.ExitPartial, code, errOut.String())
 	require.Regexp(t, `orders.csv: \d+ of 20000 rows done`, errOut.String())
-	require.Contains(t, errOut.String(), "orders.csv: the file changed after it was checked: behind row ")
+	require.Contains(t, errOut.String(), "orders.csv: the file changed after it was checked: it differs after row ")
 	require.Contains(t, errOut.String(), "and nothing from there on was enqueued. Put the right file in its place and run the command again")
 
 	require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o600))

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -109,7 +110,7 @@ func brokerSettings(t *testing.T) map[string]string {
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Worker = s.URL, s.Token, true
+	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop()) // makes the streams
 	require.NoError(t, err)
 	q.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
@@ -213,7 +214,7 @@ func (j *job) sayWorkers(ctx context.Context, q *queue.Queue) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if workers, err := q.Workers(ctx); err == nil && len(workers) == 0 {
+	if workers, err := fleet.New(q).Workers(ctx); err == nil && len(workers) == 0 {
 		_, _ = fmt.Fprintln(j.stderr, program.Spell(ctx, "No worker is running: the orders wait in the queue until one is (cmd/worker)."))
 	}
 }

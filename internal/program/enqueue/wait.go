@@ -19,7 +19,7 @@ func comeBack(ctx context.Context, w io.Writer, batch string) {
 }
 
 // wait follows an import to its end and writes the results file.
-func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Published) error {
+func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Result) error {
 	m := newMeter(ctx, j.notices, j.o.quiet)
 	p, err := done.Wait(ctx, q, m.show)
 	m.end()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -26,7 +27,7 @@ type Finding struct {
 
 // Find reads the three streams.
 func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error) {
-	found, err := q.Find(ctx, orderNo)
+	found, err := books.Find(ctx, q, orderNo)
 	if err != nil {
 		return nil, err
 	}

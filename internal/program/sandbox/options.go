@@ -34,6 +34,7 @@ type options struct {
 	logLevel  zerolog.Level
 	logFormat string
 	json      bool
+	caFile    string
 
 	pairs    []string // key:secret
 	keysFile string
@@ -48,6 +49,7 @@ func newOptions() *options {
 		addr:      defaultAddr,
 		logLevel:  zerolog.InfoLevel,
 		logFormat: "console",
+		caFile:    "sandbox-ca.pem",
 		config: sandbox.Config{
 			Account: "sandbox",
 			MaxBody: sandbox.DefaultMaxBody,
@@ -83,6 +85,8 @@ func (o *options) registerPlaces(flags *pflag.FlagSet) {
 		})
 	}
 	address("addr", &o.addr, "where the API listens")
+	flags.BoolVar(&o.config.TLS, "tls", false, "serve the API over TLS, with a certificate of its own (--admin-addr stays in clear)")
+	text("tls-ca-file", "file", &o.caFile, "where its authority is written, for ORDERPOST_API_CA_FILE; removed at the end")
 	address("admin-addr", &o.config.AdminAddr, "where /_sandbox/ listens too, and answers while the API is down")
 	o.add(flags, "key", "key:secret", "", "a key pair, up to ten times (in view of other users of this machine; see --keys-file)", func(s string) error {
 		o.pairs = append(o.pairs, s)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -67,6 +69,9 @@ func usageError(err error) error {
 // serve runs the server until ctx ends.
 func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	o.config.Logger = o.logger(stderr)
+	if host, _, err := net.SplitHostPort(o.addr); err == nil && o.config.TLS {
+		o.config.Hosts = []string{host}
+	}
 	server, err := sandbox.New(o.config)
 	if err != nil {
 		return usageError(err)
@@ -75,12 +80,29 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return startError(err)
 	}
+	if o.config.TLS {
+		if err := o.writeCA(server.CA()); err != nil {
+			return errors.Join(err, server.Close())
+		}
+		defer os.Remove(o.caFile) //nolint:errcheck // its certificate is worth nothing any more
+	}
 	greet(stderr, o, url)
 	<-ctx.Done()
 	if err := server.Close(); err != nil {
 		return err
 	}
 	return farewell(stdout, server.Ledger(), o.json)
+}
+
+// writeCA writes the authority to a file, and names that by its whole path.
+func (o *options) writeCA(pem []byte) (err error) {
+	if o.caFile, err = filepath.Abs(o.caFile); err == nil {
+		err = os.WriteFile(o.caFile, pem, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("tls-ca-file: %w; name another place", err)
+	}
+	return nil
 }
 
 // startError says what to do about an address that cannot be listened on.

@@ -3,6 +3,8 @@ package sandbox_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"net"
@@ -97,6 +99,30 @@ func TestRunUntilStopped(t *testing.T) {
 	}
 	require.NotContains(t, r.stderr.String(), "Warning")
 	require.Regexp(t, `requests +1\n +account +1\n`, r.stdout.String())
+}
+
+func TestTLS(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	r := start(t, nil, "--tls", "--tls-ca-file", file)
+	require.True(t, strings.HasPrefix(r.url, "https://"))
+	pem, err := os.ReadFile(file)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(pem))
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport}).Get(r.url + "/v1/account")
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 401, res.StatusCode)
+	transport.CloseIdleConnections()
+	require.Zero(t, r.end())
+	require.Contains(t, r.stderr.String(), "export ORDERPOST_API_CA_FILE="+file)
+	require.NoFileExists(t, file)
+
+	var stderr strings.Builder
+	require.Equal(t, program.ExitFailed, program_sandbox.Run(t.Context(), []string{"--addr", "127.0.0.1:0", "--tls", "--tls-ca-file", "/nonexistent/ca.pem"}, nil, nil, io.Discard, &stderr))
+	require.Contains(t, stderr.String(), "tls-ca-file: open /nonexistent/ca.pem")
 }
 
 func TestSummaryAsJSON(t *testing.T) {

@@ -37,6 +37,7 @@ Exit codes: 0 stopped, 1 failed (address in use), 2 wrong usage or setting.`
 const example = `  sandbox
   sandbox --fault-503 0.05 --fault-drop-after 0.02 --fault-refuse 0.01 --max-faults-per-order 3
   sandbox --manner code --duplicates return --latency 80ms --jitter 40ms --rate 200
+  sandbox --tls --tls-ca-file /tmp/sandbox-ca.pem
   curl -X PUT http://127.0.0.1:8089/_sandbox/config -d '{"fault-503": 1}'
   curl http://127.0.0.1:8089/_sandbox/ledger`
 
@@ -47,6 +48,9 @@ func greet(w io.Writer, o *options, url string) {
 		fmt.Fprintf(w, "Warning: %s is not a loopback address; anyone who reaches it can change its settings and keys.\n", o.addr)
 	}
 	fmt.Fprintf(w, "\nFor the worker:\n  export ORDERPOST_API_URL=%s\n", url)
+	if o.config.TLS {
+		fmt.Fprintf(w, "  export ORDERPOST_API_CA_FILE=%s\n", o.caFile)
+	}
 	if o.ownKeys {
 		fmt.Fprintf(w, "  export ORDERPOST_API_KEY=...     # of the key pairs that were given\n  export ORDERPOST_API_SECRET=...\n\n")
 		return

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -56,8 +57,9 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	have, err := q.Claimed(ctx)
-	if errors.Is(err, queue.ErrNoIdentity) {
+	control := fleet.New(q)
+	have, err := control.Claimed(ctx)
+	if errors.Is(err, fleet.ErrNoIdentity) {
 		return c.done(cmd, adoption{}, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
 	}
 	if err != nil {
@@ -71,7 +73,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	workers, err := q.Workers(ctx)
+	workers, err := control.Workers(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if !c.made(cmd.InOrStdin(), out, "Let the new API take over?") {
 		return errNotMade
 	}
-	if err := q.TakeOver(ctx, have, queue.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
+	if err := control.TakeOver(ctx, have, fleet.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 		return err
 	}
 	return c.done(cmd, adoption{Changed: true, API: &want, Former: &have.Identity, By: c.by, Counts: &counts},
@@ -89,13 +91,13 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 // adoption is what adopt prints for programs.
 type adoption struct {
 	Changed bool            `json:"changed"`
-	API     *queue.Identity `json:"api"` // null: no worker has decided it yet
-	Former  *queue.Identity `json:"former,omitempty"`
+	API     *fleet.Identity `json:"api"` // null: no worker has decided it yet
+	Former  *fleet.Identity `json:"former,omitempty"`
 	By      string          `json:"by,omitempty"`
 	Counts  *queue.Counts   `json:"counts,omitempty"`
 }
 
-func showAdoption(out io.Writer, have *queue.Claim, want queue.Identity, counts queue.Counts, workers []queue.Presence) {
+func showAdoption(out io.Writer, have *fleet.Claim, want fleet.Identity, counts queue.Counts, workers []fleet.Presence) {
 	say := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	since := ""
 	if !have.At.IsZero() {

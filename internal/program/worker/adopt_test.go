@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -29,7 +30,7 @@ func brokerOf(t *testing.T, dir string) *embedded.Server {
 func openAsWorker(t *testing.T, s *embedded.Server) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "w1", true
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, "w1", true, fleet.Present
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
@@ -52,11 +53,11 @@ func TestAdopt(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "belong to no API yet")
 
-	trial := queue.Identity{URL: "http://127.0.0.1:8089"}
-	require.NoError(t, q.ClaimIdentity(t.Context(), trial))
+	trial := fleet.Identity{URL: "http://127.0.0.1:8089"}
+	require.NoError(t, fleet.New(q).ClaimIdentity(t.Context(), trial, "w1", zerolog.Nop()))
 	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
-	require.NoError(t, q.Appear(t.Context(), queue.Presence{ID: "1", Worker: "w1"}))
+	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1"}))
 
 	for args, want := range map[string]string{"adopt": "give --yes", "adopt --yes --by=": "--by"} {
 		code, out = runWith(t, environ, nil, args)
@@ -66,7 +67,7 @@ func TestAdopt(t *testing.T) {
 	code, out = runWith(t, environ, map[string]string{"ORDERPOST_API_URL": ""}, "adopt --yes")
 	require.Equal(t, program.ExitUsage, code, out)
 	require.Contains(t, out, "ORDERPOST_API_URL")
-	have, err := q.Claimed(t.Context())
+	have, err := fleet.New(q).Claimed(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, trial, have.Identity, "nothing was changed")
 
@@ -80,10 +81,10 @@ func TestAdopt(t *testing.T) {
 	} {
 		require.Contains(t, out, want)
 	}
-	have, err = q.Claimed(t.Context())
+	have, err = fleet.New(q).Claimed(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "anna", have.By)
-	require.NoError(t, q.ClaimIdentity(t.Context(), have.Identity))
+	require.NoError(t, fleet.New(q).ClaimIdentity(t.Context(), have.Identity, "w1", zerolog.Nop()))
 	code, out = runWith(t, environ, nil, "adopt --yes")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "already. Nothing was changed.")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -102,20 +103,20 @@ func (c *fleetCommand) check(name string, args []string) error {
 }
 
 func (c *fleetCommand) hold(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
-	h := queue.Hold{Reason: c.reason, By: c.by, Since: time.Now().UTC()}
+	h := fleet.Hold{Reason: c.reason, By: c.by, Since: time.Now().UTC()}
 	text := "until resume"
 	if c.last > 0 {
 		h.Until = h.Since.Add(c.last)
 		text = "until " + h.Until.Format("15:04:05Z")
 	}
-	if err := q.SetHold(ctx, h); err != nil {
+	if err := fleet.New(q).SetHold(ctx, h); err != nil {
 		return err
 	}
 	return c.tell(out, heldFleet{h}, "The fleet is held %s.\n", text)
 }
 
 func (c *fleetCommand) resume(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
-	if err := q.Resume(ctx, c.by); err != nil {
+	if err := fleet.New(q).Resume(ctx, c.by); err != nil {
 		return err
 	}
 	return c.tell(out, resumedFleet{true, c.by}, "The fleet goes on.\n")
@@ -129,7 +130,7 @@ func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string,
 	if l != nil {
 		l.By, l.At = c.by, time.Now().UTC()
 	}
-	if err := q.SetLimit(ctx, l); err != nil {
+	if err := fleet.New(q).SetLimit(ctx, l); err != nil {
 		return err
 	}
 	return c.tell(out, limitedFleet{l}, "The fleet's limit: %s.\n", describeLimit(l))
@@ -138,14 +139,14 @@ func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string,
 // What hold, resume and limit print for programs, in the words of fleet.
 type (
 	heldFleet struct {
-		Hold queue.Hold `json:"hold"`
+		Hold fleet.Hold `json:"hold"`
 	}
 	resumedFleet struct {
 		Resumed bool   `json:"resumed"`
 		By      string `json:"by,omitempty"`
 	}
 	limitedFleet struct {
-		Limit *queue.Limit `json:"limit"` // null: the workers' settings decide
+		Limit *fleet.Limit `json:"limit"` // null: the workers' settings decide
 	}
 )
 
@@ -159,12 +160,12 @@ func (c *fleetCommand) tell(out io.Writer, done any, format string, args ...any)
 }
 
 // readLimit reads "50/s", "50", "600/m", "none" or "default" (nil).
-func readLimit(text string) (*queue.Limit, error) {
+func readLimit(text string) (*fleet.Limit, error) {
 	switch text {
 	case "default":
 		return nil, nil
 	case "none":
-		return &queue.Limit{}, nil
+		return &fleet.Limit{}, nil
 	}
 	number, unit, _ := strings.Cut(text, "/")
 	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
@@ -172,10 +173,10 @@ func readLimit(text string) (*queue.Limit, error) {
 	if err != nil || per == 0 || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
 		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
 	}
-	return &queue.Limit{PerSecond: n / per}, nil
+	return &fleet.Limit{PerSecond: n / per}, nil
 }
 
-func describeLimit(l *queue.Limit) string {
+func describeLimit(l *fleet.Limit) string {
 	switch {
 	case l == nil:
 		return "by the workers' settings (ORDERPOST_RATE_LIMIT)"
@@ -192,14 +193,14 @@ func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out
 		return err
 	}
 	missing := names(parts, queue.PartState.Missing)
-	f := &queue.Fleet{}
+	f := &fleet.View{}
 	if !slices.ContainsFunc(parts, func(s queue.PartState) bool { return s.Part == queue.PartFleet && s.Missing() }) {
-		if f, err = q.ReadFleet(ctx); err != nil {
+		if f, err = fleet.New(q).Read(ctx); err != nil {
 			return err
 		}
 	}
 	f.Members = present(f.Members)
-	slices.SortStableFunc(f.Members, func(a, b queue.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
+	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
 		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing})
 	} else {

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -36,14 +37,14 @@ func TestFleetCommands(t *testing.T) {
 
 	code, out = run("hold --for 30m --reason maintenance")
 	require.Zero(t, code, out)
-	f, err := q.ReadFleet(t.Context())
+	f, err := fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "anna", f.Hold.By)
 	require.Equal(t, 30*time.Minute, f.Hold.Until.Sub(f.Hold.Since))
 
 	code, out = run("limit 600/m")
 	require.Zero(t, code, out)
-	require.NoError(t, q.Appear(t.Context(), queue.Presence{ID: "1", Worker: "w1", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
+	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		Version: "v1 abcdef", InFlight: 7, Rate: 9.87, Share: 10, Reasons: []string{"held by anna: maintenance"}}))
 	_, out = run("fleet")
 	require.Contains(t, out, "Held by anna since")
@@ -58,7 +59,7 @@ func TestFleetCommands(t *testing.T) {
 	require.Zero(t, code, out)
 	code, out = run("limit default")
 	require.Zero(t, code, out)
-	f, err = q.ReadFleet(t.Context())
+	f, err = fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, f.Hold)
 	require.Nil(t, f.Limit)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/program/lookup"
-	"orderpost/internal/queue"
 )
 
 // fleetWidth is that of a terminal nobody has enlarged.
@@ -19,16 +19,16 @@ const fleetWidth = 80
 
 // present leaves out who has not been heard of for a while, by the broker's
 // clock: the newest sign of life stands for now.
-func present(all []queue.Presence) []queue.Presence {
+func present(all []fleet.Presence) []fleet.Presence {
 	var newest time.Time
 	for _, p := range all {
 		if p.SeenAt.After(newest) {
 			newest = p.SeenAt
 		}
 	}
-	var out []queue.Presence
+	var out []fleet.Presence
 	for _, p := range all {
-		if newest.Sub(p.SeenAt) <= queue.PresenceTerm && time.Since(newest) < time.Minute {
+		if newest.Sub(p.SeenAt) <= fleet.PresenceTerm && time.Since(newest) < time.Minute {
 			out = append(out, p)
 		}
 	}
@@ -36,7 +36,7 @@ func present(all []queue.Presence) []queue.Presence {
 }
 
 // printFleet prints who is there and what steers them, in lines of 80 columns.
-func printFleet(ctx context.Context, out io.Writer, f *queue.Fleet, missing []string, now time.Time) {
+func printFleet(ctx context.Context, out io.Writer, f *fleet.View, missing []string, now time.Time) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
 	}
@@ -73,7 +73,7 @@ func printFleet(ctx context.Context, out io.Writer, f *queue.Fleet, missing []st
 	printMembers(ctx, say, f.Members)
 }
 
-func printMembers(ctx context.Context, say func(format string, args ...any), members []queue.Presence) {
+func printMembers(ctx context.Context, say func(format string, args ...any), members []fleet.Presence) {
 	const line = "%-18s  %-11s  %7v  %7s  %7s  %8s  %s"
 	say(line, "WORKER", "SINCE (UTC)", "IN HAND", "RATE/S", "SHARE/S", "CLOCK", "GATE")
 	inHand, rate := 0, 0.0

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue"
+	"orderpost/internal/fleet"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -21,12 +21,12 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestFleetGolden(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	ahead, behind := int64(12), int64(-123456)
-	f := &queue.Fleet{
-		Hold:       &queue.Hold{Reason: "maintenance of the API, announced by its operator for the whole of the afternoon, ticket 4711", By: "anna", Since: noon, Until: noon.Add(30 * time.Hour)},
-		Limit:      &queue.Limit{PerSecond: 50},
-		Identity:   &queue.Claim{Identity: queue.Identity{URL: "https://api.example.com", Label: "shop"}},
+	f := &fleet.View{
+		Hold:       &fleet.Hold{Reason: "maintenance of the API, announced by its operator for the whole of the afternoon, ticket 4711", By: "anna", Since: noon, Until: noon.Add(30 * time.Hour)},
+		Limit:      &fleet.Limit{PerSecond: 50},
+		Identity:   &fleet.Claim{Identity: fleet.Identity{URL: "https://api.example.com", Label: "shop"}},
 		Unreadable: []string{"fleet.limit"},
-		Members: []queue.Presence{
+		Members: []fleet.Presence{
 			{Worker: "orderpost-worker-6b7f9c-x2x9z", Since: noon.Add(-49 * time.Hour), Version: "v1.2.0 3187736", InFlight: 64, Rate: 24.96, Share: 25, Open: true, ClockMS: &ahead},
 			{Worker: "w-2\x1b[31m", Since: noon, Version: "devel", Rate: 0, ClockMS: &behind, Reasons: []string{
 				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "breaker of worker w-3, which asks the API for all: requests to the API keep failing: no connection: refused (17 times), no answer: timeout (3 times)",

@@ -77,6 +77,10 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	for _, u := range program.UnknownSettings(environ, program.Settings(cfg)) {
+		if now := u.Retired(); now != "" {
+			log.Warn().Str("variable", u.Name).Str("now", now).Msg("a setting of an earlier version has no effect any more: take it out")
+			continue
+		}
 		log.Warn().Str("variable", u.Name).Str("perhaps", u.Nearest).Msg("a variable that begins like a setting is none, and has no effect")
 	}
 	traces, err := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})

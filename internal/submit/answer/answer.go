@@ -10,31 +10,32 @@ import (
 	"orderpost/internal/order"
 )
 
-// MaxBody is the number of body bytes that are read for a verdict. A longer
-// body counts as cut short.
+// MaxBody is the most bytes of a body that a verdict is based on. A longer body
+// counts as cut short.
 const MaxBody = 256 << 10
 
-// Answer is what came back for one request. Status 0 means that no answer's
-// headers were read.
+// Answer is the response to one request. Status 0 means that no response headers
+// were read.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
-	// Complete: the body was read to its end and undone from its encoding.
+	// Complete says that the whole body was read and decoded.
 	Complete bool
 
-	// Stray: it was there before the request was sent, so it answers another one.
+	// Stray says that the answer arrived before the request was sent. It belongs
+	// to another request.
 	Stray bool
 
-	orderNo  string // of the order that it answers; "" = not known
+	orderNo  string // the order number that was sent; "" = not known
 	examined bool
 	findings findings // of a complete body
 
-	Scrub Scrubber // takes keys out of what is shown of the answer; nil = nothing
+	Scrub Scrubber // removes keys from quoted parts of the answer; may be nil
 
 	parsed bool
-	json   any  // body as JSON; nil if it is none
-	isJSON bool // body is one JSON value, UTF-8, without duplicate names
+	json   any  // the body as JSON
+	isJSON bool // the body is one JSON value, valid UTF-8, without duplicate names
 }
 
 // Bounded cuts text to at most limit bytes at a rune boundary and makes it
@@ -43,12 +44,12 @@ func Bounded(text string, limit int) string {
 	return strings.ToValidUTF8(order.Truncate(text, limit), "\uFFFD")
 }
 
-// Scrubber shows the beginning of a text without the keys in it.
+// Scrubber returns the beginning of a text with all keys removed.
 type Scrubber interface {
 	Excerpt(text []byte, limit int) string
 }
 
-// Excerpt shows at most limit bytes of a part of the answer.
+// Excerpt returns at most limit bytes of a part of the answer, without keys.
 func (a *Answer) Excerpt(text []byte, limit int) string {
 	if a.Scrub == nil {
 		return Bounded(string(text), limit)
@@ -56,8 +57,8 @@ func (a *Answer) Excerpt(text []byte, limit int) string {
 	return a.Scrub.Excerpt(text, limit)
 }
 
-// Examine reads a complete body once for what it says about our order.
-// orderNo "" = not known.
+// Examine reads what a complete body says about our order. Only the first call
+// has an effect. orderNo "" means that the order number is not known.
 func (a *Answer) Examine(orderNo string) {
 	if a.examined {
 		return
@@ -68,15 +69,15 @@ func (a *Answer) Examine(orderNo string) {
 	}
 }
 
-// AboutAnother says whether the answer names an order_no that is not ours. An
-// acceptance must not name any; of other answers a member order_no may hold a
-// message about that field, or the order that ours collides with.
+// AboutAnother reports whether the answer is about another order. An acceptance
+// is if it names any order_no that is not ours. Other answers may hold a message
+// in a member order_no, or the number of the order that ours collides with.
 func (a *Answer) AboutAnother(acceptance bool) bool {
 	f := &a.findings
-	return f.other != nil && (acceptance || f.numbered && !f.ours)
+	return f.other != nil && (acceptance || f.otherIsNumber && !f.ours)
 }
 
-// parse reads the body as JSON, once, and only when somebody asks.
+// parse parses the body as JSON on its first call.
 func (a *Answer) parse() {
 	if a.parsed {
 		return
@@ -91,8 +92,8 @@ func (a *Answer) parse() {
 	}
 }
 
-// wholeNumbers turns floats without a fraction into ints, so that a rule may
-// write `body.code % 100 == 4` or `string(body.code)`.
+// wholeNumbers converts floats without a fraction to ints. Rules can then use
+// `body.code % 100 == 4` and `string(body.code)`.
 func wholeNumbers(v any) any {
 	switch x := v.(type) {
 	case float64:
@@ -111,7 +112,7 @@ func wholeNumbers(v any) any {
 	return v
 }
 
-// env is the answer as rules see it.
+// env returns the variables that rules see.
 func (a *Answer) env(attempt int) ruleEnv {
 	a.parse()
 	e := ruleEnv{OrderNo: a.orderNo, Status: a.Status, Text: string(a.Body), Attempt: attempt, Headers: make(map[string]string, len(a.Header))}

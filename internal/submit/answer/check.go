@@ -15,33 +15,34 @@ import (
 	"orderpost/internal/order"
 )
 
-// Checked is what an answer of the API would be taken for.
+// Checked is the result of [Check].
 type Checked struct {
 	Status  int
 	Verdict order.Verdict
 	Final   bool
-	// Reason is what would be recorded, Detail says more where there is more.
+	// Reason is what the worker would record. Detail, if not empty, says more.
 	Reason, Detail string
-	// Rule is the number of the rule that matched, Line its line in the rules
-	// file; 0 = built in.
+	// Rule is the number of the rule that matched and Line its line in the rules
+	// file. Both are 0 for a built-in verdict.
 	Rule, Line int
-	// Wait is the least time before the next attempt; with Throttle for the
-	// whole pool.
+	// Wait is the shortest time before the next attempt. With Throttle it applies
+	// to the whole pool.
 	Wait      time.Duration
 	Throttle  bool
 	TimeError bool
-	// Hold, if not empty, says why the pool would be held.
+	// Hold, if not empty, says why the worker would hold the pool.
 	Hold string
-	// First is the outcome if this answers an order's proven first attempt,
-	// Doubted if an earlier attempt may have created it; OutcomeNone = it is
-	// asked again.
+	// First is the outcome of an order whose proven first attempt got this
+	// answer. Doubted is the outcome of an order that an earlier attempt may have
+	// created. OutcomeNone means that the worker would try again.
 	First, Doubted order.Outcome
 }
 
-// Check says what an answer would be taken for under rules (nil = none), a
-// policy for doubtful orders, and the longest Retry-After that is honoured. raw
-// is an HTTP response as `curl -i` prints it, or a body alone, which is then
-// taken to come with the given status (0 = 200).
+// Check tells how a worker would judge an answer under rules (nil = none), a
+// policy for doubtful orders, and the longest Retry-After to honour.
+//
+// raw is an HTTP response as `curl -i` prints it, or a body alone. A body alone
+// gets the given status (0 = 200).
 func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte, status int) (Checked, error) {
 	a, err := pastedAnswer(raw, status)
 	if err != nil {
@@ -61,7 +62,8 @@ func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte,
 	return c, nil
 }
 
-// outcomeOf decides as the worker would, for an order whose doubt is given.
+// outcomeOf returns the outcome that the worker would settle. doubted says that
+// an earlier attempt may have created the order.
 func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
 	end := order.EndAnswer
 	switch {
@@ -75,8 +77,8 @@ func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
 	return order.Decide(r, order.Facts{Policy: policy, FirstProven: !doubted}).Outcome
 }
 
-// pastedAnswer reads what a person pasted. Lengths and encodings in the
-// headers are not minded: the text has been through a terminal.
+// pastedAnswer parses what a person pasted. It ignores Content-Length and the
+// encoding headers, because the text has been through a terminal.
 func pastedAnswer(raw []byte, status int) (Answer, error) {
 	text := bytes.TrimLeft(raw, " \t\r\n")
 	if !bytes.HasPrefix(text, []byte("HTTP/")) {

@@ -1,27 +1,31 @@
-// Package answer says what a response means: what one attempt is known to have
-// done, and what follows for the order and for the pool. It reads and judges; it
-// knows no connection, no gate and no signature.
+// Package answer judges a response: what the attempt did at the API, and what
+// follows for the order and for the pool. It knows no connections, no gate and no
+// signatures.
 //
-//	Rules.Judge      rules.go      the operator's rules (rules_reach.go), then the built-in verdicts (verdict.go)
-//	Evidence.Weigh   evidence.go   is it about this order, and what shows that it is an acceptance?
-//	RetryAfter       retryafter.go how long the API asks to be left alone
+//	Rules.Judge      rules.go      the operator's rules (rules_dnf.go), then the built-in verdicts (verdict.go)
+//	Evidence.Weigh   evidence.go   is it about this order, and what proves an acceptance?
+//	RetryAfter       retryafter.go how long the API asks us to wait
 //	Check            check.go      the same for an answer that a person pasted
 //
-// A body is read once for what it says about the order (findings.go, words.go),
-// and parsed as JSON only if a rule asks for it.
+// The package scans a body once for what it says about the order (findings.go,
+// words.go). It parses the body as JSON only if a rule needs that.
 //
-// Rules come first, in their order; the first that matches gives the verdict.
-// A condition that cannot be evaluated for an answer (body.code of a text) is
-// not fulfilled. An answer that was cut short is judged only as far as what is
-// missing cannot matter: by its status, unless a rule that reads the body might
-// have matched. The built-in verdicts take a 2xx for accepted only with a JSON
-// object in which nothing contradicts it (words.go), or with an empty body under
-// 201 and 204. Any other 2xx is unsure and holds the pool, naming the rule to write.
+// Rules come first. The first rule that matches gives the verdict. A condition
+// that cannot be evaluated for an answer, such as body.code of a plain text, is
+// false. An answer that was cut short is judged by its status alone. If a rule
+// that reads the body might have matched, the verdict is unsure.
 //
-// Then the answer is held against the order (evidence.go). One that names another
-// order_no, or that began before the request was written, is unsure and ends its
-// connection. An acceptance without a rule must repeat our order_no and say
-// success, or be of a kind that was accepted before; the first kind is believed,
-// and told where it does not repeat the order_no. Another kind holds the pool.
-// Rules have a bound on time and steps (rules_budget.go).
+// The built-in verdicts accept a 2xx in two cases only: its body is a JSON object
+// in which nothing contradicts an acceptance (words.go), or its status is 201 or
+// 204 and its body is empty. Any other 2xx is unsure and holds the pool. The hold
+// names the rule to write.
+//
+// Evidence then compares the answer with the order (evidence.go). An answer that
+// names another order_no, or that began before the request was written, is unsure
+// and ends its connection. An acceptance without a rule must repeat our order_no
+// and say success, or be of a kind that was accepted before. The first kind is
+// believed. If that kind does not repeat the order_no, the worker logs it.
+// Another kind holds the pool.
+//
+// The evaluation of rules is bounded in time and steps (rules_budget.go).
 package answer

@@ -15,11 +15,14 @@ import (
 	"orderpost/internal/order"
 )
 
-// Evidence knows which kinds of answer have been taken for acceptances. No list
-// of words tells every failure from a success. So an acceptance needs positive
-// evidence: a rule says so, or the answer repeats our order_no. The first kind of
-// answer without it is believed and told once; an answer of another kind than
-// those accepted so far is not believed.
+// Evidence remembers which kinds of answer were accepted.
+//
+// No list of words tells every failure from a success. An acceptance therefore
+// needs positive evidence: a rule says so, or the answer repeats our order_no.
+// Evidence believes the first kind of answer that has neither, and logs it once.
+// It does not believe any other kind from then on.
+//
+// It is safe for concurrent use.
 type Evidence struct {
 	log zerolog.Logger
 
@@ -31,48 +34,49 @@ type Evidence struct {
 	notes []string
 }
 
-// NewEvidence has seen no acceptance yet.
+// NewEvidence returns an Evidence that has seen no acceptance.
 func NewEvidence(log zerolog.Logger) *Evidence { return &Evidence{log: log} }
 
-// maxKinds bounds what is remembered of an API that answers in many ways.
+// maxKinds is the most kinds that Evidence remembers.
 const maxKinds = 256
 
-// kindOf is the kind of an answer: its status, its media type, and the shape of
-// its body.
+// kindOf hashes what makes up the kind of an answer: its status, its media type
+// and the shape of its body.
 func kindOf(a *Answer) uint64 {
 	media, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
-	k := mixed(uint64(a.Status)) + mixed(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
+	k := splitMix64(uint64(a.Status)) + splitMix64(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
 	return max(k, 1)
 }
 
-// Weigh asks whether an answer may be taken for what its verdict says, and
-// changes the judgement if not.
+// Weigh checks whether the evidence supports the verdict. If it does not, Weigh
+// changes the judgement to unsure.
 func (e *Evidence) Weigh(a *Answer, j *Judgement) {
 	switch {
 	case a.Stray:
 		*j = Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: "the answer was there before the request was sent",
 			Detail: "it answers another request; its connection was closed"}
-	case j.Verdict != order.Unsure && !j.ownNumbers && a.AboutAnother(j.Verdict == order.Accepted):
-		*j = e.another(a, j)
+	case j.Verdict != order.Unsure && !j.otherOrderNo && a.AboutAnother(j.Verdict == order.Accepted):
+		*j = e.judgeOther(a, j)
 	case j.Verdict == order.Accepted:
 		e.accepted(a, j)
 	}
 }
 
-// another is the judgement of an answer that names another order. Where the API
-// is known to repeat our order_no, a stray answer is a failed request. Where it is
-// not, the API may put a number of its own there, and only a rule can tell.
-func (e *Evidence) another(a *Answer, j *Judgement) Judgement {
-	what := "it names order_no " + a.literal(a.findings.other) + ", which is not the order's"
+// judgeOther returns the judgement of an answer that names another order. If the
+// API has repeated our order_no before, the answer is a failed request. Otherwise
+// the API may use this name for a number of its own, and only a rule can tell, so
+// the judgement also holds the pool.
+func (e *Evidence) judgeOther(a *Answer, j *Judgement) Judgement {
+	what := "it names order_no " + a.ruleLiteral(a.findings.other) + ", which is not the order's"
 	out := Judgement{Verdict: order.Unsure, Failed: true, Wait: j.Wait, Reason: fmt.Sprintf("status %d, but about another order", a.Status), Detail: what}
 	if !e.echoed.Load() {
-		out.Hold = a.wanted(what, "status == "+strconv.Itoa(a.Status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
+		out.Hold = a.holdReason(what, "status == "+strconv.Itoa(a.Status), "\n    other_order_no: true   # only where the API has numbers of its own under this name")
 	}
 	return out
 }
 
-// accepted learns the kind of an acceptance, or changes the judgement if nothing
-// shows that it is one.
+// accepted remembers the kind of an acceptance. Without evidence for it, accepted
+// changes the judgement.
 func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	f := &a.findings
 	if f.ours && !e.echoed.Load() {
@@ -92,11 +96,11 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	case len(e.kinds) == 0:
 		e.learn(kind)
 		if !f.ours {
-			e.tell(a)
+			e.believe(a)
 		}
 	default:
 		what := "it is of another kind than the answers accepted so far (" + describe(a) + ")"
-		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but an answer of another kind", a.Status), Detail: what, Hold: a.wanted(what, ruleFor(a), "")}
+		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but an answer of another kind", a.Status), Detail: what, Hold: a.holdReason(what, ruleFor(a), "")}
 		return
 	}
 	e.last.Store(kind)
@@ -111,8 +115,8 @@ func (e *Evidence) learn(kind uint64) {
 	}
 }
 
-// tell says once which kind of answer is believed without evidence.
-func (e *Evidence) tell(a *Answer) {
+// believe notes and logs that a kind of answer is accepted without evidence.
+func (e *Evidence) believe(a *Answer) {
 	note := "taken for accepted without evidence: " + describe(a) + "; no rule says so, and the answer does not repeat the order_no"
 	e.notes = append(e.notes, note)
 	e.log.Warn().Str("kind", describe(a)).Str("body", a.Shown()).
@@ -120,14 +124,14 @@ func (e *Evidence) tell(a *Answer) {
 			"if they do mean that the order exists, write a rule with verdict accepted into the ORDERPOST_RULES file")
 }
 
-// Notes gives the notes for those who look at the worker.
+// Notes returns the notes that a person should see.
 func (e *Evidence) Notes() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.notes)
 }
 
-// describe names what the kind of an answer consists of.
+// describe describes the kind of an answer for people.
 func describe(a *Answer) string {
 	a.parse()
 	text := "status " + strconv.Itoa(a.Status)
@@ -152,7 +156,8 @@ func describe(a *Answer) string {
 	return text
 }
 
-// ruleFor is a condition that an answer fulfils: its status and top-level names.
+// ruleFor returns a condition that the answer fulfils, made of its status and the
+// names of its top-level members.
 func ruleFor(a *Answer) string {
 	a.parse()
 	rule := "status == " + strconv.Itoa(a.Status)

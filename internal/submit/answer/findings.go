@@ -10,25 +10,26 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// findings are what the body of an answer says about its order and its effect.
+// findings holds what a body says about the order and the request's effect.
 type findings struct {
-	object bool // the body is one whole JSON object
+	object bool // the body is one complete JSON object
 
-	// ours: the body repeats our order_no. other is the first order_no in it that
-	// is not ours, as JSON. numbered: other looks like an order number, not like
-	// a message about the field order_no.
-	ours, numbered bool
-	other          []byte
+	// ours says that the body repeats our order_no. other is the first order_no
+	// in the body that is not ours, as JSON. otherIsNumber says that other looks
+	// like an order number rather than a message about the field order_no.
+	ours, otherIsNumber bool
+	other               []byte
 
-	// against is the first member that speaks against an acceptance, as a rule
-	// names it, with its value as JSON.
-	against      string
-	againstValue []byte
-	// success: a member of the top level says that the request succeeded.
+	// contradiction is the first member that contradicts an acceptance, written
+	// as in a rule. contradictionValue is its value as JSON, nil for an object or
+	// an array.
+	contradiction      string
+	contradictionValue []byte
+	// success says that a top-level member reports success.
 	success bool
 
-	// shape is a hash of the set of top-level names with the kinds of their
-	// values, of words about the order's state that we do not know, and of ours.
+	// shape is a hash over the top-level names with the kinds of their values,
+	// the unknown words about the order's state, and ours. Order does not matter.
 	shape uint64
 }
 
@@ -38,46 +39,45 @@ type segment struct {
 	index int
 }
 
-// scanner reads a body once, without building values.
+// scanner scans a body once, without building values.
 type scanner struct {
 	findings
-	orderNo string // "" = not known: no order_no is compared
-	input   bytes.Buffer
-	dec     jsontext.Decoder
-	path    []segment
-	names   []byte // unquoted names, one after another; path points into it
-	text    []byte // the last unquoted string
-	faulty  int    // containers of error messages that we are in
+	orderNo    string // "" = not known: the scanner compares no order_no
+	input      bytes.Buffer
+	dec        jsontext.Decoder
+	path       []segment
+	names      []byte // the unquoted names that path points into
+	text       []byte // the string unquoted last
+	errorDepth int    // number of enclosing containers of error messages
 }
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// examine reads a body for an order. What the findings hold of it stays valid
-// as long as body does.
+// examine scans the body of an answer to an order. The findings point into body.
 func examine(body []byte, orderNo string) findings {
 	s := scanners.Get().(*scanner)
 	defer scanners.Put(s)
-	s.findings, s.orderNo, s.faulty = findings{}, orderNo, 0
+	s.findings, s.orderNo, s.errorDepth = findings{}, orderNo, 0
 	s.path, s.names = s.path[:0], s.names[:0]
 	s.input = *bytes.NewBuffer(body)
 	s.dec.Reset(&s.input)
 	isObject := s.dec.PeekKind() == '{'
 	whole := s.value(memberNone) && len(bytes.Trim(body[s.dec.InputOffset():], " \t\r\n")) == 0
-	s.input = bytes.Buffer{} // the body is the caller's again
+	s.input = bytes.Buffer{} // do not keep the caller's body in the pool
 	s.dec.Reset(&s.input)
 	f := s.findings
 	if !whole {
-		return findings{other: f.other, numbered: f.numbered, ours: f.ours}
+		return findings{other: f.other, otherIsNumber: f.otherIsNumber, ours: f.ours}
 	}
 	f.object = isObject
 	if f.ours {
-		f.shape += mixed(1)
+		f.shape += splitMix64(1)
 	}
 	return f
 }
 
-// value reads the next value, which belongs to a member of the given sort.
-// False: the document is broken.
+// value reads the next value, which belongs to a member of the given class. It
+// returns false if the document is broken.
 func (s *scanner) value(m member) bool {
 	switch kind := s.dec.PeekKind(); kind {
 	case '{', '[':
@@ -97,8 +97,8 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 		return false
 	}
 	if m == memberErrors || m == memberError {
-		s.faulty++
-		defer func() { s.faulty-- }()
+		s.errorDepth++
+		defer func() { s.errorDepth-- }()
 	}
 	at, names := len(s.path), len(s.names)
 	end := jsontext.Kind('}')
@@ -121,7 +121,7 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 			s.path[at] = segment{name: name}
 			inner = memberOf(name)
 			if at == 0 {
-				s.shape += mixed(maphash.Bytes(shapeSeed, name) + uint64(kindClass(s.dec.PeekKind())))
+				s.shape += splitMix64(maphash.Bytes(shapeSeed, name) + uint64(kindClass(s.dec.PeekKind())))
 			}
 		}
 		if !s.value(inner) {
@@ -131,8 +131,8 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 	}
 	s.path = s.path[:at]
 	_, err := s.dec.ReadToken()
-	if v := verdictOf(m, at, kind, count == 0, nil); v == speaksAgainst {
-		s.accuse(nil)
+	if v := stanceOf(m, at, kind, count == 0, nil); v == stanceAgainst {
+		s.contradict(nil)
 	}
 	return err == nil
 }
@@ -163,21 +163,21 @@ func (s *scanner) scalar(kind jsontext.Kind, m member, raw []byte) {
 	if m == memberNone || m == memberOrderNo {
 		return
 	}
-	switch v := verdictOf(m, len(s.path), kind, len(text) == 0, text); {
-	case v == speaksAgainst:
-		s.accuse(raw)
-	case v == speaksFor && len(s.path) == 1:
+	switch v := stanceOf(m, len(s.path), kind, len(text) == 0, text); {
+	case v == stanceAgainst:
+		s.contradict(raw)
+	case v == stanceFor && len(s.path) == 1:
 		s.success = true
-	case v == speaksUnknown && len(s.path) == 1:
-		s.shape += mixed(maphash.Bytes(shapeSeed, text) ^ maphash.Bytes(shapeSeed, s.path[0].name))
+	case v == stanceUnknown && len(s.path) == 1:
+		s.shape += splitMix64(maphash.Bytes(shapeSeed, text) ^ maphash.Bytes(shapeSeed, s.path[0].name))
 	}
 }
 
-// minEcho is the length from which a text that equals our order_no counts as an
-// echo whatever its member's name is.
+// minEcho is the shortest order_no that counts as repeated when a member of any
+// name holds it. A shorter one counts only in a member order_no.
 const minEcho = 8
 
-// compare holds a text against our order_no.
+// compare compares a scalar with our order_no.
 func (s *scanner) compare(kind jsontext.Kind, m member, raw, text []byte) {
 	if s.orderNo == "" || kind != '"' && kind != '0' {
 		return
@@ -186,16 +186,16 @@ func (s *scanner) compare(kind jsontext.Kind, m member, raw, text []byte) {
 	case same && (m == memberOrderNo || kind == '"' && len(text) >= minEcho):
 		s.ours = true
 	case !same && m == memberOrderNo:
-		numbered := s.faulty == 0 && bytes.ContainsAny(text, "0123456789") && !bytes.ContainsAny(text, " \t\r\n")
-		if s.other == nil || numbered && !s.numbered {
-			s.other, s.numbered = raw, numbered
+		numbered := s.errorDepth == 0 && bytes.ContainsAny(text, "0123456789") && !bytes.ContainsAny(text, " \t\r\n")
+		if s.other == nil || numbered && !s.otherIsNumber {
+			s.other, s.otherIsNumber = raw, numbered
 		}
 	}
 }
 
 // accuse notes the value at the current path; nil = a container.
-func (s *scanner) accuse(raw []byte) {
-	if s.against != "" {
+func (s *scanner) contradict(raw []byte) {
+	if s.contradiction != "" {
 		return
 	}
 	var path strings.Builder
@@ -210,7 +210,7 @@ func (s *scanner) accuse(raw []byte) {
 			path.WriteString("[" + strconv.Quote(string(p.name)) + "]")
 		}
 	}
-	s.against, s.againstValue = path.String(), raw
+	s.contradiction, s.contradictionValue = path.String(), raw
 }
 
 func isIdentifier(name []byte) bool {
@@ -222,7 +222,7 @@ func isIdentifier(name []byte) bool {
 	return len(name) > 0
 }
 
-// kindClass takes true and false for the same kind.
+// kindClass maps true and false to one kind.
 func kindClass(k jsontext.Kind) jsontext.Kind {
 	if k == 't' {
 		return 'f'
@@ -234,7 +234,7 @@ var shapeSeed = maphash.MakeSeed()
 
 // mixed spreads a number over all bits (SplitMix64), so that sums of such
 // numbers tell sets apart.
-func mixed(x uint64) uint64 {
+func splitMix64(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

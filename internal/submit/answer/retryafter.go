@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// RetryAfter reads a Retry-After header (RFC 9110, section 10.2.3): seconds,
-// or a date. A date is held against the answer's own Date where it has one, so
-// that a clock that is off does not lengthen the wait. 0 = none, or past.
+// RetryAfter returns the wait that a Retry-After header asks for, in seconds or
+// as a date (RFC 9110, section 10.2.3). It returns 0 without a valid header and
+// for a past date. It compares a date with the answer's own Date header, if there
+// is one, because the clocks may differ.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
@@ -32,8 +33,8 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	return min(max(at.Sub(now), 0), maxRetryAfter)
 }
 
-// maxRetryAfter keeps absurd values apart from overflows; what is honoured is
-// Config.RetryDelayMax.
+// maxRetryAfter bounds the returned wait and prevents overflows. The submitter
+// applies its own, lower limit.
 const maxRetryAfter = 24 * time.Hour
 
 func isDigits(s string) bool {

@@ -18,61 +18,62 @@ import (
 	"orderpost/internal/order"
 )
 
-// ruleEnv is what an expression sees.
+// ruleEnv holds the variables of an expression.
 type ruleEnv struct {
 	// Status is the HTTP status, 100 to 599.
 	Status int `expr:"status"`
-	// Headers by lower-case name; several of one name are joined by ", ".
+	// Headers maps lower-case names to values. Repeated headers are joined by ", ".
 	Headers map[string]string `expr:"headers"`
-	// Body is the parsed JSON body, or the text where it is no JSON.
+	// Body is the parsed JSON body. It is the text if the body is not JSON.
 	Body any `expr:"body"`
-	// Text is the body as it came.
+	// Text is the body as received.
 	Text string `expr:"text"`
-	// Attempt counts the order's attempts, over all visits, from 1.
+	// Attempt is the number of the order's attempt, over all submissions, from 1.
 	Attempt int `expr:"attempt"`
-	// OrderNo is the order's own.
+	// OrderNo is the order number that was sent.
 	OrderNo string `expr:"order_no"`
-	// Step counts what an evaluation costs (rules_budget.go).
+	// Step counts the steps of an evaluation (rules_budget.go).
 	Step func() bool `expr:"__step"`
 }
 
-// ruleText is one entry of a rules file as it is written.
+// ruleText is one entry of a rules file as written.
 type ruleText struct {
 	Name    string `yaml:"name"`
 	When    string `yaml:"when"`
 	Verdict string `yaml:"verdict"`
-	// Wait is the least time before the order is asked again, as in "1m30s".
+	// Wait is the shortest time before the next attempt, such as "1m30s".
 	Wait string `yaml:"wait"`
-	// Reason is recorded with the order; "rule N" by default.
+	// Reason is recorded with the order. The default is "rule N".
 	Reason string `yaml:"reason"`
-	// Final: this answer proves that nothing was created.
+	// Final says that this answer proves that no order was created.
 	Final bool `yaml:"final"`
-	// Throttle: Wait (or the answer's Retry-After) is for the whole pool.
+	// Throttle applies Wait, or the answer's Retry-After, to the whole pool.
 	Throttle bool `yaml:"throttle"`
-	// TimeError: the API refused the timestamp; measured anew and asked once more.
+	// TimeError says that the API refused the timestamp. The worker measures the
+	// API's clock again and tries once more.
 	TimeError bool `yaml:"time_error"`
-	// OtherOrderNo: an order_no in the answer need not be the order's.
+	// OtherOrderNo says that an order_no in the answer may be another order's.
 	OtherOrderNo bool `yaml:"other_order_no"`
 }
 
-// rule is one entry, checked and compiled.
+// rule is a checked and compiled entry of a rules file.
 type rule struct {
 	ruleText
 	verdict order.Verdict
 	wait    time.Duration
 	number  int // 1-based
 	line    int // of "when" in the file
-	reach   reach
+	dnf     dnf
 }
 
-// RulesError is a mistake in a rules file, with the line it stands in.
+// RulesError is a mistake in a rules file.
 type RulesError struct {
 	File string
-	Line int // 1-based; 0 if no line is to blame
+	Line int // 1-based; 0 = the file as a whole
 	Msg  string
 }
 
-// Error gives file:line: message.
+// Error returns "file:line: message".
 func (e *RulesError) Error() string {
 	if e.Line == 0 {
 		return e.File + ": " + e.Msg
@@ -80,12 +81,13 @@ func (e *RulesError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// Rules is a compiled rules file: the first rule that matches an answer gives
-// its verdict; where none does, the built-in verdicts hold.
+// Rules is a compiled rules file. The first rule that matches an answer gives
+// the verdict. If no rule matches, the built-in verdicts apply. A nil *Rules has
+// no rules.
 type Rules struct{ list []rule }
 
-// LoadRules reads, type-checks and compiles a rules file. Every mistake is
-// reported, each as a *RulesError.
+// LoadRules reads, type-checks and compiles a rules file. Its error joins all
+// mistakes, each as a [*RulesError].
 func LoadRules(file string) (*Rules, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -94,17 +96,17 @@ func LoadRules(file string) (*Rules, error) {
 	return ParseRules(file, data)
 }
 
-// ParseRules is LoadRules for data that is already there; file stands in errors.
+// ParseRules is LoadRules for the content of a file. Errors name file.
 func ParseRules(file string, data []byte) (*Rules, error) {
 	if len(data) > maxRulesFile {
-		return nil, &RulesError{file, 0, fmt.Sprintf("is longer than %d bytes: every answer is held against every rule, so write fewer, wider ones", maxRulesFile)}
+		return nil, &RulesError{file, 0, fmt.Sprintf("the file is longer than %d bytes; every answer is checked against every rule, so write fewer and wider rules", maxRulesFile)}
 	}
 	nodes, err := ruleNodes(file, data)
 	if err != nil {
 		return nil, err
 	}
 	if len(nodes) > maxRules {
-		return nil, &RulesError{file, nodeLine(nodes[maxRules]), fmt.Sprintf("holds %d rules, at most %d are taken: every answer is held against every rule, so write fewer, wider ones, such as body.code in [1, 2, 3]", len(nodes), maxRules)}
+		return nil, &RulesError{file, nodeLine(nodes[maxRules]), fmt.Sprintf("the file has %d rules, the limit is %d; every answer is checked against every rule, so write fewer and wider rules, such as body.code in [1, 2, 3]", len(nodes), maxRules)}
 	}
 	r := &Rules{}
 	var errs []error
@@ -114,7 +116,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if by := one.reach.coveredBy(r.list); by != "" {
+		if by := one.dnf.coveredBy(r.list); by != "" {
 			errs = append(errs, &RulesError{file, one.line, fmt.Sprintf("rule %d can never be reached: %s", one.number, by)})
 		}
 		r.list = append(r.list, one)
@@ -125,12 +127,12 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 	return r, nil
 }
 
-// OwnNumbers says whether some rule knows numbers of the API's own under order_no.
-func (r *Rules) OwnNumbers() bool {
+// AllowsOtherOrderNo reports whether any rule has other_order_no.
+func (r *Rules) AllowsOtherOrderNo() bool {
 	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
 }
 
-// ruleNodes finds the entries of the one top-level list, `rules:`.
+// ruleNodes returns the entries of the top-level list `rules:`.
 func ruleNodes(file string, data []byte) ([]yamlast.Node, error) {
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
@@ -172,7 +174,7 @@ func nodeLine(n yamlast.Node) int {
 	return n.GetToken().Position.Line
 }
 
-// fieldLine is the line of a mapping's field, or of the mapping.
+// fieldLine returns the line of a field, or of its mapping if the field is absent.
 func fieldLine(n yamlast.Node, name string) int {
 	var values []*yamlast.MappingValueNode
 	switch m := n.(type) {
@@ -189,8 +191,8 @@ func fieldLine(n yamlast.Node, name string) int {
 	return nodeLine(n)
 }
 
-// yamlError keeps line and message of a YAML error and drops its drawing of
-// the source.
+// yamlError returns a YAML error with its line and message, without the excerpt
+// of the source.
 func yamlError(file string, line int, err error) error {
 	var y yaml.Error
 	if errors.As(err, &y) {
@@ -202,7 +204,7 @@ func yamlError(file string, line int, err error) error {
 	return &RulesError{file, line, err.Error()}
 }
 
-// read fills the rule from its YAML node, checks and compiles it.
+// read fills the rule from its YAML node, checks it and compiles it.
 func (r *rule) read(file string, node yamlast.Node) error {
 	fail := func(field, format string, args ...any) error {
 		return &RulesError{file, fieldLine(node, field), fmt.Sprintf("rule %d: ", r.number) + fmt.Sprintf(format, args...)}
@@ -239,12 +241,12 @@ func (r *rule) read(file string, node yamlast.Node) error {
 func (r *rule) compile(file string) error {
 	whole, err := compileExpr(r.When)
 	if err == nil {
-		r.reach, err = reachOf(whole, r.When)
+		r.dnf, err = toDNF(whole, r.When)
 	}
 	if err != nil {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d: %s", r.number, exprMessage(err))}
 	}
-	if r.reach.never() {
+	if r.dnf.never() {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d can never match: no status from 100 to 599 fulfils it", r.number)}
 	}
 	return nil
@@ -252,7 +254,7 @@ func (r *rule) compile(file string) error {
 
 func compileExpr(text string, more ...expr.Option) (*vm.Program, error) {
 	return expr.Compile(text, append([]expr.Option{expr.Env(ruleEnv{}), expr.AsBool(), expr.WarnOnAny(), expr.Optimize(false),
-		// uniq compares every element with every other one.
+		// uniq takes quadratic time.
 		expr.DisableBuiltin("now"), expr.DisableBuiltin("uniq"), expr.Patch(lowerHeaders{})}, more...)...)
 }
 
@@ -264,8 +266,8 @@ func verdictList() string {
 	return strings.Join(words, ", ")
 }
 
-// exprMessage is the first line of an expression error, with its column; the
-// drawing below it is dropped.
+// exprMessage returns the first line of an expression error, with its column.
+// The lines below it draw the source.
 func exprMessage(err error) string {
 	msg, _, _ := strings.Cut(err.Error(), "\n")
 	switch {
@@ -277,7 +279,7 @@ func exprMessage(err error) string {
 	return msg
 }
 
-// lowerHeaders lets a rule name a header as it likes.
+// lowerHeaders makes header names in rules case-insensitive.
 type lowerHeaders struct{}
 
 // Visit implements ast.Visitor.
@@ -294,11 +296,12 @@ func (lowerHeaders) Visit(node *ast.Node) {
 	}
 }
 
-// Judge gives an answer's verdict: by the first rule that matches, else built in.
+// Judge returns the judgement of the first rule that matches the answer, or the
+// built-in judgement if no rule matches. attempt is the number of the attempt.
 //
-// Of an answer that was cut short only the status and headers are known. It is
-// judged as if it were whole as long as what is missing cannot matter; from
-// the first rule on that would have wanted to see the body it is unsure.
+// Only the status and headers are known of an answer that was cut short. Judge
+// applies the rules that do not read the body. At the first rule that reads it
+// and might match the status, the verdict is unsure.
 func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 	if r == nil || len(r.list) == 0 {
 		return judgeStatus(a)
@@ -307,16 +310,16 @@ func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 	env.Step = budget.step
 	for i := range r.list {
 		one := &r.list[i]
-		if !one.reach.status(a.Status) {
+		if !one.dnf.mayMatch(a.Status) {
 			continue
 		}
-		if !a.Complete && one.reach.body {
+		if !a.Complete && one.dnf.body {
 			return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, answer cut short", a.Status),
 				Detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
 		}
-		holds, err := one.reach.holds(env, budget)
+		holds, err := one.dnf.holds(env, budget)
 		if err != nil {
-			return one.tooLong(a)
+			return one.stopped(a)
 		}
 		if holds {
 			return one.judgement()
@@ -327,7 +330,7 @@ func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 
 func (r *rule) judgement() Judgement {
 	j := Judgement{Verdict: r.verdict, Final: r.Final, Reason: r.Reason, Detail: r.Name, Wait: r.wait,
-		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, ownNumbers: r.OtherOrderNo}
+		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, otherOrderNo: r.OtherOrderNo}
 	if j.Reason == "" {
 		j.Reason = fmt.Sprintf("rule %d", r.number)
 	}

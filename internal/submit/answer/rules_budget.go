@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// ruleTime bounds the evaluation of all rules for one answer. Rules of the
-	// usual kind take microseconds.
+	// ruleTime bounds the evaluation of all rules for one answer. Common rules
+	// take microseconds.
 	ruleTime = time.Second
-	// ruleSteps bounds the elements that they look at, in any(), filter() and
-	// the like.
+	// ruleSteps bounds the elements that any(), filter() and similar functions
+	// visit for one answer.
 	ruleSteps = 5_000_000
-	// maxRules and maxRulesFile bound a rules file.
+	// maxRules and maxRulesFile bound a rules file, in rules and in bytes.
 	maxRules     = 1000
 	maxRulesFile = 1 << 20
 )
 
 var errRuleBudget = errors.New("takes too long")
 
-// ruleBudget ends an evaluation that takes too long. Expr has no bound of its
-// own on time. So the body of every predicate counts a step first.
+// ruleBudget stops an evaluation that takes too long. Expr cannot bound the time,
+// so every predicate counts a step first.
 type ruleBudget struct {
 	steps int
 	until time.Time
@@ -37,8 +37,8 @@ type ruleBudget struct {
 
 func newRuleBudget() *ruleBudget { return &ruleBudget{until: time.Now().Add(ruleTime)} }
 
-// step is called before each look at an element. Its panic becomes the error of
-// the evaluation.
+// step runs before each predicate. Expr turns its panic into the error of the
+// evaluation.
 func (b *ruleBudget) step() bool {
 	b.steps++
 	if b.over || b.steps > ruleSteps || b.steps%16 == 0 && time.Now().After(b.until) {
@@ -49,7 +49,7 @@ func (b *ruleBudget) step() bool {
 }
 
 // run evaluates a program made by runnable. A condition that cannot be evaluated
-// does not hold; the error is only for one that was stopped.
+// is false. run returns an error only if it stopped the evaluation.
 func (b *ruleBudget) run(program *vm.Program, env ruleEnv) (bool, error) {
 	if env.Step == nil {
 		env.Step = b.step
@@ -75,12 +75,12 @@ func (stepCounter) Visit(node *ast.Node) {
 		return
 	}
 	if s, ok := p.Node.(*ast.SequenceNode); ok && len(s.Nodes) > 0 && isStep(s.Nodes[0]) {
-		return // it has been here
+		return // already patched
 	}
 	p.Node = &ast.SequenceNode{Nodes: []ast.Node{&ast.CallNode{Callee: &ast.IdentifierNode{Value: stepName}}, p.Node}}
 }
 
-// stepName is no name that an operator would choose.
+// stepName cannot collide with a name in a rule.
 const stepName = "__step"
 
 func isStep(n ast.Node) bool {
@@ -92,10 +92,10 @@ func isStep(n ast.Node) bool {
 	return ok && id.Value == stepName
 }
 
-// tooLong is the judgement of an answer at which a rule was stopped.
-func (r *rule) tooLong(a *Answer) Judgement {
+// stopped returns the judgement of an answer for which the rule took too long.
+func (r *rule) stopped(a *Answer) Judgement {
 	what := fmt.Sprintf("rule %d (line %d, %q) was stopped: it took more than %s, or looked at too many elements, for an answer of %d bytes",
 		r.number, r.line, Bounded(r.When, 100), ruleTime, len(a.Body))
 	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("rule %d takes too long", r.number), Detail: what, Rule: r.number,
-		Hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.begins()}
+		Hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.beginning()}
 }

@@ -12,7 +12,7 @@ import (
 
 func numbers(n int) string { return "[" + strings.Repeat("1,", n-1) + "1]" }
 
-// A rule that would run for minutes is stopped, and named.
+// The budget stops a rule that would run for minutes. The judgement names it.
 func TestRulesThatTakeTooLongAreStopped(t *testing.T) {
 	for _, when := range []string{
 		"any(body.a, let x = #; any(body.a, # > x))",
@@ -34,7 +34,7 @@ func TestRulesThatTakeTooLongAreStopped(t *testing.T) {
 	}
 }
 
-// Rules of the usual kind mean what they did.
+// Counting steps does not change what common rules mean.
 func TestPredicatesCountTheirSteps(t *testing.T) {
 	for when, want := range map[string]bool{
 		"any(body.a, # == 3)":                                     true,
@@ -61,8 +61,8 @@ func TestPredicatesCountTheirSteps(t *testing.T) {
 	}
 }
 
-// What a rule does to the statuses is found out when the file is read. That must
-// not take long either.
+// Reading a rules file evaluates each rule for every status. The budget bounds
+// that, too.
 func TestRulesThatTakeLongToCheckAreTaken(t *testing.T) {
 	r := mustRules(t, "rules:\n  - when: 'any(1..10000, let x = #; any(1..10000, # * x == status * 1000003))'\n    verdict: rejected\n")
 	require.Equal(t, 1, r.Judge(&Answer{Status: 200, Complete: true}, 1).Rule, "stopped")
@@ -75,10 +75,10 @@ func TestHugeRulesFiles(t *testing.T) {
 		fmt.Fprintf(&b, "  - {when: status == 200 && body.code == %d, verdict: rejected}\n", i)
 	}
 	_, err := ParseRules("r.yaml", []byte(b.String()))
-	require.ErrorContains(t, err, "r.yaml:1002: holds 1001 rules, at most 1000 are taken")
+	require.ErrorContains(t, err, "r.yaml:1002: the file has 1001 rules, the limit is 1000")
 	lines := strings.SplitAfter(b.String(), "\n")
 	_, err = ParseRules("r.yaml", []byte(strings.Join(lines[:maxRules+1], "")))
 	require.NoError(t, err)
 	_, err = ParseRules("r.yaml", []byte(strings.Repeat("#", maxRulesFile)+"\n"))
-	require.ErrorContains(t, err, "r.yaml: is longer than 1048576 bytes")
+	require.ErrorContains(t, err, "r.yaml: the file is longer than 1048576 bytes")
 }

@@ -176,7 +176,7 @@ rules:
 	require.Equal(t, order.Unsure, r.Judge(&Answer{Status: 200, Body: []byte(`{"code":3}`), Complete: true}, 1).Verdict)
 }
 
-// What is missing of a cut answer might have made another rule match.
+// The missing part of a cut answer might have made another rule match.
 func TestCutAnswersAndRules(t *testing.T) {
 	r := mustRules(t, `
 rules:
@@ -202,7 +202,7 @@ func TestVeryLongRulesAreEvaluatedWhole(t *testing.T) {
 		parts = append(parts, "body.code == "+string(rune('0'+i%10))+" and attempt == "+string(rune('0'+i%7)))
 	}
 	r := mustRules(t, "rules:\n  - when: "+strings.Join(parts, " or ")+"\n    verdict: rejected\n")
-	require.True(t, r.list[0].reach.wide)
+	require.True(t, r.list[0].dnf.opaque)
 	require.Equal(t, 1, r.Judge(&Answer{Status: 200, Body: []byte(`{"code":1}`), Complete: true}, 1).Rule)
 }
 

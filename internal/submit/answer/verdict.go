@@ -13,35 +13,38 @@ import (
 	"orderpost/internal/order"
 )
 
-// Judgement is what one attempt is taken to have done, and what follows.
+// Judgement is the verdict on one attempt and what follows from it.
 type Judgement struct {
 	Verdict order.Verdict
-	// Final: the answer proves that nothing exists under this order_no.
+	// Final says that the answer proves that no order exists under this order_no.
 	Final bool
-	// Reason is short and stable, for grouping; detail is for people.
+	// Reason is short and stable, for grouping. Detail is for people.
 	Reason, Detail string
-	// Wait is the least time before the order is asked again.
+	// Wait is the shortest time before the next attempt.
 	Wait time.Duration
-	// Throttle: wait is for the whole pool (429, or by rule).
+	// Throttle applies Wait to the whole pool (429, or by rule).
 	Throttle bool
-	// Excused: a throttle of this order alone, too early to count against it.
+	// Excused says that a throttle concerns this order alone and does not count
+	// against its retry budget yet.
 	Excused bool
-	// TimeError: the API says that the timestamp is off.
+	// TimeError says that the API refused the timestamp.
 	TimeError bool
-	// Hold, if not empty, stops the pool and says why (a 2xx that nobody can read).
+	// Hold, if not empty, stops the pool. It says why, for example because a 2xx
+	// answer is unreadable.
 	Hold string
-	// Misplaced: 404 or 405 without a rule; the URL or the path is wrong.
+	// Misplaced marks a 404 or 405 without a rule: the URL or the path is wrong.
 	Misplaced bool
-	// Failed: the API, or the way to it, looks broken; the breaker counts it.
+	// Failed says that the API, or the way to it, looks broken. The breaker counts it.
 	Failed bool
 	// Rule is the 1-based number of the rule that matched; 0 = built in.
 	Rule int
-	// ownNumbers: the rule says that the API has numbers of its own under order_no.
-	ownNumbers bool
+	// otherOrderNo says that the rule accepts another order_no in the answer.
+	otherOrderNo bool
 }
 
-// NoAnswer is the verdict where no answer was read. maySent: some of the order may
-// have reached the API. reason is the stable phrase of the transport error.
+// NoAnswer returns the judgement of an attempt without an answer. maySent says
+// that a part of the request may have reached the API. reason is the stable phrase
+// for the transport error.
 func NoAnswer(maySent bool, reason, detail string) Judgement {
 	j := Judgement{Verdict: order.Retry, Reason: reason, Detail: detail, Failed: true}
 	if maySent {
@@ -50,7 +53,7 @@ func NoAnswer(maySent bool, reason, detail string) Judgement {
 	return j
 }
 
-// judgeStatus is the built-in verdict of an answer, after the rules.
+// judgeStatus returns the built-in judgement of an answer that no rule matched.
 func judgeStatus(a *Answer) Judgement {
 	by := func(v order.Verdict) Judgement {
 		return Judgement{Verdict: v, Reason: fmt.Sprintf("%s by status %d", pastTense(v), a.Status)}
@@ -78,7 +81,7 @@ func judgeStatus(a *Answer) Judgement {
 		return j
 	case s >= 400 && s < 500, s == http.StatusNotImplemented, s == http.StatusHTTPVersionNotSupported:
 		return by(order.Rejected)
-	default: // 5xx, a final 1xx, and what is no status at all
+	default: // 5xx, a final 1xx, and invalid statuses
 		j := by(order.Unsure)
 		j.Failed = true
 		return j
@@ -98,16 +101,16 @@ func pastTense(v order.Verdict) string {
 	}
 }
 
-// judgeSuccess takes a 2xx for accepted only if its body can be read and does
-// not contradict it.
+// judgeSuccess judges a 2xx. It accepts it only if the body is readable and does
+// not contradict an acceptance.
 func judgeSuccess(a *Answer) Judgement {
 	doubt := func(what, rule string) Judgement {
-		return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Hold: a.wanted(what, rule, "")}
+		return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Hold: a.holdReason(what, rule, "")}
 	}
 	status := "status == " + strconv.Itoa(a.Status)
 	if !a.Complete {
 		j := doubt("its body was cut short or too long", status)
-		j.Hold, j.Failed = "", true // a fault of the line, not of the rules
+		j.Hold, j.Failed = "", true // the connection is at fault, no rule would help
 		return j
 	}
 	if len(a.Body) == 0 {
@@ -119,35 +122,35 @@ func judgeSuccess(a *Answer) Judgement {
 	a.Examine("")
 	switch f := &a.findings; {
 	case !f.object:
-		return doubt("its body is not a JSON object", status+" && "+a.startOf())
-	case f.against != "":
-		name := strings.TrimPrefix(f.against, "body.")
-		if f.againstValue == nil {
-			return doubt("its body has "+name, status+" && "+f.against+" != nil")
+		return doubt("its body is not a JSON object", status+" && "+a.bodyCondition())
+	case f.contradiction != "":
+		name := strings.TrimPrefix(f.contradiction, "body.")
+		if f.contradictionValue == nil {
+			return doubt("its body has "+name, status+" && "+f.contradiction+" != nil")
 		}
-		shown := a.literal(f.againstValue)
-		return doubt("its body says "+name+" = "+shown, status+" && "+f.against+" == "+shown)
+		shown := a.ruleLiteral(f.contradictionValue)
+		return doubt("its body says "+name+" = "+shown, status+" && "+f.contradiction+" == "+shown)
 	default:
 		return accepted(a)
 	}
 }
 
-// wanted is the reason of a hold that a rule ends: what is wrong with the
-// answer, the answer, and the rule to write. The rule's verdict is one that
-// decides nothing, in case somebody copies it without thinking.
-func (a *Answer) wanted(what, rule, more string) string {
+// holdReason returns the reason of a hold that a new rule would end. It says what
+// is wrong with the answer, shows the answer, and proposes a rule. The proposed
+// verdict is unsure, because somebody may copy the rule without thinking.
+func (a *Answer) holdReason(what, rule, more string) string {
 	kind := ""
 	if t := a.Header.Get("Content-Type"); t != "" {
 		kind = " (" + a.Excerpt([]byte(t), 64) + ")"
 	}
 	return fmt.Sprintf("an answer with status %d%s was not taken for accepted: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
 		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
-		a.Status, kind, what, a.begins(), strings.ReplaceAll(rule, "'", "''"), more)
+		a.Status, kind, what, a.beginning(), strings.ReplaceAll(rule, "'", "''"), more)
 }
 
-// startOf is a condition on the beginning of a body that is not JSON. It ends
-// where a key begins.
-func (a *Answer) startOf() string {
+// bodyCondition returns a condition on the beginning of a body that is not JSON.
+// The quoted text ends before the first key in it.
+func (a *Answer) bodyCondition() string {
 	clean, n := a.Excerpt(a.Body, 32), 0
 	for n < min(len(clean), len(a.Body)) && clean[n] == a.Body[n] {
 		n++
@@ -159,18 +162,18 @@ func (a *Answer) startOf() string {
 	return "text startsWith " + strconv.Quote(start)
 }
 
-// maxShown bounds what a message shows of a body, in bytes.
+// maxShown is the most bytes of a body that a message shows.
 const maxShown = 200
 
-// begins shows the beginning of the body in a sentence.
-func (a *Answer) begins() string {
+// beginning returns a sentence with the beginning of the body.
+func (a *Answer) beginning() string {
 	if len(a.Body) == 0 {
 		return ""
 	}
 	return "The answer begins: " + a.Shown() + ". "
 }
 
-// Shown is the beginning of the body in one line.
+// Shown returns the beginning of the body in one line, without keys.
 func (a *Answer) Shown() string {
 	return strings.Join(strings.Fields(a.Excerpt(a.Body, maxShown)), " ")
 }
@@ -182,8 +185,8 @@ func accepted(a *Answer) Judgement {
 	return Judgement{Verdict: order.Accepted, Reason: fmt.Sprintf("accepted by status %d", a.Status)}
 }
 
-// literal writes a JSON value as a rule would, bounded: it stands in reasons.
-func (a *Answer) literal(raw []byte) string {
+// ruleLiteral writes a JSON value as a literal of a rule, shortened.
+func (a *Answer) ruleLiteral(raw []byte) string {
 	switch raw[0] {
 	case 'n':
 		return "nil"

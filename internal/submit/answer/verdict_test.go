@@ -80,8 +80,7 @@ func TestBodiesOfA200(t *testing.T) {
 	require.Equal(t, order.Accepted, judgeStatus(&Answer{Status: 204, Complete: true}).Verdict)
 }
 
-// The rule that a hold proposes must be one that the rules file takes, and it
-// must match the very answer.
+// The rule that a hold proposes is valid in a rules file and matches the answer.
 func TestProposedRuleWorks(t *testing.T) {
 	for _, body := range []string{`{"code":40012}`, `{"code":"E1"}`, `{"code":"it's: #1 \"ü\""}`, `{"errno":1}`, `{"success":false}`, `{"error":"x"}`, ``, `{"code":1.5}`, `{"code":null}`, `{"error":{"m":1}}`,
 		`{"data":{"success":false}}`, `{"a":[{},{"ok":false}]}`, `{"Error-Code":7}`, "<html>it's\n\"down\"</html>", "\x00\xff"} {

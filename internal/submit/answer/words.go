@@ -8,16 +8,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is the sort of a member of an answer, by its name. Case, `_`, `-` and
-// spaces in names do not count: order_no, orderNo and Order-No are one.
+// member is the class of a member, by its name. Names are compared without case,
+// `_`, `-`, `.` and spaces: order_no, orderNo and Order-No are the same.
 type member uint8
 
 const (
 	memberNone      member = iota
 	memberOrderNo          // order_no
 	memberCode             // code, …: 0 and 200 mean success
-	memberErrno            // errno, …: the same, below the top level too
-	memberErrorCode        // error_code, …: 0 and nothing mean success
+	memberErrno            // errno, …: the same, also below the top level
+	memberErrorCode        // error_code, …: 0 and empty mean success
 	memberSuccess          // success, ok, …: true means success
 	memberError            // error, …: must be null
 	memberErrors           // errors, …: must be empty
@@ -25,8 +25,8 @@ const (
 	memberState            // status, result, …: a word
 )
 
-// normal writes a name or a word without case and separators into buf, as far
-// as it fits.
+// normal writes a name or a word to buf in lower case and without separators. It
+// stops when buf is full.
 func normal(buf []byte, text []byte) []byte {
 	n := 0
 	for _, c := range text {
@@ -70,20 +70,20 @@ func memberOf(name []byte) member {
 	}
 }
 
-// speaks is what a member says about an acceptance.
-type speaks uint8
+// stance is what a member says about an acceptance.
+type stance uint8
 
 const (
-	speaksNot     speaks = iota
-	speaksFor            // it says success
-	speaksAgainst        // it contradicts
-	speaksUnknown        // a word about the state that we do not know
+	stanceNone    stance = iota
+	stanceFor            // it says success
+	stanceAgainst        // it contradicts an acceptance
+	stanceUnknown        // an unknown word about the order's state
 )
 
-// verdictOf reads a member at a depth (1 = top level). At the top level
-// whatever is not known to mean success speaks against; below it, where the
-// order's own data may stand, only what is known to mean failure does.
-func verdictOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) speaks {
+// stanceOf returns the stance of a member at a depth (1 = top level). At the top
+// level, every value that does not mean success is against. Deeper levels may hold
+// the order's own data, so only values that mean failure are against.
+func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) stance {
 	var buf [48]byte
 	word := normal(buf[:], text)
 	top := depth <= 1
@@ -91,51 +91,52 @@ func verdictOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte)
 	nothing := kind == 'n' || empty || string(word) == "0" || string(word) == "false"
 	switch m {
 	case memberCode, memberErrno:
-		if !top { // where a code may be anything, a currency's say
-			return against(m == memberErrno && !nothing && string(word) != "200")
+		if !top { // a code may be anything there, such as a currency
+			return againstIf(m == memberErrno && !nothing && string(word) != "200")
 		}
-		return codeSpeaks(kind, text)
+		return codeStance(kind, text)
 	case memberErrorCode:
-		return against(!nothing && !(scalar && isSuccessWord(word)))
+		return againstIf(!nothing && !(scalar && isSuccessWord(word)))
 	case memberSuccess:
 		yes := scalar && (string(word) == "true" || string(word) == "1" || isSuccessWord(word) && word[0] > '9')
 		no := string(word) == "false" || string(word) == "0" || string(word) == "no"
 		if yes {
-			return speaksFor
+			return stanceFor
 		}
-		return against(top || no)
+		return againstIf(top || no)
 	case memberError:
-		return against(top && kind != 'n' || !nothing)
+		return againstIf(top && kind != 'n' || !nothing)
 	case memberErrors, memberFailed:
-		return against(!nothing)
+		return againstIf(!nothing)
 	case memberState:
 		if !scalar || kind == 'n' || empty {
-			return speaksNot
+			return stanceNone
 		}
-		return stateSpeaks(word)
+		return stateStance(word)
 	default:
-		return speaksNot
+		return stanceNone
 	}
 }
 
-func against(yes bool) speaks {
+// againstIf returns stanceAgainst or stanceNone.
+func againstIf(yes bool) stance {
 	if yes {
-		return speaksAgainst
+		return stanceAgainst
 	}
-	return speaksNot
+	return stanceNone
 }
 
-func codeSpeaks(kind jsontext.Kind, text []byte) speaks {
+func codeStance(kind jsontext.Kind, text []byte) stance {
 	if kind != '0' && kind != '"' {
-		return speaksAgainst
+		return stanceAgainst
 	}
 	if s := string(text); s == "0" || s == "200" {
-		return speaksFor
+		return stanceFor
 	}
 	if n, err := strconv.ParseFloat(string(text), 64); kind == '0' && err == nil && (n == 0 || n == 200) {
-		return speaksFor // 0.0
+		return stanceFor // 0.0
 	}
-	return speaksAgainst
+	return stanceAgainst
 }
 
 var (
@@ -150,17 +151,17 @@ func isSuccessWord(word []byte) bool {
 	return slices.ContainsFunc(successWords, func(w string) bool { return w == string(word) })
 }
 
-func stateSpeaks(word []byte) speaks {
+func stateStance(word []byte) stance {
 	number := len(word) == 3 && len(bytes.Trim(word, "0123456789")) == 0
 	switch {
 	case string(word) == "0", string(word) == "1":
-		return speaksUnknown // 1 is success at one API, and failure at another
+		return stanceUnknown // 1 is success at one API, and failure at another
 	case isSuccessWord(word), number && word[0] == '2':
-		return speaksFor
+		return stanceFor
 	case number && word[0] >= '3', string(word) == "false", string(word) == "no", string(word) == "ko", string(word) == "nok",
 		slices.ContainsFunc(failureParts, func(p []byte) bool { return bytes.Contains(word, p) }):
-		return speaksAgainst
+		return stanceAgainst
 	default:
-		return speaksUnknown
+		return stanceUnknown
 	}
 }

@@ -11,86 +11,86 @@ import (
 	"orderpost/internal/order"
 )
 
-// Stage says how shut the gate is.
+// Stage says how far a block, or the gate as a whole, is shut.
 type Stage uint8
 
 // The stages of the gate and of each of its blocks.
 const (
 	// StageOpen: no block.
 	StageOpen Stage = iota
-	// StageTrial: one order at a time shows whether the block can go.
+	// StageTrial: one order at a time is let through to test the API.
 	StageTrial
-	// StageProbe: the account is being asked.
+	// StageProbe: the worker asks the API for the account, without an order.
 	StageProbe
-	// StageShut: nothing passes until the block's time is up, or a person resumes.
+	// StageShut: no attempt goes out until the block's time is up or a person resumes.
 	StageShut
 )
 
 var stageNames = [...]string{"open", "trial", "probe", "shut"}
 
-// String gives the word used in logs and metrics.
+// String returns the word used in logs and metrics.
 func (s Stage) String() string { return stageNames[s] }
 
 // MarshalText implements encoding.TextMarshaler.
 func (s Stage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// The names of the gate's own blocks. A hold's name is "hold: " and its reason.
+// The names of the gate's own blocks. A hold is named "hold: " plus its reason.
 const (
-	BlockBreaker     = "breaker"     // shut → probe → trial → gone
-	BlockCredentials = "credentials" // shut → probe → trial → gone
-	BlockThrottle    = "throttle"    // shut → gone
-	BlockAnswer      = "answer"      // shut → trial → gone: a 2xx that nobody can read
-	BlockRefusals    = "refusals"    // shut → trial → gone: a run of refusals, 404 or 405
+	BlockBreaker     = "breaker"     // shut → probe → trial → lifted
+	BlockCredentials = "credentials" // shut → probe → trial → lifted
+	BlockThrottle    = "throttle"    // shut → lifted
+	BlockAnswer      = "answer"      // shut → trial → lifted: an unreadable 2xx answer
+	BlockRefusals    = "refusals"    // shut → trial → lifted: a run of refusals, 404 or 405
 
-	// elsewhere ends the names of blocks that stand at another worker of the
-	// fleet, which asks the API for all: shut → gone.
-	elsewhere = "-elsewhere"
+	// remoteSuffix marks a block that another worker of the fleet put up. That
+	// worker probes the API for all: shut → lifted.
+	remoteSuffix = "-elsewhere"
 
 	holdPrefix = "hold: "
 )
 
-// BlockNames lists the gate's own blocks, for label values. Holds are counted
-// as "hold".
+// BlockNames lists the label values for blocks. Every hold is counted as "hold".
 func BlockNames() []string {
-	return []string{BlockBreaker, BlockBreaker + elsewhere, BlockCredentials, BlockCredentials + elsewhere, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
+	return []string{BlockBreaker, BlockBreaker + remoteSuffix, BlockCredentials, BlockCredentials + remoteSuffix, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
 }
 
-// block is one reason for which the gate is not open.
+// block is one reason why the gate is not open.
 type block struct {
 	reason string
 	stage  Stage
 	since  time.Time
-	until  time.Time // when a shut block moves on by itself; zero = it does not
-	tries  int       // how often a trial or probe has failed
-	tried  time.Time // when its trial began
+	until  time.Time // when a shut block enters its next stage by itself; zero = never
+	tries  int       // failed trials and probes
+	tried  time.Time // start of the trial
 	normal bool      // part of the normal course: nobody needs to hear of it
 }
 
-// BlockState is a block at one moment.
+// BlockState is a copy of a block's state.
 type BlockState struct {
 	Name   string
 	Reason string
 	Stage  Stage
 	Since  time.Time
-	Until  time.Time // zero = not by itself
+	Until  time.Time // when it enters its next stage by itself; zero = never
 }
 
-// Signal is what an attempt means for the gate.
+// Signal tells the gate what an attempt showed.
 type Signal struct {
-	Verdict order.Verdict // VerdictNone: no attempt was made
-	Failed  bool          // the API looks broken
-	// Cause says why, and body how the answer began; both are free of keys.
+	Verdict order.Verdict // VerdictNone = no attempt was made
+	Failed  bool          // the API, or the way to it, looks broken
+	// Cause says why the attempt failed. Body is the start of the answer.
+	// Neither contains keys.
 	Cause, Body string
 }
 
-// Conclusive: the API has read the order and made up its mind.
+// Conclusive reports whether the API read the order and decided about it.
 func (s Signal) Conclusive() bool {
 	return s.Verdict == order.Accepted || s.Verdict == order.Duplicate || s.Verdict == order.Rejected
 }
 
-// Hold shuts the gate for a reason that a person (or the program) gives, until
-// a time, or with the zero time until it is released. The same reason again
-// changes the time.
+// Hold shuts the gate for a reason given by a person or by the program. The
+// hold ends at the given time. With the zero time it stands until [Gate.Release]
+// or [Gate.Resume]. A second Hold with the same reason replaces the time.
 func (g *Gate) Hold(reason string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,7 +98,7 @@ func (g *Gate) Hold(reason string, until time.Time) {
 }
 
 // Pause is a hold of the normal course, such as that of a worker that is
-// starting: it is logged at debug. Release takes it back.
+// starting: it is logged at debug. Release lifts it.
 func (g *Gate) Pause(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,24 +110,26 @@ func (g *Gate) Pause(reason string) {
 	g.notify()
 }
 
-// Release takes one hold back.
+// Release lifts the hold that was put up for this reason.
 func (g *Gate) Release(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lift(holdPrefix + reason)
 }
 
-// Resume lifts every hold, those caused by answers too: a person has looked.
-// After a run of refusals it also says that those refusals are right: they are
-// believed until the next acceptance. A denied credential or an open breaker
-// is probed at once instead, by the worker whose it is, and a throttle is left to
-// run out.
+// Resume lifts every hold, including those that answers caused. A person calls
+// it after looking at the worker.
+//
+// Resume after a run of refusals confirms the refusals: the worker believes
+// further ones until the next acceptance. Resume does not lift a denied
+// credential or an open breaker. It probes them at once if this worker is their
+// prober. A throttle runs out by itself.
 func (g *Gate) Resume() {
 	g.mu.Lock()
 	_, refusals := g.blocks[BlockRefusals]
 	for name, b := range g.blocks {
 		switch name {
-		case BlockThrottle, BlockBreaker + elsewhere, BlockCredentials + elsewhere:
+		case BlockThrottle, BlockBreaker + remoteSuffix, BlockCredentials + remoteSuffix:
 		case BlockBreaker, BlockCredentials:
 			if b.stage == StageShut {
 				b.until = time.Now()
@@ -143,8 +145,7 @@ func (g *Gate) Resume() {
 	}
 }
 
-// shut puts up a block, or shuts it again. The caller holds the lock, as of
-// every function below.
+// shut puts up a block, or shuts it again. The caller holds g.mu.
 func (g *Gate) shut(name, reason string, until time.Time) {
 	now := time.Now()
 	wasOpen := len(g.blocks) == 0
@@ -158,7 +159,7 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 	b.reason, b.stage, b.until = reason, StageShut, until
 	if changed {
 		e := g.log.Warn()
-		if !news { // a probe found what the one before it did
+		if !news { // the probe found the same as the one before
 			e = g.log.Debug()
 		}
 		e = e.Str("block", name).Str("reason", reason)
@@ -174,8 +175,8 @@ func (g *Gate) shut(name, reason string, until time.Time) {
 	g.notify()
 }
 
-// lift takes a block away. When the last one goes, the ramp starts: after a
-// throttle where it was cut, else from one.
+// lift removes a block. The ramp restarts from one attempt, except after a
+// throttle, which has already cut it. The caller holds g.mu.
 func (g *Gate) lift(name string) {
 	b := g.blocks[name]
 	if b == nil {
@@ -198,8 +199,8 @@ func (g *Gate) lift(name string) {
 	g.notify()
 }
 
-// try puts a block on trial.
-func (g *Gate) try(name string) {
+// startTrial puts a block on trial. The caller holds g.mu.
+func (g *Gate) startTrial(name string) {
 	b := g.blocks[name]
 	if b == nil || b.stage == StageTrial {
 		return
@@ -209,35 +210,40 @@ func (g *Gate) try(name string) {
 	g.notify()
 }
 
-// stage is that of the block that is shut most. While this worker tries a shared
-// block for the whole fleet, the shared blocks that other workers try do not
-// count: two workers, each with a trial of its own that waits for the other's,
-// would wait for ever.
+// stage returns the strictest stage of all blocks. The caller holds g.mu.
+//
+// While this worker tries a shared block for the fleet, stage ignores the shared
+// blocks that other workers try. Two workers that wait for each other's trial
+// would otherwise wait forever.
 func (g *Gate) stage() Stage {
-	s, tries := StageOpen, g.triesForAll()
+	s, tries := StageOpen, g.triesSharedBlock()
 	for name, b := range g.blocks {
-		if !tries || !triedElsewhere(name, b) {
+		if !tries || !probedElsewhere(name, b) {
 			s = max(s, b.stage)
 		}
 	}
 	return s
 }
 
-func (g *Gate) triesForAll() bool {
+// triesSharedBlock reports whether this worker has a shared block on trial.
+func (g *Gate) triesSharedBlock() bool {
 	return slices.ContainsFunc(SharedBlocks(), func(name string) bool {
 		b := g.blocks[name]
 		return b != nil && b.stage == StageTrial
 	})
 }
 
-// triedElsewhere: the block is another worker's, or parked (Park).
-func triedElsewhere(name string, b *block) bool {
-	return strings.HasSuffix(name, elsewhere) || slices.Contains(SharedBlocks(), name) && b.stage == StageShut && b.until.IsZero()
+// probedElsewhere reports whether another worker probes this block: either that
+// worker put it up, or DeferProbe handed it over.
+func probedElsewhere(name string, b *block) bool {
+	return strings.HasSuffix(name, remoteSuffix) || slices.Contains(SharedBlocks(), name) && b.stage == StageShut && b.until.IsZero()
 }
 
-// yields says whether a suspect order still leaves the trial to others; it does
-// so for Config.OthersFirst.
-func (g *Gate) yields(w *waiter) bool { return w.wary && time.Now().Before(g.othersFirstUntil()) }
+// yieldsTrial reports whether a waiter must still let other orders try first.
+// A suspect order yields for Config.OthersFirst.
+func (g *Gate) yieldsTrial(w *waiter) bool {
+	return w.suspect && time.Now().Before(g.othersFirstUntil())
+}
 
 func (g *Gate) othersFirstUntil() time.Time {
 	var last time.Time
@@ -249,15 +255,16 @@ func (g *Gate) othersFirstUntil() time.Time {
 	return last.Add(g.cfg.OthersFirst)
 }
 
-// Tick moves on what is due. It returns the time of the next move (zero =
-// none) and whether a block waits for a probe of the account.
+// Tick advances every block whose time is up. It returns when to call Tick next
+// (zero = no block has a time) and whether a block waits for a probe of the
+// account.
 func (g *Gate) Tick() (next time.Time, probe bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	for name, b := range g.blocks {
 		if b.stage == StageShut && !b.until.IsZero() && !now.Before(b.until) {
-			g.moveOn(name, b)
+			g.advance(name, b)
 		}
 	}
 	g.admit()
@@ -273,19 +280,20 @@ func (g *Gate) Tick() (next time.Time, probe bool) {
 	return next, probe
 }
 
-func (g *Gate) moveOn(name string, b *block) {
+// advance moves a block whose time is up to its next stage.
+func (g *Gate) advance(name string, b *block) {
 	switch name {
 	case BlockBreaker, BlockCredentials:
 		b.stage, b.until = StageProbe, time.Time{}
 		g.notify()
 	case BlockAnswer, BlockRefusals:
-		g.try(name)
+		g.startTrial(name)
 	default:
 		g.lift(name)
 	}
 }
 
-// Release gives the permit back and tells the gate what the attempt showed.
+// Release returns the permit and tells the gate what the attempt showed.
 func (p *Permit) Release(s Signal) {
 	g := p.gate
 	g.mu.Lock()
@@ -300,32 +308,32 @@ func (p *Permit) Release(s Signal) {
 		g.throttle = 0
 		g.limit = min(g.limit+1, g.cfg.Concurrency)
 	}
-	if now := time.Now(); g.blocks[BlockBreaker] == nil && s.counts() {
+	if now := time.Now(); g.blocks[BlockBreaker] == nil && s.countsForBreaker() {
 		if s.Failed {
 			g.failures.add(now, s)
 		}
 		if g.breaker.record(now, s.Failed) {
-			g.failing = "requests to the API keep failing: " + g.failures.tell(now.Add(-g.cfg.BreakerWindow))
-			g.shut(BlockBreaker, g.failing, jittered(g.cfg.BreakerOpen))
+			g.breakerReason = "requests to the API keep failing: " + g.failures.summary(now.Add(-g.cfg.BreakerWindow))
+			g.shut(BlockBreaker, g.breakerReason, jittered(g.cfg.BreakerOpen))
 		}
 	}
 	g.admit()
 }
 
-// Abandon gives back a permit that nobody has released: its order panicked.
-// Without it each panic would cost the gate one slot for good.
+// Abandon returns the permit if Release was not called. It is deferred: without
+// it, every order that panics would take one slot from the gate for good.
 func (p *Permit) Abandon() {
 	if !p.released {
 		p.Release(Signal{})
 	}
 }
 
-// counts says whether the breaker is interested: neither in throttles nor in
-// denials, which have blocks of their own.
-func (s Signal) counts() bool { return s.Failed || s.Conclusive() }
+// countsForBreaker reports whether the breaker counts the attempt. It ignores
+// throttles and denials, which have blocks of their own.
+func (s Signal) countsForBreaker() bool { return s.Failed || s.Conclusive() }
 
-// judgeTrial lifts or shuts the blocks on trial. Answers and refusals shut
-// theirs again where they are judged, by HoldFor.
+// judgeTrial lifts or shuts the blocks on trial after a trial attempt. It does
+// not shut the answer and refusals blocks again: HoldByAnswer does.
 func (g *Gate) judgeTrial(s Signal) {
 	if s.Verdict == order.VerdictNone {
 		return
@@ -346,22 +354,23 @@ func (g *Gate) judgeTrial(s Signal) {
 	}
 }
 
-// stillFailing is the breaker's reason after one more look at the API.
+// stillFailing returns the breaker's reason after one more failed look at the API.
 func (g *Gate) stillFailing(looked, cause, body string) string {
-	text := cmp.Or(g.failing, "requests to the API keep failing") + ". Since then " + looked + ", and failed: " + cause
+	text := cmp.Or(g.breakerReason, "requests to the API keep failing") + ". Since then " + looked + ", and failed: " + cause
 	if body != "" {
 		text += "; it was answered: " + body
 	}
 	return text
 }
 
-// shutLonger shuts a block, for twice as long with each failed try, at most
-// for longest; base 0 = until a person resumes.
+// shutLonger shuts a block with exponential backoff: base, doubled with each
+// failed try, at most longest. With base 0 the block stands until a person
+// resumes.
 func (g *Gate) shutLonger(name, reason string, base, longest time.Duration) {
 	tries := 0
 	if b := g.blocks[name]; b != nil {
 		if b.stage == StageShut {
-			return // one more of the same burst
+			return // another attempt of the same burst
 		}
 		b.tries++
 		tries = b.tries
@@ -373,15 +382,16 @@ func (g *Gate) shutLonger(name, reason string, base, longest time.Duration) {
 	g.shut(name, reason, until)
 }
 
-// HoldFor shuts the gate for a block that an answer caused. After
-// Config.HoldRetry one order is let through on trial.
-func (g *Gate) HoldFor(name, reason string) {
+// HoldByAnswer shuts the gate because of an answer. name is BlockAnswer or
+// BlockRefusals. After Config.HoldRetry one order is let through on trial.
+func (g *Gate) HoldByAnswer(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shutLonger(name, reason, g.cfg.HoldRetry, 16*g.cfg.HoldRetry)
 }
 
-// TrialOf says whether a block stands, and whether the permit was given to try it.
+// TrialOf reports whether the permit was given to try the block, and whether the
+// block stands.
 func (g *Gate) TrialOf(p *Permit, name string) (onTrial, stands bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -389,9 +399,9 @@ func (g *Gate) TrialOf(p *Permit, name string) (onTrial, stands bool) {
 	return p.trial && b != nil && b.stage == StageTrial, b != nil
 }
 
-// TrialLeft says whether a block is on trial, or gone, and how long a suspect
-// order should still leave the trial to others.
-func (g *Gate) TrialLeft(name string) (left time.Duration, trying bool) {
+// SuspectWait reports whether the block is on trial or lifted, and how much
+// longer a suspect order must let other orders try first.
+func (g *Gate) SuspectWait(name string) (left time.Duration, trying bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.blocks[name]
@@ -405,18 +415,20 @@ func (g *Gate) TrialLeft(name string) (left time.Duration, trying bool) {
 	}
 }
 
-// Throttle makes the whole pool wait and cuts the ramp in half, once for all
-// requests that were under way at the same time. d 0 = the API does not say.
+// Throttle shuts the gate for d after the API asked for slower requests. d 0
+// means that the API named no time: Throttle then backs off exponentially.
+// Throttle also halves the ramp, once for all requests in flight at that time.
+// sent is when the request was sent.
 func (g *Gate) Throttle(d time.Duration, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if sent.After(g.halved) || g.halved.IsZero() {
+	if sent.After(g.rampCut) || g.rampCut.IsZero() {
 		g.limit = max(1, min(g.limit, g.inflight)/2)
-		g.halved = time.Now()
+		g.rampCut = time.Now()
 		g.throttle++
 	}
 	if d == 0 {
-		// An order that was settled meanwhile set the count back to 0.
+		// g.throttle may be 0: an order settled meanwhile resets it.
 		d = min(time.Second<<min(max(g.throttle-1, 0), 6), time.Minute, g.cfg.LongestWait)
 	}
 	until := time.Now().Add(d)
@@ -426,7 +438,7 @@ func (g *Gate) Throttle(d time.Duration, sent time.Time) {
 	g.shut(BlockThrottle, fmt.Sprintf("the API asks for slower requests (for %s)", d.Round(time.Millisecond)), until)
 }
 
-// jittered is now + d, or up to a tenth more.
+// jittered returns now + d, plus up to 10 % of d.
 func jittered(d time.Duration) time.Time {
 	return time.Now().Add(d + time.Duration(rand.Int64N(int64(d)/10+1)))
 }

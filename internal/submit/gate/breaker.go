@@ -2,29 +2,30 @@ package gate
 
 import "time"
 
-// breakerSlots is the number of parts that the breaker's window moves by.
+// breakerSlots is the number of slots that the moving window consists of.
 const breakerSlots = 10
 
-// breaker counts failed requests over a moving window. It is guarded by the
-// gate's lock.
+// breaker is a circuit breaker over a moving window. Gate.mu guards it.
 type breaker struct {
 	ratio float64
 	min   int
-	slot  time.Duration // length of one part of the window
+	slot  time.Duration // length of one slot
 
 	counts [breakerSlots]struct{ all, failed int }
-	at     int64 // number of the current part, since 1970
-	streak int   // failures in a row
+	at     int64 // number of the current slot since 1970
+	streak int   // consecutive failures
 }
 
 func newBreaker(cfg Config) breaker {
 	return breaker{ratio: cfg.BreakerRatio, min: cfg.BreakerMin, slot: cfg.BreakerWindow / breakerSlots}
 }
 
-// record counts one request and says whether the breaker opens: at a share of
-// failures in the window, or at the minimum of failures in a row, so that a
-// hard outage after busy minutes is seen at once, or at half the minimum with
-// nothing else in the window, so that a trickle into a dead API is stopped.
+// record counts one request and reports whether the breaker opens. It opens
+//   - when the share of failures in the window reaches ratio, or
+//   - after min consecutive failures, which shows a hard outage at once, even
+//     after busy minutes, or
+//   - after min/2 failures and no success in the window, which stops a trickle
+//     of orders into a dead API.
 func (b *breaker) record(now time.Time, failed bool) (open bool) {
 	if b.ratio == 0 {
 		return false
@@ -50,7 +51,7 @@ func (b *breaker) record(now time.Time, failed bool) (open bool) {
 	}
 }
 
-// move empties the parts that have gone by.
+// move clears the slots that have left the window.
 func (b *breaker) move(now time.Time) {
 	n := now.UnixNano() / int64(b.slot)
 	for i := max(b.at+1, n-breakerSlots+1); i <= n; i++ {
@@ -59,7 +60,7 @@ func (b *breaker) move(now time.Time) {
 	b.at = max(n, b.at)
 }
 
-// reset forgets everything: the breaker has just closed.
+// reset clears all counts after the breaker has closed.
 func (b *breaker) reset() {
 	clear(b.counts[:])
 	b.streak = 0

@@ -5,9 +5,9 @@ import "time"
 // maxProbeDelay is the longest time between two probes of a denied key.
 const maxProbeDelay = 5 * time.Minute
 
-// KeySuspected shuts the gate after the first denial of the key in use: the
-// account is asked next. Where the credentials' block stands already, it stays
-// as it is.
+// KeySuspected shuts the gate after the first denial of the key in use. The
+// worker then asks the API for the account with that key. KeySuspected does
+// nothing if the credentials block already stands.
 func (g *Gate) KeySuspected(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -16,23 +16,23 @@ func (g *Gate) KeySuspected(reason string) {
 	}
 }
 
-// NextKey shuts the gate because the key that was in use is bad; the account is
-// soon asked with the next one.
-func (g *Gate) NextKey(reason string) {
+// KeyDenied shuts the gate because the account denied the key in use. After
+// Config.ProbeDelay the worker asks with the next key.
+func (g *Gate) KeyDenied(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shut(BlockCredentials, reason, jittered(g.cfg.ProbeDelay))
 }
 
-// NoKeyLeft shuts the gate because every key is bad: the account is asked less
-// and less often.
-func (g *Gate) NoKeyLeft(reason string) {
+// AllKeysDenied shuts the gate because the account denied every key. The worker
+// probes with exponential backoff.
+func (g *Gate) AllKeysDenied(reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.shutLonger(BlockCredentials, reason, g.cfg.ProbeDelay, maxProbeDelay)
 }
 
-// KeysChanged has a denied credential probed at once: there are other keys now.
+// KeysChanged probes a denied credential at once because there are new keys.
 func (g *Gate) KeysChanged() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -42,9 +42,10 @@ func (g *Gate) KeysChanged() {
 	}
 }
 
-// Probed ends a probe of the account (tick asks for one). answered: one order may
-// try each block that waited for it; a credential that the account denied is shut
-// again by then. detail says what came back.
+// Probed reports the result of a probe that [Gate.Tick] asked for. If the API
+// answered, Probed puts each block that waited for the probe on trial. The
+// caller has already shut the credentials block again if the account denied the
+// key. detail says what came back.
 func (g *Gate) Probed(answered bool, detail string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -52,10 +53,9 @@ func (g *Gate) Probed(answered bool, detail string) {
 		switch {
 		case b.stage != StageProbe:
 		case answered:
-			g.try(name)
+			g.startTrial(name)
 		case name == BlockBreaker:
-			// The next look costs the API one request without an order, so it
-			// does not wait any longer than this one did.
+			// No backoff: a probe costs the API one request without an order.
 			g.shut(name, g.stillFailing("the account was asked", detail, ""), jittered(g.cfg.BreakerOpen))
 		default:
 			g.shutLonger(name, b.reason, g.cfg.ProbeDelay, maxProbeDelay)

@@ -18,7 +18,7 @@ func newTestGate() *Gate {
 		zerolog.Nop(), Hooks{Changed: func(State) {}, Resumed: func() {}})
 }
 
-// credentials is the block of denied keys; nil = it does not stand.
+// credentials returns the credentials block, or nil if it does not stand.
 func credentials(g *Gate) *BlockState {
 	for _, b := range g.State().Blocks {
 		if b.Name == BlockCredentials {
@@ -28,7 +28,7 @@ func credentials(g *Gate) *BlockState {
 	return nil
 }
 
-// probe waits until the account must be asked.
+// probe waits until the gate asks for a probe of the account.
 func probe(t *testing.T, g *Gate) {
 	t.Helper()
 	for {
@@ -50,7 +50,7 @@ func TestOneMoreDenialOfAKeyChangesNothing(t *testing.T) {
 		g.KeySuspected("second")
 		require.Equal(t, "first", credentials(g).Reason)
 		require.Equal(t, until, credentials(g).Until)
-		g.NextKey("another key")
+		g.KeyDenied("another key")
 		require.Equal(t, "another key", credentials(g).Reason)
 		require.True(t, credentials(g).Until.After(until), "it is asked about in its turn")
 	})
@@ -83,7 +83,7 @@ func TestDeniedKeysAreAskedAboutLessAndLess(t *testing.T) {
 			began := time.Now()
 			probe(t, g)
 			waits = append(waits, time.Since(began))
-			g.NoKeyLeft("every key is denied")
+			g.AllKeysDenied("every key is denied")
 			g.Probed(true, "") // and does not let an order try a key that was just denied
 			require.Equal(t, StageShut, credentials(g).Stage)
 		}

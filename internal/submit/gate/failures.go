@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxFailures bounds the failures of which the breaker remembers the causes.
+// maxFailures is the number of failures whose causes the gate remembers.
 const maxFailures = 64
 
-// failures are the last failed requests, for people: the breaker says why it
-// opened. It is guarded by the gate's lock.
+// failures is a ring of the last failed requests. It tells people why the
+// breaker opened. Gate.mu guards it.
 type failures struct {
 	list [maxFailures]failure
 	next int
@@ -29,9 +29,9 @@ func (f *failures) add(now time.Time, s Signal) {
 	f.next++
 }
 
-// tell counts the causes since a time, the most frequent first, and shows the
-// last body.
-func (f *failures) tell(since time.Time) string {
+// summary lists the causes since a time with their counts, the most frequent
+// first, and shows the last body.
+func (f *failures) summary(since time.Time) string {
 	counts, body, last := map[string]int{}, "", time.Time{}
 	for _, one := range f.list {
 		if one.cause == "" || one.at.Before(since) {

@@ -14,94 +14,92 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Config says how hard the API may be asked, and when the gate shuts and
-// tries again. Package submit fills it from the settings.
+// Config limits the load on the API and says when the gate shuts and tries
+// again. Package submit fills it from the settings.
 type Config struct {
 	Concurrency   int           // attempts at the same time
 	RateLimit     float64       // attempts per second; 0 = no limit
-	Patience      time.Duration // how long an order waits at a gate that stays shut
-	HoldRetry     time.Duration // before an order tries a hold caused by answers; 0 = only a person resumes
-	OthersFirst   time.Duration // how long a suspect order leaves a trial to others
-	LongestWait   time.Duration // of a throttle that says no time
+	Patience      time.Duration // how long an order waits at a gate that stays closed
+	HoldRetry     time.Duration // from a hold caused by an answer to its trial; 0 = only a person resumes
+	OthersFirst   time.Duration // how long a suspect order lets other orders try first
+	LongestWait   time.Duration // longest throttle when the API names no time
 	BreakerRatio  float64       // share of failures that opens the breaker; 0 = never
-	BreakerMin    int           // requests in the window below which it does not judge
-	BreakerWindow time.Duration // over which it counts
-	BreakerOpen   time.Duration // between two probes while it is open
-	ProbeDelay    time.Duration // before a denied key is probed
+	BreakerMin    int           // fewest requests in the window for the ratio to count
+	BreakerWindow time.Duration // moving window of the breaker
+	BreakerOpen   time.Duration // between two probes while the breaker is open
+	ProbeDelay    time.Duration // from a denied key to its probe
 }
 
-// Hooks are called by the gate; none may be nil.
+// Hooks are functions that the gate calls. None may be nil.
 type Hooks struct {
-	// Changed is called after each change, in order. It is called with the gate's
-	// lock held: it must be quick, and must not call the gate.
+	// Changed is called after each change, in order. The gate holds its lock
+	// meanwhile, so Changed must be quick and must not call the gate.
 	Changed func(State)
 	// Resumed is called when a person resumes a run of refusals.
 	Resumed func()
 }
 
-// Gate is the one place that every attempt passes. It is shut while any block
-// stands (block.go), lets one order at a time through while blocks are on
-// trial, and else as many as the ramp and the rate limit allow.
+// Gate admits attempts. It admits none while a block is shut (block.go), one at
+// a time while blocks are on trial, and otherwise as many as the ramp and the
+// rate limit allow. It is safe for concurrent use.
 type Gate struct {
-	cfg     Config
-	log     zerolog.Logger
-	hooks   Hooks
-	limiter *rate.Limiter
-	turn    chan struct{} // held by the order that waits for a token of the rate limit
-	leaving chan struct{} // closed by Leave
+	cfg       Config
+	log       zerolog.Logger
+	hooks     Hooks
+	limiter   *rate.Limiter
+	tokenTurn chan struct{} // held by the one order that waits for a rate limit token
+	draining  chan struct{} // closed by Drain
 
 	rateWaited atomic.Int64 // when an order last waited for the limit, in Unix nanoseconds
 
-	mu       sync.Mutex
-	blocks   map[string]*block
-	waiters  *list.List // of *waiter, in order of arrival
-	inflight int        // permits that are out
-	trials   int        // of them, those given on trial
-	limit    int        // the ramp: permits at the same time, at most cfg.Concurrency
-	halved   time.Time  // when a throttle last cut the ramp
-	throttle int        // throttles in a row
-	breaker  breaker
-	failures failures
-	failing  string        // why the breaker opened
-	changed  chan struct{} // closed and renewed at every change
-	ended    bool
-	left     bool // leaving is closed
+	mu            sync.Mutex
+	blocks        map[string]*block
+	waiters       *list.List // of *waiter, in order of arrival
+	inflight      int        // permits given out
+	trials        int        // permits given out on trial
+	limit         int        // the ramp: permits allowed at the same time, at most cfg.Concurrency
+	rampCut       time.Time  // when a throttle last cut the ramp
+	throttle      int        // consecutive throttles
+	breaker       breaker
+	failures      failures
+	breakerReason string        // why the breaker opened
+	changed       chan struct{} // closed and renewed at every change
+	closed        bool
+	drained       bool // Drain was called
 }
 
-// waiter is one order in front of the gate.
+// waiter is one order that waits for a permit.
 type waiter struct {
-	ready chan *Permit
-	// wary: this order was denied or called back before; on a trial, others go first.
-	wary bool
+	ready   chan *Permit
+	suspect bool // an earlier attempt of this order was denied: on a trial, others go first
 }
 
-// Permit is the right to make one attempt. It must be given back with Release.
+// Permit is the right to make one attempt. Its holder must call Release.
 type Permit struct {
 	gate     *Gate
 	trial    bool
-	released bool // given back; for its own goroutine alone
-	// rateWait is the time that was waited for the rate limit.
-	rateWait time.Duration
+	released bool          // only the holder's goroutine uses it
+	rateWait time.Duration // time spent waiting for the rate limit
 }
 
 var (
-	// errPatience ends a wait at a gate that stays shut.
+	// errPatience is returned when the gate stayed closed for Config.Patience.
 	errPatience = errors.New("the gate is closed")
-	// errClosed ends waits after Close.
+	// errClosed is returned after Close.
 	errClosed = errors.New("the submitter is closed")
-	// ErrLeaving ends waits after Leave.
-	ErrLeaving = errors.New("the worker is stopping")
+	// ErrDraining is returned after Drain.
+	ErrDraining = errors.New("the worker is stopping")
 )
 
-// New makes a gate that is open, with the ramp at one.
+// New returns an open gate with the ramp at one.
 func New(cfg Config, log zerolog.Logger, hooks Hooks) *Gate {
-	g := &Gate{cfg: cfg, log: log, hooks: hooks, limiter: rate.NewLimiter(rate.Inf, 1), turn: make(chan struct{}, 1), leaving: make(chan struct{}),
+	g := &Gate{cfg: cfg, log: log, hooks: hooks, limiter: rate.NewLimiter(rate.Inf, 1), tokenTurn: make(chan struct{}, 1), draining: make(chan struct{}),
 		blocks: map[string]*block{}, waiters: list.New(), limit: 1, breaker: newBreaker(cfg), changed: make(chan struct{})}
 	g.setRate(cfg.RateLimit)
 	return g
 }
 
-// SetLimit changes the rate limit, in requests per second; 0 = none.
+// SetLimit sets the rate limit in requests per second. 0 means no limit.
 func (g *Gate) SetLimit(perSecond float64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -109,7 +107,7 @@ func (g *Gate) SetLimit(perSecond float64) {
 	g.notify()
 }
 
-// setRate keeps bursts to 50 ms' worth.
+// setRate sets the rate with a burst of at most 50 ms worth of requests.
 func (g *Gate) setRate(perSecond float64) {
 	if perSecond <= 0 {
 		g.limiter.SetLimit(rate.Inf)
@@ -119,30 +117,30 @@ func (g *Gate) setRate(perSecond float64) {
 	g.limiter.SetLimit(rate.Limit(perSecond))
 }
 
-// Open says whether orders may be taken from the queue: the gate is open, or
-// wants one for a trial.
-func (g *Gate) Open() bool { return g.Room() > 0 }
+// Open reports whether the pool may pull orders: the gate is open, or it wants an
+// order for a trial.
+func (g *Gate) Open() bool { return g.Capacity() > 0 }
 
-// trialRoom is the number of orders worth having while the gate is on trial:
-// one that tries, and others in case it is the one that was denied before.
-const trialRoom = 4
+// trialCapacity is the number of orders to hold during a trial. One order tries.
+// The others are a reserve in case that order is suspect.
+const trialCapacity = 4
 
-// Room is the number of orders that it makes sense to hold now: 0 while the
-// gate is shut, a few on a trial, else Config.Concurrency.
-func (g *Gate) Room() int {
+// Capacity returns how many orders the pool should hold now: 0 while the gate is
+// shut, a few during a trial, otherwise Config.Concurrency.
+func (g *Gate) Capacity() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch g.stage() {
 	case StageOpen:
 		return g.cfg.Concurrency
 	case StageTrial:
-		return max(0, trialRoom-g.trials-g.waiters.Len())
+		return max(0, trialCapacity-g.trials-g.waiters.Len())
 	default:
 		return 0
 	}
 }
 
-// Wait returns when the gate is open, or with the context's cause.
+// Wait blocks until the gate is open. Its error is the context's cause.
 func (g *Gate) Wait(ctx context.Context) error {
 	for {
 		changed := g.Changed()
@@ -157,33 +155,33 @@ func (g *Gate) Wait(ctx context.Context) error {
 	}
 }
 
-// Changed gives a channel that is closed at the next change of the gate's
-// state. Take it before looking at the state.
+// Changed returns a channel that is closed at the next change of the gate's
+// state. Call it before you read the state, to miss no change.
 func (g *Gate) Changed() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.changed
 }
 
-// State is the gate at one moment.
+// State is a copy of the gate's state.
 type State struct {
 	Open bool
-	// Reasons says, for each block, why the gate is shut; empty if it is open.
+	// Reasons holds the reason of each block. It is empty if the gate is open.
 	Reasons []string
 	Blocks  []BlockState
-	// InFlight counts attempts that have passed and not ended, Waiting orders
-	// in hand in front of the gate.
+	// InFlight counts attempts with a permit. Waiting counts orders in hand that
+	// wait for one.
 	InFlight, Waiting int
 	// Limit is the number of attempts that may be in flight now (the ramp).
 	Limit int
-	// Rate is in requests per second; 0 = no limit.
+	// Rate is the limit in requests per second; 0 = no limit.
 	Rate float64
-	// RateBinds: the limit made an order wait within the last seconds
-	// (rateMemory); more workers would post no more.
+	// RateBinds says that the rate limit made an order wait within rateMemory.
+	// More workers would not post more orders.
 	RateBinds bool
 }
 
-// State reports the gate at this moment.
+// State returns the gate's current state.
 func (g *Gate) State() State {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -206,7 +204,7 @@ func (g *Gate) state() State {
 	return s
 }
 
-// notify tells everybody that the state has changed, and lets in who may enter.
+// notify announces a change and admits waiters. The caller holds g.mu.
 func (g *Gate) notify() {
 	close(g.changed)
 	g.changed = make(chan struct{})
@@ -214,12 +212,13 @@ func (g *Gate) notify() {
 	g.admit()
 }
 
-// Enter waits for a permit. While the gate stays shut it waits no longer than
-// Config.Patience; for the ramp and the rate limit it waits on.
-func (g *Gate) Enter(ctx context.Context, wary bool) (*Permit, error) {
+// Enter waits for a permit. At a gate that stays closed it gives up after
+// Config.Patience. For the ramp and the rate limit it waits as long as it takes.
+// suspect says that an earlier attempt of this order was denied.
+func (g *Gate) Enter(ctx context.Context, suspect bool) (*Permit, error) {
 	var total time.Duration
 	for {
-		p, err := g.queue(ctx, wary)
+		p, err := g.waitForPermit(ctx, suspect)
 		if err != nil {
 			return nil, err
 		}
@@ -229,28 +228,28 @@ func (g *Gate) Enter(ctx context.Context, wary bool) (*Permit, error) {
 			return nil, err
 		}
 		total += waited
-		if p.rateWait = total; waited == 0 || p.stillGood() {
+		if p.rateWait = total; waited == 0 || p.stillValid() {
 			return p, nil
 		}
-		p.Release(Signal{}) // shut in the meantime
+		p.Release(Signal{}) // the gate was shut while this order waited for the rate limit
 	}
 }
 
-func (g *Gate) queue(ctx context.Context, wary bool) (*Permit, error) {
-	w := &waiter{ready: make(chan *Permit, 1), wary: wary}
+func (g *Gate) waitForPermit(ctx context.Context, suspect bool) (*Permit, error) {
+	w := &waiter{ready: make(chan *Permit, 1), suspect: suspect}
 	g.mu.Lock()
-	if g.ended {
+	if g.closed {
 		g.mu.Unlock()
 		return nil, errClosed
 	}
 	e := g.waiters.PushBack(w)
 	g.admit()
-	if wary && len(w.ready) == 0 {
-		g.notify() // so that the time of its turn is reckoned with
+	if suspect && len(w.ready) == 0 {
+		g.notify() // Tick must wake up when this waiter's turn comes
 	}
 	g.mu.Unlock()
 	select {
-	case p := <-w.ready: // the usual case costs no timer
+	case p := <-w.ready: // the common case needs no timer
 		return checked(p)
 	default:
 	}
@@ -263,9 +262,9 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*Permit, error) {
 		case <-ctx.Done():
 			g.withdraw(e, w)
 			return nil, context.Cause(ctx)
-		case <-g.leaving:
+		case <-g.draining:
 			g.withdraw(e, w)
-			return nil, ErrLeaving
+			return nil, ErrDraining
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)
@@ -276,7 +275,7 @@ func (g *Gate) queue(ctx context.Context, wary bool) (*Permit, error) {
 	}
 }
 
-// checked maps the nil that close hands out.
+// checked maps the nil permit that Close hands out to errClosed.
 func checked(p *Permit) (*Permit, error) {
 	if p == nil {
 		return nil, errClosed
@@ -290,12 +289,12 @@ func (g *Gate) blocked() bool {
 	return len(g.blocks) > 0
 }
 
-// withdraw takes a waiter back; a permit that it was given meanwhile is returned.
+// withdraw removes a waiter and releases the permit if it has just got one.
 func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	g.mu.Lock()
 	g.waiters.Remove(e)
 	if len(g.blocks) > 0 {
-		g.notify() // on a trial there is room again, which the intake waits for
+		g.notify() // during a trial, the intake waits for this capacity
 	}
 	g.mu.Unlock()
 	select {
@@ -307,24 +306,25 @@ func (g *Gate) withdraw(e *list.Element, w *waiter) {
 	}
 }
 
-// RateWaited is the time that the rate limit made the order wait.
+// RateWaited returns how long the order waited for the rate limit.
 func (p *Permit) RateWaited() time.Duration { return p.rateWait }
 
-// stillGood says whether the permit would be given again.
-func (p *Permit) stillGood() bool {
+// stillValid reports whether the gate would give the permit again.
+func (p *Permit) stillValid() bool {
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	s := p.gate.stage()
 	return s == StageOpen || (s == StageTrial && p.trial)
 }
 
-// admit gives permits to the waiters in front, as many as may go.
+// admit gives permits to the first waiters, as many as may go. The caller holds
+// g.mu.
 func (g *Gate) admit() {
 	for e := g.waiters.Front(); e != nil; {
 		w, next := e.Value.(*waiter), e.Next()
 		stage := g.stage()
 		switch {
-		case stage == StageOpen && g.inflight < g.limit, stage == StageTrial && g.trials == 0 && !g.yields(w):
+		case stage == StageOpen && g.inflight < g.limit, stage == StageTrial && g.trials == 0 && !g.yieldsTrial(w):
 			g.waiters.Remove(e)
 			p := &Permit{gate: g, trial: stage == StageTrial}
 			g.inflight++
@@ -332,7 +332,7 @@ func (g *Gate) admit() {
 				g.trials++
 			}
 			w.ready <- p
-		case stage == StageTrial && g.trials == 0: // wary, let others go first
+		case stage == StageTrial && g.trials == 0: // a suspect order lets others go first
 		default:
 			return
 		}
@@ -340,35 +340,36 @@ func (g *Gate) admit() {
 	}
 }
 
-// Leaving gives a channel that Leave closes.
-func (g *Gate) Leaving() <-chan struct{} { return g.leaving }
+// Draining returns a channel that Drain closes.
+func (g *Gate) Draining() <-chan struct{} { return g.draining }
 
-// Leave ends the waits of orders that have no permit yet, or a permit and no token.
-func (g *Gate) Leave() {
+// Drain ends the waits of all orders that have no permit or no rate limit token
+// yet. Their Enter returns ErrDraining. Attempts in flight go on.
+func (g *Gate) Drain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.left {
-		g.left = true
-		close(g.leaving)
+	if !g.drained {
+		g.drained = true
+		close(g.draining)
 		g.notify()
 	}
 }
 
-// IsLeaving says whether Leave was called.
-func (g *Gate) IsLeaving() bool {
+// IsDraining reports whether Drain was called.
+func (g *Gate) IsDraining() bool {
 	select {
-	case <-g.leaving:
+	case <-g.draining:
 		return true
 	default:
 		return false
 	}
 }
 
-// Close ends all waits.
+// Close ends all waits. Enter returns an error from then on.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ended = true
+	g.closed = true
 	for e := g.waiters.Front(); e != nil; e = g.waiters.Front() {
 		g.waiters.Remove(e).(*waiter).ready <- nil
 	}

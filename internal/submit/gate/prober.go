@@ -2,28 +2,29 @@ package gate
 
 import "time"
 
-// SharedBlocks are the blocks that say something about the API or the account,
-// and not about one worker: of a fleet, one worker probes for all.
+// SharedBlocks lists the blocks that concern the API or the account rather than
+// one worker. One worker of a fleet, the prober, probes them for all.
 func SharedBlocks() []string { return []string{BlockBreaker, BlockCredentials} }
 
-// Follow shuts the gate while a shared block stands at another worker, which asks
-// the API for all; the same block again changes the reason. Unfollow ends it.
-func (g *Gate) Follow(name, reason string) {
+// ShutRemote shuts the gate while a shared block stands at another worker, the
+// prober. A second call replaces the reason. [Gate.LiftRemote] ends it.
+func (g *Gate) ShutRemote(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.shut(name+elsewhere, reason, time.Time{})
+	g.shut(name+remoteSuffix, reason, time.Time{})
 }
 
-// Unfollow ends Follow.
-func (g *Gate) Unfollow(name string) {
+// LiftRemote ends ShutRemote.
+func (g *Gate) LiftRemote(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lift(name + elsewhere)
+	g.lift(name + remoteSuffix)
 }
 
-// Park keeps a shared block shut until Believe or Probe: another worker finds
-// out when it can go. Nothing happens where the block does not stand.
-func (g *Gate) Park(name string) {
+// DeferProbe leaves probing a shared block of this worker to another worker. The
+// block stays shut until [Gate.RemoteRecovered], [Gate.ResumeProbe] or
+// [Gate.ShutAndProbe]. DeferProbe does nothing if the block does not stand.
+func (g *Gate) DeferProbe(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b := g.blocks[name]; b != nil && (b.stage != StageShut || !b.until.IsZero()) {
@@ -32,19 +33,19 @@ func (g *Gate) Park(name string) {
 	}
 }
 
-// Probe puts a shared block up and has it probed at once: the worker that did
-// so for all is gone.
-func (g *Gate) Probe(name, reason string) {
+// ShutAndProbe puts up a shared block and probes it at once. The worker calls it
+// when it becomes the prober.
+func (g *Gate) ShutAndProbe(name, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if name == BlockBreaker {
-		g.failing = reason
+		g.breakerReason = reason
 	}
 	g.shut(name, reason, time.Now())
 }
 
-// Unpark has a parked block probed at once: it is this worker's to find out.
-func (g *Gate) Unpark(name string) {
+// ResumeProbe ends DeferProbe: this worker is the prober and probes at once.
+func (g *Gate) ResumeProbe(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if b := g.blocks[name]; b != nil && b.stage == StageShut && b.until.IsZero() {
@@ -53,10 +54,11 @@ func (g *Gate) Unpark(name string) {
 	}
 }
 
-// Believe ends the parking of a shared block after another worker found that it
-// can go: the breaker closes, with the ramp from one; a denied key is asked
-// about once more, since this worker's denials are its own.
-func (g *Gate) Believe(name string) {
+// RemoteRecovered ends DeferProbe after the prober found that the API, or the
+// account, works again. It closes the breaker and restarts the ramp from one
+// attempt. It does not lift the credentials block but probes it: this worker's
+// key was denied, too.
+func (g *Gate) RemoteRecovered(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.blocks[name]

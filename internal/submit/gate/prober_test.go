@@ -10,19 +10,19 @@ import (
 	"orderpost/internal/order"
 )
 
-// Two workers try one shared block each, for the whole fleet, and follow the
-// other's. If a followed block stopped the trial, both would wait for ever, as a
-// run of chaos showed.
+// Two workers each try one shared block for the fleet and have the other block
+// as a remote one. If a remote block stopped a trial, both would wait forever. A
+// chaos run showed this.
 func TestATrialForAllDoesNotWaitForTheOthersTrial(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		other func(g *Gate)
 	}{
-		{"followed", func(g *Gate) { g.Follow(BlockBreaker, "another worker asks for all") }},
-		{"parked", func(g *Gate) {
-			g.Probe(BlockBreaker, "requests keep failing")
-			g.Park(BlockBreaker)
-			g.Follow(BlockBreaker, "another worker asks for all")
+		{"followed", func(g *Gate) { g.ShutRemote(BlockBreaker, "another worker asks for all") }},
+		{"deferred", func(g *Gate) {
+			g.ShutAndProbe(BlockBreaker, "requests keep failing")
+			g.DeferProbe(BlockBreaker)
+			g.ShutRemote(BlockBreaker, "another worker asks for all")
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestATrialForAllDoesNotWaitForTheOthersTrial(t *testing.T) {
 	}
 }
 
-// A person's hold is none of the fleet's blocks: no trial passes it.
+// A person's hold is not a shared block, so it stops every trial.
 func TestATrialForAllWaitsForAPersonsHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newTestGate()

@@ -7,19 +7,21 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// rateMemory is how long the rate limit counts as binding after it made an
-// order wait: longer than a limit of one order in a few seconds needs between
-// two of them.
+// rateMemory is how long the rate limit counts as binding after it made an order
+// wait. It is longer than the gap between two orders at a limit of one order in
+// a few seconds.
 const rateMemory = 10 * time.Second
 
-// rateFelt is the shortest wait that counts so: less is the time of two orders
-// that come for their tokens at once.
-const rateFelt = time.Millisecond
+// minRateWait is the shortest wait that makes the rate limit count as binding.
+// Two orders that ask for a token at the same moment wait less than that.
+const minRateWait = time.Millisecond
 
-// awaitRate takes a token of the rate limit, and says how long it waited: more
-// than 0 wherever it did. One order waits for its token at a time: tokens that
-// many had reserved ahead would still be used at the old rate after the limit
-// was lowered, and the fleet's shares are lowered when a worker joins (R12).
+// awaitRate takes a token of the rate limit and returns how long it waited, at
+// least 1 ns if it waited at all.
+//
+// Only one order waits for a token at a time. If many orders reserved tokens
+// ahead, they would use them at the old rate after the limit is lowered, and
+// every worker's share is lowered when another worker joins (R12).
 func (g *Gate) awaitRate(ctx context.Context) (waited time.Duration, err error) {
 	if g.limiter.Limit() == rate.Inf {
 		return 0, nil
@@ -31,28 +33,28 @@ func (g *Gate) awaitRate(ctx context.Context) (waited time.Duration, err error) 
 	}
 	now := time.Now()
 	waited = max(1, now.Sub(began))
-	if waited >= rateFelt {
+	if waited >= minRateWait {
 		g.rateWaited.Store(now.UnixNano())
 	}
 	return waited, err
 }
 
-// takeToken says whether it had to wait. A change of the gate has the token
-// reckoned anew.
+// takeToken takes a token and reports whether it had to wait. After a change of
+// the gate it reserves the token again, at the new limit.
 func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 	select {
-	case g.turn <- struct{}{}:
+	case g.tokenTurn <- struct{}{}:
 	default:
 		waited = true
 		select {
-		case g.turn <- struct{}{}:
+		case g.tokenTurn <- struct{}{}:
 		case <-ctx.Done():
 			return true, context.Cause(ctx)
-		case <-g.leaving:
-			return true, ErrLeaving
+		case <-g.draining:
+			return true, ErrDraining
 		}
 	}
-	defer func() { <-g.turn }()
+	defer func() { <-g.tokenTurn }()
 	for {
 		changed := g.Changed()
 		r := g.limiter.Reserve()
@@ -67,9 +69,9 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 			return true, nil
 		case <-changed:
 			r.Cancel()
-			if g.IsLeaving() {
+			if g.IsDraining() {
 				t.Stop()
-				return true, ErrLeaving
+				return true, ErrDraining
 			}
 		case <-ctx.Done():
 			r.Cancel()
@@ -80,8 +82,8 @@ func (g *Gate) takeToken(ctx context.Context) (waited bool, err error) {
 	}
 }
 
-// ThrottleUntil shuts the gate since another worker of the fleet was asked for
-// slower requests. A longer wait that is under way stays.
+// ThrottleUntil shuts the gate because the API asked another worker of the fleet
+// for slower requests. It never shortens a throttle that already stands.
 func (g *Gate) ThrottleUntil(until time.Time, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -91,9 +93,9 @@ func (g *Gate) ThrottleUntil(until time.Time, reason string) {
 	g.shut(BlockThrottle, reason, until)
 }
 
-// ResumeAnswers is Resume for a person who looked at the API and not at this
-// worker: what was shut because of answers is lifted or probed, other holds
-// (of the broker's storage, of the fleet) stay.
+// ResumeAnswers is [Gate.Resume] for a person who looked at the API but not at
+// this worker. It lifts or probes the blocks that answers caused. Other holds,
+// such as those of the broker's storage and of the fleet, stay.
 func (g *Gate) ResumeAnswers() {
 	g.mu.Lock()
 	_, refusals := g.blocks[BlockRefusals]

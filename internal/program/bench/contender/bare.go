@@ -19,6 +19,7 @@ import (
 // LoopOptions are those of a loop without a queue.
 type LoopOptions struct {
 	URL      string
+	CA       string // file with the certificate to trust
 	Orders   int64
 	InFlight int
 	// Fast: by fasthttp instead of net/http.
@@ -42,9 +43,13 @@ func RunBare(ctx context.Context, o LoopOptions) error {
 			return err
 		}
 	}
-	post := postNet(o)
+	newPost := postNet
 	if o.Fast {
-		post = postFast(o)
+		newPost = postFast
+	}
+	post, err := newPost(o)
+	if err != nil {
+		return err
 	}
 	var next, failed atomic.Int64
 	var all sync.WaitGroup
@@ -74,11 +79,16 @@ func RunBare(ctx context.Context, o LoopOptions) error {
 	return ctx.Err()
 }
 
+type postFunc func(body []byte, signature string) error
+
 // postNet posts as most programs do, with room for all connections.
-func postNet(o LoopOptions) func(body []byte, signature string) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConns: o.InFlight, MaxIdleConnsPerHost: o.InFlight, DisableCompression: true},
-		Timeout: 30 * time.Second}
-	url := o.URL + "/v1/order/create"
+func postNet(o LoopOptions) (postFunc, error) {
+	trust, err := trusted(o.CA)
+	if err != nil {
+		return nil, err
+	}
+	client := netClient(o.InFlight, trust)
+	url := o.URL + orderPath
 	return func(body []byte, signature string) error {
 		req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 		if err != nil {
@@ -99,13 +109,15 @@ func postNet(o LoopOptions) func(body []byte, signature string) error {
 			return fmt.Errorf("status %d", resp.StatusCode)
 		}
 		return nil
-	}
+	}, nil
 }
 
-func postFast(o LoopOptions) func(body []byte, signature string) error {
-	client := &fasthttp.Client{MaxConnsPerHost: o.InFlight, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
-		NoDefaultUserAgentHeader: true, MaxIdemponentCallAttempts: 1}
-	url := o.URL + "/v1/order/create"
+func postFast(o LoopOptions) (postFunc, error) {
+	client, err := fastClient(o.URL, o.CA, o.InFlight)
+	if err != nil {
+		return nil, err
+	}
+	url := o.URL + orderPath
 	return func(body []byte, signature string) error {
 		req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 		defer fasthttp.ReleaseRequest(req)
@@ -123,5 +135,5 @@ func postFast(o LoopOptions) func(body []byte, signature string) error {
 			return fmt.Errorf("status %d", resp.StatusCode())
 		}
 		return nil
-	}
+	}, nil
 }

@@ -3,123 +3,137 @@ package contender
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
-	"sort"
-	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/order"
+	"orderpost/internal/sign"
 )
 
-// WorkerOptions are those of a loop on the queue.
-type WorkerOptions struct {
-	URL      string // of the API
-	NATS     string
-	Stream   string
-	Consumer string
-	InFlight int
+// usualWorker is the worker that most would write: Consume, JSON into a map,
+// sign, net/http, ack. With outcomes, it publishes what the API said to a
+// stream and acknowledges the order only after the broker has confirmed it.
+type usualWorker struct {
+	o      WorkerOptions
+	js     jetstream.JetStream
+	signer *sign.Signer
+	client *http.Client
 }
 
-// RunUsual is the worker that most would write: consume, JSON into a map, sort,
-// HMAC, net/http, plain ack when the API said 200. It keeps no results, and
-// what fails is redelivered for ever.
+// RunUsual works until ctx ends, with o.InFlight orders in flight.
 func RunUsual(ctx context.Context, o WorkerOptions) error {
-	nc, err := nats.Connect(o.NATS)
+	signer, err := sign.New(APISecret)
 	if err != nil {
 		return err
 	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
+	trust, err := trusted(o.CA)
 	if err != nil {
 		return err
 	}
-	consumer, err := js.Consumer(ctx, o.Stream, o.Consumer)
+	link, err := o.connect(ctx)
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConns: o.InFlight, MaxIdleConnsPerHost: o.InFlight}, Timeout: 30 * time.Second}
+	defer link.Close()
+	w := &usualWorker{o: o, js: link.js, signer: signer, client: netClient(o.InFlight, trust)}
 	slots := make(chan struct{}, o.InFlight)
-	consuming, err := consumer.Consume(func(msg jetstream.Msg) {
+	consuming, err := link.consumer.Consume(func(msg jetstream.Msg) {
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots }()
-			if err := usualOrder(ctx, client, o.URL, msg); err != nil {
+			if err := w.handle(ctx, msg); err != nil {
 				log.Println(err)
+				_ = msg.NakWithDelay(retryDelay) // if it is lost, AckWait brings the order back
 			}
 		}()
-	}, jetstream.PullMaxMessages(max(o.InFlight, 500)))
+	}, jetstream.PullMaxMessages(prefetch(o.InFlight)))
 	if err != nil {
 		return err
 	}
 	<-ctx.Done()
 	consuming.Stop()
-	return nc.Flush()
+	return link.Flush()
 }
 
-func usualOrder(ctx context.Context, client *http.Client, url string, msg jetstream.Msg) error {
+// netClient keeps a connection for each order in flight.
+func netClient(inFlight int, trust *tls.Config) *http.Client {
+	return &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConns: inFlight, MaxIdleConnsPerHost: inFlight,
+		DisableCompression: true, TLSClientConfig: trust, ForceAttemptHTTP2: true}}
+}
+
+func (w *usualWorker) handle(ctx context.Context, msg jetstream.Msg) error {
 	var fields map[string]any
 	if err := json.Unmarshal(msg.Data(), &fields); err != nil {
 		return err
 	}
-	fields["timestamp"] = time.Now().UnixMilli()
-	body, err := json.Marshal(fields)
+	number, _ := fields["order_no"].(string)
+	if number == "" {
+		return errors.New("an order without order_no")
+	}
+	parsed, err := order.Parse(msg.Data())
 	if err != nil {
 		return err
 	}
-	signature, err := usualSignature(fields)
+	body, signature, err := w.signer.Sign(nil, parsed, time.Now().UnixMilli())
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/order/create", bytes.NewReader(body))
+	status, answer, err := w.post(ctx, body, signature)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-API-Key", APIKey)
-	req.Header.Set("X-Signature", signature)
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
+	if status >= http.StatusInternalServerError || !w.o.stores() && status != http.StatusOK {
+		return fmt.Errorf("order %s: status %d: %s", number, status, answer)
 	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d: %s", resp.StatusCode, answer)
+	if w.o.stores() {
+		if err := w.store(ctx, number, status, answer); err != nil {
+			return fmt.Errorf("order %s: its outcome is not stored: %w", number, err)
+		}
 	}
 	return msg.Ack()
 }
 
-func usualSignature(fields map[string]any) (string, error) {
-	names := make([]string, 0, len(fields))
-	for name := range fields {
-		names = append(names, name)
+func (w *usualWorker) post(ctx context.Context, body []byte, signature string) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.o.URL+orderPath, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
 	}
-	sort.Strings(names)
-	pairs := make([]string, 0, len(names))
-	for _, name := range names {
-		switch value := fields[name].(type) {
-		case map[string]any, []any, nil:
-			text, err := json.Marshal(value)
-			if err != nil {
-				return "", err
-			}
-			pairs = append(pairs, name+"="+string(text))
-		default:
-			pairs = append(pairs, fmt.Sprintf("%s=%v", name, value))
-		}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-API-Key", APIKey)
+	req.Header.Set("X-Signature", signature)
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return 0, nil, err
 	}
-	mac := hmac.New(sha256.New, []byte(APISecret))
-	mac.Write([]byte(strings.Join(pairs, "&")))
-	return hex.EncodeToString(mac.Sum(nil)), nil
+	defer func() { _ = resp.Body.Close() }()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}
+
+// store publishes the outcome and waits until the broker has confirmed it.
+func (w *usualWorker) store(ctx context.Context, number string, status int, answer []byte) error {
+	data, err := json.Marshal(outcome{OrderNo: number, Status: status, Answer: string(answer), At: time.Now().UTC()})
+	if err != nil {
+		return err
+	}
+	future, err := w.js.PublishAsync(w.o.Outcomes+number, data)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-future.Ok():
+		return nil
+	case err := <-future.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

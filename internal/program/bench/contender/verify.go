@@ -23,15 +23,20 @@ type verifier struct {
 
 type pair struct{ name, value []byte }
 
-var verifiers = sync.Pool{New: func() any { return &verifier{mac: hmac.New(sha256.New, []byte(APISecret))} }}
+func newVerifier() *verifier { return &verifier{mac: hmac.New(sha256.New, []byte(APISecret))} }
+
+var verifiers = sync.Pool{New: func() any { return newVerifier() }}
 
 // verify says whether the signature is the body's.
 func verify(body, signature []byte) bool {
 	v := verifiers.Get().(*verifier)
 	defer verifiers.Put(v)
-	if !v.split(body) {
-		return false
-	}
+	return v.split(body) && hmac.Equal(v.sign(), signature)
+}
+
+// sign gives the signature of the pairs in hexadecimal digits, valid until the
+// next call.
+func (v *verifier) sign() []byte {
 	slices.SortFunc(v.pairs, func(a, b pair) int { return bytes.Compare(a.name, b.name) })
 	v.text = v.text[:0]
 	for i, p := range v.pairs {
@@ -43,7 +48,7 @@ func verify(body, signature []byte) bool {
 	v.mac.Reset()
 	v.mac.Write(v.text)
 	hex.Encode(v.hex[:], v.mac.Sum(v.sum[:0]))
-	return hmac.Equal(v.hex[:], signature)
+	return v.hex[:]
 }
 
 // split finds the top-level pairs of a compact JSON object.

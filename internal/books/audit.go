@@ -1,0 +1,119 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// maxOffenders bounds the list of an audit; the counts are complete.
+const maxOffenders = 100
+
+// AuditResult says whether the books balance (R11).
+type AuditResult struct {
+	// Intents is the number of intents that had ever been stored when the audit
+	// began; later ones are left out of its sum.
+	Intents uint64 `json:"intents"`
+	// Settled is the number of intents that have their outcome.
+	Settled uint64 `json:"settled"`
+	// Pending is the number of intents that are stored and have none yet.
+	Pending uint64 `json:"pending"`
+	// Unacked is the number of intents that have their outcome and are still
+	// stored: a crash came between result and acknowledgement, or between
+	// acknowledgement and removal. Their next delivery removes them, or a worker
+	// does (RemoveStale).
+	Unacked uint64 `json:"unacked"`
+	// Expired is the number of intents whose outcome is not kept any more. An
+	// audit cannot tell them from intents that were removed by hand. It counts
+	// them only if the results stream is older than the retention.
+	Expired uint64 `json:"expired"`
+	// Outcomes counts the last words by outcome, "retrying" for notes.
+	Outcomes map[string]uint64 `json:"outcomes"`
+	Letters  uint64            `json:"dead_letters"`
+	// Conflicts counts the letters of intents whose order_no had been accepted
+	// with another body.
+	Conflicts uint64 `json:"conflicts"`
+	// Orphans counts the letters that are older than the retention and whose
+	// result has expired, which earlier versions allowed (ADR 5).
+	Orphans uint64 `json:"orphans"`
+	// Moving counts the orders for which several intents were settled while the
+	// audit read them. It is not known how many of those intents belong to its sum.
+	Moving uint64 `json:"moving"`
+	// Looks is how often the audit read the streams.
+	Looks int `json:"looks"`
+	// Offenders names what does not fit, at most 100; OffenderCount is complete.
+	Offenders     []Offender `json:"offenders,omitempty"`
+	OffenderCount int        `json:"offender_count"`
+}
+
+// Offender is one order_no about which the streams contradict each other.
+type Offender struct {
+	OrderNo string `json:"order_no"`
+	Problem string `json:"problem"`
+}
+
+// Balanced says whether every intent is accounted for and the streams agree.
+func (a *AuditResult) Balanced() bool {
+	return a.OffenderCount == 0 && a.Settled+a.Pending+a.Expired == a.Intents
+}
+
+// Unsure says whether the sum does not fit, and the only reason may be that
+// orders changed again and again while the audit read them.
+func (a *AuditResult) Unsure() bool {
+	return a.OffenderCount == 0 && a.Moving > 0 && !a.Balanced()
+}
+
+func (a *AuditResult) offend(orderNo, format string, args ...any) {
+	a.OffenderCount++
+	if len(a.Offenders) < maxOffenders {
+		a.Offenders = append(a.Offenders, Offender{orderNo, fmt.Sprintf(format, args...)})
+	}
+}
+
+// An audit looks again while the sum does not fit and orders move. Follower lag,
+// or an order_no for which several intents were settled meanwhile, can spoil one
+// look.
+const (
+	auditLooks = 5
+	auditPause = 500 * time.Millisecond
+)
+
+// Audit reads the three streams, also while orders flow. It remembers about 8
+// bytes for each result and each pending intent. Results older than the retention
+// are gone, so in an installation older than that the sum proves less; Audit
+// still finds the contradictions.
+func Audit(ctx context.Context, q *queue.Queue) (*AuditResult, error) {
+	return audit(ctx, q, q.ResultRetention())
+}
+
+func audit(ctx context.Context, q *queue.Queue, retention time.Duration) (*AuditResult, error) {
+	for look := 1; ; look++ {
+		l := newAuditor(q, retention)
+		if err := l.look(ctx); err != nil {
+			return nil, err
+		}
+		if l.a.Looks = look; l.a.Balanced() || l.a.OffenderCount > 0 || !l.moved() || look == auditLooks {
+			return l.a, nil
+		}
+		if err := pause(ctx, auditPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// pause sleeps for d, or returns ctx's error when ctx ends first.
+func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }
+
+// settledBy says whether the record counts this stored intent, and not only an
+// earlier one with the same ID.
+func settledBy(intent *settle.Message, r *order.Record) bool {
+	id := settle.IntentID(intent.Header.Get(settle.HeaderIntentID), intent.Seq, intent.Time)
+	if c := r.ConflictOf(id); c != nil {
+		return !intent.Time.After(c.EnqueuedAt)
+	}
+	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) && r.IntentID == id
+}

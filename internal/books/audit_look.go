@@ -1,0 +1,274 @@
+package books
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// auditor is one look at the books while they are being written.
+//
+// It takes the end of the results, and then the end of the intents. It counts the
+// intents and reads the results up to there. An order whose record does not change
+// from then on counts as it was read. The records behind that end name the orders
+// that changed: what was read of those is left out, and they are read once more,
+// one by one.
+type auditor struct {
+	q         *queue.Queue
+	a         *AuditResult
+	retention time.Duration
+	seed      maphash.Seed
+
+	lastResult, lastIntent uint64
+	lastStored             time.Time // of lastIntent
+	floor                  uint64
+
+	results []uint64          // see noteResult
+	large   map[uint64]uint64 // counts of settled intents that do not fit into results
+	intents []uint64          // see noteIntent
+	odd     map[string]uint64 // intents whose subject does not follow from their token
+	changed map[uint64]string // tokens by key
+
+	suspects []string // tokens
+}
+
+func newAuditor(q *queue.Queue, retention time.Duration) *auditor {
+	return &auditor{q: q, a: &AuditResult{Outcomes: make(map[string]uint64)}, retention: retention, seed: maphash.MakeSeed(),
+		large: make(map[uint64]uint64), odd: make(map[string]uint64), changed: make(map[uint64]string)}
+}
+
+// look reads everything once.
+func (l *auditor) look(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{l.begin, l.readResults, l.readIntents, l.readLetters, l.readChanges, l.sum, l.confirm, l.explainByExpiry} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moved says whether orders changed while they were read, or are about to.
+func (l *auditor) moved() bool { return len(l.changed) > 0 || l.a.Pending+l.a.Unacked > 0 }
+
+// begin takes the end of the results before the end of the intents: every intent
+// that a record up to there has settled was stored up to here.
+func (l *auditor) begin(ctx context.Context) (err error) {
+	if l.lastResult, err = LastResult(ctx, l.q); err != nil {
+		return err
+	}
+	state, err := l.q.Intents().State(ctx)
+	if err != nil {
+		return err
+	}
+	l.lastIntent, l.lastStored, l.a.Intents = state.LastSeq, state.LastTime, state.LastSeq
+	l.floor, err = l.q.AckFloor(ctx) // before the rest: what was acknowledged by now has its outcome
+	return err
+}
+
+// An order is remembered as 64 bits: a hash of its token, and in the low bits of a
+// result its outcome and how many intents it settled, of an intent whether it has
+// its outcome.
+const (
+	wordBits    = 4
+	lowBits     = 12
+	mostSettled = 1<<(lowBits-wordBits) - 1
+)
+
+func (l *auditor) key(token string) uint64 {
+	return maphash.String(l.seed, token) >> lowBits << lowBits
+}
+
+func (l *auditor) noteResult(token string, r *order.Record) {
+	n := uint64(r.Settled)
+	if n >= mostSettled {
+		l.large[l.key(token)], n = n, mostSettled
+	}
+	l.results = append(l.results, l.key(token)|n<<wordBits|uint64(r.Outcome()))
+}
+
+func (l *auditor) noteIntent(token string, settled bool) {
+	v := l.key(token)
+	if settled {
+		v |= 1
+	}
+	l.intents = append(l.intents, v)
+}
+
+// readResults checks that every failed result has its letter, and that no accepted
+// one has.
+func (l *auditor) readResults(ctx context.Context) error {
+	results := l.q.Results()
+	return results.Walk(ctx, 1, l.lastResult, func(page []*settle.Message) error {
+		letters, err := peekSame(ctx, page, results, l.q.Letters())
+		if err != nil {
+			return err
+		}
+		for i, m := range page {
+			entry, err := queue.DecodeRecord(m)
+			if err != nil {
+				l.a.offend(m.Subject, "%v", err)
+				continue
+			}
+			token := results.Token(m)
+			l.noteResult(token, entry.Record)
+			l.compare(token, entry.Record, letters[i])
+		}
+		return nil
+	})
+}
+
+// peekSame looks up, for each message of a page of one stream, the last message
+// of the same order in another stream.
+func peekSame(ctx context.Context, page []*settle.Message, in, other queue.Stream) ([]*settle.Message, error) {
+	tokens := make([]string, len(page))
+	for i, m := range page {
+		tokens[i] = settle.FileToken(in.Token(m))
+	}
+	return other.Peek(ctx, tokens)
+}
+
+// compare holds a record against the letter beside it.
+func (l *auditor) compare(token string, r *order.Record, letter *settle.Message) {
+	if r.NeedsLetter() && letter == nil || r.Outcome() == order.OutcomeAccepted && letter != nil && !isConflict(letter) {
+		l.suspect(token)
+	}
+}
+
+func isConflict(m *settle.Message) bool {
+	letter, err := queue.DecodeLetter(m)
+	return err == nil && letter.Conflict
+}
+
+// readIntents tells the intents that have no outcome yet from the others. Those
+// without one must lie above the floor: the broker would deliver them to nobody.
+func (l *auditor) readIntents(ctx context.Context) error {
+	intents := l.q.Intents()
+	return intents.Walk(ctx, 1, l.lastIntent, func(page []*settle.Message) error {
+		records, err := peekSame(ctx, page, intents, l.q.Results())
+		if err != nil {
+			return err
+		}
+		for i, m := range page {
+			settled := false
+			if records[i] != nil {
+				entry, err := queue.DecodeRecord(records[i])
+				settled = err == nil && settledBy(m, entry.Record)
+			}
+			if !settled && m.Seq <= l.floor {
+				if settled, err = l.stranded(ctx, m); err != nil {
+					return err
+				}
+			}
+			plain := intents.Token(m)
+			token := settle.FileToken(plain)
+			if token != plain {
+				l.odd[token] = m.Seq
+			}
+			l.noteIntent(token, settled)
+		}
+		return nil
+	})
+}
+
+// stranded looks again at an intent that the broker counts as acknowledged.
+func (l *auditor) stranded(ctx context.Context, m *settle.Message) (settled bool, err error) {
+	stored, settled, err := staleIntent(ctx, l.q, m.Seq)
+	if err == nil && !settled && stored != nil {
+		l.a.offend(orderNoOf(l.q, m), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
+	}
+	return settled, err
+}
+
+func (l *auditor) readLetters(ctx context.Context) error {
+	letters, a := l.q.Letters(), l.a
+	return letters.Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+		records, err := peekSame(ctx, page, letters, l.q.Results())
+		if err != nil {
+			return err
+		}
+		for i, m := range page {
+			a.Letters++
+			letter, err := queue.DecodeLetter(m)
+			switch {
+			case err != nil:
+				a.offend(m.Subject, "%v", err)
+			case letter.Conflict:
+				a.Conflicts++
+			case records[i] == nil && time.Since(m.Time) > l.retention:
+				a.Orphans++
+			case records[i] == nil:
+				l.suspect(letters.Token(m))
+			}
+		}
+		return nil
+	})
+}
+
+// readChanges names the orders whose records were written since begin.
+func (l *auditor) readChanges(ctx context.Context) error {
+	results := l.q.Results()
+	return results.Walk(ctx, l.lastResult+1, queue.ToTheEnd, func(page []*settle.Message) error {
+		for _, m := range page {
+			token := results.Token(m)
+			l.changed[l.key(token)] = token
+		}
+		return nil
+	})
+}
+
+// sum adds up what stayed as it was read, and then what changed.
+func (l *auditor) sum(ctx context.Context) error {
+	a := l.a
+	for _, v := range l.results {
+		key := v >> lowBits << lowBits
+		if _, changed := l.changed[key]; changed {
+			continue
+		}
+		n := v >> wordBits & mostSettled
+		if n == mostSettled {
+			n = l.large[key]
+		}
+		a.Settled += n
+		a.outcome(order.Outcome(v & (1<<wordBits - 1)))
+	}
+	for _, v := range l.intents {
+		if _, changed := l.changed[v>>lowBits<<lowBits]; changed {
+			continue
+		}
+		a.stored(v&1 == 1)
+	}
+	return l.readAgain(ctx)
+}
+
+// explainByExpiry counts what is missing from the sum as expired, if the results
+// stream is old enough for that.
+func (l *auditor) explainByExpiry(ctx context.Context) error {
+	state, err := l.q.Results().State(ctx)
+	if err != nil {
+		return err
+	}
+	if have := l.a.Settled + l.a.Pending; have < l.a.Intents && time.Since(state.Created) > l.retention {
+		l.a.Expired = l.a.Intents - have
+	}
+	return nil
+}
+
+func (a *AuditResult) outcome(o order.Outcome) {
+	word := o.String()
+	if o == order.OutcomeNone {
+		word = order.Retrying
+	}
+	a.Outcomes[word]++
+}
+
+func (a *AuditResult) stored(settled bool) {
+	if settled {
+		a.Unacked++
+	} else {
+		a.Pending++
+	}
+}

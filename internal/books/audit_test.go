@@ -1,0 +1,138 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+func TestSettledOrdersBalance(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	var in []settle.Intent
+	for i := range 500 {
+		no := fmt.Sprintf("A-%03d/x", i)
+		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b1:%d", i), Batch: "b1"})
+	}
+	publish(t, q, in...)
+
+	done := make(chan error, len(in))
+	for i, d := range pull(t, q, len(in)) {
+		require.Equal(t, settle.WorkSubmit, d.Work)
+		verdict := order.Accepted
+		if i%5 == 0 {
+			verdict = order.Rejected
+		}
+		go func() {
+			r := report(verdict, d.History)
+			_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+			done <- err
+		}()
+	}
+	for range in {
+		require.NoError(t, <-done)
+	}
+	requireDrained(t, q)
+	audit := requireBalanced(t, q)
+	require.Equal(t, map[string]uint64{"accepted": 400, "rejected": 100}, audit.Outcomes)
+	require.EqualValues(t, 100, audit.Letters)
+}
+
+// TestAPendingReplayIsNoContradiction: its letter is gone, and its order in the
+// queue again.
+func TestAPendingReplayIsNoContradiction(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	require.Equal(t, settle.Replayed, replay(t, q, deadLetter(t, q, "A-1"), settle.ReplayOptions{}))
+	a := requireBalanced(t, q)
+	require.EqualValues(t, 1, a.Pending)
+	require.EqualValues(t, 1, a.Settled)
+
+	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	requireDrained(t, q)
+	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
+}
+
+// TestTheAuditNamesContradictions that nothing is on its way to mend.
+func TestTheAuditNamesContradictions(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	lost := deadLetter(t, q, "A-1")
+	left := deadLetter(t, q, "A-2")
+	require.NoError(t, q.Store().DeleteLetter(t.Context(), "A-1", lost))
+	entry, err := q.Lookup(t.Context(), "A-2")
+	require.NoError(t, err)
+	entry.Record.SetOutcome(order.OutcomeAccepted)
+	_, err = q.Store().PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
+	require.NoError(t, err)
+	deadLetter(t, q, "A-3")
+	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
+	require.NoError(t, err)
+	entry, err = q.Lookup(t.Context(), "A-3")
+	require.NoError(t, err)
+	require.NoError(t, results.DeleteMsg(t.Context(), entry.Seq))
+	publish(t, q, intent("A-4", "i4")) // something is on its way, so that each is looked at several times
+
+	a, err := Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.False(t, a.Balanced())
+	require.False(t, a.Unsure(), "it is sure of it")
+	require.ElementsMatch(t, []Offender{
+		{"A-1", "outcome rejected without a dead letter"},
+		{left.OrderNo, "accepted, but a dead letter is left"},
+		{"A-3", "dead letter without a result (removed by hand?)"},
+	}, a.Offenders)
+}
+
+// TestTheAuditLeavesOutWhatCameLater: of an order that changes while the books
+// are read it counts what belongs to its sum, or says that it cannot.
+func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	deadLetter(t, q, "A-1")
+	later := func(change func()) *AuditResult {
+		l := newAuditor(q, q.ResultRetention())
+		require.NoError(t, l.begin(t.Context()))
+		require.NoError(t, l.readResults(t.Context()))
+		require.NoError(t, l.readIntents(t.Context()))
+		change()
+		require.NoError(t, l.readLetters(t.Context()))
+		require.NoError(t, l.readChanges(t.Context()))
+		require.NoError(t, l.sum(t.Context()))
+		require.NoError(t, l.confirm(t.Context()))
+		return l.a
+	}
+	a := later(func() { deadLetter(t, q, "A-2") })
+	require.True(t, a.Balanced(), "%+v", a)
+	require.EqualValues(t, 1, a.Settled)
+	require.Zero(t, a.Moving)
+
+	publish(t, q, intent("A-3", "i3"))
+	a = later(func() {
+		settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+		requireDrained(t, q)
+	})
+	require.True(t, a.Balanced(), "%+v", a)
+	require.EqualValues(t, 3, a.Settled)
+	require.Zero(t, a.Pending)
+
+	a = later(func() {
+		for _, id := range []string{"i4", "i5"} {
+			publish(t, q, intent("A-4", id))
+			d := pull(t, q, 1)[0]
+			if d.Work == settle.WorkRepeat {
+				_, err := q.Repeat(t.Context(), d)
+				require.NoError(t, err)
+				d.Release()
+			} else {
+				settleAs(t, q, d, report(order.Accepted, order.History{}))
+			}
+			requireDrained(t, q)
+		}
+	})
+	require.True(t, a.Unsure(), "%+v", a)
+	require.EqualValues(t, 1, a.Moving)
+	requireBalanced(t, q)
+}

@@ -1,0 +1,21 @@
+// Package books answers what commands ask of the streams as a whole: do the
+// books balance, how do these orders stand, which dead letters are there, what
+// was settled since. It reads the streams through package queue, and leaves every
+// write that follows a rule to package settle.
+//
+//	status.go    what is stored about orders, many at once or one by its name
+//	list.go      every record, every letter, the pending intents of an import
+//	follow.go    records as they are written
+//	letters.go   dead letters in pages, and which of them a drop would forget
+//	dryrun.go    what a replay would do
+//	imports.go   what is remembered of an import, and how far it came
+//	cancel.go    withdraw an import or an order
+//	stale.go     remove intents that a killed broker stores although they were
+//	             acknowledged
+//
+// The audit (R11, docs/protocol.md#r11):
+//
+//	audit.go         its result, and how often it looks
+//	audit_look.go    one look at the books while they are being written
+//	audit_again.go   orders that changed meanwhile, and contradictions, are read again
+package books

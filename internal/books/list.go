@@ -1,0 +1,66 @@
+package books
+
+import (
+	"context"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// EachRecord passes the last word on every order_no to visit, in the order in
+// which they were written, in constant memory. It ends at an unreadable one with
+// an error.
+func EachRecord(ctx context.Context, q *queue.Queue, visit func(*order.Record) error) error {
+	return q.Results().Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+		for _, m := range page {
+			entry, err := queue.DecodeRecord(m)
+			if err != nil {
+				return err
+			}
+			if err := visit(entry.Record); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EachLetter passes every dead letter to visit, oldest first, in constant
+// memory. It does not read the second part of a body that is stored in two.
+func EachLetter(ctx context.Context, q *queue.Queue, visit func(*settle.Letter) error) error {
+	return q.Letters().Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+		for _, m := range page {
+			letter, err := queue.DecodeLetter(m)
+			if err != nil {
+				return err
+			}
+			if err := visit(letter); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// EachPending passes the stored intents of an import to visit, page by page.
+func EachPending(ctx context.Context, q *queue.Queue, batch string, visit func([]*settle.Pending) error) error {
+	intents := q.Intents()
+	return intents.Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+		var mine []*settle.Pending
+		for _, m := range page {
+			if m.Header.Get(settle.HeaderBatch) != batch {
+				continue
+			}
+			no, err := order.OrderNoFromToken(intents.Token(m))
+			if err != nil {
+				continue // no import of ours wrote it
+			}
+			mine = append(mine, settle.ReadPending(no, m))
+		}
+		if len(mine) == 0 {
+			return nil
+		}
+		return visit(mine)
+	})
+}

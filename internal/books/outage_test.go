@@ -1,0 +1,142 @@
+package books
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+// requests is everything that commands ask of the books.
+var requests = []struct {
+	name string
+	do   func(ctx context.Context, q *queue.Queue) error
+}{
+	{"OrderStatuses", func(ctx context.Context, q *queue.Queue) error {
+		got, err := OrderStatuses(ctx, q, []string{"R-1", "P-2", "nobody"})
+		if err == nil && (got[0].Record == nil || got[1].Pending == nil) {
+			err = fmt.Errorf("%+v", got)
+		}
+		return err
+	}},
+	{"Find", func(ctx context.Context, q *queue.Queue) error {
+		found, err := Find(ctx, q, "R-1")
+		if err == nil && found.Letter == nil {
+			err = fmt.Errorf("%+v", found)
+		}
+		return err
+	}},
+	{"Imports", func(ctx context.Context, q *queue.Queue) error {
+		list, err := Imports(ctx, q)
+		if err == nil && (len(list) != 1 || list[0].Batch != "march") {
+			err = fmt.Errorf("%v", list)
+		}
+		return err
+	}},
+	{"SaveImport", func(ctx context.Context, q *queue.Queue) error {
+		i, err := ReadImport(ctx, q, "march")
+		if err == nil {
+			err = SaveImport(ctx, q, i)
+		}
+		return err
+	}},
+	{"LastResult", func(ctx context.Context, q *queue.Queue) error { _, err := LastResult(ctx, q); return err }},
+	{"RecordsSince", func(ctx context.Context, q *queue.Queue) error {
+		_, err := RecordsSince(ctx, q, 0, func(*order.Record) error { return nil })
+		return err
+	}},
+	{"EachRecord", func(ctx context.Context, q *queue.Queue) error {
+		return EachRecord(ctx, q, func(*order.Record) error { return nil })
+	}},
+	{"EachLetter", func(ctx context.Context, q *queue.Queue) error {
+		return EachLetter(ctx, q, func(*settle.Letter) error { return nil })
+	}},
+	{"EachPending", func(ctx context.Context, q *queue.Queue) error {
+		return EachPending(ctx, q, "march", func([]*settle.Pending) error { return nil })
+	}},
+	{"LetterPages", func(ctx context.Context, q *queue.Queue) error {
+		return LetterPages(ctx, q, func([]*settle.Letter, []error) error { return nil })
+	}},
+	{"DryRunReplay", func(ctx context.Context, q *queue.Queue) error {
+		_, err := DryRunReplay(ctx, q, []*settle.Letter{{OrderNo: "R-1"}}, settle.ReplayOptions{})
+		return err
+	}},
+	{"WouldDrop", func(ctx context.Context, q *queue.Queue) error {
+		_, err := WouldDrop(ctx, q, []*settle.Letter{{OrderNo: "R-1"}})
+		return err
+	}},
+	{"Audit", func(ctx context.Context, q *queue.Queue) error { _, err := Audit(ctx, q); return err }},
+	{"CancelOrder", func(ctx context.Context, q *queue.Queue) error {
+		c, err := CancelOrder(ctx, q, "P-1", "anna")
+		if err == nil && c != (settle.Cancelled{Withdrawn: 1}) {
+			err = fmt.Errorf("%+v", c)
+		}
+		return err
+	}},
+}
+
+// askAll makes every request at the same time.
+func askAll(t *testing.T, q *queue.Queue) []error {
+	var all sync.WaitGroup
+	errs := make([]error, len(requests))
+	for i, r := range requests {
+		all.Go(func() { errs[i] = r.do(t.Context(), q) })
+	}
+	all.Wait()
+	return errs
+}
+
+// openCommand connects as a command does, which waits for its broker.
+func openCommand(t *testing.T, dir string, wait time.Duration, tell func(string)) *queue.Queue {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.Name, cfg.BrokerWait, cfg.Tell = "command", wait, tell
+	cfg.Locate = func() (string, string, error) {
+		end, err := embedded.ReadEndpoint(dir)
+		return end.URL, end.Token, err
+	}
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// TestBooksAreReadThroughAnOutage: each request begins without a broker, and ends
+// when that is back, or when its time is up.
+func TestBooksAreReadThroughAnOutage(t *testing.T) {
+	dir := t.TempDir()
+	start := func() *embedded.Server { return startBroker(t, func(c *embedded.Config) { c.Dir = dir }) }
+	first := start()
+	w := openQueue(t, first, "w1")
+	deadLetter(t, w, "R-1")
+	publish(t, w, intent("P-1", "p:1"), intent("P-2", "p:2"))
+	require.NoError(t, SaveImport(t.Context(), w, &Import{Batch: "march", Rows: 3, Done: 3}))
+	w.Close()
+	waiting := make(chan struct{})
+	var once sync.Once
+	q := openCommand(t, dir, time.Minute, func(string) { once.Do(func() { close(waiting) }) })
+	hasty := openCommand(t, dir, 300*time.Millisecond, func(string) {})
+	first.Stop()
+	require.Eventually(t, func() bool { return !q.Connected() && !hasty.Connected() }, 5*time.Second, time.Millisecond)
+	for i, err := range askAll(t, hasty) {
+		require.ErrorIs(t, err, queue.ErrUnreachable, requests[i].name)
+	}
+
+	done := make(chan []error)
+	go func() { done <- askAll(t, q) }()
+	<-waiting
+	start()
+	for i, err := range <-done {
+		require.NoError(t, err, requests[i].name)
+	}
+	requireBalanced(t, q)
+}

@@ -1,0 +1,180 @@
+package books
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+// keptBroker is an embedded broker whose intents can be put back on the disk as
+// they were, while everything else stays: what is left when it is killed after
+// the consumer's state was written, and before the removal of the message was.
+type keptBroker struct {
+	t    *testing.T
+	dir  string
+	kept string // copy of the intents' message files
+}
+
+func (k *keptBroker) start() *embedded.Server {
+	k.t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: k.dir, Listen: "127.0.0.1:0"})
+	require.NoError(k.t, err)
+	k.t.Cleanup(s.Stop)
+	return s
+}
+
+func (k *keptBroker) files() string {
+	k.t.Helper()
+	found, err := filepath.Glob(filepath.Join(k.dir, "jetstream", "jetstream", "*", "streams", "ORDERS", "msgs"))
+	require.NoError(k.t, err)
+	require.Len(k.t, found, 1)
+	return found[0]
+}
+
+func (k *keptBroker) keep() {
+	k.t.Helper()
+	k.kept = k.t.TempDir()
+	require.NoError(k.t, os.CopyFS(k.kept, os.DirFS(k.files())))
+}
+
+func (k *keptBroker) putBack() {
+	k.t.Helper()
+	files := k.files()
+	require.NoError(k.t, os.RemoveAll(files))
+	require.NoError(k.t, os.CopyFS(files, os.DirFS(k.kept)))
+}
+
+// left brings an intent to the state in which the broker has its acknowledgement
+// and the message, and returns a queue on it. done has the intent acknowledged.
+func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue.Queue, *embedded.Server) {
+	k.t.Helper()
+	s := k.start()
+	q := openQueue(k.t, s, "a")
+	publish(k.t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")})
+	k.keep()
+	done(q, s)
+	require.Eventually(k.t, func() bool {
+		c, err := q.Count(k.t.Context())
+		floor, ferr := q.AckFloor(k.t.Context())
+		return err == nil && ferr == nil && c.Pending == 0 && floor == 1
+	}, 10*time.Second, time.Millisecond)
+	q.Close()
+	s.Stop()
+	k.putBack()
+	s = k.start()
+	q = openQueue(k.t, s, "b")
+	c, err := q.Count(k.t.Context())
+	require.NoError(k.t, err)
+	require.EqualValues(k.t, 1, c.Pending, "the message is there again")
+	n := 0
+	require.NoError(k.t, q.Pull(k.t.Context(), 1, 300*time.Millisecond, func(ds []*settle.Delivery) { n += len(ds) }))
+	require.Zero(k.t, n, "and delivered to nobody")
+	return q, s
+}
+
+// accept settles the intent as a worker does.
+func (k *keptBroker) accept(q *queue.Queue, _ *embedded.Server) {
+	k.t.Helper()
+	d := pull(k.t, q, 1)[0]
+	settleAs(k.t, q, d, report(order.Accepted, d.History))
+}
+
+// acknowledge takes the intent away without an outcome, as no worker does.
+func (k *keptBroker) acknowledge(_ *queue.Queue, s *embedded.Server) {
+	k.t.Helper()
+	consumer, err := jetStream(k.t, s).Consumer(k.t.Context(), "ORDERS", "workers")
+	require.NoError(k.t, err)
+	msg, err := consumer.Next()
+	require.NoError(k.t, err)
+	require.NoError(k.t, msg.DoubleAck(k.t.Context()))
+}
+
+func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, _ := k.left(k.accept)
+	a, err := Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), a.Offenders)
+	require.EqualValues(t, 1, a.Unacked)
+
+	found, err := RemoveStale(t.Context(), q, StaleIntents{})
+	require.NoError(t, err)
+	require.Zero(t, found.Removed, "it may just be on its way out")
+	found, err = RemoveStale(t.Context(), q, found)
+	require.NoError(t, err)
+	require.Equal(t, 1, found.Removed)
+	require.Empty(t, found.Stranded)
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.Pending)
+	publish(t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
+
+	for range 2 {
+		found, err = RemoveStale(t.Context(), q, found)
+		require.NoError(t, err)
+		require.Zero(t, found.Removed, "what waits is left alone")
+	}
+}
+
+// The order's last word is about a later intent, which could be stored only when
+// this one had its outcome and was removed.
+func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, _ := k.left(k.accept)
+	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
+	require.NoError(t, err)
+	r := entry.Record
+	r.IntentID, r.EnqueuedAt, r.Settled = "later", r.EnqueuedAt.Add(time.Hour), 2
+	_, err = q.Store().PutRecord(t.Context(), order.Token("L-1"), r, entry.Seq)
+	require.NoError(t, err)
+
+	a, err := Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.Empty(t, a.Offenders)
+	require.Zero(t, a.Pending)
+	require.EqualValues(t, 1, a.Unacked)
+	require.EqualValues(t, 2, a.Settled)
+	found, err := RemoveStale(t.Context(), q, StaleIntents{})
+	require.NoError(t, err)
+	found, err = RemoveStale(t.Context(), q, found)
+	require.NoError(t, err)
+	require.Equal(t, 1, found.Removed)
+}
+
+// Where the clock of the broker stepped back, the record is about an intent that
+// was stored after the waiting one, by the clock.
+func TestAWaitingIntentIsPendingWhateverTheClockSaid(t *testing.T) {
+	intent := &settle.Message{Time: time.Unix(1000, 0)}
+	r := &order.Record{EnqueuedAt: time.Unix(2000, 0)}
+	require.False(t, settledBy(intent, r))
+	require.True(t, broughtBack(intent, r))
+}
+
+// What has no outcome is never removed, and never silent.
+func TestAStrandedIntentIsNamed(t *testing.T) {
+	k := &keptBroker{t: t, dir: t.TempDir()}
+	q, s := k.left(k.acknowledge)
+	found, err := RemoveStale(t.Context(), q, StaleIntents{})
+	require.NoError(t, err)
+	found, err = RemoveStale(t.Context(), q, found)
+	require.NoError(t, err)
+	require.Zero(t, found.Removed)
+	require.Equal(t, []string{"L-1"}, found.Stranded)
+	a, err := Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.False(t, a.Balanced())
+	require.Equal(t, "L-1", a.Offenders[0].OrderNo)
+	require.Contains(t, a.Offenders[0].Problem, "deliver it to nobody")
+
+	require.NoError(t, jetStream(t, s).DeleteConsumer(t.Context(), "ORDERS", "workers")) // as it says
+	q = openQueue(t, s, "c")
+	require.Equal(t, settle.WorkSubmit, pull(t, q, 1)[0].Work)
+}

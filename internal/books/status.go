@@ -1,0 +1,68 @@
+package books
+
+import (
+	"context"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// OrderStatus is what the streams hold about one order_no.
+type OrderStatus struct {
+	// Pending is the stored intent; nil where none waits or is worked on.
+	Pending *settle.Pending
+	// LastWord is the record; its Record is nil where there is none.
+	settle.LastWord
+}
+
+// OrderStatuses reads the pending intent and the record of each order_no, in the
+// order of orderNos. It reads intents first: an intent that is gone by then had
+// its result before.
+func OrderStatuses(ctx context.Context, q *queue.Queue, orderNos []string) ([]OrderStatus, error) {
+	out := make([]OrderStatus, len(orderNos))
+	tokens := make([]string, len(orderNos))
+	for i, no := range orderNos {
+		tokens[i] = order.Token(no)
+	}
+	err := q.Intents().Last(ctx, tokens, func(i int, m *settle.Message) {
+		out[i].Pending = settle.ReadPending(orderNos[i], m)
+	})
+	if err != nil {
+		return nil, err
+	}
+	words, err := q.LastWords(ctx, orderNos)
+	for i := range words {
+		out[i].LastWord = words[i]
+	}
+	return out, err
+}
+
+// Found is what the streams hold about one order, its dead letter included.
+type Found struct {
+	settle.Entry
+	Letter *settle.Letter
+	// Pending is true while an intent is in the queue.
+	Pending bool
+}
+
+// Find reads all that is known about an order, at the leaders of the streams.
+// name is an order_no, or what a listing shows of a message whose subject belongs
+// to no order_no (settle.Protocol.TokenOf).
+func Find(ctx context.Context, q *queue.Queue, name string) (f Found, err error) {
+	token, err := q.TokenOf(ctx, name)
+	if err != nil {
+		return f, err
+	}
+	if f.Entry, err = q.Store().Record(ctx, token); err != nil {
+		return f, err
+	}
+	if f.Letter, err = q.Store().Letter(ctx, token); err != nil {
+		return f, err
+	}
+	if f.Letter != nil {
+		f.Letter.FiledUnder = token
+	}
+	f.Pending, err = q.IsPending(ctx, name)
+	return f, err
+}

@@ -1,0 +1,88 @@
+package books
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// TestOrderStatuses reads many orders at once: settled, pending, both and neither,
+// more than one request takes, and strange order numbers.
+func TestOrderStatuses(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	var in []settle.Intent
+	var numbers []string
+	for i := range pageful + 50 {
+		no := fmt.Sprintf("Ä %d/*>.%%", i)
+		numbers = append(numbers, no)
+		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("b:%d", i), Batch: "b"})
+	}
+	publish(t, q, in[:pageful+20]...)
+	for _, d := range pull(t, q, 10) {
+		settleAs(t, q, d, report(order.Accepted, d.History))
+	}
+	require.Eventually(t, func() bool {
+		p, err := q.IsPending(t.Context(), numbers[9])
+		return err == nil && !p
+	}, waitForBroker, tickOfBroker)
+	_, err := jetStream(t, s).Publish(t.Context(), "orders.results."+order.Token(numbers[pageful+49]), []byte(`{"outcome":"from the future"}`))
+	require.NoError(t, err)
+
+	got, err := OrderStatuses(t.Context(), q, numbers)
+	require.NoError(t, err)
+	for i, st := range got {
+		switch {
+		case i < 10:
+			require.Equal(t, order.OutcomeAccepted, st.Record.Outcome(), numbers[i])
+			require.Nil(t, st.Pending)
+			require.NotZero(t, st.Seq)
+		case i < pageful+20:
+			require.Nil(t, st.Record)
+			require.Equal(t, in[i].ID, st.Pending.ID)
+			parsed, err := order.Parse(in[i].Body)
+			require.NoError(t, err)
+			require.Equal(t, parsed.BodyHash(), st.Pending.BodyHash)
+		case i == pageful+49:
+			require.ErrorIs(t, st.Unreadable, settle.ErrUnreadable)
+		default:
+			require.Nil(t, st.Record)
+			require.Nil(t, st.Pending)
+		}
+	}
+}
+
+// TestImportIsWrittenByOne: a writer that did not see the last word is told.
+func TestImportIsWrittenByOne(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	none, err := ReadImport(t.Context(), q, "märz 1")
+	require.NoError(t, err)
+	require.Nil(t, none)
+	first := &Import{Batch: "märz 1", Rows: 10}
+	require.NoError(t, SaveImport(t.Context(), q, first))
+	require.ErrorIs(t, SaveImport(t.Context(), q, &Import{Batch: "märz 1"}), ErrImportChanged)
+	other, err := ReadImport(t.Context(), q, "märz 1")
+	require.NoError(t, err)
+	other.Done = 5
+	require.NoError(t, SaveImport(t.Context(), q, other))
+	require.ErrorIs(t, SaveImport(t.Context(), q, first), ErrImportChanged)
+	all, err := Imports(t.Context(), q)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	require.Equal(t, 5, all[0].Done)
+	require.False(t, all[0].Complete())
+}
+
+// How long a test waits for the broker, and how often it looks.
+const (
+	waitForBroker = 5 * time.Second
+	tickOfBroker  = 5 * time.Millisecond
+)
+
+// pageful is how many orders one request asks for.
+const pageful = 256

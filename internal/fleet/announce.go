@@ -1,0 +1,73 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"orderpost/internal/submit/gate"
+)
+
+// announce gives a sign of life if one is due. What it says of our share is true
+// already.
+func (m *Member) announce(ctx context.Context) error {
+	p := m.Describe()
+	p.Worker, p.ID, p.Joined = m.Name, m.membership.id, m.membership.joined
+	p.Sees, p.Limit, p.Share = m.others, m.Limit, m.share
+	last := m.announced
+	same := slices.Equal(p.Sees, last.Sees) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share
+	sent := time.Now()
+	if same && sent.Sub(m.announcedAt) < announceEvery {
+		return nil
+	}
+	if err := m.Control.Appear(ctx, p); err != nil {
+		return err
+	}
+	m.announced, m.announcedAt = p, sent
+	m.fence.Reset(PresenceTerm - fenceMargin - time.Since(sent))
+	return nil
+}
+
+// announceThrottle tells the fleet when the API asked this worker for slower
+// requests.
+func (m *Member) announceThrottle(ctx context.Context) {
+	for _, b := range m.Gate.State().Blocks {
+		wait := time.Until(b.Until)
+		if b.Name != gate.BlockThrottle || wait <= 0 || !b.Until.After(m.throttledUntil.Add(10*time.Millisecond)) {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+		defer cancel()
+		if err := m.Control.announceThrottle(ctx, Throttle{Worker: m.membership.id, For: wait}); err != nil {
+			m.Log.Debug().Err(err).Msg("throttle not passed on")
+			return
+		}
+		m.throttledUntil = b.Until
+	}
+}
+
+// eraseDead removes the entries of workers that died long ago.
+func (m *Member) eraseDead(ctx context.Context, view *View) {
+	own := m.membership.find(view.Members)
+	if own < 0 {
+		return
+	}
+	for _, p := range view.Members {
+		if view.Members[own].SeenAt.Sub(p.SeenAt) > eraseAfter {
+			if err := m.Control.Remove(ctx, p); err != nil {
+				m.Log.Debug().Err(err).Str("gone", p.Worker).Msg("entry of a worker that died not removed")
+			}
+		}
+	}
+}
+
+// leave gives our share to the others at once.
+func (m *Member) leave() {
+	m.fence.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := m.Control.Remove(ctx, Presence{Worker: m.Name, ID: m.membership.id}); err != nil {
+		m.Log.Debug().Err(fmt.Errorf("leaving the fleet: %w", err)).Msg("the others will find out in a few seconds")
+	}
+}

@@ -1,0 +1,56 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+)
+
+// TestTheBucketSpeaksAsEver: in a rolling upgrade workers of two versions share
+// the bucket, so its keys and values stay as they are.
+func TestTheBucketSpeaksAsEver(t *testing.T) {
+	c := open(t, startBroker(t), "w-1")
+	ctx, at := t.Context(), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ms := int64(-12)
+	require.NoError(t, c.Resume(ctx, "anna"))
+	require.NoError(t, c.SetHold(ctx, Hold{Reason: "lunch", By: "anna", Since: at, Until: at.Add(time.Hour)}))
+	require.NoError(t, c.SetLimit(ctx, &Limit{PerSecond: 50, By: "anna", At: at}))
+	require.NoError(t, c.announceThrottle(ctx, Throttle{Worker: "a1", For: 3 * time.Second}))
+	require.NoError(t, c.recordIncident(ctx, "breaker", Incident{Owner: "a1", Worker: "w-1", Reason: "down", Mark: "k", Since: at}, 0))
+	require.NoError(t, c.Appear(ctx, Presence{Worker: "w-1", ID: "a1", Since: at, Version: "v1", InFlight: 2, Open: true, Reasons: []string{"r"}, Notes: []string{"n"},
+		Sees: []string{"b2"}, Limit: 50, Share: 25, Rate: 7.5, Joined: true, ClockMS: &ms}))
+	require.NoError(t, c.ClaimIdentity(ctx, api, "w-1", zerolog.Nop()))
+	require.ErrorIs(t, c.recordIncident(ctx, "breaker", Incident{Owner: "b2"}, 0), errOtherFirst)
+
+	said := make(map[string]string)
+	for _, prefix := range []string{controlPrefix, presencePrefix} {
+		require.NoError(t, c.bucket.Walk(ctx, prefix, func(e queue.Entry) error {
+			said[e.Key] = string(e.Value)
+			return nil
+		}))
+	}
+	require.Contains(t, said["fleet.resume"], `{"per_second":0,"by":"anna","at":"20`)
+	delete(said, "fleet.resume")
+	require.Equal(t, map[string]string{
+		"fleet.hold":            `{"reason":"lunch","by":"anna","since":"2026-01-02T03:04:05Z","until":"2026-01-02T04:04:05Z"}`,
+		"fleet.limit":           `{"per_second":50,"by":"anna","at":"2026-01-02T03:04:05Z"}`,
+		"fleet.throttle":        `{"worker":"a1","for_ns":3000000000}`,
+		"fleet.trouble.breaker": `{"owner":"a1","worker":"w-1","reason":"down","mark":"k","since":"2026-01-02T03:04:05Z"}`,
+		"presence.w-1.a1": `{"worker":"w-1","since":"2026-01-02T03:04:05Z","version":"v1","in_flight":2,"open":true,"reasons":["r"],"notes":["n"],` +
+			`"id":"a1","sees":["b2"],"limit":50,"share":25,"rate":7.5,"joined":true,"clock_ms":-12}`,
+	}, said)
+	claim, err := c.bucket.Get(ctx, "api")
+	require.NoError(t, err)
+	require.Contains(t, string(claim.Value), `{"url":"https://api.example.com","label":"main","by":"w-1","at":"20`)
+
+	view, err := c.Read(ctx)
+	require.NoError(t, err)
+	require.NoError(t, c.endIncident(ctx, "breaker", view.Incidents["breaker"].Revision))
+	view, err = c.Read(ctx)
+	require.NoError(t, err)
+	require.Empty(t, view.Incidents)
+}

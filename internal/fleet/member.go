@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/submit/gate"
+)
+
+const (
+	// readEvery is how often a member reads the bucket, beside the watch.
+	readEvery = 500 * time.Millisecond
+	// announceEvery is how often it gives a sign of life.
+	announceEvery = time.Second
+	// fenceMargin is how long before the end of its term a member that cannot give
+	// a sign of life stops sending.
+	fenceMargin = 1500 * time.Millisecond
+	// exchangeTimeout bounds one round.
+	exchangeTimeout = 2 * time.Second
+	// eraseAfter is the age at which members erase the entry of a worker that died.
+	eraseAfter = time.Minute
+)
+
+// Reasons for which a member holds its gate.
+const (
+	holdJoining = "joining the fleet: the others have not made room for this worker yet"
+	holdFenced  = "the fleet does not hear this worker; its share may be used by others"
+)
+
+// Options are what a member needs.
+type Options struct {
+	Control *Control
+	Gate    *gate.Gate
+	// Name is this worker's.
+	Name string
+	// KeyMark tells workers with the same API key.
+	KeyMark func() string
+	// Limit is the fleet's rate limit by the settings; 0 = none.
+	Limit float64
+	// Identity is the API that this worker posts to.
+	Identity Identity
+	// Describe gives the worker's Presence. The member fills in what it knows itself.
+	Describe func() Presence
+	Log      zerolog.Logger
+}
+
+// Member is one worker's part in the fleet: it applies holds, limits and throttles
+// to the worker's gate, and shares the rate limit (R12).
+type Member struct {
+	Options
+	membership membership
+	former     string   // the ID of a stay that may still be listed
+	others     []string // IDs of the other workers that are present
+	share      float64
+	limited    bool
+	waiting    bool // for others that have not made room yet
+	prober     *prober
+
+	announced   Presence  // the last confirmed sign of life
+	announcedAt time.Time // when it was sent
+	unreachable bool      // the last round failed
+
+	// What the bucket said, as far as it is applied.
+	read           bool   // the bucket has been read once
+	hold           string // the reason of a person's hold
+	holdUntil      time.Time
+	foreign        string // why the fleet's API is not this worker's; "" if it is
+	resumed        uint64
+	throttle       uint64 // revision of the last throttle
+	throttledUntil time.Time
+
+	fence *time.Timer
+	mu    sync.Mutex // guards fenced
+	// fenced: the presence was not confirmed in time, and others may use our share.
+	fenced bool
+}
+
+// NewMember holds the gate until Run has read the bucket.
+func NewMember(o Options) *Member {
+	m := &Member{Options: o, membership: newMembership()}
+	m.Gate.Pause(holdJoining)
+	m.fence = time.AfterFunc(time.Hour, m.stopSending)
+	m.fence.Stop()
+	m.prober = newProber(m)
+	return m
+}
+
+// Run takes part until ctx ends, then leaves. The pool must have stopped before:
+// the others use this worker's share from then on.
+func (m *Member) Run(ctx context.Context) {
+	wake := make(chan struct{}, 1)
+	var watching sync.WaitGroup
+	watching.Go(func() { m.watch(ctx, wake) })
+	defer watching.Wait()
+	defer m.leave()
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		changed := m.Gate.Changed()
+		m.announceThrottle(ctx)
+		if again := m.round(ctx); again {
+			continue
+		}
+		for waiting := true; waiting; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				waiting = false
+			case <-wake:
+				waiting = false
+			case <-changed:
+				changed = m.Gate.Changed()
+				m.announceThrottle(ctx)
+				waiting = !m.prober.changed()
+			}
+		}
+	}
+}
+
+// watch wakes the member early. If the watch fails, the ticker has to do.
+func (m *Member) watch(ctx context.Context, wake chan<- struct{}) {
+	for ctx.Err() == nil {
+		err := m.Control.watch(ctx, func() {
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil {
+			m.Log.Debug().Err(err).Msg("the control bucket cannot be watched; it is read every half second")
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(exchangeTimeout):
+		}
+	}
+}
+
+// round reads the bucket, obeys, and announces this worker. again means that it
+// gave the first sign of life of this stay: the next round should come now.
+func (m *Member) round(parent context.Context) (again bool) {
+	ctx, cancel := context.WithTimeout(parent, exchangeTimeout)
+	defer cancel()
+	m.rejoin()
+	view, err := m.Control.Read(ctx)
+	if err == nil && m.former != "" {
+		if err = m.Control.Remove(ctx, Presence{Worker: m.Name, ID: m.former}); err == nil {
+			m.former = ""
+		}
+	}
+	if err == nil {
+		listed := m.obey(view)
+		m.eraseDead(ctx, view)
+		if err = m.announce(ctx); err == nil && listed {
+			err = m.prober.obey(ctx, view)
+		}
+		again = err == nil && !listed
+	}
+	if parent.Err() == nil {
+		m.logReach(err)
+	}
+	return again
+}
+
+// logReach logs the first of several failures, and their end.
+func (m *Member) logReach(err error) {
+	switch {
+	case err != nil && !m.unreachable:
+		m.Log.Warn().Err(err).Msg("the fleet's control bucket is out of reach; what it said last stands")
+	case err == nil && m.unreachable:
+		m.Log.Info().Msg("the fleet's control bucket is back")
+	}
+	m.unreachable = err != nil
+}
+
+// stopSending is called when the others are about to count this worker as gone.
+func (m *Member) stopSending() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.limited {
+		m.Gate.Hold(holdFenced, time.Time{})
+	}
+	m.fenced = true
+}
+
+// rejoin begins a new stay after stopSending.
+func (m *Member) rejoin() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fenced {
+		m.fenced, m.announcedAt, m.former = false, time.Time{}, m.membership.id
+		m.membership = newMembership()
+	}
+}

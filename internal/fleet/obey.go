@@ -1,0 +1,116 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// obey applies what the bucket says, in an order that never lets more through
+// than before: holds first, then the share. It returns whether the bucket lists
+// this worker.
+func (m *Member) obey(view *View) (listed bool) {
+	m.obeyIdentity(view)
+	m.obeyHold(view)
+	m.obeyThrottle(view)
+	if m.read && view.Resumed != m.resumed {
+		m.Log.Info().Msg("a person resumed the fleet")
+		m.Gate.ResumeAnswers()
+	}
+	m.resumed, m.read = view.Resumed, true
+	m.others, listed = m.membership.observe(view.Members)
+	m.divide(sharedLimit(view, m.Limit, m.others))
+	return listed
+}
+
+// divide keeps to our share of the limit, and holds the gate while we have none.
+func (m *Member) divide(limit float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limited = limit > 0
+	share := limit / float64(len(m.others)+1)
+	if m.limited && !m.membership.joined {
+		m.Gate.Pause(holdJoining)
+		if len(m.others) > 0 && !m.waiting {
+			m.Log.Info().Int("others", len(m.others)).Msg("waiting until the other workers have made room for this one below the rate limit")
+		}
+		m.waiting = len(m.others) > 0
+	}
+	if share != m.share || m.Gate.State().Rate != share {
+		e := m.Log.Info()
+		if len(m.others) == 0 && m.share == 0 { // the setting, of a worker that starts alone
+			e = m.Log.Debug()
+		}
+		e.Float64("limit", limit).Float64("share", share).Int("workers", len(m.others)+1).Msg("share of the rate limit")
+		m.Gate.SetLimit(share)
+		m.share = share
+	}
+	if !m.limited || m.membership.joined && !m.fenced {
+		m.Gate.Release(holdJoining)
+		m.Gate.Release(holdFenced)
+	}
+}
+
+// obeyIdentity stops a worker whose fleet was given another API: by a person
+// (worker adopt), or by a worker that found nothing stored for this one's.
+func (m *Member) obeyIdentity(view *View) {
+	text := ""
+	if c := view.Identity; c != nil && m.Identity.URL != "" && m.Identity.Contradicts(c.Identity) {
+		text = fmt.Sprintf("the fleet posts to %s since %s, and this worker to %s: restart it with the fleet's settings", c.Identity, c.At.Format(time.RFC3339), m.Identity)
+	}
+	if text == m.foreign {
+		return
+	}
+	if text != "" {
+		m.Log.Error().Str("by", view.Identity.By).Msg(text)
+		m.Gate.Hold(text, time.Time{})
+	}
+	if m.foreign != "" {
+		m.Gate.Release(m.foreign)
+	}
+	m.foreign = text
+}
+
+// obeyHold applies a person's hold. A key that cannot be read may be one.
+func (m *Member) obeyHold(view *View) {
+	text, until := "", time.Time{}
+	if len(view.Unreadable) > 0 {
+		text = "the control bucket's " + strings.Join(view.Unreadable, " and ") + " cannot be read by this version: upgrade it, or use worker resume and worker limit"
+	}
+	if h := view.Hold; h != nil && (h.Until.IsZero() || time.Now().Before(h.Until)) {
+		text, until = "held by "+cmp.Or(h.By, "somebody"), h.Until
+		if h.Reason != "" {
+			text += ": " + h.Reason
+		}
+	}
+	if text == m.hold && until.Equal(m.holdUntil) {
+		return
+	}
+	if text != "" {
+		m.Gate.Hold(text, until)
+	}
+	if m.hold != "" && m.hold != text {
+		m.Gate.Release(m.hold)
+	}
+	m.hold, m.holdUntil = text, until
+}
+
+// obeyThrottle waits as long as the API asked another worker to wait.
+func (m *Member) obeyThrottle(view *View) {
+	t := view.Throttle
+	if t == nil || t.Revision == m.throttle {
+		return
+	}
+	m.throttle = t.Revision
+	own := m.membership.find(view.Members)
+	if own < 0 || t.Worker == m.membership.id {
+		return
+	}
+	// The end by our clock: our own sign of life ties it to the broker's.
+	until := m.announcedAt.Add(t.At.Add(t.For).Sub(view.Members[own].SeenAt))
+	if until.After(time.Now()) {
+		m.throttledUntil = until
+		m.Gate.ThrottleUntil(until, "the API asked another worker for slower requests")
+	}
+}

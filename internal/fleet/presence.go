@@ -1,0 +1,113 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// presencePrefix begins the keys of workers: presence.<worker>.<id>.
+const presencePrefix = "presence."
+
+// PresenceTerm is how long a worker counts as present after its last sign of
+// life. A worker that cannot give one stops sending before its term ends.
+const PresenceTerm = 6 * time.Second
+
+// Presence is what a worker tells the fleet about itself.
+type Presence struct {
+	Worker   string    `json:"worker"`
+	Since    time.Time `json:"since"`
+	Version  string    `json:"version"`
+	InFlight int       `json:"in_flight"`
+	Open     bool      `json:"open"`
+	Reasons  []string  `json:"reasons,omitempty"`
+	// Notes are remarks about the API's answers that call for a person.
+	Notes []string `json:"notes,omitempty"`
+	// ID names this stay of the worker in the fleet. The worker takes a new one
+	// whenever the others may have counted it as gone.
+	ID string `json:"id"`
+	// Sees lists the IDs of the other workers among which this one divides the rate
+	// limit. It keeps to its smaller share before it says so (R12).
+	Sees []string `json:"sees,omitempty"`
+	// Limit is the fleet's rate limit by this worker's settings, 0 = none; Share
+	// is what it sends at most, in requests per second, 0 = no limit.
+	Limit float64 `json:"limit,omitempty"`
+	Share float64 `json:"share,omitempty"`
+	// Rate is the requests per second that it sent lately (over ten seconds).
+	Rate float64 `json:"rate"`
+	// Joined: it has its share and may send.
+	Joined bool `json:"joined"`
+	// ClockMS is the API's clock minus the worker's, in milliseconds; nil if the
+	// worker does not know.
+	ClockMS *int64 `json:"clock_ms,omitempty"`
+	// SeenAt is the broker's time of the last sign of life.
+	SeenAt time.Time `json:"-"`
+
+	key string // that it was read from; "" if it was not read
+}
+
+// presenceKey is the key of one stay of a worker.
+func presenceKey(p Presence) string {
+	if p.key != "" {
+		return p.key
+	}
+	return presencePrefix + keyToken(p.Worker) + "." + keyToken(p.ID)
+}
+
+// keyToken replaces each character that a key cannot hold.
+func keyToken(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && settle.PlainToken(string(r)) && r != '%' {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// readPresence reads a worker's entry. ok is false for one that this version does
+// not understand: a newer version wrote it. That worker is present nevertheless.
+func readPresence(e queue.Entry) (p Presence, ok bool) {
+	if ok = json.Unmarshal(e.Value, &p) == nil; !ok {
+		p = Presence{Worker: strings.TrimPrefix(e.Key, presencePrefix)}
+	}
+	p.SeenAt, p.key = e.At, e.Key
+	return p, ok
+}
+
+// Appear tells the fleet about this worker, and returns when the broker has
+// confirmed it.
+func (c *Control) Appear(ctx context.Context, p Presence) error {
+	return c.bucket.Put(ctx, presenceKey(p), p)
+}
+
+// Remove takes a worker off the list. A worker that nobody removes expires.
+func (c *Control) Remove(ctx context.Context, p Presence) error {
+	return c.bucket.Erase(ctx, presenceKey(p))
+}
+
+// Workers lists the workers that are present, by this machine's clock.
+func (c *Control) Workers(ctx context.Context) ([]Presence, error) { return workers(ctx, c.bucket) }
+
+func workers(ctx context.Context, b *queue.Bucket) (out []Presence, err error) {
+	err = b.Walk(ctx, presencePrefix, func(e queue.Entry) error {
+		if time.Since(e.At) <= PresenceTerm {
+			p, _ := readPresence(e)
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Present names the workers that are present. It is meant for queue.Config.Present.
+func Present(ctx context.Context, b *queue.Bucket) (names []string, err error) {
+	all, err := workers(ctx, b)
+	for _, p := range all {
+		names = append(names, p.Worker)
+	}
+	return names, err
+}

@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+)
+
+// membership is this worker's place among those that share one rate limit (R12).
+// Each worker divides the limit by the number of workers that it sees present,
+// itself included. A worker that joins sends nothing until every present worker
+// says that it sees the joiner, or has expired. Each says so only after it keeps
+// to its smaller share. So nobody who sends divides by less than the number of
+// workers that send, and the sum of the shares never exceeds the limit.
+//
+// The broker's clock alone decides who is present: another worker is present
+// while its last sign of life is at most PresenceTerm older than our own.
+type membership struct {
+	id     string
+	joined bool
+}
+
+// newMembership begins a new stay in the fleet.
+func newMembership() membership {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return membership{id: hex.EncodeToString(b[:])}
+}
+
+// find gives the index of our own entry; -1 if it is not listed.
+func (m *membership) find(members []Presence) int {
+	return slices.IndexFunc(members, func(p Presence) bool { return p.ID == m.id })
+}
+
+// observe reads the list. It returns the IDs of the others that are present, and
+// whether our own entry is listed: before it is, nobody can count us.
+func (m *membership) observe(members []Presence) (others []string, listed bool) {
+	own := m.find(members)
+	if own < 0 {
+		m.joined = false
+		return nil, false
+	}
+	seenByAll := true
+	for i, p := range members {
+		if i == own || members[own].SeenAt.Sub(p.SeenAt) > PresenceTerm {
+			continue
+		}
+		others = append(others, p.ID)
+		seenByAll = seenByAll && slices.Contains(p.Sees, m.id)
+	}
+	m.joined = m.joined || seenByAll
+	slices.Sort(others)
+	return others, true
+}
+
+// sharedLimit is the limit to divide: a person's, or else the lowest that the
+// settings of a present worker name; 0 = none.
+func sharedLimit(v *View, own float64, present []string) float64 {
+	if v.Limit != nil {
+		return v.Limit.PerSecond
+	}
+	limit := own
+	for _, p := range v.Members {
+		if p.Limit > 0 && (limit == 0 || p.Limit < limit) && slices.Contains(present, p.ID) {
+			limit = p.Limit
+		}
+	}
+	return limit
+}

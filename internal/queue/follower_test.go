@@ -1,0 +1,152 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// twoNodes is the store of a worker whose batched reads go to one node of the
+// cluster, and everything else to others.
+type twoNodes struct {
+	settle.Store
+	batched settle.Store
+	singles atomic.Int64
+}
+
+func (s *twoNodes) Records(ctx context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
+	return s.batched.Records(ctx, tokens, found)
+}
+
+func (s *twoNodes) Record(ctx context.Context, token string) (settle.Entry, error) {
+	s.singles.Add(1)
+	return s.Store.Record(ctx, token)
+}
+
+// splitCluster starts a cluster with the streams, and opens one queue at the
+// leader of the results and one at a follower.
+func splitCluster(t *testing.T) (r *routes, leader, follower *Queue, node *server.Server, at int) {
+	t.Helper()
+	nodes, r := startCluster(t)
+	q := openCluster(t, nodes, "first")
+	stream, err := q.js.Stream(t.Context(), q.n.results)
+	require.NoError(t, err)
+	first := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })
+	at = (first + 1) % clusterSize
+	require.Eventually(t, func() bool { return answersDirectly(t, nodes[at], q.n.results) }, 30*time.Second, 10*time.Millisecond)
+	return r, openCluster(t, nodes[first:first+1], "leader"), openCluster(t, nodes[at:at+1], "follower"), nodes[at], at
+}
+
+// answersDirectly: a node begins to answer direct gets a while after its replica
+// has caught up. Until then other nodes answer for it.
+func answersDirectly(t *testing.T, node *server.Server, stream string) bool {
+	t.Helper()
+	subject := "$JS.API.DIRECT.GET." + stream
+	subs, err := node.Subsz(&server.SubszOptions{Subscriptions: true, Test: subject})
+	require.NoError(t, err)
+	routes, err := node.Routez(nil)
+	require.NoError(t, err)
+	return slices.ContainsFunc(subs.Subs, func(s server.SubDetail) bool {
+		return s.Subject == subject && !slices.ContainsFunc(routes.Routes, func(r *server.RouteInfo) bool { return r.Rid == s.Cid })
+	})
+}
+
+func putRecord(t *testing.T, q *Queue, no string, expect uint64) uint64 {
+	t.Helper()
+	seq, err := jetStore{q}.PutRecord(t.Context(), no, &order.Record{OrderNo: no, Word: order.OutcomeAccepted.String(), WriteID: "w"}, expect)
+	require.NoError(t, err)
+	return seq
+}
+
+// batched reads in one request, from whatever replica answers.
+func batched(t *testing.T, q *Queue, tokens ...string) (seqs []uint64) {
+	t.Helper()
+	require.NoError(t, jetStore{q}.Records(t.Context(), tokens, func(_ int, e settle.Entry, err error) error {
+		seqs = append(seqs, e.Seq)
+		return err
+	}))
+	return seqs
+}
+
+// R2: a follower that is cut off from the leader goes on answering batched
+// reads. Its answers lack what was confirmed since; with the barrier nobody
+// believes them.
+func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	r, leader, follower, node, at := splitCluster(t)
+	before := putRecord(t, leader, "R-0", 0)
+	require.Eventually(t, func() bool { return batched(t, follower, "R-0")[0] == before }, 20*time.Second, time.Millisecond)
+	r.isolate(at)
+	require.Eventually(t, func() bool { return node.NumRoutes() == 0 }, 20*time.Second, time.Millisecond)
+	seq := putRecord(t, leader, "R-1", 0)
+	require.Equal(t, []uint64{before, 0}, batched(t, follower, "R-0", "R-1"), "the follower does not know of a confirmed result")
+
+	store := &twoNodes{Store: jetStore{leader}, batched: jetStore{follower}}
+	q := settle.New(settle.Config{Worker: "split", Log: zerolog.Nop()}, store, settle.RealTime())
+	got, err := q.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
+	require.NoError(t, err)
+	require.Equal(t, []uint64{before, seq, 0}, []uint64{got[0].Seq, got[1].Seq, got[2].Seq})
+	require.EqualValues(t, 3, store.singles.Load(), "all of them were read at the leader")
+
+	r.heal()
+	require.Eventually(t, func() bool { // elections pass, the follower catches up, and answers for all
+		store.singles.Store(0)
+		got, err = q.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
+		if err != nil {
+			return false // there is no leader at the moment
+		}
+		require.Equal(t, []uint64{before, seq, 0}, []uint64{got[0].Seq, got[1].Seq, got[2].Seq})
+		return store.singles.Load() == 0
+	}, 60*time.Second, 10*time.Millisecond)
+}
+
+// R2: whatever was confirmed before a batched read began is in its answer,
+// while followers lag as they do under writes.
+func TestR2ABatchedReadFromAFollowerIsExact(t *testing.T) {
+	t.Parallel()
+	_, leader, follower, _, _ := splitCluster(t)
+	stale, last := 0, make(map[string]uint64)
+	for i := range 400 {
+		no := fmt.Sprint("R-", i%40)
+		last[no] = putRecord(t, leader, no, last[no])
+		if seen := batched(t, follower, no, "R-x")[0]; i%2 == 0 {
+			if seen != last[no] {
+				stale++
+			}
+			continue
+		}
+		got, err := follower.LastWords(t.Context(), []string{no, "R-x"})
+		require.NoError(t, err)
+		require.Equal(t, last[no], got[0].Seq, "write %d", i)
+	}
+	t.Logf("without the barrier the follower was behind in %d of 200 reads", stale)
+}
+
+// R2: a stream of one replica gets followers when an operator or a worker with
+// another setting says so. Workers that run already do not trust them either.
+func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	require.False(t, jetStore{openQueue(t, startBroker(t), "alone")}.Replicated())
+	nodes, _ := startCluster(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = nodes[0].ClientURL(), "early", true, present
+	early, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(early.Close)
+	results := early.streams()[1]
+	results.Replicas = clusterSize
+	_, err = early.js.UpdateStream(t.Context(), results)
+	require.NoError(t, err)
+	require.Equal(t, 1, early.replicas)
+	require.True(t, jetStore{early}.Replicated())
+}

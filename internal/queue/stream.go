@@ -1,0 +1,172 @@
+package queue
+
+import (
+	"context"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"orderpost/internal/settle"
+)
+
+// Stream reads many messages of one stream at once: what listings and audits
+// are made of (package books). Single messages are read through [Queue.Store].
+type Stream struct {
+	q            *Queue
+	name, prefix string // prefix is that of its subjects, with the final dot
+	heads        bool   // Peek leaves out the bodies
+}
+
+// Intents is the stream of intents that are stored and not acknowledged.
+func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true} }
+
+// Results is the stream of the last words on orders. [DecodeRecord] reads its
+// messages.
+func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false} }
+
+// Letters is the dead-letter stream, without the second parts of large bodies.
+// [DecodeLetter] reads its messages.
+func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true} }
+
+// Store is the streams as the settle protocol sees them. It reads single
+// messages at their leaders (R2).
+func (q *Queue) Store() settle.Store { return q.store }
+
+// ResultRetention is how long an outcome is kept once nothing needs it any more.
+func (q *Queue) ResultRetention() time.Duration { return q.cfg.ResultRetention }
+
+// StreamState is the extent of a stream at one moment.
+type StreamState struct {
+	Messages          uint64
+	FirstSeq, LastSeq uint64
+	// LastTime is when the message LastSeq was stored.
+	LastTime time.Time
+	// Created is when the broker made the stream.
+	Created time.Time
+}
+
+// State reads the stream's extent.
+func (s Stream) State(ctx context.Context) (StreamState, error) {
+	stream, err := s.q.stream(ctx, s.name)
+	if err != nil {
+		return StreamState{}, err
+	}
+	info := stream.CachedInfo()
+	return StreamState{Messages: info.State.Msgs, FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
+		LastTime: info.State.LastTime, Created: info.Created}, nil
+}
+
+// Token is the last part of the message's subject, under which it is filed.
+func (s Stream) Token(m *settle.Message) string { return strings.TrimPrefix(m.Subject, s.prefix) }
+
+// ToTheEnd is the last sequence of a Walk that stops where nothing more is stored.
+const ToTheEnd = math.MaxUint64
+
+// Walk passes the messages with the sequences first to last to visit, oldest
+// first, up to 256 at a time, in constant memory. With several replicas a
+// follower may answer, which may be a moment behind.
+func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
+	for next := first; next != 0 && next <= last; {
+		var page []*settle.Message
+		var err error
+		if page, next, err = s.q.page(ctx, s.name, s.prefix+"*", next); err != nil {
+			return err
+		}
+		for len(page) > 0 && page[len(page)-1].Seq > last {
+			page = page[:len(page)-1]
+		}
+		if len(page) > 0 {
+			if err := visit(page); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Last passes the last message of each token to found, with the token's place in
+// tokens. The answer is exact (R2): a token that found is not called for has no
+// message. found is called for one message at a time, in no order, and may be
+// called twice for the same one.
+func (s Stream) Last(ctx context.Context, tokens []string, found func(i int, m *settle.Message)) error {
+	for start := 0; start < len(tokens); start += lookupSize {
+		page := tokens[start:min(start+lookupSize, len(tokens))]
+		places := make(map[string][]int, len(page)) // by subject; a token may be asked for twice
+		subjects := make([]string, 0, len(page))
+		for i, token := range page {
+			subject := s.prefix + token
+			if places[subject] == nil {
+				subjects = append(subjects, subject)
+			}
+			places[subject] = append(places[subject], start+i)
+		}
+		err := s.q.lastOfEach(ctx, s.name, subjects, func(m *settle.Message) {
+			for _, i := range places[m.Subject] {
+				found(i, m)
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Peek reads the last message of each token, 1,024 at most, in one request; nil
+// where there is none. With several replicas a follower may answer, which may be
+// a moment behind. Intents and letters come without their bodies, which together
+// may be hundreds of megabytes.
+func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, error) {
+	if len(tokens) == 0 {
+		return nil, nil // the broker refuses an empty question
+	}
+	read := s.q.lastMsgs
+	if s.heads {
+		read = s.q.lastHeads
+	}
+	subjects := make([]string, len(tokens))
+	for i, token := range tokens {
+		subjects[i] = s.prefix + token
+	}
+	found, err := read(ctx, s.name, subjects)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*settle.Message, len(tokens))
+	for i, subject := range subjects {
+		out[i] = found[subject]
+	}
+	return out, nil
+}
+
+// leaderReads bounds how many single reads are under way at once.
+const leaderReads = 32
+
+// lookupSize is how many order numbers go into one request.
+const lookupSize = 256
+
+// lastOfEach reads in one batch where that is exact, else one by one at the
+// leader (R2). It passes each message that exists to take, one at a time.
+func (q *Queue) lastOfEach(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+	if q.replicas == 1 {
+		return q.lastEach(ctx, stream, subjects, take)
+	}
+	var all errgroup.Group
+	var mu sync.Mutex
+	all.SetLimit(leaderReads)
+	for _, s := range subjects {
+		all.Go(func() error {
+			raw, err := q.lastMsg(ctx, stream, s)
+			if raw != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				take(raw)
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}

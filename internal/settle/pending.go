@@ -1,0 +1,29 @@
+package settle
+
+import (
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// Pending is a stored intent, as listings and cancellations see it.
+type Pending struct {
+	OrderNo  string
+	Seq      uint64
+	StoredAt time.Time
+	// ID and Batch are as in Intent.
+	ID, Batch string
+	// BodyHash is that of the canonical body; "" for a body that can never be
+	// sent.
+	BodyHash string
+}
+
+// ReadPending reads a stored intent.
+func ReadPending(orderNo string, raw *Message) *Pending {
+	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time, Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel),
+		ID: IntentID(raw.Header.Get(HeaderIntentID), raw.Seq, raw.Time)}
+	if parsed, err := order.Parse(raw.Data); err == nil {
+		p.BodyHash = parsed.BodyHash()
+	}
+	return p
+}

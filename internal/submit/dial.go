@@ -1,0 +1,106 @@
+package submit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"time"
+)
+
+// dialer makes connections to the API, through the proxy where the environment
+// names one. Nothing of an order is sent by it, whatever goes wrong.
+type dialer struct {
+	cfg   Config
+	addr  string // the API's
+	tls   bool   // requests go over TLS to the API itself
+	conf  *tls.Config
+	proxy *url.URL // nil where there is none
+	net   func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+func newDialer(cfg Config, target *url.URL) (*dialer, error) {
+	d := &dialer{cfg: cfg, addr: addrOf(target), tls: target.Scheme == "https", net: (&net.Dialer{Timeout: cfg.ConnectTimeout, KeepAlive: 15 * time.Second}).DialContext}
+	var err error
+	if d.proxy, err = proxyFor(target); err != nil {
+		return nil, err
+	}
+	d.conf, err = tlsConfig(cfg)
+	return d, err
+}
+
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+func addrOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = proxyPorts[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+func tlsConfig(cfg Config) (*tls.Config, error) {
+	conf := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		ClientSessionCache: tls.NewLRUClientSessionCache(64),
+		// A request is one record, and so one write, up to 16 KiB.
+		DynamicRecordSizingDisabled: true,
+	}
+	if cfg.CAFile == "" {
+		return conf, nil
+	}
+	var err error
+	conf.RootCAs, err = withCA(cfg.CAFile)
+	return conf, err
+}
+
+func withCA(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("ORDERPOST_API_CA_FILE: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("ORDERPOST_API_CA_FILE: %s holds no certificate", file)
+	}
+	return pool, nil
+}
+
+// dial makes a connection on which the next byte written is the request's.
+func (d *dialer) dial(ctx context.Context, until time.Time) (_ *conn, err error) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	addr := d.addr
+	if d.proxy != nil {
+		addr = addrOf(d.proxy)
+	}
+	raw, err := d.net(ctx, "tcp", addr)
+	if err != nil {
+		return nil, d.unreached(err)
+	}
+	s := &socket{Conn: raw}
+	c := &conn{Conn: s, socket: s}
+	defer func() {
+		if err != nil {
+			c.abort()
+		}
+	}()
+	if d.proxy != nil {
+		if err := d.pass(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	if d.tls {
+		if err := d.shakeHands(ctx, c, d.addr); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,117 @@
+package submit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// handshakeError is why there is no TLS with a server, and what to do about it.
+type handshakeError struct {
+	addr     string // the server's
+	words    string
+	distrust bool // it is about the server's certificate
+	err      error
+}
+
+// Error implements error.
+func (e *handshakeError) Error() string { return "TLS with " + e.addr + ": " + e.words }
+
+// Unwrap gives the cause.
+func (e *handshakeError) Unwrap() error { return e.err }
+
+// shakeHands puts TLS over a connection to addr.
+func (d *dialer) shakeHands(ctx context.Context, c *conn, addr string) error {
+	conf := d.conf.Clone()
+	conf.ServerName, _, _ = net.SplitHostPort(addr)
+	err := c.secure(ctx, conf, d.cfg.TLSTimeout)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	return explain(addr, conf.ServerName, err)
+}
+
+// explain says in a user's words why a handshake failed.
+func explain(addr, host string, err error) *handshakeError {
+	e := &handshakeError{addr: addr, err: err}
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &verify):
+		e.distrust, e.words = true, certificateWords(verify, host, time.Now())
+	case errors.As(err, &record):
+		e.words = "what answers there speaks no TLS: is the port in ORDERPOST_API_URL right, and is it https?"
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		e.words = "the handshake was not over in time (ORDERPOST_TLS_TIMEOUT)"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		e.words = "the connection was cut in the handshake"
+	default:
+		e.words = alertWords(err.Error())
+	}
+	return e
+}
+
+func certificateWords(verify *tls.CertificateVerificationError, host string, now time.Time) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(verify, &unknown):
+		by := ""
+		if certs := verify.UnverifiedCertificates; len(certs) > 0 {
+			by = fmt.Sprintf(" (%.60q)", certs[len(certs)-1].Issuer.String())
+		}
+		return "it is signed by an authority that is not trusted here" + by + ": name that one's PEM file in ORDERPOST_API_CA_FILE"
+	case errors.As(verify, &name):
+		return fmt.Sprintf("it is for %s, not for %s: is ORDERPOST_API_URL right?", namesOf(name.Certificate), host)
+	case errors.As(verify, &invalid) && invalid.Reason == x509.Expired && now.Before(invalid.Cert.NotBefore):
+		return fmt.Sprintf("it is valid from %s on only: is this machine's clock right?", invalid.Cert.NotBefore.UTC().Format(time.RFC3339))
+	case errors.As(verify, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Sprintf("it expired on %s: whoever runs the API must renew it (is this machine's clock right?)", invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
+	default:
+		return verify.Err.Error()
+	}
+}
+
+func namesOf(c *x509.Certificate) string {
+	names := append([]string(nil), c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	if len(names) == 0 {
+		return "no name at all"
+	}
+	if len(names) > 3 {
+		names = append(names[:3], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// alertWords reads what crypto/tls says of an alert; it has no types for these.
+func alertWords(text string) string {
+	for _, a := range []struct{ seen, words string }{
+		{"protocol version not supported", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},
+		{"unsupported protocol version", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},
+		{"no application protocol", "the server offers no HTTP/1.1, which is all that is spoken here"},
+		{"certificate required", "the server wants a certificate of the client, and there is no setting for one"},
+		{"unrecognized name", "the server does not know this host name: is ORDERPOST_API_URL right?"},
+		{"remote error: tls: handshake failure", "the server agreed to no cipher that is safe, or wants a certificate of the client"},
+	} {
+		if strings.Contains(text, a.seen) {
+			return a.words
+		}
+	}
+	return text
+}

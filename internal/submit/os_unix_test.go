@@ -1,0 +1,24 @@
+//go:build unix
+
+package submit
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// cpu is what this process has used.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// readable returns when something lies in the socket.
+func (s *socket) readable() error {
+	return s.waitAfter(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return err == nil || !errors.Is(err, syscall.EAGAIN)
+	})
+}

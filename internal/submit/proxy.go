@@ -1,0 +1,194 @@
+package submit
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http/httpproxy"
+	"golang.org/x/net/proxy"
+)
+
+// proxyFor gives the proxy that the environment names for a URL; nil where it
+// names none, as always for loopback. httpproxy passes over one that is
+// malformed, and would go without it; here that is an error, which never shows
+// the value, for it may hold a password.
+func proxyFor(target *url.URL) (*url.URL, error) {
+	env := httpproxy.FromEnvironment()
+	name, value := "HTTP_PROXY", &env.HTTPProxy
+	if target.Scheme == "https" {
+		name, value = "HTTPS_PROXY", &env.HTTPSProxy
+	}
+	given := *value
+	if given == "" {
+		return nil, nil
+	}
+	*value = "http://any"
+	if applies, err := env.ProxyFunc()(target); err != nil || applies == nil {
+		return nil, err
+	}
+	if !strings.Contains(given, "://") {
+		given = "http://" + given
+	}
+	u, err := url.Parse(given)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return nil, fmt.Errorf("%s: it is no URL such as http://proxy:3128", name)
+	case proxyPorts[u.Scheme] == "":
+		return nil, fmt.Errorf("%s: scheme %q: give http://, https:// or socks5://", name, u.Scheme)
+	}
+	return u, nil
+}
+
+// proxyError is what is wrong with the proxy that the environment names.
+type proxyError struct {
+	proxy string // without credentials
+	words string
+	err   error // may be nil
+}
+
+// Error implements error.
+func (e *proxyError) Error() string { return "proxy " + e.proxy + ": " + e.words }
+
+// Unwrap gives the cause.
+func (e *proxyError) Unwrap() error { return e.err }
+
+// unreached names the proxy where it was the proxy that was dialled.
+func (d *dialer) unreached(err error) error {
+	if d.proxy == nil {
+		return err
+	}
+	return d.proxyError(err, "%v: is it right in HTTP_PROXY, HTTPS_PROXY, NO_PROXY?", err)
+}
+
+func (d *dialer) proxyError(err error, format string, args ...any) error {
+	return &proxyError{proxy: d.proxy.Scheme + "://" + d.proxy.Host, words: fmt.Sprintf(format, args...), err: err}
+}
+
+// absolute: the proxy reads the requests, which name the whole URL.
+func (d *dialer) absolute() bool {
+	return d.proxy != nil && !d.tls && (d.proxy.Scheme == "http" || d.proxy.Scheme == "https")
+}
+
+// pass gets through the proxy as far as it takes: to the proxy itself where the
+// requests are for it to read, else to the API.
+func (d *dialer) pass(ctx context.Context, c *conn) error {
+	if d.proxy.Scheme == "https" {
+		if err := d.shakeHands(ctx, c, addrOf(d.proxy)); err != nil {
+			return d.proxyError(err, "%v", err)
+		}
+	}
+	if d.absolute() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.ConnectTimeout)
+	defer cancel()
+	ask := d.connect
+	if d.proxy.Scheme == "socks5" || d.proxy.Scheme == "socks5h" {
+		ask = d.socks
+	}
+	err := ask(ctx, c)
+	var told *proxyError
+	if err != nil && !errors.As(err, &told) {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		err = d.proxyError(err, "%v", err)
+	}
+	return err
+}
+
+// connect asks an HTTP proxy for a tunnel.
+func (d *dialer) connect(ctx context.Context, c *conn) error {
+	stop := context.AfterFunc(ctx, func() { _ = c.Conn.SetDeadline(longAgo) })
+	defer stop()
+	ask := "CONNECT " + d.addr + " HTTP/1.1\r\nHost: " + d.addr + "\r\n"
+	if auth := basicAuth(d.proxy); auth != "" {
+		ask += "Proxy-Authorization: " + auth + "\r\n"
+	}
+	if _, err := io.WriteString(c, ask+"\r\n"); err != nil {
+		return err
+	}
+	status, reason, err := readConnected(c)
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusProxyAuthRequired:
+		return d.proxyError(nil, "it wants credentials (407): put them into HTTPS_PROXY, as http://user:password@host:port")
+	case status < 200 || status > 299:
+		return d.proxyError(nil, "it refused the way to %s: %d %s", d.addr, status, reason)
+	case !stop():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// readConnected reads the answer to CONNECT, byte by byte, for what follows it
+// is not the proxy's.
+func readConnected(r io.Reader) (status int, reason string, err error) {
+	one := bufio.NewReaderSize(&single{r}, 4<<10)
+	var h fasthttp.ResponseHeader
+	for range maxInterim {
+		if err := checkStatusLine(one); err != nil {
+			return 0, "", err
+		}
+		if err := h.Read(one); err != nil {
+			return 0, "", fmt.Errorf("its answer to CONNECT: %w", err)
+		}
+		if h.StatusCode() >= 200 {
+			break
+		}
+	}
+	return h.StatusCode(), clean(h.StatusMessage()), nil
+}
+
+// clean keeps what can be shown of a proxy's words.
+func clean(text []byte) string {
+	text = text[:min(len(text), 64)]
+	out := make([]byte, 0, len(text))
+	for _, b := range text {
+		if b >= ' ' && b < 0x7f {
+			out = append(out, b)
+		}
+	}
+	return string(out)
+}
+
+// single reads one byte at a time.
+type single struct{ io.Reader }
+
+func (s *single) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 1)]) }
+
+// socks asks a SOCKS5 proxy for a tunnel.
+func (d *dialer) socks(ctx context.Context, c *conn) error {
+	var auth *proxy.Auth
+	if u := d.proxy.User; u != nil {
+		password, _ := u.Password()
+		auth = &proxy.Auth{User: u.Username(), Password: password}
+	}
+	asker, err := proxy.SOCKS5("tcp", addrOf(d.proxy), auth, nil)
+	if err != nil {
+		return err
+	}
+	_, err = asker.(interface {
+		DialWithConn(ctx context.Context, c net.Conn, network, address string) (net.Addr, error)
+	}).DialWithConn(ctx, c.Conn, "tcp", d.addr)
+	return err
+}
+
+// basicAuth is what Proxy-Authorization says; "" without credentials.
+func basicAuth(u *url.URL) string {
+	if u.User == nil {
+		return ""
+	}
+	password, _ := u.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+}

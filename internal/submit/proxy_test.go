@@ -1,0 +1,148 @@
+package submit
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// behind is a client behind a proxy of its own.
+func behind(t *testing.T, scheme string, secure bool, base string) (*client, *testProxy) {
+	p := startProxy(t, scheme)
+	t.Setenv("HTTP_PROXY", p.url)
+	t.Setenv("HTTPS_PROXY", p.url)
+	return (&way{secure: secure}).client(t, base, nil), p
+}
+
+// What a proxy is shown: of TLS the host alone, in clear the whole URL; the
+// credentials each time, and never to the API.
+func TestWhatAProxyIsShown(t *testing.T) {
+	const auth = "Basic aHR0cC11c2VyOnMzY3JldCB3b3Jk"
+	for _, secure := range []bool{false, true} {
+		w := &way{secure: secure, proxy: "http"}
+		seen := make(chan *http.Request, 3)
+		base := w.serve(t, func(rw http.ResponseWriter, r *http.Request) {
+			seen <- r
+			rw.Write([]byte(`{"code":0}`)) //nolint:errcheck // the client notices
+		})
+		c, p := behind(t, "http", secure, base)
+		c.accepted(t)
+		require.True(t, c.accepted(t).reused)
+		require.Equal(t, 200, c.get(context.Background(), keyA).answer.Status)
+		require.Len(t, p.asked, 1)
+		first := p.asked[0]
+		require.Equal(t, auth, first.Header.Get("Proxy-Authorization"))
+		if secure {
+			require.Equal(t, "CONNECT", first.Method)
+			require.Equal(t, strings.TrimPrefix(base, "https://"), first.Host)
+			require.Empty(t, first.Header.Get("X-Api-Key"))
+		} else {
+			require.Equal(t, "POST", first.Method)
+			require.Equal(t, base+"/v1/order/create", first.RequestURI)
+			require.Equal(t, keyA, first.Header.Get("X-Api-Key"))
+		}
+		for range 3 {
+			require.Empty(t, (<-seen).Header.Get("Proxy-Authorization"))
+		}
+	}
+}
+
+func TestProxiesThatFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer string
+		words  string
+	}{
+		"credentials":   {"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "it wants credentials (407): put them into HTTPS_PROXY, as http://user:password@host:port"},
+		"not that host": {"HTTP/1.1 403 Not \x1b[31mHere\r\nContent-Length: 0\r\n\r\n", "it refused the way to example.com:"},
+		"hangs up":      {"", "EOF"},
+		"no HTTP":       {"220 mail ESMTP\r\n\r\n", "not HTTP"},
+		"endless":       {"HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 8000) + "\r\n\r\n", "its answer to CONNECT"},
+		"only 1xx":      {strings.Repeat("HTTP/1.1 103 Early\r\n\r\n", 20), "103"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			base := (&way{secure: true, proxy: "http"}).serve(t, func(http.ResponseWriter, *http.Request) { t.Error("it was reached") })
+			cl, p := behind(t, "http", true, base)
+			p.refuse = func(*http.Request) string { return c.answer }
+			x, j := cl.try(t)
+			require.Equal(t, PhaseConnect, x.phase)
+			require.Equal(t, order.Retry, j.Verdict)
+			require.Equal(t, "proxy not reached", j.Reason)
+			require.Contains(t, detailOf(x.err), c.words)
+			require.Contains(t, detailOf(x.err), ": http://"+p.ln.Addr().String()+": ")
+			for _, secret := range []string{"s3cret", "aHR0c", "\x1b"} {
+				require.NotContains(t, x.err.Error(), secret)
+			}
+		})
+	}
+}
+
+func TestAProxyThatIsNotThere(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	ln.Close()
+	for _, scheme := range []string{"http", "https", "socks5"} {
+		t.Setenv("HTTPS_PROXY", scheme+"://"+proxyUser+"@"+ln.Addr().String())
+		x, j := (&way{secure: true}).client(t, "https://example.com", nil).try(t)
+		require.Equal(t, PhaseConnect, x.phase)
+		require.Equal(t, "proxy not reached", j.Reason)
+		require.Contains(t, x.err.Error(), "connection refused: is it right in HTTP_PROXY, HTTPS_PROXY, NO_PROXY?")
+		require.NotContains(t, x.err.Error(), "s3cret")
+	}
+}
+
+func TestProxySettings(t *testing.T) {
+	for value, words := range map[string]string{"ftp://user:s3cret@proxy:1": `scheme "ftp"`, "http://user:s3cret@[::1": "HTTPS_PROXY: it is no URL", "http://user:s3cret@": "no URL"} {
+		t.Setenv("HTTPS_PROXY", value)
+		_, err := newClient(DefaultConfig("https://example.com"), "https://example.com")
+		require.ErrorContains(t, err, words)
+		require.NotContains(t, err.Error(), "s3cret")
+	}
+	t.Setenv("HTTPS_PROXY", "proxy.test:3128")
+	for base, proxied := range map[string]bool{"https://example.com": true, "https://127.0.0.1": false, "https://inside.test": false} {
+		t.Setenv("NO_PROXY", "inside.test")
+		c, err := newClient(DefaultConfig(base), base)
+		require.NoError(t, err)
+		require.Equal(t, proxied, c.dialer.proxy != nil, base)
+	}
+}
+
+// A proxy that accepts and is silent takes no longer than a connection may.
+func TestASilentProxy(t *testing.T) {
+	cl, p := behind(t, "http", true, "https://example.com")
+	release := make(chan struct{})
+	defer close(release)
+	p.refuse = func(*http.Request) string { <-release; return "" }
+	cl.dialer.cfg.ConnectTimeout = 50 * time.Millisecond
+	x, j := cl.try(t)
+	require.Equal(t, PhaseConnect, x.phase)
+	require.Equal(t, "proxy not reached", j.Reason)
+	require.ErrorIs(t, x.err, context.DeadlineExceeded)
+}
+
+// The answer to CONNECT is read, and not a byte of what follows it.
+func FuzzConnected(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 200 OK\r\nX: y\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 407 No\r\n\r\n"))
+	f.Add([]byte("HTTP/1.1 20"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		const next = "\x16\x03\x01 the next"
+		r := bytes.NewReader(append(bytes.Clone(text), next...))
+		status, reason, err := readConnected(r)
+		if err != nil {
+			return
+		}
+		require.GreaterOrEqual(t, status, 100)
+		require.LessOrEqual(t, len(reason), 64)
+		if head, _, found := bytes.Cut(text, []byte("\r\n\r\n")); found && status >= 200 && bytes.HasPrefix(text, []byte("HTTP/1.1 2")) && !bytes.Contains(head, []byte("\n\n")) && bytes.Count(head, []byte("\n")) == bytes.Count(head, []byte("\r\n")) {
+			require.Equal(t, len(text)-len(head)-4+len(next), r.Len())
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package submit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"orderpost/internal/submit/answer"
+)
+
+// maxHeader bounds an answer's headers, in bytes.
+const maxHeader = 64 << 10
+
+// maxInterim bounds the 1xx answers before the answer.
+const maxInterim = 16
+
+var (
+	errNoHTTP   = errors.New("the answer is not HTTP/1")
+	errNoStatus = errors.New("the answer's status is not a number from 100 to 999")
+)
+
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
+
+// read reads the answer: headers first, then the body. came is what had been
+// read from the socket when the request was sent.
+func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Time, x *exchange) (keep bool) {
+	r := readers.Get().(*bufio.Reader)
+	r.Reset(conn.Conn)
+	defer func() {
+		r.Reset(nil)
+		readers.Put(r)
+	}()
+	resp := fasthttp.AcquireResponse()
+	defer fasthttp.ReleaseResponse(resp)
+	if _, x.err = r.Peek(1); x.err != nil { // fasthttp would call it the end
+		x.phase = PhaseSent
+		return false
+	}
+	x.answer.Stray = conn.socket.read == came
+	from, err := readHeader(resp, r, conn.Conn)
+	if err != nil {
+		x.phase, x.err = PhaseSent, err
+		return false
+	}
+	x.answer.Status = resp.StatusCode()
+	x.answer.Header = c.header(resp)
+	x.phase = PhaseDone
+	if x.answer.Status == http.StatusSwitchingProtocols {
+		x.answer.Complete = true
+		return false
+	}
+	length := resp.Header.ContentLength()
+	if length < 0 || from.Buffered() < length {
+		x.err = conn.setDeadline(ctx, until)
+	}
+	if x.err == nil {
+		x.answer.Body, x.err = readBody(resp, from)
+	}
+	if x.answer.Complete = x.err == nil; !x.answer.Complete {
+		x.phase = PhaseCut
+	}
+	return x.answer.Complete && !endsConnection(resp, length) && from == r && r.Buffered() == 0
+}
+
+// endsConnection says whether the answer is the last one on its connection.
+func endsConnection(resp *fasthttp.Response, length int) bool {
+	const untilTheEnd = -2
+	if resp.ConnectionClose() || length == untilTheEnd {
+		return true
+	}
+	// fasthttp knows close in lower case and alone.
+	return bytes.Contains(bytes.ToLower(resp.Header.Peek("Connection")), []byte("close"))
+}
+
+// readHeader reads the headers of the final answer. Headers that do not fit
+// into the connection's small buffer are read into a larger one, which is then
+// where the body is.
+func readHeader(resp *fasthttp.Response, r *bufio.Reader, conn io.Reader) (from *bufio.Reader, err error) {
+	resp.Header.SetNoDefaultContentType(true)
+	for range maxInterim {
+		if err := checkStatusLine(r); err != nil {
+			return r, err
+		}
+		err := resp.Header.Read(r)
+		var small *fasthttp.ErrSmallBuffer
+		if errors.As(err, &small) && r.Size() < maxHeader {
+			begun, _ := r.Peek(r.Buffered())
+			r = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(bytes.Clone(begun)), conn), maxHeader)
+			err = resp.Header.Read(r)
+		}
+		if err != nil {
+			return r, err
+		}
+		if !bytes.HasPrefix(resp.Header.Protocol(), []byte("HTTP/1.")) {
+			return r, errNoHTTP
+		}
+		if s := resp.StatusCode(); s >= 200 || s == http.StatusSwitchingProtocols {
+			return r, nil
+		}
+	}
+	return r, errors.New("too many interim answers")
+}
+
+// checkStatusLine finds what fasthttp would take for status 200: a status of 0.
+func checkStatusLine(r *bufio.Reader) error {
+	line, err := r.Peek(len("HTTP/1.1 200 "))
+	if err != nil {
+		return nil // fasthttp says what is wrong
+	}
+	status := line[len("HTTP/1.1 "):]
+	for _, c := range status[:3] {
+		if c < '0' || c > '9' {
+			return errNoHTTP
+		}
+	}
+	if status[0] == '0' || status[3] > ' ' {
+		return errNoStatus
+	}
+	return nil
+}
+
+// readBody reads the body of an answer, undone from its encoding, at most
+// [answer.MaxBody] bytes of it. With an error it gives what came before it.
+func readBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
+	if s := resp.StatusCode(); s == http.StatusNoContent || s == http.StatusNotModified {
+		return nil, nil
+	}
+	err := resp.ReadBody(r, answer.MaxBody)
+	if err == nil && resp.Header.ContentLength() == -1 {
+		err = resp.Header.ReadTrailer(r)
+	}
+	body := bytes.Clone(resp.Body())
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
+		err = errTooLong
+	}
+	if err != nil {
+		return body[:min(len(body), answer.MaxBody)], err
+	}
+	return undo(body, string(resp.Header.Peek("Content-Encoding")))
+}
+
+// header takes what is asked for of an answer's headers. Nobody changes it: many
+// answers of the same second share one.
+func (c *client) header(resp *fasthttp.Response) http.Header {
+	if c.cfg.Rules != "" { // they may ask for any
+		h := make(http.Header, 8)
+		for name, value := range resp.Header.All() {
+			h.Add(string(name), strings.TrimSpace(string(value)))
+		}
+		return h
+	}
+	date, after, age := resp.Header.Peek("Date"), resp.Header.Peek("Retry-After"), resp.Header.Peek("Age")
+	kind, server := resp.Header.ContentType(), resp.Header.Server()
+	plain := len(after) == 0 && len(age) == 0
+	if last := c.dated.Load(); plain && last != nil && string(date) == last.date && string(kind) == last.kind && string(server) == last.server {
+		return last.header
+	}
+	h := make(http.Header, 5)
+	for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age, "Content-Type": kind, "Server": server} {
+		if len(value) > 0 {
+			h.Set(name, strings.TrimSpace(string(value)))
+		}
+	}
+	if plain {
+		c.dated.Store(&dated{date: string(date), kind: string(kind), server: string(server), header: h})
+	}
+	return h
+}
+
+// dated is the header of an answer that tells nothing but these.
+type dated struct {
+	date, kind, server string
+	header             http.Header
+}
