@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue"
+	"orderpost/internal/fleet"
 )
 
 // TestSystemdIsTold runs a worker as a unit of Type=notify would be.
@@ -41,7 +41,7 @@ func TestSystemdIsTold(t *testing.T) {
 		require.Contains(t, message, "EXTEND_TIMEOUT_USEC=", "while it starts")
 	}
 	until("STATUS=posting; 0 of 8 slots in use")
-	require.NoError(t, s.queue.SetHold(t.Context(), queue.Hold{Reason: "tea", By: "anna", Since: time.Now()}))
+	require.NoError(t, fleet.New(s.queue).SetHold(t.Context(), fleet.Hold{Reason: "tea", By: "anna", Since: time.Now()}))
 	until("STATUS=not posting: hold: ")
 	require.Equal(t, 1, strings.Count(strings.Join(said, "\n"), "READY=1"))
 	s.stop()
