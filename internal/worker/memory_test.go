@@ -1,9 +1,6 @@
 package worker
 
 import (
-	"context"
-	"math"
-	"runtime/debug"
 	"testing"
 	"time"
 
@@ -13,25 +10,7 @@ import (
 func TestSmallHeapsMayGrowLargeOnesLess(t *testing.T) {
 	require.Greater(t, gcPercent(64), 300)
 	require.Equal(t, 135, gcPercent(2000))
-	require.Equal(t, leastPercent, gcPercent(10_000))
-}
-
-// Orders that are larger than usual raise the limit, so that the
-// live heap is not collected over and over.
-func TestTheMemoryLimitFollowsTheNeed(t *testing.T) {
-	const mb = 1 << 20
-	require.EqualValues(t, 60*mb, limitFor(60*mb, 20*mb, 20*mb))
-	require.EqualValues(t, 145*mb, limitFor(60*mb, 100*mb, 20*mb))
-}
-
-func TestTheMemoryLimitIsTakenBack(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	go func() { defer close(over); limitMemory(ctx, 1<<40) }()
-	require.Eventually(t, func() bool { return debug.SetMemoryLimit(-1) == 1<<40 }, 10*time.Second, time.Millisecond)
-	cancel()
-	<-over
-	require.EqualValues(t, math.MaxInt64, debug.SetMemoryLimit(-1))
+	require.Equal(t, 100, gcPercent(10_000))
 }
 
 // More orders than are in flight are in hand only as far as they are over in an
