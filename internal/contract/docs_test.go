@@ -138,7 +138,7 @@ func TestWordsOfTheDocument(t *testing.T) {
 		require.Contains(t, text, "`"+header+"`")
 	}
 	for _, setting := range regexp.MustCompile(`ORDERPOST_[A-Z_]+`).FindAllString(text, -1) {
-		require.True(t, strings.Contains(read(t, "README.md"), "| `"+setting+"` |") || setting == "ORDERPOST_PASSWORD", setting)
+		require.True(t, strings.Contains(read(t, "docs/configuration.md"), "| `"+setting+"` |") || setting == "ORDERPOST_PASSWORD", setting)
 	}
 }
 

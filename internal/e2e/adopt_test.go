@@ -14,13 +14,13 @@ import (
 	"orderpost/internal/program/worker"
 )
 
-// readmeSteps are the commands of the README's section Your own API, up to the
+// readmeSteps are the commands of the README's section Your own orders, up to the
 // worker that posts to the reader's own one.
 func readmeSteps(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile(readmePath)
 	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## Your own API\n")
+	_, section, found := strings.Cut(string(text), "\n## Your own orders\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
 	var steps []string
@@ -37,9 +37,9 @@ func readmeSteps(t *testing.T) []string {
 // the sandbox to a second API, in one data folder.
 func TestReadmeFromTheSandboxToTheOwnAPI(t *testing.T) {
 	require.Equal(t, []string{
-		"go run ./cmd/sandbox", "go run ./cmd/worker", "go run ./cmd/enqueue examples/orders.csv",
+		"go run ./cmd/sandbox", "go run ./cmd/orderpost worker", "go run ./cmd/orderpost enqueue examples/orders.csv --wait --results outcomes.csv",
 		"export ORDERPOST_API_URL=https://api.example.com", "export ORDERPOST_API_KEY=…", "export ORDERPOST_API_SECRET=…",
-		"go run ./cmd/worker adopt", "go run ./cmd/worker",
+		"go run ./cmd/orderpost worker adopt", "go run ./cmd/orderpost worker",
 	}, readmeSteps(t), "the README goes another way than this test")
 	settings, sandboxURL := api(t)
 	settings["USER"] = "anna"

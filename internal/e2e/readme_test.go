@@ -18,26 +18,30 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-var update = flag.Bool("update", false, "write the README's generated tables anew")
+var update = flag.Bool("update", false, "write the generated tables of the documents anew")
 
-const readmePath = "../../README.md"
+const readmePath, settingsPath = "../../README.md", "../../docs/configuration.md"
 
-// TestReadmeTables: the tables say what the code says. `go test
-// ./internal/e2e -run Readme -update` writes them.
-func TestReadmeTables(t *testing.T) {
-	for name, want := range map[string]string{"settings": settingsTable(), "outcomes": outcomesTable()} {
-		text, err := os.ReadFile(readmePath)
+// TestTables: the tables say what the code says. `go test ./internal/e2e -run
+// TestTables -update` writes them.
+func TestTables(t *testing.T) {
+	for _, table := range []struct{ path, name, want string }{
+		{settingsPath, "settings", settingsTable()},
+		{readmePath, "outcomes", outcomesTable()},
+	} {
+		path, name, want := table.path, table.name, table.want
+		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 		before, rest, found := strings.Cut(string(text), begin)
-		require.True(t, found, "README has no %s table", name)
+		require.True(t, found, "%s has no %s table", path, name)
 		have, after, found := strings.Cut(rest, end)
-		require.True(t, found, "README's %s table has no end", name)
+		require.True(t, found, "the %s table of %s has no end", name, path)
 		if *update {
-			require.NoError(t, os.WriteFile(readmePath, []byte(before+begin+want+end+after), 0o600))
+			require.NoError(t, os.WriteFile(path, []byte(before+begin+want+end+after), 0o600))
 			continue
 		}
-		require.Equal(t, want, have, "README's %s table lies; run: go test ./internal/e2e -run Readme -update", name)
+		require.Equal(t, want, have, "the %s table of %s lies; run: go test ./internal/e2e -run TestTables -update", name, path)
 	}
 }
 
@@ -112,4 +116,11 @@ func TestDemo(t *testing.T) {
 	require.GreaterOrEqual(t, s.CreatedOnce, s.Outcomes["accepted"])
 	require.Zero(t, s.Twice)
 	require.Positive(t, s.Outcomes["rejected"])
+}
+
+// TestReadmeIsAFrontDoor: a page that grows without bound is read by nobody.
+func TestReadmeIsAFrontDoor(t *testing.T) {
+	text, err := os.ReadFile(readmePath)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(text), 11<<10, "bytes")
 }

@@ -94,7 +94,7 @@ type Setting struct {
 }
 
 // Settings lists the variables of a configuration struct, in the order of its
-// fields. The README's table is checked against it.
+// fields. The table in docs/configuration.md is checked against it.
 func Settings(cfg any) []Setting {
 	t := reflect.TypeOf(cfg)
 	if t.Kind() == reflect.Pointer {
