@@ -22,7 +22,7 @@
 //	pull.go, pulling.go     intents for a worker
 //	publish.go   many intents at once
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
-//	writer.go, acks.go, manner.go  conditional writes, flushed in batches
+//	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
 //	read.go, inbox.go       single reads at the leader, batched reads
 //	stream.go    many messages of one stream, for package books
 //	consumer.go  what the workers' consumer has acknowledged
