@@ -56,7 +56,7 @@ func (l *auditor) readAgain(ctx context.Context) error {
 	return nil
 }
 
-// add counts one order that was read by itself.
+// add counts one order that readAgain read.
 func (l *auditor) add(token string, record, intent, letter *settle.Message) {
 	var r *order.Record
 	if record != nil {

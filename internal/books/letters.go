@@ -18,7 +18,7 @@ func LetterPages(ctx context.Context, q *queue.Queue, visit func(page []*settle.
 	letters := q.Letters()
 	state, err := letters.State(ctx)
 	if err != nil {
-		return fmt.Errorf("dead letters out of reach: %w", err)
+		return fmt.Errorf("dead letters could not be read: %w", err)
 	}
 	return letters.Walk(ctx, 1, state.LastSeq, func(messages []*settle.Message) error {
 		var page []*settle.Letter

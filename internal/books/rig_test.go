@@ -65,7 +65,7 @@ func publish(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	t.Helper()
 	for i, r := range q.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
-		require.Equal(t, settle.Stored, r.Published, "intent %d", i)
+		require.Equal(t, settle.Stored, r.Status, "intent %d", i)
 	}
 }
 

@@ -18,13 +18,13 @@ type prober struct {
 	m *Member
 	// following are the reasons for which the gate is shut while another worker
 	// probes, by block.
-	following map[string]string
+	standby map[string]string
 	// own are this worker's blocks as of the last round, see changed.
 	own map[string]bool
 }
 
 func newProber(m *Member) *prober {
-	return &prober{m: m, following: make(map[string]string), own: make(map[string]bool)}
+	return &prober{m: m, standby: make(map[string]string), own: make(map[string]bool)}
 }
 
 // changed says whether a shared block of ours came or went since the last round.
@@ -68,7 +68,7 @@ func (p *prober) compare(ctx context.Context, name string, recorded *Incident) e
 	case recorded.Owner == p.m.membership.id:
 		return p.probe(ctx, name, recorded, mine.Reason == "")
 	case slices.Contains(p.m.others, recorded.Owner):
-		p.follow(name, recorded)
+		p.standBy(name, recorded)
 	default:
 		return p.becomeProber(ctx, name, recorded, mine)
 	}
@@ -79,9 +79,9 @@ func (p *prober) compare(ctx context.Context, name string, recorded *Incident) e
 // block is gone.
 func (p *prober) probe(ctx context.Context, name string, recorded *Incident, over bool) error {
 	switch {
-	case p.following[name] != "": // becomeProber did not hear that it succeeded
+	case p.standby[name] != "": // becomeProber did not hear that it succeeded
 		p.m.Gate.ShutAndProbe(name, recorded.Reason)
-		p.unfollow(name)
+		p.endStandby(name)
 	case over:
 		return ignoreOtherFirst(p.m.Control.endIncident(ctx, name, recorded.Revision))
 	default:
@@ -91,27 +91,27 @@ func (p *prober) probe(ctx context.Context, name string, recorded *Incident, ove
 }
 
 // follow stops this worker while another one probes.
-func (p *prober) follow(name string, recorded *Incident) {
+func (p *prober) standBy(name string, recorded *Incident) {
 	text := fmt.Sprintf("%s of worker %s, which asks the API for all: %s", name, recorded.Worker, recorded.Reason)
-	if p.following[name] != text {
+	if p.standby[name] != text {
 		p.m.Gate.ShutRemote(name, text)
-		p.following[name] = text
+		p.standby[name] = text
 	}
 	p.m.Gate.DeferProbe(name)
 }
 
-func (p *prober) unfollow(name string) {
-	if p.following[name] != "" {
+func (p *prober) endStandby(name string) {
+	if p.standby[name] != "" {
 		p.m.Gate.LiftRemote(name)
-		delete(p.following, name)
+		delete(p.standby, name)
 	}
 }
 
 // goOn lets this worker send after the probing worker found the incident over.
 func (p *prober) goOn(name string) {
-	if p.following[name] != "" {
+	if p.standby[name] != "" {
 		p.m.Gate.RemoteRecovered(name)
-		p.unfollow(name)
+		p.endStandby(name)
 		p.own[name] = p.stands(name)
 	}
 }
@@ -123,7 +123,7 @@ func (p *prober) becomeProber(ctx context.Context, name string, recorded *Incide
 		return ignoreOtherFirst(err)
 	}
 	p.m.Gate.ShutAndProbe(name, recorded.Reason)
-	p.unfollow(name)
+	p.endStandby(name)
 	return nil
 }
 

@@ -83,7 +83,7 @@ func (n *node) publish(t *testing.T, numbers ...string) {
 	}
 	for _, r := range n.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
-		require.Equal(t, settle.Stored, r.Published)
+		require.Equal(t, settle.Stored, r.Status)
 	}
 }
 

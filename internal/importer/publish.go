@@ -271,9 +271,9 @@ func (p *publisher) publishOpen(ctx context.Context, rows []Row, open []int, sta
 		case r.Err != nil:
 			out[i].err = r.Err
 			left = append(left, i)
-		case r.Published == settle.AlreadyPending:
+		case r.Status == settle.AlreadyPending:
 			taken = append(taken, i)
-		case r.Published == settle.AlreadyKnown:
+		case r.Status == settle.AlreadyKnown:
 			out[i].fate = AlreadyKnown
 		}
 	}

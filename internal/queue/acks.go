@@ -12,26 +12,27 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// acks publishes the writes of one flush, all before the first answer is
-// waited for, and reads what JetStream answers to each. jetstream's own futures
-// do the same with two channels, a timer and reflection for every message, which
-// showed in profiles of thousands of orders a second. It belongs to one goroutine.
+// acks publishes the writes of one flush and reads JetStream's answers. It
+// sends all writes before it waits for the first answer. jetstream's own
+// futures do the same with two channels, a timer and reflection for each
+// message, which showed in profiles at thousands of orders a second. One
+// goroutine uses it.
 type acks struct {
 	nc      *nats.Conn
 	link    *link
-	prefix  string // of the answers' subjects; the serial of the write follows
+	prefix  string // of the answers' subjects; the write's serial follows it
 	answers chan *nats.Msg
 	serial  uint64 // of the next write
 	timer   *time.Timer
-	waiting []*write // of the flush that is under way; nil where answered
+	waiting []*write // the writes of this flush; nil once answered
 }
 
-// ready subscribes to the answers, once.
+// ready subscribes to the answers on the first call.
 func (a *acks) ready() error {
 	if a.answers != nil {
 		return nil
 	}
-	answers := make(chan *nats.Msg, 4*maxWriteBatch) // also what comes late, after its flush was given up
+	answers := make(chan *nats.Msg, 4*maxWriteBatch) // with room for late answers to a flush that was given up
 	inbox := a.nc.NewInbox()
 	if _, err := a.nc.ChanSubscribe(inbox+".*", answers); err != nil {
 		return err
@@ -40,10 +41,11 @@ func (a *acks) ready() error {
 	return nil
 }
 
-// flush finishes every write of batch: when it is answered, when the connection
-// breaks, or after requestTimeout. It says whether all were answered.
+// flush finishes every write of batch: when JetStream answers it, when the
+// connection breaks, or after requestTimeout. It reports whether JetStream
+// answered all of them.
 func (a *acks) flush(batch []*write) (answered bool) {
-	broken := a.link.current()
+	broken := a.link.disconnected()
 	if err := a.ready(); err != nil {
 		finishAll(batch, writeError(err))
 		return false
@@ -74,7 +76,7 @@ func (a *acks) flush(batch []*write) (answered bool) {
 	return answered
 }
 
-// next waits for the first answer to one of the writes from the first serial on.
+// next waits for an answer to one of the writes whose serials begin at first.
 func (a *acks) next(first uint64, broken <-chan struct{}) (i int, msg *nats.Msg, err error) {
 	for {
 		select {
@@ -83,7 +85,7 @@ func (a *acks) next(first uint64, broken <-chan struct{}) (i int, msg *nats.Msg,
 			i := serial - first
 			if err == nil && serial >= first && i < uint64(len(a.waiting)) && a.waiting[i] != nil {
 				return int(i), msg, nil
-			} // else it is about a flush that was given up
+			} // other answers belong to a flush that was given up
 		case <-broken:
 			return 0, nil, errLinkBroken
 		case <-a.timer.C:
@@ -92,6 +94,7 @@ func (a *acks) next(first uint64, broken <-chan struct{}) (i int, msg *nats.Msg,
 	}
 }
 
+// finishAll finishes the writes of a batch that are not finished yet.
 func finishAll(batch []*write, err error) {
 	for _, req := range batch {
 		if req != nil {
@@ -100,8 +103,8 @@ func finishAll(batch []*write, err error) {
 	}
 }
 
-// readAck reads what JetStream answered to one write: the sequence, or why it
-// is not stored.
+// readAck reads JetStream's answer to one write: its sequence, or why it was
+// not stored.
 func readAck(msg *nats.Msg) (seq uint64, err error) {
 	if seq, ok := plainAckOf(msg.Data); ok {
 		return seq, nil
@@ -117,7 +120,7 @@ func readAck(msg *nats.Msg) (seq uint64, err error) {
 	err = json.Unmarshal(msg.Data, &answer)
 	switch {
 	case err != nil:
-		return 0, writeError(fmt.Errorf("unreadable acknowledgement: %w", err))
+		return 0, writeError(fmt.Errorf("acknowledgement is not valid JSON: %w", err))
 	case answer.Error != nil:
 		return 0, writeError(answer.Error)
 	case answer.Stream == "" || answer.Seq == 0:
@@ -129,8 +132,8 @@ func readAck(msg *nats.Msg) (seq uint64, err error) {
 
 var seqName = []byte(`"seq":`)
 
-// plainAckOf reads {"stream":"NAME", "seq":NUMBER}, which nearly all answers
-// are; ok is false for everything else.
+// plainAckOf reads {"stream":"NAME", "seq":NUMBER}, the form of nearly all
+// answers. ok is false for any other form.
 func plainAckOf(data []byte) (seq uint64, ok bool) {
 	at := bytes.Index(data, seqName)
 	if at < 0 || !bytes.HasPrefix(data, []byte(`{"stream":"`)) || bytes.IndexByte(data, '}') != len(data)-1 {

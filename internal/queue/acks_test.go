@@ -42,7 +42,7 @@ func TestWhatJetStreamAnswersToAWrite(t *testing.T) {
 	require.ErrorIs(t, err, jetstream.ErrNoStreamResponse)
 }
 
-// What is read without a JSON parser is what a parser reads.
+// plainAckOf reads the same as a JSON parser.
 func FuzzPlainAck(f *testing.F) {
 	f.Add([]byte(`{"stream":"ORDERS_RESULTS", "seq":12}`))
 	f.Add([]byte(`{"stream":"S","domain":"hub", "seq":7}`))
@@ -61,8 +61,7 @@ func FuzzPlainAck(f *testing.F) {
 	})
 }
 
-// The answer to a flush that was given up comes after all. It is not the next
-// one's.
+// A late answer to a flush that was given up does not count for the next flush.
 func TestALateAnswerIsNotTheNextWrites(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	a := &acks{nc: q.nc, link: &q.link}

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// checkURLs refuses what is no list of NATS URLs before a broker is dialled. A
-// password with an unescaped / ? # or comma ends the address there, and its
-// beginning would be dialled as host and port, and printed. The URL itself is
-// never quoted.
+// checkURLs returns an error for a setting that is not a list of NATS URLs,
+// before a broker is dialled. In a password, an unescaped / ? # or comma ends
+// the address. The beginning of the password would then be dialled and printed
+// as host and port. The error never quotes the URL itself.
 func checkURLs(list string) error {
 	if list == "" {
 		return nil
@@ -34,10 +34,10 @@ var (
 	address = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\])(:[0-9]{1,5})?$`)
 )
 
-// RedactURL takes user names, passwords and tokens out of a comma-separated
-// list of NATS URLs, for messages. It leaves what is surely an address. In a
-// part of the list that begins with a scheme, everything up to the last @ is
-// hidden, since a password may hold commas and slashes that nobody escaped.
+// RedactURL removes user names, passwords and tokens from a comma-separated
+// list of NATS URLs, for messages. It keeps only what is certainly an address.
+// After a scheme it hides everything up to the last @, because a password may
+// hold unescaped commas and slashes.
 func RedactURL(list string) string {
 	var out []string
 	for list != "" {
@@ -53,7 +53,7 @@ func RedactURL(list string) string {
 	return strings.Join(out, ",")
 }
 
-// redactPart hides what is secret in servers of which the first alone may have
+// redactPart redacts a part of the list in which only the first server may have
 // a scheme.
 func redactPart(part string) string {
 	scheme, rest, found := strings.Cut(part, "://")
@@ -63,7 +63,7 @@ func redactPart(part string) string {
 	at := strings.LastIndexByte(rest, '@')
 	query := strings.IndexByte(rest, '?')
 	if at >= 0 && query >= 0 && query < at && strings.Contains(rest[query:at], "=") {
-		return scheme + "***" // ?token=…@…: an @ of the token, or of a password with ? and = in it
+		return scheme + "***" // ?token=…@…: the @ may belong to the token, or to a password with ? and =
 	}
 	servers := strings.Split(rest[at+1:], ",")
 	for i, s := range servers {

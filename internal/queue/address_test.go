@@ -37,8 +37,8 @@ func TestPasswordsStayOutOfURLs(t *testing.T) {
 	}
 }
 
-// TestURLsAreCheckedBeforeTheyAreDialled: as they stand, these would be dialled
-// as other hosts and ports than the ones that were meant.
+// TestURLsAreCheckedBeforeTheyAreDialled: the client would dial other hosts and
+// ports than these settings mean.
 func TestURLsAreCheckedBeforeTheyAreDialled(t *testing.T) {
 	for name, url := range map[string]string{
 		"slash": "nats://ann:12/hunter2@127.0.0.1:1", "hash": "nats://ann:12#hunter2@127.0.0.1:1",

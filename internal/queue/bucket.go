@@ -17,24 +17,25 @@ import (
 )
 
 // Bucket is the key-value bucket that the programs of one installation share.
-// Its values are JSON. It knows nothing of what they mean.
+// Its values are JSON, whose meaning it does not know.
 //
-// Each request waits for a broker that is out of reach, as those of [Queue] do,
-// and may be repeated.
+// Requests wait for a broker that is out of reach, as those of [Queue] do, and
+// may be repeated.
 type Bucket struct {
 	q  *Queue
-	kv jetstream.KeyValue // nil where the broker has no bucket (LeaveMissing)
+	kv jetstream.KeyValue // nil if the broker has no bucket (LeaveMissing)
 
 	mu      sync.Mutex // guards the following
-	created time.Time  // when the broker made the bucket that we know
-	lost    bool       // the bucket did not answer: it may be another one when it does
+	created time.Time  // when the broker created the bucket that we know
+	lost    bool       // the bucket did not answer and may be another one when it does
 }
 
 // Entry is one key with its value.
 type Entry struct {
 	Key   string
 	Value []byte
-	// Revision numbers the writes to the bucket. At is the broker's time of this one.
+	// Revision numbers the writes to the bucket. At is the broker's time of
+	// this one.
 	Revision uint64
 	At       time.Time
 }
@@ -42,26 +43,26 @@ type Entry struct {
 // ErrNoKey is returned by Get for a key that has no value.
 var ErrNoKey = errors.New("no such key")
 
-// Bucket gives access to the bucket.
+// Bucket returns the bucket.
 func (q *Queue) Bucket() *Bucket { return &q.bucket }
 
-// Name is how people call the bucket.
+// Name returns the bucket's name.
 func (b *Bucket) Name() string { return b.q.cfg.Bucket }
 
-// stream is the name of the stream that stores the bucket.
+// stream returns the name of the stream that stores the bucket.
 func (b *Bucket) stream() string { return "KV_" + b.q.cfg.Bucket }
 
-// prefix begins the subjects of the bucket's keys.
+// prefix returns the prefix of the subjects of the bucket's keys.
 func (b *Bucket) prefix() string { return "$KV." + b.q.cfg.Bucket + "." }
 
-// entry reads a stored message; ok is false for one that marks a deletion.
+// entry reads a stored message. ok is false for the marker of a deletion.
 func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
 	return Entry{Key: strings.TrimPrefix(raw.Subject, b.prefix()), Value: raw.Data, Revision: raw.Seq, At: raw.Time},
 		raw.Header.Get("KV-Operation") == ""
 }
 
-// do carries out one request for one key. It bounds each try: the client would
-// wait for a lost answer for as long as its caller has time.
+// do carries out one request. It bounds each try, because the client would wait
+// for a lost answer as long as its caller has time.
 func (b *Bucket) do(ctx context.Context, request func(context.Context) error) error {
 	return b.q.patiently(ctx, func(ctx context.Context) error {
 		ctx, cancel := b.q.link.bound(ctx)
@@ -85,7 +86,7 @@ func (b *Bucket) Get(ctx context.Context, key string) (e Entry, err error) {
 	return e, b.wrap(err)
 }
 
-// Put writes a key, whatever it says now.
+// Put writes a key, whatever its value is now.
 func (b *Bucket) Put(ctx context.Context, key string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -98,8 +99,8 @@ func (b *Bucket) Put(ctx context.Context, key string, v any) error {
 }
 
 // Swap writes a key if its revision is the given one (0: the key has no value),
-// and returns its new one. It returns settle.ErrStale if somebody else wrote
-// meanwhile.
+// and returns the new revision. It returns settle.ErrStale if another write
+// came before.
 func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (written uint64, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -113,14 +114,14 @@ func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (
 			written, err = b.kv.Update(ctx, key, data, revision)
 		}
 		stale := errors.Is(err, jetstream.ErrKeyExists) || errors.Is(writeError(err), settle.ErrStale)
-		if stale && repeated { // perhaps by our own write, whose confirmation was lost
+		if stale && repeated { // our own write may have come before, its confirmation lost
 			var now jetstream.KeyValueEntry
 			if now, err = b.kv.Get(ctx, key); err == nil && bytes.Equal(now.Value(), data) {
 				written = now.Revision()
 				return nil
 			}
 		}
-		if stale && (err == nil || !b.q.passing(err)) {
+		if stale && (err == nil || !b.q.transient(err)) {
 			err = settle.ErrStale
 		}
 		repeated = true
@@ -132,8 +133,8 @@ func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (
 	return written, b.wrap(err)
 }
 
-// Delete removes a key's value if its revision is the given one (0: whatever it
-// is), and leaves a marker that watchers see.
+// Delete removes a key's value if its revision is the given one (0: any), and
+// leaves a marker that watchers see.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	var opts []jetstream.KVDeleteOpt
 	if revision > 0 {
@@ -153,7 +154,7 @@ func (b *Bucket) wrap(err error) error {
 	}
 	var api *jetstream.APIError
 	if errors.As(err, &api) && slices.Contains(fullCodes, api.ErrorCode) {
-		return fmt.Errorf("bucket %s: the broker has no room to store it (%w); make room on its disk, and run the command again", b.Name(), err)
+		return fmt.Errorf("bucket %s: the broker has no room to store the key (%w); make room on its disk and run the command again", b.Name(), err)
 	}
 	return fmt.Errorf("bucket %s: %w", b.Name(), err)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Last reads the keys that match the patterns, all as of one moment. With one
-// replica the answer is exact; with more, a follower may answer that lags.
+// replica the answer is exact. With more, a follower that lags may answer.
 func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry, err error) {
 	subjects := make([]string, len(patterns))
 	for i, p := range patterns {
@@ -44,11 +44,10 @@ func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry,
 	return entries, b.wrap(err)
 }
 
-// Walk passes every key that begins with prefix to visit, until that returns an
-// error, which Walk then returns as it is. Walk reads the bucket's
-// stream itself, in constant memory: to list keys through a consumer, a program
-// would need the right to make consumers, and a consumer can be pointed at any
-// subject.
+// Walk passes every key that begins with prefix to visit. It stops at an error
+// of visit and returns that error unchanged. Walk reads the bucket's stream in
+// constant memory. To list keys through a consumer, a program would need the
+// right to create consumers, and a consumer can be pointed at any subject.
 func (b *Bucket) Walk(ctx context.Context, prefix string, visit func(Entry) error) error {
 	var stopped error
 	err := b.q.walk(ctx, b.stream(), b.prefix()+prefix+">", func(page []*settle.Message) error {
@@ -68,8 +67,8 @@ func (b *Bucket) Walk(ctx context.Context, prefix string, visit func(Entry) erro
 }
 
 // Watch calls wake after each write to a key that begins with prefix, until ctx
-// ends. It makes reaction quick, not certain: a watch may miss what happens while
-// the broker restarts, so its caller must also read from time to time.
+// ends. It makes reactions quick, not certain: a watch may miss what happens
+// while the broker restarts. So the caller must also read from time to time.
 func (b *Bucket) Watch(ctx context.Context, prefix string, wake func()) error {
 	w, err := b.kv.Watch(ctx, prefix+">", jetstream.UpdatesOnly())
 	if err != nil {

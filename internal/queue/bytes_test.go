@@ -14,7 +14,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// largeBody is an order of nearly the largest size.
+// largeBody returns an order of nearly the largest size.
 func largeBody(no string) []byte {
 	const frame = `{"order_no":"%s","timeout":60,"note":"%s"}`
 	return fmt.Appendf(nil, frame, no, strings.Repeat("x", order.MaxBody-len(frame)-len(no)))
@@ -30,8 +30,8 @@ func fill(t *testing.T, q *Queue, n int) {
 	}
 }
 
-// The broker refuses what is larger than an order can be, whoever publishes it:
-// its dead letter could not be stored (R4).
+// The broker refuses an intent that is larger than an order may be, whoever
+// publishes it, because its dead letter could not be stored (R4).
 func TestR4TheBrokerRefusesGiants(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	_, err := q.js.Publish(t.Context(), q.n.newPre+"A-1", make([]byte, 2<<20))
@@ -47,8 +47,8 @@ func TestR4TheBrokerRefusesGiants(t *testing.T) {
 	require.Less(t, int64(settle.MaxIntentSize)+settle.LetterReserve, q.nc.MaxPayload(), "a letter fits into one message")
 }
 
-// A pull and a page end at their bytes, so that the broker never has more on the
-// way to a client than it lets it lag behind.
+// A pull and a page end at their limit of bytes. So a client never lags further
+// behind than the broker allows.
 func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	const n = 30
@@ -83,7 +83,7 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 		nos = append(nos, fmt.Sprint("BIG-", i))
 		subjects = append(subjects, q.n.newPre+nos[i])
 	}
-	heads, err := q.lastHeads(t.Context(), q.n.intents, append(subjects, q.n.newPre+"absent"))
+	heads, err := q.lastHeadersBySubject(t.Context(), q.n.intents, append(subjects, q.n.newPre+"absent"))
 	require.NoError(t, err)
 	require.Len(t, heads, n)
 	for _, raw := range heads {
@@ -94,7 +94,7 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	require.NotContains(t, hashes, "")
 }
 
-// A message that was stored when there was no limit is delivered nevertheless.
+// A message that was stored before there was a limit is still delivered.
 func TestALargerMessageOfAnEarlierStreamIsDelivered(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	cfg := q.streams()[0]
@@ -108,8 +108,8 @@ func TestALargerMessageOfAnEarlierStreamIsDelivered(t *testing.T) {
 	require.Equal(t, settle.WorkInvalid, pull(t, q, 1)[0].Work)
 }
 
-// The status that ends a pull with bytes left may come when the inbox serves
-// the next pull already, or lies in it before that.
+// The status that ends a pull with bytes left may arrive when the inbox already
+// serves the next pull, or lie in the inbox before that.
 func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	in, err := q.pulls.take()
@@ -132,8 +132,8 @@ func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
 	p.end()
 }
 
-// A stream of an earlier version gets its limit from a worker that is alone,
-// and not while another one, of whatever version, is there.
+// A worker that is alone limits a stream of an earlier version. It does not
+// while another worker, of any version, is present.
 func TestAStreamWithoutALimitGetsOneFromAWorkerThatIsAlone(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	cfg := q.streams()[0]
@@ -158,7 +158,7 @@ func TestAStreamWithoutALimitGetsOneFromAWorkerThatIsAlone(t *testing.T) {
 	require.EqualValues(t, settle.MaxIntentSize, limit())
 }
 
-// Silent names a stream that the broker takes messages for and does not answer.
+// Silent names a stream whose writes the broker accepts and never answers.
 func TestSilentNamesTheStreamThatIsNotAnswered(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	stream, _ := q.Silent()

@@ -8,16 +8,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// claims extends the claims of everything in flight (R7), from the connection's
-// start to its end.
+// claims extends the claims of all deliveries in flight (R7), until the queue
+// closes.
 type claims struct {
 	quit chan struct{}
 	done sync.WaitGroup
 	once sync.Once
 }
 
-// startClaims takes the consumer's own AckWait: what counts is how long the
-// server waits, not how long this program would like it to.
+// startClaims starts extending claims. ackWait is the consumer's own AckWait:
+// the server decides how long it waits, not this program's setting.
 func (q *Queue) startClaims(ackWait time.Duration) error {
 	inbox := q.nc.NewInbox()
 	q.StartClaims(ackWait, inbox)
@@ -40,9 +40,9 @@ func (q *Queue) startClaims(ackWait time.Duration) error {
 	return nil
 }
 
-// claimAnswered passes the server's answer to the lease that it is about.
+// claimAnswered passes the server's answer to the lease that asked.
 func (q *Queue) claimAnswered(msg *nats.Msg) {
-	if msg.Header.Get("Status") != "" { // no responders: the server took nothing
+	if msg.Header.Get("Status") != "" { // no responders: nothing was extended
 		return
 	}
 	q.ClaimExtended(msg.Subject)

@@ -21,7 +21,7 @@ import (
 // clusterSize is the number of nodes of the tests' cluster.
 const clusterSize = 3
 
-// startCluster runs three nodes on loopback, whose routes can be cut.
+// startCluster runs three nodes on loopback whose routes can be cut.
 func startCluster(t *testing.T) ([]*server.Server, *routes) {
 	t.Helper()
 	r := newRoutes(t)
@@ -31,7 +31,7 @@ func startCluster(t *testing.T) ([]*server.Server, *routes) {
 			ServerName: fmt.Sprint("node-", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 			JetStream: true, StoreDir: t.TempDir(),
 			Cluster: server.ClusterOpts{Name: "orders", Host: "127.0.0.1", Port: r.ports[i],
-				Advertise: "127.0.0.1:1"}, // nobody listens there: routes are made as configured only
+				Advertise: "127.0.0.1:1"}, // nobody listens there, so only the configured routes are used
 			Routes: r.of(i),
 		})
 		require.NoError(t, err)
@@ -59,8 +59,8 @@ func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
 	return q
 }
 
-// posts knows which orders were recorded as accepted, and finds those that are
-// posted once more.
+// posts remembers which orders were recorded as accepted, and finds those that
+// are posted again.
 type posts struct {
 	mu       sync.Mutex
 	accepted map[string]bool
@@ -84,11 +84,11 @@ func (p *posts) recorded(no string) {
 	p.accepted[no] = true
 }
 
-// workOff settles what it pulls, until ctx ends, as a pool would.
+// workOff pulls and settles like a pool until ctx ends.
 func (p *posts) workOff(ctx context.Context, q *Queue) {
 	var hands sync.WaitGroup
 	for ctx.Err() == nil {
-		_ = q.Pull(ctx, 32, time.Second, func(ds []*settle.Delivery) { // refused while there is no leader: again
+		_ = q.Pull(ctx, 32, time.Second, func(ds []*settle.Delivery) { // fails while there is no leader; the loop tries again
 			for _, d := range ds {
 				hands.Go(func() { p.handle(ctx, q, d) })
 			}
@@ -113,11 +113,11 @@ func (p *posts) handle(ctx context.Context, q *Queue, d *settle.Delivery) {
 	}
 }
 
-// loseLeader has two workers settle n orders, one of them connected to the
-// leader of the results; lose takes that node away when a part is settled, and
-// back brings it back, where it can be, once the rest of the cluster went on
-// without it. No outcome is lost or counted twice, and no order is posted once
-// it is recorded as accepted (R1, R2).
+// loseLeader lets two workers settle n orders, one of them connected to the
+// leader of the results. lose takes that node away when some are settled. back
+// brings it back, if possible, once the rest of the cluster has gone on without
+// it. No outcome is lost or counted twice, and no order is posted after it was
+// recorded as accepted (R1, R2).
 func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *routes, leader int)) {
 	nodes, r := startCluster(t)
 	q := openCluster(t, nodes, "producer")
@@ -156,7 +156,7 @@ func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *
 	require.Eventually(t, counted(func(c Counts) bool { return c.Pending == 0 }), 90*time.Second, 20*time.Millisecond)
 	stop()
 	workers.Wait()
-	require.Eventually(t, func() bool { // a walk reads from any replica; a follower may be a moment behind
+	require.Eventually(t, func() bool { // a follower that lags may answer a walk
 		accepted, settled := 0, 0
 		err := b.Results().Walk(t.Context(), 1, ToTheEnd, func(page []*settle.Message) error {
 			for _, m := range page {
@@ -182,8 +182,9 @@ func TestALeaderThatIsStoppedUnderLoadLosesNothing(t *testing.T) {
 		func([]*server.Server, *routes, int) {})
 }
 
-// The leader goes on running, with a worker that talks to it, but hears no
-// other node; when it comes back, the others have a leader of their own.
+// The leader keeps running, and a worker stays connected to it, but it is cut
+// off from the other nodes. When it comes back, the others have elected another
+// leader.
 func TestALeaderThatIsCutOffUnderLoadLosesNothing(t *testing.T) {
 	t.Parallel()
 	loseLeader(t, 2000, func(nodes []*server.Server, r *routes, leader int) {

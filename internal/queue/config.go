@@ -19,17 +19,19 @@ type Config struct {
 	CertFile    string `env:"NATS_CERT_FILE" desc:"PEM file of the client certificate for the broker"`
 	KeyFile     string `env:"NATS_KEY_FILE" desc:"PEM file of the client certificate's key"`
 	InboxPrefix string `env:"NATS_INBOX_PREFIX" desc:"first subject token(s) of the broker's answers to this program, where its NATS user may subscribe to no others; empty = _INBOX"`
-	// Token is read from the data folder when the broker is embedded.
+	// Token is the embedded broker's token from the data folder.
 	Token string `env:"-"`
-	// Locate says where the broker is now, in place of URL and Token, and is
-	// asked before each connection: an embedded broker that was restarted may
-	// have another address.
+	// Locate returns the broker's current address and token. It replaces URL
+	// and Token. Each connect calls it, because an embedded broker that was
+	// restarted may have another address.
 	Locate func() (url, token string, err error) `env:"-"`
 
 	ConnectTimeout time.Duration `env:"NATS_CONNECT_TIMEOUT" envDefault:"10s" desc:"how long a program waits for the broker at start before it exits 4"`
-	// BrokerWait 0: requests fail at once. A worker repeats its own.
+	// BrokerWait is for commands. 0: requests fail at once. A worker repeats
+	// its own requests.
 	BrokerWait time.Duration `env:"BROKER_WAIT" envDefault:"2m" desc:"how long a command (not a worker, which waits for ever) waits for a broker that went away meanwhile before it exits 4"`
-	// Tell is told what a patient queue waits for, and when that is over.
+	// Tell receives a line for the user when a command begins to wait for the
+	// broker, and one when it goes on.
 	Tell func(line string) `env:"-"`
 
 	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results and dead letters append _RESULTS and _DEAD"`
@@ -43,25 +45,26 @@ type Config struct {
 	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
 	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
 
-	// AttemptTimeout is how long one attempt may last at most: another worker's
-	// open attempt note is decided only after it (R2), and so long redelivered
-	// orders wait after a reconnect (R7).
+	// AttemptTimeout bounds one attempt. Only after it may a worker decide
+	// about another worker's open attempt note (R2). Redelivered orders wait at
+	// least that long after a reconnect (R7).
 	AttemptTimeout time.Duration `env:"-"`
-	// Worker: this program works the queue off, and so its settings are the
-	// ones that streams and consumer are brought in line with.
+	// Worker says that this program handles the queue. Streams and consumer are
+	// then updated to its settings.
 	Worker bool `env:"-"`
-	// Present names the workers that are present, by what they wrote into the
-	// bucket. The queue asks it before it changes what running workers rely on: the
-	// consumer, and the largest message of a stream. A worker must have it. Nil:
-	// nobody else is asked for, as on a broker of the program's own.
+	// Present returns the names of the workers that are present, from their
+	// entries in the bucket. The queue calls it before it changes what running
+	// workers rely on: the consumer, and the largest message of a stream. A
+	// worker must set it. nil means that no other workers exist, as on a broker
+	// of the program's own.
 	Present func(ctx context.Context, b *Bucket) (workers []string, err error) `env:"-"`
-	// Missing says what becomes of streams that the broker does not have.
+	// Missing says what Open does about streams that the broker does not have.
 	Missing Missing `env:"-"`
-	// Name tells connections apart in the broker's monitoring.
+	// Name identifies the connection in the broker's monitoring.
 	Name string `env:"-"`
 }
 
-// DefaultConfig is what an empty environment gives.
+// DefaultConfig returns the settings of an empty environment.
 func DefaultConfig() Config {
 	return Config{
 		ConnectTimeout: 10 * time.Second,
@@ -76,7 +79,7 @@ var (
 	subjectTokens = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
 )
 
-// Validate reports every bad setting at once, by the name of its variable.
+// Validate returns every invalid setting at once, by the name of its variable.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(name, format string, args ...any) {

@@ -19,9 +19,8 @@ import (
 // message names the address.
 var ErrUnreachable = settle.ErrUnreachable
 
-// requestTimeout bounds one request to JetStream. A request that takes longer
-// is not failed but unconfirmed: it is looked up before it is repeated.
-const requestTimeout = 5 * time.Second
+// requestTimeout bounds one request to JetStream.
+const requestTimeout = settle.RequestTimeout
 
 // dialTimeout bounds one attempt to connect.
 const dialTimeout = 2 * time.Second
@@ -38,14 +37,14 @@ type Queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	bucket   Bucket
-	replicas int      // the most that one of the streams has
-	made     []string // the streams that this connection made
+	replicas int      // the largest replica count of the streams
+	made     []string // the streams that Open created
 
 	results *writer
 	letters *writer
-	marks   *writer // of the fleet's bucket; never more than one write at a time
-	inboxes inboxes // of reads
-	pulls   inboxes // of pulls, in which a status may come after the last message
+	marks   *writer // for delivered high-water marks, at most one write at a time
+	inboxes inboxes // for reads
+	pulls   inboxes // for pulls, in which a status may follow the last message
 	tails   tailCount
 
 	claims  claims
@@ -53,15 +52,15 @@ type Queue struct {
 	outages outages
 }
 
-// Open connects and returns the queue. A worker makes the streams on a broker
-// that has none, and migrates those of an older version; other programs find
+// Open connects and returns the queue. A worker creates the streams on a broker
+// that has none, and migrates those of an older version. Other programs find
 // them there, see Config.Missing.
 //
-// Open waits for the broker at most cfg.ConnectTimeout and then returns an error
-// that wraps ErrUnreachable. It returns *MissingError where streams are missing
-// that it must not make. Later disconnects are repaired for ever; with
-// cfg.BrokerWait, requests wait for that. opts are added to the connection's (an
-// in-process server, for instance).
+// Open waits for the broker for at most cfg.ConnectTimeout and then returns an
+// error that wraps ErrUnreachable. It returns *MissingError if streams are
+// missing that it must not create. The connection reconnects forever after
+// later disconnects. With cfg.BrokerWait, requests wait for the reconnect. opts
+// are added to the connection's options, for instance for an in-process server.
 func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	if q.patient() {
 		protocol.Patience = patience{q}
 	}
-	q.Protocol = settle.New(protocol, q.store, settle.RealTime()) // the connection's handlers know it
+	q.Protocol = settle.New(protocol, q.store, settle.RealTime()) // before connect: the connection's handlers use it
 	if err := q.connect(ctx, opts); err != nil {
 		return nil, err
 	}
@@ -94,13 +93,15 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	return q, nil
 }
 
-// minPayload is the least max_payload of a broker that letters fit into.
+// minPayload is the smallest max_payload of a broker that can store dead
+// letters.
 const minPayload = 4 * settle.LetterReserve
 
-// prepare returns the AckWait that claims count on.
+// prepare makes sure of the streams and returns the AckWait that claims rely
+// on.
 func (q *Queue) prepare(ctx context.Context) (ackWait time.Duration, err error) {
 	if have := q.nc.MaxPayload(); have < minPayload {
-		return 0, fmt.Errorf("broker at %s takes messages of %d bytes at most (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
+		return 0, fmt.Errorf("broker at %s accepts messages of at most %d bytes (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
 	}
 	err = q.patiently(ctx, func(ctx context.Context) error {
 		ackWait, err = q.ensureTopology(ctx)
@@ -109,14 +110,15 @@ func (q *Queue) prepare(ctx context.Context) (ackWait time.Duration, err error) 
 	return ackWait, err
 }
 
+// connect opens the connection and the JetStream context.
 func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	opts := []nats.Option{
 		nats.Name("orderpost " + q.cfg.Name),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // a broker that is being set up anew may refuse us for a while
+		nats.IgnoreAuthErrorAbort(), // a broker that is being set up may refuse us for a while
 		nats.ReconnectWait(250 * time.Millisecond),
 		nats.ReconnectJitter(250*time.Millisecond, 500*time.Millisecond),
-		nats.ReconnectBufSize(-1), // nothing may sit in a buffer and be sent much later, by a worker that lost its claim
+		nats.ReconnectBufSize(-1), // no buffer: a worker that lost its claim must not send late (R7)
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(dialTimeout),
@@ -133,7 +135,7 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	switch {
 	case q.cfg.Locate != nil:
 		opts = append(opts, nats.SetCustomDialer(&locator{find: q.cfg.Locate}), nats.TokenHandler(func() string {
-			_, token, _ := q.cfg.Locate() // without it the broker refuses us, which is tried again
+			_, token, _ := q.cfg.Locate() // without a token the broker refuses us and we try again
 			return token
 		}))
 	case q.cfg.Token != "":
@@ -148,13 +150,13 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 	return err
 }
 
-// locator dials the broker where it is now.
+// locator dials the broker at its current address.
 type locator struct {
 	find   func() (url, token string, err error)
 	dialer net.Dialer
 }
 
-// Dial is called for each connection, with the address of the first one.
+// Dial ignores the address that it is given, which is the first one.
 func (l *locator) Dial(network, _ string) (net.Conn, error) {
 	text, _, err := l.find()
 	if err != nil {
@@ -169,15 +171,15 @@ func (l *locator) Dial(network, _ string) (net.Conn, error) {
 	return l.dialer.DialContext(ctx, network, at.Host)
 }
 
-// dial tries until the broker answers or the time is up. Refused credentials
-// end it at once: waiting does not make them right.
+// dial tries until the broker answers or the time is up. It stops at once if
+// the broker refuses the credentials, because waiting does not correct them.
 func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
 	cfg, began := q.cfg, time.Now()
 	for told := false; ; told = true {
 		nc, err := q.connectOnce(opts)
 		if err == nil {
 			if told {
-				q.tell(fmt.Sprintf("the broker is there after %s", time.Since(began).Round(100*time.Millisecond)))
+				q.tell(fmt.Sprintf("the broker answered after %s", time.Since(began).Round(100*time.Millisecond)))
 			}
 			return nc, nil
 		}
@@ -198,6 +200,7 @@ func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error
 	}
 }
 
+// connectOnce tries to connect once.
 func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
 	at := q.cfg.URL
 	if q.cfg.Locate != nil {
@@ -209,7 +212,7 @@ func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
 	return nats.Connect(at, opts...)
 }
 
-// broker names it by where it is looked for, for people.
+// broker returns the broker's name for messages, with its address.
 func (q *Queue) broker() string {
 	if at := q.address(); at != "" {
 		return "the broker at " + at
@@ -217,7 +220,7 @@ func (q *Queue) broker() string {
 	return "the broker"
 }
 
-// address is where the broker is looked for now, without secrets.
+// address returns the broker's current address without secrets.
 func (q *Queue) address() string {
 	at := q.cfg.URL
 	if q.cfg.Locate != nil {
@@ -228,20 +231,21 @@ func (q *Queue) address() string {
 	return RedactURL(at)
 }
 
-// waitingFor is what a person is told while the broker is out of reach.
+// waitingFor returns the line that tells a person about a broker that is out of
+// reach.
 func (q *Queue) waitingFor(cause error, left time.Duration) string {
-	if errors.Is(cause, nats.ErrNoServers) { // no address was left to try
+	if errors.Is(cause, nats.ErrNoServers) { // the client tried every address
 		cause = errors.New("no NATS server answers there")
 	}
 	return fmt.Sprintf("waiting for %s: %v (Ctrl-C stops; gives up in %s)", q.broker(), cause, left.Round(time.Second))
 }
 
 func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
-	q.link.breakOff()
+	q.link.disconnect()
 	q.Disconnected() // R7: a disconnect ends every lease
 	switch {
 	case err == nil:
-	case q.patient(): // its requests tell what they wait for
+	case q.patient(): // waiting requests tell the user themselves
 		q.log.Debug().Err(err).Msg("broker connection lost; reconnecting")
 	default:
 		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
@@ -265,11 +269,11 @@ func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	ev.Msg("broker reported an error")
 }
 
-// Connected says whether the broker is in reach at this moment.
+// Connected reports whether the connection is up at this moment.
 func (q *Queue) Connected() bool { return q.nc.IsConnected() }
 
-// Close flushes and closes the connection. Whatever uses the queue must have
-// stopped before.
+// Close flushes and closes the connection. Everything that uses the queue must
+// have stopped before.
 func (q *Queue) Close() {
 	q.claims.stop()
 	for _, w := range []*writer{q.results, q.letters, q.marks} {
@@ -278,11 +282,11 @@ func (q *Queue) Close() {
 		}
 	}
 	if q.nc.IsConnected() {
-		_ = q.nc.FlushTimeout(requestTimeout) // plain acks; a lost one leads to a redelivery that the results resolve
+		_ = q.nc.FlushTimeout(requestTimeout) // flushes acks; after a lost one, the redelivery finds its result
 	}
 	q.nc.Close()
 }
 
-// Server is the host and port of the broker that the queue is connected to, or
+// Server returns host and port of the broker that the queue is connected to, or
 // was last.
 func (q *Queue) Server() string { return q.nc.ConnectedAddr() }

@@ -16,8 +16,8 @@ func TestRefusedCredentialsAreReportedAtOnce(t *testing.T) {
 	require.ErrorContains(t, err, "refused our credentials")
 }
 
-// A worker that did not ask who else is present could change the AckWait that
-// running workers count on.
+// A worker that does not know who else is present could change the AckWait that
+// running workers rely on.
 func TestAWorkerMustKnowWhoElseIsPresent(t *testing.T) {
 	s := startBroker(t)
 	cfg := DefaultConfig()

@@ -9,8 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// workersConsumer reads the state of the workers' consumer, which its CachedInfo
-// then holds.
+// workersConsumer reads the state of the workers' consumer into its CachedInfo.
 func (q *Queue) workersConsumer(ctx context.Context) (c jetstream.Consumer, err error) {
 	err = q.patiently(ctx, func(ctx context.Context) error {
 		ctx, cancel := q.link.bound(ctx)
@@ -24,9 +23,9 @@ func (q *Queue) workersConsumer(ctx context.Context) (c jetstream.Consumer, err 
 	return c, nil
 }
 
-// AckFloor is the highest sequence up to which the broker counts every intent as
-// acknowledged; 0 where there is no consumer, which will deliver everything once
-// it is made.
+// AckFloor returns the highest sequence up to which the broker counts every
+// intent as acknowledged. It returns 0 if there is no consumer: a new one
+// delivers everything.
 func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
 	c, err := q.workersConsumer(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -47,7 +46,7 @@ func (q *Queue) AcknowledgeAgain(ctx context.Context, seq uint64) error {
 	// $JS.ACK.stream.consumer.deliveries.stream sequence.consumer sequence.time.pending
 	subject := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.%d.0", q.n.intents, q.n.consumer, seq, time.Now().UnixNano())
 	if _, err := q.nc.RequestWithContext(ctx, subject, plainAck); err != nil {
-		return fmt.Errorf("intent %d, settled and still stored: not acknowledged again: %w", seq, err)
+		return fmt.Errorf("intent %d is settled but still stored, and could not be acknowledged again: %w", seq, err)
 	}
 	return nil
 }

@@ -11,14 +11,14 @@ import (
 
 // Counts are the sizes of the streams.
 type Counts struct {
-	// Pending intents, delayed ones and those in flight included.
+	// Pending counts stored intents, delayed ones and those in flight included.
 	Pending uint64 `json:"pending"`
-	// Results that are kept, notes included.
+	// Results counts the records that are kept, notes included.
 	Results uint64 `json:"results"`
-	// Letters is the number of dead letters, one whose body lies in two parts
-	// counted once.
+	// Letters counts dead letters. A letter whose body is stored in two
+	// messages counts once.
 	Letters uint64 `json:"dead_letters"`
-	// LastIntent is the number of intents that were ever stored.
+	// LastIntent counts the intents that were ever stored.
 	LastIntent uint64 `json:"last_intent"`
 }
 
@@ -59,14 +59,15 @@ func (q *Queue) count(ctx context.Context) (Counts, error) {
 	return c, nil
 }
 
-// The broker finds second parts by looking at every subject: 10,000 cost it
-// about a millisecond, a million is too much for every poll of every worker.
+// The broker finds the tails of letters by looking at every subject. That costs it
+// about a millisecond for 10,000 subjects. A million would cost too much for every
+// poll of every worker.
 const (
-	tailsOften = 10_000      // up to so many messages they are counted each time
-	tailsEvery = time.Minute // beyond that, so old a count may be
+	tailsOften = 10_000      // up to this many messages, every call counts the tails
+	tailsEvery = time.Minute // beyond that, a count may be this old
 )
 
-// tailCount is how many letters have a second part.
+// tailCount counts the letters that have a tail in a second message.
 type tailCount struct {
 	mu sync.Mutex
 	n  uint64

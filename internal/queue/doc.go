@@ -1,20 +1,20 @@
 // Package queue is access to JetStream: the connection, the streams, pulling,
 // publishing, and reading many messages at once. [Queue] embeds settle.Protocol
-// and gives it its Store.
+// and implements its Store.
 //
 // Rules R1 to R12 in comments are those of docs/protocol.md.
 //
 // The connection:
 //
 //	connect.go, address.go, security.go  how the broker is reached
-//	link.go      requests that end when the connection breaks
+//	link.go      requests end when the connection breaks
 //	outage.go    commands wait for a broker that is out of reach
 //	claims.go    claims on deliveries are extended
 //
 // The streams:
 //
-//	topology.go, ensure.go  how they must be, and who makes them
-//	parts.go, revive.go     what is missing, and what is made anew
+//	topology.go, ensure.go  their configuration, and who creates them
+//	parts.go, revive.go     what is missing, and what is created again
 //	room.go, rollups.go     their limits
 //
 // Messages:
@@ -22,11 +22,11 @@
 //	pull.go, pulling.go     intents for a worker
 //	publish.go   many intents at once
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
-//	writer.go, acks.go, manner.go  conditional writes, gathered where many meet
+//	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
 //	read.go, inbox.go       single reads at the leader, batched reads
 //	stream.go    many messages of one stream, for package books
 //	consumer.go  what the workers' consumer has acknowledged
-//	count.go, stats.go      sizes
+//	count.go, stats.go      sizes, ages and failed writes
 //
 // The key-value bucket that the programs share:
 //

@@ -15,27 +15,27 @@ import (
 type Missing uint8
 
 const (
-	// MakeMissing makes the streams on a broker that has none of them: for
-	// workers, and for whoever sets up a broker. Where some are missing and the
-	// others hold something, nobody but a person can tell what was lost, and Open
-	// returns *MissingError.
+	// MakeMissing creates the streams on a broker that has none of them. It is
+	// for workers and for whoever sets up a broker. If only some are missing
+	// and the others hold messages, only a person can tell what was lost, and
+	// Open returns *MissingError.
 	MakeMissing Missing = iota
-	// RefuseMissing makes Open return *MissingError: for programs that use the
-	// streams, and must not believe in a broker that no worker has worked with.
+	// RefuseMissing makes Open return *MissingError. It is for programs that
+	// use the streams and must not trust a broker that no worker has used.
 	RefuseMissing
-	// LeaveMissing opens whatever is there: for those who look at it.
+	// LeaveMissing opens whatever exists. It is for programs that only look.
 	LeaveMissing
 )
 
-// MissingError is returned where streams are missing. Nothing was made.
+// MissingError says that streams are missing. Nothing was created.
 type MissingError struct {
 	// Broker is the address of the broker, without secrets.
 	Broker string
-	// Parts are what is missing, as in "stream ORDERS".
+	// Parts names what is missing, such as "stream ORDERS".
 	Parts []string
-	// Fresh: the broker has none of the streams.
+	// Fresh says that the broker has none of the streams.
 	Fresh bool
-	// Revived: workers make it anew by themselves.
+	// Revived says that workers create the missing part again by themselves.
 	Revived bool
 }
 
@@ -43,7 +43,7 @@ type MissingError struct {
 func (e *MissingError) Error() string {
 	if e.Fresh {
 		return fmt.Sprintf("no %s at %s: no worker has worked with this broker yet, or it has lost all its streams. "+
-			"Start a worker first, which makes them (cmd/worker), or correct ORDERPOST_NATS_URL (or ORDERPOST_STREAM_PREFIX)", e.Parts[0], e.Broker)
+			"Start a worker first (cmd/worker), which creates them, or correct ORDERPOST_NATS_URL or ORDERPOST_STREAM_PREFIX", e.Parts[0], e.Broker)
 	}
 	if e.Revived {
 		return fmt.Sprintf("%s at %s: a worker makes it anew, within a minute if one is running", DescribeMissing(e.Parts), e.Broker)
@@ -51,11 +51,11 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s at %s, although other streams of this installation are there. %s", DescribeMissing(e.Parts), e.Broker, MissingAdvice)
 }
 
-// MissingAdvice is what a person does about missing streams.
+// MissingAdvice tells a person what to do about missing streams.
 const MissingAdvice = "Restore what is missing from a backup (nats stream restore), or accept that what it held is lost: worker repair; " +
 	"see OrderpostStreamsMissing in docs/runbook.md"
 
-// DescribeMissing names parts in a sentence.
+// DescribeMissing returns a sentence that names the missing parts.
 func DescribeMissing(parts []string) string {
 	text, verb := parts[0], "is"
 	for i, p := range parts[1:] {
@@ -70,14 +70,14 @@ func DescribeMissing(parts []string) string {
 }
 
 const (
-	// streamsSoon is how long a program waits for streams that a worker which is
-	// starting makes.
+	// streamsSoon is how long a program waits for streams that a starting
+	// worker may be about to create.
 	streamsSoon = 2 * time.Second
 	ensurePause = 100 * time.Millisecond
 )
 
-// ensureTopology makes what is missing and may be made, and checks what is
-// there. It returns the AckWait that claims count on.
+// ensureTopology creates what is missing and may be created, and checks what
+// exists. It returns the AckWait that claims rely on.
 func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err error) {
 	brief, cancel := q.link.within(ctx, q.cfg.ConnectTimeout+requestTimeout)
 	defer cancel()
@@ -104,7 +104,7 @@ func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err 
 	return ackWait, nil
 }
 
-// ensureStreams looks at all of them before it makes one.
+// ensureStreams looks at every stream before it creates one.
 func (q *Queue) ensureStreams(ctx context.Context) error {
 	var missing []jetstream.StreamConfig
 	used := false
@@ -132,6 +132,7 @@ func (q *Queue) ensureStreams(ctx context.Context) error {
 	return q.makeStreams(ctx, missing)
 }
 
+// missingError returns the error about these streams.
 func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
 	e := &MissingError{Broker: q.address(), Fresh: len(missing) == len(q.streams())}
 	for _, m := range missing {
@@ -140,13 +141,14 @@ func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
 	return e
 }
 
-// Made names the streams that Open found missing and made.
+// Made returns the names of the streams that Open created.
 func (q *Queue) Made() []string { return q.made }
 
+// makeStreams creates streams.
 func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfig) error {
 	for _, want := range missing {
 		_, err := q.js.CreateStream(ctx, want)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program made it meanwhile
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program created it meanwhile
 			var stream jetstream.Stream
 			if stream, err = q.js.Stream(ctx, want.Name); err == nil {
 				err = q.checkStream(ctx, stream, want)
@@ -161,7 +163,8 @@ func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfi
 	return nil
 }
 
-// ensureBucket leaves a bucket that is there as it is.
+// ensureBucket opens the bucket, or creates it if it is missing and may be
+// created.
 func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 	q.bucket.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -190,9 +193,10 @@ func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
 	})
 }
 
-// ensureConsumer: only a worker may make or change it, so that a producer with
-// other settings does not shorten the fleet's claims; and not while another
-// worker is present, whose leases count on the AckWait that is there.
+// ensureConsumer makes sure of the workers' consumer and returns its AckWait.
+// Only a worker may create or change it, so that a producer with other settings
+// does not shorten the fleet's claims. A worker must not do so while another
+// one is present, whose leases rely on the AckWait of the existing consumer.
 func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
 	told := false
 	for since := time.Now(); ; {
@@ -209,13 +213,13 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 		if err != nil {
 			return 0, err
 		}
-		// Where others run, somebody deleted it. They make it anew when their claims
-		// are over (R7); older versions do not.
+		// If other workers run, somebody deleted the consumer. They create it again
+		// once their claims have ended (R7). Workers of older versions do not.
 		if other == "" || time.Since(since) > 2*q.cfg.AckWait {
 			return q.cfg.AckWait, q.makeConsumer(ctx)
 		}
 		if !told {
-			q.log.Warn().Str("consumer", q.n.consumer).Str("present", other).Msg("the consumer is missing; waiting until a worker that is running makes it anew")
+			q.log.Warn().Str("consumer", q.n.consumer).Str("present", other).Msg("the consumer is missing; waiting for the running worker to create it again")
 			told = true
 		}
 		if err := pause(ctx, time.Second); err != nil {
@@ -224,11 +228,15 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 	}
 }
 
+// makeConsumer creates the workers' consumer, or updates it to this program's
+// settings.
 func (q *Queue) makeConsumer(ctx context.Context) error {
 	_, err := q.js.CreateOrUpdateConsumer(ctx, q.n.intents, q.consumerConfig())
 	return err
 }
 
+// alignConsumer updates the existing consumer to a worker's settings, and
+// returns the AckWait that holds from now on.
 func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig) (ackWait time.Duration, err error) {
 	if !q.cfg.Worker || have.AckWait == q.cfg.AckWait && have.MaxAckPending == q.cfg.MaxAckPending {
 		return have.AckWait, nil
@@ -246,7 +254,7 @@ func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig
 	return q.cfg.AckWait, q.makeConsumer(ctx)
 }
 
-// otherWorkers names the workers that are present beside this one.
+// otherWorkers returns the names of the other workers that are present.
 func (q *Queue) otherWorkers(ctx context.Context) ([]string, error) {
 	if q.cfg.Present == nil {
 		return nil, nil
@@ -255,8 +263,9 @@ func (q *Queue) otherWorkers(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(all, func(name string) bool { return name == q.cfg.Name }), err
 }
 
-// otherWorker names one of them; "" = none is present. It asks again while nobody
-// answers reads: a bucket with replicas that was just made has no leader yet.
+// otherWorker returns the name of one of them; "" = none is present. It asks
+// again while no server answers reads: a bucket with replicas that was just
+// created has no leader yet.
 func (q *Queue) otherWorker(ctx context.Context) (string, error) {
 	until := time.Now().Add(q.cfg.ConnectTimeout)
 	others, err := q.otherWorkers(ctx)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestAResultOutlivesItsLetter: results expire, but not before their letters.
-// What an audit and a replay make of that is tested in package books.
+// Package books tests what an audit and a replay make of that.
 func TestAResultOutlivesItsLetter(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t), "a")

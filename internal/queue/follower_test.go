@@ -16,8 +16,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// twoNodes is the store of a worker whose batched reads go to one node of the
-// cluster, and everything else to others.
+// twoNodes is a store whose batched reads go to one node of the cluster and
+// whose other requests go to another.
 type twoNodes struct {
 	settle.Store
 	batched settle.Store
@@ -47,8 +47,9 @@ func splitCluster(t *testing.T) (r *routes, leader, follower *Queue, node *serve
 	return r, openCluster(t, nodes[first:first+1], "leader"), openCluster(t, nodes[at:at+1], "follower"), nodes[at], at
 }
 
-// answersDirectly: a node begins to answer direct gets a while after its replica
-// has caught up. Until then other nodes answer for it.
+// answersDirectly reports whether a node answers direct gets itself. It begins
+// to a while after its replica has caught up. Until then other nodes answer for
+// it.
 func answersDirectly(t *testing.T, node *server.Server, stream string) bool {
 	t.Helper()
 	subject := "$JS.API.DIRECT.GET." + stream
@@ -78,9 +79,9 @@ func batched(t *testing.T, q *Queue, tokens ...string) (seqs []uint64) {
 	return seqs
 }
 
-// R2: a follower that is cut off from the leader goes on answering batched
-// reads. Its answers lack what was confirmed since; with the barrier nobody
-// believes them.
+// R2: a follower that is cut off from the leader keeps answering batched reads.
+// Its answers lack what was confirmed since. With the barrier nobody believes
+// them.
 func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	r, leader, follower, node, at := splitCluster(t)
@@ -99,7 +100,7 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	require.EqualValues(t, 3, store.singles.Load(), "all of them were read at the leader")
 
 	r.heal()
-	require.Eventually(t, func() bool { // elections pass, the follower catches up, and answers for all
+	require.Eventually(t, func() bool { // until elections end and the follower has caught up
 		store.singles.Store(0)
 		got, err = q.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
 		if err != nil {
@@ -110,8 +111,8 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	}, 60*time.Second, 10*time.Millisecond)
 }
 
-// R2: whatever was confirmed before a batched read began is in its answer,
-// while followers lag as they do under writes.
+// R2: everything that was confirmed before a batched read began is in its
+// answer, even while followers lag under writes.
 func TestR2ABatchedReadFromAFollowerIsExact(t *testing.T) {
 	t.Parallel()
 	_, leader, follower, _, _ := splitCluster(t)
@@ -132,8 +133,9 @@ func TestR2ABatchedReadFromAFollowerIsExact(t *testing.T) {
 	t.Logf("without the barrier the follower was behind in %d of 200 reads", stale)
 }
 
-// R2: a stream of one replica gets followers when an operator or a worker with
-// another setting says so. Workers that run already do not trust them either.
+// R2: an operator, or a worker with another setting, can add followers to a
+// stream with one replica. Workers that already run do not trust those
+// followers either.
 func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	require.False(t, jetStore{openQueue(t, startBroker(t), "alone")}.Replicated())

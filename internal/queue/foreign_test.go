@@ -13,10 +13,10 @@ import (
 	"orderpost/internal/settle"
 )
 
-// TestHeadersOfAProducerDoNotPassForTheBrokers: a batched read carries the
-// stored message's own headers, and the broker's behind them. A producer that
-// writes such headers itself must neither hide other orders nor pass its order
-// off for another one.
+// TestHeadersOfAProducerDoNotPassForTheBrokers: the answer to a batched read
+// has the stored message's own headers, followed by the broker's. A producer
+// that writes headers with the broker's names must neither hide other orders
+// nor make its order pass for another.
 func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 	for name, forged := range map[string]nats.Header{
 		"a place far behind":      {"Nats-Sequence": {"999999"}},
@@ -58,8 +58,7 @@ func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 }
 
 // TestAResultThatNoWorkerWroteIsUnreadable: an answer of JetStream that was
-// sent to a results subject, and records that a worker wrote about another
-// order or that stand in an order.
+// sent to a results subject, and a worker's record about another order.
 func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("MINE", "i1"))
@@ -111,8 +110,8 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 	}
 }
 
-// TestARecordIsFiledUnderItsSubject whatever its order_no is: one that no
-// subject can carry stands under a hash.
+// TestARecordIsFiledUnderItsSubject, whatever its order_no is. An order_no that
+// no subject can carry is filed under a hash.
 func TestARecordIsFiledUnderItsSubject(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	for i, subject := range []string{"a%2Eb", "a%2eb", "not%XXencoded", "100%"} {

@@ -6,32 +6,34 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// inboxes keeps subscriptions for answers that come in several messages. To
-// subscribe anew for each request costs the broker as much as the request.
+// inboxes keeps subscriptions for requests that are answered by several
+// messages. A new subscription for each request would cost the broker as much
+// as the request.
 type inboxes struct {
 	nc   *nats.Conn
 	mu   sync.Mutex
 	free []*inbox
 }
 
-// inbox is one such subscription. Whoever has it is the only one, and gives it
-// back only when nothing more can come.
+// inbox is one such subscription. One request uses it at a time, and returns it
+// only when no more answers can come.
 type inbox struct {
 	subject string
 	sub     *nats.Subscription
 	answers chan *nats.Msg
 }
 
-// inboxRoom is for the most answers that one request has (the server answers no
-// more than 1,024 subjects at once), and its end marker.
+// inboxRoom is the largest number of answers to one request, with its end
+// marker. The server answers for at most 1,024 subjects at once.
 const inboxRoom = 1024 + 8
 
+// take returns a kept subscription, or a new one.
 func (i *inboxes) take() (*inbox, error) {
 	for in := i.kept(); in != nil; in = i.kept() {
-		if in.quiet() {
+		if in.clean() {
 			return in, nil
 		}
-		_ = in.sub.Unsubscribe() // something came late; who asked for it has gone
+		_ = in.sub.Unsubscribe() // an answer came late; its request has ended
 	}
 	in := &inbox{subject: i.nc.NewInbox(), answers: make(chan *nats.Msg, inboxRoom)}
 	var err error
@@ -39,9 +41,9 @@ func (i *inboxes) take() (*inbox, error) {
 	return in, err
 }
 
-// quiet says that nothing has come since the last request but its final status,
-// of which it makes the inbox empty.
-func (in *inbox) quiet() bool {
+// clean discards the final status of the last request and reports whether
+// nothing else was left.
+func (in *inbox) clean() bool {
 	for {
 		select {
 		case msg := <-in.answers:
@@ -54,6 +56,7 @@ func (in *inbox) quiet() bool {
 	}
 }
 
+// kept returns a kept subscription, or nil.
 func (i *inboxes) kept() *inbox {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -66,9 +69,10 @@ func (i *inboxes) kept() *inbox {
 	return in
 }
 
-// put gives an inbox back; over: its request was answered to the end, so that
-// nothing more can come. An order that came late would pass for one of the next
-// pull's, and its claim for younger than it is.
+// put returns an inbox. over says that its request was answered to the end and
+// no more answers can come. Otherwise put ends the subscription: an order that
+// came late would pass for one of the next pull, and its claim would seem
+// younger than it is.
 func (i *inboxes) put(in *inbox, over bool) {
 	if !over {
 		_ = in.sub.Unsubscribe()

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An order of a pull that was given up lies in an inbox that is to be used
-// again. It is not the next pull's, nor the answer to a read.
+// An inbox that is used again still holds an order of a pull that was given up.
+// That order must pass neither for one of the next pull nor for the answer to a
+// read.
 func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	i := inboxes{nc: q.nc}

@@ -17,7 +17,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// jetStore is the Store of real streams.
+// jetStore implements settle.Store with JetStream.
 type jetStore struct{ q *Queue }
 
 func (s jetStore) Record(ctx context.Context, token string) (settle.Entry, error) {
@@ -33,9 +33,9 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 	for i, token := range tokens {
 		subjects[i] = s.q.n.resPre + token
 	}
-	read := s.q.lastEach
+	read := s.q.lastInBatches
 	if s.Replicated() {
-		read = s.q.lastAtOnce
+		read = s.q.lastInOneBatch
 	}
 	msgs := make(map[string]*settle.Message, len(subjects))
 	if err := read(ctx, s.q.n.results, subjects, func(raw *settle.Message) { msgs[raw.Subject] = raw }); err != nil {
@@ -55,8 +55,9 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 	return nil
 }
 
-// Barrier asks for the last message under any subject, which the server finds
-// by its sequence. Where that one was deleted it says that there is none.
+// Barrier reads the last message under any subject, which the server finds by
+// its sequence. If that message was deleted, the server says that there is
+// none.
 func (s jetStore) Barrier(ctx context.Context) (settle.Barrier, error) {
 	raw, err := s.q.lastMsg(ctx, s.q.n.results, ">")
 	if err != nil || raw == nil {
@@ -72,15 +73,15 @@ func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, 
 		return 0, err
 	}
 	seq, err := s.q.results.put(ctx, msg, expect)
-	if answered := err == nil || errors.Is(err, settle.ErrStale); answered && cap(msg.Data) <= maxRecordBuffer { // else the writer may have it still
+	if answered := err == nil || errors.Is(err, settle.ErrStale); answered && cap(msg.Data) <= maxRecordBuffer { // without an answer, the writer may still use it
 		*buf = msg.Data
 		recordBuffers.Put(buf)
 	}
 	return seq, err
 }
 
-// recordBuffers are for the JSON of records; larger ones than maxRecordBuffer
-// bytes are not kept.
+// recordBuffers pools buffers for the JSON of records. It keeps none larger
+// than maxRecordBuffer.
 var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
 const maxRecordBuffer = 64 << 10
@@ -93,7 +94,7 @@ func (s jetStore) IntentAt(ctx context.Context, seq uint64) (*settle.Message, er
 	return s.q.msgAt(ctx, s.q.n.intents, seq)
 }
 
-func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.Published, uint64, error) {
+func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
 	ack, err := s.q.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
 	p, err := publishAnswer(ack, err)
 	if ack == nil {
@@ -109,8 +110,8 @@ func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// deleteMsg removes a stored message. The error of one that is gone wraps
-// jetstream's.
+// deleteMsg removes a stored message. The error for a message that is gone
+// wraps jetstream.ErrMsgNotFound.
 func (q *Queue) deleteMsg(ctx context.Context, name string, seq uint64) error {
 	stream, err := q.stream(ctx, name)
 	if err != nil {
@@ -123,7 +124,7 @@ func (q *Queue) deleteMsg(ctx context.Context, name string, seq uint64) error {
 	})
 }
 
-func (s jetStore) Born(ctx context.Context) (time.Time, error) {
+func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {
 	stream, err := s.q.stream(ctx, s.q.n.intents)
 	if err != nil {
 		return time.Time{}, err
@@ -146,19 +147,20 @@ func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
 	return consumer.CachedInfo().Delivered.Stream, nil
 }
 
-func (s jetStore) Life() string { return s.q.nc.ConnectedServerId() }
+func (s jetStore) ServerID() string { return s.q.nc.ConnectedServerId() }
 
-// Replicated holds for every broker that is a cluster: a stream of one replica
-// may get more while this program runs.
+// Replicated is true for every clustered broker: a stream with one replica may
+// get more while this program runs.
 func (s jetStore) Replicated() bool { return s.q.replicas > 1 || s.q.nc.ConnectedClusterName() != "" }
 
 func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
 
-// recordReserve is what the headers of a record take of the broker's
-// max_payload at most, in bytes.
+// recordReserve is the largest size of a record's headers within the broker's
+// max_payload, in bytes.
 const recordReserve = 4 << 10
 
-// recordMsg is a record as it is published, its JSON appended to buf.
+// recordMsg returns a record as a message and appends its JSON to buf. It
+// shortens the texts of a record that exceeds max_payload.
 func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg, error) {
 	data, err := r.AppendJSON(buf)
 	for err == nil && int64(len(data)) > q.nc.MaxPayload()-recordReserve {
@@ -175,22 +177,23 @@ func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg,
 	return msg, nil
 }
 
-// expires: an outcome is kept for the retention. A doubt is kept until it is
-// settled, and a failure for as long as its dead letter: a replay must see what
-// it repeats, and an audit what the letter is about.
+// expires reports whether a record expires after the retention. A doubt stays
+// until it is settled. A failure stays as long as its dead letter, because a
+// replay must see what it repeats and an audit what the letter is about.
 func expires(r *order.Record) bool {
 	o := r.Outcome()
 	return o != order.OutcomeNone && o != order.OutcomeUnknown && !r.NeedsLetter()
 }
 
-// DecodeRecord reads a message of the results. Error: settle.ErrUnreadable.
+// DecodeRecord reads a message of the results stream. Error:
+// settle.ErrUnreadable.
 func DecodeRecord(raw *settle.Message) (settle.Entry, error) {
 	var r order.Record
 	if err := json.Unmarshal(raw.Data, &r); err != nil {
 		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: not a record: %w", settle.ErrUnreadable, raw.Seq, err)
 	}
 	if r.Word != order.Retrying && r.Outcome() == order.OutcomeNone {
-		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: outcome %q is none that this version knows", settle.ErrUnreadable, raw.Seq, r.Word)
+		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: this version does not know the outcome %q", settle.ErrUnreadable, raw.Seq, r.Word)
 	}
 	if what := foreign(raw, &r); what != "" {
 		return settle.Entry{}, fmt.Errorf("%w: results stream, sequence %d: no worker wrote it: %s", settle.ErrUnreadable, raw.Seq, what)
@@ -198,10 +201,10 @@ func DecodeRecord(raw *settle.Message) (settle.Entry, error) {
 	return settle.Entry{Record: &r, Seq: raw.Seq}, nil
 }
 
-// foreign says what shows that no program of ours wrote the record where it
-// lies; "" for nothing. JetStream sends its answers to any subject that a
-// request names as its reply, so a record that somebody asked for can end up as
-// the last word on another order.
+// foreign returns what shows that no program of ours wrote this record to this
+// subject, or "". JetStream sends its answers to any subject that a request
+// names as its reply. A record that somebody asked for can so end up as the
+// last word on another order.
 func foreign(raw *settle.Message, r *order.Record) string {
 	token := raw.Subject[strings.LastIndexByte(raw.Subject, '.')+1:]
 	switch {
@@ -218,23 +221,24 @@ func foreign(raw *settle.Message, r *order.Record) string {
 	return ""
 }
 
-// hashedToken is what settle.FileToken makes of a token that it cannot use.
+// hashedToken matches what settle.FileToken returns for a token that it cannot
+// use.
 var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 
 func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
 
-func (s jetStore) Mark(ctx context.Context, key string) (m settle.Mark, seq uint64, err error) {
+func (s jetStore) HighWaterMark(ctx context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {
 	raw, err := s.q.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}
 	if err := json.Unmarshal(raw.Data, &m); err != nil {
-		return settle.Mark{}, raw.Seq, nil // cleared by hand, or not ours: it marks nothing
+		return settle.HighWaterMark{}, raw.Seq, nil // cleared by hand or foreign: no mark
 	}
 	return m, raw.Seq, nil
 }
 
-func (s jetStore) PutMark(ctx context.Context, key string, m settle.Mark, expect uint64) (uint64, error) {
+func (s jetStore) PutHighWaterMark(ctx context.Context, key string, m settle.HighWaterMark, expect uint64) (uint64, error) {
 	data, err := json.Marshal(m)
 	if err != nil {
 		return 0, err

@@ -11,8 +11,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// What an outcome's message looks like: it expires, unless it is unknown, or
-// has a dead letter.
+// The message of an outcome expires, unless the outcome is unknown or has a
+// dead letter.
 func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
@@ -31,8 +31,8 @@ func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
 	}
 }
 
-// A response as large as the operator allows must not make a result that the
-// broker refuses for ever.
+// A response of the largest size that the operator may configure must not make
+// a result that the broker always refuses.
 func TestARecordIsCutToWhatTheBrokerTakes(t *testing.T) {
 	q := openSmall(t)
 	publish(t, q, intent("A-1", "i1"))

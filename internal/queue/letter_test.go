@@ -14,8 +14,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// openSmall connects to a broker with NATS's own max_payload, as external ones
-// have it.
+// openSmall connects to a broker with NATS's default max_payload, like most
+// external ones.
 func openSmall(t *testing.T) *Queue {
 	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true, MaxPayload: 1 << 20})
@@ -32,11 +32,11 @@ func TestIntakeRefusesWhatNoLetterCouldHold(t *testing.T) {
 	require.ErrorIs(t, err, settle.ErrTooLarge)
 	results := q.PublishMany(t.Context(), []settle.Intent{in, intent("A-2", "i2")})
 	require.ErrorIs(t, results[0].Err, settle.ErrTooLarge)
-	require.Equal(t, settle.Stored, results[1].Published)
+	require.Equal(t, settle.Stored, results[1].Status)
 }
 
-// R4: another program published a body that leaves no room for a letter's
-// header, with headers that no JSON text can carry.
+// R4: another program publishes a body that leaves no room for a letter's
+// header, with headers that JSON text cannot carry.
 func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	q := openSmall(t)
 	msg := nats.NewMsg(q.n.newPre + "A-1")
@@ -68,8 +68,8 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	require.Zero(t, info.CachedInfo().State.Msgs, "with all its parts")
 }
 
-// A letter's particulars fit whatever an order, an API or a producer makes of
-// them.
+// The header of a letter fits, whatever the order, the API or the producer puts
+// into it.
 func TestALettersHeaderAlwaysFits(t *testing.T) {
 	huge := strings.Repeat("\x01", 30_000) // six bytes each in JSON
 	l := &settle.Letter{OrderNo: huge, Outcome: order.OutcomeRejected, Reason: huge, Error: huge, Response: huge, Subject: huge + "\xff",
@@ -88,8 +88,8 @@ func TestALettersHeaderAlwaysFits(t *testing.T) {
 	require.NotContains(t, text, "\n")
 }
 
-// R4: a subject that no order_no encodes to, wildcards included, is recorded
-// under a hash.
+// R4: a record about a subject that no order_no encodes to, wildcards included,
+// is filed under a hash.
 func TestR4AForeignSubjectIsFiledUnderAHash(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	for i, token := range []string{"caf\xe9", strings.Repeat("x", 3000), "%zz", "a$b"} {

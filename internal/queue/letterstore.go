@@ -18,9 +18,9 @@ import (
 	"orderpost/internal/settle"
 )
 
-// PutLetter stores the letter, and before it what does not fit into one
-// message: under the hash of its bytes, so that it can be written twice, and
-// cannot be taken for another letter's.
+// PutLetter stores the letter. It first stores the tail of a body that does not
+// fit into one message, under the hash of its bytes. So the tail can be written
+// twice and never be taken for another letter's.
 func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *settle.Letter) error {
 	q := s.q
 	var expect uint64
@@ -52,16 +52,18 @@ func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *sett
 	return err
 }
 
+// tailSubject returns the subject of a letter's tail.
 func (q *Queue) tailSubject(token, hash string) string { return q.n.deadPre + token + ".tail." + hash }
 
+// tailHash returns the hash that names a tail.
 func tailHash(rest []byte) string {
 	sum := sha256.Sum256(rest)
 	return hex.EncodeToString(sum[:])
 }
 
-// letterHeader is the letter as one header value. What is large in it gives
-// way before it exceeds its reserve: long texts, the earlier letters, the
-// attempts, and at last the headers.
+// letterHeader returns the letter as one header value. If it exceeds its
+// reserve, letterHeader drops in this order: the ends of long texts, the
+// earlier letters, the attempts, and the intent's headers.
 func letterHeader(l *settle.Letter) (string, error) {
 	fit := *l
 	packLetter(&fit)
@@ -90,7 +92,7 @@ func letterHeader(l *settle.Letter) (string, error) {
 	}
 }
 
-// packLetter moves what is not UTF-8 to where JSON keeps it byte for byte.
+// packLetter moves what is not UTF-8 to fields that JSON keeps byte for byte.
 func packLetter(l *settle.Letter) {
 	if !utf8.ValidString(l.Subject) {
 		l.RawSubject = []byte(l.Subject)
@@ -106,6 +108,7 @@ func packLetter(l *settle.Letter) {
 	}
 }
 
+// unpackLetter reverses packLetter.
 func unpackLetter(l *settle.Letter) {
 	if l.RawSubject != nil {
 		l.Subject = string(l.RawSubject)
@@ -134,14 +137,14 @@ func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, err
 		return nil, err
 	}
 	if tail == nil || tailHash(tail.Data) != l.Tail {
-		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: the rest of its body is missing", settle.ErrNotALetter, raw.Seq)
+		return nil, fmt.Errorf("%w: dead-letter stream, sequence %d: the tail of its body is missing", settle.ErrNotALetter, raw.Seq)
 	}
 	l.Body = append(l.Body, tail.Data...)
 	return l, nil
 }
 
-// DecodeLetter reads a message of the dead letters, without the second part of a
-// body that is stored in two. Error: settle.ErrNotALetter.
+// DecodeLetter reads a message of the dead-letter stream, without the tail of a
+// body that is stored in two messages. Error: settle.ErrNotALetter.
 func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
 	var l settle.Letter
 	if err := json.Unmarshal([]byte(raw.Header.Get(headerLetter)), &l); err != nil {
@@ -155,7 +158,7 @@ func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
 func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
 	q := s.q
 	if err := q.deleteMsg(ctx, q.n.dead, l.Seq); err != nil {
-		// The same error says that it is gone already, which is as good.
+		// JetStream gives the same error for a message that is gone, which is fine.
 		if still, readErr := q.msgAt(ctx, q.n.dead, l.Seq); readErr != nil || still != nil {
 			var refused *jetstream.APIError
 			if errors.As(err, &refused) {
@@ -170,11 +173,11 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Lett
 	return nil
 }
 
-// purgeTail removes the second part of a letter's body. What a crash leaves of
-// it is never read.
+// purgeTail removes a letter's tail. Nothing ever reads a tail that a crash
+// leaves behind.
 func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) error {
 	if err := q.purge(ctx, q.n.dead, q.tailSubject(token, l.Tail)); err != nil {
-		return fmt.Errorf("dead letter of %s: the rest of its body cannot be removed: %w", l.OrderNo, err)
+		return fmt.Errorf("dead letter of %s: the tail of its body cannot be removed: %w", l.OrderNo, err)
 	}
 	return nil
 }
@@ -192,6 +195,6 @@ func (q *Queue) purge(ctx context.Context, name, subject string) error {
 	})
 }
 
-// headerLetter carries the letter's particulars; the message's payload is the
-// intent's body, byte for byte.
+// headerLetter is the header with the letter's fields. The payload of the
+// message is the intent's body, byte for byte.
 const headerLetter = "Order-Letter"

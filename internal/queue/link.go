@@ -9,18 +9,18 @@ import (
 	"orderpost/internal/settle"
 )
 
-// errLinkBroken: the connection broke while something was waited for.
+// errLinkBroken means that the connection broke while a request waited.
 var errLinkBroken = errors.New("the connection to the broker broke")
 
-// link is the connection as requests see it: what waits for an answer when it
-// breaks waits in vain, and is looked up or repeated at once instead of at its
-// timeout.
+// link tells requests that the connection broke. Their answers cannot come any
+// more, so they end at once and not at their timeouts.
 type link struct {
 	mu     sync.Mutex
 	broken chan struct{}
 }
 
-func (l *link) current() <-chan struct{} {
+// disconnected returns a channel that closes when the connection breaks.
+func (l *link) disconnected() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken == nil {
@@ -29,7 +29,8 @@ func (l *link) current() <-chan struct{} {
 	return l.broken
 }
 
-func (l *link) breakOff() {
+// disconnect ends all requests that wait.
+func (l *link) disconnect() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.broken != nil {
@@ -38,16 +39,17 @@ func (l *link) breakOff() {
 	}
 }
 
-// bound gives one request its time: requestTimeout, or until the connection
-// breaks.
+// bound returns the context of one request. It ends after requestTimeout or
+// when the connection breaks.
 func (l *link) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	return l.within(ctx, requestTimeout)
 }
 
-// within gives several requests their time: d, or until the connection breaks.
+// within returns the context of several requests. It ends after d or when the
+// connection breaks.
 func (l *link) within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, d)
-	broken := l.current()
+	broken := l.disconnected()
 	go func() {
 		select {
 		case <-broken:
@@ -58,5 +60,5 @@ func (l *link) within(ctx context.Context, d time.Duration) (context.Context, co
 	return ctx, cancel
 }
 
-// pause sleeps for d, or returns ctx's error when ctx ends first.
+// pause returns nil after d, or ctx's error when ctx ends first.
 func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }

@@ -20,66 +20,65 @@ const (
 	// againPause is the time between two tries of a request while the broker is
 	// out of reach.
 	againPause = 100 * time.Millisecond
-	// tellAfter is how long a request must have failed before a person is told:
-	// a connection that is back at once is not worth a line.
+	// tellAfter is how long a request must have failed before the user is told.
+	// A connection that comes back at once is not worth a line.
 	tellAfter = time.Second
 )
 
-// outages is what the requests of a queue know together about a broker that is
-// out of reach, so that a person is told once.
+// outages is what all waiting requests of a queue share, so that the user is
+// told once.
 type outages struct {
 	mu      sync.Mutex
-	waiting int       // requests that wait at this moment
+	waiting int       // requests that wait now
 	since   time.Time // when the first of them began
 	told    bool
 
-	refused atomic.Uint64 // requests that the broker's permissions forbid
-	refusal atomic.Pointer[error]
+	refused atomic.Uint64         // requests that the broker's permissions forbid
+	refusal atomic.Pointer[error] // the last of these errors
 	dial    atomic.Pointer[error] // why the last attempt to reconnect failed
 }
 
-// patient says whether requests wait for a broker that is out of reach. A
-// worker has its own loops: it must not hold a claim while it waits.
+// patient reports whether requests wait for a broker that is out of reach. A
+// worker has loops of its own: it must not hold a claim while it waits.
 func (q *Queue) patient() bool { return q.cfg.BrokerWait > 0 && !q.cfg.Worker }
 
-// patiently carries a request out, and repeats it while the broker is out of
-// reach, for cfg.BrokerWait at most. The request must be one that may be
-// repeated. The error then wraps ErrUnreachable.
+// patiently calls do, and again while the broker is out of reach, for at most
+// cfg.BrokerWait. The error then wraps ErrUnreachable. do must be safe to
+// repeat.
 func (q *Queue) patiently(ctx context.Context, do func(context.Context) error) error {
 	if !q.patient() {
 		return do(ctx)
 	}
 	w := q.wait()
-	defer w.over()
+	defer w.Done()
 	for {
 		err := do(ctx)
-		if err == nil || ctx.Err() != nil || !q.passing(err) {
+		if err == nil || ctx.Err() != nil || !q.transient(err) {
 			return err
 		}
-		if err := w.again(ctx, err); err != nil {
+		if err := w.Backoff(ctx, err); err != nil {
 			return err
 		}
 	}
 }
 
-// wait is how long one caller has been waiting for the broker.
+// wait measures how long one caller waits for the broker. It implements
+// settle.Wait.
 type wait struct {
 	q       *Queue
-	began   time.Time // of the request that failed first, or of the wait
+	began   time.Time // when the wait began
 	limit   time.Duration
-	refused uint64
-	counted bool
+	refused uint64 // outages.refused at the beginning
+	counted bool   // in outages.waiting
 }
 
 func (q *Queue) wait() *wait {
 	return &wait{q: q, began: time.Now(), limit: q.cfg.BrokerWait, refused: q.outages.refused.Load()}
 }
 
-// again pauses before a request that failed for cause is repeated. It returns an
-// error where that is not to be: ErrUnreachable (wrapped) when the time is up,
-// the broker's refusal, or the context's end. In a queue that is not patient it
-// does nothing.
-func (w *wait) again(ctx context.Context, cause error) error {
+// Backoff implements settle.Wait. In a queue that is not patient it does
+// nothing.
+func (w *wait) Backoff(ctx context.Context, cause error) error {
 	q := w.q
 	if !q.patient() {
 		return nil
@@ -93,19 +92,16 @@ func (w *wait) again(ctx context.Context, cause error) error {
 	q.outages.join(w, func() string {
 		return q.waitingFor(q.reason(cause), w.limit-time.Since(w.began))
 	}, q.tell)
-	if err := pause(ctx, againPause); err != nil {
-		return err
-	}
-	return nil
+	return pause(ctx, againPause)
 }
 
-// over says that the caller waits no more. Another wait begins at its next
-// failure.
-func (w *wait) over() {
+// Done implements settle.Wait.
+func (w *wait) Done() {
 	w.q.outages.leave(w, w.q.tell)
 	w.began = time.Now()
 }
 
+// join counts a waiting request, and tells the user about an outage that lasts.
 func (o *outages) join(w *wait, text func() string, tell func(string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,6 +117,8 @@ func (o *outages) join(w *wait, text func() string, tell func(string)) {
 	}
 }
 
+// leave is called when a request does not wait any more. The last one tells the
+// user that the broker is back.
 func (o *outages) leave(w *wait, tell func(string)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,14 +134,15 @@ func (o *outages) leave(w *wait, tell func(string)) {
 	}
 }
 
+// tell passes a line to the user.
 func (q *Queue) tell(line string) {
 	if q.cfg.Tell != nil {
 		q.cfg.Tell(line)
 	}
 }
 
-// reason is why nothing comes of a request, for people: without a connection the
-// request's own error says nothing.
+// reason returns why a request fails, for people. Without a connection the
+// request's own error says nothing, so reason returns why reconnecting fails.
 func (q *Queue) reason(cause error) error {
 	if q.nc == nil || q.nc.IsConnected() {
 		return cause
@@ -154,43 +153,36 @@ func (q *Queue) reason(cause error) error {
 	return errLinkBroken
 }
 
-// passingAnswers are errors of the client and of JetStream that say that the
+// transientErrors are errors of the client and of JetStream which say that the
 // broker, or the stream's leader, is not there at this moment.
-var passingAnswers = []error{
-	context.DeadlineExceeded, context.Canceled, // of the request: passing is asked while its caller has time
+var transientErrors = []error{
+	context.DeadlineExceeded, context.Canceled, // of one try: the caller itself still has time
 	nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrReconnectBufExceeded,
 	nats.ErrConnectionReconnecting, nats.ErrStaleConnection, nats.ErrNoServers,
 	jetstream.ErrNoStreamResponse, jetstream.ErrJetStreamNotEnabled, jetstream.ErrJetStreamNotEnabledForAccount,
 	errUnconfirmed, errLinkBroken,
 }
 
-// passing says whether a request failed since the broker was out of reach.
-func (q *Queue) passing(err error) bool {
-	if err == nil || errors.Is(err, ErrUnreachable) { // the latter has waited already
+// transient reports whether a request failed because the broker was out of
+// reach.
+func (q *Queue) transient(err error) bool {
+	if err == nil || errors.Is(err, ErrUnreachable) { // ErrUnreachable: the wait is over
 		return false
 	}
 	var api *jetstream.APIError
 	if errors.As(err, &api) && slices.Contains(passingCodes, api.ErrorCode) {
 		return true
 	}
-	if slices.ContainsFunc(passingAnswers, func(e error) bool { return errors.Is(err, e) }) {
+	if slices.ContainsFunc(transientErrors, func(e error) bool { return errors.Is(err, e) }) {
 		return true
 	}
 	var network net.Error
 	return errors.As(err, &network) || api == nil && q.nc != nil && !q.nc.IsConnected()
 }
 
-// patience is what the settle protocol knows of it.
+// patience implements settle.Patience.
 type patience struct{ q *Queue }
 
-// Passing implements settle.Patience.
-func (p patience) Passing(err error) bool { return p.q.passing(err) }
+func (p patience) Transient(err error) bool { return p.q.transient(err) }
 
-// Wait implements settle.Patience.
 func (p patience) Wait() settle.Wait { return p.q.wait() }
-
-// Again implements settle.Wait.
-func (w *wait) Again(ctx context.Context, cause error) error { return w.again(ctx, cause) }
-
-// Over implements settle.Wait.
-func (w *wait) Over() { w.over() }

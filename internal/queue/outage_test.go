@@ -21,7 +21,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// told collects what a patient queue says.
+// told collects what a patient queue tells the user.
 type told struct {
 	mu    sync.Mutex
 	lines []string
@@ -39,7 +39,7 @@ func (l *told) all() []string {
 	return append([]string(nil), l.lines...)
 }
 
-// patientQueue is a command's, on the embedded broker of a data folder.
+// patientQueue opens a command's queue on the embedded broker of a data folder.
 func patientQueue(t *testing.T, dir string, wait time.Duration) (*Queue, *told) {
 	t.Helper()
 	said := &told{}
@@ -55,7 +55,7 @@ func patientQueue(t *testing.T, dir string, wait time.Duration) (*Queue, *told) 
 	return q, said
 }
 
-// furnished is a broker with a bit of everything in it.
+// furnished fills a broker with an intent, a result and a letter of each kind.
 func furnished(t *testing.T, dir string) *embedded.Server {
 	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
@@ -87,7 +87,7 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 
 var acceptance = order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}
 
-// settleAll takes n orders out of the queue and settles each by its report.
+// settleAll pulls n orders and settles each by its report.
 func settleAll(t *testing.T, q *Queue, n int, report func(*settle.Delivery) order.Report) {
 	t.Helper()
 	for n > 0 {
@@ -103,7 +103,8 @@ func settleAll(t *testing.T, q *Queue, n int, report func(*settle.Delivery) orde
 	}
 }
 
-// requests is everything that commands ask of a queue (and package books for them).
+// requests are all requests that commands make, some of them through package
+// books.
 var requests = []struct {
 	name string
 	do   func(ctx context.Context, q *Queue) error
@@ -178,8 +179,9 @@ var requests = []struct {
 }
 
 // TestRequestsGoOnThroughAnOutage: each request of a command begins without a
-// broker, and ends when that is back at another address. A person is told once
-// what it waits for, and once that it is over. Nothing is lost or doubled.
+// broker and ends when the broker is back at another address. The user is told
+// once what the command waits for, and once that the wait is over. Nothing is
+// lost or doubled.
 func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	dir := t.TempDir()
 	first := furnished(t, dir)
@@ -217,7 +219,7 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	require.Len(t, everyMessage(t, q.Results()), 7, "each order has one outcome")
 }
 
-// TestRequestsGiveUp: at the time that was set, and each of them.
+// TestRequestsGiveUp: each request gives up after cfg.BrokerWait.
 func TestRequestsGiveUp(t *testing.T) {
 	dir := t.TempDir()
 	s := furnished(t, dir)
@@ -235,7 +237,7 @@ func TestRequestsGiveUp(t *testing.T) {
 	}
 }
 
-// TestAWorkersRequestsDoNotWait: it must not hold a claim while it waits.
+// TestAWorkersRequestsDoNotWait: a worker must not hold a claim while it waits.
 func TestAWorkersRequestsDoNotWait(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1", func(c *Config) { c.BrokerWait = time.Hour })
@@ -246,8 +248,8 @@ func TestAWorkersRequestsDoNotWait(t *testing.T) {
 	require.NotErrorIs(t, err, ErrUnreachable)
 }
 
-// TestARefusalIsNoOutage: what the broker's permissions forbid is said, and not
-// waited for.
+// TestARefusalIsNoOutage: a request that the broker's permissions forbid fails
+// at once and says so.
 func TestARefusalIsNoOutage(t *testing.T) {
 	port := freePort(t)
 	user := &server.User{Username: "clerk", Password: "clerk", Permissions: &server.Permissions{
@@ -267,7 +269,7 @@ func TestARefusalIsNoOutage(t *testing.T) {
 	require.True(t, strings.Contains(err.Error(), "STREAM.MSG.GET.ORDERS_RESULTS"), err)
 }
 
-// TestConnectingTellsAtOnce: a person who gave a wrong address sees what happens
+// TestConnectingTellsAtOnce: a user who gave a wrong address sees what happens
 // before the time is up.
 func TestConnectingTellsAtOnce(t *testing.T) {
 	said := &told{}
@@ -283,7 +285,7 @@ func TestConnectingTellsAtOnce(t *testing.T) {
 	require.Contains(t, lines[0], "waiting for the broker at "+cfg.URL)
 }
 
-// freePort is one that nobody listens on.
+// freePort returns a port on which nobody listens.
 func freePort(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

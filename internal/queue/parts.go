@@ -8,10 +8,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Part is one of the things at the broker that orderpost works with.
+// Part is one of the things at the broker that orderpost works with. Its values
+// are label values of a metric.
 type Part string
 
-// The parts. Their names are the values of a metric's label.
+// The parts.
 const (
 	PartIntents  Part = "intents"
 	PartResults  Part = "results"
@@ -20,27 +21,25 @@ const (
 	PartConsumer Part = "consumer"
 )
 
-// Parts lists all of them.
-func Parts() []Part { return []Part{PartIntents, PartResults, PartLetters, PartFleet, PartConsumer} }
-
-// PartState is a part as the broker has it.
+// PartState says whether the broker has a part.
 type PartState struct {
 	Part Part
-	// Name is how people call it, as in "stream ORDERS".
+	// Name is the part's name for people, such as "stream ORDERS".
 	Name string
-	// Created is when the broker made it; zero where it is missing.
+	// Created is when the broker created it; zero if it is missing.
 	Created time.Time
 }
 
-// Missing says whether the broker does not have it.
+// Missing reports whether the broker does not have the part.
 func (s PartState) Missing() bool { return s.Created.IsZero() }
 
-// Precious says whether what the part holds cannot be made anew: only a person
-// can decide what becomes of it.
+// Precious reports whether the part's content cannot be restored. Only a person
+// may decide what happens to such a part.
 func (s PartState) Precious() bool { return s.Part != PartFleet && s.Part != PartConsumer }
 
-// Inspect looks which parts the broker has, in the order of [Parts]. It makes
-// nothing. An error means that the broker did not say.
+// Inspect returns the state of every part: the three streams, the bucket and
+// the consumer. It creates nothing. An error means that the broker did not
+// answer.
 func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 	states := []PartState{
 		{Part: PartIntents, Name: "stream " + q.n.intents},

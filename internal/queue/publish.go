@@ -15,6 +15,7 @@ import (
 	"orderpost/internal/settle"
 )
 
+// ackSequence returns the sequence of an acknowledgement, or 0.
 func ackSequence(ack *jetstream.PubAck) uint64 {
 	if ack == nil {
 		return 0
@@ -22,7 +23,8 @@ func ackSequence(ack *jetstream.PubAck) uint64 {
 	return ack.Sequence
 }
 
-func publishAnswer(ack *jetstream.PubAck, err error) (settle.Published, error) {
+// publishAnswer returns what JetStream's answer to a publish means (R6).
+func publishAnswer(ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
 	var api *jetstream.APIError
 	switch {
 	case err == nil && ack.Duplicate:
@@ -30,32 +32,32 @@ func publishAnswer(ack *jetstream.PubAck, err error) (settle.Published, error) {
 	case err == nil:
 		return settle.Stored, nil
 	case !errors.As(err, &api):
-		return settle.PublishedNone, fmt.Errorf("intent not confirmed by the broker: %w", err)
+		return settle.PublishNone, fmt.Errorf("the broker did not confirm the intent: %w", err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
 		return settle.AlreadyPending, nil
 	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient || api.ErrorCode == codeStorageExceeded:
-		return settle.PublishedNone, fmt.Errorf("%w: %s", settle.ErrFull, api.Description)
+		return settle.PublishNone, fmt.Errorf("%w: %s", settle.ErrFull, api.Description)
 	case api.ErrorCode == codeMessageTooLarge:
-		return settle.PublishedNone, fmt.Errorf("%w: %s; an order may have %d bytes, its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)
+		return settle.PublishNone, fmt.Errorf("%w: %s; an order may have at most %d bytes and its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)
 	default:
-		return settle.PublishedNone, fmt.Errorf("intent refused by the broker: %w", err)
+		return settle.PublishNone, fmt.Errorf("the broker refused the intent: %w", err)
 	}
 }
 
-// PublishResult is the fate of one intent of PublishMany.
+// PublishResult says what became of one intent of PublishMany.
 type PublishResult struct {
-	Published settle.Published
-	// Err is set where it is not known to be stored: settle.ErrFull, settle.ErrTooLarge, or
-	// that the broker's confirmation did not come (publish again with the same
-	// ID).
+	Status settle.PublishStatus
+	// Err is set if the intent is not known to be stored. It is settle.ErrFull,
+	// settle.ErrTooLarge, or says that the broker did not confirm the intent.
+	// Publish that one again with the same ID.
 	Err error
 }
 
-// PublishMany stores intents in atomic batches, in their order, and says what
-// became of each. A batch that the broker refuses (one duplicate is enough) is
-// published one by one, so that the duplicate is singled out and the rest is
-// stored. What is not confirmed since the broker is out of reach is published
-// again, for cfg.BrokerWait at most. The results have the length of intents.
+// PublishMany stores intents in atomic batches, in their order, and returns
+// what became of each, in the order of intents. The broker refuses a whole
+// batch for one duplicate. PublishMany then publishes the intents of the batch
+// one by one, which singles the duplicate out. While the broker is out of
+// reach, it publishes unconfirmed intents again, for at most cfg.BrokerWait.
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start, end := 0, 0; start < len(intents); start = end {
@@ -71,8 +73,8 @@ func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []Publ
 	return results
 }
 
-// batchEnd is where the batch ends that begins at start. It has one intent at
-// least.
+// batchEnd returns the end of the batch that begins at start. A batch has at
+// least one intent.
 func batchEnd(intents []settle.Intent, start int) (end int) {
 	size := 0
 	for end = start; end < min(start+maxBatch, len(intents)); end++ {
@@ -83,25 +85,25 @@ func batchEnd(intents []settle.Intent, start int) (end int) {
 	return end
 }
 
-// publishAgain publishes what an outage left unconfirmed, under the same IDs,
-// until all of it is confirmed or refused.
+// publishAgain publishes unconfirmed intents again under the same IDs, until
+// the broker has confirmed or refused all of them.
 func (q *Queue) publishAgain(ctx context.Context, intents []settle.Intent, results []PublishResult) error {
 	if !q.patient() {
 		return nil
 	}
 	w := q.wait()
-	defer w.over()
+	defer w.Done()
 	for {
 		var open []int
 		for i := range results {
-			if q.passing(results[i].Err) {
+			if q.transient(results[i].Err) {
 				open = append(open, i)
 			}
 		}
 		if len(open) == 0 || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := w.again(ctx, results[open[0]].Err); err != nil {
+		if err := w.Backoff(ctx, results[open[0]].Err); err != nil {
 			for _, i := range open {
 				results[i].Err = err
 			}
@@ -111,6 +113,7 @@ func (q *Queue) publishAgain(ctx context.Context, intents []settle.Intent, resul
 	}
 }
 
+// publishBatch publishes one batch.
 func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, results []PublishResult) {
 	msgs := make([]*nats.Msg, 0, len(intents))
 	index := make([]int, 0, len(intents))
@@ -134,17 +137,17 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 	}
 	if q.publishAtomic(ctx, msgs) == nil {
 		for _, i := range index {
-			results[i].Published = settle.Stored
+			results[i].Status = settle.Stored
 		}
 	} else {
 		q.publishSingly(ctx, intents, results, index)
 	}
-	q.publishSingly(ctx, intents, results, again) // the broker says what they are, now that the others are there
+	q.publishSingly(ctx, intents, results, again) // the broker judges them now that the others are stored
 }
 
-// publishAtomic bounds the wait for the broker's answer itself: the library
-// does so only where ctx has no deadline, and an answer that was lost with its
-// connection never comes.
+// publishAtomic publishes one atomic batch. It bounds the wait for the answer
+// itself: the library does that only if ctx has no deadline, and an answer that
+// was lost with its connection never comes.
 func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
@@ -152,7 +155,7 @@ func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
 	return err
 }
 
-// publishSingly sends the intents of a refused or unconfirmed batch one by
+// publishSingly publishes the intents of a refused or unconfirmed batch one by
 // one, without waiting in between.
 func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
 	futures := make([]jetstream.PubAckFuture, len(index))
@@ -172,35 +175,36 @@ func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, resu
 		}
 		select {
 		case ack := <-futures[k].Ok():
-			results[i].Published, results[i].Err = q.answered(ctx, intents[i], ack, nil)
+			results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, nil)
 		case err := <-futures[k].Err():
-			results[i].Published, results[i].Err = q.answered(ctx, intents[i], nil, err)
+			results[i].Status, results[i].Err = q.answered(ctx, intents[i], nil, err)
 		case <-ctx.Done():
 			results[i].Err = ctx.Err()
 		case <-deadline.C:
-			results[i].Err = fmt.Errorf("intent not confirmed by the broker within %s", 2*requestTimeout)
+			results[i].Err = fmt.Errorf("the broker did not confirm the intent within %s", 2*requestTimeout)
 			deadline.Reset(0)
 		}
 	}
 }
 
-// answered reads one answer of many. What needs a second try gets it at once.
-func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.Published, error) {
+// answered returns what became of one intent. It publishes an intent again at
+// once if the answer calls for that.
+func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
 	p, err := publishAnswer(ack, err)
 	if err != nil || p == settle.Stored {
 		return p, err
 	}
-	if p, err = q.Verify(ctx, in, p, ackSequence(ack)); p == settle.PublishedNone && err == nil {
+	if p, err = q.Verify(ctx, in, p, ackSequence(ack)); p == settle.PublishNone && err == nil {
 		return q.Publish(ctx, in)
 	}
 	return p, err
 }
 
-// Codes of JetStream's API errors that mean something here.
+// Codes and texts of JetStream's API errors.
 const (
-	codeStoreFailed          = 10077 // "already pending" and "stream full" share it: the text tells
+	codeStoreFailed          = 10077 // "already pending" and "stream full" share it; the text tells them apart
 	codeWrongLastSeq         = 10071
-	codeWrongLastSeqConstant = 10164 // with replicas: another write to the subject is on its way
+	codeWrongLastSeqConstant = 10164 // with replicas: another write to the subject is in flight
 	codeInsufficient         = 10023
 	codeStorageExceeded      = 10047
 	codeClusterNotAvailable  = 10008
@@ -210,8 +214,8 @@ const (
 	textSubjectIsFull        = "maximum messages per subject exceeded"
 )
 
-// maxBatch and maxBatchBytes bound one atomic batch; the server takes 1000
-// messages, and keeps all of them beside the stream until the last one is there.
+// maxBatch and maxBatchBytes bound one atomic batch. The server takes up to 1,000
+// messages and stages all of them until the last one has arrived.
 const (
 	maxBatch      = 500
 	maxBatchBytes = 4 << 20

@@ -19,12 +19,12 @@ import (
 	"orderpost/internal/settle"
 )
 
-// answers publishes many, and gives what became of each, as words.
+// answers publishes many intents and returns the status of each as a word.
 func answers(t *testing.T, q *Queue, in ...settle.Intent) []string {
 	t.Helper()
 	var out []string
 	for _, r := range q.PublishMany(t.Context(), in) {
-		word := r.Published.String()
+		word := r.Status.String()
 		if r.Err != nil {
 			word = "error"
 			for _, known := range []error{settle.ErrFull, settle.ErrSwallowed, settle.ErrTooLarge} {
@@ -53,7 +53,8 @@ func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
 	require.Equal(t, "stored", one(intent("A-1", "i2")))
 }
 
-// R6: "Duplicate: true" does not mean stored: somebody removed the first.
+// R6: "Duplicate: true" does not mean stored. Somebody removed the first
+// intent.
 func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -67,7 +68,7 @@ func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 }
 
 // An ID that was used for another order, settled since, does not pass for this
-// one because this one has an older result.
+// intent's, even if this one's order_no has an older result.
 func TestR6AResultOfAnotherSubmissionIsNotTakenForThisOne(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	for _, in := range []settle.Intent{intent("A-1", "i1"), intent("A-2", "i2")} {
@@ -109,14 +110,14 @@ func TestAnswersOfTheBroker(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		err  error
-		want settle.Published
+		want settle.PublishStatus
 		is   error
 	}{
 		"place taken":  {api(10077, "maximum messages per subject exceeded"), settle.AlreadyPending, nil},
-		"stream full":  {api(10077, "maximum messages exceeded"), settle.PublishedNone, settle.ErrFull},
-		"bytes full":   {api(10077, "maximum bytes exceeded"), settle.PublishedNone, settle.ErrFull},
-		"no resources": {api(10023, "insufficient resources"), settle.PublishedNone, settle.ErrFull},
-		"no storage":   {api(10047, "insufficient storage resources available"), settle.PublishedNone, settle.ErrFull},
+		"stream full":  {api(10077, "maximum messages exceeded"), settle.PublishNone, settle.ErrFull},
+		"bytes full":   {api(10077, "maximum bytes exceeded"), settle.PublishNone, settle.ErrFull},
+		"no resources": {api(10023, "insufficient resources"), settle.PublishNone, settle.ErrFull},
+		"no storage":   {api(10047, "insufficient storage resources available"), settle.PublishNone, settle.ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := publishAnswer(nil, c.err)
@@ -126,8 +127,9 @@ func TestAnswersOfTheBroker(t *testing.T) {
 	}
 }
 
-// The batch was stored, and the connection broke before the broker could say
-// so: the rows are published again by the same IDs, and none is stored twice.
+// The batch was stored, and the connection broke before the confirmation
+// arrived. The rows are published again with the same IDs, and none is stored
+// twice.
 func TestALostAnswerToABatchStoresNothingTwice(t *testing.T) {
 	var cuts atomic.Int32
 	cut := &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
@@ -152,8 +154,7 @@ func TestALostAnswerToABatchStoresNothingTwice(t *testing.T) {
 	require.EqualValues(t, 3, c.LastIntent)
 }
 
-// deaf is a connection that hears nothing from the moment at which a text goes
-// out on it.
+// deaf is a connection that receives nothing once a certain text was sent.
 type deaf struct {
 	net.Conn
 	text string
@@ -181,7 +182,7 @@ func (d *deaf) Read(p []byte) (int, error) {
 	}
 }
 
-// A lost answer is not waited for as long as the caller has time.
+// A request whose answer was lost ends before its caller's time does.
 func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost string // what is sent last
@@ -206,7 +207,7 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 			cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"
 			q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(&deaf{text: tt.lost}), nats.PingInterval(time.Hour))
 			require.NoError(t, err)
-			t.Cleanup(func() { q.nc.Close(); q.Close() }) // no farewell: nothing would answer
+			t.Cleanup(func() { q.nc.Close(); q.Close() }) // closes without a flush, because nothing would answer
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			done := make(chan error, 1)

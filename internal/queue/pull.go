@@ -10,16 +10,16 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Pull asks for at most n intents and waits for them for at most wait, or a
-// third of a claim if that is less: the wait is taken off the claim, which would
-// be over on arrival else. Deliveries are checked against the results and passed to take in
-// groups as they arrive. A group whose check failed is passed with Work
-// WorkNone: it must not be acted on, only given up.
+// Pull requests at most n intents. It waits for them for at most wait, and for
+// at most a third of a claim's term: claims run from before the pull, so a
+// longer wait could let a lease expire before its message arrives. Pull checks
+// deliveries against the results and passes them to take in groups as they
+// arrive. A delivery whose check failed has Work WorkNone. It must only be
+// given up.
 //
-// The caller holds a free slot for each of the n before it calls. Pull returns
-// when n have arrived or the wait is over; it does not stop early, since a
-// message that is on its way would be delivered to nobody and come back as an
-// unexplained delivery.
+// The caller must hold a free slot for each of the n. Pull returns when n
+// intents have arrived or the wait has ended, and never earlier: a message that
+// is on its way would reach nobody and come back as an unexplained delivery.
 func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*settle.Delivery)) error {
 	start, err := q.BeginPull(ctx)
 	if err != nil {
@@ -39,10 +39,11 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 	return nil
 }
 
-// gather takes what has arrived, without waiting for more.
+// gather returns first and the messages that have arrived since, without
+// waiting for more.
 func (q *Queue) gather(first *nats.Msg, p *pulling) []settle.Arrival {
 	group := []settle.Arrival{q.arrival(first)}
-	for len(group) < groupMax {
+	for len(group) < settle.ReadBatch {
 		msg := p.arrived()
 		if msg == nil {
 			return group
@@ -52,6 +53,7 @@ func (q *Queue) gather(first *nats.Msg, p *pulling) []settle.Arrival {
 	return group
 }
 
+// arrival converts a message.
 func (q *Queue) arrival(msg *nats.Msg) settle.Arrival {
 	a := settle.Arrival{Message: &settle.Message{Subject: msg.Subject, Header: settle.Header(msg.Header), Data: msg.Data},
 		Answer: brokerAnswer{q.nc, msg.Reply}, Reply: msg.Reply}
@@ -60,6 +62,3 @@ func (q *Queue) arrival(msg *nats.Msg) settle.Arrival {
 	}
 	return a
 }
-
-// groupMax bounds how many deliveries are checked in one batched read.
-const groupMax = 256

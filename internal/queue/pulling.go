@@ -10,24 +10,27 @@ import (
 )
 
 // pulling is one pull request and the messages that answer it. The broker ends
-// it by the last of the n messages, or by a status.
+// it with the last of the n messages or with a status.
 type pulling struct {
 	q    *Queue
 	in   *inbox
 	left int
-	// over: nothing more can come, so that the inbox may serve another request.
+	// over says that nothing more can come and another request may use the
+	// inbox.
 	over bool
-	// late: the broker did not say in time that it was over.
+	// late says that the broker did not end the pull in time.
 	late   bool
 	err    error
 	giveUp *time.Timer
 	broken <-chan struct{}
 }
 
-// pullGrace is how much longer than the broker was asked to wait its status is
-// waited for. After it the pull counts as over, like one that found nothing.
+// pullGrace is how long after the requested wait the pull waits for the
+// broker's status. After that the pull has ended without an error, like one
+// that found nothing.
 const pullGrace = requestTimeout
 
+// startPull sends a pull request.
 func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
 	req, err := json.Marshal(map[string]any{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()})
 	if err != nil {
@@ -37,7 +40,7 @@ func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pulling{q: q, in: in, left: n, broken: q.link.current(), giveUp: time.NewTimer(wait + pullGrace)}
+	p := &pulling{q: q, in: in, left: n, broken: q.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
 	subject := "$JS.API.CONSUMER.MSG.NEXT." + q.n.intents + "." + q.n.consumer
 	if err := q.nc.PublishRequest(subject, in.subject, req); err != nil {
 		p.end()
@@ -46,15 +49,17 @@ func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
 	return p, nil
 }
 
-// pullBytes is where the broker ends a pull, so that large orders come a few at
-// a time: it drops a client that lags 64 MiB behind. Whatever the broker stores
-// fits, since a message that is larger than that would never be delivered.
+// pullBytes is the size at which the broker ends a pull. Large orders so come a
+// few at a time: the broker drops a client that lags 64 MiB behind. The size
+// admits the largest message that the broker stores, because a larger message
+// would never be delivered.
 func (q *Queue) pullBytes() int64 { return max(answerBytes, q.nc.MaxPayload()+subjectReserve) }
 
-// subjectReserve is more than the subjects of a message have, which count.
+// subjectReserve is more than the subjects of a message take, which count
+// towards the size.
 const subjectReserve = 16 << 10
 
-// next waits for a message; nil: there is none any more.
+// next waits for a message. It returns nil if there are no more.
 func (p *pulling) next() *nats.Msg {
 	for p.left > 0 && !p.over && !p.late && p.err == nil {
 		select {
@@ -71,8 +76,8 @@ func (p *pulling) next() *nats.Msg {
 	return p.drained()
 }
 
-// drained gives what came before the pull broke off. It is in our hands, and
-// must be accounted for.
+// drained returns a message that came before the pull was interrupted. The
+// broker has delivered it to us, so it must be accounted for.
 func (p *pulling) drained() *nats.Msg {
 	if p.over || p.left == 0 {
 		return nil
@@ -80,7 +85,7 @@ func (p *pulling) drained() *nats.Msg {
 	return p.arrived()
 }
 
-// arrived gives a message that is there already, or nil.
+// arrived returns a message that has already arrived, or nil.
 func (p *pulling) arrived() *nats.Msg {
 	for p.left > 0 && !p.over {
 		select {
@@ -95,8 +100,8 @@ func (p *pulling) arrived() *nats.Msg {
 	return nil
 }
 
-// isOrder takes a message in: an order, or a status, which has no data and no
-// place in the stream.
+// isOrder reports whether the message is an order. Otherwise it is a status,
+// which has no data and no sequence, and isOrder handles it.
 func (p *pulling) isOrder(msg *nats.Msg) bool {
 	status := msg.Header.Get("Status")
 	if status == "" || len(msg.Data) > 0 || strings.HasPrefix(msg.Reply, "$JS.ACK.") {
@@ -106,10 +111,10 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 	text := msg.Header.Get("Description")
 	switch {
 	case status == "100": // idle heartbeat
-	case status == "404", status == "408": // nothing there; the wait is over
+	case status == "404", status == "408": // no messages; the wait is over
 		p.over = true
-	case isBatchCompleted(msg): // comes after the last of the n, or in the pull that follows
-	case status == "409" && text == "Message Size Exceeds MaxBytes": // the next one is for another pull
+	case isBatchCompleted(msg): // follows the last of the n, possibly in the next pull
+	case status == "409" && text == "Message Size Exceeds MaxBytes": // the next message is left to another pull
 		p.over = true
 	case status == "503":
 		p.over, p.err = true, nats.ErrNoResponders
@@ -119,8 +124,8 @@ func (p *pulling) isOrder(msg *nats.Msg) bool {
 	return false
 }
 
-// isBatchCompleted tells the status by which the broker ends a pull that has
-// bytes left. Nobody waits for it.
+// isBatchCompleted reports whether the message is the status that ends a pull
+// with bytes left. No pull waits for it.
 func isBatchCompleted(msg *nats.Msg) bool {
 	return len(msg.Data) == 0 && msg.Header.Get("Status") == "409" && msg.Header.Get("Description") == "Batch Completed"
 }
@@ -131,8 +136,8 @@ func (p *pulling) end() {
 	p.q.pulls.put(p.in, p.over || p.left == 0)
 }
 
-// brokerAnswer answers a delivery, without waiting. The connection sends what
-// has come together in one piece.
+// brokerAnswer answers a delivery without waiting. The connection sends the
+// answers that gather in one write.
 type brokerAnswer struct {
 	nc    *nats.Conn
 	reply string
@@ -143,13 +148,13 @@ var (
 	plainNak = []byte("-NAK")
 )
 
-// Ack implements Answer.
+// Ack implements settle.Answer.
 func (a brokerAnswer) Ack() error { return a.nc.Publish(a.reply, plainAck) }
 
-// Nak implements Answer.
+// Nak implements settle.Answer.
 func (a brokerAnswer) Nak() error { return a.nc.Publish(a.reply, plainNak) }
 
-// NakWithDelay implements Answer.
+// NakWithDelay implements settle.Answer.
 func (a brokerAnswer) NakWithDelay(delay time.Duration) error {
 	return a.nc.Publish(a.reply, fmt.Appendf(nil, `-NAK {"delay": %d}`, delay.Nanoseconds()))
 }

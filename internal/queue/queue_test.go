@@ -29,7 +29,7 @@ func startBroker(t *testing.T) *embedded.Server {
 	return s
 }
 
-// present stands for package fleet: the test's workers write presence.<name>.
+// present replaces fleet.Present: the test's workers write presence.<name>.
 func present(ctx context.Context, b *Bucket) (names []string, err error) {
 	const prefix = "presence."
 	err = b.Walk(ctx, prefix, func(e Entry) error {
@@ -89,7 +89,7 @@ func publish(t *testing.T, q *Queue, in ...settle.Intent) {
 	t.Helper()
 	for i, r := range q.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
-		require.Equal(t, settle.Stored, r.Published, "intent %d", i)
+		require.Equal(t, settle.Stored, r.Status, "intent %d", i)
 	}
 }
 

@@ -15,19 +15,20 @@ import (
 	"orderpost/internal/settle"
 )
 
-// lastMsg reads the last message of a subject at the stream's leader (R2: a
-// follower may not have it yet). nil where the leader says that there is none.
+// lastMsg reads the last message of a subject at the stream's leader, because a
+// follower may not have it yet (R2). It returns nil if the leader says that
+// there is none.
 func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*settle.Message, error) {
 	return q.getMsg(ctx, stream, map[string]any{"last_by_subj": subject})
 }
 
-// msgAt reads one message by its sequence at the stream's leader; nil where it
-// is gone.
+// msgAt reads one message by its sequence at the stream's leader. It returns
+// nil if the message is gone.
 func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*settle.Message, error) {
 	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
 }
 
-// stream reads a stream's state, which its CachedInfo then holds.
+// stream reads a stream's state into its CachedInfo.
 func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
 	err = q.patiently(ctx, func(ctx context.Context) error {
 		ctx, cancel := q.link.bound(ctx)
@@ -41,7 +42,7 @@ func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, er
 	return s, nil
 }
 
-// natsMsg is a message to be published.
+// natsMsg returns a message to publish.
 func natsMsg(m *settle.Message) *nats.Msg {
 	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
 }
@@ -86,7 +87,7 @@ func (q *Queue) askMsg(ctx context.Context, stream string, req []byte) (*settle.
 	}
 	m := body.Message
 	if m == nil {
-		return nil, fmt.Errorf("read from stream %s: the answer holds neither message nor error", stream)
+		return nil, fmt.Errorf("read from stream %s: the answer has neither a message nor an error", stream)
 	}
 	raw := &settle.Message{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
 	if len(m.Header) > 0 {
@@ -99,54 +100,54 @@ func (q *Queue) askMsg(ctx context.Context, stream string, req []byte) (*settle.
 	return raw, nil
 }
 
-// errIncomplete: a batched read ended without its end marker, so that absence
+// errIncomplete means that a batched read ended without its end marker. Absence
 // from it proves nothing (R2).
-var errIncomplete = errors.New("batched read was cut short")
+var errIncomplete = errors.New("batched read ended early")
 
-// errCut: the server itself ended the answer at its limit of bytes.
+// errCut means that the server ended the answer at its limit of bytes.
 var errCut = fmt.Errorf("%w: too large", errIncomplete)
 
-// answerBytes is where the broker ends one batched answer. Its own limit is its
-// max_pending, 64 MiB: several such answers at once are more than it lets a
-// client lag behind, and it drops the connection of a slow consumer. One message
-// is always sent.
+// answerBytes is where the broker ends one batched answer. The server's own
+// limit is its max_pending, 64 MiB. Several such answers at once exceed what
+// the server lets a client lag behind, and it drops the connection of a slow
+// consumer. The server always sends at least one message.
 const answerBytes = 4 << 20
 
-// lastMsgs reads the last messages of many subjects (1,024 at most) in one
-// request. A subject that is missing from the map has none: the answer was
-// complete to its end marker. Only for a stream with a single replica: with
-// more, any of them may answer, and a follower may lag behind.
-func (q *Queue) lastMsgs(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+// lastBySubject reads the last messages of at most 1,024 subjects, by subject.
+// A subject that is missing from the map has no message: the answer was
+// complete to its end marker. With more than one replica, a follower that lags
+// may answer.
+func (q *Queue) lastBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
 	found := make(map[string]*settle.Message)
-	return found, q.lastEach(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
+	return found, q.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
 }
 
-// lastHeads is lastMsgs without the messages' bodies, which together may be
-// hundreds of megabytes.
-func (q *Queue) lastHeads(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+// lastHeadersBySubject is lastBySubject without the messages' bodies, which
+// together may take hundreds of megabytes.
+func (q *Queue) lastHeadersBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
 	found := make(map[string]*settle.Message)
-	return found, q.lastEach(ctx, stream, subjects, func(raw *settle.Message) {
+	return found, q.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) {
 		raw.Data = nil
 		found[raw.Subject] = raw
 	})
 }
 
-// lastEach passes the last message of each subject to take, in no order, and
-// twice where an answer was cut. It halves a request whose answer is cut at
+// lastInBatches passes the last message of each subject to take, in no order,
+// and twice if an answer was cut. It halves a request whose answer is cut at
 // answerBytes.
-func (q *Queue) lastEach(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
-	err := q.lastAtOnce(ctx, stream, subjects, take)
+func (q *Queue) lastInBatches(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+	err := q.lastInOneBatch(ctx, stream, subjects, take)
 	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
 		return errors.Join(
-			q.lastEach(ctx, stream, subjects[:half], take),
-			q.lastEach(ctx, stream, subjects[half:], take))
+			q.lastInBatches(ctx, stream, subjects[:half], take),
+			q.lastInBatches(ctx, stream, subjects[half:], take))
 	}
 	return err
 }
 
-// lastAtOnce is lastEach in one request, which one replica answers as of one
+// lastInOneBatch is lastInBatches in one request. One replica answers as of one
 // moment: the server holds its store's lock meanwhile.
-func (q *Queue) lastAtOnce(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+func (q *Queue) lastInOneBatch(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
 	req, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
 	if err != nil {
 		return err
@@ -165,8 +166,8 @@ func (q *Queue) lastAtOnce(ctx context.Context, stream string, subjects []string
 	})
 }
 
-// directGet sends a batched read, of at most inboxRoom messages with the end
-// marker, and passes each answer to take until that says that it was the end.
+// directGet sends a batched read of at most inboxRoom messages, the end marker
+// included. It passes each answer to take until take reports the end.
 func (q *Queue) directGet(ctx context.Context, stream string, req []byte, take func(*nats.Msg) (done bool, err error)) error {
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
@@ -196,9 +197,9 @@ func (q *Queue) directGet(ctx context.Context, stream string, req []byte, take f
 	}
 }
 
-// directStatus is the broker's status in the answer to a direct get; "" for a
-// stored message. A stored message may carry a header Status of its producer's,
-// but the broker names the stream in each one and never in a status.
+// directStatus returns the broker's status in an answer to a direct get, or ""
+// for a stored message. A producer may set a header Status too, but the broker
+// adds the name of the stream to each stored message and never to a status.
 func directStatus(msg *nats.Msg) string {
 	if len(msg.Data) > 0 || msg.Header.Get(jetstream.StreamHeader) != "" {
 		return ""
@@ -207,23 +208,23 @@ func directStatus(msg *nats.Msg) string {
 }
 
 // directMsg reads one message of a direct get's answer. The broker appends its
-// headers to the stored ones, whose producer may have written headers of the
-// same names. So the last one counts, and is taken out: the Header that is left
-// is the stored one.
+// headers to the stored ones, which may have the same names. So directMsg reads
+// the last value of each and removes it. What remains is the stored header.
 func directMsg(msg *nats.Msg) (*settle.Message, error) {
-	seq, err := strconv.ParseUint(takeLast(msg.Header, jetstream.SequenceHeader), 10, 64)
+	seq, err := strconv.ParseUint(popHeader(msg.Header, jetstream.SequenceHeader), 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("answer without a sequence: %w", err)
 	}
-	at, err := time.Parse(time.RFC3339Nano, takeLast(msg.Header, jetstream.TimeStampHeaer))
+	at, err := time.Parse(time.RFC3339Nano, popHeader(msg.Header, jetstream.TimeStampHeaer))
 	if err != nil {
 		return nil, fmt.Errorf("answer without a time: %w", err)
 	}
-	takeLast(msg.Header, jetstream.StreamHeader)
-	return &settle.Message{Subject: takeLast(msg.Header, jetstream.SubjectHeader), Seq: seq, Time: at, Header: settle.Header(msg.Header), Data: msg.Data}, nil
+	popHeader(msg.Header, jetstream.StreamHeader)
+	return &settle.Message{Subject: popHeader(msg.Header, jetstream.SubjectHeader), Seq: seq, Time: at, Header: settle.Header(msg.Header), Data: msg.Data}, nil
 }
 
-func takeLast(h nats.Header, name string) string {
+// popHeader removes the last value of a header and returns it.
+func popHeader(h nats.Header, name string) string {
 	values := h[name]
 	if len(values) == 0 {
 		return ""
@@ -234,7 +235,7 @@ func takeLast(h nats.Header, name string) string {
 	return values[len(values)-1]
 }
 
-// pageSize is how many messages walk reads at once; large ones are fewer
+// pageSize is how many messages walk reads at once, fewer if they are large
 // (answerBytes).
 const pageSize = 256
 
@@ -256,10 +257,10 @@ func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page
 	return nil
 }
 
-// page reads messages from sequence from on, and says where to go on; 0 = there
-// are no more. It reads all of the stream and keeps what matches: asked for a
-// filter with a wildcard, the server counts first how many messages match, in
-// time that grows with the stream, for every page (nats-server 2.15,
+// page reads messages from sequence from on, and returns the sequence to go on
+// from; 0 = there are no more. It reads the whole stream and keeps what
+// matches. Asked for a filter with a wildcard, the server would first count all
+// matches for every page, in time that grows with the stream (nats-server 2.15,
 // getDirectRequest).
 func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*settle.Message, next uint64, err error) {
 	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize, "max_bytes": answerBytes})
@@ -281,7 +282,7 @@ func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) 
 			case status == "204":
 				more = msg.Header.Get("Nats-Num-Pending") != "0"
 				return true, nil
-			case status == "404" && last == 0: // nothing at or after this sequence
+			case status == "404" && last == 0: // no message at or after this sequence
 				return true, nil
 			case status == "503":
 				return false, nats.ErrNoResponders
@@ -303,17 +304,18 @@ func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) 
 	return page, next, err
 }
 
-// matches: filter ends in * (one token more) or in > (one at least).
+// matches reports whether filter matches subject. The filter ends in * (one
+// more token) or in > (at least one).
 func matches(filter, subject string) bool {
 	rest, ok := strings.CutPrefix(subject, filter[:len(filter)-1])
 	return ok && rest != "" && (filter[len(filter)-1] == '>' || !strings.Contains(rest, "."))
 }
 
-// endOfBatch reads the status message that ends a batched read. Only two of
-// them make it complete: "404 No Results", and the end marker with nothing
-// pending. The server says "404 Message Not Found", too, where a stored message
-// could not be loaded, and sends the end marker after it cut an answer at its
-// byte limit (nats-server 2.15, stream.go, getDirectMulti).
+// endOfBatch reads the status that ends a batched read. Only two statuses make
+// it complete: "404 No Results", and the end marker with nothing pending. The
+// server also says "404 Message Not Found" if it could not load a stored
+// message, and sends the end marker after it cut an answer at its byte limit
+// (nats-server 2.15, stream.go, getDirectMulti).
 func endOfBatch(status string, h nats.Header) (done bool, err error) {
 	text := h.Get("Description")
 	switch {

@@ -9,21 +9,21 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ReviveConsumer makes the consumer anew. The caller has waited until no worker
-// can have a claim from the lost one: AckWait since it was found missing. Another
-// worker may have been first.
+// ReviveConsumer creates the consumer again, unless another worker did so
+// first. The caller has waited for AckWait since the consumer was found
+// missing. So no worker has a claim from the lost one.
 func (q *Queue) ReviveConsumer(ctx context.Context) error {
 	_, err := q.js.CreateConsumer(ctx, q.n.intents, q.consumerConfig())
 	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("consumer %s of stream %s cannot be made anew: %w", q.n.consumer, q.n.intents, err)
+		return fmt.Errorf("consumer %s of stream %s could not be created again: %w", q.n.consumer, q.n.intents, err)
 	}
 	return nil
 }
 
-// ReviveBucket makes the bucket anew. Each worker writes into it again what it
+// ReviveBucket creates the bucket again. Each worker then writes what it
 // remembers, see [Bucket.RestoreIfReplaced].
 func (q *Queue) ReviveBucket(ctx context.Context) error {
 	_, err := q.makeBucket(ctx)
@@ -40,9 +40,9 @@ func (b *Bucket) noteLoss() {
 	b.mu.Unlock()
 }
 
-// RestoreIfReplaced calls restore if the broker lost the bucket and a worker made
-// it anew since it answered last: restore writes what the former one said. The
-// delivered high-water mark is written again as well.
+// RestoreIfReplaced calls restore if the broker lost the bucket and a worker
+// created it again. restore writes the former content. RestoreIfReplaced also
+// writes the delivered high-water mark again.
 func (b *Bucket) RestoreIfReplaced(ctx context.Context, restore func(context.Context) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,17 +54,17 @@ func (b *Bucket) RestoreIfReplaced(ctx context.Context, restore func(context.Con
 		return b.wrap(err)
 	}
 	if !created.Equal(b.created) {
-		if err := errors.Join(restore(ctx), b.wrap(b.q.RestoreMark(ctx))); err != nil {
+		if err := errors.Join(restore(ctx), b.wrap(b.q.RestoreHighWaterMark(ctx))); err != nil {
 			return err
 		}
 		b.created = created
-		b.q.log.Warn().Str("bucket", b.Name()).Msg("the fleet's bucket was made anew; wrote its API, hold and limit into it again")
+		b.q.log.Warn().Str("bucket", b.Name()).Msg("the fleet's bucket was lost and created again; restored its API, hold and limit")
 	}
 	b.lost = false
 	return nil
 }
 
-// readCreated asks when the broker made the bucket.
+// readCreated returns when the broker created the bucket.
 func (b *Bucket) readCreated(ctx context.Context) (time.Time, error) {
 	stream, err := b.q.js.Stream(ctx, b.stream())
 	if err != nil {
@@ -73,12 +73,13 @@ func (b *Bucket) readCreated(ctx context.Context) (time.Time, error) {
 	return stream.CachedInfo().Created, nil
 }
 
-// repairPrefix begins the keys that record repairs, one each.
+// repairPrefix begins the keys that record repairs, one key for each.
 const repairPrefix = "repair."
 
-// Repair makes the streams that are missing anew, empty, and the bucket if need
-// be, and records it there: a person's decision, since what the streams held is
-// lost. It returns the names of the streams that it made.
+// Repair creates the missing streams again, empty, and the bucket if it is
+// missing. It records that in the bucket. A person must decide to call it,
+// because what the streams held is lost. Repair returns the names of the
+// streams that it created.
 func (q *Queue) Repair(ctx context.Context, by string) (made []string, err error) {
 	for _, want := range q.streams() {
 		_, err := q.js.Stream(ctx, want.Name)

@@ -2,9 +2,10 @@ package queue
 
 import "context"
 
-// refuseRollups: a bucket is made with roll-ups allowed, and then one message
-// with the header Nats-Rollup deletes every key, the fleet's hold included.
-// Whoever may write a single key could send it.
+// refuseRollups forbids roll-ups in the bucket. JetStream creates a bucket with
+// roll-ups allowed. One message with the header Nats-Rollup then deletes every
+// key, the fleet's hold included, and whoever may write a single key could send
+// it.
 func (q *Queue) refuseRollups(ctx context.Context) error {
 	stream, err := q.js.Stream(ctx, "KV_"+q.cfg.Bucket)
 	if err != nil {

@@ -8,23 +8,23 @@ import (
 )
 
 // roomKey in the intents stream's metadata says that a worker adapts the limits
-// of that stream to the room on the embedded broker's disk. The others leave them
-// alone.
+// of that stream to the free space on the embedded broker's disk. Other
+// programs do not change them.
 const roomKey = "orderpost.room"
 
-// Room is what the intents stream holds, and what it may hold; -1 = no limit.
+// Room says how much the intents stream holds and may hold; -1 = no limit.
 type Room struct {
 	Msgs, Bytes       int64
 	MaxMsgs, MaxBytes int64
-	// Stream is its name.
+	// Stream is the stream's name.
 	Stream string
 }
 
-// Closed is the limit of messages at which producers are refused: as good as
-// none, since 0 would mean that there is no limit.
+// Closed is the limit of messages at which producers are refused. It is not 0,
+// because 0 would mean no limit.
 const Closed = 1
 
-// Full says whether producers are refused.
+// Full reports whether producers are refused.
 func (r Room) Full() bool {
 	return r.MaxMsgs == Closed || r.MaxMsgs > 0 && r.Msgs >= r.MaxMsgs || r.MaxBytes > 0 && r.Bytes >= r.MaxBytes
 }
@@ -40,9 +40,9 @@ func (q *Queue) Room(ctx context.Context) (Room, error) {
 		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}, nil
 }
 
-// LimitRoom sets the limits of the intents stream, below which
-// ORDERPOST_MAX_INTENTS and ORDERPOST_MAX_BYTES may be. Nothing is discarded
-// where it holds more than that.
+// LimitRoom sets the limits of the intents stream, but never above
+// ORDERPOST_MAX_INTENTS and ORDERPOST_MAX_BYTES. A stream that holds more
+// discards nothing.
 func (q *Queue) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
 	stream, err := q.intents(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (q *Queue) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
 	return wrapStream(q.n.intents, "cannot be limited", err)
 }
 
-// lower takes a setting below 1 for none.
+// lower returns the lower of both; a setting below 1 is no limit.
 func lower(limit, setting int64) int64 {
 	if setting > 0 {
 		return min(limit, setting)
@@ -68,6 +68,8 @@ func lower(limit, setting int64) int64 {
 	return limit
 }
 
+// intents reads the state of the intents stream, without waiting for a broker
+// that is out of reach.
 func (q *Queue) intents(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()

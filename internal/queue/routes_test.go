@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// routes are the connections among the nodes of a cluster: each pair of nodes
-// has a relay of its own in each direction, so that one node can be cut off
-// from the others while its clients stay connected.
+// routes are the connections among the nodes of a cluster. Each pair of nodes
+// has its own relay in each direction, so that a test can cut one node off from
+// the others while its clients stay connected.
 type routes struct {
 	t      *testing.T
 	ports  []int // of the nodes' route listeners
@@ -40,7 +40,7 @@ func newRoutes(t *testing.T) *routes {
 	return r
 }
 
-// of are the routes that one node dials.
+// of returns the routes that one node dials.
 func (r *routes) of(node int) (urls []*url.URL) {
 	for pair, relay := range r.relays {
 		if pair[0] == node {

@@ -8,18 +8,18 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// inboxPrefix: where the broker sends the answers to a program's requests.
+// inboxPrefix matches a valid subject prefix for the broker's answers.
 var inboxPrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
 
-// security are the connection's options that say who we are and whom we trust.
-// The files are read here, so that one that is missing or broken is told by
-// the name of its variable before the broker is asked, and again at every
-// connect, so that renewed ones are taken up.
+// security returns the connection's options for credentials and TLS. It reads
+// the files here, so that an error about a missing or broken file names its
+// variable before the broker is dialled. The client reads them again at every
+// connect and picks up renewed ones.
 func (c Config) security() ([]nats.Option, error) {
 	var opts []nats.Option
 	var errs []error
 	bad := func(name string, err error) { errs = append(errs, fmt.Errorf("ORDERPOST_%s: %w", name, err)) }
-	// take applies an option to nothing, for the sake of its error.
+	// take adds an option if applying it gives no error.
 	take := func(name string, opt nats.Option) {
 		if err := opt(&nats.Options{}); err != nil {
 			bad(name, err)

@@ -10,8 +10,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// OldestPending is when the oldest stored intent was stored, delayed ones and
-// those in flight included; zero where there is none.
+// OldestPending returns when the oldest stored intent was stored, delayed ones
+// and those in flight included; zero if there is none.
 func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
 	stream, err := q.stream(ctx, q.n.intents)
 	if err != nil {
@@ -19,13 +19,13 @@ func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
 	}
 	state := stream.CachedInfo().State
 	if state.Msgs == 0 {
-		return time.Time{}, nil // FirstTime then says something else
+		return time.Time{}, nil // FirstTime has another meaning then
 	}
 	return state.FirstTime, nil
 }
 
-// Waiting is the number of intents that no worker has been given yet: neither
-// those in flight nor those whose delay is not over.
+// Waiting returns how many intents no worker was given yet. It counts neither
+// those in flight nor delayed ones.
 func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
 	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
 	if err != nil {
@@ -34,15 +34,16 @@ func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
 	return consumer.CachedInfo().NumPending, nil
 }
 
-// failures counts the writes to one stream that were not confirmed. All of them
-// are repeated; a write that somebody else's was ahead of is none.
+// failures counts the unconfirmed and refused writes to one stream. The writers
+// repeat all of them. A stale write is no failure.
 type failures struct {
 	refused, unconfirmed atomic.Uint64
-	// since is when the first write was left without an answer, in unix
-	// nanoseconds, after which none was answered; 0 = the last one was.
+	// since is when the current run of unanswered writes began, in Unix
+	// nanoseconds; 0 = the last write was answered.
 	since atomic.Int64
 }
 
+// note counts the result of a write.
 func (f *failures) note(err error) {
 	switch {
 	case errors.Is(err, settle.ErrStorage):
@@ -57,13 +58,13 @@ func (f *failures) note(err error) {
 	f.since.Store(0)
 }
 
-// silence is how long writes may go without an answer, in a connection that
-// stands, before that is worth telling.
+// silence is how long the broker may leave writes unanswered on an intact
+// connection before that is reported.
 const silence = 2 * requestTimeout
 
-// Silent names the stream whose writes the broker takes and does not answer,
-// and since when; "" where there is none. nats-server is silent about a stream
-// once a write to its file has failed, until it is started anew.
+// Silent returns the stream whose writes the broker accepts and never answers,
+// and since when; "" if there is none. nats-server stops answering for a stream
+// once a write to its file has failed, until the server is restarted.
 func (q *Queue) Silent() (stream string, since time.Time) {
 	if !q.Connected() {
 		return "", since
@@ -71,7 +72,7 @@ func (q *Queue) Silent() (stream string, since time.Time) {
 	for _, w := range []*writer{q.results, q.letters, q.marks} {
 		at := time.Unix(0, w.failed.since.Load())
 		if at.Before(q.ReconnectedAt()) {
-			continue // it was another run of the broker
+			continue // before the reconnect, possibly to another run of the broker
 		}
 		if at.UnixNano() != 0 && time.Since(at) > silence {
 			return w.stream, at
@@ -82,10 +83,11 @@ func (q *Queue) Silent() (stream string, since time.Time) {
 
 // WriteFailures counts the writes to one stream that failed since Open.
 type WriteFailures struct {
-	// Refused: the broker had no room, or its storage failed (ErrStorage).
+	// Refused counts writes for which the broker had no room, or its storage
+	// failed (settle.ErrStorage).
 	Refused uint64
-	// Unconfirmed: the broker did not answer, or was busy with itself. The
-	// write may have happened, and was looked up or repeated.
+	// Unconfirmed counts writes that the broker did not answer, or that it was
+	// too busy for. They may have happened, and were looked up or repeated.
 	Unconfirmed uint64
 }
 

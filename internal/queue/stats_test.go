@@ -36,9 +36,9 @@ func TestALostLeaseIsCountedOnce(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")}, settle.Intent{OrderNo: "B", Body: body("B")})
 	got := pull(t, q, 2)
-	got[1].Release() // done with: nothing is lost
+	got[1].Release() // a released lease is not counted as lost
 	q.Disconnected()
-	q.ExtendClaims() // sees that it is over, too
+	q.ExtendClaims() // notices the ended lease, too
 	require.False(t, got[0].Lease().Valid())
 	require.EqualValues(t, 1, q.LeasesLost())
 	got[0].Release()

@@ -12,30 +12,31 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Stream reads many messages of one stream at once: what listings and audits
-// are made of (package books). Single messages are read through [Queue.Store].
+// Stream reads many messages of one stream, for listings and audits (package
+// books). [Queue.Store] reads single messages.
 type Stream struct {
 	q            *Queue
-	name, prefix string // prefix is that of its subjects, with the final dot
-	heads        bool   // Peek leaves out the bodies
+	name, prefix string // prefix of its subjects, including the last dot
+	heads        bool   // Peek omits the bodies
 }
 
-// Intents is the stream of intents that are stored and not acknowledged.
+// Intents returns the stream of intents that are stored and not acknowledged.
 func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true} }
 
-// Results is the stream of the last words on orders. [DecodeRecord] reads its
-// messages.
+// Results returns the stream of the last words on orders. [DecodeRecord] reads
+// its messages.
 func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false} }
 
-// Letters is the dead-letter stream, without the second parts of large bodies.
+// Letters returns the dead-letter stream without the tails of large bodies.
 // [DecodeLetter] reads its messages.
 func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true} }
 
-// Store is the streams as the settle protocol sees them. It reads single
+// Store returns the streams as the settle protocol sees them. It reads single
 // messages at their leaders (R2).
 func (q *Queue) Store() settle.Store { return q.store }
 
-// ResultRetention is how long an outcome is kept once nothing needs it any more.
+// ResultRetention returns how long an outcome is kept once nothing needs it any
+// more.
 func (q *Queue) ResultRetention() time.Duration { return q.cfg.ResultRetention }
 
 // StreamState is the extent of a stream at one moment.
@@ -44,7 +45,7 @@ type StreamState struct {
 	FirstSeq, LastSeq uint64
 	// LastTime is when the message LastSeq was stored.
 	LastTime time.Time
-	// Created is when the broker made the stream.
+	// Created is when the broker created the stream.
 	Created time.Time
 }
 
@@ -59,15 +60,16 @@ func (s Stream) State(ctx context.Context) (StreamState, error) {
 		LastTime: info.State.LastTime, Created: info.Created}, nil
 }
 
-// Token is the last part of the message's subject, under which it is filed.
+// Token returns the last token of the message's subject, under which it is
+// filed.
 func (s Stream) Token(m *settle.Message) string { return strings.TrimPrefix(m.Subject, s.prefix) }
 
-// ToTheEnd is the last sequence of a Walk that stops where nothing more is stored.
+// ToTheEnd is the last sequence of a Walk to the end of the stream.
 const ToTheEnd = math.MaxUint64
 
 // Walk passes the messages with the sequences first to last to visit, oldest
-// first, up to 256 at a time, in constant memory. With several replicas a
-// follower may answer, which may be a moment behind.
+// first, at most 256 at a time, in constant memory. With several replicas, a
+// follower that lags may answer.
 func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
 	for next := first; next != 0 && next <= last; {
 		var page []*settle.Message
@@ -87,13 +89,13 @@ func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []
 	return nil
 }
 
-// Last passes the last message of each token to found, with the token's place in
-// tokens. The answer is exact (R2): a token that found is not called for has no
-// message. found is called for one message at a time, in no order, and may be
-// called twice for the same one.
+// Last passes the last message of each token to found, with the token's index
+// in tokens. The answer is exact (R2): a token without a call of found has no
+// message. Last calls found for one message at a time, in no order, and
+// possibly twice for the same message.
 func (s Stream) Last(ctx context.Context, tokens []string, found func(i int, m *settle.Message)) error {
-	for start := 0; start < len(tokens); start += lookupSize {
-		page := tokens[start:min(start+lookupSize, len(tokens))]
+	for start := 0; start < len(tokens); start += settle.ReadBatch {
+		page := tokens[start:min(start+settle.ReadBatch, len(tokens))]
 		places := make(map[string][]int, len(page)) // by subject; a token may be asked for twice
 		subjects := make([]string, 0, len(page))
 		for i, token := range page {
@@ -103,7 +105,7 @@ func (s Stream) Last(ctx context.Context, tokens []string, found func(i int, m *
 			}
 			places[subject] = append(places[subject], start+i)
 		}
-		err := s.q.lastOfEach(ctx, s.name, subjects, func(m *settle.Message) {
+		err := s.q.lastExact(ctx, s.name, subjects, func(m *settle.Message) {
 			for _, i := range places[m.Subject] {
 				found(i, m)
 			}
@@ -115,17 +117,17 @@ func (s Stream) Last(ctx context.Context, tokens []string, found func(i int, m *
 	return nil
 }
 
-// Peek reads the last message of each token, 1,024 at most, in one request; nil
-// where there is none. With several replicas a follower may answer, which may be
-// a moment behind. Intents and letters come without their bodies, which together
-// may be hundreds of megabytes.
+// Peek reads the last message of each of at most 1,024 tokens in one request,
+// nil if there is none. With several replicas, a follower that lags may answer.
+// Intents and letters come without their bodies, which together may take
+// hundreds of megabytes.
 func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, error) {
 	if len(tokens) == 0 {
-		return nil, nil // the broker refuses an empty question
+		return nil, nil // the broker refuses a request without subjects
 	}
-	read := s.q.lastMsgs
+	read := s.q.lastBySubject
 	if s.heads {
-		read = s.q.lastHeads
+		read = s.q.lastHeadersBySubject
 	}
 	subjects := make([]string, len(tokens))
 	for i, token := range tokens {
@@ -142,21 +144,15 @@ func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, e
 	return out, nil
 }
 
-// leaderReads bounds how many single reads are under way at once.
-const leaderReads = 32
-
-// lookupSize is how many order numbers go into one request.
-const lookupSize = 256
-
-// lastOfEach reads in one batch where that is exact, else one by one at the
+// lastExact reads in batches if that is exact, otherwise one by one at the
 // leader (R2). It passes each message that exists to take, one at a time.
-func (q *Queue) lastOfEach(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+func (q *Queue) lastExact(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
 	if q.replicas == 1 {
-		return q.lastEach(ctx, stream, subjects, take)
+		return q.lastInBatches(ctx, stream, subjects, take)
 	}
 	var all errgroup.Group
 	var mu sync.Mutex
-	all.SetLimit(leaderReads)
+	all.SetLimit(settle.LeaderReads)
 	for _, s := range subjects {
 		all.Go(func() error {
 			raw, err := q.lastMsg(ctx, stream, s)

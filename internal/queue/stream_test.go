@@ -20,11 +20,11 @@ func everyMessage(t *testing.T, s Stream) (all []*settle.Message) {
 	return all
 }
 
-// TestAStreamIsReadInParts: many more messages than one request takes, from one
-// sequence to another, or by their tokens, some of them more than once.
+// TestAStreamIsReadInParts: many more messages than one request takes are read
+// from one sequence to another, or by their tokens, some of them twice.
 func TestAStreamIsReadInParts(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	const n = 2*lookupSize + 50
+	const n = 2*settle.ReadBatch + 50
 	var in []settle.Intent
 	var tokens []string
 	for i := range n {

@@ -13,12 +13,13 @@ import (
 	"orderpost/internal/settle"
 )
 
-// topologyVersion is written into the streams' metadata. A program that finds
-// a newer one than it knows leaves the streams alone and refuses to start.
+// topologyVersion is written into the streams' metadata. A program that finds a
+// newer version leaves the streams alone and refuses to start.
 const topologyVersion = 1
 
 const versionKey = "orderpost.topology"
 
+// streams returns the wanted configuration of each stream.
 func (q *Queue) streams() []jetstream.StreamConfig {
 	base := jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas, Discard: jetstream.DiscardNew,
@@ -47,21 +48,22 @@ func (q *Queue) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{intents, results, dead}
 }
 
+// consumerConfig returns the wanted configuration of the workers' consumer.
 func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable:       q.n.consumer,
 		Description:   "orderpost: the pool of workers",
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       q.cfg.AckWait,
-		MaxDeliver:    -1, // a cap would leave messages stored and never delivered again; R8 caps by its own notes
+		MaxDeliver:    -1, // a cap would strand messages in the stream; R8 limits deliveries by its own notes
 		MaxAckPending: q.cfg.MaxAckPending,
 		MaxWaiting:    10_000,
 		Replicas:      q.cfg.Replicas,
 	}
 }
 
-// checkStream compares a stream that is there with what it has to be. A worker
-// brings its limits in line with its own settings.
+// checkStream compares a stream with its wanted configuration. A worker updates
+// the stream's limits to its own settings.
 func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) error {
 	have := stream.CachedInfo().Config
 	q.replicas = max(q.replicas, have.Replicas)
@@ -76,7 +78,7 @@ func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want j
 	}
 	if q.cfg.Worker && slices.ContainsFunc(safe, isSize) && !q.alone(ctx) {
 		q.log.Info().Str("stream", want.Name).Int32("max_msg_size", want.MaxMsgSize).
-			Msg("the stream takes messages of any size; a worker that starts while no other one is present limits them")
+			Msg("the stream takes messages of any size; the next worker that starts while no other worker is present sets a limit")
 		safe, want.MaxMsgSize = slices.DeleteFunc(safe, isSize), have.MaxMsgSize
 	}
 	if len(safe) == 0 || !q.cfg.Worker {
@@ -85,19 +87,20 @@ func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want j
 	return q.updateStream(ctx, have, want, safe)
 }
 
-// sizeField is limited on a running stream only by a worker that is alone:
-// workers of older versions refuse to start on a stream with such a limit, and
-// one that is replaced by and by may have to be put back.
+// sizeField is limited on an existing stream only by a worker that is alone.
+// Workers of older versions refuse to start on a stream with such a limit, and
+// a rolling upgrade may have to be rolled back.
 const sizeField = "max_msg_size"
 
 func isSize(d Difference) bool { return d.Field == sizeField }
 
-// alone: no other worker is present, as far as the bucket says.
+// alone reports whether the bucket lists no other worker.
 func (q *Queue) alone(ctx context.Context) bool {
 	others, err := q.otherWorkers(ctx)
 	return err == nil && len(others) == 0
 }
 
+// updateStream changes an existing stream where that is safe.
 func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
 	q.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
 	if have.Metadata[roomKey] == "" {
@@ -117,6 +120,7 @@ func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamCon
 	return wrapStream(want.Name, "cannot be updated", err)
 }
 
+// wrapStream adds the stream's name to an error.
 func wrapStream(name, what string, err error) error {
 	if err == nil {
 		return nil
@@ -124,23 +128,24 @@ func wrapStream(name, what string, err error) error {
 	return fmt.Errorf("stream %s %s: %w", name, what, err)
 }
 
-// Difference is one field of a stream's configuration that is not as wanted.
+// Difference is one field of a stream's configuration that differs from the
+// wanted one.
 type Difference struct {
 	Field      string
 	Have, Want any
 }
 
-// TopologyError is returned where a stream exists with a configuration under
-// which the promise does not hold. Nothing was changed.
+// TopologyError is returned if a stream exists with a configuration that breaks
+// the promise. Nothing was changed.
 type TopologyError struct {
 	Stream      string
 	Differences []Difference
 }
 
-// Error lists the differing fields.
+// Error lists the fields that differ.
 func (e *TopologyError) Error() string {
 	return fmt.Sprintf("stream %s is not as orderpost needs it (%s); nothing was changed. "+
-		"Use other names (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX), or bring the stream in line",
+		"Use other names (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX), or change the stream's configuration",
 		e.Stream, strings.Join(describe(e.Differences), "; "))
 }
 
@@ -152,8 +157,8 @@ func describe(diffs []Difference) []string {
 	return out
 }
 
-// compareStream sorts what differs into what would break the promise and what
-// may be changed on a running stream.
+// compareStream returns the differences that would break the promise, and those
+// that may be changed on a stream in use.
 func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference) {
 	check := func(list *[]Difference, field string, h, w any) {
 		if fmt.Sprint(h) != fmt.Sprint(w) {
@@ -167,7 +172,7 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	check(&unsafe, "discard_new_per_subject", have.DiscardNewPerSubject, want.DiscardNewPerSubject)
 	check(&unsafe, "max_msgs_per_subject", have.MaxMsgsPerSubject, want.MaxMsgsPerSubject)
 	check(&unsafe, "max_age", have.MaxAge, want.MaxAge)
-	if want.MaxMsgSize <= 0 { // else any limit will do: a lower one is the operator's
+	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
 		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
 	} else if have.MaxMsgSize <= 0 {
 		check(&safe, sizeField, have.MaxMsgSize, want.MaxMsgSize)
@@ -183,13 +188,13 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 		check(&safe, "max_msgs", have.MaxMsgs, want.MaxMsgs)
 		check(&safe, "max_bytes", have.MaxBytes, want.MaxBytes)
 	}
-	if want.Replicas > have.Replicas { // fewer is a decision that a worker's default must not make
+	if want.Replicas > have.Replicas { // a worker's default must not remove replicas
 		check(&safe, "num_replicas", have.Replicas, want.Replicas)
 	}
 	if have.Metadata[versionKey] != want.Metadata[versionKey] {
 		safe = append(safe, Difference{versionKey, have.Metadata[versionKey], want.Metadata[versionKey]})
 	}
-	if want.DenyPurge { // cannot be taken back on a stream that has it
+	if want.DenyPurge { // JetStream cannot unset it on an existing stream
 		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
 	}
 	check(&unsafe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)

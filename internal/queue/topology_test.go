@@ -71,9 +71,8 @@ func TestOnlyAWorkerChangesLimits(t *testing.T) {
 	require.EqualValues(t, 7, limit())
 }
 
-// TestAWorkerHardensOlderStreams: results that could be purged, and a bucket
-// that one message with the header Nats-Rollup could empty, as older versions
-// made them.
+// TestAWorkerHardensOlderStreams: in older versions, results could be purged,
+// and one message with the header Nats-Rollup could empty the bucket.
 func TestAWorkerHardensOlderStreams(t *testing.T) {
 	broker := startBroker(t)
 	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token))

@@ -31,7 +31,7 @@ const (
 // writer writes messages to one stream on condition that their subjects have
 // not changed. Writes that arrive while others are on their way are flushed
 // after them, in one atomic batch or singly without waiting in between, as
-// manner finds quicker; a write that arrives alone goes alone and at once.
+// flushModes finds faster; a write that arrives alone goes alone and at once.
 type writer struct {
 	js     jetstream.JetStream
 	link   *link
@@ -43,7 +43,7 @@ type writer struct {
 	once   sync.Once
 	ended  chan struct{} // closed when nothing is written any more
 
-	manner  manner
+	modes   flushModes
 	batches atomic.Uint64 // atomic batches that were stored
 	failed  failures
 }
@@ -135,7 +135,7 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
-	n := w.manner.singly(len(batch))
+	n := w.modes.singles(len(batch))
 	if n > 0 {
 		w.flushSingly(batch[:n])
 	}
@@ -147,13 +147,13 @@ func (w *writer) flush(batch []*write) {
 		w.flushSingly(batch)
 		return
 	}
-	w.manner.took(together, len(batch), time.Since(began))
+	w.modes.observe(together, len(batch), time.Since(began))
 }
 
 func (w *writer) flushSingly(batch []*write) {
 	began := time.Now()
 	if w.acks.flush(batch) {
-		w.manner.took(singly, len(batch), time.Since(began))
+		w.modes.observe(singly, len(batch), time.Since(began))
 	}
 }
 

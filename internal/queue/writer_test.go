@@ -14,7 +14,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// conditional is a result's message as put makes it.
+// conditional returns a result's message as put sends it.
 func conditional(q *Queue, no string, expect uint64) *write {
 	msg := nats.NewMsg(q.n.resPre + no)
 	msg.Data = []byte(`{"outcome":"retrying"}`)
@@ -43,8 +43,8 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 	require.EqualValues(t, 1, w.batches.Load())
 }
 
-// R1: one stale write rejects a whole batch without saying which; the others
-// must not suffer.
+// R1: the broker refuses a whole batch for one stale write and does not name
+// it. The other writes must succeed.
 func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	_, err := q.results.put(t.Context(), conditional(q, "B-7", 0).msg, 0)
@@ -95,8 +95,8 @@ func TestManyWritersCoalesce(t *testing.T) {
 	require.EqualValues(t, n, c.Results)
 }
 
-// What JetStream answers, and what it means to a writer: only a lack of room
-// may close the gate (R10).
+// JetStream's answers and their meaning for a writer. Only a lack of room may
+// close the gate (R10).
 func TestR10OnlyALackOfRoomIsAStorageFault(t *testing.T) {
 	for code, want := range map[jetstream.ErrorCode]error{
 		10071: settle.ErrStale,   // wrong last sequence

@@ -20,8 +20,8 @@ func batchOf(from, to int, batch string) (in []settle.Intent) {
 	return in
 }
 
-// TestCancelLeavesWhatWasDelivered: an intent that a worker was given may be on
-// its way to the API at this moment, whatever the results say.
+// TestCancelLeavesWhatWasDelivered: a worker may be posting a delivered intent
+// at this moment, whatever the results say.
 func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 300, "b")...)
@@ -52,8 +52,8 @@ func TestCancelLeavesWhatWasDelivered(t *testing.T) {
 	require.Zero(t, entry.Record.Attempts)
 }
 
-// TestCancelCrashedHalfway: the outcome is written, the intent is still there:
-// its delivery finds the outcome, and nothing is posted.
+// TestCancelCrashedHalfway: the outcome is written and the intent still stored.
+// Its delivery finds the outcome, and nothing is posted.
 func TestCancelCrashedHalfway(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 1, "b")...)
@@ -69,8 +69,8 @@ func TestCancelCrashedHalfway(t *testing.T) {
 	require.Equal(t, 1, entry.Record.Settled)
 }
 
-// TestCancelKeepsDoubt: an earlier attempt of the order_no may have created it,
-// so that withdrawing a later intent does not prove that it does not exist.
+// TestCancelKeepsDoubt: an earlier attempt of the order_no may have created the
+// order. Withdrawing a later intent does not prove that it does not exist.
 func TestCancelKeepsDoubt(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 2, "b")...)
@@ -96,18 +96,18 @@ func TestCancelKeepsDoubt(t *testing.T) {
 }
 
 // TestCancelCountsWorkersMarks: a broker that was killed has forgotten what it
-// delivered; the workers' marks have not.
+// delivered. The workers' high-water marks have not.
 func TestCancelCountsWorkersMarks(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, batchOf(1, 5, "b")...)
-	require.NoError(t, q.ExportMark(t.Context(), 2)) // as if 1 and 2 had been in a worker's hands before the kill
+	require.NoError(t, q.ExportAdvance(t.Context(), 2)) // as if a worker had been given 1 and 2 before the kill
 	c, err := books.CancelBatch(t.Context(), q, "b", "a person")
 	require.NoError(t, err)
 	require.Equal(t, settle.Cancelled{Withdrawn: 3, Started: 2}, c)
 }
 
-// TestCancelWakesWaitingPulls: a pull that waits when the pause ends gets what
-// is published then, and not only at its next try.
+// TestCancelWakesWaitingPulls: a pull that waits while the pause ends gets what
+// is published afterwards.
 func TestCancelWakesWaitingPulls(t *testing.T) {
 	s := startBroker(t)
 	q, other := openQueue(t, s, "w1"), openQueue(t, s, "person")
@@ -137,7 +137,7 @@ func TestCancelWakesWaitingPulls(t *testing.T) {
 	requireDrained(t, q)
 }
 
-// TestCancelNoticesDeliveries: a pause that somebody ended is found out.
+// TestCancelNoticesDeliveries: Cancel notices that somebody ended the pause.
 func TestCancelNoticesDeliveries(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1")
@@ -151,5 +151,5 @@ func TestCancelNoticesDeliveries(t *testing.T) {
 		}
 		return books.EachPending(t.Context(), q, "b", visit)
 	})
-	require.ErrorContains(t, err, "deliveries went on although they were paused")
+	require.ErrorContains(t, err, "the broker delivered intents during the pause")
 }

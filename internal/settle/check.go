@@ -7,13 +7,13 @@ import (
 	"orderpost/internal/order"
 )
 
-// suspectAfter is the number of earlier deliveries that nothing explains from
-// which an intent is handled alone (R8: from the third delivery on).
+// suspectAfter is the number of unexplained earlier deliveries from which an
+// intent is handled alone (R8: from the third delivery on).
 const suspectAfter = 2
 
-// Check reads the last word on each delivery's order_no and sorts the
-// deliveries by what is to be done (R2). It returns an error where the results
-// could not be read: then none of the deliveries may be acted on.
+// Check reads the last word on each delivery's order_no and sets what the
+// delivery needs (R2). It returns an error if it could not read the results.
+// The caller must not act on any of the deliveries then.
 func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 	words, err := q.readRecords(ctx, ds)
 	if err != nil {
@@ -27,14 +27,14 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
-		d.Work = q.sortOut(d, now)
+		d.Work = q.classify(d, now)
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
 }
 
-// readRecords reads all at once, or one by one where that fails. A record that
-// cannot be understood is that delivery's own trouble.
+// readRecords reads all records at once, or one by one if that fails. A record
+// that cannot be understood stops its own delivery only.
 func (q *Protocol) readRecords(ctx context.Context, ds []*Delivery) ([]LastWord, error) {
 	tokens := make([]string, len(ds))
 	for i, d := range ds {
@@ -48,15 +48,15 @@ func (q *Protocol) readRecords(ctx context.Context, ds []*Delivery) ([]LastWord,
 	return q.leaderWords(ctx, tokens)
 }
 
-// inherit takes over what is known of the order_no, and counts the deliveries
-// of this intent that nothing explains. Doubt and the last timestamp belong to
-// the order_no; counts belong to the intent (R3, R9).
+// inherit returns the history of the order_no and the number of deliveries of
+// this intent that no note explains. Doubt and the last timestamp belong to the
+// order_no. Counts belong to the intent (R3, R9).
 func inherit(d *Delivery) (h order.History, unexplained int) {
 	last := d.Last.Record
 	d.Delivered = d.counted
 	lost := int(d.counted) - 1
-	if d.Again {
-		lost = 1 // or more: who lost the count cannot say
+	if d.CountLost {
+		lost = 1 // at least; the broker lost the count
 	}
 	switch {
 	case last == nil:
@@ -66,20 +66,21 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 		h = last.History
 		lost, d.Delivered = sinceNote(d.counted, last)
 		if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
-			h.Unsure = true // its writer did not come back to say what happened
+			h.Unsure = true // its writer never reported what happened
 		}
 	}
 	if lost > 0 {
-		h.Unsure = true // a delivery that no note explains may have been posted (R3)
+		h.Unsure = true // an unexplained delivery may have been posted (R3)
 	}
 	h.Lost += lost
 	return h, h.Lost
 }
 
-// sinceNote gives how many deliveries came after the note and ended without
-// one, and the number of this delivery. Where the broker counts no further than
-// the note, it lost its counts since: then at least one is missing, or the
-// note's own, which an open attempt note tells of by itself.
+// sinceNote returns how many deliveries since the note ended without one, and
+// the number of this delivery. If the broker's delivery count is not above the
+// note's, the broker was restarted and its count was reset. At least one
+// delivery is missing then. With an open attempt note that delivery may be the
+// note's own, for which the note itself raises the doubt.
 func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) {
 	switch {
 	case counted > last.Delivered:
@@ -91,8 +92,9 @@ func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) 
 	}
 }
 
-// sortOut is a worker's policy on what order.Admit finds: what a delivery needs (R6, R2).
-func (q *Protocol) sortOut(d *Delivery, now time.Time) Work {
+// classify returns what a delivery needs. It is the worker's policy on the
+// facts that order.Admit states (R2, R6).
+func (q *Protocol) classify(d *Delivery, now time.Time) Work {
 	last := d.Last.Record
 	admission := order.Admit(last, d.Intent.ID, d.bodyHash())
 	switch admission.Standing {
@@ -113,10 +115,11 @@ func (q *Protocol) sortOut(d *Delivery, now time.Time) Work {
 	case order.DoubtBefore:
 		return WorkWithheld
 	}
-	return q.fresh(d)
+	return q.classifyUnsettled(d)
 }
 
-// bodyHash is empty for an intent that can never be sent.
+// bodyHash returns the hash of the order's body, or "" for an intent that can
+// never be sent.
 func (d *Delivery) bodyHash() string {
 	if d.Invalid != nil {
 		return ""
@@ -124,7 +127,9 @@ func (d *Delivery) bodyHash() string {
 	return d.Order.BodyHash()
 }
 
-func (q *Protocol) fresh(d *Delivery) Work {
+// classifyUnsettled returns what an intent needs that no earlier outcome
+// decides: R8's handling alone, an outcome as invalid, or a submission.
+func (q *Protocol) classifyUnsettled(d *Delivery) Work {
 	switch {
 	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):
 		return WorkSuspect
@@ -135,7 +140,8 @@ func (q *Protocol) fresh(d *Delivery) Work {
 	}
 }
 
-// openNote: the last word is a note of this kind about this very intent.
+// openNote reports whether the last word is a note of this kind about this
+// intent.
 func (d *Delivery) openNote(kind order.NoteKind) bool {
 	last := d.Last.Record
 	return last != nil && last.IntentID == d.Intent.ID && last.Outcome() == order.OutcomeNone && last.Note == kind

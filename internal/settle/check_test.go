@@ -10,7 +10,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// R2: a record that cannot be read stops its own order, and no other one.
+// R2: an unreadable record stops its own order and no other one.
 func TestR2AnUnreadableRecordHoldsItsOwnOrderOnly(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
@@ -32,7 +32,8 @@ func TestR2AnUnreadableRecordHoldsItsOwnOrderOnly(t *testing.T) {
 	require.EqualValues(t, 3, c.Pending)
 }
 
-// R3: kill after the POST, before any note; the redelivery is in doubt.
+// R3: a worker is killed after the POST and before any note. The redelivery is
+// in doubt.
 func TestR3ADeliveryThatNoNoteExplainsIsDoubt(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -65,7 +66,7 @@ func TestR3AnExplainedDeliveryIsNoDoubt(t *testing.T) {
 	require.Zero(t, d.Unexplained)
 }
 
-// Doubt and suspicion outlive a delivery that was only given up.
+// Doubt and suspicion survive a delivery that was given up.
 func TestR3GivingUpExplainsOnlyItself(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -78,8 +79,8 @@ func TestR3GivingUpExplainsOnlyItself(t *testing.T) {
 	require.Equal(t, settle.WorkSuspect, d.Work)
 }
 
-// R6: the check fails for an intent whose order is unknown; the note that
-// explains its delivery must not pass for leave to submit.
+// R6: the check fails for an intent whose order is unknown. The note about that
+// delivery must not pass for permission to submit.
 func TestR6GivingUpDoesNotHideAnUnknownOutcome(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -95,8 +96,8 @@ func TestR6GivingUpDoesNotHideAnUnknownOutcome(t *testing.T) {
 	require.Equal(t, settle.WorkWithheld, again(t, d, q).Work)
 }
 
-// R9: an order that comes back early keeps its time, and the early delivery
-// costs nothing.
+// R9: an order that is delivered early keeps its time, and the early delivery
+// costs it nothing.
 func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -119,8 +120,8 @@ func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	require.Zero(t, d.Unexplained)
 }
 
-// R2: another worker's attempt is under way. Waiting for it neither closes its
-// claim nor makes its own answer doubtful.
+// R2: another worker's attempt is open. Waiting for it neither closes its claim
+// nor makes its result doubtful.
 func TestR2AnOpenClaimIsLeftToItsOwner(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
@@ -141,8 +142,8 @@ func TestR2AnOpenClaimIsLeftToItsOwner(t *testing.T) {
 	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 }
 
-// R8: from the third delivery that nothing explains, alone; and alone again
-// each time, until its notes make it poison.
+// R8: from the third unexplained delivery on, an intent is handled alone each
+// time, until its notes make it poison.
 func TestR8ASuspectStaysAlone(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -160,7 +161,7 @@ func TestR8ASuspectStaysAlone(t *testing.T) {
 	require.True(t, d.History.Unsure)
 }
 
-// An intent ID that JSON cannot carry is recognised nevertheless.
+// An intent ID that JSON cannot carry is still recognised.
 func TestR6AnyIntentIDIsRecognised(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	long := make([]byte, 5000)

@@ -47,15 +47,16 @@ func TestR7ADisconnectEndsEveryClaimAndItsAttempts(t *testing.T) {
 	require.ErrorIs(t, context.Cause(late), order.ErrLeaseLost, "a context made afterwards is over, too")
 }
 
-// After the claim lapsed: no ack (it would delete the new owner's message), no
-// NAK; the acceptance is kept, and resolves the redelivery.
+// After the claim has ended, the worker sends no ack, which would delete the
+// new owner's message, and no NAK. It keeps the acceptance, which the
+// redelivery finds.
 func TestR7AfterTheClaimOnlyAMerge(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	d.Lease().ExportEndNow()
 	settleAs(t, q, d, report(order.Accepted, d.History))
-	c, err := q.Count(t.Context()) // goes the way of the acks, after them
+	c, err := q.Count(t.Context()) // arrives after the acks
 	require.NoError(t, err)
 	require.EqualValues(t, 1, c.Pending)
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
@@ -67,8 +68,8 @@ func TestR7AfterTheClaimOnlyAMerge(t *testing.T) {
 	require.EqualValues(t, 1, requireBalanced(t, q).Settled)
 }
 
-// What an attempt of a lapsed claim found out beside acceptance is the new
-// owner's to say: it may be asking at this moment.
+// An attempt whose claim has ended may write an acceptance. The new owner
+// decides everything else.
 func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
 	for name, r := range map[string]order.Report{
 		"rejected":  {End: order.EndAnswer, Verdict: order.Rejected},
@@ -91,7 +92,7 @@ func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
 	}
 }
 
-// told counts what is said to the broker about a delivery, and passes it on.
+// told counts the answers to a delivery and passes them on.
 type told struct {
 	settle.Answer
 	n int
@@ -103,8 +104,8 @@ func (a *told) Nak() error { a.n++; return a.Answer.Nak() }
 
 func (a *told) NakWithDelay(d time.Duration) error { a.n++; return a.Answer.NakWithDelay(d) }
 
-// A NAK or an ack of a former owner would redeliver or delete the message under
-// its new owner's hands.
+// A former owner's NAK or ack would redeliver or delete the new owner's
+// message.
 func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))

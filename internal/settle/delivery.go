@@ -6,90 +6,92 @@ import (
 	"orderpost/internal/order"
 )
 
-// Delivery is one intent in a worker's hands: what arrived, what is known
-// about its order_no, and the claim on it.
+// Delivery is one intent that the broker handed to a worker: the message, what
+// is known about its order_no, and the claim on it.
 type Delivery struct {
 	Intent Intent
-	// Order is nil where the intent can never be sent; Invalid says why.
+	// Order is nil if the intent can never be sent. Invalid says why.
 	Order   *order.Order
 	Invalid error
-	// Last is the last word on the order_no as of the check.
+	// Last is the last word on the order_no as Check read it.
 	Last Entry
-	// Work says what is to be done with the delivery.
+	// Work says what the delivery needs.
 	Work Work
-	// History is what the attempts of this order_no so far were, doubt
-	// included; for an attempt to go on from.
+	// History summarises all attempts of this order_no so far, doubt included.
 	History order.History
-	// Allowed: a person allowed this intent although the order's earlier
-	// outcome is unknown, and no attempt since then is in doubt (R6).
+	// Allowed says that a person allowed this intent although the order's
+	// earlier outcome is unknown, and that no attempt since then is in doubt
+	// (R6).
 	Allowed bool
 	// Unexplained counts the earlier deliveries that no note explains.
 	Unexplained int
-	// Again: the broker calls it a first delivery, but it was delivered before;
-	// the count was lost when the broker was killed.
-	Again bool
+	// CountLost says that the broker calls this a first delivery although the
+	// intent was delivered before. The broker was killed and its count was
+	// reset.
+	CountLost bool
 
-	// Seq and StoredAt are the intent's place in the stream.
+	// Seq and StoredAt are the intent's sequence in the stream and its time
+	// there.
 	Seq      uint64
 	StoredAt time.Time
-	// Delivered is the broker's count of deliveries, this one included; set
-	// right by Check where the broker began again below the last note's.
+	// Delivered is the broker's count of deliveries, this one included. Check
+	// raises it if the broker lost its count since the last note.
 	Delivered uint64
-	counted   uint64 // as the broker said it
-	life      string // of the broker that counted
+	counted   uint64 // the broker's count, unchanged
+	serverID  string // of the broker that delivered
 
 	msg        *Message
 	answer     Answer
 	token      string
 	lease      *Lease
-	unreadable error // why the last word on the order_no cannot be read
+	unreadable error // why the record of the order_no cannot be read
 }
 
-// Answer takes back a delivered message: done, or to be delivered again. It is
-// sent without waiting for a confirmation.
+// Answer acknowledges a delivered message or gives it back (NAK). No method
+// waits for a confirmation.
 type Answer interface {
 	Ack() error
 	Nak() error
 	NakWithDelay(delay time.Duration) error
 }
 
-// Lease is the claim on the message.
+// Lease returns the claim on the message.
 func (d *Delivery) Lease() *Lease { return d.lease }
 
-// MustNoteBegin: this delivery must be noted before anything of it is posted
-// (NoteBegun), unless each attempt is. A broker that was killed may have
-// forgotten it, and would count the next one as the one that an earlier note
-// explains.
-func (d *Delivery) MustNoteBegin() bool { return d.Again || d.Delivered > 1 }
+// MustNoteBegin reports whether a note must be written before this delivery is
+// posted (NoteBegun), unless a note precedes each attempt. A broker that was
+// killed may have forgotten this delivery. It would then count the next one as
+// the delivery that an earlier note explains.
+func (d *Delivery) MustNoteBegin() bool { return d.CountLost || d.Delivered > 1 }
 
-// Release ends the extending of the claim. Call it when the handling is over.
+// Release stops extending the claim. Call it when the handling has ended.
 func (d *Delivery) Release() { d.lease.release() }
 
-// OrderNo is the order's number, or what its subject says where the body holds
+// OrderNo returns the order number, or what the subject says if the body has
 // none.
 func (d *Delivery) OrderNo() string { return d.Intent.OrderNo }
 
-// Work says what is to be done with a delivery that has been checked.
+// Work says what a delivery needs once it is checked.
 type Work uint8
 
 // The kinds of work.
 const (
 	WorkNone Work = iota
-	// WorkSubmit: take the order to the API.
+	// WorkSubmit: submit the order to the API.
 	WorkSubmit
-	// WorkInvalid: it can never be sent; settle it as invalid.
+	// WorkInvalid: the intent can never be sent. Settle it as invalid.
 	WorkInvalid
-	// WorkSettled: this intent has its outcome; complete what is missing.
+	// WorkSettled: this intent has an outcome. Complete what is missing.
 	WorkSettled
-	// WorkRepeat: the order was accepted before, and this intent asks for the
-	// very same body: it is done.
+	// WorkRepeat: the order was accepted before with the same body. Count the
+	// intent.
 	WorkRepeat
 	// WorkConflict: the order was accepted before with another body.
 	WorkConflict
-	// WorkWithheld: an earlier intent of this order_no ended as unknown, and
-	// nobody allowed another one.
+	// WorkWithheld: an earlier intent of this order_no ended as unknown, and no
+	// person allowed another one.
 	WorkWithheld
-	// WorkNotYet: its delay is not over; it was delivered early.
+	// WorkNotYet: the broker delivered the intent before its delay was over.
 	WorkNotYet
 	// WorkClaimed: another worker's attempt note is open.
 	WorkClaimed
@@ -99,5 +101,5 @@ const (
 
 var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect"}
 
-// String gives the word used in logs.
+// String returns the word used in logs.
 func (w Work) String() string { return workNames[w] }

@@ -1,34 +1,41 @@
 // Package settle is the settle protocol: the rules R1 to R10 of
-// docs/protocol.md, which make sure that every stored intent ends with exactly
-// one recorded outcome. It knows neither NATS nor HTTP. It declares what it
+// docs/protocol.md. They make sure that every stored intent ends with exactly one
+// recorded outcome. The package knows neither NATS nor HTTP. It declares what it
 // needs: [Store] (the streams), [Runtime] (clock, sleep, lock) and one function
 // that submits an order.
 //
 // Read handler.go first: one [Handler] takes a delivery from its check to its
-// acknowledgement. The files, in the order in which a delivery meets them:
+// acknowledgement. order.Decide decides the outcome.
 //
-//	pull.go      what is noted before messages are asked for, and what happens to
-//	             those that arrive
-//	intent.go    a message read as an order intent
-//	seen.go      the delivered high-water mark, which outlives a broker that is
-//	             killed and forgets its counts (R2, R3, R8)
-//	lease.go     the claim on a message: extended while it is worked on, and over
-//	             as soon as another worker may hold it (R7)
-//	check.go     the last word on the order_no is read before anything else (R2),
-//	             and decides what kind of work the delivery is (R6)
-//	words.go     batched reads, which are exact with replicas, too (R2)
-//	handler.go   what each kind of work needs, in which order
-//	settle.go    result, then dead letter, then acknowledgement (R4); notes
-//	record.go    conditional writes, and what follows a refused or lost one (R1)
-//	letter.go    dead letters
+// The files in the order in which a delivery meets them:
 //
-// What people and producers do:
+//	pull.go       what a pull records before it asks, and what it does with the
+//	              messages that arrive
+//	intent.go     reads a message as an order intent
+//	highwater.go  the delivered high-water mark, which survives a broker that is
+//	              killed and forgets its counts (R2, R3, R8)
+//	lease.go      the claim on a message: extended while the order is handled, and
+//	              ended as soon as another worker may hold one (R7)
+//	check.go      reads the last word on the order_no before anything else (R2) and
+//	              decides what the delivery needs (R6)
+//	lastword.go   batched reads that are exact, even with replicas (R2)
+//	handler.go    the steps for each kind of work
+//	suspect.go    orders that may have crashed a worker (R8)
+//	settle.go     result, then dead letter, then acknowledgement (R4)
+//	refuse.go     intents that an earlier outcome settles: repetitions, conflicts,
+//	              withheld ones (R6)
+//	note.go       notes about work that goes on, or that was not done
+//	record.go     conditional writes, and what follows a refused or lost one (R1)
+//	letter.go     dead letters
 //
-//	publish.go   store one intent, and find out what an answer means (R6)
-//	replay.go, resolve.go, drop.go, person.go  work off dead letters (R5)
+// What persons and producers do:
+//
+//	publish.go    stores one intent, and finds out what an answer means (R6)
+//	replay.go, resolve.go, drop.go, person.go  settle dead letters (R5)
 //	cancel.go, pending.go  withdraw what no worker was given
-//	filed.go     what the messages about an order are filed under
-//	patience.go  how a command waits for a broker that is out of reach
+//	filed.go      the token that an order's messages are filed under
+//	patience.go   how a command waits for a broker that is out of reach
 //
-// What becomes of an order is not decided here but in order.Decide.
+// store.go and runtime.go declare what the package needs. The simulation breaks the
+// rules with mutation.go.
 package settle

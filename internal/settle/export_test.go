@@ -7,8 +7,9 @@ import (
 	"orderpost/internal/order"
 )
 
-// The tests that run the protocol over a real broker lie in settle_test, since
-// package queue imports this one. They take single steps of it by what follows.
+// The tests that run the protocol over a real broker are in package
+// settle_test, because package queue imports this one. These functions give
+// them single steps.
 
 // The headers of a replayed intent.
 const (
@@ -22,7 +23,7 @@ var (
 	ExportResolved  = resolved
 )
 
-// ExportStore and ExportSetStore give and replace what the protocol works on.
+// ExportStore and ExportSetStore return and replace the store.
 func (q *Protocol) ExportStore() Store { return q.store }
 
 func (q *Protocol) ExportSetStore(s Store) { q.store = s }
@@ -55,8 +56,8 @@ func (q *Protocol) ExportGiveBack(d *Delivery, delay time.Duration) error {
 	return q.giveBack(d, delay)
 }
 
-func (q *Protocol) ExportAmend(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {
-	return q.amend(ctx, token, decide)
+func (q *Protocol) ExportUpdateRecord(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {
+	return q.updateRecord(ctx, token, decide)
 }
 
 func (q *Protocol) ExportAllow(ctx context.Context, l *Letter, id string, p Person) error {
@@ -67,7 +68,7 @@ func (q *Protocol) ExportPutBack(ctx context.Context, l *Letter, rec *order.Reco
 	return q.putBack(ctx, l, rec, o)
 }
 
-// ExportCancelHalf writes the outcomes of a cancellation, and ends before it
+// ExportCancelHalf writes the outcomes of a cancellation and ends before it
 // removes the intents.
 func (q *Protocol) ExportCancelHalf(ctx context.Context, by string, each func(visit func([]*Pending) error) error) error {
 	c := &canceller{q: q, by: by}
@@ -78,44 +79,46 @@ func (q *Protocol) ExportCancelHalf(ctx context.Context, by string, each func(vi
 	return each(func(page []*Pending) error { return c.cancel(ctx, page) })
 }
 
-// ExportMark writes this worker's mark of deliveries.
-func (q *Protocol) ExportMark(ctx context.Context, seq uint64) error {
-	if _, err := q.seen.refresh(ctx); err != nil {
+// ExportAdvance advances this worker's delivered high-water mark to seq.
+func (q *Protocol) ExportAdvance(ctx context.Context, seq uint64) error {
+	if _, err := q.highWater.high(ctx); err != nil {
 		return err
 	}
-	return q.seen.reach(ctx, seq)
+	return q.highWater.advance(ctx, seq)
 }
 
-// ExportMarksRead is the state after the marks of deliveries were read, and none
-// was there.
-func (q *Protocol) ExportMarksRead() {
-	q.seen.loaded, q.seen.epoch, q.seen.own = true, q.disconnects.Load(), Mark{Stream: 1}
+// ExportHighWaterRead sets the state after a read that found no marks.
+func (q *Protocol) ExportHighWaterRead() {
+	q.highWater.loaded, q.highWater.epoch, q.highWater.own = true, q.disconnects.Load(), HighWaterMark{Stream: 1}
 }
 
-// ExportReplayID is the ID under which the letter is replayed.
+// ExportReplayID returns the ID under which the letter is replayed.
 func (l *Letter) ExportReplayID() string { return l.replayID() }
 
-// ExportEnd is what became of the refused intent that the letter is about.
-func (l *Letter) ExportEnd(stood *order.Record) *order.Record { return l.end(stood) }
+// ExportRefusedRecord returns the record of the refused intent.
+func (l *Letter) ExportRefusedRecord(stood *order.Record) *order.Record {
+	return l.refusedRecord(stood)
+}
 
-// ExportToken is what the delivery's records are filed under.
+// ExportToken returns the token that the delivery's records are filed under.
 func (d *Delivery) ExportToken() string { return d.token }
 
-// ExportAnswer and ExportSetAnswer give and replace the way back to the broker.
+// ExportAnswer and ExportSetAnswer return and replace the delivery's Answer.
 func (d *Delivery) ExportAnswer() Answer { return d.answer }
 
 func (d *Delivery) ExportSetAnswer(a Answer) { d.answer = a }
 
-// ExportCounted is the number of the delivery as the broker said it.
+// ExportCounted returns the broker's count of deliveries.
 func (d *Delivery) ExportCounted() uint64 { return d.counted }
 
-// ExportSetLife makes another run of the broker the one that delivered.
-func (d *Delivery) ExportSetLife(life string) { d.life = life }
+// ExportSetServerID sets the run of the broker that delivered.
+func (d *Delivery) ExportSetServerID(id string) { d.serverID = id }
 
 // ExportEndNow ends the claim.
 func (l *Lease) ExportEndNow() { l.endNow() }
 
-// ExportSince is when the claim began to run last, and whether it is over.
+// ExportSince returns when the claim began to run last, and whether it has
+// ended.
 func (l *Lease) ExportSince() (since time.Time, over bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

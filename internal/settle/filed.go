@@ -7,9 +7,9 @@ import (
 	"orderpost/internal/order"
 )
 
-// TokenOf is the token that records and letters about a name are filed under.
-// The name is an order_no. Where nothing is known of such an order, it may also
-// be what a listing shows of a message whose subject belongs to no order_no: the
+// TokenOf returns the token that records and letters about a name are filed
+// under. The name is an order_no. If no such order is known, it may also be
+// what a listing shows for a message whose subject belongs to no order_no: the
 // end of that subject, or the token that its letter is filed under.
 func (q *Protocol) TokenOf(ctx context.Context, name string) (string, error) {
 	token, odd := FileToken(order.Token(name)), FileToken(name)
@@ -27,7 +27,7 @@ func (q *Protocol) TokenOf(ctx context.Context, name string) (string, error) {
 	return odd, nil
 }
 
-// isFiled says whether there is a record or a letter under this token.
+// isFiled reports whether a record or a letter is filed under this token.
 func (q *Protocol) isFiled(ctx context.Context, token string) (bool, error) {
 	known, err := q.hasRecord(ctx, token)
 	if err != nil || known {
@@ -40,6 +40,8 @@ func (q *Protocol) isFiled(ctx context.Context, token string) (bool, error) {
 	return l != nil, err
 }
 
+// hasRecord reports whether a record is filed under this token, readable or
+// not.
 func (q *Protocol) hasRecord(ctx context.Context, token string) (bool, error) {
 	entry, err := q.store.Record(ctx, token)
 	if errors.Is(err, ErrUnreadable) {
@@ -48,7 +50,7 @@ func (q *Protocol) hasRecord(ctx context.Context, token string) (bool, error) {
 	return entry.Record != nil, err
 }
 
-// Name is what the commands that name one order find the letter by.
+// Name returns the name by which commands find the letter.
 func (l *Letter) Name() string {
 	if l.FiledUnder == "" || l.FiledUnder == FileToken(order.Token(l.OrderNo)) || l.FiledUnder == FileToken(l.OrderNo) {
 		return l.OrderNo

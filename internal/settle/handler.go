@@ -3,37 +3,33 @@ package settle
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"orderpost/internal/order"
 )
 
-// PoisonAfter is the number of suspect notes from which an intent is poison:
-// it was handled alone so often, and took its worker down each time (R8).
-const PoisonAfter = 3
-
-// storageRetry is the pace of test writes while the broker refuses results (R10).
+// storageRetry is the time between two tries of a write while the broker
+// refuses results (R10).
 const storageRetry = time.Second
 
-// HandlerOptions are what a Handler needs beside the Protocol. Submit is
+// HandlerOptions are what a Handler needs besides the Protocol. Submit is
 // required.
 type HandlerOptions struct {
-	// Submit takes one order to the API and reports how that ended.
+	// Submit submits one order to the API and reports how the submission ended.
 	Submit func(ctx context.Context, s order.Submission) order.Report
 	Policy order.Policy
-	// Draining: nothing new may be posted, the worker is about to stop. May be nil.
+	// Draining reports that the worker is about to stop and must post nothing
+	// new. It may be nil.
 	Draining func() bool
-	// Refused is called for each order whose write the broker refused, and
-	// Stored when that order waits no more. In between nothing new may be posted
-	// (R10). Both may be nil.
+	// Refused is called when the broker refuses to store a write of an order,
+	// and Stored when that order no longer waits for it. The worker must post
+	// nothing new in between (R10). Both may be nil.
 	Refused func(cause error)
 	Stored  func()
 }
 
-// Handler takes a delivery from its check to its acknowledgement. It is the one
-// place that says in which order the steps of the settle protocol happen:
+// Handler takes a delivery from its check to its acknowledgement. It alone sets
+// the order of the steps of the settle protocol:
 //
 //	what kind of work → submit → decide → settle → acknowledge
 //
@@ -41,12 +37,12 @@ type HandlerOptions struct {
 type Handler struct {
 	*Protocol
 	HandlerOptions
-	// alone is held for reading by every order that is worked on, and for
-	// writing by one that is suspected of taking workers down (R8).
+	// alone is held for reading while an order is handled, and for writing
+	// while an order is handled that may take its worker down (R8).
 	alone Lock
 }
 
-// NewHandler makes a Handler.
+// NewHandler returns a Handler.
 func NewHandler(p *Protocol, o HandlerOptions) *Handler {
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }
@@ -60,21 +56,24 @@ func NewHandler(p *Protocol, o HandlerOptions) *Handler {
 	return &Handler{Protocol: p, HandlerOptions: o, alone: p.time.NewLock()}
 }
 
-// Observer is told what becomes of one delivery. It is used by one goroutine.
+// Observer is told what becomes of one delivery. One goroutine uses it.
 type Observer interface {
-	// Submitting puts what is done with ctx under the delivery's trace.
+	// Submitting returns a context that carries the delivery's trace.
 	Submitting(ctx context.Context) context.Context
-	// Settling begins the writing of an outcome or a note; the returned function
-	// ends it. The record is nil where the write failed.
+	// Settling is called before an outcome or a note is written, and the
+	// function that it returns afterwards. The record is nil if the write
+	// failed.
 	Settling(order.Settlement) func(*order.Record, error)
-	// Settled: the intent has its outcome.
+	// Settled: the intent has an outcome.
 	Settled(*order.Record)
-	// Recognised: an earlier intent's outcome decides about this one, which was
-	// not submitted: a repetition, a conflict, or one that is withheld.
+	// Recognised: an earlier intent's outcome decided about this one, which was
+	// not submitted: a repetition, a conflict, or a withheld intent.
 	Recognised(*order.Record)
-	// Returned: the intent went back to the queue, or was left to another worker.
+	// Returned: the intent went back to the queue, or was left to another
+	// worker.
 	Returned(order.Report, order.Settlement, *order.Record)
-	// Panicked: the handling broke; the delivery comes back and is handled alone.
+	// Panicked: the handling panicked. The intent is delivered again and
+	// handled alone.
 	Panicked(any)
 }
 
@@ -83,15 +82,16 @@ type job struct {
 	*Handler
 	d   *Delivery
 	obs Observer
-	// attempts ends when the order may not be posted any more, writes when
-	// nothing may be written any more.
+	// attempts ends when the order must not be posted any more. writes ends
+	// when nothing must be written any more.
 	attempts, writes context.Context
-	// submitted: the order was handed to Submit. It happens once in a delivery.
+	// submitted says that the order was handed to Submit. That happens once in
+	// a delivery.
 	submitted bool
 }
 
-// Handle brings a delivery to its end. The end of attempts breaks off what is
-// being posted, the end of writes what is being written.
+// Handle handles one delivery. The end of attempts interrupts a submission, the
+// end of writes interrupts a write.
 func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Observer) {
 	defer d.Release()
 	if d.Work == WorkSuspect {
@@ -102,14 +102,14 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 		defer h.alone.RUnlock()
 	}
 	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes}
-	defer j.survive()
-	if h.lacks(NoInheritedDoubt) {
+	defer j.recoverPanic()
+	if h.mutated(NoInheritedDoubt) {
 		d.History.Unsure = false
 	}
 	j.run()
 }
 
-// run is the table of what each kind of work needs.
+// run maps each kind of work to its handling.
 func (j *job) run() {
 	switch d := j.d; d.Work {
 	case WorkSettled:
@@ -134,13 +134,13 @@ func (j *job) run() {
 	}
 }
 
-// write repeats one write of the protocol while the broker cannot store results,
-// and says whether it was done. Meanwhile the gate is closed, so that at most
-// what is in flight is ever posted into a full disk (R10); the repetition is the
-// test write. Any other failure leaves the order to its next delivery.
+// write repeats a write while the broker cannot store results, and reports
+// whether it succeeded. Meanwhile the gate is closed, so at most the orders in
+// flight are posted into a full disk (R10). The repeated write is the test
+// write. Any other failure leaves the order to its next delivery.
 //
-// What is repeated is a write of the protocol and gets nothing but the delivery:
-// it cannot post the order again.
+// The repeated function gets the delivery alone. It cannot post the order
+// again.
 func (j *job) write(do func(context.Context, *Delivery) error) bool {
 	waits := false
 	defer func() {
@@ -157,14 +157,14 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 			j.log.Warn().Err(err).Str("order_no", j.d.OrderNo()).Msg("order left to its next delivery")
 			return false
 		}
-		if !waits && !j.lacks(NoStorageGate) {
+		if !waits && !j.mutated(NoStorageGate) {
 			waits = true
 			j.Refused(err)
 		}
 		if j.time.Sleep(j.writes, storageRetry) != nil {
 			return false
 		}
-		if j.submitted && j.lacks(RetryEverything) {
+		if j.submitted && j.mutated(RetryEverything) {
 			j.submitted = false
 			j.submit()
 			return false
@@ -172,14 +172,15 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 	}
 }
 
+// complete handles a redelivery of an intent that has an outcome.
 func (j *job) complete(ctx context.Context, d *Delivery) error {
-	if last := d.Last.Record; j.lacks(NoLetterCheck) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
+	if last := d.Last.Record; j.mutated(NoLetterCheck) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
 		return d.answer.Ack()
 	}
 	return j.Complete(ctx, d)
 }
 
-// settleUnsent settles an intent that is not to be posted.
+// settleUnsent settles an intent that must not be posted.
 func (j *job) settleUnsent(settle func(context.Context, *Delivery) (Entry, error)) {
 	var entry Entry
 	if j.write(func(ctx context.Context, d *Delivery) (err error) {
@@ -190,49 +191,17 @@ func (j *job) settleUnsent(settle func(context.Context, *Delivery) (Entry, error
 	}
 }
 
-// handBack returns a delivery that came before its time.
+// handBack gives back a delivery that came early.
 func (j *job) handBack(until time.Time) {
 	j.write(func(ctx context.Context, d *Delivery) error { return j.HandBack(ctx, d, until.Sub(j.time.Now())) })
 }
 
+// invalid settles an intent that can never be sent.
 func (j *job) invalid() {
 	j.conclude(order.Report{End: order.EndInvalid, Reason: j.d.InvalidReason(), Error: j.d.Invalid.Error(), History: j.d.History}, false)
 }
 
-// suspect handles an intent whose earlier deliveries nothing explains: alone,
-// and with a note that is confirmed first, so that a worker that goes down
-// with it leaves a trace (R8).
-func (j *job) suspect() {
-	d := j.d
-	count := d.History.Suspects
-	if j.lacks(PoisonByCount) {
-		count = d.Unexplained + 1
-	}
-	if count >= PoisonAfter {
-		j.conclude(poison(d.History), false)
-		return
-	}
-	j.log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling an order alone: nothing explains its earlier deliveries")
-	switch {
-	case !j.write(j.NoteSuspect):
-	case d.Invalid != nil:
-		j.invalid()
-	default:
-		j.submit()
-	}
-}
-
-// poison is the end of an intent that took its workers down. Each delivery that
-// did not come to its end may have sent a request, and counts as an attempt.
-func poison(h order.History) order.Report {
-	lost := h.Lost + h.Suspects
-	h.Attempts += lost
-	return order.Report{End: order.EndPoison, Reason: "poison", History: h,
-		Error: fmt.Sprintf("handled alone %d times, and its worker went down each time; %d deliveries came to no end, and each may have sent it", h.Suspects, lost)}
-}
-
-// submit takes the order to the API under its lease, once, and settles what
-// came of it.
+// submit submits the order under its lease, once, and settles the result.
 func (j *job) submit() {
 	d := j.d
 	if j.submitted {
@@ -247,7 +216,7 @@ func (j *job) submit() {
 		return
 	}
 	ctx, cancel := j.obs.Submitting(j.attempts), context.CancelFunc(func() {})
-	if !j.lacks(NoLease) {
+	if !j.mutated(NoLease) {
 		ctx, cancel = d.lease.Bound(ctx, order.ErrLeaseLost)
 	}
 	defer cancel()
@@ -260,7 +229,7 @@ func (j *job) submit() {
 		Order: d.Order, History: d.History, EnqueuedAt: d.StoredAt, Deadline: d.Intent.Deadline,
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed, Fence: d.lease.Fence,
 	}
-	if j.lacks(NoLease) {
+	if j.mutated(NoLease) {
 		s.Fence = nil
 	}
 	if j.Policy == order.Park {
@@ -274,18 +243,19 @@ func (j *job) submit() {
 	j.conclude(report, proven)
 }
 
-// mustNoteBegin: a later delivery could not tell that this one posted the order.
+// mustNoteBegin reports whether a later delivery could not tell that this one
+// posted the order.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return d.Work != WorkSuspect && (d.Again || j.Policy == order.Resubmit && d.MustNoteBegin() && !j.lacks(NoBeginNote))
+	return d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.MustNoteBegin() && !j.mutated(NoBeginNote))
 }
 
-// awaitReconnectGrace waits after a reconnect before a redelivered order is
-// posted: its former owner may still believe in its claim, and its attempt may
-// still be on its way (R7).
+// awaitReconnectGrace delays the posting of a redelivered order after a
+// reconnect. Its former owner may not have noticed the end of its claim, and
+// that owner's request may still be on its way (R7).
 func (j *job) awaitReconnectGrace(ctx context.Context) error {
 	until := j.ReconnectGraceUntil()
-	if j.d.Delivered == 1 && !j.d.Again || until.IsZero() || j.lacks(NoReconnectGrace) {
+	if j.d.Delivered == 1 && !j.d.CountLost || until.IsZero() || j.mutated(NoReconnectGrace) {
 		return nil
 	}
 	wait := until.Sub(j.time.Now())
@@ -295,6 +265,7 @@ func (j *job) awaitReconnectGrace(ctx context.Context) error {
 	return j.time.Sleep(ctx, wait)
 }
 
+// endOf returns the end of a submission whose context ended before it began.
 func endOf(ctx context.Context) order.End {
 	if errors.Is(context.Cause(ctx), order.ErrLeaseLost) {
 		return order.EndLeaseLost
@@ -302,7 +273,7 @@ func endOf(ctx context.Context) order.End {
 	return order.EndHandBack
 }
 
-// conclude asks order.Decide what becomes of the order, and settles that.
+// conclude asks order.Decide for the settlement and carries it out.
 func (j *job) conclude(r order.Report, firstProven bool) {
 	s := order.Decide(r, order.Facts{Policy: j.Policy, FirstProven: firstProven && !r.History.Unsure, Allowed: j.d.Allowed})
 	settled := j.obs.Settling(s)
@@ -319,22 +290,5 @@ func (j *job) conclude(r order.Report, firstProven bool) {
 		j.obs.Returned(r, s, entry.Record)
 	default:
 		j.obs.Settled(entry.Record)
-	}
-}
-
-// survive turns a panic in the handling of one order into a suspect note: the
-// worker goes on, the order comes back and is handled alone (R8).
-func (j *job) survive() {
-	what := recover()
-	if what == nil {
-		return
-	}
-	if !j.time.Survivable(what) {
-		panic(what)
-	}
-	j.obs.Panicked(what)
-	j.log.Error().Str("order_no", j.d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
-	if j.d.Work != WorkSuspect { // else its note stands already
-		j.write(j.NoteSuspect)
 	}
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// waiting counts the orders whose writes are refused, as the worker's gate does.
+// waiting counts the orders whose writes the broker refuses, as the worker's
+// gate does.
 type waiting struct{ n atomic.Int64 }
 
 func (w *waiting) gateOpen() bool { return w.n.Load() == 0 }
 
-// newJob is a delivery of which only write is used.
+// newJob returns a job for tests that only call write.
 func newJob(ctx context.Context, h *Handler) *job {
 	return &job{Handler: h, d: &Delivery{}, writes: ctx}
 }
@@ -28,9 +29,9 @@ func newTestHandler(w *waiting) *Handler {
 		HandlerOptions{Refused: func(error) { w.n.Add(1) }, Stored: func() { w.n.Add(-1) }})
 }
 
-// R10: results were refused, and then the repetition fails for another reason.
-// Nobody is left who would try again, so the gate must not stay closed: the
-// pool would stand still for ever. Found by the simulation.
+// R10: the broker refuses a result, and the repetition fails for another
+// reason. Nobody tries again then, so the gate must open. Otherwise the pool
+// would stand still for ever. Found by the simulation.
 func TestR10TheGateOpensWhenNobodyIsLeftToTest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &waiting{}
@@ -47,7 +48,8 @@ func TestR10TheGateOpensWhenNobodyIsLeftToTest(t *testing.T) {
 }
 
 // R10: of two orders whose writes were refused, one has nothing to write any
-// more. That proves nothing about storage. Found by the simulation.
+// more. An abandoned order proves nothing about storage. Found by the
+// simulation.
 func TestR10TheGateStaysClosedWhileAnyResultIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &waiting{}

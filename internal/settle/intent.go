@@ -14,20 +14,16 @@ import (
 	"orderpost/internal/order"
 )
 
-// Headers of an intent, all optional (design: streams, subjects, headers).
+// Headers of an intent, all optional.
 const (
 	HeaderIntentID    = "Nats-Msg-Id"
 	HeaderBatch       = "Order-Batch"
 	HeaderSource      = "Order-Source"
 	HeaderDeadline    = "Order-Deadline"
 	HeaderTraceparent = "traceparent"
-	// HeaderOutcome stands on results and dead letters.
+	// HeaderOutcome is a header of results and dead letters.
 	HeaderOutcome = "Order-Outcome"
 )
-
-// MaxSubjectToken bounds the token that records are filed under. A subject of
-// 4,050 bytes or more makes the server close the connection (R4).
-const MaxSubjectToken = 1000
 
 // Intent is an order that somebody wants created.
 type Intent struct {
@@ -35,17 +31,19 @@ type Intent struct {
 	OrderNo string
 	// Body is the order as a JSON object.
 	Body []byte
-	// ID names this submission (Nats-Msg-Id). Publishing again with the same
-	// ID is safe. Empty: the broker's sequence and time take its place.
+	// ID names this submission (Nats-Msg-Id). Publishing again with the same ID
+	// is safe. If ID is empty, the broker's sequence and time take its place.
 	ID string
 	// Batch and Source say where the order came from (import, file and row).
 	Batch, Source string
-	// Deadline: not sent after it. Zero: none.
+	// Deadline is the time after which the order is not sent. Zero means no
+	// deadline.
 	Deadline time.Time
 	// Traceparent is the W3C trace context of the producer.
 	Traceparent string
 }
 
+// IntentMessage returns the message that publishes an intent.
 func (q *Protocol) IntentMessage(in Intent) *Message {
 	msg := &Message{Subject: q.cfg.IntentSubjects + order.Token(in.OrderNo), Header: make(Header), Data: in.Body}
 	set := func(name, value string) {
@@ -63,9 +61,9 @@ func (q *Protocol) IntentMessage(in Intent) *Message {
 	return msg
 }
 
-// readIntent is the inverse for a message that any program may have written.
-// The error says why the intent can never be sent; what could be read is
-// filled in nevertheless.
+// readIntent reads a message that any program may have written into d.Intent.
+// The error says why the intent can never be sent. readIntent sets what it
+// could read nevertheless.
 func (q *Protocol) readIntent(d *Delivery) error {
 	h := d.msg.Header
 	d.Intent = Intent{
@@ -87,7 +85,7 @@ func (q *Protocol) readIntent(d *Delivery) error {
 	}
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
-		return &envelopeError{"wrong_subject", fmt.Sprintf("subject: the message came by %q, but its body's order_no %q belongs to %q; publish it there",
+		return &envelopeError{"wrong_subject", fmt.Sprintf("subject: the message was published to %q, but the order_no %q of its body belongs to %q; publish it there",
 			d.msg.Subject, parsed.OrderNo(), q.cfg.IntentSubjects+order.Token(parsed.OrderNo()))}
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
@@ -98,16 +96,18 @@ func (q *Protocol) readIntent(d *Delivery) error {
 	return nil
 }
 
-// envelopeError: the body is in order, what is around it is not.
+// envelopeError means that the body is valid but its subject or headers are
+// not.
 type envelopeError struct{ code, text string }
 
-// Error is the detail for people.
+// Error returns the detail for people.
 func (e *envelopeError) Error() string { return e.text }
 
 var arrayIndex = regexp.MustCompile(`\[\d+\]`)
 
-// InvalidReason is why an intent can never be sent, in a phrase that groups it
-// with others: the rule that it breaks, and where ("invalid: wrong_type, timeout").
+// InvalidReason returns why an intent can never be sent, as a phrase that
+// groups it with others: the broken rule and the path ("invalid: wrong_type,
+// timeout").
 func (d *Delivery) InvalidReason() string {
 	var body *order.Error
 	var around *envelopeError
@@ -123,13 +123,13 @@ func (d *Delivery) InvalidReason() string {
 	}
 }
 
-// maxLabel bounds the headers that are repeated in records, in bytes.
+// maxLabel bounds the headers that records repeat, in bytes.
 const maxLabel = 1024
 
-// IntentID names a submission (R6): by the producer's ID, or by its place in
-// the stream and its time, since a recreated stream counts from 1 again. An ID
-// that a record cannot carry byte for byte stands as its hash: a redelivery
-// would not be recognised otherwise.
+// IntentID returns the name of a submission (R6): the producer's ID, or the
+// sequence together with the time, because a recreated stream counts from 1
+// again. It hashes an ID that a record cannot carry byte for byte, because a
+// redelivery would not be recognised otherwise.
 func IntentID(given string, seq uint64, at time.Time) string {
 	switch {
 	case given == "":
@@ -142,19 +142,20 @@ func IntentID(given string, seq uint64, at time.Time) string {
 	}
 }
 
-// FileToken is the token that records about a message are filed under: its
-// own, where that is one that our encoding can produce, else a hash of it. A
-// producer may publish to a subject with wildcard characters in it, and a
-// lookup by such a subject would match other orders.
+// FileToken returns the token that records about a message are filed under: the
+// message's own token if order.Token can produce it, otherwise a hash. A
+// producer may publish to a subject with wildcard characters, and a lookup by
+// such a subject would match other orders. A subject of 4,050 bytes or more
+// makes the server close the connection (R4).
 func FileToken(token string) string {
-	if len(token) <= MaxSubjectToken && PlainToken(token) {
+	if len(token) <= order.MaxToken && PlainToken(token) {
 		return token
 	}
 	sum := sha256.Sum256([]byte(token))
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
-// PlainToken: order.Token can produce this token.
+// PlainToken reports whether order.Token can produce this token.
 func PlainToken(token string) bool {
 	for i := 0; i < len(token); i++ {
 		c := token[i]
@@ -171,16 +172,17 @@ func PlainToken(token string) bool {
 // dead letter it could not store.
 var ErrTooLarge = errors.New("intent is larger than the broker takes")
 
-// HeadersReserve is what the headers of an intent may have beside a body of
-// order.MaxBody, in bytes.
+// HeadersReserve is the size that an intent's headers may have besides a body
+// of order.MaxBody, in bytes.
 const HeadersReserve = 64 << 10
 
-// MaxIntentSize is the largest message that the intents stream takes, with its
-// headers. A producer that bypasses CheckSize is refused by the broker.
+// MaxIntentSize is the largest message that the intents stream takes, headers
+// included. The broker refuses a larger one from a producer that bypasses
+// CheckSize.
 const MaxIntentSize = order.MaxBody + HeadersReserve
 
-// CheckSize refuses what no order can have, and what could not be stored as a
-// dead letter later on.
+// CheckSize returns ErrTooLarge for an intent that is larger than any order may
+// be, or whose dead letter the broker could not store.
 func (q *Protocol) CheckSize(in Intent) error {
 	size, limit := int64(len(in.Body)), q.store.MaxPayload()-LetterReserve
 	switch {

@@ -9,7 +9,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// TestInvalidReasons group what breaks the same rule in the same place.
+// TestInvalidReasons: intents that break the same rule at the same path share a
+// reason.
 func TestInvalidReasons(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	for i, c := range []struct{ body, want string }{

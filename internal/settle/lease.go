@@ -14,10 +14,10 @@ import (
 	"orderpost/internal/order"
 )
 
-// Lease is the claim on one delivered message (R7). It runs from the sending
-// of the last request that the server answered: the pull, or a progress
-// report. It is over when AckWait less a margin has passed by either clock, or
-// when the connection was lost; it never comes back.
+// Lease is the claim on one delivered message (R7). It runs from the sending of
+// the last request that the server answered: the pull, or a progress request.
+// It ends when AckWait less a margin has passed by either clock, or when the
+// connection is lost. A lease that has ended never becomes valid again.
 //
 // One gap cannot be closed: a process that is frozen between Valid and the
 // socket write sends its request when it wakes.
@@ -26,24 +26,26 @@ type Lease struct {
 	id     uint64
 	reply  string
 	seq    uint64 // of the message in its stream
-	count  uint64 // the broker's number of the delivery
+	count  uint64 // the broker's delivery count
 
-	mu     sync.Mutex
-	since  time.Time            // wall and monotonic
-	sent   map[uint64]time.Time // progress requests that are not answered, by serial
-	asked  time.Time            // when the last of them was sent
-	serial uint64
-	over   bool
-	cancel func()
+	mu          sync.Mutex
+	since       time.Time            // the claim runs from then, by the wall and the monotonic clock
+	sent        map[uint64]time.Time // unanswered progress requests: sending time by serial
+	requestedAt time.Time            // when the last progress request was sent
+	serial      uint64
+	over        bool
+	cancel      func()
 }
 
-// Valid says whether the claim still certainly holds.
+// Valid reports whether the claim certainly still holds.
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.validAt(l.keeper.now())
 }
 
+// validAt is Valid at the given time, and ends a claim whose term has passed.
+// The caller holds l.mu.
 func (l *Lease) validAt(now time.Time) bool {
 	if !l.over && age(l.since, now) >= l.keeper.term {
 		l.end()
@@ -51,12 +53,13 @@ func (l *Lease) validAt(now time.Time) bool {
 	return !l.over
 }
 
-// age takes the later of the two clocks: a suspended machine stops the
-// monotonic one, and a corrected wall clock may jump.
+// age returns the longer of the two clocks' differences. A suspended machine
+// stops the monotonic clock, and a correction makes the wall clock jump.
 func age(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
+// end ends the claim and the context of its attempts. The caller holds l.mu.
 func (l *Lease) end() {
 	if !l.over {
 		l.over = true
@@ -67,14 +70,15 @@ func (l *Lease) end() {
 	}
 }
 
+// endNow is end for callers that do not hold l.mu.
 func (l *Lease) endNow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.end()
 }
 
-// Fence returns order.ErrLeaseLost once the claim is over. Ask it directly before
-// anything that only the owner may do.
+// Fence returns order.ErrLeaseLost once the claim has ended. Call it directly
+// before anything that only the owner may do.
 func (l *Lease) Fence() error {
 	if !l.Valid() {
 		return order.ErrLeaseLost
@@ -82,8 +86,8 @@ func (l *Lease) Fence() error {
 	return nil
 }
 
-// Bound returns a context that ends with the given cause when the claim does.
-// Call the returned function when done.
+// Bound returns a context that ends when the claim does, with the given cause.
+// Call the returned function when the attempt is done.
 func (l *Lease) Bound(parent context.Context, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	l.mu.Lock()
@@ -98,32 +102,33 @@ func (l *Lease) Bound(parent context.Context, cause error) (context.Context, con
 // release stops extending the claim.
 func (l *Lease) release() { l.keeper.forget(l) }
 
-// keeper extends the claims of everything in flight.
+// keeper extends the claims of all deliveries in flight.
 type keeper struct {
 	q      *Protocol
 	now    func() time.Time
 	term   time.Duration // how long a claim lasts without an answer
-	period time.Duration
+	period time.Duration // between two calls of extend
 
 	mu     sync.Mutex
 	leases map[uint64]*Lease
-	bySeq  map[uint64]*Lease // the latest claim on each message
+	bySeq  map[uint64]*Lease // the latest claim on each message, by sequence
 	nextID uint64
 
-	inbox string // of the broker's answers
-	lost  atomic.Uint64
+	inbox string        // subject prefix of the broker's answers
+	lost  atomic.Uint64 // claims that ended before their release
 }
 
 func newKeeper(q *Protocol) *keeper {
 	return &keeper{q: q, now: q.time.Now, leases: make(map[uint64]*Lease), bySeq: make(map[uint64]*Lease)}
 }
 
+// setTerm derives the term of claims and the period of requests from AckWait.
 func (k *keeper) setTerm(ackWait time.Duration) { k.term, k.period = ackWait-ackWait/10, ackWait/20 }
 
-// claim makes a lease that runs since the given time. A message that this worker
-// has in hand already was taken from it: a former owner's late NAK made the
-// broker deliver it again. Only the later delivery owns the message then, so the
-// earlier claim ends at once (R7).
+// claim returns a lease that runs since the given time. If this worker already
+// holds a claim on the message, the broker took the message away: a former
+// owner's late NAK made the broker deliver it again. Only the later delivery
+// owns the message then, so the earlier claim ends at once (R7).
 func (k *keeper) claim(reply string, seq, count uint64, since time.Time) *Lease {
 	l := &Lease{keeper: k, reply: reply, seq: seq, count: count, since: since}
 	k.mu.Lock()
@@ -131,7 +136,7 @@ func (k *keeper) claim(reply string, seq, count uint64, since time.Time) *Lease 
 	l.id = k.nextID
 	k.leases[l.id] = l
 	stale := k.bySeq[seq]
-	if stale != nil && stale.count > count { // two pulls' messages may pass each other on their way
+	if stale != nil && stale.count > count { // messages of two pulls may overtake each other
 		stale = l
 	} else {
 		k.bySeq[seq] = l
@@ -143,6 +148,7 @@ func (k *keeper) claim(reply string, seq, count uint64, since time.Time) *Lease 
 	return l
 }
 
+// forget stops extending a claim.
 func (k *keeper) forget(l *Lease) {
 	k.mu.Lock()
 	delete(k.leases, l.id)
@@ -152,6 +158,7 @@ func (k *keeper) forget(l *Lease) {
 	k.mu.Unlock()
 }
 
+// all returns all claims in the order in which they were made.
 func (k *keeper) all() []*Lease {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -159,30 +166,30 @@ func (k *keeper) all() []*Lease {
 	for _, l := range k.leases {
 		out = append(out, l)
 	}
-	slices.SortFunc(out, func(a, b *Lease) int { return cmp.Compare(a.id, b.id) }) // the same again in simulated time
+	slices.SortFunc(out, func(a, b *Lease) int { return cmp.Compare(a.id, b.id) }) // simulated schedules must repeat exactly
 	return out
 }
 
-// endAll ends every claim: the connection was lost, and nobody knows what the
-// server does meanwhile.
+// endAll ends every claim. The connection was lost, and the server may deliver
+// the messages to other workers.
 func (k *keeper) endAll() {
 	for _, l := range k.all() {
 		l.endNow()
 	}
 }
 
-// extend asks the server for more time for every claim that has used up a
-// third of its own. A request for a claim that is over would extend its new
-// owner's, so that none is sent.
+// extend asks the server for more time for every claim that has used a third of
+// its term. It sends no request for a claim that has ended, because the request
+// would extend the new owner's claim.
 func (k *keeper) extend() {
 	now := k.now()
 	for _, l := range k.all() {
 		l.mu.Lock()
 		due := l.validAt(now) && age(l.since, now) >= k.term/3 &&
-			age(l.asked, now) >= 2*k.period
+			age(l.requestedAt, now) >= 2*k.period
 		over := l.over
 		if due {
-			l.ask(now)
+			l.noteRequest(now)
 		}
 		answer := fmt.Sprintf("%s.%d.%d", k.inbox, l.id, l.serial)
 		l.mu.Unlock()
@@ -190,25 +197,26 @@ func (k *keeper) extend() {
 		case over:
 			k.forget(l)
 		case due:
-			_ = k.q.store.Extend(l.reply, answer) // not sent: the claim ends by itself
+			_ = k.q.store.Extend(l.reply, answer) // after a failure the claim ends by itself
 		}
 	}
 }
 
-// ask notes that a progress request is sent. The sending times of the
-// unanswered ones are kept, so that a broker which answers slower than requests
-// are sent is heard nevertheless.
-func (l *Lease) ask(now time.Time) {
+// noteRequest notes that a progress request is sent. It keeps the sending times
+// of all unanswered requests. So a broker that answers more slowly than
+// requests are sent still extends the claim.
+func (l *Lease) noteRequest(now time.Time) {
 	if l.sent == nil {
 		l.sent = make(map[uint64]time.Time)
 	}
 	l.serial++
-	l.sent[l.serial], l.asked = now, now
+	l.sent[l.serial], l.requestedAt = now, now
 }
 
-// confirm: the server took the progress request of this serial. An answer that
-// is read after the claim is over does not revive it: the server may have given
-// the message to somebody else before, and extended that claim (R7).
+// confirm extends the claim to count from the sending of the progress request
+// with this serial, which the server answered. An answer that is read after the
+// claim has ended changes nothing: the server may have delivered the message to
+// another worker before and extended that claim (R7).
 func (l *Lease) confirm(serial uint64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,8 +232,9 @@ func (l *Lease) confirm(serial uint64, now time.Time) {
 	}
 }
 
-// hear reads from the answer's subject what it answers.
-func (k *keeper) hear(subject string) {
+// handleAnswer reads from the subject of an answer which lease and which
+// request it belongs to.
+func (k *keeper) handleAnswer(subject string) {
 	idText, serialText, _ := strings.Cut(strings.TrimPrefix(subject, k.inbox+"."), ".")
 	id, err1 := strconv.ParseUint(idText, 10, 64)
 	serial, err2 := strconv.ParseUint(serialText, 10, 64)

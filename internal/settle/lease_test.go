@@ -10,8 +10,8 @@ import (
 	"orderpost/internal/order"
 )
 
-// fakeLease is a lease with a clock of its own: a term of 9 s, as an AckWait of
-// 10 s gives.
+// fakeLease returns a lease with its own clock and a term of 9 s, that of an
+// AckWait of 10 s.
 func fakeLease(now *time.Time) *Lease {
 	k := newKeeper(&Protocol{time: RealTime()})
 	k.now = func() time.Time { return *now }
@@ -30,8 +30,8 @@ func TestR7AClaimEndsBeforeTheServersPatience(t *testing.T) {
 	require.ErrorIs(t, l.Fence(), order.ErrLeaseLost, "it never comes back")
 }
 
-// Another worker's late NAK took the message from this one, and the broker gave
-// it to this one again: only the later delivery owns it.
+// Another worker's late NAK took the message from this worker, and the broker
+// delivered it to this worker again. Only the later delivery owns it.
 func TestR7ASecondDeliveryEndsTheFirstClaim(t *testing.T) {
 	now := time.Now()
 	first := fakeLease(&now)
@@ -50,7 +50,7 @@ func TestR7ASecondDeliveryEndsTheFirstClaim(t *testing.T) {
 	require.Empty(t, first.keeper.bySeq)
 }
 
-// A suspended machine stops the monotonic clock; the wall clock shows it.
+// A suspended machine stops the monotonic clock. The wall clock shows the time.
 func TestR7EitherClockEndsAClaim(t *testing.T) {
 	since := time.Now()
 	wallOnly := since.Add(time.Hour).Round(0)
@@ -63,10 +63,10 @@ func TestR7AnAnsweredRequestExtendsFromItsSending(t *testing.T) {
 	now := time.Now()
 	l := fakeLease(&now)
 	now = now.Add(3 * time.Second)
-	l.ask(now)
+	l.noteRequest(now)
 	sent := now
 	now = now.Add(2 * time.Second)
-	l.ask(now)
+	l.noteRequest(now)
 	now = now.Add(3 * time.Second)
 	l.confirm(1, now) // the first answer comes after the second request was sent
 	require.Equal(t, sent, l.since, "a slow broker is heard, and proves no more than it did")
@@ -74,13 +74,14 @@ func TestR7AnAnsweredRequestExtendsFromItsSending(t *testing.T) {
 	require.False(t, l.Valid())
 }
 
-// The process was frozen: the answer lies there when it wakes. Meanwhile the
-// server may have given the message away, and extended that claim.
+// The process was frozen and finds the answer when it wakes. The server may
+// have delivered the message to another worker meanwhile and extended that
+// claim.
 func TestR7ALateAnswerDoesNotReviveAClaim(t *testing.T) {
 	now := time.Now()
 	l := fakeLease(&now)
 	now = now.Add(8 * time.Second)
-	l.ask(now)
+	l.noteRequest(now)
 	now = now.Add(2 * time.Second)
 	l.confirm(1, now)
 	require.False(t, l.Valid())

@@ -11,12 +11,12 @@ import (
 	"orderpost/internal/order"
 )
 
-// LetterReserve is what a letter's header may take of the broker's max_payload
-// beside the original bytes, in bytes. Bodies that leave less are refused at
-// intake; of foreign ones the tail is stored apart.
+// LetterReserve is how much of the broker's max_payload a letter's header may
+// take besides the body, in bytes. Intake refuses bodies that leave less. The
+// tail of a foreign body that leaves less is stored in a second message.
 const LetterReserve = 64 << 10
 
-// Bounds of what a letter keeps beside the body.
+// Bounds of what a letter keeps besides the body.
 const (
 	maxTrail       = 50
 	maxEarlier     = 10
@@ -34,7 +34,8 @@ type Letter struct {
 	Status   int           `json:"status,omitempty"`
 	Response string        `json:"response,omitempty"`
 	order.History
-	// Trail lists the attempts of the last visit, oldest first, at most 50.
+	// Trail lists the attempts of the last submission, oldest first, at most
+	// 50.
 	Trail []order.Attempt `json:"trail,omitempty"`
 
 	IntentID   string    `json:"intent_id"`
@@ -45,35 +46,39 @@ type Letter struct {
 	EnqueuedAt time.Time `json:"enqueued_at,omitzero"`
 	FiledAt    time.Time `json:"filed_at"`
 
-	// Subject and Headers are the intent's own, as data: a live Nats-Msg-Id
-	// would swallow a second letter.
+	// Subject and Headers are the intent's own, stored as data. A live
+	// Nats-Msg-Id would make the broker swallow a second letter.
 	Subject string              `json:"subject"`
 	Headers map[string][]string `json:"headers,omitempty"`
-	// RawSubject and RawHeaders carry what is not UTF-8 in the stored form only.
+	// RawSubject and RawHeaders hold what is not UTF-8. Only the stored form
+	// has them.
 	RawSubject []byte      `json:"raw_subject,omitempty"`
 	RawHeaders []RawHeader `json:"raw_headers,omitempty"`
 
-	// Conflict: the order_no was accepted before with another body. The result
-	// stays accepted; this letter is about the later intent.
+	// Conflict says that the order_no was accepted before with another body.
+	// The result stays accepted. This letter is about the later intent.
 	Conflict bool `json:"conflict,omitempty"`
 	// Replays counts how often the letter's order was replayed.
 	Replays int `json:"replays,omitempty"`
-	// Earlier lists what this letter took the place of, newest first, at most 10.
+	// Earlier lists the letters that this one replaced, newest first, at most
+	// 10.
 	Earlier []Earlier `json:"earlier,omitempty"`
-	// Tail: the body's last bytes lie apart, under this hash of them.
+	// Tail is the hash under which the body's last bytes are stored in a second
+	// message; "" if the body is whole.
 	Tail string `json:"tail,omitempty"`
 
-	// Body is the intent's body as it came, even where it is not JSON.
+	// Body is the intent's body as received, JSON or not.
 	Body []byte `json:"-"`
-	// Seq is the letter's place in the dead-letter stream.
+	// Seq is the letter's sequence in the dead-letter stream.
 	Seq uint64 `json:"-"`
 
-	// FiledUnder is the subject token that it is filed under, where it was listed.
+	// FiledUnder is the subject token that the letter is filed under. It is set
+	// for a letter that was listed.
 	FiledUnder string `json:"-"`
 }
 
-// Earlier is a letter that was replaced, or an intent that was withheld
-// because the order's outcome was unknown.
+// Earlier is a letter that was replaced, or an intent that was withheld because
+// the order's outcome was unknown.
 type Earlier struct {
 	IntentID string        `json:"intent_id"`
 	Outcome  order.Outcome `json:"outcome"`
@@ -83,7 +88,7 @@ type Earlier struct {
 	BodyHash string        `json:"body_hash,omitempty"`
 }
 
-// newLetter makes the letter of a delivery whose record is given.
+// newLetter returns the letter of a delivery with the given record.
 func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 	if len(trail) > maxTrail {
 		trail = trail[len(trail)-maxTrail:]
@@ -97,11 +102,11 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 		Subject: d.msg.Subject, Headers: boundedHeaders(d.msg.Header),
 		Body: d.Intent.Body,
 	}
-	l.carryOn(d.msg.Header)
+	l.inheritFromHeader(d.msg.Header)
 	return l
 }
 
-// boundedHeaders keeps the intent's headers as data, as many as fit.
+// boundedHeaders returns as many of the intent's headers as fit.
 func boundedHeaders(h Header) map[string][]string {
 	out := make(map[string][]string, len(h))
 	size := 0
@@ -123,16 +128,17 @@ type RawHeader struct {
 	Value []byte `json:"value"`
 }
 
-// errLapsed: the claim is over, and the letter its new owner's to file.
+// errLapsed means that the claim has ended. The new owner files the letter.
 var errLapsed = errors.New("the claim on the order is over")
 
-// fileLetter stores the letter of a delivery unless one about the same intent
-// lies there already that says no less. A letter that it replaces is carried on
-// in its history.
+// fileLetter stores the letter of a delivery, unless a letter about the same
+// intent is stored that says as much. It adds the history of a letter that it
+// replaces.
 //
-// It returns errLapsed, and stores nothing, once the claim is over: meanwhile
-// the order may have been found to be accepted, its letter removed and its
-// intent acknowledged, and nobody would remove one that comes after that.
+// Once the claim has ended it stores nothing and returns errLapsed. By then
+// another worker may have found the order accepted, removed its letter and
+// acknowledged its intent. Nobody would remove a letter that is filed after
+// that.
 func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
 	own, token := l.Earlier, d.token
 	var have *Letter
@@ -144,7 +150,7 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 			if have.IntentID == l.IntentID && !l.raises(have) {
 				return nil
 			}
-			l.Earlier = own // what an earlier round inherited may have gone
+			l.Earlier = own // the letter of an earlier round may be gone
 			l.inheritFrom(have)
 		}
 		err := q.store.PutLetter(ctx, token, l, have)
@@ -161,13 +167,14 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 	}
 }
 
-// raises: the letter of the same intent says that the order was not created, and
-// since then the result was raised to unknown (R1).
+// raises reports whether l says more than have, the letter of the same intent:
+// have says that the order was not created, and the result was raised to
+// unknown since then (R1).
 func (l *Letter) raises(have *Letter) bool {
 	return l.Outcome == order.OutcomeUnknown && have.Outcome != order.OutcomeUnknown && !have.Conflict
 }
 
-// inheritFrom carries on the history of the letter that l replaces.
+// inheritFrom adds the history of the letter that l replaces.
 func (l *Letter) inheritFrom(have *Letter) {
 	e := Earlier{IntentID: have.IntentID, Outcome: have.Outcome, Reason: have.Reason, At: have.FiledAt,
 		Attempts: have.Attempts, BodyHash: have.BodyHash}
@@ -178,14 +185,16 @@ func (l *Letter) inheritFrom(have *Letter) {
 	l.Replays = max(l.Replays, have.Replays)
 }
 
-// ErrNotALetter: what lies in the dead-letter stream cannot be read.
+// ErrNotALetter means that a message of the dead-letter stream cannot be read.
 var ErrNotALetter = errors.New("not a dead letter of orderpost")
 
-// Letter reads the dead letter of an order_no; nil where there is none.
+// Letter reads the dead letter of an order_no. It returns nil if there is none.
 func (q *Protocol) Letter(ctx context.Context, orderNo string) (*Letter, error) {
 	return q.store.Letter(ctx, FileToken(order.Token(orderNo)))
 }
 
+// rereadLetter reads the letter under a token. It repeats the read until the
+// broker answers or ctx ends.
 func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, error) {
 	for {
 		l, err := q.store.Letter(ctx, token)
@@ -193,15 +202,15 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 			return l, err
 		}
 		if q.time.Sleep(ctx, rereadPause) != nil {
-			return nil, fmt.Errorf("dead letters out of reach: %w", errors.Join(ctx.Err(), err))
+			return nil, fmt.Errorf("dead letters could not be read: %w", errors.Join(ctx.Err(), err))
 		}
 	}
 }
 
-// removeLetter deletes the letter of an order that turned out to be accepted,
-// by its sequence, so that a newer one is not hit. A conflict's letter stays. It
-// goes on through a broker out of reach until ctx ends: the message may be gone,
-// so that nobody would come back to the letter.
+// removeLetter deletes the letter of an order that turned out to be accepted.
+// It deletes by sequence and so never hits a newer letter. A conflict's letter
+// stays. While the broker is out of reach it repeats the deletion until ctx
+// ends, because no later delivery may come back to the letter.
 func (q *Protocol) removeLetter(ctx context.Context, token string) error {
 	for {
 		l, err := q.rereadLetter(ctx, token)
@@ -215,7 +224,7 @@ func (q *Protocol) removeLetter(ctx context.Context, token string) error {
 	}
 }
 
-// Token is what the letter is filed under.
+// Token returns the token that the letter is filed under.
 func (l *Letter) Token() string {
 	if l.FiledUnder != "" {
 		return l.FiledUnder
@@ -223,9 +232,9 @@ func (l *Letter) Token() string {
 	return FileToken(order.Token(l.OrderNo))
 }
 
-// letterAgain reads a listed letter at the leader, its tail included; nil where
-// it is gone, or another one has taken its place.
-func (q *Protocol) letterAgain(ctx context.Context, listed *Letter) (*Letter, error) {
+// rereadListed reads a listed letter at the leader, with its tail. It returns
+// nil if the letter was removed or replaced.
+func (q *Protocol) rereadListed(ctx context.Context, listed *Letter) (*Letter, error) {
 	l, err := q.store.Letter(ctx, listed.Token())
 	if err != nil || l == nil || l.Seq != listed.Seq {
 		return nil, err
@@ -234,17 +243,18 @@ func (q *Protocol) letterAgain(ctx context.Context, listed *Letter) (*Letter, er
 	return l, nil
 }
 
-// WholeBody is the letter's body with the tail that was stored apart.
+// WholeBody returns the letter's body, including a tail that is stored in a
+// second message.
 func (q *Protocol) WholeBody(ctx context.Context, l *Letter) ([]byte, error) {
 	if l.Tail == "" {
 		return l.Body, nil
 	}
-	whole, err := q.letterAgain(ctx, l)
+	whole, err := q.rereadListed(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	if whole == nil {
-		return nil, fmt.Errorf("dead letter of %s: gone meanwhile", l.OrderNo)
+		return nil, fmt.Errorf("dead letter of %s: it was removed or replaced meanwhile", l.OrderNo)
 	}
 	return whole.Body, nil
 }

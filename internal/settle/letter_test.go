@@ -12,8 +12,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// R4: a letter is replaced by a newer one; killed in between, the old one still
-// has its own body.
+// R4: a newer letter replaces an older one. If the worker is killed in between,
+// the old letter still has its own body.
 func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	s := startBroker(t, func(c *embedded.Config) { c.MaxPayload = 1 << 20 })
 	q := openQueue(t, s, "a")
@@ -37,8 +37,8 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
 }
 
-// R4, R7: whose claim is over files no letter. The order may have turned out to
-// be accepted meanwhile, and nobody would remove the letter any more.
+// R4, R7: a worker whose claim has ended files no letter. The order may have
+// been accepted meanwhile, and nobody would remove the letter.
 func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, intent("A-1", "i1"))

@@ -2,8 +2,10 @@ package settle
 
 import "time"
 
-// answerTimeout bounds the wait for one answer of the broker.
-const answerTimeout = 5 * time.Second
+// RequestTimeout bounds the wait for one answer of the broker. A request that
+// takes longer has not failed. It is unconfirmed and must be looked up before
+// it is repeated.
+const RequestTimeout = 5 * time.Second
 
-// cancelAtOnce is how many outcomes a cancellation writes at once.
+// cancelAtOnce is how many outcomes a cancellation writes concurrently.
 const cancelAtOnce = 256

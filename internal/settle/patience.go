@@ -5,37 +5,38 @@ import (
 	"errors"
 )
 
-// ErrUnreachable is returned where the broker did not answer in time. The
-// message names its address.
+// ErrUnreachable is returned if the broker did not answer in time. The message
+// names the broker's address.
 var ErrUnreachable = errors.New("broker out of reach")
 
 // Patience is how a person's command waits for a broker that is out of reach. A
-// worker has none: it must not hold a claim while it waits.
+// worker has no Patience: it must not hold a claim while it waits.
 type Patience interface {
-	// Passing says whether a request failed because the broker was out of reach.
-	Passing(err error) bool
-	// Wait begins to count how long one caller waits.
+	// Transient reports whether a request failed because the broker was out of
+	// reach.
+	Transient(err error) bool
+	// Wait returns the Wait of one caller.
 	Wait() Wait
 }
 
-// Wait is one caller's wait.
+// Wait measures how long one caller waits.
 type Wait interface {
-	// Again pauses before a request that failed for cause is repeated. It returns
-	// an error where that is not to be: ErrUnreachable (wrapped) when the time is
-	// up, the broker's refusal, or the context's end.
-	Again(ctx context.Context, cause error) error
-	// Over says that the caller waits no more. Another wait begins at its next
-	// failure.
-	Over()
+	// Backoff pauses before a request that failed with cause is repeated. It
+	// returns an error if the request must not be repeated: ErrUnreachable
+	// (wrapped) when the time is up, the broker's refusal, or the error of ctx.
+	Backoff(ctx context.Context, cause error) error
+	// Done says that the caller does not wait any more. Its next failure begins
+	// a new wait.
+	Done()
 }
 
-// patient: requests wait for a broker that is out of reach.
+// patient reports whether requests wait for a broker that is out of reach.
 func (q *Protocol) patient() bool { return q.cfg.Patience != Patience(impatient{}) }
 
-// impatient is for those who do not wait.
+// impatient is the Patience of callers that do not wait.
 type impatient struct{}
 
-func (impatient) Passing(error) bool                 { return false }
-func (impatient) Wait() Wait                         { return impatient{} }
-func (impatient) Again(context.Context, error) error { return nil }
-func (impatient) Over()                              {}
+func (impatient) Transient(error) bool                 { return false }
+func (impatient) Wait() Wait                           { return impatient{} }
+func (impatient) Backoff(context.Context, error) error { return nil }
+func (impatient) Done()                                {}

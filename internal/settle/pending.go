@@ -11,14 +11,14 @@ type Pending struct {
 	OrderNo  string
 	Seq      uint64
 	StoredAt time.Time
-	// ID and Batch are as in Intent.
+	// ID and Batch are those of the Intent.
 	ID, Batch string
-	// BodyHash is that of the canonical body; "" for a body that can never be
-	// sent.
+	// BodyHash is the hash of the canonical body; "" for a body that can never
+	// be sent.
 	BodyHash string
 }
 
-// ReadPending reads a stored intent.
+// ReadPending reads a stored intent from its message.
 func ReadPending(orderNo string, raw *Message) *Pending {
 	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time, Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel),
 		ID: IntentID(raw.Header.Get(HeaderIntentID), raw.Seq, raw.Time)}

@@ -9,34 +9,37 @@ import (
 	"orderpost/internal/order"
 )
 
-// ErrPending is returned where a person's word must wait, since an intent for
-// the order_no is in the queue and may get an outcome at any moment.
+// ErrPending is returned if a person must wait: an intent for the order_no is
+// stored and may get an outcome at any moment.
 var ErrPending = errors.New("an intent for this order_no is in the queue; wait until it is settled")
 
-// ErrNoResult is returned where there is nothing to be settled: the order_no
-// has no result, or one that has expired.
+// ErrNoResult is returned if there is nothing to resolve: the order_no has no
+// result, or its result has expired.
 var ErrNoResult = errors.New("this order_no has no result")
 
-// ErrNotInDoubt is returned by Resolve for an order whose outcome is known.
+// ErrNotInDoubt is returned for an order whose outcome is known.
 var ErrNotInDoubt = errors.New("the order's outcome is not in doubt")
 
-// Person is who decides, and why.
+// Person says who decided, and why.
 type Person struct {
 	Name, Note string
 }
 
+// did returns what the person did as an entry of a record.
 func (p Person) did(what string, now time.Time) order.Intervention {
 	return order.Intervention{At: now.UTC(), By: p.Name, Did: what, Note: p.Note}
 }
 
-// amend writes a person's word by R1: on condition that the last word is the
-// one that decide saw, and again from the start where it was not. decide
-// returns nil where the record stands as wanted already. Its errors end it, and
-// nothing is written. It goes on through lost confirmations until ctx ends.
-func (q *Protocol) amend(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
+// updateRecord writes the record that decide returns for the current one, by
+// R1. The write is conditional on the record that decide saw. If another write
+// came between, updateRecord reads the record again and calls decide again.
+// decide returns nil if the record needs no change. An error of decide ends the
+// update, and nothing is written. After a lost confirmation updateRecord tries
+// again until ctx ends.
+func (q *Protocol) updateRecord(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
 	id := newWriteID()
 	w := q.cfg.Patience.Wait()
-	defer w.Over()
+	defer w.Done()
 	for {
 		cur, err := q.rereadRecord(ctx, token)
 		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
@@ -50,18 +53,19 @@ func (q *Protocol) amend(ctx context.Context, token string, decide func(cur *ord
 		seq, err := q.store.PutRecord(ctx, token, next, cur.Seq)
 		switch {
 		case err == nil:
-			return Entry{Record: next, Seq: seq, over: cur.Record}, nil
+			return Entry{Record: next, Seq: seq, replaced: cur.Record}, nil
 		case errors.Is(err, ErrStorage), ctx.Err() != nil:
 			return cur, err
 		case !errors.Is(err, ErrStale):
-			if err := w.Again(ctx, err); err != nil {
+			if err := w.Backoff(ctx, err); err != nil {
 				return cur, err
 			}
 		}
 	}
 }
 
-// requireNonePending returns ErrPending while an intent for the order_no is stored.
+// requireNonePending returns ErrPending if an intent for the order_no is
+// stored.
 func (q *Protocol) requireNonePending(ctx context.Context, orderNo string) error {
 	pending, err := q.IsPending(ctx, orderNo)
 	if err == nil && pending {

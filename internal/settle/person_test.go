@@ -65,11 +65,11 @@ func TestResolveRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "expired")
 }
 
-// TestResolveCut: the word is written, and the letter not yet removed.
+// TestResolveCut: the record is written and the letter not yet removed.
 func TestResolveCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	_, err := q.ExportAmend(t.Context(), l.Token(), func(cur *order.Record) (*order.Record, error) {
+	_, err := q.ExportUpdateRecord(t.Context(), l.Token(), func(cur *order.Record) (*order.Record, error) {
 		return settle.ExportResolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
 	})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestResolveCut(t *testing.T) {
 }
 
 // TestResolveLosesToAcceptance: a worker that was frozen after its POST wakes
-// and says that the order exists; no person's word outweighs that (R1).
+// and records that the order exists. That outranks a person's word (R1).
 func TestResolveLosesToAcceptance(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:1"})
@@ -131,7 +131,7 @@ func TestDrop(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// TestDropCut: recorded, and the letter not yet removed.
+// TestDropCut: the record is written and the letter not yet removed.
 func TestDropCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
@@ -154,9 +154,9 @@ func TestLetterDeletedTwice(t *testing.T) {
 	require.NoError(t, q.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
 }
 
-// A person resolves, and is held up before the letter is removed. Meanwhile a
-// producer's correction ends as a failure: its letter is not the person's to
-// remove. Found by the simulation.
+// A person resolves an order and is held up before the letter is removed.
+// Meanwhile a producer's correction fails. Its letter must stay. Found by the
+// simulation.
 func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 	s := startBroker(t)
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")

@@ -10,24 +10,24 @@ import (
 	"orderpost/internal/order"
 )
 
-// Config is what the protocol must know of its installation.
+// Config is what the protocol must know about its installation.
 type Config struct {
-	// Worker is the name that records carry.
+	// Worker is the worker's name in records.
 	Worker string
-	// IntentSubjects is the subject prefix of intents, with its final dot.
+	// IntentSubjects is the subject prefix of intents, including the last dot.
 	IntentSubjects string
-	// AttemptTimeout is how long one attempt may last at most: another worker's
-	// open attempt note is decided only after it (R2), and redelivered orders
-	// wait at least that long after a reconnect (R7).
+	// AttemptTimeout bounds one attempt. Only after it may a worker decide
+	// about another worker's open attempt note (R2). Redelivered orders wait at
+	// least that long after a reconnect (R7).
 	AttemptTimeout time.Duration
 	Log            zerolog.Logger
-	// Patience is for commands; nil: requests fail at once.
+	// Patience is for commands. nil: requests fail at once.
 	Patience Patience
 }
 
 // Protocol keeps the settle rules R1 to R8 (docs/protocol.md) over a [Store].
-// It is safe for concurrent use. Nothing of it runs in the background: whoever
-// holds the connection to the broker calls [Protocol.ExtendClaims],
+// It is safe for concurrent use and runs nothing in the background. The owner
+// of the broker's connection calls [Protocol.ExtendClaims],
 // [Protocol.Disconnected] and [Protocol.Reconnected].
 type Protocol struct {
 	cfg   Config
@@ -35,29 +35,29 @@ type Protocol struct {
 	store Store
 	time  Runtime
 
-	leases *keeper
-	seen   *seen
+	leases    *keeper
+	highWater *highWater
 
-	disconnects atomic.Uint64
-	reconnected atomic.Pointer[time.Time]               // of the last reconnect; nil = never
-	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters, by outcome
-	mutation    Mutation                                // set by simulations alone
+	disconnects atomic.Uint64                           // counts Disconnected and ForgetDeliveries
+	reconnected atomic.Pointer[time.Time]               // time of the last reconnect; nil = never
+	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters filed, by outcome
+	mutation    Mutation                                // set by simulations only
 }
 
-// New makes a Protocol. Call StartClaims before the first pull.
+// New returns a Protocol. Call StartClaims before the first pull.
 func New(cfg Config, store Store, runtime Runtime) *Protocol {
 	if cfg.Patience == nil {
 		cfg.Patience = impatient{}
 	}
 	q := &Protocol{cfg: cfg, log: cfg.Log, store: store, time: runtime}
 	q.leases = newKeeper(q)
-	q.seen = newSeen(q)
+	q.highWater = newHighWater(q)
 	return q
 }
 
 // StartClaims sets how long the broker waits for a silent worker, and the
-// subject under which it answers requests to extend a claim. The consumer's own
-// AckWait counts, and not what this program would like it to be.
+// subject prefix of its answers to progress requests. ackWait is the consumer's
+// own AckWait, which may differ from this program's setting.
 func (q *Protocol) StartClaims(ackWait time.Duration, answers string) {
 	q.leases.setTerm(ackWait)
 	q.leases.inbox = answers
@@ -67,25 +67,27 @@ func (q *Protocol) StartClaims(ackWait time.Duration, answers string) {
 // Call it every [Protocol.ExtendEvery].
 func (q *Protocol) ExtendClaims() { q.leases.extend() }
 
-// ExtendEvery is the time between two calls of ExtendClaims. A claim that nobody
-// asks about is found to be over one period late at most, which its margin covers.
+// ExtendEvery returns the time between two calls of ExtendClaims. It also
+// bounds how late the end of a claim is noticed. The margin of a claim covers
+// that.
 func (q *Protocol) ExtendEvery() time.Duration { return q.leases.period }
 
-// ClaimExtended takes in the broker's answer to such a request; subject is the
-// one that it came by.
-func (q *Protocol) ClaimExtended(subject string) { q.leases.hear(subject) }
+// ClaimExtended handles the broker's answer to a progress request. subject is
+// the subject of the answer.
+func (q *Protocol) ClaimExtended(subject string) { q.leases.handleAnswer(subject) }
 
-// Disconnected ends every claim: nobody knows what the broker does meanwhile (R7).
+// Disconnected ends every claim, because the broker may deliver the messages to
+// other workers (R7).
 func (q *Protocol) Disconnected() {
 	q.disconnects.Add(1)
 	q.leases.endAll()
 }
 
-// ForgetDeliveries is called when the broker's consumer was found missing: it
-// will be made anew, and count deliveries from one. The next pull reads the marks
-// of deliveries again (seen.go), as after a disconnect, so that whatever the lost
-// consumer delivered counts as delivered before. Deliveries that are on their way
-// lose their claims.
+// ForgetDeliveries is called when the broker's consumer is missing. A new
+// consumer will count deliveries from one. As after a disconnect, the next pull
+// reads the high-water marks again (highwater.go). Everything that the lost
+// consumer delivered then counts as delivered before. Deliveries that are on
+// their way lose their claims.
 func (q *Protocol) ForgetDeliveries() { q.disconnects.Add(1) }
 
 // Reconnected notes that the connection to the broker is back.
@@ -94,8 +96,8 @@ func (q *Protocol) Reconnected() {
 	q.reconnected.Store(&now)
 }
 
-// ReconnectedAt is when the connection to the broker came back last; zero if it
-// was never lost.
+// ReconnectedAt returns when the connection to the broker last came back; zero
+// if it was never lost.
 func (q *Protocol) ReconnectedAt() time.Time {
 	if at := q.reconnected.Load(); at != nil {
 		return *at
@@ -103,11 +105,12 @@ func (q *Protocol) ReconnectedAt() time.Time {
 	return time.Time{}
 }
 
-// ReconnectGraceUntil is how long after the last reconnect no redelivered order
-// is posted (R7); zero if there was none. A broker that was killed may deliver
-// an order again although its former owner has not noticed: that worker was
-// frozen, or is cut off, and believes in its claim for a term at most. Its
-// attempt, which ends with the claim, may be on its way for one attempt timeout.
+// ReconnectGraceUntil returns the time until which no redelivered order may be
+// posted after the last reconnect (R7); zero if there was none. A broker that
+// was killed may deliver an order again before its former owner notices. That
+// worker is frozen or cut off, and believes in its claim for at most one term.
+// Its attempt ends with the claim, but the request may be on its way for one
+// attempt timeout.
 func (q *Protocol) ReconnectGraceUntil() time.Time {
 	at := q.ReconnectedAt()
 	if at.IsZero() {
@@ -116,17 +119,16 @@ func (q *Protocol) ReconnectGraceUntil() time.Time {
 	return at.Add(max(q.cfg.AttemptTimeout, q.leases.term))
 }
 
-// RestoreMark writes this worker's delivered high-water mark into a bucket that
-// was made anew.
-func (q *Protocol) RestoreMark(ctx context.Context) error { return q.seen.restore(ctx) }
+// RestoreHighWaterMark writes this worker's delivered high-water mark into a
+// bucket that was created again.
+func (q *Protocol) RestoreHighWaterMark(ctx context.Context) error { return q.highWater.restore(ctx) }
 
-// ClaimTerm is how long a claim lasts without an answer from the broker.
+// ClaimTerm returns how long a claim lasts without an answer from the broker.
 func (q *Protocol) ClaimTerm() time.Duration { return q.leases.term }
 
-// LeasesLost counts the claims that were over before their orders were done
-// with.
+// LeasesLost returns how many claims ended before their orders were finished.
 func (q *Protocol) LeasesLost() uint64 { return q.leases.lost.Load() }
 
-// LettersFiled counts the dead letters with this outcome that were filed by
-// this program.
+// LettersFiled returns how many dead letters with this outcome this program
+// filed.
 func (q *Protocol) LettersFiled(o order.Outcome) uint64 { return q.filed[o].Load() }

@@ -9,84 +9,85 @@ import (
 	"orderpost/internal/order"
 )
 
-// Published says what became of one intent that was published.
-type Published uint8
+// PublishStatus says what became of one intent that was published.
+type PublishStatus uint8
 
-// What the broker said to an intent.
+// The statuses of a published intent. PublishNone is the zero value.
 const (
-	PublishedNone Published = iota
-	// Stored: the intent is in the stream; orderpost answers for it from now on.
+	PublishNone PublishStatus = iota
+	// Stored: the intent is in the stream. Orderpost is responsible for it from
+	// now on.
 	Stored
-	// AlreadyPending: an intent for this order_no is waiting or being worked
-	// on; this one was not stored.
+	// AlreadyPending: another intent for this order_no is waiting or being
+	// handled. This one was not stored.
 	AlreadyPending
-	// AlreadyKnown: an intent with this ID was stored a moment ago (the
-	// broker's duplicate window) and is waiting or settled; this one was not
-	// stored again.
+	// AlreadyKnown: an intent with this ID was stored within the broker's
+	// duplicate window, and is waiting or settled. This one was not stored
+	// again.
 	AlreadyKnown
 )
 
-var publishedNames = [...]string{"", "stored", "already-pending", "already-known"}
+var publishNames = [...]string{"", "stored", "already-pending", "already-known"}
 
-// String gives the word used in summaries.
-func (p Published) String() string { return publishedNames[p] }
+// String returns the word used in summaries.
+func (p PublishStatus) String() string { return publishNames[p] }
 
-// ErrFull is returned when the intents stream takes no more (its limits, or
-// the disk). Nothing was stored; try again later.
+// ErrFull is returned when the intents stream takes no more because of its
+// limits or the disk. Nothing was stored. Try again later.
 var ErrFull = errors.New("the intents stream is full")
 
-// ErrSwallowed is returned where the broker takes an intent for a duplicate
-// although the one that it remembers is neither waiting nor the one that its
-// order_no's result is about: somebody removed it, another submission was
-// settled since, or the ID was used for another order. Nothing was stored; look
-// at the result, and publish under another ID if the order is still wanted.
+// ErrSwallowed is returned if the broker takes an intent for a duplicate of one
+// that is neither waiting nor settled by its order_no's result: somebody
+// removed it, another submission was settled since, or the ID was used for
+// another order. Nothing was stored. Look at the result, and publish under
+// another ID if the order is still wanted.
 var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one that is gone")
 
-// Publish stores one intent and waits until JetStream confirmed it.
-func (q *Protocol) Publish(ctx context.Context, in Intent) (Published, error) {
+// Publish stores one intent and returns once JetStream has confirmed it.
+func (q *Protocol) Publish(ctx context.Context, in Intent) (PublishStatus, error) {
 	if err := q.CheckSize(in); err != nil {
-		return PublishedNone, err
+		return PublishNone, err
 	}
 	for try := 0; ; try++ {
 		p, seq, err := q.store.PublishIntent(ctx, q.IntentMessage(in))
 		if err != nil || p == Stored {
 			return p, err
 		}
-		if p, err = q.Verify(ctx, in, p, seq); p != PublishedNone || err != nil || try == freedTries {
+		if p, err = q.Verify(ctx, in, p, seq); p != PublishNone || err != nil || try == freedTries {
 			return p, err
 		}
 		if err := q.time.Sleep(ctx, freedPause); err != nil {
-			return PublishedNone, err
+			return PublishNone, err
 		}
 	}
 }
 
-// With replicas the place of an intent that was just acknowledged can be taken
-// for occupied for a moment (R6): so often, and so far apart, a publish that is
-// refused for an intent which is not there is repeated.
+// With replicas, the broker may refuse a publish as "already pending" for a moment
+// after it acknowledged the pending intent (R6). Publish then tries again.
 const (
 	freedTries = 20
 	freedPause = 50 * time.Millisecond
 )
 
-// Verify looks up what stands behind an answer that says "not stored" (R6).
-// PublishedNone without an error: nothing does; publish again.
-func (q *Protocol) Verify(ctx context.Context, in Intent, p Published, twin uint64) (Published, error) {
+// Verify checks an answer that says "not stored" (R6). original is the sequence
+// of the message that the broker names as the duplicate. PublishNone without an
+// error means that no stored intent explains the answer: publish again.
+func (q *Protocol) Verify(ctx context.Context, in Intent, p PublishStatus, original uint64) (PublishStatus, error) {
 	switch {
 	case p == AlreadyPending && q.store.Replicated():
 		waiting, err := q.IsPending(ctx, in.OrderNo)
 		if err != nil || !waiting {
-			return PublishedNone, err
+			return PublishNone, err
 		}
 	case p == AlreadyKnown:
-		return p, q.findTwin(ctx, in, twin)
+		return p, q.findOriginal(ctx, in, original)
 	}
 	return p, nil
 }
 
-// findTwin returns ErrSwallowed where the intent of which in is a duplicate,
-// stored at seq, is neither waiting nor settled.
-func (q *Protocol) findTwin(ctx context.Context, in Intent, seq uint64) error {
+// findOriginal returns ErrSwallowed if the intent at seq, of which in is a
+// duplicate, is neither waiting nor settled.
+func (q *Protocol) findOriginal(ctx context.Context, in Intent, seq uint64) error {
 	waiting, err := q.store.IntentAt(ctx, seq)
 	if err != nil {
 		return err
@@ -99,9 +100,9 @@ func (q *Protocol) findTwin(ctx context.Context, in Intent, seq uint64) error {
 	}
 	entry, err := q.Lookup(ctx, in.OrderNo)
 	if errors.Is(err, ErrUnreadable) {
-		return nil // there is a last word
+		return nil // a record exists
 	}
-	// A result of another submission says nothing about this one: it may be older.
+	// The result of another submission proves nothing: it may be older than in.
 	if err == nil && (entry.Record == nil || entry.Record.Settled == 0 || entry.Record.IntentID != IntentID(in.ID, seq, time.Time{})) {
 		err = fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 	}

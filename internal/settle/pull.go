@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// PullStart is what was known before a pull request was sent. The claims of
-// what arrives run from then (R7).
+// PullStart is the state before a pull request was sent. The claims of the
+// messages that answer it run from then (R7).
 type PullStart struct {
-	epoch uint64 // of the connection
-	life  string // of the broker
-	below uint64 // the highest mark
-	sent  time.Time
+	epoch    uint64    // of the connection: Protocol.disconnects
+	serverID string    // of the broker
+	high     uint64    // the highest high-water mark of all workers
+	sent     time.Time // directly before the request was sent
 }
 
-// BeginPull must be called before messages are asked for.
+// BeginPull must be called before messages are requested.
 func (q *Protocol) BeginPull(ctx context.Context) (PullStart, error) {
-	p := PullStart{epoch: q.disconnects.Load(), life: q.store.Life()}
+	p := PullStart{epoch: q.disconnects.Load(), serverID: q.store.ServerID()}
 	var err error
-	p.below, err = q.seen.refresh(ctx)
+	p.high, err = q.highWater.high(ctx)
 	p.sent = q.time.Now()
 	return p, err
 }
@@ -27,16 +27,16 @@ func (q *Protocol) BeginPull(ctx context.Context) (PullStart, error) {
 type Arrival struct {
 	*Message
 	Answer Answer
-	// Reply is the subject that its acknowledgements go to.
+	// Reply is the subject that acknowledgements go to.
 	Reply string
 	// Delivered is the broker's count of deliveries, this one included.
 	Delivered uint64
 }
 
-// Arrived checks messages that arrived together, and prepares them for the
-// Handler: what was delivered before, what was pulled over a connection that is
-// gone, and what the results say. Deliveries whose check failed have Work
-// WorkNone.
+// Arrived prepares messages that arrived together for the Handler. It makes
+// their claims, ends those that were pulled over a lost connection, recognises
+// messages that were delivered before, and checks the results. A delivery whose
+// check failed has Work WorkNone.
 func (q *Protocol) Arrived(ctx context.Context, p PullStart, messages []Arrival) []*Delivery {
 	group := make([]*Delivery, len(messages))
 	for i, m := range messages {
@@ -51,17 +51,18 @@ func (q *Protocol) Arrived(ctx context.Context, p PullStart, messages []Arrival)
 	return group
 }
 
+// claim returns the delivery of a message, with its claim.
 func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
 	d := &Delivery{msg: m.Message, answer: m.Answer, lease: q.leases.claim(m.Reply, m.Seq, m.Delivered, p.sent), Seq: m.Seq, StoredAt: m.Time,
-		Delivered: m.Delivered, counted: m.Delivered, life: p.life, Again: m.Delivered == 1 && m.Seq <= p.below}
+		Delivered: m.Delivered, counted: m.Delivered, serverID: p.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
 	d.Invalid = q.readIntent(d)
 	return d
 }
 
-// checkOrGiveUp repeats the check while the claims last, or would without being
-// extended. After one term, another worker may try. Beside reading the results
-// it writes the delivered high-water mark; nothing of the group may be acted on
-// before that is confirmed.
+// checkOrGiveUp repeats the check while the claims last, but for one term at
+// most, even if the claims are extended. After that another worker may try.
+// Besides reading the results it writes the delivered high-water mark. Nothing
+// of the group may be acted on before the broker has confirmed that write.
 func (q *Protocol) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 	since := q.time.Now()
 	for {
@@ -69,7 +70,7 @@ func (q *Protocol) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 			if i == 0 {
 				return q.Check(ctx, group)
 			}
-			return q.seen.reach(ctx, highest(group))
+			return q.highWater.advance(ctx, highest(group))
 		})
 		if err == nil {
 			return
@@ -78,13 +79,14 @@ func (q *Protocol) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 			d.Work = WorkNone
 		}
 		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, q.time.Now()) > q.leases.term {
-			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull, nothing was sent")
+			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull; nothing was sent for them, and they are delivered again")
 			return
 		}
 		_ = q.time.Sleep(ctx, rereadPause)
 	}
 }
 
+// highest returns the highest sequence of a group.
 func highest(group []*Delivery) (seq uint64) {
 	for _, d := range group {
 		seq = max(seq, d.Seq)

@@ -10,34 +10,35 @@ import (
 	"orderpost/internal/order"
 )
 
-// Entry is a record as it lies in the results stream.
+// Entry is a record with its place in the results stream.
 type Entry struct {
-	// Record is nil where the order_no has none.
+	// Record is nil if the order_no has none.
 	Record *order.Record
-	// Seq is the record's sequence in the results stream; 0 where there is none.
+	// Seq is the record's sequence in the results stream; 0 if there is none.
 	Seq uint64
 
-	over *order.Record // what a write of ours took the place of
+	replaced *order.Record // the record that a write of ours replaced
 }
 
-// ErrUnreadable: what lies in the results stream is not a record that this
-// program understands. Its order can be neither posted nor settled.
+// ErrUnreadable means that a message of the results stream is not a record that
+// this program understands. Its order can be neither posted nor settled.
 var ErrUnreadable = errors.New("the last word on this order cannot be read")
 
-// writeRecord makes mine the last word on the order_no filed under token, by
-// the rules of order.Merge, starting from what its writer read last. It returns
-// what stands in the stream afterwards. It goes on through lost confirmations
-// and a broker out of reach until ctx ends; ErrStorage is returned at once.
+// writeRecord merges mine into the record under token, by the rules of
+// order.Merge, starting from base, which its writer read last. It returns the
+// record that the stream holds afterwards. After lost confirmations and while
+// the broker is out of reach, it tries again until ctx ends. It returns
+// ErrStorage at once.
 func (q *Protocol) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
 	return q.writeUnless(ctx, token, base, mine, func() *order.Record { return nil })
 }
 
-// writeUnless asks before each repetition whether something else is to be
-// written instead: nil, or what.
+// writeUnless is writeRecord that calls instead before each repetition. If
+// instead returns a record, writeUnless writes that one.
 func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
 	mine.WriteID = newWriteID()
 	w := q.cfg.Patience.Wait()
-	defer w.Over()
+	defer w.Done()
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
@@ -46,13 +47,13 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 		seq, err := q.store.PutRecord(ctx, token, next, base.Seq)
 		switch {
 		case err == nil:
-			return Entry{Record: next, Seq: seq, over: base.Record}, nil
+			return Entry{Record: next, Seq: seq, replaced: base.Record}, nil
 		case errors.Is(err, ErrStorage):
 			return base, err
 		case ctx.Err() != nil:
 			return base, err
 		case !errors.Is(err, ErrStale):
-			if err := w.Again(ctx, err); err != nil {
+			if err := w.Backoff(ctx, err); err != nil {
 				return base, err
 			}
 		}
@@ -61,8 +62,8 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 			return base, err
 		}
 		if base.Record != nil && base.Record.WriteID == mine.WriteID {
-			base.over = before
-			return base, nil // the confirmation was lost, the write was not
+			base.replaced = before
+			return base, nil // only the confirmation was lost
 		}
 		if other := instead(); other != nil {
 			other.WriteID = mine.WriteID
@@ -71,25 +72,28 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 	}
 }
 
-// ErrStorage is returned where the broker refuses a result, a note or a letter
-// for lack of room, or because its storage fails. It closes the gate (R10).
+// ErrStorage is returned if the broker refuses a result, a note or a letter
+// because it has no room or its storage fails. It closes the gate (R10).
 var ErrStorage = errors.New("the broker cannot store results")
 
-// ErrStale is returned for a conditional write whose condition does not hold any
-// more: somebody else wrote since its writer read (R1).
+// ErrStale is returned for a conditional write whose condition no longer holds:
+// another write came after the writer's last read (R1).
 var ErrStale = errors.New("somebody else wrote since this was read")
 
-// ErrRefused is returned where the broker answered that it will not do what was
-// asked; asking again would not help.
+// ErrRefused is returned if the broker answered that it will not do what was
+// asked. Asking again does not help.
 var ErrRefused = errors.New("the broker refused")
 
-// newWriteID names one write, so that its writer recognises it (R1).
+// newWriteID returns a name for one write, by which its writer recognises it
+// (R1).
 func newWriteID() string { return rand.Text() }
 
-// rereadPause is the pace at which a broker out of reach is asked again.
+// rereadPause is the time between two tries of a read while the broker is out
+// of reach.
 const rereadPause = 100 * time.Millisecond
 
-// rereadRecord reads at the leader until it answers or ctx ends.
+// rereadRecord reads the record under token at the leader. It repeats the read
+// until the leader answers or ctx ends.
 func (q *Protocol) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
 		stored, err := q.store.Record(ctx, token)
@@ -97,18 +101,19 @@ func (q *Protocol) rereadRecord(ctx context.Context, token string) (Entry, error
 			return stored, err
 		}
 		if q.time.Sleep(ctx, rereadPause) != nil {
-			return stored, fmt.Errorf("results out of reach: %w", errors.Join(ctx.Err(), err))
+			return stored, fmt.Errorf("results could not be read: %w", errors.Join(ctx.Err(), err))
 		}
 	}
 }
 
-// Lookup reads the last word on an order_no. Record is nil where there is none.
+// Lookup reads the record of an order_no at the leader. Entry.Record is nil if
+// there is none.
 func (q *Protocol) Lookup(ctx context.Context, orderNo string) (Entry, error) {
 	return q.store.Record(ctx, FileToken(order.Token(orderNo)))
 }
 
-// IsPending says whether an intent for the order_no is in the queue, waiting
-// or being worked on.
+// IsPending reports whether an intent for the order_no is stored, waiting or
+// being handled.
 func (q *Protocol) IsPending(ctx context.Context, orderNo string) (bool, error) {
 	raw, err := q.store.Intent(ctx, orderNo)
 	return raw != nil, err

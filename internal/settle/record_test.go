@@ -13,8 +13,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// R1: a worker that was frozen after its POST wakes and wants to note that it
-// is retrying, while its successor has recorded the acceptance.
+// R1: a worker that was frozen after its POST wakes and writes a retrying note,
+// after its successor has recorded the acceptance.
 func TestR1AFrozenWorkersNoteDoesNotOverwriteAccepted(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
@@ -31,8 +31,8 @@ func TestR1AFrozenWorkersNoteDoesNotOverwriteAccepted(t *testing.T) {
 	requireBalanced(t, a)
 }
 
-// R1 and R4: the frozen worker's answer was an acceptance; its successor was
-// refused, and filed a letter.
+// R1 and R4: the frozen worker's answer was an acceptance. Its successor's
+// attempt was refused, and it filed a letter.
 func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
@@ -51,8 +51,8 @@ func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
 	requireBalanced(t, a)
 }
 
-// R4: the acceptance lands between its successor's result and letter, and finds
-// no letter to remove.
+// R4: the acceptance is written between the successor's result and letter, and
+// finds no letter to remove.
 func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
@@ -71,8 +71,8 @@ func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	requireBalanced(t, a)
 }
 
-// R1: the broker stored the result, and the connection broke before it could
-// say so.
+// R1: the broker stored the result, and the connection broke before the
+// confirmation arrived.
 func TestR1ALostConfirmationIsRecognisedAsOnesOwnWrite(t *testing.T) {
 	var cuts atomic.Int32
 	cut := &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
@@ -110,7 +110,7 @@ func TestR1AWriteThatWasLostIsRepeated(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 }
 
-// R1 raises a failure to unknown: its letter, which may be filed already, follows.
+// R1 raises a failure to unknown. A letter that is filed already follows.
 func TestR1ALetterFollowsItsResultToUnknown(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, intent("A-1", "i1"))

@@ -12,8 +12,8 @@ import (
 	"orderpost/internal/order"
 )
 
-// Headers by which a replayed intent carries on its letters' history, since
-// the letter is gone when a new one is filed.
+// Headers in which a replayed intent carries the history of its letters. The
+// letter is gone by the time a new one is filed.
 const (
 	headerReplays = "Order-Replays"
 	headerEarlier = "Order-Earlier"
@@ -21,65 +21,64 @@ const (
 	maxEarlierHeader = 8 << 10
 )
 
-// Replay says what became of one letter that was to be replayed.
+// Replay says what became of a letter that was to be replayed.
 type Replay uint8
 
-// The ends of a replay. Only after Replayed and ReplayedBefore is the letter
-// gone because of it.
+// The ends of a replay. Only Replayed and ReplayedBefore remove the letter.
 const (
 	ReplayNone Replay = iota
-	// Replayed: the intent is stored, and the letter is removed. Of a dry run:
-	// it would be.
+	// Replayed: the intent is stored and the letter removed. In a dry run: they
+	// would be.
 	Replayed
 	// ReplayedBefore: an earlier run stored the intent, and was cut off before
 	// it removed the letter; that is done now.
 	ReplayedBefore
-	// ReplayGone: the letter is not there any more, or a newer one took its place.
+	// ReplayGone: the letter was removed, or a newer one replaced it.
 	ReplayGone
-	// ReplayPending: another intent for the order_no is in the queue.
+	// ReplayPending: another intent for the order_no is stored.
 	ReplayPending
-	// ReplayAccepted: the order was accepted; there is nothing to be sent.
+	// ReplayAccepted: the order was accepted. Nothing needs to be sent.
 	ReplayAccepted
-	// ReplayInDoubt: nobody knows whether the order exists, and leave to send
-	// it again was not given.
+	// ReplayInDoubt: the order may exist, and no permission to send it again
+	// was given.
 	ReplayInDoubt
-	// ReplayLate: its deadline has passed, or cannot be read.
+	// ReplayLate: the intent's deadline has passed or cannot be read.
 	ReplayLate
-	// ReplayForeign: it came by a subject that is not its order_no's, and would
-	// be refused again.
+	// ReplayForeign: the intent was published to a subject that does not belong
+	// to its order_no, and would be refused again.
 	ReplayForeign
 )
 
 var replayNames = [...]string{"", "replayed", "replayed-before", "gone", "pending", "accepted", "in-doubt", "late", "foreign"}
 
-// String gives the word used in summaries.
+// String returns the word used in summaries.
 func (r Replay) String() string { return replayNames[r] }
 
-// Replays lists every end but ReplayNone, for summaries.
+// Replays returns every end but ReplayNone, for summaries.
 func Replays() []Replay {
 	return []Replay{Replayed, ReplayedBefore, ReplayGone, ReplayPending, ReplayAccepted, ReplayInDoubt, ReplayLate, ReplayForeign}
 }
 
 // ReplayOptions say what may be replayed, and how.
 type ReplayOptions struct {
-	// ResubmitUnknown gives leave to send an order that may exist already. The
-	// permission is written into its result, for this one intent, before the
-	// intent is published (R6).
+	// ResubmitUnknown permits sending an order that may exist already. Replay
+	// writes the permission for this one intent into the result before it
+	// publishes the intent (R6).
 	ResubmitUnknown bool
-	// Deadline takes the place of the intent's own; nil keeps that, the zero
-	// time removes it.
+	// Deadline replaces the intent's own. nil keeps that one. The zero time
+	// removes it.
 	Deadline *time.Time
-	// Person is recorded where leave is given.
+	// Person is recorded with the permission.
 	Person Person
 }
 
-// Replay puts a dead letter's order back into the queue under the ID that
-// belongs to this letter, and removes the letter once its intent is known to
-// be stored (R5). Cut off anywhere and repeated, it neither loses nor doubles
-// the order: the same letter gives the same ID. An error means that the
-// broker did not say; the letter is still there.
+// Replay publishes a dead letter's order again, under an ID that belongs to
+// this letter. It removes the letter once the intent is known to be stored
+// (R5). The same letter always gives the same ID, so a replay that is
+// interrupted anywhere and repeated neither loses nor doubles the order. After
+// an error, the letter is still there.
 func (q *Protocol) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Replay, error) {
-	l, err := q.letterAgain(ctx, listed)
+	l, err := q.rereadListed(ctx, listed)
 	if err != nil {
 		return ReplayNone, err
 	}
@@ -98,8 +97,8 @@ func (q *Protocol) Replay(ctx context.Context, listed *Letter, o ReplayOptions) 
 	return end, q.store.DeleteLetter(ctx, l.Token(), l)
 }
 
-// mayReplay judges a letter by what the streams say now. Replayed: nothing
-// speaks against it.
+// mayReplay judges a letter by what the streams hold now. Replayed means that
+// nothing forbids the replay.
 func (q *Protocol) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Replay, Entry, error) {
 	where, err := q.findIntent(ctx, l, l.replayID())
 	if err != nil {
@@ -108,12 +107,14 @@ func (q *Protocol) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (R
 	return q.judgeReplay(l, where, o), where.entry, nil
 }
 
-// JudgeReplay says what a replay of l would do, where intent is what is pending
-// (nil = nothing) and last is the last word. It reads and changes nothing.
+// JudgeReplay returns what a replay of l would do. intent is the pending intent
+// of its order_no (nil = none) and last the record. JudgeReplay reads and
+// changes nothing.
 func (q *Protocol) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayOptions) Replay {
 	return q.judgeReplay(l, whereaboutsOf(l.replayID(), intent, last), o)
 }
 
+// judgeReplay is the replay's policy on the facts that order.Admit states (R6).
 func (q *Protocol) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
 	id, end := l.replayID(), Replayed
 	rec := where.entry.Record
@@ -123,7 +124,7 @@ func (q *Protocol) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Re
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
-	case standing == order.AcceptedBefore, rec == nil && l.Conflict: // the acceptance has expired
+	case standing == order.AcceptedBefore, rec == nil && l.Conflict: // a conflict without a record: the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
@@ -135,8 +136,8 @@ func (q *Protocol) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Re
 	return end
 }
 
-// inDoubt: an attempt may have created the order, by its last word, or by the
-// letter where that has been lost.
+// inDoubt reports whether an attempt may have created the order, by the record,
+// or by the letter if the record has expired.
 func inDoubt(rec *order.Record, l *Letter) bool {
 	if rec == nil {
 		return l.Unsure || l.Outcome == order.OutcomeUnknown
@@ -144,11 +145,13 @@ func inDoubt(rec *order.Record, l *Letter) bool {
 	return rec.Unsure || rec.Outcome() == order.OutcomeUnknown
 }
 
+// late reports whether the deadline has passed or cannot be read.
 func late(l *Letter, o ReplayOptions, now time.Time) bool {
 	deadline, err := l.deadline(o)
 	return err != nil || !deadline.IsZero() && now.After(deadline)
 }
 
+// deadline returns the deadline of the replayed intent; zero if it has none.
 func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
 	text := Header(l.Headers).Get(HeaderDeadline)
 	switch {
@@ -161,9 +164,9 @@ func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
 	}
 }
 
-// replayID is the ID under which a letter is replayed (R5). A dead-letter
-// stream that was made anew counts from 1 again; where the letter is itself
-// about an intent of that name, its time tells the two apart.
+// replayID returns the ID under which a letter is replayed (R5). A dead-letter
+// stream that was created again counts from 1 again. If the letter is about an
+// intent with that same ID, the letter's time tells the two apart.
 func (l *Letter) replayID() string {
 	id := "replay:" + strconv.FormatUint(l.Seq, 10)
 	if l.IntentID == id || slices.ContainsFunc(l.Earlier, func(e Earlier) bool { return e.IntentID == id }) {
@@ -172,15 +175,16 @@ func (l *Letter) replayID() string {
 	return id
 }
 
-// whereabouts of a letter's replay.
+// whereabouts says where the intent of a letter's replay is.
 type whereabouts struct {
-	ours  bool // the intent of this ID is in the queue, or the last word names it
-	other bool // an intent of another ID is in the queue
+	ours  bool // the intent with this ID is stored, or the record names it
+	other bool // an intent with another ID is stored
 	entry Entry
 }
 
-// findIntent looks for the intent in the queue first and in the results
-// afterwards: it leaves the queue only after its result is there.
+// findIntent looks for the intent in the intents stream first and in the
+// results afterwards. An intent leaves the stream only after its result is
+// stored.
 func (q *Protocol) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
 	raw, err := q.store.Intent(ctx, l.OrderNo)
 	if err != nil {
@@ -193,7 +197,8 @@ func (q *Protocol) findIntent(ctx context.Context, l *Letter, id string) (w wher
 	return whereaboutsOf(id, raw, entry), nil
 }
 
-// whereaboutsOf reads what is in the queue (nil = nothing) and the last word.
+// whereaboutsOf compares the ID with the stored intent (nil = none) and the
+// record.
 func whereaboutsOf(id string, intent *Message, entry Entry) whereabouts {
 	w := whereabouts{entry: entry}
 	if intent != nil {
@@ -204,7 +209,7 @@ func whereaboutsOf(id string, intent *Message, entry Entry) whereabouts {
 	return w
 }
 
-// putBack writes the permission where one is needed, and publishes the intent.
+// putBack writes the permission if one is needed, and publishes the intent.
 func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
 	id := l.replayID()
 	msg, err := q.replayMsg(l, id, o)
@@ -217,7 +222,7 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 		}
 	}
 	w := q.cfg.Patience.Wait()
-	defer w.Over()
+	defer w.Done()
 	cut := false
 	for try := 0; ; try++ {
 		p, _, err := q.store.PublishIntent(ctx, msg)
@@ -229,12 +234,12 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 		switch {
 		case lookErr != nil:
 			return ReplayNone, errors.Join(err, lookErr)
-		case where.ours && cut: // its confirmation was lost
+		case where.ours && cut: // the confirmation of our publish was lost
 			return Replayed, nil
 		case where.ours:
 			return ReplayedBefore, nil
-		case q.cfg.Patience.Passing(err):
-			if err := w.Again(ctx, err); err != nil {
+		case q.cfg.Patience.Transient(err):
+			if err := w.Backoff(ctx, err); err != nil {
 				return ReplayNone, err
 			}
 			continue
@@ -245,13 +250,13 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 		case where.other || try == freedTries:
 			return ReplayPending, nil
 		}
-		if err := q.time.Sleep(ctx, freedPause); err != nil { // refused for an intent that is gone by now
+		if err := q.time.Sleep(ctx, freedPause); err != nil { // the intent that was in the way is gone by now
 			return ReplayNone, err
 		}
 	}
 }
 
-// replayMsg is the intent that the letter is about, with the letters' history.
+// replayMsg returns the intent of the letter, with the history of its letters.
 func (q *Protocol) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, error) {
 	deadline, err := l.deadline(o)
 	if err != nil {
@@ -278,9 +283,9 @@ func (q *Protocol) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, e
 	return msg, nil
 }
 
-// carryOn takes over what a replayed intent says about the letters before it.
-// Whatever else stands in those headers is no history and is left out.
-func (l *Letter) carryOn(h Header) {
+// inheritFromHeader reads the history of earlier letters from a replayed
+// intent's headers. It ignores values that are not such a history.
+func (l *Letter) inheritFromHeader(h Header) {
 	if n, err := strconv.Atoi(h.Get(headerReplays)); err == nil && n > 0 {
 		l.Replays = n
 	}
@@ -292,11 +297,10 @@ func (l *Letter) carryOn(h Header) {
 	delete(l.Headers, headerEarlier)
 }
 
-// allow writes into the result that a person allows this one intent (R6).
-// Where the result is lost, the doubt that the letter remembers is written
-// with it.
+// allow writes into the result that a person allows this one intent (R6). If
+// the result has expired, allow writes it again with the doubt of the letter.
 func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) error {
-	_, err := q.amend(ctx, l.Token(), func(cur *order.Record) (*order.Record, error) {
+	_, err := q.updateRecord(ctx, l.Token(), func(cur *order.Record) (*order.Record, error) {
 		if cur.Allows(id) {
 			return nil, nil
 		}

@@ -20,7 +20,7 @@ import (
 
 var anna = settle.Person{Name: "anna", Note: "asked the API's operator"}
 
-// deadLetter brings an order to an end that files a letter.
+// deadLetter settles an order with an outcome that files a letter.
 func deadLetter(t *testing.T, q *queue.Queue, no string, r order.Report) *settle.Letter {
 	t.Helper()
 	publish(t, q, settle.Intent{OrderNo: no, Body: body(no), ID: "b1:" + no, Batch: "b1", Source: "march.csv:7"})
@@ -35,7 +35,7 @@ func rejected() order.Report {
 	return r
 }
 
-// exhaustedInDoubt ends as unknown.
+// exhaustedInDoubt returns a report that ends as unknown.
 func exhaustedInDoubt() order.Report {
 	return order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Status: 504, Reason: "no answer", History: order.History{Attempts: 3, Unsure: true}}
 }
@@ -52,13 +52,13 @@ func replay(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptio
 	would := prospect(t, q, l, o)
 	end, err := q.Replay(t.Context(), l, o)
 	require.NoError(t, err)
-	if end != settle.ReplayGone { // a prospect is about a letter that was just listed
+	if end != settle.ReplayGone { // a dry run gets letters that were just listed
 		require.Equal(t, would, end, "what was foretold")
 	}
 	return end
 }
 
-// prospect is what a dry run says.
+// prospect returns what a dry run says.
 func prospect(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) settle.Replay {
 	t.Helper()
 	ends, err := books.DryRunReplay(t.Context(), q, []*settle.Letter{l}, o)
@@ -97,8 +97,9 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 	require.Equal(t, map[string]uint64{"accepted": 1}, a.Outcomes)
 }
 
-// TestReplayCut cuts a replay after each of its steps, lets the worker come in
-// between where it can, and repeats it: one intent, no letter lost.
+// TestReplayCut interrupts a replay after each of its steps, lets the worker
+// act in between where it can, and repeats the replay: one intent, no letter
+// lost.
 func TestReplayCut(t *testing.T) {
 	putBack := func(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) {
 		t.Helper()
@@ -233,8 +234,8 @@ func TestReplayRefusals(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// TestPermissionIsForOneIntent: a producer who enqueues the order_no between
-// permission and replay is not let through.
+// TestPermissionIsForOneIntent: a permission does not cover an intent that a
+// producer enqueues between permission and replay.
 func TestPermissionIsForOneIntent(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
@@ -254,8 +255,8 @@ func TestPermissionIsForOneIntent(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// TestReplayUnderWork replays while a worker settles, and the replaying is cut
-// off again and again; at the end the books balance and nothing is left.
+// TestReplayUnderWork replays while a worker settles orders, and interrupts the
+// replay again and again. At the end the books balance and no letter is left.
 func TestReplayUnderWork(t *testing.T) {
 	const n = 300
 	s := startBroker(t)
@@ -282,7 +283,7 @@ func TestReplayUnderWork(t *testing.T) {
 			}
 		})
 	}
-	cuts, most := 0, 20 // milliseconds; more and more, for slow machines get there as well
+	cuts, most := 0, 20 // milliseconds; grows until slow machines finish, too
 	require.Eventually(t, func() bool {
 		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(most))*time.Millisecond)
 		defer cancel()
@@ -325,8 +326,8 @@ func settleAtRandom(q *queue.Queue, d *settle.Delivery, accepted *atomic.Int64) 
 	_, _ = q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
 }
 
-// TestReplayOfALostResult: the letter remembers the doubt, and leave to send
-// the order again writes it down anew.
+// TestReplayOfALostResult: the letter remembers the doubt, and the permission
+// to send the order again writes it into the results again.
 func TestReplayOfALostResult(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1")
@@ -345,8 +346,8 @@ func TestReplayOfALostResult(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// A permission is for the doubt that the person saw. The worker that used it
-// went down in its attempt: that is another doubt, and park asks again.
+// A permission covers the doubt that the person saw. The worker that used it
+// went down in its attempt. That is new doubt, and park asks a person again.
 func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())

@@ -10,12 +10,12 @@ import (
 
 // Resolve records what a person found out about an order whose outcome is
 // unknown: it exists at the API (accepted), or it does not (rejected). The
-// record says who and when; the dead letter is removed. A person's earlier
-// word can be corrected in the same way; an acceptance that the API itself
-// confirmed cannot. Repeated after a crash it completes what is missing.
+// record says who decided and when. Resolve also removes the dead letter. It
+// corrects a person's earlier word, but not an acceptance that the API
+// confirmed. Repeated after a crash, it completes what is missing.
 //
-// Errors: ErrPending while an intent is in the queue, ErrNoResult,
-// ErrNotInDoubt; nothing was written then.
+// Resolve writes nothing if it returns ErrPending (an intent is stored),
+// ErrNoResult or ErrNotInDoubt.
 func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
@@ -24,7 +24,7 @@ func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome
 	if err != nil {
 		return nil, err
 	}
-	entry, err := q.amend(ctx, token, func(cur *order.Record) (*order.Record, error) {
+	entry, err := q.updateRecord(ctx, token, func(cur *order.Record) (*order.Record, error) {
 		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
@@ -34,14 +34,14 @@ func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome
 		return entry.Record, err
 	}
 	letter, err := q.rereadLetter(ctx, token)
-	// A later intent may have failed since, whose letter is none of this.
+	// If a later intent has failed since, the letter is about that intent and stays.
 	if err == nil && letter != nil && !letter.Conflict && letter.IntentID == entry.Record.IntentID {
 		err = q.store.DeleteLetter(ctx, token, letter)
 	}
 	return entry.Record, err
 }
 
-// resolved is the record with the person's word; nil where that stands already.
+// resolved returns cur with the person's word, or nil if cur has it already.
 func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now time.Time) (*order.Record, error) {
 	switch {
 	case cur == nil:

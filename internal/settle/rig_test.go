@@ -35,7 +35,7 @@ func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Serve
 	return s
 }
 
-// jetStream is a connection of the test's own.
+// jetStream opens a connection of the test's own.
 func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
@@ -84,7 +84,7 @@ func publish(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	t.Helper()
 	for i, r := range q.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
-		require.Equal(t, settle.Stored, r.Published, "intent %d", i)
+		require.Equal(t, settle.Stored, r.Status, "intent %d", i)
 	}
 }
 
@@ -99,8 +99,8 @@ func pull(t *testing.T, q *queue.Queue, n int) []*settle.Delivery {
 	return got
 }
 
-// again gives a delivery back without a note, as if its worker had been
-// killed, and pulls what then comes: to the given worker.
+// again gives a delivery back without a note, as if its worker had been killed,
+// and pulls the redelivery for the given worker.
 func again(t *testing.T, d *settle.Delivery, to *queue.Queue) *settle.Delivery {
 	t.Helper()
 	require.NoError(t, d.ExportAnswer().Nak())

@@ -12,7 +12,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// writeOnly writes the outcome of a delivery, as a worker does that is killed
+// writeOnly writes the outcome of a delivery, like a worker that is killed
 // between result and letter.
 func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) {
 	t.Helper()
@@ -41,8 +41,8 @@ func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
 	require.Empty(t, l.Earlier)
 }
 
-// R6: asked again for an accepted order: done, and counted; with another body:
-// a conflict, and the result stays.
+// R6: an intent for an accepted order with the same body is done and counted.
+// With another body it is a conflict, and the result stays.
 func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -124,8 +124,8 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.EqualValues(t, 3, requireBalanced(t, q).Settled)
 }
 
-// A conflict that is delivered again, since its acknowledgement got lost, is not
-// counted again, and its letter is made sure of.
+// A conflict that is delivered again because its acknowledgement was lost is
+// not counted again. Its letter is made sure of.
 func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
@@ -135,7 +135,7 @@ func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.ExportRefusal(d, d.Last.Record, settle.WorkConflict).ExportEnd(d.Last.Record))
+	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.ExportRefusal(d, d.Last.Record, settle.WorkConflict).ExportRefusedRecord(d.Last.Record))
 	require.NoError(t, err) // and killed
 	d = again(t, d, q)
 	require.Equal(t, settle.WorkSettled, d.Work)
@@ -145,8 +145,9 @@ func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
 }
 
-// A late acceptance of an earlier intent meets a newer one with another body:
-// the order exists with the earlier body, and the newer one is a conflict.
+// A late acceptance of an earlier intent meets a newer intent with another
+// body. The order exists with the earlier body, and the newer intent is a
+// conflict.
 func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
@@ -176,8 +177,8 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 	require.EqualValues(t, 2, requireBalanced(t, b).Settled)
 }
 
-// R11: the broker forgets an ID after two minutes; the same submission is then
-// stored twice. It is not judged anew, and the books balance.
+// R11: the broker forgets an ID after two minutes and then stores the same
+// submission a second time. It is not judged again, and the books balance.
 func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
@@ -233,7 +234,7 @@ func TestParkProvesTheFirstAttemptByItsNote(t *testing.T) {
 	require.False(t, first)
 }
 
-// R2: the note is the claim; who finds it taken must not post.
+// R2: the note is the claim. A worker that finds it taken must not post.
 func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")

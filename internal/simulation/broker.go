@@ -57,7 +57,7 @@ type resultEntry struct {
 }
 
 type markEntry struct {
-	mark settle.Mark
+	mark settle.HighWaterMark
 	seq  uint64
 }
 
@@ -95,7 +95,7 @@ func (b *broker) fill() {
 }
 
 // publish stores an intent.
-func (b *broker) publish(m *settle.Message, id string) (settle.Published, uint64) {
+func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, uint64) {
 	if k, dup := b.dedupe[id]; id != "" && dup && b.w.e.at-k.at < dedupeWindow {
 		return settle.AlreadyKnown, k.seq
 	}

@@ -172,9 +172,9 @@ func (s store) IntentAt(_ context.Context, seq uint64) (m *settle.Message, err e
 	return m, err
 }
 
-func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.Published, seq uint64, err error) {
+func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.PublishStatus, seq uint64, err error) {
 	if err := s.w.beforeReplay(ctx, s, m); err != nil {
-		return settle.PublishedNone, 0, err
+		return settle.PublishNone, 0, err
 	}
 	err = s.h.request(func() {
 		p, seq = s.w.broker.publish(m, given(m))
@@ -189,24 +189,24 @@ func (s store) DeleteIntent(_ context.Context, seq uint64) error {
 	return s.h.request(func() { s.w.broker.remove(seq) })
 }
 
-func (s store) Born(context.Context) (at time.Time, err error) {
+func (s store) StreamCreated(context.Context) (at time.Time, err error) {
 	return epoch, s.h.request(func() {})
 }
 
-// Mark returns at once for a key that was never written.
-func (s store) Mark(_ context.Context, key string) (m settle.Mark, seq uint64, err error) {
+// HighWaterMark returns at once for a key that was never written.
+func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {
 	b := s.w.broker
 	if _, ever := b.marks[key]; !ever {
 		return m, 0, nil
 	}
 	err = s.h.request(func() { m, seq = b.marks[key].mark, b.marks[key].seq })
 	if s.w.drops(Marks) {
-		m = settle.Mark{}
+		m = settle.HighWaterMark{}
 	}
 	return m, seq, err
 }
 
-func (s store) PutMark(_ context.Context, key string, m settle.Mark, expect uint64) (seq uint64, err error) {
+func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWaterMark, expect uint64) (seq uint64, err error) {
 	var refused error
 	err = s.h.request(func() {
 		b := s.w.broker
@@ -262,8 +262,8 @@ func (s store) Extend(reply, answer string) error {
 	return nil
 }
 
-// Life implements settle.Store.
-func (s store) Life() string { return strconv.Itoa(s.w.broker.life) }
+// ServerID implements settle.Store.
+func (s store) ServerID() string { return strconv.Itoa(s.w.broker.life) }
 
 // Replicated: see settle.Store.
 func (s store) Replicated() bool { return s.w.broker.followers != nil }

@@ -41,7 +41,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 		}
 		end, err := embedded.ReadEndpoint(cfg.DataDir)
 		moving := errors.Is(err, os.ErrNotExist) // it has not said its address yet, or has taken it back and lets go of the store
-		if !moving && (err != nil || !end.Passing) {
+		if !moving && (err != nil || !end.Temporary) {
 			if err = JoinEmbedded(&cfg.Queue, cfg.DataDir); !errors.Is(err, queue.ErrUnreachable) {
 				return nil, err
 			}

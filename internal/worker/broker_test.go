@@ -19,7 +19,7 @@ import (
 // with it, and the worker would look for it for ever.
 func TestAWorkerWaitsForAPassingProgram(t *testing.T) {
 	cfg := Config{DataDir: t.TempDir(), NATSListen: "127.0.0.1:0"}
-	passing, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", NoSync: true, Passing: true})
+	passing, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", NoSync: true, Temporary: true})
 	require.NoError(t, err)
 	t.Cleanup(passing.Stop)
 	waits := make(chan struct{}, 1)

@@ -84,7 +84,7 @@ const storeLook = 100 * time.Millisecond
 func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) {
 	stop = func() {}
 	for began := time.Now(); o.StartStopped && embedded.HasStore(cfg.DataDir); {
-		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Passing: true})
+		server, err := embedded.Start(embedded.Config{Dir: cfg.DataDir, Listen: "127.0.0.1:0", Temporary: true})
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			if server.Renewed != "" {

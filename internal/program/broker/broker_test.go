@@ -53,7 +53,7 @@ func start(t *testing.T, dir string) *embedded.Server {
 func TestABrokerThatIsBeingRestartedIsWaitedFor(t *testing.T) {
 	told, opened := opening(t, left(t), func(dir string) { start(t, dir) })
 	require.NoError(t, opened)
-	require.Contains(t, told, "the broker is there after")
+	require.Contains(t, told, "the broker answered after")
 }
 
 // TestABrokerThatLostItsStreamsIsNamed by the address that it was found at.

@@ -19,52 +19,55 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// DefaultListen is the usual address of a NATS server, on loopback.
+// DefaultListen is the default address: the usual port of a NATS server, on
+// loopback.
 const DefaultListen = "127.0.0.1:4222"
 
-// endpointFile is where a running embedded server says how it is reached.
+// endpointFile is the file in which a running embedded server publishes its
+// address and token.
 const endpointFile = "nats.json"
 
-// readyTimeout bounds the start; recovering a store of a million messages
-// takes about a second.
+// readyTimeout bounds the start. Recovering a store of a million messages takes
+// about a second.
 const readyTimeout = 60 * time.Second
 
-// ErrInUse is returned by Start where another process already runs the
-// embedded server of this data folder: join it with ReadEndpoint.
+// ErrInUse is returned by Start if another process runs the embedded server of
+// this data folder. Join it with ReadEndpoint.
 var ErrInUse = errors.New("another process runs the embedded broker of this data folder")
 
-// Config says where the embedded server lives.
+// Config configures the embedded server.
 type Config struct {
-	// Dir is the data folder; it is created (0700) when missing. Required.
+	// Dir is the data folder. It is required, and created (0700) if it is
+	// missing.
 	Dir string
-	// Listen is host:port on loopback; port 0 takes a free one. Default
-	// DefaultListen.
+	// Listen is host:port on loopback. Port 0 chooses a free one. The default
+	// is DefaultListen.
 	Listen string
-	// NoSync leaves fsync to the operating system's pace. Only for benchmarks
-	// and throw-away runs: a power cut loses acknowledged orders.
+	// NoSync leaves fsync to the operating system. It is for benchmarks and
+	// throw-away runs only: a power cut loses acknowledged orders.
 	NoSync bool
-	// MaxPayload bounds a message; 0 is 8 MiB, room for a dead letter that
-	// carries a 1 MiB body.
+	// MaxPayload bounds a message. 0 means 8 MiB, room for a dead letter with a
+	// body of 1 MiB.
 	MaxPayload int32
-	// Passing: the program opens the store for a while only, and the server
-	// ends with it. Workers wait for that instead of joining.
-	Passing bool
+	// Temporary says that the program opens the store only for a while and the
+	// server ends with it. Workers wait for that end instead of joining.
+	Temporary bool
 }
 
-// Endpoint is how the programs of this machine reach an embedded server.
+// Endpoint is what a program of this machine needs to reach an embedded server.
 type Endpoint struct {
 	URL   string `json:"url"`
 	Token string `json:"token"`
 	PID   int    `json:"pid"`
-	// Passing is as in Config.
-	Passing bool `json:"passing,omitempty"`
+	// Temporary is that of Config.
+	Temporary bool `json:"passing,omitempty"`
 }
 
 // Server is a running embedded server.
 type Server struct {
 	Endpoint
-	// Renewed says why the data folder got a new token; "" = it has the one that
-	// it had. Programs that joined with the old one read the new one when they
+	// Renewed says why the data folder got a new token; "" if it kept its
+	// token. Programs that joined with the old token read the new one when they
 	// reconnect.
 	Renewed string
 	cfg     Config
@@ -76,12 +79,12 @@ type Server struct {
 	stopped bool
 }
 
-// Start runs the embedded server of a data folder. It returns ErrInUse where
-// another process does so already, *PortTakenError where the address belongs to
-// somebody else, and an error naming the folder where that cannot be written.
+// Start runs the embedded server of a data folder. It returns ErrInUse if
+// another process already does, *PortTakenError if another program uses the
+// address, and an error that names the folder if it cannot write there.
 func Start(cfg Config) (*Server, error) {
 	if cfg.Dir == "" {
-		return nil, errors.New("embedded broker: no data folder given") // an empty one would fall back to the temp dir
+		return nil, errors.New("embedded broker: no data folder given") // nats-server would use the temporary folder
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded broker: data folder: %w", err)
@@ -94,12 +97,12 @@ func Start(cfg Config) (*Server, error) {
 	if !held {
 		return nil, ErrInUse
 	}
-	_, renewed, err := keptToken(cfg.Dir) // before its address goes, which may have shown the token to others
+	_, renewed, err := keptToken(cfg.Dir) // before the endpoint file is removed, which may have exposed the token
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	// What a server that was killed left there is true no more: whoever finds the
-	// folder in use must not take it for ours.
+	// A server that was killed left its endpoint file behind. Programs that find the
+	// folder in use must not take that endpoint for ours.
 	if err := os.Remove(filepath.Join(cfg.Dir, endpointFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("embedded broker: %w", err), lock.Unlock())
 	}
@@ -115,6 +118,7 @@ func Start(cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// start boots the server and fixes its port.
 func start(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg}
 	token, err := s.boot()
@@ -122,11 +126,11 @@ func start(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.cfg.Listen = s.nats.Addr().String() // Revive takes the same port again
-	s.Endpoint = Endpoint{URL: s.nats.ClientURL(), Token: token, PID: os.Getpid(), Passing: cfg.Passing}
+	s.Endpoint = Endpoint{URL: s.nats.ClientURL(), Token: token, PID: os.Getpid(), Temporary: cfg.Temporary}
 	return s, nil
 }
 
-// boot starts nats-server with s.cfg and returns the token that it demands.
+// boot starts nats-server with s.cfg and returns the token that it requires.
 func (s *Server) boot() (token string, err error) {
 	token, _, err = keptToken(s.cfg.Dir)
 	if err != nil {
@@ -155,6 +159,7 @@ func (s *Server) boot() (token string, err error) {
 	return token, nil
 }
 
+// options returns nats-server's options for a configuration.
 func options(cfg Config, token string) (*server.Options, error) {
 	listen := cfg.Listen
 	if listen == "" {
@@ -188,15 +193,16 @@ func options(cfg Config, token string) (*server.Options, error) {
 		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
 		SyncAlways:    !cfg.NoSync,
 		MaxPayload:    payload,
-		// By default the server takes no message for any stream once it holds
-		// three quarters of what was free at its start: results would be refused
-		// with intents, however much the disk has grown since. Workers limit the
-		// intents instead.
+		// By default the server refuses messages for all streams once it holds
+		// three quarters of the space that was free at its start. It would then
+		// refuse results as well as intents, even if the disk has grown since.
+		// Workers limit the intents instead.
 		JetStreamMaxStore: maxStore(),
 	}, nil
 }
 
-// maxStore is 0, the server's own estimate, where Disk cannot tell what is free.
+// maxStore returns no real limit, or 0 (the server's own estimate) if Disk
+// cannot measure the free space.
 func maxStore() int64 {
 	if _, err := statDisk("."); err != nil {
 		return 0
@@ -204,14 +210,14 @@ func maxStore() int64 {
 	return 1 << 60
 }
 
-// replaceFile writes a file (0600) in one step, so that a reader never sees
-// half of it.
+// replaceFile writes a file (0600) in one step, so a reader never sees half of
+// it.
 func replaceFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // CreateTemp makes it 0600
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // CreateTemp sets mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when the rename succeeded
+	defer func() { _ = os.Remove(tmp.Name()) }() // does nothing after a successful rename
 	_, err = tmp.Write(data)
 	if err := errors.Join(err, tmp.Close()); err != nil {
 		return err
@@ -219,7 +225,7 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// writeEndpoint makes the server findable.
+// writeEndpoint writes the endpoint file.
 func (s *Server) writeEndpoint() error {
 	data, err := json.Marshal(s.Endpoint)
 	if err == nil {
@@ -231,16 +237,17 @@ func (s *Server) writeEndpoint() error {
 	return nil
 }
 
-// HasStore says whether an embedded server has kept its streams in a data folder.
+// HasStore reports whether an embedded server has stored streams in a data
+// folder.
 func HasStore(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "jetstream"))
 	return err == nil && info.IsDir()
 }
 
-// ReadEndpoint reads how the embedded server of a data folder is reached. The
-// error wraps os.ErrNotExist where none runs, or one is about to. A file that others can change may
-// lead to a server of theirs, and one that they can read has told them the
-// token: both are refused.
+// ReadEndpoint reads the endpoint of a data folder's embedded server. The error
+// wraps os.ErrNotExist if no server runs or one is starting. ReadEndpoint
+// refuses a file that others can write, because it may lead to a server of
+// theirs, and one that others can read, because they know the token then.
 func ReadEndpoint(dir string) (Endpoint, error) {
 	var e Endpoint
 	path := filepath.Join(dir, endpointFile)
@@ -250,7 +257,7 @@ func ReadEndpoint(dir string) (Endpoint, error) {
 	}
 	if why, err := exposed(path); err != nil || why != "" {
 		if err == nil {
-			err = fmt.Errorf("%s, and the token of the broker stands in it: restart the worker that runs the broker, which makes a new one", why)
+			err = fmt.Errorf("%s, and it holds the broker's token: restart the worker that runs the broker, which creates a new token", why)
 		}
 		return e, err
 	}
@@ -260,11 +267,11 @@ func ReadEndpoint(dir string) (Endpoint, error) {
 	return e, nil
 }
 
-// InProcess connects without a socket; pass it to nats.Connect.
+// InProcess returns an option for nats.Connect that connects without a socket.
 func (s *Server) InProcess() nats.Option { return nats.InProcessServer(s) }
 
-// InProcessConn implements nats.InProcessConnProvider. It leads to the server
-// that runs now, which Revive may have exchanged.
+// InProcessConn implements nats.InProcessConnProvider. It connects to the
+// current server, which Revive may have replaced.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	s.mu.Lock()
 	ns := s.nats
@@ -272,8 +279,8 @@ func (s *Server) InProcessConn() (net.Conn, error) {
 	return ns.InProcessConn()
 }
 
-// Stop shuts the server down and waits until its files are closed. The clients
-// must have drained before. It may be called more than once.
+// Stop shuts the server down and waits until its files are closed. Clients must
+// drain first. Stop may be called more than once.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,7 +288,7 @@ func (s *Server) Stop() {
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
 	if s.lock != nil && s.lock.Locked() {
-		_ = os.Remove(filepath.Join(s.cfg.Dir, endpointFile)) // best effort: readers cope with a stale one
+		_ = os.Remove(filepath.Join(s.cfg.Dir, endpointFile)) // best effort: readers tolerate a stale one
 		_ = s.lock.Unlock()
 	}
 }

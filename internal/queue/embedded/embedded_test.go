@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAStaleAddressGoesFirst: a server that was killed leaves its address. Who
-// finds the folder in use while another one starts would take it for that one's.
+// TestAStaleAddressGoesFirst: a server that was killed leaves its endpoint
+// file. A program that finds the folder in use while another server starts
+// would take it for that server's.
 func TestAStaleAddressGoesFirst(t *testing.T) {
 	dir := t.TempDir()
 	killed := &Server{cfg: Config{Dir: dir}, Endpoint: Endpoint{URL: "nats://127.0.0.1:1", PID: 1}}

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// faultLog keeps the server's last complaint, so that a failed start can say
-// why, and the first that says that a stream is given up. Everything else that the server logs is dropped: it talks about its own
-// workings, which orderpost's log does not repeat.
+// faultLog keeps the server's last complaint, so a failed start can say why,
+// and the first one which says that the server gave a stream up. It drops
+// everything else that the server logs.
 type faultLog struct {
 	mu     sync.Mutex
 	text   string
@@ -24,9 +24,9 @@ func (l *faultLog) keep(format string, v []any) {
 	}
 }
 
-// critical is what the server logged when it gave a stream up; "" where it has
-// not. The store of a stream can be given up by a removal that failed, which the
-// server's own health check does not tell before the next message is to be stored.
+// critical returns what the server logged when it gave a stream up; "" if it
+// did not. A removal that failed can make the server give a stream up. Its own
+// health check does not report that before the next message is to be stored.
 func (l *faultLog) critical() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// PortTakenError says who sits on the address that the embedded server wanted.
+// PortTakenError says which program uses the address that the embedded server
+// wanted.
 type PortTakenError struct {
 	Addr string
-	// Server and Version name a NATS server that answered there; empty where
-	// something else did.
+	// Server and Version describe a NATS server that answered there. They are
+	// empty for any other program.
 	Server, Version string
 }
 
-// Error names the occupant and the two ways out.
+// Error names the program and two ways to go on.
 func (e *PortTakenError) Error() string {
 	who := "a program that is no NATS server"
 	if e.Version != "" {
@@ -29,8 +30,8 @@ func (e *PortTakenError) Error() string {
 		e.Addr, who, e.Addr)
 }
 
-// checkFree refuses an address that somebody listens on: nats-server would log
-// that and go on trying.
+// checkFree returns an error for an address that is in use. nats-server would
+// only log that and keep trying.
 func checkFree(host string, port int) error {
 	if port <= 0 {
 		return nil
@@ -49,7 +50,8 @@ func checkFree(host string, port int) error {
 	return fmt.Errorf("embedded broker: cannot listen on %s: %w", addr, err)
 }
 
-// greeting reads the INFO line with which a NATS server opens every connection.
+// greeting reads the INFO line that a NATS server sends on every new
+// connection.
 func greeting(conn net.Conn) (name, version string) {
 	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
 	line, err := bufio.NewReaderSize(conn, 64<<10).ReadString('\n')

@@ -9,12 +9,13 @@ import (
 
 // Disk is the file system of the data folder, in bytes.
 type Disk struct {
-	// Free is what this process may still write, Size all that there is.
+	// Free is the space that this process may still use. Size is the whole
+	// space.
 	Free, Size int64
 }
 
 // Disk measures the file system of the data folder. The error wraps
-// errors.ErrUnsupported where the operating system does not say.
+// errors.ErrUnsupported if the operating system cannot measure it.
 func (s *Server) Disk() (Disk, error) {
 	d, err := statDisk(s.cfg.Dir)
 	if err != nil {
@@ -23,10 +24,11 @@ func (s *Server) Disk() (Disk, error) {
 	return d, nil
 }
 
-// Fault says why the server does not store messages any more; nil while it
-// does. nats-server gives a stream up after one write that failed (a full disk,
-// most often): it answers no publisher of that stream until it is started
-// anew. A folder that it may not write to makes it end JetStream altogether.
+// Fault returns why the server does not store messages any more, nil while it
+// does. nats-server gives a stream up after one failed write, most often
+// because of a full disk. It then answers no publisher of that stream until it
+// is restarted. If it may not write to its folder, it stops JetStream
+// altogether.
 func (s *Server) Fault() error {
 	s.mu.Lock()
 	ns, log := s.nats, s.log
@@ -40,14 +42,14 @@ func (s *Server) Fault() error {
 	return nil
 }
 
-// Revive starts the server anew on the same files and the same address, as
-// Fault requires. Clients reconnect. Where it fails nothing runs, and Revive can
-// be called again.
+// Revive restarts the server on the same files and the same address, as Fault
+// requires. Clients reconnect. After an error no server runs, and Revive can be
+// called again.
 func (s *Server) Revive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return errors.New("embedded broker: it was stopped")
+		return errors.New("embedded broker: already stopped")
 	}
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()

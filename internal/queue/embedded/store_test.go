@@ -20,9 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// breakable gives a data folder whose writes can be made to fail and to succeed
-// again: by a disk of 3 MB that is filled and enlarged, or, where this process
-// may not mount one, by a file in place of the folder of the stream's blocks.
+// breakable returns a data folder whose writes a test can make fail and succeed
+// again: by a disk of 3 MB that is filled and enlarged, or, if this process
+// must not mount one, by a file in place of the folder of the stream's blocks.
 func breakable(t *testing.T) (dir string, spoil, mend func()) {
 	t.Helper()
 	dir = t.TempDir()
@@ -51,9 +51,9 @@ func breakable(t *testing.T) (dir string, spoil, mend func()) {
 		func() { require.NoError(t, disk.Resize(64<<20)) }
 }
 
-// nats-server gives up a stream whose file could not be written, and answers its
-// publishers never again. The broker says so, and goes on after Revive with
-// everything that it has confirmed; clients come back by themselves.
+// nats-server gives up a stream after a failed write and never answers its
+// publishers again. Fault reports that. After Revive, the broker serves
+// everything that it has confirmed, and clients reconnect by themselves.
 func TestAServerThatCannotWriteIsRevived(t *testing.T) {
 	dir, spoil, mend := breakable(t)
 	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0"})
@@ -81,7 +81,7 @@ func TestAServerThatCannotWriteIsRevived(t *testing.T) {
 
 	spoil()
 	for s.Fault() == nil {
-		_ = publish() // what fits into the block that is there is stored still
+		_ = publish() // what fits into the current block is still stored
 		require.Less(t, confirmed, 10_000, "the disk never fills")
 	}
 	t.Logf("after %d messages: %v", confirmed, s.Fault())

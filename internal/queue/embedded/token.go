@@ -10,16 +10,15 @@ import (
 	"runtime"
 )
 
-// tokenFile holds the data folder's token. It outlives restarts, so that the
-// workers that joined get back in when the one that runs the broker returns.
+// tokenFile holds the data folder's token. It outlives restarts, so workers
+// that joined get back in when the broker's process returns.
 const tokenFile = "token"
 
 // tokenBytes is the token's length before hex.
 const tokenBytes = 32
 
-// keptToken reads the data folder's token, or makes one (0600). A token that
-// others could read is worth nothing any more: renewed says that a new one took
-// its place, and why.
+// keptToken reads the data folder's token or creates one (0600). It replaces a
+// token that others could read. renewed then says why.
 func keptToken(dir string) (token, renewed string, err error) {
 	path := filepath.Join(dir, tokenFile)
 	for _, name := range []string{path, filepath.Join(dir, endpointFile)} { // a killed server leaves its endpoint behind
@@ -45,8 +44,9 @@ func keptToken(dir string) (token, renewed string, err error) {
 	return token, renewed, nil
 }
 
-// exposed says why a file of secrets is not ours alone; "" = it is. Windows
-// keeps permissions in another way, which is not looked at.
+// exposed returns why other users can read or change a file of secrets; "" if
+// they cannot. It does not check Windows, which keeps permissions in another
+// way.
 func exposed(path string) (why string, err error) {
 	info, err := os.Stat(path)
 	if err != nil || runtime.GOOS == "windows" {

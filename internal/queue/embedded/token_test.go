@@ -16,7 +16,7 @@ func serve(t *testing.T, dir string) *Server {
 	return s
 }
 
-// A token that others could read opens the broker to them: it is not used again.
+// A token that others could read opens the broker to them. It is replaced.
 func TestATokenThatOthersCouldReadIsRenewed(t *testing.T) {
 	dir := t.TempDir()
 	first := serve(t, dir)
@@ -40,7 +40,8 @@ func TestATokenThatOthersCouldReadIsRenewed(t *testing.T) {
 	}
 }
 
-// A worker that was killed leaves the endpoint behind, with the token in it.
+// A worker that was killed leaves the endpoint file behind, which holds the
+// token.
 func TestAnEndpointThatOthersCanReadIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := serve(t, dir)

@@ -12,14 +12,14 @@ import (
 	"orderpost/internal/settle"
 )
 
-// forgetCounts is what a SIGKILL does to the broker's counts of deliveries.
+// forgetCounts resets the broker's delivery counts, as a SIGKILL does.
 func forgetCounts(t *testing.T, s *embedded.Server) {
 	t.Helper()
 	require.NoError(t, jetStream(t, s).DeleteConsumer(t.Context(), "ORDERS", "workers"))
 }
 
-// R3: after a SIGKILL of the broker everything comes back as a first delivery.
-// What had been in somebody's hands is in doubt, and nothing else is.
+// R3: after a SIGKILL of the broker, every intent comes back as a first
+// delivery. Exactly those that a worker had been given are in doubt.
 func TestR3AKilledBrokerForgetsCountsAndNotDoubt(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
@@ -31,7 +31,7 @@ func TestR3AKilledBrokerForgetsCountsAndNotDoubt(t *testing.T) {
 	back := pull(t, b, 3)
 	for i, d := range back {
 		require.EqualValues(t, 1, d.Delivered)
-		require.Equal(t, i < 2, d.Again, d.OrderNo())
+		require.Equal(t, i < 2, d.CountLost, d.OrderNo())
 		require.Equal(t, i < 2, d.History.Unsure, d.OrderNo())
 	}
 	stored := settleAs(t, b, back[0], report(order.Rejected, back[0].History))
@@ -42,27 +42,27 @@ func TestR3AKilledBrokerForgetsCountsAndNotDoubt(t *testing.T) {
 	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 }
 
-// Two workers that pull side by side do not make each other's first deliveries
-// doubtful, nor does a network that breaks.
+// Two workers that pull concurrently do not make each other's first deliveries
+// doubtful. Neither does a broken network.
 func TestR3ParallelPullsCauseNoDoubt(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4"))
 	for i, q := range []*queue.Queue{a, b, a, b} {
 		d := pull(t, q, 1)[0]
-		require.False(t, d.Again, i)
+		require.False(t, d.CountLost, i)
 		require.False(t, d.History.Unsure, i)
 		q.ForgetDeliveries() // as after a reconnect
 	}
 }
 
-// R8: an order that takes the broker down with its worker comes back as a
-// first delivery each time; it is found out nevertheless.
+// R8: an order that takes the broker down with its worker comes back as a first
+// delivery each time. It still becomes a suspect.
 func TestR8LostCountsStillLeadToSuspicion(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
 	publish(t, q, intent("A-1", "i1"))
-	require.False(t, pull(t, q, 1)[0].Again)
+	require.False(t, pull(t, q, 1)[0].CountLost)
 	var works []string
 	for range 3 {
 		forgetCounts(t, s)
@@ -76,7 +76,7 @@ func TestR8LostCountsStillLeadToSuspicion(t *testing.T) {
 	require.Equal(t, []string{"submit", "suspect", "suspect"}, works)
 }
 
-// A recreated stream counts from 1 again; the old marks mean nothing there.
+// A recreated stream counts from 1 again. The old marks mean nothing there.
 func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
@@ -85,16 +85,16 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "ORDERS"))
 	b := openQueue(t, s, "a")
 	publish(t, b, intent("A-3", "i3"))
-	require.False(t, pull(t, b, 1)[0].Again)
+	require.False(t, pull(t, b, 1)[0].CountLost)
 }
 
-// A mark that cannot be written: nothing of the pull may be acted on.
+// While the mark cannot be written, nothing of the pull may be acted on.
 func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = time.Second })
 	publish(t, q, intent("A-1", "i1"))
 	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "KV_ORDERPOST"))
-	q.ExportMarksRead()
+	q.ExportHighWaterRead()
 	ctx := t.Context()
 	var got []*settle.Delivery
 	require.NoError(t, q.Pull(ctx, 1, 5*time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
@@ -102,10 +102,11 @@ func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	require.Equal(t, settle.WorkNone, got[0].Work)
 }
 
-// R3: an order comes back after a note of its first delivery, and its worker
-// goes down with it. If the broker is killed, too, it may forget that second
-// delivery, and count the third one as the second, which the note explains.
-// So the note of a redelivery's beginning must tell. Found by the simulation.
+// R3: an order is delivered again after a note of its first delivery, and the
+// worker goes down. If the broker is killed too, it may forget that second
+// delivery and count the third one as the second, which the note explains. The
+// note of a redelivery's beginning shows the difference. Found by the
+// simulation.
 func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
@@ -139,8 +140,8 @@ func requireOneLost(t *testing.T, d *settle.Delivery) {
 	require.Equal(t, 1, d.Unexplained)
 }
 
-// R2: the check is repeated while the marks cannot be written. It must come to
-// the same end each time.
+// R2: the check is repeated while the mark cannot be written. It must give the
+// same result each time.
 func TestR3ACheckThatIsRepeatedKeepsItsDoubt(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
@@ -156,22 +157,23 @@ func TestR3ACheckThatIsRepeatedKeepsItsDoubt(t *testing.T) {
 	require.EqualValues(t, 2, d.Delivered)
 }
 
-// A delivery that did nothing explains itself by its number. Where the broker
-// was killed since, and counts anew, that number is another delivery's, which
-// may have posted the order. Found by the simulation.
+// A delivery that did nothing notes its number. If the broker was killed since
+// and its count was reset, that number belongs to another delivery, which may
+// have posted the order. Found by the simulation.
 func TestR3GivingUpExplainsNothingToABrokerThatWasKilled(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	d := pull(t, a, 1)[0]
-	d.ExportSetLife("the one before")
+	d.ExportSetServerID("the one before")
 	require.NoError(t, a.GiveUp(t.Context(), d))
 	require.Nil(t, lookup(t, a, "A-1"))
 	require.True(t, again(t, d, a).History.Unsure)
 }
 
-// Two deliveries of one intent have the same number, since the broker was
-// killed in between. The one that did nothing leaves the other one's note alone.
+// Two deliveries of one intent have the same number because the broker was
+// killed in between. The one that did nothing does not touch the other one's
+// note.
 func TestR3GivingUpLeavesAnotherDeliverysNote(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
@@ -180,7 +182,7 @@ func TestR3GivingUpLeavesAnotherDeliverysNote(t *testing.T) {
 	forgetCounts(t, s)
 	b := openQueue(t, s, "b")
 	busy := pull(t, b, 1)[0]
-	busy.History.Unsure, busy.Again = false, false // as if the first one's mark had not been set
+	busy.History.Unsure, busy.CountLost = false, false // as if the first one's mark had not been set
 	h := busy.History
 	h.Attempts = 1
 	_, err := b.NoteAttempt(t.Context(), busy, h)

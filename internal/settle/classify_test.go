@@ -10,7 +10,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// known gives a delivery of intent i2 with the last word given.
+// known returns a delivery of intent i2 with the given record.
 func known(t *testing.T, last *order.Record, invalid error) *Delivery {
 	t.Helper()
 	parsed, err := order.Parse([]byte(`{"order_no":"A-1","timeout":30,"qty":"1"}`))
@@ -18,7 +18,7 @@ func known(t *testing.T, last *order.Record, invalid error) *Delivery {
 	return &Delivery{Intent: Intent{ID: "i2", OrderNo: "A-1"}, Order: parsed, Invalid: invalid, Last: Entry{Record: last}, Delivered: 1, counted: 1}
 }
 
-// The table of R2 and R6: the last word against the intent that was delivered.
+// The table of R2 and R6: the record against the delivered intent.
 func TestR6TheLastWordSaysWhatIsToBeDone(t *testing.T) {
 	now := time.Now()
 	q := &Protocol{cfg: Config{AttemptTimeout: time.Minute}}
@@ -77,9 +77,9 @@ func TestR6TheLastWordSaysWhatIsToBeDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := known(t, c.last, c.invalid)
-			require.Equal(t, c.want.String(), q.sortOut(d, now).String())
+			require.Equal(t, c.want.String(), q.classify(d, now).String())
 			d.Unexplained = suspectAfter
-			suspected := q.sortOut(d, now)
+			suspected := q.classify(d, now)
 			if c.want == WorkSubmit || c.want == WorkInvalid {
 				require.Equal(t, WorkSuspect, suspected)
 			} else {

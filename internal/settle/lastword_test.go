@@ -12,8 +12,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// replicas is a store of which some replica answers the first behind batched
-// reads without any record.
+// replicas is a store whose first batched reads are answered by a replica
+// without any record.
 type replicas struct {
 	settle.Store
 	behind     int
@@ -53,8 +53,8 @@ func (r *replicas) Record(ctx context.Context, token string) (settle.Entry, erro
 	return r.Store.Record(ctx, token)
 }
 
-// R2: a replica that lacks a confirmed result is not believed. It is asked
-// again, and then the leader.
+// R2: a replica that lacks a confirmed result is not believed. The worker asks
+// the replicas again, and then the leader.
 func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
@@ -97,7 +97,7 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 		})
 	}
 
-	// The last record is about another order, and unreadable: it bars all the same.
+	// The last record is about another order and unreadable. It is a barrier nevertheless.
 	_, err := jetStream(t, s).Publish(t.Context(), "orders.results.A-4", []byte("not JSON"))
 	require.NoError(t, err)
 	r := &replicas{behind: 1}
@@ -111,8 +111,8 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 		"without the barrier accepted orders are posted again")
 }
 
-// R2: with replicas, too, an unreadable record holds its order, and nothing is
-// written over it.
+// R2: with replicas, too, an unreadable record stops its order and is not
+// overwritten.
 func TestR2AnUnreadableRecordInABatchIsNotWrittenOver(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")

@@ -1,0 +1,131 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"sync"
+)
+
+// highWaterKeys is how many keys of the fleet's bucket hold high-water marks.
+// Workers share the keys by the hash of their names, so restarts leave no keys
+// behind.
+const highWaterKeys = 16
+
+// highWater keeps the delivered high-water mark: how far the intents stream has
+// been delivered.
+//
+// The broker counts deliveries but loses its counts when it is killed. An
+// intent that a worker held then comes back as a first delivery and would pass
+// for an order that nobody has tried (R2, R3). The broker delivers intents for
+// the first time in the order of their sequences. So each worker writes the
+// highest sequence that it was given into the fleet's bucket, and the broker
+// confirms that before the worker posts anything of the pull. A "first"
+// delivery at or below a mark from before the pull is a redelivery whose count
+// was lost.
+type highWater struct {
+	q   *Protocol
+	key string
+
+	mu      sync.Mutex
+	loaded  bool
+	epoch   uint64        // of the connection for which highest was read
+	highest uint64        // the highest mark of all workers when it was read
+	own     HighWaterMark // the value of our key, as last read or written
+	ownSeq  uint64        // its sequence in the bucket's stream
+}
+
+// HighWaterMark is the highest sequence that was delivered in the stream that
+// was created at Stream (Unix nanoseconds).
+type HighWaterMark struct {
+	Stream int64  `json:"stream"`
+	Seq    uint64 `json:"seq"`
+}
+
+func newHighWater(q *Protocol) *highWater {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(q.cfg.Worker))
+	return &highWater{q: q, key: highWaterKey(int(h.Sum32() % highWaterKeys))}
+}
+
+// highWaterKey returns the name of a key. Running fleets know the keys as
+// "seen", so the word stays.
+func highWaterKey(i int) string { return "seen." + strconv.Itoa(i) }
+
+// high returns the highest mark of all workers. It reads the marks again after
+// each reconnect, before messages are pulled. A mark that another worker writes
+// while a pull is on its way proves nothing about that pull.
+func (s *highWater) high(ctx context.Context) (highest uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	epoch := s.q.disconnects.Load()
+	if s.loaded && s.epoch == epoch {
+		return s.highest, nil
+	}
+	created, err := s.q.store.StreamCreated(ctx)
+	if err != nil {
+		return 0, err
+	}
+	stream := created.UnixNano()
+	s.highest, s.own = 0, HighWaterMark{Stream: stream}
+	for i := range highWaterKeys {
+		m, seq, err := s.q.store.HighWaterMark(ctx, highWaterKey(i))
+		if err != nil {
+			return 0, err
+		}
+		if m.Stream == stream {
+			s.highest = max(s.highest, m.Seq)
+		}
+		if highWaterKey(i) == s.key {
+			s.ownSeq, s.own.Seq = seq, 0
+			if m.Stream == stream {
+				s.own.Seq = m.Seq
+			}
+		}
+	}
+	s.loaded, s.epoch = true, epoch
+	return s.highest, nil
+}
+
+// advance records that the stream has been delivered up to seq, and returns
+// once the broker has confirmed it.
+func (s *highWater) advance(ctx context.Context, seq uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for seq > s.own.Seq {
+		next := HighWaterMark{s.own.Stream, seq}
+		written, err := s.q.store.PutHighWaterMark(ctx, s.key, next, s.ownSeq)
+		if err == nil {
+			s.own, s.ownSeq = next, written
+			return nil
+		}
+		m, at, readErr := s.q.store.HighWaterMark(ctx, s.key)
+		if readErr != nil || at == s.ownSeq { // no other write came between: ours failed
+			return fmt.Errorf("delivered high-water mark not written: %w", err)
+		}
+		s.ownSeq = at
+		if m.Stream == s.own.Stream {
+			s.own.Seq = max(s.own.Seq, m.Seq)
+		}
+	}
+	return nil
+}
+
+// restore writes this worker's mark into a bucket that was created again.
+func (s *highWater) restore(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.own.Seq == 0 {
+		return nil
+	}
+	written, err := s.q.store.PutHighWaterMark(ctx, s.key, s.own, 0)
+	if err == nil {
+		s.ownSeq = written
+	}
+	if errors.Is(err, ErrStale) { // a worker with the same key was first; advance reads its mark
+		err = nil
+	}
+	return err
+}

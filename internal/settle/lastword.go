@@ -1,0 +1,157 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// Barrier names the last record of the results stream as the stream's leader
+// had it. A replica that has this record has everything that was confirmed
+// before.
+type Barrier struct {
+	// Token is the token that the record is filed under.
+	Token string
+	// Seq is the record's sequence; 0 if the leader named no record.
+	Seq uint64
+}
+
+// LastWord is the record of an order_no.
+type LastWord struct {
+	// Entry is the record. Its Record is nil if there is none.
+	Entry
+	// Unreadable is set (ErrUnreadable, wrapped) if this program does not
+	// understand the record.
+	Unreadable error
+}
+
+// LastWords reads the record of each order_no, in the order of orderNos. It
+// reads in batches if those are exact, otherwise one by one at the leader (R2).
+func (q *Protocol) LastWords(ctx context.Context, orderNos []string) ([]LastWord, error) {
+	tokens := make([]string, len(orderNos))
+	for i, no := range orderNos {
+		tokens[i] = FileToken(order.Token(no))
+	}
+	words, err := q.readLastWords(ctx, tokens)
+	for i := range words {
+		words[i].Entry = words[i].entry()
+	}
+	return words, err
+}
+
+// readLastWords is LastWords for tokens.
+func (q *Protocol) readLastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
+	if len(tokens) == 1 {
+		return q.leaderWords(ctx, tokens)
+	}
+	words, err := q.lastWords(ctx, tokens)
+	if err != nil && q.store.Replicated() && ctx.Err() == nil && !errors.Is(err, ErrUnreachable) {
+		return q.leaderWords(ctx, tokens)
+	}
+	return words, err
+}
+
+// ReadBatch is how many records one batched read asks for, besides the barrier.
+const ReadBatch = 256
+
+// LeaderReads bounds how many single reads run at once.
+const LeaderReads = 32
+
+// A replica that lacks the barrier is asked barrierTries times, with lagPause
+// in between. Most replicas lag for a millisecond or two. One that is cut off
+// keeps lagging. Then the leader is asked for each record.
+const (
+	barrierTries = 4
+	lagPause     = time.Millisecond
+)
+
+// errBehind means that no replica that answered had the barrier, or that there
+// was no barrier.
+var errBehind = errors.New("the replicas that answered are behind the leader")
+
+// lastWords reads the record under each token in batches (R2). It returns an
+// error if an answer was not complete or not exact.
+func (q *Protocol) lastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
+	out := make([]LastWord, 0, len(tokens))
+	for page := range slices.Chunk(tokens, ReadBatch) {
+		words, err := q.readExact(ctx, page)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, words...)
+	}
+	return out, nil
+}
+
+// readExact reads one batch. Any replica may answer it. With more than one,
+// readExact first asks the leader for a barrier and believes only an answer
+// that contains it.
+func (q *Protocol) readExact(ctx context.Context, tokens []string) ([]LastWord, error) {
+	if !q.store.Replicated() {
+		return q.readBatch(ctx, tokens)
+	}
+	barrier, err := q.store.Barrier(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if barrier.Seq == 0 {
+		return nil, errBehind
+	}
+	// Ask for no subject twice: the server's search through older blocks miscounts them.
+	asked, at := tokens, slices.Index(tokens, barrier.Token)
+	if at < 0 {
+		asked, at = append(slices.Clone(tokens), barrier.Token), len(tokens)
+	}
+	for try := 1; ; try++ {
+		words, err := q.readBatch(ctx, asked)
+		if err != nil {
+			return nil, err
+		}
+		if words[at].Seq >= barrier.Seq || q.mutated(NoBarrier) {
+			return words[:len(tokens)], nil
+		}
+		if try == barrierTries {
+			return nil, errBehind
+		}
+		if err := q.time.Sleep(ctx, lagPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// readBatch reads one batch from whichever replica answers.
+func (q *Protocol) readBatch(ctx context.Context, tokens []string) ([]LastWord, error) {
+	out := make([]LastWord, len(tokens))
+	err := q.store.Records(ctx, tokens, func(i int, e Entry, err error) error { return out[i].set(e, err) })
+	return out, err
+}
+
+// leaderWords reads the record under each token at the leader, one by one.
+func (q *Protocol) leaderWords(ctx context.Context, tokens []string) ([]LastWord, error) {
+	out := make([]LastWord, len(tokens))
+	return out, q.time.Each(len(tokens), LeaderReads, func(i int) error {
+		return out[i].set(q.store.Record(ctx, tokens[i]))
+	})
+}
+
+// set stores what a read returned. An unreadable record is no error of the
+// read: it concerns its own order only.
+func (w *LastWord) set(e Entry, err error) error {
+	w.Entry, w.Unreadable = e, nil
+	if errors.Is(err, ErrUnreadable) {
+		w.Unreadable, err = err, nil
+	}
+	return err
+}
+
+// entry returns what a writer may start from. For an unreadable record that is
+// nothing: its sequence would allow a writer to overwrite it.
+func (w LastWord) entry() Entry {
+	if w.Unreadable != nil {
+		return Entry{}
+	}
+	return w.Entry
+}

@@ -1,0 +1,115 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// NoteAttempt writes the write-ahead note of one attempt (policy park) and
+// returns once JetStream has confirmed it. first reports that the note proves
+// this attempt to be our first for this order_no.
+func (q *Protocol) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
+	return q.note(ctx, d, h, order.NoteAttempt)
+}
+
+// NoteBegun writes that the work on a delivery begins whose count the broker
+// may lose (MustNoteBegin). A later delivery that finds this note knows that
+// this one ended without a report, whatever the broker counts. The order is in
+// doubt then, and one more delivery is lost.
+func (q *Protocol) NoteBegun(ctx context.Context, d *Delivery) error {
+	h := d.History
+	h.Lost++
+	_, err := q.note(ctx, d, h, order.NoteAttempt)
+	return err
+}
+
+// NoteSuspect writes that a worker is about to handle the intent alone (R8).
+func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
+	h := d.History
+	h.Suspects++
+	_, err := q.note(ctx, d, h, order.NoteSuspect)
+	if err == nil {
+		d.History.Suspects = h.Suspects
+	}
+	return err
+}
+
+// note writes a note of the given kind. It returns an error if another worker's
+// record won.
+func (q *Protocol) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) (first bool, err error) {
+	rec := q.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
+	rec.Note = kind
+	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	if err != nil {
+		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+	}
+	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || got.Worker != q.cfg.Worker {
+		return false, fmt.Errorf("order %s: another worker or a person wrote its record meanwhile: %w", d.OrderNo(), order.ErrLeaseLost)
+	}
+	first = d.Last.Record == nil && d.Delivered == 1 && !d.CountLost
+	d.Last = stored
+	return first, nil
+}
+
+// GiveUp notes that a delivery was not worked on: its check failed, or its
+// claim ended before anything was sent. Without the note, the redelivery would
+// count as a possible attempt. GiveUp leaves the message alone.
+//
+// It gives back an order whose record cannot be read, with a delay. Such an
+// order waits for a newer version or for a person.
+func (q *Protocol) GiveUp(ctx context.Context, d *Delivery) error {
+	if d.unreadable != nil {
+		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
+	}
+	return q.noteUnattempted(ctx, d)
+}
+
+// unreadableDelay is the time between two deliveries of an order whose record
+// cannot be read.
+const unreadableDelay = time.Minute
+
+// noteUnattempted notes that this delivery posted nothing. It decides again for
+// each record that it reads, because another delivery may have written
+// meanwhile.
+func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) error {
+	entry, err := q.updateRecord(ctx, d.token, func(cur *order.Record) (*order.Record, error) {
+		if d.Last.Record = cur; d.serverID != q.store.ServerID() {
+			// The broker was restarted. Another delivery may have this number by
+			// now, and this note would explain that one.
+			return nil, nil
+		}
+		d.History, _ = inherit(d)
+		return q.unattemptedNote(d), nil
+	})
+	if err != nil {
+		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+	}
+	d.Last = entry
+	return nil
+}
+
+// unattemptedNote returns the note that a delivery posted nothing, or nil if
+// none is needed. An open attempt or suspect note of this intent stays open:
+// only its writer or a successor may close it. A note with this delivery's
+// number or a later one belongs to another delivery: the broker restarted and
+// its counter began again. Nothing needs explaining then.
+func (q *Protocol) unattemptedNote(d *Delivery) *order.Record {
+	last := d.Last.Record
+	switch {
+	case last == nil || last.IntentID != d.Intent.ID:
+		rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
+		rec.Reason = "given up before anything was sent"
+		return order.Merge(last, &rec)
+	case last.Outcome() != order.OutcomeNone,
+		(last.Note == order.NoteAttempt || last.Note == order.NoteSuspect) && last.Delivered >= d.counted:
+		return nil
+	}
+	rec := *last
+	rec.Unsure = last.Unsure || d.History.Lost > last.Lost
+	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost
+	return &rec
+}

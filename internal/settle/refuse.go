@@ -1,0 +1,94 @@
+package settle
+
+import (
+	"context"
+	"fmt"
+
+	"orderpost/internal/order"
+)
+
+// Repeat settles an intent that asks for an accepted order again, with the same
+// body (WorkRepeat). It only counts the intent.
+func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
+	rec := q.recordFor(d)
+	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	if err != nil {
+		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+	}
+	return stored, q.complete(ctx, d, stored, nil)
+}
+
+// Refuse settles a valid intent that must not be submitted: a conflict with an
+// accepted order, or one that is withheld because the order's outcome is
+// unknown. The result stays. If the intent asks for another body, the result
+// lists it among its conflicts. Refuse files the letter first, because the
+// result alone would not tell a redelivery that the letter is missing.
+//
+// The returned record says what became of this intent: rejected for a conflict,
+// although the result of the order_no stays accepted.
+func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
+	rec := q.recordFor(d)
+	letter := q.refusal(d, &rec, d.Work)
+	refused := letter.refusedRecord(d.Last.Record)
+	if letter.Conflict {
+		rec = *refused // order.Merge adds it to the conflicts of the acceptance
+	} else if d.otherBody(&rec) {
+		rec.Refuse(refused)
+	}
+	if err := q.fileLetter(ctx, d, letter); err != nil {
+		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
+	}
+	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	if err != nil {
+		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+	}
+	if d.Work == WorkWithheld && stored.Record.Outcome() == order.OutcomeAccepted { // a late acceptance came in between
+		if err := q.removeLetter(ctx, d.token); err != nil {
+			return stored, fmt.Errorf("order %s: %w", d.OrderNo(), err)
+		}
+		return stored, q.complete(ctx, d, stored, nil)
+	}
+	if letter.Conflict {
+		refused.Settled = stored.Record.Settled
+		stored.Record = refused
+	}
+	return stored, q.ack(d)
+}
+
+// refusedRecord returns what became of a refused intent as a record of its own.
+// stood is the record that the intent conflicts with.
+func (l *Letter) refusedRecord(stood *order.Record) *order.Record {
+	rec := &order.Record{OrderNo: l.OrderNo, Reason: l.Reason, Error: l.Error, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt,
+		Batch: l.Batch, Source: l.Source, Worker: stood.Worker, IntentID: l.IntentID, BodyHash: l.BodyHash, Settled: stood.Settled}
+	rec.SetOutcome(l.Outcome)
+	return rec
+}
+
+// refusal returns the letter of an intent that must not be submitted. rec is
+// the record that forbids it.
+func (q *Protocol) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
+	l := newLetter(d, rec, nil)
+	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, q.time.Now().UTC(), ""
+	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
+	if d.Order != nil {
+		l.BodyHash = d.Order.BodyHash()
+	}
+	if d.Invalid != nil {
+		l.Error = d.Invalid.Error()
+	}
+	if why == WorkConflict {
+		l.Outcome, l.Conflict = order.OutcomeRejected, true
+		l.Reason = "conflict: the order_no was accepted before with another body"
+	} else {
+		l.Reason = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
+	}
+	return l
+}
+
+// recordFor returns the current record with this intent as the one that it
+// settles.
+func (q *Protocol) recordFor(d *Delivery) order.Record {
+	rec := *d.Last.Record
+	rec.IntentID, rec.EnqueuedAt = d.Intent.ID, d.StoredAt.UTC()
+	return rec
+}
