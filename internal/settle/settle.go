@@ -61,7 +61,7 @@ func (d *Delivery) passedOver(stored *order.Record) bool {
 	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && !d.StoredAt.Before(stored.EnqueuedAt)
 }
 
-// record is what the visit's end looks like in the results stream.
+// record is what the submission's end looks like in the results stream.
 func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
 	now := q.time.Now().UTC()
 	rec := order.Record{

@@ -132,7 +132,7 @@ func TestExampleRules(t *testing.T) {
 		t.Run(manner, func(t *testing.T) {
 			rules := func(c *submit.Config) {
 				c.Rules = "../../examples/rules/" + manner + ".yaml"
-				c.RetryVisitAttempts, c.GatePatience = 1, time.Millisecond
+				c.RetrySubmissionAttempts, c.GatePatience = 1, time.Millisecond
 			}
 			start := func(t *testing.T, c benchConfig) *bench {
 				t.Helper()

@@ -60,7 +60,7 @@ func TestOrdersThatAreAlwaysThrottledStopNobodyElse(t *testing.T) {
 			}
 			require.Equal(t, order.EndTotalBudget, rep.End, no)
 		}
-		require.Contains(t, r.log.String(), "only this order is throttled")
+		require.Contains(t, r.log.String(), "the API throttles only this order")
 	})
 }
 
@@ -120,7 +120,7 @@ func TestALimitOfTheAPIIsThePools(t *testing.T) {
 			}
 			return reply{after: 10 * time.Millisecond}
 		}, func(c *Config) {
-			c.Concurrency, c.RetryTotalAttempts, c.RetryVisitAttempts, c.RetryVisitTime = 16, 6, 1000, time.Hour
+			c.Concurrency, c.RetryTotalAttempts, c.RetrySubmissionAttempts, c.RetrySubmissionTime = 16, 6, 1000, time.Hour
 			c.GatePatience = time.Hour
 		})
 		reports := r.many("n", 300)

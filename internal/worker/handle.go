@@ -8,8 +8,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// handle brings one delivery, which was asked for when it says pulled, to its
-// end. It owns a slot.
+// handle works off one delivery, whose pull began at pulled. It owns a slot and
+// releases it.
 func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	p.inHand.Add(1)
 	defer p.slots.release()
@@ -17,17 +17,17 @@ func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	if d.Delivered > 1 {
 		p.Observer.Redelivered(d.Unexplained == 0)
 	}
-	j := p.follow(d, pulled)
+	j := p.observe(d, pulled)
 	defer j.end()
 	p.handler.Handle(p.work, p.settle, d, j)
 }
 
-// newHandler joins the settle protocol and the submitter.
+// newHandler returns the settle protocol's Handler with the submitter.
 func (p *Pool) newHandler() *settle.Handler {
 	return settle.NewHandler(p.Queue.Protocol, settle.HandlerOptions{
 		Submit: func(ctx context.Context, s order.Submission) order.Report {
 			began := time.Now()
-			defer func() { p.tempo.note(time.Since(began)) }()
+			defer func() { p.latency.note(time.Since(began)) }()
 			return p.Submitter.Submit(ctx, s)
 		},
 		Policy: p.Policy, Draining: p.draining.Load, Refused: p.storage.refused, Stored: p.storage.left,
@@ -35,16 +35,16 @@ func (p *Pool) newHandler() *settle.Handler {
 }
 
 // Settled implements settle.Observer.
-func (j *journey) Settled(rec *order.Record) {
+func (j *deliveryObserver) Settled(rec *order.Record) {
 	j.pool.Observer.Settled(rec)
-	j.pool.lines.settled(rec, j.delivered, j.id())
+	j.pool.lines.settled(rec, j.delivered, j.traceID())
 }
 
 // Recognised implements settle.Observer.
-func (j *journey) Recognised(rec *order.Record) { j.pool.Observer.Settled(rec) }
+func (j *deliveryObserver) Recognised(rec *order.Record) { j.pool.Observer.Settled(rec) }
 
 // Returned implements settle.Observer.
-func (j *journey) Returned(r order.Report, s order.Settlement, rec *order.Record) {
+func (j *deliveryObserver) Returned(r order.Report, s order.Settlement, rec *order.Record) {
 	j.pool.Observer.Returned(s.Action)
 	j.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
 		Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).

@@ -9,56 +9,57 @@ import (
 	"time"
 )
 
-// What the live heap is about, in bytes: of the program, and of each order in
+// The live heap is about heapBase for the program, and heapPerOrder for each order in
 // flight with its connection and goroutine.
 const (
 	heapBase     = 8 << 20
 	heapPerOrder = 8 << 10
-	// heapRoom is what may be allocated beyond that before the collector runs.
+	// heapRoom is how much may be allocated beyond that before the collector runs.
 	heapRoom = 32 << 20
-	// leastPercent of the live heap may be allocated in any case.
-	leastPercent = 50
+	// minPercent is the lowest GOGC value.
+	minPercent = 50
 )
 
-// From manyOrders in flight on, what lies idle between two collections is worth
-// giving back: stacks that have grown, buffers of a burst. The limit is what
-// the program and as many orders need, in bytes of all memory that Go manages.
+// With limitFrom orders in flight or more, the program gets a memory limit, which
+// makes Go return idle memory such as grown stacks and the buffers of a burst. The
+// limit is what the program and the orders need, in bytes of all memory that Go
+// manages.
 const (
-	manyOrders    = 1000
+	limitFrom     = 1000
 	limitBase     = 24 << 20
 	limitPerOrder = 18 << 10
-	// limitRoom is the share of the live heap, in percent, that the limit leaves
-	// to be allocated in any case.
+	// limitRoom is how much of the live heap, in percent, may at least be allocated
+	// below the limit.
 	limitRoom = 25
-	// limitPace is how often the limit is compared with what is really needed.
-	limitPace = 250 * time.Millisecond
+	// limitEvery is how often the limit is adapted to the need.
+	limitEvery = 250 * time.Millisecond
 )
 
-// tuneMemory lets a small heap grow by heapRoom between two collections: with
-// Go's default, which is as much as lives, a worker with few orders in flight
-// would collect many times a second, and one with thousands would hold much that is
-// garbage. Thousands get a limit as well, until ctx ends. GOGC or GOMEMLIMIT, where
-// set, stay as they are.
+// tuneMemory lets the heap grow by heapRoom between two collections. With Go's
+// default, a worker with few orders in flight would collect many times a second, and
+// one with thousands would hold as much garbage as live data. With thousands,
+// tuneMemory also sets a memory limit until ctx ends. It does nothing if GOGC or
+// GOMEMLIMIT is set.
 func tuneMemory(ctx context.Context, concurrency int) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	debug.SetGCPercent(gcPercent(concurrency))
-	if concurrency >= manyOrders {
+	if concurrency >= limitFrom {
 		go limitMemory(ctx, limitBase+int64(concurrency)*limitPerOrder)
 	}
 }
 
 func gcPercent(concurrency int) int {
-	return max(leastPercent, 100*heapRoom/(heapBase+concurrency*heapPerOrder))
+	return max(minPercent, 100*heapRoom/(heapBase+concurrency*heapPerOrder))
 }
 
-// limitMemory sets the memory limit, and raises it where larger orders need
-// more: near its limit Go would collect without an end.
+// limitMemory sets the memory limit and raises it while larger orders need more. Close
+// to the limit, Go would collect all the time.
 func limitMemory(ctx context.Context, usual int64) {
 	need := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/metadata/mspan/inuse:bytes"}, {Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/other:bytes"}}
-	tick := time.NewTicker(limitPace)
+	tick := time.NewTicker(limitEvery)
 	defer tick.Stop()
 	defer debug.SetMemoryLimit(math.MaxInt64)
 	for limit := int64(0); ctx.Err() == nil; {
@@ -78,7 +79,7 @@ func limitMemory(ctx context.Context, usual int64) {
 	}
 }
 
-// limitFor leaves limitRoom in any case.
+// limitFor returns the limit, with at least limitRoom left for allocations.
 func limitFor(usual, live, rest int64) int64 {
 	return max(usual, live+live*limitRoom/100+rest)
 }

@@ -15,34 +15,34 @@ import (
 	"orderpost/internal/submit"
 )
 
-// The spans of an order's trace. The producer's traceparent is the parent of
-// the first two; without one a trace begins here.
+// The spans of an order's trace. The producer's traceparent is the parent of receive
+// and process. Without one, receive starts the trace.
 const (
-	spanReceive = "receive" // from the pull, or the intent's arrival, to the check against the results
-	spanProcess = "process" // the worker's handling, with all attempts and waits
-	spanAttempt = "POST"    // one request
-	spanSettle  = "settle"  // result, dead letter and ack, confirmed
+	spanReceive = "receive" // from the later of pull and arrival to the end of the check
+	spanProcess = "process" // the handling, with all attempts and waits
+	spanAttempt = "POST"    // one attempt
+	spanSettle  = "settle"  // result, dead letter and acknowledgement
 )
 
-// journey is one delivery's way through the pool: what logs, metrics and traces
-// are told of it. It implements settle.Observer. No span holds a body or a
-// secret.
-type journey struct {
+// deliveryObserver reports one delivery's progress to logs, metrics and traces. It
+// implements settle.Observer. No span holds a body or a secret.
+type deliveryObserver struct {
 	pool      *Pool
 	delivered uint64
-	span      trace.Span // nil where traces are off
+	span      trace.Span // nil = no traces
 }
 
-// follow begins a delivery's spans. pulled is when it was asked for.
-func (p *Pool) follow(d *settle.Delivery, pulled time.Time) *journey {
-	j := &journey{pool: p, delivered: d.Delivered}
+// observe returns the observer of a delivery whose pull began at pulled, and starts
+// its spans.
+func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
+	j := &deliveryObserver{pool: p, delivered: d.Delivered}
 	if p.Trace == nil {
 		return j
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": d.Intent.Traceparent})
 	now := time.Now()
 	if pulled.Before(d.StoredAt) {
-		pulled = d.StoredAt // by the broker's clock, which may be ahead
+		pulled = d.StoredAt // the broker's clock may be ahead
 	}
 	if pulled.After(now) {
 		pulled = now
@@ -50,7 +50,7 @@ func (p *Pool) follow(d *settle.Delivery, pulled time.Time) *journey {
 	order := attribute.String("orderpost.order_no", d.OrderNo())
 	_, receive := p.Trace.Start(ctx, spanReceive, trace.WithTimestamp(pulled), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order))
 	if parent := receive.SpanContext(); parent.IsValid() && !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithSpanContext(ctx, parent) // the root of the trace
+		ctx = trace.ContextWithSpanContext(ctx, parent) // receive is the root of the trace
 	}
 	receive.End(trace.WithTimestamp(now))
 	_, span := p.Trace.Start(ctx, spanProcess, trace.WithTimestamp(now), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order,
@@ -62,15 +62,15 @@ func (p *Pool) follow(d *settle.Delivery, pulled time.Time) *journey {
 }
 
 // Submitting implements settle.Observer.
-func (j *journey) Submitting(ctx context.Context) context.Context {
+func (j *deliveryObserver) Submitting(ctx context.Context) context.Context {
 	if j.span == nil {
 		return ctx
 	}
 	return trace.ContextWithSpan(ctx, j.span)
 }
 
-// id is the trace's, for logs.
-func (j *journey) id() string {
+// traceID returns the trace's ID for logs; "" = no traces.
+func (j *deliveryObserver) traceID() string {
 	if j.span == nil {
 		return ""
 	}
@@ -78,7 +78,7 @@ func (j *journey) id() string {
 }
 
 // Settling implements settle.Observer.
-func (j *journey) Settling(s order.Settlement) func(*order.Record, error) {
+func (j *deliveryObserver) Settling(s order.Settlement) func(*order.Record, error) {
 	if j.span == nil {
 		return func(*order.Record, error) {}
 	}
@@ -96,20 +96,20 @@ func (j *journey) Settling(s order.Settlement) func(*order.Record, error) {
 }
 
 // Panicked implements settle.Observer.
-func (j *journey) Panicked(what any) {
+func (j *deliveryObserver) Panicked(what any) {
 	if j.span != nil {
 		j.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
 	}
 }
 
-func (j *journey) end() {
+func (j *deliveryObserver) end() {
 	if j.span != nil {
 		j.span.End()
 	}
 }
 
-// AttemptTracer makes a span of each attempt, below that of its order; nil
-// where t is nil.
+// AttemptTracer returns a tracer that creates a span for each attempt, below the
+// order's span. It returns nil if t is nil.
 func AttemptTracer(t trace.Tracer) submit.Tracer {
 	if t == nil {
 		return nil

@@ -21,7 +21,7 @@ func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 		visits int
 		posts  int
 	}{
-		"backoff":    {reply{status: 503}, func(c *Config) { c.RetryBase, c.RetryMax, c.RetryVisitTime = time.Hour, time.Hour, 5*time.Hour }, nil, 1, 1},
+		"backoff":    {reply{status: 503}, func(c *Config) { c.RetryBase, c.RetryMax, c.RetrySubmissionTime = time.Hour, time.Hour, 5*time.Hour }, nil, 1, 1},
 		"hold":       {reply{}, nil, func(r *rig) { r.Gate().Hold("lunch", time.Time{}) }, 5, 0},
 		"rate limit": {reply{}, func(c *Config) { c.RateLimit = 0.001 }, nil, 5, 1},
 		"ramp":       {reply{hang: true}, func(c *Config) { c.RequestTimeout, c.HeaderTimeout = time.Minute, time.Minute }, nil, 5, 1},
@@ -43,8 +43,8 @@ func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 				}
 				synctest.Wait()
 				began := time.Now()
-				r.Leave()
-				r.Leave()
+				r.Drain()
+				r.Drain()
 				left := 0
 				for range c.visits {
 					rep := <-done
@@ -79,7 +79,7 @@ func TestLeaveWhileAKeyIsDenied(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		r.Leave()
+		r.Drain()
 		for range 3 {
 			require.Equal(t, order.EndHandBack, (<-done).End)
 		}
