@@ -28,7 +28,7 @@ func TestMisspeltSettingsAreTold(t *testing.T) {
 	p = startWorker(t, settings)
 	told := p.saw(&p.errOut, `"variable":"`+variable+`"`)
 	require.Contains(t, told, variable+" is not a setting, and has no effect; did you mean ORDERPOST_API_SECRET?")
-	require.Equal(t, 1, strings.Count(p.errOut.String(), variable))
+	require.Equal(t, 1, strings.Count(p.errOut.String(), `"variable":"`+variable+`"`))
 	require.NotContains(t, p.errOut.String(), value)
 
 	const order = `{"order_no":"A-1","timeout":30}`

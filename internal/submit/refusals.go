@@ -40,67 +40,67 @@ func newRefusalDetector(cfg Config) *refusalDetector {
 }
 
 // begin counts a submission as active until end.
-func (j *refusalDetector) begin() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.active++
-	j.restartTimer()
+func (d *refusalDetector) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active++
+	d.restartTimer()
 }
 
-func (j *refusalDetector) end() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.active--
-	j.restartTimer()
+func (d *refusalDetector) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active--
+	d.restartTimer()
 }
 
 // restartTimer restarts the quiet time if every active submission has a pending
-// refusal, and stops it otherwise. The caller holds j.mu.
-func (j *refusalDetector) restartTimer() {
-	if j.timer != nil {
-		j.timer.Stop()
-		j.timer = nil
+// refusal, and stops it otherwise. The caller holds d.mu.
+func (d *refusalDetector) restartTimer() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
 	}
-	if len(j.pending) == 0 || len(j.pending) < j.active {
+	if len(d.pending) == 0 || len(d.pending) < d.active {
 		return
 	}
 	var mine *time.Timer
-	mine = time.AfterFunc(j.quiet, func() {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.timer == mine {
-			j.resolve(true)
+	mine = time.AfterFunc(d.quiet, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.timer == mine {
+			d.resolve(true)
 		}
 	})
-	j.timer = mine
+	d.timer = mine
 }
 
-// resolve ends the wait of all pending refusals. The caller holds j.mu.
-func (j *refusalDetector) resolve(believed bool) {
-	for m := range j.pending {
-		m.believed <- believed
+// resolve ends the wait of all pending refusals. The caller holds d.mu.
+func (d *refusalDetector) resolve(believed bool) {
+	for p := range d.pending {
+		p.believed <- believed
 	}
-	clear(j.pending)
-	j.restartTimer()
+	clear(d.pending)
+	d.restartTimer()
 }
 
 // orderCreated ends the run: the API created an order.
-func (j *refusalDetector) orderCreated() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.created = true
-	if len(j.run) > 0 {
-		clear(j.run)
-		j.resolve(true)
+func (d *refusalDetector) orderCreated() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.created = true
+	if len(d.run) > 0 {
+		clear(d.run)
+		d.resolve(true)
 	}
 }
 
 // sawCreation reports whether the API created an order since the start or the last
 // hold.
-func (j *refusalDetector) sawCreation() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.created
+func (d *refusalDetector) sawCreation() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.created
 }
 
 // trustTime is how long refusals are believed after a person confirmed them. It is
@@ -109,66 +109,66 @@ func (j *refusalDetector) sawCreation() bool {
 const trustTime = 15 * time.Minute
 
 // trust makes the detector believe all refusals for trustTime.
-func (j *refusalDetector) trust() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.trustedUntil = time.Now().Add(trustTime)
+func (d *refusalDetector) trust() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trustedUntil = time.Now().Add(trustTime)
 }
 
 // report counts a refused order. full says that the run is complete and its orders
 // go back to the queue: it reached its limit, or certain is set. Otherwise the caller
-// awaits m; nil means that the refusal is believed at once.
-func (j *refusalDetector) report(orderNo string, certain bool) (m *pendingRefusal, full bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !certain && (j.limit == 0 || time.Now().Before(j.trustedUntil)) {
+// awaits p; nil means that the refusal is believed at once.
+func (d *refusalDetector) report(orderNo string, certain bool) (p *pendingRefusal, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !certain && (d.limit == 0 || time.Now().Before(d.trustedUntil)) {
 		return nil, false
 	}
-	j.run[orderNo] = struct{}{}
-	if certain || len(j.run) >= j.limit {
-		clear(j.run)
-		j.created, j.trustedUntil = false, time.Time{}
-		j.resolve(false)
+	d.run[orderNo] = struct{}{}
+	if certain || len(d.run) >= d.limit {
+		clear(d.run)
+		d.created, d.trustedUntil = false, time.Time{}
+		d.resolve(false)
 		return nil, true
 	}
-	m = &pendingRefusal{believed: make(chan bool, 1)}
-	j.pending[m] = struct{}{}
-	j.restartTimer()
-	return m, false
+	p = &pendingRefusal{believed: make(chan bool, 1)}
+	d.pending[p] = struct{}{}
+	d.restartTimer()
+	return p, false
 }
 
 // await waits for the decision and reports whether the refusal is believed. Without a
 // decision within refusalWaitMax the refusal is believed: fewer orders than the limit
 // can be wrong. If ctx ends first, the refusal is believed only if the API created
 // orders before.
-func (j *refusalDetector) await(ctx context.Context, m *pendingRefusal) bool {
+func (d *refusalDetector) await(ctx context.Context, p *pendingRefusal) bool {
 	t := time.NewTimer(refusalWaitMax)
 	defer t.Stop()
 	late := false
 	select {
-	case b := <-m.believed:
+	case b := <-p.believed:
 		return b
 	case <-t.C:
 		late = true
 	case <-ctx.Done():
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	select {
-	case b := <-m.believed: // decided at the same moment
+	case b := <-p.believed: // decided at the same moment
 		return b
 	default:
 	}
-	delete(j.pending, m)
-	j.restartTimer()
-	return late || j.created
+	delete(d.pending, p)
+	d.restartTimer()
+	return late || d.created
 }
 
-func (j *refusalDetector) close() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.timer != nil {
-		j.timer.Stop()
-		j.timer = nil
+func (d *refusalDetector) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
 	}
 }

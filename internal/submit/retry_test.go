@@ -170,7 +170,7 @@ func TestTotalBudget(t *testing.T) {
 
 	rep := attempts(order.History{Attempts: 6})
 	require.Equal(t, order.EndTotalBudget, rep.End)
-	require.Equal(t, 8, rep.History.Attempts, "exact over visits")
+	require.Equal(t, 8, rep.History.Attempts, "exact over submissions")
 	require.Equal(t, order.OutcomeExhausted, order.Decide(rep, order.Facts{}).Outcome)
 
 	rep = attempts(order.History{Attempts: 8, Unsure: true})

@@ -51,10 +51,10 @@ func TestOrdersThatAreAlwaysThrottledStopNobodyElse(t *testing.T) {
 				require.Equal(t, order.Accepted, rep.Verdict, no)
 				continue
 			}
-			for visits := 0; rep.End != order.EndTotalBudget; visits++ { // as the queue would bring it again
-				require.Less(t, visits, 20)
+			for submissions := 0; rep.End != order.EndTotalBudget; submissions++ { // as the queue would bring it again
+				require.Less(t, submissions, 20)
 				time.Sleep(rep.Delay)
-				other := r.one(fmt.Sprintf("other-%s-%d", no, visits)) // others go on
+				other := r.one(fmt.Sprintf("other-%s-%d", no, submissions)) // others go on
 				require.Equal(t, order.Accepted, other.Verdict)
 				rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, no), History: rep.History})
 			}

@@ -60,7 +60,7 @@ func inPhase(status int, p Phase) reply {
 }
 
 // wantSettlement says what becomes of an order whose only attempt, with one
-// attempt allowed per visit, had this verdict.
+// attempt allowed per submission, had this verdict.
 func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) order.Settlement {
 	back := order.Settlement{Action: order.ActHandBack, Unsure: doubted}
 	settle := func(o order.Outcome) order.Settlement {

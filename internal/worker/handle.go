@@ -17,9 +17,9 @@ func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	if d.Delivered > 1 {
 		p.Observer.Redelivered(d.Unexplained == 0)
 	}
-	j := p.observe(d, pulled)
-	defer j.end()
-	p.handler.Handle(p.work, p.settle, d, j)
+	o := p.observe(d, pulled)
+	defer o.end()
+	p.handler.Handle(p.work, p.settle, d, o)
 }
 
 // newHandler returns the settle protocol's Handler with the submitter.
@@ -35,18 +35,18 @@ func (p *Pool) newHandler() *settle.Handler {
 }
 
 // Settled implements settle.Observer.
-func (j *deliveryObserver) Settled(rec *order.Record) {
-	j.pool.Observer.Settled(rec)
-	j.pool.lines.settled(rec, j.delivered, j.traceID())
+func (o *deliveryObserver) Settled(rec *order.Record) {
+	o.pool.Observer.Settled(rec)
+	o.pool.lines.settled(rec, o.delivered, o.traceID())
 }
 
 // Recognised implements settle.Observer.
-func (j *deliveryObserver) Recognised(rec *order.Record) { j.pool.Observer.Settled(rec) }
+func (o *deliveryObserver) Recognised(rec *order.Record) { o.pool.Observer.Settled(rec) }
 
 // Returned implements settle.Observer.
-func (j *deliveryObserver) Returned(r order.Report, s order.Settlement, rec *order.Record) {
-	j.pool.Observer.Returned(s.Action)
-	j.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
+func (o *deliveryObserver) Returned(r order.Report, s order.Settlement, rec *order.Record) {
+	o.pool.Observer.Returned(s.Action)
+	o.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
 		Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).
 		Str("reason", r.Reason).Str("error", r.Error).Msg("order not settled yet")
 }

@@ -62,19 +62,19 @@ type storageMonitor struct {
 }
 
 func newStorageMonitor(s *embedded.Server, q *queue.Queue, log zerolog.Logger) *storageMonitor {
-	r := &storageMonitor{queue: q, log: log, every: storageEvery, probe: probeDescriptors}
+	m := &storageMonitor{queue: q, log: log, every: storageEvery, probe: probeDescriptors}
 	if s != nil {
-		r.store = s
+		m.store = s
 	}
-	return r
+	return m
 }
 
 // run checks the storage until ctx ends.
-func (r *storageMonitor) run(ctx context.Context) {
-	tick := time.NewTicker(r.every)
+func (m *storageMonitor) run(ctx context.Context) {
+	tick := time.NewTicker(m.every)
 	defer tick.Stop()
 	for {
-		r.look(ctx)
+		m.look(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -84,15 +84,15 @@ func (r *storageMonitor) run(ctx context.Context) {
 }
 
 // snapshot returns the last result.
-func (r *storageMonitor) snapshot() ops.Store {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.state
+func (m *storageMonitor) snapshot() ops.Store {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state
 }
 
 // problems returns the last result for the fleet, one line per problem.
-func (r *storageMonitor) problems() (lines []string) {
-	s := r.snapshot()
+func (m *storageMonitor) problems() (lines []string) {
+	s := m.snapshot()
 	for _, line := range []string{s.Failing, s.Full} {
 		if line != "" {
 			lines = append(lines, line)
@@ -101,93 +101,93 @@ func (r *storageMonitor) problems() (lines []string) {
 	return lines
 }
 
-func (r *storageMonitor) look(ctx context.Context) {
+func (m *storageMonitor) look(ctx context.Context) {
 	var now ops.Store
 	var disk *embedded.Disk
-	if r.store != nil {
-		if d, err := r.store.Disk(); err == nil {
+	if m.store != nil {
+		if d, err := m.store.Disk(); err == nil {
 			disk, now.Free = &d, &d.Free
 		} else if !errors.Is(err, errors.ErrUnsupported) {
 			now.Failing = fmt.Sprintf("cannot read the free space of the embedded broker's disk: %v", err)
 		}
-		if why := r.store.Fault(); why != nil {
-			now.Failing = r.revive(why, disk)
+		if why := m.store.Fault(); why != nil {
+			now.Failing = m.revive(why, disk)
 		} else {
-			r.pause, r.retry = 0, time.Time{}
+			m.pause, m.retry = 0, time.Time{}
 		}
 	}
-	if stream, since := r.queue.Silent(); now.Failing == "" && stream != "" {
+	if stream, since := m.queue.Silent(); now.Failing == "" && stream != "" {
 		now.Failing = fmt.Sprintf("the broker has not answered writes to stream %s since %s: its disk may be full or failing. "+
 			"A NATS server gives up a stream after one failed write: look at its log, make room, and restart it", stream, since.UTC().Format(time.TimeOnly+"Z"))
 	}
-	if err := r.probe(); err != nil {
+	if err := m.probe(); err != nil {
 		now.Failing = err.Error() // all other failures follow from this one
 	}
 	if now.Failing == "" && ctx.Err() == nil {
-		now.Full = r.limit(ctx, disk)
+		now.Full = m.limit(ctx, disk)
 	}
-	r.logChanges(now)
+	m.logChanges(now)
 }
 
 // logChanges logs what has changed.
-func (r *storageMonitor) logChanges(now ops.Store) {
-	r.mu.Lock()
-	was := r.state
-	r.state = now
-	r.mu.Unlock()
+func (m *storageMonitor) logChanges(now ops.Store) {
+	m.mu.Lock()
+	was := m.state
+	m.state = now
+	m.mu.Unlock()
 	switch {
 	case now.Failing != "" && was.Failing == "":
-		r.log.Error().Str("what", now.Failing).Msg("the broker may not store results; orders in flight wait, and their results are written once the cause is removed")
+		m.log.Error().Str("what", now.Failing).Msg("the broker may not store results; orders in flight wait, and their results are written once the cause is removed")
 	case now.Failing == "" && was.Failing != "":
-		r.log.Info().Msg("results are stored again")
+		m.log.Info().Msg("results are stored again")
 	}
 	switch {
 	case now.Full != "" && was.Full == "":
-		r.log.Warn().Str("what", now.Full).Msg("the queue refuses new orders")
+		m.log.Warn().Str("what", now.Full).Msg("the queue refuses new orders")
 	case now.Full == "" && was.Full != "" && now.Failing == "":
-		r.log.Info().Msg("the queue takes new orders again")
+		m.log.Info().Msg("the queue takes new orders again")
 	}
 }
 
 // revive restarts the broker's storage as soon as there is room. It returns a text that
 // says what it waits for.
-func (r *storageMonitor) revive(why error, disk *embedded.Disk) string {
+func (m *storageMonitor) revive(why error, disk *embedded.Disk) string {
 	text := fmt.Sprintf("the embedded broker does not store: %v", why)
 	if disk != nil && disk.Free < reviveMinFree {
-		r.pause, r.retry = 0, time.Time{}
+		m.pause, m.retry = 0, time.Time{}
 		return fmt.Sprintf("%s; %s of %s are free on its disk: make room, then the broker goes on by itself", text, megabytes(disk.Free), megabytes(disk.Size))
 	}
-	if time.Now().Before(r.retry) {
+	if time.Now().Before(m.retry) {
 		return text + "; it is being restarted"
 	}
-	r.pause = min(max(2*r.pause, time.Second), revivePauseMax)
-	r.log.Warn().Err(why).Msg("the embedded broker no longer stores; restarting it")
-	if err := r.store.Revive(); err != nil {
+	m.pause = min(max(2*m.pause, time.Second), revivePauseMax)
+	m.log.Warn().Err(why).Msg("the embedded broker no longer stores; restarting it")
+	if err := m.store.Revive(); err != nil {
 		text += fmt.Sprintf("; it cannot be restarted: %v", err)
 	}
-	r.retry = time.Now().Add(r.pause)
+	m.retry = time.Now().Add(m.pause)
 	return text
 }
 
 // limit adapts the limits of the intents stream to the free space. It returns why the
 // stream refuses new orders; "" = it takes them.
-func (r *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string {
-	have, err := r.queue.Room(ctx)
+func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string {
+	have, err := m.queue.Room(ctx)
 	if err != nil {
-		return r.snapshot().Full // keep the last result; the queue logs a lost connection
+		return m.snapshot().Full // keep the last result; the queue logs a lost connection
 	}
 	if disk == nil {
 		return full(have)
 	}
 	msgs, bytes := limits(*disk, have)
 	if worthSetting(have, msgs, bytes) {
-		err := r.queue.LimitRoom(ctx, msgs, bytes)
+		err := m.queue.LimitRoom(ctx, msgs, bytes)
 		if err == nil {
-			have, err = r.queue.Room(ctx)
+			have, err = m.queue.Room(ctx)
 		}
 		if err != nil {
-			r.log.Debug().Err(err).Msg("cannot set the limits of the intents stream")
-			return r.snapshot().Full
+			m.log.Debug().Err(err).Msg("cannot set the limits of the intents stream")
+			return m.snapshot().Full
 		}
 	}
 	if msgs == queue.Closed {

@@ -52,11 +52,11 @@ func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, eve
 		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), replaced: make(map[queue.Part]uint64)}
 }
 
-func (g *topologyMonitor) run(ctx context.Context) {
-	tick := time.NewTicker(g.every)
+func (m *topologyMonitor) run(ctx context.Context) {
+	tick := time.NewTicker(m.every)
 	defer tick.Stop()
 	for {
-		g.look(ctx)
+		m.look(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -65,37 +65,37 @@ func (g *topologyMonitor) run(ctx context.Context) {
 	}
 }
 
-func (g *topologyMonitor) look(parent context.Context) {
+func (m *topologyMonitor) look(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, topologyTimeout)
 	defer cancel()
-	now, err := g.queue.Inspect(ctx)
+	now, err := m.queue.Inspect(ctx)
 	if err != nil { // the last result stays; the queue logs a lost connection
-		g.log.Debug().Err(err).Msg("cannot check the streams")
+		m.log.Debug().Err(err).Msg("cannot check the streams")
 		return
 	}
-	g.mu.Lock()
-	g.last = now
-	g.mu.Unlock()
+	m.mu.Lock()
+	m.last = now
+	m.mu.Unlock()
 	for _, s := range now {
 		if s.Missing() {
-			g.missing(s)
+			m.missing(s)
 		} else {
-			g.present(s)
+			m.present(s)
 		}
 	}
-	g.revive(ctx, now)
-	g.keepGate(now)
+	m.revive(ctx, now)
+	m.keepGate(now)
 }
 
-func (g *topologyMonitor) missing(s queue.PartState) {
+func (m *topologyMonitor) missing(s queue.PartState) {
 	if s.Part == queue.PartConsumer {
-		g.queue.ForgetDeliveries() // at every check, so that the last one covers all marks
+		m.queue.ForgetDeliveries() // at every check, so that the last one covers all marks
 	}
-	if _, known := g.since[s.Part]; known {
+	if _, known := m.since[s.Part]; known {
 		return
 	}
-	g.since[s.Part] = time.Now()
-	g.log.Error().Str("part", string(s.Part)).Msg(s.Name + " is missing at the broker; " + remedy(s))
+	m.since[s.Part] = time.Now()
+	m.log.Error().Str("part", string(s.Part)).Msg(s.Name + " is missing at the broker; " + remedy(s))
 }
 
 // remedy says who restores a missing part.
@@ -107,76 +107,76 @@ func remedy(s queue.PartState) string {
 }
 
 // present notes a part that exists, and logs if it came back or was replaced.
-func (g *topologyMonitor) present(s queue.PartState) {
-	_, was := g.since[s.Part]
-	delete(g.since, s.Part)
-	before, known := g.born[s.Part]
-	g.born[s.Part] = s.Created
+func (m *topologyMonitor) present(s queue.PartState) {
+	_, was := m.since[s.Part]
+	delete(m.since, s.Part)
+	before, known := m.born[s.Part]
+	m.born[s.Part] = s.Created
 	if s.Created.Equal(before) || !known && !was {
 		return
 	}
 	if s.Part == queue.PartConsumer && !was {
-		g.queue.Disconnected()
+		m.queue.Disconnected()
 	}
 	if !s.Precious() {
-		g.log.Warn().Str("part", string(s.Part)).Time("made_at", s.Created).Msg(s.Name + " was created again")
+		m.log.Warn().Str("part", string(s.Part)).Time("made_at", s.Created).Msg(s.Name + " was created again")
 		return
 	}
-	g.mu.Lock()
-	g.replaced[s.Part]++
-	g.mu.Unlock()
-	g.log.Error().Str("part", string(s.Part)).Time("made_at", s.Created).
+	m.mu.Lock()
+	m.replaced[s.Part]++
+	m.mu.Unlock()
+	m.log.Error().Str("part", string(s.Part)).Time("made_at", s.Created).
 		Msg(s.Name + " was created again while this worker ran: the content of the former one is lost unless it was restored. See OrderpostStreamsMissing in docs/runbook.md")
 }
 
 // revive creates the consumer and the bucket again, after every worker has noticed the
 // loss and every claim from the lost consumer has expired (R7). If a stream is missing
 // too, revive does nothing: this may be another broker.
-func (g *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
+func (m *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
 	for _, s := range now {
 		if s.Precious() && s.Missing() {
 			return
 		}
 	}
 	for _, s := range now {
-		if !s.Missing() || time.Since(g.since[s.Part]) < g.patience(s.Part) {
+		if !s.Missing() || time.Since(m.since[s.Part]) < m.patience(s.Part) {
 			continue
 		}
 		var err error
 		switch s.Part {
 		case queue.PartConsumer:
-			err = g.queue.ReviveConsumer(ctx)
+			err = m.queue.ReviveConsumer(ctx)
 		case queue.PartFleet:
-			err = g.queue.ReviveBucket(ctx)
+			err = m.queue.ReviveBucket(ctx)
 		}
 		if err != nil {
-			g.log.Warn().Err(err).Msg("cannot create " + s.Name + " again; will retry")
+			m.log.Warn().Err(err).Msg("cannot create " + s.Name + " again; will retry")
 		}
 	}
 }
 
 // patience returns how long a part is missing before a worker creates it again.
-func (g *topologyMonitor) patience(p queue.Part) time.Duration {
+func (m *topologyMonitor) patience(p queue.Part) time.Duration {
 	if p == queue.PartConsumer {
-		return max(g.ackWait, reviveAfterLooks*g.every)
+		return max(m.ackWait, reviveAfterLooks*m.every)
 	}
-	return reviveAfterLooks * g.every
+	return reviveAfterLooks * m.every
 }
 
 // keepGate holds the gate while a part is missing.
-func (g *topologyMonitor) keepGate(now []queue.PartState) {
+func (m *topologyMonitor) keepGate(now []queue.PartState) {
 	text := describe(now)
-	if text == g.hold {
+	if text == m.hold {
 		return
 	}
 	if text != "" {
-		g.gate.Hold(text, time.Time{})
+		m.gate.Hold(text, time.Time{})
 	}
-	if g.hold != "" {
-		g.gate.Release(g.hold)
+	if m.hold != "" {
+		m.gate.Release(m.hold)
 	}
-	if g.hold = text; text == "" {
-		g.log.Info().Msg("all streams, the bucket and the consumer exist again")
+	if m.hold = text; text == "" {
+		m.log.Info().Msg("all streams, the bucket and the consumer exist again")
 	}
 }
 
@@ -207,11 +207,11 @@ func describe(now []queue.PartState) string {
 
 // status returns the parts for metrics, and what is missing for readiness. Both are
 // empty before the first check.
-func (g *topologyMonitor) status() (parts []ops.Part, missing string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, s := range g.last {
-		parts = append(parts, ops.Part{Name: string(s.Part), Present: !s.Missing(), Replaced: g.replaced[s.Part], Precious: s.Precious()})
+func (m *topologyMonitor) status() (parts []ops.Part, missing string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.last {
+		parts = append(parts, ops.Part{Name: string(s.Part), Present: !s.Missing(), Replaced: m.replaced[s.Part], Precious: s.Precious()})
 	}
-	return parts, describe(g.last)
+	return parts, describe(m.last)
 }

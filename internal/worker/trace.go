@@ -35,9 +35,9 @@ type deliveryObserver struct {
 // observe returns the observer of a delivery whose pull began at pulled, and starts
 // its spans.
 func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
-	j := &deliveryObserver{pool: p, delivered: d.Delivered}
+	o := &deliveryObserver{pool: p, delivered: d.Delivered}
 	if p.Trace == nil {
-		return j
+		return o
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": d.Intent.Traceparent})
 	now := time.Now()
@@ -57,54 +57,54 @@ func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
 		attribute.String("messaging.message.id", d.Intent.ID), attribute.String("orderpost.batch", d.Intent.Batch),
 		attribute.String("orderpost.work", d.Work.String()), attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
 		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))
-	j.span = span
-	return j
+	o.span = span
+	return o
 }
 
 // Submitting implements settle.Observer.
-func (j *deliveryObserver) Submitting(ctx context.Context) context.Context {
-	if j.span == nil {
+func (o *deliveryObserver) Submitting(ctx context.Context) context.Context {
+	if o.span == nil {
 		return ctx
 	}
-	return trace.ContextWithSpan(ctx, j.span)
+	return trace.ContextWithSpan(ctx, o.span)
 }
 
 // traceID returns the trace's ID for logs; "" = no traces.
-func (j *deliveryObserver) traceID() string {
-	if j.span == nil {
+func (o *deliveryObserver) traceID() string {
+	if o.span == nil {
 		return ""
 	}
-	return j.span.SpanContext().TraceID().String()
+	return o.span.SpanContext().TraceID().String()
 }
 
 // Settling implements settle.Observer.
-func (j *deliveryObserver) Settling(s order.Settlement) func(*order.Record, error) {
-	if j.span == nil {
+func (o *deliveryObserver) Settling(s order.Settlement) func(*order.Record, error) {
+	if o.span == nil {
 		return func(*order.Record, error) {}
 	}
-	_, span := j.pool.Trace.Start(j.Submitting(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
+	_, span := o.pool.Trace.Start(o.Submitting(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
 	return func(rec *order.Record, err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
 		}
 		if rec != nil {
 			span.SetAttributes(attribute.String("orderpost.outcome", rec.Word))
-			j.span.SetAttributes(attribute.String("orderpost.outcome", rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
+			o.span.SetAttributes(attribute.String("orderpost.outcome", rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
 		}
 		span.End()
 	}
 }
 
 // Panicked implements settle.Observer.
-func (j *deliveryObserver) Panicked(what any) {
-	if j.span != nil {
-		j.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
+func (o *deliveryObserver) Panicked(what any) {
+	if o.span != nil {
+		o.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
 	}
 }
 
-func (j *deliveryObserver) end() {
-	if j.span != nil {
-		j.span.End()
+func (o *deliveryObserver) end() {
+	if o.span != nil {
+		o.span.End()
 	}
 }
 

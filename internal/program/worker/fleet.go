@@ -46,7 +46,8 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	hold.Flags().StringVar(&c.reason, "reason", "", "why; shown with the gate's state")
 	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
-	resume.Long = "resume ends a hold. Workers whose gates the API's answers have shut also try again at once."
+	resume.Long = "resume ends a hold. Workers whose gates the API's answers have shut also try again at once, because a\n" +
+		"person has looked at the cause."
 	resume.Example = "  worker resume"
 	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
 	limit.Long = "limit sets the requests per second of the whole fleet, which the workers share.\n" +
