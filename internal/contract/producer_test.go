@@ -103,7 +103,7 @@ func TestGoExample(t *testing.T) {
 	says("id taken", "publish", "id-1", other)
 	says("no result", "result", "A.1")
 
-	ends(order.Report{End: order.EndVisitBudget, Verdict: order.Retry, Status: 429, Delay: time.Millisecond}, order.Facts{})(t, q, pull(t, q))
+	ends(order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Status: 429, Delay: time.Millisecond}, order.Facts{})(t, q, pull(t, q))
 	says(`settled: false, created: nobody knows, {"order_no":"A.1","outcome":"retrying","intent_id":"id-1"`, "result", "A.1")
 
 	ends(order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200}, order.Facts{})(t, q, pull(t, q))

@@ -276,7 +276,7 @@ func visits() []visit {
 		{"expired", "", ends(order.Report{End: order.EndDeadline}, order.Facts{})},
 		{"invalid", `{"timeout":"\ufffd`, ends(order.Report{End: order.EndInvalid, Error: "not JSON"}, order.Facts{})},
 		{"poison", "", ends(order.Report{End: order.EndPoison}, order.Facts{})},
-		{"delayed", "", ends(order.Report{End: order.EndVisitBudget, Verdict: order.Retry, Status: 429, Delay: time.Hour}, order.Facts{})},
+		{"delayed", "", ends(order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Status: 429, Delay: time.Hour}, order.Facts{})},
 		{"attempt", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error {
 			_, err := q.NoteAttempt(t.Context(), d, d.History)
 			return err

@@ -24,7 +24,7 @@ func requireSettings(t *testing.T, where, text string) {
 	t.Helper()
 	known := make(map[string]bool)
 	for _, s := range program.Settings(pool.Config{}) {
-		known[s.Name] = true
+		known[s.Name], known[s.OldName] = true, true
 	}
 	for _, name := range setting.FindAllString(text, -1) {
 		require.True(t, known[name] || program.Unknown{Name: name}.Retired() != "", "%s names the setting %s, which no program reads", where, name)

@@ -21,14 +21,14 @@ func TestMisspeltSettingsAreTold(t *testing.T) {
 	const variable, value = "ORDERPOST_API_SECRT", "do-not-show"
 	settings, _ := api(t)
 	p := startWorker(t, settings)
-	require.NotContains(t, p.errOut.String(), "begins like a setting")
+	require.NotContains(t, p.errOut.String(), "is not a setting")
 	require.Equal(t, program.ExitDone, p.end())
 
 	settings[variable] = value
 	p = startWorker(t, settings)
 	told := p.saw(&p.errOut, `"variable":"`+variable+`"`)
-	require.Contains(t, told, `"perhaps":"ORDERPOST_API_SECRET"`)
-	require.Equal(t, 1, strings.Count(p.errOut.String(), variable))
+	require.Contains(t, told, variable+" is not a setting, and has no effect; did you mean ORDERPOST_API_SECRET?")
+	require.Equal(t, 1, strings.Count(p.errOut.String(), `"variable":"`+variable+`"`))
 	require.NotContains(t, p.errOut.String(), value)
 
 	const order = `{"order_no":"A-1","timeout":30}`
@@ -48,6 +48,27 @@ func TestMisspeltSettingsAreTold(t *testing.T) {
 		require.Equal(t, c.said, strings.Count(errOut, variable+" is not a setting, and has no effect; did you mean ORDERPOST_API_SECRET?"), "%v: %s", c.args, errOut)
 		require.NotContains(t, errOut, value, c.args)
 	}
+}
+
+// TestRenamedSettings: a worker reads a setting under its old name and says what
+// it is called now. The new name wins.
+func TestRenamedSettings(t *testing.T) {
+	settings, _ := api(t)
+	settings["ORDERPOST_RETRY_VISIT_TIME"] = "0s"
+	code, _, errOut := runProgram(t, worker.Run, settings, "check")
+	require.Equal(t, program.ExitUsage, code, "the old name is read")
+	require.Contains(t, errOut, "worker: warning: ORDERPOST_RETRY_VISIT_TIME is now called ORDERPOST_RETRY_SUBMISSION_TIME; the old name still works\n")
+
+	settings["ORDERPOST_RETRY_SUBMISSION_TIME"] = "20s"
+	code, _, errOut = runProgram(t, worker.Run, settings, "check")
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.Contains(t, errOut, "worker: warning: ORDERPOST_RETRY_VISIT_TIME has no effect: its new name ORDERPOST_RETRY_SUBMISSION_TIME is set as well; take the old one out\n")
+
+	delete(settings, "ORDERPOST_RETRY_SUBMISSION_TIME")
+	settings["ORDERPOST_RETRY_VISIT_TIME"] = "20s"
+	p := startWorker(t, settings)
+	require.Equal(t, program.ExitDone, p.end())
+	require.Contains(t, p.errOut.String(), "ORDERPOST_RETRY_VISIT_TIME is now called ORDERPOST_RETRY_SUBMISSION_TIME; the old name still works")
 }
 
 // TestMisspeltSettingsOfTheSandbox: it refuses what begins with its own prefix,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -28,6 +29,28 @@ type View struct {
 	// Unreadable names the keys that steer all and that this version does not
 	// understand: they may ask that nobody sends.
 	Unreadable []string
+}
+
+// Present returns the members whose last sign of life is not older than
+// PresenceTerm. The newest sign of life counts as the broker's present time, unless it
+// is a minute old by this machine's clock: then no worker is present.
+func (v *View) Present() []Presence {
+	var now time.Time
+	for _, p := range v.Members {
+		if p.SeenAt.After(now) {
+			now = p.SeenAt
+		}
+	}
+	if time.Since(now) >= time.Minute {
+		return nil
+	}
+	var present []Presence
+	for _, p := range v.Members {
+		if now.Sub(p.SeenAt) <= PresenceTerm {
+			present = append(present, p)
+		}
+	}
+	return present
 }
 
 // Read reads the bucket. With one replica the view is exact; with more, a follower

@@ -64,7 +64,7 @@ func Decide(r Report, f Facts) Settlement {
 	switch r.End {
 	case EndHandBack:
 		return Settlement{Action: ActHandBack, Unsure: doubt}
-	case EndVisitBudget:
+	case EndSubmissionBudget:
 		if doubt && f.Policy == Park && !f.Allowed {
 			return settle(OutcomeUnknown, true)
 		}

@@ -11,9 +11,9 @@ const (
 	// EndAnswer: the last attempt's verdict settles the order (accepted,
 	// duplicate, rejected), or it is unsure and the policy parks the order.
 	EndAnswer
-	// EndVisitBudget: a passing fault used up the attempts or the time of this
+	// EndSubmissionBudget: a passing fault used up the attempts or the time of this
 	// submission, but not the total budget. The intent goes back with a delay.
-	EndVisitBudget
+	EndSubmissionBudget
 	// EndTotalBudget: the total attempts or the total age are used up.
 	EndTotalBudget
 	// EndDeadline: the order's own deadline passed.
@@ -30,7 +30,7 @@ const (
 	EndPoison
 )
 
-var endNames = [...]string{"", "answer", "visit-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison"}
+var endNames = [...]string{"", "answer", "submission-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison"}
 
 // String returns the word used in logs.
 func (e End) String() string { return nameOf(endNames[:], int(e)) }
@@ -49,7 +49,7 @@ type Report struct {
 	Error    string
 	// History covers all submissions, this one included.
 	History History
-	// Delay is the wait before the next submission (EndVisitBudget).
+	// Delay is the wait before the next submission (EndSubmissionBudget).
 	Delay time.Duration
 	// Trail lists the last attempts of this submission, oldest first.
 	Trail []Attempt

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// UsageErrors makes a command and its subcommands end wrong usage with
-// ExitUsage, and point at --help.
+// UsageErrors makes a command and its subcommands return ExitUsage for wrong usage,
+// with an error that points to --help.
 func UsageErrors(cmd *cobra.Command) {
 	wrap := func(c *cobra.Command, err error) error {
 		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("%w (see %s --help)", err, c.CommandPath())}
@@ -27,7 +27,7 @@ func UsageErrors(cmd *cobra.Command) {
 	}
 }
 
-// printError says on stderr why the program ends, if there is anything to say.
+// printError prints the error to stderr, unless it has no text.
 func printError(stderr io.Writer, name string, spell *speller, err error) {
 	if err == nil {
 		return

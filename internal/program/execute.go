@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Execute runs a program's command with its arguments and streams, says on
-// stderr why it failed, and returns the exit code: ExitInterrupted where ctx
-// ended meanwhile and the program did not finish.
+// Execute runs a program's command with its arguments and streams, prints its error to
+// stderr, and returns the exit code. If the command failed and ctx has ended, the exit
+// code is ExitInterrupted.
 func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	UsageErrors(root)
 	spell := newSpeller(root)
@@ -34,14 +34,14 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 
 type lineKey struct{}
 
-// CommandLine is how a person started the program whose command has this
-// context, for a shell.
+// CommandLine returns the command line of the program, quoted for a shell. ctx is the
+// context of its command.
 func CommandLine(ctx context.Context) string {
 	line, _ := ctx.Value(lineKey{}).(string)
 	return line
 }
 
-// plainWord is what a shell takes as it stands.
+// plainWord matches the words that need no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
 func commandLine(name string, args []string) string {
@@ -55,8 +55,8 @@ func commandLine(name string, args []string) string {
 	return strings.Join(words, " ")
 }
 
-// interrupted says it in the user's words; what was interrupted stays in it,
-// where err knows more than that.
+// interrupted replaces "context canceled" by "interrupted". It keeps what err says
+// about the interrupted step.
 func interrupted(err error) error {
 	what := strings.TrimSuffix(err.Error(), ": "+context.Canceled.Error())
 	switch {

@@ -1,4 +1,4 @@
-// Package program holds what the command-line programs have in common.
+// Package program holds the common parts of the command-line programs.
 package program
 
 import (
@@ -14,7 +14,7 @@ const (
 	ExitFailed = 1
 	// ExitUsage: wrong usage or configuration; nothing was done.
 	ExitUsage = 2
-	// ExitPartial: done, but some rows or orders did not make it.
+	// ExitPartial: done, but not for all rows or orders.
 	ExitPartial = 3
 	// ExitUnreachable: the broker or the API is out of reach.
 	ExitUnreachable = 4
@@ -22,16 +22,15 @@ const (
 	ExitInterrupted = 130
 )
 
-// ExitError is an error that decides the program's exit code. Commands return
-// it; the one place that calls os.Exit reads it by [ExitCode].
+// ExitError is an error with the program's exit code. Commands return it, and
+// [ExitCode] reads it.
 type ExitError struct {
 	Code int
-	// Err is shown to the user. It may be nil where the program has said all
-	// that there is to say.
+	// Err is shown to the user; nil = the program has printed everything already.
 	Err error
 }
 
-// Error gives the text of Err.
+// Error returns the text of Err.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit status %d", e.Code)
@@ -39,11 +38,11 @@ func (e *ExitError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap gives Err.
+// Unwrap returns Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// ExitCode is the exit code for what a program's run returned: [ExitDone] for
-// nil, the code of an [*ExitError] anywhere in its chain, else [ExitFailed].
+// ExitCode returns the exit code for an error: [ExitDone] for nil, the code of an
+// [*ExitError] in its chain, otherwise [ExitFailed].
 func ExitCode(err error) int {
 	var exit *ExitError
 	switch {

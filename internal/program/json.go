@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The annotations that say what a command prints for programs.
+// The annotations of commands about their JSON output.
 const (
 	// SchemasOf names the schemas that a command's --json follows, separated by spaces.
 	SchemasOf = "json-schemas"
@@ -16,14 +16,14 @@ const (
 	WhyNoJSON = "no-json"
 )
 
-// JSONFlag gives a command the flag --json. schemas name the JSON Schemas in
-// docs/schema that its objects follow.
+// JSONFlag adds the flag --json to a command. schemas names the JSON Schemas in
+// docs/schema of its output.
 func JSONFlag(cmd *cobra.Command, to *bool, schemas ...string) {
 	cmd.Flags().BoolVar(to, "json", false, "print JSON instead of text (schema "+strings.Join(schemas, ", ")+")")
 	annotate(cmd, SchemasOf, strings.Join(schemas, " "))
 }
 
-// NoJSON says why a command has no flag --json.
+// NoJSON notes why a command has no flag --json.
 func NoJSON(cmd *cobra.Command, why string) { annotate(cmd, WhyNoJSON, why) }
 
 func annotate(cmd *cobra.Command, name, value string) {
@@ -33,5 +33,5 @@ func annotate(cmd *cobra.Command, name, value string) {
 	cmd.Annotations[name] = value
 }
 
-// PrintJSON prints one object, in one line.
+// PrintJSON prints one object on one line.
 func PrintJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// NewLogger makes the program's logger. format is json, console, or auto:
-// console where w is a terminal. Times are UTC with milliseconds.
+// NewLogger returns the program's logger. format is json, console, or auto, which is
+// console if w is a terminal. Times are UTC with milliseconds.
 func NewLogger(w io.Writer, level, format string, environ map[string]string) (zerolog.Logger, error) {
 	lvl, err := zerolog.ParseLevel(level)
 	if err != nil || level == "" {
@@ -31,14 +31,15 @@ func NewLogger(w io.Writer, level, format string, environ map[string]string) (ze
 	return zerolog.New(w).Level(lvl).Hook(utcTime{}), nil
 }
 
-// utcTime stamps each line; zerolog's own Timestamp follows a global setting.
+// utcTime adds the time to each line. zerolog's own Timestamp depends on a global
+// setting.
 type utcTime struct{}
 
 func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// IsTerminal says whether w is a terminal that a person sits at.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	return term.IsTerminal(int(fd(w)))
 }

@@ -9,10 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable keeps text from outside, such as a file's name or header, from
-// steering the terminal that shows it: control characters and those that
-// reorder or hide text are written as JSON would escape them. Line ends and
-// tabs stay.
+// Printable escapes the characters of foreign text, such as a file name, that could
+// control the terminal: control characters, and those that reorder or hide text. It
+// uses JSON's escapes. Line ends and tabs stay.
 func Printable(s string) string {
 	if strings.IndexFunc(s, steers) < 0 && utf8.ValidString(s) {
 		return s
@@ -36,13 +35,13 @@ func Printable(s string) string {
 	return b.String()
 }
 
-// steers: the character does something to the text around it.
+// steers reports whether the character affects the terminal or the text around it.
 func steers(r rune) bool {
 	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
 }
 
-// ForTerminal makes what is written to a terminal [Printable]. Anything else
-// than a terminal gets every byte as it is.
+// ForTerminal returns a writer that makes text [Printable] if w is a terminal.
+// Otherwise it returns w.
 func ForTerminal(w io.Writer) io.Writer {
 	if !IsTerminal(w) {
 		return w
@@ -50,8 +49,8 @@ func ForTerminal(w io.Writer) io.Writer {
 	return &printer{w: w}
 }
 
-// printer writes text as Printable. A character that was cut waits for its
-// rest.
+// printer writes text as Printable. It keeps an incomplete character until the rest
+// is written.
 type printer struct {
 	w    io.Writer
 	rest []byte

@@ -3,22 +3,25 @@ package program
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
 )
 
-// EnvPrefix begins the name of every setting.
+// EnvPrefix is the prefix of every setting's name.
 const EnvPrefix = "ORDERPOST_"
 
-// Environ turns os.Environ's form into a map.
+// Environ returns the variables of os.Environ as a map.
 func Environ(list []string) map[string]string { return env.ToMap(list) }
 
-// ReadEnv fills the struct that dst points to from the environment. The error
-// names every value that cannot be read, by its variable.
+// ReadEnv fills the struct that dst points to from the environment. A renamed
+// setting is also read under its old name. The error names the variable of every
+// value that cannot be read.
 func ReadEnv(dst any, environ map[string]string) error {
-	err := env.ParseWithOptions(dst, env.Options{Environment: environ, Prefix: EnvPrefix})
+	settings := Settings(dst)
+	err := env.ParseWithOptions(dst, env.Options{Environment: withNewNames(environ, settings), Prefix: EnvPrefix})
 	keepEmpty(reflect.ValueOf(dst).Elem(), environ)
 	if err == nil {
 		return nil
@@ -27,7 +30,6 @@ func ReadEnv(dst any, environ map[string]string) error {
 	if !errors.As(err, &all) {
 		return err
 	}
-	settings := Settings(dst)
 	errs := make([]error, len(all.Errors))
 	for i, e := range all.Errors {
 		errs[i] = nameVariable(e, settings, environ)
@@ -35,9 +37,21 @@ func ReadEnv(dst any, environ map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// keepEmpty empties the text settings with the tag empty:"kept" whose variable
-// is there and empty: the library takes such a one for absent and gives it its
-// default.
+// withNewNames returns environ with the values of old names under the new names.
+// Where both are set, the new name's value counts.
+func withNewNames(environ map[string]string, settings []Setting) map[string]string {
+	environ = maps.Clone(environ)
+	for _, s := range settings {
+		if s.OldName != "" && environ[s.Name] == "" && environ[s.OldName] != "" {
+			environ[s.Name] = environ[s.OldName]
+		}
+	}
+	return environ
+}
+
+// keepEmpty sets the text settings with the tag empty:"kept" to "" if their
+// variable is set to "". The library treats an empty variable like an absent one
+// and uses the default.
 func keepEmpty(v reflect.Value, environ map[string]string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -51,15 +65,21 @@ func keepEmpty(v reflect.Value, environ map[string]string) {
 	}
 }
 
-// nameVariable replaces the library's Go field name by the variable's.
+// nameVariable returns an error that names the variable instead of the library's
+// Go field. environ is as the user set it, so the error shows an old name in use.
 func nameVariable(err error, settings []Setting, environ map[string]string) error {
 	var bad env.ParseError
 	if !errors.As(err, &bad) {
 		return err
 	}
 	for _, s := range settings {
-		if value, set := environ[s.Name]; set && s.field == bad.Name && s.kind == bad.Type {
-			return fmt.Errorf("%s: %q is not %s", s.Name, value, wanted(bad.Type))
+		if s.field != bad.Name || s.kind != bad.Type {
+			continue
+		}
+		for _, name := range []string{s.Name, s.OldName} {
+			if value := environ[name]; value != "" {
+				return fmt.Errorf("%s: %q is not %s", name, value, wanted(bad.Type))
+			}
 		}
 	}
 	return err
@@ -80,21 +100,24 @@ func wanted(t reflect.Type) string {
 	}
 }
 
-// Setting is one variable that a program reads.
+// Setting is an environment variable that a program reads.
 type Setting struct {
-	// Name is the variable, prefix included.
+	// Name is the variable with its prefix.
 	Name string
-	// Default is "" where there is none.
+	// OldName is the name in earlier versions, which still works; "" = none.
+	OldName string
+	// Default is "" if there is none.
 	Default string
-	// Description is one line for people.
+	// Description is one line of help.
 	Description string
 
 	field string
 	kind  reflect.Type
 }
 
-// Settings lists the variables of a configuration struct, in the order of its
-// fields. The table in docs/configuration.md is checked against it.
+// Settings lists the variables of a configuration struct in the order of its
+// fields. The field's tag env holds the name, the tag formerly the name that it
+// had before. A test compares the table in docs/configuration.md with this list.
 func Settings(cfg any) []Setting {
 	t := reflect.TypeOf(cfg)
 	if t.Kind() == reflect.Pointer {
@@ -106,10 +129,15 @@ func Settings(cfg any) []Setting {
 		name, tagged := f.Tag.Lookup("env")
 		switch {
 		case tagged && name != "-":
-			out = append(out, Setting{
+			s := Setting{
 				Name: EnvPrefix + strings.Split(name, ",")[0], Default: f.Tag.Get("envDefault"),
 				Description: f.Tag.Get("desc"), field: f.Name, kind: f.Type,
-			})
+			}
+			if old := f.Tag.Get("formerly"); old != "" {
+				s.OldName = EnvPrefix + old
+				s.Description += "; formerly " + s.OldName + ", which still works"
+			}
+			out = append(out, s)
 		case !tagged && f.Type.Kind() == reflect.Struct:
 			out = append(out, Settings(reflect.New(f.Type).Interface())...)
 		}

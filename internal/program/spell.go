@@ -8,21 +8,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A speller puts the commands that texts name into the form in which the reader
-// starts them. Texts are written for the programs by themselves ("worker
-// hold"). Below orderpost the same command is "orderpost hold", or "orderpost
-// worker hold" where it does not stand at the top.
+// A speller replaces the names of commands in texts by the form in which the user
+// starts them. Texts name the commands of the separate programs ("worker hold"). With
+// orderpost the same command is "orderpost hold", or "orderpost worker hold" if it is
+// no command of the root.
 type speller struct {
 	root  string
-	forms map[string]string // of "worker hold" and the like
+	forms map[string]string // by "worker hold" and the like
 	named *regexp.Regexp    // finds the keys of forms
 }
 
-// joinable are the programs that another one may contain.
+// joinable lists the programs that another one may contain.
 var joinable = []string{"worker", "enqueue", "deadletter"}
 
-// newSpeller is nil where the root contains none of the programs: then texts
-// are right as they are.
+// newSpeller returns nil if the root contains none of the programs. Texts then need no
+// change.
 func newSpeller(root *cobra.Command) *speller {
 	s := &speller{root: root.Name(), forms: make(map[string]string)}
 	var words []string
@@ -49,7 +49,7 @@ func newSpeller(root *cobra.Command) *speller {
 	return s
 }
 
-// text spells the commands in a text.
+// text replaces the commands in a text.
 func (s *speller) text(text string) string {
 	if s == nil {
 		return text
@@ -58,15 +58,15 @@ func (s *speller) text(text string) string {
 		if form, short := s.forms[found]; short {
 			return form
 		}
-		return found // as it is started already
+		return found // this is the full form already
 	})
 }
 
-// inFront finds a program's name where a shell would start it: at the beginning
-// of a line, behind a pipe, or behind variables.
+// inFront finds a program's name where a shell would start it: at the beginning of a
+// line, after a pipe, or after variables.
 var inFront = regexp.MustCompile(`(?m)((?:^ *|\| |[A-Z_]+=\S+ ))(` + strings.Join(joinable, "|") + `)\b`)
 
-// commands spells the examples and the use of a command and of those below it.
+// commands replaces the commands in the help of a command and its subcommands.
 func (s *speller) commands(cmd *cobra.Command) {
 	if s == nil {
 		return
@@ -83,8 +83,8 @@ func (s *speller) commands(cmd *cobra.Command) {
 
 type spellerKey struct{}
 
-// Spell puts the commands that a text names, as in "worker hold", into the form
-// in which the program was started whose command has this context.
+// Spell replaces the commands in a text, such as "worker hold", by the form in which
+// the user started the program. ctx is the context of its command.
 func Spell(ctx context.Context, text string) string {
 	s, _ := ctx.Value(spellerKey{}).(*speller)
 	return s.text(text)

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// Guard makes a program notice what becomes of its streams. Its standard input
-// ends with ctx: a signal ends a program that waits for input. A standard
-// output that cannot be written to, a full disk's say, makes it fail: an exit
-// code of 0 or 3 would tell the reader that the output is complete.
+// Guard returns run with guarded streams. Standard input ends with ctx, so a signal
+// also ends a program that waits for input. If standard output cannot be written, for
+// example to a full disk, the program fails: an exit code of 0 or 3 would claim that
+// the output is complete.
 func Guard(name string, run RunFunc) RunFunc {
 	return func(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 		out := &watched{w: stdout}
@@ -24,7 +24,7 @@ func Guard(name string, run RunFunc) RunFunc {
 	}
 }
 
-// watched remembers the first failure of a writer.
+// watched keeps the first error of a writer.
 type watched struct {
 	w   io.Writer
 	mu  sync.Mutex
@@ -50,11 +50,11 @@ func (w *watched) failure() error {
 	return w.err
 }
 
-// Fd is that of the writer, for [IsTerminal].
+// Fd returns the writer's file descriptor, for [IsTerminal].
 func (w *watched) Fd() uintptr { return fd(w.w) }
 
-// Interruptible reads from r until ctx ends, and no longer: a read that waits
-// for a person or a pipe returns then, too.
+// Interruptible returns a reader of r whose Read returns when ctx ends, also while it
+// waits for a terminal or a pipe.
 func Interruptible(ctx context.Context, r io.Reader) io.Reader {
 	if r == nil {
 		return nil
@@ -66,8 +66,8 @@ type interruptible struct {
 	ctx   context.Context
 	r     io.Reader
 	reads chan readResult
-	buf   []byte // belongs to the reading goroutine while there is one
-	have  []byte // of buf, to be handed out
+	buf   []byte // owned by the reading goroutine while it runs
+	have  []byte // the part of buf that is not returned yet
 	err   error
 }
 
@@ -96,7 +96,7 @@ func (i *interruptible) Read(p []byte) (int, error) {
 		case got := <-i.reads:
 			i.have, i.err = i.buf[:got.n], got.err
 		case <-i.ctx.Done():
-			return 0, i.ctx.Err() // the goroutine ends with its read, or the program
+			return 0, i.ctx.Err() // the goroutine ends with its read or with the program
 		}
 	}
 	n := copy(p, i.have)
@@ -106,10 +106,10 @@ func (i *interruptible) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Fd is that of the reader, for [IsTerminal].
+// Fd returns the reader's file descriptor, for [IsTerminal].
 func (i *interruptible) Fd() uintptr { return fd(i.r) }
 
-// fd is a stream's file descriptor, or one that no file has.
+// fd returns a stream's file descriptor, or an invalid one.
 func fd(stream any) uintptr {
 	if f, ok := stream.(interface{ Fd() uintptr }); ok {
 		return f.Fd()

@@ -2,12 +2,12 @@ package program
 
 import "runtime/debug"
 
-// release is set by the linker where the build knows no version control, as in
-// the image (Dockerfile).
+// release is set by the linker for builds without version control, such as the image
+// (Dockerfile).
 var release string
 
-// Version is the program's version: what the linker was told, else that of its
-// build information, with the commit where the build knows it.
+// Version returns the program's version: release if set, otherwise the module's
+// version with the commit.
 func Version() string {
 	if release != "" {
 		return release

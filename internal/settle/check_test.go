@@ -102,7 +102,7 @@ func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	r := order.Report{End: order.EndVisitBudget, Verdict: order.Retry, Delay: time.Millisecond, History: d.History}
+	r := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Delay: time.Millisecond, History: d.History}
 	r.History.Attempts = 5
 	entry := settleAs(t, q, d, r)
 	note := *entry.Record

@@ -118,7 +118,7 @@ func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
 	d.Lease().ExportEndNow()
 	require.NoError(t, q.HandBack(t.Context(), d, 0))
 	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
-	for _, r := range []order.Report{{End: order.EndHandBack}, {End: order.EndVisitBudget, Verdict: order.Retry}, report(order.Accepted, d.History)} {
+	for _, r := range []order.Report{{End: order.EndHandBack}, {End: order.EndSubmissionBudget, Verdict: order.Retry}, report(order.Accepted, d.History)} {
 		_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 		require.NoError(t, err)
 	}

@@ -114,7 +114,7 @@ func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	first := pull(t, a, 1)[0]
 	require.False(t, first.MustNoteBegin(), "there is nothing yet that could explain a second one")
 	r := report(order.Retry, first.History)
-	r.End = order.EndVisitBudget
+	r.End = order.EndSubmissionBudget
 	settleAs(t, a, first, r)
 	second := pull(t, a, 1)[0]
 	require.False(t, second.History.Unsure, "the note explains the first delivery")

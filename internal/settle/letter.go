@@ -34,8 +34,7 @@ type Letter struct {
 	Status   int           `json:"status,omitempty"`
 	Response string        `json:"response,omitempty"`
 	order.History
-	// Trail lists the attempts of the last submission, oldest first, at most
-	// 50.
+	// Trail lists the attempts of the last submission, oldest first, at most 50.
 	Trail []order.Attempt `json:"trail,omitempty"`
 
 	IntentID   string    `json:"intent_id"`

@@ -23,7 +23,7 @@ func TestR1AFrozenWorkersNoteDoesNotOverwriteAccepted(t *testing.T) {
 	successor := again(t, frozen, b)
 	settleAs(t, b, successor, report(order.Accepted, successor.History))
 
-	late := order.Report{End: order.EndVisitBudget, Verdict: order.Retry, History: frozen.History, Delay: time.Hour}
+	late := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, History: frozen.History, Delay: time.Hour}
 	stored := settleAs(t, a, frozen, late)
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome())
 	require.Equal(t, order.OutcomeAccepted, lookup(t, a, "A-1").Outcome())

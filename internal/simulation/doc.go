@@ -6,7 +6,7 @@
 //
 // The simulation runs the shipped code of internal/settle, its Handler included, and
 // of internal/order. It models internal/worker's pool (worker.go) and
-// internal/submit's attempt loop (visit.go) function by function. The broker
+// internal/submit's attempt loop (submission.go) function by function. The broker
 // (broker.go), its followers (followers.go) and the API (api.go) are simplified
 // models.
 //

@@ -7,18 +7,18 @@ import (
 	"orderpost/internal/settle"
 )
 
-// followers are the two replicas of the results that do not lead. They store
-// what the leader has stored, in its order, a little later, or much later while
-// they are stalled, and answer batched reads all the while.
+// followers models the two replicas of the results that do not lead. They store the
+// leader's writes in order, with a short lag, or with a long one while they are
+// stalled. They always answer batched reads.
 type followers struct {
 	log []written
 	all [followerCount]follower
 }
 
-// followerCount is that of three replicas.
+// followerCount is the number of followers with three replicas.
 const followerCount = 2
 
-// written is one write to the results, as the leader stored it.
+// written is one write to the results in the leader's order.
 type written struct {
 	token string
 	entry *resultEntry
@@ -30,10 +30,10 @@ type follower struct {
 	stalled time.Duration // until then it stores nothing
 }
 
-// replicated says whether a schedule has three replicas: two in five do. It does
-// not draw from the schedule's own generator, so that a schedule on one replica
-// is the same as before there were others. Barrier shows on three replicas
-// alone; the other mutations have one, where they are known to be noticed.
+// replicated reports whether a schedule has three replicas, as two in five have. It
+// does not use the schedule's generator, so a seed with one replica keeps its
+// schedule. The mutation Barrier needs three replicas. The other mutations use one,
+// where they are known to be noticed.
 func replicated(seed uint64, m Mutation) bool {
 	switch m {
 	case None:
@@ -43,10 +43,10 @@ func replicated(seed uint64, m Mutation) bool {
 	}
 }
 
-// followersLag is how long a write takes to reach a follower that is not stalled.
+// followersLag is the longest lag of a follower that is not stalled.
 const followersLag = 10 * time.Millisecond
 
-// replicate passes the last word on token on to the followers.
+// replicate sends the last write on token to the followers.
 func (b *broker) replicate(token string) {
 	f := b.followers
 	if f == nil {
@@ -59,7 +59,7 @@ func (b *broker) replicate(token string) {
 	f.log = append(f.log, w)
 }
 
-// stall lets a follower store nothing for d.
+// stall makes a follower store nothing for d.
 func (b *broker) stall(i int, d time.Duration) {
 	f := &b.followers.all[i]
 	b.catchUp(i)
@@ -75,8 +75,8 @@ func (b *broker) catchUp(i int) {
 	}
 }
 
-// answering gives the state of the replica that answers h's batched read:
-// mostly that of the node that h is connected to, as NATS prefers.
+// answering returns the state of the replica that answers h's batched read. As with
+// NATS, that is mostly the node to which h is connected.
 func (b *broker) answering(h *host) func(token string) settle.Entry {
 	f := b.followers
 	if f == nil {
@@ -101,7 +101,7 @@ func (b *broker) answering(h *host) func(token string) settle.Entry {
 	}
 }
 
-// barrier is the last write, as the leader knows it.
+// barrier returns the leader's last write.
 func (f *followers) barrier() settle.Barrier {
 	if len(f.log) == 0 {
 		return settle.Barrier{}

@@ -14,27 +14,27 @@ type plan struct {
 	Workers    int
 	Slots      int
 
-	AckWait, RequestTimeout  time.Duration
-	MaxAckPending            int
-	TotalAttempts            int
-	VisitAttempts            int
-	VisitTime, GatePatience  time.Duration
-	RetryMax                 time.Duration
-	DelayBase, DelayMax      time.Duration
-	LatencyMin, LatencyMax   time.Duration
-	Slow                     float64 // share of messages that take much longer
-	LossRequest, LossAnswer  float64
-	GateBusy, CallBack       float64
-	APIFaults                [apiIsSlow + 1]float64
-	Trouble                  time.Duration // how long anything may go wrong
-	Crashes, Freezes, Cuts   int
-	BrokerKills, FullDisks   int
-	Partitions, SleptThrough int
-	Drains                   int
-	StepCrashes, StepFreezes int
-	Persons                  int
-	Replicas                 int
-	Stalls                   int // of followers
+	AckWait, RequestTimeout      time.Duration
+	MaxAckPending                int
+	TotalAttempts                int
+	SubmissionAttempts           int
+	SubmissionTime, GatePatience time.Duration
+	RetryMax                     time.Duration
+	DelayBase, DelayMax          time.Duration
+	LatencyMin, LatencyMax       time.Duration
+	Slow                         float64 // share of messages that take much longer
+	LossRequest, LossAnswer      float64
+	GateBusy, CallBack           float64
+	APIFaults                    [apiIsSlow + 1]float64
+	Trouble                      time.Duration // how long anything may go wrong
+	Crashes, Freezes, Cuts       int
+	BrokerKills, FullDisks       int
+	Partitions, SleptThrough     int
+	Drains                       int
+	StepCrashes, StepFreezes     int
+	Persons                      int
+	Replicas                     int
+	Stalls                       int // of followers
 }
 
 // draw draws the settings of a schedule. Each kind of trouble is absent in many
@@ -59,7 +59,7 @@ func draw(e *engine) plan {
 		Policy: order.Policy(r.IntN(2)), Duplicates: Duplicates(r.IntN(3)),
 		Orders: 1 + r.IntN(4), Workers: 1 + r.IntN(3), Slots: 1 + r.IntN(3),
 		AckWait: pick(2*s, 5*s, 30*s), RequestTimeout: pick(500*ms, 2*s, 10*s), MaxAckPending: 64,
-		TotalAttempts: 1 + r.IntN(6), VisitAttempts: 1 + r.IntN(3), VisitTime: pick(2*s, 30*s), GatePatience: pick(1*s, 5*s),
+		TotalAttempts: 1 + r.IntN(6), SubmissionAttempts: 1 + r.IntN(3), SubmissionTime: pick(2*s, 30*s), GatePatience: pick(1*s, 5*s),
 		RetryMax: pick(100*ms, 2*s), DelayBase: pick(500*ms, 4*s), DelayMax: 20 * s,
 		LatencyMin: 100 * time.Microsecond, LatencyMax: pick(1*ms, 20*ms, 60*ms), Slow: some(0.3, 0.1),
 		LossRequest: some(0.4, 0.1), LossAnswer: some(0.5, 0.15),

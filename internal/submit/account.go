@@ -20,17 +20,17 @@ var (
 	ErrUnreachable = errors.New("the API is not reached")
 )
 
-// accountState is what GET /v1/account tells.
+// accountState is the result of GET /v1/account.
 type accountState uint8
 
 const (
-	accountOK     accountState = iota
-	accountDenied              // the key is refused
-	accountDown                // no answer, or one that says "not now"
-	accountLost                // an answer, but not the account's: a wrong URL?
+	accountOK       accountState = iota
+	accountDenied                // the API refuses the key
+	accountDown                  // no answer, or an answer that asks to try later
+	accountNotFound              // an answer that is not the account's: probably a wrong URL
 )
 
-// askAccount reads the account with a pair's key.
+// askAccount asks for the account with a pair's key. The text says what came back.
 func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState, string) {
 	x := s.client.get(ctx, p.Key)
 	x.answer.Scrub = s.keys.scrub.Load()
@@ -53,20 +53,20 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 	case j.Verdict == order.Denied:
 		return accountDenied, detail
 	case status == http.StatusTooManyRequests || j.Throttle:
-		s.gate.Throttle(s.honoured(answer.RetryAfter(x.answer.Header, x.ended)), x.sent)
+		s.gate.Throttle(s.capRetryAfter(answer.RetryAfter(x.answer.Header, x.ended)), x.sent)
 		return accountDown, detail
 	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
 		return accountDown, detail
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status < 200, status >= 300 && status < 400:
-		return accountLost, detail
+		return accountNotFound, detail
 	default:
 		return accountOK, detail
 	}
 }
 
-// Preflight asks for the account before the first order. The first pair whose
-// key is not refused becomes the active one. It returns an error that is
-// [ErrDenied] or [ErrUnreachable], or the context's.
+// Preflight asks for the account before the first order. The first pair whose key
+// the API accepts becomes the active one. The error wraps [ErrDenied] or
+// [ErrUnreachable], or is the context's cause.
 func (s *Submitter) Preflight(ctx context.Context) error {
 	for {
 		p := s.keys.use()
@@ -80,20 +80,21 @@ func (s *Submitter) Preflight(ctx context.Context) error {
 			return nil
 		case accountDown:
 			return fmt.Errorf("%w at %s: %s", ErrUnreachable, s.base, detail)
-		case accountLost:
+		case accountNotFound:
 			return fmt.Errorf("%w at %s: %s: is ORDERPOST_API_URL right?", ErrUnreachable, s.base, detail)
 		}
 		s.log.Warn().Stringer("key", p.KeyPair).Str("detail", detail).Msg("API key denied")
-		if _, none := s.keys.spoil(p); none {
-			s.keys.afresh()
+		if _, none := s.keys.markBad(p); none {
+			s.keys.retryAll()
 			return fmt.Errorf("%w: %s", ErrDenied, detail)
 		}
 	}
 }
 
-// denied shuts the gate because a pair was denied. proven: it was the account
-// that denied it, or the one order of a trial, so that the pair is bad and the
-// next one is tried.
+// denied shuts the gate because the API denied a pair. proven says that the
+// request for the account or the order on trial was denied. The pair is then bad,
+// and denied switches to the next one. Otherwise the worker asks for the account
+// first, because the order itself may be at fault.
 func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 	if s.keys.use() != p {
 		return // another pair is in use already
@@ -102,7 +103,7 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 		s.gate.KeySuspected(fmt.Sprintf("API key %s was denied (%s): asking the account", mask(p.Key), detail))
 		return
 	}
-	next, none := s.keys.spoil(p)
+	next, none := s.keys.markBad(p)
 	if none {
 		s.gate.AllKeysDenied(fmt.Sprintf("every API key is denied, the last one was %s (%s): put right %s", mask(p.Key), detail, s.keys.where()))
 		return
@@ -110,10 +111,10 @@ func (s *Submitter) denied(p *pairState, proven bool, detail string) {
 	s.gate.KeyDenied(fmt.Sprintf("API key %s is denied (%s): trying key %s", mask(p.Key), detail, mask(next.Key)))
 }
 
-// probe asks the account on behalf of the blocks that wait for it.
+// probe asks for the account on behalf of the blocks in the stage probe.
 func (s *Submitter) probe(ctx context.Context) {
 	s.keys.reload()
-	s.keys.afresh()
+	s.keys.retryAll()
 	p := s.keys.use()
 	state, detail := s.askAccount(ctx, p)
 	s.log.Debug().Stringer("key", p.KeyPair).Str("detail", detail).Msg("account probed")
@@ -123,8 +124,8 @@ func (s *Submitter) probe(ctx context.Context) {
 	s.gate.Probed(state != accountDown, detail)
 }
 
-// KeyMark tells key pairs apart without giving anything of them away: workers
-// with another pair need not stop because this one's is denied.
+// KeyMark returns a text that differs between key pairs and reveals nothing about
+// them. When a pair is denied, workers with another mark go on.
 func (s *Submitter) KeyMark() string {
 	pair := s.keys.use()
 	probe, err := order.Parse([]byte(`{"order_no":"fleet","timeout":1}`))

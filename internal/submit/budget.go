@@ -8,45 +8,46 @@ import (
 	"orderpost/internal/order"
 )
 
-// fullJitter gives waits that are uniform between 0 and a cap which starts at
-// base and doubles up to max: backoff's interval ± its whole self, with half
-// the intervals.
+// fullJitter returns waits between 0 and a limit, uniformly distributed. The limit
+// starts at base and doubles up to longest. The library randomizes an interval by
+// ±100 %, so the intervals are half as long as the limits.
 func fullJitter(base, longest time.Duration) *backoff.ExponentialBackOff {
 	return backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(max(base/2, 1)),
 		backoff.WithMaxInterval(max(longest/2, 1)),
 		backoff.WithMultiplier(2),
 		backoff.WithRandomizationFactor(1),
-		backoff.WithMaxElapsedTime(0), // budgets are ours: gate waits do not count
+		backoff.WithMaxElapsedTime(0), // type budget bounds the time, without the waits at the gate
 	)
 }
 
-// budget counts what a visit may spend.
+// budget counts the attempts and the time of a submission.
 type budget struct {
 	cfg      *Config
-	waits    *backoff.ExponentialBackOff // made for the first wait: most orders have none
+	waits    *backoff.ExponentialBackOff // created at the first wait, because most orders need none
 	began    time.Time
-	gated    time.Duration // waited at the gate in this visit
-	attempts int           // in this visit
+	gated    time.Duration // time waited at the gate in this submission
+	attempts int           // in this submission
 }
 
 func newBudget(cfg *Config) budget {
 	return budget{cfg: cfg, began: time.Now()}
 }
 
-// next gives the wait before the next attempt, at least floor; or ok false if
-// the visit's attempts or time do not last for it.
+// next returns the wait before the next attempt, at least floor. ok is false if the
+// submission has no attempts left, or too little time for the wait.
 func (b *budget) next(floor time.Duration) (wait time.Duration, ok bool) {
 	if b.waits == nil {
 		b.waits = fullJitter(b.cfg.RetryBase, b.cfg.RetryMax)
 	}
 	wait = max(b.waits.NextBackOff(), floor)
 	spent := time.Since(b.began) - b.gated
-	return wait, b.attempts < b.cfg.RetryVisitAttempts && spent+wait <= b.cfg.RetryVisitTime
+	return wait, b.attempts < b.cfg.RetrySubmissionAttempts && spent+wait <= b.cfg.RetrySubmissionTime
 }
 
-// delay gives the time in the queue before the next visit: doubling with each
-// visit's worth of attempts, half of it random, at least floor.
+// delay returns the time in the queue before the next submission, at least floor.
+// It doubles each time that the order has used up a submission's attempts, and is
+// randomized by ±50 %.
 func (b *budget) delay(h order.History, floor time.Duration) time.Duration {
 	d := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(b.cfg.RetryDelayBase),
@@ -56,14 +57,14 @@ func (b *budget) delay(h order.History, floor time.Duration) time.Duration {
 		backoff.WithMaxElapsedTime(0),
 	)
 	wait := d.NextBackOff()
-	for range min(h.Attempts/b.cfg.RetryVisitAttempts-1, 64) {
+	for range min(h.Attempts/b.cfg.RetrySubmissionAttempts-1, 64) {
 		wait = d.NextBackOff()
 	}
 	return max(min(wait, b.cfg.RetryDelayMax), floor)
 }
 
-// age is how long an order has been tried: since its first attempt, without
-// the time for which it waited for the gate.
+// age returns the time since the order's first attempt, without the time that it
+// waited at the gate.
 func age(h order.History, now time.Time) time.Duration {
 	if h.FirstAttemptAt.IsZero() {
 		return 0
@@ -71,10 +72,10 @@ func age(h order.History, now time.Time) time.Duration {
 	return max(0, now.Sub(h.FirstAttemptAt)-time.Duration(h.GateWaitMS)*time.Millisecond)
 }
 
-// excuse adds to GateWaitMS the time that a returning order spent in the queue
-// beyond the longest delay that a retry asks for: a closed gate, a backlog or
-// stopped workers kept it there, not its own failures.
-func excuse(h order.History, now time.Time, longest time.Duration) order.History {
+// creditQueueTime adds to GateWaitMS the time that an order spent in the queue since
+// its last attempt, beyond the longest delay of a retry. A closed gate, a backlog or
+// stopped workers caused that time, not the order's own failures.
+func creditQueueTime(h order.History, now time.Time, longest time.Duration) order.History {
 	if h.LastAttemptAt.IsZero() {
 		return h
 	}
@@ -84,7 +85,7 @@ func excuse(h order.History, now time.Time, longest time.Duration) order.History
 	return h
 }
 
-// spent says whether the total budget is used up, by attempts or by age.
+// spent reports whether the order used up its total attempts or its total age.
 func spent(cfg *Config, h order.History, now time.Time) bool {
 	return h.Attempts >= cfg.RetryTotalAttempts || age(h, now) >= cfg.RetryTotalAge
 }

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// causeOf says in a few words why a request failed: what is wrong with the way
-// to the API, or which status came, and from which server.
+// causeOf says in a few words why a request failed: what is wrong on the way to the
+// API, or which status came from which server.
 func causeOf(x *exchange, reason string) string {
 	if x.answer.Status == 0 {
 		return reason + detailOf(x.err)
@@ -28,7 +28,8 @@ func serverOf(x *exchange) string {
 	return ""
 }
 
-// transportReason gives a failed request's stable phrase.
+// transportReason returns the phrase for a request without an answer. It holds no
+// variable parts, so equal failures can be counted.
 func transportReason(p Phase, err error) string {
 	switch p {
 	case PhaseConnect:
@@ -72,7 +73,8 @@ func causeReason(err error) string {
 	}
 }
 
-// detailOf says more of an error where its reason is not enough to act upon.
+// detailOf returns what a person needs beyond the reason to act on the error; "" if
+// the reason is enough.
 func detailOf(err error) string {
 	var dns *net.DNSError
 	var handshake *handshakeError
@@ -84,7 +86,7 @@ func detailOf(err error) string {
 		return ": " + dns.Name
 	case errors.As(err, &handshake):
 		return ": " + handshake.words
-	case err != nil && strings.Contains(err.Error(), "remote error: tls: "): // an alert, which is of no type
+	case err != nil && strings.Contains(err.Error(), "remote error: tls: "): // a TLS alert; crypto/tls has no type for it
 		return ": " + alertWords(err.Error())
 	default:
 		return ""

@@ -27,8 +27,8 @@ func TestTheBreakerSaysWhy(t *testing.T) {
 		"refused":     {dial(syscall.ECONNREFUSED), "requests to the API keep failing: no connection: refused (10 times)"},
 		"name":        {dial(&net.DNSError{Name: "api.test", IsNotFound: true}), "requests to the API keep failing: name not resolved: api.test (10 times)"},
 		"certificate": {dial(explain("api.test:443", "api.test", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}})), "requests to the API keep failing: certificate not trusted: it is signed by an authority that is not trusted here: name that one's PEM file in ORDERPOST_API_CA_FILE (10 times)"},
-		"not TLS":     {dial(explain("api.test:443", "api.test", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"})), "requests to the API keep failing: TLS handshake failed: what answers there speaks no TLS: is the port in ORDERPOST_API_URL right, and is it https? (10 times)"},
-		"proxy":       {reply{unread: true, err: &proxyError{proxy: "http://proxy.test:3128", words: "it wants credentials"}}, "requests to the API keep failing: proxy not reached: http://proxy.test:3128: it wants credentials (10 times)"},
+		"not TLS":     {dial(explain("api.test:443", "api.test", tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"})), "requests to the API keep failing: TLS handshake failed: the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https? (10 times)"},
+		"proxy":       {reply{unread: true, err: &proxyError{proxy: "http://proxy.test:3128", words: "it asks for credentials"}}, "requests to the API keep failing: proxy not reached: http://proxy.test:3128: it asks for credentials (10 times)"},
 		"timeout":     {reply{err: fmt.Errorf("read: %w", context.DeadlineExceeded)}, "requests to the API keep failing: no answer: timeout (10 times)"},
 		"reset":       {reply{err: errReset}, "requests to the API keep failing: no answer: connection lost (10 times)"},
 		"gateway": {reply{status: 502, header: map[string]string{"Server": "nginx/1.24.0"}, body: "<html>\n<h1>502 Bad Gateway " + keyA + "</h1>"},
@@ -36,7 +36,7 @@ func TestTheBreakerSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, func(call) reply { return c.answer }, func(c *Config) { c.GatePatience, c.RetryVisitAttempts, c.Concurrency = time.Second, 1, 1 })
+				r := newRig(t, func(call) reply { return c.answer }, func(c *Config) { c.GatePatience, c.RetrySubmissionAttempts, c.Concurrency = time.Second, 1, 1 })
 				r.many("n", 20)
 				require.Equal(t, []string{c.want}, r.Gate().State().Reasons)
 				require.Contains(t, r.log.String(), "gate closed")
@@ -58,7 +58,7 @@ func TestTheBreakerSaysWhatTheLastLookFound(t *testing.T) {
 				return reply{}
 			},
 		}
-		r := newRigWith(t, api, StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, func(c *Config) { c.GatePatience, c.RetryVisitAttempts = time.Second, 1 })
+		r := newRigWith(t, api, StaticKeys{{Key: keyA, Signer: &stubSigner{"a"}}}, func(c *Config) { c.GatePatience, c.RetrySubmissionAttempts = time.Second, 1 })
 		r.many("n", 20)
 		time.Sleep(10 * time.Second)
 		require.Regexp(t, `^requests to the API keep failing: no connection: connection lost \(\d+ times\)\. Since then the account was asked, and failed: `+

@@ -9,32 +9,32 @@ import (
 	"time"
 )
 
-// The paths of the API below its base URL (api-contract, section 4).
+// The paths of the API below its base URL (docs/signing.md).
 const (
 	orderPath   = "/v1/order/create"
 	accountPath = "/v1/account"
 )
 
-// client makes requests, and alone touches HTTP: HTTP/1.1, in clear or over
-// TLS, one request at a time on each connection. fasthttp does the protocol;
-// connections and the order of the steps are ours, so that it is known of each
-// request how far it came, and none is sent twice.
+// client sends requests to the API over HTTP/1.1, in clear or over TLS, one at a
+// time on each connection. fasthttp encodes and parses. The client manages the
+// connections and the order of the steps itself, so it knows how far each request
+// got, and sends none twice.
 type client struct {
 	cfg     Config
 	orders  *url.URL // for messages
 	heads   heads
 	dialer  *dialer
 	pool    pool
-	standIn *standIn // takes the requests, if not nil: a test's
+	standIn *standIn // a test's transport; nil = none
 
-	// ownNumbers: by a rule, the API has numbers of its own under order_no, so
-	// another one is no reason to close a connection.
+	// ownNumbers says that, by a rule, the API answers with its own numbers under
+	// order_no. Another order_no is then no reason to close the connection.
 	ownNumbers bool
 
-	dated atomic.Pointer[dated] // of the last answer that had no more than that
+	cachedHeader atomic.Pointer[cachedHeader] // of the last answer with no other headers that matter
 }
 
-// newClient makes a client for the API at base.
+// newClient returns a client for the API at base.
 func newClient(cfg Config, base string) (*client, error) {
 	orders, err := url.Parse(base + orderPath)
 	if err != nil {
@@ -53,27 +53,23 @@ func newClient(cfg Config, base string) (*client, error) {
 	return c, nil
 }
 
-// close closes the connections that are not in use, and those in use when they
-// come back.
+// close closes the idle connections now, and the others when their request is over.
 func (c *client) close() { c.pool.close() }
 
-// post sends one signed order, at most once. Nobody reads body any more when it
-// has returned.
+// post sends one signed order at most once. It does not use body after it returns.
 //
-// An answer that names another order, or that was there before the request, ends
-// its connection: what else lies on it may answer other requests, too.
+// If the answer names another order, or arrived before the request was sent, post
+// closes the connection: the next answer on it might belong to another request, too.
 func (c *client) post(ctx context.Context, orderNo string, body []byte, key, signature, traceparent string) exchange {
 	return c.do(ctx, &request{orderNo: orderNo, body: body, key: key, signature: signature, traceparent: traceparent})
 }
 
-// get reads the account: with the key alone, no signature, no body.
+// get asks for the account. The request has the key, but no signature and no body.
 func (c *client) get(ctx context.Context, key string) exchange {
 	return c.do(ctx, &request{account: true, key: key})
 }
 
-// do makes one request on a connection that is kept, or on a new one. A kept
-// one is looked at first; one that has ended, or on which an answer lies that
-// nobody asked for, is closed.
+// do sends one request on an idle connection, or on a new one if none is usable.
 func (c *client) do(ctx context.Context, r *request) (x exchange) {
 	x.sent = time.Now()
 	defer func() { x.ended = time.Now() }()
@@ -88,13 +84,13 @@ func (c *client) do(ctx context.Context, r *request) (x exchange) {
 	if x.err = ctx.Err(); x.err != nil {
 		return x
 	}
-	conn := c.kept(x.sent)
+	conn := c.takeIdle(x.sent)
 	if x.reused = conn != nil; !x.reused {
 		if conn, x.err = c.dialer.dial(ctx, until); x.err != nil {
-			x.err = named(ctx, x.err)
+			x.err = normalizeError(ctx, x.err)
 			return x
 		}
-		if err := conn.quiet(x.sent); err != nil {
+		if err := conn.checkIdle(x.sent); err != nil {
 			conn.abort()
 			x.phase, x.err = PhaseSend, fmt.Errorf("on a new connection: %w", err)
 			return x
@@ -113,14 +109,15 @@ func (c *client) do(ctx context.Context, r *request) (x exchange) {
 	return x
 }
 
-// kept gives a connection that can be used again, if there is one.
-func (c *client) kept(now time.Time) *conn {
+// takeIdle returns a usable idle connection, or nil. It closes connections that are
+// too old, that the server closed, or that hold an unsolicited answer.
+func (c *client) takeIdle(now time.Time) *conn {
 	for {
 		conn := c.pool.take()
 		if conn == nil {
 			return nil
 		}
-		if now.Sub(conn.used) < c.cfg.IdleTimeout && conn.quiet(now) == nil {
+		if now.Sub(conn.used) < c.cfg.IdleTimeout && conn.checkIdle(now) == nil {
 			return conn
 		}
 		conn.abort()

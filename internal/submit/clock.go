@@ -22,7 +22,7 @@ const (
 	ClockServer
 )
 
-// String gives the setting's word.
+// String returns the setting's value.
 func (m ClockMode) String() string {
 	if m == ClockServer {
 		return "server"
@@ -48,26 +48,27 @@ func (m *ClockMode) UnmarshalText(text []byte) error {
 
 const (
 	clockSamples = 64
-	// clockEvery thins out the samples: the window covers 64 × 250 ms or more.
+	// clockEvery is the shortest time between two samples. The window thus covers at
+	// least 64 × 250 ms.
 	clockEvery = 250 * time.Millisecond
-	// clockRTT is the longest round trip that still tells something.
+	// clockRTT is the longest round trip that is used as a sample.
 	clockRTT = 5 * time.Second
 )
 
-// clock makes timestamps and estimates the API's clock.
+// clock returns timestamps and estimates the API's clock.
 //
-// An answer's Date header is cut to the second, so one answer bounds the
-// offset (API's clock minus ours) to an interval: the API wrote `Date` at some
-// moment between our sending and our receiving, hence
+// The API writes an answer's Date header between our sending and our receiving, and
+// truncates it to the second. So one answer bounds the offset, the API's clock minus
+// ours, to an interval:
 //
 //	Date − received  <  offset  <  Date + 1s − sent.
 //
-// The intersection of the last 64 intervals is far narrower than any of them.
-// Where it is empty (a clock was set, an answer came out of a cache) the median
-// of their middles is taken, which single liars cannot move.
+// The estimate is the middle of the intersection of the last 64 intervals. If the
+// intersection is empty, because somebody set a clock or a cache answered, the
+// estimate is the median of the intervals' middles, which outliers do not move.
 type clock struct {
 	mode  ClockMode
-	limit time.Duration // difference that is warned about
+	limit time.Duration // the smallest difference that causes a warning
 	log   zerolog.Logger
 
 	mu      sync.Mutex
@@ -82,13 +83,13 @@ type clockSample struct{ low, high time.Duration }
 
 func (s clockSample) middle() time.Duration { return s.low + (s.high-s.low)/2 }
 
-// ClockEstimate is what is known of the API's clock.
+// ClockEstimate is an estimate of the API's clock.
 type ClockEstimate struct {
 	// Offset is the API's clock minus this machine's.
 	Offset time.Duration
 	// Error is half the width of the interval that holds the offset.
 	Error time.Duration
-	// Samples is the number of answers behind it; 0 = nothing is known.
+	// Samples is the number of answers in the estimate; 0 = there is no estimate.
 	Samples int
 }
 
@@ -96,9 +97,9 @@ func newClock(mode ClockMode, limit time.Duration, log zerolog.Logger) *clock {
 	return &clock{mode: mode, limit: limit, log: log}
 }
 
-// stamp gives the timestamp of the next attempt in milliseconds: the time,
-// corrected if so set, but always later than the order's last one (signing
-// rule 13).
+// stamp returns the timestamp of the next attempt in milliseconds: the present time
+// by ORDERPOST_CLOCK, but always later than the order's last timestamp
+// (docs/signing.md).
 func (c *clock) stamp(last int64) int64 {
 	now := time.Now()
 	if c.mode == ClockServer {
@@ -113,22 +114,22 @@ func (c *clock) estimate() ClockEstimate {
 	return c.est
 }
 
-// observe takes an answer's Date into the estimate. afresh forgets what was
-// estimated before: the API says that a timestamp was off.
-func (c *clock) observe(h http.Header, sent, received time.Time, afresh bool) {
+// observe adds an answer's Date to the estimate. With reset it drops the earlier
+// samples first, because the API refused a timestamp.
+func (c *clock) observe(h http.Header, sent, received time.Time, reset bool) {
 	if h.Get("Age") != "" || received.Sub(sent) > clockRTT {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !afresh && !c.last.IsZero() && received.Sub(c.last) < clockEvery {
+	if !reset && !c.last.IsZero() && received.Sub(c.last) < clockEvery {
 		return
 	}
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return
 	}
-	if afresh {
+	if reset {
 		c.samples, c.next, c.est = c.samples[:0], 0, ClockEstimate{}
 	}
 	c.last = received
@@ -159,7 +160,7 @@ func estimateOf(samples []clockSample) ClockEstimate {
 	return ClockEstimate{Offset: middles[len(middles)/2], Error: (low - high) / 2, Samples: len(samples)}
 }
 
-// warn says once that the clocks differ, and once that they agree again.
+// warn logs once that the clocks differ, and once that they agree again.
 func (c *clock) warn() {
 	off := c.est.Offset.Abs()-c.est.Error > c.limit
 	if off == c.warned {
@@ -172,7 +173,7 @@ func (c *clock) warn() {
 	}
 	advice := "set this machine's clock, or ORDERPOST_CLOCK=server"
 	if c.mode == ClockServer {
-		advice = "timestamps are corrected by it"
+		advice = "timestamps follow the API's clock"
 	}
 	c.log.Warn().Dur("offset_ms", c.est.Offset).Str("advice", advice).Msg("clock differs from the API's")
 }

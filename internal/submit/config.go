@@ -12,12 +12,12 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// Config says where the API is, how hard it may be asked, and when to give up.
-// The env tags are read with the prefix ORDERPOST_.
+// Config holds the API's address, the limits on requests, and the retry budgets.
+// The names in the env tags get the prefix ORDERPOST_.
 type Config struct {
 	URL            string   `env:"API_URL" desc:"base URL of the API, without /v1"`
 	PlainHTTPHosts []string `env:"PLAIN_HTTP_HOSTS" desc:"hosts beyond loopback to which plain http is allowed, comma-separated"`
-	CAFile         string   `env:"API_CA_FILE" desc:"PEM file of certificate authorities trusted beside the system's"`
+	CAFile         string   `env:"API_CA_FILE" desc:"PEM file of certificate authorities to trust in addition to the system's"`
 	UserAgent      string   `env:"USER_AGENT" envDefault:"orderpost" desc:"User-Agent of every request"`
 	Traceparent    bool     `env:"API_TRACEPARENT" envDefault:"false" desc:"send the order's W3C traceparent header to the API"`
 
@@ -31,14 +31,14 @@ type Config struct {
 	IdleTimeout    time.Duration `env:"IDLE_TIMEOUT" envDefault:"4s" desc:"how long an unused connection is kept; keep it below the API's own"`
 	ResponseLimit  int           `env:"RESPONSE_LIMIT" envDefault:"4096" desc:"bytes of an answer's body that are recorded"`
 
-	RetryBase          time.Duration `env:"RETRY_BASE" envDefault:"200ms" desc:"longest wait before the first retry; doubles with each"`
-	RetryMax           time.Duration `env:"RETRY_MAX" envDefault:"10s" desc:"longest wait between two attempts while a worker holds the order"`
-	RetryVisitAttempts int           `env:"RETRY_VISIT_ATTEMPTS" envDefault:"5" desc:"attempts before the order goes back to the queue with a delay"`
-	RetryVisitTime     time.Duration `env:"RETRY_VISIT_TIME" envDefault:"30s" desc:"time, gate excluded, before the order goes back to the queue with a delay"`
-	RetryDelayBase     time.Duration `env:"RETRY_DELAY_BASE" envDefault:"10s" desc:"first delay in the queue; doubles with each"`
-	RetryDelayMax      time.Duration `env:"RETRY_DELAY_MAX" envDefault:"5m" desc:"longest delay in the queue, and the longest Retry-After that is honoured"`
-	RetryTotalAttempts int           `env:"RETRY_TOTAL_ATTEMPTS" envDefault:"60" desc:"attempts over all visits before the order is exhausted (or unknown)"`
-	RetryTotalAge      time.Duration `env:"RETRY_TOTAL_AGE" envDefault:"24h" desc:"age since the first attempt, gate excluded, at which the order is exhausted (or unknown)"`
+	RetryBase               time.Duration `env:"RETRY_BASE" envDefault:"200ms" desc:"longest wait before the first retry; doubles with each"`
+	RetryMax                time.Duration `env:"RETRY_MAX" envDefault:"10s" desc:"longest wait between two attempts while a worker holds the order"`
+	RetrySubmissionAttempts int           `env:"RETRY_SUBMISSION_ATTEMPTS" formerly:"RETRY_VISIT_ATTEMPTS" envDefault:"5" desc:"attempts before the order goes back to the queue with a delay"`
+	RetrySubmissionTime     time.Duration `env:"RETRY_SUBMISSION_TIME" formerly:"RETRY_VISIT_TIME" envDefault:"30s" desc:"time, gate excluded, before the order goes back to the queue with a delay"`
+	RetryDelayBase          time.Duration `env:"RETRY_DELAY_BASE" envDefault:"10s" desc:"first delay in the queue; doubles with each"`
+	RetryDelayMax           time.Duration `env:"RETRY_DELAY_MAX" envDefault:"5m" desc:"longest delay in the queue, and the longest Retry-After that is honoured"`
+	RetryTotalAttempts      int           `env:"RETRY_TOTAL_ATTEMPTS" envDefault:"60" desc:"attempts over all submissions before the order is exhausted (or unknown)"`
+	RetryTotalAge           time.Duration `env:"RETRY_TOTAL_AGE" envDefault:"24h" desc:"age since the first attempt, gate excluded, at which the order is exhausted (or unknown)"`
 
 	OnUnsure  order.Policy  `env:"ON_UNSURE" envDefault:"resubmit" desc:"after an attempt that may have created the order: resubmit (only where the API refuses or recognises a duplicate order_no) or park"`
 	Rules     string        `env:"RULES" desc:"YAML file of rules that read the API's answers"`
@@ -46,34 +46,18 @@ type Config struct {
 	ClockWarn time.Duration `env:"CLOCK_WARN" envDefault:"2s" desc:"difference to the API's clock at which a warning is logged"`
 
 	GatePatience  time.Duration `env:"GATE_PATIENCE" envDefault:"10s" desc:"how long an order in hand waits at a closed gate before it goes back to the queue"`
-	HoldRetry     time.Duration `env:"HOLD_RETRY" envDefault:"15s" desc:"after a hold caused by answers, one order is tried again after this time, doubling up to 16 times it; 0 = only a person resumes"`
-	RefusalRun    int           `env:"REFUSAL_RUN" envDefault:"20" desc:"run of refusals without one acceptance that holds the pool; at most one fewer is believed first, by each worker, where fewer are under way at a time; 0 = never"`
-	RefusalQuiet  time.Duration `env:"REFUSAL_QUIET" envDefault:"2s" desc:"quiet time after which a short run of refusals is believed, and an order that was refused or denied before may try a closed gate itself"`
+	HoldRetry     time.Duration `env:"HOLD_RETRY" envDefault:"15s" desc:"after a hold caused by answers, one order is tried after this time, which doubles up to 16 times; 0 = only a person resumes"`
+	RefusalRun    int           `env:"REFUSAL_RUN" envDefault:"20" desc:"number of different orders refused without one acceptance that holds the pool; with fewer orders in hand than that, each worker may first believe one fewer; 0 = never"`
+	RefusalQuiet  time.Duration `env:"REFUSAL_QUIET" envDefault:"2s" desc:"time without another answer after which a shorter run of refusals is believed, and during which an order refused or denied before lets others try a closed gate first"`
 	BreakerRatio  float64       `env:"BREAKER_RATIO" envDefault:"0.5" desc:"share of failed requests that opens the circuit breaker; 0 = never"`
-	BreakerMin    int           `env:"BREAKER_MIN" envDefault:"20" desc:"requests in the window below which the breaker does not judge"`
+	BreakerMin    int           `env:"BREAKER_MIN" envDefault:"20" desc:"requests in the window below which the breaker stays closed"`
 	BreakerWindow time.Duration `env:"BREAKER_WINDOW" envDefault:"10s" desc:"window over which the breaker counts"`
-	BreakerOpen   time.Duration `env:"BREAKER_OPEN" envDefault:"5s" desc:"how often an open breaker asks GET /v1/account; while that answers and orders still fail, the time between two orders on trial doubles up to 16 times it"`
+	BreakerOpen   time.Duration `env:"BREAKER_OPEN" envDefault:"5s" desc:"how often an open breaker asks GET /v1/account; while that answers but orders fail, the time between two orders on trial doubles up to 16 times this"`
 	ProbeDelay    time.Duration `env:"PROBE_DELAY" envDefault:"1s" desc:"time before a denied key is probed, doubling up to 5m"`
 	KeyReload     time.Duration `env:"KEY_RELOAD" envDefault:"15s" desc:"how often key files are read again; 0 = only when a key is denied"`
 }
 
-// DefaultConfig is what an environment with nothing but the base URL gives.
-// A test holds it against the envDefault tags.
-func DefaultConfig(baseURL string) Config {
-	return Config{
-		URL: baseURL, UserAgent: "orderpost", Concurrency: 64,
-		RequestTimeout: 30 * time.Second, ConnectTimeout: 5 * time.Second, TLSTimeout: 5 * time.Second,
-		HeaderTimeout: 25 * time.Second, IdleTimeout: 4 * time.Second, ResponseLimit: 4096,
-		RetryBase: 200 * time.Millisecond, RetryMax: 10 * time.Second, RetryVisitAttempts: 5, RetryVisitTime: 30 * time.Second,
-		RetryDelayBase: 10 * time.Second, RetryDelayMax: 5 * time.Minute, RetryTotalAttempts: 60, RetryTotalAge: 24 * time.Hour,
-		OnUnsure: order.Resubmit, Clock: ClockLocal, ClockWarn: 2 * time.Second,
-		GatePatience: 10 * time.Second, HoldRetry: 15 * time.Second, RefusalRun: 20, RefusalQuiet: 2 * time.Second,
-		BreakerRatio: 0.5, BreakerMin: 20, BreakerWindow: 10 * time.Second, BreakerOpen: 5 * time.Second,
-		ProbeDelay: time.Second, KeyReload: 15 * time.Second,
-	}
-}
-
-// gate is what the gate needs to know of the settings.
+// gate returns the gate's part of the settings.
 func (c Config) gate() gate.Config {
 	return gate.Config{Concurrency: c.Concurrency, RateLimit: c.RateLimit, Patience: c.GatePatience, HoldRetry: c.HoldRetry,
 		OthersFirst: c.RefusalQuiet, LongestWait: c.RetryDelayMax,
@@ -96,7 +80,7 @@ func (c Config) Validate() error {
 			bad(n.name, "%d is below %d", n.value, n.min)
 		}
 	}
-	if !(c.RateLimit >= 0 && c.RateLimit <= 1e9) { // the form that catches NaN too
+	if !(c.RateLimit >= 0 && c.RateLimit <= 1e9) { // this form also catches NaN
 		bad("RATE_LIMIT", "%v: give requests per second, or 0 for no limit", c.RateLimit)
 	}
 	if !(c.BreakerRatio >= 0 && c.BreakerRatio <= 1) {
@@ -124,7 +108,7 @@ func (c Config) durations() []durationRule {
 	return []durationRule{
 		{"REQUEST_TIMEOUT", c.RequestTimeout, ms}, {"CONNECT_TIMEOUT", c.ConnectTimeout, ms},
 		{"TLS_TIMEOUT", c.TLSTimeout, ms}, {"HEADER_TIMEOUT", c.HeaderTimeout, ms}, {"IDLE_TIMEOUT", c.IdleTimeout, ms},
-		{"RETRY_BASE", c.RetryBase, ms}, {"RETRY_MAX", c.RetryMax, ms}, {"RETRY_VISIT_TIME", c.RetryVisitTime, ms},
+		{"RETRY_BASE", c.RetryBase, ms}, {"RETRY_MAX", c.RetryMax, ms}, {"RETRY_SUBMISSION_TIME", c.RetrySubmissionTime, ms},
 		{"RETRY_DELAY_BASE", c.RetryDelayBase, ms}, {"RETRY_DELAY_MAX", c.RetryDelayMax, ms}, {"RETRY_TOTAL_AGE", c.RetryTotalAge, ms},
 		{"CLOCK_WARN", c.ClockWarn, ms}, {"GATE_PATIENCE", c.GatePatience, ms}, {"HOLD_RETRY", c.HoldRetry, 0},
 		{"REFUSAL_QUIET", c.RefusalQuiet, 0}, {"BREAKER_WINDOW", c.BreakerWindow, 10 * ms}, {"BREAKER_OPEN", c.BreakerOpen, ms},
@@ -140,7 +124,7 @@ type countRule struct {
 func (c Config) counts() []countRule {
 	return []countRule{
 		{"CONCURRENCY", c.Concurrency, 1}, {"RESPONSE_LIMIT", c.ResponseLimit, 0},
-		{"RETRY_VISIT_ATTEMPTS", c.RetryVisitAttempts, 1}, {"RETRY_TOTAL_ATTEMPTS", c.RetryTotalAttempts, 1},
+		{"RETRY_SUBMISSION_ATTEMPTS", c.RetrySubmissionAttempts, 1}, {"RETRY_TOTAL_ATTEMPTS", c.RetryTotalAttempts, 1},
 		{"REFUSAL_RUN", c.RefusalRun, 0}, {"BREAKER_MIN", c.BreakerMin, 1},
 	}
 }
@@ -153,8 +137,8 @@ func (c Config) validateURL() error {
 	return nil
 }
 
-// baseURL checks the base URL. Errors never repeat it whole: somebody may have
-// put a password into it.
+// baseURL parses and checks the base URL. Its errors never show the whole URL, which
+// may hold a password.
 func (c Config) baseURL() (*url.URL, error) {
 	if c.URL == "" {
 		return nil, errors.New("is required: the base URL of the API, without /v1")

@@ -9,23 +9,24 @@ import (
 	"time"
 )
 
-// conn is a connection to the API, which one request has at a time.
+// conn is a connection to the API. One request at a time uses it.
 type conn struct {
-	net.Conn           // what requests are written to: the socket, or TLS over it
-	socket   *socket   // at the bottom
-	records  []*framed // below each layer of TLS
+	net.Conn                  // the socket, or TLS over it
+	socket   *socket          // below all TLS
+	records  []*recordTracker // one below each layer of TLS
 	requests int
-	used     time.Time // when the last request was over
-	deadline time.Time // the connection's, as far as it was set by await
-	one      [1]byte   // for quiet
+	used     time.Time // when the last request ended
+	deadline time.Time // as set by await; zero = none
+	one      [1]byte   // buffer of checkIdle
 	sending  sending
 }
 
-// await sets the time at which the connection fails. To set it for each request
-// would cost more than it is worth, so a deadline stands as long as it is up to
-// 1/64 of the timeout late; the request's end, until, it never passes.
+// await sets the connection's deadline to from + timeout, but at most until. Setting
+// a deadline is expensive, so await keeps one that is up to 1/64 of the timeout too
+// late.
 //
-// A deadline that was set to break the request off must not be undone, hence ctx.
+// await returns ctx's error if ctx ended: the deadline that aborts a request must not
+// be overwritten unnoticed.
 func (c *conn) await(ctx context.Context, from time.Time, timeout time.Duration, until time.Time) error {
 	first := earlier(from.Add(timeout), until)
 	last := earlier(first.Add(timeout/64), until)
@@ -50,44 +51,44 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// errSpoke says that bytes came that answer nothing.
-var errSpoke = errors.New("the server spoke without being asked (is it HTTP/1.1?)")
+// errUnsolicited means that the server sent bytes without a request.
+var errUnsolicited = errors.New("the server spoke without being asked (is it HTTP/1.1?)")
 
-// quiet returns nil if nothing lies on a connection that no request has: neither
-// its end nor bytes that would pass for the answer to the next request. On TLS,
-// records may lie there that are none of the application's (session tickets, key
-// updates): they are taken off and answered; the beginning of a record, which may
-// become anything, is not waited for.
-func (c *conn) quiet(now time.Time) error {
+// checkIdle returns an error if an idle connection was closed by the server or holds
+// bytes that would look like the answer to the next request. It does not wait.
+//
+// TLS records that carry no application data, such as session tickets and key
+// updates, are read and handled. An incomplete record is an error.
+func (c *conn) checkIdle(now time.Time) error {
 	if !c.deadline.After(now) {
 		c.deadline = time.Time{}
 		if err := c.Conn.SetDeadline(time.Time{}); err != nil {
 			return err
 		}
 	}
-	c.socket.glance = true
+	c.socket.nonblocking = true
 	n, err := c.Conn.Read(c.one[:])
-	c.socket.glance = false
+	c.socket.nonblocking = false
 	if !canPeek {
 		c.deadline = time.Time{}
 	}
 	switch {
 	case n > 0:
-		return errSpoke
-	case !errors.Is(err, errNothing):
+		return errUnsolicited
+	case !errors.Is(err, errWouldBlock):
 		return err
 	}
 	for _, r := range c.records {
-		if !r.whole() {
-			return errSpoke
+		if !r.atBoundary() {
+			return errUnsolicited
 		}
 	}
 	return nil
 }
 
-// secure puts TLS over the connection and shakes hands.
+// secure starts TLS on the connection.
 func (c *conn) secure(ctx context.Context, conf *tls.Config, timeout time.Duration) error {
-	below := &framed{Conn: c.Conn}
+	below := &recordTracker{Conn: c.Conn}
 	over := tls.Client(below, conf)
 	c.records = append(c.records, below)
 	c.Conn = over
@@ -96,28 +97,27 @@ func (c *conn) secure(ctx context.Context, conf *tls.Config, timeout time.Durati
 	return over.HandshakeContext(ctx)
 }
 
-// abort closes the connection without a word to the other side, which might not
-// take it.
+// abort closes the socket without a TLS goodbye, which could block.
 func (c *conn) abort() { _ = c.socket.Conn.Close() }
 
-// hangUp closes a connection that nothing is wrong with.
+// hangUp closes a connection in good order.
 func (c *conn) hangUp() { _ = c.Conn.Close() }
 
-// socket counts what is written and read, under any TLS, so that of a failed
-// request it is known whether it has left anything behind.
+// socket counts the bytes written and read below TLS. After a failure, the count
+// shows whether any part of the request was sent.
 type socket struct {
 	net.Conn
-	written int64 // bytes
-	read    int64 // bytes
-	glance  bool  // reads do not wait: errNothing
+	written     int64 // bytes
+	read        int64 // bytes
+	nonblocking bool  // reads return errWouldBlock instead of waiting
 
-	raw   syscall.RawConn // made when first needed
-	taken taken
+	raw     syscall.RawConn // set at the first use
+	pending nonblockingRead
 }
 
 // Read implements net.Conn.
 func (s *socket) Read(p []byte) (n int, err error) {
-	if s.glance {
+	if s.nonblocking {
 		n, err = s.readNow(p)
 	} else {
 		n, err = s.Conn.Read(p)
@@ -133,12 +133,12 @@ func (s *socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// errNothing says that a read would have had to wait. crypto/tls goes on after
-// an error that says it is temporary.
-var errNothing error = nothing{}
+// errWouldBlock means that a read would have to wait. It is a temporary net.Error,
+// because crypto/tls stays usable after such an error.
+var errWouldBlock error = wouldBlock{}
 
-type nothing struct{}
+type wouldBlock struct{}
 
-func (nothing) Error() string   { return "nothing to read" }
-func (nothing) Timeout() bool   { return true }
-func (nothing) Temporary() bool { return true }
+func (wouldBlock) Error() string   { return "nothing to read" }
+func (wouldBlock) Timeout() bool   { return true }
+func (wouldBlock) Temporary() bool { return true }

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// dialer makes connections to the API, through the proxy where the environment
-// names one. Nothing of an order is sent by it, whatever goes wrong.
+// dialer opens connections to the API, through the proxy if the environment names
+// one. It sends no part of an order.
 type dialer struct {
 	cfg   Config
 	addr  string // the API's
 	tls   bool   // requests go over TLS to the API itself
 	conf  *tls.Config
-	proxy *url.URL // nil where there is none
+	proxy *url.URL // nil = none
 	net   func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -47,7 +47,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 		MinVersion:         tls.VersionTLS12,
 		NextProtos:         []string{"http/1.1"},
 		ClientSessionCache: tls.NewLRUClientSessionCache(64),
-		// A request is one record, and so one write, up to 16 KiB.
+		// A request of up to 16 KiB is then one record, and thus one write.
 		DynamicRecordSizingDisabled: true,
 	}
 	if cfg.CAFile == "" {
@@ -73,7 +73,7 @@ func withCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// dial makes a connection on which the next byte written is the request's.
+// dial opens a connection that is ready for a request.
 func (d *dialer) dial(ctx context.Context, until time.Time) (_ *conn, err error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()

@@ -1,96 +1,99 @@
-// Package submit takes one order to a verdict: it waits for its turn, stamps,
-// signs, posts, reads the answer, and tries again, and it says of every attempt
-// what is known about its effect, no more. Order numbers, money and queues are
-// other packages' affair; HTTP is this one's alone.
+// Package submit posts one order until it has a verdict. It waits for permission,
+// stamps, signs, posts, reads the answer and tries again, and it reports exactly what
+// is known about the effect of each attempt. It is the only package that speaks HTTP
+// with the API. It knows neither queues nor records.
 //
 // # The path of an attempt
 //
-//	Submit           visit.go      one order's stay: attempt after attempt, until something ends it
-//	  Enter          gate          a permit: no block stands, the ramp has room, the rate limit a token
-//	  lastChecks     visit.go      deadline, fence, write-ahead note, fence again
-//	  stamp, sign    clock.go      made last, strictly later than the order's last timestamp
-//	  post           client.go     one request on the wire, at most once (send.go, read.go)
-//	  Judge          answer        the operator's rules, then the built-in verdicts
-//	  Weigh          answer        is it about this order, and what shows that it is an acceptance?
-//	  follow         conclude.go   what it means for the pool: throttle, hold, run of refusals, denied key
-//	  Release                      the permit goes back, with what the attempt showed
-//	  goOn           budget.go     wait in hand, or go back to the queue with a delay
+//	Submit             submission.go  attempt after attempt, until something ends the submission
+//	  Enter            gate           a permit: no block stands, the ramp has room, the rate limit has a token
+//	  lastChecks       submission.go  deadline, fence, write-ahead note, fence again
+//	  stamp, sign      clock.go       last, with a timestamp later than the order's last one
+//	  post             client.go      one request, sent at most once (send.go, read.go)
+//	  Judge            answer         the operator's rules, then the built-in verdicts
+//	  Weigh            answer         is the answer about this order, and is there evidence of an acceptance?
+//	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
+//	  Release          gate           returns the permit, with what the attempt showed
+//	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go)
 //
-// Two steps are packages of their own: [orderpost/internal/submit/gate] says
-// whether an attempt may go out now, [orderpost/internal/submit/answer] says what
-// a response means. Neither knows the other, or this one, which joins them.
+// Two steps are packages of their own. [orderpost/internal/submit/gate] decides whether
+// an attempt may go out now. [orderpost/internal/submit/answer] decides what a response
+// means. They know neither each other nor this package.
 //
-// The report's End and Verdict are the input of order.Decide. History is
-// cumulative: attempts, the last timestamp, and the doubt, which an unsure
-// attempt sets and only an acceptance or an answer by a `final` rule clears
-// (a duplicate leaves it: Decide reads both together).
+// The report's End and Verdict are the input of order.Decide. The history is
+// cumulative: the attempts, the last timestamp, and the doubt. An unsure attempt sets
+// the doubt. Only an acceptance or an answer by a final rule clears it. A duplicate
+// leaves it, because Decide needs both.
 //
 // # Was anything sent?
 //
-// "retry" claims that an attempt certainly had no effect, so the claim must be
-// exact. Two things are known of a request that got no answer:
+// The verdict retry claims that an attempt certainly had no effect, so the claim must
+// be exact. A request without an answer had no effect in two cases:
 //
-//   - Until a connection is there (name, proxy, TCP, TLS: dial.go, proxy.go,
-//     handshake.go), nothing of the order has left this process.
-//   - The connection is then the request's own until its answer is read, and the
-//     bytes that the socket takes are counted under any TLS (conn.go). None since
-//     the request was begun means that it was not sent.
+//   - There was no connection yet (name, proxy, TCP, TLS: dial.go, proxy.go,
+//     handshake.go).
+//   - The socket took no byte of it. The request is alone on its connection until its
+//     answer is read, and the socket counts bytes below TLS (conn.go).
 //
-// Everything else is unsure. Nothing is ever sent twice: taking a connection,
-// writing and reading are separate steps (client.go, send.go, read.go), and
-// none of them is repeated. fasthttp gives the protocol, not its client.
+// Every other request without an answer is unsure. No request is sent twice: taking a
+// connection, writing and reading are separate steps (client.go, send.go, read.go),
+// and none is repeated. That is why the package uses fasthttp's encoder and parser, but
+// not its client.
 //
-// A kept connection is looked at before it is used again, without waiting. One
-// that has ended, or on which an answer lies that nobody asked for, is closed. On
-// TLS that look takes session tickets and key updates off, and finds the part of
-// a record (frames.go). What remains is a server that closes in the moment in
-// which we write: that shows as "retry" if the write failed, and as "unsure" if
-// the kernel took the bytes before the reset came. To make it rare, idle
-// connections are closed after ORDERPOST_IDLE_TIMEOUT, 4 s by default, before
-// common servers close them (5 s and more).
+// Before an idle connection is used again, checkIdle looks at it without waiting. It
+// rejects a connection that the server closed or that holds an unsolicited answer. On
+// TLS it also handles session tickets and key updates, and notices an incomplete record
+// (records.go). One case remains: the server closes the connection at the moment of the
+// write. The result is retry if the write failed, and unsure if the kernel took the
+// bytes first. To make this rare, the client closes idle connections after
+// ORDERPOST_IDLE_TIMEOUT, by default 4 s. Common servers close them after 5 s or more.
 //
-// What cannot be closed is the pause between the last look at the fence and
-// the socket write: a process that is stopped there for longer than its lease
-// may post an order that another worker has taken over.
+// One gap cannot be closed: between the last check of the fence and the write to the
+// socket, the process may be stopped for longer than its lease, and may then post an
+// order that another worker has taken over.
 //
 // # Refusals
 //
-// A refusal is provisional until the API is seen to create orders (jury.go).
-// Submit holds a refused order back until (a) an acceptance or a duplicate of
-// any order comes: the refusal is believed; (b) the run of refusals reaches
-// REFUSAL_RUN distinct orders: all of them go back to the queue, and the gate
-// closes; (c) nothing else is under way for REFUSAL_QUIET, or 15 s have
-// passed: it is believed, for there are few. In case (c) a wrong setting can
-// cost at most REFUSAL_RUN-1 orders. A 404 or 405 without a rule closes the
-// gate at once and goes back; only if that same order gets it again after others
-// were created is it taken for a refusal. Resuming by hand after a run says
-// that the refusals are right: they are believed until the next acceptance.
+// A refusal is provisional until the API is seen to create orders (refusals.go). Submit
+// holds a refused order back until one of these happens:
+//
+//   - Any order is accepted or a duplicate: the refusal is believed.
+//   - The run of refusals reaches REFUSAL_RUN different orders: all of them go back to
+//     the queue, and the gate shuts.
+//   - No other submission is active for REFUSAL_QUIET, or 15 s have passed: the refusal
+//     is believed, because there are few. A wrong setting then costs at most
+//     REFUSAL_RUN-1 orders.
+//
+// A 404 or 405 that no rule covers shuts the gate at once, and the order goes back. It
+// counts as a refusal only if the same order gets it again after the API created
+// others. A person who resumes after a run confirms the refusals: further ones are
+// believed for 15 minutes, or until the next such hold.
 //
 // # Credentials
 //
-// The first denial closes the gate. The account is asked with that key after
-// PROBE_DELAY. If it answers, one other order tries; if that is denied too, the
-// secret is wrong. A pair that fails either way is left for the next one; when
-// all have failed the probes back off to one in 5 minutes, and begin again with
-// the first. Keys are read again before each probe and every KEY_RELOAD.
+// The first denial shuts the gate. After PROBE_DELAY the worker asks for the account
+// with the same key. If the API answers, one other order is tried. If that order is
+// denied too, the secret is wrong. A pair that fails either way is bad, and the next
+// one is used. When all are bad, the worker starts again with the first, and the probes
+// back off to one in 5 minutes. Keys are reloaded before each probe and every
+// KEY_RELOAD.
 //
-// A denied order waits until it is known whose fault it was. If another order
-// is accepted on the same pair, by an attempt that began after the denial, it
-// is asked again; if that happens to it twice, the fault is its own, and it is
-// reported as rejected. Once is not enough: an API whose authentication fails
-// for a second denies everything that is in flight.
+// A denied order waits until it is known what is at fault. If an attempt with another
+// order that began after the denial is accepted on the same pair, the denied order is
+// tried again. After two such denials the order itself is at fault, and its verdict is
+// rejected. One is not enough: an API whose authentication fails for a second denies
+// every request in flight.
 //
 // # Budgets
 //
-// Orders that are in hand wait at a closed gate for GATE_PATIENCE and then go back.
-// Waiting for the gate spends no budget: it is taken out of the visit's time,
-// and added to History.GateWaitMS, by which the age is reduced. The age counts
-// from the first attempt. Time that an order spends in the queue beyond the
-// longest delay that a retry may ask for counts as waiting, too.
+// An order in hand waits at a closed gate for GATE_PATIENCE and then goes back. Waits at
+// the gate spend no budget: they do not count as time of the submission, and
+// History.GateWaitMS subtracts them from the age, which counts from the first attempt.
+// Time in the queue beyond the longest delay of a retry counts as waiting, too.
 //
-// A visit ends after RETRY_VISIT_ATTEMPTS attempts or RETRY_VISIT_TIME, with
-// the delay wanted before the next one. The total budget is judged after an
-// attempt that failed on its own: denials, throttles and refusals that were
-// called back are counted in History.Attempts but exhaust nobody. A throttle that
-// only one order gets is that order's own (throttles.go), and does.
+// A submission ends after RETRY_SUBMISSION_ATTEMPTS or RETRY_SUBMISSION_TIME, and says
+// after which delay the next one may begin. Only an attempt that failed by itself can
+// use up the total budget. Denials, throttles and recalled refusals count as attempts
+// but exhaust no order. A throttle that only one order gets is its own failure
+// (throttles.go).
 package submit

@@ -15,8 +15,8 @@ var (
 	errEncoding = errors.New("answer has a Content-Encoding that was not asked for")
 )
 
-// undo undoes a Content-Encoding that was not asked for, as far as it is gzip,
-// and at most [answer.MaxBody] bytes of what comes out.
+// undo decodes gzip, although no Content-Encoding was asked for. It returns at most
+// [answer.MaxBody] bytes, and an error for other encodings.
 func undo(body []byte, encoding string) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
@@ -35,7 +35,8 @@ func undo(body []byte, encoding string) ([]byte, error) {
 	}
 }
 
-// readBounded reads all; with an error it gives what came before it.
+// readBounded reads at most [answer.MaxBody] bytes. With an error it returns what it
+// read before.
 func readBounded(r io.Reader) ([]byte, error) {
 	var buf bytes.Buffer
 	_, err := buf.ReadFrom(io.LimitReader(r, answer.MaxBody+1))

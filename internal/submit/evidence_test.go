@@ -103,7 +103,7 @@ func bodies(list ...string) func(c call) reply {
 }
 
 // once lets an order try once.
-func once(c *Config) { c.RetryVisitAttempts = 1 }
+func once(c *Config) { c.RetrySubmissionAttempts = 1 }
 
 func TestAnswerAboutAnotherOrderSettlesNothing(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -12,33 +12,33 @@ import (
 	"orderpost/internal/submit/answer"
 )
 
-// exchange is one request and what came of it.
+// exchange is one request and its result.
 type exchange struct {
 	answer answer.Answer
 	phase  Phase
-	err    error     // why there is no answer, or only a part of one
-	sent   time.Time // when the request was begun
-	ended  time.Time // when the answer, or the failure, was there
+	err    error     // why there is no complete answer
+	sent   time.Time // when the request began
+	ended  time.Time // when the answer was complete, or the request failed
 	reused bool
 }
 
-// longAgo ends what waits on a connection.
-var longAgo = time.Unix(1, 0)
+// pastDeadline is a deadline that ends every wait on a connection.
+var pastDeadline = time.Unix(1, 0)
 
-// exchange sends the request and reads the answer. It says whether the
-// connection can be used again.
+// exchange sends the request and reads the answer. It reports whether the connection
+// can be used again.
 func (c *client) exchange(ctx context.Context, conn *conn, r *request, until time.Time, x *exchange) (keep bool) {
 	conn.requests++
 	stop := func() bool { return true }
 	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, func() { _ = conn.Conn.SetDeadline(longAgo) })
+		stop = context.AfterFunc(ctx, func() { _ = conn.Conn.SetDeadline(pastDeadline) })
 	}
 	defer func() {
-		if !stop() { // it has been, or is being, broken off
+		if !stop() { // the request was canceled, or is being canceled
 			keep = false
 		}
 		if x.err != nil {
-			x.err = named(ctx, x.err)
+			x.err = normalizeError(ctx, x.err)
 		}
 	}()
 	written, came := conn.socket.written, conn.socket.read
@@ -63,15 +63,16 @@ func (c *client) send(ctx context.Context, conn *conn, r *request, until time.Ti
 	if err == nil {
 		err, late = conn.send(ctx, text, c.cfg.HeaderTimeout, until)
 	}
-	if cap(text) <= mostKept {
+	if cap(text) <= maxKeptBuffer {
 		*buf = text
 		requestBuffers.Put(buf)
 	}
 	return err, late
 }
 
-// named gives an error the form that the reasons are read from.
-func named(ctx context.Context, err error) error {
+// normalizeError turns timeouts into os.ErrDeadlineExceeded or ctx's error, which
+// causeReason knows.
+func normalizeError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, fasthttp.ErrTimeout)):
 		return ctx.Err()

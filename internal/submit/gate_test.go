@@ -255,7 +255,7 @@ func TestBreakerOpensProbesAndRamps(t *testing.T) {
 
 func TestBreakerTrialThatFailsOpensItForLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, broken, func(c *Config) { c.GatePatience = 1000 * time.Second; c.RetryVisitAttempts = 1 })
+		r := newRig(t, broken, func(c *Config) { c.GatePatience = 1000 * time.Second; c.RetrySubmissionAttempts = 1 })
 		began := time.Now()
 		for n := 0; time.Since(began) < 5*time.Minute; n++ { // the account answers, orders fail
 			r.one(fmt.Sprint(n))
@@ -295,7 +295,11 @@ func TestUnreadableAnswerHoldsThePoolAndIsTriedAgain(t *testing.T) {
 				return reply{status: 200, body: `<html>maintenance</html>`}
 			}
 			return reply{}
-		}, func(c *Config) { c.GatePatience = time.Hour; c.RetryVisitTime = time.Hour; c.RetryVisitAttempts = 20 })
+		}, func(c *Config) {
+			c.GatePatience = time.Hour
+			c.RetrySubmissionTime = time.Hour
+			c.RetrySubmissionAttempts = 20
+		})
 		reports := r.many("n", 10)
 		require.Equal(t, map[order.End]int{order.EndAnswer: 10}, ends(reports))
 		unsure := 0
@@ -421,12 +425,12 @@ func TestObserver(t *testing.T) {
 func TestObserverHearsOfRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 429} }, func(c *Config) {
-			c.RetryVisitAttempts = 3
+			c.RetrySubmissionAttempts = 3
 		})
 		o := &recorder{}
 		r.watch = o
 		report := r.one("n")
-		require.Equal(t, order.EndVisitBudget, report.End)
+		require.Equal(t, order.EndSubmissionBudget, report.End)
 		require.Equal(t, []bool{false, false, true}, o.queued)
 		require.Equal(t, report.Delay, o.waits[2])
 		require.LessOrEqual(t, o.waits[0], r.cfg.RetryBase)

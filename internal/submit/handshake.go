@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// handshakeError is why there is no TLS with a server, and what to do about it.
+// handshakeError says why a TLS handshake failed and what to do about it.
 type handshakeError struct {
 	addr     string // the server's
 	words    string
-	distrust bool // it is about the server's certificate
+	distrust bool // the server's certificate is not trusted
 	err      error
 }
 
 // Error implements error.
 func (e *handshakeError) Error() string { return "TLS with " + e.addr + ": " + e.words }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// shakeHands puts TLS over a connection to addr.
+// shakeHands starts TLS on a connection to addr.
 func (d *dialer) shakeHands(ctx context.Context, c *conn, addr string) error {
 	conf := d.conf.Clone()
 	conf.ServerName, _, _ = net.SplitHostPort(addr)
@@ -42,7 +42,7 @@ func (d *dialer) shakeHands(ctx context.Context, c *conn, addr string) error {
 	return explain(addr, conf.ServerName, err)
 }
 
-// explain says in a user's words why a handshake failed.
+// explain describes a failed handshake in words that a user can act on.
 func explain(addr, host string, err error) *handshakeError {
 	e := &handshakeError{addr: addr, err: err}
 	var verify *tls.CertificateVerificationError
@@ -52,11 +52,11 @@ func explain(addr, host string, err error) *handshakeError {
 	case errors.As(err, &verify):
 		e.distrust, e.words = true, certificateWords(verify, host, time.Now())
 	case errors.As(err, &record):
-		e.words = "what answers there speaks no TLS: is the port in ORDERPOST_API_URL right, and is it https?"
+		e.words = "the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https?"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.words = "the handshake was not over in time (ORDERPOST_TLS_TIMEOUT)"
+		e.words = "the handshake took longer than ORDERPOST_TLS_TIMEOUT"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		e.words = "the connection was cut in the handshake"
+		e.words = "the connection was closed during the handshake"
 	default:
 		e.words = alertWords(err.Error())
 	}
@@ -99,7 +99,7 @@ func namesOf(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// alertWords reads what crypto/tls says of an alert; it has no types for these.
+// alertWords translates the text of a TLS alert. crypto/tls has no types for them.
 func alertWords(text string) string {
 	for _, a := range []struct{ seen, words string }{
 		{"protocol version not supported", "the server speaks neither TLS 1.2 nor 1.3: whoever runs it must update it"},

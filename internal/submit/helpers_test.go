@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caarlos0/env/v11"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -238,6 +239,21 @@ type rig struct {
 	api *fakeAPI
 	log *logBuffer
 }
+
+// DefaultConfig returns the settings of an environment that sets only the base URL.
+func DefaultConfig(baseURL string) (cfg Config) {
+	err := env.ParseWithOptions(&cfg, env.Options{Prefix: "ORDERPOST_", Environment: map[string]string{"ORDERPOST_API_URL": baseURL}})
+	if err != nil {
+		panic(err)
+	}
+	return cfg
+}
+
+// StaticKeys is a KeySource that never changes.
+type StaticKeys []KeyPair
+
+// Pairs implements [KeySource].
+func (k StaticKeys) Pairs() ([]KeyPair, error) { return k, nil }
 
 func testConfig(change func(*Config)) Config {
 	cfg := DefaultConfig("https://api.test")

@@ -60,7 +60,7 @@ func TestSessionTicketsOnAnUnusedConnection(t *testing.T) {
 		if late {
 			require.NoError(t, conn.socket.readable())
 		}
-		require.NoError(t, conn.quiet(time.Now()))
+		require.NoError(t, conn.checkIdle(time.Now()))
 		require.Equal(t, late, conn.socket.read > before)
 		host, _, _ := net.SplitHostPort(c.dialer.addr)
 		_, kept := c.dialer.conf.ClientSessionCache.Get(host)
@@ -100,10 +100,10 @@ func TestEndsOnAnUnusedConnection(t *testing.T) {
 			c := w.client(t, s.url(), nil)
 			c.accepted(t)
 			conn := c.pool.idle[0]
-			require.NoError(t, conn.quiet(time.Now()))
+			require.NoError(t, conn.checkIdle(time.Now()))
 			close(idle)
 			require.NoError(t, conn.socket.readable())
-			require.Error(t, conn.quiet(time.Now()))
+			require.Error(t, conn.checkIdle(time.Now()))
 			require.False(t, c.accepted(t).reused)
 		})
 	}
@@ -151,7 +151,7 @@ func TestRecordBorders(t *testing.T) {
 	}
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		f, at := &framed{}, 0
+		f, at := &recordTracker{}, 0
 		for at < len(stream) {
 			n := min(1+r.IntN(1+r.IntN(400)), len(stream)-at)
 			f.follow(stream[at : at+n])
@@ -160,7 +160,7 @@ func TestRecordBorders(t *testing.T) {
 			for _, b := range borders {
 				whole = whole || b == at
 			}
-			require.Equal(t, whole, f.whole(), "seed %d at %d", seed, at)
+			require.Equal(t, whole, f.atBoundary(), "seed %d at %d", seed, at)
 		}
 	}
 }
@@ -169,11 +169,11 @@ func FuzzRecordBorders(f *testing.F) {
 	f.Add([]byte{23, 3, 3, 0, 2, 9, 9, 21, 3}, 3)
 	f.Fuzz(func(t *testing.T, stream []byte, cut int) {
 		cut = max(0, min(cut, len(stream)))
-		one, two := &framed{}, &framed{}
+		one, two := &recordTracker{}, &recordTracker{}
 		one.follow(stream)
 		two.follow(stream[:cut])
 		two.follow(stream[cut:])
-		require.Equal(t, one.whole(), two.whole())
+		require.Equal(t, one.atBoundary(), two.atBoundary())
 		require.Equal(t, one.left, two.left)
 	})
 }
@@ -187,19 +187,19 @@ func TestPoolClosesWhatItKeepsForTooLong(t *testing.T) {
 	c.pool.put(young)
 	old.used = time.Now().Add(-2 * time.Minute)
 	c.pool.closeOld()
-	require.Error(t, old.quiet(time.Now()))
+	require.Error(t, old.checkIdle(time.Now()))
 	require.Same(t, young, c.pool.take())
 	require.Nil(t, c.pool.take())
 
 	young.used = time.Now().Add(-2 * time.Minute)
 	c.pool.idle = append(c.pool.idle, young)
 	require.False(t, c.accepted(t).reused, "one that has aged is not used, whether it was swept or not")
-	require.Error(t, young.quiet(time.Now()))
+	require.Error(t, young.checkIdle(time.Now()))
 
 	late := dialled(t, c)
 	c.close()
 	c.pool.put(late)
-	require.Error(t, late.quiet(time.Now()), "what comes back after the end is closed")
+	require.Error(t, late.checkIdle(time.Now()), "what comes back after the end is closed")
 }
 
 // Deadlines stand for several requests, but never longer than by 1/64.

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// faultDenials is how often an order must be denied, each time followed by
-	// the acceptance of another order on the same pair, before the fault is its own.
+	// faultDenials is the number of denials after which an order is at fault itself. A
+	// denial counts if another order was then accepted on the same pair.
 	faultDenials = 2
-	// deniedPatience is how long a denied order waits in hand for the evidence.
+	// deniedPatience is how long a denied order waits in hand for that evidence.
 	deniedPatience = 30 * time.Second
-	// memorySize bounds what is remembered of single orders.
+	// memorySize is the largest number of orders that the keyring remembers.
 	memorySize = 4096
 )
 
-// keyring holds the account's key pairs, the one in use, and what is known of
-// each.
+// keyring holds the account's key pairs, which pair is in use, and what the API's
+// answers showed about each pair.
 type keyring struct {
 	source KeySource
 	log    zerolog.Logger
@@ -36,23 +36,24 @@ type keyring struct {
 	lastErr string
 }
 
-// pairState is a pair and what was seen of it. The pair itself never changes.
+// pairState is a pair and what the answers showed about it. The pair itself never
+// changes.
 type pairState struct {
 	KeyPair
 	number int // 1-based place in the list
 
 	// guarded by keyring.mu
 	bad bool
-	// accepted is when the last attempt that was accepted on this pair began.
+	// accepted is the start of the last attempt with this pair that was accepted.
 	accepted time.Time
 }
 
-// denial is what is remembered of an order that was denied, or called back as
-// refused.
+// denial is the memory of a suspect order: one that was denied, or whose refusal was
+// recalled.
 type denial struct {
-	pair   *pairState // on which it was denied last; nil = called back
+	pair   *pairState // of the last denial that is not proven yet; nil = none
 	at     time.Time
-	proven int // denials that another order's acceptance on the same pair followed
+	proven int // denials after which another order was accepted on the same pair
 }
 
 func newKeyring(source KeySource, log zerolog.Logger) (*keyring, error) {
@@ -68,7 +69,7 @@ func newKeyring(source KeySource, log zerolog.Logger) (*keyring, error) {
 	return k, nil
 }
 
-// where names the settings that the pairs come from.
+// where names the settings that hold the pairs.
 func (k *keyring) where() string {
 	if named, ok := k.source.(interface{ Where() string }); ok {
 		return named.Where()
@@ -76,8 +77,8 @@ func (k *keyring) where() string {
 	return "ORDERPOST_API_KEY and ORDERPOST_API_SECRET"
 }
 
-// take replaces the pairs, and starts again with the first. What is known of a
-// pair that stays is kept, but for its being bad.
+// take replaces the pairs and makes the first one active. A pair that stays keeps its
+// accepted time, but is no longer bad.
 func (k *keyring) take(pairs []KeyPair) {
 	var states []*pairState
 	known := pairs
@@ -91,7 +92,7 @@ func (k *keyring) take(pairs []KeyPair) {
 		states = append(states, s)
 	}
 	for _, old := range k.pairs {
-		known = append(known[:len(known):len(known)], old.KeyPair) // answers to requests under way may name it
+		known = append(known[:len(known):len(known)], old.KeyPair) // an answer to a request in flight may show its key
 	}
 	k.scrub.Store(newScrubber(known))
 	k.pairs, k.active = states, states[0]
@@ -103,15 +104,15 @@ func (k *keyring) broadcast() {
 	k.changed = make(chan struct{})
 }
 
-// use gives the pair for the next request.
+// use returns the active pair.
 func (k *keyring) use() *pairState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.active
 }
 
-// reload asks the source again. A source that fails leaves things as they are;
-// it is logged once.
+// reload reads the pairs from the source again. If that fails, the pairs stay, and
+// the error is logged once.
 func (k *keyring) reload() (changed bool) {
 	pairs, err := k.source.Pairs()
 	if err == nil {
@@ -122,7 +123,7 @@ func (k *keyring) reload() (changed bool) {
 	if err != nil {
 		if err.Error() != k.lastErr {
 			k.lastErr = err.Error()
-			k.log.Error().Str("error", k.lastErr).Msg("API keys not reloaded, going on with the old ones")
+			k.log.Error().Str("error", k.lastErr).Msg("cannot reload the API keys; going on with the old ones")
 		}
 		return false
 	}
@@ -147,9 +148,10 @@ func (k *keyring) equal(pairs []KeyPair) bool {
 	return true
 }
 
-// works notes an order that was created, and forgets what it was suspected of.
-// accepted: now, which proves that the pair was good when the attempt began.
-func (k *keyring) works(p *pairState, began time.Time, orderNo string, accepted bool) {
+// noteCreated notes that the order was created, and clears it of suspicion. accepted
+// says that this attempt created it, which proves that the pair was good when the
+// attempt began.
+func (k *keyring) noteCreated(p *pairState, began time.Time, orderNo string, accepted bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.denials, orderNo)
@@ -161,9 +163,9 @@ func (k *keyring) works(p *pairState, began time.Time, orderNo string, accepted 
 	}
 }
 
-// spoil marks a pair as bad and goes on to the next one that is not. none: all
-// of them are bad.
-func (k *keyring) spoil(p *pairState) (next *pairState, none bool) {
+// markBad marks a pair as bad and switches to the first good one. none says that all
+// pairs are bad.
+func (k *keyring) markBad(p *pairState) (next *pairState, none bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	p.bad = true
@@ -180,8 +182,8 @@ func (k *keyring) spoil(p *pairState) (next *pairState, none bool) {
 	return k.active, true
 }
 
-// afresh gives every pair another chance, from the first on, if all are bad.
-func (k *keyring) afresh() {
+// retryAll clears the marks if all pairs are bad, and switches to the first pair.
+func (k *keyring) retryAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, s := range k.pairs {
@@ -195,15 +197,16 @@ func (k *keyring) afresh() {
 	k.active = k.pairs[0]
 }
 
-// suspect remembers that an order was called back as refused, so that it does
-// not spoil a trial.
+// suspect remembers an order whose refusal was recalled. At a trial, other orders go
+// first.
 func (k *keyring) suspect(orderNo string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.remember(orderNo)
 }
 
-// remember gives the order's entry. The caller holds the lock.
+// remember returns the order's entry, which it creates if there is none. The caller
+// holds k.mu.
 func (k *keyring) remember(orderNo string) *denial {
 	if d := k.denials[orderNo]; d != nil {
 		return d
@@ -225,13 +228,13 @@ func (k *keyring) suspected(orderNo string) bool {
 	return k.denials[orderNo] != nil
 }
 
-// deny notes a denial. ownFault: the order was denied often enough while
-// others were accepted in between.
-func (k *keyring) deny(orderNo string, p *pairState, at time.Time) (ownFault bool) {
+// noteDenial notes a denial. ownFault says that the order has faultDenials proven
+// denials.
+func (k *keyring) noteDenial(orderNo string, p *pairState, at time.Time) (ownFault bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	d := k.remember(orderNo)
-	d.weigh()
+	d.countProven()
 	if d.proven >= faultDenials {
 		delete(k.denials, orderNo)
 		return true
@@ -240,9 +243,9 @@ func (k *keyring) deny(orderNo string, p *pairState, at time.Time) (ownFault boo
 	return false
 }
 
-// weigh counts the last denial as proven, once, if another order was accepted
-// on its pair by an attempt that began after it.
-func (d *denial) weigh() bool {
+// countProven counts the last denial as proven, once, if an attempt that began after
+// it was accepted on the same pair.
+func (d *denial) countProven() bool {
 	if d.pair == nil || !d.pair.accepted.After(d.at) {
 		return false
 	}
@@ -251,18 +254,18 @@ func (d *denial) weigh() bool {
 	return true
 }
 
-// fate is what becomes of a denied order.
-type fate uint8
+// denialDecision says what becomes of a denied order.
+type denialDecision uint8
 
 const (
-	fateHandBack fate = iota // the pair is bad, or the visit must end
-	fateAgain                // the pair may work: ask once more
-	fateOwnFault             // the pair works for others, again and again
+	denialHandBack denialDecision = iota // the pair is bad, or the submission must end
+	denialRetry                          // the pair may work: try again
+	denialReject                         // the pair works for other orders: this one is at fault
 )
 
-// await waits until it is known whether a denial was the order's own fault. If
-// no other order is there to try the pair, the denied one must do it itself.
-func (k *keyring) await(ctx context.Context, g *gate.Gate, orderNo string, p *pairState) fate {
+// await waits until it is known whether the pair or the order is at fault. If no
+// other order tries the pair, the denied one must try it again itself.
+func (k *keyring) await(ctx context.Context, g *gate.Gate, orderNo string, p *pairState) denialDecision {
 	ctx, cancel := context.WithTimeout(ctx, deniedPatience)
 	defer cancel()
 	for {
@@ -271,32 +274,32 @@ func (k *keyring) await(ctx context.Context, g *gate.Gate, orderNo string, p *pa
 		k.mu.Lock()
 		changed := k.changed
 		d := k.remember(orderNo)
-		switch proven := d.weigh(); {
+		switch proven := d.countProven(); {
 		case proven && d.proven >= faultDenials:
 			delete(k.denials, orderNo)
 			k.mu.Unlock()
-			return fateOwnFault
+			return denialReject
 		case proven:
 			k.mu.Unlock()
-			return fateAgain
+			return denialRetry
 		case p.bad || k.active != p:
 			k.mu.Unlock()
-			return fateHandBack
+			return denialHandBack
 		}
 		k.mu.Unlock()
 		if g.IsDraining() {
-			return fateHandBack
+			return denialHandBack
 		}
 		if trying && left <= 0 {
-			return fateAgain
+			return denialRetry
 		}
 		if !k.sleep(ctx, changed, gateChanged, left, trying) {
-			return fateHandBack
+			return denialHandBack
 		}
 	}
 }
 
-// sleep returns at a change, after the time if timed, or false with ctx.
+// sleep waits for a or b, or for d if timed. It returns false if ctx ended.
 func (k *keyring) sleep(ctx context.Context, a, b <-chan struct{}, d time.Duration, timed bool) bool {
 	var due <-chan time.Time
 	if timed {

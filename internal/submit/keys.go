@@ -13,19 +13,17 @@ import (
 	"orderpost/internal/order"
 )
 
-// MaxPairs is the number of key pairs that an account may hold
-// (api-contract, section 8).
+// MaxPairs is the largest number of key pairs that an account has.
 const MaxPairs = 10
 
-// Signer stamps and signs one attempt. It appends to dst the bytes to be sent,
-// which are the bytes that were signed, with timestampMS (milliseconds since
-// 1970) as their timestamp.
+// Signer stamps and signs one attempt. Sign appends to dst the body, which holds the
+// timestamp timestampMS in milliseconds since 1970, and signs exactly these bytes.
 type Signer interface {
 	Sign(dst []byte, o *order.Order, timestampMS int64) (body []byte, signature string, err error)
 }
 
-// KeyPair is an API key and the signer that holds its secret. Printed in any
-// way, it shows the masked key alone.
+// KeyPair is an API key and the signer that holds its secret. However it is printed,
+// it shows only the masked key.
 type KeyPair struct {
 	Key    string
 	Signer Signer
@@ -46,7 +44,8 @@ func (p KeyPair) MarshalText() ([]byte, error) { return []byte(mask(p.Key)), nil
 // MarshalJSON masks the key.
 func (p KeyPair) MarshalJSON() ([]byte, error) { return json.Marshal(mask(p.Key)) }
 
-// same compares two pairs without a panic on signers that cannot be compared.
+// same reports whether two pairs are equal. Signers of an incomparable type are never
+// equal.
 func (p KeyPair) same(q KeyPair) bool {
 	if p.Key != q.Key {
 		return false
@@ -55,18 +54,12 @@ func (p KeyPair) same(q KeyPair) bool {
 	return tp == tq && (tp == nil || (tp.Comparable() && p.Signer == q.Signer))
 }
 
-// KeySource gives the account's key pairs in order of preference. It is asked
-// at the start, at every denial and every Config.KeyReload. Equal pairs of two
-// calls are told by an equal Key and an equal (==) Signer.
+// KeySource returns the account's key pairs in order of preference. The submitter
+// calls it at the start, at every denial and every Config.KeyReload. A pair is the
+// same as before if its Key and its Signer are equal (==).
 type KeySource interface {
 	Pairs() ([]KeyPair, error)
 }
-
-// StaticKeys is a KeySource that never changes.
-type StaticKeys []KeyPair
-
-// Pairs implements [KeySource].
-func (k StaticKeys) Pairs() ([]KeyPair, error) { return k, checkPairs(k) }
 
 func checkPairs(pairs []KeyPair) error {
 	if len(pairs) == 0 {
@@ -77,10 +70,10 @@ func checkPairs(pairs []KeyPair) error {
 	}
 	for i, p := range pairs {
 		if p.Key == "" || p.Signer == nil {
-			return fmt.Errorf("API key pair %d is not complete", i+1)
+			return fmt.Errorf("API key pair %d has no key or no secret", i+1)
 		}
 		if strings.ContainsFunc(p.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			return fmt.Errorf("API key %d cannot be sent in a header: it holds a space, a control or a non-ASCII character", i+1)
+			return fmt.Errorf("API key %d cannot be sent in a header: it holds a space, a control character or a non-ASCII character", i+1)
 		}
 		if slices.ContainsFunc(pairs[:i], func(q KeyPair) bool { return q.Key == p.Key }) {
 			return fmt.Errorf("API key %d occurs twice", i+1)
@@ -109,9 +102,9 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String()))
 // MarshalText hides the value.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// KeyConfig says where the key pairs come from. Each value is one key (or
-// secret), or several, one a line; the first key belongs to the first secret,
-// and so on. The files are read again while the program runs.
+// KeyConfig says where the key pairs come from. A value holds one key or secret per
+// line. The first key belongs to the first secret, and so on. The program reads the
+// files again while it runs.
 type KeyConfig struct {
 	Key        Secret `env:"API_KEY" desc:"API key; several, one a line, are used in order"`
 	KeyFile    string `env:"API_KEY_FILE" desc:"file with the API key(s), read again when it changes"`
@@ -135,7 +128,7 @@ func (c KeyConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// keyName and secretName are the variables that are in use, for messages.
+// keyName and secretName return the variables in use, for messages.
 func (c KeyConfig) keyName() string    { return settingName("API_KEY", c.KeyFile) }
 func (c KeyConfig) secretName() string { return settingName("API_SECRET", c.SecretFile) }
 
@@ -146,20 +139,20 @@ func settingName(name, file string) string {
 	return fmt.Sprintf("ORDERPOST_%s_FILE (%s)", name, file)
 }
 
-// FileKeys is the KeySource of a KeyConfig. It makes a signer once per pair,
-// so that an unchanged file gives equal pairs.
+// FileKeys is the KeySource of a KeyConfig. It creates one signer per pair, so
+// unchanged settings return equal pairs.
 type FileKeys struct {
 	cfg       KeyConfig
 	newSigner func(secret string) (Signer, error)
 
 	mu      sync.Mutex
-	key     string // the texts that pairs was made from
+	key     string // the texts of the last read
 	secret  string
 	pairs   []KeyPair
 	signers map[[2]string]Signer
 }
 
-// NewFileKeys reads the pairs once, so that a mistake is seen at the start.
+// NewFileKeys returns a FileKeys. It reads the pairs once to find mistakes.
 func NewFileKeys(cfg KeyConfig, newSigner func(secret string) (Signer, error)) (*FileKeys, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -171,8 +164,7 @@ func NewFileKeys(cfg KeyConfig, newSigner func(secret string) (Signer, error)) (
 	return f, nil
 }
 
-// Pairs implements [KeySource]. Its errors name files and line counts, never
-// what stands in them.
+// Pairs implements [KeySource]. Its errors show no content of the files.
 func (f *FileKeys) Pairs() ([]KeyPair, error) {
 	key, err := readSetting("API_KEY", f.cfg.Key, f.cfg.KeyFile)
 	if err != nil {
@@ -195,7 +187,7 @@ func (f *FileKeys) Pairs() ([]KeyPair, error) {
 	return pairs, nil
 }
 
-// Where names the variables that the pairs come from, for those who mend them.
+// Where names the variables that hold the pairs, for messages.
 func (f *FileKeys) Where() string { return f.cfg.keyName() + " and " + f.cfg.secretName() }
 
 func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
@@ -237,7 +229,7 @@ func readSetting(name string, value Secret, file string) (string, error) {
 	return string(data), nil
 }
 
-// lines splits at line ends and drops empty lines; a secret keeps its spaces.
+// lines splits text at line ends and drops empty lines. Spaces belong to a secret.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

@@ -11,8 +11,8 @@ import (
 	"orderpost/internal/submit/answer"
 )
 
-// mask shows as much of a key as a person needs to tell pairs apart: two
-// characters at either end, and nothing of a short one.
+// mask shortens a key to what a person needs to tell keys apart: the first two and
+// the last two characters. It hides a short key completely.
 func mask(key string) string {
 	if len(key) < 12 {
 		return "****"
@@ -20,19 +20,19 @@ func mask(key string) string {
 	return key[:2] + "…" + key[len(key)-2:]
 }
 
-// scrubber removes API keys from text that others wrote: an API may well
-// answer `unknown key AK123…`, and answers are recorded and logged. It knows a
-// key as it is, escaped as JSON, URLs and HTML escape it, and in Base64 and hex.
+// scrubber masks API keys in text from outside. An API may answer "unknown key
+// AK123…", and answers are recorded and logged. The scrubber finds a key in plain
+// text, escaped for JSON, URLs or HTML, and in Base64 or hex.
 type scrubber struct{ forms []keyForm }
 
 // keyForm is one way to write a key.
 type keyForm struct {
-	plain   string         // "" = by the pattern
-	pattern *regexp.Regexp // of a key with escaped characters
+	plain   string         // "" = pattern is set
+	pattern *regexp.Regexp // matches a key with escaped characters
 	mask    string
 }
 
-// minHidden is the length from which a piece of an encoded key is looked for.
+// minHidden is the shortest encoded form that the scrubber looks for.
 const minHidden = 12
 
 func newScrubber(pairs []KeyPair) *scrubber {
@@ -50,8 +50,8 @@ func newScrubber(pairs []KeyPair) *scrubber {
 	return s
 }
 
-// escaped matches a key in which some characters are escaped: `\"` and `\u0041`
-// (JSON, also within JSON), %41 (URLs, also twice), &amp; and &#65; (HTML).
+// escaped returns a pattern for a key with escaped characters: `\"` and `\u0041`
+// (JSON, also nested), %41 (URLs, also escaped twice), &amp; and &#65; (HTML).
 func escaped(key string) *regexp.Regexp {
 	var p strings.Builder
 	for _, c := range []byte(key) {
@@ -67,8 +67,8 @@ func escaped(key string) *regexp.Regexp {
 	return regexp.MustCompile(p.String())
 }
 
-// encoded gives what every Base64 of a text with the key in it holds, at the three
-// places where the key may begin, and its hex.
+// encoded returns the key in hex, and the parts that every Base64 of a text with the
+// key contains, for the three offsets at which the key may begin.
 func encoded(key string) []string {
 	var out []string
 	for lead := range 3 {
@@ -101,8 +101,8 @@ func (s *scrubber) clean(text string) string {
 	return text
 }
 
-// Excerpt is at most the first limit bytes of a text, without keys: they are
-// removed before it is cut, so that none is left in half.
+// Excerpt returns at most the first limit bytes of text without keys. It masks keys
+// before it cuts, because it would not recognize half a key.
 func (s *scrubber) Excerpt(text []byte, limit int) string {
 	const margin = 1024 // longer than a key in any form
 	return answer.Bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)

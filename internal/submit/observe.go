@@ -8,41 +8,40 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// Observer is told what happens; ops turns it into metrics. Its
-// methods are called on the path of orders and must be quick. It must not call
-// back into the Submitter.
+// Observer receives events, for metrics. Orders wait for its methods, so they must be
+// quick. They must not call the Submitter.
 type Observer interface {
 	// Attempted is called after each POST of an order.
 	Attempted(a AttemptEvent)
 	// GateChanged is called after each change of the gate, in order.
 	GateChanged(s gate.State)
-	// Retrying is called when an order is to be tried again after wait: in the
-	// worker's hands, or (queued) back in the queue.
+	// Retrying is called when an order waits for its next attempt: in the worker, or
+	// in the queue if queued is set.
 	Retrying(wait time.Duration, queued bool)
 }
 
-// Tracer is asked directly before each attempt is sent; ctx is the visit's. It
-// gives the W3C trace header of the attempt's own span ("" = none), and what is
-// told of the attempt when it is over. nil: nobody follows attempts.
+// Tracer is called directly before each attempt with the submission's context. It
+// returns the W3C trace header of the attempt's span ("" = none) and a function that
+// is called when the attempt is over.
 type Tracer func(ctx context.Context) (traceparent string, ended func(AttemptEvent))
 
 // AttemptEvent is one POST of an order.
 type AttemptEvent struct {
-	// OrderNo and Traceparent are for traces; they must not become labels.
+	// OrderNo and Traceparent are for traces. They must not become metric labels.
 	OrderNo, Traceparent string
 	Verdict              order.Verdict
 	Status               int       // 0 = no answer
-	Phase                Phase     // how far the request came
-	Reason               string    // as in the record; by rule it is the operator's text
-	Attempt              int       // of the order, over all visits
+	Phase                Phase     // how far the request got
+	Reason               string    // as in the record; a rule's reason is the operator's text
+	Attempt              int       // of the order, over all submissions
 	EnqueuedAt           time.Time // as in order.Submission
 	Started              time.Time
-	Duration             time.Duration // from sending to the end of the answer
+	Duration             time.Duration // from the start of the request to the end of the answer
 	RequestBytes         int
 	ResponseBytes        int
-	Reused               bool          // on a connection that was used before
-	GateWait             time.Duration // waited at the gate before this attempt, RateWait included
-	RateWait             time.Duration // waited for the rate limit alone; 0 where it did not make it wait
+	Reused               bool          // sent on a connection that was used before
+	GateWait             time.Duration // time at the gate before this attempt, RateWait included
+	RateWait             time.Duration // the part of GateWait for the rate limit; 0 = none
 }
 
 type noObserver struct{}

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// canPeek: reads wait a little, by the connection's deadline.
+// canPeek says that readNow does not need the connection's deadline. Here it does.
 const canPeek = false
 
-type taken struct{}
+type nonblockingRead struct{}
 
-// readNow reads what comes within a millisecond, or returns errNothing.
+// readNow returns the bytes that arrive within a millisecond, or errWouldBlock.
 func (s *socket) readNow(p []byte) (int, error) {
 	if err := s.Conn.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
 		return 0, err
 	}
 	n, err := s.Conn.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = errNothing
+		err = errWouldBlock
 	}
-	if e := s.Conn.SetReadDeadline(time.Time{}); err == nil || err == errNothing {
+	if e := s.Conn.SetReadDeadline(time.Time{}); err == nil || err == errWouldBlock {
 		if e != nil {
 			err = e
 		}
@@ -30,8 +30,8 @@ func (s *socket) readNow(p []byte) (int, error) {
 	return n, err
 }
 
-// waitAfter leaves the waiting to whoever reads.
-func (s *socket) waitAfter(do func(fd uintptr) bool) error {
+// callWhenReadable calls do once. The next read waits instead.
+func (s *socket) callWhenReadable(do func(fd uintptr) bool) error {
 	do(0)
 	return nil
 }

@@ -8,18 +8,19 @@ import (
 	"syscall"
 )
 
-// canPeek: reads need not wait, and leave the deadline alone.
+// canPeek says that readNow does not need the connection's deadline.
 const canPeek = true
 
-// taken is what readNow took. Kept with the socket it costs no allocation.
-type taken struct {
+// nonblockingRead is the state of readNow. It is part of the socket to avoid
+// allocations.
+type nonblockingRead struct {
 	p   []byte
 	n   int
 	err error
 	do  func(fd uintptr) bool // take
 }
 
-func (t *taken) take(fd uintptr) bool {
+func (t *nonblockingRead) take(fd uintptr) bool {
 	for {
 		t.n, _, t.err = syscall.Recvfrom(int(fd), t.p, syscall.MSG_DONTWAIT)
 		if t.err != syscall.EINTR {
@@ -28,13 +29,13 @@ func (t *taken) take(fd uintptr) bool {
 	}
 }
 
-// readNow reads what is there, or returns errNothing.
+// readNow returns the bytes that have arrived, or errWouldBlock. It does not wait.
 func (s *socket) readNow(p []byte) (int, error) {
 	raw, err := s.rawConn()
 	if err != nil {
 		return 0, err
 	}
-	t := &s.taken
+	t := &s.pending
 	if t.do == nil {
 		t.do = t.take
 	}
@@ -45,7 +46,7 @@ func (s *socket) readNow(p []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case isEmpty(t.err):
-		return 0, errNothing
+		return 0, errWouldBlock
 	case t.err != nil:
 		return 0, os.NewSyscallError("recvfrom", t.err)
 	case t.n <= 0:
@@ -55,9 +56,9 @@ func (s *socket) readNow(p []byte) (int, error) {
 	}
 }
 
-// waitAfter calls do, and again each time when something has come, the
-// connection's end included, until it returns true or the deadline passes.
-func (s *socket) waitAfter(do func(fd uintptr) bool) error {
+// callWhenReadable calls do at once, and again whenever bytes or the connection's end
+// arrived, until do returns true or the deadline passes.
+func (s *socket) callWhenReadable(do func(fd uintptr) bool) error {
 	raw, err := s.rawConn()
 	if err != nil {
 		return err

@@ -1,18 +1,18 @@
 package submit
 
-// Phase says how far a request came.
+// Phase says how far a request got.
 type Phase uint8
 
 // The phases of a request, in their order.
 const (
-	// PhaseConnect: no connection (name, proxy, TCP, TLS); nothing was sent.
+	// PhaseConnect: there was no connection (name, proxy, TCP or TLS). Nothing was sent.
 	PhaseConnect Phase = iota
-	// PhaseSend: a connection was there, and provably nothing of the order was sent.
+	// PhaseSend: there was a connection, but no byte of the request was sent.
 	PhaseSend
-	// PhaseSent: some of the order may have been sent, and no answer's headers came.
+	// PhaseSent: part of the request may have been sent. No answer arrived.
 	PhaseSent
-	// PhaseCut: the answer's headers came, its body did not to the end (or not
-	// within the bound of 256 KiB, or in an encoding that cannot be undone).
+	// PhaseCut: the answer's headers arrived, but not the whole body, or the body is
+	// longer than 256 KiB or has an unknown encoding.
 	PhaseCut
 	// PhaseDone: the answer was read to its end.
 	PhaseDone
@@ -20,11 +20,8 @@ const (
 
 var phaseNames = [...]string{"connect", "send", "sent", "cut", "done"}
 
-// String gives the word used in metrics.
+// String returns the word used in traces.
 func (p Phase) String() string { return phaseNames[p] }
 
-// Phases lists every phase, for label values and tables.
-func Phases() []Phase { return []Phase{PhaseConnect, PhaseSend, PhaseSent, PhaseCut, PhaseDone} }
-
-// maySent: some of the order may have been sent.
+// maySent reports whether part of the request may have been sent.
 func (p Phase) maySent() bool { return p != PhaseConnect && p != PhaseSend }

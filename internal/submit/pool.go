@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// pool keeps the connections that no request has. The one that was used last is
-// taken first, so that the rest age and are closed.
+// pool holds the idle connections. It takes the most recently used one first, so
+// connections that are not needed age and are closed.
 type pool struct {
-	keep time.Duration // how long
+	keep time.Duration // how long a connection may be idle
 
 	mu     sync.Mutex
-	idle   []*conn // by age, the oldest first
+	idle   []*conn // the longest idle first
 	closed bool
-	sweep  *time.Timer // runs while connections are kept
-	swept  bool        // it does not run
+	sweep  *time.Timer // runs closeOld; nil until the first put
+	swept  bool        // sweep does not run, because idle is empty
 }
 
-// take gives the connection that was used last; nil where there is none.
+// take returns the most recently used connection, or nil.
 func (p *pool) take() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,7 +31,7 @@ func (p *pool) take() *conn {
 	return c
 }
 
-// put keeps a connection for another request.
+// put makes a connection idle. After close it closes the connection.
 func (p *pool) put(c *conn) {
 	c.used = time.Now()
 	p.mu.Lock()
@@ -50,8 +50,8 @@ func (p *pool) put(c *conn) {
 	}
 }
 
-// closeOld closes what was kept for long enough, and comes again when the next
-// one is due.
+// closeOld closes the connections that were idle for too long, and runs again when
+// the next one is due.
 func (p *pool) closeOld() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,7 +68,7 @@ func (p *pool) closeOld() {
 	}
 }
 
-// close closes all connections, and each that comes back later.
+// close closes the idle connections, and every connection put later.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// proxyFor gives the proxy that the environment names for a URL; nil where it
-// names none, as always for loopback. httpproxy passes over one that is
-// malformed, and would go without it; here that is an error, which never shows
-// the value, for it may hold a password.
+// proxyFor returns the proxy that the environment names for a URL, or nil if there is
+// none, as always for loopback. A malformed proxy is an error, whereas httpproxy would
+// ignore it and connect directly. The error does not show the value, which may hold a
+// password.
 func proxyFor(target *url.URL) (*url.URL, error) {
 	env := httpproxy.FromEnvironment()
 	name, value := "HTTP_PROXY", &env.HTTPProxy
@@ -41,14 +41,14 @@ func proxyFor(target *url.URL) (*url.URL, error) {
 	u, err := url.Parse(given)
 	switch {
 	case err != nil || u.Hostname() == "":
-		return nil, fmt.Errorf("%s: it is no URL such as http://proxy:3128", name)
+		return nil, fmt.Errorf("%s: is not a URL such as http://proxy:3128", name)
 	case proxyPorts[u.Scheme] == "":
 		return nil, fmt.Errorf("%s: scheme %q: give http://, https:// or socks5://", name, u.Scheme)
 	}
 	return u, nil
 }
 
-// proxyError is what is wrong with the proxy that the environment names.
+// proxyError says what is wrong with the proxy that the environment names.
 type proxyError struct {
 	proxy string // without credentials
 	words string
@@ -58,10 +58,10 @@ type proxyError struct {
 // Error implements error.
 func (e *proxyError) Error() string { return "proxy " + e.proxy + ": " + e.words }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *proxyError) Unwrap() error { return e.err }
 
-// unreached names the proxy where it was the proxy that was dialled.
+// unreached adds the proxy's name to a dial error, if there is a proxy.
 func (d *dialer) unreached(err error) error {
 	if d.proxy == nil {
 		return err
@@ -73,13 +73,14 @@ func (d *dialer) proxyError(err error, format string, args ...any) error {
 	return &proxyError{proxy: d.proxy.Scheme + "://" + d.proxy.Host, words: fmt.Sprintf(format, args...), err: err}
 }
 
-// absolute: the proxy reads the requests, which name the whole URL.
+// absolute reports whether an HTTP proxy reads the requests themselves. They then
+// name the whole URL.
 func (d *dialer) absolute() bool {
 	return d.proxy != nil && !d.tls && (d.proxy.Scheme == "http" || d.proxy.Scheme == "https")
 }
 
-// pass gets through the proxy as far as it takes: to the proxy itself where the
-// requests are for it to read, else to the API.
+// pass sets up the connection through the proxy. If the proxy reads the requests, it
+// ends at the proxy, otherwise pass opens a tunnel to the API.
 func (d *dialer) pass(ctx context.Context, c *conn) error {
 	if d.proxy.Scheme == "https" {
 		if err := d.shakeHands(ctx, c, addrOf(d.proxy)); err != nil {
@@ -108,7 +109,7 @@ func (d *dialer) pass(ctx context.Context, c *conn) error {
 
 // connect asks an HTTP proxy for a tunnel.
 func (d *dialer) connect(ctx context.Context, c *conn) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.Conn.SetDeadline(longAgo) })
+	stop := context.AfterFunc(ctx, func() { _ = c.Conn.SetDeadline(pastDeadline) })
 	defer stop()
 	ask := "CONNECT " + d.addr + " HTTP/1.1\r\nHost: " + d.addr + "\r\n"
 	if auth := basicAuth(d.proxy); auth != "" {
@@ -122,17 +123,17 @@ func (d *dialer) connect(ctx context.Context, c *conn) error {
 	case err != nil:
 		return err
 	case status == http.StatusProxyAuthRequired:
-		return d.proxyError(nil, "it wants credentials (407): put them into HTTPS_PROXY, as http://user:password@host:port")
+		return d.proxyError(nil, "it asks for credentials (407): put them into HTTPS_PROXY, as http://user:password@host:port")
 	case status < 200 || status > 299:
-		return d.proxyError(nil, "it refused the way to %s: %d %s", d.addr, status, reason)
+		return d.proxyError(nil, "it refused a tunnel to %s: %d %s", d.addr, status, reason)
 	case !stop():
 		return ctx.Err()
 	}
 	return nil
 }
 
-// readConnected reads the answer to CONNECT, byte by byte, for what follows it
-// is not the proxy's.
+// readConnected reads the answer to CONNECT byte by byte. The bytes after it belong
+// to the tunnel and must stay unread.
 func readConnected(r io.Reader) (status int, reason string, err error) {
 	one := bufio.NewReaderSize(&single{r}, 4<<10)
 	var h fasthttp.ResponseHeader
@@ -150,7 +151,7 @@ func readConnected(r io.Reader) (status int, reason string, err error) {
 	return h.StatusCode(), clean(h.StatusMessage()), nil
 }
 
-// clean keeps what can be shown of a proxy's words.
+// clean returns the printable ASCII of a proxy's status text, at most 64 bytes.
 func clean(text []byte) string {
 	text = text[:min(len(text), 64)]
 	out := make([]byte, 0, len(text))
@@ -184,7 +185,7 @@ func (d *dialer) socks(ctx context.Context, c *conn) error {
 	return err
 }
 
-// basicAuth is what Proxy-Authorization says; "" without credentials.
+// basicAuth returns the value of Proxy-Authorization; "" = no credentials.
 func basicAuth(u *url.URL) string {
 	if u.User == nil {
 		return ""

@@ -60,8 +60,8 @@ func TestProxiesThatFail(t *testing.T) {
 		answer string
 		words  string
 	}{
-		"credentials":   {"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "it wants credentials (407): put them into HTTPS_PROXY, as http://user:password@host:port"},
-		"not that host": {"HTTP/1.1 403 Not \x1b[31mHere\r\nContent-Length: 0\r\n\r\n", "it refused the way to example.com:"},
+		"credentials":   {"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n", "it asks for credentials (407): put them into HTTPS_PROXY, as http://user:password@host:port"},
+		"not that host": {"HTTP/1.1 403 Not \x1b[31mHere\r\nContent-Length: 0\r\n\r\n", "it refused a tunnel to example.com:"},
 		"hangs up":      {"", "EOF"},
 		"no HTTP":       {"220 mail ESMTP\r\n\r\n", "not HTTP"},
 		"endless":       {"HTTP/1.1 200 OK\r\nX-A: " + strings.Repeat("a", 8000) + "\r\n\r\n", "its answer to CONNECT"},
@@ -99,7 +99,7 @@ func TestAProxyThatIsNotThere(t *testing.T) {
 }
 
 func TestProxySettings(t *testing.T) {
-	for value, words := range map[string]string{"ftp://user:s3cret@proxy:1": `scheme "ftp"`, "http://user:s3cret@[::1": "HTTPS_PROXY: it is no URL", "http://user:s3cret@": "no URL"} {
+	for value, words := range map[string]string{"ftp://user:s3cret@proxy:1": `scheme "ftp"`, "http://user:s3cret@[::1": "HTTPS_PROXY: is not a URL", "http://user:s3cret@": "not a URL"} {
 		t.Setenv("HTTPS_PROXY", value)
 		_, err := newClient(DefaultConfig("https://example.com"), "https://example.com")
 		require.ErrorContains(t, err, words)

@@ -16,10 +16,10 @@ import (
 	"orderpost/internal/submit/answer"
 )
 
-// maxHeader bounds an answer's headers, in bytes.
+// maxHeader is the largest size of an answer's headers in bytes.
 const maxHeader = 64 << 10
 
-// maxInterim bounds the 1xx answers before the answer.
+// maxInterim is the largest number of 1xx answers before the final one.
 const maxInterim = 16
 
 var (
@@ -29,8 +29,9 @@ var (
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
-// read reads the answer: headers first, then the body. came is what had been
-// read from the socket when the request was sent.
+// read reads the answer. came is the number of bytes that had been read from the
+// socket before the request was sent. read reports whether the connection can be used
+// again.
 func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Time, x *exchange) (keep bool) {
 	r := readers.Get().(*bufio.Reader)
 	r.Reset(conn.Conn)
@@ -40,7 +41,7 @@ func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Ti
 	}()
 	resp := fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseResponse(resp)
-	if _, x.err = r.Peek(1); x.err != nil { // fasthttp would call it the end
+	if _, x.err = r.Peek(1); x.err != nil { // fasthttp would hide the error behind EOF
 		x.phase = PhaseSent
 		return false
 	}
@@ -70,19 +71,18 @@ func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Ti
 	return x.answer.Complete && !endsConnection(resp, length) && from == r && r.Buffered() == 0
 }
 
-// endsConnection says whether the answer is the last one on its connection.
+// endsConnection reports whether the answer is the last one on its connection.
 func endsConnection(resp *fasthttp.Response, length int) bool {
 	const untilTheEnd = -2
 	if resp.ConnectionClose() || length == untilTheEnd {
 		return true
 	}
-	// fasthttp knows close in lower case and alone.
+	// fasthttp recognizes only the exact value close.
 	return bytes.Contains(bytes.ToLower(resp.Header.Peek("Connection")), []byte("close"))
 }
 
-// readHeader reads the headers of the final answer. Headers that do not fit
-// into the connection's small buffer are read into a larger one, which is then
-// where the body is.
+// readHeader reads the headers of the final answer. If they do not fit into the
+// buffer of r, it continues with a larger one. from is the reader that holds the body.
 func readHeader(resp *fasthttp.Response, r *bufio.Reader, conn io.Reader) (from *bufio.Reader, err error) {
 	resp.Header.SetNoDefaultContentType(true)
 	for range maxInterim {
@@ -109,11 +109,12 @@ func readHeader(resp *fasthttp.Response, r *bufio.Reader, conn io.Reader) (from 
 	return r, errors.New("too many interim answers")
 }
 
-// checkStatusLine finds what fasthttp would take for status 200: a status of 0.
+// checkStatusLine refuses a status line whose status is no number or below 100.
+// fasthttp would read status 0 as 200.
 func checkStatusLine(r *bufio.Reader) error {
 	line, err := r.Peek(len("HTTP/1.1 200 "))
 	if err != nil {
-		return nil // fasthttp says what is wrong
+		return nil // fasthttp will return this error
 	}
 	status := line[len("HTTP/1.1 "):]
 	for _, c := range status[:3] {
@@ -127,8 +128,8 @@ func checkStatusLine(r *bufio.Reader) error {
 	return nil
 }
 
-// readBody reads the body of an answer, undone from its encoding, at most
-// [answer.MaxBody] bytes of it. With an error it gives what came before it.
+// readBody reads and decodes the body of an answer, at most [answer.MaxBody] bytes.
+// With an error it returns what it read before.
 func readBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
 	if s := resp.StatusCode(); s == http.StatusNoContent || s == http.StatusNotModified {
 		return nil, nil
@@ -147,10 +148,10 @@ func readBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
 	return undo(body, string(resp.Header.Peek("Content-Encoding")))
 }
 
-// header takes what is asked for of an answer's headers. Nobody changes it: many
-// answers of the same second share one.
+// header returns the headers that are needed: all for a rules file, otherwise five.
+// Many answers of the same second share the result, so nobody may change it.
 func (c *client) header(resp *fasthttp.Response) http.Header {
-	if c.cfg.Rules != "" { // they may ask for any
+	if c.cfg.Rules != "" { // a rule may read any header
 		h := make(http.Header, 8)
 		for name, value := range resp.Header.All() {
 			h.Add(string(name), strings.TrimSpace(string(value)))
@@ -160,7 +161,7 @@ func (c *client) header(resp *fasthttp.Response) http.Header {
 	date, after, age := resp.Header.Peek("Date"), resp.Header.Peek("Retry-After"), resp.Header.Peek("Age")
 	kind, server := resp.Header.ContentType(), resp.Header.Server()
 	plain := len(after) == 0 && len(age) == 0
-	if last := c.dated.Load(); plain && last != nil && string(date) == last.date && string(kind) == last.kind && string(server) == last.server {
+	if last := c.cachedHeader.Load(); plain && last != nil && string(date) == last.date && string(kind) == last.kind && string(server) == last.server {
 		return last.header
 	}
 	h := make(http.Header, 5)
@@ -170,13 +171,13 @@ func (c *client) header(resp *fasthttp.Response) http.Header {
 		}
 	}
 	if plain {
-		c.dated.Store(&dated{date: string(date), kind: string(kind), server: string(server), header: h})
+		c.cachedHeader.Store(&cachedHeader{date: string(date), kind: string(kind), server: string(server), header: h})
 	}
 	return h
 }
 
-// dated is the header of an answer that tells nothing but these.
-type dated struct {
+// cachedHeader is the header of an answer that has no other header than these.
+type cachedHeader struct {
 	date, kind, server string
 	header             http.Header
 }

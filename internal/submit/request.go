@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// request is what is sent: an order, or the question for the account.
+// request is a request for the API: an order, or GET of the account.
 type request struct {
 	account                     bool
 	orderNo                     string
@@ -17,11 +17,11 @@ type request struct {
 	key, signature, traceparent string
 }
 
-// heads are the first lines of all requests, which never change.
+// heads holds the constant first lines of both kinds of request.
 type heads struct{ order, account []byte }
 
-// head writes what all requests to a URL begin with, up to the empty line.
-// Through a proxy in clear the request names the whole URL, and who asks.
+// head returns the constant first lines of the requests to a URL. If a proxy reads the
+// requests, they name the whole URL and hold the proxy's credentials.
 func (d *dialer) head(method string, u *url.URL, agent string) []byte {
 	var h fasthttp.RequestHeader
 	h.SetMethod(method)
@@ -44,7 +44,7 @@ func (d *dialer) head(method string, u *url.URL, agent string) []byte {
 
 var errHeaderValue = errors.New("the API key, the signature or the traceparent holds a character that no header can hold")
 
-// append writes the request as it goes over the wire.
+// append appends the bytes of the request to b.
 func (h *heads) append(b []byte, r *request) ([]byte, error) {
 	if !fitsHeader(r.key) || !fitsHeader(r.signature) || !fitsHeader(r.traceparent) {
 		return b, errHeaderValue
@@ -78,7 +78,7 @@ func fitsHeader(value string) bool {
 	return true
 }
 
-// mostKept is the largest buffer that is kept for another request, in bytes.
-const mostKept = 64 << 10
+// maxKeptBuffer is the largest buffer, in bytes, that is kept for another request.
+const maxKeptBuffer = 64 << 10
 
 var requestBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 2048); return &b }}

@@ -37,13 +37,13 @@ func TestBackoffIsFullJitter(t *testing.T) {
 func TestVisitEndsWithADelayInTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
-			c.RetryBase, c.RetryMax, c.RetryVisitAttempts = time.Second, 4*time.Second, 4
-			c.RetryVisitTime = time.Minute
+			c.RetryBase, c.RetryMax, c.RetrySubmissionAttempts = time.Second, 4*time.Second, 4
+			c.RetrySubmissionTime = time.Minute
 			c.BreakerRatio = 0
 		})
 		began := time.Now()
 		rep := r.one("n")
-		require.Equal(t, order.EndVisitBudget, rep.End)
+		require.Equal(t, order.EndSubmissionBudget, rep.End)
 		require.Equal(t, order.Retry, rep.Verdict)
 		require.Equal(t, 4, rep.History.Attempts)
 		require.Len(t, rep.Trail, 4)
@@ -61,10 +61,10 @@ func TestVisitEndsWithADelayInTheQueue(t *testing.T) {
 func TestVisitEndsWhenItsTimeIsSpent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408, after: 4 * time.Second} }, func(c *Config) {
-			c.RetryVisitAttempts, c.RetryVisitTime = 100, 10*time.Second
+			c.RetrySubmissionAttempts, c.RetrySubmissionTime = 100, 10*time.Second
 		})
 		rep := r.one("n")
-		require.Equal(t, order.EndVisitBudget, rep.End)
+		require.Equal(t, order.EndSubmissionBudget, rep.End)
 		require.Less(t, rep.History.Attempts, 5)
 		require.GreaterOrEqual(t, rep.History.Attempts, 2)
 	})
@@ -117,7 +117,7 @@ func TestLongRetryAfterGoesBackToTheQueueWithIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 503, header: map[string]string{"Retry-After": "200"}} }, nil)
 		rep := r.one("n")
-		require.Equal(t, order.EndVisitBudget, rep.End)
+		require.Equal(t, order.EndSubmissionBudget, rep.End)
 		require.Equal(t, 1, rep.History.Attempts)
 		require.Equal(t, 200*time.Second, rep.Delay)
 	})
@@ -170,7 +170,7 @@ func TestTotalBudget(t *testing.T) {
 
 	rep := attempts(order.History{Attempts: 6})
 	require.Equal(t, order.EndTotalBudget, rep.End)
-	require.Equal(t, 8, rep.History.Attempts, "exact over visits")
+	require.Equal(t, 8, rep.History.Attempts, "exact over submissions")
 	require.Equal(t, order.OutcomeExhausted, order.Decide(rep, order.Facts{}).Outcome)
 
 	rep = attempts(order.History{Attempts: 8, Unsure: true})
@@ -183,10 +183,10 @@ func TestTotalBudget(t *testing.T) {
 
 	rep = attempts(order.History{Attempts: 1, FirstAttemptAt: now.Add(-25 * time.Hour), LastAttemptAt: now.Add(-time.Minute),
 		GateWaitMS: (2 * time.Hour).Milliseconds()})
-	require.Equal(t, order.EndVisitBudget, rep.End, "time at the gate is no age")
+	require.Equal(t, order.EndSubmissionBudget, rep.End, "time at the gate is no age")
 
 	rep = attempts(order.History{Attempts: 1, FirstAttemptAt: now.Add(-72 * time.Hour), LastAttemptAt: now.Add(-71 * time.Hour)})
-	require.Equal(t, order.EndVisitBudget, rep.End, "nor is a long stay in the queue")
+	require.Equal(t, order.EndSubmissionBudget, rep.End, "nor is a long stay in the queue")
 	require.InDelta(t, (71*time.Hour - 5*time.Minute).Hours(), float64(rep.History.GateWaitMS)/3.6e6, 0.1)
 }
 
@@ -195,7 +195,7 @@ func TestAttemptsThatAreNotTheOrdersFaultExhaustNobody(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		want   order.End
-	}{"denied": {401, order.EndHandBack}, "throttled": {429, order.EndVisitBudget}, "called back": {404, order.EndHandBack}} {
+	}{"denied": {401, order.EndHandBack}, "throttled": {429, order.EndSubmissionBudget}, "called back": {404, order.EndHandBack}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := newRig(t, func(call) reply { return reply{status: c.status} }, nil)
@@ -212,7 +212,7 @@ func TestAttemptsThatAreNotTheOrdersFaultExhaustNobody(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
-			c.RetryBase, c.RetryMax, c.RetryVisitAttempts, c.RetryVisitTime = 2*time.Second, 2*time.Second, 1000, time.Hour
+			c.RetryBase, c.RetryMax, c.RetrySubmissionAttempts, c.RetrySubmissionTime = 2*time.Second, 2*time.Second, 1000, time.Hour
 		})
 		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "late"), Deadline: time.Now().Add(-time.Second)})
 		require.Equal(t, order.EndDeadline, rep.End)
@@ -229,9 +229,9 @@ func TestDeadline(t *testing.T) {
 		require.Greater(t, rep.History.Attempts, 3)
 
 		// The delay in the queue ends at the deadline, so that it is recorded in time.
-		r.cfg.RetryVisitAttempts = 1
+		r.cfg.RetrySubmissionAttempts = 1
 		rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, "m"), Deadline: time.Now().Add(3 * time.Second)})
-		require.Equal(t, order.EndVisitBudget, rep.End)
+		require.Equal(t, order.EndSubmissionBudget, rep.End)
 		require.LessOrEqual(t, rep.Delay, 3*time.Second+time.Millisecond)
 	})
 }
@@ -266,7 +266,7 @@ func TestGateWaitSpendsNoBudget(t *testing.T) {
 func TestTrailIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408, body: strings.Repeat("abc", 1000)} }, func(c *Config) {
-			c.RetryVisitAttempts, c.RetryVisitTime, c.RetryTotalAttempts = 50, time.Hour, 100
+			c.RetrySubmissionAttempts, c.RetrySubmissionTime, c.RetryTotalAttempts = 50, time.Hour, 100
 		})
 		rep := r.one("n")
 		require.Equal(t, 50, rep.History.Attempts)

@@ -122,7 +122,7 @@ func newOrder(t testing.TB, no string) *order.Order {
 	return o
 }
 
-func (b *bench) visit(no string, h order.History) order.Report {
+func (b *bench) submit(no string, h order.History) order.Report {
 	return b.Submit(context.Background(), order.Submission{Order: newOrder(b.t, no), History: h})
 }
 
@@ -132,7 +132,7 @@ func TestExampleRules(t *testing.T) {
 		t.Run(manner, func(t *testing.T) {
 			rules := func(c *submit.Config) {
 				c.Rules = "../../examples/rules/" + manner + ".yaml"
-				c.RetryVisitAttempts, c.GatePatience = 1, time.Millisecond
+				c.RetrySubmissionAttempts, c.GatePatience = 1, time.Millisecond
 			}
 			start := func(t *testing.T, c benchConfig) *bench {
 				t.Helper()
@@ -151,46 +151,46 @@ func TestExampleRules(t *testing.T) {
 			}
 			t.Run("orders", func(t *testing.T) {
 				b := start(t, benchConfig{})
-				r := b.visit("one", order.History{})
+				r := b.submit("one", order.History{})
 				verdict(t, order.Accepted, r)
-				verdict(t, order.Duplicate, b.visit("one", r.History))
+				verdict(t, order.Duplicate, b.submit("one", r.History))
 				b.set(map[string]string{"fault-refuse": "1"})
-				r = b.visit("two", order.History{})
+				r = b.submit("two", order.History{})
 				verdict(t, order.Rejected, r)
 				require.Equal(t, order.EndAnswer, r.End)
 				require.Equal(t, 1, b.api.Created("one"))
 				require.True(t, b.Gate().State().Open, "%v", b.Gate().State())
 			})
 			t.Run("bad key", func(t *testing.T) {
-				r := start(t, benchConfig{key: "AKother-0123456789"}).visit("one", order.History{})
+				r := start(t, benchConfig{key: "AKother-0123456789"}).submit("one", order.History{})
 				verdict(t, order.Denied, r)
 				require.Equal(t, order.EndHandBack, r.End)
 			})
 			t.Run("bad secret", func(t *testing.T) {
-				r := start(t, benchConfig{secret: "other"}).visit("one", order.History{})
+				r := start(t, benchConfig{secret: "other"}).submit("one", order.History{})
 				verdict(t, order.Denied, r)
 				require.Equal(t, order.EndHandBack, r.End)
 			})
 			t.Run("clock", func(t *testing.T) {
 				ahead := map[string]string{"skew": "10m"}
 				b := start(t, benchConfig{settings: ahead})
-				r := b.visit("one", order.History{})
+				r := b.submit("one", order.History{})
 				verdict(t, order.Denied, r)
 				require.Equal(t, order.Retry, r.Trail[0].Verdict, "once more with a new timestamp")
 				require.Equal(t, order.Denied, r.Trail[1].Verdict)
 				require.Equal(t, order.EndHandBack, r.End)
 				b = start(t, benchConfig{settings: ahead, change: func(c *submit.Config) { rules(c); c.Clock = submit.ClockServer }})
-				verdict(t, order.Accepted, b.visit("one", order.History{}))
+				verdict(t, order.Accepted, b.submit("one", order.History{}))
 				require.InDelta(t, 600, b.Clock().Offset.Seconds(), 2)
 			})
 			t.Run("too many", func(t *testing.T) {
 				b := start(t, benchConfig{settings: map[string]string{"fault-429": "1", "retry-after": "1s"}})
-				r := b.visit("one", order.History{})
+				r := b.submit("one", order.History{})
 				verdict(t, order.Retry, r)
 				require.Contains(t, b.log.String(), "slower")
 			})
 			t.Run("unavailable", func(t *testing.T) {
-				r := start(t, benchConfig{settings: map[string]string{"fault-503-after": "1"}}).visit("one", order.History{})
+				r := start(t, benchConfig{settings: map[string]string{"fault-503-after": "1"}}).submit("one", order.History{})
 				verdict(t, order.Unsure, r)
 				require.True(t, r.History.Unsure)
 			})
@@ -198,12 +198,12 @@ func TestExampleRules(t *testing.T) {
 				s, err := sign.New(testSecret)
 				require.NoError(t, err)
 				b := start(t, benchConfig{signer: stuckSigner{s, time.Now().UnixMilli()}})
-				verdict(t, order.Accepted, b.visit("one", order.History{}))
-				verdict(t, order.Unsure, b.visit("one", order.History{}))
+				verdict(t, order.Accepted, b.submit("one", order.History{}))
+				verdict(t, order.Unsure, b.submit("one", order.History{}))
 			})
 			t.Run("nothing there", func(t *testing.T) {
 				b := start(t, benchConfig{path: "/elsewhere"})
-				r := b.visit("one", order.History{})
+				r := b.submit("one", order.History{})
 				require.NotEqual(t, order.EndAnswer, r.End, "a wrong URL settles nothing")
 				require.False(t, b.Gate().State().Open)
 			})
@@ -272,13 +272,13 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 	}
 }
 
-// settle visits until the order is settled, as queue and worker would.
+// settle submits until the order is settled, as queue and worker would.
 func (b *bench) settle(no string, policy order.Policy) (order.Settlement, string) {
 	var h order.History
 	var dump strings.Builder
 	for {
 		before := h.Attempts
-		r := b.visit(no, h)
+		r := b.submit(no, h)
 		h = r.History
 		text, err := json.Marshal(r)
 		require.NoError(b.t, err)

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// sending is a request on its way out. Kept with its connection it costs no
-// allocation.
+// sending is the state of send. It is part of the connection to avoid allocations.
 type sending struct {
 	conn    *conn
 	ctx     context.Context
@@ -15,17 +14,17 @@ type sending struct {
 	until   time.Time     // the request's end
 	wrote   bool          // the write was tried
 	err     error         // of the write
-	late    error         // of what came after it
+	late    error         // of the wait for the answer
 	do      func(fd uintptr) bool
 }
 
-// send writes a request whole, in one call (on TLS it is one record as far as it
-// fits into one, 16 KiB), and waits until something comes back. Where the write
-// failed, err is its error; late is the error of the wait.
+// send writes the request in one call and waits until the connection is readable. On
+// TLS a request of up to 16 KiB is one record. err is the error of the write, late
+// that of the wait.
 //
-// The write happens inside the wait: what the poller tells from then on is new,
-// so that no read has to be tried in vain, and no buffer is held, before the
-// answer is there.
+// The write happens inside callWhenReadable. What the poller reports afterwards is
+// new, so no read is tried in vain, and no read buffer is held before the answer
+// arrives.
 func (c *conn) send(ctx context.Context, text []byte, timeout time.Duration, until time.Time) (err, late error) {
 	s := &c.sending
 	s.conn, s.ctx, s.text, s.timeout, s.until = c, ctx, text, timeout, until
@@ -34,7 +33,7 @@ func (c *conn) send(ctx context.Context, text []byte, timeout time.Duration, unt
 		s.do = s.step
 	}
 	if late = c.await(ctx, time.Now(), timeout, until); late == nil {
-		late = c.socket.waitAfter(s.do)
+		late = c.socket.callWhenReadable(s.do)
 	}
 	s.ctx, s.text = nil, nil
 	switch {
@@ -49,8 +48,8 @@ func (c *conn) send(ctx context.Context, text []byte, timeout time.Duration, unt
 	}
 }
 
-// step writes when it is first called, and says when it is called again that the
-// wait is over.
+// step writes the request at the first call. The second call means that the answer
+// arrived: step returns true.
 func (s *sending) step(uintptr) (over bool) {
 	if s.wrote {
 		return true

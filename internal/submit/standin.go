@@ -11,10 +11,10 @@ import (
 	"orderpost/internal/submit/answer"
 )
 
-// standIn has another's transport carry the requests, one of a test.
+// standIn sends the requests through a test's transport.
 type standIn struct{ http.RoundTripper }
 
-// carry makes one round trip.
+// carry sends one request.
 func (s *standIn) carry(ctx context.Context, c *client, r *request, x *exchange) {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
 	defer cancel()
@@ -57,8 +57,8 @@ func (s *standIn) request(c *client, r *request) (*http.Request, *onceBody) {
 
 var errSealed = errors.New("request is over")
 
-// onceBody is a request body that is handed out at most once, and not after
-// the request is over: sealed, a body that nobody has read was not sent.
+// onceBody is a request body that can be read once, and not after seal. If nobody read
+// it before, the request was not sent.
 type onceBody struct {
 	mu     sync.Mutex
 	data   []byte
@@ -86,8 +86,8 @@ func (b *onceBody) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *onceBody) Close() error { return nil }
 
-// seal ends the body and says whether any of it was handed out. After it the
-// data may be used for something else.
+// seal ends reading and reports whether anything was read. The caller may then use the
+// data for something else.
 func (b *onceBody) seal() (taken bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,46 +12,45 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// Deps are what a Submitter needs from outside.
+// Deps holds what a Submitter needs from outside.
 type Deps struct {
 	Keys KeySource
 	Log  zerolog.Logger
-	// Watch is told of attempts and of the gate; may be nil.
+	// Watch receives events; nil = none.
 	Watch Observer
-	// Trace follows attempts; may be nil.
+	// Trace traces attempts; nil = no traces.
 	Trace Tracer
-	// Transport stands in for our own client; nil but in tests.
+	// Transport replaces the HTTP client in tests; nil otherwise.
 	Transport http.RoundTripper
 }
 
-// Submitter takes orders to a verdict. All its methods may be called from any
-// goroutine.
+// Submitter posts orders until they have a verdict. Its methods are safe for
+// concurrent use.
 type Submitter struct {
-	cfg    Config
-	base   string // for messages
-	log    zerolog.Logger
-	watch  Observer
-	trace  Tracer
-	client *client
-	rules  *answer.Rules
-	clock  *clock
-	gate   *gate.Gate
-	jury   *jury
-	// evidence is what acceptances have looked like so far.
+	cfg      Config
+	base     string // for messages
+	log      zerolog.Logger
+	watch    Observer
+	trace    Tracer
+	client   *client
+	rules    *answer.Rules
+	clock    *clock
+	gate     *gate.Gate
+	refusals *refusalDetector
+	// evidence is what acceptances looked like so far.
 	evidence *answer.Evidence
-	// throttles tell one order's throttles from the pool's.
+	// throttles finds out whether the API throttles the pool or a single order.
 	throttles throttles
 	keys      *keyring
 
-	accusing sync.Mutex // one refusal is counted at a time, gate and jury together
+	reporting sync.Mutex // guards reportRefusal, which changes both detector and gate
 
-	stop    context.CancelFunc
-	tending sync.WaitGroup
+	stop       context.CancelFunc
+	background sync.WaitGroup
 }
 
-// New checks the settings, loads rules and keys, and starts to look after the
-// gate. Nothing is sent before the first Submit or Preflight. Close must be
-// called.
+// New checks the settings, loads rules and keys, and starts the goroutine that
+// maintains the gate. It sends nothing. The caller must call Close.
 func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -77,11 +76,11 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		return nil, err
 	}
 	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
-	s.jury = newJury(cfg)
-	s.gate = gate.New(cfg.gate(), deps.Log, gate.Hooks{Changed: func(now gate.State) { s.watch.GateChanged(now) }, Resumed: s.jury.vouch})
+	s.refusals = newRefusalDetector(cfg)
+	s.gate = gate.New(cfg.gate(), deps.Log, gate.Hooks{Changed: func(now gate.State) { s.watch.GateChanged(now) }, Resumed: s.refusals.trust})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	s.tending.Go(func() { s.tend(ctx) })
+	s.background.Go(func() { s.maintain(ctx) })
 	return s, nil
 }
 
@@ -96,35 +95,35 @@ func (s *Submitter) connect(rt http.RoundTripper) (err error) {
 	return nil
 }
 
-// Gate is the one place that every attempt passes.
+// Gate returns the gate that every attempt passes.
 func (s *Submitter) Gate() *gate.Gate { return s.gate }
 
-// Clock is what is known of the API's clock.
+// Clock returns the estimate of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
 
-// Notes are remarks for people about how answers are understood.
+// Notes returns remarks for people about how the submitter interprets answers.
 func (s *Submitter) Notes() []string { return s.evidence.Notes() }
 
-// Leave is for a worker that is about to stop: orders that wait, for the gate
-// or for their next attempt, end with EndHandBack, so that another worker takes
-// them at once. Attempts that are under way are not broken off. It may be called
-// more than once, and cannot be taken back.
-func (s *Submitter) Leave() { s.gate.Drain() }
+// Drain is for a worker that is about to stop. Submissions that wait for the gate or
+// for their next attempt end with EndHandBack, so another worker can take the orders
+// at once. Attempts in flight go on. Drain may be called more than once and cannot be
+// undone.
+func (s *Submitter) Drain() { s.gate.Drain() }
 
-// Close ends all waits at the gate and the looking after it. Visits under way
-// end with EndHandBack at their next step; it does not wait for them. It may be
-// called more than once.
+// Close ends all waits at the gate and the goroutine that maintains it. Other
+// submissions end with EndHandBack at their next step. Close does not wait for them.
+// It may be called more than once.
 func (s *Submitter) Close() {
 	s.stop()
-	s.tending.Wait()
+	s.background.Wait()
 	s.gate.Close()
-	s.jury.close()
+	s.refusals.close()
 	s.client.close()
 }
 
-// tend moves the gate's blocks on when their time comes, probes the account
-// for them, and reads the keys again.
-func (s *Submitter) tend(ctx context.Context) {
+// maintain advances the gate's blocks when they are due, probes the account for them,
+// and reloads the keys.
+func (s *Submitter) maintain(ctx context.Context) {
 	var reload <-chan time.Time
 	if s.cfg.KeyReload > 0 {
 		t := time.NewTicker(s.cfg.KeyReload)
@@ -155,8 +154,8 @@ func (s *Submitter) tend(ctx context.Context) {
 	}
 }
 
-// clean removes API keys from text that is recorded or logged.
+// clean masks API keys in text that is recorded or logged.
 func (s *Submitter) clean(text string) string { return s.keys.scrub.Load().clean(text) }
 
-// honoured bounds a Retry-After.
-func (s *Submitter) honoured(d time.Duration) time.Duration { return min(d, s.cfg.RetryDelayMax) }
+// capRetryAfter limits a Retry-After to the longest delay.
+func (s *Submitter) capRetryAfter(d time.Duration) time.Duration { return min(d, s.cfg.RetryDelayMax) }

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// maxThrottled bounds the orders whose throttles are remembered.
+	// maxThrottled is the largest number of orders whose throttles are remembered.
 	maxThrottled = 4096
-	// ownEnough is the number of throttles in a row, all an order's own, from
-	// which they count against its retry budget.
+	// ownEnough is the number of own throttles in a row from which an order's throttles
+	// count against its retry budget.
 	ownEnough = 5
-	// ownWait is the least wait after an order's own throttle.
+	// ownWait is the shortest wait after an own throttle.
 	ownWait = time.Second
 )
 
-// throttles tells a throttle that is about the pool from one that only one
-// order gets, which must not stop the others.
+// throttles finds out whether a throttle concerns the pool or only one order. An
+// order's own throttle must not stop the others.
 //
-// An API that is asked too fast throttles whatever order comes, and takes it
-// later. So a throttle is the order's own if it is not its first, other orders have
-// been settled since its last one, and since then no order has been throttled for
-// the first time, or been settled after a throttle.
+// An API that receives requests too fast throttles any order and accepts it later. So
+// a throttle is an order's own if the order was throttled before, and since then other
+// orders were settled, no other order was throttled for the first time, and no
+// throttled order was settled.
 type throttles struct {
-	settled atomic.Uint64 // orders that the API has accepted or refused
+	settled atomic.Uint64 // orders that the API accepted or refused
 	known   atomic.Int64  // len(orders)
 
 	mu     sync.Mutex
@@ -33,13 +33,13 @@ type throttles struct {
 }
 
 type throttledOrder struct {
-	shared, settled uint64 // as they were at its last throttle
-	own             int    // throttles of its own in a row
+	shared, settled uint64 // the counters at its last throttle
+	own             int    // own throttles in a row
 	at              time.Time
 }
 
-// throttled counts a throttle of an order and returns how many of the last ones
-// in a row were shown to be its own; 0 = this one is the pool's.
+// throttled counts a throttle of an order. It returns the number of its own throttles
+// in a row; 0 = this throttle concerns the pool.
 func (t *throttles) throttled(orderNo string) (own int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,7 +54,7 @@ func (t *throttles) throttled(orderNo string) (own int) {
 		t.known.Store(int64(len(t.orders)))
 	case o.shared == t.shared && o.settled < settled:
 		o.own++
-	case o.shared == t.shared && o.own > 0: // nothing has happened that shows otherwise
+	case o.shared == t.shared && o.own > 0: // no evidence to the contrary
 	default:
 		o.own = 0
 	}
@@ -62,7 +62,7 @@ func (t *throttles) throttled(orderNo string) (own int) {
 	return o.own
 }
 
-// makeRoom forgets the order that was throttled longest ago.
+// makeRoom removes the order that was throttled longest ago, if there are too many.
 func (t *throttles) makeRoom(now time.Time) {
 	if t.orders == nil {
 		t.orders = make(map[string]*throttledOrder)

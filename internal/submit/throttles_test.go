@@ -51,16 +51,16 @@ func TestOrdersThatAreAlwaysThrottledStopNobodyElse(t *testing.T) {
 				require.Equal(t, order.Accepted, rep.Verdict, no)
 				continue
 			}
-			for visits := 0; rep.End != order.EndTotalBudget; visits++ { // as the queue would bring it again
-				require.Less(t, visits, 20)
+			for submissions := 0; rep.End != order.EndTotalBudget; submissions++ { // as the queue would bring it again
+				require.Less(t, submissions, 20)
 				time.Sleep(rep.Delay)
-				other := r.one(fmt.Sprintf("other-%s-%d", no, visits)) // others go on
+				other := r.one(fmt.Sprintf("other-%s-%d", no, submissions)) // others go on
 				require.Equal(t, order.Accepted, other.Verdict)
 				rep = r.Submit(context.Background(), order.Submission{Order: newOrder(t, no), History: rep.History})
 			}
 			require.Equal(t, order.EndTotalBudget, rep.End, no)
 		}
-		require.Contains(t, r.log.String(), "only this order is throttled")
+		require.Contains(t, r.log.String(), "the API throttles only this order")
 	})
 }
 
@@ -120,7 +120,7 @@ func TestALimitOfTheAPIIsThePools(t *testing.T) {
 			}
 			return reply{after: 10 * time.Millisecond}
 		}, func(c *Config) {
-			c.Concurrency, c.RetryTotalAttempts, c.RetryVisitAttempts, c.RetryVisitTime = 16, 6, 1000, time.Hour
+			c.Concurrency, c.RetryTotalAttempts, c.RetrySubmissionAttempts, c.RetrySubmissionTime = 16, 6, 1000, time.Hour
 			c.GatePatience = time.Hour
 		})
 		reports := r.many("n", 300)

@@ -45,7 +45,7 @@ func TestDoubtIsSettledByADuplicate(t *testing.T) {
 				return reply{hang: true}
 			}
 			return reply{status: 409}
-		}, func(c *Config) { c.RetryVisitTime = time.Minute })
+		}, func(c *Config) { c.RetrySubmissionTime = time.Minute })
 		rep := r.one("n")
 		require.Equal(t, order.Duplicate, rep.Verdict)
 		require.True(t, rep.History.Unsure, "Decide needs it")
@@ -159,7 +159,7 @@ func TestFenceIsAskedBeforeEachAttempt(t *testing.T) {
 		var asked []time.Time
 		lost := time.Now().Add(3 * time.Second)
 		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
-			c.RetryBase, c.RetryMax, c.RetryVisitAttempts = time.Second, time.Second, 1000
+			c.RetryBase, c.RetryMax, c.RetrySubmissionAttempts = time.Second, time.Second, 1000
 		})
 		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Fence: func() error {
 			asked = append(asked, time.Now())
@@ -210,7 +210,7 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 	for name, handle := range map[string]func(call) reply{"backoff": func(call) reply { return reply{status: 408} }, "gate": accept} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, handle, func(c *Config) { c.RetryVisitAttempts, c.RetryVisitTime = 1e6, 1000*time.Hour })
+				r := newRig(t, handle, func(c *Config) { c.RetrySubmissionAttempts, c.RetrySubmissionTime = 1e6, 1000*time.Hour })
 				if name == "gate" {
 					r.Gate().Hold("test", time.Time{})
 				}

@@ -60,7 +60,7 @@ func inPhase(status int, p Phase) reply {
 }
 
 // wantSettlement says what becomes of an order whose only attempt, with one
-// attempt allowed per visit, had this verdict.
+// attempt allowed per submission, had this verdict.
 func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) order.Settlement {
 	back := order.Settlement{Action: order.ActHandBack, Unsure: doubted}
 	settle := func(o order.Outcome) order.Settlement {
@@ -96,7 +96,7 @@ func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) o
 
 func TestEveryStatusPhaseAndPolicy(t *testing.T) {
 	for _, policy := range []order.Policy{order.Resubmit, order.Park} {
-		for _, phase := range Phases() {
+		for _, phase := range []Phase{PhaseConnect, PhaseSend, PhaseSent, PhaseCut, PhaseDone} {
 			for _, doubted := range []bool{false, true} {
 				if doubted && policy == order.Park {
 					continue // not sent at all: TestParkedOrderIsNotSent
@@ -115,7 +115,7 @@ func TestEveryStatusPhaseAndPolicy(t *testing.T) {
 
 func checkStatus(t *testing.T, status int, phase Phase, policy order.Policy, doubted bool) {
 	r := newRig(t, func(call) reply { return inPhase(status, phase) }, func(c *Config) {
-		c.OnUnsure, c.RetryVisitAttempts, c.RefusalRun = policy, 1, 0
+		c.OnUnsure, c.RetrySubmissionAttempts, c.RefusalRun = policy, 1, 0
 	})
 	defer r.Close()
 	rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), History: order.History{Unsure: doubted}})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// atomicDuration is a duration for concurrent use.
+// atomicDuration is a time.Duration that is safe for concurrent use.
 type atomicDuration struct{ v atomic.Int64 }
 
 func (a *atomicDuration) load() time.Duration   { return time.Duration(a.v.Load()) }

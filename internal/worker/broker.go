@@ -13,15 +13,14 @@ import (
 	"orderpost/internal/queue/embedded"
 )
 
-// storeLook is how often a worker looks whether a store that a passing program
-// has opened is free.
-const storeLook = 200 * time.Millisecond
+// storeRetry is how often a worker tries to open a store that another program has open.
+const storeRetry = 200 * time.Millisecond
 
-// startBroker runs the embedded broker where no NATS URL is set, or joins the
-// one that another worker runs on the same data folder. A program that only
-// passes by (deadletter, enqueue cancel) takes its broker along when it ends:
-// the worker waits for that, until ctx ends. The server is nil where another
-// process runs it.
+// startBroker starts the embedded broker if no NATS URL is set, or joins the one that
+// another worker runs on the same data folder. A short-lived program, such as
+// deadletter or enqueue cancel, ends its broker when it exits. In that case
+// startBroker waits until the store is free or ctx ends. It returns a nil server if
+// another process runs the broker.
 func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedded.Server, error) {
 	if cfg.Queue.URL != "" {
 		return nil, nil
@@ -40,7 +39,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 			return nil, err
 		}
 		end, err := embedded.ReadEndpoint(cfg.DataDir)
-		moving := errors.Is(err, os.ErrNotExist) // it has not said its address yet, or has taken it back and lets go of the store
+		moving := errors.Is(err, os.ErrNotExist) // the other program is about to publish its address, or about to release the store
 		if !moving && (err != nil || !end.Temporary) {
 			if err = JoinEmbedded(&cfg.Queue, cfg.DataDir); !errors.Is(err, queue.ErrUnreachable) {
 				return nil, err
@@ -50,21 +49,21 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 		switch {
 		case told:
 		case moving:
-			log.Warn().Str("data_dir", cfg.DataDir).Msg("another program has the store, and its broker has no address at this moment; waiting")
+			log.Warn().Str("data_dir", cfg.DataDir).Msg("another program has the store open, and its broker is starting or stopping; waiting")
 		default:
-			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has opened the store; waiting until it ends")
+			log.Warn().Int("pid", end.PID).Str("data_dir", cfg.DataDir).Msg("another program has the store open; waiting until it ends")
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(storeLook):
+		case <-time.After(storeRetry):
 		}
 	}
 }
 
-// JoinEmbedded points cfg at the embedded broker of a data folder that another
-// process runs, wherever that listens after a restart. The error wraps
-// queue.ErrUnreachable where none runs; cfg finds it nevertheless once one does.
+// JoinEmbedded points cfg to the embedded broker that another process runs on a data
+// folder. cfg finds it again after a restart at another address. If no process runs
+// it, the error wraps queue.ErrUnreachable, and cfg still finds one that starts later.
 func JoinEmbedded(cfg *queue.Config, dataDir string) (err error) {
 	cfg.Locate = func() (url, token string, err error) {
 		end, err := embedded.ReadEndpoint(dataDir)
@@ -83,7 +82,7 @@ func JoinEmbedded(cfg *queue.Config, dataDir string) (err error) {
 	return err
 }
 
-// noBroker names a data folder whose broker does not run.
+// noBroker is the error for a data folder without a running broker.
 type noBroker string
 
 func (dir noBroker) Error() string {

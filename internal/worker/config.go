@@ -14,30 +14,30 @@ import (
 	"orderpost/internal/submit"
 )
 
-// Config is everything that the worker program reads from its environment.
+// Config holds the settings of the worker program.
 type Config struct {
 	Submit submit.Config
 	Keys   submit.KeyConfig
 	Queue  queue.Config
 
-	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; workers of one fleet must agree on it, and on the URL where it is empty"`
-	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start and exit when the key is refused"`
+	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; all workers of a fleet must have the same, and the same API URL if it is empty"`
+	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start, and exit if the API refuses the key"`
 
 	DataDir    string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
 	NATSListen string `env:"NATS_LISTEN" envDefault:"127.0.0.1:4222" desc:"loopback address of the embedded broker"`
 
 	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
-	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"after SIGTERM, how long orders in flight may take before they are handed back"`
+	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"how long orders in flight may take after SIGTERM before they go back to the queue"`
 
 	OpsAddr     string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
 	PProf       bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
 	LogLevel    string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
-	LogSample   int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders that are logged one by one within a second, the others are counted in one line; every other outcome is always logged; 0 = log all"`
+	LogSample   int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders per second that get a log line each, the rest is counted in one line; other outcomes are always logged; 0 = log all"`
 	LogResponse int    `env:"LOG_RESPONSE" envDefault:"0" desc:"bytes of the API's last answer in the log line of an order; 0 = none"`
 	LogFormat   string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
 }
 
-// Normalize fills in what follows from other settings.
+// Normalize returns the settings with those filled in that follow from others.
 func (c Config) Normalize() Config {
 	if c.Name == "" {
 		host, err := os.Hostname()
@@ -51,7 +51,7 @@ func (c Config) Normalize() Config {
 	return c
 }
 
-// Identity is the API and account that a worker with these settings posts to.
+// Identity returns the API and the account that a worker with these settings posts to.
 func (c Config) Identity() fleet.Identity {
 	return fleet.Identity{URL: c.Submit.URL, Label: c.AccountLabel}
 }
@@ -66,7 +66,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("ORDERPOST_LOG_SAMPLE, ORDERPOST_LOG_RESPONSE: cannot be below 0"))
 	}
 	if c.Queue.URL == "" && c.DataDir == "" {
-		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required where ORDERPOST_NATS_URL is empty"))
+		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required if ORDERPOST_NATS_URL is empty"))
 	}
 	if most := c.Queue.MaxAckPending; c.Submit.Concurrency > most/2 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_CONCURRENCY: %d leaves no room for delayed orders below ORDERPOST_MAX_ACK_PENDING (%d); keep it at half of that or less", c.Submit.Concurrency, most))
@@ -77,7 +77,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// broker is the embedded configuration of the data folder.
+// broker returns the configuration of the embedded broker.
 func (c Config) broker() embedded.Config {
 	return embedded.Config{Dir: c.DataDir, Listen: c.NATSListen}
 }

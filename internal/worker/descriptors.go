@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// probeDescriptors says that this process, or the machine, has no file
-// descriptor left: neither broker nor API can be connected to then, and their
-// clients tell that as if nobody answered.
+// probeDescriptors returns an error if this process or the machine has no file
+// descriptor left. The clients of the broker and the API report this as if nobody
+// answered.
 func probeDescriptors() error {
 	f, err := os.Open(os.DevNull)
 	if err == nil {
@@ -21,10 +21,10 @@ func probeDescriptors() error {
 func describeDescriptors(err error) error {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("this process has no file descriptor left (%w), so it connects to nothing: raise its limit (ulimit -n, LimitNOFILE in systemd) above twice ORDERPOST_CONCURRENCY, or lower that", err)
+		return fmt.Errorf("this process has no file descriptor left (%w), so it cannot open connections: raise its limit (ulimit -n, LimitNOFILE in systemd) above twice ORDERPOST_CONCURRENCY, or lower that", err)
 	case errors.Is(err, syscall.ENFILE):
-		return fmt.Errorf("this machine has no file descriptor left (%w), so nothing can be connected to: look for the process that holds them", err)
+		return fmt.Errorf("this machine has no file descriptor left (%w), so no program can open connections: look for the process that holds them", err)
 	default:
-		return nil // not what is asked here
+		return nil // another error says nothing about descriptors
 	}
 }

@@ -1,15 +1,22 @@
-// Package worker is the pool: it joins the queue, the signer and the
-// submitter, which do not know each other.
+// Package worker is the worker: a pool that joins the queue, the signer and the
+// submitter, which do not know each other, and what the pool needs around it.
 //
-// The path of one order, and the file that owns each step:
+// The path of one order, and the file of each step:
 //
-//	intake.go   a slot first, and only while the gate is open; then a pull
-//	handle.go   what a checked delivery needs: submission, completion, refusal
-//	visit.go    lease, fence and write-ahead around submit.Submit; the report
-//	            goes to order.Decide, and its word to queue.Settle
-//	pool.go     start, drain, stop
-//	broker.go   the embedded broker, or somebody's NATS
-//	observe.go  what happens, counted for operators and passed on
-//	ops.go      what operators see: metrics, health, and the server for both
-//	run.go      all of it as a program
+//	intake.go            wait for an open gate, take free slots, pull
+//	slots.go             how many orders may be in hand
+//	handle.go            the settle protocol's Handler works off a delivery, with
+//	                     submit.Submit for the attempts
+//	trace.go             what logs, metrics and traces learn about a delivery
+//	pool.go              start, drain, stop
+//
+// Around the pool:
+//
+//	run.go               the worker program
+//	broker.go            the embedded broker, or the address of another one
+//	topology_monitor.go  holds the gate while a stream, the bucket or the consumer is missing
+//	storage_monitor.go   watches the broker's disk, and limits producers
+//	storage.go           holds the gate while the broker does not store results
+//	stale.go             removes intents that a killed broker stored again
+//	observe.go, ops.go   metrics, health, and the server for both
 package worker

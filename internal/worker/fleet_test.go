@@ -52,14 +52,14 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	if rt == nil {
 		rt = counted(&m.posts)
 	}
-	sc := submit.DefaultConfig(r.url)
+	sc := submitConfig(r.t, r.url)
 	sc.Concurrency, sc.KeyReload, sc.RateLimit = 16, 0, limit
-	sc.BreakerOpen, sc.BreakerMin, sc.RetryVisitAttempts = 500*time.Millisecond, 4, 2
+	sc.BreakerOpen, sc.BreakerMin, sc.RetrySubmissionAttempts = 500*time.Millisecond, 4, 2
 	sc.RetryDelayBase, sc.RetryDelayMax = 10*time.Millisecond, 5*time.Second
 	for _, c := range change {
 		c(&sc)
 	}
-	m.submitter, err = submit.New(sc, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
+	m.submitter, err = submit.New(sc, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})

@@ -8,8 +8,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// handle brings one delivery, which was asked for when it says pulled, to its
-// end. It owns a slot.
+// handle works off one delivery, whose pull began at pulled. It owns a slot and
+// releases it.
 func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	p.inHand.Add(1)
 	defer p.slots.release()
@@ -17,17 +17,17 @@ func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 	if d.Delivered > 1 {
 		p.Observer.Redelivered(d.Unexplained == 0)
 	}
-	j := p.follow(d, pulled)
-	defer j.end()
-	p.handler.Handle(p.work, p.settle, d, j)
+	o := p.observe(d, pulled)
+	defer o.end()
+	p.handler.Handle(p.work, p.settle, d, o)
 }
 
-// newHandler joins the settle protocol and the submitter.
+// newHandler returns the settle protocol's Handler with the submitter.
 func (p *Pool) newHandler() *settle.Handler {
 	return settle.NewHandler(p.Queue.Protocol, settle.HandlerOptions{
 		Submit: func(ctx context.Context, s order.Submission) order.Report {
 			began := time.Now()
-			defer func() { p.tempo.note(time.Since(began)) }()
+			defer func() { p.latency.note(time.Since(began)) }()
 			return p.Submitter.Submit(ctx, s)
 		},
 		Policy: p.Policy, Draining: p.draining.Load, Refused: p.storage.refused, Stored: p.storage.left,
@@ -35,18 +35,18 @@ func (p *Pool) newHandler() *settle.Handler {
 }
 
 // Settled implements settle.Observer.
-func (j *journey) Settled(rec *order.Record) {
-	j.pool.Observer.Settled(rec)
-	j.pool.lines.settled(rec, j.delivered, j.id())
+func (o *deliveryObserver) Settled(rec *order.Record) {
+	o.pool.Observer.Settled(rec)
+	o.pool.lines.settled(rec, o.delivered, o.traceID())
 }
 
 // Recognised implements settle.Observer.
-func (j *journey) Recognised(rec *order.Record) { j.pool.Observer.Settled(rec) }
+func (o *deliveryObserver) Recognised(rec *order.Record) { o.pool.Observer.Settled(rec) }
 
 // Returned implements settle.Observer.
-func (j *journey) Returned(r order.Report, s order.Settlement, rec *order.Record) {
-	j.pool.Observer.Returned(s.Action)
-	j.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
+func (o *deliveryObserver) Returned(r order.Report, s order.Settlement, rec *order.Record) {
+	o.pool.Observer.Returned(s.Action)
+	o.pool.Log.Debug().Str("order_no", rec.OrderNo).Stringer("action", s.Action).Stringer("end", r.End).
 		Stringer("verdict", r.Verdict).Int("attempts", rec.Attempts).Dur("delay_ms", r.Delay).
 		Str("reason", r.Reason).Str("error", r.Error).Msg("order not settled yet")
 }

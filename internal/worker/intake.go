@@ -40,7 +40,7 @@ func (p *Pool) pull(n int, trouble *pullTrouble) {
 	err := p.Queue.Pull(p.work, n, pullWait, func(ds []*settle.Delivery) {
 		filled += len(ds)
 		for _, d := range ds {
-			p.hands.give(d, began)
+			p.goroutines.dispatch(d, began)
 		}
 	})
 	trouble.note(err)

@@ -10,7 +10,7 @@ import (
 const (
 	heapBase     = 8 << 20
 	heapPerOrder = 8 << 10
-	// heapRoom is what may be allocated beyond that before the collector runs.
+	// heapRoom is how much may be allocated beyond that before the collector runs.
 	heapRoom = 32 << 20
 )
 

@@ -13,13 +13,12 @@ func TestSmallHeapsMayGrowLargeOnesLess(t *testing.T) {
 	require.Equal(t, 100, gcPercent(10_000))
 }
 
-// More orders than are in flight are in hand only as far as they are over in an
-// instant.
-func TestSpareSlots(t *testing.T) {
+// More orders than slots are in hand only with an API that answers within an instant.
+func TestPrefetch(t *testing.T) {
 	for _, c := range []struct {
-		visit time.Duration
-		slots int
-		want  int
+		submission time.Duration
+		slots      int
+		want       int
 	}{
 		{0, 64, 0}, // not known yet
 		{time.Millisecond, 64, 63},
@@ -28,10 +27,10 @@ func TestSpareSlots(t *testing.T) {
 		{100 * time.Millisecond, 2000, 500},
 		{5 * time.Second, 64, 0},
 	} {
-		var p tempo
-		if c.visit > 0 {
-			p.note(c.visit)
+		var p latencyAverage
+		if c.submission > 0 {
+			p.note(c.submission)
 		}
-		require.Equal(t, c.want, p.spare(c.slots), "%s, %d slots", c.visit, c.slots)
+		require.Equal(t, c.want, p.prefetch(c.slots), "%s, %d slots", c.submission, c.slots)
 	}
 }

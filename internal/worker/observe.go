@@ -10,12 +10,12 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// holdBlock stands for every hold in metrics: a hold's own name carries its
-// reason, and free text is no label.
+// holdBlock is the metrics label of every hold. A hold's name contains its reason, and
+// free text must not become a label.
 const holdBlock = "hold"
 
-// observer counts what the submitter and the pool report, and passes it on to
-// the observers of Env. It implements submit.Observer and Observer.
+// observer counts the events of the submitter and the pool and passes them on to the
+// observers of Env. It implements submit.Observer and Observer.
 type observer struct {
 	metrics  *ops.Metrics
 	attempts submit.Observer // may be nil
@@ -55,12 +55,12 @@ func (o *observer) Settled(rec *order.Record) {
 	if outcome := rec.Outcome(); outcome != order.OutcomeNone {
 		o.metrics.Settled(outcome)
 	}
-	// An intent that repeats a settled order, or is withheld, carries that order's
-	// settling, which was before its own enqueueing: it took no time that means
-	// anything, and nothing happened to it.
+	// The record of an intent that repeats a settled order, or is withheld, has the
+	// settling time of that order, which is before this intent was enqueued. Such an
+	// intent has no duration.
 	if took := rec.SettledAt.Sub(rec.EnqueuedAt); took >= 0 && !rec.EnqueuedAt.IsZero() {
 		o.metrics.Took(took)
-		if rec.Reason == order.EndPoison.String() { // the outcome is unknown: an attempt may have left before the worker went down
+		if rec.Reason == order.EndPoison.String() { // its outcome is unknown: the worker may have crashed after an attempt
 			o.metrics.Poisoned()
 		}
 	}
@@ -85,8 +85,8 @@ func (o *observer) Redelivered(explained bool) {
 	}
 }
 
-// blockLabel is a block's name for metrics. Whatever is none of the gate's own
-// blocks is a hold.
+// blockLabel returns a block's metrics label. Every block that is not one of the
+// gate's own is a hold.
 func blockLabel(name string) string {
 	if slices.Contains(gate.BlockNames(), name) {
 		return name

@@ -17,42 +17,41 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// defaultOpsAddr is the default of Config.OpsAddr. Taken, it is no reason not
-// to work: it is how a second worker on the same machine finds it.
+// defaultOpsAddr is the default of Config.OpsAddr. If it is in use, the worker starts
+// without a server: a second worker on a machine is normal.
 const defaultOpsAddr = "127.0.0.1:9464"
 
 const (
-	// sizesEvery is how often the sizes of the streams are asked for: often
-	// enough for any scrape interval, and next to nothing for the broker.
+	// sizesEvery is how often the sizes of the streams are read. It is short enough for
+	// any scrape interval and costs the broker little.
 	sizesEvery = 5 * time.Second
-	// sizesTimeout bounds one asking.
+	// sizesTimeout is the timeout of one reading.
 	sizesTimeout = 4 * time.Second
 )
 
-// parts are what a snapshot of a working worker is taken of.
-type parts struct {
+// sources are the parts of a working worker that a snapshot reads.
+type sources struct {
 	queue     *queue.Queue
 	submitter *submit.Submitter
 	pool      *Pool
-	ground    *ground
-	room      *room
+	topology  *topologyMonitor
+	storage   *storageMonitor
 }
 
-// operations is a worker as its operators see it: metrics, health, and the
-// server for both. It is up before the broker and the API are asked, so that
-// a worker that waits for them can be seen waiting.
+// operations is what operators see of a worker: metrics, health, and the server for
+// both. It starts before the worker connects to the broker and the API, so operators
+// also see a worker that waits for them.
 type operations struct {
-	server   *ops.Server // nil where there is none
+	server   *ops.Server // nil = none
 	log      zerolog.Logger
 	stopping func() bool
-	parts    atomic.Pointer[parts] // nil until the pool is at work
-	working  chan struct{}         // closed when it is
+	sources  atomic.Pointer[sources] // nil until attach
+	working  chan struct{}           // closed by attach
 	sizes    atomic.Pointer[ops.Sizes]
 }
 
-// startOperations starts to count, and to serve what is counted on the
-// address of the configuration. It puts itself in front of env's observers.
-// The worker counts as draining once ctx ends.
+// startOperations creates the metrics and serves them on Config.OpsAddr. It inserts
+// its observer before those of env. The worker counts as draining once ctx ends.
 func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, error) {
 	o := &operations{log: env.Log, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	reg := ops.NewRegistry()
@@ -68,40 +67,40 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 		o.server = server
 		env.Log.Debug().Str("url", server.URL()).Bool("pprof", cfg.PProf).Msg("serving /metrics, /livez and /readyz")
 		if cfg.PProf && !loopback(cfg.OpsAddr) {
-			env.Log.Warn().Str("address", cfg.OpsAddr).Msg("Go profiles are served to every machine that reaches this address, and show what is in the worker's memory: " +
+			env.Log.Warn().Str("address", cfg.OpsAddr).Msg("every machine that reaches this address can read Go profiles, which show what is in the worker's memory: " +
 				"set ORDERPOST_OPS_ADDR to a loopback address, or ORDERPOST_PPROF=false when you are done")
 		}
 	case cfg.OpsAddr == defaultOpsAddr:
-		env.Log.Warn().Err(err).Msg("working without /metrics, /livez and /readyz: their default address cannot be had; give this worker another one (ORDERPOST_OPS_ADDR)")
+		env.Log.Warn().Err(err).Msg("working without /metrics, /livez and /readyz: cannot listen on their default address; give this worker another one (ORDERPOST_OPS_ADDR)")
 	default:
 		return nil, fmt.Errorf("%w: ORDERPOST_OPS_ADDR: %w", ErrConfig, err)
 	}
 	return o, nil
 }
 
-// loopback says whether only this machine reaches an address.
+// loopback reports whether only this machine can reach an address.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// stageNames are the stages that a block can be in.
+// stageNames lists the stages that a block can have.
 func stageNames() []string {
 	return []string{gate.StageTrial.String(), gate.StageProbe.String(), gate.StageShut.String()}
 }
 
-// attach tells that the pool is about to work.
-func (o *operations) attach(p parts) {
-	o.parts.Store(&p)
+// attach makes the sources available. The caller calls it when the pool starts.
+func (o *operations) attach(s sources) {
+	o.sources.Store(&s)
 	close(o.working)
 }
 
-// poll keeps the sizes of the streams up to date until ctx ends. They are not
-// asked for at a scrape: that would hang when the broker does.
+// poll reads the sizes of the streams until ctx ends. A scrape does not read them,
+// because it would hang whenever the broker does.
 func (o *operations) poll(ctx context.Context) {
 	if o.server == nil {
-		return // nobody would see them
+		return // nobody can see them
 	}
 	tick := time.NewTicker(sizesEvery)
 	defer tick.Stop()
@@ -115,31 +114,31 @@ func (o *operations) poll(ctx context.Context) {
 	}
 }
 
-// measure gives nil where the broker does not answer: no number is better
+// measure returns the sizes, or nil if the broker does not answer: no number is better
 // than an old one.
 func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
-	q := o.parts.Load().queue
+	q := o.sources.Load().queue
 	counts, err := q.Count(ctx)
 	oldest, oldestErr := q.OldestPending(ctx)
 	waiting, waitingErr := q.Waiting(ctx)
 	if err = errors.Join(err, oldestErr, waitingErr); err == nil {
 		return &ops.Sizes{Pending: counts.Pending, Waiting: waiting, OldestPending: oldest, Letters: counts.Letters}
 	}
-	o.log.Debug().Err(err).Msg("sizes of the streams not read") // a lost connection is logged where it is lost
+	o.log.Debug().Err(err).Msg("cannot read the sizes of the streams") // the queue logs a lost connection
 	return nil
 }
 
-// snapshot is the worker at this moment.
+// snapshot returns the worker's present state.
 func (o *operations) snapshot() ops.Snapshot {
 	s := ops.Snapshot{Draining: o.stopping()}
-	p := o.parts.Load()
+	p := o.sources.Load()
 	if p == nil {
 		return s
 	}
 	s.Started, s.Connected, s.LeaseLosses = true, p.queue.Connected(), p.queue.LeasesLost()
-	if s.Connected { // else what was read last is old already
+	if s.Connected { // otherwise the last sizes are out of date
 		s.Sizes = o.sizes.Load()
 	}
 	s.Failures = ops.Failures{Results: ops.WriteFailures(p.queue.ResultFailures()), Letters: ops.WriteFailures(p.queue.LetterFailures())}
@@ -147,9 +146,9 @@ func (o *operations) snapshot() ops.Snapshot {
 	for _, outcome := range order.Outcomes() {
 		s.Filed[outcome] = p.queue.LettersFiled(outcome)
 	}
-	s.Parts, s.Missing = p.ground.tell()
+	s.Parts, s.Missing = p.topology.status()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
-	s.Store = p.room.snapshot()
+	s.Store = p.storage.snapshot()
 	s.Gate, s.Notes = gateSnapshot(p.submitter.Gate().State()), p.submitter.Notes()
 	if c := p.submitter.Clock(); c.Samples > 0 {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}
@@ -166,19 +165,18 @@ func gateSnapshot(s gate.State) ops.Gate {
 	return g
 }
 
-// stop ends the server, if there is one.
+// stop stops the server, if there is one.
 func (o *operations) stop() {
 	if o.server != nil {
 		o.server.Stop()
 	}
 }
 
-// validateOps checks the settings of the server, as far as they can be checked
-// without taking the address.
+// validateOps checks the settings of the server without listening.
 func (c Config) validateOps() error {
 	if c.OpsAddr == "" {
 		if c.PProf {
-			return errors.New("ORDERPOST_PPROF: has nowhere to be served while ORDERPOST_OPS_ADDR is empty")
+			return errors.New("ORDERPOST_PPROF: needs ORDERPOST_OPS_ADDR, which is empty")
 		}
 		return nil
 	}

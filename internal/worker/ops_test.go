@@ -310,7 +310,7 @@ func TestTheScalingSignal(t *testing.T) {
 func TestProfilesForEverybodyAreWarnedOf(t *testing.T) {
 	for addr, warned := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, ":0": true, "0.0.0.0:0": true} {
 		s := open(t, nil, func(c *worker.Config) { c.OpsAddr, c.PProf = addr, true })
-		require.Equal(t, warned, s.log.find("Go profiles are served to every machine", "address") == addr, addr)
+		require.Equal(t, warned, s.log.find("every machine that reaches this address can read Go profiles", "address") == addr, addr)
 		s.stop()
 		<-s.ended
 	}

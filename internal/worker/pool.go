@@ -61,13 +61,13 @@ type PoolOptions struct {
 // slots.
 type Pool struct {
 	PoolOptions
-	slots    *slots
-	handler  *settle.Handler
-	hands    *hands
-	tempo    tempo
-	storage  *storageFault
-	lines    *orderLog
-	draining atomic.Bool
+	slots      *slots
+	handler    *settle.Handler
+	goroutines *goroutines
+	latency    latencyAverage
+	storage    *storageFault
+	lines      *orderLog
+	draining   atomic.Bool
 	// inHand counts the orders that are worked on now.
 	inHand atomic.Int64
 
@@ -87,8 +87,8 @@ func NewPool(o PoolOptions) *Pool {
 	}
 	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
 		lines: newOrderLog(o.Log, o.LogSample, o.LogResponse)}
-	p.slots = newSlots(o.Concurrency, func() int { return p.tempo.spare(o.Concurrency) })
-	p.hands = newHands(p.handle)
+	p.slots = newSlots(o.Concurrency, func() int { return p.latency.prefetch(o.Concurrency) })
+	p.goroutines = newGoroutines(p.handle)
 	p.handler = p.newHandler()
 	return p
 }
@@ -104,13 +104,13 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.settle, p.endSettle = context.WithCancel(context.WithoutCancel(ctx))
 	defer p.endWork(nil)
 	defer p.endSettle()
-	go p.hands.look()
-	defer p.hands.end()
+	go p.goroutines.look()
+	defer p.goroutines.end()
 	defer p.lines.flush()
 
 	p.intake(ctx)
 	p.draining.Store(true)
-	p.Submitter.Leave()
+	p.Submitter.Drain()
 	return p.drain()
 }
 

@@ -16,6 +16,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
@@ -99,14 +100,14 @@ func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, chang
 	require.NoError(r.t, err)
 	signer, err := worker.NewSigner("secret")
 	require.NoError(r.t, err)
-	cfg := submit.DefaultConfig(r.url)
+	cfg := submitConfig(r.t, r.url)
 	cfg.Concurrency, cfg.OnUnsure, cfg.RequestTimeout, cfg.KeyReload = 8, r.policy, r.ackWait/2, 0
-	cfg.RetryBase, cfg.RetryMax, cfg.RetryVisitAttempts = time.Millisecond, time.Millisecond, 1
+	cfg.RetryBase, cfg.RetryMax, cfg.RetrySubmissionAttempts = time.Millisecond, time.Millisecond, 1
 	cfg.RetryDelayBase, cfg.RetryDelayMax, cfg.RefusalQuiet = 10*time.Millisecond, 10*time.Millisecond, 5*time.Millisecond
 	for _, c := range change {
 		c(&cfg)
 	}
-	l.submitter, err = submit.New(cfg, submit.Deps{Keys: submit.StaticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
+	l.submitter, err = submit.New(cfg, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
 	require.NoError(r.t, err)
 	l.pool = worker.NewPool(worker.PoolOptions{Queue: l.q, Submitter: l.submitter, Concurrency: cfg.Concurrency, Policy: r.policy,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop(), Observer: r.orders})
@@ -178,3 +179,17 @@ func counted(n *atomic.Int64) transport {
 		return http.DefaultTransport.RoundTrip(req)
 	}
 }
+
+// submitConfig returns the submitter's settings in an environment that sets only the
+// API's URL.
+func submitConfig(t testing.TB, url string) (cfg submit.Config) {
+	t.Helper()
+	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_API_URL": url}))
+	return cfg
+}
+
+// staticKeys is a submit.KeySource that never changes.
+type staticKeys []submit.KeyPair
+
+// Pairs implements submit.KeySource.
+func (k staticKeys) Pairs() ([]submit.KeyPair, error) { return k, nil }

@@ -17,32 +17,31 @@ import (
 	"orderpost/internal/submit"
 )
 
-// preflightTimeout bounds the question to the account at start.
+// preflightTimeout is the timeout of the preflight.
 const preflightTimeout = 15 * time.Second
 
-// ErrConfig is wrapped by every error of Run that a changed setting mends.
+// ErrConfig is wrapped by every error of Run that a changed setting can fix.
 var ErrConfig = errors.New("configuration")
 
-// Env is what a worker program gets from around it. Attempts and Orders may be
-// nil.
+// Env holds what Run needs besides the settings. Attempts and Orders may be nil.
 type Env struct {
 	Version  string
 	Log      zerolog.Logger
 	Attempts submit.Observer
 	Orders   Observer
-	// Trace makes spans; nil: no traces.
+	// Trace creates spans; nil = no traces.
 	Trace trace.Tracer
 
-	pace *pace
-	// look is how often the worker looks whether its streams are there; 0 = groundEvery.
+	rate *requestRate
+	// look replaces topologyEvery in tests; 0 = topologyEvery.
 	look time.Duration
 }
 
-// Run is the worker program: it starts or joins the broker, asks the API's
-// account, works until ctx ends, and drains. cfg must be normalized and valid.
+// Run is the worker program. It asks the API for the account, starts or joins the
+// broker, works until ctx ends, and drains. cfg must be normalized and valid.
 //
-// Errors: ErrConfig (wrapped) for settings that cannot work, the API's refusal
-// of the key among them; queue.ErrUnreachable where no broker answers.
+// The error wraps ErrConfig if the settings cannot work, for example because the API
+// refuses the key, and queue.ErrUnreachable if no broker answers.
 func Run(ctx context.Context, cfg Config, env Env) error {
 	env.Log = env.Log.With().Str("worker", cfg.Name).Logger()
 	log := env.Log
@@ -53,8 +52,8 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	}
 	defer view.stop()
 	defer view.supervise(ctx, cfg.DrainTimeout)()
-	env.pace = newPace(env.Attempts)
-	env.Attempts = env.pace
+	env.rate = newRequestRate(env.Attempts)
+	env.Attempts = env.rate
 	submitter, err := newSubmitter(cfg, env)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -72,7 +71,7 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	}
 	q, err := queue.Open(ctx, cfg.Queue, log)
 	if err != nil {
-		return errors.Join(err, probeDescriptors()) // the client does not say that it could not open a socket
+		return errors.Join(err, probeDescriptors()) // the client does not report that it could not open a socket
 	}
 	defer q.Close()
 	err = fleet.New(q).ClaimIdentity(ctx, cfg.Identity(), cfg.Name, log)
@@ -84,11 +83,11 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 		return err
 	}
 	sayWhere(cfg, broker, q.Made(), log)
-	return work(ctx, cfg, env, q, submitter, view, newRoom(broker, q, log))
+	return work(ctx, cfg, env, q, submitter, view, newStorageMonitor(broker, q, log))
 }
 
-// sayWhere says where orders and results are stored, and which streams had to be
-// made for that.
+// sayWhere logs where orders and results are stored, and which streams this worker
+// created.
 func sayWhere(cfg Config, broker *embedded.Server, made []string, log zerolog.Logger) {
 	e, text := log.Info().Str("broker", queue.RedactURL(cfg.Queue.URL)), "stores at the broker"
 	switch {
@@ -111,14 +110,15 @@ func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
 	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
 }
 
-// NewSigner makes a signer of a secret; submit does not know the sign package.
+// NewSigner returns a signer for a secret. Package submit does not import sign.
 func NewSigner(secret string) (submit.Signer, error) { return sign.New(secret) }
 
-// preflight tells a wrong key at once. An API out of reach is no reason not to
-// start: a worker that is restarted in an outage waits at the gate.
+// preflight returns an error if the API refuses the key. If the API is out of reach,
+// the worker starts nevertheless: a worker restarted during an outage waits at its
+// gate.
 func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog.Logger) error {
 	if !cfg.Preflight {
-		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, which was not asked")
+		log.Info().Str("api", cfg.Submit.URL).Msg("posts to the API, without a preflight")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, preflightTimeout)
@@ -135,7 +135,8 @@ func preflight(ctx context.Context, cfg Config, s *submit.Submitter, log zerolog
 	}
 }
 
-// clockOffset is what a worker says of the API's clock; nil where it knows nothing.
+// clockOffset returns the API's clock minus the worker's in milliseconds; nil = not
+// known.
 func clockOffset(c submit.ClockEstimate) *int64 {
 	if c.Samples == 0 {
 		return nil
@@ -144,8 +145,8 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 	return &ms
 }
 
-// work runs the pool and what goes with it.
-func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, room *room) error {
+// work runs the pool and the goroutines beside it.
+func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, storage *storageMonitor) error {
 	log := env.Log
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
@@ -158,14 +159,14 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	member := fleet.NewMember(fleet.Options{Control: fleet.New(q), Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
 		gate := s.Gate().State()
 		return fleet.Presence{Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, room.told()...), Notes: s.Notes(), Rate: env.pace.rate(time.Now()), ClockMS: clockOffset(s.Clock())}
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(time.Now()), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { member.Run(side) })
 	sides.Go(func() { (&staleIntents{queue: q, log: log}).run(side) })
-	ground := newGround(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
-	sides.Go(func() { ground.run(side) })
-	sides.Go(func() { room.run(side) })
-	view.attach(parts{queue: q, submitter: s, pool: pool, ground: ground, room: room})
+	topology := newTopologyMonitor(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
+	sides.Go(func() { topology.run(side) })
+	sides.Go(func() { storage.run(side) })
+	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage})
 	sides.Go(func() { view.poll(side) })
 	sends := log.Info().Int("concurrency", cfg.Submit.Concurrency).Float64("rate_limit", cfg.Submit.RateLimit).Stringer("on_unsure", cfg.Submit.OnUnsure)
 	if view.server != nil {

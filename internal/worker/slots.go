@@ -13,18 +13,18 @@ import (
 // from the broker or to it, so that the API is not waited with for the broker:
 // as many as the pool says are done with in an instant.
 type slots struct {
-	mu    sync.Mutex
-	size  int
-	spare func() int
-	used  int // those of pulls under way included
-	pulls int // pulls under way, which hold the slots that they may fill
+	mu       sync.Mutex
+	size     int
+	prefetch func() int
+	used     int // those of pulls under way included
+	pulls    int // pulls under way, which hold the slots that they may fill
 
 	ready func() bool   // what the one who waits waits for; nil = nobody waits
 	wake  chan struct{} // room for one
 }
 
-func newSlots(n int, spare func() int) *slots {
-	return &slots{size: n, spare: spare, wake: make(chan struct{}, 1)}
+func newSlots(n int, prefetch func() int) *slots {
+	return &slots{size: n, prefetch: prefetch, wake: make(chan struct{}, 1)}
 }
 
 // takeForPull takes every free slot for one pull. It waits until none is under
@@ -33,10 +33,10 @@ func newSlots(n int, spare func() int) *slots {
 // goroutine may wait at a time, here or in idle.
 func (s *slots) takeForPull(ctx context.Context, most int) (n int, err error) {
 	err = s.await(ctx, func() bool {
-		free := s.size + s.spare() - s.used
-		return min(free, most) > 0 && (s.pulls == 0 || 4*free >= s.size+s.spare())
+		free := s.size + s.prefetch() - s.used
+		return min(free, most) > 0 && (s.pulls == 0 || 4*free >= s.size+s.prefetch())
 	}, func() {
-		n = min(s.size+s.spare()-s.used, most)
+		n = min(s.size+s.prefetch()-s.used, most)
 		s.used += n
 		s.pulls++
 	})

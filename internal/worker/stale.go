@@ -11,12 +11,11 @@ import (
 	"orderpost/internal/queue"
 )
 
-// staleEvery is how often a worker looks for intents that a killed broker stores
-// although they were acknowledged. It costs two requests.
+// staleEvery is how often a worker looks for stale intents. It costs two requests.
 const staleEvery = 15 * time.Second
 
-// staleIntents has such intents removed until ctx ends. It says once which of them
-// only a person can help.
+// staleIntents removes stale intents: acknowledged ones that a killed broker still
+// stores. It logs once which of them need a person.
 type staleIntents struct {
 	queue *queue.Queue
 	log   zerolog.Logger
@@ -40,11 +39,11 @@ func (s *staleIntents) run(ctx context.Context) {
 func (s *staleIntents) look(ctx context.Context) {
 	found, err := books.RemoveStale(ctx, s.queue, s.last)
 	if err != nil {
-		s.log.Debug().Err(err).Msg("not every stale intent was looked at")
+		s.log.Debug().Err(err).Msg("cannot check all stale intents")
 	}
 	s.last = found
 	if found.Removed > 0 {
-		s.log.Info().Int("intents", found.Removed).Msg("removed intents that had their outcome and were still stored, though acknowledged: the broker was killed in between")
+		s.log.Info().Int("intents", found.Removed).Msg("removed intents that have an outcome and were acknowledged, but were still stored: the broker was killed before it deleted them")
 	}
 	stranded := strings.Join(found.Stranded, " ")
 	if stranded != "" && stranded != s.told {

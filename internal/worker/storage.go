@@ -9,14 +9,13 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// holdStorage is the reason under which the gate is held while the broker does
-// not store results (R10).
+// holdStorage is the reason of the hold while the broker does not store results (R10).
 const holdStorage = "the broker does not store results"
 
-// storageFault holds the gate while there are orders whose writes were refused.
-// They repeat them, so that the first test write that succeeds is followed by
-// the others' at once. One that leaves without having written (its claim was
-// lost, for instance) shows nothing, and must not open the gate for the rest.
+// storageFault holds the gate while any order waits for its write, which the broker
+// refused. Each waiting order repeats its write. An abandoned order, for example one
+// whose claim was lost, proves nothing about storage and must not open the gate for
+// the others.
 type storageFault struct {
 	gate    *gate.Gate
 	log     zerolog.Logger
@@ -24,26 +23,27 @@ type storageFault struct {
 	waiting int
 }
 
-// refused: an order waits, whose write failed with err. Call left for each.
+// refused notes an order that waits because its write failed with err. The caller
+// calls left once for each.
 func (s *storageFault) refused(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting++; s.waiting > 1 {
 		return
 	}
-	s.log.Error().Err(err).Msg("results are refused; nothing more is posted until they are stored again")
+	s.log.Error().Err(err).Msg("the broker refuses results; no order is posted until it stores them again")
 	s.gate.Hold(holdStorage, time.Time{})
 }
 
-// left: an order waits no more. With the last one the gate opens, even if it
-// stored nothing: nobody is left to test the storage, and the next refusal
-// closes the gate again.
+// left notes that an order no longer waits. The last one opens the gate even if it
+// stored nothing: no order is left to test the storage, and the next refused write
+// holds the gate again.
 func (s *storageFault) left() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting--; s.waiting > 0 {
 		return
 	}
-	s.log.Info().Msg("no result waits to be stored any more; posting goes on")
+	s.log.Info().Msg("no result waits to be stored any more; posting orders again")
 	s.gate.Release(holdStorage)
 }

@@ -101,7 +101,7 @@ func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 			if policy == order.Resubmit {
 				require.Zero(t, doubts, "asking again settles every doubt")
 			} else {
-				const inHand = 8 + 7 // the slots, and those that may be spare beside them
+				const inHand = 8 + 7 // the slots, and the prefetch
 				require.LessOrEqual(t, doubts, 2*inHand, "at most what was in hand is parked")
 			}
 		})

@@ -15,34 +15,34 @@ import (
 	"orderpost/internal/submit"
 )
 
-// The spans of an order's trace. The producer's traceparent is the parent of
-// the first two; without one a trace begins here.
+// The spans of an order's trace. The producer's traceparent is the parent of receive
+// and process. Without one, receive starts the trace.
 const (
-	spanReceive = "receive" // from the pull, or the intent's arrival, to the check against the results
-	spanProcess = "process" // the worker's handling, with all attempts and waits
-	spanAttempt = "POST"    // one request
-	spanSettle  = "settle"  // result, dead letter and ack, confirmed
+	spanReceive = "receive" // from the later of pull and arrival to the end of the check
+	spanProcess = "process" // the handling, with all attempts and waits
+	spanAttempt = "POST"    // one attempt
+	spanSettle  = "settle"  // result, dead letter and acknowledgement
 )
 
-// journey is one delivery's way through the pool: what logs, metrics and traces
-// are told of it. It implements settle.Observer. No span holds a body or a
-// secret.
-type journey struct {
+// deliveryObserver reports one delivery's progress to logs, metrics and traces. It
+// implements settle.Observer. No span holds a body or a secret.
+type deliveryObserver struct {
 	pool      *Pool
 	delivered uint64
-	span      trace.Span // nil where traces are off
+	span      trace.Span // nil = no traces
 }
 
-// follow begins a delivery's spans. pulled is when it was asked for.
-func (p *Pool) follow(d *settle.Delivery, pulled time.Time) *journey {
-	j := &journey{pool: p, delivered: d.Delivered}
+// observe returns the observer of a delivery whose pull began at pulled, and starts
+// its spans.
+func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
+	o := &deliveryObserver{pool: p, delivered: d.Delivered}
 	if p.Trace == nil {
-		return j
+		return o
 	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": d.Intent.Traceparent})
 	now := time.Now()
 	if pulled.Before(d.StoredAt) {
-		pulled = d.StoredAt // by the broker's clock, which may be ahead
+		pulled = d.StoredAt // the broker's clock may be ahead
 	}
 	if pulled.After(now) {
 		pulled = now
@@ -50,66 +50,66 @@ func (p *Pool) follow(d *settle.Delivery, pulled time.Time) *journey {
 	order := attribute.String("orderpost.order_no", d.OrderNo())
 	_, receive := p.Trace.Start(ctx, spanReceive, trace.WithTimestamp(pulled), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order))
 	if parent := receive.SpanContext(); parent.IsValid() && !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithSpanContext(ctx, parent) // the root of the trace
+		ctx = trace.ContextWithSpanContext(ctx, parent) // receive is the root of the trace
 	}
 	receive.End(trace.WithTimestamp(now))
 	_, span := p.Trace.Start(ctx, spanProcess, trace.WithTimestamp(now), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order,
 		attribute.String("messaging.message.id", d.Intent.ID), attribute.String("orderpost.batch", d.Intent.Batch),
 		attribute.String("orderpost.work", d.Work.String()), attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
 		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))
-	j.span = span
-	return j
+	o.span = span
+	return o
 }
 
 // Submitting implements settle.Observer.
-func (j *journey) Submitting(ctx context.Context) context.Context {
-	if j.span == nil {
+func (o *deliveryObserver) Submitting(ctx context.Context) context.Context {
+	if o.span == nil {
 		return ctx
 	}
-	return trace.ContextWithSpan(ctx, j.span)
+	return trace.ContextWithSpan(ctx, o.span)
 }
 
-// id is the trace's, for logs.
-func (j *journey) id() string {
-	if j.span == nil {
+// traceID returns the trace's ID for logs; "" = no traces.
+func (o *deliveryObserver) traceID() string {
+	if o.span == nil {
 		return ""
 	}
-	return j.span.SpanContext().TraceID().String()
+	return o.span.SpanContext().TraceID().String()
 }
 
 // Settling implements settle.Observer.
-func (j *journey) Settling(s order.Settlement) func(*order.Record, error) {
-	if j.span == nil {
+func (o *deliveryObserver) Settling(s order.Settlement) func(*order.Record, error) {
+	if o.span == nil {
 		return func(*order.Record, error) {}
 	}
-	_, span := j.pool.Trace.Start(j.Submitting(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
+	_, span := o.pool.Trace.Start(o.Submitting(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
 	return func(rec *order.Record, err error) {
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
 		}
 		if rec != nil {
 			span.SetAttributes(attribute.String("orderpost.outcome", rec.Word))
-			j.span.SetAttributes(attribute.String("orderpost.outcome", rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
+			o.span.SetAttributes(attribute.String("orderpost.outcome", rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
 		}
 		span.End()
 	}
 }
 
 // Panicked implements settle.Observer.
-func (j *journey) Panicked(what any) {
-	if j.span != nil {
-		j.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
+func (o *deliveryObserver) Panicked(what any) {
+	if o.span != nil {
+		o.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
 	}
 }
 
-func (j *journey) end() {
-	if j.span != nil {
-		j.span.End()
+func (o *deliveryObserver) end() {
+	if o.span != nil {
+		o.span.End()
 	}
 }
 
-// AttemptTracer makes a span of each attempt, below that of its order; nil
-// where t is nil.
+// AttemptTracer returns a tracer that creates a span for each attempt, below the
+// order's span. It returns nil if t is nil.
 func AttemptTracer(t trace.Tracer) submit.Tracer {
 	if t == nil {
 		return nil

@@ -20,13 +20,13 @@ func TestTracesThatAreOffCostNothing(t *testing.T) {
 	ctx, pulled := t.Context(), time.Now()
 	require.Nil(t, AttemptTracer(nil))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
-		j := p.follow(d, pulled)
+		j := p.observe(d, pulled)
 		var within context.Context = j.Submitting(ctx)
 		settled := j.Settling(order.Settlement{})
 		settled(rec, nil)
 		j.Panicked(nil)
 		j.end()
-		if within != ctx || j.id() != "" {
+		if within != ctx || j.traceID() != "" {
 			panic("something was made")
 		}
 	}), 1.0)

@@ -1,7 +1,7 @@
-// Package broker connects the command-line programs to the streams: to the
-// configured NATS, to the embedded broker that a worker runs in the data
-// folder, or, for programs that only look, to that folder's store itself. Their
-// commands wait for a broker that goes away meanwhile.
+// Package broker connects the command-line programs to the streams: at the configured
+// NATS, at the embedded broker that a worker runs in the data folder, or, for some
+// commands, in a store that no worker has open. A command whose broker goes away waits
+// for it.
 package broker
 
 import (
@@ -19,31 +19,29 @@ import (
 	"orderpost/internal/worker"
 )
 
-// Config is what a command-line program reads from its environment to find the
-// streams.
+// Config holds the settings with which a command-line program finds the streams.
 type Config struct {
 	Queue   queue.Config
 	DataDir string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
 }
 
-// Options say how Open may connect.
+// Options says how Open connects.
 type Options struct {
-	// Name tells the connection apart in the broker's monitoring.
+	// Name is the connection's name in the broker's monitoring.
 	Name string
-	// StartStopped: where no worker runs, open the store that an earlier one
-	// left in the data folder. For programs that look and leave.
+	// StartStopped says that Open may start the embedded broker on the data folder if no
+	// worker runs. The broker ends with the program.
 	StartStopped bool
-	// Incomplete: open a broker that lacks streams, too. For programs that look
-	// at what is there.
+	// Incomplete says that Open also accepts a broker that lacks streams.
 	Incomplete bool
 	Stderr     io.Writer
-	// Tell is told what the program waits for; nil: Stderr.
+	// Tell receives lines that say what the program waits for; nil = Stderr.
 	Tell func(line string)
 }
 
-// Open connects, and makes nothing: a broker without orderpost's streams is not
-// ours. Errors carry their exit code: 4 where no broker is in reach, or the one
-// that is has no streams, with the address. close is never nil.
+// Open connects to the broker. It creates no streams: a broker without them is
+// probably the wrong one. The error has the exit code ExitUnreachable if no broker is
+// in reach, or if it lacks streams. close is never nil.
 func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close func(), err error) {
 	close = func() {}
 	cfg.Queue.Name, cfg.Queue.Tell, cfg.Queue.Missing = o.Name, o.Tell, queue.RefuseMissing
@@ -75,12 +73,12 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 	return q, func() { q.Close(); stop() }, nil
 }
 
-// storeLook is how often a program looks who has the store.
-const storeLook = 100 * time.Millisecond
+// storeRetry is how often join tries to open the store.
+const storeRetry = 100 * time.Millisecond
 
-// join finds the embedded broker of the data folder. One that is just being
-// restarted is waited for where it has left its store; a folder without a store
-// is a mistake.
+// join finds the embedded broker of the data folder, or starts it if o.StartStopped is
+// set. If the folder has a store but no broker, queue.Open waits for one. A folder
+// without a store is an error.
 func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) {
 	stop = func() {}
 	for began := time.Now(); o.StartStopped && embedded.HasStore(cfg.DataDir); {
@@ -98,15 +96,15 @@ func join(ctx context.Context, cfg *Config, o Options) (stop func(), err error) 
 		if worker.JoinEmbedded(&cfg.Queue, cfg.DataDir) == nil || time.Since(began) > cfg.Queue.ConnectTimeout {
 			break
 		}
-		select { // whoever has the store is about to say its address, or to let go
+		select { // the other program is about to publish its address, or about to release the store
 		case <-ctx.Done():
 			return stop, ctx.Err()
-		case <-time.After(storeLook):
+		case <-time.After(storeRetry):
 		}
 	}
 	err = worker.JoinEmbedded(&cfg.Queue, cfg.DataDir)
 	if errors.Is(err, queue.ErrUnreachable) && embedded.HasStore(cfg.DataDir) {
-		err = nil // to connect waits for it
+		err = nil // queue.Open waits for it
 	}
 	return stop, err
 }

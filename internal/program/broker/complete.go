@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// completeTimeout is how long a person who pressed the tab key waits.
+	// completeTimeout is the longest wait after a press of the tab key.
 	completeTimeout = 1500 * time.Millisecond
-	// completeMost bounds what is offered.
-	completeMost = 100
+	// maxCompletions is the largest number of completions.
+	maxCompletions = 100
 )
 
 // CompleteBatch completes the name of an import.
@@ -33,8 +33,7 @@ func CompleteBatch(environ map[string]string) cobra.CompletionFunc {
 	})
 }
 
-// CompleteLetter completes an order number by those of the dead letters, oldest
-// first.
+// CompleteLetter completes the order number of a dead letter, oldest first.
 func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
 		return books.LetterPages(ctx, q, func(page []*settle.Letter, _ []error) error {
@@ -50,9 +49,9 @@ func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 
 var errEnoughOffered = errors.New("enough")
 
-// complete asks the broker. Where the broker does not
-// answer at once, nothing is offered and nothing is said: a person is in the
-// middle of a line. A second argument has no values. It opens no store that a worker has left.
+// complete returns a completion of the first argument with values from the broker. If
+// the broker does not answer soon, it offers nothing and prints nothing, because the
+// user is typing. It does not open a store that no worker has open.
 func complete(environ map[string]string, ask func(context.Context, *queue.Queue, func(name, about string) error) error) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 		const nothingElse = cobra.ShellCompDirectiveNoFileComp
@@ -68,9 +67,9 @@ func complete(environ map[string]string, ask func(context.Context, *queue.Queue,
 			return nil, nothingElse
 		}
 		defer done()
-		_ = ask(ctx, q, func(name, about string) error { // what was found until then is offered
+		_ = ask(ctx, q, func(name, about string) error { // offer what was found before an error
 			switch {
-			case len(names) == completeMost:
+			case len(names) == maxCompletions:
 				return errEnoughOffered
 			case strings.HasPrefix(name, begun) && !strings.ContainsAny(name, "\n\t") && program.Printable(name) == name:
 				names = append(names, cobra.CompletionWithDesc(name, oneLine(about)))
@@ -81,5 +80,5 @@ func complete(environ map[string]string, ask func(context.Context, *queue.Queue,
 	}
 }
 
-// oneLine keeps a description within its line.
+// oneLine returns a description without line breaks.
 func oneLine(text string) string { return strings.Join(strings.Fields(program.Printable(text)), " ") }

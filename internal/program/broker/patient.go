@@ -11,29 +11,28 @@ import (
 	"orderpost/internal/queue"
 )
 
-// waitVariable is the setting that --broker-wait takes the place of.
+// waitVariable is the setting that --broker-wait overrides.
 const waitVariable = program.EnvPrefix + "BROKER_WAIT"
 
-// Again are the words that say, for commands of one kind, what comes of running
-// them again.
+// The effect of running a command again, by the kind of command.
 const (
 	// AgainLook: the command changes nothing.
 	AgainLook = ""
-	// AgainWrite: a person's word, which may be said twice.
+	// AgainWrite: the command records a person's decision, which may be repeated.
 	AgainWrite = "; it may have taken effect, and doing it twice does no harm"
 	// AgainOrders: the command goes through many orders.
 	AgainOrders = "; it goes on where it stopped, and neither loses nor doubles an order"
 	// AgainOutput: the command writes to standard output.
 	AgainOutput = "; what it wrote so far is not complete"
-	// AgainFollow: the command watches orders that need nothing of it.
+	// AgainFollow: the command only watches orders.
 	AgainFollow = "; the orders go on without this program"
 )
 
-// Patient gives a command the flag --broker-wait. Where the broker stays out of
-// reach, the command ends with exit code 4, and says how to go on: by the same
-// command line, of which again says what comes of it.
+// Patient adds the flag --broker-wait to a command. If the broker stays out of reach,
+// the command ends with ExitUnreachable and prints the command line to run again.
+// again says what effect that has.
 func Patient(cmd *cobra.Command, environ map[string]string, again string) *cobra.Command {
-	cmd.Flags().Func("broker-wait", "wait for `duration` where the broker goes away meanwhile, 0 = not at all (default $"+waitVariable+", 2m)",
+	cmd.Flags().Func("broker-wait", "wait for `duration` if the broker goes away, 0 = not at all (default $"+waitVariable+", 2m)",
 		func(text string) error {
 			if _, err := time.ParseDuration(text); err != nil {
 				return errors.New("give a duration such as 30s or 10m")

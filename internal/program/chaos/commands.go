@@ -14,25 +14,25 @@ import (
 	"orderpost/internal/program"
 )
 
-// command is a program for people, or one form of it, that runs again and again
-// while faults come and go, as a process of its own.
+// command is a program for people, or one form of it, that runs again and again as a
+// process of its own while faults come and go.
 type command struct {
 	program string
-	args    func(r *rig) []string // nil: there is nothing to run it on yet
-	// codes are the exit codes that its documentation gives it here. It waits for
-	// the broker: none of them is 4.
+	args    func(r *rig) []string // returns nil if there is nothing to run it on yet
+	// codes lists the documented exit codes. It waits for the broker, so 4 is not one
+	// of them.
 	codes []int
 }
 
 var (
 	always  = []int{program.ExitDone}
 	partial = []int{program.ExitDone, program.ExitPartial}
-	// whileFlowing is how an audit may end while orders flow: what it counts moves.
+	// whileFlowing is how an audit may end while orders flow.
 	whileFlowing = always
 )
 
-// commands are those that look, or that may be repeated without end. Imports are
-// begun by importAll; hold, limit and cancel are faults.
+// commands lists the commands that only read or that may be repeated. importAll runs
+// imports; hold, limit and cancel are faults.
 func commands() []command {
 	words := func(text string) func(*rig) []string {
 		return func(*rig) []string { return strings.Fields(text) }
@@ -65,8 +65,8 @@ func commands() []command {
 const (
 	// commandEvery is the pause between two runs of one command.
 	commandEvery = 2 * time.Second
-	// commandTime bounds one run. Faults heal within seconds: a command that takes
-	// longer hangs; an import waits behind all that was published before it.
+	// commandTime is the timeout of one run. Faults heal within seconds, so a slower
+	// command hangs. An import waits for all orders published before it.
 	commandTime = 15 * time.Minute
 	// importRows is the size of one import.
 	importRows = 60
@@ -77,9 +77,9 @@ type commandTally struct {
 	Command string      `json:"command"`
 	Runs    int         `json:"runs"`
 	Codes   map[int]int `json:"codes"`
-	// Waited runs said that they wait for the broker.
+	// Waited counts runs that printed that they wait for the broker.
 	Waited int `json:"waited"`
-	// Unexpected runs ended with a code that they must not have, or hung.
+	// Unexpected counts runs that ended with a wrong exit code, or hung.
 	Unexpected int `json:"unexpected,omitempty"`
 }
 
@@ -90,7 +90,7 @@ type commandRuns struct {
 	problems []string
 }
 
-// note takes one run down; code -1: it did not end by itself.
+// note counts one run. code -1 means that it did not end by itself.
 func (c *commandRuns) note(name string, args []string, codes []int, code int, out string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,14 +115,13 @@ func (c *commandRuns) note(name string, args []string, codes []int, code int, ou
 	}
 }
 
-// lastPart is the end of an output, where a program says why it failed.
+// lastPart returns the end of an output, where a program says why it failed.
 func lastPart(out string) string {
 	out = strings.TrimSpace(out)
 	return out[max(0, len(out)-400):]
 }
 
-// command runs a program as people do who leave it to wait for the broker, and
-// notes how it ended.
+// command runs a program that waits for the broker, and notes how it ended.
 func (r *rig) command(ctx context.Context, codes []int, name string, args ...string) (code int) {
 	limit, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
@@ -132,7 +131,7 @@ func (r *rig) command(ctx context.Context, codes []int, name string, args ...str
 	}
 	cmd.Env = append(cmd.Env, "ORDERPOST_NATS_CONNECT_TIMEOUT=1m", "ORDERPOST_BROKER_WAIT=2m")
 	if finds := len(args) > 0 && (args[0] == "watch" || strings.Contains(args[0], "/")); finds && r.nodes == nil {
-		cmd.Env = append(cmd.Env, "ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+r.dataDir()) // wherever the broker is by now
+		cmd.Env = append(cmd.Env, "ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+r.dataDir()) // the broker may have moved
 	}
 	code, out, err := exitOf(cmd)
 	if ctx.Err() != nil {
@@ -152,7 +151,7 @@ func (r *rig) commandAll(ctx context.Context, enough <-chan struct{}) error {
 	var all sync.WaitGroup
 	for i, c := range commands() {
 		all.Go(func() {
-			rest := time.Duration(i) * commandEvery / time.Duration(len(commands())) // not all at once
+			rest := time.Duration(i) * commandEvery / time.Duration(len(commands())) // spread the starts
 			for pauseUntil(ctx, enough, rest) {
 				if args := c.args(r); args != nil {
 					r.command(ctx, c.codes, c.program, args...)
@@ -183,10 +182,10 @@ func (r *rig) importAll(ctx context.Context, enough <-chan struct{}) error {
 		for {
 			code := r.command(ctx, partial, "enqueue", path, "--batch", batch, "--wait", "--results", results)
 			if _, err := os.Stat(results); err == nil && slices.Contains(partial, code) {
-				r.intents.confirm(order.OutcomeNone, orderNos...) // every row had its outcome
+				r.intents.confirm(order.OutcomeNone, orderNos...) // every row has its outcome
 				break
 			}
-			// Stopped at a stream that was full, as it said: run again, it goes on.
+			// The import stopped at a full stream and said so: run it again.
 			if err := pause(ctx, commandEvery/4); err != nil {
 				return fmt.Errorf("%w: the import %s is not done", err, batch)
 			}
@@ -195,7 +194,7 @@ func (r *rig) importAll(ctx context.Context, enough <-chan struct{}) error {
 	return nil
 }
 
-// pauseUntil waits, and says whether to go on.
+// pauseUntil waits and reports whether to go on.
 func pauseUntil(ctx context.Context, enough <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -207,7 +206,8 @@ func pauseUntil(ctx context.Context, enough <-chan struct{}, d time.Duration) bo
 	}
 }
 
-// refusedForRoom: the program failed since the broker's disk is full, and says so.
+// refusedForRoom reports whether the program failed because the broker's disk is full,
+// and said so.
 func refusedForRoom(code int, out string) bool {
 	return code == program.ExitFailed && (strings.Contains(out, "the broker cannot store results") || strings.Contains(out, "the broker has no room"))
 }

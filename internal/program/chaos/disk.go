@@ -14,14 +14,14 @@ import (
 	"orderpost/internal/queue/smalldisk"
 )
 
-// diskSize is how large the broker's small disk is at first, and what is added
-// each time that it has been full.
+// diskSize is the initial size of the broker's small disk, and how much a person adds
+// each time it was full.
 const (
 	diskSize   = 96 << 20
 	diskGrowth = 32 << 20
 )
 
-// storeDir is where a broker's process has its files.
+// storeDir returns the folder of a broker's files.
 func (r *rig) storeDir(node string) string { return filepath.Join(r.dir, "store-"+node) }
 
 // diskDir is where the small disk is mounted.
@@ -32,8 +32,8 @@ func (r *rig) diskDir() string {
 	return r.storeDir("node-1")
 }
 
-// mountDisk gives the broker a small disk where the run fills it. Who may not
-// mount one is told, and gets full streams instead.
+// mountDisk mounts a small disk for the broker if the run fills it. If this user may
+// not mount one, it says so, and the run uses full streams instead.
 func (r *rig) mountDisk() error {
 	if !slices.ContainsFunc(r.o.chosen, func(f fault) bool { return f.name == "small-disk" }) {
 		return nil
@@ -50,9 +50,8 @@ func (r *rig) mountDisk() error {
 	return err
 }
 
-// fillDisk leaves no byte free. A person then empties and enlarges the disk; a
-// nats-server of its own has to be started anew after that, the embedded one
-// sees to that itself.
+// fillDisk leaves no byte free. To heal it, a person empties and enlarges the disk. A
+// separate nats-server must then be restarted; the embedded broker restarts itself.
 func fillDisk(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	if r.disk == nil {
 		return r.fillStreams(ctx)
@@ -83,7 +82,7 @@ func fillDisk(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	}, nil
 }
 
-// fillStreams makes every stream refuse what would make it larger.
+// fillStreams makes every stream refuse messages that would make it larger.
 func (r *rig) fillStreams(ctx context.Context) (heal, error) {
 	names := []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD"}
 	for _, name := range names {

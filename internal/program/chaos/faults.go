@@ -12,21 +12,20 @@ import (
 // fault is one kind of trouble.
 type fault struct {
 	name, what string
-	// needs lists the brokers with which it makes sense; empty: all.
+	// needs lists the brokers with which the fault makes sense; empty = all.
 	needs []string
-	// weight is how often it comes, next to the others.
+	// weight is its frequency relative to the other faults.
 	weight int
-	// least and most bound the time that it stands.
+	// least and most are the shortest and the longest time that it stands.
 	least, most time.Duration
-	// inject begins it, and gives what ends it. An error says that nothing
-	// came of it (no broker was there to be asked, for instance); heal may be
-	// nil where nothing is to be mended.
+	// inject starts it and returns what ends it, or nil if it ends by itself. An error
+	// says that it had no effect, for example because no broker was in reach.
 	inject func(ctx context.Context, r *rig, draw *rand.Rand) (heal, error)
-	// hostile: only with --hostile, or by its name.
+	// hostile says that it needs --hostile or its name in --faults.
 	hostile bool
 }
 
-// heal ends a fault. It goes on until it has succeeded or ctx ends.
+// heal ends a fault. It retries until it succeeds or ctx ends.
 type heal func(ctx context.Context) error
 
 // The brokers of a run.
@@ -38,7 +37,7 @@ const (
 
 var apart = []string{externalBroker, clusterBroker}
 
-// faults is every fault there is.
+// faults lists all faults.
 func faults() []fault {
 	all := append(processFaults(), networkFaults()...)
 	all = append(all, apiFaults()...)
@@ -52,8 +51,8 @@ func faults() []fault {
 	)
 }
 
-// chosen gives the faults that --faults names and the broker allows; hostile
-// ones are among them where they are named or wanted.
+// chosen returns the faults that --faults names and that the broker allows. It includes
+// hostile ones only if they are named or wanted.
 func chosen(names []string, broker string, hostile ...bool) ([]fault, error) {
 	all := faults()
 	var out []fault

@@ -8,8 +8,8 @@ import (
 	"orderpost/internal/sandbox"
 )
 
-// apiFaults change the sandbox's manners. Each has settings of its own, so
-// that several can stand at once.
+// apiFaults change how the sandbox answers. Each changes other settings, so several can
+// stand at once.
 func apiFaults() []fault {
 	change := func(name, what string, begin func(*sandbox.Settings, *rand.Rand), end func(s, usual *sandbox.Settings)) fault {
 		return fault{name: name, what: what, weight: 1, least: time.Second, most: 6 * time.Second,

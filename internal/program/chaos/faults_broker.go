@@ -13,9 +13,9 @@ import (
 	"orderpost/internal/order"
 )
 
-// streamFull makes a stream refuse new messages, as a full disk or quota does,
-// by a limit at what it holds. A worker that starts meanwhile takes the limit
-// away again, since it is not what its settings say.
+// streamFull makes a stream refuse new messages, as a full disk or quota does, with a
+// limit at its present size. A worker that starts meanwhile removes the limit, because
+// it differs from the settings.
 func streamFull(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	name := []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD"}[draw.IntN(3)]
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -30,7 +30,7 @@ func streamFull(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	return func(ctx context.Context) error { return r.unlimited(ctx, name) }, nil
 }
 
-// unlimited takes a stream's limit away, as soon as there is a broker to ask.
+// unlimited removes a stream's limit as soon as a broker is in reach.
 func (r *rig) unlimited(ctx context.Context, name string) error {
 	for {
 		err := r.limitBytes(ctx, name, -1)
@@ -44,7 +44,7 @@ func (r *rig) unlimited(ctx context.Context, name string) error {
 }
 
 func (r *rig) limitBytes(ctx context.Context, name string, limit int64) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // an answer that got lost never comes
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the answer may be lost
 	defer cancel()
 	s, err := r.js.Stream(ctx, name)
 	if err != nil {
@@ -56,9 +56,9 @@ func (r *rig) limitBytes(ctx context.Context, name string, limit int64) error {
 	return err
 }
 
-// hostileProducer publishes, past the queue's own checks, what can never be
-// sent. What the broker stores must end as invalid; what it refuses must leave
-// nothing.
+// hostileProducer bypasses the queue's checks and publishes intents that can never be
+// sent. Those that the broker stores must end as invalid. Those that it refuses must
+// leave no trace.
 func hostileProducer(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	prefix := fmt.Sprintf("H%d-%08x", r.o.seed, draw.Uint32())
 	stored := 0
@@ -80,8 +80,7 @@ func hostileProducer(ctx context.Context, r *rig, draw *rand.Rand) (heal, error)
 	return nil, nil
 }
 
-// hostile is an intent that can never be sent, and the order_no under which
-// its outcome is recorded.
+// hostile is an intent that can never be sent, and the order_no of its outcome.
 type hostile struct {
 	orderNo string
 	msg     *nats.Msg

@@ -13,8 +13,8 @@ import (
 	"orderpost/internal/sandbox"
 )
 
-// The users of a broker that is a process of its own. Producers have an account
-// of their own, from which nothing but the intents' subjects is reached.
+// The users of a separate broker. Producers have an account of their own, which reaches
+// only the subjects of intents.
 const (
 	brokerUser   = "work:work"
 	producerUser = "shop:shop"
@@ -26,7 +26,7 @@ const (
 `
 )
 
-// hostileFaults are what others do on purpose.
+// hostileFaults are attacks.
 func hostileFaults() []fault {
 	return []fault{
 		{name: "giant-intents", what: "a hostile producer, in an account of its own where the broker has accounts: bodies of 1 to 8 MB, and replies to subjects of ours",
@@ -45,15 +45,15 @@ func otherOrders(_ context.Context, r *rig, _ *rand.Rand) (heal, error) {
 	return func(context.Context) error { return set(0) }, set(0.2)
 }
 
-// shopURL is the way of a producer that nobody trusts.
+// shopURL returns the broker's URL for an untrusted producer.
 func (r *rig) shopURL() (string, error) {
 	url, err := r.brokerURL()
 	return strings.ReplaceAll(url, brokerUser+"@", producerUser+"@"), err
 }
 
-// giantIntents publishes what is larger than an order can be, which the broker
-// must refuse, orders of the largest size, which must be settled like others, and
-// orders whose reply subject is one of ours, where an answer must not get.
+// giantIntents publishes three kinds of intents: too large ones, which the broker must
+// refuse; orders of the largest size, which must be settled like others; and orders
+// whose reply subject is one of orderpost's, which no answer may reach.
 func giantIntents(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	url, err := r.shopURL()
 	if err != nil {
@@ -103,7 +103,7 @@ func giantIntents(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	}
 	for i, reply := range []string{"$KV.ORDERPOST.fleet.hold", "orders.results." + prefix, "orders.dead." + prefix, "$JS.API.STREAM.PURGE.ORDERS_RESULTS"} {
 		if r.nodes == nil {
-			break // the embedded broker has one account: whoever reads its token is trusted
+			break // the embedded broker has one account: everybody with its token is trusted
 		}
 		no := fmt.Sprintf("%s-reply-%d", prefix, i)
 		r.intents.attempt(no)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// networkFaults do to one worker's way to the broker, and to all workers' way
-// to the API, what a network can do.
+// networkFaults disturb one worker's connection to the broker, or all workers'
+// connections to the API.
 func networkFaults() []fault {
 	var all []fault
 	add := func(name, what string, most time.Duration, begin func(p *proxy, draw *rand.Rand)) {
@@ -41,7 +41,7 @@ func onWay(api bool, begin func(*proxy, *rand.Rand)) func(context.Context, *rig,
 	return func(_ context.Context, r *rig, draw *rand.Rand) (heal, error) {
 		ways := []*proxy{r.apiProxy}
 		if !api {
-			// The worker that runs the embedded broker has no way to it.
+			// The worker that runs the embedded broker has no proxy to it.
 			ways = nil
 			for _, w := range shuffledMembers(r.workers, draw) {
 				if len(w.ways) > 0 {

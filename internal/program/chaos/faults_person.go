@@ -18,10 +18,10 @@ import (
 	"orderpost/internal/program"
 )
 
-// errNoWay: the run has nothing that the fault could strike.
+// errNoWay means that the run has nothing that the fault could disturb.
 var errNoWay = errors.New("there is nothing to strike")
 
-// personFaults are what people do meanwhile, with the real programs.
+// personFaults are the actions of people, with the real programs.
 func personFaults() []fault {
 	return []fault{
 		{name: "hold", what: "worker hold, then worker resume", weight: 1, least: 500 * time.Millisecond, most: 4 * time.Second, inject: hold},
@@ -35,7 +35,7 @@ func personFaults() []fault {
 	}
 }
 
-// tool is one of the programs for people, on the broker itself.
+// tool returns a program for people, connected directly to the broker.
 func (r *rig) tool(ctx context.Context, name string, args ...string) (*exec.Cmd, error) {
 	url, err := r.brokerURL()
 	if err != nil {
@@ -50,11 +50,10 @@ func (r *rig) tool(ctx context.Context, name string, args ...string) (*exec.Cmd,
 	return cmd, nil
 }
 
-// toolTime bounds one run of a program: who waits longer for a broker that was
-// killed starts again.
+// toolTime is the timeout of one run of a program. A person would start it again.
 const toolTime = time.Minute
 
-// run gives a program's exit code.
+// run runs a program and returns its exit code.
 func (r *rig) run(ctx context.Context, name string, args ...string) (code int, out string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, toolTime)
 	defer cancel()
@@ -69,11 +68,11 @@ func (r *rig) run(ctx context.Context, name string, args ...string) (code int, o
 	return code, out, err
 }
 
-// impatient programs may end with 4, too: they wait for the broker for a few
-// seconds only.
+// impatient lists programs that may also end with 4, because they wait for the broker
+// for only a few seconds.
 var impatient = []int{program.ExitDone, program.ExitPartial, program.ExitUnreachable}
 
-// exitOf runs a program to its end. code is -1 where a signal ended it.
+// exitOf runs a program to its end. code is -1 if a signal ended it.
 func exitOf(cmd *exec.Cmd) (code int, out string, err error) {
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -100,7 +99,7 @@ func (r *rig) insist(ctx context.Context, good []int, name string, args ...strin
 	}
 }
 
-// once runs a program that may fail for lack of a broker.
+// once runs a program once. It may fail because no broker is in reach.
 func (r *rig) once(ctx context.Context, name string, args ...string) error {
 	code, out, err := r.run(ctx, name, args...)
 	if err == nil && code != program.ExitDone && code != program.ExitPartial {
@@ -123,7 +122,7 @@ func limit(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	return func(ctx context.Context) error { return r.insist(ctx, []int{0}, "worker", "limit", "default") }, nil
 }
 
-// killed runs a program and kills it after a while, unless it was quicker.
+// killed runs a program and kills it after a while, unless it ended before.
 func (r *rig) killed(ctx context.Context, after time.Duration, name string, args ...string) error {
 	cmd, err := r.tool(ctx, name, args...)
 	if err != nil {
@@ -134,13 +133,13 @@ func (r *rig) killed(ctx context.Context, after time.Duration, name string, args
 	}
 	timer := time.AfterFunc(after, func() { _ = cmd.Process.Signal(syscall.SIGKILL) })
 	defer timer.Stop()
-	_ = cmd.Wait() // by the kill, or on its own: both are to be expected
+	_ = cmd.Wait() // it may end by the kill or by itself
 	return nil
 }
 
 func (r *rig) replayArgs() []string {
 	args := []string{"replay", "--outcome", "rejected,exhausted,expired,unknown", "--deadline", "none"}
-	if r.o.policy == resubmitPolicy { // the sandbox refuses duplicates then
+	if r.o.policy == resubmitPolicy { // the sandbox then refuses duplicates
 		args = append(args, "--resubmit-unknown", "--by", "chaos", "--note", "chaos")
 	}
 	return args
@@ -166,7 +165,7 @@ func (r *rig) csv(batch string, rows int) (path string, orderNos []string, err e
 	return path, orderNos, os.WriteFile(path, b.Bytes(), 0o600)
 }
 
-// finishImport runs an import until every row's fate is confirmed.
+// finishImport runs an import until every row is confirmed.
 func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []string) error {
 	q, err := r.open(ctx, "chaos import")
 	if err != nil {
@@ -175,7 +174,7 @@ func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []s
 	defer q.Close()
 	for {
 		code, out, err := r.run(ctx, "enqueue", path, "--batch", batch, "--quiet")
-		look, cancel := context.WithTimeout(ctx, toolTime) // an answer that got lost never comes
+		look, cancel := context.WithTimeout(ctx, toolTime) // the answer may be lost
 		imp, lookErr := books.ReadImport(look, q, batch)
 		cancel()
 		if lookErr == nil && imp != nil && imp.Done == len(orderNos) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processFaults kill and freeze.
+// processFaults kill and freeze processes.
 func processFaults() []fault {
 	all := []fault{
 		{name: "kill-worker", what: "SIGKILL to a worker (with the embedded broker the first one takes it along)", weight: 4,
@@ -53,7 +53,7 @@ func stopBroker(s syscall.Signal) func(context.Context, *rig, *rand.Rand) (heal,
 	}
 }
 
-// drainPatience is above the workers' ORDERPOST_DRAIN_TIMEOUT.
+// drainPatience is longer than the workers' ORDERPOST_DRAIN_TIMEOUT.
 const drainPatience = 15 * time.Second
 
 func (r *rig) end(p *process, s syscall.Signal) {

@@ -12,19 +12,19 @@ import (
 	"orderpost/internal/settle"
 )
 
-// intents remembers what the broker confirmed to a producer: from then on
-// orderpost answers for it.
+// intents records the intents that the broker confirmed to a producer. Orderpost must
+// settle each of them.
 type intents struct {
 	mu        sync.Mutex
 	confirmed map[string]confirmation
-	// attempted may be stored although nobody was told.
+	// attempted holds intents that may be stored without a confirmation.
 	attempted map[string]bool
 }
 
-// confirmation is when a producer was told that its intent is stored.
+// confirmation is the confirmation of an intent to its producer.
 type confirmation struct {
 	At time.Time
-	// Must is the only outcome that is right; OutcomeNone: any is.
+	// Must is the only right outcome; OutcomeNone = any is right.
 	Must order.Outcome
 }
 
@@ -32,15 +32,15 @@ func newIntents() *intents {
 	return &intents{confirmed: make(map[string]confirmation), attempted: make(map[string]bool)}
 }
 
-// attempt says that an intent is about to be published which will not be
-// published again if its confirmation is lost.
+// attempt notes an intent that will be published only once, even if its confirmation is
+// lost.
 func (i *intents) attempt(orderNo string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.attempted[orderNo] = true
 }
 
-// mayExist says whether an outcome of this order_no can be explained.
+// mayExist reports whether this order_no may have an outcome.
 func (i *intents) mayExist(orderNo string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -48,7 +48,7 @@ func (i *intents) mayExist(orderNo string) bool {
 	return known || i.attempted[orderNo]
 }
 
-// confirm takes the first confirmation of an order_no; later ones are repeats.
+// confirm notes the first confirmation of an order_no. It ignores repeats.
 func (i *intents) confirm(must order.Outcome, orderNos ...string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -66,7 +66,7 @@ func (i *intents) count() int {
 	return len(i.confirmed)
 }
 
-// all is a copy.
+// all returns a copy of the confirmations.
 func (i *intents) all() map[string]confirmation {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -76,9 +76,9 @@ func (i *intents) all() map[string]confirmation {
 // tick is how often a producer publishes.
 const tick = 50 * time.Millisecond
 
-// produce publishes orders at a steady rate until enough ends or the number of
-// orders is reached, and returns when each is confirmed. What is not confirmed
-// is published again under the same id, until ctx ends.
+// produce publishes orders at a steady rate until enough ends or the number of orders is
+// reached. It publishes an unconfirmed intent again under the same ID. It returns when
+// all are confirmed or ctx ends.
 func (r *rig) produce(ctx context.Context, enough <-chan struct{}) error {
 	q, err := r.open(ctx, "chaos producer")
 	if err != nil {
@@ -119,10 +119,11 @@ func ended(c <-chan struct{}) bool {
 	}
 }
 
-// publishAtOnce bounds one round, so that confirmations are known soon.
+// publishAtOnce is the largest number of intents in one round, which keeps the wait for
+// confirmations short.
 const publishAtOnce = 1000
 
-// publish returns what is still open.
+// publish publishes intents and returns the unconfirmed ones.
 func (r *rig) publish(ctx context.Context, q *queue.Queue, open []settle.Intent) []settle.Intent {
 	n := min(len(open), publishAtOnce)
 	var again []settle.Intent
@@ -136,8 +137,8 @@ func (r *rig) publish(ctx context.Context, q *queue.Queue, open []settle.Intent)
 	return append(again, open[n:]...)
 }
 
-// intent is the i-th order of the producer. One in a hundred has a deadline
-// that may pass.
+// intent returns the i-th order of the producer. One in a hundred has a deadline that
+// may pass.
 func (r *rig) intent(i int) settle.Intent {
 	no := fmt.Sprintf("C%d-%06d", r.o.seed, i)
 	in := settle.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",

@@ -15,8 +15,8 @@ import (
 	"orderpost/internal/sandbox"
 )
 
-// perform produces at a steady rate while faults come and go, heals
-// everything, waits for quiet, and balances the books.
+// perform produces orders at a steady rate while faults come and go, heals everything,
+// waits until all orders are settled, and balances the books.
 func (r *rig) perform(ctx context.Context) (*summary, error) {
 	started := time.Now()
 	s := r.newSummary()
@@ -54,7 +54,7 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	return s, r.balance(ctx, s, started)
 }
 
-// strikeAll carries the schedule out. It returns when every fault has healed
+// strikeAll injects the faults of the schedule. It returns when every fault is healed
 // and the run's time is over.
 func (r *rig) strikeAll(ctx context.Context, events []event, s *summary, started time.Time) error {
 	var all sync.WaitGroup
@@ -77,7 +77,7 @@ func (r *rig) strikeAll(ctx context.Context, events []event, s *summary, started
 	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// strike injects one fault, lets it stand, and heals it.
+// strike injects one fault, waits for its time, and heals it.
 func (r *rig) strike(ctx context.Context, e event, s *summary, started time.Time) error {
 	f := r.o.byName(e.Fault)
 	w := s.begin(f.name, r.inFlight.Load())
@@ -103,8 +103,8 @@ func because(err error) string {
 	return fmt.Sprintf(": it came to nothing (%v)", err)
 }
 
-// healAll ends whatever may still stand, and says as a person would that the
-// fleet may go on.
+// healAll ends every fault that may still stand, and resumes the fleet as a person
+// would.
 func (r *rig) healAll(ctx context.Context) error {
 	for _, p := range r.processes() {
 		if err := r.begin(p); err != nil {
@@ -135,7 +135,7 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
 			r.say("%d intents are pending", last.Pending)
-			r.vouch(ctx, q)
+			r.confirmRefusals(ctx, q)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return fmt.Errorf("%w: %d intents are still pending", err, last.Pending)
@@ -143,13 +143,13 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 	}
 }
 
-// vouch is a person who sees a pool held for a run of refusals: orders that were
-// replayed and are refused once more, since nothing is wrong with the API any
-// more. Every other hold has to end by itself.
-func (r *rig) vouch(ctx context.Context, q *queue.Queue) {
+// confirmRefusals acts as a person who sees the pool held for a run of refusals. The
+// API works again, so these are replayed orders that are rightly refused. Every other
+// hold must end by itself.
+func (r *rig) confirmRefusals(ctx context.Context, q *queue.Queue) {
 	present, err := fleet.New(q).Workers(ctx)
 	if err != nil {
-		return // told by the count, which fails as well
+		return // the count fails as well and reports it
 	}
 	for _, p := range present {
 		for _, reason := range p.Reasons {
@@ -162,8 +162,7 @@ func (r *rig) vouch(ctx context.Context, q *queue.Queue) {
 	}
 }
 
-// balance lets the workers end in peace, so that nothing moves any more, and
-// compares the books.
+// balance stops the workers, so no order moves any more, and compares the books.
 func (r *rig) balance(ctx context.Context, s *summary, started time.Time) error {
 	keep := r.workers
 	if r.nodes == nil { // the first one runs the broker

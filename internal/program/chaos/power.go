@@ -12,14 +12,14 @@ import (
 	"syscall"
 )
 
-// powerCut ends the workers and the embedded broker at the same moment, as
-// the power cut of one machine does, and tears the write that may have been
-// under way. The API and the producers are other machines; they go on.
+// powerCut ends the workers and the embedded broker at the same moment, as a power cut
+// of their machine does, and damages the last write. The API and the producers are on
+// other machines and go on.
 func powerCut(_ context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	r.stores.Lock()
 	defer r.stores.Unlock()
 	if canFreeze {
-		for _, p := range r.processes() { // nothing moves while they are killed one by one
+		for _, p := range r.processes() { // no process may react while they are killed one by one
 			p.freeze()
 		}
 	}
@@ -36,10 +36,10 @@ func powerCut(_ context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	}, tear(filepath.Join(r.dataDir(), "jetstream", "jetstream"), draw)
 }
 
-// tear adds to a store what a power cut may leave of a write that was not
-// confirmed. Everything that was fsynced stays: the broker appends records to
-// the last block of a stream and fsyncs it before it confirms; other files it
-// writes beside their place, fsyncs, and renames.
+// tear adds to a store what a power cut may leave of an unconfirmed write. It keeps
+// everything that was fsynced. The broker appends records to the last block of a stream
+// and fsyncs it before it confirms. It writes other files under a temporary name,
+// fsyncs, and renames them.
 func tear(store string, draw *rand.Rand) error {
 	streams, err := filepath.Glob(filepath.Join(store, "*", "streams", "*", "msgs"))
 	if err != nil {
@@ -55,9 +55,8 @@ func tear(store string, draw *rand.Rand) error {
 	return errors.Join(errs...)
 }
 
-// tearBlock leaves the beginning of one more record at the end of the last
-// block: nothing, zeros (the length was journalled, the data was not), noise,
-// or a part of a true record.
+// tearBlock appends an incomplete record to the last block: nothing, zeros (the length
+// was journalled, the data was not), noise, or part of a real record.
 func tearBlock(dir string, draw *rand.Rand) error {
 	path, err := lastBlock(dir)
 	if err != nil || path == "" {
@@ -88,7 +87,7 @@ func tearBlock(dir string, draw *rand.Rand) error {
 	return errors.Join(err, f.Close())
 }
 
-// lastBlock is the block with the highest number; "" where there is none.
+// lastBlock returns the block with the highest number; "" = none.
 func lastBlock(dir string) (last string, err error) {
 	blocks, err := filepath.Glob(filepath.Join(dir, "*.blk"))
 	highest := -1
@@ -101,7 +100,7 @@ func lastBlock(dir string) (last string, err error) {
 	return last, err
 }
 
-// tearIndex: a half-written new index may lie beside the old one.
+// tearIndex leaves a half-written new index beside the old one.
 func tearIndex(dir string, draw *rand.Rand) error {
 	if draw.IntN(2) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// process is a child that is started again after it ended. Its methods may be
-// called at the same time.
+// process is a child process that is restarted after it ended. Its methods are safe for
+// concurrent use.
 type process struct {
 	name string
 	path string
@@ -27,10 +27,10 @@ type process struct {
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has ended
 	frozen bool
-	down   bool // ended on purpose: revive leaves it alone
+	down   bool // stopped on purpose: revive does not start it
 }
 
-// start starts it unless it runs.
+// start starts the process unless it runs.
 func (p *process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,13 +51,13 @@ func (p *process) start() error {
 	ended := make(chan struct{})
 	p.cmd, p.ended, p.frozen = cmd, ended, false
 	go func() {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // its log says how it ended
 		close(ended)
 	}()
 	return nil
 }
 
-// alive is called with mu held.
+// alive reports whether the process runs. The caller holds mu.
 func (p *process) alive() bool {
 	if p.cmd == nil {
 		return false
@@ -70,8 +70,8 @@ func (p *process) alive() bool {
 	}
 }
 
-// stop sends a signal, waits for the end, and kills what has not ended within
-// patience. The process stays down until start.
+// stop sends a signal and waits for the end. It kills the process if that takes longer
+// than patience. The process stays down until start.
 func (p *process) stop(s os.Signal, patience time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *process) stop(s os.Signal, patience time.Duration) {
 	if !p.alive() {
 		return
 	}
-	_ = p.cmd.Process.Signal(s) // it may have ended by itself
+	_ = p.cmd.Process.Signal(s) // an error means that it has ended
 	if s != syscall.SIGKILL {
 		if p.frozen {
 			_ = p.cmd.Process.Signal(thawSignal)
@@ -94,8 +94,8 @@ func (p *process) stop(s os.Signal, patience time.Duration) {
 	<-p.ended
 }
 
-// freeze stops the process in its tracks; thaw lets that same process go on. A
-// process that was started anew meanwhile is not touched.
+// freeze suspends the process. thaw resumes the same process, but not one that was
+// started since.
 func (p *process) freeze() (thaw func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +108,7 @@ func (p *process) freeze() (thaw func()) {
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		_ = cmd.Process.Signal(thawSignal) // an error says that it has ended
+		_ = cmd.Process.Signal(thawSignal) // an error means that it has ended
 		if p.cmd == cmd {
 			p.frozen = false
 		}
@@ -126,7 +126,7 @@ func (p *process) revive() (revived bool, err error) {
 	return true, p.start()
 }
 
-// pid is 0 where it does not run.
+// pid returns the process ID; 0 = it does not run.
 func (p *process) pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,7 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// lastLines gives the end of the log.
+// lastLines returns the end of the log.
 func (p *process) lastLines(n int) string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
@@ -156,7 +156,7 @@ func build(ctx context.Context, dir, name, pkg string) (string, error) {
 	return path, nil
 }
 
-// freeAddrs gives loopback addresses that nobody listens on.
+// freeAddrs returns free loopback addresses.
 func freeAddrs(n int) ([]string, error) {
 	var addrs []string
 	var errs []error
@@ -166,7 +166,7 @@ func freeAddrs(n int) ([]string, error) {
 			return nil, err
 		}
 		addrs = append(addrs, l.Addr().String())
-		defer func() { errs = append(errs, l.Close()) }() // at the end: else the next may get the same
+		defer func() { errs = append(errs, l.Close()) }() // not before the end, otherwise the next one may get the same port
 	}
 	return addrs, errors.Join(errs...)
 }

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// proxy is a TCP proxy on loopback that can do to its connections what a
-// network does. Its methods may be called at any time; trouble strikes
-// connections that are open as well as those that come.
+// proxy is a TCP proxy on loopback that can disturb its connections as a network does.
+// Its methods are safe for concurrent use. Trouble affects open and new connections.
 type proxy struct {
 	listener net.Listener
 	target   string
@@ -23,18 +22,18 @@ type proxy struct {
 	serving sync.WaitGroup
 }
 
-// trouble is what is wrong with the network.
+// trouble says how the network is disturbed.
 type trouble struct {
-	// Refuse closes connections as soon as they come.
+	// Refuse closes connections as soon as they are accepted.
 	Refuse bool
-	// HoldUp and HoldDown keep what comes from the client, or from the server;
-	// it is passed on once the trouble is over. Both: a black hole. One: a
-	// connection that is half open.
+	// HoldUp and HoldDown hold back data from the client or from the server until the
+	// trouble is over. With both the network is a black hole, with one of them the
+	// connection is half open.
 	HoldUp, HoldDown bool
-	// Short resets new connections when so many bytes have come from the server:
-	// amidst the handshake of TLS, or in the first answer; 0: it does not.
+	// Short resets new connections after this number of bytes from the server, within
+	// the TLS handshake or the first answer; 0 = never.
 	Short int
-	// Delay passes every piece of up to 32 KiB on later.
+	// Delay delays every piece of up to 32 KiB.
 	Delay time.Duration
 }
 
@@ -58,7 +57,7 @@ func newProxy(target string) (*proxy, error) {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// set replaces the trouble; the zero one heals.
+// set replaces the trouble. The zero value heals.
 func (p *proxy) set(t trouble) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +66,7 @@ func (p *proxy) set(t trouble) {
 	p.changed = make(chan struct{})
 }
 
-// cut closes every open connection, with a reset as a rule.
+// cut closes every open connection, usually with a reset.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,14 +77,14 @@ func (p *proxy) cut() {
 	}
 }
 
-// reset has a connection end by a reset when it is closed.
+// reset makes a connection end with a reset when it is closed.
 func reset(end net.Conn) {
 	if tcp, ok := end.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
 }
 
-// close ends everything and waits for it.
+// close stops the proxy and waits for its goroutines.
 func (p *proxy) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -96,7 +95,7 @@ func (p *proxy) close() {
 	p.serving.Wait()
 }
 
-// now gives the trouble of this moment, and a channel that tells of the next.
+// now returns the present trouble, and a channel that is closed at the next change.
 func (p *proxy) now() (trouble, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,7 +109,7 @@ func (p *proxy) accept() {
 			return
 		}
 		if err != nil {
-			continue // of this connection alone
+			continue // the failure concerns only this connection
 		}
 		if t, _ := p.now(); t.Refuse {
 			_ = client.Close()
@@ -145,8 +144,8 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// pass copies one direction, short bytes of it where that is not 0. What was
-// read is delivered even if the sender is gone by then, as a network would.
+// pass copies one direction, or only short bytes of it unless short is 0. Like a
+// network, it delivers what it has read even if the sender is gone.
 func (p *proxy) pass(to, from net.Conn, up bool, short int) {
 	buf := make([]byte, 32<<10)
 	for passed := 0; ; {
@@ -178,7 +177,7 @@ func (p *proxy) pass(to, from net.Conn, up bool, short int) {
 	}
 }
 
-// hold keeps a piece for as long as the trouble demands.
+// hold waits as long as the trouble holds a piece back.
 func (p *proxy) hold(up bool) {
 	t, _ := p.now()
 	if t.Delay > 0 {

@@ -29,11 +29,11 @@ const (
 	apiSecret = "chaos-secret"
 )
 
-// ackWait is short, so that the orders of a killed worker come back soon.
+// ackWait is short, so the orders of a killed worker are redelivered soon.
 const ackWait = 3 * time.Second
 
-// rig is everything that a run needs: real processes, and a sandbox in this
-// one, whose ledger must not be killed.
+// rig holds everything that a run needs: real processes, and a sandbox in this process,
+// because its ledger must survive.
 type rig struct {
 	o   *options
 	dir string
@@ -42,31 +42,31 @@ type rig struct {
 	api      *sandbox.Server
 	apiProxy *proxy
 	apiURL   string // of apiProxy
-	// nodes are the brokers' processes; none where the first worker runs it.
+	// nodes are the brokers' processes; none if the first worker runs the broker.
 	nodes   []*process
 	listens []string // addresses of the brokers
 	workers []*member
 	bin     map[string]string // paths of the programs by name
 
 	intents *intents
-	link    *nats.Conn // what the run itself does with the broker, beside the programs
+	link    *nats.Conn // the run's own connection to the broker
 	js      jetstream.JetStream
 
 	runs  commandRuns
-	batch atomic.Value // name of the import that was begun last
+	batch atomic.Value // name of the last import
 
-	inFlight atomic.Int64 // at the last look
-	revived  atomic.Int64 // processes that ended by themselves
-	stores   sync.RWMutex // held to write while the stores are exchanged
+	inFlight atomic.Int64 // at the last sample
+	revived  atomic.Int64 // number of processes that ended by themselves
+	stores   sync.RWMutex // write-locked while the stores are replaced
 
-	disk     *smalldisk.Disk // of the broker's store; nil where it is not small
+	disk     *smalldisk.Disk // small disk of the broker's store; nil = none
 	diskSize int64
 }
 
-// member is a worker and its way to each broker.
+// member is a worker with a proxy to each broker.
 type member struct {
 	*process
-	ways []*proxy // none where it runs the broker itself
+	ways []*proxy // none if it runs the broker itself
 	ops  string   // address of its metrics
 }
 
@@ -74,8 +74,7 @@ func (r *rig) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.out, time.Now().UTC().Format("15:04:05 ")+format+"\n", args...)
 }
 
-// prepare builds and starts everything. What it started is ended by cleanUp,
-// also where it returns an error.
+// prepare builds and starts everything. The caller calls cleanUp, also after an error.
 func (r *rig) prepare(ctx context.Context) (err error) {
 	r.dir = r.o.keep
 	if r.dir == "" {
@@ -145,11 +144,11 @@ func (r *rig) startAPI() (err error) {
 	return err
 }
 
-// caFile names the sandbox's authority, with --tls.
+// caFile returns the file of the sandbox's certificate authority, with --tls.
 func (r *rig) caFile() string { return filepath.Join(r.dir, "sandbox-ca.pem") }
 
-// manners are the sandbox's when no fault stands. With park it creates a
-// repeated order_no again, so that a second POST would show.
+// manners returns the sandbox's settings without faults. With the policy park the
+// sandbox creates a repeated order_no again, which reveals a second POST.
 func (r *rig) manners() sandbox.Settings {
 	s := sandbox.Settings{Seed: r.o.seed, Latency: 5 * time.Millisecond, Jitter: 20 * time.Millisecond}
 	if r.o.policy == parkPolicy {
@@ -188,7 +187,8 @@ func (r *rig) startBrokers() (err error) {
 	return nil
 }
 
-// brokerConf: no_advertise keeps the clients to their proxies.
+// brokerConf returns a broker's configuration. no_advertise keeps clients on their
+// proxies.
 func (r *rig) brokerConf(name, listen string, i int, routes []string) string {
 	text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always }\n%s",
 		name, listen, r.storeDir(name), brokerAccounts)
@@ -219,7 +219,7 @@ func (r *rig) startWorkers(ctx context.Context) error {
 		if err := m.start(); err != nil {
 			return err
 		}
-		if i == 0 { // it makes the streams, or runs the broker
+		if i == 0 { // it creates the streams, or runs the broker
 			q, err := r.open(ctx, "chaos")
 			if err != nil {
 				return err
@@ -230,7 +230,7 @@ func (r *rig) startWorkers(ctx context.Context) error {
 	return nil
 }
 
-// workerEnv shortens what a person would wait for: claims, timeouts, probes.
+// workerEnv returns a worker's settings, with short claims, timeouts and probe delays.
 func (r *rig) workerEnv(name, ops string) []string {
 	env := append(os.Environ(),
 		"ORDERPOST_API_URL="+r.apiURL, "ORDERPOST_API_KEY="+apiKey, "ORDERPOST_API_SECRET="+apiSecret,
@@ -245,14 +245,14 @@ func (r *rig) workerEnv(name, ops string) []string {
 		env = append(env, "ORDERPOST_REPLICAS=3")
 	}
 	if r.o.scenario == replayScenario {
-		env = append(env, "ORDERPOST_REFUSAL_RUN=0") // every order is refused at first, on purpose
+		env = append(env, "ORDERPOST_REFUSAL_RUN=0") // the API first refuses every order on purpose
 	}
 	return env
 }
 
 func (r *rig) dataDir() string { return filepath.Join(r.dir, "data") }
 
-// proxied puts a proxy between a worker and each broker.
+// proxied starts a proxy between a worker and each broker.
 func (r *rig) proxied(m *member) (string, error) {
 	var urls []string
 	for _, listen := range r.listens {
@@ -270,7 +270,7 @@ func (r *rig) proxied(m *member) (string, error) {
 	return strings.Join(urls, ","), nil
 }
 
-// withToken is a broker's URL, with the embedded one's token.
+// withToken returns a broker's URL with the token of the embedded broker.
 func (r *rig) withToken(addr string) (string, error) {
 	if r.nodes != nil {
 		return "nats://" + brokerUser + "@" + addr, nil
@@ -282,7 +282,7 @@ func (r *rig) withToken(addr string) (string, error) {
 	return "nats://" + end.Token + "@" + addr, nil
 }
 
-// brokerURL is the way round the proxies.
+// brokerURL returns the brokers' URLs without proxies.
 func (r *rig) brokerURL() (string, error) {
 	var urls []string
 	for _, listen := range r.listens {
@@ -295,13 +295,12 @@ func (r *rig) brokerURL() (string, error) {
 	return strings.Join(urls, ","), nil
 }
 
-// open connects to whatever broker is there, for as long as it takes one to
-// come back.
+// open connects to any running broker. It waits until one is back.
 func (r *rig) open(ctx context.Context, name string) (*queue.Queue, error) {
 	for {
 		cfg := queue.DefaultConfig()
 		cfg.Name, cfg.ConnectTimeout, cfg.Present = name, time.Second, fleet.Present
-		cfg.AckWait = ackWait // whoever comes first makes the consumer
+		cfg.AckWait = ackWait // the first to come creates the consumer
 		if r.o.broker == clusterBroker {
 			cfg.Replicas, cfg.ConnectTimeout = 3, 5*time.Second
 		}
@@ -318,14 +317,14 @@ func (r *rig) open(ctx context.Context, name string) (*queue.Queue, error) {
 	}
 }
 
-// connect makes the run's own connection.
+// connect opens the run's own connection.
 func (r *rig) connect(ctx context.Context) error {
 	url, err := r.brokerURL()
 	if err != nil {
 		return err
 	}
 	r.link, err = nats.Connect(url, nats.Name("chaos rig"), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond),
-		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // cut connections are the point
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the run cuts connections on purpose
 	if err != nil {
 		return err
 	}
@@ -333,8 +332,8 @@ func (r *rig) connect(ctx context.Context) error {
 	return err
 }
 
-// watch looks after the run until ctx ends: it starts processes again that
-// ended by themselves, as a supervisor would, and counts the orders in flight.
+// watch restarts processes that ended by themselves, as a supervisor would, and counts
+// the orders in flight, until ctx ends.
 func (r *rig) watch(ctx context.Context) {
 	for pause(ctx, 250*time.Millisecond) == nil {
 		r.reviveAll()
@@ -368,7 +367,7 @@ func (r *rig) processes() []*process {
 	return all
 }
 
-// cleanUp ends everything that prepare and the run started.
+// cleanUp stops everything that prepare and the run started.
 func (r *rig) cleanUp() {
 	if r.link != nil {
 		r.link.Close()
@@ -388,14 +387,14 @@ func (r *rig) cleanUp() {
 		_ = r.api.Close()
 	}
 	if r.disk != nil {
-		_ = r.disk.Unmount() // its files are of this run alone
+		_ = r.disk.Unmount() // its files belong to this run
 	}
 	if r.o.keep == "" && r.dir != "" {
 		_ = os.RemoveAll(r.dir)
 	}
 }
 
-// lastWords gives the end of each log, for a run that failed.
+// lastWords returns the end of each log, for a failed run.
 func (r *rig) lastWords() error {
 	var errs []error
 	for _, p := range r.processes() {
@@ -404,7 +403,7 @@ func (r *rig) lastWords() error {
 	return errors.Join(errs...)
 }
 
-// pause waits, and returns why ctx ended where it does before.
+// pause waits for a time. It returns ctx's error if ctx ends before.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():

@@ -1,14 +1,14 @@
-// Package chaos starts the real programs, does to them and to what is between
-// them what goes wrong in operation, and then balances the books.
+// Package chaos starts the real programs, injects the faults of real operation, and
+// then balances the books.
 //
-//	schedule.go  which fault comes when, from the seed alone
-//	faults.go    the table of faults; faults_*.go and power.go carry them out
-//	rig.go       the processes: brokers, workers; process.go is one of them
+//	schedule.go  which fault comes when, as the seed determines
+//	faults.go    the table of faults; faults_*.go and power.go inject them
+//	rig.go       the processes: brokers and workers (process.go)
 //	proxy.go     the network between workers, brokers and API
-//	intents.go   producers, and what was confirmed to them
+//	intents.go   the producers, and the intents confirmed to them
 //	commands.go  the programs for people, which must survive the faults
-//	summary.go   every confirmed intent against its outcome and the ledger
-//	soak.go      no faults, but memory, goroutines and descriptors over time
+//	summary.go   compares every confirmed intent with its outcome and the ledger
+//	soak.go      without faults: memory, goroutines and descriptors over time
 package chaos
 
 import (
@@ -74,7 +74,7 @@ With --on-unsure park the sandbox creates a repeated order_no again, so that a s
 Exit codes: 0 the books balance, nothing was lost, doubled or unexplained (and nothing grows); 1 they do not,
 or something failed; 2 wrong usage; 130 interrupted.`
 
-// Run is the program without its process: it returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{command: strings.Join(append([]string{"go run ./cmd/chaos"}, args...), " ")}
 	root := &cobra.Command{
@@ -107,7 +107,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
-// length is how long faults are injected.
+// length returns how long faults are injected.
 func (o *options) length() time.Duration { return time.Duration(o.minutes * float64(time.Minute)) }
 
 func (o *options) byName(name string) fault {
@@ -119,8 +119,8 @@ func (o *options) byName(name string) fault {
 	panic("chaos: the schedule names a fault that was not chosen: " + name)
 }
 
-// validate reports everything that is wrong at once, and fills in what follows
-// from other flags.
+// validate checks the flags and sets those that follow from others. Its error names
+// every mistake.
 func (o *options) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -203,7 +203,7 @@ func (r *rig) carryOut(ctx context.Context) (*summary, error) {
 	}
 }
 
-// verdict is the error of a run that shows a defect.
+// verdict returns an error if the run shows a defect.
 func (s *summary) verdict() error {
 	if s.Lost+s.Doubled+s.Unexplained > 0 {
 		return fmt.Errorf("lost %d, doubled %d, unexplained %d", s.Lost, s.Doubled, s.Unexplained)

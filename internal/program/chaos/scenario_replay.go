@@ -13,8 +13,8 @@ import (
 	"orderpost/internal/sandbox"
 )
 
-// replayAll lets the API refuse every order, mends it, and replays all dead
-// letters by a program that is killed again and again, while workers are, too.
+// replayAll makes the API refuse every order, repairs it, and replays all dead letters
+// while it kills the replaying program and workers again and again.
 func (r *rig) replayAll(ctx context.Context) (*summary, error) {
 	started := time.Now()
 	s := r.newSummary()
@@ -47,13 +47,13 @@ func (r *rig) replayAll(ctx context.Context) (*summary, error) {
 	return s, r.balance(ctx, s, started)
 }
 
-// replayEverything includes the orders of which nobody knows whether they
-// exist (an attempt that may have had an effect came before the refusal): the
-// sandbox refuses duplicates.
+// replayEverything lists the arguments of the replay. It includes unknown orders, whose
+// refusal came after an attempt that may have had an effect. The sandbox refuses
+// duplicates.
 var replayEverything = []string{"replay", "--all", "--resubmit-unknown", "--by", "chaos", "--note", "the API refuses duplicates"}
 
-// replayKilled kills the replaying program, and a worker each time, at
-// random points of its way; the last run is left alone.
+// replayKilled kills the replaying program, and a worker each time, at random moments.
+// It lets the last run finish.
 func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) error {
 	draw := rand.New(rand.NewPCG(r.o.seed, 5))
 	for i := range uint64(r.o.kills) {
@@ -81,7 +81,7 @@ func (r *rig) replayKilled(ctx context.Context, s *summary, letters uint64) erro
 	}
 }
 
-// replayDownTo runs a replay until so few letters are left, and kills it.
+// replayDownTo runs a replay and kills it once only this number of letters is left.
 func (r *rig) replayDownTo(ctx context.Context, left uint64) error {
 	for {
 		cmd, err := r.tool(ctx, "deadletter", replayEverything...)
@@ -94,7 +94,7 @@ func (r *rig) replayDownTo(ctx context.Context, left uint64) error {
 		ended := make(chan struct{})
 		var wait sync.WaitGroup
 		wait.Go(func() {
-			_ = cmd.Wait() // by the kill, or on its own: both are to be expected
+			_ = cmd.Wait() // it may end by the kill or by itself
 			close(ended)
 		})
 		done := r.lettersDownTo(ctx, left, ended)
@@ -106,7 +106,8 @@ func (r *rig) replayDownTo(ctx context.Context, left uint64) error {
 	}
 }
 
-// lettersDownTo waits until so few are left (true), or the replay has ended.
+// lettersDownTo waits until only this number is left, or the replay has ended. It
+// reports which.
 func (r *rig) lettersDownTo(ctx context.Context, left uint64, ended <-chan struct{}) bool {
 	for {
 		if n, err := r.letters(ctx); err == nil && n <= left {

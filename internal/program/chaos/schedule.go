@@ -8,18 +8,18 @@ import (
 // event is one fault of the schedule.
 type event struct {
 	Fault string
-	// At is when it comes, For how long it stands, from the run's start.
+	// At is when it comes, counted from the run's start. For is how long it stands.
 	At, For time.Duration
-	// Seed decides what the fault leaves open: which worker, which form.
+	// Seed decides the details, such as the worker.
 	Seed uint64
 }
 
-// plan deals the faults of a run from the seed alone. Faults are drawn from a
-// shuffled deck that holds each as often as its weight says, so that none is
-// left out by chance; several may stand at once, the same one not twice.
+// plan returns the faults of a run, which depend only on the seed. It draws them from a
+// shuffled deck that holds each fault according to its weight, so none is missing by
+// chance. Different faults may overlap, the same one does not.
 func plan(seed uint64, faults []fault, length, gap time.Duration) []event {
 	draw := rand.New(rand.NewPCG(seed, 3))
-	standing := make(map[string]time.Duration) // until when
+	standing := make(map[string]time.Duration) // when each fault ends
 	var events []event
 	var deck []fault
 	for at := gap; at < length; at += gap/2 + time.Duration(draw.Int64N(int64(gap)+1)) {

@@ -2,13 +2,13 @@ package chaos
 
 import "syscall"
 
-// orphaned makes the kernel kill a child whose rig has died, so that not even
-// a killed run leaves processes behind.
+// orphaned makes the kernel kill a child when its parent dies, so even a killed run
+// leaves no processes behind.
 func orphaned() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// The signals that stop a process in its tracks and let it go on.
+// The signals that suspend and resume a process.
 const (
 	freezeSignal = syscall.SIGSTOP
 	thawSignal   = syscall.SIGCONT

@@ -4,11 +4,11 @@ package chaos
 
 import "syscall"
 
-// orphaned: only Linux ends children with their parent; elsewhere they end
-// with the run's own clean-up.
+// orphaned does nothing: only Linux can end children with their parent. Elsewhere the
+// run's clean-up ends them.
 func orphaned() *syscall.SysProcAttr { return nil }
 
-// Nothing is frozen here: the faults that would need it are left out.
+// No process is suspended here: the faults that need it are left out.
 const (
 	freezeSignal = syscall.Signal(0)
 	thawSignal   = syscall.Signal(0)

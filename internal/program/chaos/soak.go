@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// soakFigure is how one measure of one worker went over the run.
+// soakFigure is the course of one measure of one worker.
 type soakFigure struct {
 	Worker  string  `json:"worker"`
 	Measure string  `json:"measure"`
@@ -25,18 +25,17 @@ type soakFigure struct {
 	Max     float64 `json:"max"`
 	// PerHour is the slope of the least-squares line through all samples.
 	PerHour float64 `json:"per_hour"`
-	// FloorBefore and FloorAfter are the least of the first and of the second
-	// half. The rest goes up and down with the orders in hand, and so with the
-	// load of the machine; what leaks raises the floor.
+	// FloorBefore and FloorAfter are the lowest values of the first and the second
+	// half. Other values depend on the orders in hand and the load of the machine. A
+	// leak raises the floor.
 	FloorBefore float64 `json:"floor_before"`
 	FloorAfter  float64 `json:"floor_after"`
-	// Grows: the floor rose by more than the measure's allowance.
+	// Grows says that the floor rose by more than the measure allows.
 	Grows bool `json:"grows"`
 }
 
-// The measures of a soak, in the order in which sample gives them, and what
-// each's floor may rise from the first half to the second: a share of it, and a
-// constant.
+// The measures of a soak in the order of sample, and how much each floor may rise from
+// the first half to the second: a share of it plus a constant.
 var measures = [...]struct {
 	name            string
 	share, constant float64
@@ -48,11 +47,11 @@ var measures = [...]struct {
 
 type sample [len(measures)]float64
 
-// warmUp is left out at the beginning: pools and caches fill.
+// warmUp is ignored at the beginning, while pools and caches fill.
 const warmUp = 30 * time.Second
 
-// soak produces at a steady rate without faults and looks at each worker every
-// few seconds.
+// soak produces orders at a steady rate without faults and samples each worker every few
+// seconds.
 func (r *rig) soak(ctx context.Context) (*summary, error) {
 	started := time.Now()
 	s := r.newSummary()
@@ -87,7 +86,7 @@ func (r *rig) soak(ctx context.Context) (*summary, error) {
 	return s, r.balance(ctx, s, started)
 }
 
-// figures sums up one worker's samples.
+// figures summarizes the samples of one worker.
 func figures(worker string, at []time.Duration, samples []sample) []soakFigure {
 	var out []soakFigure
 	for m, measure := range measures {
@@ -115,7 +114,7 @@ func mean(values []float64) float64 {
 	return sum / float64(max(1, len(values)))
 }
 
-// slope is that of the least-squares line, per hour.
+// slope returns the slope of the least-squares line per hour.
 func slope(at []time.Duration, values []float64) float64 {
 	hours := make([]float64, len(at))
 	for i, d := range at {
@@ -133,7 +132,7 @@ func slope(at []time.Duration, values []float64) float64 {
 	return up / down
 }
 
-// sample looks at the worker's process and asks it for its goroutines.
+// sample measures the worker's process and reads its number of goroutines.
 func (m *member) sample(ctx context.Context) (s sample, err error) {
 	proc := filepath.Join("/proc", strconv.Itoa(m.pid()))
 	status, err := os.ReadFile(filepath.Join(proc, "status"))
@@ -161,7 +160,7 @@ func (m *member) sample(ctx context.Context) (s sample, err error) {
 	return sample{kib / 1024, goroutines, float64(len(fds))}, err
 }
 
-// field finds the number behind a name at the beginning of a line.
+// field returns the number after a name at the beginning of a line.
 func field(text io.Reader, name string) (float64, error) {
 	for lines := bufio.NewScanner(text); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 1 && words[0] == name {

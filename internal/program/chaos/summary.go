@@ -18,7 +18,7 @@ import (
 	"orderpost/internal/sandbox"
 )
 
-// summary is what a run found.
+// summary is the result of a run and its JSON output.
 type summary struct {
 	Command  string  `json:"command"`
 	Broker   string  `json:"broker"`
@@ -28,22 +28,22 @@ type summary struct {
 	Workers  int     `json:"workers"`
 	Seconds  float64 `json:"seconds"`
 
-	// Confirmed intents are those that the broker confirmed to a producer.
+	// Confirmed counts intents that the broker confirmed to a producer.
 	Confirmed int `json:"confirmed"`
-	// Lost of them have no outcome, or are accepted and do not exist.
+	// Lost counts those without an outcome, and accepted ones that do not exist.
 	Lost int `json:"lost"`
-	// Doubled orders were created more than once.
+	// Doubled counts orders that were created more than once.
 	Doubled int `json:"doubled"`
-	// Unexplained results belong to no intent that anybody published, or have
-	// an outcome that theirs cannot have.
+	// Unexplained counts results of intents that nobody published, and results with an
+	// outcome that their intent cannot have.
 	Unexplained int   `json:"unexplained"`
 	Requests    int64 `json:"requests"`
-	// Revived processes had ended by themselves (no broker at start, a refused
-	// key) and were started again.
+	// Revived counts processes that ended by themselves (no broker at start, a refused
+	// key) and were restarted.
 	Revived int64         `json:"revived"`
 	Faults  []*faultTally `json:"faults"`
 	Soak    []soakFigure  `json:"soak,omitempty"`
-	// Commands are the programs for people that ran meanwhile, by how they ended.
+	// Commands lists how the programs for people ended.
 	Commands        []*commandTally `json:"commands,omitempty"`
 	CommandProblems []string        `json:"command_problems,omitempty"`
 	*reconcile.Books
@@ -56,17 +56,17 @@ type summary struct {
 type faultTally struct {
 	Fault    string `json:"fault"`
 	Injected int    `json:"injected"`
-	// Missed were tried and came to nothing.
+	// Missed counts injections without effect.
 	Missed int `json:"missed,omitempty"`
-	// InFlight counts the orders that workers had in hand, over all injections.
+	// InFlight is the number of orders that workers had in hand, over all injections.
 	InFlight int64 `json:"in_flight"`
-	// Lost and Doubled orders were on their way while such a fault stood; one
-	// order counts for each of them.
+	// Lost and Doubled count orders that were in flight while such a fault stood. One
+	// order counts for each fault.
 	Lost    int `json:"lost"`
 	Doubled int `json:"doubled"`
 }
 
-// window is the time that a fault stood.
+// window is the time for which a fault stood.
 type window struct {
 	Fault    string
 	From, To time.Time
@@ -102,7 +102,7 @@ func (s *summary) miss(w *window) {
 	w.Missed = true
 }
 
-// tally is the line of a fault, made where there is none yet.
+// tally returns the line of a fault, which it adds if there is none.
 func (s *summary) tally(fault string) *faultTally {
 	i := slices.IndexFunc(s.Faults, func(t *faultTally) bool { return t.Fault == fault })
 	if i < 0 {
@@ -112,8 +112,8 @@ func (s *summary) tally(fault string) *faultTally {
 	return s.Faults[i]
 }
 
-// compare balances the books of a quiet queue: every confirmed intent has one
-// outcome, every outcome fits the ledger, and nothing else is there.
+// compare balances the books of a quiet queue: every confirmed intent must have one
+// outcome, every outcome must fit the ledger, and there must be nothing else.
 func (s *summary) compare(ctx context.Context, q *queue.Queue, api *sandbox.Server, in *intents) (err error) {
 	confirmed := in.all()
 	s.Confirmed, s.Requests = len(confirmed), api.Ledger().Requests
@@ -135,7 +135,7 @@ func (s *summary) compare(ctx context.Context, q *queue.Queue, api *sandbox.Serv
 	return nil
 }
 
-// judge compares what was confirmed with what was settled and what exists.
+// judge compares the confirmed intents with the outcomes and the ledger.
 func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*order.Record, mayExist func(string) bool,
 	ledger func(func(string, sandbox.Entry) bool)) {
 	created := make(map[string]int, len(confirmed))
@@ -170,10 +170,9 @@ func (s *summary) judge(confirmed map[string]confirmation, settled map[string]*o
 	}
 }
 
-// inDoubtUnsent: nothing of it was sent, but a delivery of it was lost with its
-// worker, or its count with the broker. Who gets it then cannot know what the
-// former owner, of whatever version, took it for: an order that can never be sent
-// is in doubt like any other.
+// inDoubtUnsent reports whether an order that was never sent may rightly be in doubt: a
+// delivery was lost with its worker, or the delivery count with the broker. The next
+// owner cannot know that the former one, perhaps of another version, sent nothing.
 func inDoubtUnsent(r *order.Record) bool {
 	return r.Outcome() == order.OutcomeUnknown && r.Attempts == 0 && r.Unsure
 }
@@ -188,8 +187,8 @@ func (s *summary) lose(c confirmation, r *order.Record, format string, args ...a
 	s.blame(c.At, until, func(t *faultTally) { t.Lost++ })
 }
 
-// blame counts a problem for every kind of fault that stood while the order
-// was on its way.
+// blame counts a problem for every kind of fault that stood while the order was in
+// flight.
 func (s *summary) blame(from, until time.Time, count func(*faultTally)) {
 	stood := make(map[string]bool)
 	for _, w := range s.windows {
@@ -202,7 +201,7 @@ func (s *summary) blame(from, until time.Time, count func(*faultTally)) {
 	}
 }
 
-// injected counts the faults that came to something.
+// injected returns the number of faults with an effect.
 func (s *summary) injected() (n int) {
 	for _, f := range s.Faults {
 		n += f.Injected
@@ -210,7 +209,7 @@ func (s *summary) injected() (n int) {
 	return n
 }
 
-// printCommands is a table of how the programs for people ended.
+// printCommands prints how the programs for people ended.
 func (s *summary) printCommands(out io.Writer) error {
 	if len(s.Commands) == 0 {
 		return nil
@@ -230,7 +229,7 @@ func (s *summary) printCommands(out io.Writer) error {
 	return t.Flush()
 }
 
-// print gives the summary to people, or to programs.
+// print prints the summary as text or JSON.
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(out)

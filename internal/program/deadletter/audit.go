@@ -16,7 +16,7 @@ import (
 	"orderpost/internal/program/lookup"
 )
 
-// NewAuditCommand balances the books.
+// NewAuditCommand returns the command audit, which balances the books.
 func NewAuditCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	return broker.Patient(newAuditCommand(&surroundings{environ, stdin, stdout, stderr}), environ, broker.AgainLook)
 }
@@ -26,12 +26,12 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Balance the books: is every order accounted for?",
-		Long: "audit reads intents, results and dead letters, and compares, also while orders flow: it counts the\n" +
-			"intents that were stored when it began, and reads again what changed meanwhile. Where orders moved\n" +
-			"so much that it cannot know, it looks up to five times, and says so.\n\n" +
-			"Results expire (ORDERPOST_RESULT_RETENTION, which must be set here as for the workers): in an\n" +
-			"installation that is older, an intent without a result counts as expired, and the sum proves less.\n\n" +
-			"Exit code 3: the books do not balance, or cannot be known to.",
+		Long: "audit reads intents, results and dead letters and compares them, also while orders flow. It counts the\n" +
+			"intents that were stored when it began, and reads again what has changed since. If too many orders\n" +
+			"moved, it tries up to five times, and says so.\n\n" +
+			"Results expire after ORDERPOST_RESULT_RETENTION, which must be set here as for the workers. In an\n" +
+			"older installation an intent without a result counts as expired, and the sum proves less.\n\n" +
+			"Exit code 3: the books do not balance, or audit could not find out.",
 		Args:    cobra.NoArgs,
 		Example: "  deadletter audit\n  deadletter audit --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -100,7 +100,7 @@ func printAudit(s *surroundings, a *books.AuditResult) {
 	}
 }
 
-// why says what a sum that does not fit can come from.
+// why names the possible causes of a wrong sum.
 func why(a *books.AuditResult) string {
 	if a.Unsure() {
 		return fmt.Sprintf(": %d orders went through several intents meanwhile", a.Moving)

@@ -30,9 +30,9 @@ func newDropCommand(s *surroundings) *cobra.Command {
 		Use:   "drop",
 		Short: "Forget dead letters; their results stay",
 		Long: "drop removes dead letters that nobody needs any more, with the orders in them. The results stay\n" +
-			"and say who dropped the letter: an unknown order remains protected from being sent again.\n" +
-			"It asks first; without a terminal it needs --yes. Give a filter, or --all.\n\n" +
-			"Exit code 3: some letters stayed, since an intent for their order_no is in the queue.",
+			"and say who dropped the letter. An unknown order stays protected from being sent again.\n" +
+			"drop asks first; without a terminal it needs --yes. Give a filter, or --all.\n\n" +
+			"Exit code 3: some letters stayed, because an intent for their order_no is in the queue.",
 		Example: "  deadletter drop --outcome expired --until 30d --dry-run\n  deadletter drop --outcome expired --until 30d",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
@@ -86,7 +86,7 @@ func (c *dropCommand) run(ctx context.Context) error {
 	return c.drop(ctx, q, who)
 }
 
-// preview says what drop would do, and changes nothing.
+// preview prints what drop would do.
 func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 	counts, pending := newReasons(), 0
 	_, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
@@ -110,7 +110,7 @@ func (c *dropCommand) preview(ctx context.Context, q *queue.Queue) error {
 	return err
 }
 
-// confirmed asks the person at the terminal; anything but yes is no.
+// confirmed asks at the terminal. Any answer but yes means no.
 func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
 	_, _ = fmt.Fprintf(stderr, "Forget %d dead %s and the orders in them? Type yes: ", n, plural(n, "letter", "letters"))
 	answer, _ := bufio.NewReader(stdin).ReadString('\n')
@@ -140,14 +140,14 @@ func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who settle.Perso
 	return err
 }
 
-// droppedLetters is what drop prints for programs.
+// droppedLetters is the JSON output of drop.
 type droppedLetters struct {
 	DryRun  bool `json:"dry_run"`
 	Dropped int  `json:"dropped"`
 	Stayed  int  `json:"stayed"` // an intent for the order_no is in the queue
 }
 
-// tell says how many letters are gone and how many stay.
+// tell prints how many letters are gone and how many stay.
 func (c *dropCommand) tell(dropped, stayed int, gone, stay string) error {
 	if c.json {
 		return program.PrintJSON(c.stdout, droppedLetters{c.dryRun, dropped, stayed})

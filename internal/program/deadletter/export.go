@@ -32,13 +32,13 @@ func newExportCommand(s *surroundings) *cobra.Command {
 	c := &exportCommand{surroundings: s}
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write the orders of dead letters as enqueue takes them back",
-		Long: "export writes the orders themselves, oldest letter first: NDJSON byte for byte, or CSV where the\n" +
-			"orders are flat (text fields, and timeout a whole number) and have the same fields, which then\n" +
-			"stand in the order of the columns. The letters stay. Correct the file and\n" +
-			"enqueue it: the new intents are corrections of the same order numbers.\n\n" +
-			"CSV is for enqueue, and is not changed for spreadsheets: cells that begin with = or + stay so.\n\n" +
-			"Exit code 3: some letters hold no order that the format can carry; they are named on stderr.",
+		Short: "Write the orders of dead letters to a file for enqueue",
+		Long: "export writes the orders, oldest letter first: as NDJSON byte for byte, or as CSV if the orders are\n" +
+			"flat (text fields, and timeout a whole number) and all have the same fields. In CSV the fields follow\n" +
+			"the order of the columns. The letters stay. Correct the file and enqueue it: the new intents are\n" +
+			"corrections of the same order numbers.\n\n" +
+			"The CSV is for enqueue and not adapted to spreadsheets: cells may begin with = or +.\n\n" +
+			"Exit code 3: the format cannot hold the orders of some letters, which stderr names.",
 		Example: "  deadletter export --reason 'bad currency' > fix.ndjson\n  deadletter export --batch march --format csv > fix.csv",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
@@ -91,7 +91,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 	return errors.Join(err, unreadableError(bad))
 }
 
-// write exports one letter; why says that it cannot be.
+// write exports one letter. why says why that is not possible.
 func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to exporter, l *settle.Letter) (why, err error) {
 	body, err := q.WholeBody(ctx, l)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to exporter, 
 	return to.order(body)
 }
 
-// columns reads the names of all fields, in the order in which they first
-// occur; a CSV file begins with them.
+// columns returns the names of all fields, in the order in which they first occur. They
+// are the header of a CSV file.
 func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) ([]string, error) {
 	var names []string
 	known := make(map[string]bool)
@@ -109,7 +109,7 @@ func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) ([]string, 
 		for _, l := range page {
 			fields, err := flat(l.Body)
 			if err != nil {
-				continue // named when it is written
+				continue // write will report it
 			}
 			for _, f := range fields {
 				if !known[f.name] {
@@ -123,8 +123,7 @@ func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) ([]string, 
 	return names, err
 }
 
-// exporter writes orders. order's why says that the format cannot carry this
-// one.
+// exporter writes orders. order's why says why the format cannot hold this one.
 type exporter interface {
 	order(body []byte) (why, err error)
 	end() error
@@ -156,7 +155,7 @@ type csvOrders struct {
 func newCSV(w io.Writer, columns []string) *csvOrders {
 	e := &csvOrders{w: csv.NewWriter(w), columns: columns, row: make([]string, len(columns))}
 	if len(columns) > 0 {
-		_ = e.w.Write(columns) // a failure stays with the writer, and end returns it
+		_ = e.w.Write(columns) // the writer keeps an error, and end returns it
 	}
 	return e
 }
@@ -187,8 +186,8 @@ func (e *csvOrders) end() error {
 
 type field struct{ name, text string }
 
-// flat reads an order whose fields are text, but for timeout: what a CSV row
-// becomes. A timestamp is left out, since each attempt gets its own.
+// flat reads an order whose fields are text, except timeout, as enqueue reads them from
+// a CSV row. It skips a timestamp, because each attempt gets its own.
 func flat(body []byte) ([]field, error) {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -205,7 +204,7 @@ func flat(body []byte) ([]field, error) {
 		if err != nil {
 			return nil, fmt.Errorf("its body is not JSON: %w", err)
 		}
-		f := field{name: name.(string)} // a key of an object is a string
+		f := field{name: name.(string)} // the key of a JSON object is a string
 		if slices.ContainsFunc(out, func(have field) bool { return have.name == f.name }) {
 			return nil, fmt.Errorf("it has the field %q twice", f.name)
 		}
@@ -225,9 +224,9 @@ func flat(body []byte) ([]field, error) {
 	return out, nil
 }
 
-// plainName: as a column's name it is taken as it stands. Dots nest, colons
-// give types, an underscore begins the columns that enqueue adds and skips, and
-// a delimiter or a brace would mislead it about the format.
+// plainName reports whether enqueue takes the name of a column literally. Dots nest,
+// colons set types, enqueue skips columns that begin with an underscore, and delimiters
+// or braces would confuse its detection of the format.
 func plainName(name string) bool {
 	return name != "" && strings.TrimSpace(name) == name && !strings.ContainsAny(name, ".:,;|\"{") && name[0] != '_' &&
 		strings.IndexFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0
@@ -236,7 +235,7 @@ func plainName(name string) bool {
 func cell(name string, value json.Token) (string, error) {
 	switch v := value.(type) {
 	case string:
-		if name == order.FieldTimeout || strings.ContainsAny(v, "\r\ufffd") { // U+FFFD: what it was is lost
+		if name == order.FieldTimeout || strings.ContainsAny(v, "\r\ufffd") { // U+FFFD replaced a character that is lost
 			return "", fmt.Errorf("field %q cannot be a CSV cell as it is (use --format ndjson)", name)
 		}
 		return v, nil

@@ -16,7 +16,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// filter selects dead letters. What is left empty selects all.
+// filter selects dead letters. An empty field selects all.
 type filter struct {
 	outcomes, statuses   []string
 	reason, batch, match string
@@ -33,12 +33,12 @@ type statusRange struct{ low, high int }
 func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.outcomes, "outcome", nil, "only these outcomes (rejected, exhausted, expired, invalid, poison, unknown)")
-	flags.StringVar(&f.reason, "reason", "", "only reasons that contain this text (upper and lower case are the same)")
+	flags.StringVar(&f.reason, "reason", "", "only reasons that contain this text, in upper or lower case")
 	flags.StringVar(&f.batch, "batch", "", "only this import")
 	flags.StringVar(&f.since, "since", "", "only letters filed at or after this time (RFC 3339, or 90m, 24h, 7d ago)")
 	flags.StringVar(&f.until, "until", "", "only letters filed before this time (as --since)")
 	flags.StringSliceVar(&f.statuses, "status", nil, "only these HTTP statuses of the last answer (422, 5xx, 0 = no answer)")
-	flags.StringVar(&f.match, "order-no", "", "only these order numbers; * stands for any text, ? for one character, \\ takes their meaning away")
+	flags.StringVar(&f.match, "order-no", "", "only these order numbers; * stands for any text, ? for one character, \\ makes the next character literal")
 	var outcomes []cobra.Completion
 	for _, o := range order.Outcomes() {
 		if o.NeedsLetter() {
@@ -48,11 +48,11 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 	for name, values := range map[string]cobra.CompletionFunc{
 		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
 	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags are those above
+		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist
 	}
 }
 
-// compile reads the flags and reports everything that is wrong at once.
+// compile reads the flags. Its error names every mistake.
 func (f *filter) compile(now time.Time) error {
 	var errs []error
 	for _, word := range f.outcomes {
@@ -119,8 +119,8 @@ func readTime(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// globPattern matches a whole order number. A backslash takes the meaning from
-// the character after it.
+// globPattern returns a pattern for a whole order number. A backslash makes the next
+// character literal.
 func globPattern(glob string) *regexp.Regexp {
 	var text strings.Builder
 	escaped := false
@@ -142,7 +142,7 @@ func globPattern(glob string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)\A` + text.String() + `\z`)
 }
 
-// empty: the filter selects every letter.
+// empty reports whether the filter selects every letter.
 func (f *filter) empty() bool {
 	return len(f.outcomes)+len(f.statuses) == 0 && f.reason+f.batch+f.match+f.since+f.until == ""
 }

@@ -17,7 +17,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// listRows is how many letters a person is shown by default.
+// listRows is the default number of letters in the text output.
 const listRows = 50
 
 type listCommand struct {
@@ -33,7 +33,7 @@ func newListCommand(s *surroundings) *cobra.Command {
 		Use:   "list",
 		Short: "List dead letters, counted by reason",
 		Long: "list counts the dead letters by outcome and reason, and then shows them, oldest first.\n" +
-			"--json prints one object a line, --csv a table for spreadsheets; both print all of them.",
+			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
 		Example: "  deadletter list --outcome unknown --since 24h\n  deadletter list --status 5xx --order-no 'A-2026*' --csv",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
@@ -82,7 +82,7 @@ func (c *listCommand) run(ctx context.Context) error {
 	return errors.Join(err, rows.end(), unreadableError(bad))
 }
 
-// print passes the letters on, as many as are wanted.
+// print prints the letters up to the limit.
 func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unreadable int, err error) {
 	left := c.limit
 	return c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
@@ -98,7 +98,7 @@ func (c *listCommand) print(ctx context.Context, q *queue.Queue, rows rows) (unr
 	})
 }
 
-// rows prints letters one by one.
+// rows prints letters one at a time.
 type rows interface {
 	letter(l *settle.Letter) error
 	end() error
@@ -141,7 +141,7 @@ func (r *csvRows) letter(l *settle.Letter) error {
 func (r *csvRows) begin() {
 	if !r.begun {
 		r.begun = true
-		_ = r.w.Write(csvHeader) // a failure stays with the writer, and end returns it
+		_ = r.w.Write(csvHeader) // the writer keeps an error, and end returns it
 	}
 }
 
@@ -151,7 +151,7 @@ func (r *csvRows) end() error {
 	return r.w.Error()
 }
 
-// harmless keeps a spreadsheet from running a cell as a formula.
+// harmless prevents a spreadsheet from running a cell as a formula.
 func harmless(cell string) string {
 	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
 		return "'" + cell

@@ -9,11 +9,11 @@ import (
 	"orderpost/internal/settle"
 )
 
-// errEnough ends a walk before its end.
+// errEnough stops a walk early.
 var errEnough = errors.New("enough")
 
-// selected passes the letters that f selects to visit, page by page, and
-// returns how many could not be read; each of those is named on stderr once.
+// selected calls visit with the letters that f selects, page by page. It prints each
+// unreadable letter to stderr and returns their number.
 func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*settle.Letter) error) (unreadable int, err error) {
 	err = books.LetterPages(ctx, q, func(page []*settle.Letter, bad []error) error {
 		for _, err := range bad {
@@ -34,7 +34,7 @@ func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, 
 	return unreadable, err
 }
 
-// unreadableError ends a command that passed over letters it could not read.
+// unreadableError returns the error of a command that skipped n unreadable letters.
 func unreadableError(n int) error {
 	if n == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// person is who decides, from the flags.
+// person holds the flags about the person who decides.
 type person struct{ name, note string }
 
 func (p *person) register(flags *pflag.FlagSet, environ map[string]string) {

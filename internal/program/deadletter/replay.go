@@ -18,8 +18,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// replaysAtOnce is how many letters are replayed at the same time: each waits
-// for the broker's disk, and those waits are shared.
+// replaysAtOnce is the number of concurrent replays. Each waits for the broker's disk,
+// which handles concurrent writes together.
 const replaysAtOnce = 16
 
 type replayCommand struct {
@@ -37,13 +37,13 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Put the orders of dead letters back into the queue",
-		Long: "replay enqueues the orders again as they are, under their own order numbers, and removes each\n" +
-			"letter once its order is known to be in the queue. Cut off and repeated, it neither loses nor\n" +
-			"doubles an order. Give a filter, or --all.\n\n" +
-			"An order whose outcome is unknown may exist at the API already: it is left alone, unless you\n" +
-			"give --resubmit-unknown. Do that only where the API refuses or recognises a duplicate order_no,\n" +
-			"or after its operator said that the order does not exist. The permission is recorded with your\n" +
-			"name. An order that was accepted is never replayed.\n\n" +
+		Long: "replay enqueues the orders again, unchanged and under their own order numbers. It removes each\n" +
+			"letter once the order is in the queue. It may be interrupted and repeated: no order is lost or\n" +
+			"doubled. Give a filter, or --all.\n\n" +
+			"An order whose outcome is unknown may exist at the API. replay leaves it alone unless you give\n" +
+			"--resubmit-unknown. Do that only if the API refuses or recognises a duplicate order_no, or after\n" +
+			"its operator said that the order does not exist. Your permission is recorded with your name. An\n" +
+			"accepted order is never replayed.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
 		Example: "  deadletter replay --outcome exhausted --since 2h --dry-run\n  deadletter replay --batch march --rate 20",
 		Args:    cobra.NoArgs,
@@ -55,14 +55,14 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be done")
 	f.Float64Var(&c.rate, "rate", 0, "orders per second at most; 0 = no limit")
 	f.IntVar(&c.limit, "limit", 0, "orders at most; 0 = all that match")
-	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also those of which nobody knows whether they exist: may create an order twice")
-	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that takes the place of the orders' own deadlines; none removes them")
+	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also orders that may exist at the API; may create an order twice")
+	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that replaces the orders' own deadlines; none removes them")
 	program.JSONFlag(cmd, &c.json, "replay")
 	c.person.register(f, s.environ)
 	return cmd
 }
 
-// check reads the flags and reports everything that is wrong at once.
+// check reads the flags. Its error names every mistake.
 func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 	o = settle.ReplayOptions{ResubmitUnknown: c.resubmit}
 	errs := []error{c.compile(time.Now())}
@@ -117,7 +117,7 @@ func (c *replayCommand) run(ctx context.Context) error {
 	return errors.Join(err, unreadableError(bad))
 }
 
-// replaying is one run of replay.
+// replaying is the state of one run of replay.
 type replaying struct {
 	q       *queue.Queue
 	o       settle.ReplayOptions
@@ -127,12 +127,12 @@ type replaying struct {
 
 	mu     sync.Mutex
 	ends   map[settle.Replay]int
-	failed []string // the first errors
+	failed []string // the first few errors
 	errs   int
 }
 
-// page replays a page's letters, some at a time. It returns errEnough at the
-// limit, and an error where the broker fails for good (context's end).
+// page replays the letters of a page, some concurrently. It returns errEnough at the
+// limit, and another error if the broker stays out of reach or ctx ends.
 func (r *replaying) page(ctx context.Context, letters []*settle.Letter) error {
 	var all errgroup.Group
 	all.SetLimit(replaysAtOnce)
@@ -149,7 +149,7 @@ func (r *replaying) page(ctx context.Context, letters []*settle.Letter) error {
 		all.Go(func() error {
 			how, err := r.q.Replay(ctx, l, r.o)
 			r.note(l, how, err)
-			if errors.Is(err, queue.ErrUnreachable) { // it has waited long enough, for all of them
+			if errors.Is(err, queue.ErrUnreachable) { // the queue has waited long enough
 				return err
 			}
 			return nil
@@ -158,7 +158,7 @@ func (r *replaying) page(ctx context.Context, letters []*settle.Letter) error {
 	return errors.Join(all.Wait(), end, ctx.Err())
 }
 
-// dryPage says what page would do.
+// dryPage counts what page would do.
 func (r *replaying) dryPage(ctx context.Context, letters []*settle.Letter) error {
 	if r.limited {
 		letters = letters[:min(len(letters), r.left)]
@@ -194,7 +194,7 @@ func (r *replaying) note(l *settle.Letter, how settle.Replay, err error) {
 	}
 }
 
-// stayed counts the letters that are still there.
+// stayed returns the number of letters that stayed.
 func (r *replaying) stayed() int {
 	n := r.errs
 	for how, count := range r.ends {
@@ -205,7 +205,7 @@ func (r *replaying) stayed() int {
 	return n
 }
 
-// explained says what each end means for people.
+// explained returns the text for an end of a replay.
 func explained(how settle.Replay, dry bool) string {
 	switch how {
 	case settle.Replayed:

@@ -22,11 +22,11 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 	c := &resolveCommand{surroundings: s}
 	cmd := &cobra.Command{
 		Use:   "resolve ORDER_NO --accepted|--rejected --note TEXT",
-		Short: "Settle an unknown order by what you found out",
-		Long: "resolve records, with your name and the time, whether an order of which nobody knew exists at the\n" +
-			"API. Its dead letter is removed (export it first if you may need the order). It is refused while\n" +
-			"an intent for the order_no is in the queue, and where the outcome is not unknown. You can correct\n" +
-			"your word; an acceptance that the API itself confirms later outweighs it.\n\n" +
+		Short: "Settle an unknown order with what you found out",
+		Long: "resolve records, with your name and the time, whether an unknown order exists at the API. It removes\n" +
+			"the dead letter: export it first if you may need the order. It refuses while an intent for the\n" +
+			"order_no is in the queue, and if the outcome is not unknown. You can correct your decision. If the\n" +
+			"API itself confirms an acceptance later, that counts instead.\n\n" +
 			"Exit code 3: nothing was changed.",
 		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'",
 		Args:    cobra.ExactArgs(1),

@@ -1,5 +1,5 @@
-// Package deadletter is the deadletter program: it lists, shows, exports,
-// replays, resolves and drops dead letters, and audits the books.
+// Package deadletter is the deadletter program, which lists, shows, exports, replays,
+// resolves and drops dead letters, and audits the books.
 package deadletter
 
 import (
@@ -16,7 +16,7 @@ import (
 	"orderpost/internal/worker"
 )
 
-// surroundings are what every command of the program needs.
+// surroundings holds what every command of the program needs.
 type surroundings struct {
 	environ map[string]string
 	stdin   io.Reader
@@ -24,19 +24,19 @@ type surroundings struct {
 	stderr  io.Writer
 }
 
-// Run is the program without its process: it returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
-// NewCommand makes the program's command.
+// NewCommand returns the program's command.
 func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	s := &surroundings{environ, stdin, stdout, stderr}
 	root := &cobra.Command{
 		Use:   "deadletter COMMAND",
-		Short: "Work dead letters off",
-		Long: "deadletter is for the orders that need a person: refused ones, and those of which nobody knows\n" +
-			"whether the API created them. Start with list; show says for one order what happened and what to do.\n\n" +
+		Short: "Work off dead letters",
+		Long: "deadletter is for orders that need a person: refused orders, and orders that the API may or may not\n" +
+			"have created. Start with list. show says what happened to one order and what to do.\n\n" +
 			"Without ORDERPOST_NATS_URL it finds the broker of the worker that runs in the data folder\n" +
 			"(ORDERPOST_DATA_DIR), or opens the store that one left there.\n\n" +
 			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some letters\n" +
@@ -80,5 +80,5 @@ func partial(format string, args ...any) error {
 	return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf(format, args...)}
 }
 
-// say prints a line for people; a reader that went away is its own business.
+// say prints a line. It ignores errors: Guard reports them.
 func say(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }

@@ -14,8 +14,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// maxReasons bounds the reasons that are counted apart: they are few, unless a
-// rule puts something of the order into its text.
+// maxReasons is the largest number of reasons that are counted separately. There are
+// few unless a rule puts parts of the order into the reason.
 const maxReasons = 1000
 
 type reason struct{ outcome, text string }
@@ -40,7 +40,7 @@ func (r *reasons) add(page []*settle.Letter) error {
 	return nil
 }
 
-// reasonRows is how many reasons a person is shown.
+// reasonRows is the number of reasons in the text output.
 const reasonRows = 15
 
 func (r *reasons) print(w io.Writer) {
@@ -75,15 +75,15 @@ func orDash(s string) string {
 	return s
 }
 
-// orderNoColumn is how much of an order number fits beside the rest.
+// orderNoColumn is the width of the column for order numbers.
 const orderNoColumn = 24
 
-// tableRows prints lines of 80 columns at most. An order number that does not
-// fit into its column stands in full below, since the next command needs it.
+// tableRows prints lines of at most 80 columns. It prints an order number that does not
+// fit into its column in full on the next line, because the next command needs it.
 type tableRows struct {
 	w     io.Writer
 	show  string    // the command that shows a letter
-	now   time.Time // letters of another year say so
+	now   time.Time // for letters of another year
 	begun bool
 }
 

@@ -12,7 +12,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// summary is what the demo found, for people and for programs.
+// summary is the demo's result and its JSON output.
 type summary struct {
 	File     string         `json:"file"`
 	DataDir  string         `json:"data_dir,omitempty"`
@@ -55,7 +55,7 @@ func (st *stage) balance(ctx context.Context, imported *importer.Summary, took t
 	})
 }
 
-// percentile of sorted values; 0 where there are none.
+// percentile returns a percentile of sorted values; 0 = there are none.
 func percentile(sorted []float64, p int) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -1,6 +1,6 @@
-// Package demo runs the whole job in one process on real parts: an embedded
-// JetStream, the sandbox API on loopback, an import of a CSV file, the pool of
-// workers; and then balances the books against the sandbox's own ledger.
+// Package demo runs everything in one process: an embedded JetStream, the sandbox API
+// on loopback, the import of a CSV file, and a worker. It then balances the books
+// against the sandbox's ledger.
 package demo
 
 import (
@@ -16,7 +16,7 @@ import (
 	"orderpost/internal/program"
 )
 
-// DefaultFile is what is imported when no file is named.
+// DefaultFile is the file to import if none is given.
 const DefaultFile = "examples/orders.csv"
 
 type options struct {
@@ -30,8 +30,8 @@ type options struct {
 	logLevel    string
 }
 
-// Run is the program without its process: it returns the exit code, 0 only if
-// the books balance.
+// Run runs the program and returns the exit code, which is 0 only if the books
+// balance.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{}
 	root := &cobra.Command{

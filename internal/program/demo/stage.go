@@ -22,15 +22,14 @@ import (
 	"orderpost/internal/worker"
 )
 
-// The demo's key pair at the sandbox. It opens nothing else.
+// The demo's key pair at the sandbox. It is valid nowhere else.
 const (
 	demoKey    = "demo-key"
 	demoSecret = "demo-secret"
 )
 
-// faults are what the sandbox does by default: enough of each kind to be seen
-// with two thousand orders, and few 429s, since each one makes the whole pool
-// wait for a second.
+// faults are the sandbox's default faults. Two thousand orders show each kind. There
+// are few 429s, because each one makes the whole pool wait for a second.
 var faults = sandbox.Faults{
 	Slow: 0.01, SlowDelay: 300 * time.Millisecond,
 	Unavailable: 0.03, UnavailableAfter: 0.01,
@@ -39,7 +38,7 @@ var faults = sandbox.Faults{
 	Refuse: 0.02, MaxPerOrder: 4,
 }
 
-// stage is everything that the demo runs on.
+// stage holds everything that the demo runs.
 type stage struct {
 	o       *options
 	environ map[string]string
@@ -69,7 +68,7 @@ func setUp(ctx context.Context, o *options, environ map[string]string, stderr io
 		}
 	}
 	if _, err := os.Stat(filepath.Join(o.dir, "jetstream")); err == nil {
-		st.keep = true // whatever is there is not ours to remove
+		st.keep = true // the files there belong to somebody else
 		return st, &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("--data: %s holds the data of an earlier run, whose books cannot be balanced against a new sandbox; name another folder", o.dir)}
 	}
 	if st.broker, err = embedded.Start(embedded.Config{Dir: o.dir, Listen: "127.0.0.1:0"}); err != nil {
@@ -111,8 +110,8 @@ func (st *stage) tearDown() {
 	}
 }
 
-// perform imports the file, lets the worker work it off, and balances the
-// books.
+// perform imports the file, waits until the worker has settled its orders, and
+// balances the books.
 func (st *stage) perform(ctx context.Context, stderr io.Writer) (*summary, error) {
 	started := time.Now()
 	work, stop := context.WithCancel(ctx)
@@ -122,7 +121,7 @@ func (st *stage) perform(ctx context.Context, stderr io.Writer) (*summary, error
 
 	imported, err := st.enqueue(ctx, stderr)
 	if err == nil {
-		err = st.follow(ctx, imported, stopped, stderr)
+		err = st.waitSettled(ctx, imported, stopped, stderr)
 	}
 	stop()
 	if workErr := <-stopped; err == nil {
@@ -134,7 +133,7 @@ func (st *stage) perform(ctx context.Context, stderr io.Writer) (*summary, error
 	return st.balance(ctx, imported, time.Since(started))
 }
 
-// work is the worker program, pointed at the embedded parts.
+// work runs the worker program against the embedded parts.
 func (st *stage) work(ctx context.Context) error {
 	var cfg worker.Config
 	if err := program.ReadEnv(&cfg, map[string]string{}); err != nil {
@@ -152,7 +151,7 @@ func (st *stage) work(ctx context.Context) error {
 	return worker.Run(ctx, cfg, worker.Env{Version: program.Version(), Log: st.log, Attempts: st.tally, Orders: st.tally})
 }
 
-// enqueue is the enqueue program, pointed at the embedded broker.
+// enqueue runs the enqueue program against the embedded broker.
 func (st *stage) enqueue(ctx context.Context, stderr io.Writer) (*importer.Summary, error) {
 	env := map[string]string{"ORDERPOST_DATA_DIR": st.o.dir}
 	var out bytes.Buffer
@@ -162,8 +161,8 @@ func (st *stage) enqueue(ctx context.Context, stderr io.Writer) (*importer.Summa
 	return decodeImport(out.Bytes())
 }
 
-// follow waits until every intent is settled and acknowledged.
-func (st *stage) follow(ctx context.Context, imported *importer.Summary, stopped chan error, stderr io.Writer) error {
+// waitSettled waits until every intent is settled and acknowledged.
+func (st *stage) waitSettled(ctx context.Context, imported *importer.Summary, stopped chan error, stderr io.Writer) error {
 	line := newLiveLine(stderr, imported.Stored)
 	defer line.end()
 	tick := time.NewTicker(100 * time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// print writes the summary for people.
+// print writes the summary as text.
 func (s *summary) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format+"\n", args...) }

@@ -17,7 +17,7 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// tally counts what the worker reports while it works.
+// tally counts the events that the worker reports.
 type tally struct {
 	mu       sync.Mutex
 	outcomes map[string]int
@@ -63,7 +63,7 @@ func (t *tally) Returned(order.Action) {}
 // Redelivered implements worker.Observer.
 func (t *tally) Redelivered(bool) {}
 
-// liveLine redraws one line on a terminal, and is silent elsewhere.
+// liveLine redraws one line on a terminal. It prints nothing elsewhere.
 type liveLine struct {
 	w     io.Writer
 	on    bool
@@ -105,8 +105,8 @@ func (l *liveLine) end() {
 	}
 }
 
-// quietWorkers drops enqueue's remark that no worker is there yet: the demo's
-// own is just starting.
+// quietWorkers drops enqueue's line that no worker is running: the demo's worker is
+// just starting.
 type quietWorkers struct{ w io.Writer }
 
 func (q quietWorkers) Write(p []byte) (int, error) {

@@ -20,7 +20,7 @@ import (
 	"orderpost/internal/queue"
 )
 
-// batchCommands are the ones about imports that were made before.
+// batchCommands are the commands about earlier imports.
 type batchCommands struct {
 	environ        map[string]string
 	stdout, stderr io.Writer
@@ -41,8 +41,8 @@ func (b *batchCommands) all() []*cobra.Command {
 	return commands
 }
 
-// withQueue opens the streams. look: an embedded store without a worker is
-// opened, too.
+// withQueue opens the streams. With look it also opens a store that no worker has
+// open.
 func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue.Queue) error) error {
 	var cfg broker.Config
 	if err := errors.Join(program.ReadEnv(&cfg, b.environ), cfg.Queue.Validate()); err != nil {
@@ -74,7 +74,7 @@ func (b *batchCommands) watch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch BATCH",
 		Short: "Follow an import until every order has its outcome",
-		Long: "watch shows how far the orders of an import are, and what keeps them. Ctrl-C leaves them running.\n\n" +
+		Long: "watch shows the progress of an import's orders, and what holds them up. Ctrl-C ends only the watching.\n\n" +
 			"Exit code 3: not every order was accepted.",
 		Example: "  enqueue watch march",
 		Args:    cobra.ExactArgs(1),
@@ -105,9 +105,9 @@ func (b *batchCommands) status() *cobra.Command {
 	return b.flags(&cobra.Command{
 		Use:   "status [BATCH]",
 		Short: "Show how far an import is, or list the imports",
-		Long: "status counts an import's orders by outcome; without BATCH it lists the imports that are remembered.\n" +
-			"Where no worker runs, it opens the store that one left in the data folder.\n\n" +
-			"Exit code 3: nothing is known of the import, or not every order was accepted.",
+		Long: "status counts an import's orders by outcome. Without BATCH it lists the known imports.\n" +
+			"If no worker runs, it opens the store in the data folder.\n\n" +
+			"Exit code 3: the import is not known, or not every order was accepted.",
 		Example: "  enqueue status\n  enqueue status march --json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -150,7 +150,7 @@ func cancelled(imp *books.Import) string {
 	return "  cancelled " + imp.CancelledAt.Format("2006-01-02 15:04:05Z")
 }
 
-// status of an import, for programs.
+// status is the JSON output of status.
 type status struct {
 	*books.Import
 	Pending  int            `json:"pending"`
@@ -192,8 +192,8 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 	return nil
 }
 
-// elsewhere is the number of rows that were dealt with and of which the streams
-// know no order of this import.
+// elsewhere returns the number of rows that were dealt with, but have no order of this
+// import in the streams.
 func elsewhere(imp *books.Import, counted *importer.Counted) int {
 	n := imp.Done - counted.Total() - imp.Counts[string(importer.Settled(order.OutcomeAccepted))]
 	for fate, k := range imp.Counts {
@@ -220,8 +220,8 @@ func (b *batchCommands) results() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "results BATCH",
 		Short: "Write every row of an imported file with its outcome",
-		Long: "results reads the imported file again and writes each row, in the file's order, with what became of\n" +
-			"its order behind it. The file must be the one that was imported, byte for byte.\n\n" +
+		Long: "results reads the imported file again and writes each row, in the file's order, followed by the outcome\n" +
+			"of its order. The file must be the imported one, byte for byte.\n\n" +
 			"Exit code 3: not every row was accepted.",
 		Example: "  enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
 		Args:    cobra.ExactArgs(1),

@@ -16,11 +16,11 @@ import (
 func (b *batchCommands) cancel() *cobra.Command {
 	cmd := b.flags(&cobra.Command{
 		Use:   "cancel BATCH|ORDER_NO",
-		Short: "Withdraw orders that no worker was given yet",
-		Long: "cancel withdraws the orders of an import, or one order. Orders that a worker was given before are left\n" +
-			"to it: they may be on their way. Meanwhile no worker is given new orders. Cut off, it may be run again. A run\n" +
-			"of the import that is still under way stops.\n\n" +
-			"Exit code 3: nothing was withdrawn, or some orders had been started.",
+		Short: "Withdraw orders that no worker has been given",
+		Long: "cancel withdraws the orders of an import, or one order. It leaves orders that a worker has been given:\n" +
+			"they may have been posted. While it runs, workers get no new orders. It may be interrupted and run\n" +
+			"again. An import that still runs stops.\n\n" +
+			"Exit code 3: nothing was withdrawn, or a worker had been given some of the orders.",
 		Example: "  enqueue cancel march --dry-run\n  enqueue cancel march\n  enqueue cancel A-100",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -13,18 +13,18 @@ import (
 	"orderpost/internal/program"
 )
 
-// defaultMaxStdin bounds what is kept of standard input, in MiB.
+// defaultMaxStdin is the default of --max-stdin, in MiB.
 const defaultMaxStdin = 4096
 
 // source opens files so that they can be read twice.
 type source struct {
 	stdin io.Reader
-	dir   string // of temporary files; "": the system's
-	max   int64  // bytes of standard input or a pipe
+	dir   string // for temporary files; "" = the system's
+	max   int64  // longest standard input or pipe, in bytes
 }
 
-// open opens a file. Standard input and pipes are kept in a temporary file
-// that is gone when the program is. path is where it lies; "" for those.
+// open opens a file. It copies standard input and pipes to a temporary file, which it
+// removes when the program ends. path is the file's path; "" for those.
 func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, path string, closeFile func(), err error) {
 	if name == "-" {
 		return s.keep(ctx, "standard input", s.stdin)
@@ -48,13 +48,13 @@ func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, 
 		return f, path, func() { _ = f.Close() }, nil
 	}
 	content, _, closeFile, err = s.keep(ctx, name, program.Interruptible(ctx, f))
-	if ctx.Err() == nil { // else a read may still be waiting
+	if ctx.Err() == nil { // otherwise a read may still be waiting
 		_ = f.Close()
 	}
 	return content, "", closeFile, err
 }
 
-// openFile waits for the writer of a named pipe no longer than ctx lasts.
+// openFile opens a file. For a named pipe it waits for the writer until ctx ends.
 func openFile(ctx context.Context, name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
@@ -87,7 +87,7 @@ func (s *source) keep(ctx context.Context, name string, r io.Reader) (io.ReadSee
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	case err != nil:
-		err = fmt.Errorf("%s is kept in a file while it is imported: %w; ORDERPOST_DATA_DIR names a folder with more room, or save it as a file and import that", name, err)
+		err = fmt.Errorf("%s is copied to a file while it is imported: %w; set ORDERPOST_DATA_DIR to a folder with more room, or save it as a file and import that", name, err)
 	case n > s.max:
 		err = fmt.Errorf("%s is longer than %d MiB (--max-stdin); save it as a file and import that, files may have any size", name, s.max>>20)
 	}
@@ -98,8 +98,8 @@ func (s *source) keep(ctx context.Context, name string, r io.Reader) (io.ReadSee
 	return tmp, "", remove, nil
 }
 
-// tempDir is the data folder where there is one, else the system's folder for
-// temporary files, which may be small or absent.
+// tempDir returns the data folder if it exists, otherwise "" for the system's folder,
+// which may be small.
 func tempDir(dataDir string) string {
 	if info, err := os.Stat(dataDir); err == nil && info.IsDir() {
 		return dataDir
@@ -107,7 +107,7 @@ func tempDir(dataDir string) string {
 	return ""
 }
 
-// writeNew writes a file that is there as a whole or not at all.
+// writeNew writes a file completely or not at all.
 func writeNew(path string, write func(io.Writer) error) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -125,14 +125,14 @@ func writeNew(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(tmp.Name(), path)
 }
 
-// writeUnlessEdited writes a rejects file, but not over one that a person has
-// corrected meanwhile.
+// writeUnlessEdited writes a rejects file, but does not replace one with other content,
+// which may hold corrections.
 func writeUnlessEdited(ctx context.Context, path string, write func(context.Context, io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // it is gone once it was renamed
+	defer func() { _ = os.Remove(tmp.Name()) }() // no effect after the rename
 	err = write(ctx, tmp)
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return err

@@ -46,7 +46,7 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, set, empty, order_no_template, accept; flags go first")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and show the first orders; enqueue nothing")
 	f.BoolVar(&o.skipInvalid, "skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv")
-	f.IntVar(&o.maxErrors, "max-errors", importer.DefaultMaxErrors, "how many bad rows are told")
+	f.IntVar(&o.maxErrors, "max-errors", importer.DefaultMaxErrors, "how many bad rows are listed")
 	f.BoolVar(&o.retryFailed, "retry-failed", false, "enqueue unchanged orders again that certainly were not created")
 	f.StringVar(&o.batch, "batch", "", "name of the import (default: a hash of content and mapping)")
 	f.StringVar(&o.source, "source", "", "name of the file in messages and results (default: as given)")
@@ -57,16 +57,16 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file; implies --wait")
 	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
-	_ = cmd.MarkFlagFilename("mapping", "yaml", "yml") // the flags are those above
+	_ = cmd.MarkFlagFilename("mapping", "yaml", "yml") // the flag exists
 	for name, values := range map[string][]string{"format": {"auto", "csv", "ndjson"}, "encoding": importer.Encodings(), "empty": {"string", "omit", "null"}} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
-// batchName keeps names within what submissions can be named after.
+// batchName matches the valid names of imports.
 var batchName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
-// settings reads flags and environment, and reports all that is wrong at once.
+// settings reads flags and environment. Its error names every mistake.
 func (o *importOptions) settings(files []string, environ map[string]string) (broker.Config, importer.Options, error) {
 	var cfg broker.Config
 	out, err := o.reading()
@@ -86,7 +86,7 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 		bad("--results: give it with a single file")
 	}
 	if o.dryRun && (o.wait || o.results != "") {
-		bad("--dry-run: enqueues nothing, so that there is nothing to wait for")
+		bad("--dry-run: enqueues nothing, so there is nothing to wait for")
 	}
 	if o.rate < 0 {
 		bad("--rate: %v is not a number of orders per second", o.rate)
@@ -95,12 +95,12 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 		bad("--max-stdin: %d is not a number of MiB", o.maxStdin)
 	}
 	if o.maxErrors < 1 {
-		bad("--max-errors: at least 1 row must be told")
+		bad("--max-errors: is below 1")
 	}
 	return cfg, out, errors.Join(errs...)
 }
 
-// reading is what the flags say about how files are read and stored.
+// reading returns the options for reading and enqueueing files.
 func (o *importOptions) reading() (importer.Options, error) {
 	out := importer.Options{Format: importer.Format(o.format), Encoding: o.encoding, Batch: o.batch,
 		SkipInvalid: o.skipInvalid, MaxErrors: o.maxErrors, RetryFailed: o.retryFailed, Rate: o.rate}
@@ -131,7 +131,7 @@ func (o *importOptions) reading() (importer.Options, error) {
 	return out, errors.Join(errs...)
 }
 
-// mapping joins the mapping file and the flags.
+// mapping merges the mapping file and the flags.
 func (o *importOptions) mapping() (importer.Mapping, error) {
 	var file importer.Mapping
 	if o.mappingFile != "" {

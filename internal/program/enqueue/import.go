@@ -19,7 +19,7 @@ import (
 	"orderpost/internal/tracing"
 )
 
-// job is one run of the program over files.
+// job is one run of the program on a list of files.
 type job struct {
 	o              *importOptions
 	options        importer.Options
@@ -28,11 +28,11 @@ type job struct {
 	source         source
 	sending        *sending
 	notices        *notices
-	partial        bool // some rows did not make it
+	partial        bool // some rows or orders failed
 }
 
-// run checks the files, all of them before anything is published, and imports
-// them one after another. The first one that cannot be imported ends it.
+// run checks all files before it publishes anything, and then imports them one after
+// another. It stops at the first file that cannot be imported.
 func (o *importOptions) run(ctx context.Context, files []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) error {
 	cfg, options, err := o.settings(files, environ)
 	if err != nil {
@@ -86,17 +86,17 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	return nil
 }
 
-// warnings logs for people what is worth a warning.
+// warnings returns a logger that prints warnings.
 func warnings(stderr io.Writer) zerolog.Logger {
 	return zerolog.New(zerolog.ConsoleWriter{Out: stderr, NoColor: true, PartsExclude: []string{"time"}}).Level(zerolog.WarnLevel)
 }
 
-// checkedFile is a file whose rows can be sent, or skipped.
+// checkedFile is a file all of whose rows can be sent or skipped.
 type checkedFile struct {
 	*importer.File
 	close   func()
 	summary importer.Summary
-	rejects string // where its bad rows go
+	rejects string // the file for its bad rows
 }
 
 func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
@@ -134,7 +134,7 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 	return f, nil
 }
 
-// previewed is how many orders a dry run shows.
+// previewed is the number of orders that a dry run shows.
 const previewed = 3
 
 func (j *job) preview(ctx context.Context, files []*checkedFile) error {
@@ -197,7 +197,7 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 	return nil
 }
 
-// tellBad names the rows that are skipped.
+// tellBad lists the rows that are skipped.
 func (j *job) tellBad(f *checkedFile) {
 	for _, row := range f.summary.Bad {
 		_, _ = fmt.Fprintln(j.stderr, program.Printable(row.Error()))
@@ -207,7 +207,7 @@ func (j *job) tellBad(f *checkedFile) {
 	}
 }
 
-// sayWorkers tells people when nobody is there to work their orders off.
+// sayWorkers prints a line if no worker is running.
 func (j *job) sayWorkers(ctx context.Context, q *queue.Queue) {
 	if j.o.quiet {
 		return

@@ -17,18 +17,18 @@ import (
 	"orderpost/internal/program"
 )
 
-// meter shows how far the orders are: a bar on a terminal; plain lines, now
-// and then and when something changes, elsewhere.
+// meter shows the progress of the orders: as a bar on a terminal, otherwise as lines,
+// regularly and at every change.
 type meter struct {
 	notices  *notices
 	w        io.Writer
 	terminal bool
 	quiet    bool
-	alone    string // said where no worker runs
+	alone    string // the text if no worker runs
 	last     time.Time
-	state    string // what is in the way
+	state    string // what holds the orders up
 
-	now  atomic.Pointer[importer.Progress] // what the bar shows
+	now  atomic.Pointer[importer.Progress] // for the bar
 	pool *mpb.Progress
 	bar  *mpb.Bar
 }
@@ -37,8 +37,7 @@ func newMeter(ctx context.Context, n *notices, quiet bool) *meter {
 	return &meter{alone: program.Spell(ctx, "no worker is running (cmd/worker)"), notices: n, w: n.w, quiet: quiet, terminal: program.IsTerminal(n.w), last: time.Now()}
 }
 
-// notices are lines for people that come at any time. They stand above the bar
-// where there is one.
+// notices prints lines that may come at any time, above the bar if there is one.
 type notices struct {
 	mu  sync.Mutex
 	w   io.Writer
@@ -55,14 +54,14 @@ func (n *notices) tell(line string) {
 	_, _ = fmt.Fprintln(to, line)
 }
 
-// above puts the lines above a bar; nil takes it away.
+// above sets the bar above which lines are printed; nil = none.
 func (n *notices) above(bar io.Writer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.bar = bar
 }
 
-// plainEvery is the pace of plain lines.
+// plainEvery is the time between two plain lines.
 const plainEvery = 10 * time.Second
 
 func (m *meter) show(p importer.Progress) {
@@ -80,8 +79,8 @@ func (m *meter) print(p *importer.Progress) {
 	if state != m.state || time.Since(m.last) >= plainEvery {
 		m.last = time.Now()
 		line := fmt.Sprintf("%d of %d orders settled%s", p.Settled, p.Total, byOutcome(p))
-		if pace := pace(p); pace != "" {
-			line += "; " + pace
+		if speed := speed(p); speed != "" {
+			line += "; " + speed
 		}
 		if state != "" {
 			line += "; " + state
@@ -91,7 +90,7 @@ func (m *meter) print(p *importer.Progress) {
 	m.state = state
 }
 
-// draw gives the bar what it shows when it is drawn next.
+// draw updates the bar.
 func (m *meter) draw(p *importer.Progress) {
 	m.now.Store(p)
 	if m.bar == nil {
@@ -100,13 +99,13 @@ func (m *meter) draw(p *importer.Progress) {
 		m.bar = m.pool.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(), // the summary follows
 			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d orders settled ")),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return pace(m.now.Load()) })),
+			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return speed(m.now.Load()) })),
 			mpb.BarExtender(mpb.BarFillerFunc(m.below), false))
 	}
 	m.bar.SetCurrent(int64(p.Settled))
 }
 
-// below are the lines under the bar.
+// below returns the lines under the bar.
 func (m *meter) below(w io.Writer, _ decor.Statistics) error {
 	p := m.now.Load()
 	for _, line := range []string{strings.TrimPrefix(byOutcome(p), ", "), m.obstacle(p)} {
@@ -119,7 +118,7 @@ func (m *meter) below(w io.Writer, _ decor.Statistics) error {
 	return nil
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (m *meter) end() {
 	if m.bar != nil {
 		m.notices.above(nil)
@@ -128,7 +127,7 @@ func (m *meter) end() {
 	}
 }
 
-// obstacle says why nothing happens; "" while there is nothing in the way.
+// obstacle says what holds the orders up; "" = nothing.
 func (m *meter) obstacle(p *importer.Progress) string {
 	switch {
 	case p.Ended:
@@ -151,8 +150,8 @@ func byOutcome(p *importer.Progress) string {
 	return b.String()
 }
 
-// pace is the rate and the time left; "" where there is none.
-func pace(p *importer.Progress) string {
+// speed returns the rate and the time left as text; "" = not known.
+func speed(p *importer.Progress) string {
 	if p.Settled == 0 || p.Settled >= p.Total {
 		return ""
 	}

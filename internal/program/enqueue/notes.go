@@ -8,8 +8,8 @@ import (
 	"orderpost/internal/order"
 )
 
-// describeWarnings says, once for each kind, what other systems may sign
-// differently, and what helps if the API does.
+// describeWarnings lists, by kind, what other systems may sign differently, and what
+// helps if the API does.
 func describeWarnings(s *importer.Summary) string {
 	var b strings.Builder
 	for _, kind := range s.WarningKinds {

@@ -11,14 +11,14 @@ import (
 	"orderpost/internal/program/lookup"
 )
 
-// NewOrderCommand shows one order.
+// NewOrderCommand returns the command order.
 func NewOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "order ORDER_NO",
 		Short: "Show all that is known about one order",
-		Long: "order shows the result, the dead letter with its attempts, and what to do now. Where no worker\n" +
-			"runs, it opens the store that one left in the data folder.\n\nExit code 3: nothing is known about it.",
+		Long: "order shows the result, the dead letter with its attempts, and what to do now. If no worker\n" +
+			"runs, it opens the store in the data folder.\n\nExit code 3: nothing is known about it.",
 		Example: "  enqueue order A-100\n  enqueue order A-100 --json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

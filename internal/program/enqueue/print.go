@@ -9,7 +9,7 @@ import (
 	"orderpost/internal/program"
 )
 
-// print tells what became of a file's rows.
+// print prints what became of a file's rows.
 func (j *job) print(s *importer.Summary) {
 	switch {
 	case j.o.json:
@@ -23,7 +23,7 @@ func describe(s *importer.Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rows, batch %s\n", s.File, s.Rows, s.Batch)
 	if s.Guessed {
-		fmt.Fprintf(&b, "         read as %s: that is a guess, since it is not UTF-8; check names with umlauts, --encoding settles it\n", s.Encoding)
+		fmt.Fprintf(&b, "         read as %s: this is a guess, because it is not UTF-8; check names with umlauts, or set --encoding\n", s.Encoding)
 	}
 	line := func(n int, what string) {
 		if n > 0 {

@@ -1,4 +1,4 @@
-// Package enqueue is the enqueue program: files to intents.
+// Package enqueue is the enqueue program, which imports files into the queue.
 package enqueue
 
 import (
@@ -12,12 +12,12 @@ import (
 	"orderpost/internal/worker"
 )
 
-// Run is the program without its process: it returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
-// NewCommand makes the program's command.
+// NewCommand returns the program's command.
 func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	o := &importOptions{}
 	root := &cobra.Command{

@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// The settings that hold the API secret, one of them.
+// The settings for the API secret. One of them is set.
 const (
 	secretSetting     = "ORDERPOST_API_SECRET"
 	secretFileSetting = "ORDERPOST_API_SECRET_FILE"
 )
 
-// secretFrom reads the API secret of the given key pair, counted from 1, as the
-// worker does: from the environment, or from the file that the environment
-// names, one secret a line. Line ends are no part of a secret, spaces are. No
-// error quotes a secret.
+// secretFrom reads the API secret of a key pair, counted from 1, as the worker does:
+// from the environment, or from the file that the environment names, one secret per
+// line. Spaces belong to a secret. Errors do not quote it.
 func secretFrom(environ map[string]string, pair int) (string, error) {
 	name, text := secretSetting, environ[secretSetting]
 	path := environ[secretFileSetting]

@@ -11,8 +11,8 @@ import (
 	"orderpost/internal/program"
 )
 
-// sending shows how far the rows of a file are: a bar on a terminal, lines
-// elsewhere. Imports that take a moment show nothing.
+// sending shows the progress of a file's rows: as a bar on a terminal, otherwise as
+// lines. A short import shows nothing.
 type sending struct {
 	w        io.Writer
 	file     string
@@ -20,13 +20,13 @@ type sending struct {
 	terminal bool
 	begun    time.Time
 	next     time.Time // of the next line
-	first    int       // rows that an earlier run had done
+	first    int       // rows done by an earlier run
 
 	pool *mpb.Progress
 	bar  *mpb.Bar
 }
 
-// quietFor is how long an import takes before it shows anything.
+// quietFor is how long an import runs before it shows its progress.
 var quietFor = 2 * time.Second
 
 func newSending(w io.Writer, file string, total int) *sending {
@@ -34,7 +34,7 @@ func newSending(w io.Writer, file string, total int) *sending {
 	return &sending{w: w, file: program.Printable(file), total: total, terminal: program.IsTerminal(w), begun: now, next: now.Add(quietFor), first: -1}
 }
 
-// show is told how many rows are done.
+// show receives the number of rows done.
 func (s *sending) show(rows int) {
 	now := time.Now()
 	if s.first < 0 {
@@ -69,7 +69,7 @@ func (s *sending) draw(rows int) {
 	s.bar.EwmaSetCurrent(int64(rows), time.Since(s.begun))
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (s *sending) end() {
 	if s.bar != nil {
 		s.bar.Abort(true)

@@ -15,7 +15,7 @@ import (
 	"orderpost/internal/sign"
 )
 
-// signFlags are the flags of the sign command.
+// signFlags holds the flags of the command sign.
 type signFlags struct {
 	explain, json bool
 	timestampMS   int64
@@ -35,11 +35,10 @@ Without --explain only the signature is printed. A refused body ends with exit
 code 3 and the code of the rule that it breaks. A given signature that differs is
 explained and is no failure.`
 
-// NewSignCommand makes "enqueue sign": it signs one body and explains how the
-// signature comes about, and why a given one differs. Its errors are
-// [*program.ExitError]: a refused body [program.ExitPartial], a missing secret
-// or wrong usage [program.ExitUsage], an unreadable file [program.ExitFailed].
-// It leaves printing them to whoever runs it.
+// NewSignCommand returns the command sign. It signs one body and explains the
+// signature, and why a given one differs. The exit code is [program.ExitPartial] for a
+// refused body, [program.ExitUsage] for a missing secret or wrong usage, and
+// [program.ExitFailed] for an unreadable file. The command does not print its error.
 func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	var flags signFlags
 	command := &cobra.Command{
@@ -65,7 +64,7 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 	command.Flags().BoolVar(&flags.explain, "explain", false, "show the canonical body, the string to sign and warnings too")
 	program.JSONFlag(command, &flags.json, "signature")
 	command.Flags().Int64Var(&flags.timestampMS, "timestamp", 0, "sign with this timestamp, in milliseconds since 1970 (default: now)")
-	command.Flags().StringVar(&flags.signature, "signature", "", "say whether, and if it can be found out why, this signature differs")
+	command.Flags().StringVar(&flags.signature, "signature", "", "say whether this signature differs, and why, if that can be found out")
 	command.Flags().IntVar(&flags.pair, "pair", 1, "sign with the secret of this key pair, counted from 1")
 	return command
 }
@@ -104,7 +103,7 @@ func runSign(flags signFlags, path string, environ map[string]string, stdin io.R
 	return nil
 }
 
-// signError gives an error of sign.Explain its exit code.
+// signError adds the exit code to an error of sign.Explain.
 func signError(err error) error {
 	var refused *order.Error
 	if errors.As(err, &refused) {
@@ -113,8 +112,7 @@ func signError(err error) error {
 	return usageError(err) // the secret or the timestamp
 }
 
-// readBody reads one byte more than a body may have, so that a larger one is
-// recognised, and an endless one is not read to its end.
+// readBody reads the body, but at most one byte more than a body may have.
 func readBody(path string, stdin io.Reader) ([]byte, error) {
 	source := stdin
 	if path != "-" {

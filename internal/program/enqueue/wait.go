@@ -12,13 +12,13 @@ import (
 	"orderpost/internal/queue"
 )
 
-// comeBack says how to find an import again.
+// comeBack prints the commands for the import.
 func comeBack(ctx context.Context, w io.Writer, batch string) {
 	_, _ = fmt.Fprintf(w, program.Spell(ctx, "The orders go on without this program. To come back:\n"+
 		"  enqueue watch %[1]s\n  enqueue status %[1]s\n  enqueue results %[1]s\n  enqueue order ORDER_NO\n"), batch)
 }
 
-// wait follows an import to its end and writes the results file.
+// wait waits until an import's orders are settled, and writes the results file.
 func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Result) error {
 	m := newMeter(ctx, j.notices, j.o.quiet)
 	p, err := done.Wait(ctx, q, m.show)
@@ -38,8 +38,8 @@ func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *im
 	return nil
 }
 
-// writeResults writes the results file, if there is to be one, and counts the
-// rows by their outcome.
+// writeResults writes the results file, if path is set, and counts the rows by
+// outcome.
 func writeResults(ctx context.Context, q *queue.Queue, f *importer.File, path string) (tally importer.Tally, err error) {
 	if path == "" {
 		return f.WriteResults(ctx, q, nil)
@@ -69,7 +69,7 @@ func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer
 	}
 }
 
-// outcomes is how the rows of a file ended, for programs.
+// outcomes is the JSON output about the rows of a settled file.
 type outcomes struct {
 	Batch    string         `json:"batch"`
 	File     string         `json:"file"`

@@ -4,7 +4,7 @@ import (
 	"orderpost/internal/order"
 )
 
-// meaning says of one attempt what it did at the API.
+// meaning says what an attempt did at the API.
 func meaning(v order.Verdict) string {
 	switch v {
 	case order.Accepted:
@@ -18,17 +18,16 @@ func meaning(v order.Verdict) string {
 	case order.Unsure:
 		return "may have created the order"
 	case order.Denied:
-		return "the API refused the key; the order was not looked at"
+		return "the API refused the key and did not read the order"
 	default:
 		return ""
 	}
 }
 
-// step is one thing that a person can do, with the command for it.
+// step is one thing that a person can do, with its command.
 type step struct{ text, command string }
 
-// steps says what to do next. A dead letter's commands name the order_no, so
-// that they can be copied.
+// steps says what to do next. The commands contain the order_no, so they can be copied.
 func (f *Finding) steps() []step {
 	no := quote(f.OrderNo)
 	replay := "deadletter replay --order-no " + exactly(f.OrderNo)

@@ -1,4 +1,4 @@
-// Package lookup shows all that is known about one order.
+// Package lookup shows everything that the streams hold about one order.
 package lookup
 
 import (
@@ -14,14 +14,14 @@ import (
 	"orderpost/internal/settle"
 )
 
-// Finding is what the streams hold about one order_no. All of it may be nil.
+// Finding is what the streams hold about one order_no. Every field may be nil.
 type Finding struct {
 	OrderNo string         `json:"order_no"`
 	Result  *order.Record  `json:"result"`
 	Letter  *settle.Letter `json:"dead_letter"`
-	// Body is the dead letter's order as it came.
+	// Body is the order of the dead letter, byte for byte.
 	Body string `json:"body,omitempty"`
-	// Pending: an intent is in the queue.
+	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
 }
 
@@ -38,8 +38,8 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 	return f, nil
 }
 
-// Show finds an order and prints it. An order that nobody knows ends with exit
-// code 3.
+// Show finds an order and prints it. For an unknown order_no its error has
+// ExitPartial.
 func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out io.Writer) error {
 	f, err := Find(ctx, q, orderNo)
 	if err != nil {
@@ -56,7 +56,7 @@ func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out 
 	return f.known()
 }
 
-// known gives an order that nobody knows its exit code.
+// known returns an error with ExitPartial if the finding is empty.
 func (f *Finding) known() error {
 	if f.Result == nil && f.Letter == nil && !f.Pending {
 		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("nothing is known about order_no " + f.OrderNo)}

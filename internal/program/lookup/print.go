@@ -18,11 +18,11 @@ import (
 // labels is the width of the left column.
 const labels = 15
 
-// page is what is printed, in lines of 80 columns at most (commands that are
-// meant to be copied are not broken).
+// page is the printed text, in lines of at most 80 columns. Commands to be copied are
+// not broken.
 type page struct{ bytes.Buffer }
 
-// row prints a name and its text; nothing where the text is empty.
+// row prints a name and its text, unless the text is empty.
 func (p *page) row(name, text string) {
 	if text == "" {
 		return
@@ -37,7 +37,7 @@ func (p *page) row(name, text string) {
 
 func (p *page) title(text string) { fmt.Fprintf(p, "\n%s\n", text) }
 
-// print writes all that is known, for people.
+// print writes the finding as text.
 func (f *Finding) print(ctx context.Context, out io.Writer) error {
 	p := &page{}
 	p.row("order_no", f.OrderNo)
@@ -103,7 +103,7 @@ func (p *page) result(r *order.Record) {
 	}
 }
 
-// conflicts are the submissions that the result is not about.
+// conflicts prints the intents that the result is not about.
 func (p *page) conflicts(r *order.Record) {
 	p.title("Not sent: the same order_no with another body")
 	for _, c := range r.Conflicts {
@@ -127,7 +127,7 @@ func (p *page) letter(l *settle.Letter) {
 		p.row("replays", strconv.Itoa(l.Replays))
 	}
 	if len(l.Trail) > 0 {
-		p.title("Attempts of the last visit")
+		p.title("Attempts of the last submission")
 		if before := l.Attempts - len(l.Trail); before > 0 {
 			p.row("  earlier", fmt.Sprintf("%d %s, since %s, not kept one by one", before, plural(before, "attempt", "attempts"), at(l.FirstAttemptAt)))
 		}
@@ -156,7 +156,7 @@ func (p *page) attempt(a order.Attempt) {
 	}
 }
 
-// body prints the order: an object field by field, anything else as it is.
+// body prints the order: an object field by field, anything else unchanged.
 func (p *page) body(text string) {
 	var indented bytes.Buffer
 	if json.Indent(&indented, []byte(text), "  ", "  ") == nil && utf8Short(indented.String()) {
@@ -178,7 +178,7 @@ func (p *page) body(text string) {
 	}
 }
 
-// maxBody bounds what is shown of a body; --json shows all of it.
+// maxBody is the largest part of a body that is shown. --json shows all.
 const maxBody = 4000
 
 func utf8Short(s string) bool { return len(s) <= maxBody }
@@ -204,5 +204,5 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// shortTime fits into the left column.
+// shortTime formats a time for the left column.
 func shortTime(t time.Time) string { return t.UTC().Format("01-02 15:04") }

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// width is that of a terminal nobody has enlarged.
+// width is the usual width of a terminal.
 const width = 80
 
-// Plain keeps what came from outside from steering a terminal: control
-// characters and what is not UTF-8 become question marks, line ends spaces.
+// Plain makes foreign text harmless for a terminal. Control characters and invalid
+// UTF-8 become question marks, line ends become spaces.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -23,7 +23,7 @@ func Plain(s string) string {
 	}, s)
 }
 
-// Clip is Plain, shortened to n characters.
+// Clip returns Plain text, shortened to n characters.
 func Clip(s string, n int) string {
 	s = Plain(s)
 	if utf8.RuneCountInString(s) <= n {
@@ -32,8 +32,7 @@ func Clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + "…"
 }
 
-// wrap breaks a text into lines of n characters at most, between words where
-// that is possible.
+// wrap breaks a text into lines of at most n characters, between words if possible.
 func wrap(s string, n int) []string {
 	var lines []string
 	line := ""
@@ -52,15 +51,15 @@ func wrap(s string, n int) []string {
 	return append(lines, line)
 }
 
-// Lines is Plain, broken into lines of n characters at most.
+// Lines returns Plain text, broken into lines of at most n characters.
 func Lines(s string, n int) []string { return wrap(s, n) }
 
-// exactly is the pattern that matches one order number alone.
+// exactly returns the pattern that matches only this order number.
 func exactly(orderNo string) string {
 	return quote(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
 }
 
-// quote makes a word fit for a shell.
+// quote quotes a word for a shell.
 func quote(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)

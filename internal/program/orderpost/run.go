@@ -1,5 +1,5 @@
-// Package orderpost is the one program: it joins the bodies of worker, enqueue
-// and deadletter, and puts what people ask for most at the top.
+// Package orderpost is the program that contains worker, enqueue and deadletter. It
+// has their most frequent commands at the top.
 package orderpost
 
 import (
@@ -20,11 +20,11 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-// programs are the programs that this one also is when it is started by their
-// name, as by a link.
+// programs maps the names under which this program acts as another one, for example
+// when a link starts it.
 var programs = map[string]program.RunFunc{"worker": worker.Run, "enqueue": enqueue.Run, "deadletter": deadletter.Run}
 
-// Main is the program that the name says by which this process was started.
+// Main returns the program for the name under which this process was started.
 func Main() program.RunFunc { return named(os.Args[0]) }
 
 func named(arg0 string) program.RunFunc {
@@ -34,12 +34,12 @@ func named(arg0 string) program.RunFunc {
 	return Run
 }
 
-// Run is the program without its process: it returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return program.Execute(ctx, NewCommand(environ, stdin, stdout, stderr), args, stdin, stdout, stderr)
 }
 
-// NewCommand makes the program's command.
+// NewCommand returns the program's command.
 func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "orderpost COMMAND",
@@ -48,7 +48,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"`orderpost worker` posts them, `orderpost enqueue FILE` brings them, `orderpost audit` balances the books.\n\n" +
 			"Every command is set by environment variables (ORDERPOST_…); `orderpost worker --help` lists them. Without\n" +
 			"ORDERPOST_NATS_URL they find the broker of the worker that runs in the data folder (ORDERPOST_DATA_DIR).\n\n" +
-			"Started by the name worker, enqueue or deadletter, as by a link, it is that program.\n\n" +
+			"Started as worker, enqueue or deadletter, for example by a link, it acts as that program.\n\n" +
 			"Exit codes: 0 all done; 1 failed; 2 wrong usage or configuration; 3 done, but some rows or orders did\n" +
 			"not make it; 4 broker out of reach; 130 interrupted.",
 		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret orderpost worker\n" +
@@ -85,8 +85,8 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	return root
 }
 
-// knownCommand refuses a command that there is not, and names the one that may
-// be meant: also one of a program's, such as watch.
+// knownCommand refuses an unknown command and names the commands that may be meant,
+// those of the contained programs included.
 func knownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -108,8 +108,8 @@ func knownCommand(root *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(meant, " or "))
 }
 
-// hideTwins takes the commands that stand at the top out of the help of the
-// programs that have them, too. They still work there.
+// hideTwins hides the commands that are also at the top from the help of the contained
+// programs. They still work there.
 func hideTwins(root *cobra.Command, joined []*cobra.Command) {
 	for _, p := range joined {
 		for _, sub := range p.Commands() {

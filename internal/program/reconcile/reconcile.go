@@ -1,5 +1,5 @@
-// Package reconcile compares what orderpost recorded with what the sandbox really
-// created. The demo and the chaos run end with it.
+// Package reconcile compares what orderpost recorded with what the sandbox created. The
+// demo and the chaos run end with it.
 package reconcile
 
 import (
@@ -12,29 +12,28 @@ import (
 	"orderpost/internal/sandbox"
 )
 
-// maxProblems bounds the list of what does not balance; Balanced is complete.
+// maxProblems is the largest number of listed problems. Balanced considers all.
 const maxProblems = 20
 
-// Books is the comparison of three books: what was enqueued, the results, and
-// the sandbox's ledger.
+// Books compares three books: what was enqueued, the results, and the sandbox's ledger.
 type Books struct {
-	// Outcomes counts the results by their word.
+	// Outcomes counts the results by outcome.
 	Outcomes map[string]int `json:"outcomes"`
-	// DeadLetters is their number.
+	// DeadLetters is the number of dead letters.
 	DeadLetters uint64 `json:"dead_letters"`
-	// CreatedOnce and CreatedTwice count orders at the sandbox.
+	// CreatedOnce and CreatedTwice count orders in the ledger.
 	CreatedOnce  int `json:"created_once"`
 	CreatedTwice int `json:"created_twice"`
-	// Missing orders are recorded as accepted, and do not exist.
+	// Missing counts orders that are recorded as accepted and do not exist.
 	Missing int `json:"missing"`
-	// Unrecorded orders exist, and are recorded as not created, or not at all.
+	// Unrecorded counts orders that exist and are recorded as not created, or not at all.
 	Unrecorded int `json:"unrecorded"`
 
 	Balanced bool     `json:"balanced"`
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Problem adds what does not balance.
+// Problem adds a problem.
 func (b *Books) Problem(format string, args ...any) {
 	b.Balanced = false
 	if len(b.Problems) < maxProblems {
@@ -42,12 +41,12 @@ func (b *Books) Problem(format string, args ...any) {
 	}
 }
 
-// AnyNumber leaves it to the caller which orders must have a result.
+// AnyNumber says that the caller checks which orders must have a result.
 const AnyNumber = -1
 
-// Balance compares the results of a quiet queue with the ledger. orders is how
-// many different orders were enqueued. each, which may be nil, sees every
-// result.
+// Balance compares the results of a quiet queue with the ledger. orders is the number
+// of different orders that were enqueued. Balance calls each for every result, unless
+// each is nil.
 func Balance(ctx context.Context, q *queue.Queue, api *sandbox.Server, orders int, each func(*order.Record)) (*Books, error) {
 	b := &Books{Outcomes: make(map[string]int), Balanced: true}
 	recorded := make(map[string]bool, orders)
@@ -70,7 +69,7 @@ func Balance(ctx context.Context, q *queue.Queue, api *sandbox.Server, orders in
 	return b, b.audit(ctx, q)
 }
 
-// compare holds one result against the ledger.
+// compare compares one result with the ledger.
 func (b *Books) compare(r *order.Record, created int) {
 	switch r.Outcome() {
 	case order.OutcomeNone:
@@ -80,7 +79,7 @@ func (b *Books) compare(r *order.Record, created int) {
 			b.Missing++
 			b.Problem("%s: recorded as accepted, but never created", r.OrderNo)
 		}
-	case order.OutcomeUnknown: // nobody knows: either is right
+	case order.OutcomeUnknown: // the order may or may not exist
 	default:
 		if created > 0 {
 			b.Unrecorded++
@@ -89,8 +88,7 @@ func (b *Books) compare(r *order.Record, created int) {
 	}
 }
 
-// compareLedger looks for orders that were created twice, or that nobody
-// recorded.
+// compareLedger finds orders that were created twice or not recorded.
 func (b *Books) compareLedger(api *sandbox.Server, recorded map[string]bool) {
 	for orderNo, e := range api.Each {
 		switch {
@@ -107,7 +105,7 @@ func (b *Books) compareLedger(api *sandbox.Server, recorded map[string]bool) {
 	}
 }
 
-// audit asks the queue whether its own streams balance.
+// audit checks whether the streams themselves balance.
 func (b *Books) audit(ctx context.Context, q *queue.Queue) error {
 	audit, err := books.Audit(ctx, q)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package sandbox is the sandbox program: flags and environment around
-// orderpost/internal/sandbox.
+// Package sandbox is the sandbox program: its flags and settings around
+// internal/sandbox.
 package sandbox

@@ -21,13 +21,13 @@ const (
 	envPrefix   = program.SandboxPrefix
 	defaultAddr = "127.0.0.1:8089"
 
-	// The default key pair. Everybody knows it; the sandbox creates nothing
-	// that is worth anything.
+	// The default key pair. It is public, because the sandbox creates nothing of
+	// value.
 	defaultKey    = "sandbox-key"
 	defaultSecret = "sandbox-secret"
 )
 
-// options are the program's settings, from flags and environment.
+// options holds the program's settings, from flags and environment.
 type options struct {
 	config    sandbox.Config
 	addr      string
@@ -40,8 +40,8 @@ type options struct {
 	keysFile string
 	ownKeys  bool // key pairs were given
 
-	errs  []error           // bad values, collected so that all are named at once
-	meant []program.Unknown // variables that probably were to be ours
+	errs  []error           // bad values, which are reported together
+	meant []program.Unknown // variables that were probably meant for the sandbox
 }
 
 func newOptions() *options {
@@ -61,8 +61,8 @@ func newOptions() *options {
 	}
 }
 
-// register defines the flags. A value that cannot be read is noted, not
-// returned, for pflag would stop at it.
+// register defines the flags. They collect bad values in errs, because pflag would stop
+// at the first one.
 func (o *options) register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
 	o.registerPlaces(flags)
@@ -120,7 +120,7 @@ func (o *options) registerOutput(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.json, "json", false, "print the ledger's summary at the end as JSON")
 }
 
-// add defines one flag.
+// add defines a flag.
 func (o *options) add(flags *pflag.FlagSet, name, kind, initial, help string, set func(string) error) {
 	flags.Var(&flagValue{o: o, name: name, kind: kind, text: initial, set: set}, name, help)
 }
@@ -132,7 +132,7 @@ func readable(err error, text, wanted string) error {
 	return nil
 }
 
-// resolve adds what the environment says where no flag does, and checks all.
+// resolve reads the environment for flags that are not given, and checks everything.
 func (o *options) resolve(flags *pflag.FlagSet, environ map[string]string) error {
 	known := map[string]bool{envPrefix + "KEYS": true, envPrefix + "KEYS_FILE": true}
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -163,8 +163,8 @@ func (o *options) resolve(flags *pflag.FlagSet, environ map[string]string) error
 	return errors.Join(o.errs...)
 }
 
-// nearMisses are variables without our prefix that are much like one of ours.
-// Those that are like none may be other programs'.
+// nearMisses returns variables without the sandbox's prefix that resemble one of its
+// settings. Others may belong to another program.
 func nearMisses(environ map[string]string, known map[string]bool) []program.Unknown {
 	var settings []program.Setting
 	for name := range known {
@@ -173,7 +173,8 @@ func nearMisses(environ map[string]string, known map[string]bool) []program.Unkn
 	return slices.DeleteFunc(program.UnknownSettings(environ, settings), func(u program.Unknown) bool { return u.Nearest == "" })
 }
 
-// envName is the variable of a flag. How to log is the same for all programs.
+// envName returns the variable of a flag. The settings of the log are the same for all
+// programs.
 func envName(flag string) string {
 	name := strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 	if strings.HasPrefix(name, "LOG_") {
@@ -182,8 +183,8 @@ func envName(flag string) string {
 	return envPrefix + name
 }
 
-// readKeys collects the key pairs from flags, file and environment. Given by
-// one of them, the others do not count, in this order.
+// readKeys reads the key pairs from the flags, the file or the environment: the first
+// of these that is given counts.
 func (o *options) readKeys(flags *pflag.FlagSet, environ map[string]string) {
 	lines := o.pairs
 	switch {
@@ -206,7 +207,7 @@ func (o *options) readKeys(flags *pflag.FlagSet, environ map[string]string) {
 		o.ownKeys = true
 		key, secret, found := strings.Cut(line, ":")
 		if _, twice := o.config.Keys[key]; !found || twice {
-			// The line holds a secret, so it is named by its number.
+			// The line holds a secret, so the error shows only its number.
 			o.errs = append(o.errs, fmt.Errorf("keys: pair %d is not key:secret with a key of its own", i+1))
 			continue
 		}
@@ -217,8 +218,7 @@ func (o *options) readKeys(flags *pflag.FlagSet, environ map[string]string) {
 	}
 }
 
-// flagValue is a pflag.Value that notes a bad text instead of returning the
-// error.
+// flagValue is a pflag.Value that collects its error instead of returning it.
 type flagValue struct {
 	o    *options
 	name string

@@ -84,7 +84,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 		if err := o.writeCA(server.CA()); err != nil {
 			return errors.Join(err, server.Close())
 		}
-		defer os.Remove(o.caFile) //nolint:errcheck // its certificate is worth nothing any more
+		defer os.Remove(o.caFile) //nolint:errcheck // its certificate is useless now
 	}
 	greet(stderr, o, url)
 	<-ctx.Done()
@@ -94,7 +94,7 @@ func serve(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	return farewell(stdout, server.Ledger(), o.json)
 }
 
-// writeCA writes the authority to a file, and names that by its whole path.
+// writeCA writes the certificate authority to a file and returns its absolute path.
 func (o *options) writeCA(pem []byte) (err error) {
 	if o.caFile, err = filepath.Abs(o.caFile); err == nil {
 		err = os.WriteFile(o.caFile, pem, 0o644)
@@ -105,7 +105,7 @@ func (o *options) writeCA(pem []byte) (err error) {
 	return nil
 }
 
-// startError says what to do about an address that cannot be listened on.
+// startError says what to do if the sandbox cannot listen on an address.
 func startError(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && errors.Is(err, syscall.EADDRINUSE) {

@@ -41,7 +41,7 @@ const example = `  sandbox
   curl -X PUT http://127.0.0.1:8089/_sandbox/config -d '{"fault-503": 1}'
   curl http://127.0.0.1:8089/_sandbox/ledger`
 
-// greet says where the server is and how to point a worker at it.
+// greet prints the server's address and the settings for a worker.
 func greet(w io.Writer, o *options, url string) {
 	fmt.Fprintf(w, "This is a sandbox: orders are kept in memory and go nowhere.\nListening on %s\n", url)
 	if host, _, err := net.SplitHostPort(o.addr); err == nil && !loopback(host) {
@@ -63,7 +63,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// farewell prints the ledger's summary.
+// farewell prints the summary of the ledger.
 func farewell(w io.Writer, l sandbox.Ledger, asJSON bool) error {
 	if asJSON {
 		enc := json.NewEncoder(w)

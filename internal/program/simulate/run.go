@@ -1,5 +1,5 @@
-// Package simulate plays schedules of the settle protocol in simulated time and
-// says whether the promise was kept in each.
+// Package simulate is the simulate program, which runs schedules of the settle protocol
+// in simulated time and reports broken invariants.
 package simulate
 
 import (
@@ -41,7 +41,7 @@ With --mutation a rule of the protocol is dropped, and the search ends at the fi
 
 Exit codes: 0 no invariant was broken (with a mutation: one was); 1 otherwise; 2 wrong usage; 130 interrupted.`
 
-// Run is the program without its process: it returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{}
 	root := &cobra.Command{
@@ -86,7 +86,7 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 	}
 }
 
-// randomSeed leaves room above for the seeds that follow.
+// randomSeed returns a seed small enough that the following seeds do not overflow.
 func randomSeed() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -110,7 +110,7 @@ func broken(r simulation.Result) error {
 	return fmt.Errorf("seed %d: %s", r.Seed, r.Findings[0])
 }
 
-// each drops every rule in turn.
+// each runs a search for each mutation.
 func (o *options) each(ctx context.Context, stdout io.Writer) error {
 	missed := 0
 	for _, m := range simulation.Mutations() {
@@ -131,7 +131,7 @@ func (o *options) each(ctx context.Context, stdout io.Writer) error {
 	return nil
 }
 
-// summary is what --json prints.
+// summary is the JSON output.
 type summary struct {
 	Seed             uint64         `json:"seed"`
 	Mutation         string         `json:"mutation,omitempty"`
@@ -162,11 +162,11 @@ type finding struct {
 	Text string `json:"text"`
 }
 
-// most is the number of failing schedules after which a search ends.
-const most = 10
+// maxFailures is the number of failing schedules after which a search ends.
+const maxFailures = 10
 
 func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, stderr io.Writer) error {
-	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Parallel: o.parallel, Most: most}
+	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Parallel: o.parallel, Most: maxFailures}
 	if m != simulation.None {
 		search.Most = 1
 	}

@@ -15,13 +15,13 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-const adoptLong = `adopt makes the API of these settings (ORDERPOST_API_URL and ORDERPOST_ACCOUNT_LABEL) the one that the
-orders of this broker belong to. A worker refuses to start with another API as long as orders, results or
-dead letters of the former one are stored.
+const adoptLong = `adopt assigns the orders of this broker to the API of these settings (ORDERPOST_API_URL and
+ORDERPOST_ACCOUNT_LABEL). A worker refuses to start with another API while orders, results or dead letters
+of the former one are stored.
 
-It shows what is there, asks, and records who decided. From then on pending orders and replayed dead letters
-are posted to the new API; orders with an outcome count as settled and are not posted again. A worker that
-runs with the former API stops sending within a second and has to be restarted.
+It shows what is stored, asks, and records who decided. From then on workers post pending orders and replayed
+dead letters to the new API. Orders with an outcome count as settled and are not posted again. A worker that
+runs with the former API stops sending within a second and must be restarted.
 
 To keep the two apart instead, give the new worker a data folder of its own (ORDERPOST_DATA_DIR) or, on a
 shared NATS, other names (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX, ORDERPOST_BUCKET).`
@@ -36,7 +36,7 @@ func newAdoptCommand(environ map[string]string, stderr io.Writer) *cobra.Command
 	c := &adoptCommand{environ: environ, stderr: stderr}
 	cmd := &cobra.Command{
 		Use:     "adopt",
-		Short:   "Let the orders of this broker belong to the API of these settings",
+		Short:   "Assign the orders of this broker to the API of these settings",
 		Long:    adoptLong,
 		Example: "  worker adopt\n  ORDERPOST_API_URL=https://api.example.com worker adopt --yes --by anna",
 		Args:    cobra.NoArgs,
@@ -60,7 +60,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	control := fleet.New(q)
 	have, err := control.Claimed(ctx)
 	if errors.Is(err, fleet.ErrNoIdentity) {
-		return c.done(cmd, adoption{}, "These orders belong to no API yet: the first worker decides. Nothing was changed.")
+		return c.done(cmd, adoption{}, "These orders belong to no API yet: the first worker assigns them to its own. Nothing was changed.")
 	}
 	if err != nil {
 		return err
@@ -88,10 +88,10 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 		"The orders of this broker belong to %s from now on; %s decided it.", want, c.by)
 }
 
-// adoption is what adopt prints for programs.
+// adoption is the JSON output of adopt.
 type adoption struct {
 	Changed bool            `json:"changed"`
-	API     *fleet.Identity `json:"api"` // null: no worker has decided it yet
+	API     *fleet.Identity `json:"api"` // null = no worker has decided it yet
 	Former  *fleet.Identity `json:"former,omitempty"`
 	By      string          `json:"by,omitempty"`
 	Counts  *queue.Counts   `json:"counts,omitempty"`
@@ -109,6 +109,6 @@ func showAdoption(out io.Writer, have *fleet.Claim, want fleet.Identity, counts 
 	say("%9d results and notes: what they settled is not posted again", counts.Results)
 	say("%9d dead letters: a replay posts them to the new API", counts.Letters)
 	for _, w := range workers {
-		say("worker %s is running: if it posts to the former API, it stops sending and has to be restarted", w.Worker)
+		say("worker %s is running: if it posts to the former API, it stops sending and must be restarted", w.Worker)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"orderpost/internal/program"
 )
 
-// decision is a person's yes to what a command is about to do.
+// decision asks a person whether a command may do what it is about to do.
 type decision struct {
 	by   string
 	yes  bool
@@ -26,12 +26,12 @@ func (d *decision) register(cmd *cobra.Command, environ map[string]string) {
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
 }
 
-// userName is who is logged in; "" where nobody knows.
+// userName returns who is logged in; "" = not known.
 func userName(environ map[string]string) string {
 	return cmp.Or(environ["USER"], environ["LOGNAME"], environ["USERNAME"])
 }
 
-// check finds out before anything is connected whether there can be a yes.
+// check reports, before the command connects, whether the person can be asked.
 func (d *decision) check(stdin io.Reader) error {
 	var errs []error
 	if strings.TrimSpace(d.by) == "" {
@@ -43,7 +43,7 @@ func (d *decision) check(stdin io.Reader) error {
 	return errors.Join(errs...)
 }
 
-// made asks at the terminal. Anything but yes is no.
+// made asks at the terminal, unless --yes was given. Any answer but yes means no.
 func (d *decision) made(stdin io.Reader, out io.Writer, question string) bool {
 	if d.yes {
 		return true
@@ -53,8 +53,8 @@ func (d *decision) made(stdin io.Reader, out io.Writer, question string) bool {
 	return strings.TrimSpace(answer) == "yes"
 }
 
-// people is where the command talks to people: with --json standard output is
-// for programs alone.
+// people returns where the command prints text. With --json, standard output holds
+// only JSON.
 func (d *decision) people(cmd *cobra.Command) io.Writer {
 	if d.json {
 		return cmd.ErrOrStderr()
@@ -62,7 +62,7 @@ func (d *decision) people(cmd *cobra.Command) io.Writer {
 	return cmd.OutOrStdout()
 }
 
-// done says what became of it: the object for programs, the text for people.
+// done prints the result: the object with --json, otherwise the text.
 func (d *decision) done(cmd *cobra.Command, object any, format string, args ...any) error {
 	if d.json {
 		return program.PrintJSON(cmd.OutOrStdout(), object)
@@ -71,5 +71,5 @@ func (d *decision) done(cmd *cobra.Command, object any, format string, args ...a
 	return err
 }
 
-// errNotMade is returned where the person said no.
+// errNotMade means that the person said no.
 var errNotMade = &program.ExitError{Code: program.ExitFailed, Err: errors.New("nothing was changed")}

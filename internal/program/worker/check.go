@@ -18,18 +18,19 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-const checkLong = `check reads the settings and the rules file as the worker would, and ends with exit code 2 where
-they cannot be used. Nothing is sent.
+const checkLong = `check reads the settings and the rules file as the worker would, and ends with exit code 2 if they cannot
+be used. It sends nothing.
 
-With --answer it shows what an answer of the API would be taken for: paste the output of "curl -i", or a
-body alone with --status, into a file or onto standard input (-). That needs no setting but ORDERPOST_RULES.`
+With --answer it shows the verdict on an answer of the API: give it the output of "curl -i", or only a body
+with --status, in a file or on standard input (-). For that, ORDERPOST_RULES is the only setting it needs.`
 
-// newCheckCommand validates settings and rules, and shows verdicts.
+// newCheckCommand returns the command check, which validates settings and rules, and
+// shows verdicts.
 func newCheckCommand(environ map[string]string) *cobra.Command {
 	var c checkCommand
 	cmd := &cobra.Command{
 		Use:   "check [--answer FILE|-]",
-		Short: "Check settings and rules, and show what an answer would be taken for",
+		Short: "Check settings and rules, and show the verdict on an answer",
 		Long:  checkLong,
 		Example: "  worker check\n" +
 			"  echo '{\"code\":40012,\"message\":\"no funds\"}' | worker check --answer - --status 200",
@@ -40,7 +41,7 @@ func newCheckCommand(environ map[string]string) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.answer, "answer", "", "file with an answer of the API, - for standard input")
-	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, where the file holds a body alone (default 200)")
+	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, if the file holds only a body (default 200)")
 	program.JSONFlag(cmd, &c.json, "check", "verdict")
 	return cmd
 }
@@ -77,7 +78,7 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 	return printChecked(stdout, checked)
 }
 
-// usable is what check prints of the settings for programs.
+// usable is the JSON output of check without --answer.
 type usable struct {
 	Usable   bool     `json:"usable"`
 	Problems []string `json:"problems,omitempty"`
@@ -104,14 +105,14 @@ func (c *checkCommand) settings(cfg pool.Config, environ map[string]string, stdo
 // checkParts reads the key files and compiles the rules.
 func checkParts(cfg pool.Config) error {
 	var keysErr error
-	if cfg.Keys.Validate() == nil { // else it is said already
+	if cfg.Keys.Validate() == nil { // otherwise readConfig has reported it
 		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
 	}
 	_, rulesErr := loadRules(cfg)
 	return errors.Join(keysErr, rulesErr)
 }
 
-// loadRules gives nil where no rules file is set.
+// loadRules returns nil if no rules file is set.
 func loadRules(cfg pool.Config) (*answer.Rules, error) {
 	if cfg.Submit.Rules == "" {
 		return nil, nil
@@ -169,14 +170,14 @@ func held(why string) string {
 	return "is held: " + why
 }
 
-// verdict is what check --answer prints for programs.
+// verdict is the JSON output of check --answer.
 type verdict struct {
 	Status  int           `json:"status"`
 	Verdict order.Verdict `json:"verdict"`
 	Final   bool          `json:"final"`
 	Reason  string        `json:"reason"`
 	Detail  string        `json:"detail,omitempty"`
-	// Rule and Line are 0 where a built-in verdict held.
+	// Rule and Line are 0 for a built-in verdict.
 	Rule      int           `json:"rule"`
 	Line      int           `json:"line"`
 	WaitMS    int64         `json:"wait_ms"`

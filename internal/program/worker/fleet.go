@@ -20,7 +20,7 @@ import (
 	"orderpost/internal/queue"
 )
 
-// fleetCommand is one of the commands by which a person steers all workers.
+// fleetCommand is a command with which a person controls all workers.
 type fleetCommand struct {
 	environ map[string]string
 	stderr  io.Writer
@@ -28,12 +28,11 @@ type fleetCommand struct {
 	reason  string
 	last    time.Duration
 	json    bool
-	// incomplete names the command that also works where streams are missing.
+	// incomplete names the command that also works if streams are missing.
 	incomplete string
 }
 
-// NewFleetCommands makes hold, resume, limit and fleet, by which a person steers
-// all workers.
+// NewFleetCommands returns the commands hold, resume, limit and fleet.
 func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
 	by := environ["USER"]
 	if by == "" {
@@ -41,30 +40,30 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	}
 	c := &fleetCommand{environ: environ, stderr: stderr}
 	hold := c.command("hold", "Stop all workers from sending, until resume or for a time", cobra.NoArgs, c.hold)
-	hold.Long = "hold stops every worker of the fleet within a second: they take no orders from the queue, and what\n" +
-		"waits loses neither attempts nor age. It survives restarts of workers and broker."
+	hold.Long = "hold stops every worker of the fleet within a second: they take no orders from the queue. The time of a\n" +
+		"hold counts neither as attempts nor as age. It survives restarts of workers and broker."
 	hold.Example = "  worker hold --for 30m --reason 'maintenance of the API'"
-	hold.Flags().StringVar(&c.reason, "reason", "", "why, shown wherever the gate's state is")
+	hold.Flags().StringVar(&c.reason, "reason", "", "why; shown with the gate's state")
 	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
-	resume.Long = "resume takes a hold back. It also lets the workers try again at once where the API's answers had\n" +
-		"shut their gates: somebody has looked."
+	resume.Long = "resume ends a hold. Workers whose gates the API's answers have shut also try again at once, because a\n" +
+		"person has looked at the cause."
 	resume.Example = "  worker resume"
 	limit := c.command("limit N/s|none|default", "Set the rate limit that all workers share", cobra.ExactArgs(1), c.limit)
-	limit.Long = "limit sets the requests per second of the whole fleet; the workers divide it among themselves.\n" +
+	limit.Long = "limit sets the requests per second of the whole fleet, which the workers share.\n" +
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
 	limit.ValidArgs = []cobra.Completion{"none", "default"}
 	limit.Example = "  worker limit 50/s"
-	show := c.command("fleet", "Show who is running, and what steers them", cobra.NoArgs, c.show)
-	show.Long = "fleet lists the workers that are present: since when they run, how many orders they have in hand, what\n" +
-		"they sent per second over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
-		"theirs, and whether their gate is open; below that the version, and what holds the gate."
+	show := c.command("fleet", "Show the running workers and what controls them", cobra.NoArgs, c.show)
+	show.Long = "fleet lists the running workers: since when they run, how many orders they have in hand, how many requests\n" +
+		"per second they sent over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
+		"theirs, and whether their gate is open. Below that: the version, and why the gate is closed."
 	show.Example = "  worker fleet\n  worker fleet --json"
 	program.JSONFlag(show, &c.json, "fleet")
 	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		program.JSONFlag(cmd, &c.json, cmd.Name())
-		cmd.Flags().StringVar(&c.by, "by", by, "your name, for the others")
+		cmd.Flags().StringVar(&c.by, "by", by, "your name, shown to others")
 	}
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		broker.Patient(cmd, environ, broker.AgainWrite)
@@ -90,7 +89,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 	}}
 }
 
-// check finds wrong usage before anything is connected.
+// check finds wrong usage before the command connects.
 func (c *fleetCommand) check(name string, args []string) error {
 	if name == "limit" {
 		_, err := readLimit(args[0])
@@ -136,7 +135,7 @@ func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string,
 	return c.tell(out, limitedFleet{l}, "The fleet's limit: %s.\n", describeLimit(l))
 }
 
-// What hold, resume and limit print for programs, in the words of fleet.
+// The JSON output of hold, resume and limit, in the words of fleet.
 type (
 	heldFleet struct {
 		Hold fleet.Hold `json:"hold"`
@@ -146,11 +145,11 @@ type (
 		By      string `json:"by,omitempty"`
 	}
 	limitedFleet struct {
-		Limit *fleet.Limit `json:"limit"` // null: the workers' settings decide
+		Limit *fleet.Limit `json:"limit"` // null = the workers' settings decide
 	}
 )
 
-// tell says what was done.
+// tell prints what was done.
 func (c *fleetCommand) tell(out io.Writer, done any, format string, args ...any) error {
 	if c.json {
 		return program.PrintJSON(out, done)
@@ -199,7 +198,7 @@ func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out
 			return err
 		}
 	}
-	f.Members = present(f.Members)
+	f.Members = f.Present()
 	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
 		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing})
@@ -212,7 +211,7 @@ func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out
 	return err
 }
 
-// names gives the names of the parts that are so.
+// names returns the names of the parts for which so returns true.
 func names(parts []queue.PartState, so func(queue.PartState) bool) []string {
 	var out []string
 	for _, p := range parts {
@@ -223,15 +222,15 @@ func names(parts []queue.PartState, so func(queue.PartState) bool) []string {
 	return out
 }
 
-// missingAdvice says what to do where parts are missing.
+// missingAdvice says what to do about missing parts.
 func missingAdvice(parts []queue.PartState) string {
 	lost := names(parts, func(p queue.PartState) bool { return p.Missing() && p.Precious() })
 	switch {
 	case len(lost) == 3:
-		return "this broker has no streams: no worker has worked with it yet, or it has lost them. Start a worker, which makes them, or see OrderpostStreamsMissing in docs/runbook.md"
+		return "this broker has no streams: no worker has worked with it yet, or it has lost them. Start a worker, which creates them, or see OrderpostStreamsMissing in docs/runbook.md"
 	case len(lost) > 0:
 		return queue.DescribeMissing(lost) + ". " + queue.MissingAdvice
 	default:
-		return queue.DescribeMissing(names(parts, queue.PartState.Missing)) + "; a worker makes it anew, within a minute if one is running"
+		return queue.DescribeMissing(names(parts, queue.PartState.Missing)) + "; a worker creates it again, within a minute if one is running"
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"orderpost/internal/program"
 )
 
-// healthTimeout is well below the patience of whoever asks.
+// healthTimeout is well below the usual timeouts of health checks.
 const healthTimeout = 3 * time.Second
 
-// newHealthCommand is a container's health check: the image has no shell and
-// no curl.
+// newHealthCommand returns the command health, for containers: the image has no shell
+// and no curl.
 func newHealthCommand(environ map[string]string) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask the worker of this machine whether it lives (/livez)",
-		Long: "health asks /livez on ORDERPOST_OPS_ADDR. It ends with exit code 0 where a worker answers, else with 1.\n" +
-			"It says nothing of the broker and of the API: ask /readyz for those.",
+		Long: "health asks /livez on ORDERPOST_OPS_ADDR. The exit code is 0 if a worker answers, otherwise 1.\n" +
+			"It does not check the broker and the API: ask /readyz for those.",
 		Example: "  worker health\n  ORDERPOST_OPS_ADDR=127.0.0.1:9465 worker health",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,7 +50,7 @@ func newHealthCommand(environ map[string]string) *cobra.Command {
 	return cmd
 }
 
-// healthy is what health prints for programs.
+// healthy is the JSON output of health.
 type healthy struct {
 	Healthy bool   `json:"healthy"`
 	Address string `json:"address"`

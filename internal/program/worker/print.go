@@ -14,28 +14,11 @@ import (
 	"orderpost/internal/program/lookup"
 )
 
-// fleetWidth is that of a terminal nobody has enlarged.
+// fleetWidth is the usual width of a terminal.
 const fleetWidth = 80
 
-// present leaves out who has not been heard of for a while, by the broker's
-// clock: the newest sign of life stands for now.
-func present(all []fleet.Presence) []fleet.Presence {
-	var newest time.Time
-	for _, p := range all {
-		if p.SeenAt.After(newest) {
-			newest = p.SeenAt
-		}
-	}
-	var out []fleet.Presence
-	for _, p := range all {
-		if newest.Sub(p.SeenAt) <= fleet.PresenceTerm && time.Since(newest) < time.Minute {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// printFleet prints who is there and what steers them, in lines of 80 columns.
+// printFleet prints the fleet's workers and what controls them, in lines of 80
+// columns. missing names the parts that the broker lacks.
 func printFleet(ctx context.Context, out io.Writer, f *fleet.View, missing []string, now time.Time) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
@@ -106,10 +89,10 @@ func printMembers(ctx context.Context, say func(format string, args ...any), mem
 	}
 }
 
-// maxLines bounds what is printed of one reason; /readyz and the log have all of it.
+// maxLines is the largest number of lines of one reason. /readyz and the log show all.
 const maxLines = 8
 
-// sayLong prints a text in as many lines as it takes, up to maxLines.
+// sayLong prints a text on up to maxLines lines.
 func sayLong(say func(format string, args ...any), text string) {
 	lines := lookup.Lines(text, fleetWidth-4)
 	if len(lines) > maxLines {
@@ -124,7 +107,7 @@ func sayLong(say func(format string, args ...any), text string) {
 	}
 }
 
-// offset is a difference of clocks: milliseconds where they matter.
+// offset formats a clock offset, below ten seconds in milliseconds.
 func offset(d time.Duration) string {
 	if d.Abs() < 10*time.Second {
 		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
@@ -132,5 +115,5 @@ func offset(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// perSecond is a rate with one decimal.
+// perSecond formats a rate with at most one decimal.
 func perSecond(rate float64) string { return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64) }

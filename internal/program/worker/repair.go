@@ -13,11 +13,11 @@ import (
 	"orderpost/internal/queue"
 )
 
-const repairLong = `repair makes the streams that the broker has lost anew, empty, after it has shown which they are and asked.
-What they held is lost then: restore it from a backup first, if there is one. Workers that are running go on
-by themselves; they make the bucket of the fleet and the consumer anew without being asked.
+const repairLong = `repair shows which streams the broker has lost, asks, and creates them again, empty. Their content is
+then lost: restore it from a backup first, if there is one. Running workers go on by themselves. They create
+the fleet's bucket and the consumer again without being asked.
 
-Its NATS user must be allowed to make streams: the role worker, not operator.`
+The NATS user must be allowed to create streams: the role worker, not operator.`
 
 type repairCommand struct {
 	environ map[string]string
@@ -29,7 +29,7 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 	c := &repairCommand{environ: environ, stderr: stderr}
 	cmd := &cobra.Command{
 		Use:     "repair",
-		Short:   "Make streams anew that the broker has lost, and accept the loss",
+		Short:   "Create streams again that the broker has lost, and accept the loss",
 		Long:    repairLong,
 		Example: "  worker repair\n  worker repair --yes --by anna",
 		Args:    cobra.NoArgs,
@@ -39,10 +39,10 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 	return cmd
 }
 
-// losses say what a missing stream means for the orders.
+// losses says what a missing stream means for the orders.
 var losses = map[queue.Part]string{
-	queue.PartIntents: "the orders that were pending are lost, and known to nobody but their producers: enqueue the same files again, orders with an outcome are recognised",
-	queue.PartResults: "what became of earlier orders is not known any more: an order that is enqueued again is posted again",
+	queue.PartIntents: "the pending orders are lost, and only their producers know them: enqueue the same files again, orders with an outcome are recognised",
+	queue.PartResults: "the outcomes of earlier orders are lost: an order that is enqueued again is posted again",
 	queue.PartLetters: "the dead letters are lost; the results still say which orders failed",
 }
 
@@ -72,17 +72,17 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 		return c.done(cmd, repaired{}, "No stream is missing. Nothing was changed.")
 	}
 	_, _ = fmt.Fprintf(out, "The broker is %s: is it the right one?\n", queue.RedactURL(q.Server()))
-	if !c.made(cmd.InOrStdin(), out, "Make them anew, empty?") {
+	if !c.made(cmd.InOrStdin(), out, "Create them again, empty?") {
 		return errNotMade
 	}
 	made, err := q.Repair(ctx, c.by)
 	if len(made) > 0 {
-		err = errors.Join(err, c.done(cmd, repaired{true, lost, made, c.by}, "Made %s; %s decided it.", strings.Join(made, ", "), c.by))
+		err = errors.Join(err, c.done(cmd, repaired{true, lost, made, c.by}, "Created %s; %s decided it.", strings.Join(made, ", "), c.by))
 	}
 	return err
 }
 
-// repaired is what repair prints for programs.
+// repaired is the JSON output of repair.
 type repaired struct {
 	Changed bool     `json:"changed"`
 	Missing []string `json:"missing,omitempty"`

@@ -1,5 +1,5 @@
-// Package worker is the worker program: flags, environment, and one call of
-// worker.Run.
+// Package worker is the worker program: its commands, settings and exit codes around
+// internal/worker.
 package worker
 
 import (
@@ -17,12 +17,12 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-// Run is the program without its process: it returns the exit code.
+// Run runs the program and returns the exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return program.Execute(ctx, NewCommand(environ, stderr), args, stdin, stdout, stderr)
 }
 
-// NewCommand makes the program's command.
+// NewCommand returns the program's command.
 func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	var noPreflight bool
 	root := &cobra.Command{
@@ -31,11 +31,11 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 		Long: "worker pulls order intents from NATS JetStream, signs them and posts them to the API.\n\n" +
 			"It is configured by environment variables. Required are ORDERPOST_API_URL, ORDERPOST_API_KEY\n" +
 			"and ORDERPOST_API_SECRET (or the last two with _FILE). Without ORDERPOST_NATS_URL it runs a\n" +
-			"broker of its own in the data folder, which enqueue and further workers find there.\n\n" +
-			"SIGTERM, SIGHUP or Ctrl-C: it takes nothing new, finishes what is in flight, hands back the rest.\n\n" +
+			"broker in the data folder, where enqueue and other workers find it.\n\n" +
+			"On SIGTERM, SIGHUP or Ctrl-C it takes no new orders, finishes those in flight, and hands back the rest.\n\n" +
 			"Exit codes: 0 stopped, with nothing in flight, or done; 1 failed; 2 wrong usage or configuration, the\n" +
 			"API refused the key, or the fleet posts elsewhere; 4 broker out of reach; 130 interrupted before it worked.\n\n" +
-			"Traces are exported where OTEL_EXPORTER_OTLP_ENDPOINT is set.\n\n" +
+			"It exports traces if OTEL_EXPORTER_OTLP_ENDPOINT is set.\n\n" +
 			"Settings:\n" + settingsHelp(),
 		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret worker\n" +
 			"  worker check\n" +
@@ -50,7 +50,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	root.Flags().BoolVar(&noPreflight, "no-preflight", false, "do not ask GET /v1/account at start")
 	root.AddCommand(NewFleetCommands(environ, stderr)...)
 	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ), newAdoptCommand(environ, stderr), newRepairCommand(environ, stderr))
-	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), "worker", "health") // the worker's own goes into its log
+	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), "worker", "health") // the worker logs them
 	return root
 }
 
@@ -77,11 +77,7 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	for _, u := range program.UnknownSettings(environ, program.Settings(cfg)) {
-		if now := u.Retired(); now != "" {
-			log.Warn().Str("variable", u.Name).Str("now", now).Msg("a setting of an earlier version has no effect any more: take it out")
-			continue
-		}
-		log.Warn().Str("variable", u.Name).Str("perhaps", u.Nearest).Msg("a variable that begins like a setting is none, and has no effect")
+		log.Warn().Str("variable", u.Name).Msg(u.String())
 	}
 	traces, err := tracing.Start(ctx, tracing.Options{Program: "worker", Version: program.Version(), Instance: cfg.Name, Environ: environ, Log: log})
 	if err != nil {
@@ -91,7 +87,7 @@ func work(ctx context.Context, environ map[string]string, noPreflight bool, stde
 	return exitError(pool.Run(ctx, cfg, pool.Env{Version: program.Version(), Log: log, Trace: traces.Tracer()}))
 }
 
-// readConfig reports everything that is wrong at once.
+// readConfig reads and checks the settings. Its error names every mistake.
 func readConfig(cfg *pool.Config, environ map[string]string) error {
 	readErr := program.ReadEnv(cfg, environ)
 	*cfg = cfg.Normalize()
@@ -103,7 +99,7 @@ func readConfig(cfg *pool.Config, environ map[string]string) error {
 	return fmt.Errorf("the configuration cannot be used:\n  %s", strings.ReplaceAll(err.Error(), "\n", "\n  "))
 }
 
-// exitError gives an error of the worker its exit code.
+// exitError adds the exit code to an error of the worker.
 func exitError(err error) error {
 	code := program.ExitFailed
 	switch {

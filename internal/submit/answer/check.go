@@ -70,7 +70,7 @@ func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
 	case j.Misplaced, j.TimeError, j.Verdict == order.Retry, j.Verdict == order.Denied:
 		return order.OutcomeNone
 	case j.Verdict == order.Unsure && policy == order.Resubmit:
-		end = order.EndVisitBudget
+		end = order.EndSubmissionBudget
 	}
 	r := order.Report{End: end, Verdict: j.Verdict, Final: j.Final,
 		History: order.History{Attempts: 1, Unsure: doubted || j.Verdict == order.Unsure}}

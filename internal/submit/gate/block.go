@@ -121,21 +121,25 @@ func (g *Gate) Release(reason string) {
 // it after looking at the worker.
 //
 // Resume after a run of refusals confirms the refusals: the worker believes
-// further ones until the next acceptance. Resume does not lift a denied
-// credential or an open breaker. It probes them at once if this worker is their
-// prober. A throttle runs out by itself.
-func (g *Gate) Resume() {
+// further ones for a while. Resume does not lift a denied credential or an open
+// breaker. It probes them at once if this worker is their prober. A throttle runs
+// out by itself.
+func (g *Gate) Resume() { g.resume(true) }
+
+// ResumeAnswers is [Gate.Resume] for a person who looked at the API but not at
+// this worker. It lifts or probes the blocks that answers caused. Other holds,
+// such as those of the broker's storage and of the fleet, stay.
+func (g *Gate) ResumeAnswers() { g.resume(false) }
+
+func (g *Gate) resume(holds bool) {
 	g.mu.Lock()
 	_, refusals := g.blocks[BlockRefusals]
 	for name, b := range g.blocks {
-		switch name {
-		case BlockThrottle, BlockBreaker + remoteSuffix, BlockCredentials + remoteSuffix:
-		case BlockBreaker, BlockCredentials:
-			if b.stage == StageShut {
-				b.until = time.Now()
-			}
-		default:
+		switch {
+		case name == BlockAnswer, name == BlockRefusals, holds && strings.HasPrefix(name, holdPrefix):
 			g.lift(name)
+		case (name == BlockBreaker || name == BlockCredentials) && b.stage == StageShut:
+			b.until = time.Now()
 		}
 	}
 	g.notify()

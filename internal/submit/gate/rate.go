@@ -92,26 +92,3 @@ func (g *Gate) ThrottleUntil(until time.Time, reason string) {
 	}
 	g.shut(BlockThrottle, reason, until)
 }
-
-// ResumeAnswers is [Gate.Resume] for a person who looked at the API but not at
-// this worker. It lifts or probes the blocks that answers caused. Other holds,
-// such as those of the broker's storage and of the fleet, stay.
-func (g *Gate) ResumeAnswers() {
-	g.mu.Lock()
-	_, refusals := g.blocks[BlockRefusals]
-	for name, b := range g.blocks {
-		switch name {
-		case BlockAnswer, BlockRefusals:
-			g.lift(name)
-		case BlockBreaker, BlockCredentials:
-			if b.stage == StageShut {
-				b.until = time.Now()
-			}
-		}
-	}
-	g.notify()
-	g.mu.Unlock()
-	if refusals {
-		g.hooks.Resumed()
-	}
-}

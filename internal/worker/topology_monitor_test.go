@@ -80,7 +80,7 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	s.shows(`orderpost_in_flight_requests 1`, `orderpost_stream_present{stream="consumer"} 1`)
 	js := s.hands()
 	require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
-	s.unready("consumer workers of stream ORDERS is missing at the broker; the workers make it anew")
+	s.unready("consumer workers of stream ORDERS is missing at the broker; the workers create it again")
 	s.shows(`orderpost_stream_present{stream="consumer"} 0`)
 	release()
 	s.publish(1, 4)
@@ -93,7 +93,7 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS is missing", "part"))
-	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS was made anew", "part"))
+	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS was created again", "part"))
 }
 
 // What a stream held cannot be made anew: the worker stops, says so, and leaves
@@ -121,7 +121,7 @@ func TestALostStreamIsLeftToAPerson(t *testing.T) {
 			s.repair()
 			s.ready()
 			s.shows(`orderpost_streams_replaced_total{stream="`+part+`"} 1`, `orderpost_stream_present{stream="`+part+`"} 1`)
-			require.Equal(t, part, s.log.find("stream "+lost+" was made anew while this worker ran", "part"))
+			require.Equal(t, part, s.log.find("stream "+lost+" was created again while this worker ran", "part"))
 			s.publish(3, 2)
 			s.shows(`orderpost_orders_total{outcome="accepted"} 5`, `orderpost_pending_orders 0`)
 		})

@@ -11,31 +11,31 @@ import (
 	"orderpost/internal/submit/gate"
 )
 
-// maxTrail bounds Report.Trail: the last attempts of a visit.
+// maxTrail is the largest number of attempts in Report.Trail, which keeps the last ones.
 const maxTrail = 32
 
-// maxTrailAnswer bounds what each of them keeps of its answer, in bytes.
+// maxTrailAnswer is the largest part of an answer in the trail, in bytes.
 const maxTrailAnswer = 256
 
-// visit is an order on its way through Submit.
-type visit struct {
+// submission is the state of one call of Submit.
+type submission struct {
 	*Submitter
 	order.Submission
 
-	report    order.Report // report.History is kept up to date
+	report    order.Report // report.History is always up to date
 	budget    budget
-	timeError bool // a timestamp was refused in this visit
+	timeError bool // a timestamp was refused in this submission
 }
 
-// Submit takes one order as far as this visit can: to an answer that settles
-// it, to the end of a budget, or to the end of ctx. If ctx ends with the cause
-// [order.ErrLeaseLost] the report says EndLeaseLost, with any other EndHandBack; if
-// a request was under way and may have had an effect, the report says so.
+// Submit makes attempts until an answer settles the order, a budget is used up, or ctx
+// ends. If ctx ends with the cause [order.ErrLeaseLost], the report says EndLeaseLost,
+// otherwise EndHandBack. If a request in flight may have had an effect, the report
+// says so.
 func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report {
-	s.jury.begin()
-	defer s.jury.end()
-	t := &visit{Submitter: s, Submission: v, budget: newBudget(&s.cfg)}
-	t.report.History = excuse(v.History, t.budget.began, s.cfg.RetryDelayMax)
+	s.refusals.begin()
+	defer s.refusals.end()
+	t := &submission{Submitter: s, Submission: v, budget: newBudget(&s.cfg)}
+	t.report.History = creditQueueTime(v.History, t.budget.began, s.cfg.RetryDelayMax)
 	if s.cfg.OnUnsure == order.Park && v.History.Unsure && !v.Allowed {
 		t.report.Verdict, t.report.Reason = order.Unsure, "parked: an earlier attempt may have created it"
 		return t.end(order.EndAnswer)
@@ -47,14 +47,14 @@ func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report
 	}
 }
 
-func (t *visit) end(e order.End) order.Report {
+func (t *submission) end(e order.End) order.Report {
 	t.report.End = e
 	return t.report
 }
 
-// attempt makes one attempt, with all the waiting before and after it.
-// EndNone: make another one.
-func (t *visit) attempt(ctx context.Context) order.End {
+// attempt makes one attempt, with the waits before and after it. It returns EndNone if
+// another attempt follows.
+func (t *submission) attempt(ctx context.Context) order.End {
 	if end := t.mayTry(ctx); end != order.EndNone {
 		return end
 	}
@@ -73,8 +73,8 @@ func (t *visit) attempt(ctx context.Context) order.End {
 	return t.exchange(ctx, p, waited)
 }
 
-// mayTry checks what can be known without waiting.
-func (t *visit) mayTry(ctx context.Context) order.End {
+// mayTry checks ctx and the deadline before the wait at the gate.
+func (t *submission) mayTry(ctx context.Context) order.End {
 	switch {
 	case ctx.Err() != nil:
 		return t.interrupted(ctx, context.Cause(ctx))
@@ -85,18 +85,20 @@ func (t *visit) mayTry(ctx context.Context) order.End {
 	}
 }
 
-func (t *visit) expired(now time.Time) bool { return !t.Deadline.IsZero() && now.After(t.Deadline) }
+func (t *submission) expired(now time.Time) bool {
+	return !t.Deadline.IsZero() && now.After(t.Deadline)
+}
 
-// waitedAtGate takes a wait out of the budgets.
-func (t *visit) waitedAtGate(d time.Duration) {
+// waitedAtGate excludes a wait from the budgets.
+func (t *submission) waitedAtGate(d time.Duration) {
 	t.budget.gated += d
-	if !t.report.History.FirstAttemptAt.IsZero() { // the age has begun
+	if !t.report.History.FirstAttemptAt.IsZero() { // the age counts from the first attempt
 		t.report.History.GateWaitMS += d.Milliseconds()
 	}
 }
 
-// interrupted says how the visit ends when a wait did.
-func (t *visit) interrupted(ctx context.Context, err error) order.End {
+// interrupted returns how the submission ends after a wait failed with err.
+func (t *submission) interrupted(ctx context.Context, err error) order.End {
 	if errors.Is(err, order.ErrLeaseLost) || errors.Is(context.Cause(ctx), order.ErrLeaseLost) {
 		return order.EndLeaseLost
 	}
@@ -106,9 +108,9 @@ func (t *visit) interrupted(ctx context.Context, err error) order.End {
 	return order.EndHandBack
 }
 
-// lastChecks come after all waiting, directly before the attempt: the
-// deadline, the claim, the note that is written ahead, the claim again.
-func (t *visit) lastChecks(ctx context.Context) order.End {
+// lastChecks runs directly before the attempt, after all waits. It checks the deadline
+// and the fence, writes the note ahead, and checks the fence again.
+func (t *submission) lastChecks(ctx context.Context) order.End {
 	if t.expired(time.Now()) {
 		return order.EndDeadline
 	}
@@ -127,15 +129,15 @@ func (t *visit) lastChecks(ctx context.Context) order.End {
 	return order.EndNone
 }
 
-func (t *visit) fenced() error {
+func (t *submission) fenced() error {
 	if t.Fence == nil {
 		return nil
 	}
 	return t.Fence()
 }
 
-// counted is the history with one more attempt.
-func (t *visit) counted(now time.Time, stamp int64) order.History {
+// counted returns the history with one more attempt.
+func (t *submission) counted(now time.Time, stamp int64) order.History {
 	h := t.report.History
 	h.Attempts++
 	if h.FirstAttemptAt.IsZero() {
@@ -147,8 +149,8 @@ func (t *visit) counted(now time.Time, stamp int64) order.History {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b }}
 
-// exchange stamps, signs, sends, and judges what came back.
-func (t *visit) exchange(ctx context.Context, p *gate.Permit, waited time.Duration) order.End {
+// exchange stamps, signs and posts the order, and concludes the attempt.
+func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.Duration) order.End {
 	pair := t.keys.use()
 	stamp := t.clock.stamp(t.report.History.LastTimestamp)
 	if !order.ValidTimestamp(stamp) {
@@ -168,17 +170,16 @@ func (t *visit) exchange(ctx context.Context, p *gate.Permit, waited time.Durati
 	traceparent, ended := t.traced(ctx)
 	size := len(body)
 	x := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
-	if cap(body) <= mostKept {
+	if cap(body) <= maxKeptBuffer {
 		*buf = body
 		buffers.Put(buf)
 	}
 	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size, ended: ended})
 }
 
-// traced begins the following of an attempt. The header is empty where none is
-// to be sent: it names the attempt's own span, or the order's where nobody
-// follows attempts.
-func (t *visit) traced(ctx context.Context) (header string, ended func(AttemptEvent)) {
+// traced starts the trace of an attempt. header names the attempt's span, or the
+// order's if attempts are not traced. It is empty if ORDERPOST_API_TRACEPARENT is off.
+func (t *submission) traced(ctx context.Context) (header string, ended func(AttemptEvent)) {
 	header = t.Traceparent
 	if t.trace != nil {
 		var own string
@@ -192,15 +193,16 @@ func (t *visit) traced(ctx context.Context) (header string, ended func(AttemptEv
 	return header, ended
 }
 
-// attemptFacts are for the observer and the tracer.
+// attemptFacts holds facts for the observer and the tracer.
 type attemptFacts struct {
 	waited time.Duration
 	size   int
 	ended  func(AttemptEvent) // may be nil
 }
 
-// wait sleeps; it says how the visit ends if ctx ends first.
-func (t *visit) wait(ctx context.Context, d time.Duration) order.End {
+// wait sleeps for d. It returns EndNone, or how the submission ends if it was
+// interrupted.
+func (t *submission) wait(ctx context.Context, d time.Duration) order.End {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

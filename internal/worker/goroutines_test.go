@@ -11,19 +11,19 @@ import (
 )
 
 // A burst's goroutines do not stay, and those that are needed do.
-func TestHandsLeaveAfterABurst(t *testing.T) {
+func TestGoroutinesExitAfterABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHands(func(*settle.Delivery, time.Time) { time.Sleep(100 * time.Millisecond) })
+		h := newGoroutines(func(*settle.Delivery, time.Time) { time.Sleep(100 * time.Millisecond) })
 		go h.look()
 		defer h.end()
 		for range 50 {
-			h.give(nil, time.Time{})
+			h.dispatch(nil, time.Time{})
 		}
 		time.Sleep(time.Second)
 		require.EqualValues(t, 50, h.idle.Load())
 		for range 300 { // three at a time from here on
 			for range 3 {
-				h.give(nil, time.Time{})
+				h.dispatch(nil, time.Time{})
 			}
 			time.Sleep(200 * time.Millisecond)
 			synctest.Wait()

@@ -35,7 +35,7 @@ func (p *pretended) Revive() error {
 	return nil
 }
 
-func newPretended(t *testing.T, change ...func(*queue.Config)) (*room, *pretended, *queue.Queue, *bytes.Buffer) {
+func newPretended(t *testing.T, change ...func(*queue.Config)) (*storageMonitor, *pretended, *queue.Queue, *bytes.Buffer) {
 	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func newPretended(t *testing.T, change ...func(*queue.Config)) (*room, *pretende
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
 	var said bytes.Buffer
-	r := newRoom(nil, q, zerolog.New(&said))
+	r := newStorageMonitor(nil, q, zerolog.New(&said))
 	store := &pretended{disk: embedded.Disk{Free: 100 << 20, Size: 100 << 20}}
 	r.store = store
 	return r, store, q, &said
@@ -67,25 +67,25 @@ func TestProducersAreRefusedBeforeTheDiskIsFull(t *testing.T) {
 	r, store, q, said := newPretended(t)
 	r.look(t.Context())
 	require.NoError(t, add(t, q, "A-1"))
-	require.Empty(t, r.told())
+	require.Empty(t, r.problems())
 
 	store.disk.Free = 3 << 20
 	r.look(t.Context())
 	require.ErrorIs(t, add(t, q, "A-2"), settle.ErrFull)
-	require.Equal(t, []string{"ORDERS refuses new orders: 3.1 MB of 104.9 MB are free on the disk, and are kept to settle the 1 orders that were taken in; enlarge or empty it"}, r.told())
-	require.Contains(t, said.String(), "producers are refused")
+	require.Equal(t, []string{"ORDERS refuses new orders: the 3.1 MB of 104.9 MB that are free on the disk are kept to settle the 1 orders in the queue; make room on it"}, r.problems())
+	require.Contains(t, said.String(), "the queue refuses new orders")
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "test"}), "the others' room is not limited")
 	// A worker that joins, or a person's program, leaves the limit alone, and
 	// the joined one tells the same.
-	other := newRoom(nil, q, zerolog.Nop())
+	other := newStorageMonitor(nil, q, zerolog.Nop())
 	other.look(t.Context())
-	require.Len(t, other.told(), 1)
+	require.Len(t, other.problems(), 1)
 
 	store.disk.Free = 90 << 20
 	r.look(t.Context())
-	require.Empty(t, r.told())
+	require.Empty(t, r.problems())
 	require.NoError(t, add(t, q, "A-2"))
-	require.Contains(t, said.String(), "producers are not refused any more")
+	require.Contains(t, said.String(), "the queue takes new orders again")
 }
 
 // A setting is kept below what the disk has room for, and told when it is
@@ -96,12 +96,12 @@ func TestTheSettingLimitsTheQueueBelowTheDisk(t *testing.T) {
 	require.NoError(t, errors.Join(add(t, q, "A-1"), add(t, q, "A-2")))
 	require.ErrorIs(t, add(t, q, "A-3"), settle.ErrFull)
 	r.look(t.Context())
-	require.Len(t, r.told(), 1)
-	require.Contains(t, r.told()[0], "ORDERS is full (2 of 2 orders")
+	require.Len(t, r.problems(), 1)
+	require.Contains(t, r.problems()[0], "ORDERS is full (2 of 2 orders")
 }
 
 // Whatever comes in by these limits can be settled: each order may need
-// settleCost, and its body twice.
+// settleRoom, and its body twice.
 func TestLimitsLeaveRoomToSettle(t *testing.T) {
 	check := func(free, used, msgs uint32, each uint16) bool {
 		disk := embedded.Disk{Free: int64(free) << 6, Size: (int64(free) + int64(used)) << 6}
@@ -112,8 +112,8 @@ func TestLimitsLeaveRoomToSettle(t *testing.T) {
 			return bytes > 0
 		}
 		fresh, body := most-have.Msgs, bytes-have.Bytes
-		need := most*settleCost + have.Bytes + 2*body
-		return fresh > 0 && body >= 0 && need <= disk.Free && !moved(queue.Room{Msgs: have.Msgs, Bytes: have.Bytes, MaxMsgs: most, MaxBytes: bytes}, most, bytes)
+		need := most*settleRoom + have.Bytes + 2*body
+		return fresh > 0 && body >= 0 && need <= disk.Free && !worthSetting(queue.Room{Msgs: have.Msgs, Bytes: have.Bytes, MaxMsgs: most, MaxBytes: bytes}, most, bytes)
 	}
 	require.NoError(t, quick.Check(check, nil))
 	most, _ := limits(embedded.Disk{Free: 6 << 20, Size: 6 << 20}, queue.Room{})
@@ -131,8 +131,8 @@ func TestTheBrokerIsRevivedWhenThereIsRoom(t *testing.T) {
 		r.look(t.Context())
 	}
 	require.Zero(t, store.revived)
-	require.Contains(t, r.snapshot().Failing, "no space left on device; 0.0 MB of 104.9 MB are free on its disk: enlarge or empty it")
-	require.Contains(t, said.String(), "results may not be stored")
+	require.Contains(t, r.snapshot().Failing, "no space left on device; 0.0 MB of 104.9 MB are free on its disk: make room, then the broker goes on by itself")
+	require.Contains(t, said.String(), "the broker may not store results")
 
 	store.disk.Free = 50 << 20
 	r.look(t.Context())
@@ -155,11 +155,11 @@ func TestMissingDescriptorsAreNamed(t *testing.T) {
 		return describeDescriptors(&os.PathError{Op: "open", Path: os.DevNull, Err: syscall.EMFILE})
 	}
 	r.look(t.Context())
-	require.Len(t, r.told(), 1)
-	require.Contains(t, r.told()[0], "this process has no file descriptor left (open /dev/null: too many open files)")
+	require.Len(t, r.problems(), 1)
+	require.Contains(t, r.problems()[0], "this process has no file descriptor left (open /dev/null: too many open files)")
 	require.Contains(t, said.String(), "LimitNOFILE")
 	r.probe = probeDescriptors
 	r.look(t.Context())
-	require.Empty(t, r.told())
+	require.Empty(t, r.problems())
 	require.NoError(t, describeDescriptors(os.ErrNotExist))
 }

@@ -7,16 +7,15 @@ import (
 	"orderpost/internal/settle"
 )
 
-// hands are goroutines that handle deliveries, one after another: a new one
-// for each delivery would grow its stack anew each time. Those that a burst
-// needed, and nothing has needed since, leave.
-type hands struct {
+// goroutines handle deliveries, each one after another: a new goroutine for each
+// delivery would grow its stack anew each time. Those that only a burst needed exit.
+type goroutines struct {
 	handle func(d *settle.Delivery, pulled time.Time)
 	jobs   chan job
 	leave  chan struct{}
 	ended  chan struct{}
 
-	idle   atomic.Int64 // hands that wait
+	idle   atomic.Int64 // goroutines that wait
 	spared atomic.Int64 // the fewest that waited since the last look
 }
 
@@ -25,17 +24,16 @@ type job struct {
 	pulled   time.Time
 }
 
-// handsLook is how long hands may be idle, and half of how long they are at
-// most.
-const handsLook = 10 * time.Second
+// idleLook is how often look runs: idle goroutines exit after 10 to 20 seconds.
+const idleLook = 10 * time.Second
 
-func newHands(handle func(*settle.Delivery, time.Time)) *hands {
-	return &hands{handle: handle, jobs: make(chan job), leave: make(chan struct{}), ended: make(chan struct{})}
+func newGoroutines(handle func(*settle.Delivery, time.Time)) *goroutines {
+	return &goroutines{handle: handle, jobs: make(chan job), leave: make(chan struct{}), ended: make(chan struct{})}
 }
 
-// give hands a delivery to a goroutine that waits, or to a new one. The slots
+// dispatch hands a delivery to a goroutine that waits, or to a new one. The slots
 // bound their number.
-func (h *hands) give(d *settle.Delivery, pulled time.Time) {
+func (h *goroutines) dispatch(d *settle.Delivery, pulled time.Time) {
 	j := job{d, pulled}
 	select {
 	case h.jobs <- j:
@@ -47,13 +45,13 @@ func (h *hands) give(d *settle.Delivery, pulled time.Time) {
 }
 
 // took notes that one more is busy.
-func (h *hands) took() {
+func (h *goroutines) took() {
 	idle := h.idle.Add(-1)
 	for least := h.spared.Load(); idle < least && !h.spared.CompareAndSwap(least, idle); least = h.spared.Load() {
 	}
 }
 
-func (h *hands) work(j job) {
+func (h *goroutines) work(j job) {
 	for {
 		h.handle(j.delivery, j.pulled)
 		h.idle.Add(1)
@@ -70,8 +68,8 @@ func (h *hands) work(j job) {
 
 // look lets those go that were idle all the time since the last look, until the
 // end.
-func (h *hands) look() {
-	tick := time.NewTicker(handsLook)
+func (h *goroutines) look() {
+	tick := time.NewTicker(idleLook)
 	defer tick.Stop()
 	for {
 		select {
@@ -89,21 +87,21 @@ func (h *hands) look() {
 }
 
 // end lets those that wait go.
-func (h *hands) end() { close(h.ended) }
+func (h *goroutines) end() { close(h.ended) }
 
 // instant is how long an order may wait in hand for its turn at the API: about
 // as long as the broker takes to bring one and to take a result.
 const instant = 25 * time.Millisecond
 
-// maxSpare bounds the spare slots of a pool with few slots, where a quarter of
+// maxPrefetch bounds the prefetch of a pool with few slots, where a quarter of
 // them would be less.
-const maxSpare = 64
+const maxPrefetch = 64
 
-// tempo is a moving average of how long visits take: requests, and what they
+// latencyAverage is a moving average of how long submissions take: requests, and what they
 // wait for, the rate limit for instance.
-type tempo struct{ mean atomic.Int64 } // nanoseconds; 0 = not known
+type latencyAverage struct{ mean atomic.Int64 } // nanoseconds; 0 = not known
 
-func (p *tempo) note(d time.Duration) {
+func (p *latencyAverage) note(d time.Duration) {
 	took := max(int64(d), int64(time.Millisecond))
 	mean := p.mean.Load()
 	if mean == 0 {
@@ -113,13 +111,13 @@ func (p *tempo) note(d time.Duration) {
 	p.mean.Store(mean + (took-mean)/64)
 }
 
-// spare is how many of n orders in flight are over within an instant. With a
+// prefetch is how many of n orders in flight are over within an instant. With a
 // slow API, or a rate limit, there are none: orders are left to workers that have nothing to do.
-func (p *tempo) spare(n int) int {
+func (p *latencyAverage) prefetch(n int) int {
 	mean := time.Duration(p.mean.Load())
 	if mean == 0 {
 		return 0
 	}
-	most := max(n/4, min(n-1, maxSpare))
+	most := max(n/4, min(n-1, maxPrefetch))
 	return int(min(int64(most), int64(n)*int64(instant)/int64(mean)))
 }

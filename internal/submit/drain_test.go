@@ -15,13 +15,13 @@ import (
 // back at once; an attempt under way comes to its end.
 func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
-		reply  reply
-		change func(*Config)
-		before func(*rig)
-		visits int
-		posts  int
+		reply       reply
+		change      func(*Config)
+		before      func(*rig)
+		submissions int
+		posts       int
 	}{
-		"backoff":    {reply{status: 503}, func(c *Config) { c.RetryBase, c.RetryMax, c.RetryVisitTime = time.Hour, time.Hour, 5*time.Hour }, nil, 1, 1},
+		"backoff":    {reply{status: 503}, func(c *Config) { c.RetryBase, c.RetryMax, c.RetrySubmissionTime = time.Hour, time.Hour, 5*time.Hour }, nil, 1, 1},
 		"hold":       {reply{}, nil, func(r *rig) { r.Gate().Hold("lunch", time.Time{}) }, 5, 0},
 		"rate limit": {reply{}, func(c *Config) { c.RateLimit = 0.001 }, nil, 5, 1},
 		"ramp":       {reply{hang: true}, func(c *Config) { c.RequestTimeout, c.HeaderTimeout = time.Minute, time.Minute }, nil, 5, 1},
@@ -37,16 +37,16 @@ func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 				if c.before != nil {
 					c.before(r)
 				}
-				done := make(chan order.Report, c.visits)
-				for i := range c.visits {
+				done := make(chan order.Report, c.submissions)
+				for i := range c.submissions {
 					go func() { done <- r.one(string(rune('a' + i))) }()
 				}
 				synctest.Wait()
 				began := time.Now()
-				r.Leave()
-				r.Leave()
+				r.Drain()
+				r.Drain()
 				left := 0
-				for range c.visits {
+				for range c.submissions {
 					rep := <-done
 					if rep.End == order.EndHandBack && time.Since(began) == 0 {
 						left++
@@ -56,12 +56,12 @@ func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 				require.Equal(t, c.posts, posts)
 				switch name {
 				case "ramp": // the one attempt under way ends by its own timeout, and is handed back then
-					require.Equal(t, c.visits-1, left)
+					require.Equal(t, c.submissions-1, left)
 					require.Equal(t, time.Minute, time.Since(began))
 				case "rate limit":
-					require.Equal(t, c.visits-1, left)
+					require.Equal(t, c.submissions-1, left)
 				default:
-					require.Equal(t, c.visits, left)
+					require.Equal(t, c.submissions, left)
 				}
 			})
 		})
@@ -79,7 +79,7 @@ func TestLeaveWhileAKeyIsDenied(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		r.Leave()
+		r.Drain()
 		for range 3 {
 			require.Equal(t, order.EndHandBack, (<-done).End)
 		}

@@ -12,8 +12,8 @@ import (
 // errToxic is the panic that toxic orders cause.
 var errToxic = errors.New("this order is too much for a worker")
 
-// visit models submit's visit: the attempts of one submission.
-type visit struct {
+// submission models submit's submission: the attempts on one delivery.
+type submission struct {
 	*worker
 	proc *proc
 	d    *delivery
@@ -29,8 +29,8 @@ type visit struct {
 // submit models Submitter.Submit.
 func (k *worker) submit(ctx context.Context, s order.Submission) order.Report {
 	p := k.e.running
-	v := &visit{worker: k, proc: p, d: p.delivery, Submission: s, ctx: ctx, began: k.e.at}
-	v.report.History = v.excuse(s.History)
+	v := &submission{worker: k, proc: p, d: p.delivery, Submission: s, ctx: ctx, began: k.e.at}
+	v.report.History = v.creditQueueTime(s.History)
 	if v.w.cfg.Policy == order.Park && s.History.Unsure && !s.Allowed {
 		v.report.Verdict, v.report.Reason = order.Unsure, "parked"
 		v.report.End = order.EndAnswer
@@ -42,8 +42,8 @@ func (k *worker) submit(ctx context.Context, s order.Submission) order.Report {
 	return v.report
 }
 
-// excuse models excuse of budget.go.
-func (v *visit) excuse(h order.History) order.History {
+// creditQueueTime models submit's creditQueueTime.
+func (v *submission) creditQueueTime(h order.History) order.History {
 	if h.LastAttemptAt.IsZero() {
 		return h
 	}
@@ -53,8 +53,8 @@ func (v *visit) excuse(h order.History) order.History {
 	return h
 }
 
-// attempt models visit.attempt: the gate, the last checks, the exchange.
-func (v *visit) attempt() order.End {
+// attempt models submission.attempt: the gate, the last checks, the exchange.
+func (v *submission) attempt() order.End {
 	if v.ctx.Err() != nil {
 		return v.interrupted()
 	}
@@ -70,14 +70,14 @@ func (v *visit) attempt() order.End {
 	return v.exchange()
 }
 
-func (v *visit) expired() bool {
+func (v *submission) expired() bool {
 	at := v.Deadline
 	return !at.IsZero() && v.e.now().After(at)
 }
 
 // gate models Gate.Enter. The gate is mostly open, sometimes slow, and sometimes closed
-// for longer than an order in hand waits.
-func (v *visit) gate() order.End {
+// for longer than an order waits at it.
+func (v *submission) gate() order.End {
 	began := v.e.at
 	patience := v.w.cfg.GatePatience
 	wait := time.Duration(0)
@@ -104,15 +104,15 @@ func (v *visit) gate() order.End {
 	}
 }
 
-func (v *visit) interrupted() order.End {
+func (v *submission) interrupted() order.End {
 	if errors.Is(context.Cause(v.ctx), order.ErrLeaseLost) {
 		return order.EndLeaseLost
 	}
 	return order.EndHandBack
 }
 
-// lastChecks models visit.lastChecks.
-func (v *visit) lastChecks() order.End {
+// lastChecks models submission.lastChecks.
+func (v *submission) lastChecks() order.End {
 	switch {
 	case v.expired():
 		return order.EndDeadline
@@ -134,9 +134,9 @@ func (v *visit) lastChecks() order.End {
 	}
 }
 
-func (v *visit) fenced() bool { return v.Fence != nil && v.Fence() != nil }
+func (v *submission) fenced() bool { return v.Fence != nil && v.Fence() != nil }
 
-func (v *visit) counted() order.History {
+func (v *submission) counted() order.History {
 	h := v.report.History
 	h.Attempts++
 	if h.FirstAttemptAt.IsZero() {
@@ -146,8 +146,8 @@ func (v *visit) counted() order.History {
 	return h
 }
 
-// exchange models visit.exchange, judge, record and follow.
-func (v *visit) exchange() order.End {
+// exchange models submission.exchange, judge, record and applyToPool.
+func (v *submission) exchange() order.End {
 	no := v.d.OrderNo()
 	at := &attempt{orderNo: no, intent: v.d.Intent.ID, seq: v.d.Seq, body: v.d.Order.BodyHash(), host: v.host,
 		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at, note: v.d.Last.Seq}
@@ -171,11 +171,11 @@ func (v *visit) exchange() order.End {
 	case r.verdict == order.Accepted, r.final:
 		h.Unsure = false
 	}
-	return v.follow(at, r)
+	return v.applyToPool(at, r)
 }
 
 // takeDown ends the process or panics, as a toxic order does.
-func (v *visit) takeDown() {
+func (v *submission) takeDown() {
 	v.w.ledger.tookDown[v.d.OrderNo()]++
 	if v.w.chance(0.5) {
 		v.crash("taken down by " + v.d.OrderNo())
@@ -184,12 +184,12 @@ func (v *visit) takeDown() {
 	panic(errToxic)
 }
 
-// follow models visit.follow and goOn.
-func (v *visit) follow(at *attempt, r reply) order.End {
+// applyToPool models submission.applyToPool and retryOrReturn.
+func (v *submission) applyToPool(at *attempt, r reply) order.End {
 	switch r.verdict {
 	case order.Accepted, order.Duplicate:
 		return order.EndAnswer
-	case order.Rejected: // jury.go: believed, or recalled together with others
+	case order.Rejected: // refusals.go: believed, or recalled together with others
 		if v.w.chance(v.w.cfg.CallBack) {
 			at.calledBack = true
 			v.say(v.d, "called back", "")
@@ -208,11 +208,11 @@ func (v *visit) follow(at *attempt, r reply) order.End {
 		}
 		return order.EndNone
 	}
-	return v.goOn(r)
+	return v.retryOrReturn(r)
 }
 
-// goOn models visit.goOn, budget.next and budget.delay.
-func (v *visit) goOn(r reply) order.End {
+// retryOrReturn models submission.retryOrReturn, budget.next and budget.delay.
+func (v *submission) retryOrReturn(r reply) order.End {
 	cfg, h := &v.w.cfg, v.report.History
 	throttle := r.status == 429
 	switch {
@@ -227,13 +227,13 @@ func (v *visit) goOn(r reply) order.End {
 		return order.EndTotalBudget
 	}
 	wait := v.e.between(0, cfg.RetryMax)
-	if spent := v.e.at - v.began - v.gated; v.attempts >= cfg.VisitAttempts || spent+wait > cfg.VisitTime {
-		delay := cfg.DelayBase << min(h.Attempts/cfg.VisitAttempts, 4)
+	if spent := v.e.at - v.began - v.gated; v.attempts >= cfg.SubmissionAttempts || spent+wait > cfg.SubmissionTime {
+		delay := cfg.DelayBase << min(h.Attempts/cfg.SubmissionAttempts, 4)
 		v.report.Delay = min(v.e.between(delay/2, delay+delay/2), cfg.DelayMax)
 		if at := v.Deadline; !at.IsZero() {
 			v.report.Delay = max(0, min(v.report.Delay, at.Sub(v.e.now())+time.Millisecond))
 		}
-		return order.EndVisitBudget
+		return order.EndSubmissionBudget
 	}
 	if v.e.sleep(v.ctx, wait) != nil {
 		return v.interrupted()

@@ -110,7 +110,7 @@ func TestRefusalWaitsNoLongerThanJuryMax(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		require.Equal(t, order.EndAnswer, r.one("bad").End)
-		require.Equal(t, juryMax, time.Since(began))
+		require.Equal(t, refusalWaitMax, time.Since(began))
 		time.Sleep(time.Minute)
 	})
 }
@@ -247,7 +247,7 @@ func TestResumeVouchesForRefusals(t *testing.T) {
 		require.Zero(t, time.Since(began))
 		require.Equal(t, order.Accepted, r.one("good").Verdict)
 		require.Equal(t, map[order.End]int{order.EndAnswer: 300}, ends(r.many("k", 300)), "also beyond an acceptance")
-		time.Sleep(vouchTime)
+		time.Sleep(trustTime)
 		r.many("m", 40)
 		require.False(t, r.Gate().Open(), "a person's word does not hold for ever")
 	})

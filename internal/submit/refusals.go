@@ -1,0 +1,174 @@
+package submit
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// refusalWaitMax is the longest time for which a refusal is held back.
+const refusalWaitMax = 15 * time.Second
+
+// refusalDetector finds out whether the API refuses orders because of the orders or
+// because of wrong settings, such as the URL or the rules file. It holds refusals
+// back until then.
+//
+// A run is a sequence of refused orders without an order that was created. During a
+// run, each refused order waits. An acceptance or a duplicate of any order shows that
+// orders get through: the waiting refusals are believed. If the run reaches its
+// limit, all its orders go back to the queue and the gate shuts. If no other
+// submission is active for the quiet time, the run consists of a few bad orders, and
+// their refusals are believed.
+type refusalDetector struct {
+	limit int
+	quiet time.Duration
+
+	mu           sync.Mutex
+	run          map[string]struct{} // distinct order numbers of the run
+	pending      map[*pendingRefusal]struct{}
+	active       int       // submissions, those with a pending refusal included
+	created      bool      // the API created an order since the start or the last hold
+	trustedUntil time.Time // until then refusals are believed, because a person confirmed them
+	timer        *time.Timer
+}
+
+// pendingRefusal is one refused order that waits. The detector sends to believed once.
+type pendingRefusal struct{ believed chan bool }
+
+func newRefusalDetector(cfg Config) *refusalDetector {
+	return &refusalDetector{limit: cfg.RefusalRun, quiet: cfg.RefusalQuiet, run: map[string]struct{}{}, pending: map[*pendingRefusal]struct{}{}}
+}
+
+// begin counts a submission as active until end.
+func (d *refusalDetector) begin() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active++
+	d.restartTimer()
+}
+
+func (d *refusalDetector) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active--
+	d.restartTimer()
+}
+
+// restartTimer restarts the quiet time if every active submission has a pending
+// refusal, and stops it otherwise. The caller holds d.mu.
+func (d *refusalDetector) restartTimer() {
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if len(d.pending) == 0 || len(d.pending) < d.active {
+		return
+	}
+	var mine *time.Timer
+	mine = time.AfterFunc(d.quiet, func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.timer == mine {
+			d.resolve(true)
+		}
+	})
+	d.timer = mine
+}
+
+// resolve ends the wait of all pending refusals. The caller holds d.mu.
+func (d *refusalDetector) resolve(believed bool) {
+	for p := range d.pending {
+		p.believed <- believed
+	}
+	clear(d.pending)
+	d.restartTimer()
+}
+
+// orderCreated ends the run: the API created an order.
+func (d *refusalDetector) orderCreated() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.created = true
+	if len(d.run) > 0 {
+		clear(d.run)
+		d.resolve(true)
+	}
+}
+
+// sawCreation reports whether the API created an order since the start or the last
+// hold.
+func (d *refusalDetector) sawCreation() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.created
+}
+
+// trustTime is how long refusals are believed after a person confirmed them. It is
+// long enough to work off thousands of replayed orders that are refused again,
+// without another hold at each run.
+const trustTime = 15 * time.Minute
+
+// trust makes the detector believe all refusals for trustTime.
+func (d *refusalDetector) trust() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trustedUntil = time.Now().Add(trustTime)
+}
+
+// report counts a refused order. full says that the run is complete and its orders
+// go back to the queue: it reached its limit, or certain is set. Otherwise the caller
+// awaits p; nil means that the refusal is believed at once.
+func (d *refusalDetector) report(orderNo string, certain bool) (p *pendingRefusal, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !certain && (d.limit == 0 || time.Now().Before(d.trustedUntil)) {
+		return nil, false
+	}
+	d.run[orderNo] = struct{}{}
+	if certain || len(d.run) >= d.limit {
+		clear(d.run)
+		d.created, d.trustedUntil = false, time.Time{}
+		d.resolve(false)
+		return nil, true
+	}
+	p = &pendingRefusal{believed: make(chan bool, 1)}
+	d.pending[p] = struct{}{}
+	d.restartTimer()
+	return p, false
+}
+
+// await waits for the decision and reports whether the refusal is believed. Without a
+// decision within refusalWaitMax the refusal is believed: fewer orders than the limit
+// can be wrong. If ctx ends first, the refusal is believed only if the API created
+// orders before.
+func (d *refusalDetector) await(ctx context.Context, p *pendingRefusal) bool {
+	t := time.NewTimer(refusalWaitMax)
+	defer t.Stop()
+	late := false
+	select {
+	case b := <-p.believed:
+		return b
+	case <-t.C:
+		late = true
+	case <-ctx.Done():
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	select {
+	case b := <-p.believed: // decided at the same moment
+		return b
+	default:
+	}
+	delete(d.pending, p)
+	d.restartTimer()
+	return late || d.created
+}
+
+func (d *refusalDetector) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+}
