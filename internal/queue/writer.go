@@ -17,21 +17,21 @@ import (
 	"orderpost/internal/settle"
 )
 
-// errUnconfirmed: the broker's confirmation did not come. The write may have
-// happened.
+// errUnconfirmed means that the broker's confirmation did not come. The write
+// may have happened.
 var errUnconfirmed = errors.New("write not confirmed by the broker")
 
-// maxWriteBatch and maxWriteBytes bound one flush of writes. Larger ones gain
-// little and make everybody in them wait.
+// maxWriteBatch and maxWriteBytes bound one flush. Larger flushes gain little and
+// delay every write in them.
 const (
 	maxWriteBatch = 256
 	maxWriteBytes = 4 << 20
 )
 
 // writer writes messages to one stream on condition that their subjects have
-// not changed. Writes that arrive while others are on their way are flushed
-// after them, in one atomic batch or singly without waiting in between, as
-// flushModes finds faster; a write that arrives alone goes alone and at once.
+// not changed. Writes that arrive during a flush go into the next one, in one
+// atomic batch or singly without waiting in between, whichever flushModes finds
+// faster. A write that arrives alone goes alone and at once.
 type writer struct {
 	js     jetstream.JetStream
 	link   *link
@@ -41,7 +41,7 @@ type writer struct {
 	quit   chan struct{}
 	done   sync.WaitGroup
 	once   sync.Once
-	ended  chan struct{} // closed when nothing is written any more
+	ended  chan struct{} // closed after the last write
 
 	modes   flushModes
 	batches atomic.Uint64 // atomic batches that were stored
@@ -62,14 +62,14 @@ func newWriter(q *Queue, stream string) *writer {
 	return w
 }
 
-// makeWriter makes one that does not run yet.
+// makeWriter returns a writer that does not run yet.
 func makeWriter(q *Queue, stream string) *writer {
 	return &writer{js: q.js, link: &q.link, stream: stream, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // put writes msg if its subject's last sequence is expect (0 = absent) and
-// returns the new one. Errors: settle.ErrStale, errUnconfirmed, ErrStorage (wrapped),
-// or the context's.
+// returns the new sequence. Errors: settle.ErrStale, errUnconfirmed or
+// settle.ErrStorage (wrapped), or the context's.
 func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64, error) {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	msg.Header.Set(jetstream.ExpectedStreamHeader, w.stream)
@@ -92,7 +92,7 @@ func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64,
 	}
 }
 
-// stop ends the writer after what is queued has been written.
+// stop ends the writer once it has written what is queued.
 func (w *writer) stop() {
 	w.once.Do(func() { close(w.quit) })
 	w.done.Wait()
@@ -116,7 +116,7 @@ func (w *writer) run() {
 	}
 }
 
-// collect takes what is waiting, without waiting.
+// collect adds the queued writes to batch, without waiting for more.
 func (w *writer) collect(batch []*write) []*write {
 	size := 0
 	for _, req := range batch {
@@ -157,8 +157,9 @@ func (w *writer) flushSingly(batch []*write) {
 	}
 }
 
-// flushTogether publishes an atomic batch. False: it was refused, and nothing
-// of it is stored, or it is not known; the conditions make a repetition safe.
+// flushTogether publishes an atomic batch. false means that the broker refused
+// the batch and stored nothing of it, or did not answer. The conditions make it
+// safe to repeat the writes.
 func (w *writer) flushTogether(batch []*write) bool {
 	ctx, cancel := w.link.bound(context.Background())
 	defer cancel()
@@ -188,13 +189,14 @@ func (r *write) finish(seq uint64, err error) {
 	close(r.done)
 }
 
-// fullCodes say that there is no room.
+// fullCodes say that the broker has no room.
 var fullCodes = []jetstream.ErrorCode{codeStoreFailed, codeInsufficient, codeStorageExceeded}
 
-// passingCodes say that the cluster is busy with itself, not that it has no room.
+// passingCodes say that the cluster is busy for the moment, not that it has no
+// room.
 var passingCodes = []jetstream.ErrorCode{codeClusterNotAvailable, codeStreamOffline, codeTooManyRequests}
 
-// writeError sorts what JetStream answered to a conditional write.
+// writeError classifies JetStream's answer to a conditional write.
 func writeError(err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -209,8 +211,8 @@ func writeError(err error) error {
 	}
 }
 
-// cloneMsg keeps the original free of the batch's headers, for the case that
-// it has to be sent alone.
+// cloneMsg copies msg without its batch headers, in case msg must be sent alone
+// later.
 func cloneMsg(msg *nats.Msg) *nats.Msg {
 	c := nats.NewMsg(msg.Subject)
 	c.Data = msg.Data
