@@ -35,3 +35,6 @@ func (s *socket) callWhenReadable(do func(fd uintptr) bool) error {
 	do(0)
 	return nil
 }
+
+// arrived returns true: callWhenReadable does not wait here.
+func arrived(uintptr) bool { return true }

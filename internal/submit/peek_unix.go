@@ -66,6 +66,13 @@ func (s *socket) callWhenReadable(do func(fd uintptr) bool) error {
 	return raw.Read(do)
 }
 
+// arrived says whether a read of the socket would return at once.
+func arrived(fd uintptr) bool {
+	var one [1]byte
+	_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return !isEmpty(err) && err != syscall.EINTR
+}
+
 func isEmpty(err error) bool { return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK }
 
 func (s *socket) rawConn() (_ syscall.RawConn, err error) {

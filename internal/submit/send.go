@@ -22,9 +22,10 @@ type sending struct {
 // TLS a request of up to 16 KiB is one record. err is the error of the write, late
 // that of the wait.
 //
-// The write happens inside callWhenReadable. What the poller reports afterwards is
-// new, so no read is tried in vain, and no read buffer is held before the answer
-// arrives.
+// The write happens inside callWhenReadable, so no read is tried in vain, and no read
+// buffer is held before the answer arrives. The poller reports only what is new when
+// the wait begins. What the server sent between checkIdle and that moment, such as an
+// alert, would not wake it, so step looks for it after the write.
 func (c *conn) send(ctx context.Context, text []byte, timeout time.Duration, until time.Time) (err, late error) {
 	s := &c.sending
 	s.conn, s.ctx, s.text, s.timeout, s.until = c, ctx, text, timeout, until
@@ -48,9 +49,9 @@ func (c *conn) send(ctx context.Context, text []byte, timeout time.Duration, unt
 	}
 }
 
-// step writes the request at the first call. The second call means that the answer
-// arrived: step returns true.
-func (s *sending) step(uintptr) (over bool) {
+// step writes the request at the first call and returns true if something has arrived
+// already. The second call means that the answer arrived: step returns true.
+func (s *sending) step(fd uintptr) (over bool) {
 	if s.wrote {
 		return true
 	}
@@ -62,5 +63,5 @@ func (s *sending) step(uintptr) (over bool) {
 	if now := time.Now(); now.Sub(began) > 10*time.Millisecond { // the header timeout begins here
 		s.late = s.conn.await(s.ctx, now, s.timeout, s.until)
 	}
-	return s.late != nil
+	return s.late != nil || arrived(fd)
 }
