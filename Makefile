@@ -28,7 +28,7 @@ rules: ## write the Prometheus operator's copy of the alert rules
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
 	go run ./cmd/simulate
 
-bench: ## compare the worker with the loops that users would write; about ten minutes
+bench: ## compare the worker with the loops that users would write; about forty minutes
 	go run ./cmd/bench
 
 microbench: ## run the Go benchmarks
