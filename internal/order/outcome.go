@@ -58,10 +58,10 @@ func (o Outcome) Created() string {
 	switch o {
 	case OutcomeAccepted:
 		return "yes"
-	case OutcomeUnknown, OutcomeNone:
-		return "unknown"
-	default:
+	case OutcomeRejected, OutcomeExhausted, OutcomeExpired, OutcomeInvalid, OutcomePoison, OutcomeCancelled:
 		return "no"
+	default: // nobody may claim that an order does not exist by forgetting an outcome here
+		return "unknown"
 	}
 }
 
