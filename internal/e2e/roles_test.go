@@ -197,7 +197,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.NotContains(t, w.errOut.String(), "ermissions violation", "the worker tried what its role may not do")
 }
 
-// waitForNoPull waits until the workers know that they are held, and their last
+// waitForNoPull waits until there are workers, they know that they are held, and their last
 // pull, which takes a second, is over: what it brings counts as started.
 func (s *secured) waitForNoPull(t *testing.T) {
 	t.Helper()
@@ -205,7 +205,7 @@ func (s *secured) waitForNoPull(t *testing.T) {
 	defer q.Close()
 	require.Eventually(t, func() bool {
 		workers, err := fleet.New(q).Workers(t.Context())
-		return err == nil && !slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open })
+		return err == nil && len(workers) > 0 && !slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open })
 	}, patience, pause)
 	js, err := jetstream.New(s.connect(t, "operator"))
 	require.NoError(t, err)
