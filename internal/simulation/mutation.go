@@ -50,14 +50,14 @@ const (
 
 var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "reconnect", "begun"}
 
-var mutationTexts = [...]string{"", "writes to the results are unconditional", "deliveries are not checked against the results",
-	"doubt is not inherited", "a redelivered failure is acknowledged without a look at its letter",
-	"a replay removes the letter before its intent is stored", "any record of the order_no passes for one about this intent",
-	"a worker believes in its claim for as long as it likes", "deliveries that nothing explains count towards poison",
-	"not_before is not honoured", "the gate stays open while results are refused", "a refused result repeats the POST, and not only the write",
-	"how far the stream was delivered is not kept", "whatever replica answers a batched read is believed",
-	"redelivered orders are posted at once after a reconnect",
-	"a redelivery is not noted before it is posted"}
+var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
+	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
+	"a replay removes the letter before it stores the intent", "any record of the order_no counts as one about this intent",
+	"a worker never gives up its claim", "unexplained deliveries count towards poison",
+	"workers ignore not_before", "the gate stays open while the broker refuses results", "a refused result repeats the POST, not only the write",
+	"workers do not keep the delivered high-water mark", "a worker believes whatever replica answers a batched read",
+	"a worker does not wait after a reconnect",
+	"a worker writes no note before it posts a redelivery"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
