@@ -26,7 +26,7 @@ func startTarget(t *testing.T, name string, settings map[string]string) target {
 	t.Helper()
 	w := target{Child: child.Start(t, os.Args[0], name, settings)}
 	require.Eventually(t, func() bool {
-		_, rest, found := strings.Cut(w.Said(), `"url":"`)
+		_, rest, found := strings.Cut(w.Said(), `"ops":"`)
 		w.metrics, _, _ = strings.Cut(rest, `"`)
 		return found && strings.Contains(w.Said(), `"message":"working"`)
 	}, patience, pause, "worker %s does not work", name)
