@@ -91,6 +91,10 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	require.Eventually(t, func() bool { return node.NumRoutes() == 0 }, 20*time.Second, time.Millisecond)
 	seq := putRecord(t, leader, "R-1", 0)
 	require.Equal(t, []uint64{before, 0}, batched(t, follower, "R-0", "R-1"), "the follower does not know of a confirmed result")
+	follower.replicas = 1 // as when it connected before there were followers
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.Error(t, follower.Results().Last(short, []string{"R-1"}, func(int, *settle.Message) {}), "listings and audits ask the leader, too")
 
 	store := &twoNodes{Store: jetStore{leader}, batched: jetStore{follower}}
 	q := settle.New(settle.Config{Worker: "split", Log: zerolog.Nop()}, store, settle.RealTime())

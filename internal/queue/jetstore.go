@@ -149,9 +149,8 @@ func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
 
 func (s jetStore) ServerID() string { return s.q.nc.ConnectedServerId() }
 
-// Replicated is true for every clustered broker: a stream with one replica may
-// get more while this program runs.
-func (s jetStore) Replicated() bool { return s.q.replicas > 1 || s.q.nc.ConnectedClusterName() != "" }
+// Replicated implements settle.Store.
+func (s jetStore) Replicated() bool { return s.q.replicated() }
 
 func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
 

@@ -28,6 +28,11 @@ func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*settle.M
 	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
 }
 
+// replicated says whether a follower may answer a batched read. That holds for
+// every clustered broker: a stream with one replica may get more while this
+// program runs.
+func (q *Queue) replicated() bool { return q.replicas > 1 || q.nc.ConnectedClusterName() != "" }
+
 // stream reads a stream's state into its CachedInfo.
 func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
 	err = q.patiently(ctx, func(ctx context.Context) error {

@@ -147,7 +147,7 @@ func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, e
 // lastExact reads in batches if that is exact, otherwise one by one at the
 // leader (R2). It passes each message that exists to take, one at a time.
 func (q *Queue) lastExact(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
-	if q.replicas == 1 {
+	if !q.replicated() {
 		return q.lastInBatches(ctx, stream, subjects, take)
 	}
 	var all errgroup.Group
