@@ -102,16 +102,7 @@ func (o *operations) poll(ctx context.Context) {
 	if o.server == nil {
 		return // nobody can see them
 	}
-	tick := time.NewTicker(sizesEvery)
-	defer tick.Stop()
-	for {
-		o.sizes.Store(o.measure(ctx))
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+	repeat(ctx, sizesEvery, func(ctx context.Context) { o.sizes.Store(o.measure(ctx)) })
 }
 
 // measure returns the sizes, or nil if the broker does not answer: no number is better

@@ -71,16 +71,7 @@ func newStorageMonitor(s *embedded.Server, q *queue.Queue, log zerolog.Logger) *
 
 // run checks the storage until ctx ends.
 func (m *storageMonitor) run(ctx context.Context) {
-	tick := time.NewTicker(m.every)
-	defer tick.Stop()
-	for {
-		m.look(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	repeat(ctx, m.every, m.look)
 }
 
 // snapshot returns the last result.

@@ -53,16 +53,7 @@ func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, eve
 }
 
 func (m *topologyMonitor) run(ctx context.Context) {
-	tick := time.NewTicker(m.every)
-	defer tick.Stop()
-	for {
-		m.look(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	repeat(ctx, m.every, m.look)
 }
 
 func (m *topologyMonitor) look(parent context.Context) {
