@@ -59,7 +59,7 @@ func (v *visit) orderPage() error {
 	if len(p.No) > 4*order.MaxOrderNo {
 		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")
 	}
-	found, err := books.Find(v.Context(), v.s.queue, p.No)
+	found, err := books.Find(v.Context(), v.queue(), p.No)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
 	{"/fleet", "Fleet", Viewer},
+	{"/books", "Books", Viewer},
 }
 
 type menuItem struct {

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	*testing.T
 	broker *embedded.Server
+	dir    string // of the broker
 	worker *queue.Queue
 	*Server
 
@@ -44,7 +46,8 @@ type rig struct {
 // newRig starts a console. change changes its settings.
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{T: t, broker: startBroker(t, t.TempDir(), "127.0.0.1:0")}
+	r := &rig{T: t, dir: t.TempDir()}
+	r.broker = startBroker(t, r.dir, "127.0.0.1:0")
 	r.worker = r.open("worker", true)
 	r.Server = r.console(change...)
 	return r
@@ -245,4 +248,18 @@ func answered(v order.Verdict, status int, reason, response string) order.Report
 	now := time.Now().UTC()
 	return order.Report{End: order.EndAnswer, Verdict: v, Status: status, Reason: reason, Response: response,
 		History: order.History{Attempts: 1, Unsure: v == order.Unsure, FirstAttemptAt: now, LastAttemptAt: now}}
+}
+
+// letter returns the dead letter of an order.
+func (r *rig) letter(no string) *settle.Letter {
+	r.Helper()
+	var found *settle.Letter
+	require.NoError(r, books.EachLetter(r.Context(), r.worker, func(l *settle.Letter) error {
+		if l.OrderNo == no {
+			found = l
+		}
+		return nil
+	}))
+	require.NotNil(r, found, no)
+	return found
 }

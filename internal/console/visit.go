@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"orderpost/internal/queue"
 )
 
 // route is one thing that the console answers. Adding a page takes a route, its
@@ -43,6 +45,14 @@ func (v *visit) person() Person {
 
 // may reports whether the person has the role.
 func (v *visit) may(r Role) bool { return v.person().Role >= r }
+
+// queue returns the broker's streams, with the rights that the person may use.
+func (v *visit) queue() *queue.Queue {
+	if v.may(Importer) {
+		return v.s.queue
+	}
+	return v.s.viewers
+}
 
 // refreshes reports whether the page asked for itself, and no person did.
 func (v *visit) refreshes() bool { return v.Header.Get("HX-Request") == "true" }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -92,7 +90,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 // check finds wrong usage before the command connects.
 func (c *fleetCommand) check(name string, args []string) error {
 	if name == "limit" {
-		_, err := readLimit(args[0])
+		_, err := fleet.ReadLimit(args[0])
 		return err
 	}
 	if c.last < 0 {
@@ -122,7 +120,7 @@ func (c *fleetCommand) resume(ctx context.Context, q *queue.Queue, _ []string, o
 }
 
 func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string, out io.Writer) error {
-	l, err := readLimit(args[0])
+	l, err := fleet.ReadLimit(args[0])
 	if err != nil {
 		return err
 	}
@@ -156,23 +154,6 @@ func (c *fleetCommand) tell(out io.Writer, done any, format string, args ...any)
 	}
 	_, err := fmt.Fprintf(out, format, args...)
 	return err
-}
-
-// readLimit reads "50/s", "50", "600/m", "none" or "default" (nil).
-func readLimit(text string) (*fleet.Limit, error) {
-	switch text {
-	case "default":
-		return nil, nil
-	case "none":
-		return &fleet.Limit{}, nil
-	}
-	number, unit, _ := strings.Cut(text, "/")
-	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || per == 0 || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
-		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
-	}
-	return &fleet.Limit{PerSecond: n / per}, nil
 }
 
 func describeLimit(l *fleet.Limit) string {
