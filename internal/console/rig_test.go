@@ -39,6 +39,8 @@ type rig struct {
 	worker *queue.Queue
 	*Server
 
+	viewers *queue.Queue // nil = the console's own
+
 	mu   sync.Mutex
 	said []string // what was printed in the terminal
 }
@@ -89,7 +91,7 @@ func settingsFor(t *testing.T, change ...func(*Config)) Config {
 
 func (r *rig) console(change ...func(*Config)) *Server {
 	r.Helper()
-	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Version: "test", Starter: "anna", Log: zerolog.Nop(),
+	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Viewers: r.viewers, Version: "test", Starter: "anna", Log: zerolog.Nop(),
 		Announce: func(line string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

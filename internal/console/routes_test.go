@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
 )
 
 // TestEveryRouteRefuses walks all routes as nobody and as each role: whoever lacks
@@ -59,4 +61,18 @@ func TestOnlyKnownRoutesChangeSomething(t *testing.T) {
 	b := r.as("operator")
 	b.send(http.StatusNotFound, "/fleet")
 	b.open(http.StatusNotFound, "/books/stop")
+}
+
+// TestViewersHaveAConnectionOfTheirOwn: what a viewer asks for goes to the broker
+// by the connection that cannot write, and nobody else's does.
+func TestViewersHaveAConnectionOfTheirOwn(t *testing.T) {
+	r := newRig(t)
+	r.settles("A-1", answered(order.Accepted, 200, "", "{}"))
+	r.viewers = r.open("viewers", false)
+	r.Server = r.console(func(c *Config) { c.Users = usersFile(t) })
+	viewer, importer := r.as("viewer"), r.as("importer")
+	require.Contains(t, text(viewer.open(http.StatusOK, "/order?no=A-1")), "accepted")
+	r.viewers.Close()
+	require.Equal(t, http.StatusServiceUnavailable, viewer.do(http.MethodGet, "/order?no=A-1", nil).StatusCode)
+	require.Contains(t, text(importer.open(http.StatusOK, "/order?no=A-1")), "accepted")
 }

@@ -170,7 +170,7 @@ func (v *visit) fail(err error) {
 		p = &problem{status: http.StatusRequestEntityTooLarge, what: "What you sent is larger than the console takes.", todo: "Send less at once."}
 	case v.Context().Err() != nil:
 		return // nobody is there any more
-	case away(err) || !v.s.queue.Connected():
+	case away(err) || !v.queue().Connected():
 		p = &problem{status: http.StatusServiceUnavailable, what: "The broker is out of reach, so the console cannot say or do anything about orders now.",
 			todo: "Try again in a moment. If it stays away, look at the machine that runs it; docs/runbook.md has the steps.", cause: err}
 	}
