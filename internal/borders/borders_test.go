@@ -47,7 +47,8 @@ var mayImport = map[string][]string{
 	"internal/simulation":      {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
-	"internal/books": {"internal/order", "internal/settle", "internal/queue"},
+	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
+	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
 }
 
 // anything marks the packages that join others: the programs.
