@@ -179,7 +179,7 @@ func TestServersOfBefore(t *testing.T) {
 	do(program.ExitFailed, refused, worker.Run, "limit", "none")
 	do(program.ExitFailed, refused, worker.Run, "resume")
 	do(program.ExitFailed, "orders.journal.", deadletter.Run, "replay", "--all")
-	do(program.ExitFailed, refused, deadletter.Run, "drop", "--all", "--yes", "--by", "anna")
+	do(program.ExitFailed, refused, deadletter.Run, "resolve", "A-1", "--rejected", "--note", "n", "--by", "anna")
 	_, err = js.Publish(t.Context(), "orders.new.A-2", []byte(`{"order_no":"A-2","timeout":30}`))
 	require.NoError(t, err)
 	do(program.ExitDone, loud, enqueue.Run, "cancel", "A-2")
