@@ -35,7 +35,7 @@ var acts = map[string]journal.Kind{
 }
 
 // looks are the commands that change nothing, and the worker itself.
-var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost sign", "orderpost fleet", "orderpost schema",
+var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost console",
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health"}
@@ -180,6 +180,7 @@ func TestServersOfBefore(t *testing.T) {
 	do(program.ExitFailed, refused, worker.Run, "resume")
 	do(program.ExitFailed, "orders.journal.", deadletter.Run, "replay", "--all")
 	do(program.ExitFailed, refused, deadletter.Run, "resolve", "A-1", "--rejected", "--note", "n", "--by", "anna")
+	s.waitForNoPull(t) // or the order would count as started
 	_, err = js.Publish(t.Context(), "orders.new.A-2", []byte(`{"order_no":"A-2","timeout":30}`))
 	require.NoError(t, err)
 	do(program.ExitDone, loud, enqueue.Run, "cancel", "A-2")

@@ -11,10 +11,11 @@ type Actor struct {
 // entry is as true as the program that wrote it.
 type Known string
 
-// How a name is known. The first three are checked by the program that wrote
-// the entry, the others are claims.
+// How a name is known. The first four are checked by the program that wrote the
+// entry, the others are claims.
 const (
 	Login       Known = "login"       // a password
+	Link        Known = "link"        // the console's login link, which its terminal shows
 	Proxy       Known = "proxy"       // an authenticating proxy named it
 	Certificate Known = "certificate" // a client certificate names it
 	ByFlag      Known = "by"          // the flag --by
@@ -23,13 +24,15 @@ const (
 )
 
 // Claimed reports whether nobody has checked the name.
-func (k Known) Claimed() bool { return k != Login && k != Proxy && k != Certificate }
+func (k Known) Claimed() bool { return k != Login && k != Link && k != Proxy && k != Certificate }
 
 // Meaning says in a few words how the name is known.
 func (k Known) Meaning() string {
 	switch k {
 	case Login:
 		return "logged in"
+	case Link:
+		return "opened the login link"
 	case Proxy:
 		return "named by the proxy"
 	case Certificate:

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"orderpost/internal/books"
 	"orderpost/internal/journal"
 )
 
@@ -45,7 +46,7 @@ func filterText(filter map[string][]string) string {
 				flags = append(flags, "--all")
 				continue
 			}
-			flags = append(flags, "--"+name+" "+quote(value))
+			flags = append(flags, "--"+name+" "+books.ShellWord(value))
 		}
 	}
 	return strings.Join(flags, " ")
