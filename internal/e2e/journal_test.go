@@ -35,7 +35,7 @@ var acts = map[string]journal.Kind{
 }
 
 // looks are the commands that change nothing, and the worker itself.
-var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost console",
+var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost console", "orderpost console user",
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health"}
