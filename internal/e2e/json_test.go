@@ -152,6 +152,8 @@ func TestJSON(t *testing.T) {
 		{"deadletter drop --order-no REFUSED-2 --dry-run", program.ExitDone, "drop"},
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
+		{"order REFUSED-2", program.ExitDone, "order"},
+		{"journal", program.ExitDone, "journal"},
 	} {
 		code, out, errOut := runProgram(t, orderpost.Run, p.settings, append(strings.Fields(c.args), "--json")...)
 		require.Equal(t, c.code, code, "%s: %s%s", c.args, out, errOut)

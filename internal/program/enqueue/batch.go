@@ -27,6 +27,7 @@ type batchCommands struct {
 	json, quiet    bool
 	tempDir        string
 	dryRun         bool
+	person         broker.Person
 	notices        *notices
 }
 
