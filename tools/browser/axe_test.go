@@ -15,7 +15,8 @@ import (
 //go:embed testdata/axe/axe.min.js
 var axe string
 
-// TestAxeIsUnchanged: it is the file that the npm package has (testdata/axe/README.md).
+// TestAxeIsUnchanged: it is the file that the npm package has; the README beside it says
+// which.
 func TestAxeIsUnchanged(t *testing.T) {
 	sum := sha256.Sum256([]byte(axe))
 	require.Equal(t, "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c", hex.EncodeToString(sum[:]))
