@@ -222,6 +222,7 @@ func TestCompletion(t *testing.T) {
 		{"enqueue", "order", "DOUBT"}, {"deadletter", "replay", "--order-no", "DOUBT"}} {
 		require.Equal(t, letters, slices.Sorted(slices.Values(offered(p.settings, args...))), args)
 	}
+	require.Equal(t, []string{"refused by status 422"}, offered(p.settings, "deadletter", "list", "--reason", "ref"))
 	for _, args := range [][]string{{"enqueue", "watch", "m"}, {"enqueue", "status", "m"}, {"enqueue", "results", "m"}, {"enqueue", "cancel", "m"},
 		{"deadletter", "list", "--batch", "m"}} {
 		require.Equal(t, []string{"march"}, offered(p.settings, args...), args)

@@ -47,7 +47,7 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 		}
 	}
 	for name, values := range map[string]cobra.CompletionFunc{
-		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
+		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "reason": broker.CompleteReason(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist
 	}

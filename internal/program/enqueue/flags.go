@@ -60,6 +60,8 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
 	_ = cmd.MarkFlagFilename("mapping", "yaml", "yml") // the flag exists
+	program.CompleteFiles(cmd)
+	program.CompleteFiles(cmd, "results")
 	for name, values := range map[string][]string{"format": {"auto", "csv", "ndjson"}, "encoding": importer.Encodings(), "empty": {"string", "omit", "null"}} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
