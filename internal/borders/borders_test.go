@@ -48,8 +48,9 @@ var mayImport = map[string][]string{
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
-	"internal/acts":    {"internal/order", "internal/settle", "internal/queue", "internal/books"},
-	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/acts"},
+	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
+	"internal/acts":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
+	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/acts", "internal/journal"},
 }
 
 // anything marks the packages that join others: the programs.

@@ -67,6 +67,8 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 	f.StringVar(&o.logLevel, "log-level", "error", "level of the worker's log on stderr: debug, info, warn or error")
 	f.BoolVar(&o.console, "console", false, "keep a web page open, with new orders until Ctrl-C")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9465", "address of the page (--console); only loopback")
+	program.CompleteFiles(root)
+	_ = root.MarkFlagDirname("data") // the flag exists
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 
