@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
 )
 
 // holdTimes are how long a person can hold the fleet with one choice.
@@ -67,7 +68,7 @@ func (f *fleetNow) changed() error {
 func (f *fleetNow) state() fact { return fact{"state", f.Mark()} }
 
 // steered turns the error of an act into what the person sees.
-func (v *visit) steered(err error, to, sentence string) error {
+func (v *visit) steered(err error, sentence string) error {
 	switch {
 	case errors.Is(err, fleet.ErrSteered):
 		return stale("Somebody else has steered the fleet at the same moment.")
@@ -75,7 +76,7 @@ func (v *visit) steered(err error, to, sentence string) error {
 		return err
 	}
 	v.s.watch.forget()
-	return v.done(to, sentence)
+	return v.done("/fleet", sentence)
 }
 
 func (v *visit) hold() error {
@@ -109,7 +110,12 @@ func (v *visit) hold() error {
 		}
 		h.Until = h.Since.Add(last)
 	}
-	return v.steered(v.s.fleet.HoldAsSeen(v.Context(), h, f.View), "/fleet", "The fleet is held.")
+	about := journal.About{Kind: journal.Hold, Note: h.Reason}
+	if !h.Until.IsZero() {
+		about.Details = map[string]string{"until": h.Until.Format(time.RFC3339)}
+	}
+	prolongs := func(context.Context) bool { return f.Prolongs(h) }
+	return v.steered(v.act(about, prolongs, func(ctx context.Context) error { return v.s.fleet.HoldAsSeen(ctx, h, f.View) }), "The fleet is held.")
 }
 
 func (v *visit) resume() error {
@@ -117,7 +123,7 @@ func (v *visit) resume() error {
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Resume the fleet", Button: "Resume the fleet", Back: "/fleet", Fields: []fact{f.state()}}
+	c := &confirmation{Title: "Resume the fleet", Button: "Resume the fleet", Back: "/fleet", Fields: []fact{f.state()}, Inputs: []input{noteInput(false)}}
 	switch h := f.Hold; {
 	case h != nil:
 		c.Says = append(c.Says, "It is held by "+somebody(h.By)+" since "+stamp(h.Since)+".")
@@ -137,7 +143,10 @@ func (v *visit) resume() error {
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}
-	return v.steered(v.s.fleet.ResumeAsSeen(v.Context(), v.person().Name, f.View), "/fleet", "The fleet goes on.")
+	about := journal.About{Kind: journal.Resume, Note: c.Inputs[0].Value}
+	return v.steered(v.act(about, nil, func(ctx context.Context) error {
+		return v.s.fleet.ResumeAsSeen(ctx, v.person().Name, f.View)
+	}), "The fleet goes on.")
 }
 
 func (v *visit) limit() error {
@@ -157,7 +166,7 @@ func (v *visit) limit() error {
 		}
 		return v.render("limit", "Limit the fleet", page)
 	}
-	c := &confirmation{Title: "Limit the fleet", Button: "Set the limit", Back: "/fleet", Fields: []fact{f.state(), {"limit", text}},
+	c := &confirmation{Title: "Limit the fleet", Button: "Set the limit", Back: "/fleet", Fields: []fact{f.state(), {"limit", text}}, Inputs: []input{noteInput(false)},
 		Facts: []fact{{"Limit now", describeLimit(f.Limit)}}}
 	switch {
 	case l == nil:
@@ -177,7 +186,10 @@ func (v *visit) limit() error {
 	if l != nil {
 		l.By, l.At = v.person().Name, time.Now().UTC()
 	}
-	return v.steered(v.s.fleet.SetLimitAsSeen(v.Context(), l, f.View), "/fleet", "The fleet's limit: "+describeLimit(l)+".")
+	about := journal.About{Kind: journal.Limit, Note: c.Inputs[0].Value, Details: map[string]string{"limit": text}}
+	lowers := func(context.Context) bool { return f.Lowers(l) }
+	return v.steered(v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAsSeen(ctx, l, f.View) }),
+		"The fleet's limit: "+describeLimit(l)+".")
 }
 
 // limitPage asks for a limit.

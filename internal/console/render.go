@@ -22,6 +22,7 @@ var menu = []menuItem{
 	{"/order", "Order", Viewer},
 	{"/fleet", "Fleet", Viewer},
 	{"/books", "Books", Viewer},
+	{"/journal", "Journal", Viewer},
 }
 
 type menuItem struct {

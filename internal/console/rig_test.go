@@ -16,12 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -264,4 +267,21 @@ func (r *rig) letter(no string) *settle.Letter {
 	}))
 	require.NotNil(r, found, no)
 	return found
+}
+
+// fillJournal makes the journal refuse entries.
+func (r *rig) fillJournal() {
+	r.Helper()
+	r.did(journal.About{Kind: journal.Export}, nil)
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(r, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(r, err)
+	s, err := js.Stream(r.T.Context(), "ORDERS_JOURNAL")
+	require.NoError(r, err)
+	cfg := s.CachedInfo().Config
+	cfg.MaxMsgs = 1
+	_, err = js.UpdateStream(r.T.Context(), cfg)
+	require.NoError(r, err)
 }
