@@ -3,10 +3,12 @@ package queue
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/settle"
@@ -43,6 +45,8 @@ func (q *Queue) ResultRetention() time.Duration { return q.cfg.ResultRetention }
 type StreamState struct {
 	Messages          uint64
 	FirstSeq, LastSeq uint64
+	// Deleted counts the sequences between FirstSeq and LastSeq that are gone.
+	Deleted int
 	// LastTime is when the message LastSeq was stored.
 	LastTime time.Time
 	// Created is when the broker created the stream.
@@ -55,9 +59,12 @@ func (s Stream) State(ctx context.Context) (StreamState, error) {
 	if err != nil {
 		return StreamState{}, err
 	}
-	info := stream.CachedInfo()
+	return stateOf(stream.CachedInfo()), nil
+}
+
+func stateOf(info *jetstream.StreamInfo) StreamState {
 	return StreamState{Messages: info.State.Msgs, FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
-		LastTime: info.State.LastTime, Created: info.Created}, nil
+		Deleted: info.State.NumDeleted, LastTime: info.State.LastTime, Created: info.Created}
 }
 
 // Token returns the last token of the message's subject, under which it is
@@ -71,17 +78,39 @@ const ToTheEnd = math.MaxUint64
 // first, at most 256 at a time, in constant memory. With several replicas, a
 // follower that lags may answer.
 func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
-	for next := first; next != 0 && next <= last; {
+	return s.walk(ctx, s.prefix+"*", first, last, visit)
+}
+
+// WalkAll is Walk that also passes the tails of letters, which have a second
+// message for the end of a large body.
+func (s Stream) WalkAll(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
+	return s.walk(ctx, s.prefix+">", first, last, visit)
+}
+
+func (s Stream) walk(ctx context.Context, filter string, first, last uint64, visit func(page []*settle.Message) error) error {
+	holey, size := false, uint64(pageSize)
+	for pages, next := 0, first; next != 0 && next <= last; pages++ {
 		var page []*settle.Message
 		var err error
-		if page, next, err = s.q.page(ctx, s.name, s.prefix+"*", next); err != nil {
+		if pages%stateEvery == 0 {
+			if holey, err = s.holey(ctx); err != nil {
+				return err
+			}
+		}
+		if holey {
+			page, next, err = s.q.span(ctx, s.name, filter, next, size)
+			size = nextSpan(size, len(page))
+		} else {
+			page, next, err = s.q.page(ctx, s.name, filter, next)
+		}
+		if err != nil {
 			return err
 		}
 		for len(page) > 0 && page[len(page)-1].Seq > last {
 			page = page[:len(page)-1]
 		}
-		if len(page) > 0 {
-			if err := visit(page); err != nil {
+		for part := range slices.Chunk(page, pageSize) {
+			if err := visit(part); err != nil {
 				return err
 			}
 		}
