@@ -71,6 +71,10 @@ func stateOf(info *jetstream.StreamInfo) StreamState {
 // filed.
 func (s Stream) Token(m *settle.Message) string { return strings.TrimPrefix(m.Subject, s.prefix) }
 
+// IsTail reports whether a message of the dead-letter stream is not a letter, but
+// the end of a letter's large body.
+func (s Stream) IsTail(m *settle.Message) bool { return strings.Contains(s.Token(m), ".") }
+
 // ToTheEnd is the last sequence of a Walk to the end of the stream.
 const ToTheEnd = math.MaxUint64
 

@@ -55,7 +55,7 @@ func (c *dropCommand) run(ctx context.Context) error {
 		who, unnamed = c.person.read()
 		err = errors.Join(unnamed, err)
 	}
-	if c.empty() != c.all {
+	if c.Empty() != c.all {
 		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
 	}
 	if !c.yes && !c.dryRun && !program.IsTerminal(c.stdin) {
