@@ -25,6 +25,43 @@ func (f *LetterFilter) Empty() bool {
 	return len(f.Outcomes)+len(f.Statuses) == 0 && f.Reason+f.Batch+f.OrderNo+f.Since+f.Until == ""
 }
 
+// Fields returns the filter by the names of its flags, for the record: ages are given
+// as the times that m has read. It returns all=true for every letter.
+func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
+	fields := make(map[string][]string)
+	set := func(name string, values ...string) {
+		if len(values) > 0 && values[0] != "" {
+			fields[name] = values
+		}
+	}
+	moment := func(at time.Time) string {
+		if at.IsZero() {
+			return ""
+		}
+		return at.UTC().Format(time.RFC3339Nano)
+	}
+	set("outcome", f.Outcomes...)
+	set("status", f.Statuses...)
+	set("reason", f.Reason)
+	set("batch", f.Batch)
+	set("since", moment(m.begin))
+	set("until", moment(m.end))
+	set("order-no", f.OrderNo)
+	if len(fields) == 0 {
+		set("all", "true")
+	}
+	return fields
+}
+
+// Only returns the order number that the filter selects, if it can select no other.
+func (f *LetterFilter) Only() (orderNo string, one bool) {
+	g := newGlob(f.OrderNo)
+	if len(g) == 0 || slices.Contains(g, globAny) || slices.Contains(g, globOne) {
+		return "", false
+	}
+	return string(g), true
+}
+
 // FilterError is a mistake in one field of a LetterFilter.
 type FilterError struct {
 	// Field is the field's flag without dashes, such as order-no.
@@ -80,9 +117,9 @@ func (f *LetterFilter) Compile(now time.Time) (*LetterMatcher, []*FilterError) {
 		m.statuses = append(m.statuses, r)
 	}
 	var err error
-	m.begin, err = readTime(f.Since, now)
+	m.begin, err = ReadTime(f.Since, now)
 	note("since", err)
-	m.end, err = readTime(f.Until, now)
+	m.end, err = ReadTime(f.Until, now)
 	note("until", err)
 	if f.OrderNo != "" {
 		m.orderNo = newGlob(f.OrderNo)
@@ -104,7 +141,9 @@ func readStatus(text string) (statusRange, error) {
 	return statusRange{n, n}, nil
 }
 
-func readTime(text string, now time.Time) (time.Time, error) {
+// ReadTime reads a time in RFC 3339, or an age such as 90m, 24h or 7d; zero if text is
+// empty.
+func ReadTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}

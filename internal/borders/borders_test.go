@@ -48,6 +48,7 @@ var mayImport = map[string][]string{
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
+	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
 	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer"},
 }
 

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"slices"
 	"strings"
@@ -20,18 +21,19 @@ type Stream struct {
 	q            *Queue
 	name, prefix string // prefix of its subjects, including the last dot
 	heads        bool   // Peek omits the bodies
+	wildcard     string // what its subjects have after the prefix: * one token, > at least one
 }
 
 // Intents returns the stream of intents that are stored and not acknowledged.
-func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true} }
+func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true, "*"} }
 
 // Results returns the stream of the last words on orders. [DecodeRecord] reads
 // its messages.
-func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false} }
+func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false, "*"} }
 
 // Letters returns the dead-letter stream without the tails of large bodies.
 // [DecodeLetter] reads its messages.
-func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true} }
+func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true, "*"} }
 
 // Store returns the streams as the settle protocol sees them. It reads single
 // messages at their leaders (R2).
@@ -82,16 +84,6 @@ const ToTheEnd = math.MaxUint64
 // first, at most 256 at a time, in constant memory. With several replicas, a
 // follower that lags may answer.
 func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
-	return s.walk(ctx, s.prefix+"*", first, last, visit)
-}
-
-// WalkAll is Walk that also passes the tails of letters, which have a second
-// message for the end of a large body.
-func (s Stream) WalkAll(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
-	return s.walk(ctx, s.prefix+">", first, last, visit)
-}
-
-func (s Stream) walk(ctx context.Context, filter string, first, last uint64, visit func(page []*settle.Message) error) error {
 	holey, size := false, uint64(pageSize)
 	for pages, next := 0, first; next != 0 && next <= last; pages++ {
 		var page []*settle.Message
@@ -102,10 +94,10 @@ func (s Stream) walk(ctx context.Context, filter string, first, last uint64, vis
 			}
 		}
 		if holey {
-			page, next, err = s.q.span(ctx, s.name, filter, next, size)
+			page, next, err = s.q.span(ctx, s.name, s.prefix+s.wildcard, next, size)
 			size = nextSpan(size, len(page))
 		} else {
-			page, next, err = s.q.page(ctx, s.name, filter, next)
+			page, next, err = s.q.page(ctx, s.name, s.prefix+s.wildcard, next)
 		}
 		if err != nil {
 			return err
@@ -115,6 +107,39 @@ func (s Stream) walk(ctx context.Context, filter string, first, last uint64, vis
 		}
 		for part := range slices.Chunk(page, pageSize) {
 			if err := visit(part); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WalkAll is Walk that also passes the tails of letters, the second messages of
+// large bodies.
+func (s Stream) WalkAll(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
+	s.wildcard = ">"
+	return s.Walk(ctx, first, last, visit)
+}
+
+// Matching passes the messages whose subjects match a pattern after the prefix
+// to visit, oldest first. The server finds them by its index of subjects. It
+// counts the matches for each page, so use it for patterns with few matches.
+func (s Stream) Matching(ctx context.Context, pattern string, visit func(page []*settle.Message) error) error {
+	for next := uint64(1); next != 0; {
+		req, err := json.Marshal(map[string]any{"seq": next, "batch": pageSize, "max_bytes": answerBytes, "next_by_subj": s.prefix + pattern})
+		if err != nil {
+			return err
+		}
+		var page []*settle.Message
+		err = s.q.patiently(ctx, func(ctx context.Context) error {
+			page, next, err = s.q.askPage(ctx, s.name, s.prefix+s.wildcard, req)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if len(page) > 0 {
+			if err := visit(page); err != nil {
 				return err
 			}
 		}

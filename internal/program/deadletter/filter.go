@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
@@ -35,7 +36,7 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 		}
 	}
 	for name, values := range map[string]cobra.CompletionFunc{
-		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
+		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "reason": broker.CompleteReason(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist
 	}
@@ -50,6 +51,17 @@ func (f *filter) compile(now time.Time) error {
 		errs = append(errs, fmt.Errorf("--%w", w))
 	}
 	return errors.Join(errs...)
+}
+
+// journaled adds to about which letters the filter selects.
+func (f *filter) journaled(about journal.About, last uint64) journal.About {
+	about.LastSeq, about.Filter = last, f.Fields(f.matcher)
+	if no, one := f.Only(); one {
+		about.OrderNo = no
+	} else {
+		about.Batch = f.Batch
+	}
+	return about
 }
 
 func (f *filter) selects(l *settle.Letter) bool { return f.matcher.Selects(l) }
