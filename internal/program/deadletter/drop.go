@@ -54,7 +54,7 @@ func (c *dropCommand) run(cmd *cobra.Command) error {
 	if !c.dryRun {
 		err = errors.Join(c.person.Check(), err)
 	}
-	if c.empty() != c.all {
+	if c.Empty() != c.all {
 		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
 	}
 	if !c.yes && !c.dryRun && !program.IsTerminal(c.stdin) {

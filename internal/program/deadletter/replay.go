@@ -69,7 +69,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 	o = settle.ReplayOptions{ResubmitUnknown: c.resubmit}
 	errs := []error{c.compile(time.Now())}
-	if c.empty() != c.all {
+	if c.Empty() != c.all {
 		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
 	}
 	if c.rate < 0 || c.limit < 0 {
