@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
@@ -20,6 +21,9 @@ const (
 	together = 16
 	// maxErrors bounds the errors that a tally keeps. It counts all.
 	maxErrors = 20
+	// endTime is how long a letter in the middle of a deed may take after its run was
+	// stopped.
+	endTime = 5 * time.Second
 )
 
 // Options say how a group is gone through.
@@ -153,6 +157,8 @@ func (r *run) now() Tally {
 func (r *run) act(ctx context.Context, page []*settle.Letter) error {
 	var all errgroup.Group
 	all.SetLimit(together)
+	whole, done := toTheEnd(ctx)
+	defer done()
 	var end error
 	for _, l := range page {
 		if end = ctx.Err(); end != nil {
@@ -164,7 +170,7 @@ func (r *run) act(ctx context.Context, page []*settle.Letter) error {
 			}
 		}
 		all.Go(func() error {
-			fate, err := r.deed.do(ctx, l)
+			fate, err := r.deed.do(whole, l)
 			r.note(l, fate, err)
 			if errors.Is(err, queue.ErrUnreachable) { // the queue has waited long enough
 				return err
@@ -173,6 +179,14 @@ func (r *run) act(ctx context.Context, page []*settle.Letter) error {
 		})
 	}
 	return errors.Join(all.Wait(), end)
+}
+
+// toTheEnd returns a context that ends a while after ctx: a letter in the middle of
+// a deed comes to its end when a person stops the run.
+func toTheEnd(ctx context.Context) (whole context.Context, done func()) {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(endTime, cancel) })
+	return whole, func() { stop(); cancel() }
 }
 
 // preview counts what act would do.

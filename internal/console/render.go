@@ -22,6 +22,7 @@ var menu = []menuItem{
 	{"/order", "Order", Viewer},
 	{"/fleet", "Fleet", Viewer},
 	{"/books", "Books", Viewer},
+	{"/jobs", "Jobs", Viewer},
 	{"/journal", "Journal", Viewer},
 }
 

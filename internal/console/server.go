@@ -142,7 +142,7 @@ func (s *Server) Stop() {
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
-	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.booksRoutes(), s.journalRoutes())
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.booksRoutes(), s.journalRoutes(), s.groupRoutes(), s.jobRoutes())
 }
 
 // Handler returns the console's pages.
