@@ -23,6 +23,7 @@ var functions = template.FuncMap{
 	"age":     age,
 	"plural":  plural,
 	"plain":   plain,
+	"clip":    shorten,
 	"tone":    tone,
 	"meaning": func(o order.Outcome) string { return o.Meaning() },
 	"dict":    dict,
