@@ -50,8 +50,8 @@ type letterList struct {
 	// Newer and Older are the addresses of the neighbouring pages; "" = none.
 	Newer, Older string
 	Begin        string
-	// Fields are the filter as hidden fields, for acts on all that match.
-	Fields []fact
+	// Query is the filter as the query of an address, for acts on all that match.
+	Query string
 	// Choose shows a box before each letter, for acts on a selection.
 	Choose bool
 }
@@ -160,12 +160,7 @@ func (v *visit) letterList() error {
 		p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(from, 10))
 	}
 	p.group(v.query("groups") == "all")
-	for name, values := range filterFields(p.Filter) {
-		for _, value := range values {
-			p.Fields = append(p.Fields, fact{name, value})
-		}
-	}
-	p.Fields = append(p.Fields, fact{"last", strconv.FormatUint(p.Last, 10)})
+	p.Query = filterFields(p.Filter).Encode()
 	v.live = true
 	return v.render("letters", "Dead letters", p)
 }
