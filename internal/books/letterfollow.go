@@ -38,7 +38,7 @@ const giveUpFor = 10 * time.Minute
 var errLater = errors.New("the rest follows")
 
 // Follow brings the index up to date, for at most about d. more says that the rest
-// needs another call.
+// needs another call, of half a second or more.
 //
 // New letters have higher sequences. Letters that are gone leave no trace, but the
 // stream's count tells that there are such: up to the last sequence, the index must
@@ -67,6 +67,9 @@ func (x *LetterIndex) Follow(ctx context.Context, d time.Duration) (more bool, e
 	}
 	if x.sweep == 0 && time.Now().Before(x.quiet) {
 		return false, nil
+	}
+	if state.Deleted > int(d/time.Microsecond) && state.Deleted <= maxGaps {
+		return true, nil // the broker's list takes longer than d
 	}
 	if state.Deleted > maxGaps && x.size() > state.Messages || x.sweep != 0 {
 		return x.reread(ctx, until)

@@ -185,11 +185,9 @@ func (x *LetterIndex) forget(kind uint32) {
 	}
 }
 
-// Forget removes letters that somebody knows to be gone.
-func (x *LetterIndex) Forget(seqs ...uint64) {
-	for _, seq := range seqs {
-		x.removeIf(seq, seq, func(uint64) bool { return true })
-	}
+// Forget removes a letter that somebody knows to be gone.
+func (x *LetterIndex) Forget(seq uint64) {
+	x.removeIf(seq, seq, func(uint64) bool { return true })
 }
 
 // clear empties the index for another stream.

@@ -17,31 +17,23 @@ import (
 	"orderpost/internal/settle"
 )
 
-// letterRow is what an index and a listing say of a letter.
-type letterRow struct {
-	Seq     uint64
-	OrderNo string
-	FiledAt int64 // Unix milliseconds
-	LetterKind
-}
-
-func indexed(x *LetterIndex) (rows []letterRow) {
+func indexed(x *LetterIndex) (rows []LetterRow) {
 	for _, c := range x.chunks {
 		for i, e := range c.entries {
 			if uint64(e.kind) < uint64(len(x.kinds.kinds)) {
-				rows = append(rows, letterRow{c.seqOf(i), string(c.name(i)), c.filedAt(i).UnixMilli(), x.kinds.kinds[e.kind]})
+				rows = append(rows, x.row(c, i))
 			}
 		}
 	}
 	return rows
 }
 
-func listed(t *testing.T, q *queue.Queue, m *LetterMatcher) (rows []letterRow) {
+func listed(t *testing.T, q *queue.Queue, m *LetterMatcher) (rows []LetterRow) {
 	t.Helper()
 	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter, _ []error) error {
 		for _, l := range page {
 			if m.Selects(l) {
-				rows = append(rows, letterRow{l.Seq, l.OrderNo, l.FiledAt.UnixMilli(), LetterKind{l.Outcome, l.Status, l.Reason, l.Batch}})
+				rows = append(rows, LetterRow{l.Seq, l.OrderNo, l.FiledAt.UTC().Truncate(time.Millisecond), LetterKind{l.Outcome, l.Status, l.Reason, l.Batch}})
 			}
 		}
 		return nil
@@ -76,35 +68,28 @@ func requireIndexed(t *testing.T, x *LetterIndex) {
 			n += g.N
 		}
 		require.Equal(t, s.Total, n)
-		require.Equal(t, seqsOf(rows), pagesOf(x, m, 7), "%+v", f)
+		require.Equal(t, rows, pagesOf(x, m, 7), "%+v", f)
 	}
-}
-
-func seqsOf(rows []letterRow) (seqs []uint64) {
-	for _, r := range rows {
-		seqs = append(seqs, r.Seq)
-	}
-	return seqs
 }
 
 // pagesOf goes forwards through all pages, and fails if the way back differs.
-func pagesOf(x *LetterIndex, m *LetterMatcher, n int) (seqs []uint64) {
+func pagesOf(x *LetterIndex, m *LetterMatcher, n int) (rows []LetterRow) {
 	var from uint64
 	for {
 		p := x.Page(m, from, n, false)
-		if p.Before != (len(seqs) > 0) {
+		if p.Before != (len(rows) > 0) {
 			return nil
 		}
-		if len(seqs) > 0 && len(p.Seqs) > 0 {
-			if back := x.Page(m, p.Seqs[0], n, true); len(back.Seqs) == 0 || back.Seqs[len(back.Seqs)-1] != seqs[len(seqs)-1] || !back.After {
+		if len(rows) > 0 && len(p.Rows) > 0 {
+			if back := x.Page(m, p.Rows[0].Seq, n, true); len(back.Rows) == 0 || back.Rows[len(back.Rows)-1] != rows[len(rows)-1] || !back.After {
 				return nil
 			}
 		}
-		seqs = append(seqs, p.Seqs...)
+		rows = append(rows, p.Rows...)
 		if !p.After {
-			return seqs
+			return rows
 		}
-		from = p.Seqs[len(p.Seqs)-1] + 1
+		from = p.Rows[len(p.Rows)-1].Seq + 1
 	}
 }
 
@@ -253,7 +238,9 @@ func TestTheIndexReadsInTheBackground(t *testing.T) {
 	requireIndexed(t, x)
 
 	// What is missing, although it is stored, is read again.
-	x.Forget(x.Page(matcher(t, LetterFilter{}), 0, 20, false).Seqs...)
+	for _, row := range x.Page(matcher(t, LetterFilter{}), 0, 20, false).Rows {
+		x.Forget(row.Seq)
+	}
 	require.Equal(t, 530, x.Totals().Letters)
 	requireIndexed(t, x)
 }

@@ -3,6 +3,7 @@ package books
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"orderpost/internal/order"
 )
@@ -94,10 +95,23 @@ func (x *LetterIndex) Select(m *LetterMatcher) *LetterSelection {
 	return out
 }
 
+// LetterRow is what an index knows of a letter.
+type LetterRow struct {
+	Seq     uint64
+	OrderNo string
+	FiledAt time.Time // to the millisecond
+	LetterKind
+}
+
+// row needs x.mu.
+func (x *LetterIndex) row(c *letterChunk, i int) LetterRow {
+	return LetterRow{c.seqOf(i), string(c.name(i)), c.filedAt(i).UTC(), x.kinds.kinds[c.entries[i].kind]}
+}
+
 // LetterPage is a part of what a matcher selects.
 type LetterPage struct {
-	// Seqs are the sequences of the letters, oldest first.
-	Seqs []uint64
+	// Rows are the letters, oldest first.
+	Rows []LetterRow
 	// Before and After say whether there are older and newer ones.
 	Before, After bool
 }
@@ -111,12 +125,12 @@ func (x *LetterIndex) Page(m *LetterMatcher, from uint64, n int, back bool) (p L
 	if back {
 		older := x.before(s, from, n+1)
 		p.Before, p.After = len(older) > n, len(x.from(s, from, 1)) > 0
-		p.Seqs = older[max(0, len(older)-n):]
+		p.Rows = older[max(0, len(older)-n):]
 		return p
 	}
 	newer := x.from(s, from, n+1)
 	p.Before, p.After = len(x.before(s, from, 1)) > 0, len(newer) > n
-	p.Seqs = newer[:min(n, len(newer))]
+	p.Rows = newer[:min(n, len(newer))]
 	return p
 }
 
@@ -126,12 +140,12 @@ func (x *LetterIndex) chunkOf(seq uint64) int {
 	return i
 }
 
-// from returns at most n selected sequences, the first at or after seq.
-func (x *LetterIndex) from(s selector, seq uint64, n int) (out []uint64) {
+// from returns at most n selected letters, the first at or after seq.
+func (x *LetterIndex) from(s selector, seq uint64, n int) (out []LetterRow) {
 	for _, c := range x.chunks[x.chunkOf(seq):] {
 		for i := range c.entries {
 			if c.seqOf(i) >= seq && s.selects(c, i) {
-				if out = append(out, c.seqOf(i)); len(out) == n {
+				if out = append(out, x.row(c, i)); len(out) == n {
 					return out
 				}
 			}
@@ -140,8 +154,8 @@ func (x *LetterIndex) from(s selector, seq uint64, n int) (out []uint64) {
 	return out
 }
 
-// before returns at most n selected sequences, the last before seq.
-func (x *LetterIndex) before(s selector, seq uint64, n int) (out []uint64) {
+// before returns at most n selected letters, the last before seq.
+func (x *LetterIndex) before(s selector, seq uint64, n int) (out []LetterRow) {
 	if seq == 0 {
 		return nil
 	}
@@ -149,7 +163,7 @@ func (x *LetterIndex) before(s selector, seq uint64, n int) (out []uint64) {
 		c := x.chunks[j]
 		for i := len(c.entries) - 1; i >= 0 && len(out) < n; i-- {
 			if c.seqOf(i) < seq && s.selects(c, i) {
-				out = append(out, c.seqOf(i))
+				out = append(out, x.row(c, i))
 			}
 		}
 	}

@@ -20,6 +20,7 @@ var templateFiles embed.FS
 var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
+	{"/letters", "Dead letters", Viewer},
 	{"/fleet", "Fleet", Viewer},
 	{"/books", "Books", Viewer},
 	{"/jobs", "Jobs", Viewer},

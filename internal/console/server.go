@@ -112,6 +112,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.stop = stop
 	s.server.BaseContext = func(net.Listener) context.Context { return run }
 	s.work.Go(func() { s.watch.run(run) })
+	s.work.Go(func() { s.watch.letters.run(run, s.watch.watched) })
 	s.work.Go(func() {
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error().Err(err).Msg("the console's pages are no longer served")
@@ -142,7 +143,8 @@ func (s *Server) Stop() {
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
-	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.booksRoutes(), s.journalRoutes(), s.groupRoutes(), s.jobRoutes())
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes(),
+		s.groupRoutes(), s.jobRoutes())
 }
 
 // Handler returns the console's pages.
