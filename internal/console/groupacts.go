@@ -75,7 +75,9 @@ func (v *visit) planGroup() error {
 		return badRequest("The filter has a mistake: "+sentence(wrong[0].Error()), "Correct it on the page of dead letters.")
 	}
 	p.Selects, p.fields = matcher.Selects, p.filter.Fields(matcher)
-	last, err := books.LastLetter(v.Context(), v.s.queue)
+	ctx, cancel := v.brief()
+	defer cancel()
+	last, err := books.LastLetter(ctx, v.s.queue)
 	if err != nil {
 		return err
 	}
@@ -98,8 +100,8 @@ func (v *visit) planGroup() error {
 	if err != nil {
 		return busy(err)
 	}
-	wait, cancel := context.WithTimeout(v.Context(), previewWait)
-	defer cancel()
+	wait, enough := context.WithTimeout(v.Context(), previewWait)
+	defer enough()
 	_ = job.Wait(wait) // the job's page shows either
 	return v.done("/jobs/"+job.ID, "")
 }

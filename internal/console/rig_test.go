@@ -74,7 +74,7 @@ func (r *rig) open(name string, worker bool) *queue.Queue {
 	if worker {
 		cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
 	} else {
-		cfg.Missing = queue.LeaveMissing
+		cfg.Missing, cfg.BrokerWait, cfg.Tell = queue.LeaveMissing, time.Minute, func(string) {}
 	}
 	q, err := queue.Open(r.Context(), cfg, zerolog.Nop())
 	require.NoError(r, err)
