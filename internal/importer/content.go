@@ -18,14 +18,12 @@ const maxWindow = 32 << 20
 var (
 	magicGzip = []byte{0x1f, 0x8b}
 	magicZstd = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	magicZip  = []byte("PK\x03\x04")
-	magicXLS  = []byte{0xd0, 0xcf, 0x11, 0xe0}
 )
 
 // unpack decompresses the content if it is compressed. close is never nil.
 func unpack(file string, r io.Reader) (content io.Reader, close func(), err error) {
 	buffered := bufio.NewReaderSize(r, 64<<10)
-	head, _ := buffered.Peek(4)
+	head, _ := buffered.Peek(sniffed)
 	switch {
 	case bytes.HasPrefix(head, magicGzip):
 		z, err := gzip.NewReader(buffered)
@@ -39,10 +37,8 @@ func unpack(file string, r io.Reader) (content io.Reader, close func(), err erro
 			return nil, func() {}, fmt.Errorf("%s: not readable as zstd: %w", file, err)
 		}
 		return &compressed{file: file, format: "zstd", r: z}, z.Close, nil
-	case bytes.HasPrefix(head, magicZip), bytes.HasPrefix(head, magicXLS):
-		return nil, func() {}, fmt.Errorf("%s: this is a spreadsheet or a zip archive, not text; save the sheet as CSV (UTF-8) and import that", file)
 	}
-	return buffered, func() {}, nil
+	return buffered, func() {}, NotText(file, head)
 }
 
 // compressed is a decompressor whose errors tell the user what to do.

@@ -44,6 +44,8 @@ type Options struct {
 	// Progress is called after each chunk with the number of rows done. It may be
 	// nil.
 	Progress func(rows int)
+	// By names the person who imports, for the batch's record. It may be empty.
+	By string
 	// Trace returns the W3C trace header of a new intent. It may be nil.
 	Trace func(orderNo, intentID string) string
 }
