@@ -38,7 +38,7 @@ type Column struct {
 // ReadHead reads the header and the first rows of a file as an import with these
 // options would, whatever the mapping is.
 func ReadHead(content io.Reader, o Options, rows int) (*Head, error) {
-	unpacked, closeContent, err := unpack(o.File, content)
+	unpacked, closeContent, err := Unpack(o.File, content)
 	defer closeContent()
 	if err != nil {
 		return nil, err

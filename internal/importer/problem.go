@@ -90,7 +90,9 @@ func (e *RowError) Unwrap() error { return e.Err }
 
 // Question reports whether a person may accept the row as it is, and the field and
 // the code to accept.
-func (e *RowError) Question() (field string, code Code, ok bool) { return e.field, e.Code, e.question() }
+func (e *RowError) Question() (field string, code Code, ok bool) {
+	return e.field, e.Code, e.question()
+}
 
 // question reports whether a person may accept the row as it is.
 func (e *RowError) question() bool { return slices.Contains(Questions(), e.Code) }
