@@ -63,11 +63,11 @@ func (f *Finding) print(ctx context.Context, out io.Writer) error {
 	}
 	p.title("What now")
 	for _, s := range f.steps() {
-		for _, line := range wrap(s.text, width-2) {
+		for _, line := range wrap(s.Text, width-2) {
 			fmt.Fprintf(p, "  %s\n", line)
 		}
-		if s.command != "" {
-			fmt.Fprintf(p, "    %s\n", Plain(program.Spell(ctx, s.command)))
+		if s.Command != "" {
+			fmt.Fprintf(p, "    %s\n", Plain(program.Spell(ctx, s.Command)))
 		}
 	}
 	_, err := p.WriteTo(out)

@@ -93,19 +93,12 @@ func TestStepsForEveryState(t *testing.T) {
 				f := &Finding{OrderNo: "A", Result: r, Letter: l, Pending: pending}
 				require.NotEmpty(t, f.steps(), "%s %v %v", o, pending, l)
 				for _, s := range f.steps() {
-					require.NotEmpty(t, s.text)
-					if o == order.OutcomeUnknown && strings.Contains(s.command, " replay ") {
-						require.Contains(t, s.command, "--resubmit-unknown")
+					require.NotEmpty(t, s.Text)
+					if o == order.OutcomeUnknown && strings.Contains(s.Command, " replay ") {
+						require.Contains(t, s.Command, "--resubmit-unknown")
 					}
 				}
 			}
 		}
 	}
-}
-
-func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"A-1": "A-1", "a/b": "a/b", "": "''", "-x": "'-x'", "it's": `'it'\''s'`, "a b": "'a b'", "*": "'*'"} {
-		require.Equal(t, want, quote(in))
-	}
-	require.Equal(t, `'A\*\?\\'`, exactly(`A*?\`))
 }
