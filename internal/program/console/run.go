@@ -44,7 +44,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stderr io.Writer) *c
 		Example: "  orderpost console\n  orderpost console user anna --role operator >> users",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), environ, cmd.OutOrStdout(), stderr)
+			return serve(cmd.Context(), environ, stderr)
 		},
 	}
 	program.NoJSON(cmd, "it serves pages until it is stopped")
@@ -64,7 +64,7 @@ func settingsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func serve(ctx context.Context, environ map[string]string, stdout, stderr io.Writer) error {
+func serve(ctx context.Context, environ map[string]string, stderr io.Writer) error {
 	var cfg settings
 	err := errors.Join(program.ReadEnv(&cfg, environ), cfg.Console.Validate(), cfg.Broker.Queue.Validate())
 	log, logErr := program.NewLogger(stderr, cfg.LogLevel, cfg.LogFormat, environ)
@@ -82,7 +82,7 @@ func serve(ctx context.Context, environ map[string]string, stdout, stderr io.Wri
 		starter = environ["LOGNAME"]
 	}
 	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Version: program.Version(), Starter: starter, Log: log,
-		Announce: func(line string) { _, _ = fmt.Fprintln(stdout, line) }})
+		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
 	if errors.Is(err, console.ErrConfig) {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
