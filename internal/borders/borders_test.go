@@ -48,7 +48,7 @@ var mayImport = map[string][]string{
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
-	"internal/uploads": {"internal/order", "internal/queue", "internal/books", "internal/importer"},
+	"internal/uploads": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer"},
 	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/uploads"},
 }
 

@@ -35,6 +35,7 @@ type rig struct {
 	*testing.T
 	broker *embedded.Server
 	worker *queue.Queue
+	folder string
 	*Server
 
 	mu   sync.Mutex
@@ -84,9 +85,17 @@ func settingsFor(t *testing.T, change ...func(*Config)) Config {
 	return cfg
 }
 
+// data is the console's data folder, the same after a restart of it.
+func (r *rig) data() string {
+	if r.folder == "" {
+		r.folder = r.TempDir()
+	}
+	return r.folder
+}
+
 func (r *rig) console(change ...func(*Config)) *Server {
 	r.Helper()
-	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Version: "test", Starter: "anna", Log: zerolog.Nop(),
+	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), DataDir: r.data(), Version: "test", Starter: "anna", Log: zerolog.Nop(),
 		Announce: func(line string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

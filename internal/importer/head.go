@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,11 @@ type Head struct {
 // Column is one column of a CSV file.
 type Column struct {
 	Name string
+	// Field and Type are what the name alone says. Odd says that the name can be no
+	// field: the column needs another one.
+	Field string
+	Type  Type
+	Odd   bool
 	// Skipped says that a results or rejects file added the column.
 	Skipped bool
 	// Samples are the first cells, clipped.
@@ -49,7 +55,12 @@ func ReadHead(content io.Reader, o Options, rows int) (*Head, error) {
 	}
 	h := &Head{Format: t.format, t: t}
 	for _, name := range t.header {
-		h.Columns = append(h.Columns, Column{Name: name, Skipped: slices.Contains(ownColumns, name)})
+		c, err := readColumn(name, Mapping{})
+		if err != nil {
+			c.field, c.typ = name, TypeString
+		}
+		odd := err != nil || slices.Contains(strings.Split(c.field, "."), "")
+		h.Columns = append(h.Columns, Column{Name: name, Field: c.field, Type: c.typ, Odd: odd && !c.skip, Skipped: c.skip})
 	}
 	if t.format == FormatCSV {
 		h.Delimiter = string(t.dialect.comma)
@@ -114,13 +125,12 @@ func (h *Head) Propose() Mapping {
 		if c.Skipped {
 			continue
 		}
-		field, _, err := splitType(c.Name)
-		if err != nil { // the colon belongs to the name
-			field = c.Name
-			rename(c.Name, field)
-		}
-		if parts := strings.Split(field, "."); slices.Contains(parts, "") { // Art.Nr. would nest a field without a name
-			field = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "_")
+		field := c.Field
+		if c.Odd { // a colon that belongs to the name; Art.Nr., which would nest a field without a name
+			parts := strings.Split(field, ".")
+			if slices.Contains(parts, "") {
+				field = strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "_")
+			}
 			if field != "" {
 				rename(c.Name, field)
 			}
@@ -140,6 +150,50 @@ func (h *Head) Propose() Mapping {
 	}
 	return m
 }
+
+// Arrange returns the shortest mapping in which the columns have these fields and types,
+// by their positions. An empty field or type is what the column's name says. The other
+// options are those of m.
+func (h *Head) Arrange(m Mapping, fields []string, kinds []Type) Mapping {
+	m.Rename, m.Types = nil, nil
+	for i := range min(len(h.Columns), len(fields), len(kinds)) {
+		c := &h.Columns[i]
+		if c.Skipped {
+			continue
+		}
+		field, natural := cmp.Or(fields[i], c.Field), c.Type
+		if field != c.Field || c.Odd {
+			if m.Rename == nil {
+				m.Rename = make(map[string]string)
+			}
+			m.Rename[c.Name] = field
+			if natural = TypeString; field == order.FieldTimeout {
+				natural = TypeInt
+			}
+		}
+		if kind := cmp.Or(kinds[i], natural); kind != natural {
+			if m.Types == nil {
+				m.Types = make(map[string]Type)
+			}
+			m.Types[field] = kind
+		}
+	}
+	return m
+}
+
+// Arranged returns the field and the type that a mapping gives to a column.
+func (c *Column) Arranged(m Mapping) (field string, kind Type) {
+	field, kind = c.Field, c.Type
+	if to, ok := m.Rename[c.Name]; ok {
+		if field, kind = to, TypeString; to == order.FieldTimeout {
+			kind = TypeInt
+		}
+	}
+	return field, cmp.Or(m.Types[field], kind)
+}
+
+// Types lists the types of columns.
+func Types() []Type { return types }
 
 // proposedTimeout is the timeout that a file without such a column gets, if its user
 // agrees.

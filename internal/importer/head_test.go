@@ -38,6 +38,14 @@ func TestProposals(t *testing.T) {
 			h := readHead(t, content)
 			got := h.Propose()
 			require.Equal(t, c.want, got)
+			var fields []string // a form that shows the mapping sends the same one
+			var kinds []Type
+			for i := range h.Columns {
+				field, kind := h.Columns[i].Arranged(got)
+				fields, kinds = append(fields, field), append(kinds, kind)
+			}
+			require.Equal(t, got, h.Arrange(got, fields, kinds))
+			require.Equal(t, got, h.Arrange(got, fields, make([]Type, len(kinds))), "types that nobody chose")
 			require.NoError(t, h.Try(got))
 			s, err := openText(t, content, func(o *Options) { o.Mapping = got }).Check(t.Context())
 			require.NoError(t, err)
@@ -45,7 +53,7 @@ func TestProposals(t *testing.T) {
 		})
 	}
 	h := readHead(t, joined("a;b", "1;2", "3;4", "5;6"))
-	require.Equal(t, []Column{{Name: "a", Samples: []string{"1", "3"}}, {Name: "b", Samples: []string{"2", "4"}}}, h.Columns)
+	require.Equal(t, []Column{{Name: "a", Field: "a", Type: TypeString, Samples: []string{"1", "3"}}, {Name: "b", Field: "b", Type: TypeString, Samples: []string{"2", "4"}}}, h.Columns)
 	require.Equal(t, ";", h.Delimiter)
 	missing, ok := errors.AsType[*MissingField](h.Try(h.Propose()))
 	require.True(t, ok)

@@ -383,7 +383,7 @@ func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 }
 
 func (p *publisher) ours(id string, row *Row) bool {
-	number, ok := rowOf(id, p.f.Batch)
+	number, ok := RowOf(id, p.f.Batch)
 	return ok && number == row.Number
 }
 

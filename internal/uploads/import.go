@@ -9,6 +9,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Import starts the import of a checked upload, or resumes one that was interrupted.
@@ -134,32 +135,32 @@ func (d *Desk) publish(ctx context.Context, j *job, u *Upload, run *Import) (imp
 	}
 }
 
-// Cancel stops the import of an upload and withdraws what no worker was given.
-func (d *Desk) Cancel(ctx context.Context, id string, by Person) (withdrawn, started int, err error) {
-	u, err := d.store.Get(id)
+// CancelBatch withdraws what no worker was given of an import, and stops the import
+// first if it runs here. The batch may also be one that enqueue imported.
+func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c settle.Cancelled, err error) {
+	upload, _ := d.store.OfBatch(batch)
+	end, err := d.journal(ctx, Act{Kind: "cancel", By: by, Batch: batch, Upload: upload})
 	if err != nil {
-		return 0, 0, err
+		return c, err
 	}
-	if u.Import == nil {
-		return 0, 0, refuse(Unready, "%s was not imported, so there is nothing to cancel", u.Name)
+	defer func() { end(ctx, map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, err) }()
+	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
+		if err := d.Stop(ctx, id, by); err != nil {
+			return c, err
+		}
 	}
-	end, err := d.journal(ctx, Act{Kind: "cancel", By: by, Batch: u.Import.Batch, Upload: u})
-	if err != nil {
-		return 0, 0, err
+	if c, err = books.CancelBatch(ctx, d.queue, batch, by.Name); err != nil {
+		return c, fmt.Errorf("cancelling batch %s: %w", batch, err)
 	}
-	if err := d.Stop(ctx, id, by); err != nil { // first, so that it stores nothing afterwards
-		end(ctx, nil, err)
-		return 0, 0, err
+	for _, u := range d.store.List() {
+		if u.Import == nil || u.Import.Batch != batch {
+			continue
+		}
+		err = errors.Join(err, d.store.note(u.ID, func(u *Upload) {
+			next := *u.Import
+			next.State, next.Error = Cancelled, "cancelled by "+by.Name
+			u.Import, u.UsedAt = &next, time.Now().UTC()
+		}))
 	}
-	c, err := books.CancelBatch(ctx, d.queue, u.Import.Batch, by.Name)
-	end(ctx, map[string]int{"withdrawn": c.Withdrawn, "started": c.Started}, err)
-	if err != nil {
-		return c.Withdrawn, c.Started, fmt.Errorf("cancelling batch %s: %w", u.Import.Batch, err)
-	}
-	err = d.store.note(id, func(u *Upload) {
-		next := *u.Import
-		next.State, next.Error = Cancelled, "cancelled by "+by.Name
-		u.Import, u.UsedAt = &next, time.Now().UTC()
-	})
-	return c.Withdrawn, c.Started, err
+	return c, err
 }
