@@ -19,7 +19,7 @@ type Step struct {
 // Advice says what to do next about the order of this name. There is always at
 // least one step.
 func (f Found) Advice(name string) []Step {
-	no, exact := shellWord(name), exactly(name)
+	no, exact := ShellWord(name), exactly(name)
 	replay := Step{Command: "deadletter replay --order-no " + exact, Act: "replay"}
 	drop := Step{Command: "deadletter drop --order-no " + exact, Act: "drop"}
 	with := func(s Step, text, flags string) Step {
@@ -75,11 +75,11 @@ const notWanted = "It is not wanted any more:"
 
 // exactly returns the pattern that matches only this order number, quoted.
 func exactly(orderNo string) string {
-	return shellWord(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
+	return ShellWord(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
 }
 
-// shellWord quotes a word for a shell.
-func shellWord(s string) string {
+// ShellWord quotes a word for a shell.
+func ShellWord(s string) string {
 	special := func(r rune) bool {
 		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
 		return !plain

@@ -48,8 +48,9 @@ var mayImport = map[string][]string{
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
+	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
 	"internal/uploads": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer"},
-	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/uploads"},
+	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/importer", "internal/uploads"},
 }
 
 // anything marks the packages that join others: the programs.

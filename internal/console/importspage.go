@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/uploads"
@@ -217,7 +218,17 @@ func (s *Server) withdraw(batch string, by uploads.Person) (settle.Cancelled, er
 	if s.desk != nil {
 		return s.desk.CancelBatch(s.run, batch, by)
 	}
-	return books.CancelBatch(s.run, s.queue, batch, by.Name)
+	end, err := s.journalUpload(s.run, uploads.Act{Kind: string(journal.Cancel), By: by, Batch: batch})
+	if err != nil {
+		return settle.Cancelled{}, err
+	}
+	c, err := books.CancelBatch(s.run, s.queue, batch, by.Name)
+	e := uploads.Ended{State: uploads.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, Partial: c.Started > 0}
+	if err != nil {
+		e.State, e.Error = uploads.Failed, err.Error()
+	}
+	end(s.run, e)
+	return c, err
 }
 
 // cancelling is a cancellation under way or done.

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/uploads"
 )
@@ -63,6 +64,7 @@ type Server struct {
 	link     loginLink
 	watch    *watch
 
+	journal *journal.Journal
 	batches *batches
 	cancels cancels
 	// desk is nil if the console takes no uploads. noUploads says why.
@@ -91,6 +93,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err := s.users.load(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	s.journal = journal.New(s.queue, "console", s.version)
 	s.watch, s.batches = newWatch(s.queue, s.fleet, s.log), newBatches(s.queue, s.log)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
@@ -164,7 +167,7 @@ func (s *Server) openUploads(dir string) {
 	for _, err := range store.Unreadable() {
 		s.log.Warn().Err(err).Msg("an uploaded file was left alone")
 	}
-	s.desk = uploads.NewDesk(store, s.queue, nil)
+	s.desk = uploads.NewDesk(store, s.queue, s.journalUpload)
 }
 
 // Handler returns the console's pages.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/journal"
 	"orderpost/internal/uploads"
 )
 
@@ -46,15 +47,24 @@ func refusal(err error) error {
 		uploads.BrokenOff: http.StatusBadRequest, uploads.NoRoom: http.StatusInsufficientStorage, uploads.Busy: http.StatusConflict,
 		uploads.Unready: http.StatusConflict, uploads.Gone: http.StatusNotFound}[uploads.KindOf(err)]
 	if status == 0 {
-		return err
+		return unjournaled(err)
 	}
 	r, _ := errors.AsType[*uploads.Refusal](err)
 	return &problem{status: status, what: sentence(r.Text), todo: "Go back to the upload.", cause: err}
 }
 
+// unjournaled explains an act that did not happen because nobody could write it down.
+func unjournaled(err error) error {
+	if !errors.Is(err, journal.ErrNotJournaled) {
+		return err
+	}
+	return &problem{status: http.StatusServiceUnavailable, what: "Nothing was done, because the journal cannot be written.",
+		todo: "Try again. If it stays so, whoever runs the broker must look at the stream of the journal; the console's log says more.", cause: err}
+}
+
 // by names the person for the record.
 func (v *visit) by() uploads.Person {
-	return uploads.Person{Name: v.person().Name, How: v.person().How}
+	return uploads.Person{Name: v.person().Name, How: v.person().How, From: v.s.client(v.Request)}
 }
 
 // upload returns the upload of the request.

@@ -41,16 +41,26 @@ type Act struct {
 	ImportOptions
 }
 
+// Ended is how an act ended.
+type Ended struct {
+	State State
+	// Counts counts the orders by what became of them.
+	Counts map[string]int
+	// Partial says that the act is done, but not for all orders.
+	Partial bool
+	Error   string
+}
+
 // Journal writes the intention of an act and returns the function that writes its
 // result. If it returns an error, the act does not happen.
-type Journal func(ctx context.Context, a Act) (end func(ctx context.Context, counts map[string]int, err error), err error)
+type Journal func(ctx context.Context, a Act) (end func(context.Context, Ended), err error)
 
 // NewDesk returns a desk. A nil queue lets it check files, but not import them. A nil
 // journal is none.
 func NewDesk(s *Store, q *queue.Queue, j Journal) *Desk {
 	if j == nil {
-		j = func(context.Context, Act) (func(context.Context, map[string]int, error), error) {
-			return func(context.Context, map[string]int, error) {}, nil
+		j = func(context.Context, Act) (func(context.Context, Ended), error) {
+			return func(context.Context, Ended) {}, nil
 		}
 	}
 	d := &Desk{store: s, queue: q, journal: j, checks: make(chan struct{}, 1), jobs: make(map[string]*job), failed: make(map[string]error)}

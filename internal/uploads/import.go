@@ -44,18 +44,18 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, o ImportOptions
 	err = d.start(id, by, true, func(ctx context.Context, j *job) error {
 		u, err := d.store.update(id, func(u *Upload) { u.Import, u.UsedAt = run, run.StartedAt })
 		if err != nil {
-			end(ctx, nil, err)
+			end(ctx, Ended{State: Failed, Error: err.Error()})
 			return err
 		}
 		s, err := d.publish(ctx, j, &u, run)
 		result := *run
 		result.Summary, result.EndedAt = s, time.Now().UTC()
 		result.State, result.Error = d.ended(ctx, j, err)
-		end(ctx, counts(&s), err)
+		end(ctx, Ended{State: result.State, Counts: counts(&s), Partial: !s.AllFine(), Error: result.Error})
 		return d.store.note(id, func(u *Upload) { u.Import, u.UsedAt = &result, result.EndedAt })
 	})
 	if err != nil {
-		end(ctx, nil, err)
+		end(ctx, Ended{State: Failed, Error: err.Error()})
 	}
 	return err
 }
@@ -143,7 +143,13 @@ func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c sett
 	if err != nil {
 		return c, err
 	}
-	defer func() { end(ctx, map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, err) }()
+	defer func() {
+		e := Ended{State: Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, Partial: c.Started > 0}
+		if err != nil {
+			e.State, e.Error = Failed, err.Error()
+		}
+		end(ctx, e)
+	}()
 	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
 		if err := d.Stop(ctx, id, by); err != nil {
 			return c, err

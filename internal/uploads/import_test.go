@@ -285,12 +285,10 @@ func TestJournal(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	var lines []string
 	var refuse error
-	d := NewDesk(openStore(t, t.TempDir()), q, func(_ context.Context, a Act) (func(context.Context, map[string]int, error), error) {
+	d := NewDesk(openStore(t, t.TempDir()), q, func(_ context.Context, a Act) (func(context.Context, Ended), error) {
 		stored, _ := counted(t, q)
 		lines = append(lines, fmt.Sprintf("%s by %s of %s: %d stored", a.Kind, a.By.Name, a.Upload.Name, stored))
-		return func(_ context.Context, counts map[string]int, err error) {
-			lines = append(lines, fmt.Sprint(a.Kind, counts, err))
-		}, refuse
+		return func(_ context.Context, e Ended) { lines = append(lines, fmt.Sprintf("%s %+v", a.Kind, e)) }, refuse
 	})
 	defer d.Close()
 	u := checked(t, d, "a.csv", numbered(1, 2))
@@ -302,5 +300,5 @@ func TestJournal(t *testing.T) {
 	imported(t, d, u.ID, ImportOptions{})
 	_, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
 	require.NoError(t, err)
-	require.Equal(t, []string{"import by anna of a.csv: 0 stored", "importmap[stored:2] <nil>", "cancel by anna of a.csv: 2 stored", "cancelmap[cancelled:2 started:0] <nil>"}, lines)
+	require.Equal(t, []string{"import by anna of a.csv: 0 stored", "import {State:done Counts:map[stored:2] Partial:false Error:}", "cancel by anna of a.csv: 2 stored", "cancel {State:done Counts:map[cancelled:2 started:0] Partial:false Error:}"}, lines)
 }

@@ -15,6 +15,8 @@ import (
 type Person struct {
 	Name string `json:"name"`
 	How  string `json:"how,omitempty"`
+	// From is the address of the person's machine.
+	From string `json:"from,omitempty"`
 }
 
 // Upload is what is remembered of an uploaded file.

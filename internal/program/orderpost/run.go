@@ -77,7 +77,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		deadletter.NewCommand(environ, stdin, stdout, stderr)}
 	group("programs", "Orders on their way:", joined...)
 	group("books", "One order, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr),
-		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
+		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
 	group("tools", "Editors and shells:", newSchemaCommand())
