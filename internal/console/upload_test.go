@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/uploads"
@@ -166,6 +167,14 @@ func TestUploadStory(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "importer", imp.By)
 
+	acts := r.acts()
+	require.Len(t, acts, 1)
+	require.Equal(t, journal.Import, acts[0].Kind)
+	require.Equal(t, journal.Actor{Name: "importer", Known: journal.Login}, acts[0].Actor)
+	require.Equal(t, batch, acts[0].Batch)
+	require.Equal(t, map[string]string{"from": "127.0.0.1", "file": "march.csv", "upload": strings.TrimPrefix(at, "/upload/"), "skip_invalid": "true"}, acts[0].Details)
+	require.Equal(t, &journal.Result{End: journal.Partial, Counts: map[string]int{"stored": 3, "invalid": 2}}, acts[0].Result)
+
 	// The imports' pages: the open order is counted, then its outcome.
 	viewer := r.as("viewer")
 	require.Contains(t, text(viewer.open(http.StatusOK, "/imports")), batch+" march.csv under way importer")
@@ -188,6 +197,17 @@ func TestUploadStory(t *testing.T) {
 	require.Contains(t, text(b.send(http.StatusOK, at+"/remove")), "The file march.csv was removed. Orders that were imported from it stay.")
 	require.Contains(t, text(b.open(http.StatusNotFound, at)), "There is no upload")
 	require.Contains(t, text(b.open(http.StatusOK, "/import?batch="+batch)), "enqueue results "+batch)
+}
+
+// acts reads the journal, newest first.
+func (r *rig) acts() (out []journal.Item) {
+	r.Helper()
+	_, err := journal.All(r.Context(), r.worker, journal.Query{}, func(i journal.Item) bool {
+		out = append(out, i)
+		return true
+	})
+	require.NoError(r, err)
+	return out
 }
 
 // pull settles n orders by a verdict.
@@ -344,6 +364,12 @@ func TestProgress(t *testing.T) {
 	c, err := r.worker.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.Pending)
+	var acts []string
+	for _, a := range r.acts() {
+		acts = append(acts, fmt.Sprint(a.Kind, " ", a.Actor.Name, " ", a.Result.End))
+	}
+	require.Len(t, acts, 3)
+	require.ElementsMatch(t, []string{"cancel anna done", "import anna stopped", "import anna stopped"}, acts)
 	require.Contains(t, text(b.open(http.StatusNotFound, "/import?batch=..%2F")), "Nothing is known about an import")
 }
 
