@@ -35,7 +35,7 @@ type jobPage struct {
 	Running, Preview, MayStop bool
 	Tone, Says                string
 	Facts                     []fact
-	Fates                     []fateLine
+	Fates                     []fateCount
 	Errors                    []string
 	Unreadable                int
 	Took                      time.Duration
@@ -47,8 +47,8 @@ type jobPage struct {
 	Run *acts.Job
 }
 
-// fateLine is how many letters have one fate.
-type fateLine struct {
+// fateCount is how many letters have one fate.
+type fateCount struct {
 	N     int
 	Words string
 	Tone  string
@@ -99,7 +99,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 		if deed.Stays(fate) {
 			tone = "warn"
 		}
-		p.Fates = append(p.Fates, fateLine{tally.Fates[fate], fateWords(fate, p.Preview), tone})
+		p.Fates = append(p.Fates, fateCount{tally.Fates[fate], fateWords(fate, p.Preview), tone})
 	}
 	switch n := tally.Fates[deed.Does]; {
 	case p.State() == acts.Stopped:
