@@ -21,6 +21,7 @@
 //
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
+//	letters.go   the index of dead letters (package books)
 //
 // The other files are pages.
 package console
