@@ -15,7 +15,8 @@
 //
 // To add a page: a route in a function of its own that server.go joins, a template
 // of the page's name in templates, and a line in the menu (render.go). Templates
-// define "live", which the page refreshes by itself, and "content", which it does not.
+// define "live", which the page refreshes by itself, and "above" and "content", which
+// it does not.
 //
 // What is read for all viewers at once:
 //
