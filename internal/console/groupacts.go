@@ -63,7 +63,11 @@ func (v *visit) planGroup() error {
 	if err := v.ParseForm(); err != nil {
 		return err
 	}
-	p := &plan{act: journal.Kind(v.field("act")), filter: readFilter(v.PostForm), unknown: v.field("unknown") == "yes", late: v.field("late") == "yes"}
+	filter, err := url.ParseQuery(v.field("filter")) // as in the address of the list
+	if err != nil {
+		return badRequest("The filter of this form cannot be read.", "Open the list again.")
+	}
+	p := &plan{act: journal.Kind(v.field("act")), filter: readFilter(filter), unknown: v.field("unknown") == "yes", late: v.field("late") == "yes"}
 	if _, known := groupActs[p.act]; !known {
 		return badRequest("It is not known what to do with these dead letters.", "Choose one of the buttons of the list.")
 	}
@@ -215,7 +219,7 @@ func (p *plan) facts() []fact {
 
 // again is the form that previews the plan once more, changed.
 func (p *plan) again(change ...string) url.Values {
-	values := filterFields(p.filter)
+	values := url.Values{"filter": {filterFields(p.filter).Encode()}}
 	values.Set("act", string(p.act))
 	values.Set("last", strconv.FormatUint(p.Last, 10))
 	if p.unknown {

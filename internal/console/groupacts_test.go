@@ -74,7 +74,7 @@ func TestReplayAGroup(t *testing.T) {
 		return strings.Contains(b.open(http.StatusOK, "/letters?reason=rule"), "all 4 that match the filter")
 	}, patience, 50*time.Millisecond)
 
-	preview := b.preview("act", "replay", "which", "all", "reason", "rule", "last", fmt.Sprint(r.letter("D-1").Seq))
+	preview := b.preview("act", "replay", "which", "all", "filter", "reason=rule", "last", fmt.Sprint(r.letter("D-1").Seq))
 	page := b.ended(preview)
 	require.Contains(t, page, "4 dead letters would be put back into the queue. Nothing was done yet.")
 	require.Contains(t, page, "Filter reason rule")
@@ -180,7 +180,7 @@ func TestMistakesInGroups(t *testing.T) {
 		"It is not known what to do":         {"act", "import"},
 		"No dead letter was chosen":          {"act", "drop", "which", "chosen"},
 		"One of the chosen dead letters":     {"act", "drop", "which", "chosen", "letter", "x"},
-		"The filter has a mistake":           {"act", "drop", "which", "all", "outcome", "nice"},
+		"The filter has a mistake":           {"act", "drop", "which", "all", "filter", "outcome=nice"},
 		"The list that this form comes from": {"act", "drop", "which", "all", "last", "x"},
 	} {
 		require.Contains(t, text(b.send(http.StatusBadRequest, "/letters/act", pairs...)), want)

@@ -35,7 +35,7 @@ func (v *visit) letterPage() error {
 	}
 	p := letterPage{Letter: l, Says: sentence(l.Outcome.Meaning()), OrderLink: "/order?no=" + url.QueryEscape(l.Name()),
 		Settles: v.may(Operator), Resolves: resolvable(l, entry.Record)}
-	history := orderPage{Found: books.Found{Letter: l}}
+	history := orderPage{Found: books.Found{Entry: entry, Letter: l}}
 	history.list()
 	p.Events = history.Events
 	say := func(name, value string) {
@@ -56,7 +56,12 @@ func (v *visit) letterPage() error {
 	say("Submission", l.IntentID)
 	say("Deadline", settle.Header(l.Headers).Get(settle.HeaderDeadline))
 	say("Enqueued", stamp(l.EnqueuedAt))
-	p.Facts = append(p.Facts, history.Facts...) // conflict, replays
+	if l.Conflict {
+		say("Conflict", "the order number was accepted before with another body")
+	}
+	if l.Replays > 0 {
+		say("Replays", count(l.Replays))
+	}
 	say("Sequence", count(l.Seq))
 	if v.may(Importer) {
 		p.Body = readable(l.Body)
