@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,11 +52,10 @@ type importLine struct {
 }
 
 func (v *visit) importsPage() error {
-	all, err := books.Imports(v.Context(), v.s.queue)
+	all, err := v.s.batches.imports(v.Context())
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
 	from, _ := strconv.Atoi(v.query("from"))
 	from = max(0, min(from, len(all)))
 	p := importsPage{All: len(all), From: from, MayUpload: v.may(Importer)}
@@ -101,6 +99,8 @@ func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
 		line.Word, line.Tone, line.Says = "running", "info", fmt.Sprintf("%s of %s rows done.", count(imp.Done), count(imp.Rows))
 	case !imp.Complete():
 		line.Word, line.Tone, line.Says = "interrupted", "warn", fmt.Sprintf("%s of %s rows done. Importing the same file again goes on behind them.", count(imp.Done), count(imp.Rows))
+	case behind:
+		line.Word, line.Tone, line.Says = "counting", "info", "Its outcomes are still being counted."
 	case line.Open > 0:
 		line.Word, line.Tone, line.Says = "under way", "info", plural(line.Open, "order has", "orders have")+" no outcome yet."
 	case line.Count.Outcomes[order.OutcomeUnknown] > 0:
@@ -149,7 +149,9 @@ func (v *visit) batch() (*books.Import, error) {
 	if v.Method == http.MethodPost {
 		name = v.field("batch")
 	}
-	imp, err := books.ReadImport(v.Context(), v.s.queue, name)
+	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
+	defer cancel()
+	imp, err := books.ReadImport(ctx, v.s.queue, name)
 	if err == nil && imp == nil {
 		err = notFound(fmt.Sprintf("Nothing is known about an import %q.", shorten(plain(name), 100)), "The page Imports lists those that are known.")
 	}

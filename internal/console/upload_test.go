@@ -177,7 +177,10 @@ func TestUploadStory(t *testing.T) {
 
 	// The imports' pages: the open order is counted, then its outcome.
 	viewer := r.as("viewer")
-	require.Contains(t, text(viewer.open(http.StatusOK, "/imports")), batch+" march.csv under way importer")
+	require.Eventually(t, func() bool {
+		said = text(viewer.open(http.StatusOK, "/imports"))
+		return strings.Contains(said, batch+" march.csv under way importer")
+	}, 30*time.Second, 20*time.Millisecond, said)
 	r.pull(3, order.Accepted)
 	require.Eventually(t, func() bool {
 		said = text(viewer.open(http.StatusOK, "/import?batch="+batch))

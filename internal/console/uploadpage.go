@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -368,11 +369,16 @@ func (v *visit) importUpload() error {
 	if v.field("resume") == "on" && u.Import != nil {
 		o = u.Import.ImportOptions
 	}
-	if err := v.s.desk.Import(v.Context(), u.ID, v.by(), o); err != nil {
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	if err := v.s.desk.Import(ctx, u.ID, v.by(), o); err != nil {
 		return err
 	}
 	return v.done(there(u.ID), "")
 }
+
+// actTimeout bounds how long an act waits for the journal before it happens.
+const actTimeout = 15 * time.Second
 
 func (v *visit) stopUpload() error {
 	id := v.PathValue("id")
