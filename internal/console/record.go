@@ -8,19 +8,9 @@ import (
 	"orderpost/internal/uploads"
 )
 
-// actor names a person for the journal. Whoever came by the link is whoever started the
-// console, as the environment calls them.
-func actor(name, how string) journal.Actor {
-	known := map[string]journal.Known{"login": journal.Login, "proxy": journal.Proxy}[how]
-	if known == "" {
-		known = journal.ByUser
-	}
-	return journal.Actor{Name: name, Known: known}
-}
-
 // journalUpload writes what a person does with an upload into the journal.
 func (s *Server) journalUpload(ctx context.Context, a uploads.Act) (func(context.Context, uploads.Ended), error) {
-	in := journal.Intention{About: journal.About{Kind: journal.Kind(a.Kind), Actor: actor(a.By.Name, a.By.How), Batch: a.Batch, Details: map[string]string{}}}
+	in := journal.Intention{About: journal.About{Kind: journal.Kind(a.Kind), Actor: journal.Actor{Name: a.By.Name, Known: journal.Known(a.By.How)}, Batch: a.Batch, Note: a.Note, Details: map[string]string{}}}
 	detail := func(name, value string) {
 		if value != "" {
 			in.Details[name] = value
@@ -45,7 +35,7 @@ func (s *Server) journalUpload(ctx context.Context, a uploads.Act) (func(context
 			detail("deadline", stamp(a.Deadline))
 		}
 	}
-	act, err := s.journal.Begin(ctx, in)
+	act, err := s.journal().Begin(ctx, in)
 	if err != nil {
 		return nil, err
 	}

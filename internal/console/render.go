@@ -23,6 +23,8 @@ var menu = []menuItem{
 	{"/imports", "Imports", Viewer},
 	{"/upload", "Upload", Importer},
 	{"/fleet", "Fleet", Viewer},
+	{"/books", "Books", Viewer},
+	{"/journal", "Journal", Viewer},
 }
 
 type menuItem struct {
