@@ -133,6 +133,9 @@ func (p *page) sees(text string) {
 	p.until("the page shows "+text, func() bool { return strings.Contains(p.text(), text) })
 }
 
+// contains reports whether the page shows a text now.
+func contains(p *page, text string) bool { return strings.Contains(p.text(), text) }
+
 func (p *page) until(what string, condition func() bool) {
 	p.Helper()
 	require.Eventually(p, condition, patience, 20*time.Millisecond, "%s\n%s\n%s", what, p.at(), p.text())
