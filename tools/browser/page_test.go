@@ -138,7 +138,11 @@ func contains(p *page, text string) bool { return strings.Contains(p.text(), tex
 
 func (p *page) until(what string, condition func() bool) {
 	p.Helper()
-	require.Eventually(p, condition, patience, 20*time.Millisecond, "%s\n%s\n%s", what, p.at(), p.text())
+	for began := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > patience {
+			require.Fail(p, what, "%s\n%s", p.at(), p.text())
+		}
+	}
 }
 
 // click clicks what a person would: the visible link, button or label with that text.

@@ -20,10 +20,10 @@ type look struct {
 
 // looks are all pages that the console has. The tests fail if a page is missing here.
 var looks = []look{
-	{"GET /{$}", "/", "Settled in the last hour"},
+	{"GET /{$}", "/", "Settled, last hour"},
 	{"GET /fleet", "/fleet", "worker-1"},
 	{"GET /order", "/order", "Order number"},
-	{"GET /order", "/order?no=DEMO-00001", "the API created the order"},
+	{"GET /order", "/order?no=DEMO-00001", "The API created the order"},
 	{"GET /order", "/order?no=MARKUP-001", "<h1>no such article</h1>"},
 	{"GET /order", "/order?no=BUSY-001", "exhausted"},
 	{"GET /order", "/order?no=CRASH-001", "poison"},

@@ -75,7 +75,7 @@ func start(t *testing.T, cmd *exec.Cmd) *program {
 // matched last.
 func (p *program) says(pattern *regexp.Regexp) (found string) {
 	p.Helper()
-	require.Eventually(p, func() bool {
+	seen := func() bool {
 		all := pattern.FindAllStringSubmatch(p.output(), -1)
 		if len(all) == 0 {
 			return false
@@ -83,7 +83,10 @@ func (p *program) says(pattern *regexp.Regexp) (found string) {
 		last := all[len(all)-1]
 		found = last[len(last)-1]
 		return true
-	}, patience, 10*time.Millisecond, "%s\n%s", p.Path, pattern)
+	}
+	for began := time.Now(); !seen(); time.Sleep(10 * time.Millisecond) {
+		require.Less(p, time.Since(began), patience, "%s does not say %s\n%s", p.Path, pattern, p.output())
+	}
 	return found
 }
 
