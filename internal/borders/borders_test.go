@@ -49,7 +49,8 @@ var mayImport = map[string][]string{
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
 	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
-	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer"},
+	"internal/acts":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
+	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/acts", "internal/journal"},
 }
 
 // anything marks the packages that join others: the programs.

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"orderpost/internal/queue"
 )
 
 // Config holds the settings of the console.
@@ -20,6 +22,10 @@ type Config struct {
 	Proxies    []string `env:"CONSOLE_PROXIES" desc:"addresses or networks of the authenticating proxies in front of the console, comma-separated; headers from other addresses are not believed"`
 	UserHeader string   `env:"CONSOLE_USER_HEADER" desc:"header in which the proxy names the person, such as X-Forwarded-User; needs ORDERPOST_CONSOLE_PROXIES"`
 	ProxyRole  string   `env:"CONSOLE_PROXY_ROLE" envDefault:"viewer" desc:"role of a person whom the proxy names and who is not in the file of users; none = refused"`
+
+	ViewerNKeyFile    string `env:"CONSOLE_VIEWER_NKEY_FILE" desc:"file with the seed of a NATS user that cannot write (role viewer of nats.conf); the pages of people who may only look are read by it"`
+	ViewerCreds       string `env:"CONSOLE_VIEWER_CREDS" desc:"NATS credentials file of that user, instead of a seed"`
+	ViewerInboxPrefix string `env:"CONSOLE_VIEWER_INBOX_PREFIX" desc:"ORDERPOST_NATS_INBOX_PREFIX of that user"`
 
 	SessionTime time.Duration `env:"CONSOLE_SESSION_TIME" envDefault:"12h" desc:"how long a login lasts"`
 	IdleTime    time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
@@ -53,6 +59,12 @@ func (c Config) Validate() error {
 			bad("PROXY_ROLE", "%v, or none", err)
 		}
 	}
+	if c.ViewerNKeyFile != "" && c.ViewerCreds != "" {
+		bad("VIEWER_CREDS", "give a seed (ORDERPOST_CONSOLE_VIEWER_NKEY_FILE) or credentials, not both")
+	}
+	if c.ViewerInboxPrefix != "" && c.ViewerNKeyFile == "" && c.ViewerCreds == "" {
+		bad("VIEWER_INBOX_PREFIX", "belongs to a NATS user of its own, which ORDERPOST_CONSOLE_VIEWER_NKEY_FILE or ORDERPOST_CONSOLE_VIEWER_CREDS names")
+	}
 	if c.SessionTime <= 0 {
 		bad("SESSION_TIME", "must be above 0")
 	}
@@ -68,6 +80,16 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ForViewers returns the settings of the connection by which the console serves
+// people who may only look. own is false if they have none of their own.
+func (c Config) ForViewers(q queue.Config) (cfg queue.Config, own bool) {
+	if c.ViewerNKeyFile == "" && c.ViewerCreds == "" {
+		return q, false
+	}
+	q.NKeyFile, q.Creds, q.InboxPrefix = c.ViewerNKeyFile, c.ViewerCreds, c.ViewerInboxPrefix
+	return q, true
 }
 
 // knowsPeople reports whether people log in with names. Otherwise a one-time link

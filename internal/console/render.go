@@ -21,6 +21,8 @@ var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
 	{"/fleet", "Fleet", Viewer},
+	{"/books", "Books", Viewer},
+	{"/journal", "Journal", Viewer},
 }
 
 type menuItem struct {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,12 +10,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 )
@@ -32,7 +35,10 @@ const (
 type Options struct {
 	Config
 	// Queue is the broker's. Its requests must end with their context.
-	Queue   *queue.Queue
+	Queue *queue.Queue
+	// Viewers is the broker's, too, with a user that cannot write. Whoever may only
+	// look is served by it. nil = Queue.
+	Viewers *queue.Queue
 	Version string
 	// Starter is the name of the person who starts the console, for whoever logs in
 	// by the link.
@@ -47,7 +53,9 @@ type Options struct {
 type Server struct {
 	cfg      Config
 	queue    *queue.Queue
+	viewers  *queue.Queue
 	fleet    *fleet.Control
+	jobs     *acts.Jobs
 	version  string
 	starter  string
 	announce func(string)
@@ -73,7 +81,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	proxies, _ := o.proxies() // Validate has read them
-	s := &Server{cfg: o.Config, queue: o.Queue, fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log,
+	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log,
 		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(o.SessionTime, o.IdleTime), attempts: newAttempts()}
 	if s.starter == "" {
 		s.starter = "whoever started the console"
@@ -81,6 +89,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err := s.users.load(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+	s.jobs = acts.NewJobs(ctx)
 	s.watch = newWatch(s.queue, s.fleet, s.log)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
@@ -127,16 +136,20 @@ func (s *Server) Stop() {
 		_ = s.server.Close()
 	}
 	s.stop()
+	s.jobs.Close()
 	s.work.Wait()
+}
+
+// routes returns what the console answers.
+func (s *Server) routes() []route {
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.booksRoutes(), s.journalRoutes())
 }
 
 // Handler returns the console's pages.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, routes := range [][]route{s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.orderRoutes()} {
-		for _, rt := range routes {
-			mux.Handle(rt.pattern, s.handler(rt))
-		}
+	for _, rt := range s.routes() {
+		mux.Handle(rt.pattern, s.handler(rt))
 	}
 	mux.Handle("GET /static/{hash}/{file}", http.HandlerFunc(serveStatic))
 	mux.Handle("GET /favicon.ico", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
