@@ -93,3 +93,26 @@ func TestPaused(t *testing.T) {
 	s.orderpost(0, "resume")
 	p.sees("1 worker sends orders.")
 }
+
+// TestHoldAndResume: each with the page that says what will happen, and the journal
+// afterwards.
+func TestHoldAndResume(t *testing.T) {
+	s := newStage(t, nil)
+	for _, scripts := range []bool{true, false} {
+		watcher, p := s.loggedIn(true), s.loggedIn(scripts)
+		p.click("Hold…")
+		p.sees("stops posting within a second")
+		p.fill("Reason (optional)", "maintenance of the API")
+		p.accessible("holding")
+		p.click("Hold the fleet")
+		p.sees("maintenance of the API")
+		watcher.sees("maintenance of the API") // without a click
+		watcher.accessible("a held fleet")
+		p.click("Resume…")
+		p.accessible("resuming")
+		p.click("Resume the fleet")
+		watcher.sees("1 worker sends orders.")
+		p.click("Journal")
+		p.sees("maintenance of the API")
+	}
+}
