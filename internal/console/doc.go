@@ -21,6 +21,7 @@
 //
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
+//	batches.go   outcomes by import
 //
 // The other files are pages.
 package console

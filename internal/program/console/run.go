@@ -91,7 +91,7 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	if starter == "" {
 		starter = environ["LOGNAME"]
 	}
-	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, Version: program.Version(), Starter: starter, Log: log,
+	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, DataDir: cfg.Broker.DataDir, Version: program.Version(), Starter: starter, Log: log,
 		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
 	if errors.Is(err, console.ErrConfig) {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
