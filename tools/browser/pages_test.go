@@ -1,7 +1,9 @@
 package browser
 
 import (
+	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,6 +36,13 @@ var looks = []look{
 	{"GET /books", "/books", "The sums"},
 	{"GET /journal", "/journal", "What people did, newest first"},
 	{"GET /journal", "/journal?kind=drop&by=nobody", "No act matches"},
+	{"GET /upload", "/upload", "Files that are here"},
+	{"GET /upload/{id}", "/upload/CHECKED", "bad rows"},
+	{"GET /upload/{id}", "/upload/IMPORTED", "The import"},
+	{"GET /imports", "/imports", "march"},
+	{"GET /import", "/import?batch=march", "Its orders, now"},
+	{"GET /import", "/import?batch=IMPORT", "What became of the rows"},
+	{"GET /import/cancel", "/import/cancel?batch=march", "What would happen now"},
 	{"/", "/nowhere", "There is no such page."},
 }
 
@@ -44,6 +53,7 @@ func TestPages(t *testing.T) {
 	s.fill()
 	s.orderpost(0, "deadletter", "drop", "--order-no", "LATE-001", "--yes", "--note", "not wanted any more")
 	s.audited()
+	made := s.uploaded()
 	for _, scripts := range []bool{true, false} {
 		p := s.visitor(scripts)
 		s.open(p, "/login")
@@ -52,7 +62,7 @@ func TestPages(t *testing.T) {
 		s.logIn(p)
 		p.expects("404") // /nowhere
 		for _, l := range looks {
-			s.open(p, l.path)
+			s.open(p, made.Replace(l.path))
 			p.sees(l.sees)
 			p.accessible(l.path)
 		}
@@ -77,4 +87,25 @@ func (s *stage) audited() {
 	p.accessible("the books before an audit")
 	p.click("Balance the books")
 	p.sees("The books balance")
+}
+
+// uploaded uploads a file and checks it, imports another, and returns what replaces
+// CHECKED, IMPORTED and IMPORT in the paths of looks.
+func (s *stage) uploaded() *strings.Replacer {
+	s.Helper()
+	p := s.loggedIn(true)
+	s.upload(p, s.badFile("bad.csv"))
+	p.press("Check the file")
+	p.sees("2 bad rows")
+	checked := path.Base(p.at())
+	s.upload(p, s.goodFile("good.csv", "GOOD"))
+	p.press("Check the file")
+	p.sees("The first orders as they would be sent")
+	p.press("Import 3 orders")
+	p.sees("Follow its orders")
+	imported := path.Base(p.at())
+	p.click("Follow its orders")
+	p.sees("Its orders, now")
+	_, batch, _ := strings.Cut(p.at(), "batch=")
+	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch)
 }
