@@ -324,7 +324,7 @@ func (v *visit) startGroup(p *plan, expected acts.Tally, as order.Outcome, note 
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
 	defer cancel()
-	act, err := v.s.journal.Begin(ctx, journal.Intention{About: v.journaled(about)})
+	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
 	if err != nil {
 		return unannounced(err)
 	}
