@@ -123,7 +123,7 @@ func (s *stage) uploaded() *strings.Replacer {
 	p.sees("exhausted")
 	letter := path.Base(p.at())
 	s.open(p, "/letters?outcome=exhausted")
-	p.click(evaluate[string](p, `document.querySelector("label[for=which-all]").innerText`))
+	evaluate[bool](p, `(document.getElementById("which-all").click(), true)`)
 	p.press("Drop…")
 	p.sees("would be forgotten")
 	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "PREVIEW", path.Base(p.at()))
