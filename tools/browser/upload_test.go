@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/console"
 	"orderpost/internal/order"
-	"orderpost/internal/program"
+	settings "orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
@@ -42,7 +41,7 @@ func startConsole(t *testing.T) (link string, worker *queue.Queue) {
 	}
 	worker = connect("worker", true)
 	var cfg console.Config
-	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}))
+	require.NoError(t, settings.ReadEnv(&cfg, map[string]string{"ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}))
 	var mu sync.Mutex
 	s, err := console.Listen(t.Context(), console.Options{Config: cfg, Queue: connect("console", false), DataDir: t.TempDir(), Version: "test", Starter: "anna", Log: zerolog.Nop(),
 		Announce: func(line string) {
@@ -74,12 +73,6 @@ func accept(t *testing.T, q *queue.Queue, n int) {
 			}
 		}))
 	}
-}
-
-// press clicks the button with that text.
-func (p *page) press(text string) {
-	p.Helper()
-	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//button[normalize-space()=%q]`, text)), chromedp.NodeVisible))
 }
 
 // TestUpload: a person uploads a file with a mistake, imports the rest, and follows it
