@@ -95,17 +95,17 @@ func (l *loss) Error() string { return l.reason + ": " + l.detail }
 
 // judge starts the broker on a state and looks for every confirmed message. It returns a
 // *loss if one is missing.
-func (t *trace) judge(ctx context.Context, s *state, dir string) error {
+func (t *trace) judge(ctx context.Context, s *state, dir string, without []string) error {
 	d := t.build(s)
 	if err := d.save(dir); err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	return find(ctx, dir+"/data", t.due(s.cut))
+	return find(ctx, dir+"/data", t.due(s.cut), without)
 }
 
-func find(ctx context.Context, dataDir string, due map[place]event) error {
-	b, err := embedded.Start(embedded.Config{Dir: dataDir, Listen: "127.0.0.1:0", NoSync: true})
+func find(ctx context.Context, dataDir string, due map[place]event, without []string) error {
+	b, err := embedded.Start(embedded.Config{Dir: dataDir, Listen: "127.0.0.1:0", NoSync: true, Without: without})
 	if err != nil {
 		return &loss{"the broker does not start", err.Error()}
 	}

@@ -22,6 +22,7 @@ type recorder struct {
 	work    string // everything of this run
 	binary  string // the worker program
 	policy  string
+	without []string // protections that the broker leaves out
 	api     *api
 	listen  string
 	session int
@@ -38,13 +39,13 @@ func (r *recorder) output(session int) string {
 	return filepath.Join(r.work, fmt.Sprintf("trace-%d", session))
 }
 
-// buildWorker compiles the worker program. weakened is for the broker, see
-// embedded.weakened: "" = as it ships.
-func buildWorker(ctx context.Context, dir, weakened string) (string, error) {
+// buildWorker compiles the worker program. without names protections that its
+// broker leaves out, see embedded.Config.
+func buildWorker(ctx context.Context, dir string, without []string) (string, error) {
 	path := filepath.Join(dir, "worker")
 	args := []string{"build", "-o", path}
-	if weakened != "" {
-		args = append(args, "-ldflags", "-X orderpost/internal/queue/embedded.weakened="+weakened)
+	if len(without) > 0 {
+		args = append(args, "-ldflags", "-X orderpost/internal/queue/embedded.without="+strings.Join(without, ","))
 	}
 	if out, err := exec.CommandContext(ctx, "go", append(args, "orderpost/cmd/worker")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build orderpost/cmd/worker: %w\n%s", err, out)
@@ -148,9 +149,9 @@ func (r *recorder) lastLines() string {
 	return strings.Join(lines[max(0, len(lines)-5):], "\n  ")
 }
 
-// read reads the traces of all sessions, and makes sure that they explain the disk.
-func (r *recorder) read() (*trace, error) {
-	t, v := newTrace(r.disk())
+// read reads the traces of all sessions. dir is the folder that was traced.
+func (r *recorder) read(dir string) (*trace, error) {
+	t, v := newTrace(dir)
 	for session := 1; session <= r.session; session++ {
 		f, err := os.Open(r.output(session))
 		if err != nil {
@@ -165,12 +166,14 @@ func (r *recorder) read() (*trace, error) {
 			return nil, fmt.Errorf("%s: %w", r.output(session), err)
 		}
 	}
-	return t, t.whole().compare(r.disk())
+	return t, nil
 }
 
 // recording is what a trace needs beside its lines.
 type recording struct {
 	Policy   string            `json:"on_unsure"`
+	Disk     string            `json:"disk"`
+	Without  []string          `json:"without,omitempty"`
 	Port     string            `json:"port"`
 	Sessions int               `json:"sessions"`
 	Created  map[string][]bool `json:"created"`
@@ -178,7 +181,7 @@ type recording struct {
 
 // trace records a trace in a folder, or reads the one that is there.
 func (o *options) trace(ctx context.Context, work, policy string, out io.Writer) (*recorder, *trace, error) {
-	r := &recorder{work: filepath.Join(work, policy), policy: policy}
+	r := &recorder{work: filepath.Join(work, policy), policy: policy, without: o.without}
 	about := filepath.Join(r.work, "recording.json")
 	var err error
 	if r.api, err = newAPI(o.seed, policy, loadFaults); err != nil {
@@ -193,8 +196,8 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 		if err != nil {
 			return nil, nil, fmt.Errorf("--traces: %w", err)
 		}
-		r.session, r.api.port, r.api.created = known.Sessions, known.Port, known.Created
-		t, err := r.read()
+		r.session, r.api.port, r.api.created, r.without = known.Sessions, known.Port, known.Created, known.Without
+		t, err := r.read(known.Disk)
 		return r, t, err
 	}
 	defer r.kill()
@@ -204,7 +207,7 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 	if err := os.MkdirAll(r.disk(), 0o700); err != nil {
 		return nil, nil, err
 	}
-	if r.binary, err = buildWorker(ctx, work, strings.Join(o.without, ",")); err != nil {
+	if r.binary, err = buildWorker(ctx, work, o.without); err != nil {
 		return nil, nil, err
 	}
 	if r.listen, err = freeAddr(); err != nil {
@@ -214,13 +217,16 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 	if err := r.load(ctx, o.orders); err != nil {
 		return nil, nil, fmt.Errorf("recording: %w\n  %s", err, r.lastLines())
 	}
-	t, err := r.read()
+	t, err := r.read(r.disk())
+	if err == nil {
+		err = t.whole().compare(r.disk())
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	_, _ = fmt.Fprintf(out, "recorded %s: %d operations on files, %d confirmations, %d requests to the API in %.0f s\n",
 		policy, len(t.ops), t.confirmations(), len(t.posts), time.Since(began).Seconds())
-	text, err := json.Marshal(recording{policy, r.api.port, r.session, r.api.created})
+	text, err := json.Marshal(recording{policy, r.disk(), o.without, r.api.port, r.session, r.api.created})
 	if err == nil {
 		err = os.WriteFile(about, text, 0o600)
 	}

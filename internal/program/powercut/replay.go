@@ -54,9 +54,11 @@ type trace struct {
 	dir    string // the root's path while it was recorded
 	inodes map[int]*inode
 	ops    []op // by exit
-	lines  int
-	events []event
-	posts  []post
+	// renames are the operations that rename a file, as indices into ops.
+	renames []int
+	lines   int
+	events  []event
+	posts   []post
 }
 
 // handle is an open file of the traced process.
@@ -105,6 +107,9 @@ func (t *trace) add(v *view, calls []call, lines int, api string) error {
 
 func (r *replayer) emit(o op, c *call) {
 	o.enter, o.exit = c.enter, c.exit
+	if len(o.entries) > 1 && o.exit != never {
+		r.t.renames = append(r.t.renames, len(r.t.ops))
+	}
 	r.t.ops = append(r.t.ops, o)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/program/reconcile"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
@@ -76,7 +79,7 @@ func (t *trace) resume(ctx context.Context, s *state, dir string, rec *recorder,
 	}
 	err = t.balance(ctx, s, q, a, before)
 	q.Close()
-	if n := ended(); n != 0 && err == nil {
+	if n := ended(); n != 0 && n != program.ExitInterrupted && err == nil {
 		err = &loss{"the worker does not stop", fmt.Sprintf("exit code %d: %s", n, lastLine(said.String()))}
 	}
 	return err
@@ -106,22 +109,16 @@ func connect(ctx context.Context, dataDir string, code chan int) (*queue.Queue, 
 
 // balance waits until nothing is pending, and compares the books.
 func (t *trace) balance(ctx context.Context, s *state, q *queue.Queue, a *api, before map[string]int) error {
-	for {
-		room, roomErr := q.Room(ctx)
-		if roomErr == nil && room.Msgs == 0 {
-			break
-		}
-		if err := pause(ctx, 5*time.Millisecond); err != nil {
-			return &loss{"orders are not settled", fmt.Sprintf("%d pending: %v %v", room.Msgs, err, roomErr)}
-		}
+	if err := settled(ctx, q); err != nil {
+		return err
 	}
 	records := make(map[string]*order.Record)
-	books, err := reconcile.Balance(ctx, q, a.sandbox, reconcile.AnyNumber, func(r *order.Record) { records[r.OrderNo] = r })
+	balanced, err := reconcile.Balance(ctx, q, a.sandbox, reconcile.AnyNumber, func(r *order.Record) { records[r.OrderNo] = r })
 	if err != nil {
 		return err
 	}
-	if !books.Balanced {
-		return &loss{"the books do not balance", strings.Join(books.Problems, "; ")}
+	if !balanced.Balanced {
+		return &loss{"the books do not balance", strings.Join(balanced.Problems, "; ")}
 	}
 	for at, e := range t.due(s.cut) {
 		no, isIntent := strings.CutPrefix(at.subject, "orders.new.")
@@ -139,6 +136,30 @@ func (t *trace) balance(ctx context.Context, s *state, q *queue.Queue, a *api, b
 		}
 	}
 	return nil
+}
+
+// staleAfter is when settled begins to look for stale intents, as a worker does every 15
+// seconds: acknowledged ones whose removal the power cut undid.
+const staleAfter = 2 * time.Second
+
+// settled waits until no intent is stored.
+func settled(ctx context.Context, q *queue.Queue) error {
+	var stale books.StaleIntents
+	for began := time.Now(); ; {
+		room, err := q.Room(ctx)
+		if err == nil && room.Msgs == 0 {
+			return nil
+		}
+		if err == nil && time.Since(began) > staleAfter {
+			stale, err = books.RemoveStale(ctx, q, stale)
+		}
+		if len(stale.Stranded) > 0 {
+			return &loss{"intents are stranded: no outcome, and delivered to nobody", strings.Join(stale.Stranded, " ")}
+		}
+		if waitErr := pause(ctx, 5*time.Millisecond); waitErr != nil {
+			return &loss{"orders are not settled", fmt.Sprintf("%d pending: %v", room.Msgs, errors.Join(waitErr, err))}
+		}
+	}
 }
 
 func lastLine(text string) string {

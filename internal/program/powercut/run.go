@@ -268,7 +268,7 @@ func (e *explorer) one(ctx context.Context, i int, dir string) error {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		if e.row.Start == "broker" {
-			return e.t.judge(ctx, s, dir)
+			return e.t.judge(ctx, s, dir, e.rec.without)
 		}
 		arrived := rand.New(rand.NewPCG(luck, 0))
 		return e.t.resume(ctx, s, dir, e.rec, func() bool { return arrived.IntN(2) == 0 })

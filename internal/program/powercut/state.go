@@ -12,6 +12,8 @@ func (t *trace) drawCut(draw *rand.Rand) int {
 		return t.events[draw.IntN(len(t.events))].line
 	case n < 5 && len(t.posts) > 0:
 		return t.posts[draw.IntN(len(t.posts))].sent
+	case n < 6 && len(t.renames) > 0: // two files that belong together may be renamed one by one
+		return t.ops[t.renames[draw.IntN(len(t.renames))]].exit
 	case n < 8:
 		o := t.ops[draw.IntN(len(t.ops))]
 		if o.exit == never || draw.IntN(2) == 0 {

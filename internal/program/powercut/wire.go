@@ -249,6 +249,9 @@ func headerOf(header, name string) string {
 	return ""
 }
 
+// withoutPayload are the verbs of NATS that consist of one line.
+var withoutPayload = []string{"INFO", "CONNECT", "SUB", "UNSUB", "PING", "PONG", "+OK", "-ERR"}
+
 // eachMessage reads one direction of a connection. The end may be missing. end is the
 // offset behind the message.
 func eachMessage(b []byte, plain, withHeader string, visit func(subject, reply string, header, data []byte, end int)) error {
@@ -264,8 +267,11 @@ func eachMessage(b []byte, plain, withHeader string, visit func(subject, reply s
 			continue
 		}
 		verb := strings.ToUpper(field[0])
-		if verb != plain && verb != withHeader {
+		if slices.Contains(withoutPayload, verb) {
 			continue
+		}
+		if verb != plain && verb != withHeader {
+			return fmt.Errorf("not the protocol of NATS: %.100q", line)
 		}
 		numbers := 1
 		if verb == withHeader {
@@ -285,6 +291,9 @@ func eachMessage(b []byte, plain, withHeader string, visit func(subject, reply s
 		subjects := field[1 : len(field)-numbers]
 		if plain == "MSG" {
 			subjects = slices.Delete(slices.Clone(subjects), 1, 2) // the subscription's number
+		}
+		if string(b[at+size:at+size+2]) != "\r\n" {
+			return fmt.Errorf("not the protocol of NATS: %.100q has not %d bytes", line, size)
 		}
 		reply := ""
 		if len(subjects) > 1 {

@@ -54,6 +54,9 @@ type Config struct {
 	// Streams names the streams that will be created. Their folders are made first,
 	// so that a power cut on any file system leaves them.
 	Streams []string
+	// Without names protections to leave out, where a test shows that power cuts are
+	// found to lose something then: "sync", "folders", "meta".
+	Without []string
 	// Temporary says that the program opens the store only for a while and the
 	// server ends with it. Workers wait for that end instead of joining.
 	Temporary bool
@@ -172,13 +175,12 @@ func (s *Server) boot() (token string, err error) {
 
 // prepareStore makes the store safe for a start and for the next power cut.
 func (s *Server) prepareStore() (err error) {
-	if !protects("meta") {
-		return nil
+	if s.cfg.protects("meta") {
+		if s.Mended, err = mendMeta(filepath.Join(s.cfg.Dir, "jetstream")); err != nil {
+			return err
+		}
 	}
-	if s.Mended, err = mendMeta(filepath.Join(s.cfg.Dir, "jetstream")); err != nil {
-		return err
-	}
-	if s.cfg.NoSync || !protects("folders") {
+	if s.cfg.NoSync || !s.cfg.protects("folders") {
 		return nil
 	}
 	if err := openStore(s.cfg.Dir, s.cfg.Streams); err != nil {
@@ -187,12 +189,13 @@ func (s *Server) prepareStore() (err error) {
 	return nil
 }
 
-// weakened names protections that this build leaves out, separated by commas: sync,
-// folders, meta. Only the linker sets it (-X), where a test shows that power cuts are
-// found to lose something without them.
-var weakened string
+// without is Config.Without, separated by commas, of a whole program. Only the linker
+// sets it (-X).
+var without string
 
-func protects(name string) bool { return !slices.Contains(strings.Split(weakened, ","), name) }
+func (c Config) protects(name string) bool {
+	return !slices.Contains(c.Without, name) && !slices.Contains(strings.Split(without, ","), name)
+}
 
 // options returns nats-server's options for a configuration.
 func options(cfg Config, token string) (*server.Options, error) {
@@ -226,7 +229,7 @@ func options(cfg Config, token string) (*server.Options, error) {
 		Authorization: token,
 		JetStream:     true,
 		StoreDir:      filepath.Join(cfg.Dir, "jetstream"),
-		SyncAlways:    !cfg.NoSync && protects("sync"),
+		SyncAlways:    !cfg.NoSync && cfg.protects("sync"),
 		MaxPayload:    payload,
 		// By default the server refuses messages for all streams once it holds
 		// three quarters of the space that was free at its start. It would then
