@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race upgrade rules lint fuzz bench microbench ci release clean simulate
+.PHONY: help demo test race upgrade rules pictures lint fuzz bench microbench ci release clean simulate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ lint: ## gofmt, vet, staticcheck
 rules: ## write the Prometheus operator's copy of the alert rules
 	@out=deployments/kubernetes/overlays/production/prometheusrule.yaml; \
 	{ sed '/^spec:/q' $$out; sed -n '/^groups:/,$$p' deployments/prometheus/alerts.yaml | sed 's/^\(.\)/  \1/'; } > $$out.new && mv $$out.new $$out
+
+pictures: ## make the pictures of docs/pictures anew, from real runs
+	cd tools && go run ./pictures
 
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
 	go run ./cmd/simulate

@@ -3,6 +3,7 @@
 // was settled since. It reads the streams through package queue, and leaves every
 // write that follows a rule to package settle.
 //
+//	advice.go    what a person can do about an order
 //	status.go    what is stored about orders, many at once or one by its name
 //	list.go      every record, every letter, the pending intents of an import
 //	follow.go    records as they are written

@@ -15,12 +15,27 @@ import (
 // Letters that cannot be read are passed as errors that name their sequences. The
 // second part of a body that is stored in two is not read.
 func LetterPages(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, unreadable []error) error) error {
-	letters := q.Letters()
-	state, err := letters.State(ctx)
+	last, err := LastLetter(ctx, q)
 	if err != nil {
-		return fmt.Errorf("dead letters could not be read: %w", err)
+		return err
 	}
-	return letters.Walk(ctx, 1, state.LastSeq, func(messages []*settle.Message) error {
+	return LetterPagesTo(ctx, q, last, visit)
+}
+
+// LastLetter returns the sequence of the letter that was filed last, or a
+// later one.
+func LastLetter(ctx context.Context, q *queue.Queue) (uint64, error) {
+	state, err := q.Letters().State(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("dead letters could not be read: %w", err)
+	}
+	return state.LastSeq, nil
+}
+
+// LetterPagesTo is LetterPages for the letters up to the sequence last.
+func LetterPagesTo(ctx context.Context, q *queue.Queue, last uint64, visit func(page []*settle.Letter, unreadable []error) error) error {
+	letters := q.Letters()
+	return letters.Walk(ctx, 1, last, func(messages []*settle.Message) error {
 		var page []*settle.Letter
 		var unreadable []error
 		for _, m := range messages {

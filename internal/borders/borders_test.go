@@ -47,7 +47,9 @@ var mayImport = map[string][]string{
 	"internal/simulation":      {"internal/order", "internal/settle"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
-	"internal/books": {"internal/order", "internal/settle", "internal/queue"},
+	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
+	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
+	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer"},
 }
 
 // anything marks the packages that join others: the programs.
@@ -63,7 +65,7 @@ var onlyIn = map[string][]string{
 		"internal/program/powercut",        // it reads what a broker kept
 		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
-	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops",
+	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console",
 		"internal/program/bench", "internal/program/bench/contender",
 		"internal/program/powercut", // it traces requests, and counts those that arrive
 		"internal/program/chaos"},   // it reads the workers' metrics

@@ -68,7 +68,7 @@ func TestReadmeFromTheSandboxToTheOwnAPI(t *testing.T) {
 	code, out, errOut := runProgram(t, worker.Run, own, "adopt", "--yes")
 	require.Equal(t, program.ExitDone, code, errOut)
 	require.Contains(t, out, "       20 results and notes")
-	require.Contains(t, out, "The orders of this broker belong to "+ownURL+" from now on; anna decided it.")
+	require.Contains(t, out, "The orders of this broker belong to "+ownURL+" from now on; anna@")
 
 	w = startWorker(t, own)
 	more := writeFile(t, "order_no,timeout\nOWN-1,60\nOWN-2,60\n")

@@ -125,7 +125,7 @@ func (b *backedUp) lose() {
 	b.t.Setenv("NATS_STORE_DIR", b.t.TempDir())
 	b.startServer(b.t)
 	nc := b.connect(b.t, "admin")
-	for _, stream := range []string{"KV_ORDERPOST", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS"} {
+	for _, stream := range []string{"KV_ORDERPOST", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "ORDERS"} {
 		restore(b.t, nc, stream, b.saved[stream])
 	}
 	nc.Close()
@@ -155,7 +155,7 @@ func TestBackupBetweenOrders(t *testing.T) {
 	b.do(worker.Run, "operator", "resume")
 	q := b.queue(t, "operator")
 	drained(t, q)
-	b.save("ORDERS_RESULTS", "ORDERS_DEAD", "KV_ORDERPOST")
+	b.save("ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "KV_ORDERPOST")
 	q.Close()
 
 	b.lose()
@@ -179,7 +179,7 @@ func TestOrdersSettledAfterABackup(t *testing.T) {
 	b.do(worker.Run, "operator", "hold", "--reason", "backup")
 	b.waitForNoPull(t)
 	b.do(enqueue.Run, "producer", rows(t, "LATE", 3), "--batch", "late")
-	b.save("ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "KV_ORDERPOST")
+	b.save("ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "KV_ORDERPOST")
 	b.do(worker.Run, "operator", "resume")
 	q := b.queue(t, "operator")
 	drained(t, q)

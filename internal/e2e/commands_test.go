@@ -209,6 +209,10 @@ func (p *place) exec(ctx context.Context, args []string) error {
 			environ[name] = v.String()
 		}
 	}
+	stdin := h.Stdin
+	if stdin == nil {
+		stdin = strings.NewReader("")
+	}
 	switch command := strings.TrimPrefix(strings.Join(args[:min(len(args), 3)], " "), "orderpost "); {
 	case command == "worker":
 		return p.until(run, environ, `"message":"working"`, args[1:]...)
@@ -216,10 +220,11 @@ func (p *place) exec(ctx context.Context, args []string) error {
 		return p.until(run, environ, "Listening on ", "--addr", "127.0.0.1:0")
 	case strings.HasPrefix(command, "deadletter drop"), strings.HasPrefix(command, "worker adopt"), strings.HasPrefix(command, "worker repair"):
 		args = append(args, "--yes") // there is nobody to ask
-	}
-	stdin := h.Stdin
-	if stdin == nil {
-		stdin = strings.NewReader("")
+	case command == "console":
+		environ["ORDERPOST_CONSOLE_LISTEN"] = "127.0.0.1:0"
+		return p.until(run, environ, "Log in once", args[1:]...)
+	case command == "console user":
+		stdin = strings.NewReader("what a person would type\n")
 	}
 	if code := run(ctx, args[1:], environ, stdin, h.Stdout, h.Stderr); code != program.ExitDone {
 		return interp.ExitStatus(code) //nolint:gosec // exit codes are small

@@ -52,7 +52,7 @@ func TestHelpOfOrderpost(t *testing.T) {
 	for _, part := range []string{"\nUsage:\n", "\nExamples:\n", "\nFlags:\n", "xit codes: 0 ", "ORDERPOST_", "--version"} {
 		assert.Contains(t, text, part)
 	}
-	alone := regexp.MustCompile(`(^|[ (\x60])(worker|enqueue|deadletter) (--|[A-Z-]+\b|check|health|adopt|repair|hold|resume|limit|fleet|watch|status|results|cancel|order|sign|list|show|export|replay|resolve|drop|audit)\b`)
+	alone := regexp.MustCompile(`(^|[ (\x60])(worker|enqueue|deadletter) (--|[A-Z-]+\b|check|health|adopt|repair|hold|resume|limit|fleet|watch|status|results|cancel|order|sign|list|show|export|replay|resolve|drop|audit|journal)\b`)
 	for path, cmd := range everyCommand(t) {
 		if cmd.Hidden || !cmd.HasParent() {
 			continue

@@ -152,6 +152,8 @@ func TestJSON(t *testing.T) {
 		{"deadletter drop --order-no REFUSED-2 --dry-run", program.ExitDone, "drop"},
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
+		{"order REFUSED-2", program.ExitDone, "order"},
+		{"journal", program.ExitDone, "journal"},
 	} {
 		code, out, errOut := runProgram(t, orderpost.Run, p.settings, append(strings.Fields(c.args), "--json")...)
 		require.Equal(t, c.code, code, "%s: %s%s", c.args, out, errOut)
@@ -220,6 +222,7 @@ func TestCompletion(t *testing.T) {
 		{"enqueue", "order", "DOUBT"}, {"deadletter", "replay", "--order-no", "DOUBT"}} {
 		require.Equal(t, letters, slices.Sorted(slices.Values(offered(p.settings, args...))), args)
 	}
+	require.Equal(t, []string{"refused by status 422"}, offered(p.settings, "deadletter", "list", "--reason", "ref"))
 	for _, args := range [][]string{{"enqueue", "watch", "m"}, {"enqueue", "status", "m"}, {"enqueue", "results", "m"}, {"enqueue", "cancel", "m"},
 		{"deadletter", "list", "--batch", "m"}} {
 		require.Equal(t, []string{"march"}, offered(p.settings, args...), args)

@@ -4,12 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/console"
 	"orderpost/internal/program"
 	pool "orderpost/internal/worker"
 )
@@ -23,7 +25,7 @@ var (
 func requireSettings(t *testing.T, where, text string) {
 	t.Helper()
 	known := make(map[string]bool)
-	for _, s := range program.Settings(pool.Config{}) {
+	for _, s := range slices.Concat(program.Settings(pool.Config{}), program.Settings(console.Config{})) {
 		known[s.Name], known[s.OldName] = true, true
 	}
 	for _, name := range setting.FindAllString(text, -1) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/console"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/demo"
@@ -26,7 +27,8 @@ const readmePath, settingsPath = "../../README.md", "../../docs/configuration.md
 // TestTables -update` writes them.
 func TestTables(t *testing.T) {
 	for _, table := range []struct{ path, name, want string }{
-		{settingsPath, "settings", settingsTable()},
+		{settingsPath, "settings", settingsTable(pool.Config{})},
+		{settingsPath, "console-settings", settingsTable(console.Config{})},
 		{readmePath, "outcomes", outcomesTable()},
 	} {
 		path, name, want := table.path, table.name, table.want
@@ -45,10 +47,10 @@ func TestTables(t *testing.T) {
 	}
 }
 
-func settingsTable() string {
+func settingsTable(cfg any) string {
 	var b strings.Builder
 	b.WriteString("| variable | default | what it is |\n|---|---|---|\n")
-	for _, s := range program.Settings(pool.Config{}) {
+	for _, s := range program.Settings(cfg) {
 		value := s.Default
 		if value != "" {
 			value = "`" + value + "`"

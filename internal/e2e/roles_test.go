@@ -26,12 +26,13 @@ import (
 	"orderpost/internal/settle"
 )
 
-var roles = []string{"publisher", "producer", "worker", "operator", "admin"}
+var roles = []string{"publisher", "producer", "worker", "operator", "viewer", "admin"}
 
 // secured is a server that was started from deployments/nats/nats.conf, with
 // the settings that each role's programs need for it.
 type secured struct {
 	ca       *authority
+	config   string // the server's configuration file
 	server   *server.Server
 	url      string
 	settings map[string]map[string]string // by role
@@ -45,7 +46,7 @@ func startSecured(t *testing.T) *secured {
 	t.Setenv("NATS_KEY_FILE", serverKey)
 	t.Setenv("NATS_CA_FILE", ca.file)
 	t.Setenv("NATS_STORE_DIR", t.TempDir())
-	s := &secured{ca: ca, settings: make(map[string]map[string]string)}
+	s := &secured{ca: ca, config: "../../deployments/nats/nats.conf", settings: make(map[string]map[string]string)}
 	for _, role := range roles {
 		cert, key := ca.issue(role)
 		pair, err := nkeys.CreateUser()
@@ -84,7 +85,7 @@ func (s *secured) startServer(t *testing.T) {
 // options are the shipped file's, beside other tests.
 func (s *secured) options(t *testing.T) *server.Options {
 	t.Helper()
-	opts, err := server.ProcessConfigFile("../../deployments/nats/nats.conf")
+	opts, err := server.ProcessConfigFile(s.config)
 	require.NoError(t, err)
 	opts.Host, opts.Port = "127.0.0.1", server.RANDOM_PORT
 	opts.NoSigs, opts.NoLog = true, true
@@ -250,14 +251,25 @@ func TestRolesDoNothingElse(t *testing.T) {
 	require.Equal(t, program.ExitDone, w.end())
 	publish := []struct{ subject, allowed string }{
 		{"orders.new.X", "publisher producer operator"},
+		{"orders.journal.hold.all.-.X.intention", "worker operator"},
+		{"orders.journal.import.batch.b.X.intention", "producer worker operator"},
+		{"$JS.API.DIRECT.GET.ORDERS_JOURNAL", "worker operator viewer"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS_JOURNAL", ""},
+		{"$JS.API.STREAM.INFO.ORDERS_JOURNAL", "producer worker operator viewer"},
+		{"$JS.API.STREAM.CREATE.ORDERS_JOURNAL", "worker"},
+		{"$JS.API.STREAM.UPDATE.ORDERS_JOURNAL", "worker"},
+		{"$JS.API.STREAM.MSG.DELETE.ORDERS_JOURNAL", ""},
+		{"$JS.API.STREAM.PURGE.ORDERS_JOURNAL", ""},
+		{"$JS.API.STREAM.DELETE.ORDERS_JOURNAL", ""},
+		{"$JS.API.STREAM.INFO.ORDERS", "producer worker operator viewer"},
 		{"orders.results.X", "worker operator"},
 		{"orders.dead.X", "worker operator"},
 		{"$KV.ORDERPOST.presence.X", "worker operator"},
-		{"$JS.API.STREAM.MSG.GET.ORDERS", "producer worker operator"},
-		{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "producer worker operator"},
-		{"$JS.API.DIRECT.GET.ORDERS_RESULTS", "producer worker operator"},
-		{"$JS.API.STREAM.MSG.GET.ORDERS_DEAD", "worker operator"},
-		{"$JS.API.DIRECT.GET.ORDERS_DEAD", "worker operator"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS", "producer worker operator viewer"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "producer worker operator viewer"},
+		{"$JS.API.DIRECT.GET.ORDERS_RESULTS", "producer worker operator viewer"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS_DEAD", "worker operator viewer"},
+		{"$JS.API.DIRECT.GET.ORDERS_DEAD", "worker operator viewer"},
 		{"$JS.API.CONSUMER.MSG.NEXT.ORDERS.workers", "worker"},
 		{"$JS.ACK.ORDERS.workers.1.1.1.1.1", "worker"},
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS", "operator"},
@@ -292,9 +304,9 @@ func TestRolesDoNothingElse(t *testing.T) {
 	subscribe := []struct{ subject, allowed string }{
 		{">", ""}, {"orders.>", ""}, {"orders.new.*", ""}, {"$JS.>", ""}, {"$KV.>", ""}, {"_INBOX.>", ""},
 		{"_INBOX_publisher.>", "publisher"}, {"_INBOX_producer.>", "producer"},
-		{"_INBOX_worker.>", "worker"}, {"_INBOX_operator.>", "operator"},
+		{"_INBOX_worker.>", "worker"}, {"_INBOX_operator.>", "operator"}, {"_INBOX_viewer.>", "viewer"},
 	}
-	for _, role := range []string{"publisher", "producer", "worker", "operator"} { // an admin may do everything
+	for _, role := range []string{"publisher", "producer", "worker", "operator", "viewer"} { // an admin may do everything
 		for _, c := range publish {
 			nc := s.connect(t, role)
 			require.NoError(t, nc.Publish(c.subject, []byte("{}")))

@@ -30,6 +30,8 @@ var natsCommands = map[string][]string{
 	"nats stream backup ORDERS":               {"$JS.API.STREAM.INFO.ORDERS"}, // the rest is in TestBackupBetweenOrders
 	"nats stream backup ORDERS_RESULTS":       {"$JS.API.STREAM.INFO.ORDERS_RESULTS"},
 	"nats stream backup ORDERS_DEAD":          {"$JS.API.STREAM.INFO.ORDERS_DEAD"},
+	"nats stream backup ORDERS_JOURNAL":       {"$JS.API.STREAM.INFO.ORDERS_JOURNAL"},
+	"nats stream edit ORDERS_JOURNAL":         {"$JS.API.STREAM.INFO.ORDERS_JOURNAL"},
 	"nats stream backup KV_ORDERPOST":         {"$JS.API.STREAM.INFO.KV_ORDERPOST"},
 	"nats stream restore backup/KV_ORDERPOST": {"$JS.API.INFO"},
 	"nats stream restore backup/ORDERS":       {"$JS.API.INFO"},

@@ -67,3 +67,26 @@ func sharedLimit(v *View, own float64, present []string) float64 {
 	}
 	return limit
 }
+
+// LimitPerSecond returns the limit that the present workers share; 0 = none.
+func (v *View) LimitPerSecond() float64 {
+	var present []string
+	for _, p := range v.Present() {
+		present = append(present, p.ID)
+	}
+	return sharedLimit(v, 0, present)
+}
+
+// Lowers reports whether a new limit lets the fleet send no more than now.
+func (v *View) Lowers(l *Limit) bool {
+	now := v.LimitPerSecond()
+	return l != nil && l.PerSecond > 0 && (now == 0 || l.PerSecond <= now)
+}
+
+// Prolongs reports whether a new hold ends no earlier than the one that is set.
+func (v *View) Prolongs(h Hold) bool {
+	if v.Hold == nil || h.Until.IsZero() {
+		return true
+	}
+	return !v.Hold.Until.IsZero() && !h.Until.Before(v.Hold.Until)
+}

@@ -19,6 +19,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	spell := newSpeller(root)
 	spell.commands(root)
 	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, Version()
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // a shell offers files only where CompleteFiles says so
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

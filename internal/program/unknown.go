@@ -13,6 +13,10 @@ import (
 // them.
 const SandboxPrefix = EnvPrefix + "SANDBOX_"
 
+// ConsolePrefix is the prefix of the console's settings. Programs without a console
+// do not read them.
+const ConsolePrefix = EnvPrefix + "CONSOLE_"
+
 // Unknown is a variable of the environment that has the prefix of the settings
 // and is not a setting: a misspelt name, or a name of an earlier version. Unknown
 // does not hold the value, which may be a secret.
@@ -54,16 +58,21 @@ func (u Unknown) String() string {
 
 // UnknownSettings lists the variables of the environment, by name, that have the
 // prefix of the settings and are not among the known ones. It skips the sandbox's
-// variables, because the sandbox itself refuses unknown ones, and the variables
-// that Kubernetes sets for a service whose name begins with orderpost.
+// variables, because the sandbox itself refuses unknown ones, the console's unless
+// some of them are known, and the variables that Kubernetes sets for a service whose
+// name begins with orderpost.
 func UnknownSettings(environ map[string]string, known []Setting) []Unknown {
 	names, renamed := make(map[string]bool), make(map[string]string)
 	for _, s := range known {
 		names[s.Name] = true
 		renamed[s.OldName] = s.Name
 	}
+	console := slices.ContainsFunc(known, func(s Setting) bool { return strings.HasPrefix(s.Name, ConsolePrefix) })
 	var out []Unknown
 	for name, value := range environ {
+		if strings.HasPrefix(name, ConsolePrefix) && !console {
+			continue
+		}
 		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, SandboxPrefix) || names[name] || serviceLink(name, environ) {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -41,7 +42,7 @@ func startCluster(t *testing.T) ([]*server.Server, *routes) {
 	}
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(nodes, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	return nodes, r
 }
 
@@ -53,8 +54,12 @@ func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
 	}
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, present, 3, 2*time.Second
-	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
-	require.NoError(t, err)
+	var q *Queue
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // a cluster that has just formed may be slow to elect its streams' leaders
+		var err error
+		q, err = Open(t.Context(), cfg, zerolog.Nop(), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+		require.NoError(c, err)
+	}, time.Minute, 10*time.Millisecond)
 	t.Cleanup(q.Close)
 	return q
 }
@@ -84,34 +89,42 @@ func (p *posts) recorded(no string) {
 	p.accepted[no] = true
 }
 
-// workOff pulls and settles like a pool until ctx ends.
+// workOff pulls until ctx ends, and lets the Handler settle what comes.
 func (p *posts) workOff(ctx context.Context, q *Queue) {
+	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		p.post(s.Order.OrderNo())
+		return report(order.Accepted, s.History)
+	}})
 	var hands sync.WaitGroup
 	for ctx.Err() == nil {
 		_ = q.Pull(ctx, 32, time.Second, func(ds []*settle.Delivery) { // fails while there is no leader; the loop tries again
 			for _, d := range ds {
-				hands.Go(func() { p.handle(ctx, q, d) })
+				hands.Go(func() { handler.Handle(ctx, ctx, d, p) })
 			}
 		})
 	}
 	hands.Wait()
 }
 
-func (p *posts) handle(ctx context.Context, q *Queue, d *settle.Delivery) {
-	defer d.Release()
-	switch d.Work {
-	case settle.WorkSubmit:
-		p.post(d.OrderNo())
-		r := report(order.Accepted, d.History)
-		if _, err := q.Settle(ctx, d, r, order.Decide(r, order.Facts{})); err == nil {
-			p.recorded(d.OrderNo())
-		}
-	case settle.WorkSettled:
-		_ = q.Complete(ctx, d)
-	default:
-		_ = q.GiveUp(ctx, d)
-	}
+// Settled implements settle.Observer.
+func (p *posts) Settled(r *order.Record) { p.recorded(r.OrderNo) }
+
+// Submitting implements settle.Observer.
+func (p *posts) Submitting(ctx context.Context) context.Context { return ctx }
+
+// Settling implements settle.Observer.
+func (p *posts) Settling(order.Settlement) func(*order.Record, error) {
+	return func(*order.Record, error) {}
 }
+
+// Recognised implements settle.Observer.
+func (p *posts) Recognised(*order.Record) {}
+
+// Returned implements settle.Observer.
+func (p *posts) Returned(order.Report, order.Settlement, *order.Record) {}
+
+// Panicked implements settle.Observer.
+func (p *posts) Panicked(v any) { panic(v) }
 
 // loseLeader lets two workers settle n orders, one of them connected to the
 // leader of the results. lose takes that node away when some are settled. back

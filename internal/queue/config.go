@@ -34,7 +34,7 @@ type Config struct {
 	// broker, and one when it goes on.
 	Tell func(line string) `env:"-"`
 
-	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results and dead letters append _RESULTS and _DEAD"`
+	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results, dead letters and the journal append _RESULTS, _DEAD and _JOURNAL"`
 	SubjectPrefix string `env:"SUBJECT_PREFIX" envDefault:"orders" desc:"first subject token(s); intents are published to <prefix>.new.<order_no>"`
 	Bucket        string `env:"BUCKET" envDefault:"ORDERPOST" desc:"key-value bucket of fleet control"`
 	Replicas      int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream (1, 3 or 5)"`
@@ -123,9 +123,9 @@ func (c Config) Validate() error {
 
 // names are the derived names of streams, subjects and the consumer.
 type names struct {
-	intents, results, dead  string // streams
-	newPre, resPre, deadPre string // subject prefixes, with their final dot
-	consumer                string
+	intents, results, dead, journal     string // streams
+	newPre, resPre, deadPre, journalPre string // subject prefixes, with their final dot
+	consumer                            string
 }
 
 // StreamNames returns the names of the streams that a worker creates, with that of
@@ -137,8 +137,8 @@ func (c Config) StreamNames() []string {
 
 func (c Config) names() names {
 	return names{
-		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD",
-		newPre: c.SubjectPrefix + ".new.", resPre: c.SubjectPrefix + ".results.", deadPre: c.SubjectPrefix + ".dead.",
+		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD", journal: c.StreamPrefix + "_JOURNAL",
+		newPre: c.SubjectPrefix + ".new.", resPre: c.SubjectPrefix + ".results.", deadPre: c.SubjectPrefix + ".dead.", journalPre: c.SubjectPrefix + ".journal.",
 		consumer: "workers",
 	}
 }

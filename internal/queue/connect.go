@@ -47,9 +47,10 @@ type Queue struct {
 	pulls   inboxes // for pulls, in which a status may follow the last message
 	tails   tailCount
 
-	claims  claims
-	link    link
-	outages outages
+	claims   claims
+	link     link
+	refusals link // ends what must not wait after the broker refused a permission
+	outages  outages
 }
 
 // Open connects and returns the queue. A worker creates the streams on a broker
@@ -261,6 +262,7 @@ func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
 		q.outages.refusal.Store(&err)
 		q.outages.refused.Add(1)
+		q.refusals.disconnect()
 	}
 	ev := q.log.Warn().Err(err)
 	if sub != nil {

@@ -16,6 +16,7 @@
 //	topology.go, ensure.go  their configuration, and who creates them
 //	parts.go, revive.go     what is missing, and what is created again
 //	room.go, rollups.go     their limits
+//	journal.go   the journal, without which orders go on
 //
 // Messages:
 //

@@ -96,6 +96,9 @@ func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err 
 	if err != nil {
 		return 0, err
 	}
+	if q.cfg.Missing == MakeMissing {
+		q.firstJournal(brief)
+	}
 	cancel()
 	ackWait, err = q.ensureConsumer(ctx)
 	if err != nil {

@@ -197,3 +197,50 @@ func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
 type lineFunc func()
 
 func (f lineFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
+
+// TestTheJournalIsMadeWhereItIsMissing: an installation of an older version has
+// none, and holds orders. A worker creates it, other programs open without it,
+// and the first act creates it.
+func TestTheJournalIsMadeWhereItIsMissing(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a")
+	publish(t, q, intent("A-1", "i1"))
+	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Missing = s.URL, s.Token, RefuseMissing
+	person, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(person.Close)
+	require.NotContains(t, streamNames(t, q), "ORDERS_JOURNAL")
+	require.NoError(t, person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")))
+	require.NoError(t, person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")), "again is once")
+	state, err := q.Journal().State(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, state.Messages)
+
+	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
+	_, err = reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
+	require.Contains(t, streamNames(t, q), "ORDERS_JOURNAL")
+	made, err := q.EnsureJournal(t.Context())
+	require.NoError(t, err)
+	require.False(t, made)
+}
+
+// TestTheJournalKeepsItsOperatorsLimits: how long entries are kept is not for a
+// worker to change.
+func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	stream, err := q.js.Stream(t.Context(), "ORDERS_JOURNAL")
+	require.NoError(t, err)
+	want := stream.CachedInfo().Config
+	want.MaxAge, want.MaxBytes = 24*time.Hour, 1<<20
+	_, err = q.js.UpdateStream(t.Context(), want)
+	require.NoError(t, err)
+	_, err = q.EnsureJournal(t.Context())
+	require.NoError(t, err)
+	stream, err = q.js.Stream(t.Context(), "ORDERS_JOURNAL")
+	require.NoError(t, err)
+	require.Equal(t, want.MaxAge, stream.CachedInfo().Config.MaxAge)
+	require.Equal(t, want.MaxBytes, stream.CachedInfo().Config.MaxBytes)
+}

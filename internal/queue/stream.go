@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strings"
 	"sync"
@@ -18,18 +19,19 @@ type Stream struct {
 	q            *Queue
 	name, prefix string // prefix of its subjects, including the last dot
 	heads        bool   // Peek omits the bodies
+	wildcard     string // what its subjects have after the prefix: * one token, > at least one
 }
 
 // Intents returns the stream of intents that are stored and not acknowledged.
-func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true} }
+func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true, "*"} }
 
 // Results returns the stream of the last words on orders. [DecodeRecord] reads
 // its messages.
-func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false} }
+func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false, "*"} }
 
 // Letters returns the dead-letter stream without the tails of large bodies.
 // [DecodeLetter] reads its messages.
-func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true} }
+func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true, "*"} }
 
 // Store returns the streams as the settle protocol sees them. It reads single
 // messages at their leaders (R2).
@@ -74,11 +76,37 @@ func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []
 	for next := first; next != 0 && next <= last; {
 		var page []*settle.Message
 		var err error
-		if page, next, err = s.q.page(ctx, s.name, s.prefix+"*", next); err != nil {
+		if page, next, err = s.q.page(ctx, s.name, s.prefix+s.wildcard, next); err != nil {
 			return err
 		}
 		for len(page) > 0 && page[len(page)-1].Seq > last {
 			page = page[:len(page)-1]
+		}
+		if len(page) > 0 {
+			if err := visit(page); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Matching passes the messages whose subjects match a pattern after the prefix
+// to visit, oldest first. The server finds them by its index of subjects. It
+// counts the matches for each page, so use it for patterns with few matches.
+func (s Stream) Matching(ctx context.Context, pattern string, visit func(page []*settle.Message) error) error {
+	for next := uint64(1); next != 0; {
+		req, err := json.Marshal(map[string]any{"seq": next, "batch": pageSize, "max_bytes": answerBytes, "next_by_subj": s.prefix + pattern})
+		if err != nil {
+			return err
+		}
+		var page []*settle.Message
+		err = s.q.patiently(ctx, func(ctx context.Context) error {
+			page, next, err = s.q.askPage(ctx, s.name, s.prefix+s.wildcard, req)
+			return err
+		})
+		if err != nil {
+			return err
 		}
 		if len(page) > 0 {
 			if err := visit(page); err != nil {

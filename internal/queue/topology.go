@@ -19,14 +19,20 @@ const topologyVersion = 1
 
 const versionKey = "orderpost.topology"
 
-// streams returns the wanted configuration of each stream.
-func (q *Queue) streams() []jetstream.StreamConfig {
-	base := jetstream.StreamConfig{
+// baseStream returns what the configurations of all streams have in common.
+func (q *Queue) baseStream() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas, Discard: jetstream.DiscardNew,
 		Duplicates: 2 * time.Minute,
 		MaxMsgs:    -1, MaxBytes: -1, AllowDirect: true, AllowAtomicPublish: true,
 		MaxMsgSize: -1, Metadata: map[string]string{versionKey: strconv.Itoa(topologyVersion)},
 	}
+}
+
+// streams returns the wanted configuration of each stream that orders go
+// through. The journal is not among them: orders go on without it.
+func (q *Queue) streams() []jetstream.StreamConfig {
+	base := q.baseStream()
 	intents, results, dead := base, base, base
 
 	intents.Name, intents.Description = q.n.intents, "orderpost: order intents"
@@ -46,6 +52,19 @@ func (q *Queue) streams() []jetstream.StreamConfig {
 	dead.Retention, dead.MaxMsgsPerSubject = jetstream.LimitsPolicy, 1
 
 	return []jetstream.StreamConfig{intents, results, dead}
+}
+
+// journalStream returns the wanted configuration of the journal. Each entry has
+// a subject of its own, so that a repeated write stores nothing twice and no
+// entry takes the place of another.
+func (q *Queue) journalStream() jetstream.StreamConfig {
+	c := q.baseStream()
+	c.Name, c.Description = q.n.journal, "orderpost: who did what"
+	c.Subjects = []string{q.n.journalPre + ">"}
+	c.Retention = jetstream.LimitsPolicy
+	c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 1, true
+	c.DenyDelete, c.DenyPurge = true, true
+	return c
 }
 
 // consumerConfig returns the wanted configuration of the workers' consumer.

@@ -44,7 +44,7 @@ func (q *Protocol) LastWords(ctx context.Context, orderNos []string) ([]LastWord
 
 // readLastWords is LastWords for tokens.
 func (q *Protocol) readLastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
-	if len(tokens) == 1 {
+	if len(tokens) == 1 && q.store.Replicated() {
 		return q.leaderWords(ctx, tokens)
 	}
 	words, err := q.lastWords(ctx, tokens)

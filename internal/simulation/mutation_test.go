@@ -13,18 +13,18 @@ var noticed = map[Mutation]struct {
 	seed   uint64
 	breaks string
 }{
-	R1:      {22, InvStays},
-	R2:      {1, InvAcceptedOnce},
+	R1:      {35, InvStays},
+	R2:      {1, InvOneOutcome},
 	R3:      {15, InvPark},
-	R4:      {29, InvLetters},
-	R5:      {530, InvLetters},
+	R4:      {65, InvLetters},
+	R5:      {1327, InvLetters},
 	R6:      {8, InvTrue},
-	R7:      {201, InvOneClaim},
-	R8:      {3, InvPoison},
-	R9:      {1528, InvDelay},
-	R10:     {18402, InvStorage},
-	Repost:  {1447, InvExplained},
-	Marks:   {8430, InvPark},
+	R7:      {62, InvOneClaim},
+	R8:      {4, InvPoison},
+	R9:      {291, InvDelay},
+	R10:     {5465, InvStorage},
+	Repost:  {334, InvExplained},
+	Marks:   {7597, InvTrue},
 	Barrier: {581, InvAcceptedOnce},
 }
 

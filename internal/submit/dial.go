@@ -73,8 +73,20 @@ func withCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// dial opens a connection that is ready for a request.
-func (d *dialer) dial(ctx context.Context, until time.Time) (_ *conn, err error) {
+// dial opens a connection that is ready for a request. It does so in a goroutine
+// of its own: dialing and a TLS handshake need a stack of 16 KB or more, and the
+// order's goroutine would keep what it needed once.
+func (d *dialer) dial(ctx context.Context, until time.Time) (c *conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err = d.open(ctx, until)
+	}()
+	<-done
+	return c, err
+}
+
+func (d *dialer) open(ctx context.Context, until time.Time) (_ *conn, err error) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	addr := d.addr

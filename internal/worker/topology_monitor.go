@@ -22,6 +22,8 @@ const (
 	// reviveAfterLooks is the number of checks for which a part is missing before a worker
 	// creates it again. By then every worker has noticed.
 	reviveAfterLooks = 4
+	// journalLooks is the number of checks between two checks of the journal.
+	journalLooks = 10
 )
 
 // topologyMonitor checks that the streams, the fleet's bucket and the consumer exist.
@@ -34,6 +36,9 @@ type topologyMonitor struct {
 	log     zerolog.Logger
 	every   time.Duration
 	ackWait time.Duration
+
+	looks     int
+	noJournal bool // the journal cannot be used by this worker, which asks no more
 
 	since map[queue.Part]time.Time // when a part was first found missing
 	born  map[queue.Part]time.Time // when a part was created, as last seen
@@ -76,6 +81,24 @@ func (m *topologyMonitor) look(parent context.Context) {
 	}
 	m.revive(ctx, now)
 	m.keepGate(now)
+	if m.looks++; m.looks%journalLooks == 0 && describe(now) == "" {
+		m.keepJournal(ctx)
+	}
+}
+
+// keepJournal creates the journal if it is missing. Orders go on without it.
+func (m *topologyMonitor) keepJournal(ctx context.Context) {
+	if m.noJournal {
+		return
+	}
+	made, err := m.queue.EnsureJournal(ctx)
+	switch {
+	case made:
+		m.log.Warn().Msg("the journal of people's acts was missing at the broker; created it, empty")
+	case err != nil && ctx.Err() == nil: // the queue has told it at the start
+		m.log.Debug().Err(err).Msg("cannot check the journal")
+		m.noJournal = true
+	}
 }
 
 func (m *topologyMonitor) missing(s queue.PartState) {

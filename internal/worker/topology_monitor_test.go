@@ -96,6 +96,21 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS was created again", "part"))
 }
 
+// Orders go on without the journal, and a worker creates it again.
+func TestALostJournalIsMadeAnewAndStopsNothing(t *testing.T) {
+	s := openWatched(t, nil)
+	s.ready()
+	js := s.hands()
+	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
+	s.publish(0, 3)
+	s.eventually(func() bool {
+		require.True(t, s.readiness().GateOpen)
+		_, err := js.Stream(t.Context(), "ORDERS_JOURNAL")
+		return err == nil
+	}, "the journal was not made anew")
+	s.shows(`orderpost_pending_orders 0`)
+}
+
 // What a stream held cannot be made anew: the worker stops, says so, and leaves
 // it to a person.
 func TestALostStreamIsLeftToAPerson(t *testing.T) {

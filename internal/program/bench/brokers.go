@@ -142,20 +142,26 @@ func (b *broker) ready(ctx context.Context) error {
 		return nil
 	}
 	return b.untilElected(ctx, func() error {
-		nc, err := nats.Connect(b.url, nats.Name("bench"))
+		nc, js, err := b.connect()
 		if err != nil {
 			return err
 		}
 		defer nc.Close()
-		js, err := jetstream.New(nc)
-		if err != nil {
-			return err
-		}
 		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		_, err = js.AccountInfo(ctx)
 		return err
 	})
+}
+
+// connect opens a connection of the bench's own.
+func (b *broker) connect() (*nats.Conn, jetstream.JetStream, error) {
+	nc, err := nats.Connect(b.url, nats.Name("bench"))
+	if err != nil {
+		return nil, nil, err
+	}
+	js, err := jetstream.New(nc) // fails for bad options only
+	return nc, js, err
 }
 
 // untilElected repeats what a cluster refuses before it has its leaders.
@@ -174,7 +180,8 @@ func (b *broker) untilElected(ctx context.Context, do func() error) error {
 }
 
 // The stream in which contenders other than ours store outcomes. It has no
-// feature that costs anything and that they do not use.
+// feature that costs anything and that they do not use; direct reads cost nothing
+// until somebody reads.
 const (
 	outcomesStream = "OUTCOMES"
 	outcomesPrefix = "outcomes."
@@ -183,7 +190,7 @@ const (
 // makeOutcomes makes the contenders' stream of outcomes.
 func (b *broker) makeOutcomes(ctx context.Context) error {
 	return b.withOutcomes(ctx, func(js jetstream.JetStream) error {
-		cfg := jetstream.StreamConfig{Name: outcomesStream, Subjects: []string{outcomesPrefix + "*"}, Storage: jetstream.FileStorage, Replicas: b.replicas}
+		cfg := jetstream.StreamConfig{Name: outcomesStream, Subjects: []string{outcomesPrefix + "*"}, Storage: jetstream.FileStorage, Replicas: b.replicas, AllowDirect: true}
 		return b.untilElected(ctx, func() error {
 			_, err := js.CreateOrUpdateStream(ctx, cfg)
 			return err
@@ -204,15 +211,11 @@ func (b *broker) countOutcomes(ctx context.Context) (n uint64, err error) {
 }
 
 func (b *broker) withOutcomes(ctx context.Context, do func(jetstream.JetStream) error) error {
-	nc, err := nats.Connect(b.url, nats.Name("bench"))
+	nc, js, err := b.connect()
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
 	if err := do(js); err != nil {
 		return fmt.Errorf("stream %s: %w", outcomesStream, err)
 	}

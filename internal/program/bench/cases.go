@@ -104,21 +104,21 @@ func (r *rig) sizes(orders int, t trial, inFlight ...int) (list []trial) {
 // pipeline is the working-off of a full queue with an API that answers at once.
 func pipeline(ctx context.Context, r *rig) ([]table, error) {
 	return r.contest(ctx, "pipeline", "Pipeline: http, one server, no API latency", r.rounds, r.sizes(60_000, trial{}, 64, 256),
-		usualStored, ours, leanStored, usual, bareNet, bareFast)
+		usualStored, ours, leanStored, leanChecked, usual, bareNet, bareFast)
 }
 
 // overTLS is the same with an API that speaks https: HTTP/1.1 to all, and in
 // trials of their own HTTP/2 to those that may speak it.
 func overTLS(ctx context.Context, r *rig) ([]table, error) {
 	return r.contest(ctx, "tls", "TLS: https, one server, no API latency", r.rounds, r.sizes(60_000, trial{tls: true}, 64, 256),
-		usualStored, ours, leanStored, usual, bareNet, bareFast)
+		usualStored, ours, leanStored, leanChecked, usual, bareNet, bareFast)
 }
 
 // cluster is the same with three servers and three replicas of each stream. The
 // loops without a queue have no servers: pipeline tells what they do.
 func cluster(ctx context.Context, r *rig) ([]table, error) {
 	title := fmt.Sprintf("Cluster: http, %d servers, %d replicas, no API latency", clusterSize, clusterSize)
-	return r.contest(ctx, "cluster", title, r.rounds, r.sizes(30_000, trial{nodes: clusterSize}, 64, 256), usualStored, ours, leanStored, usual)
+	return r.contest(ctx, "cluster", title, r.rounds, r.sizes(30_000, trial{nodes: clusterSize}, 64, 256), usualStored, ours, leanStored, leanChecked, usual)
 }
 
 // many holds thousands of orders in flight against a slow API. The rate counts
@@ -134,7 +134,7 @@ func many(ctx context.Context, r *rig) ([]table, error) {
 		}
 	}
 	return r.contest(ctx, "many", fmt.Sprintf("Slow API: http, one server, %s latency", delay), (r.rounds+1)/2, sizes,
-		usualStored, ours, leanStored, usual, bareNet, bareFast)
+		usualStored, ours, leanStored, leanChecked, usual, bareNet, bareFast)
 }
 
 // latency is the time from publishing to the POST's arrival at a steady rate.

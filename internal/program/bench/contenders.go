@@ -11,7 +11,8 @@ import (
 
 // contenders are hidden commands: the bench starts itself with them.
 func contenders() []*cobra.Command {
-	return []*cobra.Command{sinkCommand(), bareCommand(), workerCommand("usual", contender.RunUsual), workerCommand("lean", contender.RunLean)}
+	return []*cobra.Command{sinkCommand(), bareCommand(), workerCommand("usual", contender.RunUsual), workerCommand("lean", contender.RunLean),
+		workerCommand("checked", contender.RunChecked)}
 }
 
 func sinkCommand() *cobra.Command {
@@ -53,6 +54,8 @@ func workerCommand(name string, work func(context.Context, contender.WorkerOptio
 	f.StringVar(&o.Stream, "stream", "", "")
 	f.StringVar(&o.Consumer, "consumer", "", "")
 	f.StringVar(&o.Outcomes, "outcomes", "", "")
+	f.StringVar(&o.Bucket, "bucket", "", "")
+	f.BoolVar(&o.Replicated, "replicated", false, "")
 	f.IntVar(&o.InFlight, "in-flight", 0, "")
 	return cmd
 }

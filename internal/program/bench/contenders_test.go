@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/program/bench/contender"
+	"orderpost/internal/queue"
 )
 
 const someOrders = 300
@@ -83,13 +84,14 @@ func TestContenders(t *testing.T) {
 		http2    bool
 	}{
 		{usual, contender.RunUsual, "", true}, {usualStored, contender.RunUsual, outcomesPrefix, true}, {leanStored, contender.RunLean, outcomesPrefix, false},
+		{leanChecked, contender.RunChecked, outcomesPrefix, false},
 	} {
 		for _, sink := range []contender.SinkOptions{{}, {Cert: cert.cert, Key: cert.key}, {Cert: cert.cert, Key: cert.key, HTTP2: true}} {
 			t.Run(fmt.Sprintf("%s, TLS %v, HTTP/2 %v", c.name, sink.Cert != "", sink.HTTP2), func(t *testing.T) {
 				f := newField(t)
 				require.NoError(t, (&broker{replicas: 1, url: f.url}).makeOutcomes(t.Context()))
 				a := serveSink(t, sink)
-				f.work(t, c.work, contender.WorkerOptions{URL: a.url, CA: a.ca, Outcomes: c.outcomes})
+				f.work(t, c.work, contender.WorkerOptions{URL: a.url, CA: a.ca, Outcomes: c.outcomes, Bucket: queue.DefaultConfig().Bucket})
 				f.untilEmpty(t)
 				seen, err := a.seen(t.Context(), false)
 				require.NoError(t, err)

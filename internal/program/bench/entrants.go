@@ -10,6 +10,7 @@ import (
 const (
 	usualStored = "usual worker, outcomes stored"
 	leanStored  = "lean worker, outcomes stored"
+	leanChecked = "lean worker, orderpost's traffic"
 	usual       = "usual worker"
 	ours        = "orderpost worker"
 	bareNet     = "bare net/http loop"
@@ -19,7 +20,7 @@ const (
 // entrants are the contenders by the words of --contenders, in the order in
 // which a round runs them.
 var entrants = []struct{ word, name string }{
-	{"usual-stored", usualStored}, {"ours", ours}, {"lean-stored", leanStored}, {"usual", usual}, {"bare", bareNet}, {"bare-fast", bareFast},
+	{"usual-stored", usualStored}, {"ours", ours}, {"lean-stored", leanStored}, {"lean-checked", leanChecked}, {"usual", usual}, {"bare", bareNet}, {"bare-fast", bareFast},
 }
 
 func entrantWords() (words []string) {
@@ -39,7 +40,9 @@ func (o *options) entered(names ...string) []string {
 }
 
 // stores says whether a contender publishes outcomes to the bench's stream.
-func stores(name string) bool { return name == usualStored || name == leanStored }
+func stores(name string) bool {
+	return name == usualStored || name == leanStored || name == leanChecked
+}
 
 func isBare(name string) bool { return name == bareNet || name == bareFast }
 
@@ -48,9 +51,9 @@ var promises = []struct {
 	text string
 	who  []string
 }{
-	{"a fresh timestamp and signature for each POST", []string{bareNet, bareFast, usual, usualStored, leanStored, ours}},
-	{"an order comes again until the API has answered, also after a crash", []string{usual, usualStored, leanStored, ours}},
-	{"the outcome is stored and confirmed before the order is acknowledged", []string{usualStored, leanStored, ours}},
+	{"a fresh timestamp and signature for each POST", []string{bareNet, bareFast, usual, usualStored, leanStored, leanChecked, ours}},
+	{"an order comes again until the API has answered, also after a crash", []string{usual, usualStored, leanStored, leanChecked, ours}},
+	{"the outcome is stored and confirmed before the order is acknowledged", []string{usualStored, leanStored, leanChecked, ours}},
 	{"one outcome for each order_no, also after redeliveries", []string{ours}},
 	{"no POST of an order whose outcome is stored: looked up before each", []string{ours}},
 	{"no blind POST after a crash in the middle of one: the doubt is noted before and decided by policy", []string{ours}},
@@ -63,7 +66,7 @@ var promises = []struct {
 
 // promised is the table of the promises of those that took part.
 func promised(tables []table) (t table, any bool) {
-	names := slices.DeleteFunc([]string{ours, usualStored, leanStored, usual, bareNet, bareFast}, func(name string) bool {
+	names := slices.DeleteFunc([]string{ours, usualStored, leanStored, leanChecked, usual, bareNet, bareFast}, func(name string) bool {
 		return !slices.ContainsFunc(tables, func(t table) bool {
 			return slices.ContainsFunc(t.Outcomes, func(n named) bool { return n.Name == name || strings.HasPrefix(n.Name, name+", HTTP/2") })
 		})

@@ -27,15 +27,11 @@ func (b *broker) placeLeaders(ctx context.Context) error {
 	if b.replicas == 1 {
 		return nil
 	}
-	nc, err := nats.Connect(b.url, nats.Name("bench"))
+	nc, js, err := b.connect()
 	if err != nil {
 		return err
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return err
-	}
 	for stream, node := range map[string]int{intentsStream: 1, resultsStream: 2, outcomesStream: 2, controlStream: 3} {
 		s, err := js.Stream(ctx, stream)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {

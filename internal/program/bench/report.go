@@ -34,7 +34,7 @@ type named struct {
 func (t *table) row(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // bases are the contenders that the others are held against.
-var bases = []struct{ name, short string }{{usualStored, "usual, stored"}, {leanStored, "lean, stored"}}
+var bases = []struct{ name, short string }{{usualStored, "usual, stored"}, {leanStored, "lean, stored"}, {leanChecked, "lean, our traffic"}}
 
 // compare is the table of a case in which contenders did the same.
 func compare(title string, trials []trial, outcomes [][]outcome) table {

@@ -20,8 +20,8 @@ func TestFailedTrials(t *testing.T) {
 		{{Failed: "no broker"}, {Failed: "too slow"}, {Failed: "no broker"}},
 		{{Rate: 50}, {Rate: 50}, {Rate: 50}},
 	})
-	require.Equal(t, []string{usualStored + " (1 of 3 failed: no broker)", "150", "1.00", "–", "10.0", "30.0", "40.0", "1.00", "–", "0", "0.0"}, compared.Rows[0])
-	require.Equal(t, []string{ours + " (1 of 3 failed: no API)", "600", "1.50", "–", "10.0", "10.0", "20.0", "0.50", "–", "0", "0.0"}, compared.Rows[1])
+	require.Equal(t, []string{usualStored + " (1 of 3 failed: no broker)", "150", "1.00", "–", "–", "10.0", "30.0", "40.0", "1.00", "–", "–", "0", "0.0"}, compared.Rows[0])
+	require.Equal(t, []string{ours + " (1 of 3 failed: no API)", "600", "1.50", "–", "–", "10.0", "10.0", "20.0", "0.50", "–", "–", "0", "0.0"}, compared.Rows[1])
 	require.Equal(t, []string{leanStored, "failed: no broker"}, compared.Rows[2])
 	require.Equal(t, ours+", HTTP/2 offered but not spoken", compared.Rows[3][0])
 

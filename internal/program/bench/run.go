@@ -72,6 +72,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.BoolVar(&o.fsyncs, "fsyncs", false, "count the fsyncs of the durable case with strace, in a trial of its own")
 	f.StringArrayVar(&o.settings, "set", nil, "NAME=VALUE: one more setting of the worker, without ORDERPOST_ (repeatable)")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Hour, "give up after this time")
+	program.CompleteFiles(root, "store", "disk", "profile")
 	root.AddCommand(contenders()...)
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }

@@ -176,6 +176,8 @@ func (s *stage) startWorkers() error {
 			p, err = s.startContender("usual", outcomesPrefix)
 		case leanStored:
 			p, err = s.startContender("lean", outcomesPrefix)
+		case leanChecked:
+			p, err = s.startContender("checked", outcomesPrefix, "--bucket", queue.DefaultConfig().Bucket, "--replicated="+strconv.FormatBool(s.broker.replicas > 1))
 		default:
 			p, err = start(s.dir, "worker", s.worker, s.workerEnv(i, "ORDERPOST_NATS_URL="+s.broker.url, "ORDERPOST_REPLICAS="+strconv.Itoa(s.broker.replicas)))
 		}
@@ -190,9 +192,10 @@ func (s *stage) startWorkers() error {
 	return nil
 }
 
-func (s *stage) startContender(name, outcomes string) (*process, error) {
-	return start(s.dir, name, s.self, os.Environ(), name, "--url", s.api.url, "--ca", s.api.ca, "--nats", s.broker.url,
-		"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomes, "--in-flight", strconv.Itoa(s.inFlight))
+func (s *stage) startContender(name, outcomes string, more ...string) (*process, error) {
+	args := []string{name, "--url", s.api.url, "--ca", s.api.ca, "--nats", s.broker.url,
+		"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomes, "--in-flight", strconv.Itoa(s.inFlight)}
+	return start(s.dir, name, s.self, os.Environ(), append(args, more...)...)
 }
 
 // workerEnv is the worker's environment: its defaults but for what the trial

@@ -47,6 +47,25 @@ func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 	})
 }
 
+// CompleteReason completes the reason of a dead letter.
+func CompleteReason(environ map[string]string) cobra.CompletionFunc {
+	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
+		offered := make(map[string]bool)
+		return books.LetterPages(ctx, q, func(page []*settle.Letter, _ []error) error {
+			for _, l := range page {
+				if offered[l.Reason] || l.Reason == "" {
+					continue
+				}
+				offered[l.Reason] = true
+				if err := offer(l.Reason, l.Outcome.String()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
 var errEnoughOffered = errors.New("enough")
 
 // complete returns a completion of the first argument with values from the broker. If

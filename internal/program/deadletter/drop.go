@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -21,7 +23,7 @@ type dropCommand struct {
 	*surroundings
 	filter
 	all, yes, dryRun, json bool
-	person                 person
+	person                 broker.Person
 }
 
 func newDropCommand(s *surroundings) *cobra.Command {
@@ -35,7 +37,7 @@ func newDropCommand(s *surroundings) *cobra.Command {
 			"Exit code 3: some letters stayed, because an intent for their order_no is in the queue.",
 		Example: "  deadletter drop --outcome expired --until 30d --dry-run\n  deadletter drop --outcome expired --until 30d",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	f := cmd.Flags()
 	c.register(cmd, s.environ)
@@ -43,17 +45,14 @@ func newDropCommand(s *surroundings) *cobra.Command {
 	f.BoolVar(&c.yes, "yes", false, "do not ask")
 	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be dropped")
 	program.JSONFlag(cmd, &c.json, "drop")
-	c.person.register(f, s.environ)
+	c.person.Register(cmd, s.environ)
 	return cmd
 }
 
-func (c *dropCommand) run(ctx context.Context) error {
-	err := c.compile(time.Now())
-	var who settle.Person
+func (c *dropCommand) run(cmd *cobra.Command) error {
+	ctx, err := cmd.Context(), c.compile(time.Now())
 	if !c.dryRun {
-		var unnamed error
-		who, unnamed = c.person.read()
-		err = errors.Join(unnamed, err)
+		err = errors.Join(c.person.Check(), err)
 	}
 	if c.empty() != c.all {
 		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
@@ -72,8 +71,12 @@ func (c *dropCommand) run(ctx context.Context) error {
 	if c.dryRun {
 		return c.preview(ctx, q)
 	}
+	last, err := books.LastLetter(ctx, q)
+	if err != nil {
+		return err
+	}
 	counts := newReasons()
-	if _, err := c.selected(ctx, q, &c.filter, counts.add); err != nil {
+	if _, err := c.selectedTo(ctx, q, &c.filter, last, counts.add); err != nil {
 		return err
 	}
 	counts.print(c.stderr)
@@ -83,7 +86,10 @@ func (c *dropCommand) run(ctx context.Context) error {
 		}
 		return nil
 	}
-	return c.drop(ctx, q, who)
+	about := c.journaled(journal.About{Kind: journal.Drop, Expected: map[string]int{"matching": counts.total}}, last)
+	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		return c.drop(ctx, q, last)
+	})
 }
 
 // preview prints what drop would do.
@@ -117,11 +123,12 @@ func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
 	return strings.TrimSpace(answer) == "yes"
 }
 
-func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who settle.Person) error {
+// drop drops the letters that were counted before, up to the sequence last.
+func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, last uint64) (map[string]int, error) {
 	dropped, pending := 0, 0
-	_, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
+	_, err := c.selectedTo(ctx, q, &c.filter, last, func(page []*settle.Letter) error {
 		for _, l := range page {
-			gone, err := q.Drop(ctx, l, who)
+			gone, err := q.Drop(ctx, l, c.person.Settle())
 			switch {
 			case errors.Is(err, settle.ErrPending):
 				pending++
@@ -137,7 +144,7 @@ func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, who settle.Perso
 	if pending > 0 {
 		err = errors.Join(err, partial("%d dead letters stayed", pending))
 	}
-	return err
+	return map[string]int{"dropped": dropped, "pending": pending}, err
 }
 
 // droppedLetters is the JSON output of drop.

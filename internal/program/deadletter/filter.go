@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
@@ -46,7 +47,7 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 		}
 	}
 	for name, values := range map[string]cobra.CompletionFunc{
-		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
+		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "reason": broker.CompleteReason(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist
 	}
@@ -145,6 +146,58 @@ func globPattern(glob string) *regexp.Regexp {
 // empty reports whether the filter selects every letter.
 func (f *filter) empty() bool {
 	return len(f.outcomes)+len(f.statuses) == 0 && f.reason+f.batch+f.match+f.since+f.until == ""
+}
+
+// journaled adds to about which letters the filter selects.
+func (f *filter) journaled(about journal.About, last uint64) journal.About {
+	about.LastSeq, about.Filter = last, make(map[string][]string)
+	set := func(name string, values ...string) {
+		if len(values) > 0 && values[0] != "" {
+			about.Filter[name] = values
+		}
+	}
+	moment := func(at time.Time) string {
+		if at.IsZero() {
+			return ""
+		}
+		return at.UTC().Format(time.RFC3339Nano)
+	}
+	set("outcome", f.outcomes...)
+	set("status", f.statuses...)
+	set("reason", f.reason)
+	set("batch", f.batch)
+	set("since", moment(f.begin))
+	set("until", moment(f.end))
+	set("order-no", f.match)
+	if no, one := literal(f.match); one {
+		about.OrderNo = no
+	} else {
+		about.Batch = f.batch
+	}
+	if len(about.Filter) == 0 {
+		set("all", "true")
+	}
+	return about
+}
+
+// literal returns the order number that a pattern selects, if it selects no
+// other.
+func literal(glob string) (orderNo string, one bool) {
+	var text strings.Builder
+	escaped := false
+	for _, r := range glob {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\':
+			escaped = true
+			continue
+		case r == '*' || r == '?':
+			return "", false
+		}
+		text.WriteRune(r)
+	}
+	return text.String(), text.Len() > 0
 }
 
 func (f *filter) selects(l *settle.Letter) bool {

@@ -15,7 +15,16 @@ var errEnough = errors.New("enough")
 // selected calls visit with the letters that f selects, page by page. It prints each
 // unreadable letter to stderr and returns their number.
 func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, visit func([]*settle.Letter) error) (unreadable int, err error) {
-	err = books.LetterPages(ctx, q, func(page []*settle.Letter, bad []error) error {
+	last, err := books.LastLetter(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	return s.selectedTo(ctx, q, f, last, visit)
+}
+
+// selectedTo is selected for the letters up to the sequence last.
+func (s *surroundings) selectedTo(ctx context.Context, q *queue.Queue, f *filter, last uint64, visit func([]*settle.Letter) error) (unreadable int, err error) {
+	err = books.LetterPagesTo(ctx, q, last, func(page []*settle.Letter, bad []error) error {
 		for _, err := range bad {
 			say(s.stderr, "skipped: %v", err)
 		}

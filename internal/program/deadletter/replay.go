@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -29,7 +32,7 @@ type replayCommand struct {
 	rate                        float64
 	limit                       int
 	deadline                    string
-	person                      person
+	person                      broker.Person
 }
 
 func newReplayCommand(s *surroundings) *cobra.Command {
@@ -43,11 +46,11 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 			"An order whose outcome is unknown may exist at the API. replay leaves it alone unless you give\n" +
 			"--resubmit-unknown. Do that only if the API refuses or recognises a duplicate order_no, or after\n" +
 			"its operator said that the order does not exist. Your permission is recorded with your name. An\n" +
-			"accepted order is never replayed.\n\n" +
+			"accepted order is never replayed. The journal keeps who replayed what.\n\n" +
 			"Exit code 3: some letters stayed; the summary says why.",
 		Example: "  deadletter replay --outcome exhausted --since 2h --dry-run\n  deadletter replay --batch march --rate 20",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	f := cmd.Flags()
 	c.register(cmd, s.environ)
@@ -58,7 +61,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 	f.BoolVar(&c.resubmit, "resubmit-unknown", false, "also orders that may exist at the API; may create an order twice")
 	f.StringVar(&c.deadline, "deadline", "", "RFC 3339 time that replaces the orders' own deadlines; none removes them")
 	program.JSONFlag(cmd, &c.json, "replay")
-	c.person.register(f, s.environ)
+	c.person.Register(cmd, s.environ)
 	return cmd
 }
 
@@ -84,14 +87,14 @@ func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 		o.Deadline = &at
 	}
 	if c.resubmit && !c.dryRun {
-		if o.Person, err = c.person.read(); err != nil {
-			errs = append(errs, err)
-		}
+		o.Person = c.person.Settle()
+		errs = append(errs, c.person.Check())
 	}
 	return o, errors.Join(errs...)
 }
 
-func (c *replayCommand) run(ctx context.Context) error {
+func (c *replayCommand) run(cmd *cobra.Command) error {
+	ctx := cmd.Context()
 	o, err := c.check()
 	if err != nil {
 		return usage(err)
@@ -105,16 +108,46 @@ func (c *replayCommand) run(ctx context.Context) error {
 	if c.rate > 0 {
 		r.pace.SetLimit(rate.Limit(c.rate))
 	}
-	visit := r.page
-	if c.dryRun {
-		visit = r.dryPage
+	last, err := books.LastLetter(ctx, q)
+	if err != nil {
+		return err
 	}
-	bad, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error { return visit(ctx, page) })
+	if c.dryRun {
+		return c.visit(ctx, r, last, r.dryPage)
+	}
+	about := c.journaled(journal.About{Kind: journal.Replay, Details: c.details()}, last)
+	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		err := c.visit(ctx, r, last, r.page)
+		return r.counts(), err
+	})
+}
+
+// visit passes the selected letters to page, and prints the summary.
+func (c *replayCommand) visit(ctx context.Context, r *replaying, last uint64, page func(context.Context, []*settle.Letter) error) error {
+	bad, err := c.selectedTo(ctx, r.q, &c.filter, last, func(letters []*settle.Letter) error { return page(ctx, letters) })
 	c.summary(r)
 	if err == nil && r.stayed() > 0 {
 		err = partial("%d dead letters stayed", r.stayed())
 	}
 	return errors.Join(err, unreadableError(bad))
+}
+
+// details are the parameters that the journal keeps.
+func (c *replayCommand) details() map[string]string {
+	out := make(map[string]string)
+	if c.resubmit {
+		out["resubmit-unknown"] = "true"
+	}
+	if c.deadline != "" {
+		out["deadline"] = c.deadline
+	}
+	if c.limit > 0 {
+		out["limit"] = strconv.Itoa(c.limit)
+	}
+	if c.rate > 0 {
+		out["rate"] = strconv.FormatFloat(c.rate, 'g', -1, 64)
+	}
+	return out
 }
 
 // replaying is the state of one run of replay.
@@ -205,6 +238,15 @@ func (r *replaying) stayed() int {
 	return n
 }
 
+// counts returns the number of letters by what became of them.
+func (r *replaying) counts() map[string]int {
+	counts := map[string]int{"failed": r.errs}
+	for _, how := range settle.Replays() {
+		counts[how.String()] = r.ends[how]
+	}
+	return counts
+}
+
 // explained returns the text for an end of a replay.
 func explained(how settle.Replay, dry bool) string {
 	switch how {
@@ -232,11 +274,7 @@ func explained(how settle.Replay, dry bool) string {
 
 func (c *replayCommand) summary(r *replaying) {
 	if c.json {
-		counts := map[string]int{"failed": r.errs}
-		for _, how := range settle.Replays() {
-			counts[how.String()] = r.ends[how]
-		}
-		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": r.failed})
+		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": r.counts(), "errors": r.failed})
 		return
 	}
 	total := 0

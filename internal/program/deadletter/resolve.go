@@ -6,16 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
 type resolveCommand struct {
 	*surroundings
 	accepted, rejected, json bool
-	person                   person
+	person                   broker.Person
 }
 
 func newResolveCommand(s *surroundings) *cobra.Command {
@@ -30,23 +32,23 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 			"Exit code 3: nothing was changed.",
 		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	f := cmd.Flags()
 	program.JSONFlag(cmd, &c.json, "result")
 	f.BoolVar(&c.accepted, "accepted", false, "the order exists at the API")
 	f.BoolVar(&c.rejected, "rejected", false, "the order does not exist at the API")
-	c.person.register(f, s.environ)
+	c.person.Register(cmd, s.environ)
 	return cmd
 }
 
-func (c *resolveCommand) run(ctx context.Context, orderNo string) error {
-	who, err := c.person.read()
+func (c *resolveCommand) run(cmd *cobra.Command, orderNo string) error {
+	err := c.person.Check()
 	if c.accepted == c.rejected {
 		err = errors.Join(err, errors.New("give one of --accepted and --rejected"))
 	}
-	if who.Note == "" {
+	if c.person.Note == "" {
 		err = errors.Join(err, errors.New("--note: say how you know, for the record"))
 	}
 	if err != nil {
@@ -56,12 +58,22 @@ func (c *resolveCommand) run(ctx context.Context, orderNo string) error {
 	if c.accepted {
 		as = order.OutcomeAccepted
 	}
-	q, done, err := c.open(ctx)
+	q, done, err := c.open(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer done()
-	rec, err := q.Resolve(ctx, orderNo, as, who)
+	about := journal.About{Kind: journal.Resolve, OrderNo: orderNo, Details: map[string]string{"as": as.String()}}
+	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		if err := c.resolve(ctx, q, orderNo, as); err != nil {
+			return nil, err
+		}
+		return map[string]int{"resolved": 1}, nil
+	})
+}
+
+func (c *resolveCommand) resolve(ctx context.Context, q *queue.Queue, orderNo string, as order.Outcome) error {
+	rec, err := q.Resolve(ctx, orderNo, as, c.person.Settle())
 	for _, refusal := range []error{settle.ErrPending, settle.ErrNoResult, settle.ErrNotInDoubt} {
 		if errors.Is(err, refusal) {
 			return partial("nothing was changed: %w", err)

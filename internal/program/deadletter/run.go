@@ -1,5 +1,5 @@
 // Package deadletter is the deadletter program, which lists, shows, exports, replays,
-// resolves and drops dead letters, and audits the books.
+// resolves and drops dead letters, audits the books, and shows the journal.
 package deadletter
 
 import (
@@ -52,7 +52,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	}
 	program.NoJSON(root, "it only says that a command is missing")
 	for again, commands := range map[string][]*cobra.Command{
-		broker.AgainLook:   {newShowCommand(s), newAuditCommand(s)},
+		broker.AgainLook:   {newShowCommand(s), newAuditCommand(s), newJournalCommand(s)},
 		broker.AgainOutput: {newListCommand(s), newExportCommand(s)},
 		broker.AgainOrders: {newReplayCommand(s), newDropCommand(s)},
 		broker.AgainWrite:  {newResolveCommand(s)},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,12 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
+
+// annaHere is how records and the journal name $USER anna on this machine.
+var annaHere = func() string {
+	host, _ := os.Hostname()
+	return "anna@" + host
+}()
 
 func TestMain(m *testing.M) {
 	beChild()
@@ -162,7 +169,7 @@ func TestReplay(t *testing.T) {
 	entry, err := o.q.Lookup(t.Context(), "B-1")
 	require.NoError(t, err)
 	require.Equal(t, "accepted", entry.Record.Word)
-	require.Equal(t, "anna", entry.Record.Interventions[0].By)
+	require.Equal(t, annaHere, entry.Record.Interventions[0].By)
 	require.Equal(t, "the API refuses duplicates", entry.Record.Interventions[0].Note)
 	o.balanced()
 }
@@ -184,7 +191,7 @@ func TestResolveAndDrop(t *testing.T) {
 
 	code, out, _ := o.run("resolve", "B-1", "--accepted", "--note", "seen in the back office")
 	require.Zero(t, code)
-	require.Contains(t, out, "order B-1 is accepted, by anna at 20")
+	require.Contains(t, out, "order B-1 is accepted, by "+annaHere+" at 20")
 	code, _, errOut := o.run("resolve", "A-1", "--accepted", "--note", "x")
 	require.Equal(t, program.ExitPartial, code)
 	require.Contains(t, errOut, "nothing was changed")

@@ -60,6 +60,8 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 	f.IntVar(&o.concurrency, "concurrency", 64, "orders in flight at the same time")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "give up after this time")
 	f.StringVar(&o.logLevel, "log-level", "error", "level of the worker's log on stderr: debug, info, warn or error")
+	program.CompleteFiles(root)
+	_ = root.MarkFlagDirname("data") // the flag exists
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 

@@ -57,13 +57,29 @@ func (s *summary) printVerdict(out io.Writer) {
 		}
 	}
 	say("")
-	if s.Example != "" {
-		say("A dead letter: %s: %s", s.ExampleNo, s.Example)
+	if s.ExampleNo != "" {
+		s.printLetter(say)
 	}
-	if s.DataDir != "" {
-		say("The data is kept in %[1]s. To look at a dead letter:\n  ORDERPOST_DATA_DIR=%[1]s go run ./cmd/enqueue order %[2]s", s.DataDir, s.ExampleNo)
+	if s.File == DefaultFile {
+		say("Your own orders, against the same sandbox:\n  go run ./cmd/demo FILE.csv")
+	}
+	say("To post to a real API:\n  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY=… ORDERPOST_API_SECRET=… go run ./cmd/orderpost worker\n  go run ./cmd/orderpost enqueue orders.csv")
+}
+
+// printLetter names one dead letter and the command that shows it, which needs data
+// that outlive the demo.
+func (s *summary) printLetter(say func(format string, args ...any)) {
+	say("A dead letter: %s: %s", s.ExampleNo, s.Example)
+	dir := s.DataDir
+	if dir != "" {
+		say("The data is kept in %s. To look at the letter:", dir)
 	} else {
-		say("To look at dead letters, keep the data:\n  go run ./cmd/demo --data demo-data\n  ORDERPOST_DATA_DIR=demo-data go run ./cmd/enqueue order %s", s.ExampleNo)
+		dir = "demo-data"
+		file := ""
+		if s.File != DefaultFile {
+			file = s.File + " "
+		}
+		say("To look at it, keep the data:\n  go run ./cmd/demo %s--data %s", file, dir)
 	}
-	say("To post to a real API:\n  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY=… ORDERPOST_API_SECRET=… go run ./cmd/worker\n  go run ./cmd/enqueue orders.csv")
+	say("  ORDERPOST_DATA_DIR=%s go run ./cmd/orderpost order %s", dir, s.ExampleNo)
 }

@@ -27,6 +27,7 @@ type batchCommands struct {
 	json, quiet    bool
 	tempDir        string
 	dryRun         bool
+	person         broker.Person
 	notices        *notices
 }
 
@@ -236,6 +237,7 @@ func (b *batchCommands) results() *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "-", "the file to write; - is standard output")
 	cmd.Flags().StringVar(&file, "file", "", "where the imported file is now (default: where it was)")
+	program.CompleteFiles(cmd, "output", "file")
 	return b.flags(cmd, "outcomes")
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -24,30 +25,40 @@ func (b *batchCommands) cancel() *cobra.Command {
 		Example: "  enqueue cancel march --dry-run\n  enqueue cancel march\n  enqueue cancel A-100",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd.Context(), q, args[0]) })
+			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd, q, args[0]) })
 		},
 	}, "cancel")
+	b.person.Register(cmd, b.environ)
 	cmd.Flags().BoolVar(&b.dryRun, "dry-run", false, "change nothing, say what would be withdrawn")
 	return cmd
 }
 
-func (b *batchCommands) withdraw(ctx context.Context, q *queue.Queue, name string) error {
-	imp, err := books.ReadImport(ctx, q, name)
+func (b *batchCommands) withdraw(cmd *cobra.Command, q *queue.Queue, name string) error {
+	imp, err := books.ReadImport(cmd.Context(), q, name)
 	if err != nil {
 		return err
 	}
-	const by = "enqueue cancel"
-	var c settle.Cancelled
-	switch {
-	case b.dryRun && imp != nil:
-		c, err = q.WouldCancel(ctx, books.PendingOfBatch(ctx, q, name))
-	case b.dryRun:
-		c, err = q.WouldCancel(ctx, books.PendingOfOrder(ctx, q, name))
-	case imp != nil:
-		c, err = books.CancelBatch(ctx, q, name, by)
-	default:
-		c, err = books.CancelOrder(ctx, q, name, by)
+	pending, about := books.PendingOfOrder, journal.About{Kind: journal.Cancel, OrderNo: name}
+	if imp != nil {
+		pending, about = books.PendingOfBatch, journal.About{Kind: journal.Cancel, Batch: name}
 	}
+	if b.dryRun {
+		c, err := q.WouldCancel(cmd.Context(), pending(cmd.Context(), q, name))
+		return b.cancelled(name, c, err)
+	}
+	return b.person.Act(cmd, q, about, journal.Always, func(ctx context.Context) (map[string]int, error) {
+		cancel := books.CancelOrder
+		if imp != nil {
+			cancel = books.CancelBatch
+		}
+		c, err := cancel(ctx, q, name, b.person.Actor().Name)
+		return map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, b.cancelled(name, c, err)
+	})
+}
+
+// cancelled prints what was withdrawn, or would be, and returns the command's
+// error.
+func (b *batchCommands) cancelled(name string, c settle.Cancelled, err error) error {
 	b.printCancelled(c)
 	switch {
 	case err != nil:

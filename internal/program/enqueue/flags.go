@@ -29,9 +29,10 @@ type importOptions struct {
 	maxErrors                        int
 	rate                             float64
 	results                          string
+	person                           broker.Person
 }
 
-func (o *importOptions) register(cmd *cobra.Command) {
+func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVar(&o.format, "format", "auto", "csv, ndjson, or auto: by the content")
@@ -55,9 +56,12 @@ func (o *importOptions) register(cmd *cobra.Command) {
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
 	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file; implies --wait")
+	o.person.Register(cmd, environ)
 	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
 	_ = cmd.MarkFlagFilename("mapping", "yaml", "yml") // the flag exists
+	program.CompleteFiles(cmd)
+	program.CompleteFiles(cmd, "results")
 	for name, values := range map[string][]string{"format": {"auto", "csv", "ndjson"}, "encoding": importer.Encodings(), "empty": {"string", "omit", "null"}} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}

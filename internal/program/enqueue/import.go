@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -22,6 +24,7 @@ import (
 // job is one run of the program on a list of files.
 type job struct {
 	o              *importOptions
+	cmd            *cobra.Command
 	options        importer.Options
 	stdout, stderr io.Writer
 	environ        map[string]string
@@ -33,7 +36,8 @@ type job struct {
 
 // run checks all files before it publishes anything, and then imports them one after
 // another. It stops at the first file that cannot be imported.
-func (o *importOptions) run(ctx context.Context, files []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) error {
+	ctx := cmd.Context()
 	cfg, options, err := o.settings(files, environ)
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
@@ -45,7 +49,7 @@ func (o *importOptions) run(ctx context.Context, files []string, environ map[str
 	defer traces.Stop()
 	options.Trace = traces.Producer()
 	options.TempDir = tempDir(cfg.DataDir)
-	j := &job{o: o, options: options, stdout: stdout, stderr: stderr, environ: environ,
+	j := &job{o: o, cmd: cmd, options: options, stdout: stdout, stderr: stderr, environ: environ,
 		notices: &notices{w: stderr},
 		source:  source{stdin: stdin, dir: options.TempDir, max: o.maxStdin << 20}}
 	if !o.quiet {
@@ -168,6 +172,29 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 		f.summary.Rejects = f.rejects
 	}
 	j.tellBad(f)
+	var done *importer.Result
+	about := journal.About{Kind: journal.Import, Batch: f.Batch, Expected: map[string]int{"rows": f.summary.Rows, "invalid": f.summary.Invalid},
+		Details: map[string]string{"file": f.Name(), "content": f.Content}}
+	err := j.o.person.Act(j.cmd, q, about, nil, func(ctx context.Context) (counts map[string]int, err error) {
+		done, err = j.publish(ctx, q, f)
+		counts = make(map[string]int)
+		for fate, n := range done.Fates {
+			counts[string(fate)] = n
+		}
+		return counts, err
+	})
+	if err != nil {
+		return err
+	}
+	if j.o.wait || j.o.results != "" {
+		return j.wait(ctx, q, f, done)
+	}
+	j.partial = j.partial || !done.AllFine()
+	return nil
+}
+
+// publish publishes one file and prints its summary.
+func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
 	j.sending = newSending(j.stderr, f.Name(), f.summary.Rows)
 	done, err := f.Publish(ctx, q, f.summary)
 	j.sending.end()
@@ -179,22 +206,15 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 	}
 	switch {
 	case errors.Is(err, importer.ErrChanged):
-		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w, and nothing from there on was enqueued. Put the right file in its place and run the command again "+
+		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w, and nothing from there on was enqueued. Put the right file in its place and run the command again "+
 			"(with another --batch, if you gave one): rows that are known are recognised by order_no and content, none is enqueued twice", err)}
 	case errors.Is(err, queue.ErrUnreachable):
-		return err
 	case errors.Is(err, importer.ErrOtherContent):
-		return &program.ExitError{Code: program.ExitUsage, Err: err}
+		err = &program.ExitError{Code: program.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
-		return &program.ExitError{Code: program.ExitPartial, Err: err}
-	case err != nil:
-		return err
+		err = &program.ExitError{Code: program.ExitPartial, Err: err}
 	}
-	if j.o.wait || j.o.results != "" {
-		return j.wait(ctx, q, f, done)
-	}
-	j.partial = j.partial || !done.AllFine()
-	return nil
+	return done, err
 }
 
 // tellBad lists the rows that are skipped.

@@ -31,10 +31,10 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"  psql -c '...' --csv | enqueue - --source march.csv",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			return o.run(cmd.Context(), files, environ, stdin, stdout, stderr)
+			return o.run(cmd, files, environ, stdin, stdout, stderr)
 		},
 	}
-	o.register(root)
+	o.register(root, environ)
 	broker.Patient(root, environ, "; rows that are stored are recognised, and nothing is enqueued twice")
 	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr, notices: &notices{w: stderr}}
 	root.AddCommand(b.all()...)

@@ -62,6 +62,7 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 	command.SetOut(stdout)
 	command.SetErr(stderr)
 	command.Flags().BoolVar(&flags.explain, "explain", false, "show the canonical body, the string to sign and warnings too")
+	program.CompleteFiles(command)
 	program.JSONFlag(command, &flags.json, "signature")
 	command.Flags().Int64Var(&flags.timestampMS, "timestamp", 0, "sign with this timestamp, in milliseconds since 1970 (default: now)")
 	command.Flags().StringVar(&flags.signature, "signature", "", "say whether this signature differs, and why, if that can be found out")

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -23,9 +24,14 @@ type Finding struct {
 	Body string `json:"body,omitempty"`
 	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
+	// Journal are the acts of people on the order and on its import, newest
+	// first. NoJournal is why they are not known.
+	Journal   []journal.Item `json:"journal,omitempty"`
+	NoJournal string         `json:"no_journal,omitempty"`
 }
 
-// Find reads the three streams.
+// Find reads the three streams and the journal. An unreadable journal hides
+// nothing else.
 func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error) {
 	found, err := books.Find(ctx, q, orderNo)
 	if err != nil {
@@ -35,7 +41,24 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 	if f.Letter != nil {
 		f.Body = string(f.Letter.Body)
 	}
+	if f.Journal, err = journal.OfOrder(ctx, q, orderNo, f.batch()); err != nil {
+		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
+			return nil, err
+		}
+		f.NoJournal = err.Error()
+	}
 	return f, nil
+}
+
+// batch returns the import that the order belongs to; "" = none is known.
+func (f *Finding) batch() string {
+	switch {
+	case f.Letter != nil && f.Letter.Batch != "":
+		return f.Letter.Batch
+	case f.Result != nil:
+		return f.Result.Batch
+	}
+	return ""
 }
 
 // Show finds an order and prints it. For an unknown order_no its error has

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/settle"
@@ -55,23 +57,51 @@ func (f *Finding) print(ctx context.Context, out io.Writer) error {
 		p.title("The order")
 		p.body(f.Body)
 	}
-	if f.Result != nil && len(f.Result.Interventions) > 0 {
-		p.title("What people did")
-		for _, i := range f.Result.Interventions {
-			p.row("  "+shortTime(i.At), strings.TrimSuffix(i.By+" "+i.Did+": "+i.Note, ": "))
-		}
-	}
+	p.people(f)
 	p.title("What now")
 	for _, s := range f.steps() {
-		for _, line := range wrap(s.text, width-2) {
+		for _, line := range wrap(s.Text, width-2) {
 			fmt.Fprintf(p, "  %s\n", line)
 		}
-		if s.command != "" {
-			fmt.Fprintf(p, "    %s\n", Plain(program.Spell(ctx, s.command)))
+		if s.Command != "" {
+			fmt.Fprintf(p, "    %s\n", Plain(program.Spell(ctx, s.Command)))
 		}
 	}
 	_, err := p.WriteTo(out)
 	return err
+}
+
+// people prints what people did, oldest first: the record's entries, and those
+// of the journal. Of an act that is in both, it prints the journal's.
+func (p *page) people(f *Finding) {
+	type line struct {
+		at   time.Time
+		text string
+	}
+	var lines []line
+	for _, item := range f.Journal {
+		text := item.Actor.Name + " (" + item.Actor.Known.Meaning() + ") " + string(item.Kind) + ": " + strings.Join(Describe(item), "; ")
+		lines = append(lines, line{item.Stored, text})
+	}
+	if f.Result != nil {
+		for _, i := range f.Result.Interventions {
+			inJournal := func(item journal.Item) bool {
+				return item.OrderNo != "" && item.Actor.Name == i.By && item.Result != nil && !i.At.Before(item.At) && !i.At.After(item.Ended)
+			}
+			if !slices.ContainsFunc(f.Journal, inJournal) {
+				lines = append(lines, line{i.At, strings.TrimSuffix(i.By+" "+i.Did+": "+i.Note, ": ")})
+			}
+		}
+	}
+	if len(lines)+len(f.NoJournal) == 0 {
+		return
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.at.Compare(b.at) })
+	p.title("What people did")
+	for _, l := range lines {
+		p.row("  "+shortTime(l.at), l.text)
+	}
+	p.row("  not known", f.NoJournal)
 }
 
 func (p *page) result(r *order.Record) {

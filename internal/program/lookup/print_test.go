@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -61,8 +62,30 @@ func conflicting() *Finding {
 			Reason: "conflict: the order_no was accepted before with another body"}}
 }
 
+// acted is the doubtful order with the journal of an import, a replay that the
+// record has as well, and an act whose program was killed.
+func acted() *Finding {
+	f := doubtful()
+	anna := journal.Actor{Name: "anna", Known: journal.ByFlag}
+	entry := func(kind journal.Kind, at time.Time, end *journal.Result) journal.Entry {
+		return journal.Entry{ID: "x", At: at, Host: "ops-1", Program: "orderpost " + string(kind), Result: end,
+			About: journal.About{Kind: kind, Actor: anna, OrderNo: f.OrderNo}}
+	}
+	day := noon.Add(-24 * time.Hour)
+	replayed := entry(journal.Replay, day.Add(-time.Second), &journal.Result{End: journal.Done, Counts: map[string]int{"replayed": 1}})
+	replayed.Note, replayed.Details = "ticket 4711", map[string]string{"resubmit-unknown": "true"}
+	imported := entry(journal.Import, day.Add(-time.Hour), &journal.Result{End: journal.Partial, Counts: map[string]int{"stored": 16, "conflict": 1}, Error: "1 row did not make it"})
+	imported.OrderNo, imported.Batch, imported.Details = "", "march", map[string]string{"file": "march.csv", "content": "aa"}
+	f.Journal = []journal.Item{
+		{Seq: 9, Stored: noon, Entry: entry(journal.Resolve, noon, nil)},
+		{Seq: 5, Stored: day, Entry: replayed, Ended: day.Add(time.Second)},
+		{Seq: 3, Stored: day.Add(-time.Hour), Entry: imported, Ended: day.Add(time.Second)},
+	}
+	return f
+}
+
 func TestShowGolden(t *testing.T) {
-	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused(), "conflict": conflicting()} {
+	for name, f := range map[string]*Finding{"unknown": doubtful(), "invalid": refused(), "conflict": conflicting(), "acted": acted()} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
 			require.NoError(t, f.print(t.Context(), &out))
@@ -93,19 +116,12 @@ func TestStepsForEveryState(t *testing.T) {
 				f := &Finding{OrderNo: "A", Result: r, Letter: l, Pending: pending}
 				require.NotEmpty(t, f.steps(), "%s %v %v", o, pending, l)
 				for _, s := range f.steps() {
-					require.NotEmpty(t, s.text)
-					if o == order.OutcomeUnknown && strings.Contains(s.command, " replay ") {
-						require.Contains(t, s.command, "--resubmit-unknown")
+					require.NotEmpty(t, s.Text)
+					if o == order.OutcomeUnknown && strings.Contains(s.Command, " replay ") {
+						require.Contains(t, s.Command, "--resubmit-unknown")
 					}
 				}
 			}
 		}
 	}
-}
-
-func TestQuote(t *testing.T) {
-	for in, want := range map[string]string{"A-1": "A-1", "a/b": "a/b", "": "''", "-x": "'-x'", "it's": `'it'\''s'`, "a b": "'a b'", "*": "'*'"} {
-		require.Equal(t, want, quote(in))
-	}
-	require.Equal(t, `'A\*\?\\'`, exactly(`A*?\`))
 }

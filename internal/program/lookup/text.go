@@ -53,19 +53,3 @@ func wrap(s string, n int) []string {
 
 // Lines returns Plain text, broken into lines of at most n characters.
 func Lines(s string, n int) []string { return wrap(s, n) }
-
-// exactly returns the pattern that matches only this order number.
-func exactly(orderNo string) string {
-	return quote(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
-}
-
-// quote quotes a word for a shell.
-func quote(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
-	}
-	if s != "" && s[0] != '-' && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	pages "orderpost/internal/console"
 	"orderpost/internal/program"
+	"orderpost/internal/program/console"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/worker"
@@ -75,13 +77,14 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		deadletter.NewCommand(environ, stdin, stdout, stderr)}
 	group("programs", "Orders on their way:", joined...)
 	group("books", "One order, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr),
-		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
+		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
+	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
 	group("tools", "Editors and shells:", newSchemaCommand())
 	root.SetCompletionCommandGroupID("tools")
 	root.SetHelpCommandGroupID("tools")
 	hideTwins(root, joined)
-	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), root.Name(), "schema")
+	program.WarnUnknown(root, environ, slices.Concat(program.Settings(pool.Config{}), program.Settings(pages.Config{})), root.Name(), "schema")
 	return root
 }
 

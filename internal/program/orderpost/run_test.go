@@ -3,10 +3,14 @@ package orderpost
 import (
 	"bytes"
 	"flag"
+	"io"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -63,6 +67,34 @@ func TestCommandsAsTheyWereStarted(t *testing.T) {
 	code, _, errOut = said(t, Run, "worker", "hold", "--fro", "1s")
 	require.Equal(t, program.ExitUsage, code)
 	require.Contains(t, errOut, "(see orderpost worker hold --help)")
+}
+
+// TestCompletionOfFiles: a shell offers files where a file is meant, and nowhere else.
+func TestCompletionOfFiles(t *testing.T) {
+	files := map[string]bool{"orderpost enqueue": true, "orderpost enqueue --mapping": true, "orderpost enqueue --results": true,
+		"orderpost enqueue results --output": true, "orderpost enqueue results --file": true, "orderpost enqueue sign": true, "orderpost sign": true,
+		"orderpost worker check --answer": true}
+	offered := func(args ...string) bool {
+		_, out, _ := said(t, Run, append([]string{cobra.ShellCompRequestCmd}, args...)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		directive, err := strconv.Atoi(strings.TrimPrefix(lines[len(lines)-1], ":"))
+		require.NoError(t, err, out)
+		return cobra.ShellCompDirective(directive)&cobra.ShellCompDirectiveNoFileComp == 0
+	}
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())[1:]
+		require.Equal(t, files[cmd.CommandPath()], offered(append(path, "")...), cmd.CommandPath())
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.NoOptDefVal == "" {
+				require.Equal(t, files[cmd.CommandPath()+" --"+f.Name], offered(append(path, "--"+f.Name, "")...), cmd.CommandPath()+" --"+f.Name)
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(NewCommand(map[string]string{}, nil, io.Discard, io.Discard))
 }
 
 // TestUnknownCommand names what may be meant.

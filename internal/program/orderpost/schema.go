@@ -15,9 +15,10 @@ func newSchemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema [NAME]",
 		Short: "Print a JSON Schema: of a file that you write, or of what --json prints",
-		Long: "schema prints the JSON Schema (draft 2020-12) of a rules file, a mapping file, a message in the streams,\n" +
-			"or the output of a command's --json; without NAME it lists them. The help of a command's --json names its\n" +
-			"schema. An editor that knows JSON Schema checks and completes a YAML file whose first line names one:\n\n" +
+		Long: "schema prints the JSON Schema of a rules file or a mapping file (draft 7, which editors read), or of a\n" +
+			"message in the streams or the output of a command's --json (draft 2020-12); without NAME it lists them.\n" +
+			"The help of a command's --json names its schema. An editor that knows JSON Schema checks and completes a\n" +
+			"YAML file whose first line names one:\n\n" +
 			"  # yaml-language-server: $schema=rules.schema.json",
 		Example:   "  orderpost schema\n  orderpost schema rules > rules.schema.json\n  orderpost schema fleet",
 		Args:      cobra.MaximumNArgs(1),

@@ -59,6 +59,7 @@ func newCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	o.register(cmd.Flags())
+	program.CompleteFiles(cmd, "keys-file", "tls-ca-file")
 	return cmd
 }
 

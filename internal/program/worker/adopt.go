@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -81,11 +83,16 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if !c.made(cmd.InOrStdin(), out, "Let the new API take over?") {
 		return errNotMade
 	}
-	if err := control.TakeOver(ctx, have, fleet.Takeover{By: c.by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
-		return err
-	}
-	return c.done(cmd, adoption{Changed: true, API: &want, Former: &have.Identity, By: c.by, Counts: &counts},
-		"The orders of this broker belong to %s from now on; %s decided it.", want, c.by)
+	by, about := c.person.Name, journal.About{Kind: journal.Adopt,
+		Details:  map[string]string{"from": have.String(), "to": want.String()},
+		Expected: map[string]int{"pending": int(counts.Pending), "results": int(counts.Results), "dead_letters": int(counts.Letters)}} //nolint:gosec // counts of messages
+	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		if err := control.TakeOver(ctx, have, fleet.Takeover{By: by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
+			return nil, err
+		}
+		return nil, c.done(cmd, adoption{Changed: true, API: &want, Former: &have.Identity, By: by, Counts: &counts},
+			"The orders of this broker belong to %s from now on; %s decided it.", want, by)
+	})
 }
 
 // adoption is the JSON output of adopt.

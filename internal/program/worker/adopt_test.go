@@ -77,13 +77,13 @@ func TestAdopt(t *testing.T) {
 		"The orders of this broker belong to  http://127.0.0.1:8089, since ", " by w1\n",
 		"These settings post to               https://api.example.com (shop)\n",
 		"        1 pending orders", "        0 results and notes", "        0 dead letters", "worker w1 is running",
-		"belong to https://api.example.com (shop) from now on; anna decided it.",
+		"belong to https://api.example.com (shop) from now on; " + annaHere + " decided it.",
 	} {
 		require.Contains(t, out, want)
 	}
 	have, err = fleet.New(q).Claimed(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "anna", have.By)
+	require.Equal(t, annaHere, have.By)
 	require.NoError(t, fleet.New(q).ClaimIdentity(t.Context(), have.Identity, "w1", zerolog.Nop()))
 	code, out = runWith(t, environ, nil, "adopt --yes")
 	require.Zero(t, code, out)
@@ -126,7 +126,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	code, out = runWith(t, environ, nil, "repair --yes")
 	require.Zero(t, code, out)
 	require.Contains(t, out, "stream ORDERS_RESULTS is missing: the outcomes of earlier orders are lost")
-	require.Contains(t, out, "Created stream ORDERS_RESULTS; anna decided it.")
+	require.Contains(t, out, "Created stream ORDERS_RESULTS; "+annaHere+" decided it.")
 	code, out = runWith(t, environ, nil, "fleet")
 	require.Zero(t, code, out)
 	require.NotContains(t, out, "Missing")

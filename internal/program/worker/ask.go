@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,32 +10,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
 )
 
 // decision asks a person whether a command may do what it is about to do.
 type decision struct {
-	by   string
-	yes  bool
-	json bool
+	person broker.Person
+	yes    bool
+	json   bool
 }
 
 func (d *decision) register(cmd *cobra.Command, environ map[string]string) {
 	program.JSONFlag(cmd, &d.json, cmd.Name())
-	cmd.Flags().StringVar(&d.by, "by", userName(environ), "your name, for the record")
+	d.person.Register(cmd, environ)
 	cmd.Flags().BoolVar(&d.yes, "yes", false, "do not ask")
-}
-
-// userName returns who is logged in; "" = not known.
-func userName(environ map[string]string) string {
-	return cmp.Or(environ["USER"], environ["LOGNAME"], environ["USERNAME"])
 }
 
 // check reports, before the command connects, whether the person can be asked.
 func (d *decision) check(stdin io.Reader) error {
-	var errs []error
-	if strings.TrimSpace(d.by) == "" {
-		errs = append(errs, errors.New("--by: your name is needed for the record"))
-	}
+	errs := []error{d.person.Check()}
 	if !d.yes && !program.IsTerminal(stdin) {
 		errs = append(errs, errors.New("there is no terminal to ask on; give --yes"))
 	}

@@ -42,6 +42,7 @@ func newCheckCommand(environ map[string]string) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.answer, "answer", "", "file with an answer of the API, - for standard input")
 	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, if the file holds only a body (default 200)")
+	program.CompleteFiles(cmd, "answer")
 	program.JSONFlag(cmd, &c.json, "check", "verdict")
 	return cmd
 }

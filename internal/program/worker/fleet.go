@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -24,7 +25,7 @@ import (
 type fleetCommand struct {
 	environ map[string]string
 	stderr  io.Writer
-	by      string
+	person  broker.Person
 	reason  string
 	last    time.Duration
 	json    bool
@@ -34,10 +35,6 @@ type fleetCommand struct {
 
 // NewFleetCommands returns the commands hold, resume, limit and fleet.
 func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
-	by := environ["USER"]
-	if by == "" {
-		by = environ["LOGNAME"]
-	}
 	c := &fleetCommand{environ: environ, stderr: stderr}
 	hold := c.command("hold", "Stop all workers from sending, until resume or for a time", cobra.NoArgs, c.hold)
 	hold.Long = "hold stops every worker of the fleet within a second: they take no orders from the queue. The time of a\n" +
@@ -63,15 +60,17 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		program.JSONFlag(cmd, &c.json, cmd.Name())
-		cmd.Flags().StringVar(&c.by, "by", by, "your name, shown to others")
 	}
+	c.person.RegisterName(hold, environ)
+	c.person.Register(resume, environ)
+	c.person.Register(limit, environ)
 	for _, cmd := range []*cobra.Command{hold, resume, limit} {
 		broker.Patient(cmd, environ, broker.AgainWrite)
 	}
 	return []*cobra.Command{hold, resume, limit, broker.Patient(show, environ, broker.AgainLook)}
 }
 
-func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run func(context.Context, *queue.Queue, []string, io.Writer) error) *cobra.Command {
+func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run func(*cobra.Command, *queue.Queue, []string) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, list []string) error {
 		if err := c.check(cmd.Name(), list); err != nil {
 			return &program.ExitError{Code: program.ExitUsage, Err: err}
@@ -85,7 +84,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 			return err
 		}
 		defer done()
-		return run(cmd.Context(), q, list, cmd.OutOrStdout())
+		return run(cmd, q, list)
 	}}
 }
 
@@ -101,38 +100,58 @@ func (c *fleetCommand) check(name string, args []string) error {
 	return nil
 }
 
-func (c *fleetCommand) hold(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
-	h := fleet.Hold{Reason: c.reason, By: c.by, Since: time.Now().UTC()}
-	text := "until resume"
+func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) error {
+	control := fleet.New(q)
+	h := fleet.Hold{Reason: c.reason, By: c.person.Actor().Name, Since: time.Now().UTC()}
+	text, details := "until resume", map[string]string{}
 	if c.last > 0 {
 		h.Until = h.Since.Add(c.last)
 		text = "until " + h.Until.Format("15:04:05Z")
+		details["until"] = h.Until.Format(time.RFC3339)
 	}
-	if err := fleet.New(q).SetHold(ctx, h); err != nil {
-		return err
+	safer := func(ctx context.Context) bool {
+		now, err := control.Read(ctx)
+		return err != nil || now.Prolongs(h)
 	}
-	return c.tell(out, heldFleet{h}, "The fleet is held %s.\n", text)
+	about := journal.About{Kind: journal.Hold, Note: c.reason, Details: details}
+	return c.person.Act(cmd, q, about, safer, func(ctx context.Context) (map[string]int, error) {
+		if err := control.SetHold(ctx, h); err != nil {
+			return nil, err
+		}
+		return nil, c.tell(cmd, heldFleet{h}, "The fleet is held %s.\n", text)
+	})
 }
 
-func (c *fleetCommand) resume(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
-	if err := fleet.New(q).Resume(ctx, c.by); err != nil {
-		return err
-	}
-	return c.tell(out, resumedFleet{true, c.by}, "The fleet goes on.\n")
+func (c *fleetCommand) resume(cmd *cobra.Command, q *queue.Queue, _ []string) error {
+	by := c.person.Actor().Name
+	return c.person.Act(cmd, q, journal.About{Kind: journal.Resume}, nil, func(ctx context.Context) (map[string]int, error) {
+		if err := fleet.New(q).Resume(ctx, by); err != nil {
+			return nil, err
+		}
+		return nil, c.tell(cmd, resumedFleet{true, by}, "The fleet goes on.\n")
+	})
 }
 
-func (c *fleetCommand) limit(ctx context.Context, q *queue.Queue, args []string, out io.Writer) error {
+func (c *fleetCommand) limit(cmd *cobra.Command, q *queue.Queue, args []string) error {
 	l, err := readLimit(args[0])
 	if err != nil {
 		return err
 	}
 	if l != nil {
-		l.By, l.At = c.by, time.Now().UTC()
+		l.By, l.At = c.person.Actor().Name, time.Now().UTC()
 	}
-	if err := fleet.New(q).SetLimit(ctx, l); err != nil {
-		return err
+	control := fleet.New(q)
+	safer := func(ctx context.Context) bool {
+		now, err := control.Read(ctx)
+		return err == nil && now.Lowers(l)
 	}
-	return c.tell(out, limitedFleet{l}, "The fleet's limit: %s.\n", describeLimit(l))
+	about := journal.About{Kind: journal.Limit, Details: map[string]string{"limit": args[0]}}
+	return c.person.Act(cmd, q, about, safer, func(ctx context.Context) (map[string]int, error) {
+		if err := control.SetLimit(ctx, l); err != nil {
+			return nil, err
+		}
+		return nil, c.tell(cmd, limitedFleet{l}, "The fleet's limit: %s.\n", describeLimit(l))
+	})
 }
 
 // The JSON output of hold, resume and limit, in the words of fleet.
@@ -150,7 +169,8 @@ type (
 )
 
 // tell prints what was done.
-func (c *fleetCommand) tell(out io.Writer, done any, format string, args ...any) error {
+func (c *fleetCommand) tell(cmd *cobra.Command, done any, format string, args ...any) error {
+	out := cmd.OutOrStdout()
 	if c.json {
 		return program.PrintJSON(out, done)
 	}
@@ -186,7 +206,8 @@ func describeLimit(l *fleet.Limit) string {
 	}
 }
 
-func (c *fleetCommand) show(ctx context.Context, q *queue.Queue, _ []string, out io.Writer) error {
+func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) error {
+	ctx, out := cmd.Context(), cmd.OutOrStdout()
 	parts, err := q.Inspect(ctx)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,12 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
+
+// annaHere is how records and the journal name $USER anna on this machine.
+var annaHere = func() string {
+	host, _ := os.Hostname()
+	return "anna@" + host
+}()
 
 func TestFleetCommands(t *testing.T) {
 	dir := t.TempDir()
@@ -39,7 +46,7 @@ func TestFleetCommands(t *testing.T) {
 	require.Zero(t, code, out)
 	f, err := fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "anna", f.Hold.By)
+	require.Equal(t, annaHere, f.Hold.By)
 	require.Equal(t, 30*time.Minute, f.Hold.Until.Sub(f.Hold.Since))
 
 	code, out = run("limit 600/m")
@@ -47,7 +54,7 @@ func TestFleetCommands(t *testing.T) {
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
 		Version: "v1 abcdef", InFlight: 7, Rate: 9.87, Share: 10, Reasons: []string{"held by anna: maintenance"}}))
 	_, out = run("fleet")
-	require.Contains(t, out, "Held by anna since")
+	require.Contains(t, out, "Held by "+annaHere+" since")
 	require.Contains(t, out, "Limit: 10/s\n")
 	require.Contains(t, out, "w1                  03-01 12:00        7      9.9       10         -  closed\n  v1 abcdef\n  held by anna: maintenance\n")
 	code, out = run("fleet --json")

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -75,11 +77,14 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if !c.made(cmd.InOrStdin(), out, "Create them again, empty?") {
 		return errNotMade
 	}
-	made, err := q.Repair(ctx, c.by)
-	if len(made) > 0 {
-		err = errors.Join(err, c.done(cmd, repaired{true, lost, made, c.by}, "Created %s; %s decided it.", strings.Join(made, ", "), c.by))
-	}
-	return err
+	by, about := c.person.Name, journal.About{Kind: journal.Repair, Details: map[string]string{"missing": strings.Join(lost, ", ")}}
+	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		made, err := q.Repair(ctx, by)
+		if len(made) > 0 {
+			err = errors.Join(err, c.done(cmd, repaired{true, lost, made, by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
+		}
+		return map[string]int{"created": len(made)}, err
+	})
 }
 
 // repaired is the JSON output of repair.

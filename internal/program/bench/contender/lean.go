@@ -28,18 +28,25 @@ type leanWorker struct {
 	// room bounds the orders in hand, those included whose outcome is on its
 	// way to the broker.
 	room chan struct{}
+	// record is what is stored of an order that the API answered.
+	record func(msg jetstream.Msg, number []byte, status int, answer []byte) (data []byte, header nats.Header, err error)
 
 	mu   sync.Mutex
 	open map[*nats.Msg]jetstream.Msg // orders by their unconfirmed outcomes
 }
 
 // RunLean works until ctx ends, with o.InFlight orders in flight.
-func RunLean(ctx context.Context, o WorkerOptions) error {
+func RunLean(ctx context.Context, o WorkerOptions) error { return runLean(ctx, o, nil) }
+
+// runLean is RunLean. before, if not nil, returns what takes each order on its
+// way from the broker to handled.
+func runLean(ctx context.Context, o WorkerOptions,
+	before func(ctx context.Context, w *leanWorker, l link, handled chan<- jetstream.Msg) (func(jetstream.Msg), error)) error {
 	client, err := fastClient(o.URL, o.CA, o.InFlight)
 	if err != nil {
 		return err
 	}
-	w := &leanWorker{o: o, client: client, room: make(chan struct{}, 2*o.InFlight), open: make(map[*nats.Msg]jetstream.Msg, 2*o.InFlight)}
+	w := &leanWorker{o: o, client: client, record: outcomeOf, room: make(chan struct{}, 2*o.InFlight), open: make(map[*nats.Msg]jetstream.Msg, 2*o.InFlight)}
 	link, err := o.connect(ctx, jetstream.WithPublishAsyncAckHandler(w.confirmed), jetstream.WithPublishAsyncErrHandler(w.unconfirmed))
 	if err != nil {
 		return err
@@ -47,12 +54,18 @@ func RunLean(ctx context.Context, o WorkerOptions) error {
 	defer link.Close()
 	w.js = link.js
 	msgs := make(chan jetstream.Msg)
+	take := func(msg jetstream.Msg) { msgs <- msg }
+	if before != nil {
+		if take, err = before(ctx, w, link, msgs); err != nil {
+			return err
+		}
+	}
 	for range o.InFlight {
 		go w.handleAll(ctx, msgs)
 	}
 	consuming, err := link.consumer.Consume(func(msg jetstream.Msg) {
 		w.room <- struct{}{}
-		msgs <- msg
+		take(msg)
 	}, jetstream.PullMaxMessages(prefetch(o.InFlight)))
 	if err != nil {
 		return err
@@ -111,7 +124,11 @@ func (w *leanWorker) handle(hand *leanHand, msg jetstream.Msg) error {
 	if hand.resp.StatusCode() >= fasthttp.StatusInternalServerError {
 		return fmt.Errorf("order %s: status %d: %s", number, hand.resp.StatusCode(), hand.resp.Body())
 	}
-	out := &nats.Msg{Subject: w.o.Outcomes + string(number), Data: appendOutcome(nil, number, hand.resp.StatusCode(), hand.resp.Body())}
+	data, header, err := w.record(msg, number, hand.resp.StatusCode(), hand.resp.Body())
+	if err != nil {
+		return err
+	}
+	out := &nats.Msg{Subject: w.o.Outcomes + string(number), Header: header, Data: data}
 	w.mu.Lock()
 	w.open[out] = msg
 	w.mu.Unlock()
@@ -190,6 +207,11 @@ func (c *codec) stamp(data []byte, timestampMS int64) (number []byte, err error)
 	c.body = append(append(append(c.body, `,"timestamp":`...), c.stampText...), '}')
 	c.signature = append(c.signature[:0], c.sign()...)
 	return number, nil
+}
+
+// outcomeOf is an outcome as the usual worker stores it.
+func outcomeOf(_ jetstream.Msg, number []byte, status int, answer []byte) (data []byte, header nats.Header, err error) {
+	return appendOutcome(nil, number, status, answer), nil, nil
 }
 
 // appendOutcome is outcome as JSON.

@@ -33,7 +33,11 @@ type WorkerOptions struct {
 	// Outcomes is the prefix of the subjects to which outcomes are published.
 	// Empty: outcomes are not stored.
 	Outcomes string
-	InFlight int
+	// Bucket is where the checked worker notes how far it was delivered.
+	Bucket string
+	// Replicated: the outcomes have followers, which may lag.
+	Replicated bool
+	InFlight   int
 }
 
 func (o WorkerOptions) stores() bool { return o.Outcomes != "" }

@@ -1,0 +1,91 @@
+package books
+
+import (
+	"strings"
+
+	"orderpost/internal/order"
+)
+
+// Step is one thing that a person can do about an order.
+type Step struct {
+	Text string
+	// Command is the command that does it, with the order_no quoted for a shell; ""
+	// if there is none.
+	Command string
+	// Act is what the command does: "replay", "resolve", "drop", "export" or "".
+	Act string
+}
+
+// Advice says what to do next about the order of this name. There is always at
+// least one step.
+func (f Found) Advice(name string) []Step {
+	no, exact := ShellWord(name), exactly(name)
+	replay := Step{Command: "deadletter replay --order-no " + exact, Act: "replay"}
+	drop := Step{Command: "deadletter drop --order-no " + exact, Act: "drop"}
+	with := func(s Step, text, flags string) Step {
+		s.Text, s.Command = text, s.Command+flags
+		return s
+	}
+	switch {
+	case f.Pending && f.Record.Outcome() == order.OutcomeNone:
+		return []Step{{Text: "Nothing: it is in the queue, and waits for a worker or its next attempt."}}
+	case f.Pending:
+		return []Step{{Text: "Wait: another intent for this order_no is in the queue. Look again when it is settled."}}
+	case f.Record == nil && f.Letter == nil:
+		return []Step{{Text: "Nothing is known here: it was never enqueued, or its result has expired."}}
+	case f.Letter != nil && f.Letter.Conflict:
+		return []Step{with(drop, "The order exists with another body than this letter's. If both are wanted, enqueue this one under an order_no of its own; else forget the letter:", "")}
+	case f.Record == nil:
+		return []Step{with(replay, "Its result has expired. Ask the API's operator before it is sent again; then:", "")}
+	}
+	switch o := f.Record.Outcome(); {
+	case o == order.OutcomeAccepted:
+		return []Step{{Text: "Nothing: it is done."}}
+	case o == order.OutcomeNone:
+		return []Step{{Text: "It has a note, but no intent in the queue: somebody removed that. Enqueue it again."}}
+	case o == order.OutcomeCancelled:
+		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
+	case f.Record.Allowed && o == order.OutcomeUnknown:
+		return []Step{with(replay, "A person allowed another attempt, and the replay was cut off. Finish it:", " --resubmit-unknown")}
+	case o == order.OutcomeUnknown:
+		return []Step{
+			{Text: "Ask the API's operator whether the order exists. Do not enqueue it under another order_no before you know."},
+			{Text: "It exists:", Command: "deadletter resolve " + no + " --accepted --note '…'", Act: "resolve"},
+			{Text: "It does not, and is not wanted any more:", Command: "deadletter resolve " + no + " --rejected --note '…'", Act: "resolve"},
+			with(replay, "It does not, and is wanted (or the API refuses a duplicate order_no):", " --resubmit-unknown"),
+		}
+	case f.Letter == nil:
+		return []Step{{Text: "Correct it and enqueue it again under the same order_no, if it is still wanted."}}
+	case o == order.OutcomeRejected, o == order.OutcomeInvalid:
+		steps := []Step{{Text: "Correct it and enqueue it again under the same order_no:", Command: "deadletter export --order-no " + exact + " > fix.ndjson", Act: "export"}}
+		if o == order.OutcomeRejected {
+			steps = append(steps, with(replay, "The order is right, and what was wrong at the API is mended:", ""))
+		}
+		return append(steps, with(drop, notWanted, ""))
+	case o == order.OutcomeExpired:
+		return []Step{with(replay, "If it is still wanted, send it with a new deadline, or with none:", " --deadline none"), with(drop, notWanted, "")}
+	case o == order.OutcomePoison:
+		return []Step{with(replay, "It took its workers down. Look at their logs, and use a corrected version before you send it again:", ""), with(drop, notWanted, "")}
+	default:
+		return []Step{with(replay, "Nothing was created. When the API is well again:", ""), with(drop, notWanted, "")}
+	}
+}
+
+const notWanted = "It is not wanted any more:"
+
+// exactly returns the pattern that matches only this order number, quoted.
+func exactly(orderNo string) string {
+	return ShellWord(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
+}
+
+// ShellWord quotes a word for a shell.
+func ShellWord(s string) string {
+	special := func(r rune) bool {
+		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
+		return !plain
+	}
+	if s != "" && s[0] != '-' && strings.IndexFunc(s, special) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,105 @@
+package console
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Config holds the settings of the console.
+type Config struct {
+	Listen  string   `env:"CONSOLE_LISTEN" envDefault:"127.0.0.1:9465" desc:"address of the console's pages; beyond loopback it needs users or a proxy that names them, and TLS or a proxy"`
+	Hosts   []string `env:"CONSOLE_HOSTS" desc:"names under which people reach the console, comma-separated; requests for other names are refused (loopback names and the listening address are always allowed)"`
+	Users   string   `env:"CONSOLE_USERS" desc:"file of users, one name:role:bcrypt-hash a line; orderpost console user NAME makes a line; read again when it changes"`
+	TLSCert string   `env:"CONSOLE_TLS_CERT_FILE" desc:"PEM file of the console's certificate"`
+	TLSKey  string   `env:"CONSOLE_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
+
+	Proxies    []string `env:"CONSOLE_PROXIES" desc:"addresses or networks of the authenticating proxies in front of the console, comma-separated; headers from other addresses are not believed"`
+	UserHeader string   `env:"CONSOLE_USER_HEADER" desc:"header in which the proxy names the person, such as X-Forwarded-User; needs ORDERPOST_CONSOLE_PROXIES"`
+	ProxyRole  string   `env:"CONSOLE_PROXY_ROLE" envDefault:"viewer" desc:"role of a person whom the proxy names and who is not in the file of users; none = refused"`
+
+	SessionTime time.Duration `env:"CONSOLE_SESSION_TIME" envDefault:"12h" desc:"how long a login lasts"`
+	IdleTime    time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
+}
+
+// Validate returns every invalid setting at once, by the name of its variable.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("ORDERPOST_CONSOLE_%s: "+format, append([]any{name}, args...)...))
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		bad("LISTEN", "%q is not an address such as 127.0.0.1:9465", c.Listen)
+	}
+	for _, host := range c.Hosts {
+		if host == "" || strings.ContainsAny(host, "/ @") {
+			bad("HOSTS", "%q is not a name such as console.example.com", host)
+		}
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		bad("TLS_CERT_FILE", "a certificate needs its key (ORDERPOST_CONSOLE_TLS_KEY_FILE), and a key its certificate")
+	}
+	if _, err := c.proxies(); err != nil {
+		bad("PROXIES", "%v", err)
+	}
+	if c.UserHeader != "" && len(c.Proxies) == 0 {
+		bad("USER_HEADER", "anybody can send the header %q; name the proxies whose header counts (ORDERPOST_CONSOLE_PROXIES)", c.UserHeader)
+	}
+	if c.ProxyRole != "none" {
+		if _, err := readRole(c.ProxyRole); err != nil {
+			bad("PROXY_ROLE", "%v, or none", err)
+		}
+	}
+	if c.SessionTime <= 0 {
+		bad("SESSION_TIME", "must be above 0")
+	}
+	if c.IdleTime <= 0 {
+		bad("IDLE_TIME", "must be above 0")
+	}
+	if len(errs) == 0 && !c.local() {
+		if !c.knowsPeople() {
+			bad("LISTEN", "%s can be reached from other machines, and the console does not know who may log in: set ORDERPOST_CONSOLE_USERS, or ORDERPOST_CONSOLE_USER_HEADER with ORDERPOST_CONSOLE_PROXIES, or listen on 127.0.0.1", c.Listen)
+		}
+		if c.TLSCert == "" && len(c.Proxies) == 0 {
+			bad("LISTEN", "%s can be reached from other machines, and passwords would cross the network in plain text: set ORDERPOST_CONSOLE_TLS_CERT_FILE and ORDERPOST_CONSOLE_TLS_KEY_FILE, or name the proxy that ends TLS (ORDERPOST_CONSOLE_PROXIES), or listen on 127.0.0.1", c.Listen)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// knowsPeople reports whether people log in with names. Otherwise a one-time link
+// lets in whoever started the console.
+func (c Config) knowsPeople() bool { return c.Users != "" || c.UserHeader != "" }
+
+// local reports whether only programs of this machine can reach the console.
+func (c Config) local() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// proxies reads the addresses of the proxies.
+func (c Config) proxies() ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range c.Proxies {
+		text = strings.TrimSpace(text)
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			var addr netip.Addr
+			if addr, err = netip.ParseAddr(text); err == nil {
+				p = netip.PrefixFrom(addr, addr.BitLen())
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an address nor a network such as 10.0.0.0/24", text)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"orderpost/internal/order"
+)
+
+// functions are what templates may call.
+var functions = template.FuncMap{
+	"static":  staticURL,
+	"count":   count,
+	"rate":    perSecond,
+	"stamp":   stamp,
+	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"age":     age,
+	"plural":  plural,
+	"plain":   plain,
+	"tone":    tone,
+	"meaning": func(o order.Outcome) string { return o.Meaning() },
+	"dict":    dict,
+}
+
+// dict makes a map of names and values, for templates that take several.
+func dict(pairs ...any) (map[string]any, error) {
+	out := make(map[string]any, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		name, ok := pairs[i].(string)
+		if !ok {
+			return nil, fmt.Errorf("dict: %v is not a name", pairs[i])
+		}
+		out[name] = pairs[i+1]
+	}
+	return out, nil
+}
+
+// count writes a whole number with thousands apart.
+func count(n any) string {
+	text := fmt.Sprint(n)
+	digits := strings.TrimPrefix(text, "-")
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return strings.TrimSuffix(text, digits) + b.String()
+}
+
+// perSecond writes a rate with at most one decimal.
+func perSecond(rate float64) string {
+	return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64)
+}
+
+// stamp writes a time for people, in UTC.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// age writes how long ago a time is, in one unit.
+func age(now, t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return span(now.Sub(t))
+}
+
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "less than a second"
+	case d < 2*time.Minute:
+		return plural(int(d.Seconds()), "second", "seconds")
+	case d < 2*time.Hour:
+		return plural(int(d.Minutes()), "minute", "minutes")
+	case d < 48*time.Hour:
+		return plural(int(d.Hours()), "hour", "hours")
+	default:
+		return plural(int(d.Hours()/24), "day", "days")
+	}
+}
+
+// plural writes a number with its noun.
+func plural(n any, one, many string) string {
+	if fmt.Sprint(n) == "1" {
+		return "1 " + one
+	}
+	return count(n) + " " + many
+}
+
+// shorten returns the first n bytes of a text, with a mark where it was cut.
+func shorten(s string, n int) string { return order.Clip(s, n) }
+
+// sentence makes a phrase begin with a capital and end with a full stop.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
+}
+
+// plain shows the characters of foreign text that would hide, reorder or control
+// what is around it. Templates escape markup by themselves.
+func plain(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			fmt.Fprintf(&b, "\\u%04x", r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

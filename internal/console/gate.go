@@ -1,0 +1,89 @@
+package console
+
+import (
+	"strings"
+	"time"
+
+	"orderpost/internal/fleet"
+)
+
+// gateState says whether the fleet sends, and why not.
+type gateState struct {
+	// Word is open, held, closed or nobody.
+	Word string
+	// Tone is the word's colour: good, warn or bad.
+	Tone string
+	// Says is one sentence.
+	Says string
+	// Reasons are the workers' own words.
+	Reasons []string
+}
+
+// gateOf reads the gate of the whole fleet.
+func gateOf(s *snapshot, now time.Time) gateState {
+	f := s.Fleet
+	if h := f.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
+		g := gateState{Word: "held", Tone: "warn", Says: "Held by " + somebody(h.By) + " since " + stamp(h.Since)}
+		if h.Until.IsZero() {
+			g.Says += ", until somebody resumes it."
+		} else {
+			g.Says += ", until " + stamp(h.Until) + "."
+		}
+		if h.Reason != "" {
+			g.Reasons = append(g.Reasons, h.Reason)
+		}
+		return g
+	}
+	if len(f.Unreadable) > 0 {
+		return gateState{Word: "held", Tone: "bad", Says: "The workers hold, because the bucket has entries that this version cannot read: " +
+			strings.Join(f.Unreadable, ", ") + ". Resume and set the limit again to replace them."}
+	}
+	if len(s.Workers) == 0 {
+		return gateState{Word: "nobody", Tone: "bad", Says: "No worker is running, so no order is sent."}
+	}
+	open := 0
+	var reasons []string
+	seen := make(map[string]bool)
+	for _, p := range s.Workers {
+		if p.Open {
+			open++
+			continue
+		}
+		for _, reason := range p.Reasons {
+			if !seen[reason] {
+				seen[reason] = true
+				reasons = append(reasons, reason)
+			}
+		}
+	}
+	switch {
+	case open == len(s.Workers):
+		return gateState{Word: "open", Tone: "good", Says: plural(open, "worker sends", "workers send") + " orders."}
+	case open > 0:
+		return gateState{Word: "closed", Tone: "warn", Says: plural(len(s.Workers)-open, "worker", "workers") + " of " + count(len(s.Workers)) + " cannot send now.", Reasons: reasons}
+	default:
+		return gateState{Word: "closed", Tone: "bad", Says: "No order is sent now.", Reasons: reasons}
+	}
+}
+
+// trouble says in one sentence what fails at the API; "" if nothing does.
+func trouble(f *fleet.View, now time.Time) string {
+	var first *fleet.Incident
+	for _, i := range f.Incidents {
+		if first == nil || i.Since.Before(first.Since) {
+			first = i
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return "The API fails since " + stamp(first.Since) + " (" + age(now, first.Since) + "): " + strings.TrimSuffix(first.Reason, ".") +
+		". Worker " + first.Worker + " asks for all whether it is back."
+}
+
+func somebody(name string) string {
+	if name == "" {
+		return "somebody"
+	}
+	return name
+}

@@ -1,0 +1,217 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+)
+
+func (s *Server) orderRoutes() []route {
+	return []route{{pattern: "GET /order", need: Viewer, does: "An order's page", serve: (*visit).orderPage}}
+}
+
+type orderPage struct {
+	No string
+	// Field is what stands in the search field: the number, unless it has characters
+	// that a field would hide.
+	Field string
+	books.Found
+	Known  bool
+	Word   string // the outcome, retrying, or pending
+	Tone   string
+	Says   string
+	Facts  []fact
+	Events []event
+	Steps  []books.Step
+	// Body is the order of the dead letter. It is empty for viewers.
+	Body    string
+	HasBody bool
+}
+
+// fact is a name with its value.
+type fact struct{ Name, Value string }
+
+// event is an entry of an order's time line.
+type event struct {
+	At     time.Time
+	What   string
+	Detail string
+	// Answer is what the API said.
+	Answer string
+	Tone   string
+}
+
+func (v *visit) orderPage() error {
+	p := orderPage{No: v.query("no")}
+	if plain(p.No) == p.No {
+		p.Field = p.No
+	}
+	if p.No == "" {
+		return v.render("order", "Find an order", p)
+	}
+	if len(p.No) > 4*order.MaxOrderNo {
+		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")
+	}
+	found, err := books.Find(v.Context(), v.s.queue, p.No)
+	if err != nil {
+		return err
+	}
+	p.Found = found
+	p.Known = found.Record != nil || found.Letter != nil || found.Pending
+	p.judge()
+	p.list()
+	for _, step := range found.Advice(p.No) {
+		if plain(step.Command) != step.Command {
+			step.Command = "" // what could be copied would not be the order number
+		}
+		p.Steps = append(p.Steps, step)
+	}
+	if l := found.Letter; l != nil {
+		p.HasBody = true
+		if v.may(Importer) {
+			p.Body = readable(l.Body)
+		}
+	}
+	v.live = true
+	return v.render("order", "Order "+shorten(p.No, 60), p)
+}
+
+// judge says in a word and a sentence how the order stands.
+func (p *orderPage) judge() {
+	o := p.Record.Outcome()
+	switch {
+	case o != order.OutcomeNone:
+		p.Word, p.Tone, p.Says = o.String(), tone(o), sentence(o.Meaning())
+	case p.Record != nil:
+		p.Word, p.Tone, p.Says = p.Record.Word, "warn", "It has no outcome yet: "+p.Record.Note.String()+"."
+	case p.Pending:
+		p.Word, p.Tone, p.Says = "pending", "info", "It is in the queue, and no attempt is on record."
+	}
+	if p.Pending && p.Record != nil {
+		p.Says += " An intent is in the queue."
+	}
+}
+
+// tone is the colour of an outcome.
+func tone(o order.Outcome) string {
+	switch o {
+	case order.OutcomeAccepted:
+		return "good"
+	case order.OutcomeCancelled:
+		return "info"
+	case order.OutcomeUnknown:
+		return "warn"
+	default:
+		return "bad"
+	}
+}
+
+// list collects the facts and the time line.
+func (p *orderPage) list() {
+	say := func(name, value string) {
+		if value != "" {
+			p.Facts = append(p.Facts, fact{name, value})
+		}
+	}
+	happened := func(at time.Time, tone, what, detail, answer string) {
+		if !at.IsZero() {
+			p.Events = append(p.Events, event{At: at, What: what, Detail: detail, Answer: answer, Tone: tone})
+		}
+	}
+	if r := p.Record; r != nil {
+		if o := r.Outcome(); o != order.OutcomeNone {
+			say("At the API", map[string]string{"yes": "created", "no": "not created", "unknown": "nobody knows"}[o.Created()])
+		}
+		say("Reason", r.Reason)
+		say("Error", r.Error)
+		say("Last verdict", verdict(r.Verdict, r.Status))
+		say("Attempts", strconv.Itoa(r.Attempts))
+		say("Import", r.Batch)
+		say("Source", r.Source)
+		say("Worker", r.Worker)
+		say("Submission", r.IntentID)
+		if r.Unsure {
+			say("Doubt", "an attempt may have created the order, and nothing has settled that")
+		}
+		if !r.NotBefore.IsZero() {
+			say("Not before", stamp(r.NotBefore))
+		}
+		happened(r.EnqueuedAt, "info", "Enqueued", r.Source, "")
+		if p.Letter == nil || len(p.Letter.Trail) == 0 {
+			happened(r.FirstAttemptAt, "info", "First attempt", "", "")
+			if !r.LastAttemptAt.Equal(r.FirstAttemptAt) {
+				happened(r.LastAttemptAt, "info", "Last attempt", "attempt "+strconv.Itoa(r.Attempts), r.Response)
+			}
+		}
+		if o := r.Outcome(); o != order.OutcomeNone {
+			by := r.Reason
+			if r.By != "" {
+				by = "by " + r.By
+			}
+			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, r.Response)
+		}
+		for _, c := range r.Conflicts {
+			happened(c.RefusedAt, "warn", "Another body under this order number was not sent", c.IntentID+" "+c.Source, "")
+		}
+		for _, i := range r.Interventions {
+			happened(i.At, "person", i.By+" "+i.Did, i.Note, "")
+		}
+	}
+	if l := p.Letter; l != nil {
+		if l.Conflict {
+			say("Conflict", l.Reason)
+		}
+		if l.Replays > 0 {
+			say("Replays", strconv.Itoa(l.Replays))
+		}
+		for _, a := range l.Trail {
+			happened(a.At, attemptTone(a.Verdict), "Attempt: "+verdict(a.Verdict, a.Status), strings.TrimPrefix(a.Reason+", took "+(time.Duration(a.DurationMS)*time.Millisecond).String(), ", "), a.Answer)
+		}
+		for _, e := range l.Earlier {
+			happened(e.At, tone(e.Outcome), "Earlier dead letter: "+e.Outcome.String(), e.Reason, "")
+		}
+		happened(l.FiledAt, tone(l.Outcome), "Dead letter filed", l.Reason, "")
+	}
+	slices.SortStableFunc(p.Events, func(a, b event) int { return a.At.Compare(b.At) })
+}
+
+func attemptTone(v order.Verdict) string {
+	switch v {
+	case order.Accepted:
+		return "good"
+	case order.Unsure, order.Retry:
+		return "warn"
+	default:
+		return "bad"
+	}
+}
+
+func verdict(v order.Verdict, status int) string {
+	switch {
+	case v == order.VerdictNone:
+		return ""
+	case status == 0:
+		return v.String() + ", no answer"
+	default:
+		return v.String() + ", status " + strconv.Itoa(status)
+	}
+}
+
+// maxBody is the largest part of a body that a page shows, in bytes.
+const maxBody = 16 << 10
+
+// readable indents a body that is JSON, and makes any other one text.
+func readable(body []byte) string {
+	var out bytes.Buffer
+	if len(body) <= maxBody && json.Indent(&out, body, "", "  ") == nil {
+		return plain(out.String())
+	}
+	return plain(shorten(string(body), maxBody))
+}

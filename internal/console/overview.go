@@ -1,0 +1,48 @@
+package console
+
+import (
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+)
+
+func (s *Server) overviewRoutes() []route {
+	return []route{{pattern: "GET /{$}", need: Viewer, does: "The overview", serve: (*visit).overview}}
+}
+
+type overviewPage struct {
+	*snapshot
+	Gate    gateState
+	Trouble string
+	Advice  string // about missing streams
+	Chart   chart
+	Totals  []outcomeCount
+	Settled int
+	Behind  bool
+}
+
+type outcomeCount struct {
+	Outcome order.Outcome
+	N       int
+}
+
+func (v *visit) overview() error {
+	now := time.Now().UTC()
+	snap := v.s.watch.look(v.Context())
+	minutes, behind := v.s.watch.minutes.last(now)
+	p := overviewPage{snapshot: snap, Gate: gateOf(snap, now), Trouble: trouble(snap.Fleet, now), Chart: newChart(minutes), Behind: behind}
+	if len(snap.Missing) > 0 {
+		p.Advice = queue.DescribeMissing(snap.Missing)
+	}
+	for _, o := range order.Outcomes() {
+		n := 0
+		for _, m := range minutes {
+			n += m.Outcomes[o]
+		}
+		p.Totals = append(p.Totals, outcomeCount{o, n})
+		p.Settled += n
+	}
+	v.live = true
+	return v.render("overview", "Overview", p)
+}

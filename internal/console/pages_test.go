@@ -1,0 +1,65 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// TestPages opens each page that the menu names.
+func TestPages(t *testing.T) {
+	r := newRig(t)
+	r.settles("A-1", answered(order.Accepted, 200, "", `{"id":1}`))
+	r.settles("B-1", answered(order.Rejected, 422, "rule 2", `<script>alert(1)</script>`))
+	b := r.loggedIn()
+	for _, item := range menu {
+		page := b.open(http.StatusOK, item.Path)
+		require.Contains(t, page, `<a href="`+item.Path+`" aria-current="page">`)
+		require.NotContains(t, page, "<no value>")
+	}
+	overview := b.open(http.StatusOK, "/")
+	require.Contains(t, text(overview), "No worker is running, so no order is sent.")
+	require.Contains(t, text(overview), "Dead letters 1")
+	require.Eventually(t, func() bool {
+		return strings.Contains(text(b.open(http.StatusOK, "/")), "Settled in the last hour 2 ")
+	}, patience, 50e6)
+}
+
+// TestOrderPage shows all that is known about one order, and nothing that it says
+// as markup.
+func TestOrderPage(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	r.settles("B-1", answered(order.Rejected, 422, "rule 2", `<script>alert("answer")</script>`))
+	page := r.as("operator").open(http.StatusOK, "/order?no=B-1")
+	require.NotContains(t, page, "<script>alert")
+	require.Contains(t, page, "&lt;script&gt;alert")
+	for _, words := range []string{"rejected", "The API refused this order for good.", "Enqueued", "Dead letter filed", "march.csv:7", "deadletter replay --order-no B-1", "secret_field"} {
+		require.Contains(t, text(page), words)
+	}
+	page = r.as("viewer").open(http.StatusOK, "/order?no=B-1")
+	require.NotContains(t, page, "secret_field")
+	require.Contains(t, text(page), "Bodies of orders are hidden from viewers.")
+	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "Nothing is known about this order number.")
+}
+
+// TestOrderNumbersOfAnything: 255 bytes of what JSON can hold.
+func TestOrderNumbersOfAnything(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	for _, no := range []string{
+		strings.Repeat("x", order.MaxOrderNo), strings.Repeat("%/..&?#+\"'<>\\;= ", 15), strings.Repeat("ü", 127), "\u202e right to left \u0000\n\t\x7f", "*", "🛒/..//../",
+	} {
+		r.settles(no, answered(order.Rejected, 422, "rule 2", no))
+		page := b.open(http.StatusOK, "/order?no="+url.QueryEscape(no))
+		require.Contains(t, text(page), "The API refused this order for good.", "%q", no)
+		require.NotContains(t, page, "\u202e")
+	}
+	a := b.do(http.MethodGet, "/order?no="+strings.Repeat("x", 2000), nil)
+	require.Equal(t, http.StatusBadRequest, a.StatusCode)
+	require.Contains(t, text(a.page), "An order number has at most 255 bytes, and this has 2,000.")
+}

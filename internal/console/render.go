@@ -1,0 +1,116 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// menu are the pages in the menu, in order.
+var menu = []menuItem{
+	{"/", "Overview", Viewer},
+	{"/order", "Order", Viewer},
+	{"/fleet", "Fleet", Viewer},
+}
+
+type menuItem struct {
+	Path, Name string
+	Need       Role
+}
+
+// pages are the templates by the name of their page. Each holds the layout.
+var pages = sync.OnceValue(func() map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	files, _ := fs.Glob(templateFiles, "templates/*.html") // the pattern is right
+	out := make(map[string]*template.Template)
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name != "layout" && name != "parts" {
+			out[name] = template.Must(template.Must(layout.Clone()).ParseFS(templateFiles, file))
+		}
+	}
+	return out
+})
+
+// page is what a template gets. The page's own data is in Data.
+type page struct {
+	Name, Title string
+	// Path is the page's in the menu, Self its address with its parameters.
+	Path, Self string
+	Menu       []menuItem
+	Person     Person
+	Flash      *flash
+	// Live: the part "live" is refreshed. Paused: the person stopped that.
+	Live, Paused bool
+	// Away is when the broker went out of reach; zero if it is there.
+	Away    time.Time
+	Now     time.Time
+	Version string
+	Data    any
+}
+
+// May reports whether the person has the role.
+func (p page) May(role string) bool {
+	rights, err := readRole(role)
+	return err == nil && p.Person.Role >= rights.Role
+}
+
+// render writes a page.
+func (v *visit) render(name, title string, data any) error {
+	t := pages()[name]
+	if t == nil {
+		return fmt.Errorf("there is no template %s", name)
+	}
+	p := page{Name: name, Title: title, Path: v.URL.Path, Self: v.URL.RequestURI(), Person: v.person(), Live: v.live,
+		Now: time.Now().UTC(), Version: v.s.version, Data: data}
+	if v.session != nil {
+		p.Away = v.s.watch.awaySince()
+		for _, item := range menu {
+			if v.may(item.Need) {
+				p.Menu = append(p.Menu, item)
+			}
+		}
+		if !v.refreshes() {
+			p.Flash = v.session.takeFlash()
+		}
+	}
+	if c, err := v.Cookie(pauseCookie); err == nil {
+		p.Paused = c.Value == "on"
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, p); err != nil {
+		v.s.log.Error().Err(err).Str("page", name).Msg("a page of the console could not be written")
+		http.Error(v.w, "The console could not write this page. Its log says why.", http.StatusInternalServerError)
+		return nil
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if v.status != 0 {
+		v.w.WriteHeader(v.status)
+	}
+	_, _ = v.w.Write(out.Bytes()) // nobody is there to be told of an error
+	return nil
+}
+
+// pauseCookie remembers in one browser that pages do not refresh themselves.
+const pauseCookie = "pause"
+
+func (s *Server) refreshRoutes() []route {
+	return []route{{pattern: "POST /refresh", need: Viewer, does: "This", serve: func(v *visit) error {
+		value := "off"
+		if v.field("pause") == "on" {
+			value = "on"
+		}
+		http.SetCookie(v.w, &http.Cookie{Name: pauseCookie, Value: value, Path: "/", MaxAge: 30 * 24 * 3600, HttpOnly: true, Secure: v.s.secure(v.Request), SameSite: http.SameSiteStrictMode})
+		return v.done(local(v.field("back")), "")
+	}}}
+}

@@ -1,0 +1,248 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"golang.org/x/crypto/bcrypt"
+
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a broker with streams, a worker's connection to it, and a console.
+type rig struct {
+	*testing.T
+	broker *embedded.Server
+	worker *queue.Queue
+	*Server
+
+	mu   sync.Mutex
+	said []string // what was printed in the terminal
+}
+
+// newRig starts a console. change changes its settings.
+func newRig(t *testing.T, change ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{T: t, broker: startBroker(t, t.TempDir(), "127.0.0.1:0")}
+	r.worker = r.open("worker", true)
+	r.Server = r.console(change...)
+	return r
+}
+
+func startBroker(t *testing.T, dir, listen string) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: listen, NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func (r *rig) open(name string, worker bool) *queue.Queue {
+	r.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = r.broker.URL, r.broker.Token, name, worker
+	if worker {
+		cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+	} else {
+		cfg.Missing = queue.LeaveMissing
+	}
+	q, err := queue.Open(r.Context(), cfg, zerolog.Nop())
+	require.NoError(r, err)
+	r.Cleanup(q.Close)
+	return q
+}
+
+// settingsFor returns the settings of an empty environment, on a free port.
+func settingsFor(t *testing.T, change ...func(*Config)) Config {
+	t.Helper()
+	var cfg Config
+	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}))
+	for _, c := range change {
+		c(&cfg)
+	}
+	return cfg
+}
+
+func (r *rig) console(change ...func(*Config)) *Server {
+	r.Helper()
+	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Version: "test", Starter: "anna", Log: zerolog.Nop(),
+		Announce: func(line string) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.said = append(r.said, line)
+		}})
+	require.NoError(r, err)
+	r.Cleanup(s.Stop)
+	return s
+}
+
+// lastLink returns the one-time link that was printed last.
+func (r *rig) lastLink() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, link, found := strings.Cut(r.said[len(r.said)-1], "minutes: ")
+	require.True(r, found, r.said)
+	return link
+}
+
+// browser is a person's browser. It follows redirects.
+type browser struct {
+	*rig
+	http.Client
+	base   string
+	header http.Header // of each request
+}
+
+func (r *rig) browser() *browser {
+	jar, err := cookiejar.New(nil)
+	require.NoError(r, err)
+	transport := &http.Transport{}
+	r.Cleanup(transport.CloseIdleConnections)
+	return &browser{rig: r, Client: http.Client{Jar: jar, Transport: transport}, base: r.URL(), header: http.Header{}}
+}
+
+// loggedIn is a browser of the person who started the console.
+func (r *rig) loggedIn() *browser {
+	r.Helper()
+	b := r.browser()
+	b.open(http.StatusOK, strings.TrimPrefix(r.lastLink(), r.URL()))
+	return b
+}
+
+// answer is a page as the browser got it.
+type answer struct {
+	*http.Response
+	page string
+}
+
+func (b *browser) do(method, path string, form url.Values) answer {
+	b.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	req, err := http.NewRequestWithContext(b.T.Context(), method, b.base+path, body)
+	require.NoError(b, err)
+	for name, values := range b.header {
+		req.Header[name] = values
+	}
+	if host := b.header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if req.Header.Get("Sec-Fetch-Site") == "" {
+			req.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
+	}
+	resp, err := b.Do(req)
+	require.NoError(b, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(b, err)
+	require.NoError(b, resp.Body.Close())
+	return answer{resp, string(text)}
+}
+
+// open returns the page at a path, which must have the status.
+func (b *browser) open(status int, path string) string {
+	b.Helper()
+	a := b.do(http.MethodGet, path, nil)
+	require.Equal(b, status, a.StatusCode, "%s\n%s", path, a.page)
+	return a.page
+}
+
+// send posts a form and returns the page that the browser ends at.
+func (b *browser) send(status int, path string, pairs ...string) string {
+	b.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		form.Add(pairs[i], pairs[i+1])
+	}
+	a := b.do(http.MethodPost, path, form)
+	require.Equal(b, status, a.StatusCode, "%s\n%s", path, a.page)
+	return a.page
+}
+
+var tags = regexp.MustCompile(`(?s)<[^>]*>`)
+
+// text is what a person reads on a page.
+func text(page string) string {
+	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
+}
+
+// usersFile writes a file with one user for each role. The password is the role's
+// name three times.
+func usersFile(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for _, rights := range []string{"viewer", "importer", "operator", "operator+resubmit-unknown"} {
+		name := rights
+		if strings.Contains(rights, "+") {
+			name = "chief"
+		}
+		hash, err := bcrypt.GenerateFromPassword([]byte(strings.Repeat(name, 3)), bcrypt.MinCost)
+		require.NoError(t, err)
+		fmt.Fprintf(&b, "%s:%s:%s\n", name, rights, hash)
+	}
+	path := filepath.Join(t.TempDir(), "users")
+	require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// as is a browser of a person from usersFile.
+func (r *rig) as(name string) *browser {
+	r.Helper()
+	b := r.browser()
+	b.send(http.StatusOK, "/login", "name", name, "password", strings.Repeat(name, 3))
+	return b
+}
+
+// settles brings an order to an end that the report decides.
+func (r *rig) settles(no string, report order.Report) {
+	r.Helper()
+	name, err := json.Marshal(no)
+	require.NoError(r, err)
+	body := fmt.Appendf(nil, `{"order_no":%s,"timeout":30,"secret_field":"of the body"}`, name)
+	res := r.worker.PublishMany(r.Context(), []settle.Intent{{OrderNo: no, Body: body, ID: "march:" + no, Batch: "march", Source: "march.csv:7"}})
+	require.NoError(r, res[0].Err)
+	var got []*settle.Delivery
+	for start := time.Now(); len(got) == 0 && time.Since(start) < 10*time.Second; {
+		require.NoError(r, r.worker.Pull(r.Context(), 1, time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
+	}
+	require.Len(r, got, 1)
+	_, err = r.worker.Settle(r.Context(), got[0], report, order.Decide(report, order.Facts{}))
+	require.NoError(r, err)
+	got[0].Release()
+	require.Eventually(r, func() bool {
+		c, err := r.worker.Count(r.Context())
+		return err == nil && c.Pending == 0
+	}, 10*time.Second, 5*time.Millisecond)
+}
+
+// answered is the report of one attempt that was answered.
+func answered(v order.Verdict, status int, reason, response string) order.Report {
+	now := time.Now().UTC()
+	return order.Report{End: order.EndAnswer, Verdict: v, Status: status, Reason: reason, Response: response,
+		History: order.History{Attempts: 1, Unsure: v == order.Unsure, FirstAttemptAt: now, LastAttemptAt: now}}
+}

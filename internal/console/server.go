@@ -1,0 +1,163 @@
+package console
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/fleet"
+	"orderpost/internal/queue"
+)
+
+// The server's limits.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	stopTimeout   = 5 * time.Second
+	maxHeader     = 32 << 10
+	maxForm       = 1 << 20 // of a form without a file
+)
+
+// Options are what a console needs. Queue and Announce are required.
+type Options struct {
+	Config
+	// Queue is the broker's. Its requests must end with their context.
+	Queue   *queue.Queue
+	Version string
+	// Starter is the name of the person who starts the console, for whoever logs in
+	// by the link.
+	Starter string
+	// Announce receives lines for whoever started the console: its address, and
+	// one-time links, which are secrets.
+	Announce func(line string)
+	Log      zerolog.Logger
+}
+
+// Server serves the console. The caller must call Stop.
+type Server struct {
+	cfg      Config
+	queue    *queue.Queue
+	fleet    *fleet.Control
+	version  string
+	starter  string
+	announce func(string)
+	log      zerolog.Logger
+
+	proxies  []netip.Prefix
+	users    userFile
+	sessions *sessions
+	attempts *attempts
+	link     loginLink
+	watch    *watch
+
+	url    string
+	server *http.Server
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+}
+
+// Listen starts a console. The error wraps ErrConfig if a changed setting can fix
+// it.
+func Listen(ctx context.Context, o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	proxies, _ := o.proxies() // Validate has read them
+	s := &Server{cfg: o.Config, queue: o.Queue, fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log,
+		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(o.SessionTime, o.IdleTime), attempts: newAttempts()}
+	if s.starter == "" {
+		s.starter = "whoever started the console"
+	}
+	if err := s.users.load(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	s.watch = newWatch(s.queue, s.fleet, s.log)
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("ORDERPOST_CONSOLE_LISTEN: %w", err)
+	}
+	s.url = "http://" + l.Addr().String()
+	if o.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		if err != nil {
+			_ = l.Close()
+			return nil, fmt.Errorf("%w: ORDERPOST_CONSOLE_TLS_CERT_FILE: %w", ErrConfig, err)
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		s.url = "https://" + strings.TrimPrefix(s.url, "http://")
+	}
+	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(warnings{s.log}, "", 0)}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = stop
+	s.server.BaseContext = func(net.Listener) context.Context { return run }
+	s.work.Go(func() { s.watch.run(run) })
+	s.work.Go(func() {
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error().Err(err).Msg("the console's pages are no longer served")
+		}
+	})
+	s.announce("Console: " + s.url)
+	s.announceLink()
+	return s, nil
+}
+
+// ErrConfig is wrapped by errors that a changed setting can fix.
+var ErrConfig = errors.New("configuration")
+
+// URL returns the console's address with its actual port.
+func (s *Server) URL() string { return s.url }
+
+// Stop lets requests in flight finish and stops the console.
+func (s *Server) Stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if s.server.Shutdown(ctx) != nil {
+		_ = s.server.Close()
+	}
+	s.stop()
+	s.work.Wait()
+}
+
+// Handler returns the console's pages.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	for _, routes := range [][]route{s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.orderRoutes()} {
+		for _, rt := range routes {
+			mux.Handle(rt.pattern, s.handler(rt))
+		}
+	}
+	mux.Handle("GET /static/{hash}/{file}", http.HandlerFunc(serveStatic))
+	mux.Handle("GET /favicon.ico", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, staticURL("icon.svg"), http.StatusFound)
+	}))
+	mux.Handle("/", s.handler(route{need: Viewer, does: "This page", serve: func(*visit) error {
+		return notFound("There is no such page.", "Choose one from the menu.")
+	}}))
+	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") { // an upload has limits of its own
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+}
+
+// warnings passes what net/http complains about to the log.
+type warnings struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (w warnings) Write(text []byte) (int, error) {
+	w.log.Debug().Msg(strings.TrimSpace(string(text)))
+	return len(text), nil
+}

@@ -1,0 +1,117 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+// maxSessions bounds the sessions. The one that was idle longest makes room.
+const maxSessions = 1000
+
+// session is one login in one browser.
+type session struct {
+	Person
+	began, seen time.Time
+
+	mu    sync.Mutex
+	flash *flash
+}
+
+// flash is a sentence for the next page, about what was just done.
+type flash struct {
+	Text string
+	Bad  bool
+}
+
+func (s *session) say(f *flash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flash = f
+}
+
+// takeFlash returns the sentence once.
+func (s *session) takeFlash() *flash {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.flash
+	s.flash = nil
+	return f
+}
+
+// sessions are the logins. A restart of the console ends them all. The map's keys
+// are hashes of the cookies, so the time of a lookup tells nothing about a cookie.
+type sessions struct {
+	life, idle time.Duration
+	now        func() time.Time
+
+	mu   sync.Mutex
+	open map[[sha256.Size]byte]*session
+}
+
+func newSessions(life, idle time.Duration) *sessions {
+	return &sessions{life: life, idle: idle, now: time.Now, open: make(map[[sha256.Size]byte]*session)}
+}
+
+// begin opens a session and returns its cookie's value.
+func (s *sessions) begin(p Person) (cookie string) {
+	cookie = rand.Text() + rand.Text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweep()
+	now := s.now()
+	s.open[sha256.Sum256([]byte(cookie))] = &session{Person: p, began: now, seen: now}
+	return cookie
+}
+
+// find returns the session of a cookie; nil if there is none, or if it has ended.
+func (s *sessions) find(cookie string) *session {
+	key := sha256.Sum256([]byte(cookie))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.open[key]
+	if found == nil {
+		return nil
+	}
+	if s.ended(found) {
+		delete(s.open, key)
+		return nil
+	}
+	return found
+}
+
+// touch notes that a person used the session. A page that refreshes itself does not
+// count: a console that nobody looks at must not stay open for ever.
+func (s *sessions) touch(found *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found.seen = s.now()
+}
+
+func (s *sessions) end(cookie string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, sha256.Sum256([]byte(cookie)))
+}
+
+func (s *sessions) ended(found *session) bool {
+	now := s.now()
+	return now.Sub(found.began) >= s.life || now.Sub(found.seen) >= s.idle
+}
+
+// sweep removes what has ended, and makes room for one more.
+func (s *sessions) sweep() {
+	var oldest [sha256.Size]byte
+	var seen time.Time
+	for key, one := range s.open {
+		if s.ended(one) {
+			delete(s.open, key)
+		} else if seen.IsZero() || one.seen.Before(seen) {
+			oldest, seen = key, one.seen
+		}
+	}
+	if len(s.open) >= maxSessions {
+		delete(s.open, oldest)
+	}
+}

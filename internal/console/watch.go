@@ -1,0 +1,199 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/fleet"
+	"orderpost/internal/queue"
+)
+
+const (
+	// freshFor is how old a snapshot may be that a page shows.
+	freshFor = time.Second
+	// readTimeout bounds one reading of the streams for a page.
+	readTimeout = 3 * time.Second
+	// watchEvery is how often the streams are followed while somebody looks.
+	watchEvery = time.Second
+	// watchFor is how long after the last page nobody counts as looking any more.
+	watchFor = 15 * time.Second
+)
+
+// snapshot is what the pages show of the installation as a whole.
+type snapshot struct {
+	At      time.Time
+	Counts  queue.Counts
+	Waiting uint64
+	Oldest  time.Time
+	Fleet   *fleet.View
+	Workers []fleet.Presence
+	// Missing names what the broker does not have.
+	Missing []string
+}
+
+// watch reads the streams once for all viewers, and not at all while nobody looks.
+type watch struct {
+	queue   *queue.Queue
+	fleet   *fleet.Control
+	log     zerolog.Logger
+	minutes *minutes
+
+	reading sync.Mutex // one reading at a time
+
+	mu     sync.Mutex
+	last   *snapshot
+	away   time.Time // since when the broker is out of reach; zero = it is there
+	looked time.Time
+	wake   chan struct{}
+}
+
+func newWatch(q *queue.Queue, f *fleet.Control, log zerolog.Logger) *watch {
+	return &watch{queue: q, fleet: f, log: log, minutes: newMinutes(q), last: &snapshot{Fleet: &fleet.View{}}, wake: make(chan struct{}, 1)}
+}
+
+// look returns what is known now. While the broker is out of reach that is what was
+// known before.
+func (w *watch) look(ctx context.Context) *snapshot {
+	w.mu.Lock()
+	w.looked = time.Now()
+	last := w.last
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	if time.Since(last.At) < freshFor || !w.queue.Connected() {
+		w.noteConnection()
+		return last
+	}
+	w.reading.Lock() // whoever waits here finds the new snapshot
+	defer w.reading.Unlock()
+	w.mu.Lock()
+	last = w.last
+	w.mu.Unlock()
+	if time.Since(last.At) < freshFor {
+		return last
+	}
+	// The reading goes on for the others if this person closes the page.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
+	next, err := w.read(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		w.log.Warn().Err(err).Msg("the streams could not be read for the console")
+		w.note(true)
+		return last
+	}
+	w.note(false)
+	w.last = next
+	return next
+}
+
+// read reads everything that the overview and the fleet's page show.
+func (w *watch) read(ctx context.Context) (*snapshot, error) {
+	s := &snapshot{Fleet: &fleet.View{}}
+	parts, err := w.queue.Inspect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	missing := func(names ...queue.Part) bool {
+		return slices.ContainsFunc(parts, func(p queue.PartState) bool { return p.Missing() && slices.Contains(names, p.Part) })
+	}
+	for _, p := range parts {
+		if p.Missing() {
+			s.Missing = append(s.Missing, p.Name)
+		}
+	}
+	if !missing(queue.PartIntents, queue.PartResults, queue.PartLetters) {
+		var err1, err2 error
+		s.Counts, err1 = w.queue.Count(ctx)
+		s.Oldest, err2 = w.queue.OldestPending(ctx)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, err
+		}
+	}
+	if !missing(queue.PartConsumer, queue.PartIntents) {
+		if s.Waiting, err = w.queue.Waiting(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !missing(queue.PartFleet) {
+		if s.Fleet, err = w.fleet.Read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s.Workers = s.Fleet.Present()
+	slices.SortStableFunc(s.Workers, func(a, b fleet.Presence) int { return strings.Compare(a.Worker, b.Worker) })
+	s.At = time.Now()
+	return s, nil
+}
+
+// run follows the streams while somebody looks, until ctx ends.
+func (w *watch) run(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-w.wake:
+		}
+		w.noteConnection()
+		if w.watched() && w.queue.Connected() {
+			if err := w.minutes.follow(ctx, time.Now()); err != nil && ctx.Err() == nil && !away(err) {
+				w.log.Warn().Err(err).Msg("results could not be followed for the console")
+			}
+		}
+		select { // a page that is opened meanwhile needs no second round at once
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (w *watch) watched() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Since(w.looked) < watchFor
+}
+
+// noteConnection notes whether the broker is in reach.
+func (w *watch) noteConnection() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.queue.Connected() {
+		w.note(true)
+	} else if time.Since(w.last.At) < watchFor {
+		w.note(false)
+	}
+}
+
+func (w *watch) note(gone bool) {
+	switch {
+	case !gone:
+		w.away = time.Time{}
+	case w.away.IsZero():
+		w.away = time.Now().UTC()
+	}
+}
+
+// awaySince returns when the broker went out of reach; zero if it is there.
+func (w *watch) awaySince() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.away
+}
+
+// away reports whether an error says that the broker did not answer.
+func away(err error) bool {
+	return errors.Is(err, queue.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

@@ -1,0 +1,245 @@
+package e2e
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
+	"orderpost/internal/program"
+	"orderpost/internal/program/deadletter"
+	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/orderpost"
+	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
+	pool "orderpost/internal/worker"
+)
+
+// acts are the commands that change something, by the kind of act that each
+// writes to the journal.
+var acts = map[string]journal.Kind{
+	"orderpost enqueue": journal.Import, "orderpost enqueue cancel": journal.Cancel,
+	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop,
+	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
+	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
+	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair,
+}
+
+// looks are the commands that change nothing, and the worker itself.
+var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost console", "orderpost console user",
+	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
+	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
+	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health"}
+
+// journaled reads the whole journal, newest first.
+func journaled(t *testing.T, q *queue.Queue) (items []journal.Item) {
+	t.Helper()
+	bad, err := journal.All(t.Context(), q, journal.Query{}, func(i journal.Item) bool { items = append(items, i); return true })
+	require.NoError(t, err)
+	require.Empty(t, bad)
+	return items
+}
+
+// TestEveryActIsJournaled runs every command that changes something. A command
+// that is in neither list fails the test: somebody must decide.
+func TestEveryActIsJournaled(t *testing.T) {
+	for path := range everyCommand(t) {
+		require.NotEqual(t, acts[path] != "", slices.Contains(looks, path), "%s: does it change something? Then use broker.Person.Act, and name it in acts", path)
+	}
+	p := newPlace(t, 1, nil)
+	p.settings["USER"] = "anna"
+	q := openStreams(t, p.settings)
+	before := journaled(t, q)
+	require.Len(t, before, 2, "the place's own imports")
+	js, err := jetstream.New(bare(t, p.settings))
+	require.NoError(t, err)
+	other := maps.Clone(p.settings)
+	other["ORDERPOST_ACCOUNT_LABEL"] = "another"
+	done := make(map[journal.Kind]bool)
+	for _, c := range []struct {
+		args string
+		code int
+		kind journal.Kind
+		end  journal.End
+		want string // in the text of journal
+	}{
+		{"hold --for 1m --reason stocktaking", program.ExitDone, journal.Hold, journal.Done, "note: stocktaking"},
+		{"limit 50/s --note slow", program.ExitDone, journal.Limit, journal.Done, "limit: 50/s"},
+		{"limit default", program.ExitDone, journal.Limit, journal.Done, "limit: default"},
+		{"enqueue orders.csv --batch acts --note monday", program.ExitDone, journal.Import, journal.Done, "done: 2 stored"},
+		{"enqueue cancel acts", program.ExitDone, journal.Cancel, journal.Done, "done: 2 cancelled"},
+		{"enqueue cancel acts", program.ExitPartial, journal.Cancel, journal.Partial, "partial (nothing is pending of acts)"},
+		{"resume", program.ExitDone, journal.Resume, journal.Done, "done"},
+		{"deadletter resolve DOUBT-0 --rejected --note asked", program.ExitDone, journal.Resolve, journal.Done, "order DOUBT-0"},
+		{"deadletter resolve DOUBT-7 --rejected --note asked", program.ExitPartial, journal.Resolve, journal.Partial, "has no result"},
+		{"deadletter drop --order-no REFUSED-1 --yes", program.ExitDone, journal.Drop, journal.Done, "done: 1 dropped"},
+		{"deadletter replay --outcome rejected --since 24h", program.ExitDone, journal.Replay, journal.Done, "--outcome rejected --since 2"},
+		{"worker repair --yes", program.ExitDone, "", "", ""},
+		{"deadletter replay --all --dry-run", program.ExitDone, "", "", ""},
+		{"enqueue orders.csv --dry-run", program.ExitDone, "", "", ""},
+		{"enqueue cancel acts --dry-run", program.ExitPartial, "", "", ""},
+		{"deadletter drop --all --dry-run", program.ExitDone, "", "", ""},
+		{"worker adopt --yes --by berta", program.ExitDone, journal.Adopt, journal.Done, "(another)"},
+	} {
+		if c.kind == journal.Import {
+			waitUntilHeld(t, q, js) // or the orders would count as started
+		}
+		settings := p.settings
+		if c.kind == journal.Adopt {
+			settings = other
+		}
+		code, out, errOut := runProgram(t, orderpost.Run, settings, strings.Fields(c.args)...)
+		require.Equal(t, c.code, code, "%s: %s%s", c.args, out, errOut)
+		after := journaled(t, q)
+		if c.kind == "" {
+			require.Len(t, after, len(before), c.args)
+			continue
+		}
+		require.Len(t, after, len(before)+1, c.args)
+		item := after[0]
+		require.Equal(t, c.kind, item.Kind, c.args)
+		require.NotNil(t, item.Result, c.args)
+		require.Equal(t, c.end, item.Result.End, c.args)
+		if c.kind == journal.Adopt {
+			require.Equal(t, journal.Actor{Name: "berta", Known: journal.ByFlag}, item.Actor)
+		} else {
+			host, _ := os.Hostname()
+			require.Equal(t, journal.Actor{Name: "anna@" + host, Known: journal.ByUser}, item.Actor)
+		}
+		_, out, _ = runProgram(t, orderpost.Run, p.settings, "journal", "--limit", "1")
+		require.Contains(t, strings.Join(strings.Fields(out), " "), c.want, c.args)
+		before, done[c.kind] = after, true
+	}
+	_, out, _ := runProgram(t, orderpost.Run, p.settings, "order", "D-1")
+	people := out[strings.Index(out, "What people did"):]
+	require.Contains(t, strings.Join(strings.Fields(people), " "), "import: import acts; file: orders.csv")
+
+	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_DEAD"))
+	code, _, errOut := runProgram(t, orderpost.Run, p.settings, "worker", "repair", "--yes")
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.Equal(t, journal.Repair, journaled(t, q)[0].Kind)
+	done[journal.Repair] = true
+	for path, kind := range acts {
+		require.True(t, done[kind], "no run of %s here", path)
+	}
+}
+
+// withoutJournal is deployments/nats/nats.conf as it was before there was a
+// journal.
+func withoutJournal(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deployments/nats/nats.conf")
+	require.NoError(t, err)
+	old := regexp.MustCompile(`"[^"\n]*(?:ORDERS_JOURNAL|orders\.journal)[^"\n]*",? ?`).ReplaceAllString(string(text), "")
+	old = regexp.MustCompile(`(?m)^.*(?:subject: \}|service: accounts).*\n`).ReplaceAllString(old, "")
+	require.NotContains(t, old, "ORDERS_JOURNAL")
+	require.NotContains(t, old, "orders.journal")
+	file := filepath.Join(t.TempDir(), "old.conf")
+	require.NoError(t, os.WriteFile(file, []byte(old), 0o600))
+	return file
+}
+
+// TestServersOfBefore: with permissions that know no journal, a worker works,
+// and people hold, cancel and lower the limit, but do nothing else.
+func TestServersOfBefore(t *testing.T) {
+	s := startSecured(t)
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+	s.config = withoutJournal(t)
+	s.startServer(t)
+	settings, _ := api(t)
+	w := startWorker(t, s.as("worker", settings))
+	js, err := jetstream.New(s.connect(t, "admin"))
+	require.NoError(t, err)
+	_, err = js.Publish(t.Context(), "orders.new.A-1", []byte(`{"order_no":"A-1","timeout":30}`))
+	require.NoError(t, err)
+	q := s.queue(t, "operator")
+	drained(t, q)
+	do := func(want int, text string, run program.RunFunc, args ...string) {
+		t.Helper()
+		code, out, errOut := runProgram(t, run, s.as("operator", nil), args...)
+		require.Equal(t, want, code, "%s: %s%s", args, out, errOut)
+		require.Contains(t, errOut, text, args)
+	}
+	const loud, refused = "WARNING: this ", "nothing was done, because the journal cannot be written"
+	do(program.ExitDone, loud, worker.Run, "hold", "--reason", "fire")
+	do(program.ExitFailed, refused, worker.Run, "hold", "--for", "1s")
+	do(program.ExitDone, loud, worker.Run, "limit", "5/s")
+	do(program.ExitDone, loud, worker.Run, "limit", "4/s")
+	do(program.ExitFailed, refused, worker.Run, "limit", "6/s")
+	do(program.ExitFailed, refused, worker.Run, "limit", "none")
+	do(program.ExitFailed, refused, worker.Run, "resume")
+	do(program.ExitFailed, "orders.journal.", deadletter.Run, "replay", "--all")
+	do(program.ExitFailed, refused, deadletter.Run, "resolve", "A-1", "--rejected", "--note", "n", "--by", "anna")
+	s.waitForNoPull(t) // or the order would count as started
+	_, err = js.Publish(t.Context(), "orders.new.A-2", []byte(`{"order_no":"A-2","timeout":30}`))
+	require.NoError(t, err)
+	do(program.ExitDone, loud, enqueue.Run, "cancel", "A-2")
+	code, _, errOut := runProgram(t, enqueue.Run, s.as("producer", nil), writeFile(t, "order_no,timeout\nB-1,30\n"))
+	require.Equal(t, program.ExitFailed, code, errOut)
+	require.Contains(t, errOut, refused)
+	view, err := fleet.New(q).Read(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, view.Hold.Until)
+	require.InDelta(t, 4, view.Limit.PerSecond, 0)
+	code, out, errOut := runProgram(t, enqueue.Run, s.as("operator", nil), "order", "A-1")
+	require.Equal(t, program.ExitDone, code, errOut)
+	require.Contains(t, out, "the journal cannot be read")
+	require.Equal(t, program.ExitDone, w.end())
+	require.Contains(t, w.errOut.String(), "orders go on without it")
+}
+
+// TestAViewerSeesEverythingAndChangesNothing: every command as the role viewer.
+func TestAViewerSeesEverythingAndChangesNothing(t *testing.T) {
+	b := besiege(t)
+	viewer := b.as("viewer", map[string]string{"ORDERPOST_BROKER_WAIT": "1s", "USER": "mallory"})
+	file := writeFile(t, "order_no,timeout\nVIEW-1,30\n")
+	for _, args := range []string{"fleet", "audit", "order SETTLED", "order REFUSED", "journal", "enqueue status", "deadletter list", "deadletter show REFUSED",
+		"deadletter export", "deadletter replay --all --dry-run", "deadletter drop --all --dry-run"} {
+		code, out, errOut := runProgram(t, orderpost.Run, viewer, strings.Fields(args)...)
+		require.Contains(t, []int{program.ExitDone, program.ExitPartial}, code, "%s: %s%s", args, out, errOut)
+		require.NotContains(t, errOut, "ermission", args)
+	}
+	for _, args := range []string{"enqueue " + file, "enqueue cancel BAIT-EMPTY", "deadletter replay --all", "deadletter resolve SETTLED --rejected --note x",
+		"deadletter drop --all --yes", "hold", "resume", "limit 1/s", "limit none"} {
+		code, out, errOut := runProgram(t, orderpost.Run, viewer, strings.Fields(args)...)
+		require.NotContains(t, []int{program.ExitDone, program.ExitPartial}, code, "%s: %s%s", args, out, errOut)
+	}
+	b.requireUnharmed(t, "viewer")
+}
+
+// waitUntilHeld waits until the workers know that they are held and their last
+// pull is over.
+func waitUntilHeld(t *testing.T, q *queue.Queue, js jetstream.JetStream) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		workers, err := fleet.New(q).Workers(t.Context())
+		if err != nil || slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open }) {
+			return false
+		}
+		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
+		return err == nil && c.CachedInfo().NumWaiting == 0
+	}, patience, pause)
+}
+
+// bare is a connection to the embedded broker of a data folder.
+func bare(t *testing.T, settings map[string]string) *nats.Conn {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	require.NoError(t, pool.JoinEmbedded(&cfg, settings["ORDERPOST_DATA_DIR"]))
+	url, token, err := cfg.Locate()
+	require.NoError(t, err)
+	nc, err := nats.Connect(url, nats.Token(token))
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	return nc
+}

@@ -1,0 +1,49 @@
+package journal
+
+// Actor is the person, or the program in place of one, that acts.
+type Actor struct {
+	Name string `json:"name"`
+	// Known says how the name is known.
+	Known Known `json:"known"`
+}
+
+// Known says how an actor's name is known. The broker checks none of this: an
+// entry is as true as the program that wrote it.
+type Known string
+
+// How a name is known. The first four are checked by the program that wrote the
+// entry, the others are claims.
+const (
+	Login       Known = "login"       // a password
+	Link        Known = "link"        // the console's login link, which its terminal shows
+	Proxy       Known = "proxy"       // an authenticating proxy named it
+	Certificate Known = "certificate" // a client certificate names it
+	ByFlag      Known = "by"          // the flag --by
+	ByUser      Known = "user"        // the variables $USER, $LOGNAME or $USERNAME, and the host
+	ByProcess   Known = "process"     // nobody gave a name: the process's user id, and the host
+)
+
+// Claimed reports whether nobody has checked the name.
+func (k Known) Claimed() bool { return k != Login && k != Link && k != Proxy && k != Certificate }
+
+// Meaning says in a few words how the name is known.
+func (k Known) Meaning() string {
+	switch k {
+	case Login:
+		return "logged in"
+	case Link:
+		return "opened the login link"
+	case Proxy:
+		return "named by the proxy"
+	case Certificate:
+		return "named by a certificate"
+	case ByFlag:
+		return "claimed by --by"
+	case ByUser:
+		return "claimed by $USER"
+	case ByProcess:
+		return "no name given"
+	default:
+		return "known by " + string(k)
+	}
+}

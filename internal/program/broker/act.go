@@ -1,0 +1,128 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/journal"
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// Person holds the flags about the person who acts: --by and --note.
+type Person struct {
+	Name, Note string
+	claimed    journal.Known
+}
+
+// Register adds the flags to a command. --by defaults to the user and the host.
+func (p *Person) Register(cmd *cobra.Command, environ map[string]string) {
+	cmd.Flags().StringVar(&p.Note, "note", "", "why, for the record")
+	p.RegisterName(cmd, environ)
+}
+
+// RegisterName adds only --by, for a command that has its reason in another
+// flag.
+func (p *Person) RegisterName(cmd *cobra.Command, environ map[string]string) {
+	p.claimed = journal.ByUser
+	name := cmp.Or(environ["USER"], environ["LOGNAME"], environ["USERNAME"])
+	if name != "" {
+		name = atHost(name)
+	}
+	cmd.Flags().Var(&byFlag{p}, "by", "your name, for the record")
+	p.Name = name
+	cmd.Flags().Lookup("by").DefValue = name
+}
+
+// byFlag notices that a name was given.
+type byFlag struct{ p *Person }
+
+func (f *byFlag) String() string { return "" }
+func (f *byFlag) Type() string   { return "string" }
+func (f *byFlag) Set(name string) error {
+	f.p.Name, f.p.claimed = name, journal.ByFlag
+	return nil
+}
+
+// atHost adds this machine's name to a user's.
+func atHost(user string) string {
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return user + "@" + host
+	}
+	return user
+}
+
+// Check returns an error if no name is known. Commands call it whose effect is
+// recorded with the order.
+func (p *Person) Check() error {
+	if strings.TrimSpace(p.Name) == "" {
+		return errors.New("--by: your name is needed for the record")
+	}
+	return nil
+}
+
+// Actor returns the person as the journal names them. Without a name it is the
+// process's user id.
+func (p *Person) Actor() journal.Actor {
+	if strings.TrimSpace(p.Name) == "" {
+		return journal.Actor{Name: atHost(fmt.Sprintf("uid-%d", os.Getuid())), Known: journal.ByProcess}
+	}
+	return journal.Actor{Name: p.Name, Known: p.claimed}
+}
+
+// Settle returns the person as records name them.
+func (p *Person) Settle() settle.Person { return settle.Person{Name: p.Actor().Name, Note: p.Note} }
+
+// Act journals what a command does: the intention before do, and do's result
+// after it. about has all but the actor and the note. It is an error with
+// nothing done if the intention cannot be written, unless safer says that the
+// act makes things safer; nil = it does not. do counts what became of the orders
+// and may complete about.Details. A result that cannot be written is told to
+// stderr.
+func (p *Person) Act(cmd *cobra.Command, q *queue.Queue, about journal.About, safer func(context.Context) bool, do func(context.Context) (map[string]int, error)) error {
+	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
+	about.Actor, about.Note = p.Actor(), cmp.Or(about.Note, p.Note)
+	act, err := journal.New(q, cmd.CommandPath(), program.Version()).Begin(ctx, journal.Intention{About: about, Safer: safer})
+	if err != nil {
+		return err
+	}
+	if missing := act.Unannounced(); missing != nil {
+		warn(stderr, "WARNING: this %s is NOT in the journal. It goes on, because it makes things safer. Note down who did it, and why: %v", about.Kind, missing)
+	}
+	counts, err := do(ctx)
+	if endErr := act.End(ctx, result(ctx, counts, err)); endErr != nil {
+		warn(stderr, "WARNING: %v", endErr)
+	} else if act.Unannounced() != nil {
+		warn(stderr, "The journal could be written meanwhile: it has the result of this %s.", about.Kind)
+	}
+	return err
+}
+
+func warn(stderr io.Writer, format string, args ...any) {
+	_, _ = fmt.Fprintln(stderr, program.Printable(fmt.Sprintf(format, args...)))
+}
+
+// result says how an act ended.
+func result(ctx context.Context, counts map[string]int, err error) journal.Result {
+	r := journal.Result{End: journal.Done, Counts: counts}
+	switch {
+	case err == nil:
+		return r
+	case program.ExitCode(err) == program.ExitPartial:
+		r.End = journal.Partial
+	case ctx.Err() != nil:
+		r.End = journal.Stopped
+	default:
+		r.End = journal.Failed
+	}
+	r.Error = err.Error()
+	return r
+}

@@ -1,0 +1,95 @@
+// Package console is the command orderpost console: its flags, settings and exit codes
+// around internal/console.
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/console"
+	"orderpost/internal/program"
+	"orderpost/internal/program/broker"
+)
+
+// settings are those of the console and of the broker.
+type settings struct {
+	Console console.Config
+	Broker  broker.Config
+
+	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
+}
+
+// Run runs the program and returns the exit code.
+func Run(ctx context.Context, args []string, environ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	return program.Execute(ctx, NewCommand(environ, stdin, stderr), args, stdin, stdout, stderr)
+}
+
+// NewCommand returns the command console.
+func NewCommand(environ map[string]string, stdin io.Reader, stderr io.Writer) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "console",
+		Short: "Serve a web page that shows the installation and lets people act",
+		Long: "console serves a web page for people who import files and people on call: what is pending, what was\n" +
+			"settled, what needs a person, and what the fleet does. It works on the broker that the other commands use.\n\n" +
+			"It listens on " + "127.0.0.1:9465" + " and prints a link that lets you in once. To let other machines in, it needs\n" +
+			"people whom it knows (a file of users, or an authenticating proxy) and TLS (its own, or the proxy's).\n\n" +
+			"Exit codes: 0 stopped; 1 failed; 2 wrong usage or configuration; 4 broker out of reach.\n\n" +
+			"Settings, besides those of the broker (orderpost worker --help):\n" + settingsHelp(),
+		Example: "  orderpost console\n  orderpost console user anna --role operator >> users",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return serve(cmd.Context(), environ, stderr)
+		},
+	}
+	program.NoJSON(cmd, "it serves pages until it is stopped")
+	cmd.AddCommand(newUserCommand(stdin, stderr))
+	return cmd
+}
+
+func settingsHelp() string {
+	var b strings.Builder
+	for _, s := range program.Settings(console.Config{}) {
+		fmt.Fprintf(&b, "  %s", s.Name)
+		if s.Default != "" {
+			fmt.Fprintf(&b, " (%s)", s.Default)
+		}
+		fmt.Fprintf(&b, "\n        %s\n", s.Description)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func serve(ctx context.Context, environ map[string]string, stderr io.Writer) error {
+	var cfg settings
+	err := errors.Join(program.ReadEnv(&cfg, environ), cfg.Console.Validate(), cfg.Broker.Queue.Validate())
+	log, logErr := program.NewLogger(stderr, cfg.LogLevel, cfg.LogFormat, environ)
+	if err := errors.Join(err, logErr); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	q, done, err := broker.Open(ctx, cfg.Broker, broker.Options{Name: "console", Incomplete: true, Stderr: stderr,
+		Tell: func(line string) { log.Warn().Msg(line) }})
+	if err != nil {
+		return err
+	}
+	defer done()
+	starter := environ["USER"]
+	if starter == "" {
+		starter = environ["LOGNAME"]
+	}
+	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Version: program.Version(), Starter: starter, Log: log,
+		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
+	if errors.Is(err, console.ErrConfig) {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	s.Stop()
+	return nil
+}
