@@ -132,7 +132,7 @@ type names struct {
 // the bucket.
 func (c Config) StreamNames() []string {
 	n := c.names()
-	return []string{n.intents, n.results, n.dead, "KV_" + c.Bucket}
+	return []string{n.intents, n.results, n.dead, n.journal, "KV_" + c.Bucket}
 }
 
 func (c Config) names() names {

@@ -19,9 +19,19 @@ import (
 	"orderpost/internal/queue/embedded"
 )
 
-// place is where a message is found again: no stream of orderpost's keeps more than one
-// message for each subject.
-type place struct{ stream, subject string }
+// place is where a message is found again. All streams but the journal keep one message
+// for each subject; in the journal, seq tells messages apart.
+type place struct {
+	stream, subject string
+	seq             uint64
+}
+
+func placeOf(stream, subject string, seq uint64) place {
+	if !strings.HasSuffix(stream, "_JOURNAL") {
+		seq = 0
+	}
+	return place{stream, subject, seq}
+}
 
 // due returns the messages that the broker had confirmed before a cut and that nobody
 // had asked it to remove: the last one of each subject.
@@ -35,7 +45,7 @@ func (t *trace) due(cut int) map[place]event {
 		if e.removed {
 			continue
 		}
-		at := place{e.stream, e.subject}
+		at := placeOf(e.stream, e.subject, e.seq)
 		if e.seq > last[at].seq {
 			last[at] = e
 		}
@@ -51,7 +61,7 @@ func (t *trace) due(cut int) map[place]event {
 		switch {
 		case !e.removed:
 		case e.subject == "":
-			if at := (place{e.stream, bySeq[e.stream][e.seq]}); last[at].seq == e.seq {
+			if at := placeOf(e.stream, bySeq[e.stream][e.seq], e.seq); last[at].seq == e.seq {
 				delete(last, at)
 			}
 		default: // a purge spares what is stored after it; nobody does that here
@@ -127,7 +137,7 @@ func find(ctx context.Context, dataDir string, due map[place]event, without []st
 		}
 		slices.SortFunc(wanted, func(a, b event) int { return cmp.Compare(a.seq, b.seq) })
 		for _, e := range wanted {
-			got, ok := have[e.subject]
+			got, ok := have[placeOf(name, e.subject, e.seq)]
 			switch {
 			case have == nil:
 				return &loss{"stream " + name + " is gone", fmt.Sprintf("%d confirmed messages with it, the last is %s, sequence %d", len(wanted), wanted[len(wanted)-1].subject, wanted[len(wanted)-1].seq)}
@@ -146,14 +156,14 @@ type message struct {
 	data []byte
 }
 
-// lastMessages returns the last message of each subject of a stream; nil = no stream.
-func lastMessages(ctx context.Context, nc *nats.Conn, stream string) (map[string]message, error) {
+// lastMessages returns the last message at each place of a stream; nil = no stream.
+func lastMessages(ctx context.Context, nc *nats.Conn, stream string) (map[place]message, error) {
 	inbox, err := nc.SubscribeSync(nats.NewInbox())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = inbox.Unsubscribe() }()
-	have := make(map[string]message)
+	have := make(map[place]message)
 	for after := uint64(0); ; {
 		req, err := json.Marshal(map[string]any{"next_by_subj": ">", "batch": 5000, "seq": after + 1})
 		if err == nil {
@@ -183,7 +193,7 @@ func lastMessages(ctx context.Context, nc *nats.Conn, stream string) (map[string
 			if err != nil {
 				return nil, err
 			}
-			have[m.Header.Get("Nats-Subject")] = message{seq, m.Data}
+			have[placeOf(stream, m.Header.Get("Nats-Subject"), seq)] = message{seq, m.Data}
 			after = seq
 		}
 	}

@@ -40,14 +40,14 @@ func (r *recorder) output(session int) string {
 }
 
 // buildWorker compiles the worker program. without names protections that its
-// broker leaves out, see embedded.Config.
+// broker leaves out, see embedded.Config. The broker's upkeep comes every second, so
+// that a short trace contains the compaction of blocks.
 func buildWorker(ctx context.Context, dir string, without []string) (string, error) {
+	const embedded = "-X orderpost/internal/queue/embedded."
 	path := filepath.Join(dir, "worker")
-	args := []string{"build", "-o", path}
-	if len(without) > 0 {
-		args = append(args, "-ldflags", "-X orderpost/internal/queue/embedded.without="+strings.Join(without, ","))
-	}
-	if out, err := exec.CommandContext(ctx, "go", append(args, "orderpost/cmd/worker")...).CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path,
+		"-ldflags", embedded+"upkeep=1s "+embedded+"without="+strings.Join(without, ","), "orderpost/cmd/worker")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build orderpost/cmd/worker: %w\n%s", err, out)
 	}
 	return path, nil
