@@ -2,11 +2,8 @@ package powercut
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,6 +62,9 @@ func checkStrace(ctx context.Context) error {
 	return nil
 }
 
+// killDelay is how long a worker may take to stop if the run is interrupted.
+const killDelay = 10 * time.Second
+
 // start starts the next worker.
 func (r *recorder) start(ctx context.Context) error {
 	r.session++
@@ -78,6 +78,8 @@ func (r *recorder) start(ctx context.Context) error {
 	r.cmd.Env = append(os.Environ(), r.api.settings(r.policy)...)
 	r.cmd.Env = append(r.cmd.Env, "ORDERPOST_DATA_DIR="+r.dataDir(), "ORDERPOST_NATS_LISTEN="+r.listen, "ORDERPOST_MAX_BYTES=100000")
 	r.cmd.Stdout, r.cmd.Stderr = log, log
+	// strace passes SIGTERM on to the worker. Were strace killed, the worker would go on.
+	r.cmd.Cancel, r.cmd.WaitDelay = func() error { return r.cmd.Process.Signal(syscall.SIGTERM) }, killDelay
 	if err := r.cmd.Start(); err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func (r *recorder) start(ctx context.Context) error {
 // endpoint waits until the worker's broker can be reached.
 func (r *recorder) endpoint(ctx context.Context) (embedded.Endpoint, error) {
 	for {
-		if end, err := embedded.ReadEndpoint(r.dataDir()); err == nil && syscall.Kill(end.PID, 0) == nil {
+		if end, err := embedded.ReadEndpoint(r.dataDir()); err == nil && signal(end.PID, syscall.Signal(0)) == nil {
 			return end, nil
 		}
 		select {
@@ -112,7 +114,7 @@ func (r *recorder) stop(ctx context.Context, s syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Kill(end.PID, s); err != nil {
+	if err := signal(end.PID, s); err != nil {
 		return err
 	}
 	select {
@@ -134,10 +136,18 @@ func (r *recorder) kill() {
 	default:
 	}
 	if end, err := embedded.ReadEndpoint(r.dataDir()); err == nil {
-		_ = syscall.Kill(end.PID, syscall.SIGKILL)
+		_ = signal(end.PID, syscall.SIGKILL)
 	}
-	_ = r.cmd.Process.Kill()
+	_ = r.cmd.Cancel()
 	<-r.ended
+}
+
+func signal(pid int, s os.Signal) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Signal(s)
 }
 
 func (r *recorder) lastLines() string {
@@ -147,97 +157,4 @@ func (r *recorder) lastLines() string {
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-5):], "\n  ")
-}
-
-// read reads the traces of all sessions. dir is the folder that was traced.
-func (r *recorder) read(dir string) (*trace, error) {
-	t, v := newTrace(dir)
-	for session := 1; session <= r.session; session++ {
-		f, err := os.Open(r.output(session))
-		if err != nil {
-			return nil, err
-		}
-		calls, lines, err := readCalls(f, t.lines)
-		_ = f.Close() // only read
-		if err == nil {
-			err = t.add(v, calls, t.lines+lines, r.api.port)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.output(session), err)
-		}
-	}
-	return t, nil
-}
-
-// recording is what a trace needs beside its lines.
-type recording struct {
-	Policy   string            `json:"on_unsure"`
-	Disk     string            `json:"disk"`
-	Without  []string          `json:"without,omitempty"`
-	Port     string            `json:"port"`
-	Sessions int               `json:"sessions"`
-	Created  map[string][]bool `json:"created"`
-}
-
-// trace records a trace in a folder, or reads the one that is there.
-func (o *options) trace(ctx context.Context, work, policy string, out io.Writer) (*recorder, *trace, error) {
-	r := &recorder{work: filepath.Join(work, policy), policy: policy, without: o.without}
-	about := filepath.Join(r.work, "recording.json")
-	var err error
-	if r.api, err = newAPI(o.seed, policy, loadFaults); err != nil {
-		return nil, nil, err
-	}
-	if o.traces != "" {
-		var known recording
-		text, err := os.ReadFile(about)
-		if err == nil {
-			err = json.Unmarshal(text, &known)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("--traces: %w", err)
-		}
-		r.session, r.api.port, r.api.created, r.without = known.Sessions, known.Port, known.Created, known.Without
-		t, err := r.read(known.Disk)
-		return r, t, err
-	}
-	defer r.kill()
-	if err := checkStrace(ctx); err != nil {
-		return nil, nil, err
-	}
-	if err := os.MkdirAll(r.disk(), 0o700); err != nil {
-		return nil, nil, err
-	}
-	if r.binary, err = buildWorker(ctx, work, o.without); err != nil {
-		return nil, nil, err
-	}
-	if r.listen, err = freeAddr(); err != nil {
-		return nil, nil, err
-	}
-	began := time.Now()
-	if err := r.load(ctx, o.orders); err != nil {
-		return nil, nil, fmt.Errorf("recording: %w\n  %s", err, r.lastLines())
-	}
-	t, err := r.read(r.disk())
-	if err == nil {
-		err = t.whole().compare(r.disk())
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	_, _ = fmt.Fprintf(out, "recorded %s: %d operations on files, %d confirmations, %d requests to the API in %.0f s\n",
-		policy, len(t.ops), t.confirmations(), len(t.posts), time.Since(began).Seconds())
-	text, err := json.Marshal(recording{policy, r.disk(), o.without, r.api.port, r.session, r.api.created})
-	if err == nil {
-		err = os.WriteFile(about, text, 0o600)
-	}
-	return r, t, err
-}
-
-// freeAddr returns a free loopback address.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

@@ -57,8 +57,10 @@ type trace struct {
 	// renames are the operations that rename a file, as indices into ops.
 	renames []int
 	lines   int
-	events  []event
-	posts   []post
+	// sessions are the lines at which the processes began.
+	sessions []int
+	events   []event
+	posts    []post
 }
 
 // handle is an open file of the traced process.
@@ -94,6 +96,7 @@ func newTrace(dir string) (*trace, *view) {
 // ended. The page cache outlives processes: what an earlier one did not sync may still
 // be lost.
 func (t *trace) add(v *view, calls []call, lines int, api string) error {
+	t.sessions = append(t.sessions, t.lines)
 	r := &replayer{t: t, view: v, open: make(map[int]*handle), conns: make(map[int]*conn), wire: newWire(t, api)}
 	for i := range calls {
 		if err := r.step(&calls[i]); err != nil {

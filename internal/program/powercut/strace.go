@@ -36,7 +36,7 @@ type call struct {
 }
 
 // readCalls reads the output of strace -f. The first line gets the number first. It
-// returns the calls in the order in which they returned, and the number of lines.
+// returns the calls in the order in which they took effect, and the number of lines.
 func readCalls(r io.Reader, first int) (calls []call, lines int, err error) {
 	open := make(map[string]call)  // by thread
 	raw := make(map[string]string) // its arguments so far
@@ -77,13 +77,25 @@ func readCalls(r io.Reader, first int) (calls []call, lines int, err error) {
 		}
 		calls = append(calls, c)
 	}
-	returned := len(calls)
 	for thread, c := range open { // the process was killed meanwhile
 		c.args = splitArgs(raw[thread])
 		calls = append(calls, c)
 	}
-	slices.SortFunc(calls[returned:], func(a, b call) int { return cmp.Compare(a.enter, b.enter) })
+	slices.SortStableFunc(calls, func(a, b call) int { return cmp.Compare(a.at(), b.at()) })
 	return calls, lines, nil
+}
+
+// at is the line at which a call takes effect for the descriptors of its process: when it
+// returned. A descriptor is free when its close begins: another thread may get the
+// same number before the close returns.
+func (c *call) at() int {
+	if c.name == "close" {
+		return c.enter
+	}
+	if c.exit == never {
+		return never - 1_000_000_000 + c.enter
+	}
+	return c.exit
 }
 
 // parse reads "name(args) = result".

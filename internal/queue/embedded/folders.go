@@ -7,8 +7,13 @@ import (
 	"runtime"
 )
 
-// openStore makes the folders of the store last, so that a power cut on any file system
-// takes no file that the server has synced.
+// openStore makes everything last that the server will find, and the folders that it will
+// write to, so that a power cut on any file system takes nothing that it builds on.
+//
+// A server that was killed may have written a message and not synced it. The next one
+// finds the message, because the page cache outlives a process, and builds on it: it
+// removes the message that this one replaced, for good. A power cut would then take both.
+// So openStore syncs all files first.
 //
 // fsync of a file keeps the file's data. Whether it also keeps the file's name depends on
 // the file system: ext4, XFS and btrfs do, POSIX does not ask for it. nats-server does
@@ -30,7 +35,7 @@ func openStore(dir string, streams []string) error {
 	for _, folder := range blocks {
 		_ = dirsync(folder) // XFS cannot, and needs it not
 	}
-	return errors.Join(syncFolder(dir), syncFolders(filepath.Join(dir, "jetstream")))
+	return errors.Join(syncFolder(dir), syncAll(filepath.Join(dir, "jetstream")))
 }
 
 // makeFolder creates the data folder and syncs what holds it.
@@ -56,16 +61,26 @@ func makeFolder(dir string) error {
 	return errors.Join(errs...)
 }
 
-// syncFolders syncs a folder and all folders in it, if it exists.
-func syncFolders(dir string) error {
+// syncAll syncs all files and folders in a folder, if it exists. It takes little time for
+// what is on the disk already.
+func syncAll(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || !d.IsDir() {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return syncFolder(path)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
 			return err
 		}
-		return syncFolder(path)
+		return errors.Join(f.Sync(), f.Close())
 	})
 }
 
