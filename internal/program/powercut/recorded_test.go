@@ -41,6 +41,10 @@ func recorded(t *testing.T, name string) (*recorder, *trace) {
 	t.Cleanup(rec.api.close)
 	require.Greater(t, tr.confirmations(), 50)
 	require.Greater(t, len(tr.posts), 20)
+	require.Len(t, tr.sessions, 3)
+	if rec.without == nil {
+		require.NoError(t, tr.checkStarts())
+	}
 	return rec, tr
 }
 

@@ -12,7 +12,21 @@ import (
 // what strace -xx prints. Every line belongs to thread 1 unless it begins with a number.
 func script(t *testing.T, lines ...string) *trace {
 	t.Helper()
+	return sessions(t, lines)
+}
+
+// sessions reads the traces of processes that ran one after another.
+func sessions(t *testing.T, traces ...[]string) *trace {
+	t.Helper()
 	tr, v := newTrace("/disk")
+	for _, lines := range traces {
+		readScript(t, tr, v, lines)
+	}
+	return tr
+}
+
+func readScript(t *testing.T, tr *trace, v *view, lines []string) {
+	t.Helper()
 	text := make([]string, len(lines))
 	for i, line := range lines {
 		if line[0] < '0' || line[0] > '9' {
@@ -20,10 +34,9 @@ func script(t *testing.T, lines ...string) *trace {
 		}
 		text[i] = straced(line)
 	}
-	calls, n, err := readCalls(strings.NewReader(strings.Join(text, "\n")+"\n"), 0)
+	calls, n, err := readCalls(strings.NewReader(strings.Join(text, "\n")+"\n"), tr.lines)
 	require.NoError(t, err)
-	require.NoError(t, tr.add(v, calls, n, "99"))
-	return tr
+	require.NoError(t, tr.add(v, calls, tr.lines+n, "99"))
 }
 
 func straced(line string) string {
@@ -128,6 +141,26 @@ func TestADescriptorIsFreeWhenItsCloseBegins(t *testing.T) {
 		`2 write(3, "data", 4) = 4`,
 	)
 	require.Equal(t, map[string]string{"a": "", "b": "data"}, files(tr.whole()))
+}
+
+// A broker finds what a killed one wrote and did not sync. It must sync that before it
+// confirms anything, because it builds on it.
+func TestABrokerSyncsWhatItFinds(t *testing.T) {
+	killed := []string{
+		`openat(AT_FDCWD, "/disk/1.blk", O_RDWR|O_CREAT, 0600) = 3`,
+		`fsync(3) = 0`,
+		`openat(AT_FDCWD, "/disk", O_RDONLY) = 4`,
+		`fsync(4) = 0`,
+		`write(3, "found", 5) = 5`,
+	}
+	next := []string{`openat(AT_FDCWD, "/disk/1.blk", O_RDWR) = 3`, `fsync(3) = 0`, `write(3, "new", 3) = 3`}
+	confirmed := func(tr *trace) error {
+		tr.events = []event{{line: tr.lines, stream: "S", seq: 1}}
+		return tr.checkStarts()
+	}
+	require.NoError(t, confirmed(sessions(t, killed, next)))
+	require.ErrorContains(t, confirmed(sessions(t, killed, append(next[:1:1], next[2]))), "start 2 of the broker")
+	require.NoError(t, confirmed(sessions(t, killed[:4], append(next[:1:1], next[2]))), "nothing was left")
 }
 
 // files returns what can be reached, and folders as "/".
