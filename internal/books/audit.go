@@ -87,12 +87,27 @@ const (
 // are gone, so in an installation older than that the sum proves less; Audit
 // still finds the contradictions.
 func Audit(ctx context.Context, q *queue.Queue) (*AuditResult, error) {
-	return audit(ctx, q, q.ResultRetention())
+	return AuditAndTell(ctx, q, nil)
 }
 
-func audit(ctx context.Context, q *queue.Queue, retention time.Duration) (*AuditResult, error) {
+// AuditProgress says how far an audit is.
+type AuditProgress struct {
+	// Look counts the looks from 1.
+	Look int
+	// Read of Of messages were read in this look. More may come meanwhile.
+	Read, Of uint64
+}
+
+// AuditAndTell is Audit, and calls tell after each page (nil = nobody wants to
+// know).
+func AuditAndTell(ctx context.Context, q *queue.Queue, tell func(AuditProgress)) (*AuditResult, error) {
+	return audit(ctx, q, q.ResultRetention(), tell)
+}
+
+func audit(ctx context.Context, q *queue.Queue, retention time.Duration, tell func(AuditProgress)) (*AuditResult, error) {
 	for look := 1; ; look++ {
 		l := newAuditor(q, retention)
+		l.progress.Look, l.tell = look, tell
 		if err := l.look(ctx); err != nil {
 			return nil, err
 		}

@@ -34,6 +34,9 @@ type auditor struct {
 	changed map[uint64]string // tokens by key
 
 	suspects []string // tokens
+
+	progress AuditProgress
+	tell     func(AuditProgress) // nil = nobody wants to know
 }
 
 func newAuditor(q *queue.Queue, retention time.Duration) *auditor {
@@ -65,8 +68,26 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 		return err
 	}
 	l.lastIntent, l.lastStored, l.a.Intents = state.LastSeq, state.LastTime, state.LastSeq
-	l.floor, err = l.q.AckFloor(ctx) // before the rest: what was acknowledged by now has its outcome
-	return err
+	if l.floor, err = l.q.AckFloor(ctx); err != nil { // before the rest: what was acknowledged by now has its outcome
+		return err
+	}
+	l.progress.Of = state.Messages
+	for _, s := range []queue.Stream{l.q.Results(), l.q.Letters()} {
+		state, err := s.State(ctx)
+		if err != nil {
+			return err
+		}
+		l.progress.Of += state.Messages
+	}
+	return nil
+}
+
+// passed notes that so many more messages were read.
+func (l *auditor) passed(n int) {
+	l.progress.Read += uint64(n)
+	if l.tell != nil {
+		l.tell(l.progress)
+	}
 }
 
 // An order is remembered as 64 bits: a hash of its token, and in the low bits of a
@@ -103,6 +124,7 @@ func (l *auditor) noteIntent(token string, settled bool) {
 func (l *auditor) readResults(ctx context.Context) error {
 	results := l.q.Results()
 	return results.Walk(ctx, 1, l.lastResult, func(page []*settle.Message) error {
+		defer l.passed(len(page))
 		letters, err := peekSame(ctx, page, results, l.q.Letters())
 		if err != nil {
 			return err
@@ -148,6 +170,7 @@ func isConflict(m *settle.Message) bool {
 func (l *auditor) readIntents(ctx context.Context) error {
 	intents := l.q.Intents()
 	return intents.Walk(ctx, 1, l.lastIntent, func(page []*settle.Message) error {
+		defer l.passed(len(page))
 		records, err := peekSame(ctx, page, intents, l.q.Results())
 		if err != nil {
 			return err
@@ -186,6 +209,7 @@ func (l *auditor) stranded(ctx context.Context, m *settle.Message) (settled bool
 func (l *auditor) readLetters(ctx context.Context) error {
 	letters, a := l.q.Letters(), l.a
 	return letters.Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+		defer l.passed(len(page))
 		records, err := peekSame(ctx, page, letters, l.q.Results())
 		if err != nil {
 			return err

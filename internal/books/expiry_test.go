@@ -17,7 +17,7 @@ func TestBooksThatAreOlderThanTheirResults(t *testing.T) {
 	q := openQueue(t, s, "a")
 	const retention = time.Millisecond // the streams are older by the time of the first audit
 	look := func(retention time.Duration) *AuditResult {
-		a, err := audit(t.Context(), q, retention)
+		a, err := audit(t.Context(), q, retention, nil)
 		require.NoError(t, err)
 		return a
 	}

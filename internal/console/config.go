@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"orderpost/internal/queue"
 )
 
 // Config holds the settings of the console.
@@ -21,8 +23,16 @@ type Config struct {
 	UserHeader string   `env:"CONSOLE_USER_HEADER" desc:"header in which the proxy names the person, such as X-Forwarded-User; needs ORDERPOST_CONSOLE_PROXIES"`
 	ProxyRole  string   `env:"CONSOLE_PROXY_ROLE" envDefault:"viewer" desc:"role of a person whom the proxy names and who is not in the file of users; none = refused"`
 
+	ViewerNKeyFile    string `env:"CONSOLE_VIEWER_NKEY_FILE" desc:"file with the seed of a NATS user that cannot write (role viewer of nats.conf); the pages of people who may only look are read by it"`
+	ViewerCreds       string `env:"CONSOLE_VIEWER_CREDS" desc:"NATS credentials file of that user, instead of a seed"`
+	ViewerInboxPrefix string `env:"CONSOLE_VIEWER_INBOX_PREFIX" desc:"ORDERPOST_NATS_INBOX_PREFIX of that user"`
+
 	SessionTime time.Duration `env:"CONSOLE_SESSION_TIME" envDefault:"12h" desc:"how long a login lasts"`
 	IdleTime    time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
+
+	UploadMax       int64         `env:"CONSOLE_UPLOAD_MAX" envDefault:"1024" desc:"largest file that people may upload, in MiB, as it comes and unpacked"`
+	UploadTotal     int64         `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"what all uploaded files together may take in the data folder, in MiB"`
+	UploadRetention time.Duration `env:"CONSOLE_UPLOAD_RETENTION" envDefault:"168h" desc:"how long an uploaded file is kept that nobody uses; one whose final results were fetched goes after an hour"`
 }
 
 // Validate returns every invalid setting at once, by the name of its variable.
@@ -53,11 +63,26 @@ func (c Config) Validate() error {
 			bad("PROXY_ROLE", "%v, or none", err)
 		}
 	}
+	if c.ViewerNKeyFile != "" && c.ViewerCreds != "" {
+		bad("VIEWER_CREDS", "give a seed (ORDERPOST_CONSOLE_VIEWER_NKEY_FILE) or credentials, not both")
+	}
+	if c.ViewerInboxPrefix != "" && c.ViewerNKeyFile == "" && c.ViewerCreds == "" {
+		bad("VIEWER_INBOX_PREFIX", "belongs to a NATS user of its own, which ORDERPOST_CONSOLE_VIEWER_NKEY_FILE or ORDERPOST_CONSOLE_VIEWER_CREDS names")
+	}
 	if c.SessionTime <= 0 {
 		bad("SESSION_TIME", "must be above 0")
 	}
 	if c.IdleTime <= 0 {
 		bad("IDLE_TIME", "must be above 0")
+	}
+	if c.UploadMax < 1 {
+		bad("UPLOAD_MAX", "%d is not a number of MiB", c.UploadMax)
+	}
+	if c.UploadTotal < c.UploadMax {
+		bad("UPLOAD_TOTAL", "%d MiB is less than the largest file may have (ORDERPOST_CONSOLE_UPLOAD_MAX)", c.UploadTotal)
+	}
+	if c.UploadRetention <= 0 {
+		bad("UPLOAD_RETENTION", "must be above 0")
 	}
 	if len(errs) == 0 && !c.local() {
 		if !c.knowsPeople() {
@@ -68,6 +93,16 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ForViewers returns the settings of the connection by which the console serves
+// people who may only look. own is false if they have none of their own.
+func (c Config) ForViewers(q queue.Config) (cfg queue.Config, own bool) {
+	if c.ViewerNKeyFile == "" && c.ViewerCreds == "" {
+		return q, false
+	}
+	q.NKeyFile, q.Creds, q.InboxPrefix = c.ViewerNKeyFile, c.ViewerCreds, c.ViewerInboxPrefix
+	return q, true
 }
 
 // knowsPeople reports whether people log in with names. Otherwise a one-time link

@@ -9,6 +9,8 @@
 //	visit.go     one request: role, form, flash, errors as sentences
 //	guard.go     headers, names, forged requests, proxies
 //	login.go, session.go, users.go, role.go  who may do what
+//	confirm.go   the page that says what an act will do, before it does it
+//	acting.go    carrying out an act, with its entries in the journal
 //	render.go, format.go  templates, and how values are written
 //
 // To add a page: a route in a function of its own that server.go joins, a template
@@ -19,6 +21,7 @@
 //
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
+//	batches.go   outcomes by import
 //
 // The other files are pages.
 package console

@@ -26,6 +26,7 @@ func (v *visit) fleetPage() error {
 	for _, w := range snap.Workers {
 		p.InHand, p.Rate = p.InHand+w.InFlight, p.Rate+w.Rate
 	}
+	p.Gate.Steer = v.may(Operator)
 	v.live = true
 	return v.render("fleet", "Fleet", p)
 }

@@ -17,6 +17,8 @@ type gateState struct {
 	Says string
 	// Reasons are the workers' own words.
 	Reasons []string
+	// Steer: the person may hold, resume and limit.
+	Steer bool
 }
 
 // gateOf reads the gate of the whole fleet.

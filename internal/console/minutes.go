@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -37,6 +38,7 @@ type minutes struct {
 	ring   [hour]minute // by the minute's number modulo hour
 	next   uint64       // the sequence to go on from; 0 = nothing was read yet
 	stream time.Time    // when the stream was created
+	caught time.Time    // what was stored up to then is counted; zero = not all of the hour yet
 	behind bool
 }
 
@@ -63,19 +65,22 @@ func (m *minutes) follow(ctx context.Context, now time.Time) error {
 	}
 	m.mu.Lock()
 	if !m.stream.Equal(state.Created) { // another stream counts from 1 again
-		m.ring, m.next, m.stream = [hour]minute{}, 0, state.Created
+		m.ring, m.next, m.stream, m.caught = [hour]minute{}, 0, state.Created, time.Time{}
 	}
 	next := max(m.next, first)
 	m.mu.Unlock()
 	if first == 0 || next > state.LastSeq { // nothing was recorded in this hour, or nothing new
 		m.mu.Lock()
-		m.next, m.behind = max(m.next, state.LastSeq+1), false
+		m.next, m.behind, m.caught = max(m.next, state.LastSeq+1), false, state.LastTime
 		m.mu.Unlock()
 		return nil
 	}
+	m.mu.Lock()
+	caught := m.caught
+	m.mu.Unlock()
 	until := time.Now().Add(followFor)
 	err = results.Walk(ctx, next, state.LastSeq, func(page []*settle.Message) error {
-		m.take(page)
+		m.take(page, caught)
 		if time.Now().After(until) {
 			return errLater
 		}
@@ -85,7 +90,7 @@ func (m *minutes) follow(ctx context.Context, now time.Time) error {
 	defer m.mu.Unlock()
 	m.behind = errors.Is(err, errLater)
 	if err == nil {
-		m.next = state.LastSeq + 1
+		m.next, m.caught = state.LastSeq+1, state.LastTime
 	}
 	if m.behind {
 		err = nil
@@ -93,8 +98,9 @@ func (m *minutes) follow(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// take counts a page of results.
-func (m *minutes) take(page []*settle.Message) {
+// take counts a page of results. Earlier rounds have counted what was stored up to
+// caught.
+func (m *minutes) take(page []*settle.Message, caught time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, msg := range page {
@@ -103,15 +109,36 @@ func (m *minutes) take(page []*settle.Message) {
 		if o.UnmarshalText([]byte(msg.Header.Get(settle.HeaderOutcome))) != nil {
 			continue // a note
 		}
-		at := msg.Time.UTC().Truncate(time.Minute)
+		settled := settledAt(msg)
+		if settled.Before(msg.Time) && !settled.After(caught) {
+			continue // it was counted before a person's act wrote it again
+		}
+		at := settled.UTC().Truncate(time.Minute)
 		slot := &m.ring[at.Unix()/60%hour]
 		if at.After(slot.At) {
 			*slot = minute{At: at}
 		}
-		if at.Equal(slot.At) {
+		if at.Equal(slot.At) { // else it is older than an hour
 			slot.Outcomes[o]++
 		}
 	}
+}
+
+// settledAt returns when the order was settled. A person's act that leaves the
+// outcome, such as dropping the dead letter, writes the record again later.
+func settledAt(msg *settle.Message) time.Time {
+	if !bytes.Contains(msg.Data, []byte(`"interventions"`)) {
+		return msg.Time
+	}
+	entry, err := queue.DecodeRecord(msg)
+	if err != nil {
+		return msg.Time
+	}
+	r := entry.Record
+	if n := len(r.Interventions); n > 0 && r.Interventions[n-1].At.After(r.SettledAt) && r.SettledAt.Before(msg.Time) {
+		return r.SettledAt
+	}
+	return msg.Time
 }
 
 // last returns the minutes of the last hour, oldest first, and whether there are

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 )
 
@@ -33,6 +34,10 @@ type orderPage struct {
 	// Body is the order of the dead letter. It is empty for viewers.
 	Body    string
 	HasBody bool
+	// Acts are the journal's entries of this order and its import. NoJournal says that
+	// they could not be read.
+	Acts      []actLine
+	NoJournal bool
 }
 
 // fact is a name with its value.
@@ -59,7 +64,7 @@ func (v *visit) orderPage() error {
 	if len(p.No) > 4*order.MaxOrderNo {
 		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")
 	}
-	found, err := books.Find(v.Context(), v.s.queue, p.No)
+	found, err := books.Find(v.Context(), v.queue(), p.No)
 	if err != nil {
 		return err
 	}
@@ -79,8 +84,25 @@ func (v *visit) orderPage() error {
 			p.Body = readable(l.Body)
 		}
 	}
+	acts, err := journal.OfOrder(v.Context(), v.queue(), p.No, p.batch())
+	p.NoJournal = err != nil
+	for _, item := range acts {
+		p.Acts = append(p.Acts, describeAct(item))
+	}
 	v.live = true
 	return v.render("order", "Order "+shorten(p.No, 60), p)
+}
+
+// batch returns the import of the order; "" if it is not known.
+func (p *orderPage) batch() string {
+	switch {
+	case p.Record != nil:
+		return p.Record.Batch
+	case p.Letter != nil:
+		return p.Letter.Batch
+	default:
+		return ""
+	}
 }
 
 // judge says in a word and a sentence how the order stands.

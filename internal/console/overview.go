@@ -43,6 +43,7 @@ func (v *visit) overview() error {
 		p.Totals = append(p.Totals, outcomeCount{o, n})
 		p.Settled += n
 	}
+	p.Gate.Steer = v.may(Operator)
 	v.live = true
 	return v.render("overview", "Overview", p)
 }

@@ -20,7 +20,11 @@ var templateFiles embed.FS
 var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
+	{"/imports", "Imports", Viewer},
+	{"/upload", "Upload", Importer},
 	{"/fleet", "Fleet", Viewer},
+	{"/books", "Books", Viewer},
+	{"/journal", "Journal", Viewer},
 }
 
 type menuItem struct {

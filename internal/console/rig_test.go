@@ -16,11 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -34,8 +38,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type rig struct {
 	*testing.T
 	broker *embedded.Server
+	dir    string // of the broker
 	worker *queue.Queue
+	folder string
 	*Server
+
+	viewers *queue.Queue // nil = the console's own
 
 	mu   sync.Mutex
 	said []string // what was printed in the terminal
@@ -44,7 +52,8 @@ type rig struct {
 // newRig starts a console. change changes its settings.
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{T: t, broker: startBroker(t, t.TempDir(), "127.0.0.1:0")}
+	r := &rig{T: t, dir: t.TempDir()}
+	r.broker = startBroker(t, r.dir, "127.0.0.1:0")
 	r.worker = r.open("worker", true)
 	r.Server = r.console(change...)
 	return r
@@ -84,9 +93,17 @@ func settingsFor(t *testing.T, change ...func(*Config)) Config {
 	return cfg
 }
 
+// data is the console's data folder, the same after a restart of it.
+func (r *rig) data() string {
+	if r.folder == "" {
+		r.folder = r.TempDir()
+	}
+	return r.folder
+}
+
 func (r *rig) console(change ...func(*Config)) *Server {
 	r.Helper()
-	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Version: "test", Starter: "anna", Log: zerolog.Nop(),
+	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Viewers: r.viewers, DataDir: r.data(), Version: "test", Starter: "anna", Log: zerolog.Nop(),
 		Announce: func(line string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -245,4 +262,35 @@ func answered(v order.Verdict, status int, reason, response string) order.Report
 	now := time.Now().UTC()
 	return order.Report{End: order.EndAnswer, Verdict: v, Status: status, Reason: reason, Response: response,
 		History: order.History{Attempts: 1, Unsure: v == order.Unsure, FirstAttemptAt: now, LastAttemptAt: now}}
+}
+
+// letter returns the dead letter of an order.
+func (r *rig) letter(no string) *settle.Letter {
+	r.Helper()
+	var found *settle.Letter
+	require.NoError(r, books.EachLetter(r.Context(), r.worker, func(l *settle.Letter) error {
+		if l.OrderNo == no {
+			found = l
+		}
+		return nil
+	}))
+	require.NotNil(r, found, no)
+	return found
+}
+
+// fillJournal makes the journal refuse entries.
+func (r *rig) fillJournal() {
+	r.Helper()
+	r.did(journal.About{Kind: journal.Export}, nil)
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	require.NoError(r, err)
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	require.NoError(r, err)
+	s, err := js.Stream(r.T.Context(), "ORDERS_JOURNAL")
+	require.NoError(r, err)
+	cfg := s.CachedInfo().Config
+	cfg.MaxMsgs = 1
+	_, err = js.UpdateStream(r.T.Context(), cfg)
+	require.NoError(r, err)
 }

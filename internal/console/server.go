@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,14 +10,17 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
+	"orderpost/internal/uploads"
 )
 
 // The server's limits.
@@ -32,11 +36,16 @@ const (
 type Options struct {
 	Config
 	// Queue is the broker's. Its requests must end with their context.
-	Queue   *queue.Queue
+	Queue *queue.Queue
+	// Viewers is the broker's, too, with a user that cannot write. Whoever may only
+	// look is served by it. nil = Queue.
+	Viewers *queue.Queue
 	Version string
 	// Starter is the name of the person who starts the console, for whoever logs in
 	// by the link.
 	Starter string
+	// DataDir is the folder for uploaded files; empty = the console takes none.
+	DataDir string
 	// Announce receives lines for whoever started the console: its address, and
 	// one-time links, which are secrets.
 	Announce func(line string)
@@ -47,7 +56,9 @@ type Options struct {
 type Server struct {
 	cfg      Config
 	queue    *queue.Queue
+	viewers  *queue.Queue
 	fleet    *fleet.Control
+	jobs     *acts.Jobs
 	version  string
 	starter  string
 	announce func(string)
@@ -59,6 +70,13 @@ type Server struct {
 	attempts *attempts
 	link     loginLink
 	watch    *watch
+
+	batches *batches
+	cancels cancels
+	// desk is nil if the console takes no uploads. noUploads says why.
+	desk      *uploads.Desk
+	noUploads string
+	run       context.Context // of what goes on when a person leaves
 
 	url    string
 	server *http.Server
@@ -73,7 +91,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	proxies, _ := o.proxies() // Validate has read them
-	s := &Server{cfg: o.Config, queue: o.Queue, fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log,
+	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log,
 		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(o.SessionTime, o.IdleTime), attempts: newAttempts()}
 	if s.starter == "" {
 		s.starter = "whoever started the console"
@@ -81,7 +99,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err := s.users.load(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s.watch = newWatch(s.queue, s.fleet, s.log)
+	s.jobs = acts.NewJobs(ctx)
+	s.watch, s.batches = newWatch(s.queue, s.fleet, s.log), newBatches(s.queue, s.log)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
 	if err != nil {
@@ -100,9 +119,11 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(warnings{s.log}, "", 0)}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = stop
+	s.run, s.stop = run, stop
 	s.server.BaseContext = func(net.Listener) context.Context { return run }
+	s.openUploads(o.DataDir)
 	s.work.Go(func() { s.watch.run(run) })
+	s.work.Go(func() { s.batches.run(run) })
 	s.work.Go(func() {
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error().Err(err).Msg("the console's pages are no longer served")
@@ -121,22 +142,51 @@ func (s *Server) URL() string { return s.url }
 
 // Stop lets requests in flight finish and stops the console.
 func (s *Server) Stop() {
+	if s.desk != nil {
+		s.desk.Close() // streams of progress end with their jobs
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
 		_ = s.server.Close()
 	}
 	s.stop()
+	s.jobs.Close()
 	s.work.Wait()
+	if s.desk != nil {
+		_ = s.desk.Store().Close()
+	}
+}
+
+// openUploads opens the folder of uploaded files. Without it the console shows
+// everything and takes no files.
+func (s *Server) openUploads(dir string) {
+	if dir == "" {
+		s.noUploads = "it has no data folder (ORDERPOST_DATA_DIR)"
+		return
+	}
+	store, err := uploads.Open(uploads.Config{Dir: dir, MaxFile: s.cfg.UploadMax << 20, MaxTotal: s.cfg.UploadTotal << 20, Retention: s.cfg.UploadRetention})
+	if err != nil {
+		s.log.Warn().Err(err).Msg("the console takes no uploads")
+		s.noUploads = err.Error()
+		return
+	}
+	for _, err := range store.Unreadable() {
+		s.log.Warn().Err(err).Msg("an uploaded file was left alone")
+	}
+	s.desk = uploads.NewDesk(store, s.queue, s.journalUpload)
+}
+
+// routes returns what the console answers.
+func (s *Server) routes() []route {
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.importRoutes(), s.uploadRoutes(), s.booksRoutes(), s.journalRoutes())
 }
 
 // Handler returns the console's pages.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	for _, routes := range [][]route{s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.orderRoutes()} {
-		for _, rt := range routes {
-			mux.Handle(rt.pattern, s.handler(rt))
-		}
+	for _, rt := range s.routes() {
+		mux.Handle(rt.pattern, s.handler(rt))
 	}
 	mux.Handle("GET /static/{hash}/{file}", http.HandlerFunc(serveStatic))
 	mux.Handle("GET /favicon.ico", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +196,7 @@ func (s *Server) Handler() http.Handler {
 		return notFound("There is no such page.", "Choose one from the menu.")
 	}}))
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") { // an upload has limits of its own
+		if r.URL.Path != "/upload" { // an upload has limits of its own
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		}
 		mux.ServeHTTP(w, r)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"orderpost/internal/queue"
 )
 
 // route is one thing that the console answers. Adding a page takes a route, its
@@ -43,6 +45,14 @@ func (v *visit) person() Person {
 
 // may reports whether the person has the role.
 func (v *visit) may(r Role) bool { return v.person().Role >= r }
+
+// queue returns the broker's streams, with the rights that the person may use.
+func (v *visit) queue() *queue.Queue {
+	if v.may(Importer) {
+		return v.s.queue
+	}
+	return v.s.viewers
+}
 
 // refreshes reports whether the page asked for itself, and no person did.
 func (v *visit) refreshes() bool { return v.Header.Get("HX-Request") == "true" }
@@ -160,7 +170,7 @@ func (v *visit) fail(err error) {
 		p = &problem{status: http.StatusRequestEntityTooLarge, what: "What you sent is larger than the console takes.", todo: "Send less at once."}
 	case v.Context().Err() != nil:
 		return // nobody is there any more
-	case away(err) || !v.s.queue.Connected():
+	case away(err) || !v.queue().Connected():
 		p = &problem{status: http.StatusServiceUnavailable, what: "The broker is out of reach, so the console cannot say or do anything about orders now.",
 			todo: "Try again in a moment. If it stays away, look at the machine that runs it; docs/runbook.md has the steps.", cause: err}
 	}

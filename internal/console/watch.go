@@ -186,6 +186,16 @@ func (w *watch) note(gone bool) {
 	}
 }
 
+// forget makes the next page read anew, because somebody has just changed what it
+// shows.
+func (w *watch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := *w.last
+	old.At = time.Time{}
+	w.last = &old
+}
+
 // awaySince returns when the broker went out of reach; zero if it is there.
 func (w *watch) awaySince() time.Time {
 	w.mu.Lock()

@@ -29,6 +29,8 @@ type View struct {
 	// Unreadable names the keys that steer all and that this version does not
 	// understand: they may ask that nobody sends.
 	Unreadable []string
+
+	holdRevision, limitRevision uint64 // 0 = the key has no value
 }
 
 // Present returns the members whose last sign of life is not older than
@@ -116,10 +118,12 @@ func (v *View) take(e queue.Entry) {
 	case key == identityKey:
 		v.Identity = readEntry[Claim](e)
 	case key == holdKey:
+		v.holdRevision = e.Revision
 		if v.Hold = readEntry[Hold](e); v.Hold == nil {
 			v.Unreadable = append(v.Unreadable, key)
 		}
 	case key == limitKey:
+		v.limitRevision = e.Revision
 		if v.Limit = readEntry[Limit](e); v.Limit == nil || v.Limit.PerSecond < 0 {
 			v.Limit, v.Unreadable = nil, append(v.Unreadable, key)
 		}

@@ -134,13 +134,18 @@ func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (
 }
 
 // Delete removes a key's value if its revision is the given one (0: any), and
-// leaves a marker that watchers see.
+// leaves a marker that watchers see. It returns settle.ErrStale if another write
+// came before.
 func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error {
 	var opts []jetstream.KVDeleteOpt
 	if revision > 0 {
 		opts = append(opts, jetstream.LastRevision(revision))
 	}
-	return b.wrap(b.do(ctx, func(ctx context.Context) error { return b.kv.Delete(ctx, key, opts...) }))
+	err := b.do(ctx, func(ctx context.Context) error { return b.kv.Delete(ctx, key, opts...) })
+	if errors.Is(writeError(err), settle.ErrStale) {
+		return settle.ErrStale
+	}
+	return b.wrap(err)
 }
 
 // Erase removes a key and leaves no marker.

@@ -14,6 +14,7 @@ import (
 	"orderpost/internal/console"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
+	"orderpost/internal/queue"
 )
 
 // settings are those of the console and of the broker.
@@ -77,11 +78,20 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 		return err
 	}
 	defer done()
+	var viewers *queue.Queue // nil: viewers are served by the same connection
+	if only, own := cfg.Console.ForViewers(cfg.Broker.Queue); own {
+		var closeViewers func()
+		if viewers, closeViewers, err = broker.Open(ctx, broker.Config{Queue: only, DataDir: cfg.Broker.DataDir}, broker.Options{Name: "console viewers",
+			Incomplete: true, Stderr: stderr, Tell: func(string) {}}); err != nil {
+			return fmt.Errorf("the connection for viewers (ORDERPOST_CONSOLE_VIEWER_NKEY_FILE): %w", err)
+		}
+		defer closeViewers()
+	}
 	starter := environ["USER"]
 	if starter == "" {
 		starter = environ["LOGNAME"]
 	}
-	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Version: program.Version(), Starter: starter, Log: log,
+	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, DataDir: cfg.Broker.DataDir, Version: program.Version(), Starter: starter, Log: log,
 		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
 	if errors.Is(err, console.ErrConfig) {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}

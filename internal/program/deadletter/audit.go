@@ -3,10 +3,7 @@ package deadletter
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -66,26 +63,22 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 }
 
 func printAudit(s *surroundings, a *books.AuditResult) {
-	say(s.stdout, "%9d intents had ever been stored when the audit began", a.Intents)
-	say(s.stdout, "%9d of them are settled", a.Settled)
-	say(s.stdout, "%9d wait or are being worked on", a.Pending)
-	if a.Expired > 0 {
-		say(s.stdout, "%9d are older: their results have expired (or were removed by hand)", a.Expired)
+	list := func(sums []books.Sum) {
+		for _, sum := range sums {
+			say(s.stdout, "%9d %s", sum.N, sum.Text)
+		}
 	}
-	if missing := int64(a.Intents) - int64(a.Settled) - int64(a.Pending) - int64(a.Expired); missing != 0 {
-		say(s.stdout, "%9d are not accounted for%s", missing, why(a))
+	list(a.AccountOfIntents())
+	if missing := a.Missing(); missing != 0 {
+		say(s.stdout, "%9d are not accounted for: %s", missing, a.WhyMissing())
 	}
 	if a.Unacked > 0 {
-		say(s.stdout, "%9d more are settled and still stored; their next delivery, or a worker, removes them", a.Unacked)
+		say(s.stdout, "%9d %s", a.Unacked, books.Unacknowledged)
 	}
 	say(s.stdout, "\nOrders by their last word")
-	for _, word := range slices.Sorted(maps.Keys(a.Outcomes)) {
-		say(s.stdout, "%9d %s", a.Outcomes[word], word)
-	}
-	say(s.stdout, "\n%9d dead letters, %d of them about an order that exists with another body", a.Letters, a.Conflicts)
-	if a.Orphans > 0 {
-		say(s.stdout, "%9d of them are older than the retention, and their results have expired", a.Orphans)
-	}
+	list(a.AccountOfOrders())
+	say(s.stdout, "")
+	list(a.AccountOfLetters())
 	if a.OffenderCount > 0 {
 		say(s.stdout, "\n%d contradictions", a.OffenderCount)
 	}
@@ -98,12 +91,4 @@ func printAudit(s *surroundings, a *books.AuditResult) {
 	case a.Looks > 1:
 		say(s.stdout, "\nOrders moved while the books were read; this is the last of %d looks.", a.Looks)
 	}
-}
-
-// why names the possible causes of a wrong sum.
-func why(a *books.AuditResult) string {
-	if a.Unsure() {
-		return fmt.Sprintf(": %d orders went through several intents meanwhile", a.Moving)
-	}
-	return ": removed by hand, or counted twice"
 }

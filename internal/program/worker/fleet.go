@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,7 +89,7 @@ func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run
 // check finds wrong usage before the command connects.
 func (c *fleetCommand) check(name string, args []string) error {
 	if name == "limit" {
-		_, err := readLimit(args[0])
+		_, err := fleet.ReadLimit(args[0])
 		return err
 	}
 	if c.last < 0 {
@@ -133,7 +131,7 @@ func (c *fleetCommand) resume(cmd *cobra.Command, q *queue.Queue, _ []string) er
 }
 
 func (c *fleetCommand) limit(cmd *cobra.Command, q *queue.Queue, args []string) error {
-	l, err := readLimit(args[0])
+	l, err := fleet.ReadLimit(args[0])
 	if err != nil {
 		return err
 	}
@@ -176,23 +174,6 @@ func (c *fleetCommand) tell(cmd *cobra.Command, done any, format string, args ..
 	}
 	_, err := fmt.Fprintf(out, format, args...)
 	return err
-}
-
-// readLimit reads "50/s", "50", "600/m", "none" or "default" (nil).
-func readLimit(text string) (*fleet.Limit, error) {
-	switch text {
-	case "default":
-		return nil, nil
-	case "none":
-		return &fleet.Limit{}, nil
-	}
-	number, unit, _ := strings.Cut(text, "/")
-	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
-	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || per == 0 || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
-		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
-	}
-	return &fleet.Limit{PerSecond: n / per}, nil
 }
 
 func describeLimit(l *fleet.Limit) string {

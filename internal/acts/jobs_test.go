@@ -1,0 +1,69 @@
+package acts
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func waits(ctx context.Context, tell func(Progress)) (any, error) {
+	tell(Progress{Step: "waiting", Done: 1, Of: 4})
+	<-ctx.Done()
+	return "half", ctx.Err()
+}
+
+// TestJobs run beside whoever started them, a bounded number at once, and keep what
+// they found.
+func TestJobs(t *testing.T) {
+	caller, leave := context.WithCancel(t.Context())
+	jobs := NewJobs(caller)
+	defer jobs.Close()
+	first, err := jobs.Start("audit", "Audit", "anna", true, waits)
+	require.NoError(t, err)
+	leave() // the request that started it is over
+	require.Eventually(t, func() bool { return first.Progress().Percent() == 25 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, Running, first.State())
+
+	_, err = jobs.Start("audit", "Audit", "bo", true, waits)
+	var busy *BusyError
+	require.ErrorAs(t, err, &busy)
+	require.Same(t, first, busy.Job)
+	for range atOnce - 1 {
+		_, err = jobs.Start("replay", "Replay", "bo", false, waits)
+		require.NoError(t, err)
+	}
+	_, err = jobs.Start("replay", "Replay", "bo", false, waits)
+	require.ErrorAs(t, err, &busy)
+	require.Nil(t, busy.Job)
+
+	first.Stop("bo")
+	require.NoError(t, first.Wait(t.Context()))
+	require.Equal(t, Stopped, first.State())
+	require.Equal(t, "bo", first.Stopper())
+	result, _ := first.Result()
+	require.Equal(t, "half", result)
+
+	broken, err := jobs.Start("replay", "Replay", "bo", false, func(context.Context, func(Progress)) (any, error) { return nil, errors.New("no room") })
+	require.NoError(t, err)
+	require.NoError(t, broken.Wait(t.Context()))
+	require.Equal(t, Failed, broken.State())
+	require.Same(t, broken, jobs.List()[0])
+	require.Same(t, broken, jobs.Find(broken.ID))
+
+	for range keep + 10 {
+		job, err := jobs.Start("short", "Short", "bo", false, func(context.Context, func(Progress)) (any, error) { return nil, nil })
+		require.NoError(t, err)
+		require.NoError(t, job.Wait(t.Context()))
+	}
+	require.LessOrEqual(t, len(jobs.List()), keep+atOnce)
+	require.Nil(t, jobs.Find(broken.ID), "forgotten")
+	jobs.Close()
+	_, err = jobs.Start("late", "Late", "bo", false, waits)
+	require.ErrorIs(t, err, ErrClosing)
+}

@@ -1,0 +1,62 @@
+package books
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Sum is a line of an audit's account.
+type Sum struct {
+	N    uint64
+	Text string
+}
+
+// AccountOfIntents returns what became of the intents that had been stored when
+// the audit began.
+func (a *AuditResult) AccountOfIntents() []Sum {
+	sums := []Sum{
+		{a.Intents, "intents had ever been stored when the audit began"},
+		{a.Settled, "of them are settled"},
+		{a.Pending, "wait or are being worked on"},
+	}
+	if a.Expired > 0 {
+		sums = append(sums, Sum{a.Expired, "are older: their results have expired (or were removed by hand)"})
+	}
+	return sums
+}
+
+// Missing returns how many intents are not accounted for. It is negative if more
+// are accounted for than were stored.
+func (a *AuditResult) Missing() int64 {
+	return int64(a.Intents) - int64(a.Settled) - int64(a.Pending) - int64(a.Expired)
+}
+
+// WhyMissing names the possible causes of a wrong sum.
+func (a *AuditResult) WhyMissing() string {
+	if a.Unsure() {
+		return fmt.Sprintf("%d orders went through several intents meanwhile", a.Moving)
+	}
+	return "removed by hand, or counted twice"
+}
+
+// AccountOfOrders returns how many orders have each last word.
+func (a *AuditResult) AccountOfOrders() []Sum {
+	var sums []Sum
+	for _, word := range slices.Sorted(maps.Keys(a.Outcomes)) {
+		sums = append(sums, Sum{a.Outcomes[word], word})
+	}
+	return sums
+}
+
+// AccountOfLetters returns how many dead letters there are.
+func (a *AuditResult) AccountOfLetters() []Sum {
+	sums := []Sum{{a.Letters, fmt.Sprintf("dead letters, %d of them about an order that exists with another body", a.Conflicts)}}
+	if a.Orphans > 0 {
+		sums = append(sums, Sum{a.Orphans, "of them are older than the retention, and their results have expired"})
+	}
+	return sums
+}
+
+// Unacknowledged says in words what Unacked counts.
+const Unacknowledged = "more are settled and still stored; their next delivery, or a worker, removes them"

@@ -1,0 +1,132 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/acts"
+	"orderpost/internal/books"
+)
+
+// auditKind is the kind of the job that balances the books. One runs at a time.
+const auditKind = "audit"
+
+func (s *Server) booksRoutes() []route {
+	return []route{
+		{pattern: "GET /books", need: Viewer, does: "The books", serve: (*visit).booksPage},
+		{pattern: "POST /books", need: Viewer, does: "An audit", serve: (*visit).audit},
+		{pattern: "POST /books/stop", need: Viewer, does: "Stopping an audit", serve: (*visit).stopAudit},
+	}
+}
+
+// booksPage shows the last audit, running or done.
+type booksPage struct {
+	Job *acts.Job
+	// Audit is nil until the first audit has ended well.
+	Audit   *books.AuditResult
+	Tone    string
+	Verdict string
+	Wrong   []string
+	Took    time.Duration
+	Failed  string
+	MayStop bool
+}
+
+func (v *visit) booksPage() error {
+	p := booksPage{Job: v.s.jobs.Last(auditKind)}
+	v.live = true
+	if p.Job == nil {
+		return v.render("books", "Books", p)
+	}
+	p.MayStop = v.mayStop(p.Job)
+	if p.Job.State() == acts.Running {
+		return v.render("books", "Books", p)
+	}
+	p.Took = p.Job.Ended().Sub(p.Job.Started)
+	result, err := p.Job.Result()
+	switch a, ok := result.(*books.AuditResult); {
+	case p.Job.State() == acts.Stopped:
+		p.Failed = "It was stopped before its end, so it says nothing about the books."
+		if by := p.Job.Stopper(); by != "" {
+			p.Failed = "It was stopped by " + by + " before its end, so it says nothing about the books."
+		}
+	case err != nil && away(err):
+		p.Failed = "The broker went out of reach, so it says nothing about the books. Start another one when the broker is back."
+	case err != nil:
+		p.Failed = "It failed, so it says nothing about the books: " + sentence(err.Error())
+	case ok:
+		p.Audit = a
+		p.judge()
+	}
+	return v.render("books", "Books", p)
+}
+
+// judge says in sentences whether the books balance, and what does not.
+func (p *booksPage) judge() {
+	a := p.Audit
+	if a.Balanced() {
+		p.Tone, p.Verdict = "good", "The books balance: every intent is accounted for, and the streams agree."
+		return
+	}
+	p.Tone, p.Verdict = "bad", "The books do not balance."
+	if a.Unsure() {
+		p.Tone, p.Verdict = "warn", "Whether the books balance is not known yet. Start another audit when less moves."
+	}
+	switch missing := a.Missing(); {
+	case missing > 0:
+		p.Wrong = append(p.Wrong, fmt.Sprintf("%s not accounted for: %s.", plural(missing, "intent is", "intents are"), a.WhyMissing()))
+	case missing < 0:
+		p.Wrong = append(p.Wrong, fmt.Sprintf("%s more accounted for than were ever stored: %s.", plural(-missing, "intent is", "intents are"), a.WhyMissing()))
+	}
+	if a.OffenderCount > 0 {
+		p.Wrong = append(p.Wrong, fmt.Sprintf("The streams contradict each other about %s.", plural(a.OffenderCount, "order", "orders")))
+	}
+	if a.Looks > 1 {
+		p.Wrong = append(p.Wrong, fmt.Sprintf("Orders moved while the books were read; this is the last of %d looks.", a.Looks))
+	}
+}
+
+func (v *visit) audit() error {
+	q := v.queue()
+	_, err := v.s.jobs.Start(auditKind, "Audit", v.person().Name, true, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+		return books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
+			tell(acts.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: p.Read, Of: max(p.Read, p.Of)})
+		})
+	})
+	if err != nil {
+		return busy(err)
+	}
+	return v.done("/books", "")
+}
+
+func (v *visit) stopAudit() error {
+	job := v.s.jobs.Find(v.field("job"))
+	if job == nil || job.Kind != auditKind {
+		return notFound("This audit is not known any more.", "Start another one.")
+	}
+	if !v.mayStop(job) {
+		return &problem{status: 403, what: "Somebody else started this audit.", todo: "They can stop it, and so can an operator."}
+	}
+	job.Stop(v.person().Name)
+	return v.done("/books", "")
+}
+
+// mayStop reports whether the person may stop a job: who started it, or an operator.
+func (v *visit) mayStop(job *acts.Job) bool {
+	return v.may(Operator) || job.By == v.person().Name
+}
+
+// busy says why a job was not started.
+func busy(err error) error {
+	var other *acts.BusyError
+	switch {
+	case !errors.As(err, &other):
+		return err
+	case other.Job != nil:
+		return &problem{status: 409, what: "This runs already: " + other.Job.By + " started it at " + stamp(other.Job.Started) + ". Nothing was started.", todo: "Wait until it ends, or stop it."}
+	default:
+		return &problem{status: 409, what: "As many jobs as the console runs at once are running. Nothing was started.", todo: "Wait until one ends, or stop one."}
+	}
+}

@@ -1,0 +1,196 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
+)
+
+// holdTimes are how long a person can hold the fleet with one choice.
+var holdTimes = []fact{{"", "until somebody resumes it"}, {"15m", "15 minutes"}, {"1h", "1 hour"}, {"4h", "4 hours"}, {"12h", "12 hours"}, {"24h", "24 hours"}}
+
+func (s *Server) fleetActRoutes() []route {
+	var routes []route
+	for path, act := range map[string]struct {
+		does  string
+		serve func(*visit) error
+	}{
+		"/fleet/hold": {"Holding the fleet", (*visit).hold}, "/fleet/resume": {"Resuming the fleet", (*visit).resume}, "/fleet/limit": {"Limiting the fleet", (*visit).limit},
+	} {
+		for _, method := range []string{"GET ", "POST "} {
+			routes = append(routes, route{pattern: method + path, need: Operator, does: act.does, serve: act.serve})
+		}
+	}
+	return routes
+}
+
+// fleetNow is the fleet at the moment at which a person decides.
+type fleetNow struct {
+	*fleet.View
+	workers, inHand int
+}
+
+// fleetNow reads the fleet. A form whose state is another one is stale: somebody
+// else has steered the fleet, and the person decides on what was before.
+func (v *visit) fleetNow() (*fleetNow, error) {
+	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
+	defer cancel()
+	view, err := v.s.fleet.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &fleetNow{View: view}
+	for _, p := range view.Present() {
+		f.workers, f.inHand = f.workers+1, f.inHand+p.InFlight
+	}
+	if v.Method == "POST" && v.field("state") != view.Mark() {
+		return nil, f.changed()
+	}
+	return f, nil
+}
+
+// changed says what somebody else did meanwhile.
+func (f *fleetNow) changed() error {
+	says := "Somebody else has steered the fleet since you opened this page."
+	if h := f.Hold; h != nil {
+		says += " It is held by " + somebody(h.By) + " since " + stamp(h.Since) + "."
+	} else {
+		says += " It is not held by anybody now."
+	}
+	return stale(says + " Rate limit: " + describeLimit(f.Limit) + ".")
+}
+
+// state is the field that carries what the person saw.
+func (f *fleetNow) state() fact { return fact{"state", f.Mark()} }
+
+// steered turns the error of an act into what the person sees.
+func (v *visit) steered(err error, sentence string) error {
+	switch {
+	case errors.Is(err, fleet.ErrSteered):
+		return stale("Somebody else has steered the fleet at the same moment.")
+	case err != nil:
+		return err
+	}
+	v.s.watch.forget()
+	return v.done("/fleet", sentence)
+}
+
+func (v *visit) hold() error {
+	f, err := v.fleetNow()
+	if err != nil {
+		return err
+	}
+	c := &confirmation{Title: "Hold the fleet", Button: "Hold the fleet", Back: "/fleet", Fields: []fact{f.state()}, Inputs: []input{
+		{Name: "reason", Label: "Reason", Hint: "Everybody sees it beside the gate."},
+		{Name: "for", Label: "How long", Options: holdTimes},
+	}}
+	switch {
+	case f.workers == 0:
+		c.Says = append(c.Says, "No worker is running. Workers that start later are held, too.")
+	default:
+		c.Says = append(c.Says, fmt.Sprintf("%s within a second. Requests that are at the API already are finished first; %s in hand.",
+			plural(f.workers, "worker stops posting", "workers stop posting"), plural(f.inHand, "order is", "orders are")))
+	}
+	c.Says = append(c.Says, "Orders can still be enqueued. The time of a hold counts neither as an attempt nor as age, and the hold survives restarts.")
+	if h := f.Hold; h != nil {
+		c.Warning = "The fleet is held already, by " + somebody(h.By) + " since " + stamp(h.Since) + ". Your hold replaces that one, with its reason and its end."
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	h := fleet.Hold{Reason: c.Inputs[0].Value, By: v.person().Name, Since: time.Now().UTC()}
+	if c.Inputs[1].Value != "" {
+		last, err := time.ParseDuration(c.Inputs[1].Value)
+		if err != nil || last <= 0 {
+			return badRequest("The time "+c.Inputs[1].Value+" is none of those to choose from.", "Choose again.")
+		}
+		h.Until = h.Since.Add(last)
+	}
+	about := journal.About{Kind: journal.Hold, Note: h.Reason}
+	if !h.Until.IsZero() {
+		about.Details = map[string]string{"until": h.Until.Format(time.RFC3339)}
+	}
+	prolongs := func(context.Context) bool { return f.Prolongs(h) }
+	return v.steered(v.act(about, prolongs, func(ctx context.Context) error { return v.s.fleet.HoldAsSeen(ctx, h, f.View) }), "The fleet is held.")
+}
+
+func (v *visit) resume() error {
+	f, err := v.fleetNow()
+	if err != nil {
+		return err
+	}
+	c := &confirmation{Title: "Resume the fleet", Button: "Resume the fleet", Back: "/fleet", Fields: []fact{f.state()}, Inputs: []input{noteInput(false)}}
+	switch h := f.Hold; {
+	case h != nil:
+		c.Says = append(c.Says, "It is held by "+somebody(h.By)+" since "+stamp(h.Since)+".")
+		if h.Reason != "" {
+			c.Says = append(c.Says, "The reason was: "+h.Reason)
+		}
+	case len(f.Unreadable) > 0:
+		c.Says = append(c.Says, "The bucket has entries that this version cannot read. Resuming removes the hold among them.")
+	default:
+		c.Says = append(c.Says, "Nobody holds the fleet.")
+	}
+	if f.workers == 0 {
+		c.Says = append(c.Says, "No worker is running, so nothing is sent until one starts.")
+	} else {
+		c.Says = append(c.Says, plural(f.workers, "worker posts", "workers post")+" again within a second. Where the API's answers have shut a gate, the worker tries again at once, because a person has looked.")
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	about := journal.About{Kind: journal.Resume, Note: c.Inputs[0].Value}
+	return v.steered(v.act(about, nil, func(ctx context.Context) error {
+		return v.s.fleet.ResumeAsSeen(ctx, v.person().Name, f.View)
+	}), "The fleet goes on.")
+}
+
+func (v *visit) limit() error {
+	f, err := v.fleetNow()
+	if err != nil {
+		return err
+	}
+	text := v.query("limit")
+	if v.Method == "POST" {
+		text = v.field("limit")
+	}
+	l, wrong := fleet.ReadLimit(text)
+	if text == "" || wrong != nil {
+		page := limitPage{Now: describeLimit(f.Limit), Value: text}
+		if text != "" {
+			page.Wrong, v.status = sentence(wrong.Error()), 422
+		}
+		return v.render("limit", "Limit the fleet", page)
+	}
+	c := &confirmation{Title: "Limit the fleet", Button: "Set the limit", Back: "/fleet", Fields: []fact{f.state(), {"limit", text}}, Inputs: []input{noteInput(false)},
+		Facts: []fact{{"Limit now", describeLimit(f.Limit)}}}
+	switch {
+	case l == nil:
+		c.Says = append(c.Says, "The workers' own settings decide again (ORDERPOST_RATE_LIMIT); the lowest among them counts for all.")
+	case l.PerSecond == 0:
+		c.Says = append(c.Says, "The workers post as fast as the API answers.")
+		c.Warning = "Nothing bounds the rate then but the API itself."
+	case f.workers > 0:
+		c.Says = append(c.Says, fmt.Sprintf("%s at most %s requests per second together, about %s each, within a few seconds.",
+			plural(f.workers, "worker sends", "workers send"), perSecond(l.PerSecond), perSecond(l.PerSecond/float64(f.workers))))
+	default:
+		c.Says = append(c.Says, "No worker is running. Those that start send at most "+perSecond(l.PerSecond)+" requests per second together.")
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	if l != nil {
+		l.By, l.At = v.person().Name, time.Now().UTC()
+	}
+	about := journal.About{Kind: journal.Limit, Note: c.Inputs[0].Value, Details: map[string]string{"limit": text}}
+	lowers := func(context.Context) bool { return f.Lowers(l) }
+	return v.steered(v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAsSeen(ctx, l, f.View) }),
+		"The fleet's limit: "+describeLimit(l)+".")
+}
+
+// limitPage asks for a limit.
+type limitPage struct{ Now, Value, Wrong string }

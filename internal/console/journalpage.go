@@ -1,0 +1,138 @@
+package console
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"orderpost/internal/journal"
+)
+
+func (s *Server) journalRoutes() []route {
+	return []route{{pattern: "GET /journal", need: Viewer, does: "The journal", serve: (*visit).journalPage}}
+}
+
+// journalPage is a page of acts, newest first.
+type journalPage struct {
+	By, Kind, OrderNo string
+	Kinds             []journal.Kind
+	Acts              []actLine
+	// Older is the address of the next page; "" = this is the last one.
+	Older      string
+	Filtered   bool
+	Unreadable []error
+}
+
+// actLine is an act as a row.
+type actLine struct {
+	journal.Item
+	// What is the act in words, Ended how it ended.
+	What, Ended, Tone string
+	More              []fact
+}
+
+func (v *visit) journalPage() error {
+	p := journalPage{By: v.query("by"), Kind: v.query("kind"), OrderNo: v.query("no"), Kinds: journal.Kinds()}
+	p.Filtered = p.By+p.Kind+p.OrderNo != ""
+	query := journal.Query{By: p.By, Kind: journal.Kind(p.Kind), OrderNo: p.OrderNo}
+	if p.Kind != "" && !slices.Contains(p.Kinds, query.Kind) {
+		return badRequest("There are no acts of the kind "+shorten(p.Kind, 40)+".", "Choose one from the list.")
+	}
+	if text := v.query("before"); text != "" {
+		var err error
+		if query.Before, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return badRequest("The page that this link names does not exist.", "Begin with the newest acts.")
+		}
+	}
+	page, err := journal.Read(v.Context(), v.queue(), query)
+	if err != nil {
+		return err
+	}
+	p.Unreadable = page.Unreadable
+	for _, item := range page.Items {
+		p.Acts = append(p.Acts, describeAct(item))
+	}
+	if page.Next > 0 {
+		more := url.Values{"before": {strconv.FormatUint(page.Next, 10)}}
+		for name, value := range map[string]string{"by": p.By, "kind": p.Kind, "no": p.OrderNo} {
+			if value != "" {
+				more.Set(name, value)
+			}
+		}
+		p.Older = "/journal?" + more.Encode()
+	}
+	return v.render("journal", "Journal", p)
+}
+
+// describeAct puts an act into words.
+func describeAct(item journal.Item) actLine {
+	l := actLine{Item: item, What: actWords(item.About), Ended: "no result yet", Tone: "warn"}
+	add := func(name, value string) {
+		if value != "" {
+			l.More = append(l.More, fact{name, value})
+		}
+	}
+	add("Note", item.Note)
+	for _, name := range slices.Sorted(maps.Keys(item.Filter)) {
+		add("Filter "+name, strings.Join(item.Filter[name], ", "))
+	}
+	if item.LastSeq > 0 {
+		add("Up to letter", strconv.FormatUint(item.LastSeq, 10))
+	}
+	add("Expected", counted(item.Expected))
+	for _, name := range slices.Sorted(maps.Keys(item.Details)) {
+		add(name, item.Details[name])
+	}
+	if r := item.Result; r != nil {
+		l.Ended = string(r.End)
+		l.Tone = map[journal.End]string{journal.Done: "good", journal.Partial: "warn", journal.Stopped: "warn", journal.Failed: "bad"}[r.End]
+		add("Result", counted(r.Counts))
+		add("Error", r.Error)
+	} else {
+		add("Result", journal.NoResult)
+	}
+	if item.Unannounced {
+		add("Without intention", "the journal could not be written before the act, which made things safer")
+	}
+	add("Where", strings.TrimSuffix(item.Program+" on "+item.Host, " on "))
+	add("Name", item.Actor.Known.Meaning())
+	add("Act", item.ID)
+	return l
+}
+
+// actWords says in a few words what an act does.
+func actWords(a journal.About) string {
+	words := map[journal.Kind]string{journal.Import: "import a file", journal.Cancel: "cancel orders", journal.Replay: "replay dead letters", journal.Resolve: "resolve",
+		journal.Drop: "drop dead letters", journal.Export: "export dead letters", journal.Hold: "hold the fleet", journal.Resume: "resume the fleet", journal.Limit: "limit the fleet",
+		journal.Adopt: "assign the orders to another API", journal.Repair: "accept the loss of streams"}[a.Kind]
+	if words == "" {
+		words = string(a.Kind)
+	}
+	switch {
+	case a.OrderNo != "":
+		words += ": order " + shorten(a.OrderNo, 60)
+	case a.Batch != "":
+		words += ": import " + shorten(a.Batch, 60)
+	}
+	return words
+}
+
+// counted writes counts in words, the largest first.
+func counted(counts map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var parts []string
+	for _, name := range names {
+		if counts[name] > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", count(counts[name]), name))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,38 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// TestADroppedLetterSettlesNothing: dropping a letter writes the record again. The
+// order was settled once, and is counted once, whether the console saw that or
+// started later.
+func TestADroppedLetterSettlesNothing(t *testing.T) {
+	r := newRig(t)
+	r.settles("B-1", answered(order.Rejected, 422, "rule 2", ""))
+	early := newMinutes(r.worker)
+	count := func(m *minutes) (n int) {
+		require.NoError(t, m.follow(t.Context(), time.Now()))
+		list, _ := m.last(time.Now())
+		for _, one := range list {
+			n += one.Total()
+		}
+		return n
+	}
+	require.Equal(t, 1, count(early))
+	var letters []*settle.Letter
+	require.NoError(t, books.EachLetter(t.Context(), r.worker, func(l *settle.Letter) error { letters = append(letters, l); return nil }))
+	require.Len(t, letters, 1)
+	gone, err := r.worker.Drop(t.Context(), letters[0], settle.Person{Name: "anna"})
+	require.NoError(t, err)
+	require.False(t, gone)
+	require.Equal(t, 1, count(early), "the rewritten record counted as settled again")
+	require.Equal(t, 1, count(newMinutes(r.worker)), "a console that starts later does not know the order")
+}

@@ -1,0 +1,96 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// ErrSteered is returned if somebody else held, resumed or limited the fleet after
+// the view on which a person decided.
+var ErrSteered = errors.New("somebody else has steered the fleet meanwhile")
+
+// Mark names what persons last told the fleet. It changes with each hold, resume
+// and limit.
+func (v *View) Mark() string {
+	return fmt.Sprintf("%d.%d.%d", v.holdRevision, v.limitRevision, v.Resumed)
+}
+
+// HoldAsSeen is SetHold if the hold is still the one that a view shows. Error:
+// ErrSteered.
+func (c *Control) HoldAsSeen(ctx context.Context, h Hold, seen *View) error {
+	return c.swap(ctx, holdKey, h, seen.holdRevision)
+}
+
+// ResumeAsSeen is Resume if the hold is still the one that a view shows. Error:
+// ErrSteered.
+func (c *Control) ResumeAsSeen(ctx context.Context, by string, seen *View) error {
+	if seen.holdRevision > 0 {
+		if err := c.remove(ctx, holdKey, seen.holdRevision); err != nil {
+			return err
+		}
+	}
+	return c.bucket.Put(ctx, resumeKey, Limit{By: by, At: time.Now().UTC()})
+}
+
+// SetLimitAsSeen is SetLimit if the limit is still the one that a view shows.
+// Error: ErrSteered.
+func (c *Control) SetLimitAsSeen(ctx context.Context, l *Limit, seen *View) error {
+	switch {
+	case l != nil:
+		return c.swap(ctx, limitKey, l, seen.limitRevision)
+	case seen.limitRevision > 0:
+		return c.remove(ctx, limitKey, seen.limitRevision)
+	default:
+		return nil
+	}
+}
+
+func (c *Control) swap(ctx context.Context, key string, v any, revision uint64) error {
+	_, err := c.bucket.Swap(ctx, key, v, revision)
+	if errors.Is(err, settle.ErrStale) {
+		return ErrSteered
+	}
+	return err
+}
+
+// remove deletes a key with this revision. A key that is gone was deleted by
+// somebody else, or by an earlier try whose confirmation was lost.
+func (c *Control) remove(ctx context.Context, key string, revision uint64) error {
+	err := c.bucket.Delete(ctx, key, revision)
+	if !errors.Is(err, settle.ErrStale) {
+		return err
+	}
+	switch _, err := c.bucket.Get(ctx, key); {
+	case errors.Is(err, queue.ErrNoKey):
+		return nil
+	case err != nil:
+		return err
+	default:
+		return ErrSteered
+	}
+}
+
+// ReadLimit reads "50/s", "50", "600/m", "none" or "default" (nil).
+func ReadLimit(text string) (*Limit, error) {
+	switch text {
+	case "default":
+		return nil, nil
+	case "none":
+		return &Limit{}, nil
+	}
+	number, unit, _ := strings.Cut(text, "/")
+	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || per == 0 || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
+	}
+	return &Limit{PerSecond: n / per}, nil
+}

@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestADecisionOnWhatWasBefore is refused: somebody else held, resumed or limited
+// the fleet after the person had looked.
+func TestADecisionOnWhatWasBefore(t *testing.T) {
+	c := open(t, startBroker(t), "w-1")
+	ctx := t.Context()
+	look := func() *View {
+		v, err := c.Read(ctx)
+		require.NoError(t, err)
+		return v
+	}
+	empty := look()
+	require.NoError(t, c.HoldAsSeen(ctx, Hold{By: "anna", Since: time.Now().UTC()}, empty))
+	held := look()
+	require.NotEqual(t, empty.Mark(), held.Mark())
+	require.ErrorIs(t, c.HoldAsSeen(ctx, Hold{By: "bo", Since: time.Now().UTC()}, empty), ErrSteered)
+	require.Equal(t, "anna", look().Hold.By)
+
+	require.NoError(t, c.HoldAsSeen(ctx, Hold{By: "bo", Since: time.Now().UTC()}, held))
+	require.ErrorIs(t, c.ResumeAsSeen(ctx, "anna", held), ErrSteered, "bo's hold is not the one that anna saw")
+	require.Equal(t, "bo", look().Hold.By)
+	again := look()
+	require.NoError(t, c.ResumeAsSeen(ctx, "anna", again))
+	require.Nil(t, look().Hold)
+	require.NoError(t, c.ResumeAsSeen(ctx, "anna", again), "a repeated resume whose confirmation was lost")
+	require.NotEqual(t, empty.Mark(), look().Mark(), "the fleet was held and resumed in between")
+
+	before := look()
+	require.NoError(t, c.SetLimitAsSeen(ctx, &Limit{PerSecond: 5, By: "anna"}, before))
+	require.ErrorIs(t, c.SetLimitAsSeen(ctx, &Limit{PerSecond: 9, By: "bo"}, before), ErrSteered)
+	limited := look()
+	require.NoError(t, c.SetLimitAsSeen(ctx, nil, limited))
+	require.Nil(t, look().Limit)
+	require.NoError(t, c.SetLimitAsSeen(ctx, nil, look()), "there was none")
+}

@@ -1,0 +1,133 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"orderpost/internal/fleet"
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// terminal collects what is printed.
+type terminal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *terminal) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *terminal) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+var loginLink = regexp.MustCompile(`Log in once within 15 minutes: (\S+)`)
+
+// TestConsole starts by its command, lets in by the link that it prints, and stops
+// with 0 when it is told to.
+func TestConsole(t *testing.T) {
+	dir := t.TempDir()
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	q.Close()
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var out, says terminal
+	code := make(chan int, 1)
+	go func() {
+		code <- Run(ctx, nil, map[string]string{"ORDERPOST_DATA_DIR": dir, "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0", "USER": "anna"}, nil, &out, &says)
+	}()
+	require.Eventually(t, func() bool { return loginLink.MatchString(says.String()) }, patience, 5*time.Millisecond, "%s", &says)
+	require.Contains(t, says.String(), "Console: http://127.0.0.1:")
+	require.Empty(t, out.String(), "the link is a message, and no output to process")
+
+	jar, err := cookiejar.New(nil)
+	require.NoError(t, err)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	browser := http.Client{Jar: jar, Transport: transport}
+	open := func(url string) string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		require.NoError(t, err)
+		resp, err := browser.Do(req)
+		require.NoError(t, err)
+		page, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return string(page)
+	}
+	link := loginLink.FindStringSubmatch(says.String())[1]
+	page := open(link)
+	require.Contains(t, page, "No worker is running, so no order is sent.")
+	require.Contains(t, page, "anna")
+	stop()
+	select {
+	case got := <-code:
+		require.Equal(t, program.ExitDone, got, "%s", &says)
+	case <-time.After(patience):
+		t.Fatal("the console does not stop")
+	}
+}
+
+// TestExitCodes: 2 for what a setting can mend, 4 for a broker out of reach.
+func TestExitCodes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		environ map[string]string
+		code    int
+		says    string
+	}{
+		"open to the network": {map[string]string{"ORDERPOST_CONSOLE_LISTEN": "0.0.0.0:9465"}, program.ExitUsage, "does not know who may log in"},
+		"no such setting":     {map[string]string{"ORDERPOST_CONSOLE_IDLE_TIME": "soon"}, program.ExitUsage, "ORDERPOST_CONSOLE_IDLE_TIME"},
+		"no log level":        {map[string]string{"ORDERPOST_LOG_LEVEL": "loud"}, program.ExitUsage, "loud"},
+		"two users":           {map[string]string{"ORDERPOST_CONSOLE_VIEWER_NKEY_FILE": "a", "ORDERPOST_CONSOLE_VIEWER_CREDS": "b"}, program.ExitUsage, "not both"},
+		"no broker":           {map[string]string{"ORDERPOST_NATS_URL": "nats://127.0.0.1:1", "ORDERPOST_NATS_CONNECT_TIMEOUT": "100ms"}, program.ExitUnreachable, "127.0.0.1:1"},
+		"no data folder":      {map[string]string{"ORDERPOST_DATA_DIR": t.TempDir()}, program.ExitUnreachable, "ORDERPOST_NATS_URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var says terminal
+			require.Equal(t, tc.code, Run(t.Context(), nil, tc.environ, nil, io.Discard, &says), "%s", &says)
+			require.Contains(t, says.String(), tc.says)
+		})
+	}
+}
+
+// TestNoUsersFile is a mistake in the configuration.
+func TestNoUsersFile(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	url := strings.Replace(s.URL, "nats://", "nats://"+s.Token+"@", 1)
+	var says terminal
+	code := Run(t.Context(), nil, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_CONSOLE_USERS": "/nowhere/users", "ORDERPOST_CONSOLE_LISTEN": "127.0.0.1:0"}, nil, io.Discard, &says)
+	require.Equal(t, program.ExitUsage, code, "%s", &says)
+	require.Contains(t, says.String(), "/nowhere/users")
+}
