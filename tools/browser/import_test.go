@@ -37,8 +37,8 @@ func TestImport(t *testing.T) {
 		s.follow(p, "2 bad rows")
 		p.sees("soon")
 		require.Contains(t, p.saves("Save the bad rows"), "WEB-2,soon")
-		p.press("Import 3 orders") // without the word to leave two out
-		s.follow(p, "Leave the 2 bad rows out")
+		p.press("Import 3 orders") // without the word to leave two out, so the browser refuses
+		p.sees("Leave the 2 bad rows out")
 		s.orderpost(3, "order", "WEB-1") // nothing is known about it
 
 		s.upload(p, s.goodFile("orders.csv", prefix))
