@@ -28,13 +28,18 @@ func (v *visit) journaled(about journal.About) journal.About {
 	return about
 }
 
+// journal is the journal of the console's acts.
+func (s *Server) journal() *journal.Journal {
+	return journal.New(s.queue, "orderpost console", s.version)
+}
+
 // act carries out what a person has confirmed. The journal has the intention before
 // and the result after it. safer is as in journal.Intention. Nothing was done if the
 // error is a problem with status 409.
 func (v *visit) act(about journal.About, safer func(context.Context) bool, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	act, err := v.s.journal.Begin(ctx, journal.Intention{About: v.journaled(about), Safer: safer})
+	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about), Safer: safer})
 	if err != nil {
 		return unannounced(err)
 	}

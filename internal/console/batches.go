@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -40,6 +42,10 @@ type batches struct {
 	queue *queue.Queue
 	log   zerolog.Logger
 	wake  chan struct{}
+
+	reading sync.Mutex // one reading of the list at a time
+	list    []*books.Import
+	listed  time.Time
 
 	mu     sync.Mutex
 	looked time.Time
@@ -103,6 +109,25 @@ func (b *batches) look(batch string) (c batchCount, behind bool) {
 	default:
 	}
 	return c, behind
+}
+
+// imports lists what is remembered, the latest first. It reads once for all viewers, at
+// most once a second.
+func (b *batches) imports(ctx context.Context) ([]*books.Import, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if time.Since(b.listed) < freshFor {
+		return b.list, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	list, err := books.Imports(ctx, b.queue)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
+	b.list, b.listed = list, time.Now()
+	return list, nil
 }
 
 // run follows the results while somebody looks, until ctx ends.

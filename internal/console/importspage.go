@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +22,7 @@ func (s *Server) importRoutes() []route {
 	return []route{
 		{pattern: "GET /imports", need: Viewer, does: "The list of imports", serve: (*visit).importsPage},
 		{pattern: "GET /import", need: Viewer, does: "An import's page", serve: (*visit).importPage},
-		{pattern: "GET /import/cancel", need: Importer, does: "Cancelling an import", serve: (*visit).askCancel},
+		{pattern: "GET /import/cancel", need: Importer, does: "Cancelling an import", serve: (*visit).cancelImport},
 		{pattern: "POST /import/cancel", need: Importer, does: "Cancelling an import", serve: (*visit).cancelImport},
 	}
 }
@@ -53,11 +52,10 @@ type importLine struct {
 }
 
 func (v *visit) importsPage() error {
-	all, err := books.Imports(v.Context(), v.s.queue)
+	all, err := v.s.batches.imports(v.Context())
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
 	from, _ := strconv.Atoi(v.query("from"))
 	from = max(0, min(from, len(all)))
 	p := importsPage{All: len(all), From: from, MayUpload: v.may(Importer)}
@@ -101,6 +99,8 @@ func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
 		line.Word, line.Tone, line.Says = "running", "info", fmt.Sprintf("%s of %s rows done.", count(imp.Done), count(imp.Rows))
 	case !imp.Complete():
 		line.Word, line.Tone, line.Says = "interrupted", "warn", fmt.Sprintf("%s of %s rows done. Importing the same file again goes on behind them.", count(imp.Done), count(imp.Rows))
+	case behind:
+		line.Word, line.Tone, line.Says = "counting", "info", "Its outcomes are still being counted."
 	case line.Open > 0:
 		line.Word, line.Tone, line.Says = "under way", "info", plural(line.Open, "order has", "orders have")+" no outcome yet."
 	case line.Count.Outcomes[order.OutcomeUnknown] > 0:
@@ -149,7 +149,9 @@ func (v *visit) batch() (*books.Import, error) {
 	if v.Method == http.MethodPost {
 		name = v.field("batch")
 	}
-	imp, err := books.ReadImport(v.Context(), v.s.queue, name)
+	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
+	defer cancel()
+	imp, err := books.ReadImport(ctx, v.queue(), name)
 	if err == nil && imp == nil {
 		err = notFound(fmt.Sprintf("Nothing is known about an import %q.", shorten(plain(name), 100)), "The page Imports lists those that are known.")
 	}
@@ -174,37 +176,37 @@ func (v *visit) importPage() error {
 // previewTime bounds the counting of what a cancellation would do.
 const previewTime = 20 * time.Second
 
-type cancelPage struct {
-	*books.Import
-	settle.Cancelled
-}
-
-// askCancel says what a cancellation would do, and asks.
-func (v *visit) askCancel() error {
-	imp, err := v.batch()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(v.Context(), previewTime)
-	defer cancel()
-	would, err := v.s.queue.WouldCancel(ctx, books.PendingOfBatch(ctx, v.s.queue, imp.Batch))
-	if err != nil {
-		return err
-	}
-	return v.render("cancel", "Cancel import "+imp.Batch, cancelPage{imp, would})
-}
-
+// cancelImport says what a cancellation would do, and does it when it is confirmed.
 func (v *visit) cancelImport() error {
 	imp, err := v.batch()
 	if err != nil {
 		return err
 	}
+	c := &confirmation{Title: "Cancel import " + imp.Batch, Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
+		Says:   []string{"Workers get no new orders, of any import, while this runs. If the import still runs, it stops.", "Orders that have an outcome keep it."},
+		Fields: []fact{{"batch", imp.Batch}}, Inputs: []input{noteInput(false)}}
+	if v.Method != http.MethodPost {
+		ctx, cancel := context.WithTimeout(v.Context(), previewTime)
+		defer cancel()
+		would, err := v.s.queue.WouldCancel(ctx, books.PendingOfBatch(ctx, v.s.queue, imp.Batch))
+		if err != nil {
+			return err
+		}
+		c.Facts = []fact{
+			{"File", imp.File},
+			{"Withdrawn now", plural(would.Withdrawn, "order", "orders") + " that no worker was given. They end as cancelled."},
+			{"Left alone", plural(would.Started, "order", "orders") + " that a worker was given, because they may be on their way."},
+		}
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
 	if !v.s.cancels.start(imp.Batch, v.person().Name) {
 		return v.done(importAddress(imp.Batch), "The import is being cancelled already.")
 	}
-	by := v.by()
+	by, note := v.by(), v.field("note")
 	v.s.work.Go(func() {
-		done, err := v.s.withdraw(imp.Batch, by)
+		done, err := v.s.withdraw(imp.Batch, by, note)
 		v.s.cancels.end(imp.Batch, done, err)
 		if err != nil {
 			v.s.log.Error().Err(err).Str("batch", imp.Batch).Msg("the console could not cancel an import")
@@ -214,11 +216,11 @@ func (v *visit) cancelImport() error {
 }
 
 // withdraw cancels an import. It goes on if the person leaves.
-func (s *Server) withdraw(batch string, by uploads.Person) (settle.Cancelled, error) {
+func (s *Server) withdraw(batch string, by uploads.Person, note string) (settle.Cancelled, error) {
 	if s.desk != nil {
-		return s.desk.CancelBatch(s.run, batch, by)
+		return s.desk.CancelBatch(s.run, batch, by, note)
 	}
-	end, err := s.journalUpload(s.run, uploads.Act{Kind: string(journal.Cancel), By: by, Batch: batch})
+	end, err := s.journalUpload(s.run, uploads.Act{Kind: string(journal.Cancel), By: by, Batch: batch, Note: note})
 	if err != nil {
 		return settle.Cancelled{}, err
 	}

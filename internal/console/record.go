@@ -10,7 +10,7 @@ import (
 
 // journalUpload writes what a person does with an upload into the journal.
 func (s *Server) journalUpload(ctx context.Context, a uploads.Act) (func(context.Context, uploads.Ended), error) {
-	in := journal.Intention{About: journal.About{Kind: journal.Kind(a.Kind), Actor: Person{Name: a.By.Name, How: a.By.How}.actor(), Batch: a.Batch, Details: map[string]string{}}}
+	in := journal.Intention{About: journal.About{Kind: journal.Kind(a.Kind), Actor: journal.Actor{Name: a.By.Name, Known: journal.Known(a.By.How)}, Batch: a.Batch, Note: a.Note, Details: map[string]string{}}}
 	detail := func(name, value string) {
 		if value != "" {
 			in.Details[name] = value
@@ -35,7 +35,7 @@ func (s *Server) journalUpload(ctx context.Context, a uploads.Act) (func(context
 			detail("deadline", stamp(a.Deadline))
 		}
 	}
-	act, err := s.journal.Begin(ctx, in)
+	act, err := s.journal().Begin(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -47,7 +46,7 @@ func TestEveryRouteRefuses(t *testing.T) {
 			}
 			a := b.do(method, path, form)
 			require.Equal(t, http.StatusForbidden, a.StatusCode, "%s as %s", rt.pattern, role)
-			require.Contains(t, html.UnescapeString(text(a.page)), rt.does+" needs the role "+rt.need.String()+", and yours is "+role.String()+".", rt.pattern)
+			require.Contains(t, text(a.page), rt.does+" needs the role "+rt.need.String()+", and yours is "+role.String()+".", rt.pattern)
 		}
 	}
 	require.Greater(t, seen, 10)

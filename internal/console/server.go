@@ -19,7 +19,6 @@ import (
 
 	"orderpost/internal/acts"
 	"orderpost/internal/fleet"
-	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/uploads"
 )
@@ -72,7 +71,6 @@ type Server struct {
 	link     loginLink
 	watch    *watch
 
-	journal *journal.Journal
 	batches *batches
 	cancels cancels
 	// desk is nil if the console takes no uploads. noUploads says why.
@@ -102,7 +100,6 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s.jobs = acts.NewJobs(ctx)
-	s.journal = journal.New(s.queue, "orderpost console", s.version)
 	s.watch, s.batches = newWatch(s.queue, s.fleet, s.log), newBatches(s.queue, s.log)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
@@ -182,7 +179,7 @@ func (s *Server) openUploads(dir string) {
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
-	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.booksRoutes(), s.journalRoutes(), s.importRoutes(), s.uploadRoutes())
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.importRoutes(), s.uploadRoutes(), s.booksRoutes(), s.journalRoutes())
 }
 
 // Handler returns the console's pages.

@@ -177,7 +177,10 @@ func TestUploadStory(t *testing.T) {
 
 	// The imports' pages: the open order is counted, then its outcome.
 	viewer := r.as("viewer")
-	require.Contains(t, text(viewer.open(http.StatusOK, "/imports")), batch+" march.csv under way importer")
+	require.Eventually(t, func() bool {
+		said = text(viewer.open(http.StatusOK, "/imports"))
+		return strings.Contains(said, batch+" march.csv under way importer")
+	}, 30*time.Second, 20*time.Millisecond, said)
 	r.pull(3, order.Accepted)
 	require.Eventually(t, func() bool {
 		said = text(viewer.open(http.StatusOK, "/import?batch="+batch))
@@ -353,8 +356,8 @@ func TestProgress(t *testing.T) {
 	b.send(http.StatusOK, at+"/import", "resume", "on")
 	batch := regexp.MustCompile(`/import\?batch=([0-9a-f]+)`).FindStringSubmatch(page)[1]
 	said := text(b.open(http.StatusOK, "/import/cancel?batch="+batch))
-	require.Contains(t, said, "What would happen now Withdrawn")
-	b.send(http.StatusOK, "/import/cancel", "batch", batch)
+	require.Contains(t, said, "Withdrawn now")
+	b.send(http.StatusOK, "/import/cancel", "batch", batch, "note", "wrong file")
 	require.Eventually(t, func() bool {
 		said = text(b.open(http.StatusOK, "/import?batch="+batch))
 		return strings.Contains(said, "cancelled the import:")
@@ -366,10 +369,10 @@ func TestProgress(t *testing.T) {
 	require.Zero(t, c.Pending)
 	var acts []string
 	for _, a := range r.acts() {
-		acts = append(acts, fmt.Sprint(a.Kind, " ", a.Actor.Name, " ", a.Result.End))
+		acts = append(acts, fmt.Sprint(a.Kind, " ", a.Actor.Name, " ", a.Result.End, a.Note))
 	}
 	require.Len(t, acts, 3)
-	require.ElementsMatch(t, []string{"cancel anna done", "import anna stopped", "import anna stopped"}, acts)
+	require.ElementsMatch(t, []string{"cancel anna donewrong file", "import anna stopped", "import anna stopped"}, acts)
 	require.Contains(t, text(b.open(http.StatusNotFound, "/import?batch=..%2F")), "Nothing is known about an import")
 }
 

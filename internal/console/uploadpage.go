@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"orderpost/internal/importer"
-	"orderpost/internal/journal"
 	"orderpost/internal/uploads"
 )
 
@@ -28,7 +28,7 @@ func (s *Server) uploadRoutes() []route {
 	return []route{
 		on("GET", "/upload", "Uploading files", (*visit).uploadPage),
 		on("POST", "/upload", "Uploading files", (*visit).receive),
-		on("GET", "/upload/{id}", "An upload's page", (*visit).uploadedPage),
+		on("GET", "/upload/{id}", "The page of an upload", (*visit).uploadedPage),
 		on("POST", "/upload/{id}/check", "Checking a file", (*visit).check),
 		on("POST", "/upload/{id}/accept", "Checking a file", (*visit).accept),
 		on("POST", "/upload/{id}/import", "Importing a file", (*visit).importUpload),
@@ -47,19 +47,10 @@ func refusal(err error) error {
 		uploads.BrokenOff: http.StatusBadRequest, uploads.NoRoom: http.StatusInsufficientStorage, uploads.Busy: http.StatusConflict,
 		uploads.Unready: http.StatusConflict, uploads.Gone: http.StatusNotFound}[uploads.KindOf(err)]
 	if status == 0 {
-		return unjournaled(err)
+		return unannounced(err)
 	}
 	r, _ := errors.AsType[*uploads.Refusal](err)
 	return &problem{status: status, what: sentence(r.Text), todo: "Go back to the upload.", cause: err}
-}
-
-// unjournaled explains an act that did not happen because nobody could write it down.
-func unjournaled(err error) error {
-	if !errors.Is(err, journal.ErrNotJournaled) {
-		return err
-	}
-	return &problem{status: http.StatusServiceUnavailable, what: "Nothing was done, because the journal cannot be written.",
-		todo: "Try again. If it stays so, whoever runs the broker must look at the stream of the journal; the console's log says more.", cause: err}
 }
 
 // by names the person for the record.
@@ -368,7 +359,9 @@ func (v *visit) importUpload() error {
 	if v.field("resume") == "on" && u.Import != nil {
 		o = u.Import.ImportOptions
 	}
-	if err := v.s.desk.Import(v.Context(), u.ID, v.by(), o); err != nil {
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	if err := v.s.desk.Import(ctx, u.ID, v.by(), o); err != nil {
 		return err
 	}
 	return v.done(there(u.ID), "")

@@ -38,6 +38,8 @@ type Act struct {
 	By     Person
 	Batch  string
 	Upload Upload
+	// Note says why, in the person's words.
+	Note string
 	ImportOptions
 }
 

@@ -137,9 +137,9 @@ func (d *Desk) publish(ctx context.Context, j *job, u *Upload, run *Import) (imp
 
 // CancelBatch withdraws what no worker was given of an import, and stops the import
 // first if it runs here. The batch may also be one that enqueue imported.
-func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c settle.Cancelled, err error) {
+func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person, note string) (c settle.Cancelled, err error) {
 	upload, _ := d.store.OfBatch(batch)
-	end, err := d.journal(ctx, Act{Kind: "cancel", By: by, Batch: batch, Upload: upload})
+	end, err := d.journal(ctx, Act{Kind: "cancel", By: by, Batch: batch, Upload: upload, Note: note})
 	if err != nil {
 		return c, err
 	}

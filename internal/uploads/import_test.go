@@ -248,7 +248,7 @@ func TestCancel(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, 5000))
 	imports(t, d, q, u.ID, ImportOptions{Rate: 2000}, 1000)
-	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
+	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
 	require.NoError(t, err)
 	stored, pending := counted(t, q)
 	require.Less(t, stored, uint64(5000))
@@ -298,7 +298,7 @@ func TestJournal(t *testing.T) {
 	require.Zero(t, stored)
 	refuse, lines = nil, nil
 	imported(t, d, u.ID, ImportOptions{})
-	_, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
+	_, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
 	require.NoError(t, err)
 	require.Equal(t, []string{"import by anna of a.csv: 0 stored", "import {State:done Counts:map[stored:2] Partial:false Error:}", "cancel by anna of a.csv: 2 stored", "cancel {State:done Counts:map[cancelled:2 started:0] Partial:false Error:}"}, lines)
 }
