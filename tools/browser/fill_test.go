@@ -84,9 +84,9 @@ func rare(t *testing.T) func(dir string) {
 }
 
 // fill imports a file whose orders are accepted, refused, and left without an answer.
-func (s *stage) fill() {
+func (s *stage) fill(flags ...string) {
 	s.Helper()
 	orders, err := filepath.Abs(filepath.Join("..", "..", "examples", "orders.csv"))
 	require.NoError(s, err)
-	s.orderpost(3, "enqueue", orders, "--source", "march.csv", "--batch", "march", "--wait", "--quiet")
+	s.orderpost(3, append([]string{"enqueue", orders, "--source", "march.csv", "--batch", "march", "--wait", "--quiet"}, flags...)...)
 }
