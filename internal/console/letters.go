@@ -59,7 +59,7 @@ func (l *letters) selection(f books.LetterFilter, m *books.LetterMatcher) *books
 	l.mu.Lock()
 	kept, found := l.kept[key]
 	l.mu.Unlock()
-	if found && kept.Version == l.Version() && time.Since(kept.at) < keepSelection {
+	if age := time.Since(kept.at); found && (age < freshFor || age < keepSelection && kept.Version == l.Version()) {
 		return kept.LetterSelection
 	}
 	s := keptSelection{l.Select(m), time.Now()}
@@ -103,6 +103,9 @@ func (l *letters) forget(seq uint64) {
 	l.at = time.Time{}
 	l.turn.Unlock()
 	l.Forget(seq)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.kept)
 }
 
 func (l *letters) note(err error) {
