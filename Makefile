@@ -27,6 +27,7 @@ rules: ## write the Prometheus operator's copy of the alert rules
 
 pictures: ## make the pictures of docs/pictures anew, from real runs
 	cd tools && go run ./pictures
+	cd tools && go test ./browser -count=1 -timeout 20m -run '^TestPictures$$' -pictures
 
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
 	go run ./cmd/simulate

@@ -21,6 +21,8 @@ type Import struct {
 	Batch string `json:"batch"`
 	// File is the path of the file, or the name given for standard input.
 	File string `json:"file"`
+	// By is the person who began the import, where that is known.
+	By string `json:"by,omitempty"`
 	// Content and Fingerprint are SHA-256 in hex: of the file's bytes, and of
 	// these with the mapping. Another fingerprint is another import.
 	Content     string          `json:"content"`

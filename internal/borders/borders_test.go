@@ -49,8 +49,9 @@ var mayImport = map[string][]string{
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
 	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
+	"internal/uploads": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer"},
 	"internal/acts":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/acts", "internal/journal"},
+	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/acts", "internal/journal", "internal/uploads"},
 }
 
 // anything marks the packages that join others: the programs.

@@ -29,6 +29,10 @@ type Config struct {
 
 	SessionTime time.Duration `env:"CONSOLE_SESSION_TIME" envDefault:"12h" desc:"how long a login lasts"`
 	IdleTime    time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
+
+	UploadMax       int64         `env:"CONSOLE_UPLOAD_MAX" envDefault:"1024" desc:"largest file that people may upload, in MiB, as it comes and unpacked"`
+	UploadTotal     int64         `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"what all uploaded files together may take in the data folder, in MiB"`
+	UploadRetention time.Duration `env:"CONSOLE_UPLOAD_RETENTION" envDefault:"168h" desc:"how long an uploaded file is kept that nobody uses; one whose final results were fetched goes after an hour"`
 }
 
 // Validate returns every invalid setting at once, by the name of its variable.
@@ -70,6 +74,15 @@ func (c Config) Validate() error {
 	}
 	if c.IdleTime <= 0 {
 		bad("IDLE_TIME", "must be above 0")
+	}
+	if c.UploadMax < 1 {
+		bad("UPLOAD_MAX", "%d is not a number of MiB", c.UploadMax)
+	}
+	if c.UploadTotal < c.UploadMax {
+		bad("UPLOAD_TOTAL", "%d MiB is less than the largest file may have (ORDERPOST_CONSOLE_UPLOAD_MAX)", c.UploadTotal)
+	}
+	if c.UploadRetention <= 0 {
+		bad("UPLOAD_RETENTION", "must be above 0")
 	}
 	if len(errs) == 0 && !c.local() {
 		if !c.knowsPeople() {

@@ -23,6 +23,7 @@
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
 //	letters.go   the index of dead letters (package books)
+//	batches.go   outcomes by import
 //
 // The other files are pages.
 package console

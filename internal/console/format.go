@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"orderpost/internal/importer"
 	"orderpost/internal/order"
 )
 
@@ -28,6 +29,11 @@ var functions = template.FuncMap{
 	"tone":    tone,
 	"meaning": func(o order.Outcome) string { return o.Meaning() },
 	"dict":    dict,
+	"size":    size,
+	"minus":   func(a, b int) int { return a - b },
+	"formats": func() []importer.Format {
+		return []importer.Format{importer.FormatAuto, importer.FormatCSV, importer.FormatNDJSON}
+	},
 }
 
 // dict makes a map of names and values, for templates that take several.

@@ -26,7 +26,7 @@ func TestPages(t *testing.T) {
 	require.Contains(t, text(overview), "No worker is running, so no order is sent.")
 	require.Contains(t, text(overview), "Dead letters 1")
 	require.Eventually(t, func() bool {
-		return strings.Contains(text(b.open(http.StatusOK, "/")), "Settled in the last hour 2 ")
+		return strings.Contains(text(b.open(http.StatusOK, "/")), "Settled, last hour 2 ")
 	}, patience, 50e6)
 }
 

@@ -21,6 +21,8 @@ var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
 	{"/letters", "Dead letters", Viewer},
+	{"/imports", "Imports", Viewer},
+	{"/upload", "Upload", Importer},
 	{"/fleet", "Fleet", Viewer},
 	{"/books", "Books", Viewer},
 	{"/journal", "Journal", Viewer},

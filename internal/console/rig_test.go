@@ -40,6 +40,7 @@ type rig struct {
 	broker *embedded.Server
 	dir    string // of the broker
 	worker *queue.Queue
+	folder string
 	*Server
 
 	viewers *queue.Queue // nil = the console's own
@@ -92,9 +93,17 @@ func settingsFor(t *testing.T, change ...func(*Config)) Config {
 	return cfg
 }
 
+// data is the console's data folder, the same after a restart of it.
+func (r *rig) data() string {
+	if r.folder == "" {
+		r.folder = r.TempDir()
+	}
+	return r.folder
+}
+
 func (r *rig) console(change ...func(*Config)) *Server {
 	r.Helper()
-	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Viewers: r.viewers, Version: "test", Starter: "anna", Log: zerolog.Nop(),
+	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Viewers: r.viewers, DataDir: r.data(), Version: "test", Starter: "anna", Log: zerolog.Nop(),
 		Announce: func(line string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 	"orderpost/internal/acts"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
+	"orderpost/internal/uploads"
 )
 
 // The server's limits.
@@ -43,6 +44,8 @@ type Options struct {
 	// Starter is the name of the person who starts the console, for whoever logs in
 	// by the link.
 	Starter string
+	// DataDir is the folder for uploaded files; empty = the console takes none.
+	DataDir string
 	// Announce receives lines for whoever started the console: its address, and
 	// one-time links, which are secrets.
 	Announce func(line string)
@@ -68,6 +71,13 @@ type Server struct {
 	link     loginLink
 	watch    *watch
 
+	batches *batches
+	cancels cancels
+	// desk is nil if the console takes no uploads. noUploads says why.
+	desk      *uploads.Desk
+	noUploads string
+	run       context.Context // of what goes on when a person leaves
+
 	url    string
 	server *http.Server
 	stop   context.CancelFunc
@@ -90,7 +100,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	s.jobs = acts.NewJobs(ctx)
-	s.watch = newWatch(s.queue, s.fleet, s.log)
+	s.watch, s.batches = newWatch(s.queue, s.fleet, s.log), newBatches(s.queue, s.log)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
 	if err != nil {
@@ -109,10 +119,12 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: log.New(warnings{s.log}, "", 0)}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.stop = stop
+	s.run, s.stop = run, stop
 	s.server.BaseContext = func(net.Listener) context.Context { return run }
+	s.openUploads(o.DataDir)
 	s.work.Go(func() { s.watch.run(run) })
 	s.work.Go(func() { s.watch.letters.run(run, s.watch.watched) })
+	s.work.Go(func() { s.batches.run(run) })
 	s.work.Go(func() {
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error().Err(err).Msg("the console's pages are no longer served")
@@ -131,6 +143,9 @@ func (s *Server) URL() string { return s.url }
 
 // Stop lets requests in flight finish and stops the console.
 func (s *Server) Stop() {
+	if s.desk != nil {
+		s.desk.Close() // streams of progress end with their jobs
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
@@ -139,11 +154,33 @@ func (s *Server) Stop() {
 	s.stop()
 	s.jobs.Close()
 	s.work.Wait()
+	if s.desk != nil {
+		_ = s.desk.Store().Close()
+	}
+}
+
+// openUploads opens the folder of uploaded files. Without it the console shows
+// everything and takes no files.
+func (s *Server) openUploads(dir string) {
+	if dir == "" {
+		s.noUploads = "it has no data folder (ORDERPOST_DATA_DIR)"
+		return
+	}
+	store, err := uploads.Open(uploads.Config{Dir: dir, MaxFile: s.cfg.UploadMax << 20, MaxTotal: s.cfg.UploadTotal << 20, Retention: s.cfg.UploadRetention})
+	if err != nil {
+		s.log.Warn().Err(err).Msg("the console takes no uploads")
+		s.noUploads = err.Error()
+		return
+	}
+	for _, err := range store.Unreadable() {
+		s.log.Warn().Err(err).Msg("an uploaded file was left alone")
+	}
+	s.desk = uploads.NewDesk(store, s.queue, s.journalUpload)
 }
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
-	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes())
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.importRoutes(), s.uploadRoutes(), s.booksRoutes(), s.journalRoutes())
 }
 
 // Handler returns the console's pages.
@@ -160,7 +197,7 @@ func (s *Server) Handler() http.Handler {
 		return notFound("There is no such page.", "Choose one from the menu.")
 	}}))
 	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") { // an upload has limits of its own
+		if r.URL.Path != "/upload" { // an upload has limits of its own
 			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		}
 		mux.ServeHTTP(w, r)

@@ -59,9 +59,9 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 			row := &rows[i]
 			s.Rows++
 			if row.Err != nil {
-				s.Invalid++
+				s.reject(row.Err)
 				if len(bad) < f.o.MaxErrors {
-					bad = append(bad, row.Err)
+					bad = append(bad, row.Err.quote(row))
 				}
 				if len(bad) == f.o.MaxErrors && !f.o.SkipInvalid {
 					return errEnough
@@ -81,7 +81,9 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	switch {
 	case errors.Is(err, errEnough):
 	case errors.As(err, &fatal):
-		return s, &BadRows{File: f.o.File, Rows: append(bad, fatal)}
+		s.reject(fatal)
+		s.Bad = append(bad, fatal)
+		return s, &BadRows{File: f.o.File, Rows: s.Bad}
 	case err != nil:
 		return s, err
 	}
@@ -92,13 +94,12 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	s.describe(t)
 	more := errors.Is(err, errEnough)
 	if f.judgeRounded(long) || repeated > 0 {
-		var found int
-		if bad, found, err = f.findLateProblems(ctx, bad); err != nil {
+		if bad, err = f.findLateProblems(ctx, &s, bad); err != nil {
 			return s, err
 		}
-		s.Invalid += found
 	}
 	s.Bad = bad
+	slices.SortStableFunc(s.InvalidKinds, func(a, b InvalidKind) int { return cmp.Compare(a.Line, b.Line) })
 	if len(bad) == 0 || f.o.SkipInvalid {
 		return s, nil
 	}
@@ -109,9 +110,8 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 // context of the whole file: repeated order numbers and numbers that look rounded. The
 // first pass keeps only hashes of the order numbers. findLateProblems counts the rows
 // and adds the first ones to bad.
-func (f *File) findLateProblems(ctx context.Context, bad []*RowError) ([]*RowError, int, error) {
+func (f *File) findLateProblems(ctx context.Context, s *Summary, bad []*RowError) ([]*RowError, error) {
 	var later []*RowError
-	found := 0
 	_, err := f.scan(ctx, func(rows []Row) error {
 		for i := range rows {
 			if rows[i].Err != nil {
@@ -121,8 +121,8 @@ func (f *File) findLateProblems(ctx context.Context, bad []*RowError) ([]*RowErr
 			if problem == nil {
 				continue
 			}
-			if found++; len(later) < f.o.MaxErrors {
-				later = append(later, problem)
+			if s.reject(problem); len(later) < f.o.MaxErrors {
+				later = append(later, problem.quote(&rows[i]))
 			} else if !f.o.SkipInvalid {
 				return errEnough
 			}
@@ -130,11 +130,11 @@ func (f *File) findLateProblems(ctx context.Context, bad []*RowError) ([]*RowErr
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return nil, 0, err
+		return nil, err
 	}
 	bad = append(bad, later...)
 	slices.SortStableFunc(bad, func(a, b *RowError) int { return cmp.Compare(a.Line, b.Line) })
-	return bad[:min(len(bad), f.o.MaxErrors)], found, nil
+	return bad[:min(len(bad), f.o.MaxErrors)], nil
 }
 
 func (f *File) repeatedError(row *Row) *RowError {

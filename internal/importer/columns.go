@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -231,7 +230,7 @@ func (l *layout) checkOrderNo(template string) error {
 	case template != "":
 		return l.place(order.FieldOrderNo, &node{column: madeOrderNo})
 	case l.orderNo < 0:
-		return fmt.Errorf("there is no column order_no among %s; %s, or --order-no-template makes numbers", listed(l.fields()), l.renameHint(order.FieldOrderNo))
+		return &MissingField{order.FieldOrderNo, l.fields(), l.renameHint(order.FieldOrderNo) + ", or --order-no-template makes numbers"}
 	}
 	return nil
 }
@@ -241,20 +240,12 @@ func (l *layout) checkTimeout() error {
 	if l.root.index[order.FieldTimeout] != nil {
 		return nil
 	}
-	return fmt.Errorf("there is no column timeout among %s; %s, or --set timeout=30 gives every order the same one", listed(l.fields()), l.renameHint(order.FieldTimeout))
+	return &MissingField{order.FieldTimeout, l.fields(), l.renameHint(order.FieldTimeout) + ", or --set timeout=" + proposedTimeout + " gives every order the same one"}
 }
 
 // renameHint proposes a --rename flag for a missing field. It names a column with a
 // similar name if there is one.
 func (l *layout) renameHint(field string) string {
-	letters := func(s string) string {
-		return strings.Map(func(r rune) rune {
-			if !unicode.IsLetter(r) {
-				return -1
-			}
-			return unicode.ToLower(r)
-		}, s)
-	}
 	for _, c := range l.columns {
 		if !c.skip && letters(c.header) == letters(field) {
 			return "--rename " + shellWord(c.header+"="+field) + " takes that one"

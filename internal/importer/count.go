@@ -43,7 +43,7 @@ func (c *Counted) Words() map[string]int {
 
 // belongs reports whether an intent is the import's own or a replay of one.
 func belongs(id, named, batch string) bool {
-	_, ours := rowOf(id, batch)
+	_, ours := RowOf(id, batch)
 	return ours || named == batch
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"regexp"
 	"time"
 	"unicode/utf8"
 
@@ -44,6 +45,8 @@ type Options struct {
 	// Progress is called after each chunk with the number of rows done. It may be
 	// nil.
 	Progress func(rows int)
+	// By names the person who imports, for the batch's record. It may be empty.
+	By string
 	// Trace returns the W3C trace header of a new intent. It may be nil.
 	Trace func(orderNo, intentID string) string
 }
@@ -67,6 +70,17 @@ type File struct {
 	// head is the table that Check read: header and dialect.
 	head  *table
 	proof proof
+}
+
+// batchName matches the valid names of imports.
+var batchName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
+
+// CheckBatch returns an error if a text cannot name an import.
+func CheckBatch(name string) error {
+	if !batchName.MatchString(name) {
+		return fmt.Errorf("%q is not a name of 1 to 100 letters, digits, dots, _ and -", name)
+	}
+	return nil
 }
 
 // Open hashes the content and returns the file.

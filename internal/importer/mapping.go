@@ -38,19 +38,19 @@ const (
 // fields, timeout is a whole number, and all other fields are text.
 type Mapping struct {
 	// Types maps a field's name in JSON, after renaming, to its type.
-	Types map[string]Type `json:"types,omitempty" yaml:"types"`
+	Types map[string]Type `json:"types,omitempty" yaml:"types,omitempty"`
 	// Rename maps a header name to a field's name.
-	Rename map[string]string `json:"rename,omitempty" yaml:"rename"`
+	Rename map[string]string `json:"rename,omitempty" yaml:"rename,omitempty"`
 	// Set adds constant fields to every order. name:type=value sets a type.
-	Set map[string]string `json:"set,omitempty" yaml:"set"`
+	Set map[string]string `json:"set,omitempty" yaml:"set,omitempty"`
 	// Empty says what empty cells become: string (the default), omit or null.
-	Empty string `json:"empty,omitempty" yaml:"empty"`
+	Empty string `json:"empty,omitempty" yaml:"empty,omitempty"`
 	// OrderNoTemplate makes order numbers from {batch} and {row} for a file without
 	// them.
-	OrderNoTemplate string `json:"order_no_template,omitempty" yaml:"order_no_template"`
+	OrderNoTemplate string `json:"order_no_template,omitempty" yaml:"order_no_template,omitempty"`
 	// Accept maps a field's name in JSON to the questions whose answer is yes: such
 	// cells are right as they are.
-	Accept map[string][]Code `json:"accept,omitempty" yaml:"accept"`
+	Accept map[string][]Code `json:"accept,omitempty" yaml:"accept,omitempty"`
 }
 
 // IsZero reports whether the mapping changes nothing.
@@ -78,6 +78,24 @@ func ReadMapping(name string, r io.Reader) (Mapping, error) {
 		return m, fmt.Errorf("%s: %s", name, strings.TrimSpace(yaml.FormatError(err, false, true)))
 	}
 	return m, nil
+}
+
+// Write writes the mapping as a file for [ReadMapping] and enqueue --mapping. comment
+// may have several lines.
+func (m Mapping) Write(w io.Writer, comment string) error {
+	var b strings.Builder
+	for line := range strings.Lines(comment) {
+		b.WriteString("# " + strings.TrimRight(line, "\r\n") + "\n")
+	}
+	if !m.IsZero() {
+		text, err := yaml.Marshal(m)
+		if err != nil {
+			return err
+		}
+		b.Write(text)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // Validate returns all mistakes in the mapping, joined.

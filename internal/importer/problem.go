@@ -49,8 +49,12 @@ type RowError struct {
 	Line, Column int
 	// Name is the column's name.
 	Name string
-	Code Code
-	Err  error
+	// Value is the beginning of the cell, where a cell is meant. Check sets it.
+	Value string
+	Code  Code
+	Err   error
+	// field is the JSON field of the column, for Question.
+	field string
 }
 
 // Error returns "file:line:column: message".
@@ -70,8 +74,25 @@ func (e *RowError) Message() string {
 	return e.Err.Error()
 }
 
+// Plain is Message without advice about flags.
+func (e *RowError) Plain() string { return strings.TrimSuffix(e.Message(), Advice(e.Err)) }
+
+// quote sets Value.
+func (e *RowError) quote(row *Row) *RowError {
+	if e.Column > 0 && e.Column <= len(row.Cells) && e.Code != CodeQuote {
+		e.Value = clip(row.Cells[e.Column-1])
+	}
+	return e
+}
+
 // Unwrap returns the reason.
 func (e *RowError) Unwrap() error { return e.Err }
+
+// Question reports whether a person may accept the row as it is, and the field and
+// the code to accept.
+func (e *RowError) Question() (field string, code Code, ok bool) {
+	return e.field, e.Code, e.question()
+}
 
 // question reports whether a person may accept the row as it is.
 func (e *RowError) question() bool { return slices.Contains(Questions(), e.Code) }

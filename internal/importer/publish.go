@@ -112,7 +112,7 @@ func (p *publisher) begin(ctx context.Context) error {
 	}
 	if p.imp == nil {
 		p.imp = &books.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
-			Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last}
+			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last}
 		err := books.SaveImport(ctx, p.q, p.imp)
 		if !errors.Is(err, books.ErrImportChanged) {
 			return err
@@ -383,7 +383,7 @@ func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 }
 
 func (p *publisher) ours(id string, row *Row) bool {
-	number, ok := rowOf(id, p.f.Batch)
+	number, ok := RowOf(id, p.f.Batch)
 	return ok && number == row.Number
 }
 

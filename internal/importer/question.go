@@ -144,7 +144,7 @@ func questionError(field, cell string, code Code) error {
 	case CodeApostrophe:
 		what = seen + " begins with an apostrophe that marks text in a spreadsheet, and would become a part of the value; remove the apostrophe"
 	}
-	return fmt.Errorf("%s. If it is right as it is: --accept %s", what, shellWord(field+"="+string(code)))
+	return &advised{what, ". If it is right as it is: --accept " + shellWord(field+"="+string(code))}
 }
 
 // shellWord quotes a word for a shell if necessary.

@@ -63,13 +63,16 @@ func (e *encoder) row(rec record) Row {
 	row.OrderNo = parsed.OrderNo()
 	if e.t.format == FormatNDJSON {
 		if bad := e.t.checkOrderNo(row.OrderNo); bad != nil {
-			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: bad.code, Err: bad.err}
+			row.Err = &RowError{File: e.t.file, Line: rec.line, Name: order.FieldOrderNo, Code: bad.code, Err: bad.err, field: order.FieldOrderNo}
 			if !row.Err.question() {
 				return row
 			}
 		}
 	}
 	row.Order, row.Warnings = parsed, e.warnings(rec, parsed)
+	if e.t.format == FormatCSV {
+		row.Warnings = e.t.layout.formulas(rec.cells, row.Warnings)
+	}
 	return row
 }
 
@@ -108,14 +111,14 @@ func (l *layout) longNumber(cells []string) bool {
 
 func (t *table) cellError(rec record, bad *cellError) *RowError {
 	if t.format == FormatNDJSON {
-		return &RowError{File: t.file, Line: rec.line, Name: bad.field, Code: bad.code, Err: bad.err}
+		return &RowError{File: t.file, Line: rec.line, Name: bad.field, Code: bad.code, Err: bad.err, field: bad.field}
 	}
 	i := bad.column - 1
 	line := rec.line
 	for _, cell := range rec.cells[:i] {
 		line += strings.Count(cell, "\n")
 	}
-	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err}
+	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field}
 }
 
 // ruleError returns an error of the signing rules with its column.

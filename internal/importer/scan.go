@@ -30,7 +30,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 	if _, err := f.content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	unpacked, closeContent, err := unpack(f.o.File, f.proof.reader(f.content))
+	unpacked, closeContent, err := Unpack(f.o.File, f.proof.reader(f.content))
 	defer closeContent()
 	if err != nil {
 		return nil, f.proof.failed(f.o.File, 0, err)

@@ -108,15 +108,42 @@ type Summary struct {
 	// Invalid is the number of bad rows. Rejects is the file that holds them.
 	Invalid int    `json:"invalid,omitempty"`
 	Rejects string `json:"rejects,omitempty"`
+	// InvalidKinds counts the bad rows by kind, in the order of their first rows. A
+	// check that stopped early counted only what it read.
+	InvalidKinds []InvalidKind `json:"invalid_kinds,omitempty"`
 	// Bad lists the first bad rows.
 	Bad []*RowError `json:"-"`
-	// Warnings counts the warnings (signing rule 12). Examples lists the first few.
+	// Unended is the line of the last row if that has no line end, which may mean that
+	// the file was cut off. 0 = it has one.
+	Unended int `json:"unended_line,omitempty"`
+	// Warnings counts the warnings (signing rule 12, formulas). Examples lists the
+	// first few.
 	Warnings int      `json:"warnings"`
 	Examples []string `json:"warning_examples,omitempty"`
 	// WarningKinds summarises the warnings by kind, in the order of their first rows.
 	WarningKinds []WarningKind `json:"warning_kinds,omitempty"`
 	// Errors describes the first conflicts and the first failed and forgotten rows.
 	Errors []string `json:"errors,omitempty"`
+}
+
+// InvalidKind summarises the bad rows of one kind.
+type InvalidKind struct {
+	Code Code `json:"code"`
+	// Rows is the number of these rows. Line is the line of the first.
+	Rows int `json:"rows"`
+	Line int `json:"line"`
+}
+
+// reject counts a bad row.
+func (s *Summary) reject(bad *RowError) {
+	s.Invalid++
+	at := slices.IndexFunc(s.InvalidKinds, func(k InvalidKind) bool { return k.Code == bad.Code })
+	if at < 0 {
+		at = len(s.InvalidKinds)
+		s.InvalidKinds = append(s.InvalidKinds, InvalidKind{Code: bad.Code, Line: bad.Line})
+	}
+	k := &s.InvalidKinds[at]
+	k.Rows, k.Line = k.Rows+1, min(k.Line, bad.Line)
 }
 
 // WarningKind summarises the warnings of one kind.
@@ -172,7 +199,7 @@ func (k *WarningKind) add(field string, row int) {
 
 // describe takes over what the table knows of the file.
 func (s *Summary) describe(t *table) {
-	s.Blank, s.Format = t.blank, t.format
+	s.Blank, s.Format, s.Unended = t.blank, t.format, t.unended()
 	s.Encoding, s.Guessed = t.text.encoding()
 	if t.format == FormatCSV {
 		s.Delimiter = string(t.dialect.comma)

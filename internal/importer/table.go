@@ -32,6 +32,7 @@ type table struct {
 	dialect dialect
 	header  []string
 	layout  *layout
+	named   int // line of the header
 	skipped int // lines before the header: Excel's sep=
 	// ours says that the file is a results file, whose cells [escapeFormula] wrote.
 	ours bool
@@ -43,6 +44,8 @@ type table struct {
 	number   int
 	nextLine int
 	blank    int // rows without content
+	ending   *ending
+	last     int // line of the last row
 }
 
 // Format is the format of a file.
@@ -77,14 +80,23 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newTable reads the head of a file.
+// newTable reads the head of a file and maps its columns.
 func newTable(content io.Reader, o *Options) (*table, error) {
+	t, err := readTable(content, o)
+	if err != nil {
+		return t, err
+	}
+	return t, t.arrange(o.Mapping)
+}
+
+// readTable reads the head of a file.
+func readTable(content io.Reader, o *Options) (*table, error) {
 	decoded, err := decode(o.File, content, o.Encoding)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1}
-	head := bufio.NewReaderSize(decoded, 64<<10)
+	t := &table{file: o.File, text: decoded, format: o.Format, nextLine: 1, ending: &ending{r: decoded}}
+	head := bufio.NewReaderSize(t.ending, 64<<10)
 	start, _ := head.Peek(head.Size())
 	if bytes.IndexByte(start, '\r') >= 0 && bytes.IndexByte(start, '\n') < 0 { // line ends of old Macs
 		head = bufio.NewReaderSize(crReader{head}, 64<<10)
@@ -97,13 +109,56 @@ func newTable(content io.Reader, o *Options) (*table, error) {
 		if line := whyNotNDJSON(start); line != "" {
 			return nil, &RowError{File: o.File, Line: 1, Code: CodeHeader, Err: fmt.Errorf("%s; NDJSON has one order a line, and jq makes it: %s", line, jqCommand(start))}
 		}
-		t.lines, t.accept = head, o.Mapping.Accept[order.FieldOrderNo]
-		if !o.Mapping.forNDJSON() {
-			return nil, fmt.Errorf("%s: NDJSON rows are orders already; types, names, constants and templates are for CSV", o.File)
-		}
+		t.lines = head
 		return t, nil
 	}
 	return t, t.readHeader(head, o)
+}
+
+// arrange applies the mapping to the columns.
+func (t *table) arrange(m Mapping) (err error) {
+	if t.format == FormatNDJSON {
+		if !m.forNDJSON() {
+			return fmt.Errorf("%s: NDJSON rows are orders already; types, names, constants and templates are for CSV", t.file)
+		}
+		t.accept = m.Accept[order.FieldOrderNo]
+		return nil
+	}
+	if t.layout, err = newLayout(t.header, m); err == nil {
+		return nil
+	}
+	bad := &RowError{File: t.file, Line: t.named, Code: CodeHeader, Err: err}
+	var of *columnError
+	if errors.As(err, &of) {
+		bad.Column, bad.Err = of.column, of.err
+	} else if t.dialect.comma != ',' || len(t.header) == 1 {
+		bad.Err = fmt.Errorf("%w (delimiter %q; --delimiter sets another one)", err, t.dialect.comma)
+	}
+	return bad
+}
+
+// ending remembers the last byte of a text.
+type ending struct {
+	r    io.Reader
+	last byte
+}
+
+// Read implements io.Reader.
+func (e *ending) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if n > 0 {
+		e.last = p[n-1]
+	}
+	return n, err
+}
+
+// unended returns the line of the last row if that has no line end, otherwise 0. Call
+// it after the last row.
+func (t *table) unended() int {
+	if t.ending.last == '\n' || t.ending.last == '\r' {
+		return 0
+	}
+	return t.last
 }
 
 // crReader converts CR line ends, which old Macs wrote, to LF.
@@ -171,22 +226,10 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	case err != nil:
 		return t.csvError(err)
 	}
-	line, _ := t.csv.FieldPos(0)
-	t.advance(t.header)
+	t.named = t.advance(t.header) + t.skipped
 	t.header = trimmed(t.header, 1) // Excel writes columns that were emptied
 	t.ours = slices.Contains(t.header, resultColumns[0])
-	t.layout, err = newLayout(t.header, o.Mapping)
-	if err == nil {
-		return nil
-	}
-	bad := &RowError{File: t.file, Line: line + t.skipped, Code: CodeHeader, Err: err}
-	var of *columnError
-	if errors.As(err, &of) {
-		bad.Column, bad.Err = of.column, of.err
-	} else if t.dialect.comma != ',' || len(t.header) == 1 {
-		bad.Err = fmt.Errorf("%w (delimiter %q; --delimiter sets another one)", err, t.dialect.comma)
-	}
-	return bad
+	return nil
 }
 
 // advance notes where the record read last ends and returns its first line.
@@ -224,6 +267,7 @@ func (t *table) next() (record, error) {
 			}
 		}
 		rec := record{number: t.number, line: line + t.skipped, cells: cells}
+		t.last = rec.line
 		if len(cells) != len(t.header) {
 			rec.bad = &RowError{File: t.file, Line: rec.line, Code: CodeCells,
 				Err: fmt.Errorf("the row has %d cells, the header %d; check for a delimiter or a quote inside a cell, or a column without a name", len(cells), len(t.header))}
@@ -261,7 +305,8 @@ func (t *table) nextLineOfJSON() (record, error) {
 			continue
 		}
 		t.number++
-		return record{number: t.number, line: t.nextLine - 1, cells: []string{line}}, nil
+		t.last = t.nextLine - 1
+		return record{number: t.number, line: t.last, cells: []string{line}}, nil
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"orderpost/internal/settle"
 )
 
-// rowOf returns the row's number from an intent ID of this batch.
-func rowOf(id, batch string) (int, bool) {
+// RowOf returns the row's number from an intent ID of this batch.
+func RowOf(id, batch string) (int, bool) {
 	rest, ok := strings.CutPrefix(id, batch+":")
 	if !ok {
 		return 0, false
@@ -113,7 +113,7 @@ func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
 // row returns the index in rows of an intent. It finds a replay by the order_no that
 // failed before.
 func (f *follower) row(id, batch, orderNo string) (int, bool) {
-	if n, ok := rowOf(id, f.batch); ok {
+	if n, ok := RowOf(id, f.batch); ok {
 		return n, n <= f.count && (f.awaited == nil || f.awaited(n))
 	}
 	if batch != f.batch || orderNo == "" {

@@ -1,6 +1,11 @@
 package program
 
-import "github.com/spf13/cobra"
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
 
 // CompleteFiles lets a shell offer files for the flags that are named, or, without
 // names, for the arguments of the command.
@@ -13,5 +18,16 @@ func CompleteFiles(cmd *cobra.Command, flags ...string) {
 	}
 	if len(flags) == 0 {
 		cmd.ValidArgsFunction = files
+	}
+}
+
+// plainUsage takes the backticks out of the flags' descriptions. The help reads the
+// name of a value from them; a shell that completes would show them.
+func plainUsage(cmd *cobra.Command) {
+	plain := func(f *pflag.Flag) { f.Usage = strings.ReplaceAll(f.Usage, "`", "") }
+	cmd.Flags().VisitAll(plain)
+	cmd.PersistentFlags().VisitAll(plain)
+	for _, sub := range cmd.Commands() {
+		plainUsage(sub)
 	}
 }

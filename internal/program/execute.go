@@ -20,6 +20,9 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	spell.commands(root)
 	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, Version()
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // a shell offers files only where CompleteFiles says so
+	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		plainUsage(root)
+	}
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -133,15 +136,48 @@ func (p *page) sees(text string) {
 	p.until("the page shows "+text, func() bool { return strings.Contains(p.text(), text) })
 }
 
+// contains reports whether the page shows a text now.
+func contains(p *page, text string) bool { return strings.Contains(p.text(), text) }
+
 func (p *page) until(what string, condition func() bool) {
 	p.Helper()
-	require.Eventually(p, condition, patience, 20*time.Millisecond, "%s\n%s\n%s", what, p.at(), p.text())
+	for began := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > patience {
+			require.Fail(p, what, "%s\n%s", p.at(), p.text())
+		}
+	}
 }
 
 // click clicks what a person would: the visible link, button or label with that text.
 func (p *page) click(text string) {
 	p.Helper()
 	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//*[self::a or self::button or self::label or self::summary][normalize-space()=%q]`, text)), chromedp.NodeVisible))
+}
+
+// press presses the button with that text in the main part of the page.
+func (p *page) press(text string) {
+	p.Helper()
+	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//main//button[normalize-space()=%q]`, text)), chromedp.NodeVisible))
+}
+
+// saves follows the link with that text, which saves a file, and returns its content.
+func (p *page) saves(text string) string {
+	p.Helper()
+	folder := p.TempDir()
+	_, err := chromedp.Call(p.ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: folder, BrowserContextID: chromedp.FromContext(p.ctx).BrowserContextID})
+	require.NoError(p, err)
+	p.click(text)
+	var content []byte
+	p.until("the file is saved", func() bool {
+		files, err := filepath.Glob(filepath.Join(folder, "*"))
+		require.NoError(p, err)
+		if len(files) != 1 || strings.HasSuffix(files[0], ".crdownload") || strings.Contains(files[0], "org.chromium") {
+			return false
+		}
+		content, err = os.ReadFile(files[0])
+		return err == nil && len(content) > 0
+	})
+	return string(content)
 }
 
 // fill types into the field with that label.

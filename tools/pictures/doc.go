@@ -1,6 +1,6 @@
 // Command pictures makes the picture of a terminal in docs/pictures from a real run:
 //
-//	make pictures                          # writes docs/pictures/kill.svg
+//	make pictures                          # writes docs/pictures/kill.svg, and those of the console (../browser)
 //	cd tools && go run ./pictures --check  # fails if that file would change
 //
 // It builds orderpost and the sandbox, types the commands of story.go into an

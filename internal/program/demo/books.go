@@ -8,6 +8,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/program/reconcile"
 	"orderpost/internal/settle"
 )
@@ -27,13 +28,15 @@ type summary struct {
 	ExampleNo string `json:"dead_letter_example,omitempty"`
 	Example   string `json:"dead_letter_reason,omitempty"`
 	*reconcile.Books
+
+	command string // how the demo was started
 }
 
 // balance compares three books: the imported file, the results, and the
 // sandbox's ledger.
 func (st *stage) balance(ctx context.Context, imported *importer.Summary, took time.Duration) (*summary, error) {
 	s := &summary{File: imported.File, Seconds: took.Seconds(), Intents: imported.Stored,
-		Attempts: st.tally.attempts, Retries: st.tally.retries}
+		command: program.CommandLine(ctx), Attempts: st.tally.attempts, Retries: st.tally.retries}
 	if st.keep {
 		s.DataDir = st.o.dir
 	}

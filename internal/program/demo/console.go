@@ -59,7 +59,7 @@ func (st *stage) openConsole(ctx context.Context, stderr io.Writer) (*console.Se
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := console.Listen(ctx, console.Options{Config: cfg, Queue: q, Version: program.Version(), Starter: st.environ["USER"], Log: st.log,
+	s, err := console.Listen(ctx, console.Options{Config: cfg, Queue: q, DataDir: st.o.dir, Version: program.Version(), Starter: st.environ["USER"], Log: st.log,
 		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
 	if errors.Is(err, console.ErrConfig) {
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}

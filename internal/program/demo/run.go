@@ -28,6 +28,7 @@ type options struct {
 	concurrency int
 	timeout     time.Duration
 	logLevel    string
+	columns     func() []string // the flags that are those of enqueue
 	console     bool
 	listen      string // the console's address
 }
@@ -67,6 +68,7 @@ func Run(ctx context.Context, args []string, environ map[string]string, stdin io
 	f.StringVar(&o.logLevel, "log-level", "error", "level of the worker's log on stderr: debug, info, warn or error")
 	f.BoolVar(&o.console, "console", false, "keep a web page open, with new orders until Ctrl-C")
 	f.StringVar(&o.listen, "listen", "127.0.0.1:9465", "address of the page (--console); only loopback")
+	o.columns = registerColumns(f)
 	program.CompleteFiles(root)
 	_ = root.MarkFlagDirname("data") // the flag exists
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)

@@ -155,7 +155,12 @@ func (st *stage) work(ctx context.Context) error {
 func (st *stage) enqueue(ctx context.Context, stderr io.Writer) (*importer.Summary, error) {
 	env := map[string]string{"ORDERPOST_DATA_DIR": st.o.dir}
 	var out bytes.Buffer
-	if code := enqueue.Run(ctx, []string{st.o.file, "--json"}, env, bytes.NewReader(nil), &out, quietWorkers{stderr}); code != program.ExitDone {
+	args := append([]string{st.o.file, "--json"}, st.o.columns()...)
+	switch code := enqueue.Run(ctx, args, env, bytes.NewReader(nil), &out, quietWorkers{stderr}); code {
+	case program.ExitDone:
+	case program.ExitPartial, program.ExitUsage:
+		return nil, &program.ExitError{Code: code, Err: errors.New("nothing was posted; mend the file, or say with flags what its columns mean (demo --help)")}
+	default:
 		return nil, &program.ExitError{Code: code, Err: fmt.Errorf("the import of %s ended with exit code %d", st.o.file, code)}
 	}
 	return decodeImport(out.Bytes())

@@ -25,6 +25,7 @@ func (s *summary) print(out io.Writer) {
 	if n := s.Outcomes[order.Retrying]; n > 0 {
 		row("%s\t%d\tnot settled", order.Retrying, n)
 	}
+	row("\ndead letters\t%d\torders that need a person", s.DeadLetters)
 	row("\nattempts\t%d", s.Attempts)
 	for _, cause := range slices.SortedFunc(maps.Keys(s.Retries), func(a, b string) int {
 		if d := s.Retries[b] - s.Retries[a]; d != 0 {
@@ -40,7 +41,6 @@ func (s *summary) print(out io.Writer) {
 	row("  created twice\t%d", s.CreatedTwice)
 	row("  missing\t%d", s.Missing)
 	row("  created, not recorded\t%d", s.Unrecorded)
-	row("  dead letters\t%d", s.DeadLetters)
 	_ = w.Flush()
 	s.printVerdict(out)
 }
@@ -75,11 +75,7 @@ func (s *summary) printLetter(say func(format string, args ...any)) {
 		say("The data is kept in %s. To look at the letter:", dir)
 	} else {
 		dir = "demo-data"
-		file := ""
-		if s.File != DefaultFile {
-			file = s.File + " "
-		}
-		say("To look at it, keep the data:\n  go run ./cmd/demo %s--data %s", file, dir)
+		say("To look at it, keep the data:\n  go run ./cmd/%s --data %s", s.command, dir)
 	}
 	say("  ORDERPOST_DATA_DIR=%s go run ./cmd/orderpost order %s", dir, s.ExampleNo)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -67,9 +66,6 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	}
 }
 
-// batchName matches the valid names of imports.
-var batchName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
-
 // settings reads flags and environment. Its error names every mistake.
 func (o *importOptions) settings(files []string, environ map[string]string) (broker.Config, importer.Options, error) {
 	var cfg broker.Config
@@ -80,8 +76,10 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	case o.batch == "":
 	case len(files) > 1:
 		bad("--batch: give it with a single file; each file is an import of its own")
-	case !batchName.MatchString(o.batch):
-		bad("--batch: %q is not a name of 1 to 100 letters, digits, dots, _ and -", o.batch)
+	default:
+		if err := importer.CheckBatch(o.batch); err != nil {
+			bad("--batch: %w", err)
+		}
 	}
 	if len(files) > 1 && o.source != "" {
 		bad("--source: give it with a single file")

@@ -121,6 +121,7 @@ func brokerSettings(t *testing.T) map[string]string {
 // sees it.
 func TestSession(t *testing.T) {
 	settings := brokerSettings(t)
+	settings["USER"] = "anna"
 	dir := t.TempDir()
 	var b strings.Builder
 	step := func(stdin string, args ...string) enqueued {
@@ -144,7 +145,9 @@ func TestSession(t *testing.T) {
 	step("", examples+"plain.csv", "--batch", "march")
 	step("", "watch", "march", "--json")
 	step("", "status", "may")
-	got := strings.ReplaceAll(b.String(), dir, "DIR")
+	host, err := os.Hostname()
+	require.NoError(t, err)
+	got := strings.NewReplacer(dir, "DIR", "anna@"+host, "anna@HOST").Replace(b.String())
 	require.NotContains(t, got, "ORDERPOST_NATS_URL")
 	golden(t, "session", scrub(got))
 }

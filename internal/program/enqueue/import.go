@@ -109,7 +109,7 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		return nil, err
 	}
 	options := j.options
-	options.Path, options.File = path, name
+	options.Path, options.File, options.By = path, name, j.o.person.Actor().Name
 	if name == "-" {
 		options.File = "stdin"
 	}

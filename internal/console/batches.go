@@ -1,0 +1,281 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/books"
+	"orderpost/internal/importer"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// batchCount counts the orders of one import by their present outcome.
+type batchCount struct {
+	Outcomes [order.OutcomeUnknown + 1]int
+	// Conflicts counts orders that were not sent, because their number belongs to
+	// another order.
+	Conflicts int
+}
+
+// Total is the number of orders with an outcome, conflicts included.
+func (c *batchCount) Total() int {
+	n := c.Conflicts
+	for _, k := range c.Outcomes {
+		n += k
+	}
+	return n
+}
+
+// batches counts outcomes by import. It reads each result once, by its sequence, and
+// only while somebody looks. A later result of an order replaces the one that was
+// counted: a byte for each row, and a hash of each order that is not accepted, tell
+// which that was.
+type batches struct {
+	queue *queue.Queue
+	log   zerolog.Logger
+	wake  chan struct{}
+
+	reading sync.Mutex // one reading of the list at a time
+	list    []*books.Import
+	listed  time.Time
+
+	mu     sync.Mutex
+	looked time.Time
+	next   uint64    // the sequence to go on from; 0 = nothing was read yet
+	stream time.Time // when the stream was created
+	behind bool
+	seed   maphash.Seed
+	names  map[string]uint32 // index in all
+	all    []*batchRows
+	open   map[uint64]place // by the hash of an order that is not accepted, or was replayed
+	// refused holds hashes of the ids of the conflicts that were counted.
+	refused map[uint64]struct{}
+}
+
+// batchRows is one import as it was counted.
+type batchRows struct {
+	batchCount
+	rows []order.Outcome // by row number
+	// extra holds orders whose row is not known, because they were replayed.
+	extra []order.Outcome
+}
+
+// place is where an order was counted.
+type place struct {
+	batch uint32
+	row   uint32 // isExtra marks an index in extra
+}
+
+const (
+	isExtra = 1 << 31
+	// maxRowNumber bounds batchRows.rows. Any producer can name a row.
+	maxRowNumber = 10_000_000
+)
+
+// forgetAfter is how long after the last look the counts are dropped.
+const forgetAfter = 10 * time.Minute
+
+func newBatches(q *queue.Queue, log zerolog.Logger) *batches {
+	b := &batches{queue: q, log: log, wake: make(chan struct{}, 1)}
+	b.reset()
+	return b
+}
+
+func (b *batches) reset() {
+	b.next, b.behind, b.seed = 0, true, maphash.MakeSeed()
+	b.names, b.all, b.open, b.refused = make(map[string]uint32), nil, make(map[uint64]place), make(map[uint64]struct{})
+}
+
+// look returns the count of an import, and whether there are results that were not
+// counted yet.
+func (b *batches) look(batch string) (c batchCount, behind bool) {
+	b.mu.Lock()
+	b.looked = time.Now()
+	if i, ok := b.names[batch]; ok {
+		c = b.all[i].batchCount
+	}
+	behind = b.behind
+	b.mu.Unlock()
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+	return c, behind
+}
+
+// imports lists what is remembered, the latest first. It reads once for all viewers, at
+// most once a second.
+func (b *batches) imports(ctx context.Context) ([]*books.Import, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if time.Since(b.listed) < freshFor {
+		return b.list, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	list, err := books.Imports(ctx, b.queue)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
+	b.list, b.listed = list, time.Now()
+	return list, nil
+}
+
+// run follows the results while somebody looks, until ctx ends.
+func (b *batches) run(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-b.wake:
+		}
+		b.mu.Lock()
+		idle := time.Since(b.looked)
+		if idle > forgetAfter && b.next > 0 {
+			b.reset()
+		}
+		b.mu.Unlock()
+		if idle < watchFor && b.queue.Connected() {
+			if err := b.follow(ctx); err != nil && ctx.Err() == nil && !away(err) {
+				b.log.Warn().Err(err).Msg("results could not be followed for the console's imports")
+			}
+		}
+		select { // a page that is opened meanwhile needs no second round at once
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// follow reads the results that were recorded since the last call, for a while.
+func (b *batches) follow(ctx context.Context) error {
+	results := b.queue.Results()
+	state, err := results.State(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	if !b.stream.Equal(state.Created) { // another stream counts from 1 again
+		b.reset()
+		b.stream = state.Created
+	}
+	next := max(b.next, 1)
+	b.mu.Unlock()
+	if next <= state.LastSeq {
+		until := time.Now().Add(followFor)
+		err = results.Walk(ctx, next, state.LastSeq, func(page []*settle.Message) error {
+			b.take(page)
+			if time.Now().After(until) {
+				return errLater
+			}
+			return nil
+		})
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.behind = err != nil
+	switch {
+	case err == nil:
+		b.next = state.LastSeq + 1
+	case errors.Is(err, errLater):
+		err = nil
+	}
+	return err
+}
+
+// take counts a page of results.
+func (b *batches) take(page []*settle.Message) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, m := range page {
+		b.next = m.Seq + 1
+		entry, err := queue.DecodeRecord(m)
+		if err != nil {
+			continue // the audit names what cannot be read
+		}
+		r := entry.Record
+		for i := range r.Conflicts {
+			c := &r.Conflicts[i]
+			key := maphash.String(b.seed, c.IntentID)
+			if _, counted := b.refused[key]; !counted && c.Batch != "" && r.ConflictOf(c.IntentID) != nil {
+				b.refused[key] = struct{}{}
+				b.all[b.number(c.Batch)].Conflicts++
+			}
+		}
+		b.settle(r)
+	}
+}
+
+// settle counts the present outcome of an order in place of the one before.
+func (b *batches) settle(r *order.Record) {
+	key := maphash.String(b.seed, r.OrderNo)
+	was, counted := b.open[key]
+	if r.Batch == "" || r.ConflictOf(r.IntentID) != nil {
+		if counted {
+			b.set(was, order.OutcomeNone)
+			delete(b.open, key)
+		}
+		return
+	}
+	now := place{batch: b.number(r.Batch)}
+	row, own := importer.RowOf(r.IntentID, r.Batch)
+	own = own && row <= maxRowNumber
+	switch {
+	case own:
+		now.row = uint32(row)
+	case counted && was.batch == now.batch:
+		now = was
+	default:
+		at := b.all[now.batch]
+		now.row = isExtra | uint32(len(at.extra))
+		at.extra = append(at.extra, order.OutcomeNone)
+	}
+	if counted && was != now {
+		b.set(was, order.OutcomeNone)
+	}
+	b.set(now, r.Outcome())
+	if own && r.Outcome() == order.OutcomeAccepted {
+		delete(b.open, key) // it stays accepted
+	} else {
+		b.open[key] = now
+	}
+}
+
+// set changes the outcome that is counted at a place.
+func (b *batches) set(p place, o order.Outcome) {
+	at := b.all[p.batch]
+	list, i := &at.rows, int(p.row)
+	if p.row&isExtra != 0 {
+		list, i = &at.extra, int(p.row&^isExtra)
+	}
+	if i >= len(*list) {
+		*list = append(*list, make([]order.Outcome, i+1-len(*list))...)
+	}
+	at.Outcomes[(*list)[i]]--
+	(*list)[i] = o
+	at.Outcomes[o]++
+	at.Outcomes[order.OutcomeNone] = 0
+}
+
+// number returns the index of an import in all.
+func (b *batches) number(batch string) uint32 {
+	i, ok := b.names[batch]
+	if !ok {
+		i = uint32(len(b.all))
+		b.names[batch], b.all = i, append(b.all, &batchRows{})
+	}
+	return i
+}

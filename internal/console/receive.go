@@ -1,0 +1,120 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"time"
+
+	"orderpost/internal/uploads"
+)
+
+const (
+	// uploadPause is how long an upload may stand still.
+	uploadPause = time.Minute
+	// uploadRest is how much of a refused file is still read. A browser shows the
+	// answer only after it has sent the file.
+	uploadRest = 4 << 30
+	// formSlack is what a form adds to a file.
+	formSlack = 64 << 10
+)
+
+// receive takes a file. It never holds more than a few chunks of it.
+func (v *visit) receive() error {
+	store := v.s.desk.Store()
+	v.Body = &paced{ReadCloser: v.Body, control: http.NewResponseController(v.w)}
+	defer func() { _, _ = io.CopyN(io.Discard, v.Body, uploadRest) }()
+	form, err := v.MultipartReader()
+	if err != nil {
+		return badRequest("That was not a form with a file.", "Choose a file on the page Upload.")
+	}
+	if err := store.Announced(v.ContentLength - formSlack); err != nil {
+		return err
+	}
+	part, err := filePart(form)
+	switch {
+	case errors.Is(err, io.EOF) || err == nil && part.FileName() == "":
+		return badRequest("No file was chosen.", "Choose one on the page Upload.")
+	case err != nil:
+		return &problem{status: http.StatusBadRequest, what: "The upload broke off, and nothing was kept.", todo: "Upload the file again.", cause: err}
+	}
+	u, err := store.Keep(v.Context(), part.FileName(), v.by(), part)
+	if err != nil {
+		return err
+	}
+	return v.done(there(u.ID), "")
+}
+
+// filePart returns the first file of a form.
+func filePart(form *multipart.Reader) (*multipart.Part, error) {
+	for {
+		part, err := form.NextPart()
+		if err != nil || part.FormName() == "file" {
+			return part, err
+		}
+	}
+}
+
+// paced lets an upload take as long as it needs, while it moves.
+type paced struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	_ = p.control.SetReadDeadline(time.Now().Add(uploadPause)) // a test's writer has none
+	return p.ReadCloser.Read(b)
+}
+
+// eventEvery is the interval between two events of a job's progress.
+const eventEvery = 500 * time.Millisecond
+
+// uploadEvents streams the progress of an upload's job, until that ends.
+func (v *visit) uploadEvents() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "text/event-stream")
+	v.w.Header().Set("X-Accel-Buffering", "no") // proxies pass each event at once
+	control := http.NewResponseController(v.w)
+	tick := time.NewTicker(eventEvery)
+	defer tick.Stop()
+	for {
+		p, busy := v.s.desk.Progress(u.ID)
+		if !busy {
+			_, err := io.WriteString(v.w, "event: end\ndata: {}\n\n")
+			return ignore(err)
+		}
+		if err := writeEvent(v.w, p); err != nil {
+			return ignore(err)
+		}
+		if err := control.Flush(); err != nil {
+			return ignore(err)
+		}
+		select {
+		case <-tick.C:
+		case <-v.Context().Done():
+			return nil
+		}
+	}
+}
+
+func writeEvent(w io.Writer, p uploads.Progress) error {
+	data, err := json.Marshal(struct {
+		Percent int    `json:"percent"`
+		Text    string `json:"text"`
+	}{int(100 * p.Share()), plain(describeProgress(p))})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "data: %s\n\n", data)
+	return err
+}
+
+// ignore drops the error of an answer that nobody is there to read.
+func ignore(error) error { return nil }

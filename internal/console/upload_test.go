@@ -1,0 +1,414 @@
+package console
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+	"orderpost/internal/uploads"
+)
+
+// upload sends a file by the form, and returns the page that the browser ends at.
+func (b *browser) upload(status int, name string, content io.Reader) answer {
+	b.Helper()
+	r, w := io.Pipe()
+	form := multipart.NewWriter(w)
+	go func() {
+		part, err := form.CreateFormFile("file", name)
+		if err == nil {
+			_, err = io.Copy(part, content)
+		}
+		if err == nil {
+			err = form.Close()
+		}
+		_ = w.CloseWithError(err)
+	}()
+	defer func() { _ = r.Close() }()
+	req, err := http.NewRequestWithContext(b.T.Context(), http.MethodPost, b.base+"/upload", r)
+	require.NoError(b, err)
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	resp, err := b.Do(req)
+	require.NoError(b, err)
+	page, err := io.ReadAll(resp.Body)
+	require.NoError(b, err)
+	require.NoError(b, resp.Body.Close())
+	require.Equal(b, status, resp.StatusCode, "%s\n%s", name, page)
+	return answer{resp, string(page)}
+}
+
+var field = regexp.MustCompile(`(?s)<(input|textarea|select)[^>]* name="([^"]+)"[^>]*>`)
+
+// columnsForm returns the fields of the columns' form as a browser sends them, with
+// changes as name, value.
+func columnsForm(t *testing.T, page string, changes ...string) []string {
+	t.Helper()
+	_, form, found := strings.Cut(page, `/check" class="stack">`)
+	require.True(t, found, page)
+	form, _, _ = strings.Cut(form, "</form>")
+	var out []string
+	for _, m := range field.FindAllStringSubmatchIndex(form, -1) {
+		kind, name, tag := form[m[2]:m[3]], form[m[4]:m[5]], form[m[0]:m[1]]
+		value := ""
+		switch kind {
+		case "input":
+			if strings.Contains(tag, `type="checkbox"`) && !strings.Contains(tag, " checked") {
+				continue
+			}
+			_, value, _ = strings.Cut(tag, ` value="`)
+			value, _, _ = strings.Cut(value, `"`)
+		case "textarea":
+			value, _, _ = strings.Cut(form[m[1]:], "</textarea>")
+		case "select":
+			options, _, _ := strings.Cut(form[m[1]:], "</select>")
+			chosen := regexp.MustCompile(`<option(?: value="([^"]*)")? selected>([^<]*)`).FindStringSubmatch(options)
+			if chosen == nil {
+				chosen = regexp.MustCompile(`<option(?: value="([^"]*)")?>([^<]*)`).FindStringSubmatch(options)
+			}
+			if value = chosen[1]; value == "" {
+				value = chosen[2]
+			}
+		}
+		out = append(out, name, strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&amp;", "&", "&lt;", "<", "&gt;", ">", "&#43;", "+").Replace(value))
+	}
+	for i := 0; i < len(changes); i += 2 {
+		for k := 0; k < len(out); k += 2 {
+			if out[k] == changes[i] {
+				out[k+1] = changes[i+1]
+			}
+		}
+	}
+	return out
+}
+
+// settled opens a page until no job of the upload is left.
+func (b *browser) settled(path string) string {
+	b.Helper()
+	var page string
+	require.Eventually(b, func() bool {
+		page = b.open(http.StatusOK, path)
+		return !strings.Contains(page, "data-events")
+	}, 30*time.Second, 20*time.Millisecond)
+	return page
+}
+
+// TestUploadStory: an importer uploads a file with mistakes, looks at its columns,
+// answers the check, imports it, and saves the results, with plain forms.
+func TestUploadStory(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("importer")
+	require.Contains(t, text(b.open(http.StatusOK, "/upload")), "Upload a file File of orders")
+	content := "Order No;timeout;qty;note\nA-1;30;1;fine\nA-2;30;two;<b>&\nA-3;30;3;=1+1\n31.12.2026;30;1;x\nA-1;30;9;again\n"
+	a := b.upload(http.StatusOK, `C:\x\march.csv`, strings.NewReader(content))
+	at := a.Request.URL.Path
+	require.Contains(t, text(a.page), "The console proposes these names.")
+	require.Contains(t, a.page, `value="order_no"`)
+	require.Contains(t, a.page, "&lt;b&gt;&amp;", "cells are text")
+
+	// A mistake in the columns is a sentence without flags.
+	wrong := columnsForm(t, a.page)
+	for i := 0; i < len(wrong); i += 2 {
+		if wrong[i] == "field" && wrong[i+1] == "order_no" {
+			wrong[i+1] = "number"
+		}
+	}
+	said := text(b.send(http.StatusUnprocessableEntity, at+"/check", wrong...))
+	require.Contains(t, said, "There is no column order_no; give the column that holds it that name below")
+	require.NotContains(t, said, "--")
+
+	form := columnsForm(t, a.page)
+	types := 0
+	for i := 0; i < len(form); i += 2 {
+		if form[i] == "type" {
+			if types++; types == 3 {
+				form[i+1] = "int"
+			}
+		}
+	}
+	b.send(http.StatusOK, at+"/check", form...)
+	page := b.settled(at)
+	said = text(page)
+	for _, want := range []string{"Rows 5", "Bad rows 3", "1 row: wrong_type, first in line 3", "3 3 (qty) two column qty: &#34;two&#34; is not a whole number such as 30", "excel_date",
+		"1 row has cells that a spreadsheet would run as formulas: note (first in line 4)", "order_no &#34;A-1&#34; occurs in line 2 already", "Import 2 orders", "Leave the 3 bad rows out"} {
+		require.Contains(t, said, want)
+	}
+	require.NotContains(t, said, "--accept")
+	rejects := b.do(http.MethodGet, at+"/rejects", nil)
+	require.Equal(t, "attachment; filename*=UTF-8''march.csv.rejects.csv", rejects.Header.Get("Content-Disposition"))
+	require.Equal(t, 4, strings.Count(rejects.page, "\n"), rejects.page)
+	require.Contains(t, b.do(http.MethodGet, at+"/mapping", nil).page, "Order No: order_no")
+
+	require.Contains(t, text(b.send(http.StatusConflict, at+"/import")), "3 rows are bad; correct them and upload the file again, or choose to skip them.")
+	b.send(http.StatusOK, at+"/accept", "field", "order_no", "code", "excel_date")
+	page = b.settled(at)
+	require.Contains(t, text(page), "Bad rows 2")
+	require.Contains(t, page, `value="order_no=excel_date" checked`)
+	require.Contains(t, columnsForm(t, page), "order_no=excel_date")
+	b.send(http.StatusOK, at+"/import", "skip", "on")
+	page = b.settled(at)
+	require.Contains(t, text(page), "3 Enqueued.")
+	require.Contains(t, text(page), "By importer,")
+	batch := regexp.MustCompile(`/import\?batch=([0-9a-f]+)`).FindStringSubmatch(page)[1]
+	imp, err := books.ReadImport(t.Context(), r.worker, batch)
+	require.NoError(t, err)
+	require.Equal(t, "importer", imp.By)
+
+	acts := r.acts()
+	require.Len(t, acts, 1)
+	require.Equal(t, journal.Import, acts[0].Kind)
+	require.Equal(t, journal.Actor{Name: "importer", Known: journal.Login}, acts[0].Actor)
+	require.Equal(t, batch, acts[0].Batch)
+	require.Equal(t, map[string]string{"from": "127.0.0.1", "file": "march.csv", "upload": strings.TrimPrefix(at, "/upload/"), "skip_invalid": "true"}, acts[0].Details)
+	require.Equal(t, &journal.Result{End: journal.Partial, Counts: map[string]int{"stored": 3, "invalid": 2}}, acts[0].Result)
+
+	// The imports' pages: the open order is counted, then its outcome.
+	viewer := r.as("viewer")
+	require.Eventually(t, func() bool {
+		said = text(viewer.open(http.StatusOK, "/imports"))
+		return strings.Contains(said, batch+" march.csv under way importer")
+	}, 30*time.Second, 20*time.Millisecond, said)
+	r.pull(3, order.Accepted)
+	require.Eventually(t, func() bool {
+		said = text(viewer.open(http.StatusOK, "/import?batch="+batch))
+		return strings.Contains(said, "Every order has its outcome.")
+	}, 30*time.Second, 20*time.Millisecond)
+	require.Contains(t, said, "accepted 3 ")
+	require.Contains(t, said, "2 Bad rows, not enqueued.")
+	require.NotContains(t, said, "Save the results", "rows are for importers")
+	require.Contains(t, text(viewer.do(http.MethodGet, at+"/results", nil).page), "The results of a file needs the role importer")
+	require.Contains(t, text(b.open(http.StatusOK, "/import?batch="+batch)), "Save the results")
+	results := b.do(http.MethodGet, at+"/results", nil)
+	require.Equal(t, http.StatusOK, results.StatusCode)
+	require.Equal(t, "attachment; filename*=UTF-8''march.results.csv", results.Header.Get("Content-Disposition"))
+	require.Equal(t, 6, strings.Count(results.page, "\n"))
+	require.Contains(t, results.page, "A-3;30;3;'=1+1;accepted;", "no spreadsheet runs it")
+
+	require.Contains(t, text(b.send(http.StatusOK, at+"/remove")), "The file march.csv was removed. Orders that were imported from it stay.")
+	require.Contains(t, text(b.open(http.StatusNotFound, at)), "There is no upload")
+	require.Contains(t, text(b.open(http.StatusOK, "/import?batch="+batch)), "enqueue results "+batch)
+}
+
+// acts reads the journal, newest first.
+func (r *rig) acts() (out []journal.Item) {
+	r.Helper()
+	_, err := journal.All(r.Context(), r.worker, journal.Query{}, func(i journal.Item) bool {
+		out = append(out, i)
+		return true
+	})
+	require.NoError(r, err)
+	return out
+}
+
+// pull settles n orders by a verdict.
+func (r *rig) pull(n int, v order.Verdict) {
+	r.Helper()
+	for n > 0 {
+		require.NoError(r, r.worker.Pull(r.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
+			for _, d := range ds {
+				report := answered(v, 200, "", "")
+				_, err := r.worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
+				require.NoError(r, err)
+				d.Release()
+				n--
+			}
+		}))
+	}
+}
+
+// repeated is a reader of n bytes.
+type repeated struct{ n int64 }
+
+func (z *repeated) Read(p []byte) (int, error) {
+	if z.n <= 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), z.n)
+	z.n -= n
+	copy(p, bytes.Repeat([]byte("0"), int(n)))
+	return int(n), nil
+}
+
+// TestBadUploads: each gets a sentence on a page, whoever sends it and however.
+func TestBadUploads(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users, c.UploadMax = usersFile(t), 1 })
+	b := r.as("importer")
+	for name, c := range map[string]struct {
+		status  int
+		content io.Reader
+		want    string
+	}{
+		"report.pdf": {http.StatusUnprocessableEntity, strings.NewReader("%PDF-1.7"), "this is a PDF, not text"},
+		"empty.csv":  {http.StatusUnprocessableEntity, strings.NewReader(""), "the file is empty."},
+		"large.csv":  {http.StatusRequestEntityTooLarge, &repeated{20 << 20}, "The file is larger than 1024 KiB, and nothing was kept"},
+		"":           {http.StatusBadRequest, strings.NewReader("x"), "No file was chosen."},
+	} {
+		require.Contains(t, text(b.upload(c.status, name, c.content).page), c.want)
+	}
+	a := b.do(http.MethodPost, "/upload", map[string][]string{"file": {"x"}})
+	require.Equal(t, http.StatusBadRequest, a.StatusCode)
+	require.Contains(t, text(a.page), "That was not a form with a file.")
+
+	// A browser that says how long the file is needs not send it.
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+"/upload", &repeated{2 << 30})
+	require.NoError(t, err)
+	req.ContentLength = 2 << 30
+	req.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	resp, err := b.Do(req)
+	require.NoError(t, err)
+	page, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+	require.Contains(t, text(string(page)), "The file is larger than 1024 KiB")
+
+	require.Contains(t, text(r.as("viewer").upload(http.StatusForbidden, "a.csv", strings.NewReader("order_no,timeout\nA,1\n")).page), "Uploading files needs the role importer, and yours is viewer.")
+	require.Contains(t, text(r.browser().upload(http.StatusUnauthorized, "a.csv", strings.NewReader("x")).page), "Your login has ended, so nothing was done.")
+	require.Empty(t, r.desk.Store().List())
+	require.Zero(t, r.desk.Store().Used())
+
+	// A file that no import can read says why on its page, and can be removed.
+	a = b.upload(http.StatusOK, "array.csv", strings.NewReader("[{\"order_no\":\"A\"}]"))
+	require.Contains(t, text(a.page), "NDJSON has one order a line")
+}
+
+// TestFormsAreBounded: only the upload takes more than a form needs, and nobody can
+// make the console keep a file without a login.
+func TestFormsAreBounded(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.browser()
+	body, w := io.Pipe()
+	form := multipart.NewWriter(w)
+	go func() {
+		part, _ := form.CreateFormFile("file", "x")
+		_, err := io.Copy(part, &repeated{64 << 20})
+		_ = w.CloseWithError(err)
+	}()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.base+"/login", body)
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	resp, err := b.Do(req)
+	_ = body.Close()
+	if err == nil { // the server may also close the connection while the body is sent
+		require.NotEqual(t, http.StatusOK, resp.StatusCode)
+		_ = resp.Body.Close()
+	}
+}
+
+// TestProgress: with JavaScript an import streams its progress; a person stops it,
+// another resumes it after a restart of the console, and a third cancels it.
+func TestProgress(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	var content strings.Builder
+	content.WriteString("order_no,timeout\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&content, "P-%d,30\n", i)
+	}
+	a := b.upload(http.StatusOK, "big.csv", strings.NewReader(content.String()))
+	at := a.Request.URL.Path
+	id := strings.TrimPrefix(at, "/upload/")
+	b.send(http.StatusOK, at+"/check", columnsForm(t, a.page)...)
+	b.settled(at)
+	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "anna"}, uploads.ImportOptions{Rate: 2000}))
+	page := b.open(http.StatusOK, at)
+	require.Contains(t, page, `data-events="`+at+`/events"`)
+	require.Contains(t, page, `hx-trigger="every 3s"`)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.base+at+"/events", nil)
+	require.NoError(t, err)
+	resp, err := b.Do(req)
+	require.NoError(t, err)
+	require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	events := bufio.NewScanner(resp.Body)
+	seen := false
+	for !seen && events.Scan() {
+		seen = strings.Contains(events.Text(), `"text":"Importing: `) && strings.Contains(events.Text(), " of 20,000 rows done.")
+	}
+	require.True(t, seen)
+	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "running")
+	require.Contains(t, text(b.send(http.StatusOK, at+"/stop")), "Stopped. What was enqueued stays")
+	for !strings.Contains(events.Text(), "event: end") {
+		require.True(t, events.Scan(), "the stream tells the end")
+	}
+	require.NoError(t, resp.Body.Close())
+	require.Contains(t, text(b.open(http.StatusOK, at)), "Stopped by anna. Resume it, or cancel it.")
+
+	r.Server.Stop()
+	r.Server = r.console()
+	b = r.loggedIn()
+	page = b.open(http.StatusOK, at)
+	require.Contains(t, page, "Resume the import")
+	b.send(http.StatusOK, at+"/import", "resume", "on")
+	batch := regexp.MustCompile(`/import\?batch=([0-9a-f]+)`).FindStringSubmatch(page)[1]
+	said := text(b.open(http.StatusOK, "/import/cancel?batch="+batch))
+	require.Contains(t, said, "Withdrawn now")
+	b.send(http.StatusOK, "/import/cancel", "batch", batch, "note", "wrong file")
+	require.Eventually(t, func() bool {
+		said = text(b.open(http.StatusOK, "/import?batch="+batch))
+		return strings.Contains(said, "cancelled the import:")
+	}, 30*time.Second, 20*time.Millisecond)
+	page = b.settled(at)
+	require.Contains(t, text(page), "Cancelled by anna.")
+	c, err := r.worker.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, c.Pending)
+	var acts []string
+	for _, a := range r.acts() {
+		acts = append(acts, fmt.Sprint(a.Kind, " ", a.Actor.Name, " ", a.Result.End, a.Note))
+	}
+	require.Len(t, acts, 3)
+	require.ElementsMatch(t, []string{"cancel anna donewrong file", "import anna stopped", "import anna stopped"}, acts)
+	require.Contains(t, text(b.open(http.StatusNotFound, "/import?batch=..%2F")), "Nothing is known about an import")
+}
+
+// TestWithoutDataFolder: a console that cannot keep files shows everything else.
+func TestWithoutDataFolder(t *testing.T) {
+	r := newRig(t)
+	first := r.Server
+	r.Server = r.console() // on the same folder
+	b := r.loggedIn()
+	require.Contains(t, text(b.open(http.StatusServiceUnavailable, "/upload")), "This console takes no uploads. Another console uses the folder")
+	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "Nothing was imported yet.")
+	first.Stop()
+}
+
+// TestBatchCounts: an order counts once, by its present outcome, for the import that
+// submitted it last.
+func TestBatchCounts(t *testing.T) {
+	b := newBatches(nil, zerolog.Nop())
+	rec := func(no, id, batch string, o order.Outcome) *order.Record {
+		r := &order.Record{OrderNo: no, IntentID: id, Batch: batch}
+		r.SetOutcome(o)
+		return r
+	}
+	for _, r := range []*order.Record{
+		rec("A", "m:1", "m", order.OutcomeAccepted), rec("A", "m:1", "m", order.OutcomeAccepted), // written again
+		rec("B", "m:2", "m", order.OutcomeRejected), rec("B", "replay:1", "m", order.OutcomeNone), rec("B", "replay:1", "m", order.OutcomeAccepted), rec("B", "replay:1", "m", order.OutcomeAccepted),
+		rec("C", "m:3", "m", order.OutcomeRejected), rec("C", "n:1", "n", order.OutcomeAccepted), // corrected by another import
+		rec("D", "replay:2", "m", order.OutcomeUnknown), rec("D", "replay:3", "m", order.OutcomeExhausted),
+		rec("E", "m:4000000000", "m", order.OutcomeRejected), rec("E", "m:4000000000", "m", order.OutcomeRejected),
+		rec("F", "x", "", order.OutcomeRejected),
+	} {
+		b.settle(r)
+	}
+	m, _ := b.look("m")
+	require.Equal(t, 4, m.Total())
+	require.Equal(t, [...]int{2, 1, 1}, [...]int{m.Outcomes[order.OutcomeAccepted], m.Outcomes[order.OutcomeRejected], m.Outcomes[order.OutcomeExhausted]})
+	n, _ := b.look("n")
+	require.Equal(t, 1, n.Total())
+}

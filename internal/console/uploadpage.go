@@ -1,0 +1,508 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/uploads"
+)
+
+func (s *Server) uploadRoutes() []route {
+	on := func(method, path, does string, serve func(*visit) error) route {
+		return route{pattern: method + " " + path, need: Importer, does: does, serve: func(v *visit) error {
+			if v.s.desk == nil {
+				return &problem{status: http.StatusServiceUnavailable, what: "This console takes no uploads.", todo: sentence(v.s.noUploads)}
+			}
+			return refusal(serve(v))
+		}}
+	}
+	return []route{
+		on("GET", "/upload", "Uploading files", (*visit).uploadPage),
+		on("POST", "/upload", "Uploading files", (*visit).receive),
+		on("GET", "/upload/{id}", "The page of an upload", (*visit).uploadedPage),
+		on("POST", "/upload/{id}/check", "Checking a file", (*visit).check),
+		on("POST", "/upload/{id}/accept", "Checking a file", (*visit).accept),
+		on("POST", "/upload/{id}/import", "Importing a file", (*visit).importUpload),
+		on("POST", "/upload/{id}/stop", "Stopping an import", (*visit).stopUpload),
+		on("POST", "/upload/{id}/remove", "Removing a file", (*visit).removeUpload),
+		on("GET", "/upload/{id}/mapping", "The mapping of a file", (*visit).mappingFile),
+		on("GET", "/upload/{id}/rejects", "The bad rows of a file", (*visit).rejectsFile),
+		on("GET", "/upload/{id}/results", "The results of a file", (*visit).resultsFile),
+		on("GET", "/upload/{id}/events", "The progress of an upload", (*visit).uploadEvents),
+	}
+}
+
+// refusal makes a page of what a person can do something about.
+func refusal(err error) error {
+	status := map[uploads.Kind]int{uploads.Unusable: http.StatusUnprocessableEntity, uploads.TooLarge: http.StatusRequestEntityTooLarge,
+		uploads.BrokenOff: http.StatusBadRequest, uploads.NoRoom: http.StatusInsufficientStorage, uploads.Busy: http.StatusConflict,
+		uploads.Unready: http.StatusConflict, uploads.Gone: http.StatusNotFound}[uploads.KindOf(err)]
+	if status == 0 {
+		return unannounced(err)
+	}
+	r, _ := errors.AsType[*uploads.Refusal](err)
+	return &problem{status: status, what: sentence(r.Text), todo: "Go back to the upload.", cause: err}
+}
+
+// by names the person for the record.
+func (v *visit) by() uploads.Person {
+	return uploads.Person{Name: v.person().Name, How: v.person().How, From: v.s.client(v.Request)}
+}
+
+// upload returns the upload of the request.
+func (v *visit) upload() (uploads.Upload, error) { return v.s.desk.Store().Get(v.PathValue("id")) }
+
+// there is the address of an upload's page.
+func there(id string) string { return "/upload/" + id }
+
+type uploadPage struct {
+	Limits  uploads.Config
+	Uploads []uploadLine
+}
+
+// uploadLine is an upload in the list.
+type uploadLine struct {
+	uploads.Upload
+	Word, Tone, Says string
+	Until            time.Time
+}
+
+func (v *visit) uploadPage() error {
+	p := uploadPage{Limits: v.s.desk.Store().Limits()}
+	for _, u := range v.s.desk.Store().List() {
+		line := uploadLine{Upload: u, Until: u.UsedAt.Add(p.Limits.Retention)}
+		if !u.FetchedAt.IsZero() {
+			line.Until = u.FetchedAt.Add(p.Limits.Grace)
+		}
+		progress, busy := v.s.desk.Progress(u.ID)
+		line.Word, line.Tone, line.Says = standing(&u, progress, busy)
+		p.Uploads = append(p.Uploads, line)
+		v.live = v.live || busy
+	}
+	return v.render("upload", "Upload", p)
+}
+
+// standing says in a word and a sentence how an upload stands.
+func standing(u *uploads.Upload, p uploads.Progress, busy bool) (word, tone, says string) {
+	switch i := u.Import; {
+	case busy && p.Import:
+		return "importing", "info", describeProgress(p)
+	case busy:
+		return "checking", "info", describeProgress(p)
+	case i != nil && i.State == uploads.Done:
+		return "imported", "good", plural(i.Summary.Rows, "row", "rows") + " of batch " + i.Batch + "."
+	case i != nil && i.State == uploads.Interrupted:
+		return "interrupted", "warn", sentence(i.Error) + " Resume it, or cancel it."
+	case i != nil && i.State == uploads.Cancelled:
+		return "cancelled", "info", sentence(i.Error)
+	case i != nil && i.State == uploads.Failed:
+		return "failed", "bad", sentence(i.Error)
+	case u.Checked == nil:
+		return "uploaded", "info", "Look at its columns and check it."
+	case u.Checked.Stopped != "":
+		return "unusable", "bad", sentence(u.Checked.Stopped)
+	case u.Checked.Summary.Invalid > 0:
+		return "bad rows", "warn", fmt.Sprintf("%s of %s cannot be sent.", plural(u.Checked.Summary.Invalid, "row", "rows"), count(u.Checked.Summary.Rows))
+	default:
+		return "ready", "good", plural(u.Checked.Summary.Rows, "row", "rows") + ", all can be sent."
+	}
+}
+
+// describeProgress writes the progress of a job for people.
+func describeProgress(p uploads.Progress) string {
+	switch p.Phase {
+	case uploads.Waiting:
+		return "It waits for another check."
+	case uploads.Reading:
+		return fmt.Sprintf("Reading the file: %s of %s.", size(p.Done), size(p.Total))
+	case uploads.Checking:
+		return fmt.Sprintf("Checking every row: %s of %s.", size(p.Done), size(p.Total))
+	case uploads.Rejecting:
+		return "Writing the file with the bad rows."
+	case uploads.Hindered:
+		return fmt.Sprintf("%s of %s rows done. It goes on by itself when it can: %s.", count(p.Done), count(p.Total), strings.TrimSuffix(p.Hindrance, "."))
+	default:
+		return fmt.Sprintf("Importing: %s of %s rows done.", count(p.Done), count(p.Total))
+	}
+}
+
+// size writes a number of bytes for people.
+func size(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return count(n>>30) + " GiB"
+	case n >= 10<<20:
+		return count(n>>20) + " MiB"
+	case n >= 10<<10:
+		return count(n>>10) + " KiB"
+	default:
+		return plural(n, "byte", "bytes")
+	}
+}
+
+type uploadedPage struct {
+	uploads.Upload
+	Word, Tone, Says string
+	Busy             bool
+	Progress         uploads.Progress
+	Percent          int
+	Failure          string
+	// HeadError is why the columns cannot be read; empty = they can.
+	HeadError string
+	Head      *importer.Head
+	Proposed  bool
+	Columns   []columnField
+	Mapping   importer.Mapping
+	Constants string
+	Accepted  []string
+	Types     []importer.Type
+	Encodings []string
+	Kinds     []warningLine
+	Fates     []fateLine
+}
+
+// columnField is a column with what the form shows of it.
+type columnField struct {
+	importer.Column
+	Chosen importer.Type
+	As     string
+}
+
+type warningLine struct {
+	importer.WarningKind
+	What, Advice string
+}
+
+// samples is how many rows the columns' form shows.
+const samples = 3
+
+func (v *visit) uploadedPage() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	p := uploadedPage{Upload: u, Types: importer.Types(), Encodings: importer.Encodings()}
+	p.Progress, p.Busy = v.s.desk.Progress(u.ID)
+	p.Word, p.Tone, p.Says = standing(&u, p.Progress, p.Busy)
+	if p.Busy {
+		v.live, p.Percent = true, int(100*p.Progress.Share())
+		return v.render("uploaded", u.Name, p)
+	}
+	if err := v.s.desk.Failure(u.ID); err != nil {
+		p.Failure = sentence(err.Error())
+	}
+	if c := u.Checked; c != nil {
+		for _, kind := range c.Summary.WarningKinds {
+			what, advice := kind.Meaning(c.Summary.Format, false)
+			p.Kinds = append(p.Kinds, warningLine{kind, what, advice})
+		}
+	}
+	if i := u.Import; i != nil {
+		p.Fates = fates(fateCounts(i.Summary.Fates))
+	}
+	p.arrange(v.s.desk)
+	return v.render("uploaded", u.Name, p)
+}
+
+// arrange fills the columns' form: with the settings, or with a proposal if nobody has
+// said anything yet.
+func (p *uploadedPage) arrange(d *uploads.Desk) {
+	h, err := d.Head(p.ID, samples)
+	if err != nil {
+		p.HeadError = sentence(withoutFlags(err))
+		return
+	}
+	p.Head, p.Mapping = h, p.Settings.Mapping
+	if p.Checked == nil && p.Settings.Mapping.IsZero() {
+		p.Mapping = h.Propose()
+		p.Proposed = !p.Mapping.IsZero()
+	}
+	for _, c := range h.Columns {
+		as, kind := c.Arranged(p.Mapping)
+		p.Columns = append(p.Columns, columnField{c, kind, as})
+	}
+	p.Constants = writeConstants(p.Mapping.Set)
+	for _, field := range slices.Sorted(maps.Keys(p.Mapping.Accept)) {
+		for _, code := range p.Mapping.Accept[field] {
+			p.Accepted = append(p.Accepted, field+"="+string(code))
+		}
+	}
+}
+
+// withoutFlags returns an error's text without advice about flags of enqueue.
+func withoutFlags(err error) string {
+	if missing, ok := errors.AsType[*importer.MissingField](err); ok {
+		what := "give the column that holds it that name below"
+		if missing.Field == "timeout" {
+			what += ", or give every order the same one: timeout=30 under \"The same in every order\""
+		} else {
+			what += ", or let the import make numbers"
+		}
+		return fmt.Sprintf("there is no column %s; %s", missing.Field, what)
+	}
+	return strings.TrimSuffix(err.Error(), importer.Advice(err))
+}
+
+// settings reads the columns' form.
+func (v *visit) settings(u *uploads.Upload) (uploads.Settings, error) {
+	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch")}
+	if set.Format == importer.FormatAuto {
+		set.Format = ""
+	}
+	if set.Encoding == importer.EncodingAuto {
+		set.Encoding = ""
+	}
+	var err error
+	if set.Mapping.Set, err = readConstants(v.PostFormValue("set")); err != nil {
+		return set, err
+	}
+	set.Mapping.Empty, set.Mapping.OrderNoTemplate = v.field("empty"), v.field("template")
+	if set.Mapping.Empty == importer.EmptyString {
+		set.Mapping.Empty = ""
+	}
+	for _, answer := range v.PostForm["accept"] {
+		if field, code, ok := strings.Cut(answer, "="); ok {
+			accept(&set.Mapping, field, importer.Code(code))
+		}
+	}
+	// The header is read by the encoding and delimiter of before: they decide which
+	// columns the form showed.
+	h, err := v.s.desk.Head(u.ID, 0)
+	if err != nil {
+		return set, nil //nolint:nilerr // Arrange reads the file as it is set now, and says what is wrong
+	}
+	names := v.PostForm["column"]
+	same := len(names) == len(h.Columns)
+	for i := range h.Columns {
+		same = same && names[i] == h.Columns[i].Name
+	}
+	if same && len(names) > 0 {
+		var kinds []importer.Type
+		for _, kind := range v.PostForm["type"] {
+			kinds = append(kinds, importer.Type(kind))
+		}
+		set.Mapping = h.Arrange(set.Mapping, v.PostForm["field"], kinds)
+	}
+	return set, nil
+}
+
+func accept(m *importer.Mapping, field string, code importer.Code) {
+	next := make(map[string][]importer.Code, len(m.Accept)+1)
+	for f, codes := range m.Accept {
+		next[f] = codes
+	}
+	next[field] = append(next[field][:len(next[field]):len(next[field])], code)
+	m.Accept = next
+}
+
+// check sets the columns and starts the check.
+func (v *visit) check() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	set, err := v.settings(&u)
+	if err == nil {
+		err = v.s.desk.Arrange(u.ID, set)
+	}
+	if err == nil {
+		return v.startCheck(u.ID)
+	}
+	if kind := uploads.KindOf(err); kind != 0 && kind != uploads.Unusable {
+		return err
+	}
+	return &problem{status: http.StatusUnprocessableEntity, what: sentence(withoutFlags(err)), todo: "Go back, change the columns and check the file again."}
+}
+
+func (v *visit) startCheck(id string) error {
+	if err := v.s.desk.Check(id, v.by()); err != nil {
+		return err
+	}
+	return v.done(there(id), "")
+}
+
+// accept notes that cells which the check asked about are right, and checks again.
+func (v *visit) accept() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	set := u.Settings
+	accept(&set.Mapping, v.field("field"), importer.Code(v.field("code")))
+	if err := v.s.desk.Arrange(u.ID, set); err != nil {
+		return err
+	}
+	return v.startCheck(u.ID)
+}
+
+// importUpload starts or resumes an import.
+func (v *visit) importUpload() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	o := uploads.ImportOptions{SkipInvalid: v.field("skip") == "on", RetryFailed: v.field("retry") == "on"}
+	if text := v.field("deadline"); text != "" {
+		if o.Deadline, err = time.Parse("2006-01-02T15:04", text); err != nil {
+			return badRequest(fmt.Sprintf("The deadline %q is not a time such as 2026-01-31T18:00.", shorten(text, 40)), "Go back and write it like that, in UTC.")
+		}
+	}
+	if v.field("resume") == "on" && u.Import != nil {
+		o = u.Import.ImportOptions
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	if err := v.s.desk.Import(ctx, u.ID, v.by(), o); err != nil {
+		return err
+	}
+	return v.done(there(u.ID), "")
+}
+
+func (v *visit) stopUpload() error {
+	id := v.PathValue("id")
+	if err := v.s.desk.Stop(v.Context(), id, v.by()); err != nil {
+		return err
+	}
+	return v.done(there(id), "Stopped. What was enqueued stays; resuming goes on behind the last confirmed row.")
+}
+
+func (v *visit) removeUpload() error {
+	u, err := v.upload()
+	if err == nil {
+		err = v.s.desk.Remove(u.ID)
+	}
+	if err != nil {
+		return err
+	}
+	return v.done("/upload", "The file "+u.Name+" was removed. Orders that were imported from it stay.")
+}
+
+// download sets the headers of a file to save.
+func (v *visit) download(name, kind string) {
+	v.w.Header().Set("Content-Type", kind)
+	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
+}
+
+const csvType = "text/csv; charset=utf-8"
+
+func (v *visit) mappingFile() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	v.download(u.Source()+".mapping.yaml", "application/yaml")
+	return v.s.desk.MappingFile(u.ID, v.w)
+}
+
+func (v *visit) rejectsFile() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	if u.Checked == nil || u.Checked.Rejects == "" {
+		return notFound("This upload has no file of bad rows.", "Check it again.")
+	}
+	v.download(u.Checked.Rejects, csvType)
+	return v.stream(v.s.desk.Rejects(v.Context(), u.ID, v.w))
+}
+
+func (v *visit) resultsFile() error {
+	u, err := v.upload()
+	if err != nil {
+		return err
+	}
+	out := &late{v: v, begin: func() { v.download(u.ResultsName(), csvType) }}
+	_, err = v.s.desk.Results(v.Context(), u.ID, out)
+	if !out.begun {
+		return err // nothing was sent: the person gets a page
+	}
+	return v.stream(err)
+}
+
+// stream ends a download. A download that failed is cut off, so that nobody takes it
+// for complete.
+func (v *visit) stream(err error) error {
+	if err != nil {
+		v.s.log.Warn().Err(err).Str("path", v.URL.Path).Msg("a download of the console failed")
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// late sets a download's headers with its first byte.
+type late struct {
+	v     *visit
+	begin func()
+	begun bool
+}
+
+// Write implements io.Writer.
+func (l *late) Write(p []byte) (int, error) {
+	if !l.begun {
+		l.begun = true
+		l.begin()
+	}
+	return l.v.w.Write(p)
+}
+
+// writeConstants writes constant fields, one name=value a line.
+func writeConstants(set map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		b.WriteString(name + "=" + set[name] + "\n")
+	}
+	return b.String()
+}
+
+func readConstants(text string) (map[string]string, error) {
+	var out map[string]string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(line, "=")
+		if name = strings.TrimSpace(name); !found || name == "" {
+			return nil, fmt.Errorf("%q is not NAME=VALUE, as in channel=web", shorten(line, 60))
+		}
+		if out == nil {
+			out = make(map[string]string)
+		}
+		out[name] = value
+	}
+	return out, nil
+}
+
+// fateLine is a row of the table of what became of a file's rows.
+type fateLine struct {
+	Meaning string
+	N       int
+	Bad     bool
+}
+
+func fates(counts map[string]int) []fateLine {
+	var out []fateLine
+	for _, fate := range importer.Fates() {
+		if n := counts[string(fate)]; n > 0 {
+			out = append(out, fateLine{sentence(cmp.Or(fate.Meaning(), string(fate))), n, !fate.Fine()})
+		}
+	}
+	return out
+}
+
+func fateCounts(in map[importer.Fate]int) map[string]int {
+	out := make(map[string]int, len(in))
+	for fate, n := range in {
+		out[string(fate)] = n
+	}
+	return out
+}

@@ -1,0 +1,5 @@
+package uploads
+
+import "syscall"
+
+const noSpace = syscall.ENOSPC

@@ -1,0 +1,172 @@
+package uploads
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/importer"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// Import starts the import of a checked upload, or resumes one that was interrupted.
+// The batch, the intents and their ids are those of enqueue with the same file and
+// settings, so no order is enqueued twice. ctx is for the intention in the journal.
+func (d *Desk) Import(ctx context.Context, id string, by Person, o ImportOptions) error {
+	u, err := d.store.Get(id)
+	switch {
+	case err != nil:
+		return err
+	case d.queue == nil:
+		return errors.New("there is no broker to import to")
+	case u.Checked == nil:
+		return refuse(Unready, "the file is not checked with these settings yet; check it first")
+	case u.Checked.Stopped != "":
+		return refuse(Unusable, "the file cannot be imported: %s", u.Checked.Stopped)
+	case u.Checked.Summary.Invalid > 0 && !o.SkipInvalid:
+		return refuse(Unready, "%d rows are bad; correct them and upload the file again, or choose to skip them", u.Checked.Summary.Invalid)
+	}
+	batch := u.Checked.Summary.Batch
+	if other := d.importing(batch); other != "" && other != id {
+		return refuse(Busy, "batch %s is being imported from another upload of the same file; wait for that", batch)
+	}
+	if d.Busy(id) {
+		return refuse(Busy, "the upload is being checked or imported already; wait for that, or stop it")
+	}
+	end, err := d.journal(ctx, Act{Kind: "import", By: by, Batch: batch, Upload: u, ImportOptions: o})
+	if err != nil {
+		return err
+	}
+	run := &Import{Batch: batch, By: by, StartedAt: time.Now().UTC(), State: Running, ImportOptions: o}
+	err = d.start(id, by, true, func(ctx context.Context, j *job) error {
+		u, err := d.store.update(id, func(u *Upload) { u.Import, u.UsedAt = run, run.StartedAt })
+		if err != nil {
+			end(ctx, Ended{State: Failed, Error: err.Error()})
+			return err
+		}
+		s, err := d.publish(ctx, j, &u, run)
+		result := *run
+		result.Summary, result.EndedAt = s, time.Now().UTC()
+		result.State, result.Error = d.ended(ctx, j, err)
+		end(ctx, Ended{State: result.State, Counts: counts(&s), Partial: !s.AllFine(), Error: result.Error})
+		return d.store.note(id, func(u *Upload) { u.Import, u.UsedAt = &result, result.EndedAt })
+	})
+	if err != nil {
+		end(ctx, Ended{State: Failed, Error: err.Error()})
+	}
+	return err
+}
+
+// importing returns the upload from which a batch is being imported.
+func (d *Desk) importing(batch string) string {
+	for _, u := range d.store.List() {
+		if p, ok := d.Progress(u.ID); ok && p.Import && u.Checked != nil && u.Checked.Summary.Batch == batch {
+			return u.ID
+		}
+	}
+	return ""
+}
+
+// ended returns the state of an import that ended with err.
+func (d *Desk) ended(ctx context.Context, j *job, err error) (State, string) {
+	stopper, stopped := j.stopper()
+	switch {
+	case err == nil:
+		return Done, ""
+	case errors.Is(err, importer.ErrCancelled):
+		return Cancelled, "the import was cancelled"
+	case stopped:
+		return Interrupted, "stopped by " + stopper.Name
+	case ctx.Err() != nil:
+		return Interrupted, "the console was stopped"
+	case errors.Is(err, importer.ErrOtherContent):
+		return Failed, "the batch belongs to other content or another mapping; choose another name for the batch"
+	}
+	return Interrupted, err.Error()
+}
+
+func counts(s *importer.Summary) map[string]int {
+	out := make(map[string]int, len(s.Fates))
+	for fate, n := range s.Fates {
+		out[string(fate)] = n
+	}
+	return out
+}
+
+// The pauses before an import that cannot go on tries again.
+const (
+	firstPause   = time.Second
+	longestPause = 15 * time.Second
+)
+
+// publish checks and publishes a file by the code of enqueue. While the broker is out
+// of reach, or the queue is full, it tries again: it goes on behind the last confirmed
+// row.
+func (d *Desk) publish(ctx context.Context, j *job, u *Upload, run *Import) (importer.Summary, error) {
+	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
+		o.SkipInvalid, o.RetryFailed, o.Deadline, o.Rate, o.By = run.SkipInvalid, run.RetryFailed, run.Deadline, run.Rate, run.By.Name
+		o.FullWait = d.fullWait
+		o.Progress = func(rows int) { j.moved(int64(rows)) }
+	})
+	if err != nil {
+		return s, err
+	}
+	defer f.close()
+	f.content.moved = func(int64) error { return ctx.Err() } // rows count from now on
+	j.enter(Importing, int64(s.Rows))
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		before := j.rows()
+		done, err := f.Publish(ctx, d.queue, s)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, queue.ErrUnreachable) && !errors.Is(err, importer.ErrInterrupted) {
+			return done.Summary, err
+		}
+		j.hinder(err)
+		if j.rows() > before {
+			pause = firstPause
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return done.Summary, ctx.Err()
+		}
+	}
+}
+
+// CancelBatch withdraws what no worker was given of an import, and stops the import
+// first if it runs here. The batch may also be one that enqueue imported.
+func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person, note string) (c settle.Cancelled, err error) {
+	upload, _ := d.store.OfBatch(batch)
+	end, err := d.journal(ctx, Act{Kind: "cancel", By: by, Batch: batch, Upload: upload, Note: note})
+	if err != nil {
+		return c, err
+	}
+	defer func() {
+		e := Ended{State: Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, Partial: c.Started > 0}
+		if err != nil {
+			e.State, e.Error = Failed, err.Error()
+		}
+		end(ctx, e)
+	}()
+	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
+		if err := d.Stop(ctx, id, by); err != nil {
+			return c, err
+		}
+	}
+	if c, err = books.CancelBatch(ctx, d.queue, batch, by.Name); err != nil {
+		return c, fmt.Errorf("cancelling batch %s: %w", batch, err)
+	}
+	for _, u := range d.store.List() {
+		if u.Import == nil || u.Import.Batch != batch {
+			continue
+		}
+		err = errors.Join(err, d.store.note(u.ID, func(u *Upload) {
+			next := *u.Import
+			next.State, next.Error = Cancelled, "cancelled by "+by.Name
+			u.Import, u.UsedAt = &next, time.Now().UTC()
+		}))
+	}
+	return c, err
+}

@@ -1,0 +1,304 @@
+package uploads
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"orderpost/internal/books"
+	"orderpost/internal/importer"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// work settles n intents as accepted.
+func work(t testing.TB, q *queue.Queue, n int) {
+	t.Helper()
+	for n > 0 {
+		var all errgroup.Group
+		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
+			n -= len(ds)
+			for _, d := range ds {
+				all.Go(func() error {
+					defer d.Release()
+					h := d.History
+					h.Attempts++
+					h.FirstAttemptAt, h.LastAttemptAt = time.Unix(1_800_000_000, 0), time.Unix(1_800_000_001, 0)
+					r := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, Response: "=x", History: h}
+					_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+					return err
+				})
+			}
+		}))
+		require.NoError(t, all.Wait())
+	}
+}
+
+func counted(t testing.TB, q *queue.Queue) (stored, pending uint64) {
+	t.Helper()
+	c, err := q.Count(t.Context())
+	require.NoError(t, err)
+	return c.LastIntent, c.Pending
+}
+
+// TestImport: a file with bad rows from upload to results, with the ids of enqueue.
+func TestImport(t *testing.T) {
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	d := openDesk(t, openStore(t, t.TempDir()), q)
+	content := numbered(1, 1200) + "U-1300,x,1\n"
+	u := keep(t, d.store, "orders.csv", content)
+	err := d.Import(t.Context(), u.ID, anna, ImportOptions{})
+	require.Equal(t, Unready, KindOf(err))
+	require.ErrorContains(t, err, "check it first")
+	require.NoError(t, d.Check(u.ID, anna))
+	u = finished(t, d, u.ID)
+	err = d.Import(t.Context(), u.ID, anna, ImportOptions{})
+	require.ErrorContains(t, err, "1 rows are bad; correct them and upload the file again, or choose to skip them")
+	_, err = d.Results(t.Context(), u.ID, &bytes.Buffer{})
+	require.Equal(t, Unready, KindOf(err))
+
+	u = imported(t, d, u.ID, ImportOptions{SkipInvalid: true})
+	require.Equal(t, Done, u.Import.State, u.Import.Error)
+	require.Equal(t, map[importer.Fate]int{importer.Stored: 1200, importer.Invalid: 1}, u.Import.Summary.Fates)
+	imp, err := books.ReadImport(t.Context(), q, u.Import.Batch)
+	require.NoError(t, err)
+	require.Equal(t, "anna", imp.By)
+	require.Equal(t, "orders.csv", imp.File)
+	var ids []string
+	require.NoError(t, books.EachPending(t.Context(), q, u.Import.Batch, func(page []*settle.Pending) error {
+		for _, p := range page {
+			ids = append(ids, p.ID)
+		}
+		return nil
+	}))
+	require.Len(t, ids, 1200)
+	require.Contains(t, ids, u.Import.Batch+":1")
+
+	// enqueue with the same file, and the same file uploaded by somebody else.
+	f, err := importer.Open(strings.NewReader(content), importer.Options{File: "x.csv", SkipInvalid: true})
+	require.NoError(t, err)
+	s, err := f.Check(t.Context())
+	require.NoError(t, err)
+	done, err := f.Publish(t.Context(), q, s)
+	require.NoError(t, err)
+	require.Equal(t, u.Import.Batch, f.Batch)
+	require.Zero(t, done.Stored)
+	again := checked(t, d, "copy.csv", content)
+	again = imported(t, d, again.ID, ImportOptions{SkipInvalid: true})
+	require.Equal(t, 1200, again.Import.Summary.Fates[importer.AlreadyPending])
+	stored, pending := counted(t, q)
+	require.EqualValues(t, 1200, stored)
+	require.EqualValues(t, 1200, pending)
+
+	// The results are final, and the upload goes, only when every order has its outcome.
+	var results bytes.Buffer
+	tally, err := d.Results(t.Context(), u.ID, &results)
+	require.NoError(t, err)
+	require.Equal(t, importer.Tally{"pending": 1200, "not-enqueued": 1}, tally)
+	u, err = d.store.Get(u.ID)
+	require.NoError(t, err)
+	require.Zero(t, u.FetchedAt)
+	work(t, q, 1200)
+	results.Reset()
+	tally, err = d.Results(t.Context(), u.ID, &results)
+	require.NoError(t, err)
+	require.Equal(t, importer.Tally{"accepted": 1200, "not-enqueued": 1}, tally)
+	require.Equal(t, 1202, strings.Count(results.String(), "\n"))
+	require.Contains(t, results.String(), "U-1,30,1,accepted,accepted,200,")
+	require.Contains(t, results.String(), "'=x", "no spreadsheet runs it")
+	require.Equal(t, "orders.results.csv", u.ResultsName())
+	u, err = d.store.Get(u.ID)
+	require.NoError(t, err)
+	require.NotZero(t, u.FetchedAt)
+	require.Equal(t, []string{u.ID}, d.store.Expired(u.FetchedAt.Add(DefaultGrace+time.Second)))
+	other, ok := d.store.OfBatch(u.Import.Batch)
+	require.True(t, ok)
+	require.Equal(t, again.ID, other.ID, "the latest")
+}
+
+// imports starts an import and waits until so many rows are in the queue.
+func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, rows uint64) {
+	t.Helper()
+	require.NoError(t, d.Import(t.Context(), id, anna, o))
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		return err == nil && c.LastIntent >= rows
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// TestStoppedAndResumed: by a person, by the end of the console, and by a kill of it.
+func TestStoppedAndResumed(t *testing.T) {
+	const rows = 20_000
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	dir := t.TempDir()
+	s := openStore(t, dir)
+	d := openDesk(t, s, q)
+	u := checked(t, d, "orders.csv", numbered(1, rows))
+	slow := ImportOptions{Rate: 5000}
+	imports(t, d, q, u.ID, slow, 1000)
+	p, ok := d.Progress(u.ID)
+	require.True(t, ok)
+	require.True(t, p.Import)
+	require.Equal(t, Importing, p.Phase)
+	require.EqualValues(t, rows, p.Total)
+	require.Equal(t, Busy, KindOf(d.Import(t.Context(), u.ID, anna, slow)))
+	require.Equal(t, Busy, KindOf(d.Check(u.ID, anna)))
+	same := checked(t, d, "same.csv", numbered(1, rows))
+	err := d.Import(t.Context(), same.ID, anna, slow)
+	require.ErrorContains(t, err, "is being imported from another upload of the same file")
+	require.NoError(t, d.Stop(t.Context(), u.ID, Person{Name: "ben"}))
+	u, err = d.store.Get(u.ID)
+	require.NoError(t, err)
+	require.Equal(t, Interrupted, u.Import.State)
+	require.Equal(t, "stopped by ben", u.Import.Error)
+
+	imports(t, d, q, u.ID, slow, 5000)
+	d.Close()
+	require.NoError(t, s.Close())
+	s = openStore(t, dir)
+	d = openDesk(t, s, q)
+	u, err = s.Get(u.ID)
+	require.NoError(t, err)
+	require.Equal(t, Interrupted, u.Import.State)
+	require.Equal(t, "the console was stopped", u.Import.Error)
+
+	// A kill leaves what the disk says.
+	_, err = s.update(u.ID, func(u *Upload) { next := *u.Import; next.State = Running; u.Import = &next })
+	require.NoError(t, err)
+	d.Close()
+	require.NoError(t, s.Close())
+	s = openStore(t, dir)
+	d = openDesk(t, s, q)
+	u, err = s.Get(u.ID)
+	require.NoError(t, err)
+	require.Equal(t, Interrupted, u.Import.State)
+	require.Equal(t, "the console ended in the middle of the import", u.Import.Error)
+
+	u = imported(t, d, u.ID, ImportOptions{})
+	require.Equal(t, Done, u.Import.State)
+	require.GreaterOrEqual(t, u.Import.Summary.Resumed, 5000-500*4)
+	fates := u.Import.Summary.Fates
+	require.Equal(t, rows, fates[importer.Stored]+fates[importer.AlreadyPending]+fates[importer.AlreadyKnown])
+	stored, _ := counted(t, q)
+	require.EqualValues(t, rows, stored, "each row once")
+}
+
+// TestBrokerRestarts: the import waits for the broker and goes on by itself.
+func TestBrokerRestarts(t *testing.T) {
+	const rows = 20_000
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	listen := l.Addr().String()
+	require.NoError(t, l.Close())
+	dir := t.TempDir()
+	broker := startBroker(t, dir, listen)
+	connect(t, broker) // creates the streams
+	q := connect(t, broker, func(c *queue.Config) { c.Worker, c.Present = false, nil })
+	d := openDesk(t, openStore(t, t.TempDir()), q)
+	u := checked(t, d, "orders.csv", numbered(1, rows))
+	imports(t, d, q, u.ID, ImportOptions{Rate: 10_000}, 3000)
+	broker.Stop()
+	require.Eventually(t, func() bool {
+		p, ok := d.Progress(u.ID)
+		if !ok {
+			u, _ = d.store.Get(u.ID)
+			require.FailNow(t, "it does not give up", u.Import.Error)
+		}
+		return p.Phase == Hindered && p.Hindrance != ""
+	}, time.Minute, 5*time.Millisecond)
+	startBroker(t, dir, listen)
+	u = finished(t, d, u.ID)
+	require.Equal(t, Done, u.Import.State, u.Import.Error)
+	stored, _ := counted(t, q)
+	require.EqualValues(t, rows, stored, "each row once")
+}
+
+// TestFullQueue: the import waits for room, and says so.
+func TestFullQueue(t *testing.T) {
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"), func(c *queue.Config) { c.MaxIntents = 700 })
+	d := openDesk(t, openStore(t, t.TempDir()), q)
+	d.fullWait = time.Millisecond
+	u := checked(t, d, "orders.csv", numbered(1, 1000))
+	require.NoError(t, d.Import(t.Context(), u.ID, anna, ImportOptions{}))
+	require.Eventually(t, func() bool {
+		p, ok := d.Progress(u.ID)
+		require.True(t, ok)
+		return strings.Contains(p.Hindrance, "no order was settled")
+	}, time.Minute, 5*time.Millisecond)
+	work(t, q, 600)
+	u = finished(t, d, u.ID)
+	require.Equal(t, Done, u.Import.State, u.Import.Error)
+	stored, _ := counted(t, q)
+	require.EqualValues(t, 1000, stored)
+}
+
+// TestCancel: a cancelled import stops at once and leaves nothing that no worker was
+// given.
+func TestCancel(t *testing.T) {
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	d := openDesk(t, openStore(t, t.TempDir()), q)
+	u := checked(t, d, "orders.csv", numbered(1, 5000))
+	imports(t, d, q, u.ID, ImportOptions{Rate: 2000}, 1000)
+	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
+	require.NoError(t, err)
+	stored, pending := counted(t, q)
+	require.Less(t, stored, uint64(5000))
+	require.Zero(t, pending)
+	require.EqualValues(t, stored, c.Withdrawn)
+	require.Zero(t, c.Started)
+	u, err = d.store.Get(u.ID)
+	require.NoError(t, err)
+	require.Equal(t, Cancelled, u.Import.State)
+	require.Equal(t, "cancelled by anna", u.Import.Error)
+
+	u = imported(t, d, u.ID, ImportOptions{})
+	require.Equal(t, Cancelled, u.Import.State, "only a person's choice sends it again")
+	u = imported(t, d, u.ID, ImportOptions{RetryFailed: true})
+	require.Equal(t, Done, u.Import.State, u.Import.Error)
+	_, pending = counted(t, q)
+	require.EqualValues(t, 5000, pending)
+}
+
+// TestOtherContent: a batch's name belongs to its first file.
+func TestOtherContent(t *testing.T) {
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	d := openDesk(t, openStore(t, t.TempDir()), q)
+	march := Settings{Batch: "march"}
+	imported(t, d, checked(t, d, "a.csv", numbered(1, 2), march).ID, ImportOptions{})
+	u := imported(t, d, checked(t, d, "b.csv", numbered(3, 4), march).ID, ImportOptions{})
+	require.Equal(t, Failed, u.Import.State)
+	require.Contains(t, u.Import.Error, "choose another name for the batch")
+}
+
+// TestJournal: the intention comes before the first effect, and the result after the
+// last.
+func TestJournal(t *testing.T) {
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	var lines []string
+	var refuse error
+	d := NewDesk(openStore(t, t.TempDir()), q, func(_ context.Context, a Act) (func(context.Context, Ended), error) {
+		stored, _ := counted(t, q)
+		lines = append(lines, fmt.Sprintf("%s by %s of %s: %d stored", a.Kind, a.By.Name, a.Upload.Name, stored))
+		return func(_ context.Context, e Ended) { lines = append(lines, fmt.Sprintf("%s %+v", a.Kind, e)) }, refuse
+	})
+	defer d.Close()
+	u := checked(t, d, "a.csv", numbered(1, 2))
+	refuse = errors.New("the journal cannot be written")
+	require.ErrorIs(t, d.Import(t.Context(), u.ID, anna, ImportOptions{}), refuse)
+	stored, _ := counted(t, q)
+	require.Zero(t, stored)
+	refuse, lines = nil, nil
+	imported(t, d, u.ID, ImportOptions{})
+	_, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
+	require.NoError(t, err)
+	require.Equal(t, []string{"import by anna of a.csv: 0 stored", "import {State:done Counts:map[stored:2] Partial:false Error:}", "cancel by anna of a.csv: 2 stored", "cancel {State:done Counts:map[cancelled:2 started:0] Partial:false Error:}"}, lines)
+}

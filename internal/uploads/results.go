@@ -1,0 +1,100 @@
+package uploads
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/importer"
+)
+
+// Results writes every row of an imported upload with the outcome of its order. When
+// every order has its outcome, the results are final: the upload is removed after
+// Config.Grace.
+func (d *Desk) Results(ctx context.Context, id string, w io.Writer) (importer.Tally, error) {
+	u, err := d.store.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	if u.Import == nil {
+		return nil, refuse(Unready, "%s was not imported, so it has no results", u.Name)
+	}
+	imp, err := books.ReadImport(ctx, d.queue, u.Import.Batch)
+	if err != nil {
+		return nil, err
+	}
+	if imp == nil {
+		return nil, refuse(Gone, "nothing is known about the import %s any more", u.Import.Batch)
+	}
+	f, _, err := d.inTurn(ctx, new(job), &u, func(c *content) (*importer.File, error) {
+		return importer.Reopen(c, imp, d.store.folder(u.ID))
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	tally, err := f.WriteResults(ctx, d.queue, w)
+	if err == nil {
+		_, err = d.store.update(id, func(u *Upload) {
+			u.UsedAt = time.Now().UTC()
+			if tally.Open() == 0 && u.Import.State != Running && u.Import.State != Interrupted {
+				u.FetchedAt = u.UsedAt
+			}
+		})
+	}
+	return tally, err
+}
+
+// ResultsName returns the name of an upload's results file.
+func (u *Upload) ResultsName() string {
+	name := u.Source()
+	for _, ending := range []string{".gz", ".zst", ".csv", ".txt", ".ndjson", ".jsonl"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	return name + ".results.csv"
+}
+
+// Rejects writes the bad rows that the check of an upload found, with what is wrong
+// with each.
+func (d *Desk) Rejects(ctx context.Context, id string, w io.Writer) error {
+	u, err := d.store.Get(id)
+	if err != nil {
+		return err
+	}
+	if u.Checked == nil || u.Checked.Rejects == "" {
+		return refuse(Unready, "the check of %s found no bad rows, or is not done", u.Name)
+	}
+	f, err := os.Open(filepath.Join(d.store.folder(id), rejectsFile))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := newUnpacker(f)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	stop := context.AfterFunc(ctx, func() { _ = f.Close() })
+	defer stop()
+	_, err = io.Copy(w, text)
+	return err
+}
+
+// command describes how enqueue imports the file with the same settings.
+func (u *Upload) command() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The mapping of %s, for:\n  enqueue --mapping THIS_FILE", u.Source())
+	for _, flag := range []struct{ name, value string }{
+		{"format", string(u.Settings.Format)}, {"encoding", u.Settings.Encoding}, {"delimiter", u.Settings.Delimiter}, {"batch", u.Settings.Batch},
+	} {
+		if flag.value != "" && flag.value != "auto" {
+			fmt.Fprintf(&b, " --%s '%s'", flag.name, flag.value)
+		}
+	}
+	return b.String() + " FILE"
+}

@@ -1,0 +1,167 @@
+package uploads
+
+import (
+	"path"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/order"
+)
+
+// Person is who did something, and how the name is known (login, proxy, ...).
+type Person struct {
+	Name string `json:"name"`
+	How  string `json:"how,omitempty"`
+	// From is the address of the person's machine.
+	From string `json:"from,omitempty"`
+}
+
+// Upload is what is remembered of an uploaded file.
+type Upload struct {
+	ID string `json:"id"`
+	// Name is the name under which it came, without folders. Inner is the name of the
+	// file in a zip archive.
+	Name  string    `json:"name"`
+	Inner string    `json:"inner,omitempty"`
+	By    Person    `json:"by"`
+	At    time.Time `json:"at"`
+	// Size is the file's size as the importer reads it, Unpacked its size as text,
+	// Bytes what it takes on disk.
+	Size     int64 `json:"size"`
+	Unpacked int64 `json:"unpacked"`
+	Bytes    int64 `json:"bytes"`
+	// Rejected is the part of Bytes that the rejects file takes.
+	Rejected int64 `json:"rejected,omitempty"`
+	// Packed says that the store packed the file. Otherwise it is as it came.
+	Packed bool `json:"packed,omitempty"`
+
+	Settings Settings `json:"settings"`
+	// Checked is the result of the check with these settings; nil = not checked.
+	Checked *Checked `json:"checked,omitempty"`
+	// Import is the last import; nil = there was none.
+	Import *Import `json:"import,omitempty"`
+	// FetchedAt is when the final results were fetched.
+	FetchedAt time.Time `json:"fetched_at,omitzero"`
+	// UsedAt is when a person last did something with the upload.
+	UsedAt time.Time `json:"used_at"`
+}
+
+// Settings say how to read a file. Their zero value is what enqueue does without
+// flags.
+type Settings struct {
+	Mapping   importer.Mapping `json:"mapping,omitzero"`
+	Format    importer.Format  `json:"format,omitempty"`
+	Encoding  string           `json:"encoding,omitempty"`
+	Delimiter string           `json:"delimiter,omitempty"` // one character, or tab
+	// Batch names the import; empty = by content and mapping.
+	Batch string `json:"batch,omitempty"`
+}
+
+// Checked is the result of a check.
+type Checked struct {
+	At      time.Time        `json:"at"`
+	By      Person           `json:"by"`
+	Took    time.Duration    `json:"took"`
+	Summary importer.Summary `json:"summary"`
+	// Bad lists the first bad rows.
+	Bad []BadRow `json:"bad,omitempty"`
+	// Stopped is why the check could not read the file to its end; empty = it could.
+	// Such a file cannot be imported, not even without its bad rows.
+	Stopped string `json:"stopped,omitempty"`
+	// First lists the first orders as they would be sent, but for the timestamp.
+	First []string `json:"first,omitempty"`
+	// Rejects is the name of the file with the bad rows; empty = there is none.
+	Rejects string `json:"rejects,omitempty"`
+}
+
+// BadRow is a row that cannot be sent.
+type BadRow struct {
+	Line    int           `json:"line"`
+	Column  int           `json:"column,omitempty"` // 0 = the whole row
+	Name    string        `json:"name,omitempty"`   // of the column
+	Value   string        `json:"value,omitempty"`  // the cell, clipped
+	Code    importer.Code `json:"code"`
+	Message string        `json:"message"`
+	// Accept is the field whose cells with this code a person may accept; empty =
+	// the row must be corrected.
+	Accept string `json:"accept,omitempty"`
+}
+
+// State is the state of an import.
+type State string
+
+// The states of an import.
+const (
+	Running     State = "running"
+	Interrupted State = "interrupted" // stopped, or failed on the way; resume continues
+	Done        State = "done"
+	Cancelled   State = "cancelled"
+	Failed      State = "failed" // resuming cannot help
+)
+
+// Import is an import of an uploaded file, over all its runs.
+type Import struct {
+	Batch     string    `json:"batch"`
+	By        Person    `json:"by"`
+	StartedAt time.Time `json:"started_at"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	State     State     `json:"state"`
+	ImportOptions
+	// Summary is what became of the rows.
+	Summary importer.Summary `json:"summary"`
+	// Error is why the import did not come to its end.
+	Error string `json:"error,omitempty"`
+}
+
+// ImportOptions are a person's choices for an import.
+type ImportOptions struct {
+	// SkipInvalid imports the good rows of a file that has bad ones.
+	SkipInvalid bool `json:"skip_invalid,omitempty"`
+	// RetryFailed enqueues orders again that certainly failed before, and orders of a
+	// cancelled import.
+	RetryFailed bool      `json:"retry_failed,omitempty"`
+	Deadline    time.Time `json:"deadline,omitzero"`
+	Rate        float64   `json:"rate,omitempty"`
+}
+
+// Source is the file's name in messages and in Order-Source.
+func (u *Upload) Source() string {
+	if u.Inner != "" {
+		return u.Inner
+	}
+	return u.Name
+}
+
+// options returns the options of the importer.
+func (u *Upload) options() (importer.Options, error) {
+	o := importer.Options{File: u.Source(), Format: u.Settings.Format, Encoding: u.Settings.Encoding, Mapping: u.Settings.Mapping, Batch: u.Settings.Batch}
+	var err error
+	if u.Settings.Delimiter != "" {
+		o.Delimiter, err = importer.ParseDelimiter(u.Settings.Delimiter)
+	}
+	return o, err
+}
+
+const (
+	maxName = 120
+	maxLine = 2000 // of an order in the preview
+)
+
+// cleanName returns the name of an uploaded file without folders and without
+// characters that a header or a terminal cannot show.
+func cleanName(name string) string {
+	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) || strings.ContainsRune(`<>:"|?*`, r) {
+			return '_'
+		}
+		return r
+	}, name)
+	if name = strings.TrimSpace(name); strings.Trim(name, "./") == "" {
+		return "upload.csv"
+	}
+	return order.Truncate(name, maxName)
+}

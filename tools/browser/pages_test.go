@@ -1,0 +1,122 @@
+package browser
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// look is one page of the console as axe must have seen it.
+type look struct {
+	route string // its pattern in internal/console
+	path  string
+	sees  string // what the page shows of the stage's orders
+}
+
+// looks are all pages that the console has. TestTheBrowserLooksAtEveryPage in
+// internal/console fails if one is missing here.
+var looks = []look{
+	{"GET /{$}", "/", "Settled, last hour"},
+	{"GET /fleet", "/fleet", "worker-1"},
+	{"GET /order", "/order", "Order number"},
+	{"GET /order", "/order?no=DEMO-00001", "The API created the order"},
+	{"GET /order", "/order?no=MARKUP-001", "<h1>no such article</h1>"},
+	{"GET /order", "/order?no=BUSY-001", "exhausted"},
+	{"GET /order", "/order?no=CRASH-001", "poison"},
+	{"GET /order", "/order?no=MAY-1", "cancelled"},
+	{"GET /order", "/order?no=nobody%20knows", "Nothing is known about this order number."},
+	{"GET /order", "/order?no=LATE-001", "What people did"},
+	{"GET /letters", "/letters", "by outcome and reason"},
+	{"GET /letters", "/letters?outcome=exhausted&order-no=BUSY-*", "match"},
+	{"GET /letters", "/letters?batch=nobody%20knows", "No dead letter matches."},
+	{"GET /letters/{seq}", "LETTER", "Everything that is known about the order BUSY-001"},
+	{"GET /letters/{seq}/replay", "LETTER/replay", "Back, do nothing"},
+	{"GET /letters/{seq}/drop", "LETTER/drop", "Back, do nothing"},
+	{"GET /letters/{seq}/resolve", "DOUBT/resolve", "Back, do nothing"},
+	{"GET /fleet/hold", "/fleet/hold", "Back, do nothing"},
+	{"GET /fleet/resume", "/fleet/resume", "Nobody holds the fleet."},
+	{"GET /fleet/limit", "/fleet/limit", "Requests per second of all workers together"},
+	{"GET /fleet/limit", "/fleet/limit?limit=50/s", "Back, do nothing"},
+	{"GET /books", "/books", "The sums"},
+	{"GET /journal", "/journal", "What people did, newest first"},
+	{"GET /journal", "/journal?kind=drop&by=nobody", "No act matches"},
+	{"GET /upload", "/upload", "Files that are here"},
+	{"GET /upload/{id}", "/upload/CHECKED", "bad rows"},
+	{"GET /upload/{id}", "/upload/IMPORTED", "The import"},
+	{"GET /imports", "/imports", "march"},
+	{"GET /import", "/import?batch=march", "Its orders, now"},
+	{"GET /import", "/import?batch=IMPORT", "What became of the rows"},
+	{"GET /import/cancel", "/import/cancel?batch=march", "What would happen now"},
+	{"/", "/nowhere", "There is no such page."},
+}
+
+// TestPages: axe finds nothing on any page, in both colour schemes, at both widths,
+// with JavaScript and without it.
+func TestPages(t *testing.T) {
+	s := newStage(t, rare(t))
+	s.fill()
+	s.orderpost(0, "deadletter", "drop", "--order-no", "LATE-001", "--yes", "--note", "not wanted any more")
+	s.audited()
+	made := s.uploaded()
+	for _, scripts := range []bool{true, false} {
+		p := s.visitor(scripts)
+		s.open(p, "/login")
+		p.sees("Open the link that was printed")
+		p.accessible("/login")
+		s.logIn(p)
+		p.expects("404") // /nowhere
+		for _, l := range looks {
+			s.open(p, made.Replace(l.path))
+			p.sees(l.sees)
+			p.accessible(l.path)
+		}
+		if scripts {
+			s.open(p, "/")
+			for _, path := range evaluate[[]string](p, `[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))`) {
+				require.True(t, slices.ContainsFunc(looks, func(l look) bool { return l.path == path }), "the menu has %s, and looks does not", path)
+			}
+		}
+		p.click("Log out")
+		p.sees("You are logged out.")
+		p.accessible("/logout")
+	}
+}
+
+// audited balances the books, so that their page has something to show.
+func (s *stage) audited() {
+	s.Helper()
+	p := s.loggedIn(true)
+	s.open(p, "/books")
+	p.sees("No audit was made since this console started.")
+	p.accessible("the books before an audit")
+	p.click("Balance the books")
+	p.sees("The books balance")
+}
+
+// uploaded uploads a file and checks it, imports another, and returns what replaces
+// CHECKED, IMPORTED, IMPORT, LETTER and DOUBT in the paths of looks.
+func (s *stage) uploaded() *strings.Replacer {
+	s.Helper()
+	p := s.loggedIn(true)
+	s.upload(p, s.badFile("bad.csv"))
+	p.press("Check the file")
+	p.sees("2 bad rows")
+	checked := path.Base(p.at())
+	s.upload(p, s.goodFile("good.csv", "GOOD"))
+	p.press("Check the file")
+	p.sees("The first orders as they would be sent")
+	p.press("Import 3 orders")
+	p.sees("Follow its orders")
+	imported := path.Base(p.at())
+	p.click("Follow its orders")
+	p.sees("Its orders, now")
+	_, batch, _ := strings.Cut(p.at(), "batch=")
+	letter := func(filter string) string {
+		s.open(p, "/letters?"+filter)
+		return evaluate[string](p, `document.querySelector("table.list tbody a").getAttribute("href")`)
+	}
+	return strings.NewReplacer("LETTER", letter("order-no=BUSY-001"), "DOUBT", letter("outcome=unknown"), "CHECKED", checked, "IMPORTED", imported, "IMPORT", batch)
+}
