@@ -78,6 +78,7 @@ type replayer struct {
 	open  map[int]*handle
 	conns map[int]*conn
 	wire  *wire
+	end   int // the line after the last one of the process
 }
 
 // view is the state of names and sizes with every operation applied.
@@ -97,7 +98,7 @@ func newTrace(dir string) (*trace, *view) {
 // be lost.
 func (t *trace) add(v *view, calls []call, lines int, api string) error {
 	t.sessions = append(t.sessions, t.lines)
-	r := &replayer{t: t, view: v, open: make(map[int]*handle), conns: make(map[int]*conn), wire: newWire(t, api)}
+	r := &replayer{t: t, view: v, open: make(map[int]*handle), conns: make(map[int]*conn), wire: newWire(t, api), end: lines}
 	for i := range calls {
 		if err := r.step(&calls[i]); err != nil {
 			c := calls[i]
@@ -110,6 +111,9 @@ func (t *trace) add(v *view, calls []call, lines int, api string) error {
 
 func (r *replayer) emit(o op, c *call) {
 	o.enter, o.exit = c.enter, c.exit
+	if c.exit == never && o.kind != syncOp { // it was done when its process had ended, but it had not synced anything
+		o.exit, o.own = r.end, false
+	}
 	if len(o.entries) > 1 && o.exit != never {
 		r.t.renames = append(r.t.renames, len(r.t.ops))
 	}

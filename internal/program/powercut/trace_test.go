@@ -163,6 +163,22 @@ func TestABrokerSyncsWhatItFinds(t *testing.T) {
 	require.NoError(t, confirmed(sessions(t, killed[:4], append(next[:1:1], next[2]))), "nothing was left")
 }
 
+// A write that was under way when its process was killed is done by then, and synced by
+// the next process. An fsync that was under way has kept nothing.
+func TestAKilledProcess(t *testing.T) {
+	killed := func(last ...string) []string {
+		return append([]string{`openat(AT_FDCWD, "/disk/a", O_RDWR|O_CREAT|O_SYNC, 0600) = 3`, `openat(AT_FDCWD, "/disk", O_RDONLY) = 4`, `fsync(4) = 0`}, last...)
+	}
+	next := []string{`openat(AT_FDCWD, "/disk/a", O_RDWR) = 3`, `fsync(3) = 0`}
+	tr := sessions(t, killed(`write(3, "data", 4 <unfinished ...>`), next)
+	for _, m := range models() {
+		require.Equal(t, map[string]string{"a": ""}, left(tr, m, 4))
+		require.Equal(t, map[string]string{"a": "data"}, left(tr, m, 5))
+	}
+	tr = sessions(t, killed(`fsync(3 <unfinished ...>`), nil)
+	require.Equal(t, never, tr.ops[len(tr.ops)-1].exit)
+}
+
 // files returns what can be reached, and folders as "/".
 func files(d *disk) map[string]string {
 	got := make(map[string]string)
