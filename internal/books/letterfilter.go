@@ -55,11 +55,10 @@ func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
 
 // Only returns the order number that the filter selects, if it can select no other.
 func (f *LetterFilter) Only() (orderNo string, one bool) {
-	g := newGlob(f.OrderNo)
-	if len(g) == 0 || slices.Contains(g, globAny) || slices.Contains(g, globOne) {
+	if f.OrderNo == "" {
 		return "", false
 	}
-	return string(g), true
+	return newGlob(f.OrderNo).literal()
 }
 
 // FilterError is a mistake in one field of a LetterFilter.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"orderpost/internal/queue"
@@ -129,12 +128,7 @@ func (x *LetterIndex) compare(ctx context.Context) error {
 	if state.Messages == 0 {
 		x.removeIf(0, state.LastSeq, func(uint64) bool { return true })
 	}
-	if len(gone) > 0 {
-		x.removeIf(gone[0], gone[len(gone)-1], func(seq uint64) bool {
-			_, found := slices.BinarySearch(gone, seq)
-			return found
-		})
-	}
+	x.removeGone(gone)
 	x.quiet = time.Now().Add(gentle * time.Since(began))
 	if state.LastSeq != x.next-1 || x.size() == state.Messages {
 		return nil

@@ -148,6 +148,36 @@ func (x *LetterIndex) removeIf(first, last uint64, gone func(seq uint64) bool) {
 	}
 }
 
+// removeGone removes the sequences that the broker lists as gone, oldest first.
+func (x *LetterIndex) removeGone(gone []uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	empty := false
+	for i, c := range x.chunks {
+		begin, _ := slices.BinarySearch(gone, c.base)
+		end, found := slices.BinarySearch(gone, c.last())
+		if found {
+			end++
+		}
+		within := gone[begin:end]
+		if uint64(len(c.entries)+len(within)) == c.last()-c.base+1 {
+			continue // each sequence is either stored or gone
+		}
+		next := x.without(c, func(seq uint64) bool {
+			_, found := slices.BinarySearch(within, seq)
+			return found
+		})
+		if next != c {
+			x.chunks[i] = next
+			empty = empty || len(next.entries) == 0
+			x.version++
+		}
+	}
+	if empty {
+		x.chunks = slices.DeleteFunc(x.chunks, func(c *letterChunk) bool { return len(c.entries) == 0 })
+	}
+}
+
 // without returns c, or a new chunk if entries of c are gone.
 func (x *LetterIndex) without(c *letterChunk, gone func(seq uint64) bool) *letterChunk {
 	next := c

@@ -298,3 +298,15 @@ func randomText(from string) string {
 	}
 	return string(out)
 }
+
+// BenchmarkGlob is the cost of a pattern for each order number of an index.
+func BenchmarkGlob(b *testing.B) {
+	for _, pattern := range []string{"*77*", "A-0*7", "*4?6*", "A-000000001"} {
+		b.Run(pattern, func(b *testing.B) {
+			g, text := newGlob(pattern), []byte("A-000123456")
+			for b.Loop() {
+				g.matches(text)
+			}
+		})
+	}
+}

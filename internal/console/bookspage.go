@@ -44,7 +44,7 @@ func (v *visit) booksPage() error {
 	if p.Job.State() == acts.Running {
 		return v.render("books", "Books", p)
 	}
-	p.Took = p.Job.Ended().Sub(p.Job.Started)
+	p.Took = p.Job.Ended().Sub(p.Job.Started).Round(time.Millisecond)
 	result, err := p.Job.Result()
 	switch a, ok := result.(*books.AuditResult); {
 	case p.Job.State() == acts.Stopped:

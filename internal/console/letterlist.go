@@ -143,7 +143,7 @@ func (v *visit) letterList() error {
 		v.status = http.StatusBadRequest
 		return v.render("letters", "Dead letters", p)
 	}
-	p.LetterSelection = index.Select(matcher)
+	p.LetterSelection = index.selection(p.Filter, matcher)
 	page := index.Page(matcher, from, letterRows, back)
 	if back && !page.Before { // the first page is always a full one
 		page = index.Page(matcher, 0, letterRows, false)

@@ -30,10 +30,46 @@ type letters struct {
 	turn sync.Mutex // whoever follows the stream
 	at   time.Time  // when that was last done; turn guards it
 	more chan struct{}
+
+	mu   sync.Mutex
+	kept map[string]keptSelection // by the filter's address
 }
 
+// keptSelection is a selection that the next refresh of a page shows again, if no
+// letter came or went.
+type keptSelection struct {
+	*books.LetterSelection
+	at time.Time
+}
+
+const (
+	// keepSelection bounds how old ages in a filter, such as 24h, may be.
+	keepSelection = 10 * time.Second
+	// maxKept bounds the selections that are kept.
+	maxKept = 32
+)
+
 func newLetters(q *queue.Queue, log zerolog.Logger) *letters {
-	return &letters{LetterIndex: books.NewLetterIndex(q), log: log, more: make(chan struct{}, 1)}
+	return &letters{LetterIndex: books.NewLetterIndex(q), log: log, more: make(chan struct{}, 1), kept: make(map[string]keptSelection)}
+}
+
+// selection counts what a filter selects.
+func (l *letters) selection(f books.LetterFilter, m *books.LetterMatcher) *books.LetterSelection {
+	key := lettersAt(f)
+	l.mu.Lock()
+	kept, found := l.kept[key]
+	l.mu.Unlock()
+	if age := time.Since(kept.at); found && (age < freshFor || age < keepSelection && kept.Version == l.Version()) {
+		return kept.LetterSelection
+	}
+	s := keptSelection{l.Select(m), time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) >= maxKept {
+		clear(l.kept)
+	}
+	l.kept[key] = s
+	return s.LetterSelection
 }
 
 // look brings the index up to date, unless that is being done or was just done. It
@@ -67,6 +103,9 @@ func (l *letters) forget(seq uint64) {
 	l.at = time.Time{}
 	l.turn.Unlock()
 	l.Forget(seq)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.kept)
 }
 
 func (l *letters) note(err error) {

@@ -34,6 +34,18 @@ type menuItem struct {
 	Need       Role
 }
 
+// Current says whether the menu's item is the page at a path ("page"), or the page is
+// one of those behind it ("true"), as an upload is behind the list of uploads.
+func (i menuItem) Current(path string) string {
+	switch {
+	case path == i.Path:
+		return "page"
+	case strings.HasPrefix(path, i.Path+"/"), strings.HasPrefix(path+"/", strings.TrimSuffix(i.Path, "s")+"/"):
+		return "true"
+	}
+	return ""
+}
+
 // pages are the templates by the name of their page. Each holds the layout.
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))

@@ -29,6 +29,10 @@ var looks = []look{
 	{"GET /order", "/order?no=MAY-1", "cancelled"},
 	{"GET /order", "/order?no=nobody%20knows", "Nothing is known about this order number."},
 	{"GET /order", "/order?no=LATE-001", "What people did"},
+	{"GET /letters", "/letters", "by outcome and reason"},
+	{"GET /letters", "/letters?outcome=exhausted&order-no=BUSY-*", "match"},
+	{"GET /letters", "/letters?batch=nobody%20knows", "No dead letter matches."},
+	{"GET /letters/{seq}/resolve", "DOUBT/resolve", "Back, do nothing"},
 	{"GET /fleet/hold", "/fleet/hold", "Back, do nothing"},
 	{"GET /fleet/resume", "/fleet/resume", "Nobody holds the fleet."},
 	{"GET /fleet/limit", "/fleet/limit", "Requests per second of all workers together"},
@@ -37,7 +41,6 @@ var looks = []look{
 	{"GET /letters", "/letters?outcome=exhausted", "that match the filter"},
 	{"GET /letters/{seq}", "/letters/LETTER", "BUSY-001"},
 	{"GET /letters/{seq}/replay", "/letters/LETTER/replay", "Back, do nothing"},
-	{"GET /letters/{seq}/resolve", "/letters/LETTER/resolve", "there is nothing to resolve"},
 	{"GET /letters/{seq}/drop", "/letters/LETTER/drop", "Back, do nothing"},
 	{"GET /jobs", "/jobs", "Preview: Drop dead letters"},
 	{"GET /jobs/{id}", "/jobs/PREVIEW", "would be forgotten"},
@@ -100,7 +103,7 @@ func (s *stage) audited() {
 }
 
 // uploaded uploads a file and checks it, imports another, previews dropping dead
-// letters, and returns what replaces CHECKED, IMPORTED, IMPORT, LETTER and PREVIEW in
+// letters, and returns what replaces CHECKED, IMPORTED, IMPORT, LETTER, DOUBT and PREVIEW in
 // the paths of looks.
 func (s *stage) uploaded() *strings.Replacer {
 	s.Helper()
@@ -122,9 +125,11 @@ func (s *stage) uploaded() *strings.Replacer {
 	p.click("BUSY-001")
 	p.sees("exhausted")
 	letter := path.Base(p.at())
+	s.open(p, "/letters?outcome=unknown")
+	doubt := evaluate[string](p, `document.querySelector("table.list tbody a").getAttribute("href")`)
 	s.open(p, "/letters?outcome=exhausted")
 	evaluate[bool](p, `(document.getElementById("which-all").click(), true)`)
 	p.press("Drop…")
 	p.sees("would be forgotten")
-	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "PREVIEW", path.Base(p.at()))
+	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "DOUBT", doubt, "PREVIEW", path.Base(p.at()))
 }
