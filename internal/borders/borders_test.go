@@ -64,11 +64,13 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
 		"internal/program/bench",           // a cluster whose leaders are the same in each trial
 		"internal/program/bench/contender", // the worker that others write
+		"internal/program/powercut",        // it reads what a broker kept
 		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
 	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console",
 		"internal/program/bench", "internal/program/bench/contender",
-		"internal/program/chaos"}, // it reads the workers' metrics
+		"internal/program/powercut", // it traces requests, and counts those that arrive
+		"internal/program/chaos"},   // it reads the workers' metrics
 	"github.com/spf13/cobra":  {"internal/program"},
 	"github.com/expr-lang/":   {"internal/submit/answer"},
 	"github.com/prometheus/":  {"internal/ops", "internal/worker"},

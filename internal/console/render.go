@@ -20,10 +20,12 @@ var templateFiles embed.FS
 var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
+	{"/letters", "Dead letters", Viewer},
 	{"/imports", "Imports", Viewer},
 	{"/upload", "Upload", Importer},
 	{"/fleet", "Fleet", Viewer},
 	{"/books", "Books", Viewer},
+	{"/jobs", "Jobs", Viewer},
 	{"/journal", "Journal", Viewer},
 }
 

@@ -128,6 +128,13 @@ type names struct {
 	consumer                            string
 }
 
+// StreamNames returns the names of the streams that a worker creates, with that of
+// the bucket.
+func (c Config) StreamNames() []string {
+	n := c.names()
+	return []string{n.intents, n.results, n.dead, n.journal, "KV_" + c.Bucket}
+}
+
 func (c Config) names() names {
 	return names{
 		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD", journal: c.StreamPrefix + "_JOURNAL",

@@ -133,3 +133,13 @@ func TestReplicasAreOnlyEverAdded(t *testing.T) {
 	_, safe = compareStream(want, have)
 	require.Equal(t, []Difference{{"num_replicas", 1, 3}}, safe)
 }
+
+// The embedded broker makes the folders of these streams before it creates them.
+func TestStreamNamesAreThoseThatAWorkerCreates(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w")
+	var names []string
+	for name := range q.js.StreamNames(t.Context()).Name() {
+		names = append(names, name)
+	}
+	require.ElementsMatch(t, names, q.cfg.StreamNames())
+}

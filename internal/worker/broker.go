@@ -32,6 +32,10 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 			if server.Renewed != "" {
 				log.Warn().Msg(server.Renewed + ": the broker has a new token. Find out who read it, or gave the folder these permissions")
 			}
+			if len(server.Mended) > 0 {
+				log.Warn().Strs("mended", server.Mended).Str("data_dir", cfg.DataDir).
+					Msg("a crash had interrupted a change of these streams' configuration; their checksums are written again, and nothing is lost")
+			}
 			log.Debug().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
 			return server, nil
 		}

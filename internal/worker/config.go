@@ -79,5 +79,5 @@ func (c Config) Validate() error {
 
 // broker returns the configuration of the embedded broker.
 func (c Config) broker() embedded.Config {
-	return embedded.Config{Dir: c.DataDir, Listen: c.NATSListen}
+	return embedded.Config{Dir: c.DataDir, Listen: c.NATSListen, Streams: c.Queue.StreamNames()}
 }

@@ -114,6 +114,9 @@ func evaluate[T any](p *page, expression string) T {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "navigated or closed") { // the page reloaded itself meanwhile
+		value, err = chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	}
 	require.NoError(p, err, expression)
 	return value
 }

@@ -119,7 +119,7 @@ func TestUpload(t *testing.T) {
 			sees("Follow its orders")
 			p.accessible("an imported upload")
 			p.click("Follow its orders")
-			p.sees("orders have no outcome yet.")
+			sees("orders have no outcome yet.")
 			p.accessible("an import")
 			accept(t, worker, 3002)
 			sees("Every order has its outcome.")

@@ -24,6 +24,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/program"
+	"orderpost/internal/program/powercut"
 )
 
 // The values of --on-unsure and --scenario.
@@ -104,6 +105,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up so long after the faults are over")
+	root.AddCommand(powercut.NewCommand(o.command, stdout, stderr))
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
 

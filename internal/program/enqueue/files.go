@@ -119,7 +119,7 @@ func writeNew(path string, write func(io.Writer) error) (err error) {
 		}
 	}()
 	err = write(tmp)
-	if err = errors.Join(err, tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil { // a power cut must not leave an empty file under the name
 		return err
 	}
 	return os.Rename(tmp.Name(), path)
@@ -134,7 +134,7 @@ func writeUnlessEdited(ctx context.Context, path string, write func(context.Cont
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // no effect after the rename
 	err = write(ctx, tmp)
-	if err = errors.Join(err, tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	same, err := sameContent(tmp.Name(), path)

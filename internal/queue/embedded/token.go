@@ -30,7 +30,7 @@ func keptToken(dir string) (token, renewed string, err error) {
 			renewed = why
 		}
 	}
-	if kept, err := os.ReadFile(path); renewed == "" && err == nil && len(kept) == 2*tokenBytes {
+	if kept, err := os.ReadFile(path); renewed == "" && err == nil && isToken(kept) {
 		return string(kept), "", nil
 	}
 	raw := make([]byte, tokenBytes)
@@ -42,6 +42,13 @@ func keptToken(dir string) (token, renewed string, err error) {
 		return "", "", fmt.Errorf("embedded broker: token: %w", err)
 	}
 	return token, renewed, nil
+}
+
+// isToken reports whether a token file is whole. Earlier versions did not sync it: a
+// power cut could leave zeros, which everybody can guess.
+func isToken(kept []byte) bool {
+	raw, err := hex.DecodeString(string(kept))
+	return err == nil && len(raw) == tokenBytes
 }
 
 // exposed returns why other users can read or change a file of secrets; "" if

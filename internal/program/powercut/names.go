@@ -1,0 +1,110 @@
+package powercut
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// find resolves a path to a folder below the root and a name in it. inside is false for
+// every other path. The root itself is the name ".".
+func (r *replayer) find(at int, path string) (dir int, name string, inside bool) {
+	from := root
+	switch {
+	case filepath.IsAbs(path):
+		rel, err := filepath.Rel(r.t.dir, filepath.Clean(path))
+		if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
+			return 0, "", false
+		}
+		path = rel
+	case at == atCWD:
+		return 0, "", false // the worker's own folder is not below the root
+	default:
+		h := r.open[at]
+		if h == nil {
+			return 0, "", false
+		}
+		from = h.inode
+	}
+	parts := strings.Split(filepath.Clean(path), "/")
+	for _, part := range parts[:len(parts)-1] {
+		if from = r.lookup(from, part); from == 0 {
+			return 0, "", true // the call failed, or the replay is wrong and says so
+		}
+	}
+	return from, parts[len(parts)-1], true
+}
+
+func (r *replayer) lookup(dir int, name string) int {
+	if name == "." {
+		return dir
+	}
+	return r.view.entries[dir][name]
+}
+
+// changeNames carries out a call that changes the entries of folders.
+func (r *replayer) changeNames(c *call) error {
+	at, i := atCWD, 0
+	if strings.Contains(c.name, "at") {
+		at, i = c.fd(0), 1
+	}
+	path, err := c.path(i)
+	if err != nil {
+		return err
+	}
+	dir, name, inside := r.find(at, path)
+	if strings.HasPrefix(c.name, "rename") {
+		return r.rename(c, dir, name, inside)
+	}
+	if !inside {
+		return nil
+	}
+	var change entry
+	text := "remove "
+	if strings.HasPrefix(c.name, "mkdir") {
+		mode, err := c.number(i + 1)
+		if err != nil {
+			return err
+		}
+		text = "mkdir "
+		change = entry{dir, name, r.create(dir, name, true, uint32(mode))}
+	} else {
+		change = entry{dir, name, 0}
+		if r.lookup(dir, name) == 0 {
+			return fmt.Errorf("%s does not exist in the replay", path)
+		}
+		delete(r.view.entries[dir], name)
+	}
+	r.emit(op{kind: namesOp, inode: dir, entries: []entry{change}, own: r.t.inodes[dir].dirsync,
+		text: text + filepath.Join(r.t.inodes[dir].path, name)}, c)
+	return nil
+}
+
+func (r *replayer) rename(c *call, dir int, name string, inside bool) error {
+	at, i := atCWD, 1
+	if c.name != "rename" {
+		at, i = c.fd(2), 3
+	}
+	path, err := c.path(i)
+	if err != nil {
+		return err
+	}
+	toDir, toName, toInside := r.find(at, path)
+	if !inside && !toInside {
+		return nil
+	}
+	ino := 0
+	if inside && toInside {
+		ino = r.lookup(dir, name)
+	}
+	if ino == 0 {
+		return fmt.Errorf("renamed what does not exist in the replay")
+	}
+	delete(r.view.entries[dir], name)
+	r.view.entries[toDir][toName] = ino
+	from, to := filepath.Join(r.t.inodes[dir].path, name), filepath.Join(r.t.inodes[toDir].path, toName)
+	r.emit(op{kind: namesOp, inode: toDir, entries: []entry{{dir, name, 0}, {toDir, toName, ino}},
+		own: r.t.inodes[dir].dirsync && r.t.inodes[toDir].dirsync, text: "rename " + from + " to " + toName}, c)
+	r.t.inodes[ino].path = to
+	return nil
+}

@@ -1,0 +1,168 @@
+package powercut
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/reconcile"
+	"orderpost/internal/program/worker"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/sandbox"
+)
+
+// resumeTimeout bounds the wait for a worker that settles what a power cut left.
+const resumeTimeout = 15 * time.Second
+
+// ledger is what the API had created when the power was cut. A request that had left and
+// whose answer had not been read may have arrived or not.
+func (t *trace) ledger(cut int, created map[string][]bool, arrived func() bool) map[string]int {
+	count := make(map[string]int)
+	for _, p := range t.posts {
+		if p.sent > cut || p.nth >= len(created[p.orderNo]) || !created[p.orderNo][p.nth] {
+			continue
+		}
+		if p.answered <= cut || arrived() {
+			count[p.orderNo]++
+		}
+	}
+	return count
+}
+
+// resume starts a worker on a state, lets it settle everything, and balances the books
+// against the API's ledger. It returns a *loss if they do not balance.
+func (t *trace) resume(ctx context.Context, s *state, dir string, rec *recorder, arrived func() bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, resumeTimeout, fmt.Errorf("the worker does not settle everything within %s", resumeTimeout))
+	defer cancel()
+	if err := t.build(s).save(dir); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	a, err := newAPI(1, rec.policy, sandbox.Faults{})
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	before := t.ledger(s.cut, rec.api.created, arrived)
+	for no, n := range before {
+		entry, _ := rec.api.sandbox.Lookup(no)
+		entry.Created = n
+		a.sandbox.Restore(no, entry)
+	}
+	env := map[string]string{"ORDERPOST_DATA_DIR": dir + "/data", "ORDERPOST_NATS_LISTEN": "127.0.0.1:0"}
+	for _, setting := range a.settings(rec.policy) {
+		name, value, _ := strings.Cut(setting, "=")
+		env[name] = value
+	}
+	env["ORDERPOST_LOG_LEVEL"] = "warn"
+	working, stop := context.WithCancel(ctx)
+	var said bytes.Buffer
+	code := make(chan int, 1)
+	go func() { code <- worker.Run(working, []string{"--no-preflight"}, env, nil, io.Discard, &said) }()
+	ended := func() int { stop(); return <-code }
+	q, err := connect(ctx, dir+"/data", code)
+	if err != nil {
+		stop()
+		return &loss{"the worker does not start", err.Error() + ": " + lastLine(said.String())}
+	}
+	err = t.balance(ctx, s, q, a, before)
+	q.Close()
+	if n := ended(); n != 0 && n != program.ExitInterrupted && err == nil {
+		err = &loss{"the worker does not stop", fmt.Sprintf("exit code %d: %s", n, lastLine(said.String()))}
+	}
+	return err
+}
+
+// connect waits for the worker's broker and streams.
+func connect(ctx context.Context, dataDir string, code chan int) (*queue.Queue, error) {
+	for {
+		if end, err := embedded.ReadEndpoint(dataDir); err == nil && end.PID == os.Getpid() {
+			cfg := queue.DefaultConfig()
+			cfg.URL, cfg.Token, cfg.Name, cfg.AckWait = end.URL, end.Token, "powercut", ackWait
+			cfg.ConnectTimeout = time.Second
+			if q, err := queue.Open(ctx, cfg, zerolog.Nop()); err == nil {
+				return q, nil
+			}
+		}
+		select {
+		case n := <-code:
+			code <- n
+			return nil, fmt.Errorf("exit code %d", n)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// balance waits until nothing is pending, and compares the books.
+func (t *trace) balance(ctx context.Context, s *state, q *queue.Queue, a *api, before map[string]int) error {
+	if err := settled(ctx, q); err != nil {
+		return err
+	}
+	records := make(map[string]*order.Record)
+	balanced, err := reconcile.Balance(ctx, q, a.sandbox, reconcile.AnyNumber, func(r *order.Record) { records[r.OrderNo] = r })
+	if err != nil {
+		return err
+	}
+	if !balanced.Balanced {
+		return &loss{"the books do not balance", strings.Join(balanced.Problems, "; ")}
+	}
+	for at, e := range t.due(s.cut) {
+		no, isIntent := strings.CutPrefix(at.subject, "orders.new.")
+		if isIntent && records[no] == nil {
+			return &loss{"a confirmed intent has no outcome", no}
+		}
+		if no, isResult := strings.CutPrefix(at.subject, "orders.results."); isResult {
+			var was order.Record
+			if err := json.Unmarshal(e.data, &was); err != nil {
+				return fmt.Errorf("the record of %s: %w", no, err)
+			}
+			if was.Outcome() == order.OutcomeAccepted && a.sandbox.Created(no) > before[no] {
+				return &loss{"an accepted order was posted again", no}
+			}
+		}
+	}
+	return nil
+}
+
+// staleAfter is when settled begins to look for stale intents, as a worker does every 15
+// seconds: acknowledged ones whose removal the power cut undid.
+const staleAfter = 2 * time.Second
+
+// settled waits until no intent is stored.
+func settled(ctx context.Context, q *queue.Queue) error {
+	var stale books.StaleIntents
+	for began := time.Now(); ; {
+		room, err := q.Room(ctx)
+		if err == nil && room.Msgs == 0 {
+			return nil
+		}
+		if err == nil && time.Since(began) > staleAfter {
+			stale, err = books.RemoveStale(ctx, q, stale)
+		}
+		if len(stale.Stranded) > 0 {
+			return &loss{"intents are stranded: no outcome, and delivered to nobody", strings.Join(stale.Stranded, " ")}
+		}
+		if waitErr := pause(ctx, 5*time.Millisecond); waitErr != nil {
+			return &loss{"orders are not settled", fmt.Sprintf("%d pending: %v", room.Msgs, errors.Join(waitErr, err))}
+		}
+	}
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

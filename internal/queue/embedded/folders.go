@@ -1,0 +1,97 @@
+package embedded
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// openStore makes everything last that the server will find, and the folders that it will
+// write to, so that a power cut on any file system takes nothing that it builds on.
+//
+// A server that was killed may have written a message and not synced it. The next one
+// finds the message, because the page cache outlives a process, and builds on it: it
+// removes the message that this one replaced, for good. A power cut would then take both.
+// So openStore syncs all files first.
+//
+// fsync of a file keeps the file's data. Whether it also keeps the file's name depends on
+// the file system: ext4, XFS and btrfs do, POSIX does not ask for it. nats-server does
+// not sync the folders that it creates for a stream, nor the folder of a stream's blocks
+// when it begins a new block. So openStore creates the folders of our streams before the
+// server does, tells the file system to write changes of each folder of blocks at once,
+// where it can (dirsync), and syncs all folders.
+func openStore(dir string, streams []string) error {
+	store := filepath.Join(dir, "jetstream", "jetstream")
+	for _, name := range streams {
+		if err := os.MkdirAll(filepath.Join(store, "$G", "streams", name, "msgs"), 0o700); err != nil {
+			return err
+		}
+	}
+	blocks, err := filepath.Glob(filepath.Join(store, "*", "streams", "*", "msgs"))
+	if err != nil {
+		return err
+	}
+	for _, folder := range blocks {
+		_ = dirsync(folder) // XFS cannot, and needs it not
+	}
+	return errors.Join(syncFolder(dir), syncAll(filepath.Join(dir, "jetstream")))
+}
+
+// makeFolder creates the data folder and syncs what holds it.
+func makeFolder(dir string) error {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	var holders []string
+	for at := abs; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		holders = append(holders, filepath.Dir(at))
+	}
+	if err := os.MkdirAll(abs, 0o700); err != nil {
+		return err
+	}
+	var errs []error
+	for _, holder := range holders {
+		errs = append(errs, syncFolder(holder))
+	}
+	return errors.Join(errs...)
+}
+
+// syncAll syncs all files and folders in a folder, if it exists. It takes little time for
+// what is on the disk already.
+func syncAll(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return syncFolder(path)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
+}
+
+// syncFolder keeps the names in a folder. Windows has no such call.
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

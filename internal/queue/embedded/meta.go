@@ -1,0 +1,87 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/minio/highwayhash"
+)
+
+// The files in which nats-server keeps the configuration of a stream or consumer, and
+// the checksum of that file.
+const (
+	metaFile = "meta.inf"
+	sumFile  = "meta.sum"
+)
+
+// mendMeta writes the checksums that a crash kept nats-server from writing. The server
+// replaces a stream's configuration and then its checksum. If it is killed between the
+// two, its next start finds that they differ and leaves the stream out, with every
+// message in it. The configuration itself is whole: the server syncs it under another
+// name before it renames it.
+//
+// mendMeta returns the names of the streams and consumers that it mended. It leaves a
+// configuration alone that it cannot read, so that the server reports it.
+func mendMeta(store string) (mended []string, err error) {
+	streams, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*"))
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	mend := func(dir, key string) {
+		did, err := mendSum(dir, key)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("embedded broker: the configuration of %s: %w", key, err))
+		} else if did {
+			mended = append(mended, key)
+		}
+	}
+	for _, dir := range streams {
+		stream := filepath.Base(dir)
+		mend(dir, stream)
+		consumers, err := filepath.Glob(filepath.Join(dir, "obs", "*"))
+		errs = append(errs, err)
+		for _, dir := range consumers {
+			mend(dir, stream+"/"+filepath.Base(dir))
+		}
+	}
+	return mended, errors.Join(errs...)
+}
+
+// mendSum writes the checksum of the configuration in a folder unless it is right. The
+// key is what nats-server derives the checksum's key from.
+func mendSum(dir, key string) (bool, error) {
+	meta, err := os.ReadFile(filepath.Join(dir, metaFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil // nothing was confirmed to anybody
+	}
+	if err != nil {
+		return false, err
+	}
+	hashKey := sha256.Sum256([]byte(key))
+	hash, err := highwayhash.New64(hashKey[:])
+	if err != nil {
+		return false, err
+	}
+	_, _ = hash.Write(meta) // a hash never fails
+	sum := hex.EncodeToString(hash.Sum(nil))
+	have, err := os.ReadFile(filepath.Join(dir, sumFile))
+	if err == nil && string(have) == sum {
+		return false, nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	var config struct {
+		Name string `json:"name"`
+	}
+	if json.Unmarshal(meta, &config) != nil || config.Name != filepath.Base(dir) {
+		return false, nil
+	}
+	return true, replaceFile(filepath.Join(dir, sumFile), []byte(sum))
+}
