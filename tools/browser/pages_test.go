@@ -128,7 +128,7 @@ func (s *stage) uploaded() *strings.Replacer {
 	s.open(p, "/letters?outcome=unknown")
 	doubt := evaluate[string](p, `document.querySelector("table.list tbody a").getAttribute("href")`)
 	s.open(p, "/letters?outcome=exhausted")
-	p.click(evaluate[string](p, `document.querySelector("label[for=which-all]").innerText`))
+	evaluate[bool](p, `(document.getElementById("which-all").click(), true)`)
 	p.press("Drop…")
 	p.sees("would be forgotten")
 	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "DOUBT", doubt, "PREVIEW", path.Base(p.at()))
