@@ -310,3 +310,21 @@ func BenchmarkGlob(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSelect counts what filters select of a million letters.
+func BenchmarkSelect(b *testing.B) {
+	x := NewLetterIndex(nil)
+	for i := range 1_000_000 {
+		k := LetterKind{order.OutcomeExhausted, 503, fmt.Sprint("refused by status ", 500+i%7), fmt.Sprint("import-", i/3000)}
+		x.append(uint64(i+1), x.kinds.take(k), time.UnixMilli(int64(i)), fmt.Sprintf("A-%09d", i))
+	}
+	for name, f := range map[string]LetterFilter{"all": {}, "reason": {Reason: "STATUS 503"}, "order-no": {OrderNo: "*77*"}, "since": {Since: "1970-01-01T00:05:00Z"}} {
+		b.Run(name, func(b *testing.B) {
+			m, wrong := f.Compile(time.Now())
+			require.Empty(b, wrong)
+			for b.Loop() {
+				x.Select(m)
+			}
+		})
+	}
+}
