@@ -54,7 +54,7 @@ var looks = []look{
 	{"GET /imports", "/imports", "march"},
 	{"GET /import", "/import?batch=march", "Its orders, now"},
 	{"GET /import", "/import?batch=IMPORT", "What became of the rows"},
-	{"GET /import/cancel", "/import/cancel?batch=march", "What would happen now"},
+	{"GET /import/cancel", "/import/cancel?batch=march", "Orders that have an outcome keep it."},
 	{"/", "/nowhere", "There is no such page."},
 }
 

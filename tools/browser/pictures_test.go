@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"flag"
-	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
@@ -34,10 +33,6 @@ type picture struct {
 	height             int64 // 0 = the whole page
 }
 
-// drawn is how many minutes the import takes when the pictures are drawn, so that their
-// chart has bars. A check compares texts, and has no time to lose.
-const drawn = 6
-
 var taken = []picture{
 	{"console-overview", "/", "light", 660},
 	{"console-overview-dark", "/", "dark", 0},
@@ -48,11 +43,7 @@ var taken = []picture{
 // TestPictures: the pictures in the documents show what the console shows.
 func TestPictures(t *testing.T) {
 	s := newStage(t, rare(t))
-	if *rewrite {
-		s.fill("--rate", fmt.Sprint(2000/(drawn*60)))
-	} else {
-		s.fill()
-	}
+	s.fill()
 	made := s.uploaded()
 	p := s.loggedIn(true)
 	for _, shot := range taken {
@@ -60,7 +51,7 @@ func TestPictures(t *testing.T) {
 		p.scheme(shot.scheme)
 		s.open(p, made.Replace(shot.path))
 		if shot.path == "/" {
-			p.sees("\n2,019\n") // all are counted
+			p.sees("\n2,020\n") // all are counted
 		}
 		s.shows(p, shot)
 	}
