@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -124,4 +126,34 @@ func TestAWorkerResumes(t *testing.T) {
 	var l *loss
 	require.ErrorAs(t, tr.resume(context.Background(), s, t.TempDir(), rec, arrived), &l)
 	require.Equal(t, "the books do not balance", l.reason)
+}
+
+// Every way to tear the writes of the streams that were empty when the broker was last
+// stopped. nats-server by itself takes them for empty if the end of their block is zeros.
+func TestTornEndsOfBlocks(t *testing.T) {
+	rec, tr := recorded(t, "shipped.tar.zst")
+	tried, lost := 0, 0
+	for i, o := range tr.ops {
+		path := tr.inodes[o.inode].path
+		if o.kind != writeOp || filepath.Ext(path) != ".blk" || !strings.Contains(path, "ORDERS_JOURNAL") || o.off == 0 {
+			continue
+		}
+		open, _ := tr.pending(strict, o.exit)
+		at := slices.Index(open, i)
+		last := int(o.off) + len(o.data) - 1
+		for sectors := range uint64(1) << (last/sector - int(o.off)/sector + 1) {
+			for _, extended := range []bool{false, true} {
+				s := &state{model: strict, cut: o.exit, open: open, fates: make([]fate, len(open))}
+				s.fates[at] = fate{torn: true, sectors: sectors, extended: extended}
+				require.NoError(t, tr.judge(t.Context(), s, t.TempDir(), rec.without), "%s, sectors %b, extended %t", o.text, sectors, extended)
+				var l *loss
+				if errors.As(tr.judge(t.Context(), s, t.TempDir(), []string{"meta"}), &l) {
+					lost++
+				}
+				tried++
+			}
+		}
+	}
+	require.Greater(t, tried, 10)
+	require.Positive(t, lost, "nats-server keeps them by itself: cutTails would be needless")
 }

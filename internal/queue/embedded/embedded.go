@@ -180,6 +180,9 @@ func (s *Server) prepareStore() (err error) {
 		if s.Mended, err = mendMeta(filepath.Join(s.cfg.Dir, "jetstream")); err != nil {
 			return err
 		}
+		if err = cutTails(filepath.Join(s.cfg.Dir, "jetstream")); err != nil {
+			return err
+		}
 	}
 	if s.cfg.NoSync || !s.cfg.protects("folders") {
 		return nil

@@ -79,6 +79,22 @@ func TestAnInterruptedUpdateHidesNoStream(t *testing.T) {
 	require.Empty(t, s.Mended)
 }
 
+// cutTail leaves what may be the end of a record.
+func TestCutTail(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "1.blk")
+	zeros := func(n int) string { return strings.Repeat("\x00", n) }
+	for before, after := range map[string]string{
+		"": "", "record": "record", "record" + zeros(7): "record" + zeros(7), "record" + zeros(8): "record" + zeros(7),
+		"record" + zeros(9000): "record" + zeros(7), zeros(9000): "", zeros(5000) + "record" + zeros(5000): zeros(5000) + "record" + zeros(7),
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(before), 0o600))
+		require.NoError(t, cutTail(path))
+		got, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, after, string(got))
+	}
+}
+
 // A configuration that is not whole, or another stream's, was not left by a crash.
 func TestADamagedConfigurationIsLeftAlone(t *testing.T) {
 	store := t.TempDir()
