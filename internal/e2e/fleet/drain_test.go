@@ -10,13 +10,13 @@ import (
 )
 
 // TestDrainHandsOver: a worker is stopped while its orders wait for their next
-// attempt, which is minutes away; the other one takes them at once, and not
+// attempt, which is hours away (waits are drawn from zero on); the other one takes them at once, and not
 // after AckWait.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	const orders = 16
 	r := newRig(t, map[string]string{
-		"ORDERPOST_ACK_WAIT": "30s", "ORDERPOST_RETRY_BASE": "10m", "ORDERPOST_RETRY_MAX": "10m", "ORDERPOST_RETRY_SUBMISSION_TIME": "1h", "ORDERPOST_DRAIN_TIMEOUT": "50s",
+		"ORDERPOST_ACK_WAIT": "30s", "ORDERPOST_RETRY_BASE": "20h", "ORDERPOST_RETRY_MAX": "20h", "ORDERPOST_RETRY_SUBMISSION_TIME": "21h", "ORDERPOST_DRAIN_TIMEOUT": "50s",
 	})
 	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Faults.Unavailable, s.Faults.MaxPerOrder = 1, 1 }))
 	first := r.start("first")
