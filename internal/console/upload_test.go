@@ -361,7 +361,7 @@ func TestProgress(t *testing.T) {
 	require.Eventually(t, func() bool {
 		said = text(b.open(http.StatusOK, "/import?batch="+batch))
 		return strings.Contains(said, "cancelled the import:")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 3*time.Minute, 20*time.Millisecond)
 	page = b.settled(at)
 	require.Contains(t, text(page), "Cancelled by anna.")
 	c, err := r.worker.Count(t.Context())
