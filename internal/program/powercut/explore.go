@@ -51,7 +51,7 @@ func (e *explorer) explore(ctx context.Context, start string, n int) error {
 				if e.o.only >= 0 {
 					i += e.o.only
 				}
-				if e.done(n) || ctx.Err() != nil || i >= 4*n || e.o.only >= 0 && i > e.o.only {
+				if e.done(n) || ctx.Err() != nil || e.o.only < 0 && i >= 4*n || e.o.only >= 0 && i > e.o.only {
 					return
 				}
 				if err := e.one(ctx, i, filepath.Join(dir, fmt.Sprint(lane))); err != nil {

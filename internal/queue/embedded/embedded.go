@@ -180,7 +180,7 @@ func (s *Server) prepareStore() (err error) {
 		if s.Mended, err = mendMeta(filepath.Join(s.cfg.Dir, "jetstream")); err != nil {
 			return err
 		}
-		if err = cutTails(filepath.Join(s.cfg.Dir, "jetstream")); err != nil {
+		if err = errors.Join(cutTails(filepath.Join(s.cfg.Dir, "jetstream")), removeProbes(filepath.Join(s.cfg.Dir, "jetstream"))); err != nil {
 			return err
 		}
 	}

@@ -85,3 +85,18 @@ func mendSum(dir, key string) (bool, error) {
 	}
 	return true, replaceFile(filepath.Join(dir, sumFile), []byte(sum))
 }
+
+// removeProbes removes the files by which nats-server tries whether it may write to its
+// store. If it is killed before it removes one, its health check later takes the file for
+// an account that it cannot find, and Fault would have the server restarted again and
+// again.
+func removeProbes(store string) error {
+	probes, err := filepath.Glob(filepath.Join(store, "jetstream", "_test_*"))
+	errs := []error{err}
+	for _, path := range probes {
+		if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+			errs = append(errs, os.Remove(path))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -79,6 +79,21 @@ func TestAnInterruptedUpdateHidesNoStream(t *testing.T) {
 	require.Empty(t, s.Mended)
 }
 
+// A server that is killed while it tries its folder leaves a file, which its health check
+// takes for an account.
+func TestALeftProbeIsNoFault(t *testing.T) {
+	dir := t.TempDir()
+	s, _ := openTest(t, dir)
+	s.Stop()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "jetstream", "jetstream", "_test_123"), nil, 0o600))
+	s, _ = openTest(t, dir, "meta")
+	require.ErrorContains(t, s.Fault(), "_test_123", "nats-server ignores it by itself: removeProbes would be needless")
+	s.Stop()
+
+	s, _ = openTest(t, dir)
+	require.NoError(t, s.Fault())
+}
+
 // cutTail leaves what may be the end of a record.
 func TestCutTail(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1.blk")
