@@ -1,6 +1,12 @@
-// Package acts does what a person asked for in one step and many orders must go
-// through: as a job that outlives the request which started it, says how far it
-// is, and can be stopped.
+// Package acts does what a person asked for in one step and many dead letters must
+// go through. The commands and the console share it, so both preview and act alike.
 //
-//	jobs.go  the registry of jobs
+//	group.go    which letters: those that match, up to a last sequence
+//	deed.go     what is done with each: replay, resolve, drop
+//	run.go      Preview counts what would happen, Run does it; Tally counts by fate
+//	jobs.go     runs that outlive the request which started them, and can be stopped
+//
+// Each letter is judged when its turn comes, by the rules of package settle. So a
+// preview that has become old, a run that was stopped and repeated, or two people who
+// run the same group at once lose nothing and do nothing twice.
 package acts

@@ -42,13 +42,22 @@ func (j *Jobs) Close() {
 	j.work.Wait()
 }
 
+// Spec says what a job is.
+type Spec struct {
+	// Kind groups jobs. By is the person who starts it, Title says what it does.
+	Kind, Title, By string
+	// Alone: no other job of the kind may run.
+	Alone bool
+	// Subject is what the job is about, for whoever shows it.
+	Subject any
+}
+
 // Job is one run.
 type Job struct {
+	Spec
 	// ID names the job in addresses.
-	ID string
-	// Kind groups jobs. By is the person who started it, Title says what it does.
-	Kind, Title, By string
-	Started         time.Time
+	ID      string
+	Started time.Time
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -106,8 +115,8 @@ func (e *BusyError) Error() string {
 var ErrClosing = errors.New("the program is about to end")
 
 // Start runs a job. tell notes its progress. run's result is kept with the job.
-// With alone, no other job of the kind may run. Error: *BusyError, ErrClosing.
-func (j *Jobs) Start(kind, title, by string, alone bool, run func(ctx context.Context, tell func(Progress)) (any, error)) (*Job, error) {
+// Error: *BusyError, ErrClosing.
+func (j *Jobs) Start(spec Spec, run func(ctx context.Context, tell func(Progress)) (any, error)) (*Job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.ctx.Err() != nil {
@@ -118,7 +127,7 @@ func (j *Jobs) Start(kind, title, by string, alone bool, run func(ctx context.Co
 		if other.State() != Running {
 			continue
 		}
-		if running++; alone && other.Kind == kind {
+		if running++; spec.Alone && other.Kind == spec.Kind {
 			return nil, &BusyError{other}
 		}
 	}
@@ -126,7 +135,7 @@ func (j *Jobs) Start(kind, title, by string, alone bool, run func(ctx context.Co
 		return nil, &BusyError{}
 	}
 	ctx, cancel := context.WithCancel(j.ctx)
-	job := &Job{ID: strings.ToLower(rand.Text()[:12]), Kind: kind, Title: title, By: by, Started: time.Now().UTC(),
+	job := &Job{Spec: spec, ID: strings.ToLower(rand.Text()[:12]), Started: time.Now().UTC(),
 		cancel: cancel, done: make(chan struct{}), state: Running}
 	j.list = append(j.list, job)
 	j.forget()

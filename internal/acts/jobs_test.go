@@ -24,21 +24,21 @@ func TestJobs(t *testing.T) {
 	caller, leave := context.WithCancel(t.Context())
 	jobs := NewJobs(caller)
 	defer jobs.Close()
-	first, err := jobs.Start("audit", "Audit", "anna", true, waits)
+	first, err := jobs.Start(Spec{Kind: "audit", Title: "Audit", By: "anna", Alone: true}, waits)
 	require.NoError(t, err)
 	leave() // the request that started it is over
 	require.Eventually(t, func() bool { return first.Progress().Percent() == 25 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, Running, first.State())
 
-	_, err = jobs.Start("audit", "Audit", "bo", true, waits)
+	_, err = jobs.Start(Spec{Kind: "audit", Title: "Audit", By: "bo", Alone: true}, waits)
 	var busy *BusyError
 	require.ErrorAs(t, err, &busy)
 	require.Same(t, first, busy.Job)
 	for range atOnce - 1 {
-		_, err = jobs.Start("replay", "Replay", "bo", false, waits)
+		_, err = jobs.Start(Spec{Kind: "replay", Title: "Replay", By: "bo"}, waits)
 		require.NoError(t, err)
 	}
-	_, err = jobs.Start("replay", "Replay", "bo", false, waits)
+	_, err = jobs.Start(Spec{Kind: "replay", Title: "Replay", By: "bo"}, waits)
 	require.ErrorAs(t, err, &busy)
 	require.Nil(t, busy.Job)
 
@@ -49,7 +49,7 @@ func TestJobs(t *testing.T) {
 	result, _ := first.Result()
 	require.Equal(t, "half", result)
 
-	broken, err := jobs.Start("replay", "Replay", "bo", false, func(context.Context, func(Progress)) (any, error) { return nil, errors.New("no room") })
+	broken, err := jobs.Start(Spec{Kind: "replay", Title: "Replay", By: "bo"}, func(context.Context, func(Progress)) (any, error) { return nil, errors.New("no room") })
 	require.NoError(t, err)
 	require.NoError(t, broken.Wait(t.Context()))
 	require.Equal(t, Failed, broken.State())
@@ -57,13 +57,13 @@ func TestJobs(t *testing.T) {
 	require.Same(t, broken, jobs.Find(broken.ID))
 
 	for range keep + 10 {
-		job, err := jobs.Start("short", "Short", "bo", false, func(context.Context, func(Progress)) (any, error) { return nil, nil })
+		job, err := jobs.Start(Spec{Kind: "short", Title: "Short", By: "bo"}, func(context.Context, func(Progress)) (any, error) { return nil, nil })
 		require.NoError(t, err)
 		require.NoError(t, job.Wait(t.Context()))
 	}
 	require.LessOrEqual(t, len(jobs.List()), keep+atOnce)
 	require.Nil(t, jobs.Find(broken.ID), "forgotten")
 	jobs.Close()
-	_, err = jobs.Start("late", "Late", "bo", false, waits)
+	_, err = jobs.Start(Spec{Kind: "late", Title: "Late", By: "bo"}, waits)
 	require.ErrorIs(t, err, ErrClosing)
 }

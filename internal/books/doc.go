@@ -9,6 +9,9 @@
 //	follow.go    records as they are written
 //	letters.go   dead letters in pages, and which of them a drop would forget
 //	dryrun.go    what a replay would do
+//	letterfilter.go, glob.go  which letters a filter selects
+//	letterindex.go, letterfollow.go, letterselect.go  an index of letters that
+//	             follows the stream, and selections from it
 //	imports.go   what is remembered of an import, and how far it came
 //	cancel.go    withdraw an import or an order
 //	stale.go     remove intents that a killed broker stores although they were

@@ -2,7 +2,9 @@ package books
 
 import (
 	"context"
+	"fmt"
 
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -34,4 +36,46 @@ func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter,
 		ends[i] = q.JudgeReplay(l, pending[i], entry, o)
 	}
 	return ends, nil
+}
+
+// DryRunResolve says what settle.Protocol.ResolveLetter would refuse of listed
+// letters, 256 at most, and changes nothing: ErrPending, ErrNoResult, ErrNotInDoubt,
+// or ErrUnreadable for a record that cannot be read; nil = it would settle the order.
+func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter) ([]error, error) {
+	pending, err := q.Intents().Peek(ctx, intentTokens(letters))
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]string, len(letters))
+	for i, l := range letters {
+		tokens[i] = l.Token()
+	}
+	records, err := q.Results().Peek(ctx, tokens)
+	if err != nil {
+		return nil, err
+	}
+	ends := make([]error, len(letters))
+	for i, l := range letters {
+		ends[i] = mayResolve(l, pending[i], records[i])
+	}
+	return ends, nil
+}
+
+func mayResolve(l *settle.Letter, intent, record *settle.Message) error {
+	switch {
+	case intent != nil:
+		return settle.ErrPending
+	case l.Conflict:
+		return settle.ErrNotInDoubt
+	case record == nil:
+		return settle.ErrNoResult
+	}
+	entry, err := queue.DecodeRecord(record)
+	if err != nil {
+		return fmt.Errorf("%w: %w", settle.ErrUnreadable, err)
+	}
+	if r := entry.Record; r.Outcome() != order.OutcomeUnknown && r.By == "" {
+		return settle.ErrNotInDoubt
+	}
+	return nil
 }

@@ -34,8 +34,13 @@ func LastLetter(ctx context.Context, q *queue.Queue) (uint64, error) {
 
 // LetterPagesTo is LetterPages for the letters up to the sequence last.
 func LetterPagesTo(ctx context.Context, q *queue.Queue, last uint64, visit func(page []*settle.Letter, unreadable []error) error) error {
+	return LetterPagesFrom(ctx, q, 1, last, visit)
+}
+
+// LetterPagesFrom is LetterPages for the letters with the sequences first to last.
+func LetterPagesFrom(ctx context.Context, q *queue.Queue, first, last uint64, visit func(page []*settle.Letter, unreadable []error) error) error {
 	letters := q.Letters()
-	return letters.Walk(ctx, 1, last, func(messages []*settle.Message) error {
+	return letters.Walk(ctx, first, last, func(messages []*settle.Message) error {
 		var page []*settle.Letter
 		var unreadable []error
 		for _, m := range messages {

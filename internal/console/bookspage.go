@@ -44,7 +44,7 @@ func (v *visit) booksPage() error {
 	if p.Job.State() == acts.Running {
 		return v.render("books", "Books", p)
 	}
-	p.Took = p.Job.Ended().Sub(p.Job.Started)
+	p.Took = p.Job.Ended().Sub(p.Job.Started).Round(time.Millisecond)
 	result, err := p.Job.Result()
 	switch a, ok := result.(*books.AuditResult); {
 	case p.Job.State() == acts.Stopped:
@@ -90,7 +90,7 @@ func (p *booksPage) judge() {
 
 func (v *visit) audit() error {
 	q := v.queue()
-	_, err := v.s.jobs.Start(auditKind, "Audit", v.person().Name, true, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+	_, err := v.s.jobs.Start(acts.Spec{Kind: auditKind, Title: "Audit", By: v.person().Name, Alone: true}, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
 		return books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
 			tell(acts.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: p.Read, Of: max(p.Read, p.Of)})
 		})

@@ -41,7 +41,7 @@ func TestBooks(t *testing.T) {
 // TestOneAuditAtATime that outlives its page and can be stopped.
 func TestOneAuditAtATime(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	_, err := r.jobs.Start(auditKind, "Audit", "viewer", true, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+	_, err := r.jobs.Start(acts.Spec{Kind: auditKind, Title: "Audit", By: "viewer", Alone: true}, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
 		tell(acts.Progress{Step: "look 1", Done: 2560, Of: 10_000})
 		<-ctx.Done()
 		return (*books.AuditResult)(nil), ctx.Err()

@@ -15,13 +15,15 @@
 //
 // To add a page: a route in a function of its own that server.go joins, a template
 // of the page's name in templates, and a line in the menu (render.go). Templates
-// define "live", which the page refreshes by itself, and "content", which it does not.
+// define "live", which the page refreshes by itself, and "above" and "content", which
+// it does not.
 //
 // What is read for all viewers at once:
 //
 //	watch.go     one reading for everybody, while somebody looks
 //	minutes.go   orders settled per minute
 //	batches.go   outcomes by import
+//	letters.go   the index of dead letters (package books)
 //
 // The other files are pages.
 package console

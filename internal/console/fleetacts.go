@@ -37,7 +37,7 @@ type fleetNow struct {
 // fleetNow reads the fleet. A form whose state is another one is stale: somebody
 // else has steered the fleet, and the person decides on what was before.
 func (v *visit) fleetNow() (*fleetNow, error) {
-	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
+	ctx, cancel := v.brief()
 	defer cancel()
 	view, err := v.s.fleet.Read(ctx)
 	if err != nil {

@@ -24,6 +24,8 @@ var functions = template.FuncMap{
 	"age":     age,
 	"plural":  plural,
 	"plain":   plain,
+	"clip":    shorten,
+	"typable": typable,
 	"tone":    tone,
 	"meaning": func(o order.Outcome) string { return o.Meaning() },
 	"dict":    dict,
@@ -131,4 +133,13 @@ func plain(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// typable returns what a field may show: nothing, if the text has characters that a
+// field would hide.
+func typable(s string) string {
+	if plain(s) != s {
+		return ""
+	}
+	return s
 }

@@ -105,6 +105,8 @@ func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
 		line.Word, line.Tone, line.Says = "under way", "info", plural(line.Open, "order has", "orders have")+" no outcome yet."
 	case line.Count.Outcomes[order.OutcomeUnknown] > 0:
 		line.Word, line.Tone, line.Says = "in doubt", "warn", plural(line.Count.Outcomes[order.OutcomeUnknown], "order is", "orders are")+" unknown: nobody knows whether the API created them."
+	case line.Failed > 0:
+		line.Word, line.Tone, line.Says = "settled", "warn", "Every order has its outcome. "+plural(line.Failed, "order", "orders")+" did not make it."
 	default:
 		line.Word, line.Tone, line.Says = "settled", "good", "Every order has its outcome."
 	}

@@ -47,7 +47,9 @@ func (v *visit) journalPage() error {
 			return badRequest("The page that this link names does not exist.", "Begin with the newest acts.")
 		}
 	}
-	page, err := journal.Read(v.Context(), v.queue(), query)
+	ctx, cancel := v.brief()
+	defer cancel()
+	page, err := journal.Read(ctx, v.queue(), query)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func TestActsAreJournaled(t *testing.T) {
 		require.Equal(t, journal.Done, item.Result.End)
 	}
 	shown := text(b.open(http.StatusOK, "/journal"))
-	require.Regexp(t, `anna limit the fleet .*Note slowly from 127.0.0.1 .*Name opened the login link .*done .*anna resume the fleet .*anna hold the fleet`, shown)
+	require.Regexp(t, `anna limit the fleet: slowly .*Note slowly from 127.0.0.1 .*Name opened the login link .*done .*anna resume the fleet.*anna hold the fleet`, shown)
 }
 
 // TestJournalPages: newest first, page by page, filtered by person, kind and order.
@@ -67,7 +67,7 @@ func TestJournalPages(t *testing.T) {
 	r.did(journal.About{Kind: journal.Drop, OrderNo: "A-07", Note: "not wanted any more"}, nil)
 
 	page := b.open(http.StatusOK, "/journal")
-	require.Regexp(t, `bo@ops drop dead letters: order A-07 .* no result yet .*replay dead letters .*Filter outcome exhausted, expired .*Up to letter 77 Expected 1,200 replayed .*Result 1,100 replayed, 100 late .*partial`, text(page))
+	require.Regexp(t, `bo@ops drop dead letters: order A-07: not wanted any more .* no result yet .*replay dead letters .*Filter outcome exhausted, expired .*Up to letter 77 Expected 1,200 replayed .*Result 1,100 replayed, 100 late .*partial`, text(page))
 	require.NotContains(t, page, "<i>eve</i>")
 	require.NotContains(t, text(page), "A-05")
 	older := regexp.MustCompile(`href="(/journal\?before=\d+)"`).FindStringSubmatch(page)

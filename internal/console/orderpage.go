@@ -64,7 +64,9 @@ func (v *visit) orderPage() error {
 	if len(p.No) > 4*order.MaxOrderNo {
 		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")
 	}
-	found, err := books.Find(v.Context(), v.queue(), p.No)
+	ctx, cancel := v.brief()
+	defer cancel()
+	found, err := books.Find(ctx, v.queue(), p.No)
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func (v *visit) orderPage() error {
 			p.Body = readable(l.Body)
 		}
 	}
-	acts, err := journal.OfOrder(v.Context(), v.queue(), p.No, p.batch())
+	acts, err := journal.OfOrder(ctx, v.queue(), p.No, p.batch())
 	p.NoJournal = err != nil
 	for _, item := range acts {
 		p.Acts = append(p.Acts, describeAct(item))

@@ -3,6 +3,7 @@ package console
 import (
 	"time"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
@@ -20,6 +21,10 @@ type overviewPage struct {
 	Totals  []outcomeCount
 	Settled int
 	Behind  bool
+	// Letters are the dead letters by outcome.
+	Letters  []outcomeCount
+	Unknown  int
+	Totaling books.LetterTotals
 }
 
 type outcomeCount struct {
@@ -42,6 +47,13 @@ func (v *visit) overview() error {
 		}
 		p.Totals = append(p.Totals, outcomeCount{o, n})
 		p.Settled += n
+	}
+	p.Totaling = v.seeLetters().Totals()
+	p.Unknown = p.Totaling.Outcomes[order.OutcomeUnknown]
+	for _, o := range order.Outcomes() {
+		if n := p.Totaling.Outcomes[o]; n > 0 {
+			p.Letters = append(p.Letters, outcomeCount{o, n})
+		}
 	}
 	p.Gate.Steer = v.may(Operator)
 	v.live = true

@@ -20,16 +20,30 @@ var templateFiles embed.FS
 var menu = []menuItem{
 	{"/", "Overview", Viewer},
 	{"/order", "Order", Viewer},
+	{"/letters", "Dead letters", Viewer},
 	{"/imports", "Imports", Viewer},
 	{"/upload", "Upload", Importer},
 	{"/fleet", "Fleet", Viewer},
 	{"/books", "Books", Viewer},
+	{"/jobs", "Jobs", Viewer},
 	{"/journal", "Journal", Viewer},
 }
 
 type menuItem struct {
 	Path, Name string
 	Need       Role
+}
+
+// Current says whether the menu's item is the page at a path ("page"), or the page is
+// one of those behind it ("true"), as an upload is behind the list of uploads.
+func (i menuItem) Current(path string) string {
+	switch {
+	case path == i.Path:
+		return "page"
+	case strings.HasPrefix(path, i.Path+"/"), strings.HasPrefix(path+"/", strings.TrimSuffix(i.Path, "s")+"/"):
+		return "true"
+	}
+	return ""
 }
 
 // pages are the templates by the name of their page. Each holds the layout.

@@ -26,6 +26,10 @@ func TestBrokerRestartsWhileAPageIsOpen(t *testing.T) {
 		return strings.Contains(page, "The broker is out of reach since ") && strings.Contains(page, "Dead letters 1")
 	}, patience, 50e6)
 	b.header = http.Header{}
+	for _, path := range []string{"/order?no=B-1", "/journal"} {
+		require.Contains(t, text(b.open(http.StatusServiceUnavailable, path)), "The broker is out of reach")
+	}
+	require.Contains(t, text(b.send(http.StatusServiceUnavailable, "/letters/act", "act", "replay", "which", "all")), "The broker is out of reach")
 	require.Contains(t, text(b.open(http.StatusServiceUnavailable, "/fleet/hold")), "The broker is out of reach, so the console cannot say or do anything about orders now.")
 
 	r.broker = startBroker(t, r.dir, address)

@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
@@ -74,7 +75,7 @@ func (r *rig) open(name string, worker bool) *queue.Queue {
 	if worker {
 		cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
 	} else {
-		cfg.Missing = queue.LeaveMissing
+		cfg.Missing, cfg.BrokerWait, cfg.Tell = queue.LeaveMissing, time.Minute, func(string) {}
 	}
 	q, err := queue.Open(r.Context(), cfg, zerolog.Nop())
 	require.NoError(r, err)
@@ -293,4 +294,19 @@ func (r *rig) fillJournal() {
 	cfg.MaxMsgs = 1
 	_, err = js.UpdateStream(r.T.Context(), cfg)
 	require.NoError(r, err)
+}
+
+// doubts leaves an order in doubt.
+func (r *rig) doubts(no string) {
+	r.Helper()
+	report := answered(order.Unsure, 504, "timeout", "")
+	report.End = order.EndTotalBudget
+	r.settles(no, report)
+}
+
+// waiting is a job that does something until it is stopped.
+func waiting(ctx context.Context, tell func(acts.Progress)) (any, error) {
+	tell(acts.Progress{Step: "3 dropped", Done: 4, Of: 9})
+	<-ctx.Done()
+	return acts.Tally{Fates: map[acts.Fate]int{acts.Dropped: 3}}, ctx.Err()
 }

@@ -123,6 +123,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	s.server.BaseContext = func(net.Listener) context.Context { return run }
 	s.openUploads(o.DataDir)
 	s.work.Go(func() { s.watch.run(run) })
+	s.work.Go(func() { s.watch.letters.run(run, s.watch.watched) })
 	s.work.Go(func() { s.batches.run(run) })
 	s.work.Go(func() {
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -179,7 +180,8 @@ func (s *Server) openUploads(dir string) {
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
-	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.importRoutes(), s.uploadRoutes(), s.booksRoutes(), s.journalRoutes())
+	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes(),
+		s.groupRoutes(), s.jobRoutes(), s.importRoutes(), s.uploadRoutes())
 }
 
 // Handler returns the console's pages.

@@ -340,7 +340,8 @@ func TestProgress(t *testing.T) {
 		seen = strings.Contains(events.Text(), `"text":"Importing: `) && strings.Contains(events.Text(), " of 20,000 rows done.")
 	}
 	require.True(t, seen)
-	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "running")
+	require.Eventually(t, func() bool { return strings.Contains(text(b.open(http.StatusOK, "/imports")), "running") },
+		time.Minute, 50*time.Millisecond, "the list of imports is read again every few seconds")
 	require.Contains(t, text(b.send(http.StatusOK, at+"/stop")), "Stopped. What was enqueued stays")
 	for !strings.Contains(events.Text(), "event: end") {
 		require.True(t, events.Scan(), "the stream tells the end")
@@ -361,7 +362,7 @@ func TestProgress(t *testing.T) {
 	require.Eventually(t, func() bool {
 		said = text(b.open(http.StatusOK, "/import?batch="+batch))
 		return strings.Contains(said, "cancelled the import:")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, 3*time.Minute, 20*time.Millisecond)
 	page = b.settled(at)
 	require.Contains(t, text(page), "Cancelled by anna.")
 	c, err := r.worker.Count(t.Context())

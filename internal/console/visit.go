@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -52,6 +53,12 @@ func (v *visit) queue() *queue.Queue {
 		return v.s.queue
 	}
 	return v.s.viewers
+}
+
+// brief returns the request's context for reads that a page waits for. The queue
+// itself waits for a broker that is away, longer than a person does.
+func (v *visit) brief() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(v.Context(), readTimeout)
 }
 
 // refreshes reports whether the page asked for itself, and no person did.

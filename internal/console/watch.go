@@ -43,6 +43,7 @@ type watch struct {
 	fleet   *fleet.Control
 	log     zerolog.Logger
 	minutes *minutes
+	letters *letters
 
 	reading sync.Mutex // one reading at a time
 
@@ -54,16 +55,13 @@ type watch struct {
 }
 
 func newWatch(q *queue.Queue, f *fleet.Control, log zerolog.Logger) *watch {
-	return &watch{queue: q, fleet: f, log: log, minutes: newMinutes(q), last: &snapshot{Fleet: &fleet.View{}}, wake: make(chan struct{}, 1)}
+	return &watch{queue: q, fleet: f, log: log, minutes: newMinutes(q), letters: newLetters(q, log), last: &snapshot{Fleet: &fleet.View{}}, wake: make(chan struct{}, 1)}
 }
 
 // look returns what is known now. While the broker is out of reach that is what was
 // known before.
 func (w *watch) look(ctx context.Context) *snapshot {
-	w.mu.Lock()
-	w.looked = time.Now()
-	last := w.last
-	w.mu.Unlock()
+	last := w.see()
 	select {
 	case w.wake <- struct{}{}:
 	default:
@@ -94,6 +92,14 @@ func (w *watch) look(ctx context.Context) *snapshot {
 	w.note(false)
 	w.last = next
 	return next
+}
+
+// see notes that somebody looks, and returns what was known last.
+func (w *watch) see() *snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.looked = time.Now()
+	return w.last
 }
 
 // read reads everything that the overview and the fleet's page show.

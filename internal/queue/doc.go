@@ -25,7 +25,8 @@
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
 //	read.go, inbox.go       single reads at the leader, batched reads
-//	stream.go    many messages of one stream, for package books
+//	stream.go, extent.go    many messages of one stream, for package books
+//	singly.go    large streams with holes, which batched reads make slow
 //	consumer.go  what the workers' consumer has acknowledged
 //	count.go, stats.go      sizes, ages and failed writes
 //

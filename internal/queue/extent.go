@@ -8,17 +8,56 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // At returns the sequence of the first message that was stored at or after t, or
 // 0 if there is none.
 func (s Stream) At(ctx context.Context, t time.Time) (first uint64, err error) {
-	first, _, err = s.rest(ctx, map[string]any{"start_time": t.UTC(), "batch": 1})
+	req, err := json.Marshal(map[string]any{"start_time": t.UTC(), "next_by_subj": ">"})
+	if err != nil {
+		return 0, err
+	}
+	err = s.q.patiently(ctx, func(ctx context.Context) error {
+		first = 0
+		return s.q.askSingly(ctx, s.name, []string{string(req)}, func(m *settle.Message) string {
+			if m != nil {
+				first = m.Seq
+			}
+			return ""
+		})
+	})
 	return first, err
 }
 
+// Gaps returns the sequences between FirstSeq and LastSeq that are gone, oldest
+// first, and the state of the stream at the same moment. The broker lists each of
+// them, so ask only if State has told that they are not too many.
+func (s Stream) Gaps(ctx context.Context) (gone []uint64, state StreamState, err error) {
+	stream, err := s.q.stream(ctx, s.name)
+	if err != nil {
+		return nil, state, err
+	}
+	err = s.q.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := s.q.link.bound(ctx)
+		defer cancel()
+		info, err := stream.Info(ctx, jetstream.WithDeletedDetails(true))
+		if err == nil {
+			gone, state = info.State.Deleted, stateOf(info)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, state, fmt.Errorf("stream %s: %w", s.name, err)
+	}
+	return gone, state, nil
+}
+
 // CountFrom returns how many messages have the sequence seq or a later one, the
-// tails of letters included. The broker counts them without reading them.
+// tails of letters included. The broker counts them without reading them. In a
+// large stream with holes that takes it long (singly.go).
 func (s Stream) CountFrom(ctx context.Context, seq uint64) (n uint64, err error) {
 	_, n, err = s.rest(ctx, map[string]any{"seq": max(seq, 1), "batch": 1})
 	return n, err

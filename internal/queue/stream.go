@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/settle"
@@ -45,6 +47,8 @@ func (q *Queue) ResultRetention() time.Duration { return q.cfg.ResultRetention }
 type StreamState struct {
 	Messages          uint64
 	FirstSeq, LastSeq uint64
+	// Deleted counts the sequences between FirstSeq and LastSeq that are gone.
+	Deleted int
 	// LastTime is when the message LastSeq was stored.
 	LastTime time.Time
 	// Created is when the broker created the stream.
@@ -57,14 +61,21 @@ func (s Stream) State(ctx context.Context) (StreamState, error) {
 	if err != nil {
 		return StreamState{}, err
 	}
-	info := stream.CachedInfo()
+	return stateOf(stream.CachedInfo()), nil
+}
+
+func stateOf(info *jetstream.StreamInfo) StreamState {
 	return StreamState{Messages: info.State.Msgs, FirstSeq: info.State.FirstSeq, LastSeq: info.State.LastSeq,
-		LastTime: info.State.LastTime, Created: info.Created}, nil
+		Deleted: info.State.NumDeleted, LastTime: info.State.LastTime, Created: info.Created}
 }
 
 // Token returns the last token of the message's subject, under which it is
 // filed.
 func (s Stream) Token(m *settle.Message) string { return strings.TrimPrefix(m.Subject, s.prefix) }
+
+// IsTail reports whether a message of the dead-letter stream is not a letter, but
+// the end of a letter's large body.
+func (s Stream) IsTail(m *settle.Message) bool { return strings.Contains(s.Token(m), ".") }
 
 // ToTheEnd is the last sequence of a Walk to the end of the stream.
 const ToTheEnd = math.MaxUint64
@@ -73,22 +84,41 @@ const ToTheEnd = math.MaxUint64
 // first, at most 256 at a time, in constant memory. With several replicas, a
 // follower that lags may answer.
 func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
-	for next := first; next != 0 && next <= last; {
+	holey, size := false, uint64(pageSize)
+	for pages, next := 0, first; next != 0 && next <= last; pages++ {
 		var page []*settle.Message
 		var err error
-		if page, next, err = s.q.page(ctx, s.name, s.prefix+s.wildcard, next); err != nil {
+		if pages%stateEvery == 0 {
+			if holey, err = s.holey(ctx); err != nil {
+				return err
+			}
+		}
+		if holey {
+			page, next, err = s.q.span(ctx, s.name, s.prefix+s.wildcard, next, size)
+			size = nextSpan(size, len(page))
+		} else {
+			page, next, err = s.q.page(ctx, s.name, s.prefix+s.wildcard, next)
+		}
+		if err != nil {
 			return err
 		}
 		for len(page) > 0 && page[len(page)-1].Seq > last {
 			page = page[:len(page)-1]
 		}
-		if len(page) > 0 {
-			if err := visit(page); err != nil {
+		for part := range slices.Chunk(page, pageSize) {
+			if err := visit(part); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// WalkAll is Walk that also passes the tails of letters, the second messages of
+// large bodies.
+func (s Stream) WalkAll(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
+	s.wildcard = ">"
+	return s.Walk(ctx, first, last, visit)
 }
 
 // Matching passes the messages whose subjects match a pattern after the prefix

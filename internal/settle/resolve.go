@@ -2,6 +2,7 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,16 +18,45 @@ import (
 // Resolve writes nothing if it returns ErrPending (an intent is stored),
 // ErrNoResult or ErrNotInDoubt.
 func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
-	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
-		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
-	}
 	token, err := q.TokenOf(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}
+	return q.resolve(ctx, token, orderNo, "", as, p)
+}
+
+// errReplaced is returned by resolve if the record is about another intent.
+var errReplaced = errors.New("another intent was settled since")
+
+// ResolveLetter is Resolve for the order of a listed letter. It writes nothing if
+// the letter was removed or replaced since it was listed, and reports that as gone.
+func (q *Protocol) ResolveLetter(ctx context.Context, listed *Letter, as order.Outcome, p Person) (gone bool, err error) {
+	l, err := q.rereadListed(ctx, listed)
+	switch {
+	case err != nil || l == nil:
+		return l == nil, err
+	case l.Conflict:
+		return false, fmt.Errorf("order %s exists with another body: %w", l.OrderNo, ErrNotInDoubt)
+	}
+	_, err = q.resolve(ctx, l.Token(), l.OrderNo, l.IntentID, as, p)
+	if errors.Is(err, errReplaced) {
+		return true, nil
+	}
+	return false, err
+}
+
+// resolve writes the person's word if the record is about the intent ("" = any),
+// and removes the letter.
+func (q *Protocol) resolve(ctx context.Context, token, orderNo, intent string, as order.Outcome, p Person) (*order.Record, error) {
+	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
+		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
+	}
 	entry, err := q.updateRecord(ctx, token, func(cur *order.Record) (*order.Record, error) {
 		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
+		}
+		if intent != "" && cur != nil && cur.IntentID != intent {
+			return nil, errReplaced
 		}
 		return resolved(cur, orderNo, as, p, q.time.Now())
 	})

@@ -18,5 +18,5 @@
 // file that came as gzip or zstd stays as it is.
 //
 // Text is packed with zstd, not gzip: at the fastest level it packs a CSV file as
-// small, in a third of the time, and unpacks it faster than the check reads.
+// small and unpacks it faster than the check reads.
 package uploads

@@ -51,6 +51,7 @@ func rare(t *testing.T) func(dir string) {
 			{7, "BUSY", 40, order.Report{End: order.EndTotalBudget, Verdict: order.Retry, Status: 429, Reason: "HTTP 429", Response: `{"error":"too many requests"}`}},
 			{3, "LATE", 0, order.Report{End: order.EndDeadline, Reason: "its deadline passed"}},
 			{2, "ODD", 0, order.Report{End: order.EndInvalid, Reason: "amount: 0.1000000000000000055 is not exact as a float64"}},
+			{1, "DOUBT", 3, order.Report{End: order.EndTotalBudget, Verdict: order.Unsure, Status: 504, Reason: "no answer"}},
 			{1, "CRASH", 0, order.Report{End: order.EndPoison, Reason: "it took 3 workers down"}},
 			{1, "MARKUP", 1, order.Report{End: order.EndAnswer, Verdict: order.Rejected, Status: 422, Reason: "rule 2",
 				Response: `{"error":"<script>alert(1)</script><h1>no such article</h1>"}`}},
@@ -65,7 +66,7 @@ func rare(t *testing.T) func(dir string) {
 						for _, d := range ds {
 							now := time.Now().UTC()
 							report := c.report
-							report.History = order.History{Attempts: c.attempts, FirstAttemptAt: now, LastAttemptAt: now}
+							report.History = order.History{Attempts: c.attempts, FirstAttemptAt: now, LastAttemptAt: now, Unsure: c.report.Verdict == order.Unsure}
 							_, err := q.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
 							require.NoError(t, err)
 							d.Release()
@@ -84,9 +85,9 @@ func rare(t *testing.T) func(dir string) {
 }
 
 // fill imports a file whose orders are accepted, refused, and left without an answer.
-func (s *stage) fill() {
+func (s *stage) fill(flags ...string) {
 	s.Helper()
 	orders, err := filepath.Abs(filepath.Join("..", "..", "examples", "orders.csv"))
 	require.NoError(s, err)
-	s.orderpost(3, "enqueue", orders, "--source", "march.csv", "--batch", "march", "--wait", "--quiet")
+	s.orderpost(3, append([]string{"enqueue", orders, "--source", "march.csv", "--batch", "march", "--wait", "--quiet"}, flags...)...)
 }

@@ -114,6 +114,9 @@ func evaluate[T any](p *page, expression string) T {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "navigated or closed") { // the page reloaded itself meanwhile
+		value, err = chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	}
 	require.NoError(p, err, expression)
 	return value
 }
@@ -125,9 +128,17 @@ func (p *page) goTo(address string) {
 
 func (p *page) at() string { return evaluate[string](p, "location.href") }
 
-// text is what a person sees.
+// text is what a person sees; nothing while the page is being replaced by the next.
 func (p *page) text() string {
-	return evaluate[string](p, "document.body ? document.body.innerText : ''")
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body ? document.body.innerText : ''"))
+	if err != nil && strings.Contains(err.Error(), "navigated") {
+		return ""
+	}
+	require.NoError(p, err)
+	return text
 }
 
 // sees waits until the page shows a text.

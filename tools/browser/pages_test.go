@@ -29,10 +29,22 @@ var looks = []look{
 	{"GET /order", "/order?no=MAY-1", "cancelled"},
 	{"GET /order", "/order?no=nobody%20knows", "Nothing is known about this order number."},
 	{"GET /order", "/order?no=LATE-001", "What people did"},
+	{"GET /letters", "/letters", "by outcome and reason"},
+	{"GET /letters", "/letters?outcome=exhausted&order-no=BUSY-*", "match"},
+	{"GET /letters", "/letters?batch=nobody%20knows", "No dead letter matches."},
+	{"GET /letters/{seq}/resolve", "DOUBT/resolve", "Back, do nothing"},
 	{"GET /fleet/hold", "/fleet/hold", "Back, do nothing"},
 	{"GET /fleet/resume", "/fleet/resume", "Nobody holds the fleet."},
 	{"GET /fleet/limit", "/fleet/limit", "Requests per second of all workers together"},
 	{"GET /fleet/limit", "/fleet/limit?limit=50/s", "Back, do nothing"},
+	{"GET /letters", "/letters", "Act on many letters"},
+	{"GET /letters", "/letters?outcome=exhausted", "that match the filter"},
+	{"GET /letters/{seq}", "/letters/LETTER", "BUSY-001"},
+	{"GET /letters/{seq}/replay", "/letters/LETTER/replay", "Back, do nothing"},
+	{"GET /letters/{seq}/drop", "/letters/LETTER/drop", "Back, do nothing"},
+	{"GET /jobs", "/jobs", "Preview: Drop dead letters"},
+	{"GET /jobs/{id}", "/jobs/PREVIEW", "would be forgotten"},
+	{"GET /jobs/{id}/confirm", "/jobs/PREVIEW/confirm", "to confirm"},
 	{"GET /books", "/books", "The sums"},
 	{"GET /journal", "/journal", "What people did, newest first"},
 	{"GET /journal", "/journal?kind=drop&by=nobody", "No act matches"},
@@ -42,7 +54,7 @@ var looks = []look{
 	{"GET /imports", "/imports", "march"},
 	{"GET /import", "/import?batch=march", "Its orders, now"},
 	{"GET /import", "/import?batch=IMPORT", "What became of the rows"},
-	{"GET /import/cancel", "/import/cancel?batch=march", "What would happen now"},
+	{"GET /import/cancel", "/import/cancel?batch=march", "Orders that have an outcome keep it."},
 	{"/", "/nowhere", "There is no such page."},
 }
 
@@ -61,6 +73,7 @@ func TestPages(t *testing.T) {
 		p.accessible("/login")
 		s.logIn(p)
 		p.expects("404") // /nowhere
+		p.expects("409") // nothing to resolve
 		for _, l := range looks {
 			s.open(p, made.Replace(l.path))
 			p.sees(l.sees)
@@ -89,8 +102,9 @@ func (s *stage) audited() {
 	p.sees("The books balance")
 }
 
-// uploaded uploads a file and checks it, imports another, and returns what replaces
-// CHECKED, IMPORTED and IMPORT in the paths of looks.
+// uploaded uploads a file and checks it, imports another, previews dropping dead
+// letters, and returns what replaces CHECKED, IMPORTED, IMPORT, LETTER, DOUBT and PREVIEW in
+// the paths of looks.
 func (s *stage) uploaded() *strings.Replacer {
 	s.Helper()
 	p := s.loggedIn(true)
@@ -107,5 +121,15 @@ func (s *stage) uploaded() *strings.Replacer {
 	p.click("Follow its orders")
 	p.sees("Its orders, now")
 	_, batch, _ := strings.Cut(p.at(), "batch=")
-	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch)
+	s.open(p, "/letters?order-no=BUSY-001")
+	p.click("BUSY-001")
+	p.sees("exhausted")
+	letter := path.Base(p.at())
+	s.open(p, "/letters?outcome=unknown")
+	doubt := evaluate[string](p, `document.querySelector("table.list tbody a").getAttribute("href")`)
+	s.open(p, "/letters?outcome=exhausted")
+	evaluate[bool](p, `(document.getElementById("which-all").click(), true)`)
+	p.press("Drop…")
+	p.sees("would be forgotten")
+	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "DOUBT", doubt, "PREVIEW", path.Base(p.at()))
 }

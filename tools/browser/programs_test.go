@@ -85,6 +85,11 @@ func (p *program) says(pattern *regexp.Regexp) (found string) {
 		return true
 	}
 	for began := time.Now(); !seen(); time.Sleep(10 * time.Millisecond) {
+		select {
+		case <-p.ended:
+			require.Fail(p, "it has ended", "%s\n%s", p.Path, p.output())
+		default:
+		}
 		require.Less(p, time.Since(began), patience, "%s does not say %s\n%s", p.Path, pattern, p.output())
 	}
 	return found

@@ -46,7 +46,7 @@ func newStage(t *testing.T, fill func(dir string), settings ...string) *stage {
 	s.sandbox = start(t, command(t, s.dir, nil, "sandbox", "--addr", "127.0.0.1:0", "--fault-refuse", "0.02", "--fault-drop-after", "0.004", "--seed", "1"))
 	s.api = s.sandbox.says(listening)
 	s.env = append([]string{"ORDERPOST_DATA_DIR=" + data, "ORDERPOST_API_URL=" + s.api, "ORDERPOST_API_KEY=sandbox-key", "ORDERPOST_API_SECRET=sandbox-secret",
-		"ORDERPOST_OPS_ADDR=127.0.0.1:0", "ORDERPOST_LOG_FORMAT=json", "ORDERPOST_ON_UNSURE=park", "ORDERPOST_WORKER_NAME=worker-1",
+		"ORDERPOST_OPS_ADDR=127.0.0.1:0", "ORDERPOST_NATS_LISTEN=127.0.0.1:0", "ORDERPOST_LOG_FORMAT=json", "ORDERPOST_ON_UNSURE=park", "ORDERPOST_WORKER_NAME=worker-1",
 		"ORDERPOST_CONSOLE_LISTEN=" + s.address}, settings...)
 	s.startWorker()
 	s.startConsole()

@@ -14,15 +14,12 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patience = 20 * time.Second
 

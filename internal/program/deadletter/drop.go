@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
@@ -54,7 +55,7 @@ func (c *dropCommand) run(cmd *cobra.Command) error {
 	if !c.dryRun {
 		err = errors.Join(c.person.Check(), err)
 	}
-	if c.empty() != c.all {
+	if c.Empty() != c.all {
 		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
 	}
 	if !c.yes && !c.dryRun && !program.IsTerminal(c.stdin) {
@@ -125,26 +126,16 @@ func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
 
 // drop drops the letters that were counted before, up to the sequence last.
 func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, last uint64) (map[string]int, error) {
-	dropped, pending := 0, 0
-	_, err := c.selectedTo(ctx, q, &c.filter, last, func(page []*settle.Letter) error {
-		for _, l := range page {
-			gone, err := q.Drop(ctx, l, c.person.Settle())
-			switch {
-			case errors.Is(err, settle.ErrPending):
-				pending++
-			case err != nil:
-				return err
-			case !gone:
-				dropped++
-			}
-		}
-		return nil
-	})
-	err = errors.Join(err, c.tell(dropped, pending, "dropped", "stay"))
-	if pending > 0 {
-		err = errors.Join(err, partial("%d dead letters stayed", pending))
+	deed := acts.Drop(q, c.person.Settle())
+	tally, err := acts.Run(ctx, q, acts.Group{Selects: c.selects, Last: last}, deed, acts.Options{Unreadable: c.skip})
+	err = errors.Join(err, c.tell(tally.Fates[acts.Dropped], tally.Fates[acts.Pending], "dropped", "stay"))
+	for _, line := range tally.Errors {
+		say(c.stderr, "%s", line)
 	}
-	return map[string]int{"dropped": dropped, "pending": pending}, err
+	if stayed := tally.Stayed(deed); stayed > 0 {
+		err = errors.Join(err, partial("%d dead letters stayed", stayed))
+	}
+	return tally.Counts(), err
 }
 
 // droppedLetters is the JSON output of drop.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
@@ -78,10 +79,10 @@ func kindNames() string {
 func (c *journalCommand) check(now time.Time) error {
 	var errs []error
 	var err error
-	if c.query.Since, err = readTime(c.since, now); err != nil {
+	if c.query.Since, err = books.ReadTime(c.since, now); err != nil {
 		errs = append(errs, fmt.Errorf("--since: %w", err))
 	}
-	if c.query.Until, err = readTime(c.until, now); err != nil {
+	if c.query.Until, err = books.ReadTime(c.until, now); err != nil {
 		errs = append(errs, fmt.Errorf("--until: %w", err))
 	}
 	if c.query.Kind = journal.Kind(c.kind); c.kind != "" && !slices.Contains(journal.Kinds(), c.query.Kind) {

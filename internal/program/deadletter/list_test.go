@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -80,21 +81,21 @@ func TestFilters(t *testing.T) {
 		want []int
 	}{
 		"none":       {filter{}, []int{0, 1, 2, 3, 4}},
-		"outcome":    {filter{outcomes: []string{"unknown", "invalid"}}, []int{2, 3}},
-		"reason":     {filter{reason: "NO FUNDS"}, []int{0, 1}},
-		"batch":      {filter{batch: "march"}, []int{0}},
-		"class":      {filter{statuses: []string{"5xx"}}, []int{4}},
-		"status":     {filter{statuses: []string{"200", "0"}}, []int{0, 1, 2, 3}},
-		"age":        {filter{since: "3h"}, []int{3, 4}},
-		"days":       {filter{until: "1d"}, []int{0, 1, 2}},
-		"from to":    {filter{since: "2026-03-01T12:01:00Z", until: "2026-03-01T13:00:00Z"}, []int{1}},
-		"pattern":    {filter{match: "A-1??"}, []int{0, 1}},
-		"whole":      {filter{match: "A-1"}, nil},
-		"star":       {filter{match: "a-*-0*"}, []int{2}},
-		"together":   {filter{match: "A-*", batch: "march", outcomes: []string{"rejected"}}, []int{0}},
-		"escaped":    {filter{match: `\A-1\0*`}, []int{0, 1}},
-		"star plain": {filter{match: `A-\*`}, nil},
-		"dots plain": {filter{match: ".*"}, nil},
+		"outcome":    {filter{LetterFilter: books.LetterFilter{Outcomes: []string{"unknown", "invalid"}}}, []int{2, 3}},
+		"reason":     {filter{LetterFilter: books.LetterFilter{Reason: "NO FUNDS"}}, []int{0, 1}},
+		"batch":      {filter{LetterFilter: books.LetterFilter{Batch: "march"}}, []int{0}},
+		"class":      {filter{LetterFilter: books.LetterFilter{Statuses: []string{"5xx"}}}, []int{4}},
+		"status":     {filter{LetterFilter: books.LetterFilter{Statuses: []string{"200", "0"}}}, []int{0, 1, 2, 3}},
+		"age":        {filter{LetterFilter: books.LetterFilter{Since: "3h"}}, []int{3, 4}},
+		"days":       {filter{LetterFilter: books.LetterFilter{Until: "1d"}}, []int{0, 1, 2}},
+		"from to":    {filter{LetterFilter: books.LetterFilter{Since: "2026-03-01T12:01:00Z", Until: "2026-03-01T13:00:00Z"}}, []int{1}},
+		"pattern":    {filter{LetterFilter: books.LetterFilter{OrderNo: "A-1??"}}, []int{0, 1}},
+		"whole":      {filter{LetterFilter: books.LetterFilter{OrderNo: "A-1"}}, nil},
+		"star":       {filter{LetterFilter: books.LetterFilter{OrderNo: "a-*-0*"}}, []int{2}},
+		"together":   {filter{LetterFilter: books.LetterFilter{OrderNo: "A-*", Batch: "march", Outcomes: []string{"rejected"}}}, []int{0}},
+		"escaped":    {filter{LetterFilter: books.LetterFilter{OrderNo: `\A-1\0*`}}, []int{0, 1}},
+		"star plain": {filter{LetterFilter: books.LetterFilter{OrderNo: `A-\*`}}, nil},
+		"dots plain": {filter{LetterFilter: books.LetterFilter{OrderNo: ".*"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, c.f.compile(now))
@@ -110,7 +111,7 @@ func TestFilters(t *testing.T) {
 }
 
 func TestBadFilters(t *testing.T) {
-	f := filter{outcomes: []string{"accepted", "lost"}, statuses: []string{"6xx", "99"}, since: "yesterday", until: "-3h"}
+	f := filter{LetterFilter: books.LetterFilter{Outcomes: []string{"accepted", "lost"}, Statuses: []string{"6xx", "99"}, Since: "yesterday", Until: "-3h"}}
 	err := f.compile(noon)
 	for _, part := range []string{"accepted has no dead letter", `"lost"`, `"6xx"`, `"99"`, `"yesterday"`, `"-3h"`} {
 		require.ErrorContains(t, err, part)

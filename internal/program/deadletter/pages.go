@@ -26,7 +26,7 @@ func (s *surroundings) selected(ctx context.Context, q *queue.Queue, f *filter, 
 func (s *surroundings) selectedTo(ctx context.Context, q *queue.Queue, f *filter, last uint64, visit func([]*settle.Letter) error) (unreadable int, err error) {
 	err = books.LetterPagesTo(ctx, q, last, func(page []*settle.Letter, bad []error) error {
 		for _, err := range bad {
-			say(s.stderr, "skipped: %v", err)
+			s.skip(err)
 		}
 		unreadable += len(bad)
 		kept := page[:0]
@@ -42,6 +42,9 @@ func (s *surroundings) selectedTo(ctx context.Context, q *queue.Queue, f *filter
 	}
 	return unreadable, err
 }
+
+// skip names a letter that this version cannot read.
+func (s *surroundings) skip(err error) { say(s.stderr, "skipped: %v", err) }
 
 // unreadableError returns the error of a command that skipped n unreadable letters.
 func unreadableError(n int) error {

@@ -6,24 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
-	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
-
-// replaysAtOnce is the number of concurrent replays. Each waits for the broker's disk,
-// which handles concurrent writes together.
-const replaysAtOnce = 16
 
 type replayCommand struct {
 	*surroundings
@@ -69,7 +63,7 @@ func newReplayCommand(s *surroundings) *cobra.Command {
 func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 	o = settle.ReplayOptions{ResubmitUnknown: c.resubmit}
 	errs := []error{c.compile(time.Now())}
-	if c.empty() != c.all {
+	if c.Empty() != c.all {
 		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
 	}
 	if c.rate < 0 || c.limit < 0 {
@@ -104,32 +98,33 @@ func (c *replayCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	r := &replaying{q: q, o: o, left: c.limit, limited: c.limit > 0, pace: rate.NewLimiter(rate.Inf, 1), ends: make(map[settle.Replay]int)}
-	if c.rate > 0 {
-		r.pace.SetLimit(rate.Limit(c.rate))
-	}
 	last, err := books.LastLetter(ctx, q)
 	if err != nil {
 		return err
 	}
+	deed, group := acts.Replay(q, o), acts.Group{Selects: c.selects, Last: last}
+	how := acts.Options{Limit: c.limit, Unreadable: c.skip}
+	if c.rate > 0 {
+		how.Pace = rate.NewLimiter(rate.Limit(c.rate), 1)
+	}
 	if c.dryRun {
-		return c.visit(ctx, r, last, r.dryPage)
+		tally, err := acts.Preview(ctx, q, group, deed, how)
+		return c.report(deed, tally, err)
 	}
 	about := c.journaled(journal.About{Kind: journal.Replay, Details: c.details()}, last)
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
-		err := c.visit(ctx, r, last, r.page)
-		return r.counts(), err
+		tally, err := acts.Run(ctx, q, group, deed, how)
+		return tally.Counts(), c.report(deed, tally, err)
 	})
 }
 
-// visit passes the selected letters to page, and prints the summary.
-func (c *replayCommand) visit(ctx context.Context, r *replaying, last uint64, page func(context.Context, []*settle.Letter) error) error {
-	bad, err := c.selectedTo(ctx, r.q, &c.filter, last, func(letters []*settle.Letter) error { return page(ctx, letters) })
-	c.summary(r)
-	if err == nil && r.stayed() > 0 {
-		err = partial("%d dead letters stayed", r.stayed())
+// report prints the summary and returns the command's error.
+func (c *replayCommand) report(d acts.Deed, t acts.Tally, err error) error {
+	c.summary(t)
+	if stayed := t.Stayed(d); err == nil && stayed > 0 {
+		err = partial("%d dead letters stayed", stayed)
 	}
-	return errors.Join(err, unreadableError(bad))
+	return errors.Join(err, unreadableError(t.Unreadable))
 }
 
 // details are the parameters that the journal keeps.
@@ -148,103 +143,6 @@ func (c *replayCommand) details() map[string]string {
 		out["rate"] = strconv.FormatFloat(c.rate, 'g', -1, 64)
 	}
 	return out
-}
-
-// replaying is the state of one run of replay.
-type replaying struct {
-	q       *queue.Queue
-	o       settle.ReplayOptions
-	pace    *rate.Limiter
-	left    int
-	limited bool
-
-	mu     sync.Mutex
-	ends   map[settle.Replay]int
-	failed []string // the first few errors
-	errs   int
-}
-
-// page replays the letters of a page, some concurrently. It returns errEnough at the
-// limit, and another error if the broker stays out of reach or ctx ends.
-func (r *replaying) page(ctx context.Context, letters []*settle.Letter) error {
-	var all errgroup.Group
-	all.SetLimit(replaysAtOnce)
-	var end error
-	for _, l := range letters {
-		if r.limited && r.left == 0 {
-			end = errEnough
-			break
-		}
-		if end = r.pace.Wait(ctx); end != nil {
-			break
-		}
-		r.left--
-		all.Go(func() error {
-			how, err := r.q.Replay(ctx, l, r.o)
-			r.note(l, how, err)
-			if errors.Is(err, queue.ErrUnreachable) { // the queue has waited long enough
-				return err
-			}
-			return nil
-		})
-	}
-	return errors.Join(all.Wait(), end, ctx.Err())
-}
-
-// dryPage counts what page would do.
-func (r *replaying) dryPage(ctx context.Context, letters []*settle.Letter) error {
-	if r.limited {
-		letters = letters[:min(len(letters), r.left)]
-	}
-	ends, err := books.DryRunReplay(ctx, r.q, letters, r.o)
-	if err != nil {
-		return err
-	}
-	for i, how := range ends {
-		if how == settle.ReplayNone {
-			r.note(letters[i], how, settle.ErrUnreadable)
-			continue
-		}
-		r.ends[how]++
-	}
-	if r.left -= len(letters); r.limited && r.left == 0 {
-		return errEnough
-	}
-	return nil
-}
-
-const maxErrors = 20
-
-func (r *replaying) note(l *settle.Letter, how settle.Replay, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.ends[how]++
-		return
-	}
-	if r.errs++; len(r.failed) < maxErrors {
-		r.failed = append(r.failed, fmt.Sprintf("order %q: %v", l.OrderNo, err))
-	}
-}
-
-// stayed returns the number of letters that stayed.
-func (r *replaying) stayed() int {
-	n := r.errs
-	for how, count := range r.ends {
-		if how != settle.Replayed && how != settle.ReplayedBefore && how != settle.ReplayGone {
-			n += count
-		}
-	}
-	return n
-}
-
-// counts returns the number of letters by what became of them.
-func (r *replaying) counts() map[string]int {
-	counts := map[string]int{"failed": r.errs}
-	for _, how := range settle.Replays() {
-		counts[how.String()] = r.ends[how]
-	}
-	return counts
 }
 
 // explained returns the text for an end of a replay.
@@ -272,25 +170,28 @@ func explained(how settle.Replay, dry bool) string {
 	}
 }
 
-func (c *replayCommand) summary(r *replaying) {
+func (c *replayCommand) summary(t acts.Tally) {
+	failed := t.Fates[acts.Unsettled]
 	if c.json {
-		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": r.counts(), "errors": r.failed})
+		counts := map[string]int{"failed": failed}
+		for _, how := range settle.Replays() {
+			counts[how.String()] = t.Fates[acts.Fate(how.String())]
+		}
+		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": t.Errors})
 		return
 	}
-	total := 0
 	for _, how := range settle.Replays() {
-		if n := r.ends[how]; n > 0 {
-			total += n
+		if n := t.Fates[acts.Fate(how.String())]; n > 0 {
 			say(c.stdout, "%9d %s", n, explained(how, c.dryRun))
 		}
 	}
-	if r.errs > 0 {
-		say(c.stdout, "%9d stay: the broker did not confirm; run the same command again", r.errs)
+	if failed > 0 {
+		say(c.stdout, "%9d stay: the broker did not confirm; run the same command again", failed)
 	}
-	if total+r.errs == 0 {
+	if t.Matching() == 0 {
 		say(c.stdout, "No dead letters match.")
 	}
-	for _, line := range r.failed {
+	for _, line := range t.Errors {
 		say(c.stderr, "%s", line)
 	}
 }

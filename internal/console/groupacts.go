@@ -1,0 +1,362 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"orderpost/internal/acts"
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+const (
+	// previewKind is the kind of jobs that count what an act would do.
+	previewKind = "preview"
+	// previewLasts is how long a person may decide on what a preview counted.
+	previewLasts = 30 * time.Minute
+	// previewWait is how long a request waits for a preview before it shows its
+	// progress.
+	previewWait = time.Second
+	// maxChosen bounds the letters that are chosen one by one.
+	maxChosen = 500
+)
+
+func (s *Server) groupRoutes() []route {
+	return []route{
+		{pattern: "POST /letters/act", need: Operator, does: "Acting on dead letters", serve: (*visit).planGroup},
+		{pattern: "GET /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: (*visit).confirmGroup},
+		{pattern: "POST /jobs/{id}/confirm", need: Operator, does: "Acting on dead letters", serve: (*visit).confirmGroup},
+	}
+}
+
+// plan is what a person wants to do with a group of dead letters. It does not change
+// between its preview and its run.
+type plan struct {
+	act journal.Kind
+	acts.Group
+	filter books.LetterFilter
+	fields map[string][]string // the filter as the journal keeps it
+	// unknown: also orders that may exist already. late: without their deadlines.
+	unknown, late bool
+
+	mu      sync.Mutex
+	started *acts.Job // the run; nil = nobody has confirmed it
+}
+
+// groupActs are the acts on groups, by what they are called.
+var groupActs = map[journal.Kind]struct{ title, button, done string }{
+	journal.Replay:  {"Replay dead letters", "Replay", "put back into the queue"},
+	journal.Resolve: {"Resolve orders in doubt", "Resolve", "settled"},
+	journal.Drop:    {"Drop dead letters", "Drop", "forgotten"},
+}
+
+// planGroup starts the preview of an act on a selection, or on all that match.
+func (v *visit) planGroup() error {
+	if err := v.ParseForm(); err != nil {
+		return err
+	}
+	filter, err := url.ParseQuery(v.field("filter")) // as in the address of the list
+	if err != nil {
+		return badRequest("The filter of this form cannot be read.", "Open the list again.")
+	}
+	p := &plan{act: journal.Kind(v.field("act")), filter: readFilter(filter), unknown: v.field("unknown") == "yes", late: v.field("late") == "yes"}
+	if _, known := groupActs[p.act]; !known {
+		return badRequest("It is not known what to do with these dead letters.", "Choose one of the buttons of the list.")
+	}
+	if p.unknown && !v.person().ResubmitUnknown {
+		return noUnknown()
+	}
+	matcher, wrong := p.filter.Compile(time.Now())
+	if len(wrong) > 0 {
+		return badRequest("The filter has a mistake: "+sentence(wrong[0].Error()), "Correct it on the page of dead letters.")
+	}
+	p.Selects, p.fields = matcher.Selects, p.filter.Fields(matcher)
+	ctx, cancel := v.brief()
+	defer cancel()
+	last, err := books.LastLetter(ctx, v.s.queue)
+	if err != nil {
+		return err
+	}
+	if text := v.field("last"); text != "" { // what the person saw ends there
+		seen, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return badRequest("The list that this form comes from does not exist.", "Open the list again.")
+		}
+		last = min(last, seen)
+	}
+	p.Last = last
+	if v.field("which") == "chosen" {
+		if p.Seqs, err = chosen(v.PostForm["letter"]); err != nil {
+			return err
+		}
+		p.fields["letter"] = v.PostForm["letter"]
+		delete(p.fields, "all")
+	}
+	job, err := v.s.jobs.Start(acts.Spec{Kind: previewKind, Title: "Preview: " + groupActs[p.act].title, By: v.person().Name, Subject: p}, v.s.previewing(p))
+	if err != nil {
+		return busy(err)
+	}
+	wait, enough := context.WithTimeout(v.Context(), previewWait)
+	defer enough()
+	_ = job.Wait(wait) // the job's page shows either
+	return v.done("/jobs/"+job.ID, "")
+}
+
+// chosen reads the sequences of letters that were chosen one by one.
+func chosen(texts []string) ([]uint64, error) {
+	switch {
+	case len(texts) == 0:
+		return nil, badRequest("No dead letter was chosen, so nothing was done.", "Tick those that you mean, or act on all that match.")
+	case len(texts) > maxChosen:
+		return nil, badRequest("More dead letters were chosen than can be at once ("+count(maxChosen)+").", "Filter, and act on all that match.")
+	}
+	seqs := make([]uint64, 0, len(texts))
+	for _, text := range texts {
+		seq, err := strconv.ParseUint(text, 10, 64)
+		if err != nil || seq == 0 {
+			return nil, badRequest("One of the chosen dead letters does not exist.", "Open the list again.")
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, nil
+}
+
+func noUnknown() error {
+	return &problem{status: 403, what: "Sending orders again that may exist already needs the right resubmit-unknown, and you do not have it. Nothing was done.",
+		todo: "Ask whoever runs this console for it (operator" + unknownRight + ")."}
+}
+
+// deed is what the plan does with each letter.
+func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) acts.Deed {
+	switch p.act {
+	case journal.Drop:
+		return acts.Drop(s.queue, who)
+	case journal.Resolve:
+		return acts.Resolve(s.queue, as, who)
+	default:
+		o := settle.ReplayOptions{ResubmitUnknown: p.unknown, Person: who}
+		if p.late {
+			o.Deadline = new(time.Time)
+		}
+		return acts.Replay(s.queue, o)
+	}
+}
+
+// previewing counts what the plan would do. Its result is an acts.Tally.
+func (s *Server) previewing(p *plan) func(context.Context, func(acts.Progress)) (any, error) {
+	deed := p.deed(s, order.OutcomeAccepted, settle.Person{})
+	return s.through(p, func(ctx context.Context, o acts.Options) (acts.Tally, error) {
+		return acts.Preview(ctx, s.queue, p.Group, deed, o)
+	})
+}
+
+// through goes through the plan's letters and tells how far it is.
+func (s *Server) through(p *plan, walk func(context.Context, acts.Options) (acts.Tally, error)) func(context.Context, func(acts.Progress)) (any, error) {
+	return func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+		of := uint64(len(p.Seqs))
+		if of == 0 {
+			state, err := s.queue.Letters().State(ctx)
+			if err != nil {
+				return acts.Tally{}, err
+			}
+			of = state.Messages
+		}
+		return walk(ctx, acts.Options{Tell: func(t acts.Tally) {
+			tell(acts.Progress{Step: counted(t.Counts()), Done: t.Seen, Of: max(of, t.Seen)})
+		}})
+	}
+}
+
+// about is what the journal keeps of the plan.
+func (p *plan) about(t acts.Tally, note string) journal.About {
+	about := journal.About{Kind: p.act, Filter: p.fields, LastSeq: p.Last, Expected: t.Counts(), Note: note, Details: make(map[string]string)}
+	if no, one := p.filter.Only(); one {
+		about.OrderNo = no
+	} else {
+		about.Batch = p.filter.Batch
+	}
+	if p.unknown {
+		about.Details["resubmit-unknown"] = "true"
+	}
+	if p.late {
+		about.Details["deadline"] = "none"
+	}
+	return about
+}
+
+// facts say which letters the plan is about.
+func (p *plan) facts() []fact {
+	var facts []fact
+	for _, name := range slices.Sorted(maps.Keys(p.fields)) {
+		switch name {
+		case "all":
+			facts = append(facts, fact{"Which", "every dead letter"})
+		case "letter":
+			facts = append(facts, fact{"Which", plural(len(p.Seqs), "dead letter, chosen by hand", "dead letters, chosen by hand")})
+		default:
+			for _, value := range p.fields[name] {
+				facts = append(facts, fact{"Filter " + name, value})
+			}
+		}
+	}
+	facts = append(facts, fact{"Up to", "letter " + strconv.FormatUint(p.Last, 10) + "; later ones are left alone"})
+	if p.unknown {
+		facts = append(facts, fact{"In doubt", "sent again, too"})
+	}
+	if p.late {
+		facts = append(facts, fact{"Deadlines", "removed"})
+	}
+	return facts
+}
+
+// again is the form that previews the plan once more, changed.
+func (p *plan) again(change ...string) url.Values {
+	values := url.Values{"filter": {filterFields(p.filter).Encode()}}
+	values.Set("act", string(p.act))
+	values.Set("last", strconv.FormatUint(p.Last, 10))
+	if p.unknown {
+		values.Set("unknown", "yes")
+	}
+	if p.late {
+		values.Set("late", "yes")
+	}
+	if p.Seqs != nil {
+		values.Set("which", "chosen")
+		for _, seq := range p.Seqs {
+			values.Add("letter", strconv.FormatUint(seq, 10))
+		}
+	}
+	for i := 0; i+1 < len(change); i += 2 {
+		values.Set(change[i], change[i+1])
+	}
+	return values
+}
+
+// preview returns the job of a preview that a person may still decide on.
+func (v *visit) preview() (*acts.Job, *plan, acts.Tally, error) {
+	job := v.s.jobs.Find(v.PathValue("id"))
+	if job == nil {
+		return nil, nil, acts.Tally{}, noJob()
+	}
+	p, ok := job.Subject.(*plan)
+	result, _ := job.Result()
+	tally, counted := result.(acts.Tally)
+	if !ok || job.Kind != previewKind || job.State() != acts.Done || !counted {
+		return nil, nil, acts.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
+	}
+	if old := time.Since(job.Ended()); old > previewLasts {
+		return nil, nil, acts.Tally{}, stale("This preview is " + span(old) + " old.")
+	}
+	return job, p, tally, nil
+}
+
+// confirmGroup asks for the confirmation of a preview, and starts the run.
+func (v *visit) confirmGroup() error {
+	job, p, tally, err := v.preview()
+	if err != nil {
+		return err
+	}
+	if p.unknown && !v.person().ResubmitUnknown {
+		return noUnknown()
+	}
+	if run := p.run(); run != nil {
+		return stale(somebody(run.By) + " has started exactly this already, at " + stamp(run.Started) + ". Its job has the result.")
+	}
+	deed := p.deed(v.s, order.OutcomeAccepted, settle.Person{})
+	n := tally.Fates[deed.Does]
+	if n == 0 {
+		return badRequest("There is nothing to do: none of these dead letters would be "+groupActs[p.act].done+".", "Look at the preview.")
+	}
+	c := &confirmation{Title: groupActs[p.act].title, Button: groupActs[p.act].button, Back: "/jobs/" + job.ID, Inputs: []input{noteInput(p.act != journal.Replay || p.unknown)},
+		Facts: append(p.facts(), fact{"Counted", counted(tally.Counts()) + ", at " + stamp(job.Ended())})}
+	c.Says = []string{sentence(plural(n, "dead letter is ", "dead letters are ") + groupActs[p.act].done), "Each is judged again when its turn comes. The job can be stopped, and repeated."}
+	if stay := tally.Stayed(deed); stay > 0 {
+		c.Says = append(c.Says, sentence(plural(stay, "other stays as it is", "others stay as they are")))
+	}
+	switch {
+	case p.act == journal.Drop:
+		c.Danger, c.Count, c.CountOf = true, n, "dead letters"
+		c.Warning = "The orders in them are gone afterwards. Their results stay. Export them first if anybody may need them."
+	case p.act == journal.Resolve:
+		c.Inputs = append([]input{{Name: "as", Label: "What did you find out?", Options: []fact{{"", "choose"}, {"accepted", "these orders exist at the API"}, {"rejected", "these orders do not exist at the API"}}, Must: true}}, c.Inputs...)
+		c.Warning = "The same word counts for all of them."
+	case p.unknown:
+		c.Danger, c.Count, c.CountOf = true, n, "orders"
+		c.Warning = "Some of these orders may exist at the API. They are created twice if the API does not recognise their order numbers. Your permission is recorded with your name."
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	var as order.Outcome
+	if p.act == journal.Resolve {
+		if err := as.UnmarshalText([]byte(v.field("as"))); err != nil || as != order.OutcomeAccepted && as != order.OutcomeRejected {
+			return badRequest("An order can be settled as accepted or rejected, and as nothing else.", "Choose again.")
+		}
+	}
+	return v.startGroup(p, tally, as, v.field("note"))
+}
+
+// run returns the plan's run; nil = nobody has confirmed it.
+func (p *plan) run() *acts.Job {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.started
+}
+
+// startGroup writes the intention into the journal and starts the run.
+func (v *visit) startGroup(p *plan, expected acts.Tally, as order.Outcome, note string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.started != nil { // two people, or two clicks
+		return stale(somebody(p.started.By) + " has started exactly this already, at " + stamp(p.started.Started) + ". Its job has the result.")
+	}
+	about := p.about(expected, note)
+	if as != order.OutcomeNone {
+		about.Details["as"] = as.String()
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
+	if err != nil {
+		return unannounced(err)
+	}
+	deed := p.deed(v.s, as, settle.Person{Name: v.person().Name, Note: note})
+	walk := v.s.through(p, func(ctx context.Context, o acts.Options) (acts.Tally, error) {
+		return acts.Run(ctx, v.s.queue, p.Group, deed, o)
+	})
+	job, err := v.s.jobs.Start(acts.Spec{Kind: string(p.act), Title: groupActs[p.act].title, By: v.person().Name, Subject: p}, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+		result, err := walk(ctx, tell)
+		v.s.watch.forget()
+		tally, _ := result.(acts.Tally)
+		v.s.warnJournal(act.End(ctx, groupResult(ctx, deed, tally, err)))
+		return result, err
+	})
+	if err != nil {
+		v.s.warnJournal(act.End(ctx, journal.Result{End: journal.Failed, Error: err.Error()}))
+		return busy(err)
+	}
+	p.started = job
+	return v.done("/jobs/"+job.ID, "")
+}
+
+// groupResult is what the journal keeps of a run.
+func groupResult(ctx context.Context, d acts.Deed, t acts.Tally, err error) journal.Result {
+	r := journal.Result{End: journal.Done, Counts: t.Counts()}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.End, r.Error = journal.Stopped, "stopped in the middle"
+	case err != nil:
+		r.End, r.Error = journal.Failed, err.Error()
+	case t.Stayed(d)+t.Unreadable > 0:
+		r.End, r.Error = journal.Partial, fmt.Sprintf("%d dead letters stayed", t.Stayed(d)+t.Unreadable)
+	}
+	return r
+}

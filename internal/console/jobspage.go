@@ -1,0 +1,185 @@
+package console
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"orderpost/internal/acts"
+	"orderpost/internal/journal"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+func (s *Server) jobRoutes() []route {
+	return []route{
+		{pattern: "GET /jobs", need: Viewer, does: "The list of jobs", serve: (*visit).jobList},
+		{pattern: "GET /jobs/{id}", need: Viewer, does: "A job", serve: (*visit).jobPage},
+		{pattern: "POST /jobs/{id}/stop", need: Viewer, does: "Stopping a job", serve: (*visit).stopJob},
+	}
+}
+
+func noJob() error {
+	return notFound("This job is not known any more. The console remembers the last ones until it is started again.", "The journal has what was done.")
+}
+
+func (v *visit) jobList() error {
+	v.live = true
+	return v.render("jobs", "Jobs", v.s.jobs.List())
+}
+
+// jobPage shows a preview or a run.
+type jobPage struct {
+	*acts.Job
+	Running, Preview, MayStop bool
+	Tone, Says                string
+	Facts                     []fact
+	Fates                     []fateCount
+	Errors                    []string
+	Unreadable                int
+	Took                      time.Duration
+	// Confirm is the address of the confirmation of a preview; "" = there is nothing
+	// to confirm. Again are forms that preview the same with more permissions.
+	Confirm string
+	Again   []againForm
+	// Run is the run of this preview; nil = nobody has started it.
+	Run *acts.Job
+}
+
+// fateCount is how many letters have one fate.
+type fateCount struct {
+	N     int
+	Words string
+	Tone  string
+}
+
+// againForm previews a plan once more, changed.
+type againForm struct {
+	Button string
+	Fields []fact
+}
+
+func (v *visit) jobPage() error {
+	job := v.s.jobs.Find(v.PathValue("id"))
+	if job == nil {
+		return noJob()
+	}
+	if job.Kind == auditKind {
+		return v.done("/books", "")
+	}
+	p := jobPage{Job: job, Running: job.State() == acts.Running, Preview: job.Kind == previewKind}
+	p.MayStop = p.Running && v.mayStop(job)
+	plan, ok := job.Subject.(*plan)
+	if !ok {
+		return noJob()
+	}
+	p.Facts = plan.facts()
+	v.live = p.Running
+	if !p.Running {
+		p.Took = job.Ended().Sub(job.Started).Round(time.Millisecond)
+		p.ended(v, plan)
+	}
+	return v.render("job", job.Title, p)
+}
+
+// ended fills in what a job has found or done.
+func (p *jobPage) ended(v *visit, plan *plan) {
+	result, err := p.Result()
+	tally, _ := result.(acts.Tally)
+	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
+	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, plan.run()
+	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b acts.Fate) int {
+		if tally.Fates[a] != tally.Fates[b] {
+			return tally.Fates[b] - tally.Fates[a]
+		}
+		return strings.Compare(string(a), string(b))
+	}) {
+		tone := "good"
+		if deed.Stays(fate) {
+			tone = "warn"
+		}
+		p.Fates = append(p.Fates, fateCount{tally.Fates[fate], fateWords(fate, p.Preview), tone})
+	}
+	switch n := tally.Fates[deed.Does]; {
+	case p.State() == acts.Stopped:
+		p.Tone, p.Says = "warn", "It was stopped by "+somebody(p.Stopper())+". What is counted below was done; the other letters are as they were. It can be repeated."
+	case err != nil && away(err):
+		p.Tone, p.Says = "bad", "The broker stayed out of reach. What is counted below was done; repeat it when the broker is back."
+	case err != nil:
+		p.Tone, p.Says = "bad", "It failed: "+sentence(err.Error())
+	case p.Preview && tally.Matching() == 0:
+		p.Tone, p.Says = "warn", "No dead letter matches, so there is nothing to do."
+	case p.Preview && n == 0:
+		p.Tone, p.Says = "warn", "None of these letters would be "+groupActs[plan.act].done+"."
+	case p.Preview:
+		p.Tone, p.Says = "info", plural(n, "dead letter would be ", "dead letters would be ")+groupActs[plan.act].done+". Nothing was done yet."
+	case tally.Stayed(deed) > 0:
+		p.Tone, p.Says = "warn", plural(n, "dead letter was ", "dead letters were ")+groupActs[plan.act].done+"; "+plural(tally.Stayed(deed), "letter stays", "letters stay")+"."
+	default:
+		p.Tone, p.Says = "good", plural(n, "dead letter was ", "dead letters were ")+groupActs[plan.act].done+"."
+	}
+	if p.Preview && p.State() == acts.Done && p.Run == nil && v.may(Operator) {
+		if tally.Fates[deed.Does] > 0 {
+			p.Confirm = "/jobs/" + p.ID + "/confirm"
+		}
+		p.offer(v, plan, tally)
+	}
+}
+
+// offer adds what else could be permitted.
+func (p *jobPage) offer(v *visit, plan *plan, t acts.Tally) {
+	if plan.act != journal.Replay {
+		return
+	}
+	add := func(button, name string) {
+		f := againForm{Button: button}
+		for field, values := range plan.again(name, "yes") {
+			for _, value := range values {
+				f.Fields = append(f.Fields, fact{field, value})
+			}
+		}
+		p.Again = append(p.Again, f)
+	}
+	if n := t.Fates[acts.Fate(settle.ReplayInDoubt.String())]; n > 0 && v.person().ResubmitUnknown {
+		add("Preview with the "+plural(n, "order", "orders")+" in doubt", "unknown")
+	}
+	if n := t.Fates[acts.Fate(settle.ReplayLate.String())]; n > 0 {
+		add("Preview without the "+plural(n, "deadline that has passed", "deadlines that have passed"), "late")
+	}
+}
+
+// fateWords says what became of letters, or would.
+func fateWords(f acts.Fate, preview bool) string {
+	words := map[acts.Fate][2]string{
+		"replayed":        {"put back into the queue", "would be put back into the queue"},
+		"replayed-before": {"put back by an earlier run, which was cut off", "were put back by an earlier run, which was cut off; only the letter is left"},
+		acts.Gone:         {"gone or replaced meanwhile: somebody else was first", "gone or replaced meanwhile"},
+		acts.Pending:      {"stay: an intent for the order is in the queue", "would stay: an intent for the order is in the queue"},
+		"accepted":        {"stay: the order was accepted", "would stay: the order was accepted"},
+		"in-doubt":        {"stay: the order may exist at the API", "would stay: the order may exist at the API"},
+		"late":            {"stay: the deadline has passed", "would stay: the deadline has passed"},
+		"foreign":         {"stay: the subject is not the order's; export, correct and enqueue", "would stay: the subject is not the order's"},
+		acts.Dropped:      {"forgotten", "would be forgotten"},
+		acts.Resolved:     {"settled by your word", "would be settled by your word"},
+		acts.Certain:      {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
+		acts.NoResult:     {"stay: their result has expired", "would stay: their result has expired"},
+		acts.Unsettled:    {"stay: an error, see below", "could not be judged, see below"},
+	}[f]
+	if preview {
+		return words[1]
+	}
+	return words[0]
+}
+
+func (v *visit) stopJob() error {
+	job := v.s.jobs.Find(v.PathValue("id"))
+	if job == nil {
+		return noJob()
+	}
+	if !v.mayStop(job) {
+		return &problem{status: 403, what: "Somebody else started this job.", todo: "They can stop it, and so can an operator."}
+	}
+	job.Stop(v.person().Name)
+	return v.done("/jobs/"+job.ID, "")
+}

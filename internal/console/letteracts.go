@@ -1,0 +1,291 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// decide reads the letter that an act is about. An act that finds it gone does
+// nothing and says so.
+func (v *visit) decide() (*settle.Letter, error) {
+	l, err := v.readLetter(v.s.queue)
+	var p *problem
+	if v.Method == http.MethodPost && errors.As(err, &p) && p.status == http.StatusNotFound {
+		return nil, letterStale()
+	}
+	return l, err
+}
+
+// letterStale is the problem of a person who decided on a letter that is gone.
+func letterStale() error {
+	return stale("This dead letter is gone since you opened the page: somebody else replayed, resolved or dropped it, its order was accepted, or a newer letter replaced it.")
+}
+
+// stays is the problem of a letter that an act would leave alone.
+func stays(what, todo string) error {
+	return &problem{status: http.StatusConflict, what: what + " Nothing was done.", todo: todo}
+}
+
+// actOn carries out an act on one letter that a person has confirmed.
+func (v *visit) actOn(l *settle.Letter, about journal.About, do func(context.Context) error) error {
+	about.OrderNo, about.LastSeq = l.Name(), l.Seq
+	if about.Details == nil {
+		about.Details = make(map[string]string)
+	}
+	about.Details["letter"] = strconv.FormatUint(l.Seq, 10)
+	err := v.act(about, nil, do)
+	v.s.watch.forget()
+	if err == nil {
+		v.s.watch.letters.forget(l.Seq)
+	}
+	return err
+}
+
+// letterConfirmation is what the confirmations of all acts on one letter share.
+func letterConfirmation(l *settle.Letter, title, button string) *confirmation {
+	c := &confirmation{Title: title, Button: button, Back: "/letters/" + strconv.FormatUint(l.Seq, 10),
+		Facts: []fact{{"Order", l.OrderNo}, {"Outcome", l.Outcome.String() + ": " + l.Outcome.Meaning()}}}
+	if l.Reason != "" {
+		c.Facts = append(c.Facts, fact{"Reason", l.Reason})
+	}
+	c.Facts = append(c.Facts, fact{"Filed", stamp(l.FiledAt)})
+	return c
+}
+
+// replayPlan is what a replay of a letter would do, and the permissions it needs.
+type replayPlan struct {
+	settle.ReplayOptions
+	end settle.Replay
+	// unknown: the order may exist. late: the deadline has passed.
+	unknown, late bool
+}
+
+// state is the field that carries what the person saw.
+func (p replayPlan) state() string {
+	return fmt.Sprintf("%s unknown=%t late=%t", p.end, p.unknown, p.late)
+}
+
+// planReplay finds out what a replay would do now.
+func (v *visit) planReplay(l *settle.Letter) (p replayPlan, err error) {
+	p.Person = settle.Person{Name: v.person().Name, Note: v.field("note")}
+	judge := func() (err error) {
+		ends, err := books.DryRunReplay(v.Context(), v.s.queue, []*settle.Letter{l}, p.ReplayOptions)
+		if err == nil {
+			p.end = ends[0]
+		}
+		return err
+	}
+	if err = judge(); err == nil && p.end == settle.ReplayInDoubt && v.person().ResubmitUnknown {
+		p.unknown, p.ResubmitUnknown = true, true
+		err = judge()
+	}
+	if err == nil && p.end == settle.ReplayLate {
+		p.late, p.Deadline = true, new(time.Time)
+		err = judge()
+	}
+	return p, err
+}
+
+// would says what becomes of a letter that a replay leaves alone; nil if it does not.
+func (p replayPlan) would(v *visit) error {
+	switch p.end {
+	case settle.Replayed, settle.ReplayedBefore:
+		return nil
+	case settle.ReplayGone:
+		return letterStale()
+	case settle.ReplayPending:
+		return stays("Another intent for this order number is in the queue, so the letter stays.", "Wait until that one is settled, and look again.")
+	case settle.ReplayAccepted:
+		return stays("The order was accepted, so nothing needs to be sent.", "Drop the letter if nobody needs it. A correction with another body needs an order number of its own.")
+	case settle.ReplayInDoubt:
+		if !v.person().ResubmitUnknown {
+			return &problem{status: http.StatusForbidden, what: "This order is in doubt: it may exist at the API. Sending it again needs the right resubmit-unknown, and you do not have it. Nothing was done.",
+				todo: "Ask the API's operator whether the order exists, and resolve it. Or ask whoever runs this console for the right (operator+resubmit-unknown)."}
+		}
+		return stays("This order is in doubt: it may exist at the API.", "Look at the letter again.")
+	case settle.ReplayForeign:
+		return stays("The order was published to a subject that does not belong to its order number, and would be refused again.", "Export it, correct it, and enqueue it.")
+	default:
+		return stays("The order's record cannot be read by this version.", "A newer orderpost may have written it. Use that one.")
+	}
+}
+
+func (v *visit) replay() error {
+	l, err := v.decide()
+	if err != nil {
+		return err
+	}
+	plan, err := v.planReplay(l)
+	if err != nil {
+		return err
+	}
+	if v.Method == http.MethodPost && v.field("state") != plan.state() {
+		return stale("What a replay of this letter would do has changed since you opened the page.")
+	}
+	if err := plan.would(v); err != nil {
+		return err
+	}
+	c := letterConfirmation(l, "Replay a dead letter", "Replay")
+	c.Fields = []fact{{"state", plan.state()}}
+	if plan.end == settle.ReplayedBefore {
+		c.Says = []string{"An earlier replay has put the order back into the queue, and was cut off. Only the letter is left to be removed."}
+	} else {
+		c.Says = []string{"The order goes back into the queue, unchanged and under its own order number. A worker sends it when its turn comes. The dead letter goes away, and comes back if the order fails again."}
+	}
+	if plan.late {
+		c.Says = append(c.Says, "Its deadline has passed ("+settle.Header(l.Headers).Get(settle.HeaderDeadline)+"), so it is sent without a deadline.")
+	}
+	c.Inputs = []input{noteInput(plan.unknown)}
+	if plan.unknown {
+		c.Button, c.Danger = "Send it again", true
+		c.Warning = "This order may exist at the API. If it does, and the API does not recognise a duplicate order number, it is created twice. Your permission is recorded with your name."
+		c.Inputs = append(c.Inputs, typedInput(l))
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	if plan.unknown && c.Inputs[1].Value != typed(l) {
+		c.Wrong, v.status = "Nothing was done. What you typed is not "+typed(l)+".", http.StatusUnprocessableEntity
+		return v.confirm(c)
+	}
+	about := journal.About{Kind: journal.Replay, Note: plan.Person.Note, Details: make(map[string]string), Expected: map[string]int{plan.end.String(): 1}}
+	if plan.unknown {
+		about.Details["resubmit-unknown"] = "true"
+	}
+	if plan.late {
+		about.Details["deadline"] = "none"
+	}
+	err = v.actOn(l, about, func(ctx context.Context) error {
+		end, err := v.s.queue.Replay(ctx, l, plan.ReplayOptions)
+		if err == nil {
+			err = replayPlan{end: end}.would(v)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return v.done("/order?no="+url.QueryEscape(l.Name()), "The order is back in the queue, and its dead letter is gone.")
+}
+
+// typed is what must be typed to confirm an act on a letter: the order number, or the
+// letter's sequence where the order number cannot be typed.
+func typed(l *settle.Letter) string {
+	if no := l.OrderNo; no != "" && len(no) <= 60 && plain(no) == no && strings.TrimSpace(no) == no && !strings.ContainsAny(no, "\n\t") {
+		return no
+	}
+	return strconv.FormatUint(l.Seq, 10)
+}
+
+func typedInput(l *settle.Letter) input {
+	in := input{Name: "typed", Label: "Type " + typed(l) + " to confirm", Must: true, Hint: "This is the order number."}
+	if typed(l) != l.OrderNo {
+		in.Hint = "This is the letter's sequence, because the order number is hard to type."
+	}
+	return in
+}
+
+func (v *visit) resolve() error {
+	l, err := v.decide()
+	if err != nil {
+		return err
+	}
+	entry, err := v.s.queue.Store().Record(v.Context(), l.Token())
+	if err != nil {
+		return err
+	}
+	if !resolvable(l, entry.Record) {
+		return stays("The outcome of this order is not unknown, so there is nothing to resolve.", "Look at the order's page.")
+	}
+	c := letterConfirmation(l, "Resolve an order", "Record this")
+	c.Says = []string{"Say what you found out about this order at the API. Your word is recorded with your name and the time, and the dead letter goes away, with the order in it.",
+		"If the API itself confirms an acceptance later, that counts instead."}
+	c.Inputs = []input{
+		{Name: "as", Label: "At the API, the order", Must: true, Options: []fact{{"", "choose"}, {order.OutcomeAccepted.String(), "exists (accepted)"}, {order.OutcomeRejected.String(), "does not exist (rejected)"}}},
+		noteInput(true),
+	}
+	c.Inputs[1].Hint = "How you know, for the record. Your name and the time are recorded, too."
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	var as order.Outcome
+	if as.UnmarshalText([]byte(c.Inputs[0].Value)) != nil || as != order.OutcomeAccepted && as != order.OutcomeRejected {
+		return badRequest("An order is resolved as accepted or rejected.", "Choose again.")
+	}
+	who := settle.Person{Name: v.person().Name, Note: c.Inputs[1].Value}
+	err = v.actOn(l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
+		current, err := v.s.queue.Store().Letter(ctx, l.Token())
+		if err == nil && (current == nil || current.Seq != l.Seq) {
+			return letterStale()
+		}
+		if err == nil {
+			_, err = v.s.queue.Resolve(ctx, l.Name(), as, who)
+		}
+		return refused(err)
+	})
+	if err != nil {
+		return err
+	}
+	return v.done("/order?no="+url.QueryEscape(l.Name()), "Recorded: the order is "+as.String()+".")
+}
+
+// refused turns the protocol's refusals into sentences.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, settle.ErrPending):
+		return stays("Another intent for this order number is in the queue, so the letter stays.", "Wait until that one is settled, and look again.")
+	case errors.Is(err, settle.ErrNotInDoubt):
+		return stale("The outcome of this order is not unknown any more.")
+	case errors.Is(err, settle.ErrNoResult):
+		return stale("The order's result has expired, so there is nothing to resolve.")
+	default:
+		return err
+	}
+}
+
+func (v *visit) drop() error {
+	l, err := v.decide()
+	if err != nil {
+		return err
+	}
+	would, err := books.WouldDrop(v.Context(), v.s.queue, []*settle.Letter{l})
+	if err != nil {
+		return err
+	}
+	if len(would) == 0 {
+		return refused(settle.ErrPending)
+	}
+	c := letterConfirmation(l, "Drop a dead letter", "Drop")
+	c.Danger, c.Inputs = true, []input{noteInput(false)}
+	c.Says = []string{"The dead letter goes away, and the order in it cannot be read or replayed any more. The order's result stays, and says who dropped the letter."}
+	if l.Outcome == order.OutcomeUnknown {
+		c.Says = append(c.Says, "The order stays protected from being sent again, because it may exist at the API.")
+	}
+	c.Warning = "This cannot be undone."
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	who := settle.Person{Name: v.person().Name, Note: c.Inputs[0].Value}
+	err = v.actOn(l, journal.About{Kind: journal.Drop, Note: who.Note}, func(ctx context.Context) error {
+		gone, err := v.s.queue.Drop(ctx, l, who)
+		if err == nil && gone {
+			err = letterStale()
+		}
+		return refused(err)
+	})
+	if err != nil {
+		return err
+	}
+	return v.done("/letters", "The dead letter of order "+plain(shorten(l.OrderNo, 60))+" is dropped.")
+}

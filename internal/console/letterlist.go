@@ -1,0 +1,201 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+)
+
+func (s *Server) letterRoutes() []route {
+	routes := []route{
+		{pattern: "GET /letters", need: Viewer, does: "The list of dead letters", serve: (*visit).letterList},
+		{pattern: "GET /letters/{seq}", need: Viewer, does: "A dead letter's page", serve: (*visit).letterPage},
+	}
+	for _, method := range []string{"GET ", "POST "} {
+		routes = append(routes,
+			route{pattern: method + "/letters/{seq}/replay", need: Operator, does: "Replaying a dead letter", serve: (*visit).replay},
+			route{pattern: method + "/letters/{seq}/resolve", need: Operator, does: "Resolving an order", serve: (*visit).resolve},
+			route{pattern: method + "/letters/{seq}/drop", need: Operator, does: "Dropping a dead letter", serve: (*visit).drop})
+	}
+	return routes
+}
+
+const (
+	// letterRows is how many letters a page lists.
+	letterRows = 50
+	// groupRows is how many groups a page lists unless all are asked for.
+	groupRows = 12
+)
+
+// letterList is the page of dead letters.
+type letterList struct {
+	books.LetterTotals
+	Filter   books.LetterFilter
+	Filtered bool
+	Wrong    []string
+	Outcomes []outcomeChoice
+	*books.LetterSelection
+	Shown []letterGroup
+	// MoreGroups counts the groups that are not shown, AllGroups is the address that
+	// shows them.
+	MoreGroups int
+	AllGroups  string
+	Rows       []books.LetterRow
+	// Newer and Older are the addresses of the neighbouring pages; "" = none.
+	Newer, Older string
+	Begin        string
+	// Query is the filter as the query of an address, for acts on all that match.
+	Query string
+	// Choose shows a box before each letter, for acts on a selection.
+	Choose bool
+}
+
+// outcomeChoice is an outcome in the filter.
+type outcomeChoice struct {
+	Outcome order.Outcome
+	Chosen  bool
+}
+
+// letterGroup is a group with the address of its letters.
+type letterGroup struct {
+	books.LetterGroup
+	Link string
+}
+
+// readFilter reads the filter of an address or a form, by the names of the flags of
+// deadletter list.
+func readFilter(values url.Values) books.LetterFilter {
+	list := func(name string) (out []string) {
+		for _, text := range values[name] {
+			for _, word := range strings.Split(text, ",") {
+				if word = strings.TrimSpace(word); word != "" {
+					out = append(out, word)
+				}
+			}
+		}
+		return out
+	}
+	text := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	return books.LetterFilter{Outcomes: list("outcome"), Statuses: list("status"), Reason: text("reason"), Batch: text("batch"),
+		OrderNo: values.Get("order-no"), Since: text("since"), Until: text("until")}
+}
+
+// filterFields is the reverse of readFilter.
+func filterFields(f books.LetterFilter) url.Values {
+	values := make(url.Values)
+	set := func(name string, texts ...string) {
+		for _, text := range texts {
+			if text != "" {
+				values.Add(name, text)
+			}
+		}
+	}
+	set("outcome", f.Outcomes...)
+	set("status", f.Statuses...)
+	set("reason", f.Reason)
+	set("batch", f.Batch)
+	set("order-no", f.OrderNo)
+	set("since", f.Since)
+	set("until", f.Until)
+	return values
+}
+
+// lettersAt is the address of the list with a filter and more parameters.
+func lettersAt(f books.LetterFilter, more ...string) string {
+	values := filterFields(f)
+	for i := 0; i+1 < len(more); i += 2 {
+		values.Set(more[i], more[i+1])
+	}
+	if len(values) == 0 {
+		return "/letters"
+	}
+	return "/letters?" + values.Encode()
+}
+
+func (v *visit) letterList() error {
+	index := v.seeLetters()
+	p := letterList{Filter: readFilter(v.URL.Query()), LetterTotals: index.Totals(), LetterSelection: &books.LetterSelection{}}
+	p.Filtered, p.Begin = !p.Filter.Empty(), lettersAt(p.Filter)
+	matcher, wrong := p.Filter.Compile(time.Now())
+	for _, w := range wrong {
+		p.Wrong = append(p.Wrong, fmt.Sprintf("%s: %v.", fieldNames[w.Field], w.Err))
+	}
+	for _, o := range order.Outcomes() {
+		if o.NeedsLetter() {
+			c := outcomeChoice{Outcome: o}
+			for _, word := range p.Filter.Outcomes {
+				c.Chosen = c.Chosen || word == o.String()
+			}
+			p.Outcomes = append(p.Outcomes, c)
+		}
+	}
+	from, back, err := v.place()
+	if err != nil {
+		return err
+	}
+	if len(p.Wrong) > 0 {
+		v.status = http.StatusBadRequest
+		return v.render("letters", "Dead letters", p)
+	}
+	p.LetterSelection = index.selection(p.Filter, matcher)
+	page := index.Page(matcher, from, letterRows, back)
+	if back && !page.Before { // the first page is always a full one
+		page = index.Page(matcher, 0, letterRows, false)
+	}
+	p.Rows = page.Rows
+	if n := len(p.Rows); n > 0 {
+		if page.Before {
+			p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(p.Rows[0].Seq, 10))
+		}
+		if page.After {
+			p.Newer = lettersAt(p.Filter, "from", strconv.FormatUint(p.Rows[n-1].Seq+1, 10))
+		}
+	} else if page.Before {
+		p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(from, 10))
+	}
+	p.group(v.query("groups") == "all")
+	p.Query = filterFields(p.Filter).Encode()
+	p.Choose = v.may(Operator) && p.Whole
+	v.live = !p.Choose // a refresh would take the ticks away
+	return v.render("letters", "Dead letters", p)
+}
+
+// place reads where a page of the list begins or ends.
+func (v *visit) place() (from uint64, back bool, err error) {
+	text := v.query("from")
+	if before := v.query("before"); before != "" {
+		text, back = before, true
+	}
+	if text == "" {
+		return 0, false, nil
+	}
+	if from, err = strconv.ParseUint(text, 10, 64); err != nil {
+		err = badRequest("The page that this link names does not exist.", "Begin with the oldest dead letters.")
+	}
+	return from, back, err
+}
+
+// group lists the groups.
+func (p *letterList) group(all bool) {
+	groups := p.Groups
+	if more := len(groups) - groupRows; more > 1 && !all {
+		groups, p.MoreGroups, p.AllGroups = groups[:groupRows], more, lettersAt(p.Filter, "groups", "all")
+	}
+	for _, g := range groups {
+		f := p.Filter
+		f.Outcomes = []string{g.Outcome.String()}
+		if g.Reason != "" && g.Reason != books.OtherReasons {
+			f.Reason = g.Reason
+		}
+		p.Shown = append(p.Shown, letterGroup{g, lettersAt(f)})
+	}
+}
+
+// fieldNames are the labels of the filter's fields.
+var fieldNames = map[string]string{"outcome": "Outcome", "status": "Status", "since": "Filed since", "until": "Filed before"}

@@ -1,0 +1,128 @@
+package console
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// letterPage is the page of one dead letter.
+type letterPage struct {
+	*settle.Letter
+	Says      string
+	Facts     []fact
+	Events    []event
+	Body      string
+	OrderLink string
+	// Settles says that the person may act on it, Resolves that a person's word can
+	// settle the order.
+	Settles, Resolves bool
+}
+
+func (v *visit) letterPage() error {
+	l, err := v.readLetter(v.queue())
+	if err != nil {
+		return err
+	}
+	entry, err := v.queue().Store().Record(v.Context(), l.Token())
+	if err != nil {
+		return err
+	}
+	p := letterPage{Letter: l, Says: sentence(l.Outcome.Meaning()), OrderLink: "/order?no=" + url.QueryEscape(l.Name()),
+		Settles: v.may(Operator), Resolves: resolvable(l, entry.Record)}
+	history := orderPage{Found: books.Found{Entry: entry, Letter: l}}
+	history.list()
+	p.Events = history.Events
+	say := func(name, value string) {
+		if value != "" {
+			p.Facts = append(p.Facts, fact{name, value})
+		}
+	}
+	say("Reason", l.Reason)
+	say("Error", l.Error)
+	say("Last verdict", verdict(l.Verdict, l.Status))
+	say("Last answer", l.Response)
+	say("Attempts", strconv.Itoa(l.Attempts))
+	say("Doubt", doubt(l, entry.Record))
+	say("Permission", permission(entry.Record))
+	say("Import", l.Batch)
+	say("Source", l.Source)
+	say("Worker", l.Worker)
+	say("Submission", l.IntentID)
+	say("Deadline", settle.Header(l.Headers).Get(settle.HeaderDeadline))
+	say("Enqueued", stamp(l.EnqueuedAt))
+	if l.Conflict {
+		say("Conflict", "the order number was accepted before with another body")
+	}
+	if l.Replays > 0 {
+		say("Replays", count(l.Replays))
+	}
+	say("Sequence", count(l.Seq))
+	if v.may(Importer) {
+		p.Body = readable(l.Body)
+	}
+	return v.render("letter", "Dead letter of "+shorten(l.OrderNo, 60), p)
+}
+
+// doubt says whether the order may exist at the API.
+func doubt(l *settle.Letter, r *order.Record) string {
+	switch {
+	case r == nil && (l.Unsure || l.Outcome == order.OutcomeUnknown):
+		return "an attempt may have created the order; its result has expired"
+	case r != nil && r.Outcome() == order.OutcomeAccepted:
+		return "none: the order was accepted"
+	case r != nil && (r.Unsure || r.Outcome() == order.OutcomeUnknown):
+		return "an attempt may have created the order, and nothing has settled that"
+	default:
+		return "none: no attempt can have created the order"
+	}
+}
+
+// permission says whether somebody allowed the order to be sent in spite of the doubt.
+func permission(r *order.Record) string {
+	if r == nil || !r.Allowed {
+		return ""
+	}
+	return "a person allowed another attempt of this order"
+}
+
+// resolvable reports whether a person's word can settle the order of the letter.
+func resolvable(l *settle.Letter, r *order.Record) bool {
+	return r != nil && !l.Conflict && r.Outcome() == order.OutcomeUnknown
+}
+
+// errLetterGone is the problem of a letter that is not there any more.
+func errLetterGone() error {
+	return notFound("This dead letter is not there any more: somebody replayed, resolved or dropped it, its order was accepted, or a newer letter replaced it.",
+		"Look at the list of dead letters, or search the order to see what happened to it.")
+}
+
+// readLetter reads the letter that the address names by its sequence.
+func (v *visit) readLetter(q *queue.Queue) (*settle.Letter, error) {
+	seq, err := strconv.ParseUint(v.PathValue("seq"), 10, 64)
+	if err != nil || seq == 0 {
+		return nil, notFound("There is no such dead letter.", "Choose one from the list.")
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), readTimeout)
+	defer cancel()
+	letters := q.Letters()
+	found, err := letters.Get(ctx, []uint64{seq})
+	if err != nil {
+		return nil, err
+	}
+	m := found[0]
+	if m == nil || letters.IsTail(m) {
+		return nil, errLetterGone()
+	}
+	l, err := queue.DecodeLetter(m)
+	if err != nil {
+		return nil, &problem{status: 422, what: "This dead letter cannot be read by this version.", todo: "A newer orderpost may have written it. Use that one.", cause: err}
+	}
+	l.FiledUnder = letters.Token(m)
+	return l, nil
+}

@@ -1,0 +1,183 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+
+	"orderpost/internal/settle"
+)
+
+// A batched read also says how many messages are left behind it. Where a stream
+// keeps one message for each subject and has holes, the broker looks at every
+// subject to count them (nats-server 2.15, fileStore.NumPending). With a million
+// subjects that takes 100 milliseconds for each page, and a page has 256 messages.
+// So a large stream with holes is read by many requests at once, for one message
+// each, which the broker answers without counting.
+
+const (
+	// fewMessages is how many messages the broker counts in a millisecond.
+	fewMessages = 10_000
+	// stateEvery is after how many pages a walk looks again whether the stream has
+	// holes.
+	stateEvery = 32
+	// readsAtOnce is how many requests for one message are under way. The answers
+	// together stay below what the broker lets a client lag behind, 64 MiB.
+	readsAtOnce = 32
+	// maxSpan bounds the messages that one span may turn out to have.
+	maxSpan = 8 * pageSize
+)
+
+// nextSpan returns how large the next span is to be for a page of messages, if the
+// last one had n.
+func nextSpan(size uint64, n int) uint64 {
+	switch {
+	case n > pageSize:
+		return pageSize
+	case n < pageSize/4:
+		return min(2*size, maxSpan)
+	default:
+		return size
+	}
+}
+
+// holey reports whether batched reads of the stream are slow.
+func (s Stream) holey(ctx context.Context) (bool, error) {
+	state, err := s.State(ctx)
+	return err == nil && state.Messages > fewMessages && state.LastSeq-state.FirstSeq+1 > state.Messages, err
+}
+
+// span reads the messages from sequence from on whose sequences are below
+// from+size, and returns the sequence to go on from; 0 = there are no more.
+func (q *Queue) span(ctx context.Context, stream, filter string, from, size uint64) (page []*settle.Message, next uint64, err error) {
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		page, next, err = q.askSpan(ctx, stream, filter, from, from+size)
+		return err
+	})
+	return page, next, err
+}
+
+// askSpan divides the span into parts and asks for the first message of each part
+// and, when that has come, for the one that follows it.
+func (q *Queue) askSpan(ctx context.Context, stream, filter string, from, end uint64) (page []*settle.Message, next uint64, err error) {
+	step := (end - from + readsAtOnce - 1) / readsAtOnce
+	var first []string
+	for seq := from; seq < end; seq += step {
+		first = append(first, nextFrom(seq))
+	}
+	seen := make(map[uint64]bool)
+	behind := uint64(0) // the first message behind the span
+	err = q.askSingly(ctx, stream, first, func(m *settle.Message) (again string) {
+		switch {
+		case m == nil || seen[m.Seq]: // two parts can lead to the same message
+			return ""
+		case m.Seq >= end:
+			if behind == 0 || m.Seq < behind {
+				behind = m.Seq
+			}
+			return ""
+		}
+		seen[m.Seq] = true
+		if matches(filter, m.Subject) {
+			page = append(page, m)
+		}
+		if following := m.Seq + 1; following < end && (following-from)%step != 0 {
+			again = nextFrom(following)
+		}
+		return again
+	})
+	slices.SortFunc(page, func(a, b *settle.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	if next = behind; behind == 0 && seen[end-1] {
+		next = end
+	}
+	return page, next, err
+}
+
+// nextFrom asks for the first message at or after a sequence.
+func nextFrom(seq uint64) string { return fmt.Sprintf(`{"seq":%d,"next_by_subj":">"}`, seq) }
+
+// Get reads the messages with the given sequences, nil where one is gone. With
+// several replicas, a follower that lags may answer.
+func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, error) {
+	found := make(map[uint64]*settle.Message, len(seqs))
+	requests := make([]string, len(seqs))
+	for i, seq := range seqs {
+		requests[i] = fmt.Sprintf(`{"seq":%d}`, seq)
+	}
+	for part := range slices.Chunk(requests, readsAtOnce) {
+		err := s.q.patiently(ctx, func(ctx context.Context) error {
+			return s.q.askSingly(ctx, s.name, part, func(m *settle.Message) string {
+				if m != nil {
+					found[m.Seq] = m
+				}
+				return ""
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := make([]*settle.Message, len(seqs))
+	for i, seq := range seqs {
+		out[i] = found[seq]
+	}
+	return out, nil
+}
+
+// askSingly sends requests that are answered by one message each. It passes each
+// answer to take, nil if there is no such message, and sends the request that take
+// returns, unless that is empty.
+func (q *Queue) askSingly(ctx context.Context, stream string, requests []string, take func(*settle.Message) (again string)) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	in, err := q.inboxes.take()
+	if err != nil {
+		return fmt.Errorf("read from stream %s: %w", stream, err)
+	}
+	over := false
+	defer func() { q.inboxes.put(in, over) }()
+	ask := func(request string) error {
+		return q.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, []byte(request))
+	}
+	for _, r := range requests {
+		if err := ask(r); err != nil {
+			return fmt.Errorf("read from stream %s: %w", stream, err)
+		}
+	}
+	for open := len(requests); open > 0; open-- {
+		select {
+		case msg := <-in.answers:
+			m, err := single(msg)
+			if err == nil {
+				if again := take(m); again != "" {
+					open++
+					err = ask(again)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("read from stream %s: %w", stream, err)
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("read from stream %s: %w: %w", stream, errIncomplete, ctx.Err())
+		}
+	}
+	over = true
+	return nil
+}
+
+// single reads the answer to a request for one message, nil if there is none.
+func single(msg *nats.Msg) (*settle.Message, error) {
+	switch status := directStatus(msg); status {
+	case "":
+		return directMsg(msg)
+	case "404":
+		return nil, nil
+	case "503":
+		return nil, nats.ErrNoResponders
+	default:
+		return nil, fmt.Errorf("%w: status %s %s", errIncomplete, status, msg.Header.Get("Description"))
+	}
+}
