@@ -54,11 +54,12 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// follow waits until the page shows a text. Without JavaScript a person reloads it.
+// follow waits until the page shows a text. Without JavaScript a person reloads it when
+// it says so; earlier, the reload would cut off what was just pressed.
 func (s *stage) follow(p *page, text string) {
 	s.Helper()
 	p.until("the page shows "+text, func() bool {
-		if p.bare && !contains(p, text) {
+		if p.bare && !contains(p, text) && contains(p, "Reload the page to update it.") {
 			p.goTo(p.at())
 		}
 		return contains(p, text)
