@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 )
 
@@ -34,8 +34,10 @@ type orderPage struct {
 	// Body is the order of the dead letter. It is empty for viewers.
 	Body    string
 	HasBody bool
-	// Acts are the journal's entries of this order and its import. NoJournal says that
-	// they could not be read.
+	// Import is the order's batch, if the console knows an import of that name.
+	Import string
+	// Acts are the journal's entries of this order, its import, and of groups that it was
+	// in. NoJournal says that they could not be read.
 	Acts      []actLine
 	NoJournal bool
 }
@@ -71,6 +73,9 @@ func (v *visit) orderPage() error {
 		return err
 	}
 	p.Found = found
+	if _, known := v.s.batches.name(ctx, p.batch()); known {
+		p.Import = p.batch()
+	}
 	p.Known = found.Record != nil || found.Letter != nil || found.Pending
 	p.judge()
 	p.list()
@@ -86,9 +91,9 @@ func (v *visit) orderPage() error {
 			p.Body = readable(l.Body)
 		}
 	}
-	acts, err := journal.OfOrder(ctx, v.queue(), p.No, p.batch())
+	items, err := acts.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
 	p.NoJournal = err != nil
-	for _, item := range acts {
+	for _, item := range items {
 		p.Acts = append(p.Acts, describeAct(item))
 	}
 	v.live = true

@@ -179,7 +179,7 @@ func TestUploadStory(t *testing.T) {
 	viewer := r.as("viewer")
 	require.Eventually(t, func() bool {
 		said = text(viewer.open(http.StatusOK, "/imports"))
-		return strings.Contains(said, batch+" march.csv under way importer")
+		return strings.Contains(said, "march.csv "+batch+" under way importer")
 	}, 30*time.Second, 20*time.Millisecond, said)
 	r.pull(3, order.Accepted)
 	require.Eventually(t, func() bool {

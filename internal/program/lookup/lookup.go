@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
@@ -41,7 +42,7 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 	if f.Letter != nil {
 		f.Body = string(f.Letter.Body)
 	}
-	if f.Journal, err = journal.OfOrder(ctx, q, orderNo, f.batch()); err != nil {
+	if f.Journal, err = acts.OfOrder(ctx, q, orderNo, f.batch(), &found); err != nil {
 		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
 			return nil, err
 		}
