@@ -39,6 +39,8 @@ type jobPage struct {
 	Errors                    []string
 	Unreadable                int
 	Took                      time.Duration
+	// List is the address of the list with the job's filter.
+	List string
 	// Confirm is the address of the confirmation of a preview; "" = there is nothing
 	// to confirm. Again are forms that preview the same with more permissions.
 	Confirm string
@@ -78,7 +80,7 @@ func (v *visit) jobPage() error {
 	if !ok {
 		return noJob()
 	}
-	p.Facts = plan.facts()
+	p.Facts, p.List = plan.facts(), lettersAt(plan.filter)
 	v.live = p.Running
 	if !p.Running {
 		p.Took = job.Ended().Sub(job.Started).Round(time.Millisecond)

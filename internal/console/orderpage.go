@@ -35,7 +35,8 @@ type orderPage struct {
 	Body    string
 	HasBody bool
 	// Import is the order's batch, if the console knows an import of that name.
-	Import string
+	// ImportName is what people call it, with the batch.
+	Import, ImportName string
 	// Acts are the journal's entries of this order, its import, and of groups that it was
 	// in. NoJournal says that they could not be read.
 	Acts      []actLine
@@ -73,8 +74,12 @@ func (v *visit) orderPage() error {
 		return err
 	}
 	p.Found = found
-	if _, known := v.s.batches.name(ctx, p.batch()); known {
+	p.ImportName = p.batch()
+	if name, known := v.s.batches.name(ctx, p.batch()); known {
 		p.Import = p.batch()
+		if name != p.Import {
+			p.ImportName = name + " (batch " + p.Import + ")"
+		}
 	}
 	p.Known = found.Record != nil || found.Letter != nil || found.Pending
 	p.judge()
@@ -162,7 +167,7 @@ func (p *orderPage) list() {
 		say("Error", r.Error)
 		say("Last verdict", verdict(r.Verdict, r.Status))
 		say("Attempts", strconv.Itoa(r.Attempts))
-		say("Import", r.Batch)
+		say("Import", p.ImportName)
 		say("Source", r.Source)
 		say("Worker", r.Worker)
 		say("Submission", r.IntentID)
@@ -174,10 +179,17 @@ func (p *orderPage) list() {
 		}
 		happened(r.EnqueuedAt, "info", "Enqueued", r.Source, "")
 		if p.Letter == nil || len(p.Letter.Trail) == 0 {
-			happened(r.FirstAttemptAt, "info", "First attempt", "", "")
-			if !r.LastAttemptAt.Equal(r.FirstAttemptAt) {
-				happened(r.LastAttemptAt, "info", "Last attempt", "attempt "+strconv.Itoa(r.Attempts), r.Response)
+			if r.Attempts > 1 {
+				happened(r.FirstAttemptAt, "info", "First attempt", "", "")
 			}
+			last, answer := "Attempt", r.Response
+			if r.Attempts > 1 {
+				last = "Last attempt, number " + strconv.Itoa(r.Attempts)
+			}
+			if r.Outcome() != order.OutcomeNone {
+				answer = "" // it stands beside the outcome
+			}
+			happened(r.LastAttemptAt, "info", last, "", answer)
 		}
 		if o := r.Outcome(); o != order.OutcomeNone {
 			by := r.Reason
