@@ -162,6 +162,14 @@ func (c *Columns) Fit() int {
 	return c.sets[strings.Join(all, "\n")]
 }
 
+// Odd returns how many flat orders lack a field that others have.
+func (c *Columns) Odd() (n int) {
+	for _, k := range c.sets {
+		n += k
+	}
+	return n - c.Fit()
+}
+
 // Survey says what an export of a group would hold.
 type Survey struct {
 	// Orders can be written as NDJSON, and Flat of them as CSV with Columns.

@@ -57,6 +57,9 @@ func (p *jobPage) exporting(v *visit, s acts.Survey) {
 	for _, why := range s.Errors {
 		e.Why = append(e.Why, strings.ReplaceAll(why, acts.UseNDJSON, ""))
 	}
+	if n := s.Columns.Odd(); n > 0 {
+		e.Why = append(e.Why, plural(n, "order has", "orders have")+" other fields than the rest. CSV cannot hold them together: filter for them, and export them on their own.")
+	}
 	p.Export, p.Tone = e, "info"
 	switch {
 	case s.Orders > 0:

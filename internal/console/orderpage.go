@@ -196,7 +196,11 @@ func (p *orderPage) list() {
 			if r.By != "" {
 				by = "by " + r.By
 			}
-			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, r.Response)
+			answer := r.Response
+			if p.Letter != nil && len(p.Letter.Trail) > 0 {
+				answer = "" // it stands beside the attempt
+			}
+			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, answer)
 		}
 		for _, c := range r.Conflicts {
 			happened(c.RefusedAt, "warn", "Another body under this order number was not sent", c.IntentID+" "+c.Source, "")

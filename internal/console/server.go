@@ -102,7 +102,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	}
 	s.sessions.now = s.now
 	if s.starter == "" {
-		s.starter = "whoever started the console"
+		s.starter = "the local user"
 	}
 	if err := s.users.load(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
