@@ -47,7 +47,7 @@ type batches struct {
 	reading sync.Mutex // one reading of the list at a time
 	list    []*books.Import
 	listed  time.Time
-	files   map[string]string // names of the files in list, by batch
+	files   map[string]string // what people call the imports in list, by batch
 	asked   time.Time         // when a name that is not in files was last looked for
 
 	mu     sync.Mutex
@@ -131,7 +131,7 @@ func (b *batches) imports(ctx context.Context) ([]*books.Import, error) {
 	slices.SortFunc(list, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
 	b.list, b.listed, b.files = list, time.Now(), make(map[string]string, len(list))
 	for _, imp := range list {
-		b.files[imp.Batch] = importName(imp)
+		b.files[imp.Batch], _ = importName(imp)
 	}
 	return list, nil
 }

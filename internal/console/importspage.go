@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -42,8 +41,8 @@ type importsPage struct {
 // importLine is an import with the present outcomes of its orders.
 type importLine struct {
 	*books.Import
-	// Name is what people call it: the file.
-	Name             string
+	// Name is what people call it, Other the file or the batch, whichever that is not.
+	Name, Other      string
 	Count            batchCount
 	Outcomes         []outcomeCount // those that are there
 	Open             int            // orders without an outcome
@@ -75,7 +74,8 @@ func (v *visit) importsPage() error {
 }
 
 func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
-	line.Import, line.Name = imp, importName(imp)
+	line.Import = imp
+	line.Name, line.Other = importName(imp)
 	line.Count, behind = v.s.batches.look(imp.Batch)
 	for _, o := range order.Outcomes() {
 		if n := line.Count.Outcomes[o]; n > 0 {
@@ -165,11 +165,15 @@ func (v *visit) batch() (*books.Import, error) {
 	return imp, err
 }
 
-// importName is what people call an import: the file, without its folder. The batch is
-// its name in the streams, a hash unless somebody chose one.
-func importName(imp *books.Import) string {
+// importName is what people call an import: the batch, if somebody chose one, and
+// otherwise the file without its folder. other is the other one.
+func importName(imp *books.Import) (name, other string) {
 	file := strings.TrimRight(imp.File, "/\\")
-	return cmp.Or(file[strings.LastIndexAny(file, "/\\")+1:], imp.Batch)
+	file = file[strings.LastIndexAny(file, "/\\")+1:]
+	if file == "" || imp.Fingerprint == "" || !strings.HasPrefix(imp.Fingerprint, imp.Batch) {
+		return imp.Batch, file
+	}
+	return file, imp.Batch
 }
 
 // importAddress is the address of an import's page.
@@ -197,7 +201,8 @@ func (v *visit) cancelImport() error {
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Cancel import " + shorten(importName(imp), 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
+	name, _ := importName(imp)
+	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
 		Says:   []string{"Workers get no new orders, of any import, while this runs. If the import still runs, it stops.", "Orders that have an outcome keep it."},
 		Fields: []fact{{"batch", imp.Batch}}, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {

@@ -37,7 +37,7 @@ var taken = []picture{
 	{"console-overview", "/", "light", 660},
 	{"console-overview-dark", "/", "dark", 0},
 	{"console-order", "/order?no=BUSY-001", "light", 0},
-	{"console-letters", "/letters", "light", 900},
+	{"console-letters", "/letters?batch=april", "light", 0},
 	{"console-preview", "/jobs/PREVIEW", "light", 0},
 	{"console-upload", "/upload/CHECKED", "light", 0},
 }

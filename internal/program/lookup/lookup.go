@@ -25,8 +25,8 @@ type Finding struct {
 	Body string `json:"body,omitempty"`
 	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
-	// Journal are the acts of people on the order and on its import, newest
-	// first. NoJournal is why they are not known.
+	// Journal are the acts of people on the order, on its import, and on groups of
+	// dead letters that it was in, newest first. NoJournal is why they are not known.
 	Journal   []journal.Item `json:"journal,omitempty"`
 	NoJournal string         `json:"no_journal,omitempty"`
 }
