@@ -152,7 +152,7 @@ func contains(p *page, text string) bool { return strings.Contains(p.text(), tex
 
 func (p *page) until(what string, condition func() bool) {
 	p.Helper()
-	for began := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); !condition(); time.Sleep(50 * time.Millisecond) {
 		if time.Since(began) > patience {
 			require.Fail(p, what, "%s\n%s", p.at(), p.text())
 		}
