@@ -63,6 +63,8 @@ const (
 	// Removed: an intent left the queue. Claim names the delivery that was
 	// acknowledged; 0 = it was deleted, or nobody knows.
 	Removed
+	// Emptied: no intent is in the queue but those that are Stored after this.
+	Emptied
 	// Posted: a process sends an order. Gate is when it last passed the gate, Signed
 	// when the process last looked at its claim.
 	Posted
@@ -102,7 +104,7 @@ const (
 	End
 )
 
-var kindNames = [...]string{"", "begin", "published", "stored", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "posted",
+var kindNames = [...]string{"", "begin", "published", "stored", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "emptied", "posted",
 	"arrived", "answered", "called-back", "took-down", "recorded", "filed", "unfiled", "created", "foreign", "started", "frozen", "reconnected", "ended",
 	"refused", "full", "room", "broker-killed", "broker-back", "end"}
 

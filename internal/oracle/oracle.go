@@ -179,6 +179,11 @@ func (o *Oracle) Observe(e Event) {
 		o.handedBack(&e)
 	case Removed:
 		o.removed(&e)
+	case Emptied:
+		for _, c := range o.pending {
+			c.pending = 0
+		}
+		clear(o.pending)
 	case Posted:
 		o.posted(&e)
 	case Arrived:

@@ -115,6 +115,14 @@ func TestWhatAHistoryShows(t *testing.T) {
 	}
 }
 
+// An acknowledgement that the broker took along when it was killed is not missed.
+func TestAnAcknowledgementThatNobodySaw(t *testing.T) {
+	const ack = `{"at":4.5,"kind":"acknowledged","delivery":"r2"}`
+	require.Empty(t, judged(t, strings.Replace(outside, ack, `{"at":8,"kind":"emptied"}`, 1)).Findings)
+	left := `{"at":8,"kind":"emptied"}` + "\n" + `{"at":8,"kind":"stored","order_no":"A","seq":7}`
+	require.Len(t, judged(t, strings.Replace(outside, ack, left, 1)).Findings, 1)
+}
+
 // A record that nobody saw because the next one replaced it at once is counted, and
 // nobody is blamed for what it may have said.
 func TestARecordThatNobodySaw(t *testing.T) {

@@ -181,7 +181,7 @@ func (h *history) finish(ctx context.Context, js jetstream.JetStream, logs []*pr
 			return err
 		}
 	}
-	if err := h.unfile(ctx, js); err != nil {
+	if err := errors.Join(h.unfile(ctx, js), h.unsettled(ctx, js)); err != nil {
 		return err
 	}
 	for _, p := range logs {
@@ -231,6 +231,27 @@ func (h *history) unfile(ctx context.Context, js jetstream.JetStream) error {
 		}
 	}
 	return nil
+}
+
+// unsettled writes which intents are left. A broker that is killed takes along the
+// last acknowledgements that it would have passed on.
+func (h *history) unsettled(ctx context.Context, js jetstream.JetStream) error {
+	s, err := js.Stream(ctx, "ORDERS")
+	if err != nil {
+		return err
+	}
+	h.now(oracle.Event{Kind: oracle.Emptied})
+	for seq := uint64(1); ; {
+		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject("orders.new.>"))
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("history: intents left: %w", err)
+		}
+		h.now(oracle.Event{Kind: oracle.Stored, OrderNo: strings.TrimPrefix(m.Subject, "orders.new."), Seq: m.Sequence})
+		seq = m.Sequence + 1
+	}
 }
 
 // close ends the history.

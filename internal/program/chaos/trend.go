@@ -78,7 +78,7 @@ type measure struct {
 
 // measures lists the measures by their names.
 var measures = []measure{
-	{"resident MiB", 0.02, 1, 16},
+	{"resident MiB", 0.02, 2, 16},
 	{"goroutines", 0.02, 1, 12},
 	{"file descriptors", 0.02, 1, 8},
 	{"disk MiB", 0.02, 1, 32},
