@@ -154,7 +154,7 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.Duration) order.End {
 	pair := t.keys.use()
 	stamp := t.clock.stamp(t.report.History.LastTimestamp)
-	if last := t.report.History.LastTimestamp; planted.Is(planted.OldTimestamp) && last != 0 {
+	if last := t.report.History.LastTimestamp; planted.Is(planted.OldTimestamp) && stamp-last < time.Minute.Milliseconds() { // the API refuses older ones
 		stamp = last
 	}
 	if !order.ValidTimestamp(stamp) {

@@ -105,7 +105,7 @@ func (o *soakOptions) run(ctx context.Context, stdout, stderr io.Writer) (err er
 
 // piece runs one piece.
 func (o *soakOptions) piece(ctx context.Context, number int, stderr io.Writer) (p *piece, err error) {
-	o.seed, o.keep, o.chosen = uint64(number), o.state, nil
+	o.seed, o.keep, o.chosen = uint64(time.Now().Unix()), o.state, nil // no order_no of an earlier piece again, not even of one that failed
 	limit := o.length + o.timeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s (--timeout)", limit))
 	defer cancel()
