@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -12,11 +13,10 @@ import (
 // per subject and discard new, results and dead letters with one message per subject,
 // the marks, one consumer. Stored data survives a crash. Other state may not.
 type broker struct {
-	w         *world
-	up        bool
-	life      int  // number of restarts
-	full      bool // the broker refuses results
-	fullSince time.Duration
+	w    *world
+	up   bool
+	life int  // number of restarts
+	full bool // the broker refuses results
 
 	seq     uint64 // of the intents
 	intents map[uint64]*intent
@@ -90,8 +90,15 @@ func newBroker(w *world) *broker {
 // fill makes the broker refuse results from now on.
 func (b *broker) fill() {
 	if !b.full {
-		b.full, b.fullSince = true, b.w.e.at
+		b.full = true
+		b.w.witness.tell(oracle.Event{Kind: oracle.Full})
 	}
+}
+
+// makeRoom makes the broker take results again.
+func (b *broker) makeRoom() {
+	b.full = false
+	b.w.witness.tell(oracle.Event{Kind: oracle.Room})
 }
 
 // publish stores an intent.
@@ -110,14 +117,16 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	if id != "" {
 		b.dedupe[id] = known{b.seq, b.w.e.at}
 	}
-	b.w.ledger.stored(in)
+	b.w.witness.stored(in)
 	b.w.e.trace.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
 	b.serve()
 	return settle.Stored, b.seq
 }
 
-func (b *broker) remove(seq uint64) {
+// remove removes an intent. by is the claim that acknowledged it, 0 if it is deleted.
+func (b *broker) remove(seq uint64, by int) {
 	if in := b.intents[seq]; in != nil {
+		b.w.witness.removed(in, by)
 		delete(b.intents, seq)
 		delete(b.bySubj, in.msg.Subject)
 	}
@@ -186,7 +195,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	p.count++
 	b.w.claims++
 	p.claim = b.w.claims
-	b.w.ledger.delivered(in, p.claim, p.count, h)
+	b.w.witness.delivered(in, p.claim, p.count, h)
 	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
 	b.deadline(seq, p)
 	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
@@ -199,7 +208,7 @@ func (b *broker) deadline(seq uint64, p *handed) {
 	b.w.e.after(b.w.cfg.AckWait, func() {
 		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim != 0 {
 			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s", b.w.cfg.AckWait)
-			b.w.ledger.released(p.claim, "its claim ended")
+			b.w.witness.released(p.claim, "its claim ended")
 			p.claim = 0
 			b.again = append(b.again, seq)
 			b.serve()
@@ -215,7 +224,7 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	if p == nil || b.intents[seq] == nil || p.claim == 0 {
 		return
 	}
-	b.w.ledger.handedBack(p.claim, by, paused)
+	b.w.witness.handedBack(p.claim, by, paused)
 	p.claim = 0
 	p.serial++
 	serial, life := p.serial, b.life
@@ -259,6 +268,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.up = false
 	b.life++
 	b.w.faults++
+	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerKilled})
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {
 		if h.cut {
@@ -269,7 +279,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.pulls = nil
 	for _, p := range b.pending {
 		if p.claim != 0 {
-			b.w.ledger.released(p.claim, "the broker was killed")
+			b.w.witness.released(p.claim, "the broker was killed")
 		}
 	}
 	b.w.e.after(down, func() {
@@ -282,6 +292,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 
 // remember rebuilds the consumer and the duplicate window after a restart.
 func (b *broker) remember(m memory) {
+	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerBack})
 	clear(b.dedupe)
 	for seq, in := range b.intents {
 		if id := given(in.msg); id != "" {
@@ -308,7 +319,7 @@ func (b *broker) remember(m memory) {
 		b.pending[seq] = p
 		b.w.claims++
 		p.claim = b.w.claims // a claim without an owner: it waits for its deadline
-		b.w.ledger.owned(b.intents[seq], p.claim)
+		b.w.witness.owned(b.intents[seq], p.claim, p.count)
 		b.deadline(seq, p)
 	}
 }

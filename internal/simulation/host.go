@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"strconv"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/settle"
 )
 
@@ -12,6 +14,7 @@ type host struct {
 	w     *world
 	e     *engine
 	name  string
+	run   string // the same, and the number of this run of the program
 	q     *settle.Protocol
 	procs []*proc
 
@@ -25,14 +28,13 @@ type host struct {
 	up       bool // the connection
 	link     int  // counts connections
 	lastSent time.Duration
-	faulty   bool          // requests may be lost
-	cut      bool          // the connection is dead, but nobody has noticed
-	refused  time.Duration // when the process learned that the broker refuses its results; 0 = it does not
-	node     int           // of the cluster, that it is connected to
+	faulty   bool // requests may be lost
+	cut      bool // the connection is dead, but nobody has noticed
+	node     int  // of the cluster, that it is connected to
 }
 
 func (w *world) newHost(name string) *host {
-	h := &host{w: w, e: w.e, name: name, up: w.broker.up}
+	h := &host{w: w, e: w.e, name: name, run: name + "." + strconv.Itoa(len(w.hosts)+1), up: w.broker.up}
 	w.hosts = append(w.hosts, h)
 	if w.broker.followers != nil {
 		h.node = w.e.rng.IntN(w.cfg.Replicas)
@@ -91,7 +93,8 @@ func (h *host) crash(how string) {
 	}
 	h.e.trace.say(h.e, h.name, how, "", "")
 	h.w.faults++
-	h.dead, h.up = true, false
+	h.die()
+	h.up = false
 	h.link++
 	for _, p := range append([]*proc(nil), h.procs...) {
 		if p != h.e.running {
@@ -104,6 +107,12 @@ func (h *host) crash(how string) {
 	}
 }
 
+// die marks the process as ended.
+func (h *host) die() {
+	h.dead = true
+	h.w.witness.of(oracle.Ended, h)
+}
+
 // freeze stops the process for d. A second freeze does not shorten the first.
 // Otherwise the process's procs would run before it learns what happened meanwhile,
 // which no real process does.
@@ -114,6 +123,7 @@ func (h *host) freeze(d time.Duration) {
 	h.w.faults++
 	h.e.trace.say(h.e, h.name, "frozen", "", "for %s", d)
 	h.frozen = max(h.frozen, h.e.at+d)
+	h.w.witness.tell(oracle.Event{Kind: oracle.Frozen, Process: h.run, Until: oracle.Moment(h.frozen)})
 }
 
 // disconnect breaks the connection for d. The process notices at once, or when it
@@ -184,6 +194,7 @@ func (h *host) reconnect() {
 		h.up = true
 		h.e.trace.say(h.e, h.name, "connected again", "", "")
 		h.q.Reconnected()
+		h.w.witness.of(oracle.Reconnected, h)
 	})
 }
 

@@ -89,7 +89,7 @@ func (w *world) process(name string, in time.Duration, body func(h *host)) {
 			body(h)
 			ended = true
 			w.busy--
-			h.dead = true
+			h.die()
 		})
 	})
 }

@@ -80,20 +80,6 @@ func (s *Summary) join(o Summary) {
 }
 
 func (c *Counts) add(o Counts) {
-	c.Orders += o.Orders
-	c.Intents += o.Intents
-	c.Deliveries += o.Deliveries
-	c.Posts += o.Posts
-	c.Records += o.Records
-	c.Created += o.Created
-	c.CreatedTwice += o.CreatedTwice
-	c.Pauses += o.Pauses
-	c.LateHandBacks += o.LateHandBacks
-	c.Leftovers += o.Leftovers
-	c.LateOutcomes += o.LateOutcomes
-	c.Overlaps += o.Overlaps
+	c.Counts.Add(o.Counts)
 	c.Faults += o.Faults
-	for i := range c.Outcomes {
-		c.Outcomes[i] += o.Outcomes[i]
-	}
 }

@@ -15,10 +15,10 @@ func play(t *testing.T, seed uint64) Result {
 
 func playOn(t *testing.T, seed uint64, replicas bool) Result {
 	t.Helper()
-	r := run(seed, None, nil, replicas)
+	r := run(seed, None, nil, replicas, nil)
 	if len(r.Findings) > 0 {
 		trace := &Trace{}
-		again := run(seed, None, trace, replicas)
+		again := run(seed, None, trace, replicas, nil)
 		var text bytes.Buffer
 		require.NoError(t, trace.Write(&text))
 		require.Equal(t, r.Findings, again.Findings, "the same seed gave another schedule")

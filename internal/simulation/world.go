@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/order"
+	"orderpost/internal/oracle"
 	"orderpost/internal/settle"
 )
 
@@ -18,7 +18,7 @@ type world struct {
 	protocol settle.Config
 	broker   *broker
 	api      *api
-	ledger   *ledger
+	witness  *witness
 	hosts    []*host
 	workers  []*worker
 	orders   []string
@@ -38,18 +38,9 @@ type idler struct {
 
 // Counts counts events.
 type Counts struct {
-	Orders, Intents, Deliveries, Posts, Records int
-	Created, CreatedTwice                       int
-	Pauses                                      int // POSTs after the documented pause
-	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
-	Overlaps                                    int // POSTs of former owners after the POST of a new process
-	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
-	Leftovers                                   int // dead letters of late acceptances whose writers were lost
-	Faults                                      int
-	Outcomes                                    [order.OutcomeUnknown + 1]int
+	oracle.Counts
+	Faults int
 }
-
-func (c *Counts) outcome(o order.Outcome) { c.Outcomes[o]++ }
 
 // Result is the result of a schedule.
 type Result struct {
@@ -69,13 +60,14 @@ const (
 
 // Run runs the schedule of a seed. trace may be nil.
 func Run(seed uint64, m Mutation, trace *Trace) Result {
-	return run(seed, m, trace, replicated(seed, m))
+	return run(seed, m, trace, replicated(seed, m), nil)
 }
 
-func run(seed uint64, m Mutation, trace *Trace, replicas bool) Result {
+// run also passes each event of the history to keep, unless that is nil.
+func run(seed uint64, m Mutation, trace *Trace, replicas bool, keep func(oracle.Event)) Result {
 	w := &world{e: newEngine(seed, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.cfg = draw(w.e)
-	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
+	w.broker, w.api, w.witness = newBroker(w), newAPI(w), newWitness(w, keep)
 	if replicas {
 		w.cfg.replicate(w.e)
 		w.broker.followers = &followers{}
@@ -87,10 +79,10 @@ func run(seed uint64, m Mutation, trace *Trace, replicas bool) Result {
 	w.e.after(w.cfg.Trouble, w.calm)
 	for w.e.steps < maxSteps && w.e.at < w.cfg.Trouble+patience && !w.atRest() && w.e.step() {
 	}
-	w.ledger.close()
+	w.witness.tell(oracle.Event{Kind: oracle.End})
+	counts := w.witness.counts()
 	w.end()
-	w.ledger.counts.Faults = w.faults
-	return Result{Seed: seed, Findings: w.ledger.findings, Counts: w.ledger.counts, Simulated: w.e.at}
+	return Result{Seed: seed, Findings: w.witness.oracle.Findings, Counts: counts, Simulated: w.e.at}
 }
 
 // atRest reports whether the trouble is over, the queue is empty and all programs have
@@ -121,7 +113,7 @@ func (w *world) end() {
 func (w *world) calm() {
 	w.e.trace.say(w.e, "world", "quiet from here on", "", "")
 	w.quiet = true
-	w.broker.full = false
+	w.broker.makeRoom()
 	for _, h := range w.hosts {
 		h.faulty, h.crashIn, h.freezeIn = false, 0, 0
 	}
@@ -135,7 +127,9 @@ func (w *world) populate() {
 		w.orders = append(w.orders, no)
 		w.refused[no] = r.Float64() < 0.15
 		w.toxic[no] = r.Float64() < 0.06
-		w.api.foreign[no] = r.Float64() < 0.04
+		if w.api.foreign[no] = r.Float64() < 0.04; w.api.foreign[no] {
+			w.witness.about(oracle.Foreign, no)
+		}
 		w.produce(no)
 	}
 	w.workers = make([]*worker, w.cfg.Workers)
@@ -207,7 +201,7 @@ func (w *world) trouble() {
 		w.faults++
 		e.trace.say(e, "broker", "storage is full", "", "")
 		e.after(e.between(time.Second, 10*time.Second), func() {
-			w.broker.full = false
+			w.broker.makeRoom()
 			e.trace.say(e, "broker", "storage has room", "", "")
 		})
 	})
