@@ -174,7 +174,8 @@ func TestRefusedFiles(t *testing.T) {
 	}
 	_, err := openStore(t, t.TempDir()).Keep(t.Context(), "many.zip", anna, strings.NewReader(zipped(t, manyFiles(50_000)...)))
 	require.ErrorContains(t, err, "a zip archive of too many files")
-	require.Equal(t, TooLarge, KindOf(s.Announced(2<<30)))
+	require.Equal(t, TooLarge, KindOf(openStore(t, t.TempDir()).Announced(2<<30)), "by default")
+	require.Equal(t, TooLarge, KindOf(s.Announced(3<<20)))
 	require.NoError(t, s.Announced(1<<20))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
