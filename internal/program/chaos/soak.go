@@ -114,6 +114,9 @@ func (o *soakOptions) piece(ctx context.Context, number int, stderr io.Writer) (
 	if err := r.prepare(ctx); err != nil {
 		return nil, errors.Join(err, r.lastWords())
 	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.watch(watching) // a worker that starts before its broker is ready ends, and is started again
 	p = &piece{Number: number, Command: o.command, Started: time.Now().UTC().Truncate(time.Second), Broker: o.broker, Rate: o.rate, Workers: o.workers}
 	if err := r.soak(ctx, o, p); err != nil {
 		return nil, errors.Join(err, r.lastWords())
@@ -167,6 +170,9 @@ func (r *rig) sample(ctx context.Context, p *piece, at time.Duration, outcomes *
 		watched[node] = "http://" + r.profiles[i] + "/debug/pprof/goroutine?debug=1"
 	}
 	for proc, url := range watched {
+		if proc.pid() == 0 {
+			return fmt.Errorf("%s has ended by itself:\n  %s", proc.name, proc.lastLines(3))
+		}
 		resident, files, err := residentAndFiles(proc.pid())
 		if err != nil {
 			return fmt.Errorf("%s: %w", proc.name, err)
