@@ -72,7 +72,7 @@ func TestWhatAMinuteTells(t *testing.T) {
 	for i := range 24 {
 		hours := float64(30+i) / 3600
 		p.add("worker-1 resident MiB", hours, 40+float64(i)/8)
-		p.add("worker-1 goroutines", hours, 40+float64(3*i))
+		p.add("worker-1 goroutines", hours, 40+float64(8*i))
 		p.add("worker-2 goroutines", hours, 40+float64(i%3))
 	}
 	words := make(map[string]string)
