@@ -268,7 +268,7 @@ func (r *rig) workerEnv(name, ops string) []string {
 	}
 	if r.soaks {
 		// The disk must be able to be flat, and the API has another address in the next piece.
-		env = append(env, "ORDERPOST_RESULT_RETENTION=1m", "ORDERPOST_ACCOUNT_LABEL=soak")
+		env = append(env, "ORDERPOST_RESULT_RETENTION=1m", "ORDERPOST_ACCOUNT_LABEL=soak", "ORDERPOST_PPROF=true")
 	}
 	if r.o.plant != "" {
 		env = append(env, "ORDERPOST_PLANTED_FAULT="+r.o.plant)

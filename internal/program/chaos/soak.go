@@ -162,14 +162,14 @@ func (r *rig) soak(ctx context.Context, o *soakOptions, p *piece) error {
 // sample measures every process and the disk.
 func (r *rig) sample(ctx context.Context, p *piece, at time.Duration, outcomes *outcomes) error {
 	add := func(process, measure string, v float64) { p.add(process+" "+measure, at.Hours(), v) }
-	watched := make(map[*process]string) // where each tells its goroutines
+	watched := make(map[*process]string) // the address of each one's profiles
 	for _, w := range r.workers {
-		watched[w.process] = "http://" + w.ops + "/metrics"
+		watched[w.process] = w.ops
 	}
 	for i, node := range r.nodes {
-		watched[node] = "http://" + r.profiles[i] + "/debug/pprof/goroutine?debug=1"
+		watched[node] = r.profiles[i]
 	}
-	for proc, url := range watched {
+	for proc, profiles := range watched {
 		if proc.pid() == 0 {
 			return fmt.Errorf("%s has ended by itself:\n  %s", proc.name, proc.lastLines(3))
 		}
@@ -177,10 +177,15 @@ func (r *rig) sample(ctx context.Context, p *piece, at time.Duration, outcomes *
 		if err != nil {
 			return fmt.Errorf("%s: %w", proc.name, err)
 		}
-		goroutines, err := goroutinesAt(ctx, url)
+		goroutines, err := profiled(ctx, profiles, "goroutine?debug=1", "goroutine profile: total ")
 		if err != nil {
 			return fmt.Errorf("%s: %w", proc.name, err)
 		}
+		heap, err := profiled(ctx, profiles, "heap?gc=1&debug=1", "# HeapAlloc = ") // after a collection
+		if err != nil {
+			return fmt.Errorf("%s: %w", proc.name, err)
+		}
+		add(proc.name, "live heap MiB", heap/(1<<20))
 		add(proc.name, "resident MiB", resident)
 		add(proc.name, "file descriptors", files)
 		add(proc.name, "goroutines", goroutines)

@@ -79,7 +79,8 @@ type measure struct {
 
 // measures lists the measures by their names.
 var measures = []measure{
-	{"resident MiB", 0.02, 2, 16},
+	{"live heap MiB", 0.02, 1, 8},
+	{"resident MiB", 0.02, 2, 64},
 	{"goroutines", 0.02, 1, 100},
 	{"file descriptors", 0.02, 1, 100},
 	{"disk MiB", 0.02, 1, 32},
