@@ -1,6 +1,6 @@
 // Package simulation runs the settle protocol in simulated time. A seed determines a
 // schedule of a broker, an API, workers, producers and persons, with crashes, frozen
-// processes, delays, lost requests and lost answers at every step. An observer sees
+// processes, delays, lost requests and lost answers at every step. An oracle sees
 // only messages, records, requests and the API's orders. It reports every broken
 // invariant.
 //
