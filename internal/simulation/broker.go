@@ -29,7 +29,9 @@ type broker struct {
 	deadSeq uint64
 	markSeq uint64
 
-	followers *followers // nil on one replica
+	followers   *followers // nil on one replica
+	leaders     [allStreams]leader
+	changeAfter int // so many more writes to the results, then their leader stops
 
 	// the consumer
 	next     uint64 // the next sequence to deliver for the first time
@@ -106,6 +108,7 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	stored := *m
 	stored.Seq, stored.Time = b.seq, b.w.e.now()
 	in := &intent{msg: &stored, id: intentID(&stored, id), orderNo: orderNoOf(m.Subject)}
+	b.wrote(inIntents, undo{token: in.orderNo})
 	b.intents[b.seq], b.bySubj[m.Subject] = in, in
 	if id != "" {
 		b.dedupe[id] = known{b.seq, b.w.e.at}
@@ -118,6 +121,7 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 
 func (b *broker) remove(seq uint64) {
 	if in := b.intents[seq]; in != nil {
+		b.wrote(inIntents, undo{token: in.orderNo, intent: in})
 		delete(b.intents, seq)
 		delete(b.bySubj, in.msg.Subject)
 	}
@@ -187,7 +191,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	b.w.claims++
 	p.claim = b.w.claims
 	b.w.ledger.delivered(in, p.claim, p.count, h)
-	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	b.w.e.trace.say(b.w.e, "broker", "pull", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
 	b.deadline(seq, p)
 	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
 }
@@ -259,6 +263,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.up = false
 	b.life++
 	b.w.faults++
+	b.w.e.reached.strike(FaultBrokerKilled+Fault(min(m, 1)), b.w.busiest())
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {
 		if h.cut {

@@ -16,25 +16,41 @@ import (
 var epoch = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // engine runs events in the order of their simulated times. All randomness comes from
-// its generator, so a seed reproduces a schedule.
+// its streams (streams.go), so a seed reproduces a schedule.
 type engine struct {
 	at      time.Duration
 	events  []event
 	serial  uint64
-	rng     *rand.Rand
-	running *proc // the running proc; nil = an event of the world
+	rng     *rand.Rand // draws from cur
+	cur     *stream    // the stream of what runs, and of all that it schedules
+	running *proc      // the running proc; nil = an event of the world
 	steps   int
 	trace   *Trace
+
+	schedule *Schedule
+	streams  []*stream
+	slab     []stream
+	reached  reached
+	kept     *[]Edit // collects what may be dropped; nil = nobody wants to know
 }
 
 type event struct {
 	at  time.Duration
 	n   uint64
 	run func()
+	cur *stream
 }
 
-func newEngine(seed uint64, trace *Trace) *engine {
-	return &engine{rng: rand.New(rand.NewPCG(seed, 0x6f72646572706f73)), trace: trace, events: make([]event, 0, 64)}
+func newEngine(s *Schedule, trace *Trace) *engine {
+	e := &engine{schedule: s, trace: trace, events: make([]event, 0, 64)}
+	e.rng = rand.New(e)
+	if s.Old {
+		e.cur = &stream{}
+		e.cur.src.Seed(s.Seed, 0x6f72646572706f73)
+		return e
+	}
+	e.cur = e.stream(streamOf(ofWorld, 0, 0, 0))
+	return e
 }
 
 func (e *engine) now() time.Time { return epoch.Add(e.at) }
@@ -42,7 +58,7 @@ func (e *engine) now() time.Time { return epoch.Add(e.at) }
 // after schedules run in d. Events at the same time run in the order of their creation.
 func (e *engine) after(d time.Duration, run func()) {
 	e.serial++
-	e.events = append(e.events, event{e.at + max(d, 0), e.serial, run})
+	e.events = append(e.events, event{e.at + max(d, 0), e.serial, run, e.cur})
 	for i := len(e.events) - 1; i > 0; {
 		up := (i - 1) / 2
 		if !e.events[i].before(&e.events[up]) {
@@ -77,7 +93,7 @@ func (e *engine) step() bool {
 		e.events[i], e.events[least] = e.events[least], e.events[i]
 		i = least
 	}
-	e.at = first.at
+	e.at, e.cur = first.at, first.cur
 	e.steps++
 	first.run()
 	return true
@@ -109,6 +125,7 @@ type proc struct {
 	ctx    context.Context // ends the wait early; may be nil
 	over   bool            // the coroutine has ended or must end
 
+	step     Step
 	checking bool      // the proc reads results for deliveries (for mutations)
 	delivery *delivery // the delivery that the proc handles; may be nil
 }
@@ -151,10 +168,10 @@ func (e *engine) wake(p *proc, n uint64) {
 		return
 	}
 	p.wait = 0
-	outer := e.running
-	e.running = p
+	outer, stream := e.running, e.cur
+	e.running, e.cur = p, p.host.stream
 	p.next()
-	e.running = outer
+	e.running, e.cur = outer, stream
 }
 
 // suspend yields until the current wait is over.
@@ -199,17 +216,20 @@ func (e *engine) nap(d time.Duration) {
 
 var errLink = errors.New("no answer from the broker")
 
-// runtime implements settle.Runtime.
-type runtime struct{ e *engine }
+// runtime implements settle.Runtime for a process.
+type runtime struct {
+	e *engine
+	h *host
+}
 
-func (r runtime) Now() time.Time { return r.e.now() }
+func (r runtime) Now() time.Time { return r.h.now() }
 
 func (r runtime) Sleep(ctx context.Context, d time.Duration) error { return r.e.sleep(ctx, d) }
 
 func (r runtime) WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := r.e.running.host
-	r.e.after(at.Sub(r.e.now()), func() {
+	r.e.after(at.Sub(h.now()), func() {
 		cancel(context.DeadlineExceeded)
 		h.poke()
 	})

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"orderpost/internal/order"
@@ -45,6 +46,7 @@ type attempt struct {
 	done, calledBack            bool
 	froze                       bool // sent after the claim had ended, by a process that was frozen or could not know
 	paused                      bool // sent after the documented pause (Lease)
+	late                        bool // the claim had ended
 	fresh                       bool // its process had not lost its connection since its start
 	verdict                     order.Verdict
 }
@@ -100,6 +102,7 @@ func (l *ledger) stored(in *intent) {
 func (l *ledger) delivered(in *intent, id int, count uint64, h *host) {
 	l.counts.Deliveries++
 	l.claims[id] = &claim{at: l.w.e.at, host: h, orderNo: in.orderNo, count: count}
+	l.w.state(in.orderNo)
 }
 
 // owned records a claim that only the broker believes in.
@@ -139,6 +142,7 @@ func (l *ledger) posted(a *attempt) {
 	l.counts.Posts++
 	before := l.posts[a.orderNo]
 	l.posts[a.orderNo] = append(before, a)
+	l.w.state(a.orderNo)
 	l.checkOwner(a)
 	l.checkRecord(a)
 	if heard := a.host.refused; l.w.broker.full && heard > l.w.broker.fullSince && a.gate > heard {
@@ -176,7 +180,7 @@ func (l *ledger) checkOwner(a *attempt) {
 	if !c.ended {
 		return
 	}
-	a.froze = a.host.frozen > c.at || c.taken
+	a.late, a.froze = true, a.host.frozen > c.at || c.taken
 	if c.taken {
 		return
 	}
@@ -206,7 +210,7 @@ func (l *ledger) checkRecord(a *attempt) {
 	switch {
 	case last.rec.Outcome() == order.OutcomeAccepted:
 		l.find(InvAcceptedOnce, a.orderNo, "%s posts %s, accepted since %s", a.host.name, a.intent, last.at)
-	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(l.w.e.now()):
+	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(a.host.wall()):
 		l.find(InvDelay, a.orderNo, "%s posts %s before %s", a.host.name, a.intent, last.rec.NotBefore.Sub(epoch))
 	}
 }
@@ -286,6 +290,7 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if !takenOver(prev, rec) {
 		l.checkEvidence(rec)
 	}
+	l.w.state(no)
 }
 
 // takenOver reports whether rec only repeats an earlier outcome, for an intent with
@@ -430,6 +435,9 @@ func (l *ledger) closeOrder(no string, rec *order.Record) {
 	if rec.Outcome().Created() == "no" && created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !l.afterPersonsWord(no) {
 		l.find(InvTrue, no, "%s, but the API created it", rec.Word)
 	}
+	if rec.By != "" && rec.Outcome() == order.OutcomeRejected && created > 0 && !l.w.e.schedule.Old && !l.postedLate(no) {
+		l.find(InvTrue, no, "%s said that it does not exist, but the API created it", rec.By)
+	}
 	letter := l.w.broker.letters[no]
 	switch {
 	case rec.NeedsLetter() && letter == nil:
@@ -458,6 +466,12 @@ func (l *ledger) afterPersonsWord(no string) bool {
 		}
 	}
 	return false
+}
+
+// postedLate reports whether a worker whose claim had ended sent an attempt. No person can
+// know of it.
+func (l *ledger) postedLate(no string) bool {
+	return slices.ContainsFunc(l.posts[no], func(a *attempt) bool { return a.late })
 }
 
 // leftover reports whether a late acceptance left a dead letter behind: the intent had

@@ -19,8 +19,59 @@ type store struct {
 	h *host
 }
 
+// at notes the step of the protocol that a request belongs to.
+func (s store) at(step Step) Step {
+	s.w.e.running.step = step
+	return step
+}
+
+// read sends a single read to the leader of a stream. The leader runs one of now, before
+// nothing: it answers, it is new and behind, or it stops and says that there is nothing.
+func (s store) read(in streamName, token string, step Step, now func(), before func(undo)) error {
+	s.at(step)
+	b := s.w.broker
+	return s.h.ask(func() reaction {
+		r := b.reads(in, step)
+		switch r {
+		case answers:
+			now()
+		case answersNone:
+			b.w.e.trace.say(b.w.e, "broker", "stopping leader", token, "has no message, it says to %s", s.h.name)
+		case answersLate:
+			if u, known := b.before(in, token); known {
+				b.w.e.trace.say(b.w.e, "broker", "new leader", token, "answers %s from before the last write", s.h.name)
+				before(u)
+				break
+			}
+			now()
+		}
+		return r
+	})
+}
+
+// write sends a write to the leader of a stream.
+func (s store) write(in streamName, step Step, effect func()) error {
+	s.at(step)
+	return s.h.ask(func() reaction {
+		r := s.w.broker.writes(in, step)
+		if r == answers || r == storesSilently {
+			effect()
+		}
+		return r
+	})
+}
+
+// look is the step of a single read: a worker checks, other programs look up.
+func (s store) look() Step {
+	if s.w.e.running.delivery != nil || s.w.e.running.checking {
+		return StepCheck
+	}
+	return StepLookup
+}
+
 func (s store) Record(_ context.Context, token string) (entry settle.Entry, err error) {
-	err = s.h.request(func() { entry = s.w.broker.record(token) })
+	b := s.w.broker
+	err = s.read(inResults, token, s.look(), func() { entry = b.record(token) }, func(u undo) { entry = u.record.entry() })
 	if err != nil {
 		return settle.Entry{}, err
 	}
@@ -29,11 +80,16 @@ func (s store) Record(_ context.Context, token string) (entry settle.Entry, err 
 
 func (s store) Records(_ context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
 	entries := make([]settle.Entry, len(tokens))
-	err := s.h.request(func() {
+	s.at(s.look())
+	err := s.h.ask(func() reaction {
 		has := s.w.broker.answering(s.h)
+		if has == nil {
+			return isSilent
+		}
 		for i, token := range tokens {
 			entries[i] = has(token)
 		}
+		return answers
 	})
 	if err != nil {
 		return err
@@ -46,9 +102,20 @@ func (s store) Records(_ context.Context, tokens []string, found func(int, settl
 	return nil
 }
 
-func (s store) Barrier(context.Context) (b settle.Barrier, err error) {
-	err = s.h.request(func() { b = s.w.broker.followers.barrier() })
-	return b, err
+func (s store) Barrier(context.Context) (last settle.Barrier, err error) {
+	b := s.w.broker
+	step := s.at(s.look())
+	err = s.h.ask(func() reaction {
+		r := b.reads(inResults, step)
+		switch r {
+		case answers:
+			last = b.followers.barrier(0)
+		case answersLate:
+			last = b.followers.barrier(b.leaders[inResults].lacks)
+		}
+		return r
+	})
+	return last, err
 }
 
 func (b *broker) record(token string) settle.Entry {
@@ -65,8 +132,13 @@ func (r *resultEntry) entry() settle.Entry {
 
 func (s store) PutRecord(_ context.Context, token string, r *order.Record, expect uint64) (seq uint64, err error) {
 	rec := *r
+	stored(&rec)
 	var refused error
-	if err := s.h.request(func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
+	step := StepNote
+	if r.Outcome() != order.OutcomeNone {
+		step = StepRecord
+	}
+	if err := s.write(inResults, step, func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
 		return 0, err
 	}
 	return seq, s.heard(refused)
@@ -87,6 +159,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 		return 0, settle.ErrStale
 	}
 	b.resSeq++
+	b.wrote(inResults, undo{token: token, record: cur})
 	b.results[token] = &resultEntry{rec, b.resSeq}
 	b.replicate(token)
 	b.w.ledger.recorded(rec, h)
@@ -94,14 +167,18 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 }
 
 func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
-	err = s.h.request(func() {
-		if have := s.w.broker.letters[token]; have != nil {
-			c := *have
-			c.Headers = maps.Clone(have.Headers)
-			l = &c
-		}
-	})
+	b := s.w.broker
+	err = s.read(inLetters, token, StepLetter, func() { l = copyOf(b.letters[token]) }, func(u undo) { l = copyOf(u.letter) })
 	return l, err
+}
+
+func copyOf(l *settle.Letter) *settle.Letter {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.Headers = maps.Clone(l.Headers)
+	return &c
 }
 
 func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Letter) error {
@@ -111,10 +188,10 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 	}
 	letter := *l
 	var refused error
-	err := s.h.request(func() {
+	err := s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
-		var last uint64
-		if have := b.letters[token]; have != nil {
+		have, last := b.letters[token], uint64(0)
+		if have != nil {
 			last = have.Seq
 		}
 		switch {
@@ -125,8 +202,10 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 		default:
 			b.deadSeq++
 			letter.Seq = b.deadSeq
+			b.wrote(inLetters, undo{token: token, letter: have})
 			b.letters[token] = &letter
-			s.w.e.trace.say(s.w.e, "broker", "letter filed", token, "%s %s", letter.IntentID, letter.Outcome)
+			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
+			s.w.state(token)
 		}
 	})
 	if err != nil {
@@ -145,30 +224,33 @@ func (s store) heard(refused error) error {
 
 func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) error {
 	seq := l.Seq
-	return s.h.request(func() {
+	return s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
 		if have := b.letters[token]; have != nil && have.Seq == seq {
+			b.wrote(inLetters, undo{token: token, letter: have})
 			delete(b.letters, token)
-			s.w.e.trace.say(s.w.e, "broker", "letter removed", token, "")
+			s.w.e.trace.say(s.w.e, "broker", "letter", token, "removed")
+			s.w.state(token)
 		}
 	})
 }
 
 func (s store) Intent(_ context.Context, orderNo string) (m *settle.Message, err error) {
-	err = s.h.request(func() {
-		if in := s.w.broker.bySubj[subjectPrefix+orderNo]; in != nil {
-			m = in.msg
-		}
-	})
+	b := s.w.broker
+	err = s.read(inIntents, orderNo, StepLookup, func() { m = b.bySubj[subjectPrefix+orderNo].message() }, func(u undo) { m = u.intent.message() })
 	return m, err
 }
 
+func (in *intent) message() *settle.Message {
+	if in == nil {
+		return nil
+	}
+	return in.msg
+}
+
 func (s store) IntentAt(_ context.Context, seq uint64) (m *settle.Message, err error) {
-	err = s.h.request(func() {
-		if in := s.w.broker.intents[seq]; in != nil {
-			m = in.msg
-		}
-	})
+	b := s.w.broker
+	err = s.read(inIntents, "", StepLookup, func() { m = b.intents[seq].message() }, nil)
 	return m, err
 }
 
@@ -176,7 +258,7 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 	if err := s.w.beforeReplay(ctx, s, m); err != nil {
 		return settle.PublishNone, 0, err
 	}
-	err = s.h.request(func() {
+	err = s.write(inIntents, StepPublish, func() {
 		p, seq = s.w.broker.publish(m, given(m))
 		if p != settle.Stored {
 			s.w.e.trace.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
@@ -186,10 +268,11 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 }
 
 func (s store) DeleteIntent(_ context.Context, seq uint64) error {
-	return s.h.request(func() { s.w.broker.remove(seq) })
+	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq) })
 }
 
 func (s store) StreamCreated(context.Context) (at time.Time, err error) {
+	s.at(StepMark)
 	return epoch, s.h.request(func() {})
 }
 
@@ -199,7 +282,7 @@ func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterM
 	if _, ever := b.marks[key]; !ever {
 		return m, 0, nil
 	}
-	err = s.h.request(func() { m, seq = b.marks[key].mark, b.marks[key].seq })
+	err = s.read(inMarks, key, StepMark, func() { m, seq = b.marks[key].mark, b.marks[key].seq }, func(u undo) { m, seq = u.mark.mark, u.mark.seq })
 	if s.w.drops(Marks) {
 		m = settle.HighWaterMark{}
 	}
@@ -208,7 +291,7 @@ func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterM
 
 func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWaterMark, expect uint64) (seq uint64, err error) {
 	var refused error
-	err = s.h.request(func() {
+	err = s.write(inMarks, StepMark, func() {
 		b := s.w.broker
 		switch {
 		case b.full:
@@ -218,6 +301,7 @@ func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWate
 		default:
 			b.markSeq++
 			seq = b.markSeq
+			b.wrote(inMarks, undo{token: key, mark: b.marks[key]})
 			b.marks[key] = markEntry{m, seq}
 		}
 	})
@@ -228,6 +312,7 @@ func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWate
 }
 
 func (s store) Pause(_ context.Context, until time.Time) error {
+	s.at(StepPause)
 	return s.h.request(func() {
 		s.w.broker.paused = until.Sub(epoch)
 		s.w.e.trace.say(s.w.e, "broker", "deliveries paused", "", "until %s", s.w.broker.paused)
@@ -236,6 +321,7 @@ func (s store) Pause(_ context.Context, until time.Time) error {
 }
 
 func (s store) Delivered(context.Context) (seq uint64, err error) {
+	s.at(StepPause)
 	err = s.h.request(func() { seq = s.w.broker.next - 1 })
 	return seq, err
 }
@@ -293,6 +379,10 @@ func (a answer) NakWithDelay(d time.Duration) error {
 // last check of the claim, which no protocol can prevent.
 func (a answer) send(what string, effect func(paused bool)) error {
 	began := a.w.e.at
+	a.w.e.running.step = StepAck
+	if what == "nak" {
+		a.w.e.running.step = StepGiveBack
+	}
 	a.h.boundary(a.w.e.running)
 	paused := a.w.e.at > began
 	if !a.h.up {
@@ -308,11 +398,12 @@ func (a answer) send(what string, effect func(paused bool)) error {
 
 func (b *broker) ack(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		b.w.e.trace.say(b.w.e, "broker", "acknowledged", in.orderNo, "%s", in.id)
+		b.w.e.trace.say(b.w.e, "broker", "ack", in.orderNo, "%s", in.id)
 		if p := b.pending[seq]; p != nil && p.claim != 0 {
 			b.w.ledger.released(p.claim, "")
 		}
 		b.remove(seq)
+		b.w.state(in.orderNo)
 		b.serve()
 	}
 }
