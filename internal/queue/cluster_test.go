@@ -92,6 +92,9 @@ func (p *posts) recorded(no string) {
 // workOff pulls until ctx ends, and lets the Handler settle what comes.
 func (p *posts) workOff(ctx context.Context, q *Queue) {
 	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		if s.Fence() != nil { // the claim ended while the order waited for its turn (R7)
+			return order.Report{End: order.EndLeaseLost, History: s.History}
+		}
 		p.post(s.Order.OrderNo())
 		return report(order.Accepted, s.History)
 	}})

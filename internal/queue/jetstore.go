@@ -59,7 +59,7 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 // its sequence. If that message was deleted, the server says that there is
 // none.
 func (s jetStore) Barrier(ctx context.Context) (settle.Barrier, error) {
-	raw, err := s.q.lastMsg(ctx, s.q.n.results, ">")
+	raw, err := s.q.getMsg(ctx, s.q.n.results, map[string]any{"last_by_subj": ">"})
 	if err != nil || raw == nil {
 		return settle.Barrier{}, err
 	}

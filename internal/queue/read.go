@@ -15,19 +15,6 @@ import (
 	"orderpost/internal/settle"
 )
 
-// lastMsg reads the last message of a subject at the stream's leader, because a
-// follower may not have it yet (R2). It returns nil if the leader says that
-// there is none.
-func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*settle.Message, error) {
-	return q.getMsg(ctx, stream, map[string]any{"last_by_subj": subject})
-}
-
-// msgAt reads one message by its sequence at the stream's leader. It returns
-// nil if the message is gone.
-func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*settle.Message, error) {
-	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
-}
-
 // replicated says whether a follower may answer a batched read. That holds for
 // every clustered broker: a stream with one replica may get more while this
 // program runs.
@@ -50,59 +37,6 @@ func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, er
 // natsMsg returns a message to publish.
 func natsMsg(m *settle.Message) *nats.Msg {
 	return &nats.Msg{Subject: m.Subject, Header: nats.Header(m.Header), Data: m.Data}
-}
-
-func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (m *settle.Message, err error) {
-	req, err := json.Marshal(query)
-	if err != nil {
-		return nil, err
-	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		m, err = q.askMsg(ctx, stream, req)
-		return err
-	})
-	return m, err
-}
-
-func (q *Queue) askMsg(ctx context.Context, stream string, req []byte) (*settle.Message, error) {
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+stream, req)
-	if err != nil {
-		return nil, fmt.Errorf("read from stream %s: %w", stream, err)
-	}
-	var body struct {
-		Error   *jetstream.APIError `json:"error"`
-		Message *struct {
-			Subject string    `json:"subject"`
-			Seq     uint64    `json:"seq"`
-			Header  []byte    `json:"hdrs"`
-			Data    []byte    `json:"data"`
-			Time    time.Time `json:"time"`
-		} `json:"message"`
-	}
-	if err := json.Unmarshal(resp.Data, &body); err != nil {
-		return nil, fmt.Errorf("read from stream %s: %w", stream, err)
-	}
-	if body.Error != nil {
-		if body.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("read from stream %s: %w", stream, body.Error)
-	}
-	m := body.Message
-	if m == nil {
-		return nil, fmt.Errorf("read from stream %s: the answer has neither a message nor an error", stream)
-	}
-	raw := &settle.Message{Subject: m.Subject, Seq: m.Seq, Time: m.Time, Data: m.Data}
-	if len(m.Header) > 0 {
-		h, err := nats.DecodeHeadersMsg(m.Header)
-		if err != nil {
-			return nil, fmt.Errorf("read from stream %s, sequence %d: %w", stream, m.Seq, err)
-		}
-		raw.Header = settle.Header(h)
-	}
-	return raw, nil
 }
 
 // errIncomplete means that a batched read ended without its end marker. Absence

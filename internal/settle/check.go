@@ -15,7 +15,11 @@ const suspectAfter = 2
 // delivery needs (R2). It returns an error if it could not read the results.
 // The caller must not act on any of the deliveries then.
 func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
-	words, err := q.readRecords(ctx, ds)
+	tokens := make([]string, len(ds))
+	for i, d := range ds {
+		tokens[i] = d.token
+	}
+	words, err := q.readLastWords(ctx, tokens)
 	if err != nil {
 		return err
 	}
@@ -31,23 +35,6 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
-}
-
-// readRecords reads all records at once, or one by one if that fails. With
-// followers a single record is read at the leader, which is one round trip
-// instead of the barrier's two. A record that cannot be understood stops its own
-// delivery only.
-func (q *Protocol) readRecords(ctx context.Context, ds []*Delivery) ([]LastWord, error) {
-	tokens := make([]string, len(ds))
-	for i, d := range ds {
-		tokens[i] = d.token
-	}
-	if len(ds) > 1 || !q.store.Replicated() {
-		if words, err := q.lastWords(ctx, tokens); err == nil {
-			return words, nil
-		}
-	}
-	return q.leaderWords(ctx, tokens)
 }
 
 // inherit returns the history of the order_no and the number of deliveries of

@@ -28,8 +28,7 @@ type LastWord struct {
 	Unreadable error
 }
 
-// LastWords reads the record of each order_no, in the order of orderNos. It
-// reads in batches if those are exact, otherwise one by one at the leader (R2).
+// LastWords reads the record of each order_no, in the order of orderNos (R2).
 func (q *Protocol) LastWords(ctx context.Context, orderNos []string) ([]LastWord, error) {
 	tokens := make([]string, len(orderNos))
 	for i, no := range orderNos {
@@ -42,13 +41,11 @@ func (q *Protocol) LastWords(ctx context.Context, orderNos []string) ([]LastWord
 	return words, err
 }
 
-// readLastWords is LastWords for tokens.
+// readLastWords is LastWords for tokens. It reads in batches, or one by one at
+// the leader if a batch fails or is not exact.
 func (q *Protocol) readLastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
-	if len(tokens) == 1 && q.store.Replicated() {
-		return q.leaderWords(ctx, tokens)
-	}
 	words, err := q.lastWords(ctx, tokens)
-	if err != nil && q.store.Replicated() && ctx.Err() == nil && !errors.Is(err, ErrUnreachable) {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnreachable) {
 		return q.leaderWords(ctx, tokens)
 	}
 	return words, err
