@@ -85,7 +85,9 @@ func (a *api) create(no string) reply {
 	}
 	a.created[no]++
 	a.w.state(no)
-	a.w.e.trace.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
+	if t := a.w.e.trace; t != nil {
+		t.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
+	}
 	return reply{verdict: order.Accepted, status: 200}
 }
 

@@ -108,20 +108,20 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	stored := *m
 	stored.Seq, stored.Time = b.seq, b.w.e.now()
 	in := &intent{msg: &stored, id: intentID(&stored, id), orderNo: orderNoOf(m.Subject)}
-	b.wrote(inIntents, undo{token: in.orderNo})
 	b.intents[b.seq], b.bySubj[m.Subject] = in, in
 	if id != "" {
 		b.dedupe[id] = known{b.seq, b.w.e.at}
 	}
 	b.w.ledger.stored(in)
-	b.w.e.trace.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
+	if t := b.w.e.trace; t != nil {
+		t.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
+	}
 	b.serve()
 	return settle.Stored, b.seq
 }
 
 func (b *broker) remove(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		b.wrote(inIntents, undo{token: in.orderNo, intent: in})
 		delete(b.intents, seq)
 		delete(b.bySubj, in.msg.Subject)
 	}
@@ -191,7 +191,9 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	b.w.claims++
 	p.claim = b.w.claims
 	b.w.ledger.delivered(in, p.claim, p.count, h)
-	b.w.e.trace.say(b.w.e, "broker", "pull", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	if t := b.w.e.trace; t != nil {
+		t.say(b.w.e, "broker", "pull", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	}
 	b.deadline(seq, p)
 	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -27,11 +26,12 @@ type engine struct {
 	steps   int
 	trace   *Trace
 
-	schedule *Schedule
-	streams  []*stream
-	slab     []stream
-	reached  reached
-	kept     *[]Edit // collects what may be dropped; nil = nobody wants to know
+	schedule   *Schedule
+	streams    []*stream
+	slab       []stream
+	reached    reached
+	coroutines *coroutines
+	kept       *[]Edit // collects what may be dropped; nil = nobody wants to know
 }
 
 type event struct {
@@ -115,10 +115,9 @@ type killed struct{}
 // proc is a coroutine of one process. Anything else may happen between two of its
 // steps, including the end of its process.
 type proc struct {
-	host *host
-	next func() (struct{}, bool)
-	stop func()
-	give func(struct{}) bool
+	host    *host
+	runs    *coroutine
+	started bool
 
 	wait   uint64          // number of the current wait; 0 = none
 	onLink bool            // the wait is for the broker's answer
@@ -132,8 +131,8 @@ type proc struct {
 
 // spawn starts body as a proc of h, at once or as soon as the caller waits.
 func (e *engine) spawn(h *host, body func(p *proc)) *proc {
-	p := &proc{host: h}
-	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
+	p := &proc{host: h, runs: e.coroutines.get()}
+	p.runs.body = func() {
 		defer func() {
 			p.over = true
 			h.left(p)
@@ -143,9 +142,8 @@ func (e *engine) spawn(h *host, body func(p *proc)) *proc {
 				}
 			}
 		}()
-		p.give = yield
 		body(p)
-	})
+	}
 	h.procs = append(h.procs, p)
 	p.wait = e.newWait()
 	n := p.wait
@@ -170,13 +168,26 @@ func (e *engine) wake(p *proc, n uint64) {
 	p.wait = 0
 	outer, stream := e.running, e.cur
 	e.running, e.cur = p, p.host.stream
-	p.next()
+	p.resume()
 	e.running, e.cur = outer, stream
+}
+
+// resume runs p until it waits or ends.
+func (p *proc) resume() {
+	p.started = true
+	c := p.runs
+	if c.next(); p.over && p.runs != nil {
+		p.runs = nil
+		p.host.e.coroutines.put(c)
+	}
 }
 
 // suspend yields until the current wait is over.
 func (p *proc) suspend() {
-	if p.over || p.host.dead || !p.give(struct{}{}) {
+	if !p.over && !p.host.dead {
+		p.runs.yield(struct{}{})
+	}
+	if p.over || p.host.dead {
 		p.over = true
 		panic(killed{})
 	}
@@ -184,10 +195,15 @@ func (p *proc) suspend() {
 
 // kill ends a proc at its current step.
 func (p *proc) kill() {
-	if !p.over {
-		p.over = true
-		p.stop()
+	if p.over {
+		return
 	}
+	p.over = true
+	if p.started {
+		p.resume() // suspend panics
+		return
+	}
+	p.host.e.coroutines.put(p.runs)
 }
 
 // sleep returns nil after d, or an error if ctx ends first.

@@ -77,7 +77,7 @@ func (b *broker) answering(h *host) func(token string) settle.Entry {
 		at = b.w.e.rng.IntN(len(f.all) + 1)
 	}
 	if at == len(f.all) {
-		if r := b.reads(inResults, StepCheck); r != answers && r != answersLate {
+		if r := b.reads(inResults, StepCheck); r != answers {
 			return nil // a server that stops does not complete a batch
 		}
 		return b.record
@@ -94,12 +94,11 @@ func (b *broker) answering(h *host) func(token string) settle.Entry {
 	}
 }
 
-// barrier returns the leader's last write, or the last that a leader has applied that
-// lacks some.
-func (f *followers) barrier(lacks int) settle.Barrier {
-	if len(f.log) <= lacks {
+// barrier returns the leader's last write.
+func (f *followers) barrier() settle.Barrier {
+	if len(f.log) == 0 {
 		return settle.Barrier{}
 	}
-	last := f.log[len(f.log)-1-lacks]
+	last := f.log[len(f.log)-1]
 	return settle.Barrier{Token: last.token, Seq: last.entry.seq}
 }

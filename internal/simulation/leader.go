@@ -1,10 +1,6 @@
 package simulation
 
-import (
-	"time"
-
-	"orderpost/internal/settle"
-)
+import "time"
 
 // streamName is one of the broker's streams. With three replicas each has a leader of
 // its own.
@@ -22,40 +18,21 @@ const (
 var streamTexts = [...]string{"intents", "results", "letters", "marks", "all streams"}
 
 // leader is the state of a stream's leadership. While it changes, the old leader stops
-// first, then there is none, and then a new one has been elected that has not applied
-// all that was confirmed.
+// first, and then there is none.
 //
 // nats-server (2.15) answers a single read with "no message found" whatever error its
-// store returns, and the store of a leader that stops is closed. It takes a server for
-// the leader as soon as that one is elected, for reads; writes wait until the new leader
-// has applied what it has stored.
+// store returns, and the store of a leader that stops is closed. A server that was just
+// elected answers nothing before it has processed all that it had stored
+// (raft.leaderState), so no leader answers from its past.
 type leader struct {
-	stops, silent, behind time.Duration // the ends of these phases
-	lacks                 int           // so many of the last writes the new leader has not applied
-	undo                  []undo        // what the last writes replaced
+	stops, silent time.Duration // the ends of these phases
 }
-
-// undo is what a token held before a write.
-type undo struct {
-	token  string
-	record *resultEntry
-	letter *settle.Letter
-	intent *intent
-	mark   markEntry
-}
-
-// maxLacks bounds how far a new leader is behind.
-const maxLacks = 4
 
 // change is how long the phases of a change of leadership last.
-type change struct {
-	stops, silent, behind time.Duration
-	lacks                 int
-}
+type change struct{ stops, silent time.Duration }
 
 func (w *world) drawChange() change {
-	e := w.e
-	return change{e.between(0, 300*time.Millisecond), e.between(0, 4*time.Second), e.between(0, 300*time.Millisecond), e.rng.IntN(maxLacks + 1)}
+	return change{w.e.between(0, time.Second), w.e.between(0, 4*time.Second)}
 }
 
 // changeLeader lets the leader of a stream, or of all, stop.
@@ -66,12 +43,11 @@ func (b *broker) changeLeader(which int, c change) {
 	b.w.faults++
 	now := b.w.e.at
 	for s := range allStreams {
-		if l := &b.leaders[s]; which == int(s) || which == int(allStreams) {
-			l.stops, l.silent, l.behind = now+c.stops, now+c.stops+c.silent, now+c.stops+c.silent+c.behind
-			l.lacks = c.lacks
+		if which == int(s) || which == int(allStreams) {
+			b.leaders[s] = leader{now + c.stops, now + c.stops + c.silent}
 		}
 	}
-	b.w.e.trace.say(b.w.e, "broker", "leader stops", "", "of %s, for %s; the next is elected %s later, and behind by %d writes for %s", streamTexts[which], c.stops, c.silent, c.lacks, c.behind)
+	b.w.e.trace.say(b.w.e, "broker", "leader stops", "", "of %s, within %s; the next one leads %s later", streamTexts[which], c.stops, c.silent)
 }
 
 // reaction is what a leader does with a request.
@@ -81,8 +57,6 @@ const (
 	answers reaction = iota
 	// answersNone: a leader that stops says that there is no message.
 	answersNone
-	// answersLate: a new leader answers from before the last writes.
-	answersLate
 	// isSilent: there is no answer.
 	isSilent
 	// refuses: JetStream has no leader, and says so.
@@ -95,25 +69,22 @@ const (
 func (b *broker) reads(s streamName, at Step) reaction {
 	l, e := &b.leaders[s], b.w.e
 	switch {
-	case e.at >= l.behind:
+	case e.at >= l.silent:
 		return answers
-	case e.at < l.stops:
-		if e.chance(0.7) && e.happens() {
-			e.reached.strike(FaultLeaderStops, at)
-			return answersNone
-		}
-		return isSilent
-	case e.at < l.silent:
-		e.reached.strike(FaultLeaderSilent, at)
-		if e.chance(0.5) {
-			return refuses
-		}
-		return isSilent
-	case l.lacks > 0 && e.happens():
-		e.reached.strike(FaultLeaderStale, at)
-		return answersLate
+	case e.at < l.stops && e.chance(0.7) && e.happens():
+		e.reached.strike(FaultLeaderStops, at)
+		return answersNone
 	}
-	return answers
+	return b.leaderless(at)
+}
+
+// leaderless returns how a request fails while nobody leads.
+func (b *broker) leaderless(at Step) reaction {
+	b.w.e.reached.strike(FaultLeaderSilent, at)
+	if b.w.e.chance(0.5) {
+		return refuses
+	}
+	return isSilent
 }
 
 // writes returns what the leader of a stream does with a write.
@@ -125,40 +96,11 @@ func (b *broker) writes(s streamName, at Step) reaction {
 		}
 	}
 	switch {
-	case e.at >= l.behind:
+	case e.at >= l.silent:
 		return answers
 	case e.at < l.stops && e.chance(0.5):
 		e.reached.strike(FaultLeaderStops, at)
 		return storesSilently
-	case e.chance(0.5):
-		e.reached.strike(FaultLeaderSilent, at)
-		return refuses
 	}
-	e.reached.strike(FaultLeaderSilent, at)
-	return isSilent
-}
-
-// wrote keeps what a write replaced.
-func (b *broker) wrote(s streamName, u undo) {
-	if b.followers == nil {
-		return
-	}
-	l := &b.leaders[s]
-	if len(l.undo) == maxLacks {
-		copy(l.undo, l.undo[1:])
-		l.undo = l.undo[:maxLacks-1]
-	}
-	l.undo = append(l.undo, u)
-}
-
-// before returns what a new leader that is behind has under a token. known is false if
-// its last writes did not concern the token.
-func (b *broker) before(s streamName, token string) (u undo, known bool) {
-	l := &b.leaders[s]
-	for _, u := range l.undo[max(0, len(l.undo)-l.lacks):] {
-		if u.token == token {
-			return u, true
-		}
-	}
-	return u, false
+	return b.leaderless(at)
 }

@@ -120,6 +120,8 @@ func (l *ledger) handedBack(owner, by int, paused bool) {
 		return
 	case paused, l.claims[by].taken:
 		l.counts.LateHandBacks++
+	case l.claims[by].host.bothWrong(l.claims[by].at):
+		l.counts.BothClocks++
 	default:
 		l.find(InvOneClaim, c.orderNo, "given back by a former owner, while %s works on it", c.host.name)
 	}
@@ -184,6 +186,11 @@ func (l *ledger) checkOwner(a *attempt) {
 	if c.taken {
 		return
 	}
+	if a.host.bothWrong(c.at) {
+		a.paused = true
+		l.counts.BothClocks++
+		return
+	}
 	if a.sent > a.signed { // frozen between the fence and the socket
 		a.paused = true
 		l.counts.Pauses++
@@ -210,7 +217,7 @@ func (l *ledger) checkRecord(a *attempt) {
 	switch {
 	case last.rec.Outcome() == order.OutcomeAccepted:
 		l.find(InvAcceptedOnce, a.orderNo, "%s posts %s, accepted since %s", a.host.name, a.intent, last.at)
-	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(a.host.wall()):
+	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(a.host.wall()) && l.claims[a.claim].at > a.host.machine.jumpedAt:
 		l.find(InvDelay, a.orderNo, "%s posts %s before %s", a.host.name, a.intent, last.rec.NotBefore.Sub(epoch))
 	}
 }
@@ -276,8 +283,14 @@ func (l *ledger) cleared(a, b *attempt) bool {
 func (l *ledger) recorded(rec *order.Record, h *host) {
 	l.counts.Records++
 	no := rec.OrderNo
-	l.w.e.trace.say(l.w.e, "broker", "record", no, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
-		rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+	if t := l.w.e.trace; t != nil {
+		step := "record"
+		if rec.Outcome() == order.OutcomeNone {
+			step = "note"
+		}
+		t.say(l.w.e, "broker", step, no, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
+			rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+	}
 	all := l.records[no]
 	var prev *order.Record
 	if len(all) > 0 {
@@ -287,10 +300,21 @@ func (l *ledger) recorded(rec *order.Record, h *host) {
 	if len(all) > 0 {
 		l.checkTransition(&all[len(all)-1], rec)
 	}
+	if rec.Dropped && (prev == nil || !prev.Dropped) {
+		l.checkDropped(rec)
+	}
 	if !takenOver(prev, rec) {
 		l.checkEvidence(rec)
 	}
 	l.w.state(no)
+}
+
+// checkDropped checks that the letter that a person dropped is the order's.
+func (l *ledger) checkDropped(rec *order.Record) {
+	have := l.w.broker.letters[rec.OrderNo]
+	if n := len(rec.Interventions); n > 0 && have != nil && !l.w.e.schedule.Old && rec.Interventions[n-1].Did != fmt.Sprint("dropped dead letter ", have.Seq) {
+		l.find(InvLetters, rec.OrderNo, "%s, but letter %d is filed", rec.Interventions[n-1].Did, have.Seq)
+	}
 }
 
 // takenOver reports whether rec only repeats an earlier outcome, for an intent with
@@ -317,7 +341,7 @@ func (l *ledger) writtenLate(rec *order.Record, h *host) bool {
 	if p := b.pending[in.msg.Seq]; p == nil || p.count <= rec.Delivered {
 		return false
 	}
-	return h.frozen > 0 && l.w.e.at-h.frozen <= l.w.cfg.AckWait/10 || l.wasTaken(rec, h)
+	return h.frozen > 0 && l.w.e.at-h.frozen <= l.w.cfg.AckWait/10 || l.wasTaken(rec, h) || h.bothWrong(l.w.e.at-2*l.w.cfg.AckWait)
 }
 
 // wasTaken reports whether a former owner returned the message of h's claim.
@@ -424,7 +448,10 @@ func (l *ledger) close() {
 func (l *ledger) closeOrder(no string, rec *order.Record) {
 	l.counts.Orders++
 	l.counts.outcome(rec.Outcome())
-	if rec.Settled != l.intents[no] {
+	switch {
+	case rec.Settled > l.intents[no] && l.w.cfg.Older > 0 && l.refusedBesideOlder(no):
+		l.counts.OlderCounts++
+	case rec.Settled != l.intents[no]:
 		l.find(InvOneOutcome, no, "%d intents were stored, %d are settled", l.intents[no], rec.Settled)
 	}
 	created := l.w.api.created[no]
@@ -464,6 +491,19 @@ func (l *ledger) afterPersonsWord(no string) bool {
 				return true
 			}
 		}
+	}
+	return false
+}
+
+// refusedBesideOlder reports whether a conflict was refused that an older worker counted
+// again: it does not know the list of conflicts in which this version names it.
+func (l *ledger) refusedBesideOlder(no string) bool {
+	listed := false
+	for _, o := range l.records[no] {
+		if listed && o.host.older {
+			return true
+		}
+		listed = listed || len(o.rec.Conflicts) > 0
 	}
 	return false
 }

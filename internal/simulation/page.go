@@ -8,6 +8,9 @@ import (
 	"orderpost/internal/settle"
 )
 
+// ben is a colleague of anna.
+var ben = settle.Person{Name: "ben"}
+
 // actOnPage lets a person open a page that lists a dead letter, look the order up at the
 // API, and act on what the page shows after it has been open for a while. Package acts
 // gives the listed letter to settle in the same way.
@@ -28,6 +31,11 @@ func (w *world) actOnPage(h *host, no string) {
 	as := order.OutcomeRejected
 	if w.api.exists(no) {
 		as = order.OutcomeAccepted
+	}
+	if e.chance(0.5) && e.happens() { // a colleague replays the letter meanwhile
+		w.process("ben-"+no, h.stream.id|0x200, e.between(0, 5*time.Second), func(h *host) {
+			w.replayWith(h, no, settle.ReplayOptions{Person: ben, ResubmitUnknown: true})
+		})
 	}
 	open := e.between(0, w.cfg.Trouble)
 	if !e.happens() {

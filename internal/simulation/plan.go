@@ -53,7 +53,7 @@ func drawPlan(e *engine) plan {
 	if e.chance(0.4) {
 		p.replicate(e)
 		if e.chance(0.5) {
-			p.LeaderChanges = 1 + e.rng.IntN(4)
+			p.LeaderChanges = 1 + e.rng.IntN(8)
 		}
 		if e.chance(0.5) {
 			p.BatchChanges = 1 + e.rng.IntN(4)
@@ -65,7 +65,16 @@ func drawPlan(e *engine) plan {
 		}
 		return 1 + e.rng.IntN(most)
 	}
-	p.ClockJumps, p.Suspends, p.Pages, p.Older = count(0.25, 4), count(0.2, 2), count(0.3, 2), count(0.2, 2)
+	switch kind := e.rng.Float64(); { // both are rare together: they hide time from every worker (bothWrong)
+	case kind < 0.3:
+		p.ClockJumps = 1 + e.rng.IntN(4)
+	case kind < 0.6:
+		p.Suspends = 1 + e.rng.IntN(3)
+	case kind < 0.62:
+		p.ClockJumps, p.Suspends = 1, 1
+	}
+	p.Pages, p.Older = count(0.4, 2), count(0.2, 2)
+	p.FullDisks = max(p.FullDisks, count(0.2, 3))
 	for _, d := range e.schedule.Edits {
 		if d.Op == editPlan {
 			_ = p.set(d.Field, d.Value) // ParseSchedule has tried it

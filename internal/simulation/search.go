@@ -113,12 +113,14 @@ func (s Search) play(ctx context.Context, round []Schedule, known *Coverage) []R
 	var all sync.WaitGroup
 	for range max(s.Parallel, 1) {
 		all.Go(func() {
+			var cs coroutines
+			defer cs.end()
 			for ctx.Err() == nil {
 				i := next.Add(1) - 1
 				if i >= int64(len(round)) {
 					return
 				}
-				out[i] = play(&round[i], s.Mutation, nil, known, nil)
+				out[i] = play(&round[i], s.Mutation, nil, known, nil, &cs)
 			}
 		})
 	}
@@ -152,6 +154,8 @@ func (c *Counts) add(o Counts) {
 	c.Pauses += o.Pauses
 	c.LateHandBacks += o.LateHandBacks
 	c.Leftovers += o.Leftovers
+	c.OlderCounts += o.OlderCounts
+	c.BothClocks += o.BothClocks
 	c.LateOutcomes += o.LateOutcomes
 	c.Overlaps += o.Overlaps
 	c.Faults += o.Faults

@@ -6,7 +6,7 @@ import "slices"
 // still breaks the invariant that s breaks first. It plays at most so many schedules.
 func Shrink(s Schedule, m Mutation, plays int) Result {
 	var kept []Edit
-	r := play(&s, m, nil, nil, &kept)
+	r := playOnce(&s, m, nil, &kept)
 	if len(r.Findings) == 0 || s.Old {
 		return r
 	}
@@ -45,7 +45,7 @@ func (k *shrinker) try(s Schedule) bool {
 	}
 	k.left--
 	var kept []Edit
-	r := play(&s, k.mutation, nil, nil, &kept)
+	r := playOnce(&s, k.mutation, nil, &kept)
 	if len(r.Findings) == 0 || r.Findings[0].Invariant != k.invariant {
 		return false
 	}

@@ -25,25 +25,23 @@ func (s store) at(step Step) Step {
 	return step
 }
 
-// read sends a single read to the leader of a stream. The leader runs one of now, before
-// nothing: it answers, it is new and behind, or it stops and says that there is nothing.
-func (s store) read(in streamName, token string, step Step, now func(), before func(undo)) error {
+// read sends a single read to the leader of a stream, which runs now. held says whether it
+// holds the message.
+//
+// It does what queue's lastMsg does: "no message found" is believed only if the index of
+// the stream agrees. A leader that stops has its index still.
+func (s store) read(in streamName, step Step, held func() bool, now func()) error {
 	s.at(step)
 	b := s.w.broker
 	return s.h.ask(func() reaction {
 		r := b.reads(in, step)
-		switch r {
-		case answers:
+		switch {
+		case r == answers:
 			now()
-		case answersNone:
-			b.w.e.trace.say(b.w.e, "broker", "stopping leader", token, "has no message, it says to %s", s.h.name)
-		case answersLate:
-			if u, known := b.before(in, token); known {
-				b.w.e.trace.say(b.w.e, "broker", "new leader", token, "answers %s from before the last write", s.h.name)
-				before(u)
-				break
-			}
-			now()
+		case r == answersNone && (!held() || s.w.drops(Index)):
+			b.w.e.trace.say(b.w.e, "broker", "stopping leader", "", "has no message, it says to %s", s.h.name)
+		case r == answersNone:
+			return refuses
 		}
 		return r
 	})
@@ -71,7 +69,7 @@ func (s store) look() Step {
 
 func (s store) Record(_ context.Context, token string) (entry settle.Entry, err error) {
 	b := s.w.broker
-	err = s.read(inResults, token, s.look(), func() { entry = b.record(token) }, func(u undo) { entry = u.record.entry() })
+	err = s.read(inResults, s.look(), func() bool { return b.results[token] != nil }, func() { entry = b.record(token) })
 	if err != nil {
 		return settle.Entry{}, err
 	}
@@ -107,11 +105,8 @@ func (s store) Barrier(context.Context) (last settle.Barrier, err error) {
 	step := s.at(s.look())
 	err = s.h.ask(func() reaction {
 		r := b.reads(inResults, step)
-		switch r {
-		case answers:
-			last = b.followers.barrier(0)
-		case answersLate:
-			last = b.followers.barrier(b.leaders[inResults].lacks)
+		if r == answers {
+			last = b.followers.barrier()
 		}
 		return r
 	})
@@ -155,11 +150,12 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 		b.w.e.trace.say(b.w.e, "broker", "result refused", token, "storage is full")
 		return 0, settle.ErrStorage
 	case last != expect && !b.w.drops(R1):
-		b.w.e.trace.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
+		if t := b.w.e.trace; t != nil {
+			t.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
+		}
 		return 0, settle.ErrStale
 	}
 	b.resSeq++
-	b.wrote(inResults, undo{token: token, record: cur})
 	b.results[token] = &resultEntry{rec, b.resSeq}
 	b.replicate(token)
 	b.w.ledger.recorded(rec, h)
@@ -168,7 +164,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 
 func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
 	b := s.w.broker
-	err = s.read(inLetters, token, StepLetter, func() { l = copyOf(b.letters[token]) }, func(u undo) { l = copyOf(u.letter) })
+	err = s.read(inLetters, StepLetter, func() bool { return b.letters[token] != nil }, func() { l = copyOf(b.letters[token]) })
 	return l, err
 }
 
@@ -202,7 +198,6 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 		default:
 			b.deadSeq++
 			letter.Seq = b.deadSeq
-			b.wrote(inLetters, undo{token: token, letter: have})
 			b.letters[token] = &letter
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
 			s.w.state(token)
@@ -227,7 +222,6 @@ func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) e
 	return s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
 		if have := b.letters[token]; have != nil && have.Seq == seq {
-			b.wrote(inLetters, undo{token: token, letter: have})
 			delete(b.letters, token)
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "removed")
 			s.w.state(token)
@@ -237,7 +231,8 @@ func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) e
 
 func (s store) Intent(_ context.Context, orderNo string) (m *settle.Message, err error) {
 	b := s.w.broker
-	err = s.read(inIntents, orderNo, StepLookup, func() { m = b.bySubj[subjectPrefix+orderNo].message() }, func(u undo) { m = u.intent.message() })
+	subject := subjectPrefix + orderNo
+	err = s.read(inIntents, StepLookup, func() bool { return b.bySubj[subject] != nil }, func() { m = b.bySubj[subject].message() })
 	return m, err
 }
 
@@ -250,7 +245,7 @@ func (in *intent) message() *settle.Message {
 
 func (s store) IntentAt(_ context.Context, seq uint64) (m *settle.Message, err error) {
 	b := s.w.broker
-	err = s.read(inIntents, "", StepLookup, func() { m = b.intents[seq].message() }, nil)
+	err = s.read(inIntents, StepLookup, func() bool { return false }, func() { m = b.intents[seq].message() })
 	return m, err
 }
 
@@ -261,7 +256,9 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 	err = s.write(inIntents, StepPublish, func() {
 		p, seq = s.w.broker.publish(m, given(m))
 		if p != settle.Stored {
-			s.w.e.trace.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
+			if t := s.w.e.trace; t != nil {
+				t.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
+			}
 		}
 	})
 	return p, seq, err
@@ -282,7 +279,7 @@ func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterM
 	if _, ever := b.marks[key]; !ever {
 		return m, 0, nil
 	}
-	err = s.read(inMarks, key, StepMark, func() { m, seq = b.marks[key].mark, b.marks[key].seq }, func(u undo) { m, seq = u.mark.mark, u.mark.seq })
+	err = s.read(inMarks, StepMark, func() bool { return true }, func() { m, seq = b.marks[key].mark, b.marks[key].seq })
 	if s.w.drops(Marks) {
 		m = settle.HighWaterMark{}
 	}
@@ -301,7 +298,6 @@ func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWate
 		default:
 			b.markSeq++
 			seq = b.markSeq
-			b.wrote(inMarks, undo{token: key, mark: b.marks[key]})
 			b.marks[key] = markEntry{m, seq}
 		}
 	})
@@ -398,7 +394,9 @@ func (a answer) send(what string, effect func(paused bool)) error {
 
 func (b *broker) ack(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		b.w.e.trace.say(b.w.e, "broker", "ack", in.orderNo, "%s", in.id)
+		if t := b.w.e.trace; t != nil {
+			t.say(b.w.e, "broker", "ack", in.orderNo, "%s", in.id)
+		}
 		if p := b.pending[seq]; p != nil && p.claim != 0 {
 			b.w.ledger.released(p.claim, "")
 		}

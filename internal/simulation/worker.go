@@ -134,7 +134,9 @@ func (k *worker) begin(d *delivery) {
 	k.keepClaims()
 	k.e.spawn(k.host, func(p *proc) {
 		p.delivery = d
-		k.say(d, "check", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(d.Last.Record))
+		if k.e.trace != nil {
+			k.say(d, "check", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(d.Last.Record))
+		}
 		k.handler.Handle(k.work, k.settle, d.Delivery, d)
 		k.inHand--
 		k.free++
@@ -165,6 +167,9 @@ func (k *worker) keepClaims() {
 }
 
 func (k *worker) say(d *delivery, step, format string, args ...any) {
+	if k.e.trace == nil {
+		return
+	}
 	k.e.trace.say(k.e, k.name, step, d.OrderNo(), format, args...)
 }
 

@@ -46,6 +46,8 @@ type Counts struct {
 	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
 	Overlaps                                    int // POSTs of former owners after the POST of a new process
 	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
+	BothClocks                                  int // acts of former owners both of whose clocks were wrong
+	OlderCounts                                 int // orders whose conflict an older worker counted again
 	Leftovers                                   int // dead letters of late acceptances whose writers were lost
 	Faults                                      int
 	Outcomes                                    [order.OutcomeUnknown + 1]int
@@ -78,13 +80,19 @@ func Run(seed uint64, m Mutation, trace *Trace) Result {
 }
 
 // Play runs a schedule. trace may be nil.
-func Play(s Schedule, m Mutation, trace *Trace) Result { return play(&s, m, trace, nil, nil) }
+func Play(s Schedule, m Mutation, trace *Trace) Result { return playOnce(&s, m, trace, nil) }
+
+func playOnce(s *Schedule, m Mutation, trace *Trace, kept *[]Edit) Result {
+	var cs coroutines
+	defer cs.end()
+	return play(s, m, trace, nil, kept, &cs)
+}
 
 // play is Play. known is what earlier schedules reached, and kept collects what may be
 // dropped. Both may be nil.
-func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit) Result {
+func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, cs *coroutines) Result {
 	w := &world{e: newEngine(s, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
-	w.e.reached.known, w.e.kept = known, kept
+	w.e.reached.known, w.e.kept, w.e.coroutines = known, kept, cs
 	w.cfg = drawPlan(w.e)
 	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
 	if w.cfg.Replicas > 1 {
@@ -249,7 +257,13 @@ func (w *world) trouble() {
 			e.trace.say(e, "broker", "storage has room", "", "")
 		})
 	})
-	at(c.ClockJumps, func() { victim().jump(w.drawJump()) })
+	at(c.ClockJumps, func() {
+		k := victim()
+		if e.chance(0.4) {
+			k.freeze(long())
+		}
+		k.jump(w.drawJump())
+	})
 	at(c.Suspends, func() { victim().suspend(long()) })
 	at(c.LeaderChanges, func() { w.broker.changeLeader(e.rng.IntN(int(allStreams)+1), w.drawChange()) })
 	at(c.BatchChanges, func() { // in the middle of a batch of writes

@@ -194,6 +194,8 @@ type summary struct {
 	Overlaps         int            `json:"overlaps_after_start"`
 	LateOutcomes     int            `json:"late_outcomes"`
 	Leftovers        int            `json:"leftover_letters"`
+	OlderCounts      int            `json:"counted_again_by_older"`
+	BothClocks       int            `json:"both_clocks_wrong"`
 	Outcomes         map[string]int `json:"outcomes"`
 	Reached          reached        `json:"reached"`
 	Broken           int            `json:"broken"`
@@ -227,6 +229,7 @@ func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, std
 		search.Most = 1
 	}
 	started := time.Now()
+	_, _ = fmt.Fprintf(stderr, "seed %d\n", o.seed)
 	if program.IsTerminal(stderr) {
 		search.Progress = func(n int) { _, _ = fmt.Fprintf(stderr, "\r%d schedules", n) }
 		defer func() { _, _ = fmt.Fprintln(stderr) }()
@@ -274,7 +277,7 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 	c := &found.Counts
 	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
 		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
-		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, OlderCounts: c.OlderCounts, BothClocks: c.BothClocks,
 		Outcomes: make(map[string]int), Broken: len(found.Failed)}
 	if m != simulation.None {
 		s.Mutation = m.String()
@@ -300,10 +303,10 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return enc.Encode(s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
-		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d\n"+
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d, counted again by an older worker %d, both clocks wrong %d\n"+
 		"reached %d states of an order, %d faults at a step, %d pairs of those; %d of all in the last tenth; %d schedules were variants\nschedules with a broken invariant: %d\n",
 		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
-		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.Leftovers,
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.Leftovers, s.OlderCounts, s.BothClocks,
 		s.Reached.States, s.Reached.Strikes, s.Reached.Pairs, s.Reached.LastTenth, s.Reached.Variants, s.Broken)
 	for _, f := range s.Findings {
 		_, _ = fmt.Fprintf(out, "  schedule %s: %s\n", f.Schedule, f.Text)
