@@ -38,18 +38,3 @@ func TestAVariantIsRepeatedFromItsText(t *testing.T) {
 	}
 	require.Positive(t, edited, "no variant broke")
 }
-
-// Every kind of fault strikes, and a search says at which steps.
-func TestEveryFaultStrikes(t *testing.T) {
-	known := Search{Seed: 1, Schedules: 3000, Parallel: 2}.Run(t.Context()).Coverage
-	for f := FaultLostRequest; f <= lastFault; f++ {
-		var steps []string
-		for s := StepIdle; s <= StepPause; s++ {
-			if known.has(uint32(f)<<5 | uint32(s)) {
-				steps = append(steps, s.String())
-			}
-		}
-		require.NotEmpty(t, steps, "%s never struck", f)
-		t.Log(f, "at", steps)
-	}
-}
