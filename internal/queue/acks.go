@@ -43,19 +43,19 @@ func (a *acks) ready() error {
 
 // flush finishes every write of batch: when JetStream answers it, when the
 // connection breaks, or after requestTimeout. It reports whether JetStream
-// answered all of them.
-func (a *acks) flush(batch []*write) (answered bool) {
-	broken := a.link.disconnected()
+// answered all of them, and after which time the first.
+func (a *acks) flush(batch []*write) (first time.Duration, answered bool) {
+	broken, began := a.link.disconnected(), time.Now()
 	if err := a.ready(); err != nil {
 		finishAll(batch, writeError(err))
-		return false
+		return 0, false
 	}
 	a.timer.Reset(requestTimeout)
-	first, open := a.serial, 0
+	serial, open := a.serial, 0
 	a.serial += uint64(len(batch))
 	a.waiting = append(a.waiting[:0], batch...)
 	for i, req := range batch {
-		req.msg.Reply = a.prefix + strconv.FormatUint(first+uint64(i), 10)
+		req.msg.Reply = a.prefix + strconv.FormatUint(serial+uint64(i), 10)
 		if err := a.nc.PublishMsg(req.msg); err != nil {
 			req.finish(0, writeError(err))
 			a.waiting[i] = nil
@@ -65,15 +65,18 @@ func (a *acks) flush(batch []*write) (answered bool) {
 	}
 	answered = open == len(batch)
 	for ; open > 0; open-- {
-		i, msg, err := a.next(first, broken)
+		i, msg, err := a.next(serial, broken)
 		if err != nil {
 			finishAll(a.waiting, writeError(err))
-			return false
+			return first, false
+		}
+		if first == 0 {
+			first = time.Since(began)
 		}
 		a.waiting[i].finish(readAck(msg))
 		a.waiting[i] = nil
 	}
-	return answered
+	return first, answered
 }
 
 // next waits for an answer to one of the writes whose serials begin at first.

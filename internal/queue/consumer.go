@@ -12,9 +12,7 @@ import (
 // workersConsumer reads the state of the workers' consumer into its CachedInfo.
 func (q *Queue) workersConsumer(ctx context.Context) (c jetstream.Consumer, err error) {
 	err = q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
-		defer cancel()
-		c, err = q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+		c, err = q.readConsumer(ctx)
 		return err
 	})
 	if err != nil {

@@ -203,7 +203,7 @@ func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
 func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
 	told := false
 	for since := time.Now(); ; {
-		have, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+		have, err := q.readConsumer(ctx)
 		switch {
 		case err == nil:
 			return q.alignConsumer(ctx, have.CachedInfo().Config)
@@ -231,9 +231,18 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 	}
 }
 
+// readConsumer asks once for the workers' consumer.
+func (q *Queue) readConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	return q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+}
+
 // makeConsumer creates the workers' consumer, or updates it to this program's
 // settings.
 func (q *Queue) makeConsumer(ctx context.Context) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
 	_, err := q.js.CreateOrUpdateConsumer(ctx, q.n.intents, q.consumerConfig())
 	return err
 }

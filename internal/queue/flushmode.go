@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"math/bits"
+	"slices"
+	"time"
+)
 
 // flushMode is how a flush sends its writes.
 type flushMode uint8
@@ -13,9 +17,10 @@ const (
 )
 
 // A batch of fewer than minWriteBatch writes is never faster than single writes.
-// Every flush with a number divisible by sampleEvery samples the slower mode. It
-// samples single writes with the smallest useful number, because each of them may
-// take tens of milliseconds on a slow disk.
+// Every flush with a number divisible by sampleEvery samples the slower mode, and
+// before the first of those every flush whose number is a power of two: what a
+// mode costs is seldom clear at once. It samples single writes with the smallest
+// useful number, because each of them may take tens of milliseconds on a slow disk.
 const (
 	minWriteBatch = 16
 	sampleEvery   = 512
@@ -27,8 +32,8 @@ const (
 // tens of writes that are not synced. A client cannot ask the broker which of the
 // two dominates, so flushModes measures both. One goroutine uses it.
 type flushModes struct {
-	mean    [2]time.Duration // moving mean of the time for each write, less the round trip; 0 = unknown
-	trip    time.Duration    // moving mean of the time of a write that was flushed alone
+	cost    [2]recent // of one write, without the way to the broker and back
+	trip    recent    // the time to the first answer of a flush of single writes
 	flushes int
 }
 
@@ -39,34 +44,51 @@ func (m *flushModes) singles(n int) int {
 		return n
 	}
 	m.flushes++
-	sample := m.flushes%sampleEvery == 0
+	sample := m.flushes%sampleEvery == 0 || m.flushes < sampleEvery && bits.OnesCount(uint(m.flushes)) == 1
 	switch {
-	case m.mean[together] == 0:
+	case m.cost[together].n == 0:
 		return 0
-	case m.mean[singly] == 0, m.mean[singly] >= m.mean[together] && sample:
+	case m.cost[singly].n == 0, m.cost[singly].least() >= m.cost[together].least() && sample:
 		return minWriteBatch
-	case m.mean[singly] < m.mean[together] && !sample:
+	case m.cost[singly].least() < m.cost[together].least() && !sample:
 		return n
 	default:
 		return 0
 	}
 }
 
-// observe notes that n writes in one mode took d.
-func (m *flushModes) observe(mode flushMode, n int, d time.Duration) {
-	switch {
-	case n == 1:
-		updateMean(&m.trip, d)
-	case n >= minWriteBatch: // the round trip dominates the time of fewer writes
-		updateMean(&m.mean[mode], (d-min(m.trip, d*9/10))/time.Duration(n))
+// observeSingly notes a flush of n single writes: when the first was answered,
+// and when all were.
+func (m *flushModes) observeSingly(n int, first, all time.Duration) {
+	m.trip.add(first)
+	if n >= minWriteBatch {
+		m.cost[singly].add((all - first) / time.Duration(n-1))
 	}
 }
 
-// updateMean adds a value to a moving mean; 0 = the mean has no value yet.
-func updateMean(mean *time.Duration, d time.Duration) {
-	if *mean == 0 {
-		*mean = max(d, 1)
-		return
+// observeTogether notes an atomic batch of n writes.
+func (m *flushModes) observeTogether(n int, took time.Duration) {
+	if n >= minWriteBatch { // the way there and back dominates fewer
+		m.cost[together].add((took - min(m.trip.least(), took*9/10)) / time.Duration(n))
 	}
-	*mean = max(*mean+(d-*mean)/8, 1)
+}
+
+// recent holds the last values. The least of them is what something takes when
+// nothing else disturbs it, such as the start of a program.
+type recent struct {
+	values [4]time.Duration
+	n      int
+}
+
+func (r *recent) add(d time.Duration) {
+	r.values[r.n%len(r.values)] = d
+	r.n++
+}
+
+// least returns 0 if there are no values.
+func (r *recent) least() time.Duration {
+	if r.n == 0 {
+		return 0
+	}
+	return slices.Min(r.values[:min(r.n, len(r.values))])
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"math/bits"
 	"testing"
 	"time"
 
@@ -34,21 +35,51 @@ func far(near brokerModel) brokerModel {
 // went together.
 func (b brokerModel) play(m *flushModes, flushes, n int) (batched int) {
 	for range flushes {
-		m.observe(singly, 1, b(singly, 1))
+		m.observeSingly(1, b(singly, 1), b(singly, 1))
 		alone := m.singles(n)
-		m.observe(singly, alone, b(singly, alone))
-		m.observe(together, n-alone, b(together, n-alone))
+		if alone > 0 {
+			m.observeSingly(alone, b(singly, 1), b(singly, alone))
+		}
+		m.observeTogether(n-alone, b(together, n-alone))
 		batched += n - alone
 	}
 	return batched
 }
 
+// learning is how many samples are taken before the first regular one.
+var learning = bits.Len(sampleEvery) - 1
+
 func TestTheFasterFlushModeIsFound(t *testing.T) {
 	const flushes, n = 4 * sampleEvery, 64
-	require.GreaterOrEqual(t, brokerModel(synced).play(&flushModes{}, flushes, n), flushes*n-5*minWriteBatch, "a few writes to learn, and in one flush of %d", sampleEvery)
-	require.LessOrEqual(t, brokerModel(unsynced).play(&flushModes{}, flushes, n), 6*n)
-	require.LessOrEqual(t, far(unsynced).play(&flushModes{}, flushes, n), 6*n, "the round trip is no part of it")
-	require.GreaterOrEqual(t, far(synced).play(&flushModes{}, flushes, n), flushes*n-5*minWriteBatch)
+	require.GreaterOrEqual(t, brokerModel(synced).play(&flushModes{}, flushes, n), flushes*n-(learning+5)*minWriteBatch, "a few writes to learn, and in one flush of %d", sampleEvery)
+	require.LessOrEqual(t, brokerModel(unsynced).play(&flushModes{}, flushes, n), (learning+6)*n)
+	require.LessOrEqual(t, far(unsynced).play(&flushModes{}, flushes, n), (learning+6)*n, "the round trip is no part of it")
+	require.GreaterOrEqual(t, far(synced).play(&flushModes{}, flushes, n), flushes*n-(learning+5)*minWriteBatch)
+}
+
+// A first flush that took long, because the program or the broker had only
+// begun, does not decide for long.
+func TestASlowStartIsForgotten(t *testing.T) {
+	const n = 64
+	for name, c := range map[string]struct {
+		broker  brokerModel
+		slow    flushMode
+		batched bool
+	}{"single writes": {unsynced, singly, false}, "a batch": {synced, together, true}} {
+		t.Run(name, func(t *testing.T) {
+			m, first := &flushModes{}, true
+			b := brokerModel(func(mode flushMode, n int) time.Duration {
+				d := c.broker(mode, n)
+				if first && mode == c.slow && n >= minWriteBatch {
+					d, first = 100*d, false
+				}
+				return d
+			})
+			b.play(m, sampleEvery/2, n)
+			require.False(t, first)
+			require.Equal(t, c.batched, b.play(m, 1, n) == n)
+		})
+	}
 }
 
 func TestFewWritesGoSingly(t *testing.T) {

@@ -95,6 +95,8 @@ func (s jetStore) IntentAt(ctx context.Context, seq uint64) (*settle.Message, er
 }
 
 func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
+	ctx, cancel := s.q.link.bound(ctx)
+	defer cancel()
 	ack, err := s.q.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
 	p, err := publishAnswer(ack, err)
 	if ack == nil {

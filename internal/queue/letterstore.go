@@ -34,7 +34,7 @@ func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *sett
 		l.Tail = tailHash(rest)
 		tail := nats.NewMsg(q.tailSubject(token, l.Tail))
 		tail.Data = rest
-		if _, err := q.js.PublishMsg(ctx, tail); err != nil {
+		if err := q.putTail(ctx, tail); err != nil {
 			return writeError(err)
 		}
 	}
@@ -49,6 +49,14 @@ func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *sett
 	if _, err = q.letters.put(ctx, msg, expect); err == nil && replaces != nil && replaces.Tail != "" && replaces.Tail != l.Tail {
 		err = q.purgeTail(ctx, token, replaces)
 	}
+	return err
+}
+
+// putTail stores a tail.
+func (q *Queue) putTail(ctx context.Context, tail *nats.Msg) error {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	_, err := q.js.PublishMsg(ctx, tail)
 	return err
 }
 

@@ -191,6 +191,10 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
 			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.IntentMessage(intent("A-1", "i1"))), natsMsg(q.IntentMessage(intent("A-2", "i2")))})
 		}},
+		"one intent": {"orders.new.A-3 ", func(ctx context.Context, q *Queue) error {
+			_, err := q.Publish(ctx, intent("A-3", "i3"))
+			return err
+		}},
 		"key": {"import.march", func(ctx context.Context, q *Queue) error {
 			_, err := q.Bucket().Get(ctx, "import.march")
 			return err
@@ -219,5 +223,28 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 				require.Fail(t, "it waits for the caller's deadline")
 			}
 		})
+	}
+}
+
+// The same while a queue is opened: a cluster whose leader is gone does not answer.
+func TestOpeningDoesNotWaitForTheCallersDeadline(t *testing.T) {
+	s := startBroker(t)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	q.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := Open(ctx, cfg, zerolog.Nop(), nats.SetCustomDialer(&deaf{text: "CONSUMER.INFO."}), nats.PingInterval(time.Hour))
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	case <-time.After(4 * requestTimeout):
+		require.Fail(t, "it waits for the caller's deadline")
 	}
 }

@@ -147,13 +147,13 @@ func (w *writer) flush(batch []*write) {
 		w.flushSingly(batch)
 		return
 	}
-	w.modes.observe(together, len(batch), time.Since(began))
+	w.modes.observeTogether(len(batch), time.Since(began))
 }
 
 func (w *writer) flushSingly(batch []*write) {
 	began := time.Now()
-	if w.acks.flush(batch) {
-		w.modes.observe(singly, len(batch), time.Since(began))
+	if first, answered := w.acks.flush(batch); answered {
+		w.modes.observeSingly(len(batch), first, time.Since(began))
 	}
 }
 

@@ -72,6 +72,7 @@ type decision struct {
 	draws   draws
 	id      uint64 // of the order, where there is one
 	created uint32 // how often the order was created by now
+	creates bool   // it was created by this attempt
 }
 
 // attempt counts the attempt, draws its fault and decides whether to create the
@@ -101,7 +102,7 @@ func (b *book) attempt(a attempt) decision {
 		return d
 	}
 	d.answer = b.create(r, a)
-	d.created = r.created
+	d.created, d.creates = r.created, d.answer == AnswerCreated
 	if d.fault != NoFault {
 		d.answer = d.fault.answer()
 	}

@@ -38,6 +38,9 @@ type Config struct {
 	MaxBody int64
 	// Trail is how many of the last requests the server keeps in full.
 	Trail int
+	// Witness is told of each properly signed request to create an order, once the
+	// server has decided about it and before it answers. nil means nobody.
+	Witness func(Witnessed)
 	// Logger gets a debug line for each request and an info line for each change of
 	// settings or keys. No line contains a secret.
 	Logger zerolog.Logger

@@ -105,6 +105,9 @@ func (s *Server) create(x *exchange) {
 		settings: x.settings,
 	})
 	d := &x.decision
+	if s.config.Witness != nil {
+		s.config.Witness(x.witnessed())
+	}
 	if d.fault != NoFault {
 		s.tallies.faults[d.fault].Add(1)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/planted"
 )
 
 // suspectAfter is the number of unexplained earlier deliveries from which an
@@ -31,7 +32,9 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
-		d.Work = q.classify(d, now)
+		if d.Work = q.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
+			d.Work = WorkSubmit
+		}
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/planted"
 )
 
 // storageRetry is the time between two tries of a write while the broker
@@ -247,7 +248,7 @@ func (j *job) submit() {
 // posted the order.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.MustNoteBegin() && !j.mutated(NoBeginNote))
+	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.MustNoteBegin() && !j.mutated(NoBeginNote))
 }
 
 // awaitReconnectGrace delays the posting of a redelivered order after a

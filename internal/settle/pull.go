@@ -56,6 +56,10 @@ func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
 	d := &Delivery{msg: m.Message, answer: m.Answer, lease: q.leases.claim(m.Reply, m.Seq, m.Delivered, p.sent), Seq: m.Seq, StoredAt: m.Time,
 		Delivered: m.Delivered, counted: m.Delivered, serverID: p.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
 	d.Invalid = q.readIntent(d)
+	if e := q.log.Debug(); e.Enabled() { // not later than the first thing that is done about it: histories rely on that
+		e.Str("order_no", d.OrderNo()).Str("intent_id", d.Intent.ID).Uint64("sequence", d.Seq).Uint64("delivered", m.Delivered).
+			Str("delivery", m.Reply).Int64("at_ns", q.time.Now().UnixNano()).Msg("intent delivered")
+	}
 	return d
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/planted"
 )
 
 // Settle carries out what order.Decide decided for a delivery. It writes the
@@ -27,6 +28,9 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 		return true
 	}
 	lapsed()
+	if planted.Is(planted.AckFirst) && s.Outcome != order.OutcomeNone {
+		_ = q.ack(d)
+	}
 	r.History.Lost = 0 // this delivery ends with a report
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
 		r.History.Suspects = 0

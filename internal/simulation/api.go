@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 )
 
@@ -27,7 +28,7 @@ type reply struct {
 	status  int
 }
 
-// api creates orders. The ledger compares records with its state.
+// api creates orders. The oracle compares records with its orders.
 type api struct {
 	w *world
 	// created counts our orders by order_no. foreign holds those of other clients.
@@ -84,6 +85,7 @@ func (a *api) create(no string) reply {
 		}
 	}
 	a.created[no]++
+	a.w.witness.about(oracle.Created, no)
 	a.w.state(no)
 	if t := a.w.e.trace; t != nil {
 		t.say(a.w.e, "api", "created", no, "%d in all", a.created[no])

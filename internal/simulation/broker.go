@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -12,11 +13,10 @@ import (
 // per subject and discard new, results and dead letters with one message per subject,
 // the marks, one consumer. Stored data survives a crash. Other state may not.
 type broker struct {
-	w         *world
-	up        bool
-	life      int  // number of restarts
-	full      bool // the broker refuses results
-	fullSince time.Duration
+	w    *world
+	up   bool
+	life int  // number of restarts
+	full bool // the broker refuses results
 
 	seq     uint64 // of the intents
 	intents map[uint64]*intent
@@ -92,8 +92,15 @@ func newBroker(w *world) *broker {
 // fill makes the broker refuse results from now on.
 func (b *broker) fill() {
 	if !b.full {
-		b.full, b.fullSince = true, b.w.e.at
+		b.full = true
+		b.w.witness.tell(oracle.Event{Kind: oracle.Full})
 	}
+}
+
+// makeRoom makes the broker take results again.
+func (b *broker) makeRoom() {
+	b.full = false
+	b.w.witness.tell(oracle.Event{Kind: oracle.Room})
 }
 
 // publish stores an intent.
@@ -112,7 +119,7 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	if id != "" {
 		b.dedupe[id] = known{b.seq, b.w.e.at}
 	}
-	b.w.ledger.stored(in)
+	b.w.witness.stored(in)
 	if t := b.w.e.trace; t != nil {
 		t.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
 	}
@@ -120,8 +127,10 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	return settle.Stored, b.seq
 }
 
-func (b *broker) remove(seq uint64) {
+// remove removes an intent. by is the claim that acknowledged it, 0 if it is deleted.
+func (b *broker) remove(seq uint64, by int) {
 	if in := b.intents[seq]; in != nil {
+		b.w.witness.removed(in, by)
 		delete(b.intents, seq)
 		delete(b.bySubj, in.msg.Subject)
 	}
@@ -190,7 +199,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	p.count++
 	b.w.claims++
 	p.claim = b.w.claims
-	b.w.ledger.delivered(in, p.claim, p.count, h)
+	b.w.witness.delivered(in, p.claim, p.count, h)
 	if t := b.w.e.trace; t != nil {
 		t.say(b.w.e, "broker", "pull", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
 	}
@@ -205,7 +214,7 @@ func (b *broker) deadline(seq uint64, p *handed) {
 	b.w.e.after(b.w.cfg.AckWait, func() {
 		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim != 0 {
 			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s", b.w.cfg.AckWait)
-			b.w.ledger.released(p.claim, "its claim ended")
+			b.w.witness.released(p.claim, "its claim ended")
 			p.claim = 0
 			b.again = append(b.again, seq)
 			b.serve()
@@ -221,7 +230,7 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	if p == nil || b.intents[seq] == nil || p.claim == 0 {
 		return
 	}
-	b.w.ledger.handedBack(p.claim, by, paused)
+	b.w.witness.handedBack(p.claim, by, paused)
 	p.claim = 0
 	p.serial++
 	serial, life := p.serial, b.life
@@ -266,6 +275,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.life++
 	b.w.faults++
 	b.w.e.reached.strike(FaultBrokerKilled+Fault(min(m, 1)), b.w.busiest())
+	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerKilled})
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {
 		if h.cut {
@@ -276,7 +286,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.pulls = nil
 	for _, p := range b.pending {
 		if p.claim != 0 {
-			b.w.ledger.released(p.claim, "the broker was killed")
+			b.w.witness.released(p.claim, "the broker was killed")
 		}
 	}
 	b.w.e.after(down, func() {
@@ -289,6 +299,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 
 // remember rebuilds the consumer and the duplicate window after a restart.
 func (b *broker) remember(m memory) {
+	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerBack})
 	clear(b.dedupe)
 	for seq, in := range b.intents {
 		if id := given(in.msg); id != "" {
@@ -315,7 +326,7 @@ func (b *broker) remember(m memory) {
 		b.pending[seq] = p
 		b.w.claims++
 		p.claim = b.w.claims // a claim without an owner: it waits for its deadline
-		b.w.ledger.owned(b.intents[seq], p.claim)
+		b.w.witness.owned(b.intents[seq], p.claim, p.count)
 		b.deadline(seq, p)
 	}
 }

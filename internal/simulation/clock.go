@@ -4,6 +4,7 @@ import (
 	"time"
 	"unsafe"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 )
 
@@ -12,9 +13,6 @@ import (
 // still while the machine is suspended.
 type clock struct {
 	jumped, slept time.Duration
-	jumpedAt      time.Duration // when the wall clock jumped last
-	backAt        time.Duration // when it jumped back last; 0 = never
-	sleptAt       time.Duration // when the machine was suspended last; 0 = never
 }
 
 // clocked reports whether clocks may differ in this schedule.
@@ -70,10 +68,7 @@ func (h *host) jump(d time.Duration) {
 	h.e.reached.strike(FaultClock, h.step())
 	h.e.trace.say(h.e, h.name, "clock jumps", "", "by %s", d)
 	h.machine.jumped += d
-	h.machine.jumpedAt = h.e.at
-	if d < 0 {
-		h.machine.backAt = h.e.at
-	}
+	h.w.witness.tell(oracle.Event{Kind: oracle.ClockSet, Process: h.run, Shift: oracle.Moment(h.machine.jumped)})
 }
 
 // suspend stops the machine for d. Its monotonic clock stands still.
@@ -86,13 +81,7 @@ func (h *host) suspend(d time.Duration) {
 	h.e.trace.say(h.e, h.name, "suspended", "", "for %s", d)
 	h.frozen = h.e.at + d
 	h.machine.slept += d
-	h.machine.sleptAt = h.frozen
-}
-
-// bothWrong reports whether both clocks may have hidden time that passed since at: the
-// machine was suspended, and its wall clock was put back. No worker can notice that.
-func (h *host) bothWrong(at time.Duration) bool {
-	return h.machine != nil && h.machine.backAt > 0 && h.machine.sleptAt > 0 && min(h.machine.backAt, h.machine.sleptAt) >= at-h.w.cfg.AckWait
+	h.w.witness.tell(oracle.Event{Kind: oracle.Suspended, Process: h.run, Until: oracle.Moment(h.frozen)})
 }
 
 // drawJump draws how far a clock jumps: within a claim, or by an hour.

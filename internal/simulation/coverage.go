@@ -151,9 +151,9 @@ func (w *world) orderState(no string) uint32 {
 	if in != nil {
 		if p := b.pending[in.msg.Seq]; p != nil {
 			count = int(p.count)
-			if c := w.ledger.claims[p.claim]; c != nil {
+			if h, claimed := w.witness.owners[p.claim]; claimed {
 				owner = 1
-				switch h := c.host; {
+				switch {
 				case h == nil || h.dead:
 					owner = 3
 				case h.frozen > w.e.at || h.cut || !h.up:

@@ -1,8 +1,10 @@
 package simulation
 
 import (
+	"strconv"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/settle"
 )
 
@@ -12,6 +14,7 @@ type host struct {
 	w     *world
 	e     *engine
 	name  string
+	run   string // the same, and the number of this run of the program
 	q     *settle.Protocol
 	procs []*proc
 
@@ -30,14 +33,13 @@ type host struct {
 	up       bool // the connection
 	link     int  // counts connections
 	lastSent time.Duration
-	faulty   bool          // requests may be lost
-	cut      bool          // the connection is dead, but nobody has noticed
-	refused  time.Duration // when the process learned that the broker refuses its results; 0 = it does not
-	node     int           // of the cluster, that it is connected to
+	faulty   bool // requests may be lost
+	cut      bool // the connection is dead, but nobody has noticed
+	node     int  // of the cluster, that it is connected to
 }
 
 func (w *world) newHost(name string, id streamID) *host {
-	h := &host{w: w, e: w.e, name: name, up: w.broker.up, stream: w.e.stream(id)}
+	h := &host{w: w, e: w.e, name: name, run: name + "." + strconv.Itoa(len(w.hosts)+1), up: w.broker.up, stream: w.e.stream(id)}
 	w.hosts = append(w.hosts, h)
 	if w.broker.followers != nil {
 		h.node = w.e.rng.IntN(w.cfg.Replicas)
@@ -103,7 +105,8 @@ func (h *host) crash(how string) {
 		h.e.reached.strike(FaultCrash, h.step())
 	}
 	h.w.faults++
-	h.dead, h.up = true, false
+	h.die()
+	h.up = false
 	h.link++
 	for _, p := range append([]*proc(nil), h.procs...) {
 		if p != h.e.running {
@@ -114,6 +117,12 @@ func (h *host) crash(how string) {
 	if h.restart != nil {
 		h.restart()
 	}
+}
+
+// die marks the process as ended.
+func (h *host) die() {
+	h.dead = true
+	h.w.witness.of(oracle.Ended, h)
 }
 
 // freeze stops the process for d. A second freeze does not shorten the first.
@@ -127,6 +136,7 @@ func (h *host) freeze(d time.Duration) {
 	h.e.reached.strike(FaultFreeze, h.step())
 	h.e.trace.say(h.e, h.name, "frozen", "", "for %s", d)
 	h.frozen = max(h.frozen, h.e.at+d)
+	h.w.witness.tell(oracle.Event{Kind: oracle.Frozen, Process: h.run, Until: oracle.Moment(h.frozen)})
 }
 
 // disconnect breaks the connection for d. The process notices at once, or when it
@@ -199,6 +209,7 @@ func (h *host) reconnect() {
 		h.up = true
 		h.e.trace.say(h.e, h.name, "connected again", "", "")
 		h.q.Reconnected()
+		h.w.witness.of(oracle.Reconnected, h)
 	})
 }
 

@@ -101,7 +101,7 @@ func (w *world) process(name string, id streamID, in time.Duration, body func(h 
 			body(h)
 			ended = true
 			w.busy--
-			h.dead = true
+			h.die()
 		})
 	})
 }

@@ -65,7 +65,7 @@ func drawPlan(e *engine) plan {
 		}
 		return 1 + e.rng.IntN(most)
 	}
-	switch kind := e.rng.Float64(); { // both are rare together: they hide time from every worker (bothWrong)
+	switch kind := e.rng.Float64(); { // both are rare together: they hide time from every worker (oracle.Counts.BothClocks)
 	case kind < 0.3:
 		p.ClockJumps = 1 + e.rng.IntN(4)
 	case kind < 0.6:

@@ -120,7 +120,7 @@ func (s Search) play(ctx context.Context, round []Schedule, known *Coverage) []R
 				if i >= int64(len(round)) {
 					return
 				}
-				out[i] = play(&round[i], s.Mutation, nil, known, nil, &cs)
+				out[i] = play(&round[i], s.Mutation, nil, known, nil, nil, &cs)
 			}
 		})
 	}
@@ -144,22 +144,6 @@ func (s *Summary) add(r Result) {
 }
 
 func (c *Counts) add(o Counts) {
-	c.Orders += o.Orders
-	c.Intents += o.Intents
-	c.Deliveries += o.Deliveries
-	c.Posts += o.Posts
-	c.Records += o.Records
-	c.Created += o.Created
-	c.CreatedTwice += o.CreatedTwice
-	c.Pauses += o.Pauses
-	c.LateHandBacks += o.LateHandBacks
-	c.Leftovers += o.Leftovers
-	c.OlderCounts += o.OlderCounts
-	c.BothClocks += o.BothClocks
-	c.LateOutcomes += o.LateOutcomes
-	c.Overlaps += o.Overlaps
+	c.Counts.Add(o.Counts)
 	c.Faults += o.Faults
-	for i := range c.Outcomes {
-		c.Outcomes[i] += o.Outcomes[i]
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -158,7 +159,7 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	b.resSeq++
 	b.results[token] = &resultEntry{rec, b.resSeq}
 	b.replicate(token)
-	b.w.ledger.recorded(rec, h)
+	b.w.witness.recorded(rec, h)
 	return b.resSeq, nil
 }
 
@@ -199,6 +200,7 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 			b.deadSeq++
 			letter.Seq = b.deadSeq
 			b.letters[token] = &letter
+			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq})
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
 			s.w.state(token)
 		}
@@ -212,7 +214,7 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 // heard records when the process learned that the broker refuses its results.
 func (s store) heard(refused error) error {
 	if errors.Is(refused, settle.ErrStorage) {
-		s.h.refused = s.w.e.at
+		s.w.witness.of(oracle.Refused, s.h)
 	}
 	return refused
 }
@@ -223,6 +225,7 @@ func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) e
 		b := s.w.broker
 		if have := b.letters[token]; have != nil && have.Seq == seq {
 			delete(b.letters, token)
+			b.w.witness.tell(oracle.Event{Kind: oracle.Unfiled, OrderNo: token, Seq: seq})
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "removed")
 			s.w.state(token)
 		}
@@ -265,7 +268,7 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 }
 
 func (s store) DeleteIntent(_ context.Context, seq uint64) error {
-	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq) })
+	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq, 0) })
 }
 
 func (s store) StreamCreated(context.Context) (at time.Time, err error) {
@@ -362,7 +365,7 @@ type answer struct {
 }
 
 func (a answer) Ack() error {
-	return a.send("ack", func(bool) { a.w.broker.ack(a.seq) })
+	return a.send("ack", func(bool) { a.w.broker.ack(a.seq, a.claim) })
 }
 
 func (a answer) Nak() error { return a.NakWithDelay(0) }
@@ -392,15 +395,15 @@ func (a answer) send(what string, effect func(paused bool)) error {
 	return nil
 }
 
-func (b *broker) ack(seq uint64) {
+func (b *broker) ack(seq uint64, by int) {
 	if in := b.intents[seq]; in != nil {
 		if t := b.w.e.trace; t != nil {
 			t.say(b.w.e, "broker", "ack", in.orderNo, "%s", in.id)
 		}
 		if p := b.pending[seq]; p != nil && p.claim != 0 {
-			b.w.ledger.released(p.claim, "")
+			b.w.witness.released(p.claim, "")
 		}
-		b.remove(seq)
+		b.remove(seq, by)
 		b.w.state(in.orderNo)
 		b.serve()
 	}

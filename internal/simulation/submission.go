@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 )
 
@@ -152,18 +153,19 @@ func (v *submission) counted() order.History {
 func (v *submission) exchange() order.End {
 	no := v.d.OrderNo()
 	at := &attempt{orderNo: no, intent: v.d.Intent.ID, seq: v.d.Seq, body: v.d.Order.BodyHash(), host: v.host,
-		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at, note: v.d.Last.Seq}
+		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at}
 	v.boundary(v.proc) // the process may freeze after its last check
 	v.report.History = v.counted()
 	v.attempts++
 	v.proc.step = StepPost
-	v.w.ledger.posted(at)
+	at.stamp = v.report.History.LastTimestamp
+	v.w.witness.posted(at)
 	v.say(v.d, "POST", "attempt %d for %s", v.report.History.Attempts, v.d.Intent.ID)
 	if v.w.toxic[no] {
 		v.takeDown()
 	}
 	r := v.w.api.post(v.ctx, v.proc, at, v.w.cfg.RequestTimeout)
-	at.ended(v.e.at, r.verdict)
+	v.w.witness.answered(at, r.verdict)
 	v.say(v.d, "answer", "%s (status %d)", r.verdict, r.status)
 	v.boundary(v.proc)
 	h := &v.report.History
@@ -179,7 +181,7 @@ func (v *submission) exchange() order.End {
 
 // takeDown ends the process or panics, as a toxic order does.
 func (v *submission) takeDown() {
-	v.w.ledger.tookDown[v.d.OrderNo()]++
+	v.w.witness.about(oracle.TookDown, v.d.OrderNo())
 	if v.w.chance(0.5) {
 		v.crash("taken down by " + v.d.OrderNo())
 		panic(killed{})
@@ -194,7 +196,7 @@ func (v *submission) applyToPool(at *attempt, r reply) order.End {
 		return order.EndAnswer
 	case order.Rejected: // refusals.go: believed, or recalled together with others
 		if v.w.strikes(FaultCalledBack, v.w.cfg.CallBack) {
-			at.calledBack = true
+			v.w.witness.tell(oracle.Event{Kind: oracle.CalledBack, Attempt: at.number})
 			v.say(v.d, "called back", "")
 			if v.ctx.Err() != nil {
 				return v.interrupted()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -33,6 +34,12 @@ func (w *world) startWorker(i int) *worker {
 	k := &worker{host: w.newHost(fmt.Sprint("w", i), streamOf(ofWorker, i, w.started[i], 0)), free: w.cfg.Slots}
 	w.started[i]++
 	k.faulty, k.machine, k.older = !w.quiet, &w.machines[i], i < w.cfg.Older && w.started[i] <= 1
+	if c := k.machine.jumped; c != 0 {
+		w.witness.tell(oracle.Event{Kind: oracle.ClockSet, Process: k.run, Shift: oracle.Moment(c), Why: "start"})
+	}
+	if k.older {
+		w.witness.of(oracle.Older, k.host)
+	}
 	k.open()
 	k.q.Mutate(w.mutation.ofTheProtocol())
 	k.handler = settle.NewHandler(k.q, settle.HandlerOptions{

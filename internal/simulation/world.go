@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/order"
+	"orderpost/internal/oracle"
 	"orderpost/internal/settle"
 )
 
@@ -18,7 +18,7 @@ type world struct {
 	protocol settle.Config
 	broker   *broker
 	api      *api
-	ledger   *ledger
+	witness  *witness
 	hosts    []*host
 	workers  []*worker
 	started  []int // processes of each worker
@@ -40,20 +40,9 @@ type idler struct {
 
 // Counts counts events.
 type Counts struct {
-	Orders, Intents, Deliveries, Posts, Records int
-	Created, CreatedTwice                       int
-	Pauses                                      int // POSTs after the documented pause
-	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
-	Overlaps                                    int // POSTs of former owners after the POST of a new process
-	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
-	BothClocks                                  int // acts of former owners both of whose clocks were wrong
-	OlderCounts                                 int // orders whose conflict an older worker counted again
-	Leftovers                                   int // dead letters of late acceptances whose writers were lost
-	Faults                                      int
-	Outcomes                                    [order.OutcomeUnknown + 1]int
+	oracle.Counts
+	Faults int
 }
-
-func (c *Counts) outcome(o order.Outcome) { c.Outcomes[o]++ }
 
 // Result is the result of a schedule.
 type Result struct {
@@ -85,16 +74,16 @@ func Play(s Schedule, m Mutation, trace *Trace) Result { return playOnce(&s, m, 
 func playOnce(s *Schedule, m Mutation, trace *Trace, kept *[]Edit) Result {
 	var cs coroutines
 	defer cs.end()
-	return play(s, m, trace, nil, kept, &cs)
+	return play(s, m, trace, nil, kept, nil, &cs)
 }
 
 // play is Play. known is what earlier schedules reached, and kept collects what may be
-// dropped. Both may be nil.
-func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, cs *coroutines) Result {
+// dropped. keep gets each event of the history. All three may be nil.
+func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, keep func(oracle.Event), cs *coroutines) Result {
 	w := &world{e: newEngine(s, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.e.reached.known, w.e.kept, w.e.coroutines = known, kept, cs
 	w.cfg = drawPlan(w.e)
-	w.broker, w.api, w.ledger = newBroker(w), newAPI(w), newLedger(w)
+	w.broker, w.api, w.witness = newBroker(w), newAPI(w), newWitness(w, keep)
 	if w.cfg.Replicas > 1 {
 		w.broker.followers = &followers{}
 	}
@@ -105,10 +94,10 @@ func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, 
 	w.e.after(w.cfg.Trouble, w.calm)
 	for w.e.steps < maxSteps && w.e.at < w.cfg.Trouble+patience && !w.atRest() && w.e.step() {
 	}
-	w.ledger.close()
+	w.witness.tell(oracle.Event{Kind: oracle.End})
+	counts := w.witness.counts()
 	w.end()
-	w.ledger.counts.Faults = w.faults
-	r := Result{Schedule: *s, Findings: w.ledger.findings, Counts: w.ledger.counts, Simulated: w.e.at}
+	r := Result{Schedule: *s, Findings: w.witness.oracle.Findings, Counts: counts, Simulated: w.e.at}
 	if r.fresh = w.e.reached.fresh; len(r.fresh) > 0 {
 		r.draws = w.e.drawn()
 	}
@@ -143,7 +132,7 @@ func (w *world) end() {
 func (w *world) calm() {
 	w.e.trace.say(w.e, "world", "quiet from here on", "", "")
 	w.quiet = true
-	w.broker.full = false
+	w.broker.makeRoom()
 	for _, h := range w.hosts {
 		h.faulty, h.crashIn, h.freezeIn = false, 0, 0
 	}
@@ -162,7 +151,9 @@ func (w *world) populate() {
 		w.e.in(id, func() {
 			w.refused[no] = r.Float64() < 0.15
 			w.toxic[no] = r.Float64() < 0.06
-			w.api.foreign[no] = r.Float64() < 0.04
+			if w.api.foreign[no] = r.Float64() < 0.04; w.api.foreign[no] {
+				w.witness.about(oracle.Foreign, no)
+			}
 			w.produce(no)
 		})
 	}
@@ -253,7 +244,7 @@ func (w *world) trouble() {
 		e.reached.strike(FaultDiskFull, w.busiest())
 		e.trace.say(e, "broker", "storage is full", "", "")
 		e.after(e.between(time.Second, 10*time.Second), func() {
-			w.broker.full = false
+			w.broker.makeRoom()
 			e.trace.say(e, "broker", "storage has room", "", "")
 		})
 	})

@@ -29,7 +29,7 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 	if f.ended != nil {
 		f.ended(event)
 	}
-	t.log.Debug().Str("order_no", t.Order.OrderNo()).Stringer("verdict", j.Verdict).Int("status", x.answer.Status).
+	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("timestamp", t.report.History.LastTimestamp).Int64("at_ns", x.ended.UnixNano()).Stringer("verdict", j.Verdict).Int("status", x.answer.Status).
 		Str("reason", j.Reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
 		Dur("duration_ms", x.ended.Sub(x.sent)).Msg("attempt")
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/planted"
 	"orderpost/internal/submit/gate"
 )
 
@@ -153,6 +154,9 @@ var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); return &b 
 func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.Duration) order.End {
 	pair := t.keys.use()
 	stamp := t.clock.stamp(t.report.History.LastTimestamp)
+	if last := t.report.History.LastTimestamp; planted.Is(planted.OldTimestamp) && stamp-last < time.Minute.Milliseconds() { // the API refuses older ones
+		stamp = last
+	}
 	if !order.ValidTimestamp(stamp) {
 		p.Release(gate.Signal{})
 		t.report.Error = fmt.Sprintf("timestamp %d cannot be signed: this machine's clock is wrong", stamp)
@@ -168,6 +172,9 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 	t.report.History = t.counted(time.Now(), stamp)
 	t.budget.attempts++
 	traceparent, ended := t.traced(ctx)
+	if e := t.log.Debug(); e.Enabled() {
+		e.Str("order_no", t.Order.OrderNo()).Int64("timestamp", stamp).Int64("at_ns", time.Now().UnixNano()).Msg("order posted")
+	}
 	size := len(body)
 	x := t.client.post(ctx, t.Order.OrderNo(), body, pair.Key, signature, traceparent)
 	if cap(body) <= maxKeptBuffer {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"orderpost/internal/books"
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 )
@@ -159,6 +160,7 @@ func (r *rig) csv(batch string, rows int) (path string, orderNos []string, err e
 	for i := range rows {
 		no := fmt.Sprintf("%s-%05d", batch, i)
 		orderNos = append(orderNos, no)
+		r.history.now(oracle.Event{Kind: oracle.Published, OrderNo: no})
 		fmt.Fprintf(&b, "%s,60,%d.50\n", no, i)
 	}
 	path = filepath.Join(r.dir, batch+".csv")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -15,6 +16,7 @@ import (
 // intents records the intents that the broker confirmed to a producer. Orderpost must
 // settle each of them.
 type intents struct {
+	history   *history // may be nil
 	mu        sync.Mutex
 	confirmed map[string]confirmation
 	// attempted holds intents that may be stored without a confirmation.
@@ -38,6 +40,7 @@ func (i *intents) attempt(orderNo string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.attempted[orderNo] = true
+	i.history.now(oracle.Event{Kind: oracle.Published, OrderNo: orderNo})
 }
 
 // mayExist reports whether this order_no may have an outcome.
@@ -56,6 +59,7 @@ func (i *intents) confirm(must order.Outcome, orderNos ...string) {
 	for _, no := range orderNos {
 		if _, before := i.confirmed[no]; !before {
 			i.confirmed[no] = confirmation{now, must}
+			i.history.now(oracle.Event{Kind: oracle.Stored, OrderNo: no})
 		}
 	}
 }
@@ -99,6 +103,7 @@ func (r *rig) produce(ctx context.Context, enough <-chan struct{}) error {
 		}
 		for ; made < due; made++ {
 			open = append(open, r.intent(made))
+			r.history.now(oracle.Event{Kind: oracle.Published, OrderNo: open[len(open)-1].OrderNo, Intent: open[len(open)-1].ID})
 		}
 		if ended(enough) && len(open) == 0 || made == r.o.orders && len(open) == 0 {
 			return nil
@@ -143,7 +148,7 @@ func (r *rig) intent(i int) settle.Intent {
 	no := fmt.Sprintf("C%d-%06d", r.o.seed, i)
 	in := settle.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",
 		Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)}
-	if i%100 == 99 && r.o.scenario == "" && r.o.soak == 0 {
+	if i%100 == 99 && r.o.scenario == "" && !r.soaks {
 		in.Deadline = time.Now().Add(time.Second)
 	}
 	return in

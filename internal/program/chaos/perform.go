@@ -176,6 +176,9 @@ func (r *rig) balance(ctx context.Context, s *summary, started time.Time) error 
 		return err
 	}
 	defer q.Close()
+	if err := r.history.finish(ctx, r.js, r.workerLogs()); err != nil {
+		return err
+	}
 	s.Seconds, s.Revived = time.Since(started).Seconds(), r.revived.Load()
 	s.Commands, s.CommandProblems = r.runs.lines, r.runs.problems
 	return s.compare(ctx, q, r.api, r.intents)

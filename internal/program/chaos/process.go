@@ -23,7 +23,11 @@ type process struct {
 	env  []string
 	log  string
 
+	history *history // may be nil
+	broker  bool     // it runs a broker
+
 	mu     sync.Mutex
+	runs   []lifetime
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has ended
 	frozen bool
@@ -50,8 +54,10 @@ func (p *process) start() error {
 	}
 	ended := make(chan struct{})
 	p.cmd, p.ended, p.frozen = cmd, ended, false
+	name := p.began()
 	go func() {
 		_ = cmd.Wait() // its log says how it ended
+		p.over(name)
 		close(ended)
 	}()
 	return nil
@@ -102,12 +108,13 @@ func (p *process) freeze() (thaw func()) {
 	if !p.alive() {
 		return func() {}
 	}
-	cmd := p.cmd
+	cmd, name, from := p.cmd, p.runs[len(p.runs)-1].name, time.Now()
 	_ = cmd.Process.Signal(freezeSignal)
 	p.frozen = true
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.history.frozen(name, from)
 		_ = cmd.Process.Signal(thawSignal) // an error means that it has ended
 		if p.cmd == cmd {
 			p.frozen = false
@@ -147,9 +154,9 @@ func (p *process) lastLines(n int) string {
 }
 
 // build compiles a program into dir.
-func build(ctx context.Context, dir, name, pkg string) (string, error) {
+func build(ctx context.Context, dir, name, pkg, tags string) (string, error) {
 	path := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags", tags, "-o", path, pkg)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}

@@ -48,9 +48,12 @@ type rig struct {
 	workers []*member
 	bin     map[string]string // paths of the programs by name
 
-	intents *intents
-	link    *nats.Conn // the run's own connection to the broker
-	js      jetstream.JetStream
+	intents  *intents
+	history  *history   // with --history
+	soaks    bool       // a soak: the folder is that of its earlier pieces
+	profiles []string   // addresses of the brokers' profiles, for a soak
+	link     *nats.Conn // the run's own connection to the broker
+	js       jetstream.JetStream
 
 	runs  commandRuns
 	batch atomic.Value // name of the last import
@@ -88,10 +91,13 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 	if r.dir, err = filepath.Abs(r.dir); err != nil {
 		return err
 	}
-	if old, err := os.ReadDir(r.dir); err != nil || len(old) > 0 {
+	if old, err := os.ReadDir(r.dir); err != nil || len(old) > 0 && !r.soaks {
 		return errors.Join(err, fmt.Errorf("--keep: %s must be empty: an earlier run's orders would be taken for this one's", r.dir))
 	}
 	if err := r.buildAll(ctx); err != nil {
+		return err
+	}
+	if err := r.openHistory(); err != nil {
 		return err
 	}
 	if err := r.startAPI(); err != nil {
@@ -106,7 +112,10 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 	if err := r.startWorkers(ctx); err != nil {
 		return err
 	}
-	return r.connect(ctx)
+	if err := r.connect(ctx); err != nil {
+		return err
+	}
+	return r.history.listen(ctx, r.js, r.link)
 }
 
 func (r *rig) buildAll(ctx context.Context) (err error) {
@@ -116,7 +125,11 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 		packages["nats-server"] = "github.com/nats-io/nats-server/v2"
 	}
 	for name, pkg := range packages {
-		if r.bin[name], err = build(ctx, r.dir, name, pkg); err != nil {
+		tags := ""
+		if name == "worker" && r.o.plant != "" {
+			tags = "planted"
+		}
+		if r.bin[name], err = build(ctx, r.dir, name, pkg, tags); err != nil {
 			return err
 		}
 	}
@@ -126,6 +139,9 @@ func (r *rig) buildAll(ctx context.Context) (err error) {
 func (r *rig) startAPI() (err error) {
 	cfg := sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, TLS: r.o.tls, Logger: zerolog.Nop()}
 	cfg.Settings = r.manners()
+	if r.history != nil {
+		cfg.Witness = r.history.witness
+	}
 	if r.api, err = sandbox.New(cfg); err != nil {
 		return err
 	}
@@ -172,13 +188,18 @@ func (r *rig) startBrokers() (err error) {
 			return err
 		}
 	}
+	if r.soaks {
+		if r.profiles, err = freeAddrs(n); err != nil {
+			return err
+		}
+	}
 	for i, listen := range r.listens {
 		name := fmt.Sprintf("node-%d", i+1)
 		conf := filepath.Join(r.dir, name+".conf")
 		if err := os.WriteFile(conf, []byte(r.brokerConf(name, listen, i, routes)), 0o600); err != nil {
 			return err
 		}
-		node := &process{name: name, path: r.bin["nats-server"], args: []string{"-c", conf}, log: filepath.Join(r.dir, name+".log")}
+		node := &process{name: name, history: r.history, broker: true, path: r.bin["nats-server"], args: []string{"-c", conf}, log: filepath.Join(r.dir, name+".log")}
 		r.nodes = append(r.nodes, node)
 		if err := node.start(); err != nil {
 			return err
@@ -192,6 +213,10 @@ func (r *rig) startBrokers() (err error) {
 func (r *rig) brokerConf(name, listen string, i int, routes []string) string {
 	text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q, sync_interval: always }\n%s",
 		name, listen, r.storeDir(name), brokerAccounts)
+	if r.soaks {
+		_, port, _ := strings.Cut(r.profiles[i], ":")
+		text += "prof_port: " + port + "\n"
+	}
 	if routes != nil {
 		text += fmt.Sprintf("cluster { name: chaos, listen: %q, no_advertise: true, routes: [nats://%s] }\n",
 			routes[i], strings.Join(routes, ", nats://"))
@@ -206,7 +231,7 @@ func (r *rig) startWorkers(ctx context.Context) error {
 	}
 	for i := range r.o.workers {
 		name := fmt.Sprintf("worker-%d", i+1)
-		m := &member{process: &process{name: name, path: r.bin["worker"], log: filepath.Join(r.dir, name+".log")}, ops: ops[i]}
+		m := &member{process: &process{name: name, history: r.history, broker: i == 0 && r.nodes == nil, path: r.bin["worker"], log: filepath.Join(r.dir, name+".log")}, ops: ops[i]}
 		r.workers = append(r.workers, m)
 		m.env = append(r.workerEnv(name, m.ops), "ORDERPOST_NATS_LISTEN="+r.listens[0])
 		if i > 0 || r.nodes != nil {
@@ -238,6 +263,15 @@ func (r *rig) workerEnv(name, ops string) []string {
 		"ORDERPOST_LOG_FORMAT=json", "ORDERPOST_ON_UNSURE="+r.o.policy, "ORDERPOST_ACK_WAIT="+ackWait.String(),
 		"ORDERPOST_REQUEST_TIMEOUT=1s", "ORDERPOST_HEADER_TIMEOUT=1s", "ORDERPOST_RETRY_DELAY_BASE=1s", "ORDERPOST_RETRY_DELAY_MAX=5s",
 		"ORDERPOST_HOLD_RETRY=1s", "ORDERPOST_BREAKER_OPEN=1s", "ORDERPOST_PROBE_DELAY=500ms", "ORDERPOST_DRAIN_TIMEOUT=5s")
+	if r.history != nil {
+		env = append(env, "ORDERPOST_LOG_LEVEL=debug")
+	}
+	if r.soaks {
+		env = append(env, "ORDERPOST_RESULT_RETENTION=1m") // the disk must be able to be flat
+	}
+	if r.o.plant != "" {
+		env = append(env, "ORDERPOST_PLANTED_FAULT="+r.o.plant)
+	}
 	if r.o.tls {
 		env = append(env, "ORDERPOST_API_CA_FILE="+r.caFile(), "ORDERPOST_TLS_TIMEOUT=1s")
 	}
@@ -389,6 +423,7 @@ func (r *rig) cleanUp() {
 	if r.disk != nil {
 		_ = r.disk.Unmount() // its files belong to this run
 	}
+	_ = r.history.close()
 	if r.o.keep == "" && r.dir != "" {
 		_ = os.RemoveAll(r.dir)
 	}

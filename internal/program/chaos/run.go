@@ -8,7 +8,8 @@
 //	intents.go   the producers, and the intents confirmed to them
 //	commands.go  the programs for people, which must survive the faults
 //	summary.go   compares every confirmed intent with its outcome and the ledger
-//	soak.go      without faults: memory, goroutines and descriptors over time
+//	history.go   what happened, as JSON lines, judged by internal/oracle (judge.go)
+//	soak.go      without faults, in pieces (piece.go): what grows? (footprint.go, trend.go)
 package chaos
 
 import (
@@ -17,12 +18,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/planted"
 	"orderpost/internal/program"
 	"orderpost/internal/program/powercut"
 )
@@ -36,7 +39,6 @@ const (
 
 type options struct {
 	minutes  float64
-	soak     time.Duration
 	scenario string
 	orders   int
 	rate     float64
@@ -55,6 +57,8 @@ type options struct {
 	hostile  bool
 	tls      bool
 	timeout  time.Duration
+	history  string
+	plant    string
 
 	chosen  []fault
 	command string
@@ -69,10 +73,10 @@ Meanwhile people import files and wait for them, watch, list, export, replay and
 survive the faults: each run's exit code must be one that is documented for it, and none gives up.
 
 With --on-unsure park the sandbox creates a repeated order_no again, so that a second POST shows as doubled.
---soak does the same without faults, and watches memory, goroutines and file descriptors of the workers.
+chaos soak does the same without faults, in pieces, and watches what grows.
 --scenario replay turns --orders into dead letters and replays them all, with kills.
 
-Exit codes: 0 the books balance, nothing was lost, doubled or unexplained (and nothing grows); 1 they do not,
+Exit codes: 0 the books balance, nothing was lost, doubled or unexplained; 1 they do not,
 or something failed; 2 wrong usage; 130 interrupted.`
 
 // Run runs the program and returns the exit code.
@@ -96,7 +100,6 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.Uint64Var(&o.seed, "seed", 1, "decides which faults come when, and the sandbox's own")
 	f.BoolVar(&o.calm, "calm", false, "the sandbox injects no faults of its own beside those of the schedule")
 	f.BoolVar(&o.commands, "commands", true, "run the programs for people meanwhile, and hold their exit codes against the documented ones")
-	f.DurationVar(&o.soak, "soak", 0, "no faults, for so long: do memory, goroutines and file descriptors stay flat?")
 	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
 	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
 	f.BoolVar(&o.hostile, "hostile", false, "also the faults of hostile hands: giant intents, a disk that fills, answers about other orders")
@@ -105,6 +108,9 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up so long after the faults are over")
+	f.StringVar(&o.history, "history", "", "write what happened to this file, one event a line, and judge it by the invariants of the simulation (again: chaos judge FILE)")
+	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp")
+	root.AddCommand(newJudge(stdout), newSoak(o.command, stdout, stderr))
 	root.AddCommand(powercut.NewCommand(o.command, stdout, stderr))
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
 }
@@ -126,8 +132,8 @@ func (o *options) byName(name string) fault {
 func (o *options) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if o.orders < 0 || o.kills < 0 || o.workers < 1 || o.rate < 0 || o.soak < 0 || o.gap < 10*time.Millisecond || !(o.minutes > 0) {
-		bad("--workers must be at least 1, --gap at least 10ms, --minutes above 0; --orders, --kills, --rate and --soak cannot be below 0")
+	if o.orders < 0 || o.kills < 0 || o.workers < 1 || o.rate < 0 || o.gap < 10*time.Millisecond || !(o.minutes > 0) {
+		bad("--workers must be at least 1, --gap at least 10ms, --minutes above 0; --orders, --kills and --rate cannot be below 0")
 	}
 	if o.broker != embeddedBroker && o.broker != externalBroker && o.broker != clusterBroker {
 		bad("--broker: %q is neither embedded nor external nor cluster", o.broker)
@@ -135,8 +141,8 @@ func (o *options) validate() error {
 	if o.policy != resubmitPolicy && o.policy != parkPolicy {
 		bad("--on-unsure: %q is neither resubmit nor park", o.policy)
 	}
-	if o.scenario != "" && (o.scenario != replayScenario || o.soak > 0) {
-		bad("--scenario: replay is the only one, and does not go with --soak")
+	if o.scenario != "" && o.scenario != replayScenario {
+		bad("--scenario: replay is the only one")
 	}
 	if o.scenario == replayScenario && o.orders == 0 {
 		bad("--scenario replay: --orders says how many")
@@ -147,11 +153,14 @@ func (o *options) validate() error {
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
+	if o.plant != "" && (o.history == "" || !slices.Contains(planted.Faults(), planted.Fault(o.plant)) || o.plant == string(planted.Leak)) {
+		bad("--plant: ack-first, blind or old-timestamp, with --history")
+	}
 	var err error
 	if o.chosen, err = chosen(o.faults, o.broker, o.hostile); err != nil {
 		bad("%w", err)
 	}
-	if o.scenario != "" || o.soak > 0 {
+	if o.scenario != "" {
 		o.chosen = nil
 	}
 	if o.scenario == replayScenario {
@@ -173,7 +182,7 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if o.list {
 		return list(stdout)
 	}
-	limit := o.length() + o.soak + o.timeout
+	limit := o.length() + o.timeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s (--timeout)", limit))
 	defer cancel()
 	r := &rig{o: o, out: stderr, intents: newIntents()}
@@ -191,13 +200,19 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := s.print(stdout, o.json); err != nil {
 		return err
 	}
-	return s.verdict()
+	told := stdout
+	if o.json {
+		told = stderr
+	}
+	err = o.found(told)
+	if o.plant != "" {
+		return err // the run may rightly have lost orders
+	}
+	return errors.Join(s.verdict(), err)
 }
 
 func (r *rig) carryOut(ctx context.Context) (*summary, error) {
 	switch {
-	case r.o.soak > 0:
-		return r.soak(ctx)
 	case r.o.scenario == replayScenario:
 		return r.replayAll(ctx)
 	default:
@@ -221,11 +236,6 @@ func (s *summary) verdict() error {
 	}
 	if s.injected() == 0 && len(s.Faults) > 0 {
 		return errors.New("no fault was injected: this run shows nothing")
-	}
-	for _, f := range s.Soak {
-		if f.Grows {
-			return fmt.Errorf("%s of %s grow: never below %.1f in the first half, and %.1f in the second", f.Measure, f.Worker, f.FloorBefore, f.FloorAfter)
-		}
 	}
 	return nil
 }

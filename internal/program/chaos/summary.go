@@ -42,7 +42,6 @@ type summary struct {
 	// key) and were restarted.
 	Revived int64         `json:"revived"`
 	Faults  []*faultTally `json:"faults"`
-	Soak    []soakFigure  `json:"soak,omitempty"`
 	// Commands lists how the programs for people ended.
 	Commands        []*commandTally `json:"commands,omitempty"`
 	CommandProblems []string        `json:"command_problems,omitempty"`
@@ -246,7 +245,6 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	printSoak(out, s.Soak)
 	if err := s.printCommands(out); err != nil {
 		return err
 	}

@@ -1,0 +1,114 @@
+package oracle
+
+import (
+	"slices"
+
+	"orderpost/internal/order"
+)
+
+// end checks the final state.
+func (o *Oracle) end() {
+	for _, seq := range sortedKeys(o.pending) {
+		c := o.pending[seq]
+		o.find(Settled, c.orderNo, nil, "intent %d is still in the queue", seq)
+	}
+	for _, no := range sortedKeys(o.orders) {
+		c := o.orders[no]
+		if c.created > 0 && !c.known {
+			o.find(True, no, nil, "created, but nobody published it")
+		}
+		switch {
+		case !c.must:
+		case len(c.records) == 0:
+			o.find(OneOutcome, no, []int{c.line}, "no record")
+		default:
+			o.endOrder(c)
+		}
+	}
+}
+
+func (o *Oracle) endOrder(c *course) {
+	no := c.orderNo
+	last := c.records[len(c.records)-1]
+	rec := last.rec
+	o.Counts.Orders++
+	o.Counts.Outcomes[rec.Outcome()]++
+	switch {
+	case rec.Outcome() == order.OutcomeNone:
+		o.find(OneOutcome, no, []int{last.line}, "no outcome, but a note (%s)", rec.Note)
+	case rec.Settled > c.intents && o.refusedBesideOlder(c):
+		o.Counts.OlderCounts++
+	case rec.Settled < c.intents, rec.Settled != c.intents && !o.settings.Outside:
+		o.find(OneOutcome, no, []int{last.line}, "%d intents were stored, %d are settled", c.intents, rec.Settled)
+	}
+	o.Counts.Created += c.created
+	if c.created > 1 {
+		o.Counts.CreatedTwice++
+	}
+	if rec.Outcome().Created() == "no" && c.created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !o.afterPersonsWord(c) {
+		o.find(True, no, []int{last.line}, "%s, but the API created it", rec.Word)
+	}
+	if rec.By != "" && rec.Outcome() == order.OutcomeRejected && c.created > 0 && !o.settings.Outside && !c.postedLate() {
+		o.find(True, no, []int{last.line}, "%s said that it does not exist, but the API created it", rec.By)
+	}
+	letter := c.letter
+	switch {
+	case rec.NeedsLetter() && letter == nil:
+		o.find(Letters, no, []int{last.line}, "%s without a letter", rec.Word)
+	case rec.NeedsLetter() && letter.intent == rec.IntentID && letter.outcome != rec.Outcome():
+		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
+	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.conflict && o.leftover(c):
+		o.Counts.Leftovers++
+	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.conflict:
+		o.find(Letters, no, []int{last.line, letter.line}, "accepted, but a letter is left")
+	}
+}
+
+// afterPersonsWord reports whether a frozen worker without a claim sent an attempt
+// after a person had said that no order exists. Later deliveries relied on the
+// person's word.
+func (o *Oracle) afterPersonsWord(c *course) bool {
+	for _, r := range c.records {
+		if r.rec.By == "" || r.rec.Outcome() != order.OutcomeRejected {
+			continue
+		}
+		for _, a := range c.posts {
+			if a.froze && a.sent >= r.at {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refusedBesideOlder reports whether a conflict was refused that an older worker counted
+// again: it does not know the list of conflicts in which this version names it.
+func (o *Oracle) refusedBesideOlder(c *course) bool {
+	listed := false
+	for _, r := range c.records {
+		if listed && o.process(r.process).older {
+			return true
+		}
+		listed = listed || len(r.rec.Conflicts) > 0
+	}
+	return false
+}
+
+// postedLate reports whether a worker whose claim had ended sent an attempt. No person can
+// know of it.
+func (c *course) postedLate() bool {
+	return slices.ContainsFunc(c.posts, func(a *attempt) bool { return a.late })
+}
+
+// leftover reports whether a late acceptance left a dead letter behind: the intent had
+// been settled otherwise and acknowledged, and the writer of the acceptance was lost
+// before it removed the letter. No message brings a worker back to it. The audit shows
+// such a letter, and replaying it sends nothing.
+func (o *Oracle) leftover(c *course) bool {
+	for _, r := range c.records {
+		if r.rec.Outcome() == order.OutcomeAccepted {
+			return r.gone || o.process(r.process).ended
+		}
+	}
+	return false
+}

@@ -1,0 +1,143 @@
+package simulation
+
+import (
+	"time"
+
+	"orderpost/internal/oracle"
+	"orderpost/internal/order"
+)
+
+// witness tells the oracle what an outside observer sees: the messages that the broker
+// stored and delivered, the records that it took, and the requests that were sent. The
+// oracle (internal/oracle) checks the invariants against these, never against a
+// worker's state.
+type witness struct {
+	w      *world
+	oracle *oracle.Oracle
+	keep   func(oracle.Event) // also gets each event; may be nil
+	posts  int
+	owners map[int]*host // of claims; nil = only the broker believes in it
+}
+
+// attempt is one POST. Its number names it.
+type attempt struct {
+	number                int
+	orderNo, intent, body string
+	seq                   uint64
+	stamp                 int64
+	host                  *host
+	claim                 int
+	gate, signed          time.Duration
+}
+
+// Finding is a broken invariant.
+type Finding = oracle.Finding
+
+// The invariants, as named in findings.
+const (
+	InvOneOutcome   = oracle.OneOutcome
+	InvAcceptedOnce = oracle.AcceptedOnce
+	InvExplained    = oracle.Explained
+	InvPark         = oracle.Park
+	InvTrue         = oracle.True
+	InvStays        = oracle.Stays
+	InvOneClaim     = oracle.OneClaim
+	InvDelay        = oracle.Delay
+	InvPoison       = oracle.Poison
+	InvLetters      = oracle.Letters
+	InvReason       = oracle.Reason
+	InvStorage      = oracle.Storage
+	InvSettled      = oracle.Settled
+)
+
+func newWitness(w *world, keep func(oracle.Event)) *witness {
+	v := &witness{w: w, oracle: oracle.New(), keep: keep, owners: make(map[int]*host)}
+	v.oracle.OnFinding = func(f Finding) { w.e.trace.say(w.e, "oracle", "BROKEN", f.OrderNo, "%s: %s", f.Invariant, f.Detail) }
+	v.tell(oracle.Event{Kind: oracle.Begin, Settings: &oracle.Settings{Start: epoch, Policy: w.cfg.Policy, AckWait: w.cfg.AckWait}})
+	return v
+}
+
+func (v *witness) tell(e oracle.Event) {
+	e.At = oracle.Moment(v.w.e.at)
+	v.oracle.Observe(e)
+	if v.keep != nil {
+		v.keep(e)
+	}
+}
+
+func (v *witness) stored(in *intent) {
+	v.tell(oracle.Event{Kind: oracle.Stored, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq})
+}
+
+func (v *witness) delivered(in *intent, id int, count uint64, h *host) {
+	v.owners[id] = h
+	v.tell(oracle.Event{Kind: oracle.Delivered, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq, Claim: id, Count: count, Process: h.run})
+	v.w.state(in.orderNo)
+}
+
+// owned tells of a claim that only the broker believes in.
+func (v *witness) owned(in *intent, id int, count uint64) {
+	v.owners[id] = nil
+	v.tell(oracle.Event{Kind: oracle.Delivered, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq, Claim: id, Count: count})
+}
+
+func (v *witness) released(claim int, why string) {
+	v.tell(oracle.Event{Kind: oracle.Released, Claim: claim, Why: why})
+}
+
+func (v *witness) handedBack(owner, by int, paused bool) {
+	v.tell(oracle.Event{Kind: oracle.HandedBack, Claim: by, Former: owner, Paused: paused})
+}
+
+// removed tells that an intent left the queue. by is the claim that acknowledged it, 0
+// if it was deleted.
+func (v *witness) removed(in *intent, by int) {
+	e := oracle.Event{Kind: oracle.Removed, OrderNo: in.orderNo, Seq: in.msg.Seq, Claim: by}
+	if by != 0 {
+		e.Intent = in.id
+	}
+	v.tell(e)
+}
+
+func (v *witness) posted(a *attempt) {
+	v.posts++
+	a.number = v.posts
+	v.tell(oracle.Event{Kind: oracle.Posted, OrderNo: a.orderNo, Intent: a.intent, Seq: a.seq, Claim: a.claim, Process: a.host.run, Attempt: a.number,
+		Stamp: a.stamp, Gate: oracle.Moment(a.gate), Signed: oracle.Moment(a.signed)})
+	v.w.state(a.orderNo)
+}
+
+func (v *witness) answered(a *attempt, verdict order.Verdict) {
+	v.tell(oracle.Event{Kind: oracle.Answered, Attempt: a.number, Verdict: verdict})
+}
+
+func (v *witness) recorded(rec *order.Record, h *host) {
+	if t := v.w.e.trace; t != nil {
+		step := "record"
+		if rec.Outcome() == order.OutcomeNone {
+			step = "note"
+		}
+		t.say(v.w.e, "broker", step, rec.OrderNo, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
+			rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+	}
+	v.tell(oracle.Event{Kind: oracle.Recorded, OrderNo: rec.OrderNo, Record: rec, Process: h.run})
+	v.w.state(rec.OrderNo)
+}
+
+func when(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// about tells of something that only needs an order_no.
+func (v *witness) about(k oracle.Kind, orderNo string) {
+	v.tell(oracle.Event{Kind: k, OrderNo: orderNo})
+}
+
+// of tells of something that happened to a process.
+func (v *witness) of(k oracle.Kind, h *host) { v.tell(oracle.Event{Kind: k, Process: h.run}) }
+
+// counts returns what the oracle counted.
+func (v *witness) counts() Counts { return Counts{Counts: v.oracle.Counts, Faults: v.w.faults} }
