@@ -4,6 +4,8 @@
 //	group.go    which letters: those that match, up to a last sequence
 //	deed.go     what is done with each: replay, resolve, drop
 //	run.go      Preview counts what would happen, Run does it; Tally counts by fate
+//	export.go   the orders of a group as a file: what it would hold, and the file
+//	traces.go   which acts on groups one order was in
 //	jobs.go     runs that outlive the request which started them, and can be stopped
 //
 // Each letter is judged when its turn comes, by the rules of package settle. So a

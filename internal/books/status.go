@@ -44,6 +44,8 @@ type Found struct {
 	Letter *settle.Letter
 	// Pending is true while an intent is in the queue.
 	Pending bool
+	// Intent is that intent.
+	Intent *settle.Pending
 }
 
 // Find reads all that is known about an order, at the leaders of the streams.
@@ -63,6 +65,9 @@ func Find(ctx context.Context, q *queue.Queue, name string) (f Found, err error)
 	if f.Letter != nil {
 		f.Letter.FiledUnder = token
 	}
-	f.Pending, err = q.IsPending(ctx, name)
+	raw, err := q.Store().Intent(ctx, name)
+	if err == nil && raw != nil {
+		f.Pending, f.Intent = true, settle.ReadPending(name, raw)
+	}
 	return f, err
 }

@@ -47,7 +47,7 @@ func (v *visit) act(about journal.About, safer func(context.Context) bool, do fu
 	if err = do(ctx); err != nil {
 		r.End, r.Error = journal.Failed, err.Error()
 	}
-	v.s.warnJournal(act.End(ctx, r))
+	v.unwritten = v.s.unwritten(act, act.End(ctx, r))
 	if err != nil && away(err) {
 		return &problem{status: 503, what: "The broker did not confirm in time. It may have happened nevertheless.",
 			todo: "Look at the page again before you repeat it.", cause: err}
@@ -64,9 +64,20 @@ func unannounced(err error) error {
 	return err
 }
 
-// warnJournal logs that a result is not in the journal.
-func (s *Server) warnJournal(err error) {
-	if err != nil {
-		s.log.Warn().Err(err).Msg("the journal")
+// unwritten logs what the journal lacks of an act, and returns it as sentences for the
+// person; "" = the journal has all of it. end is the error of the act's End.
+func (s *Server) unwritten(act *journal.Act, end error) (says string) {
+	missing := act.Unannounced()
+	switch {
+	case missing == nil && end == nil:
+		return ""
+	case end == nil:
+		says = "The journal could not be written before the act. It has the result, without the intention."
+	case missing == nil:
+		says = "The journal has the intention, but the result could not be written."
+	default:
+		says = "THE JOURNAL HAS NOTHING OF THIS, because it could not be written. Note yourself who did it, when and why."
 	}
+	s.log.Error().AnErr("intention", missing).AnErr("result", end).Str("id", act.ID()).Msg("the journal lacks a part of an act")
+	return says
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -46,6 +47,8 @@ type batches struct {
 	reading sync.Mutex // one reading of the list at a time
 	list    []*books.Import
 	listed  time.Time
+	files   map[string]string // what people call the imports in list, by batch
+	asked   time.Time         // when a name that is not in files was last looked for
 
 	mu     sync.Mutex
 	looked time.Time
@@ -126,8 +129,31 @@ func (b *batches) imports(ctx context.Context) ([]*books.Import, error) {
 		return nil, err
 	}
 	slices.SortFunc(list, func(a, b *books.Import) int { return b.StartedAt.Compare(a.StartedAt) })
-	b.list, b.listed = list, time.Now()
+	b.list, b.listed, b.files = list, time.Now(), make(map[string]string, len(list))
+	for _, imp := range list {
+		b.files[imp.Batch], _ = importName(imp)
+	}
 	return list, nil
+}
+
+// namesFor is how long names of imports are believed to be all that there are.
+const namesFor = 10 * time.Second
+
+// name returns what people call an import: its file, or the batch where no import of
+// that name is known.
+func (b *batches) name(ctx context.Context, batch string) (name string, known bool) {
+	b.reading.Lock()
+	name, known = b.files[batch]
+	again := !known && batch != "" && b.queue.Connected() && time.Since(b.asked) > namesFor
+	if again {
+		b.asked = time.Now()
+	}
+	b.reading.Unlock()
+	if again {
+		_, _ = b.imports(ctx) // a batch is a name, too
+		return b.name(ctx, batch)
+	}
+	return cmp.Or(name, batch), known
 }
 
 // run follows the results while somebody looks, until ctx ends.

@@ -95,7 +95,8 @@ func (v *visit) hold() error {
 		c.Says = append(c.Says, fmt.Sprintf("%s within a second. Requests that are at the API already are finished first; %s in hand.",
 			plural(f.workers, "worker stops posting", "workers stop posting"), plural(f.inHand, "order is", "orders are")))
 	}
-	c.Says = append(c.Says, "Orders can still be enqueued. The time of a hold counts neither as an attempt nor as age, and the hold survives restarts.")
+	c.Says = append(c.Says, "A pull that is under way may still take orders: they wait at the gate, or go back to the queue.",
+		"Orders can still be enqueued. The time of a hold counts neither as an attempt nor as age, and the hold survives restarts.")
 	if h := f.Hold; h != nil {
 		c.Warning = "The fleet is held already, by " + somebody(h.By) + " since " + stamp(h.Since) + ". Your hold replaces that one, with its reason and its end."
 	}

@@ -27,6 +27,7 @@ var functions = template.FuncMap{
 	"clip":    shorten,
 	"typable": typable,
 	"tone":    tone,
+	"took":    took,
 	"meaning": func(o order.Outcome) string { return o.Meaning() },
 	"dict":    dict,
 	"size":    size,
@@ -97,6 +98,14 @@ func span(d time.Duration) string {
 	default:
 		return plural(int(d.Hours()/24), "day", "days")
 	}
+}
+
+// took writes how long something lasted.
+func took(d time.Duration) string {
+	if d < time.Second {
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return span(d)
 }
 
 // plural writes a number with its noun.

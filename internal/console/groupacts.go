@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -49,6 +50,7 @@ type plan struct {
 
 	mu      sync.Mutex
 	started *acts.Job // the run; nil = nobody has confirmed it
+	lacks   string    // what the journal lacks of it
 }
 
 // groupActs are the acts on groups, by what they are called.
@@ -60,47 +62,22 @@ var groupActs = map[journal.Kind]struct{ title, button, done string }{
 
 // planGroup starts the preview of an act on a selection, or on all that match.
 func (v *visit) planGroup() error {
-	if err := v.ParseForm(); err != nil {
+	p, err := v.readPlan(journal.Kind(v.PostFormValue("act")))
+	if err != nil {
 		return err
 	}
-	filter, err := url.ParseQuery(v.field("filter")) // as in the address of the list
-	if err != nil {
-		return badRequest("The filter of this form cannot be read.", "Open the list again.")
-	}
-	p := &plan{act: journal.Kind(v.field("act")), filter: readFilter(filter), unknown: v.field("unknown") == "yes", late: v.field("late") == "yes"}
 	if _, known := groupActs[p.act]; !known {
 		return badRequest("It is not known what to do with these dead letters.", "Choose one of the buttons of the list.")
 	}
 	if p.unknown && !v.person().ResubmitUnknown {
 		return noUnknown()
 	}
-	matcher, wrong := p.filter.Compile(time.Now())
-	if len(wrong) > 0 {
-		return badRequest("The filter has a mistake: "+sentence(wrong[0].Error()), "Correct it on the page of dead letters.")
-	}
-	p.Selects, p.fields = matcher.Selects, p.filter.Fields(matcher)
-	ctx, cancel := v.brief()
-	defer cancel()
-	last, err := books.LastLetter(ctx, v.s.queue)
-	if err != nil {
-		return err
-	}
-	if text := v.field("last"); text != "" { // what the person saw ends there
-		seen, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return badRequest("The list that this form comes from does not exist.", "Open the list again.")
-		}
-		last = min(last, seen)
-	}
-	p.Last = last
-	if v.field("which") == "chosen" {
-		if p.Seqs, err = chosen(v.PostForm["letter"]); err != nil {
-			return err
-		}
-		p.fields["letter"] = v.PostForm["letter"]
-		delete(p.fields, "all")
-	}
-	job, err := v.s.jobs.Start(acts.Spec{Kind: previewKind, Title: "Preview: " + groupActs[p.act].title, By: v.person().Name, Subject: p}, v.s.previewing(p))
+	return v.startPreview(p, groupActs[p.act].title, v.s.previewing(p))
+}
+
+// startPreview starts a preview and shows it, or how far it is.
+func (v *visit) startPreview(p *plan, title string, run func(context.Context, func(acts.Progress)) (any, error)) error {
+	job, err := v.s.jobs.Start(acts.Spec{Kind: previewKind, Title: "Preview: " + title, By: v.person().Name, Subject: p}, run)
 	if err != nil {
 		return busy(err)
 	}
@@ -108,6 +85,45 @@ func (v *visit) planGroup() error {
 	defer enough()
 	_ = job.Wait(wait) // the job's page shows either
 	return v.done("/jobs/"+job.ID, "")
+}
+
+// readPlan reads which letters the form of the list is about.
+func (v *visit) readPlan(act journal.Kind) (*plan, error) {
+	if err := v.ParseForm(); err != nil {
+		return nil, err
+	}
+	filter, err := url.ParseQuery(v.field("filter")) // as in the address of the list
+	if err != nil {
+		return nil, badRequest("The filter of this form cannot be read.", "Open the list again.")
+	}
+	p := &plan{act: act, filter: readFilter(filter), unknown: v.field("unknown") == "yes", late: v.field("late") == "yes"}
+	matcher, wrong := p.filter.Compile(time.Now())
+	if len(wrong) > 0 {
+		return nil, badRequest("The filter has a mistake: "+sentence(wrong[0].Error()), "Correct it on the page of dead letters.")
+	}
+	p.Selects, p.fields = matcher.Selects, p.filter.Fields(matcher)
+	ctx, cancel := v.brief()
+	defer cancel()
+	last, err := books.LastLetter(ctx, v.s.queue)
+	if err != nil {
+		return nil, err
+	}
+	if text := v.field("last"); text != "" { // what the person saw ends there
+		seen, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return nil, badRequest("The list that this form comes from does not exist.", "Open the list again.")
+		}
+		last = min(last, seen)
+	}
+	p.Last = last
+	if v.field("which") == "chosen" {
+		if p.Seqs, err = chosen(v.PostForm["letter"]); err != nil {
+			return nil, err
+		}
+		p.fields["letter"] = v.PostForm["letter"]
+		delete(p.fields, "all")
+	}
+	return p, nil
 }
 
 // chosen reads the sequences of letters that were chosen one by one.
@@ -161,18 +177,23 @@ func (s *Server) previewing(p *plan) func(context.Context, func(acts.Progress)) 
 // through goes through the plan's letters and tells how far it is.
 func (s *Server) through(p *plan, walk func(context.Context, acts.Options) (acts.Tally, error)) func(context.Context, func(acts.Progress)) (any, error) {
 	return func(ctx context.Context, tell func(acts.Progress)) (any, error) {
-		of := uint64(len(p.Seqs))
-		if of == 0 {
-			state, err := s.queue.Letters().State(ctx)
-			if err != nil {
-				return acts.Tally{}, err
-			}
-			of = state.Messages
+		of, err := s.lettersOf(ctx, p)
+		if err != nil {
+			return acts.Tally{}, err
 		}
 		return walk(ctx, acts.Options{Tell: func(t acts.Tally) {
 			tell(acts.Progress{Step: counted(t.Counts()), Done: t.Seen, Of: max(of, t.Seen)})
 		}})
 	}
+}
+
+// lettersOf returns about how many letters the plan looks at.
+func (s *Server) lettersOf(ctx context.Context, p *plan) (uint64, error) {
+	if p.Seqs != nil {
+		return uint64(len(p.Seqs)), nil
+	}
+	state, err := s.queue.Letters().State(ctx)
+	return state.Messages, err
 }
 
 // about is what the journal keeps of the plan.
@@ -252,8 +273,9 @@ func (v *visit) preview() (*acts.Job, *plan, acts.Tally, error) {
 	if !ok || job.Kind != previewKind || job.State() != acts.Done || !counted {
 		return nil, nil, acts.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
 	}
-	if old := time.Since(job.Ended()); old > previewLasts {
-		return nil, nil, acts.Tally{}, stale("This preview is " + span(old) + " old.")
+	if old := v.s.now().Sub(job.Ended()); old > previewLasts {
+		return nil, nil, acts.Tally{}, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
+			todo: "Open the list of dead letters and preview again."}
 	}
 	return job, p, tally, nil
 }
@@ -311,6 +333,13 @@ func (p *plan) run() *acts.Job {
 	return p.started
 }
 
+// unwritten says what the journal lacks of the plan's run.
+func (p *plan) unwritten() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lacks
+}
+
 // startGroup writes the intention into the journal and starts the run.
 func (v *visit) startGroup(p *plan, expected acts.Tally, as order.Outcome, note string) error {
 	p.mu.Lock()
@@ -336,11 +365,14 @@ func (v *visit) startGroup(p *plan, expected acts.Tally, as order.Outcome, note 
 		result, err := walk(ctx, tell)
 		v.s.watch.forget()
 		tally, _ := result.(acts.Tally)
-		v.s.warnJournal(act.End(ctx, groupResult(ctx, deed, tally, err)))
+		lacks := v.s.unwritten(act, act.End(ctx, groupResult(ctx, deed, tally, err)))
+		p.mu.Lock()
+		p.lacks = lacks
+		p.mu.Unlock()
 		return result, err
 	})
 	if err != nil {
-		v.s.warnJournal(act.End(ctx, journal.Result{End: journal.Failed, Error: err.Error()}))
+		_ = v.s.unwritten(act, act.End(ctx, journal.Result{End: journal.Failed, Error: err.Error()})) // nothing was done
 		return busy(err)
 	}
 	p.started = job

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,6 +171,88 @@ func TestTwoPeopleRunTheSameGroup(t *testing.T) {
 	c, err := r.worker.Count(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), c.Pending)
+}
+
+// TestTwoPeopleRunTheSameGroupAtOnce: each letter is replayed once, whoever gets it.
+func TestTwoPeopleRunTheSameGroupAtOnce(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	const letters = 40
+	for i := range letters {
+		r.refuses(fmt.Sprintf("R-%d", i))
+	}
+	people := []*browser{r.as("operator"), r.as("chief")}
+	var previews, runs [2]string
+	for i, b := range people {
+		previews[i] = b.preview("act", "replay", "which", "all")
+	}
+	var all sync.WaitGroup
+	for i, b := range people {
+		all.Go(func() { runs[i] = b.do(http.MethodPost, previews[i]+"/confirm", url.Values{}).Request.URL.Path })
+	}
+	all.Wait()
+	put := 0
+	for i, b := range people {
+		b.ended(runs[i])
+		result, err := r.jobs.Find(strings.TrimPrefix(runs[i], "/jobs/")).Result()
+		require.NoError(t, err)
+		tally := result.(acts.Tally)
+		put += tally.Fates["replayed"]
+		require.Zero(t, tally.Fates[acts.Unsettled], tally.Errors)
+	}
+	require.Equal(t, letters, put)
+	c, err := r.worker.Count(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []uint64{letters, 0}, []uint64{c.Pending, c.Letters})
+}
+
+// TestAnOldPreview cannot be confirmed, and says why. Nothing is done.
+func TestAnOldPreview(t *testing.T) {
+	r := newRig(t)
+	r.refuses("R-1")
+	b := r.loggedIn()
+	preview := b.preview("act", "replay", "which", "all")
+	b.open(http.StatusOK, preview+"/confirm")
+	r.ahead.Store(int64(previewLasts + time.Minute))
+	const says = "This preview is 31 minutes old, and a preview counts for 30 minutes. Nothing was done. Open the list of dead letters and preview again."
+	require.Contains(t, text(b.open(http.StatusConflict, preview+"/confirm")), says)
+	require.Contains(t, text(b.send(http.StatusConflict, preview+"/confirm", "note", "x")), says)
+	require.Equal(t, 1, r.lettersLeft())
+	page := text(b.open(http.StatusOK, preview))
+	require.NotContains(t, page, "Go on…")
+	require.Contains(t, page, "This preview is too old to go on with. Preview again.")
+}
+
+// TestALostSession: whoever confirms after the login has ended does nothing, and can go
+// on after another login.
+func TestALostSession(t *testing.T) {
+	r := newRig(t)
+	r.refuses("R-1")
+	b := r.loggedIn()
+	preview := b.preview("act", "replay", "which", "all")
+	b.open(http.StatusOK, preview+"/confirm")
+	r.ahead.Store(int64(13 * time.Hour))
+	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x")), "Your login has ended, so nothing was done. Log in, and send the form again.")
+	require.Equal(t, 1, r.lettersLeft())
+	r.ahead.Store(0) // the preview is not too old yet
+	b.send(http.StatusOK, "/login/link")
+	b.open(http.StatusOK, strings.TrimPrefix(r.lastLink(), r.URL()))
+	require.Contains(t, b.ended(b.run(preview)), "1 dead letter was put back into the queue.")
+}
+
+// TestAConsoleThatRestarted: what a page from before it sends does nothing, and leads to
+// what is known.
+func TestAConsoleThatRestarted(t *testing.T) {
+	r := newRig(t)
+	r.refuses("R-1")
+	b := r.loggedIn()
+	preview := b.preview("act", "replay", "which", "all")
+	r.Server.Stop()
+	r.Server = r.console()
+	b.base = r.URL()
+	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x")), "Your login has ended, so nothing was done.")
+	b.open(http.StatusOK, strings.TrimPrefix(r.lastLink(), r.URL()))
+	require.Contains(t, text(b.send(http.StatusNotFound, preview+"/confirm", "note", "x")), "This job is not known any more.")
+	require.Equal(t, 1, r.lettersLeft())
 }
 
 // TestMistakesInGroups each get a sentence.

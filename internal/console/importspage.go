@@ -41,6 +41,8 @@ type importsPage struct {
 // importLine is an import with the present outcomes of its orders.
 type importLine struct {
 	*books.Import
+	// Name is what people call it, Other the file or the batch, whichever that is not.
+	Name, Other      string
 	Count            batchCount
 	Outcomes         []outcomeCount // those that are there
 	Open             int            // orders without an outcome
@@ -73,6 +75,7 @@ func (v *visit) importsPage() error {
 
 func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
 	line.Import = imp
+	line.Name, line.Other = importName(imp)
 	line.Count, behind = v.s.batches.look(imp.Batch)
 	for _, o := range order.Outcomes() {
 		if n := line.Count.Outcomes[o]; n > 0 {
@@ -143,6 +146,8 @@ type importPage struct {
 	Rejects   bool
 	Cancel    *cancelling
 	MayImport bool
+	// MayCancel: there may be orders that no worker was given.
+	MayCancel bool
 }
 
 // batch returns the import that the request names.
@@ -160,6 +165,17 @@ func (v *visit) batch() (*books.Import, error) {
 	return imp, err
 }
 
+// importName is what people call an import: the batch, if somebody chose one, and
+// otherwise the file without its folder. other is the other one.
+func importName(imp *books.Import) (name, other string) {
+	file := strings.TrimRight(imp.File, "/\\")
+	file = file[strings.LastIndexAny(file, "/\\")+1:]
+	if file == "" || imp.Fingerprint == "" || !strings.HasPrefix(imp.Fingerprint, imp.Batch) {
+		return imp.Batch, file
+	}
+	return file, imp.Batch
+}
+
 // importAddress is the address of an import's page.
 func importAddress(batch string) string { return "/import?batch=" + url.QueryEscape(batch) }
 
@@ -172,7 +188,8 @@ func (v *visit) importPage() error {
 	p.importLine, p.Behind = v.importLine(imp)
 	p.Rejects = p.Upload != nil && p.Upload.Checked != nil && p.Upload.Checked.Rejects != ""
 	v.live = true
-	return v.render("import", "Import "+imp.Batch, p)
+	p.MayCancel = imp.CancelledAt.IsZero() && (!imp.Complete() || p.Behind || p.Open > 0)
+	return v.render("import", "Import "+shorten(p.Name, 60), p)
 }
 
 // previewTime bounds the counting of what a cancellation would do.
@@ -184,7 +201,8 @@ func (v *visit) cancelImport() error {
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Cancel import " + imp.Batch, Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
+	name, _ := importName(imp)
+	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
 		Says:   []string{"Workers get no new orders, of any import, while this runs. If the import still runs, it stops.", "Orders that have an outcome keep it."},
 		Fields: []fact{{"batch", imp.Batch}}, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {
@@ -242,6 +260,8 @@ type cancelling struct {
 	Done  bool
 	settle.Cancelled
 	Error string
+	// Unwritten says what the journal lacks of it.
+	Unwritten string
 }
 
 // cancels are the cancellations since the console started, by import.
@@ -272,6 +292,17 @@ func (c *cancels) end(batch string, done settle.Cancelled, err error) {
 		next.Error = sentence(err.Error())
 	}
 	c.all[batch] = &next
+}
+
+// lacks notes what the journal lacks of a cancellation.
+func (c *cancels) lacks(batch, says string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was := c.all[batch]; was != nil {
+		next := *was
+		next.Unwritten = says
+		c.all[batch] = &next
+	}
 }
 
 // of returns a copy of the cancellation of an import, or nil.

@@ -39,10 +39,16 @@ type jobPage struct {
 	Errors                    []string
 	Unreadable                int
 	Took                      time.Duration
+	// List is the address of the list with the job's filter.
+	List string
 	// Confirm is the address of the confirmation of a preview; "" = there is nothing
 	// to confirm. Again are forms that preview the same with more permissions.
 	Confirm string
 	Again   []againForm
+	// Export is what an export would hold; nil = the job is another act.
+	Export *exportPage
+	// Unwritten says what the journal lacks of the run.
+	Unwritten string
 	// Run is the run of this preview; nil = nobody has started it.
 	Run *acts.Job
 }
@@ -74,7 +80,7 @@ func (v *visit) jobPage() error {
 	if !ok {
 		return noJob()
 	}
-	p.Facts = plan.facts()
+	p.Facts, p.List = plan.facts(), lettersAt(plan.filter)
 	v.live = p.Running
 	if !p.Running {
 		p.Took = job.Ended().Sub(job.Started).Round(time.Millisecond)
@@ -86,9 +92,16 @@ func (v *visit) jobPage() error {
 // ended fills in what a job has found or done.
 func (p *jobPage) ended(v *visit, plan *plan) {
 	result, err := p.Result()
+	if survey, ok := result.(acts.Survey); ok && err == nil {
+		p.exporting(v, survey)
+		return
+	}
 	tally, _ := result.(acts.Tally)
 	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
 	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, plan.run()
+	if !p.Preview {
+		p.Unwritten = plan.unwritten()
+	}
 	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b acts.Fate) int {
 		if tally.Fates[a] != tally.Fates[b] {
 			return tally.Fates[b] - tally.Fates[a]
@@ -102,8 +115,12 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 		p.Fates = append(p.Fates, fateCount{tally.Fates[fate], fateWords(fate, p.Preview), tone})
 	}
 	switch n := tally.Fates[deed.Does]; {
+	case p.State() == acts.Stopped && p.Preview:
+		p.Tone, p.Says = "warn", "It was stopped by "+somebody(p.Stopper())+". Nothing was done."
 	case p.State() == acts.Stopped:
 		p.Tone, p.Says = "warn", "It was stopped by "+somebody(p.Stopper())+". What is counted below was done; the other letters are as they were. It can be repeated."
+	case err != nil && away(err) && p.Preview:
+		p.Tone, p.Says = "bad", "The broker stayed out of reach. Nothing was done; start it again when the broker is back."
 	case err != nil && away(err):
 		p.Tone, p.Says = "bad", "The broker stayed out of reach. What is counted below was done; repeat it when the broker is back."
 	case err != nil:
@@ -119,7 +136,11 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 	default:
 		p.Tone, p.Says = "good", plural(n, "dead letter was ", "dead letters were ")+groupActs[plan.act].done+"."
 	}
-	if p.Preview && p.State() == acts.Done && p.Run == nil && v.may(Operator) {
+	old := v.s.now().Sub(p.Ended()) > previewLasts
+	if p.Preview && old && p.Run == nil {
+		p.Tone, p.Says = "warn", p.Says+" This preview is too old to go on with. Preview again."
+	}
+	if p.Preview && !old && p.State() == acts.Done && p.Run == nil && v.may(Operator) {
 		if tally.Fates[deed.Does] > 0 {
 			p.Confirm = "/jobs/" + p.ID + "/confirm"
 		}

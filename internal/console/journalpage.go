@@ -78,6 +78,7 @@ func describeAct(item journal.Item) actLine {
 		}
 	}
 	add("Note", item.Note)
+	add("Import", item.Batch)
 	for _, name := range slices.Sorted(maps.Keys(item.Filter)) {
 		add("Filter "+name, strings.Join(item.Filter[name], ", "))
 	}
@@ -116,6 +117,8 @@ func actWords(a journal.About) string {
 	switch {
 	case a.OrderNo != "":
 		words += ": order " + shorten(a.OrderNo, 60)
+	case a.Batch != "" && a.Details["file"] != "":
+		words += ": " + shorten(a.Details["file"], 60)
 	case a.Batch != "":
 		words += ": import " + shorten(a.Batch, 60)
 	}

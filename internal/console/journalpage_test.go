@@ -92,8 +92,20 @@ func TestOrderPageShowsWhatPeopleDid(t *testing.T) {
 	r.did(journal.About{Kind: journal.Replay, OrderNo: "A-1", Note: "ticket 17"}, &journal.Result{End: journal.Done})
 	r.did(journal.About{Kind: journal.Replay, OrderNo: "A-2"}, &journal.Result{End: journal.Done})
 	page := text(r.loggedIn().open(http.StatusOK, "/order?no=A-1"))
-	require.Regexp(t, `What people did .*bo@ops replay dead letters: order A-1: ticket 17 done .*bo@ops import a file: import march done`, page)
+	require.Regexp(t, `What people did .*bo@ops replay dead letters: order A-1: ticket 17 More .* done .*bo@ops import a file: import march More .* done`, page)
 	require.NotContains(t, page, "A-2")
+}
+
+// TestOrderPageShowsActsOnGroups: the journal has one entry for all orders of a group.
+func TestOrderPageShowsActsOnGroups(t *testing.T) {
+	r := newRig(t)
+	r.refuses("R-1")
+	r.refuses("R-2")
+	b := r.loggedIn()
+	require.NotContains(t, text(b.open(http.StatusOK, "/order?no=R-1")), "replay dead letters")
+	b.ended(b.run(b.preview("act", "replay", "which", "chosen", "letter", fmt.Sprint(r.letter("R-1").Seq)), "note", "ticket 17"))
+	require.Regexp(t, `What people did .*anna replay dead letters: ticket 17 More`, text(b.open(http.StatusOK, "/order?no=R-1")))
+	require.NotContains(t, text(b.open(http.StatusOK, "/order?no=R-2")), "replay dead letters: ticket 17")
 }
 
 // TestAnActThatTheJournalDoesNotTake is not done, unless it makes things safer.
@@ -102,6 +114,7 @@ func TestAnActThatTheJournalDoesNotTake(t *testing.T) {
 	b := r.loggedIn()
 	r.fillJournal()
 	require.Contains(t, text(b.confirmed(http.StatusServiceUnavailable, "/fleet/resume")), "Nothing was done, because the journal cannot be written.")
-	require.Contains(t, text(b.confirmed(http.StatusOK, "/fleet/hold")), "The fleet is held.")
+	require.Contains(t, text(b.confirmed(http.StatusOK, "/fleet/hold")), "The fleet is held. THE JOURNAL HAS NOTHING OF THIS, because it could not be written. Note yourself who did it, when and why.")
+	require.NotContains(t, text(b.open(http.StatusOK, "/fleet")), "THE JOURNAL", "it is said once")
 	require.NotContains(t, text(b.open(http.StatusOK, "/journal")), "resume the fleet")
 }

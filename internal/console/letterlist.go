@@ -46,20 +46,29 @@ type letterList struct {
 	// shows them.
 	MoreGroups int
 	AllGroups  string
-	Rows       []books.LetterRow
+	Rows       []letterRow
 	// Newer and Older are the addresses of the neighbouring pages; "" = none.
 	Newer, Older string
 	Begin        string
 	// Query is the filter as the query of an address, for acts on all that match.
 	Query string
-	// Choose shows a box before each letter, for acts on a selection.
-	Choose bool
+	// Choose shows a box before each letter, for acts on a selection. Settles: the
+	// person may do more than export.
+	Choose, Settles bool
 }
 
 // outcomeChoice is an outcome in the filter.
 type outcomeChoice struct {
 	Outcome order.Outcome
 	Chosen  bool
+}
+
+// letterRow is a letter with what people call its import.
+type letterRow struct {
+	books.LetterRow
+	Import string
+	// Known: the import has a page.
+	Known bool
 }
 
 // letterGroup is a group with the address of its letters.
@@ -148,7 +157,10 @@ func (v *visit) letterList() error {
 	if back && !page.Before { // the first page is always a full one
 		page = index.Page(matcher, 0, letterRows, false)
 	}
-	p.Rows = page.Rows
+	for _, row := range page.Rows {
+		name, known := v.s.batches.name(v.Context(), row.Batch)
+		p.Rows = append(p.Rows, letterRow{row, name, known})
+	}
 	if n := len(p.Rows); n > 0 {
 		if page.Before {
 			p.Older = lettersAt(p.Filter, "before", strconv.FormatUint(p.Rows[0].Seq, 10))
@@ -161,7 +173,8 @@ func (v *visit) letterList() error {
 	}
 	p.group(v.query("groups") == "all")
 	p.Query = filterFields(p.Filter).Encode()
-	p.Choose = v.may(Operator) && p.Whole
+	p.Choose = v.may(Importer) && p.Whole
+	p.Settles = v.may(Operator)
 	v.live = !p.Choose // a refresh would take the ticks away
 	return v.render("letters", "Dead letters", p)
 }

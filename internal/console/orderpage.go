@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
-	"orderpost/internal/journal"
 	"orderpost/internal/order"
 )
 
@@ -34,8 +34,11 @@ type orderPage struct {
 	// Body is the order of the dead letter. It is empty for viewers.
 	Body    string
 	HasBody bool
-	// Acts are the journal's entries of this order and its import. NoJournal says that
-	// they could not be read.
+	// Import is the order's batch, if the console knows an import of that name.
+	// ImportName is what people call it, with the batch.
+	Import, ImportName string
+	// Acts are the journal's entries of this order, its import, and of groups that it was
+	// in. NoJournal says that they could not be read.
 	Acts      []actLine
 	NoJournal bool
 }
@@ -71,6 +74,13 @@ func (v *visit) orderPage() error {
 		return err
 	}
 	p.Found = found
+	p.ImportName = p.batch()
+	if name, known := v.s.batches.name(ctx, p.batch()); known {
+		p.Import = p.batch()
+		if name != p.Import {
+			p.ImportName = name + " (batch " + p.Import + ")"
+		}
+	}
 	p.Known = found.Record != nil || found.Letter != nil || found.Pending
 	p.judge()
 	p.list()
@@ -86,9 +96,9 @@ func (v *visit) orderPage() error {
 			p.Body = readable(l.Body)
 		}
 	}
-	acts, err := journal.OfOrder(ctx, v.queue(), p.No, p.batch())
+	items, err := acts.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
 	p.NoJournal = err != nil
-	for _, item := range acts {
+	for _, item := range items {
 		p.Acts = append(p.Acts, describeAct(item))
 	}
 	v.live = true
@@ -157,7 +167,7 @@ func (p *orderPage) list() {
 		say("Error", r.Error)
 		say("Last verdict", verdict(r.Verdict, r.Status))
 		say("Attempts", strconv.Itoa(r.Attempts))
-		say("Import", r.Batch)
+		say("Import", p.ImportName)
 		say("Source", r.Source)
 		say("Worker", r.Worker)
 		say("Submission", r.IntentID)
@@ -169,17 +179,28 @@ func (p *orderPage) list() {
 		}
 		happened(r.EnqueuedAt, "info", "Enqueued", r.Source, "")
 		if p.Letter == nil || len(p.Letter.Trail) == 0 {
-			happened(r.FirstAttemptAt, "info", "First attempt", "", "")
-			if !r.LastAttemptAt.Equal(r.FirstAttemptAt) {
-				happened(r.LastAttemptAt, "info", "Last attempt", "attempt "+strconv.Itoa(r.Attempts), r.Response)
+			if r.Attempts > 1 {
+				happened(r.FirstAttemptAt, "info", "First attempt", "", "")
 			}
+			last, answer := "Attempt", r.Response
+			if r.Attempts > 1 {
+				last = "Last attempt, number " + strconv.Itoa(r.Attempts)
+			}
+			if r.Outcome() != order.OutcomeNone {
+				answer = "" // it stands beside the outcome
+			}
+			happened(r.LastAttemptAt, "info", last, "", answer)
 		}
 		if o := r.Outcome(); o != order.OutcomeNone {
 			by := r.Reason
 			if r.By != "" {
 				by = "by " + r.By
 			}
-			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, r.Response)
+			answer := r.Response
+			if p.Letter != nil && len(p.Letter.Trail) > 0 {
+				answer = "" // it stands beside the attempt
+			}
+			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, answer)
 		}
 		for _, c := range r.Conflicts {
 			happened(c.RefusedAt, "warn", "Another body under this order number was not sent", c.IntentID+" "+c.Source, "")

@@ -39,10 +39,6 @@ func (s *Server) journalUpload(ctx context.Context, a uploads.Act) (func(context
 	if err != nil {
 		return nil, err
 	}
-	log := s.log.With().Str("act", string(in.Kind)).Str("batch", a.Batch).Str("by", a.By.Name).Logger()
-	if missing := act.Unannounced(); missing != nil {
-		log.Error().Err(missing).Msg("this act is NOT in the journal; it goes on, because it makes things safer")
-	}
 	return func(ctx context.Context, e uploads.Ended) {
 		r := journal.Result{End: journal.Done, Counts: e.Counts, Error: e.Error}
 		switch {
@@ -53,8 +49,8 @@ func (s *Server) journalUpload(ctx context.Context, a uploads.Act) (func(context
 		case e.Partial:
 			r.End = journal.Partial
 		}
-		if err := act.End(ctx, r); err != nil {
-			log.Error().Err(err).Msg("an act of the console has no result in the journal")
+		if says := s.unwritten(act, act.End(ctx, r)); says != "" && in.Kind == journal.Cancel {
+			s.cancels.lacks(a.Batch, says)
 		}
 	}, nil
 }

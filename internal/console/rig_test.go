@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,8 @@ type rig struct {
 	*Server
 
 	viewers *queue.Queue // nil = the console's own
+
+	ahead atomic.Int64 // how far the console's clock is ahead, in nanoseconds
 
 	mu   sync.Mutex
 	said []string // what was printed in the terminal
@@ -105,6 +108,7 @@ func (r *rig) data() string {
 func (r *rig) console(change ...func(*Config)) *Server {
 	r.Helper()
 	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Viewers: r.viewers, DataDir: r.data(), Version: "test", Starter: "anna", Log: zerolog.Nop(),
+		now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		Announce: func(line string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()

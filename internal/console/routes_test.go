@@ -60,7 +60,30 @@ func TestOnlyKnownRoutesChangeSomething(t *testing.T) {
 	}
 	b := r.as("operator")
 	b.send(http.StatusNotFound, "/fleet")
-	b.open(http.StatusNotFound, "/books/stop")
+}
+
+// TestTheAddressOfAForm is not a page: whoever reloads it is led to the page that it
+// belongs to, and nothing is done.
+func TestTheAddressOfAForm(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("operator")
+	for path, page := range map[string]string{"/books/stop": "/books", "/letters/act": "/letters", "/letters/export": "/letters", "/logout": "/", "/refresh": "/"} {
+		a := b.do(http.MethodGet, path, nil)
+		require.Equal(t, http.StatusOK, a.StatusCode, path)
+		require.Equal(t, page, a.Request.URL.Path)
+		require.Contains(t, text(a.page), "This address only takes a form, so nothing was done. Here is the page that it belongs to.")
+	}
+	a := b.do(http.MethodGet, "/jobs/gone/stop", nil)
+	require.Equal(t, "/jobs/gone", a.Request.URL.Path)
+	require.Contains(t, text(a.page), "This job is not known any more.")
+	for _, rt := range r.routes() { // none of them is a page that does not exist
+		if method, path, _ := strings.Cut(rt.pattern, " "); method == http.MethodPost {
+			path = strings.NewReplacer("{", "", "}", "").Replace(path)
+			require.NotContains(t, text(b.do(http.MethodGet, path, nil).page), "There is no such page.", path)
+		}
+	}
+	b.open(http.StatusNotFound, "/nowhere")
+	b.send(http.StatusNotFound, "/nowhere")
 }
 
 // TestViewersHaveAConnectionOfTheirOwn: what a viewer asks for goes to the broker

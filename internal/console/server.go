@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -50,6 +51,8 @@ type Options struct {
 	// one-time links, which are secrets.
 	Announce func(line string)
 	Log      zerolog.Logger
+
+	now func() time.Time // nil = the clock; a test sets it
 }
 
 // Server serves the console. The caller must call Stop.
@@ -63,6 +66,7 @@ type Server struct {
 	starter  string
 	announce func(string)
 	log      zerolog.Logger
+	now      func() time.Time // by which logins end and previews become old
 
 	proxies  []netip.Prefix
 	users    userFile
@@ -91,10 +95,14 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	proxies, _ := o.proxies() // Validate has read them
-	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log,
+	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log, now: o.now,
 		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(o.SessionTime, o.IdleTime), attempts: newAttempts()}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.sessions.now = s.now
 	if s.starter == "" {
-		s.starter = "whoever started the console"
+		s.starter = "the local user"
 	}
 	if err := s.users.load(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -181,14 +189,21 @@ func (s *Server) openUploads(dir string) {
 // routes returns what the console answers.
 func (s *Server) routes() []route {
 	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes(),
-		s.groupRoutes(), s.jobRoutes(), s.importRoutes(), s.uploadRoutes())
+		s.groupRoutes(), s.exportRoutes(), s.jobRoutes(), s.importRoutes(), s.uploadRoutes())
 }
 
 // Handler returns the console's pages.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
+	known := make(map[string]bool)
 	for _, rt := range s.routes() {
+		known[rt.pattern] = true
 		mux.Handle(rt.pattern, s.handler(rt))
+	}
+	for _, rt := range s.routes() {
+		if at, form := strings.CutPrefix(rt.pattern, "POST "); form && !known["GET "+at] {
+			mux.Handle("GET "+at, s.handler(route{need: min(rt.need, Viewer), does: "This page", serve: (*visit).formAddress}))
+		}
 	}
 	mux.Handle("GET /static/{hash}/{file}", http.HandlerFunc(serveStatic))
 	mux.Handle("GET /favicon.ico", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,6 +218,12 @@ func (s *Server) Handler() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	}))
+}
+
+// formAddress answers whoever opens the address of a form, which is in the address bar
+// after a refusal. It leads to the page that has the form.
+func (v *visit) formAddress() error {
+	return v.done(path.Dir(v.URL.Path), "This address only takes a form, so nothing was done. Here is the page that it belongs to.")
 }
 
 // warnings passes what net/http complains about to the log.

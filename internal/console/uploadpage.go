@@ -99,7 +99,7 @@ func standing(u *uploads.Upload, p uploads.Progress, busy bool) (word, tone, say
 	case busy:
 		return "checking", "info", describeProgress(p)
 	case i != nil && i.State == uploads.Done:
-		return "imported", "good", plural(i.Summary.Rows, "row", "rows") + " of batch " + i.Batch + "."
+		return "imported", "good", plural(i.Summary.Rows, "row", "rows") + "."
 	case i != nil && i.State == uploads.Interrupted:
 		return "interrupted", "warn", sentence(i.Error) + " Resume it, or cancel it."
 	case i != nil && i.State == uploads.Cancelled:

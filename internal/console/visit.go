@@ -32,6 +32,8 @@ type visit struct {
 	session *session
 	// status is the answer's; 0 = 200.
 	status int
+	// unwritten says what the journal lacks of the act that this request carried out.
+	unwritten string
 	// live says that the page refreshes its part "live" by itself.
 	live bool
 }
@@ -72,8 +74,8 @@ func (v *visit) field(name string) string { return strings.TrimSpace(v.PostFormV
 
 // done sends the person to another page, which shows the sentence.
 func (v *visit) done(to, sentence string) error {
-	if v.session != nil && sentence != "" {
-		v.session.say(&flash{Text: sentence})
+	if v.session != nil && sentence+v.unwritten != "" {
+		v.session.say(&flash{Text: strings.TrimSpace(sentence + " " + v.unwritten), Bad: v.unwritten != ""})
 	}
 	http.Redirect(v.w, v.Request, to, http.StatusSeeOther)
 	return nil

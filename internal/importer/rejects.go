@@ -39,7 +39,7 @@ func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 		if bad.Column > 0 {
 			column = strconv.Itoa(bad.Column)
 		}
-		line = append(line, strconv.Itoa(row.Line), column, string(bad.Code), escapeFormula(bad.Message()))
+		line = append(line, strconv.Itoa(row.Line), column, string(bad.Code), EscapeFormula(bad.Message()))
 		if surplus := len(f.head.header); len(row.Cells) > surplus {
 			line = append(line, row.Cells[surplus:]...) // keep every cell of the row
 		}

@@ -63,7 +63,7 @@ func TestNeutral(t *testing.T) {
 		"": "", "x": "x", "-5": "-5", "+1.000,50": "+1.000,50", "-0.5": "-0.5", "1=1": "1=1",
 		"=1+1": "'=1+1", "@SUM(A1)": "'@SUM(A1)", "-1+1": "'-1+1", "+cmd|x": "'+cmd|x", "\t=1": "'\t=1", "\r=1": "'\r=1", "-": "'-",
 	} {
-		require.Equal(t, want, escapeFormula(in), "%q", in)
+		require.Equal(t, want, EscapeFormula(in), "%q", in)
 	}
 }
 

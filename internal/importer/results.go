@@ -105,19 +105,19 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 			row := &rows[i]
 			line = line[:0]
 			if f.head.format == FormatNDJSON {
-				line = append(line, escapeFormula(row.OrderNo))
+				line = append(line, EscapeFormula(row.OrderNo))
 			}
 			for _, c := range columns {
 				cell := ""
 				if c < len(row.Cells) {
-					cell = escapeFormula(row.Cells[c])
+					cell = EscapeFormula(row.Cells[c])
 				}
 				line = append(line, cell)
 			}
 			r := resultOf(row, f.problem(row), &statuses[i])
 			tally[r[0]]++
 			for _, cell := range r {
-				line = append(line, escapeFormula(cell))
+				line = append(line, EscapeFormula(cell))
 			}
 			if err := out.Write(line); err != nil {
 				return err

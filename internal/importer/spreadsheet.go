@@ -11,17 +11,17 @@ import (
 // number matches a cell that begins like a formula but is a number.
 var number = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)*$`)
 
-// escapeFormula keeps a spreadsheet from running a cell as a formula. It prefixes a
+// EscapeFormula keeps a spreadsheet from running a cell as a formula. It prefixes a
 // cell that begins like one with an apostrophe. Plain numbers stay unchanged. A cell
 // that already begins with such an apostrophe gets another one, because
 // [unescapeFormula] removes one.
-func escapeFormula(cell string) string {
+func EscapeFormula(cell string) string {
 	if cell == "" {
 		return cell
 	}
 	switch cell[0] {
 	case '\'':
-		if escapeFormula(cell[1:]) != cell[1:] {
+		if EscapeFormula(cell[1:]) != cell[1:] {
 			return "'" + cell
 		}
 	case '=', '@', '\t', '\r', '\n':
@@ -34,9 +34,9 @@ func escapeFormula(cell string) string {
 	return cell
 }
 
-// unescapeFormula undoes escapeFormula.
+// unescapeFormula undoes EscapeFormula.
 func unescapeFormula(cell string) string {
-	if len(cell) > 1 && cell[0] == '\'' && escapeFormula(cell[1:]) == cell {
+	if len(cell) > 1 && cell[0] == '\'' && EscapeFormula(cell[1:]) == cell {
 		return cell[1:]
 	}
 	return cell

@@ -34,7 +34,7 @@ type table struct {
 	layout  *layout
 	named   int // line of the header
 	skipped int // lines before the header: Excel's sep=
-	// ours says that the file is a results file, whose cells [escapeFormula] wrote.
+	// ours says that the file is a results file, whose cells [EscapeFormula] wrote.
 	ours bool
 
 	// For NDJSON.

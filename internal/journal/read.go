@@ -39,6 +39,9 @@ type Query struct {
 	// OrderNo and Batch select the acts on one order or import. Acts on many
 	// orders at once are not among them.
 	OrderNo, Batch string
+	// Many selects the acts on many orders at once that are not those of one import,
+	// of the kind that Kind names.
+	Many bool
 	// Since and Until bound the broker's time of the intention.
 	Since, Until time.Time
 }
@@ -68,7 +71,7 @@ func Read(ctx context.Context, q *queue.Queue, query Query) (p Page, err error) 
 	}
 	r := reader{s: q.Journal(), query: query, page: &p, ended: make(map[string]*Entry), announced: make(map[string]bool)}
 	err = q.UnlessRefused(ctx, func(ctx context.Context) error {
-		if query.OrderNo+query.Batch != "" {
+		if query.OrderNo+query.Batch != "" || query.Many {
 			return r.matching(ctx)
 		}
 		return r.backwards(ctx)
@@ -158,10 +161,13 @@ func (r *reader) know(e *Entry) {
 	}
 }
 
-// matching reads the acts on one order or import.
+// matching reads the acts on one order or import, or those of a kind on many orders.
 func (r *reader) matching(ctx context.Context) error {
 	pattern := "*." + aboutOrder(r.query.OrderNo) + ".>"
-	if r.query.OrderNo == "" {
+	switch {
+	case r.query.Many:
+		pattern = string(r.query.Kind) + "." + aboutAll + ".>"
+	case r.query.OrderNo == "":
 		pattern = "*." + aboutBatch(r.query.Batch) + ".>"
 	}
 	if _, err := r.s.State(ctx); err != nil { // of a stream that does not exist, nobody answers

@@ -148,7 +148,7 @@ func (d *Desk) writeRejects(ctx context.Context, u *Upload, f *opened) (size int
 		err = errors.Join(f.WriteRejects(ctx, packer), packer.Close())
 	}
 	if err = errors.Join(err, out.close()); err == nil {
-		err = os.Rename(path+part, path)
+		err = d.store.rename(path+part, path)
 	}
 	if err != nil {
 		d.store.used.Add(-out.n)

@@ -4,6 +4,7 @@
 //	store.go    the folder, its lock, what a start finds, retention
 //	keep.go     one upload: bounded, to disk, complete or not at all
 //	zip.go      the one file in a zip archive
+//	durable.go  what a power cut must not take
 //	sink.go     what is written counts, and a full disk has a sentence
 //	content.go  a kept file as the importer reads it
 //	upload.go   what is remembered of an upload

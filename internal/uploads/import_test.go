@@ -137,14 +137,14 @@ func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, 
 
 // TestStoppedAndResumed: by a person, by the end of the console, and by a kill of it.
 func TestStoppedAndResumed(t *testing.T) {
-	const rows = 20_000
+	const rows = 4000
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	dir := t.TempDir()
 	s := openStore(t, dir)
 	d := openDesk(t, s, q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	slow := ImportOptions{Rate: 5000}
-	imports(t, d, q, u.ID, slow, 1000)
+	slow := ImportOptions{Rate: 1000}
+	imports(t, d, q, u.ID, slow, 500)
 	p, ok := d.Progress(u.ID)
 	require.True(t, ok)
 	require.True(t, p.Import)
@@ -161,7 +161,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	require.Equal(t, Interrupted, u.Import.State)
 	require.Equal(t, "stopped by ben", u.Import.Error)
 
-	imports(t, d, q, u.ID, slow, 5000)
+	imports(t, d, q, u.ID, slow, 2500)
 	d.Close()
 	require.NoError(t, s.Close())
 	s = openStore(t, dir)
@@ -185,7 +185,7 @@ func TestStoppedAndResumed(t *testing.T) {
 
 	u = imported(t, d, u.ID, ImportOptions{})
 	require.Equal(t, Done, u.Import.State)
-	require.GreaterOrEqual(t, u.Import.Summary.Resumed, 5000-500*4)
+	require.GreaterOrEqual(t, u.Import.Summary.Resumed, 2500-500*4)
 	fates := u.Import.Summary.Fates
 	require.Equal(t, rows, fates[importer.Stored]+fates[importer.AlreadyPending]+fates[importer.AlreadyKnown])
 	stored, _ := counted(t, q)
@@ -194,7 +194,7 @@ func TestStoppedAndResumed(t *testing.T) {
 
 // TestBrokerRestarts: the import waits for the broker and goes on by itself.
 func TestBrokerRestarts(t *testing.T) {
-	const rows = 20_000
+	const rows = 3000
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	listen := l.Addr().String()
@@ -205,7 +205,7 @@ func TestBrokerRestarts(t *testing.T) {
 	q := connect(t, broker, func(c *queue.Config) { c.Worker, c.Present = false, nil })
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	imports(t, d, q, u.ID, ImportOptions{Rate: 10_000}, 3000)
+	imports(t, d, q, u.ID, ImportOptions{Rate: 1000}, 500)
 	broker.Stop()
 	require.Eventually(t, func() bool {
 		p, ok := d.Progress(u.ID)
@@ -246,12 +246,12 @@ func TestFullQueue(t *testing.T) {
 func TestCancel(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
-	u := checked(t, d, "orders.csv", numbered(1, 5000))
-	imports(t, d, q, u.ID, ImportOptions{Rate: 2000}, 1000)
+	u := checked(t, d, "orders.csv", numbered(1, 1500))
+	imports(t, d, q, u.ID, ImportOptions{Rate: 500}, 300)
 	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
 	require.NoError(t, err)
 	stored, pending := counted(t, q)
-	require.Less(t, stored, uint64(5000))
+	require.Less(t, stored, uint64(1500))
 	require.Zero(t, pending)
 	require.EqualValues(t, stored, c.Withdrawn)
 	require.Zero(t, c.Started)
@@ -265,7 +265,7 @@ func TestCancel(t *testing.T) {
 	u = imported(t, d, u.ID, ImportOptions{RetryFailed: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	_, pending = counted(t, q)
-	require.EqualValues(t, 5000, pending)
+	require.EqualValues(t, 1500, pending)
 }
 
 // TestOtherContent: a batch's name belongs to its first file.

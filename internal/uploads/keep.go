@@ -59,7 +59,7 @@ func (s *Store) keep(u *Upload, folder string, in *arriving) (written int64, err
 	case importer.IsPacked(head):
 		return s.keepAsIs(u, folder, in, r)
 	}
-	return s.pack(u, folder, r, &bounded{max: s.cfg.MaxFile, packed: func() int64 { return in.n }})
+	return s.pack(u, folder, r, &bounded{max: s.cfg.MaxFile, slack: s.slack, packed: func() int64 { return in.n }})
 }
 
 // keepAsIs stores a file that came as gzip or zstd, and unpacks it to see that it can
@@ -72,7 +72,7 @@ func (s *Store) keepAsIs(u *Upload, folder string, in *arriving, r io.Reader) (i
 	tee := io.TeeReader(r, out)
 	text, closeText, err := importer.Unpack(u.Name, tee)
 	defer closeText()
-	count := &bounded{packed: func() int64 { return in.n }, max: s.cfg.MaxFile}
+	count := &bounded{slack: s.slack, packed: func() int64 { return in.n }, max: s.cfg.MaxFile}
 	if err == nil {
 		_, err = io.Copy(count, text)
 	}
@@ -111,7 +111,7 @@ func (s *Store) keepArchive(u *Upload, folder string, in *arriving, r io.Reader)
 	if start, _ := head.Peek(4); importer.IsPacked(start) {
 		return 0, refuse(Unusable, "%s: %s in the zip archive is packed itself; unpack the archive and upload that file", u.Name, inner)
 	}
-	written, err := s.pack(u, folder, head, &bounded{max: s.cfg.MaxFile, packed: func() int64 { return packed }})
+	written, err := s.pack(u, folder, head, &bounded{max: s.cfg.MaxFile, slack: s.slack, packed: func() int64 { return packed }})
 	if err == nil {
 		err = os.Remove(path)
 	}
@@ -149,10 +149,12 @@ func (s *Store) settle(u *Upload, folder string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := os.Rename(folder, s.folder(u.ID)); err != nil {
+	if err := s.rename(folder, s.folder(u.ID)); err != nil {
 		return s.full(err)
 	}
-	syncFolder(s.dir)
+	if err := s.syncFolder(s.dir); err != nil {
+		return errors.Join(s.full(err), os.RemoveAll(s.folder(u.ID)))
+	}
 	s.all[u.ID] = u
 	return nil
 }

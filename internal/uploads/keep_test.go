@@ -117,7 +117,8 @@ func TestKept(t *testing.T) {
 
 // TestRefusedFiles: each bad file gets its sentence, and nothing of it stays.
 func TestRefusedFiles(t *testing.T) {
-	s := openStore(t, t.TempDir(), func(c *Config) { c.MaxFile = 20 << 20 })
+	s := openStore(t, t.TempDir(), func(c *Config) { c.MaxFile = 2 << 20 })
+	s.slack = 1 << 20 // larger files would only take longer
 	good := numbered(1, 1000)
 	z := gzipped(t, strings.NewReader(good))
 	cut := errors.New("connection reset")
@@ -152,12 +153,11 @@ func TestRefusedFiles(t *testing.T) {
 		"half.csv":     {io.MultiReader(strings.NewReader(good[:500]), iotest.ErrReader(cut)), BrokenOff, "the upload broke off after 500 bytes, and nothing was kept; upload the file again: connection reset"},
 		"half2.csv.gz": {io.MultiReader(strings.NewReader(z[:500]), iotest.ErrReader(io.ErrUnexpectedEOF)), BrokenOff, "the upload broke off after 500 bytes"},
 		"half3.zip":    {io.MultiReader(strings.NewReader("PK\x03\x04"), iotest.ErrReader(cut)), BrokenOff, "the upload broke off after 4 bytes"},
-		"large.csv":    {zeros{}, TooLarge, "the file is larger than 20 MiB, and nothing was kept: split it, or import it with enqueue"},
-		"bomb.gz":      {strings.NewReader(gzipped(t, io.LimitReader(zeros{}, 30<<20))), Unusable, "unpacks to more than 500 times its size"},
-		"bomb.zst":     {strings.NewReader(zstandard(t, io.LimitReader(zeros{}, 30<<20))), Unusable, "a zip bomb?"},
-		"bomb.zip":     {strings.NewReader(zipped(t, "a.csv", strings.Repeat("0", 30<<20))), Unusable, "a zip bomb?"},
-		"large.csv.gz": {strings.NewReader(gzipped(t, io.LimitReader(&unlike{}, 21<<20))), TooLarge, "the file unpacks to more than 20 MiB"},
-		"many.zip":     {strings.NewReader(zipped(t, manyFiles(50_000)...)), Unusable, "a zip archive of too many files"},
+		"large.csv":    {zeros{}, TooLarge, "the file is larger than 2048 KiB, and nothing was kept: split it, or import it with enqueue"},
+		"bomb.gz":      {strings.NewReader(gzipped(t, io.LimitReader(zeros{}, 3<<20))), Unusable, "unpacks to more than 500 times its size"},
+		"bomb.zst":     {strings.NewReader(zstandard(t, io.LimitReader(zeros{}, 3<<20))), Unusable, "a zip bomb?"},
+		"bomb.zip":     {strings.NewReader(zipped(t, "a.csv", strings.Repeat("0", 3<<20))), Unusable, "a zip bomb?"},
+		"large.csv.gz": {strings.NewReader(gzipped(t, io.LimitReader(&unlike{}, 3<<20))), TooLarge, "the file unpacks to more than 2048 KiB"},
 	} {
 		u, err := s.Keep(t.Context(), name, anna, c.body)
 		if c.want == "" {
@@ -172,11 +172,14 @@ func TestRefusedFiles(t *testing.T) {
 		require.Empty(t, names, name)
 		require.Zero(t, s.Used(), name)
 	}
-	require.Equal(t, TooLarge, KindOf(s.Announced(2<<30)))
+	_, err := openStore(t, t.TempDir()).Keep(t.Context(), "many.zip", anna, strings.NewReader(zipped(t, manyFiles(50_000)...)))
+	require.ErrorContains(t, err, "a zip archive of too many files")
+	require.Equal(t, TooLarge, KindOf(openStore(t, t.TempDir()).Announced(2<<30)), "by default")
+	require.Equal(t, TooLarge, KindOf(s.Announced(3<<20)))
 	require.NoError(t, s.Announced(1<<20))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := s.Keep(ctx, "a.csv", anna, strings.NewReader(good))
+	_, err = s.Keep(ctx, "a.csv", anna, strings.NewReader(good))
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -235,8 +238,8 @@ func TestFullDisk(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
 	for name, body := range map[string]io.Reader{
-		"a.csv": io.LimitReader(&unlike{}, 20<<20), "a.csv.gz": strings.NewReader(gzipped(t, io.LimitReader(&unlike{}, 20<<20))),
-		"a.zip": strings.NewReader(zipped(t, "a.csv", string(must(io.ReadAll(io.LimitReader(&unlike{}, 20<<20)))))),
+		"a.csv": io.LimitReader(&unlike{}, 6<<20), "a.csv.gz": strings.NewReader(gzipped(t, io.LimitReader(&unlike{}, 6<<20))),
+		"a.zip": strings.NewReader(zipped(t, "a.csv", string(must(io.ReadAll(io.LimitReader(&unlike{}, 6<<20)))))),
 	} {
 		_, err = s.Keep(t.Context(), name, anna, body)
 		require.Equal(t, NoRoom, KindOf(err), "%s: %v", name, err)

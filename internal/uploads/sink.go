@@ -37,7 +37,7 @@ func (k *sink) Write(p []byte) (int, error) {
 }
 
 // close makes the file durable.
-func (k *sink) close() error { return k.s.full(errors.Join(k.f.Sync(), k.f.Close())) }
+func (k *sink) close() error { return k.s.full(errors.Join(k.s.syncFile(k.f), k.f.Close())) }
 
 // full gives a full disk its sentence.
 func (s *Store) full(err error) error {
@@ -93,6 +93,7 @@ const (
 type bounded struct {
 	w      io.Writer // nil = only count
 	packed func() int64
+	slack  int64 // how much may unpack whatever the ratio
 	max    int64
 	n      int64
 }
@@ -101,7 +102,7 @@ type bounded struct {
 func (b *bounded) Write(p []byte) (int, error) {
 	b.n += int64(len(p))
 	switch {
-	case b.n > ratioSlack && b.n > maxRatio*b.packed():
+	case b.n > b.slack && b.n > maxRatio*b.packed():
 		return 0, refuse(Unusable, "the file unpacks to more than %d times its size, which no file of orders does (a zip bomb?); nothing was kept", maxRatio)
 	case b.n > b.max:
 		return 0, refuse(TooLarge, "the file unpacks to more than %s, and nothing was kept: split it, or import it with enqueue, which takes files of any size", inBytes(b.max))

@@ -44,8 +44,12 @@ type Store struct {
 	dir  string
 	lock *flock.Flock
 	used atomic.Int64 // bytes on disk
+	// slack is ratioSlack. A test shortens it.
+	slack int64
 
 	unreadable []error
+	// step is for a test: it sees what is done to make files last, and can refuse it.
+	step func(step, path string) error
 
 	mu  sync.Mutex
 	all map[string]*Upload // replaced as a whole, never changed
@@ -56,8 +60,8 @@ type Store struct {
 func Open(cfg Config) (*Store, error) {
 	cfg.MaxFile, cfg.MaxTotal = cmp.Or(cfg.MaxFile, DefaultMaxFile), cmp.Or(cfg.MaxTotal, DefaultMaxTotal)
 	cfg.Retention, cfg.Grace = cmp.Or(cfg.Retention, DefaultRetention), cmp.Or(cfg.Grace, DefaultGrace)
-	s := &Store{cfg: cfg, dir: filepath.Join(cfg.Dir, "uploads"), all: make(map[string]*Upload)}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	s := &Store{cfg: cfg, dir: filepath.Join(cfg.Dir, "uploads"), slack: ratioSlack, all: make(map[string]*Upload)}
+	if err := s.makeFolder(s.dir); err != nil {
 		return nil, fmt.Errorf("the folder for uploads: %w", s.full(err))
 	}
 	s.lock = flock.New(filepath.Join(s.dir, "lock"), flock.SetPermissions(0o600))
@@ -99,9 +103,13 @@ func (s *Store) read() error {
 			}
 			s.all[u.ID] = u
 			s.used.Add(u.Bytes)
+			// A console that was killed may not have synced what this one found.
+			if err := s.syncFolder(folder); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return s.syncFolder(s.dir)
 }
 
 func (s *Store) readUpload(folder string) (*Upload, error) {
@@ -234,23 +242,14 @@ func (s *Store) write(folder string, u *Upload) error {
 		return s.full(err)
 	}
 	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(path+part, path)
+	if err = errors.Join(err, s.syncFile(f), f.Close()); err == nil {
+		err = s.rename(path+part, path)
 	}
 	if err != nil {
 		_ = os.Remove(path + part)
 		return s.full(err)
 	}
-	syncFolder(folder)
-	return nil
-}
-
-// syncFolder makes a rename durable, where the system can.
-func syncFolder(path string) {
-	if f, err := os.Open(path); err == nil {
-		_ = f.Sync()
-		_ = f.Close()
-	}
+	return s.full(s.syncFolder(folder))
 }
 
 // Remove removes an upload. Its import, if there was one, stays.
@@ -266,12 +265,12 @@ func (s *Store) remove(id string) error {
 		return s.gone(id)
 	}
 	gone := s.folder(id) + part // a start removes what a crash leaves of it
-	if err := os.Rename(s.folder(id), gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.rename(s.folder(id), gone); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	delete(s.all, id)
 	s.used.Add(-u.Bytes)
-	return os.RemoveAll(gone)
+	return errors.Join(s.syncFolder(s.dir), os.RemoveAll(gone)) // it does not come back after a power cut
 }
 
 // Expired returns the uploads that nobody needs any more: those whose final results

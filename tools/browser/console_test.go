@@ -8,6 +8,7 @@ import (
 
 // TestLogin: the link lets in once, and nothing else does.
 func TestLogin(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, nil)
 	link := s.link()
 	for _, scripts := range []bool{true, false} {
@@ -32,6 +33,7 @@ func TestLogin(t *testing.T) {
 
 // TestPasswords: a person from the file of users, who may not do everything.
 func TestPasswords(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, nil)
 	s.console.stop()
 	s.env = append(s.env, "ORDERPOST_CONSOLE_USERS="+s.user("vera", "viewer", "a long password"))
@@ -56,6 +58,7 @@ func TestPasswords(t *testing.T) {
 
 // TestARestart: a page that is left open says that it is old, and goes on by itself.
 func TestARestart(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, nil)
 	p := s.loggedIn(true)
 	p.expects("Failed to load resource") // while the console is away
@@ -81,6 +84,7 @@ func TestARestart(t *testing.T) {
 // TestPaused: a page whose updates were paused stays as it is, until it is told to go
 // on.
 func TestPaused(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, nil)
 	p := s.loggedIn(true)
 	p.click("Pause")
@@ -97,6 +101,7 @@ func TestPaused(t *testing.T) {
 // TestHoldAndResume: each with the page that says what will happen, and the journal
 // afterwards.
 func TestHoldAndResume(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, nil)
 	for _, scripts := range []bool{true, false} {
 		watcher, p := s.loggedIn(true), s.loggedIn(scripts)

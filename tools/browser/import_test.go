@@ -27,6 +27,7 @@ func (s *stage) goodFile(name, prefix string) string {
 // TestImport: a file with errors, which are shown and not imported; the same file
 // mended; and its way to the outcomes and the results file.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, nil)
 	for _, scripts := range []bool{true, false} {
 		prefix := map[bool]string{true: "WITH", false: "WITHOUT"}[scripts]

@@ -23,7 +23,7 @@ import (
 )
 
 // patience bounds every wait of these tests.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // The widths at which every page must be readable.
 const narrow, wide = 360, 1280
@@ -152,7 +152,7 @@ func contains(p *page, text string) bool { return strings.Contains(p.text(), tex
 
 func (p *page) until(what string, condition func() bool) {
 	p.Helper()
-	for began := time.Now(); !condition(); time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); !condition(); time.Sleep(50 * time.Millisecond) {
 		if time.Since(began) > patience {
 			require.Fail(p, what, "%s\n%s", p.at(), p.text())
 		}
@@ -163,6 +163,12 @@ func (p *page) until(what string, condition func() bool) {
 func (p *page) click(text string) {
 	p.Helper()
 	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//*[self::a or self::button or self::label or self::summary][normalize-space()=%q]`, text)), chromedp.NodeVisible))
+}
+
+// tick ticks the box with that name.
+func (p *page) tick(name string) {
+	p.Helper()
+	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//input[@aria-label=%q]`, name)), chromedp.NodeVisible))
 }
 
 // press presses the button with that text in the main part of the page.

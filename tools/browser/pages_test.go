@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -29,7 +30,6 @@ var looks = []look{
 	{"GET /order", "/order?no=MAY-1", "cancelled"},
 	{"GET /order", "/order?no=nobody%20knows", "Nothing is known about this order number."},
 	{"GET /order", "/order?no=LATE-001", "What people did"},
-	{"GET /letters", "/letters", "by outcome and reason"},
 	{"GET /letters", "/letters?outcome=exhausted&order-no=BUSY-*", "match"},
 	{"GET /letters", "/letters?batch=nobody%20knows", "No dead letter matches."},
 	{"GET /letters/{seq}/resolve", "DOUBT/resolve", "Back, do nothing"},
@@ -44,6 +44,7 @@ var looks = []look{
 	{"GET /letters/{seq}/drop", "/letters/LETTER/drop", "Back, do nothing"},
 	{"GET /jobs", "/jobs", "Preview: Drop dead letters"},
 	{"GET /jobs/{id}", "/jobs/PREVIEW", "would be forgotten"},
+	{"GET /jobs/{id}", "/jobs/EXPORT", "What the file would hold"},
 	{"GET /jobs/{id}/confirm", "/jobs/PREVIEW/confirm", "to confirm"},
 	{"GET /books", "/books", "The sums"},
 	{"GET /journal", "/journal", "What people did, newest first"},
@@ -61,34 +62,54 @@ var looks = []look{
 // TestPages: axe finds nothing on any page, in both colour schemes, at both widths,
 // with JavaScript and without it.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, rare(t))
 	s.fill()
 	s.orderpost(0, "deadletter", "drop", "--order-no", "LATE-001", "--yes", "--note", "not wanted any more")
 	s.audited()
 	made := s.uploaded()
+	// Several windows at once: a page waits for its browser most of the time.
+	const windows = 2
 	for _, scripts := range []bool{true, false} {
-		p := s.visitor(scripts)
+		for part := range windows {
+			t.Run(fmt.Sprintf("scripts=%t,part=%d", scripts, part+1), func(t *testing.T) {
+				t.Parallel()
+				s.in(t).looksAt(scripts, part, windows, made)
+			})
+		}
+	}
+}
+
+// looksAt opens every page whose turn it is, between a login and a logout.
+func (s *stage) looksAt(scripts bool, part, of int, made *strings.Replacer) {
+	p := s.visitor(scripts)
+	if part == 0 {
 		s.open(p, "/login")
 		p.sees("Open the link that was printed")
 		p.accessible("/login")
-		s.logIn(p)
-		p.expects("404") // /nowhere
-		p.expects("409") // nothing to resolve
-		for _, l := range looks {
+	}
+	s.logIn(p)
+	p.expects("404") // /nowhere
+	p.expects("409") // nothing to resolve
+	for i, l := range looks {
+		if i%of == part {
 			s.open(p, made.Replace(l.path))
 			p.sees(l.sees)
 			p.accessible(l.path)
 		}
-		if scripts {
-			s.open(p, "/")
-			for _, path := range evaluate[[]string](p, `[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))`) {
-				require.True(t, slices.ContainsFunc(looks, func(l look) bool { return l.path == path }), "the menu has %s, and looks does not", path)
-			}
-		}
-		p.click("Log out")
-		p.sees("You are logged out.")
-		p.accessible("/logout")
 	}
+	if part > 0 {
+		return
+	}
+	if scripts {
+		s.open(p, "/")
+		for _, path := range evaluate[[]string](p, `[...document.querySelectorAll("nav a")].map(a => a.getAttribute("href"))`) {
+			require.True(s, slices.ContainsFunc(looks, func(l look) bool { return l.path == path }), "the menu has %s, and looks does not", path)
+		}
+	}
+	p.click("Log out")
+	p.sees("You are logged out.")
+	p.accessible("/logout")
 }
 
 // audited balances the books, so that their page has something to show.
@@ -103,8 +124,8 @@ func (s *stage) audited() {
 }
 
 // uploaded uploads a file and checks it, imports another, previews dropping dead
-// letters, and returns what replaces CHECKED, IMPORTED, IMPORT, LETTER, DOUBT and PREVIEW in
-// the paths of looks.
+// letters, and returns what replaces CHECKED, IMPORTED, IMPORT, LETTER, DOUBT, PREVIEW and
+// EXPORT in the paths of looks.
 func (s *stage) uploaded() *strings.Replacer {
 	s.Helper()
 	p := s.loggedIn(true)
@@ -131,5 +152,10 @@ func (s *stage) uploaded() *strings.Replacer {
 	evaluate[bool](p, `(document.getElementById("which-all").click(), true)`)
 	p.press("Drop…")
 	p.sees("would be forgotten")
-	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "DOUBT", doubt, "PREVIEW", path.Base(p.at()))
+	preview := path.Base(p.at())
+	s.open(p, "/letters?outcome=exhausted")
+	evaluate[bool](p, `(document.getElementById("which-all").click(), true)`)
+	p.press("Export…")
+	p.sees("can be saved")
+	return strings.NewReplacer("CHECKED", checked, "IMPORTED", imported, "IMPORT", batch, "LETTER", letter, "DOUBT", doubt, "PREVIEW", preview, "EXPORT", path.Base(p.at()))
 }

@@ -37,11 +37,14 @@ var taken = []picture{
 	{"console-overview", "/", "light", 660},
 	{"console-overview-dark", "/", "dark", 0},
 	{"console-order", "/order?no=BUSY-001", "light", 0},
+	{"console-letters", "/letters?batch=april", "light", 0},
+	{"console-preview", "/jobs/PREVIEW", "light", 0},
 	{"console-upload", "/upload/CHECKED", "light", 0},
 }
 
 // TestPictures: the pictures in the documents show what the console shows.
 func TestPictures(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, rare(t))
 	s.fill()
 	made := s.uploaded()

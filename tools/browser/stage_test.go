@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,8 @@ type stage struct {
 	sandbox *program
 	worker  *program
 	console *program
-	address string // the console's host:port; it stays over a restart
+	address string      // the console's host:port; it stays over a restart
+	login   *sync.Mutex // held while a link is printed and used
 }
 
 var (
@@ -37,7 +39,7 @@ var (
 // fill has stored.
 func newStage(t *testing.T, fill func(dir string), settings ...string) *stage {
 	t.Helper()
-	s := &stage{T: t, dir: t.TempDir(), address: freeAddress(t)}
+	s := &stage{T: t, dir: t.TempDir(), address: freeAddress(t), login: new(sync.Mutex)}
 	data := filepath.Join(s.dir, "data")
 	if fill != nil {
 		fill(data)
@@ -124,9 +126,18 @@ func (s *stage) loggedIn(scripts bool) *page {
 	return p
 }
 
+// in is the stage for a test within the stage's test.
+func (s *stage) in(t *testing.T) *stage {
+	within := *s
+	within.T = t
+	return &within
+}
+
 // logIn logs in as whoever lost the first link does.
 func (s *stage) logIn(p *page) {
 	s.Helper()
+	s.login.Lock()
+	defer s.login.Unlock()
 	s.open(p, "/login")
 	p.click("Print a new link in the terminal")
 	p.sees("A new link was printed")

@@ -33,6 +33,7 @@ const form = `<form method="post" action="/other"><label for="w">Word</label><in
 
 // TestTab: what a person can do, with and without scripts, and both are clean.
 func TestTab(t *testing.T) {
+	t.Parallel()
 	for name, scripts := range map[string]bool{"a script": true, "no script": false} {
 		p := open(t, "http://127.0.0.1", scripts)
 		base := serve(t, "", form)
@@ -49,6 +50,7 @@ func TestTab(t *testing.T) {
 
 // TestTabNotices: what no page may do is noticed, or every other test proves nothing.
 func TestTabNotices(t *testing.T) {
+	t.Parallel()
 	notices := func(body, fault string) {
 		t.Helper()
 		base := serve(t, "", body)
@@ -65,6 +67,7 @@ func TestTabNotices(t *testing.T) {
 
 // TestAxeNotices: each scheme and each width is looked at.
 func TestAxeNotices(t *testing.T) {
+	t.Parallel()
 	base := serve(t, `<style>body{background:#fff;color:#000} .d,.n,.w{color:inherit}
 @media (prefers-color-scheme:dark){body{background:#000;color:#fff}.d{color:#222}}
 @media (max-width:400px){.n{color:#eee;background:#fff}}
@@ -82,6 +85,7 @@ func TestAxeNotices(t *testing.T) {
 
 // TestScreenshots: the same page gives the same bytes, and the colour scheme others.
 func TestScreenshots(t *testing.T) {
+	t.Parallel()
 	base := serve(t, `<meta name="color-scheme" content="light dark">`, "<p>text</p>")
 	p := open(t, base, true)
 	p.goTo(base)

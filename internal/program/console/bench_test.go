@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
@@ -77,6 +78,7 @@ func measure(t testing.TB, size, rounds int, idle time.Duration) map[string]floa
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
 	fill(t, s, size)
+	fillImports(t, q, size)
 
 	c := startConsole(t, dir)
 	began := time.Now()
@@ -86,11 +88,18 @@ func measure(t testing.TB, size, rounds int, idle time.Duration) map[string]floa
 	}, 10*time.Minute, 200*time.Millisecond)
 	out["index-s"] = time.Since(began).Seconds()
 	t.Logf("index of %d letters: %.1f s", size, out["index-s"])
+	began = time.Now()
+	require.Eventually(t, func() bool {
+		page, _ := c.open(t, "/imports")
+		return !strings.Contains(page, "still being counted")
+	}, 10*time.Minute, 200*time.Millisecond)
+	out["imports-s"] = time.Since(began).Seconds()
+	t.Logf("outcomes of %d imports with %d results: %.1f s", imports, size, out["imports-s"])
 
 	stop := c.changes(t, q)
 	no := fmt.Sprintf("A-%09d", size/2+1)
 	for _, path := range []string{"/", "/letters", "/letters?outcome=unknown", "/letters?reason=status+503", "/letters?order-no=*77*", "/letters?since=1h&status=5xx",
-		"/letters?from=" + strconv.Itoa(size/2), "/letters?order-no=*7&before=" + strconv.Itoa(size-9), "/order?no=" + no, "/fleet", "/journal", c.letter(t), c.letter(t) + "/replay"} {
+		"/letters?from=" + strconv.Itoa(size/2), "/letters?order-no=*7&before=" + strconv.Itoa(size-9), "/order?no=" + no, "/fleet", "/journal", "/imports", "/imports?from=150", "/import?batch=import-007", c.letter(t), c.letter(t) + "/replay"} {
 		var took []time.Duration
 		for range rounds {
 			page, d := c.open(t, path)
@@ -109,7 +118,7 @@ func measure(t testing.TB, size, rounds int, idle time.Duration) map[string]floa
 		page, _ := c.open(t, "/")
 		return !strings.Contains(page, "still counting")
 	}, 10*time.Minute, time.Second)
-	for _, path := range []string{"/", "/letters"} {
+	for _, path := range []string{"/", "/letters", "/imports"} {
 		before, broker, began := c.cpu(t), ownCPU(t), time.Now()
 		for time.Since(began) < idle {
 			c.open(t, path)
@@ -139,8 +148,8 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 	}
 	for i := range size {
 		no := fmt.Sprintf("A-%09d", i)
-		rec := order.Record{OrderNo: no, Word: "exhausted", Verdict: order.Retry, Status: 503, Reason: fmt.Sprintf("refused by status %d", 500+i%7), Batch: fmt.Sprintf("import-%03d", i*300/size),
-			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, EnqueuedAt: now, SettledAt: now, IntentID: "b:" + no, WriteID: no, Settled: 1}
+		rec := order.Record{OrderNo: no, Word: "exhausted", Verdict: order.Retry, Status: 503, Reason: fmt.Sprintf("refused by status %d", 500+i%7), Batch: batchOf(i, size),
+			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, EnqueuedAt: now, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), i+1), WriteID: no, Settled: 1}
 		letter := settle.Letter{OrderNo: no, Outcome: order.OutcomeExhausted, Reason: rec.Reason, Verdict: rec.Verdict, Status: rec.Status, History: rec.History,
 			Trail: []order.Attempt{{At: now, Verdict: order.Retry, Status: 503, Reason: rec.Reason, DurationMS: 12}}, IntentID: rec.IntentID, Batch: rec.Batch,
 			Worker: "w1", EnqueuedAt: now, FiledAt: now, Subject: "orders.new." + no}
@@ -164,6 +173,20 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 	require.NoError(t, err)
 	for seq := 5; seq < size; seq += max(1, size/1000) {
 		require.NoError(t, letters.DeleteMsg(t.Context(), uint64(seq)))
+	}
+}
+
+// imports is the number of imports that the orders came in.
+const imports = 300
+
+func batchOf(i, size int) string { return fmt.Sprintf("import-%03d", i*imports/size) }
+
+// fillImports stores what the fleet's bucket remembers of the imports.
+func fillImports(t testing.TB, q *queue.Queue, size int) {
+	for i := range imports {
+		rows := (i+1)*size/imports - i*size/imports
+		require.NoError(t, books.SaveImport(t.Context(), q, &books.Import{Batch: fmt.Sprintf("import-%03d", i), File: fmt.Sprintf("orders-%03d.csv", i), By: "anna",
+			Rows: rows, Done: rows, StartedAt: time.Now().UTC(), Counts: map[string]int{"stored": rows}}))
 	}
 }
 

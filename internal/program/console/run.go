@@ -66,9 +66,9 @@ func settingsHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// indexGC makes the index of a million dead letters, which lives long, cost half of
-// itself in garbage and not as much again.
-const indexGC = 50
+// indexGC makes the index of a million dead letters and the counts of a million results,
+// which live long, cost a third of themselves in garbage and not as much again.
+const indexGC = 30
 
 func serve(ctx context.Context, environ map[string]string, stderr io.Writer) error {
 	var cfg settings

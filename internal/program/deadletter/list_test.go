@@ -117,17 +117,3 @@ func TestBadFilters(t *testing.T) {
 		require.ErrorContains(t, err, part)
 	}
 }
-
-func TestFlat(t *testing.T) {
-	fields, err := flat([]byte(`{"order_no":"A","timeout":30,"timestamp":17,"text":"=1"}`))
-	require.NoError(t, err)
-	require.Equal(t, []field{{"order_no", "A"}, {"timeout", "30"}, {"text", "=1"}}, fields)
-	for _, body := range []string{`{"order_no":"A","qty":1}`, `{"order_no":"A","lines":[]}`, `{"order_no":"A","timeout":"30"}`,
-		`{"order_no":"A","x":null}`, `[]`, `not json`,
-		`{"order_no":"A","x":"1","x":"2"}`, `{"order_no":"A","x":"\ud800"}`, `{"order_no":"A","x":"a\rb"}`, `{"order_no":"A","a.b":"1"}`,
-		`{"order_no":"A","qty:int":"1"}`, `{"order_no":"A","_row":"1"}`, `{"order_no":"A"," x":"1"}`, `{"order_no":"A","":"1"}`, `{"order_no":"A","a;b":"1"}`,
-		`{"\ufefforder_no":"A"}`, `{"order_no":"A","x":{"timestamp":1}}`, `{"order_no":"A","timeout":3e1}`, `{"order_no":`} {
-		_, err := flat([]byte(body))
-		require.Error(t, err, body)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 
+	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
@@ -24,8 +25,8 @@ type Finding struct {
 	Body string `json:"body,omitempty"`
 	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
-	// Journal are the acts of people on the order and on its import, newest
-	// first. NoJournal is why they are not known.
+	// Journal are the acts of people on the order, on its import, and on groups of
+	// dead letters that it was in, newest first. NoJournal is why they are not known.
 	Journal   []journal.Item `json:"journal,omitempty"`
 	NoJournal string         `json:"no_journal,omitempty"`
 }
@@ -41,7 +42,7 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 	if f.Letter != nil {
 		f.Body = string(f.Letter.Body)
 	}
-	if f.Journal, err = journal.OfOrder(ctx, q, orderNo, f.batch()); err != nil {
+	if f.Journal, err = acts.OfOrder(ctx, q, orderNo, f.batch(), &found); err != nil {
 		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
 			return nil, err
 		}

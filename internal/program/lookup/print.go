@@ -86,7 +86,7 @@ func (p *page) people(f *Finding) {
 	if f.Result != nil {
 		for _, i := range f.Result.Interventions {
 			inJournal := func(item journal.Item) bool {
-				return item.OrderNo != "" && item.Actor.Name == i.By && item.Result != nil && !i.At.Before(item.At) && !i.At.After(item.Ended)
+				return (item.OrderNo != "" || item.LastSeq > 0) && item.Actor.Name == i.By && item.Result != nil && !i.At.Before(item.At) && !i.At.After(item.Ended)
 			}
 			if !slices.ContainsFunc(f.Journal, inJournal) {
 				lines = append(lines, line{i.At, strings.TrimSuffix(i.By+" "+i.Did+": "+i.Note, ": ")})

@@ -35,8 +35,10 @@ type fleetCommand struct {
 func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Command {
 	c := &fleetCommand{environ: environ, stderr: stderr}
 	hold := c.command("hold", "Stop all workers from sending, until resume or for a time", cobra.NoArgs, c.hold)
-	hold.Long = "hold stops every worker of the fleet within a second: they take no orders from the queue. The time of a\n" +
-		"hold counts neither as attempts nor as age. It survives restarts of workers and broker."
+	hold.Long = "hold stops every worker of the fleet within a second: no new request goes to the API. Requests that are\n" +
+		"there already are finished. A pull that is under way may still take orders: they wait at the gate, or go\n" +
+		"back to the queue. The time of a hold counts neither as attempts nor as age. It survives restarts of\n" +
+		"workers and broker."
 	hold.Example = "  worker hold --for 30m --reason 'maintenance of the API'"
 	hold.Flags().StringVar(&c.reason, "reason", "", "why; shown with the gate's state")
 	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")

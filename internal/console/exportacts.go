@@ -1,0 +1,126 @@
+package console
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"orderpost/internal/acts"
+	"orderpost/internal/importer"
+	"orderpost/internal/journal"
+)
+
+// exportRoutes hand out the orders of dead letters, as deadletter export does. Orders
+// have bodies, so whoever may not see those may not export.
+func (s *Server) exportRoutes() []route {
+	return []route{
+		{pattern: "POST /letters/export", need: Importer, does: "Exporting dead letters", serve: (*visit).planExport},
+		{pattern: "POST /jobs/{id}/save", need: Importer, does: "Exporting dead letters", serve: (*visit).saveExport},
+	}
+}
+
+const exportTitle = "Export dead letters"
+
+// planExport looks at what a file of the letters would hold. The job's page has the
+// buttons that save it.
+func (v *visit) planExport() error {
+	p, err := v.readPlan(journal.Export)
+	if err != nil {
+		return err
+	}
+	return v.startPreview(p, exportTitle, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+		of, err := v.s.lettersOf(ctx, p)
+		if err != nil {
+			return acts.Survey{}, err
+		}
+		return acts.Look(ctx, v.s.queue, p.Group, func(s acts.Survey) {
+			tell(acts.Progress{Step: count(s.Orders) + " to export", Done: s.Seen, Of: max(of, s.Seen)})
+		})
+	})
+}
+
+// exportPage is what the page of a preview shows of an export.
+type exportPage struct {
+	acts.Survey
+	// Why are the reasons for orders that one of the formats cannot hold.
+	Why []string
+	// MaySave: the person may save the file.
+	MaySave bool
+}
+
+// LeftOfCSV is the number of orders that CSV cannot hold.
+func (e *exportPage) LeftOfCSV() int { return e.Left + e.Orders - e.Flat }
+
+// exporting fills in what an export would hold.
+func (p *jobPage) exporting(v *visit, s acts.Survey) {
+	e := &exportPage{Survey: s, MaySave: p.State() == acts.Done && s.Orders > 0 && v.may(Importer)}
+	for _, why := range s.Errors {
+		e.Why = append(e.Why, strings.ReplaceAll(why, acts.UseNDJSON, ""))
+	}
+	if n := s.Columns.Odd(); n > 0 {
+		e.Why = append(e.Why, plural(n, "order has", "orders have")+" other fields than the rest. CSV cannot hold them together: filter for them, and export them on their own.")
+	}
+	p.Export, p.Tone = e, "info"
+	switch {
+	case s.Orders > 0:
+		p.Says = plural(s.Orders, "order can", "orders can") + " be saved. The dead letters stay."
+	case s.Left > 0:
+		p.Tone, p.Says = "warn", "None of these letters has an order that a file could hold."
+	default:
+		p.Tone, p.Says = "warn", "No dead letter matches, so there is nothing to save."
+	}
+}
+
+// saveExport streams the file.
+func (v *visit) saveExport() error {
+	job := v.s.jobs.Find(v.PathValue("id"))
+	if job == nil {
+		return noJob()
+	}
+	p, _ := job.Subject.(*plan)
+	result, _ := job.Result()
+	survey, surveyed := result.(acts.Survey)
+	format := v.field("format")
+	switch {
+	case p == nil || p.act != journal.Export || job.State() != acts.Done || !surveyed:
+		return badRequest("This is no export that was looked at to its end.", "Look at the job's page.")
+	case format != "ndjson" && format != "csv":
+		return badRequest("Orders are saved as NDJSON or CSV, and as nothing else.", "Choose one of the buttons.")
+	}
+	about := p.about(acts.Tally{}, "")
+	about.Expected = map[string]int{"exported": survey.Orders}
+	about.Details["format"] = format
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
+	if err != nil {
+		return unannounced(err)
+	}
+	kind := "application/x-ndjson"
+	if format == "csv" {
+		kind = csvType
+	}
+	out := &late{v: v, begin: func() { v.download("dead-letters-"+time.Now().UTC().Format("2006-01-02-1504")+"."+format, kind) }}
+	to := acts.NDJSON(out)
+	if format == "csv" {
+		to = acts.Sheet(out, survey.Columns, importer.EscapeFormula)
+	}
+	written, left, err := acts.Export(v.Context(), v.queue(), p.Group, to)
+	r := journal.Result{End: journal.Done, Counts: map[string]int{"exported": written, "left out": left}}
+	switch {
+	case err != nil && v.Context().Err() != nil:
+		r.End, r.Error = journal.Stopped, "the download was cut off"
+	case err != nil:
+		r.End, r.Error = journal.Failed, err.Error()
+	case left > 0:
+		r.End = journal.Partial
+	}
+	_ = v.s.unwritten(act, act.End(v.Context(), r)) // the answer is a file
+	switch {
+	case out.begun:
+		return v.stream(err)
+	case err != nil:
+		return err
+	}
+	return stale("The dead letters are gone since you looked, so there is nothing to save.")
+}
