@@ -64,15 +64,25 @@ func (c *completion) derived(e *Event, d Event) {
 	c.Observe(d)
 }
 
-// delivered names the delivery, and ends the claim of the one before.
+// delivered names the delivery, and ends the claim of the one before. The count may
+// tell of deliveries that reached nobody: a connection broke, or a worker ended.
 func (c *completion) delivered(e *Event) {
+	c.derived(e, Event{Kind: Stored, OrderNo: e.OrderNo, Intent: e.Intent, Seq: e.Seq})
+	seen := uint64(0)
+	if last := c.bySeq[e.Seq]; last != nil {
+		seen = last.Count
+		if !last.over {
+			last.over = true
+			c.derived(e, Event{Kind: Released, Claim: last.Claim, Why: "its claim ended"})
+		}
+	}
+	if e.Count > seen+1 {
+		c.claims++
+		c.derived(e, Event{Kind: Delivered, OrderNo: e.OrderNo, Intent: e.Intent, Seq: e.Seq, Claim: c.claims, Count: e.Count - 1})
+		c.derived(e, Event{Kind: Released, Claim: c.claims, Why: "its delivery reached nobody"})
+	}
 	c.claims++
 	e.Claim = c.claims
-	c.derived(e, Event{Kind: Stored, OrderNo: e.OrderNo, Intent: e.Intent, Seq: e.Seq})
-	if last := c.bySeq[e.Seq]; last != nil && !last.over {
-		last.over = true
-		c.derived(e, Event{Kind: Released, Claim: last.Claim, Why: "its claim ended"})
-	}
 	h := &held{Event: *e}
 	c.byReply[e.Reply], c.bySeq[e.Seq], c.inHand[work{e.Process, e.OrderNo}] = h, h, h
 }

@@ -1,6 +1,10 @@
 package oracle
 
-import "orderpost/internal/order"
+import (
+	"slices"
+
+	"orderpost/internal/order"
+)
 
 // end checks the final state.
 func (o *Oracle) end() {
@@ -32,6 +36,8 @@ func (o *Oracle) endOrder(c *course) {
 	switch {
 	case rec.Outcome() == order.OutcomeNone:
 		o.find(OneOutcome, no, []int{last.line}, "no outcome, but a note (%s)", rec.Note)
+	case rec.Settled > c.intents && o.refusedBesideOlder(c):
+		o.Counts.OlderCounts++
 	case rec.Settled < c.intents, rec.Settled != c.intents && !o.settings.Outside:
 		o.find(OneOutcome, no, []int{last.line}, "%d intents were stored, %d are settled", c.intents, rec.Settled)
 	}
@@ -41,6 +47,9 @@ func (o *Oracle) endOrder(c *course) {
 	}
 	if rec.Outcome().Created() == "no" && c.created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !o.afterPersonsWord(c) {
 		o.find(True, no, []int{last.line}, "%s, but the API created it", rec.Word)
+	}
+	if rec.By != "" && rec.Outcome() == order.OutcomeRejected && c.created > 0 && !o.settings.Outside && !c.postedLate() {
+		o.find(True, no, []int{last.line}, "%s said that it does not exist, but the API created it", rec.By)
 	}
 	letter := c.letter
 	switch {
@@ -70,6 +79,25 @@ func (o *Oracle) afterPersonsWord(c *course) bool {
 		}
 	}
 	return false
+}
+
+// refusedBesideOlder reports whether a conflict was refused that an older worker counted
+// again: it does not know the list of conflicts in which this version names it.
+func (o *Oracle) refusedBesideOlder(c *course) bool {
+	listed := false
+	for _, r := range c.records {
+		if listed && o.process(r.process).older {
+			return true
+		}
+		listed = listed || len(r.rec.Conflicts) > 0
+	}
+	return false
+}
+
+// postedLate reports whether a worker whose claim had ended sent an attempt. No person can
+// know of it.
+func (c *course) postedLate() bool {
+	return slices.ContainsFunc(c.posts, func(a *attempt) bool { return a.late })
 }
 
 // leftover reports whether a late acceptance left a dead letter behind: the intent had

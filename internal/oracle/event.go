@@ -91,6 +91,12 @@ const (
 	Frozen
 	Reconnected
 	Ended
+	// ClockSet: a process's wall clock is ahead of the true time by Shift from now on.
+	// Suspended (to Until): its machine stood still, and its monotonic clock with it.
+	ClockSet
+	Suspended
+	// Older: a process is of a version before records listed conflicts.
+	Older
 	// Refused: a process learned that the broker refuses results.
 	Refused
 	// Full and Room: the broker refuses results, and takes them again.
@@ -106,6 +112,7 @@ const (
 
 var kindNames = [...]string{"", "begin", "published", "stored", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "emptied", "posted",
 	"arrived", "answered", "called-back", "took-down", "recorded", "filed", "unfiled", "created", "foreign", "started", "frozen", "reconnected", "ended",
+	"clock-set", "suspended", "older",
 	"refused", "full", "room", "broker-killed", "broker-back", "end"}
 
 // String returns the word used in histories.
@@ -156,6 +163,7 @@ type Event struct {
 	Outcome  order.Outcome `json:"outcome,omitzero"`
 	Conflict bool          `json:"conflict,omitempty"`
 	Why      string        `json:"why,omitempty"`
+	Shift    Moment        `json:"shift,omitzero"`
 	// Replaces is the sequence that the writer of a record had read. Nil = unknown.
 	Replaces *uint64       `json:"replaces,omitempty"`
 	Record   *order.Record `json:"record,omitempty"`

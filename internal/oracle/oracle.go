@@ -39,6 +39,8 @@ type Counts struct {
 	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
 	Overlaps                                    int // POSTs of former owners after the POST of a new process
 	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
+	BothClocks                                  int // acts of former owners both of whose clocks were wrong
+	OlderCounts                                 int // orders whose conflict an older worker counted again
 	Leftovers                                   int // dead letters of late acceptances whose writers were lost
 	Acknowledged                                int // intents that left the queue by an acknowledgement
 	Unseen                                      int // records that the history lacks
@@ -59,6 +61,8 @@ func (c *Counts) Add(o Counts) {
 	c.Overlaps += o.Overlaps
 	c.LateOutcomes += o.LateOutcomes
 	c.Leftovers += o.Leftovers
+	c.BothClocks += o.BothClocks
+	c.OlderCounts += o.OlderCounts
 	c.Acknowledged += o.Acknowledged
 	c.Unseen += o.Unseen
 	for i := range c.Outcomes {
@@ -107,6 +111,7 @@ type delivery struct {
 // attempt is one POST.
 type attempt struct {
 	line         int
+	late         bool // the claim had ended
 	intent       string
 	seq          uint64
 	process      string
@@ -153,6 +158,11 @@ type process struct {
 	reconnected bool
 	refused     Moment // when it learned that the broker refuses its results
 	ended       bool
+	older       bool
+	shift       Moment // of its wall clock
+	setAt       Moment // when that changed last
+	backAt      Moment // when it was put back last; 0 = never
+	sleptUntil  Moment // when its machine was last suspended; 0 = never
 }
 
 // New returns an oracle. The first event that it observes should be Begin.
@@ -217,6 +227,10 @@ func (o *Oracle) Observe(e Event) {
 		o.process(e.Process).reconnected = true
 	case Ended:
 		o.process(e.Process).ended = true
+	case ClockSet, Suspended:
+		o.clocks(&e)
+	case Older:
+		o.process(e.Process).older = true
 	case Refused:
 		o.process(e.Process).refused = e.At
 	case Full:
@@ -303,6 +317,8 @@ func (o *Oracle) handedBack(e *Event) {
 	case e.Former == e.Claim, c == nil, c.process == "":
 		o.released(e.Former, "")
 		return
+	case by != nil && o.bothWrong(by.process, by.at):
+		o.Counts.BothClocks++
 	case e.Paused, o.settings.Outside, by != nil && by.taken: // from outside nobody sees when the message left its sender
 		o.Counts.LateHandBacks++
 	default:

@@ -123,6 +123,24 @@ func TestAnAcknowledgementThatNobodySaw(t *testing.T) {
 	require.Len(t, judged(t, strings.Replace(outside, ack, left, 1)).Findings, 1)
 }
 
+// A delivery that reached nobody shows in the next one's count, and is a reason for
+// doubt. Without it there is none.
+func TestADeliveryThatReachedNobody(t *testing.T) {
+	history := func(count string) string {
+		return `{"at":0,"kind":"begin","settings":{"start":"2026-11-22T12:00:00Z","on_unsure":"park","ack_wait_ns":3000000000,"outside":true}}
+{"at":1,"kind":"stored","order_no":"A"}
+{"at":4,"kind":"delivered","process":"worker-1.1","order_no":"A","intent_id":"a","seq":7,"delivery":"r2","delivered":` + count + `}
+{"at":4.1,"kind":"recorded","order_no":"A","seq":1,"replaces":0,"record":{"order_no":"A","outcome":"unknown","intent_id":"a","settled":1,"unsure":true}}
+{"at":4.2,"kind":"filed","order_no":"A","seq":1,"intent_id":"a","outcome":"unknown"}
+{"at":4.3,"kind":"acknowledged","delivery":"r2"}
+{"at":9,"kind":"end"}`
+	}
+	require.Empty(t, judged(t, history("2")).Findings)
+	found := judged(t, history("1")).Findings
+	require.Len(t, found, 1)
+	require.Equal(t, Reason, found[0].Invariant)
+}
+
 // A record that nobody saw because the next one replaced it at once is counted, and
 // nobody is blamed for what it may have said.
 func TestARecordThatNobodySaw(t *testing.T) {

@@ -51,8 +51,13 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 	if !own.ended {
 		return
 	}
-	a.froze = o.process(a.process).frozen > own.at || own.taken
+	a.late, a.froze = true, o.process(a.process).frozen > own.at || own.taken
 	if own.taken {
+		return
+	}
+	if o.bothWrong(a.process, own.at) {
+		a.paused = true
+		o.Counts.BothClocks++
 		return
 	}
 	if a.sent > a.signed { // frozen between the fence and the socket
@@ -79,10 +84,11 @@ func (o *Oracle) checkRecord(c *course, a *attempt, own *claim, until Moment) {
 	if !there {
 		return
 	}
+	p := o.process(a.process)
 	switch {
 	case last.rec.Outcome() == order.OutcomeAccepted:
 		o.find(AcceptedOnce, c.orderNo, []int{last.line, own.line}, "%s posts %s, accepted since %s", a.process, a.intent, last.at)
-	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(o.clock(until)):
+	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(o.clock(until+max(0, p.shift))) && own.at >= p.setAt: // by the true clock and by its own
 		o.find(Delay, c.orderNo, []int{last.line, own.line}, "%s posts %s before %s", a.process, a.intent, o.moment(last.rec.NotBefore))
 	}
 }

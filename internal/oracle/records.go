@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"fmt"
+
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -19,6 +21,9 @@ func (o *Oracle) recorded(e *Event) {
 	c.records = append(before, observed{e.At, e.until(), e.Line, e.Seq, rec, e.Process, c.pending == 0, o.writtenLate(c, e)})
 	if len(before) > 0 && whole {
 		o.checkTransition(c, &before[len(before)-1], rec)
+	}
+	if rec.Dropped && (prev == nil || !prev.Dropped) && !o.settings.Outside {
+		o.checkDropped(c, rec)
 	}
 	if !takenOver(prev, rec) {
 		o.checkEvidence(c, rec)
@@ -47,6 +52,14 @@ func (o *Oracle) checkChain(c *course, e *Event) (whole bool) {
 	return false
 }
 
+// checkDropped checks that the letter that a person dropped is the order's.
+func (o *Oracle) checkDropped(c *course, rec *order.Record) {
+	n := len(rec.Interventions)
+	if n > 0 && c.letter != nil && rec.Interventions[n-1].Did != fmt.Sprint("dropped dead letter ", c.letter.seq) {
+		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s, but letter %d is filed", rec.Interventions[n-1].Did, c.letter.seq)
+	}
+}
+
 // takenOver reports whether rec only repeats an earlier outcome, for an intent with
 // the accepted body or for one that was not sent.
 func takenOver(prev, rec *order.Record) bool {
@@ -67,7 +80,7 @@ func (o *Oracle) writtenLate(c *course, e *Event) bool {
 		return false
 	}
 	frozen := o.process(e.Process).frozen
-	return frozen > 0 && o.now-frozen <= Moment(o.settings.AckWait/10) || o.wasTaken(c, e)
+	return frozen > 0 && o.now-frozen <= Moment(o.settings.AckWait/10) || o.wasTaken(c, e) || o.bothWrong(e.Process, o.now-Moment(2*o.settings.AckWait))
 }
 
 // wasTaken reports whether a former owner returned the message of the writer's claim.

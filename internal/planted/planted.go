@@ -18,7 +18,7 @@ const (
 	Blind Fault = "blind"
 	// OldTimestamp: a further attempt is sent with the timestamp of the first.
 	OldTimestamp Fault = "old-timestamp"
-	// Leak: each settled order leaves 16 kB, and each eighth a goroutine and a file.
+	// Leak: each settled order leaves 16 kB, and every other one a goroutine and a file.
 	Leak Fault = "leak"
 )
 

@@ -28,7 +28,9 @@ func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone boo
 			return nil, nil // the result has expired, or an earlier run wrote it
 		}
 		next := *cur
-		next.Dropped = cur.Outcome().NeedsLetter()
+		if cur.IntentID == l.IntentID { // otherwise a later intent was settled since the letter was read again
+			next.Dropped = cur.Outcome().NeedsLetter()
+		}
 		next.Intervene(p.did(did, q.time.Now()))
 		return &next, nil
 	})

@@ -47,7 +47,7 @@ func (l *Lease) Valid() bool {
 // validAt is Valid at the given time, and ends a claim whose term has passed.
 // The caller holds l.mu.
 func (l *Lease) validAt(now time.Time) bool {
-	if !l.over && age(l.since, now) >= l.keeper.term {
+	if !l.over && l.keeper.age(l.since, now) >= l.keeper.term {
 		l.end()
 	}
 	return !l.over
@@ -57,6 +57,18 @@ func (l *Lease) validAt(now time.Time) bool {
 // stops the monotonic clock, and a correction makes the wall clock jump.
 func age(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
+}
+
+// age is the function age, unless a mutation leaves one clock out.
+func (k *keeper) age(since, now time.Time) time.Duration {
+	switch k.q.mutation {
+	case WallClockAlone:
+		return now.Round(0).Sub(since.Round(0))
+	case MonotonicAlone:
+		return now.Sub(since)
+	default:
+		return age(since, now)
+	}
 }
 
 // end ends the claim and the context of its attempts. The caller holds l.mu.
@@ -185,8 +197,8 @@ func (k *keeper) extend() {
 	now := k.now()
 	for _, l := range k.all() {
 		l.mu.Lock()
-		due := l.validAt(now) && age(l.since, now) >= k.term/3 &&
-			age(l.requestedAt, now) >= 2*k.period
+		due := l.validAt(now) && k.age(l.since, now) >= k.term/3 &&
+			k.age(l.requestedAt, now) >= 2*k.period
 		over := l.over
 		if due {
 			l.noteRequest(now)

@@ -28,6 +28,12 @@ const (
 	NoBeginNote
 	// NoBarrier: a batched read believes any replica (R2).
 	NoBarrier
+	// WallClockAlone: claims are measured by the wall clock alone (R7).
+	WallClockAlone
+	// MonotonicAlone: claims are measured by the monotonic clock alone (R7).
+	MonotonicAlone
+	// BelievePage: a listed letter is not read again before a person's act (R5).
+	BelievePage
 )
 
 // Mutate disables a step from now on. It is for simulations.

@@ -55,7 +55,7 @@ func (q *Protocol) resolve(ctx context.Context, token, orderNo, intent string, a
 		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
-		if intent != "" && cur != nil && cur.IntentID != intent {
+		if intent != "" && !q.mutated(BelievePage) && cur != nil && cur.IntentID != intent {
 			return nil, errReplaced
 		}
 		return resolved(cur, orderNo, as, p, q.time.Now())

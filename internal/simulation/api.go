@@ -86,7 +86,10 @@ func (a *api) create(no string) reply {
 	}
 	a.created[no]++
 	a.w.witness.about(oracle.Created, no)
-	a.w.e.trace.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
+	a.w.state(no)
+	if t := a.w.e.trace; t != nil {
+		t.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
+	}
 	return reply{verdict: order.Accepted, status: 200}
 }
 

@@ -8,7 +8,7 @@ func BenchmarkSchedule(b *testing.B) {
 	b.ReportAllocs()
 	for i := range b.N {
 		if r := Run(uint64(i+1), None, nil); len(r.Findings) > 0 {
-			b.Fatal(r.Seed, r.Findings)
+			b.Fatal(r.Schedule, r.Findings)
 		}
 	}
 }

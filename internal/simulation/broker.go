@@ -29,7 +29,9 @@ type broker struct {
 	deadSeq uint64
 	markSeq uint64
 
-	followers *followers // nil on one replica
+	followers   *followers // nil on one replica
+	leaders     [allStreams]leader
+	changeAfter int // so many more writes to the results, then their leader stops
 
 	// the consumer
 	next     uint64 // the next sequence to deliver for the first time
@@ -118,7 +120,9 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 		b.dedupe[id] = known{b.seq, b.w.e.at}
 	}
 	b.w.witness.stored(in)
-	b.w.e.trace.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
+	if t := b.w.e.trace; t != nil {
+		t.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
+	}
 	b.serve()
 	return settle.Stored, b.seq
 }
@@ -196,7 +200,9 @@ func (b *broker) deliver(h *host) settle.Arrival {
 	b.w.claims++
 	p.claim = b.w.claims
 	b.w.witness.delivered(in, p.claim, p.count, h)
-	b.w.e.trace.say(b.w.e, "broker", "deliver", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	if t := b.w.e.trace; t != nil {
+		t.say(b.w.e, "broker", "pull", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	}
 	b.deadline(seq, p)
 	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
 }
@@ -268,6 +274,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.up = false
 	b.life++
 	b.w.faults++
+	b.w.e.reached.strike(FaultBrokerKilled+Fault(min(m, 1)), b.w.busiest())
 	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerKilled})
 	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
 	for _, h := range b.w.hosts {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"runtime/debug"
 	"time"
@@ -16,25 +15,42 @@ import (
 var epoch = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // engine runs events in the order of their simulated times. All randomness comes from
-// its generator, so a seed reproduces a schedule.
+// its streams (streams.go), so a seed reproduces a schedule.
 type engine struct {
 	at      time.Duration
 	events  []event
 	serial  uint64
-	rng     *rand.Rand
-	running *proc // the running proc; nil = an event of the world
+	rng     *rand.Rand // draws from cur
+	cur     *stream    // the stream of what runs, and of all that it schedules
+	running *proc      // the running proc; nil = an event of the world
 	steps   int
 	trace   *Trace
+
+	schedule   *Schedule
+	streams    []*stream
+	slab       []stream
+	reached    reached
+	coroutines *coroutines
+	kept       *[]Edit // collects what may be dropped; nil = nobody wants to know
 }
 
 type event struct {
 	at  time.Duration
 	n   uint64
 	run func()
+	cur *stream
 }
 
-func newEngine(seed uint64, trace *Trace) *engine {
-	return &engine{rng: rand.New(rand.NewPCG(seed, 0x6f72646572706f73)), trace: trace, events: make([]event, 0, 64)}
+func newEngine(s *Schedule, trace *Trace) *engine {
+	e := &engine{schedule: s, trace: trace, events: make([]event, 0, 64)}
+	e.rng = rand.New(e)
+	if s.Old {
+		e.cur = &stream{}
+		e.cur.src.Seed(s.Seed, 0x6f72646572706f73)
+		return e
+	}
+	e.cur = e.stream(streamOf(ofWorld, 0, 0, 0))
+	return e
 }
 
 func (e *engine) now() time.Time { return epoch.Add(e.at) }
@@ -42,7 +58,7 @@ func (e *engine) now() time.Time { return epoch.Add(e.at) }
 // after schedules run in d. Events at the same time run in the order of their creation.
 func (e *engine) after(d time.Duration, run func()) {
 	e.serial++
-	e.events = append(e.events, event{e.at + max(d, 0), e.serial, run})
+	e.events = append(e.events, event{e.at + max(d, 0), e.serial, run, e.cur})
 	for i := len(e.events) - 1; i > 0; {
 		up := (i - 1) / 2
 		if !e.events[i].before(&e.events[up]) {
@@ -77,7 +93,7 @@ func (e *engine) step() bool {
 		e.events[i], e.events[least] = e.events[least], e.events[i]
 		i = least
 	}
-	e.at = first.at
+	e.at, e.cur = first.at, first.cur
 	e.steps++
 	first.run()
 	return true
@@ -99,24 +115,24 @@ type killed struct{}
 // proc is a coroutine of one process. Anything else may happen between two of its
 // steps, including the end of its process.
 type proc struct {
-	host *host
-	next func() (struct{}, bool)
-	stop func()
-	give func(struct{}) bool
+	host    *host
+	runs    *coroutine
+	started bool
 
 	wait   uint64          // number of the current wait; 0 = none
 	onLink bool            // the wait is for the broker's answer
 	ctx    context.Context // ends the wait early; may be nil
 	over   bool            // the coroutine has ended or must end
 
+	step     Step
 	checking bool      // the proc reads results for deliveries (for mutations)
 	delivery *delivery // the delivery that the proc handles; may be nil
 }
 
 // spawn starts body as a proc of h, at once or as soon as the caller waits.
 func (e *engine) spawn(h *host, body func(p *proc)) *proc {
-	p := &proc{host: h}
-	p.next, p.stop = iter.Pull(func(yield func(struct{}) bool) {
+	p := &proc{host: h, runs: e.coroutines.get()}
+	p.runs.body = func() {
 		defer func() {
 			p.over = true
 			h.left(p)
@@ -126,9 +142,8 @@ func (e *engine) spawn(h *host, body func(p *proc)) *proc {
 				}
 			}
 		}()
-		p.give = yield
 		body(p)
-	})
+	}
 	h.procs = append(h.procs, p)
 	p.wait = e.newWait()
 	n := p.wait
@@ -151,15 +166,28 @@ func (e *engine) wake(p *proc, n uint64) {
 		return
 	}
 	p.wait = 0
-	outer := e.running
-	e.running = p
-	p.next()
-	e.running = outer
+	outer, stream := e.running, e.cur
+	e.running, e.cur = p, p.host.stream
+	p.resume()
+	e.running, e.cur = outer, stream
+}
+
+// resume runs p until it waits or ends.
+func (p *proc) resume() {
+	p.started = true
+	c := p.runs
+	if c.next(); p.over && p.runs != nil {
+		p.runs = nil
+		p.host.e.coroutines.put(c)
+	}
 }
 
 // suspend yields until the current wait is over.
 func (p *proc) suspend() {
-	if p.over || p.host.dead || !p.give(struct{}{}) {
+	if !p.over && !p.host.dead {
+		p.runs.yield(struct{}{})
+	}
+	if p.over || p.host.dead {
 		p.over = true
 		panic(killed{})
 	}
@@ -167,10 +195,15 @@ func (p *proc) suspend() {
 
 // kill ends a proc at its current step.
 func (p *proc) kill() {
-	if !p.over {
-		p.over = true
-		p.stop()
+	if p.over {
+		return
 	}
+	p.over = true
+	if p.started {
+		p.resume() // suspend panics
+		return
+	}
+	p.host.e.coroutines.put(p.runs)
 }
 
 // sleep returns nil after d, or an error if ctx ends first.
@@ -199,17 +232,20 @@ func (e *engine) nap(d time.Duration) {
 
 var errLink = errors.New("no answer from the broker")
 
-// runtime implements settle.Runtime.
-type runtime struct{ e *engine }
+// runtime implements settle.Runtime for a process.
+type runtime struct {
+	e *engine
+	h *host
+}
 
-func (r runtime) Now() time.Time { return r.e.now() }
+func (r runtime) Now() time.Time { return r.h.now() }
 
 func (r runtime) Sleep(ctx context.Context, d time.Duration) error { return r.e.sleep(ctx, d) }
 
 func (r runtime) WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	h := r.e.running.host
-	r.e.after(at.Sub(r.e.now()), func() {
+	r.e.after(at.Sub(h.now()), func() {
 		cancel(context.DeadlineExceeded)
 		h.poke()
 	})

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"orderpost/internal/settle"
@@ -30,19 +29,6 @@ type follower struct {
 	stalled time.Duration // until then it stores nothing
 }
 
-// replicated reports whether a schedule has three replicas, as two in five have. It
-// does not use the schedule's generator, so a seed with one replica keeps its
-// schedule. The mutation Barrier needs three replicas. The other mutations use one,
-// where they are known to be noticed.
-func replicated(seed uint64, m Mutation) bool {
-	switch m {
-	case None:
-		return rand.New(rand.NewPCG(seed, 0x666f6c6c6f776572)).Float64() < 0.4
-	default:
-		return m == Barrier
-	}
-}
-
 // followersLag is the longest lag of a follower that is not stalled.
 const followersLag = 10 * time.Millisecond
 
@@ -61,10 +47,14 @@ func (b *broker) replicate(token string) {
 
 // stall makes a follower store nothing for d.
 func (b *broker) stall(i int, d time.Duration) {
+	if b.followers == nil {
+		return
+	}
 	f := &b.followers.all[i]
 	b.catchUp(i)
 	f.stalled = max(f.stalled, b.w.e.at+d)
 	b.w.faults++
+	b.w.e.reached.strike(FaultLag, b.w.busiest())
 	b.w.e.trace.say(b.w.e, "broker", "follower lags", "", "number %d, for %s", i+1, d)
 }
 
@@ -87,6 +77,9 @@ func (b *broker) answering(h *host) func(token string) settle.Entry {
 		at = b.w.e.rng.IntN(len(f.all) + 1)
 	}
 	if at == len(f.all) {
+		if r := b.reads(inResults, StepCheck); r != answers {
+			return nil // a server that stops does not complete a batch
+		}
 		return b.record
 	}
 	b.catchUp(at)

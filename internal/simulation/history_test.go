@@ -18,7 +18,9 @@ func TestAHistoryIsJudgedAgain(t *testing.T) {
 		for seed := uint64(1); seed <= 60; seed++ {
 			var file bytes.Buffer
 			out := json.NewEncoder(&file)
-			r := run(seed, m, nil, replicated(seed, m), func(e oracle.Event) { require.NoError(t, out.Encode(&e)) })
+			var cs coroutines
+			r := play(&Schedule{Seed: seed}, m, nil, nil, nil, func(e oracle.Event) { require.NoError(t, out.Encode(&e)) }, &cs)
+			cs.end()
 			events, err := oracle.Read(&file)
 			require.NoError(t, err)
 			again := oracle.Judge(events)

@@ -18,6 +18,11 @@ type host struct {
 	q     *settle.Protocol
 	procs []*proc
 
+	stream *stream
+
+	machine *clock // nil: its clock is right
+	older   bool   // an older version of the program
+
 	dead   bool
 	frozen time.Duration // until then
 	// crashIn and freezeIn count the steps until the crash or the freeze; 0 = never.
@@ -33,8 +38,8 @@ type host struct {
 	node     int  // of the cluster, that it is connected to
 }
 
-func (w *world) newHost(name string) *host {
-	h := &host{w: w, e: w.e, name: name, run: name + "." + strconv.Itoa(len(w.hosts)+1), up: w.broker.up}
+func (w *world) newHost(name string, id streamID) *host {
+	h := &host{w: w, e: w.e, name: name, run: name + "." + strconv.Itoa(len(w.hosts)+1), up: w.broker.up, stream: w.e.stream(id)}
 	w.hosts = append(w.hosts, h)
 	if w.broker.followers != nil {
 		h.node = w.e.rng.IntN(w.cfg.Replicas)
@@ -49,7 +54,11 @@ func (w *world) newHost(name string) *host {
 func (h *host) open() {
 	cfg := h.w.protocol
 	cfg.Worker = h.name
-	h.q = settle.New(cfg, store{h.w, h}, runtime{h.e})
+	var broker settle.Store = store{h.w, h}
+	if h.older {
+		broker = olderStore{store{h.w, h}}
+	}
+	h.q = settle.New(cfg, broker, runtime{h.e, h})
 	h.q.StartClaims(h.w.cfg.AckWait, claimAnswers)
 }
 
@@ -92,6 +101,9 @@ func (h *host) crash(how string) {
 		return
 	}
 	h.e.trace.say(h.e, h.name, how, "", "")
+	if how != "stopped" {
+		h.e.reached.strike(FaultCrash, h.step())
+	}
 	h.w.faults++
 	h.die()
 	h.up = false
@@ -121,6 +133,7 @@ func (h *host) freeze(d time.Duration) {
 		return
 	}
 	h.w.faults++
+	h.e.reached.strike(FaultFreeze, h.step())
 	h.e.trace.say(h.e, h.name, "frozen", "", "for %s", d)
 	h.frozen = max(h.frozen, h.e.at+d)
 	h.w.witness.tell(oracle.Event{Kind: oracle.Frozen, Process: h.run, Until: oracle.Moment(h.frozen)})
@@ -132,6 +145,7 @@ func (h *host) disconnect(d time.Duration) {
 	if h.dead || !h.up {
 		return
 	}
+	h.e.reached.strike(FaultCut, h.step())
 	h.up, h.cut = false, false
 	h.link++
 	h.w.broker.dropPulls(h)
@@ -156,6 +170,7 @@ func (h *host) partition(unnoticed, d time.Duration) {
 		return
 	}
 	h.w.faults++
+	h.e.reached.strike(FaultPartition, h.step())
 	h.cut = true
 	h.e.trace.say(h.e, h.name, "cut off", "", "notices in %s", unnoticed)
 	link := h.link
@@ -208,10 +223,14 @@ func (h *host) poke() {
 	}
 }
 
-// request sends a request to the broker, which runs effect, and waits for the answer.
-// It returns errLink if no answer came. The effect may have happened or may happen
-// later.
+// request is ask for a request that the broker always answers.
 func (h *host) request(effect func()) error {
+	return h.ask(func() reaction { effect(); return answers })
+}
+
+// ask sends a request to the broker, which runs effect, and waits for the answer. It
+// returns errLink if no answer came. The effect may have happened or may happen later.
+func (h *host) ask(effect func() reaction) error {
 	e, p := h.e, h.e.running
 	h.boundary(p)
 	if !h.up {
@@ -233,14 +252,18 @@ func (h *host) request(effect func()) error {
 		e.trace.say(e, h.name, "request lost", "", "")
 	} else {
 		h.send(func() {
-			effect()
+			r := effect()
+			if r == isSilent || r == storesSilently {
+				e.after(requestTimeout, func() { e.wake(p, n) })
+				return
+			}
 			if lost == lossAnswer {
 				e.trace.say(e, "broker", "answer lost", "", "to %s", h.name)
 				return
 			}
 			e.after(back, func() {
 				if h.link == link && !h.cut {
-					answered = true
+					answered = r != refuses
 					e.wake(p, n)
 				}
 			})

@@ -42,13 +42,22 @@ const (
 	Marks
 	// Barrier: a worker believes whatever replica answers a batched read (a part of R2).
 	Barrier
+	// Index: a worker believes a leader's "no message found" although its index has one (a
+	// part of R2).
+	Index
+	// WallClock: claims are measured by the wall clock alone (a part of R7).
+	WallClock
+	// Monotonic: claims are measured by the monotonic clock alone (a part of R7).
+	Monotonic
+	// Page: a person's act believes the page (a part of R5).
+	Page
 	// Reconnect: a worker does not wait after a reconnect (a part of R7).
 	Reconnect
 	// Begun: a worker writes no note before it posts a redelivery (a part of R3).
 	Begun
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "reconnect", "begun"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "index", "wall", "monotonic", "page", "reconnect", "begun"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -56,6 +65,7 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a worker never gives up its claim", "unexplained deliveries count towards poison",
 	"workers ignore not_before", "the gate stays open while the broker refuses results", "a refused result repeats the POST, not only the write",
 	"workers do not keep the delivered high-water mark", "a worker believes whatever replica answers a batched read",
+	"a worker believes 'no message found' of a leader that stops", "claims are measured by the wall clock alone", "claims are measured by the monotonic clock alone", "a person's act believes the page that shows the letter",
 	"a worker does not wait after a reconnect",
 	"a worker writes no note before it posts a redelivery"}
 
@@ -69,7 +79,7 @@ func (m Mutation) Meaning() string { return mutationTexts[m] }
 // Begun, because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
-	for m := R1; m <= Barrier; m++ {
+	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
 	return out
@@ -107,6 +117,12 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.NoBeginNote
 	case Barrier:
 		return settle.NoBarrier
+	case WallClock:
+		return settle.WallClockAlone
+	case Monotonic:
+		return settle.MonotonicAlone
+	case Page:
+		return settle.BelievePage
 	default:
 		return settle.Intact
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"orderpost/internal/order"
@@ -18,7 +19,7 @@ func (w *world) produce(no string) {
 	if r.Float64() < 0.05 {
 		first = invalidBody
 	}
-	w.submit(no, no+"-1", first, w.e.between(0, 2*time.Second))
+	w.submit(no, 1, no+"-1", first, w.e.between(0, 2*time.Second))
 	for i := 2; i < 4 && r.Float64() < 0.3; i++ {
 		id, body := fmt.Sprint(no, "-", i), 0
 		switch r.IntN(5) {
@@ -31,7 +32,7 @@ func (w *world) produce(no string) {
 		case 3:
 			body = invalidBody
 		}
-		w.submit(no, id, body, w.e.between(0, w.cfg.Trouble+30*time.Second))
+		w.submit(no, i, id, body, w.e.between(0, w.cfg.Trouble+30*time.Second))
 	}
 }
 
@@ -45,15 +46,16 @@ func bodyOf(no string, body int) []byte {
 	return fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"n":%d}`, no, body)
 }
 
-// submit starts a producer that publishes one intent until the broker confirms it or
-// the producer is killed.
-func (w *world) submit(no, id string, body int, in time.Duration) {
+// submit starts a producer that publishes an order's n-th intent until the broker
+// confirms it or the producer is killed.
+func (w *world) submit(no string, n int, id string, body int, in time.Duration) {
 	deadline := time.Time{}
 	if w.e.rng.Float64() < 0.1 {
 		deadline = epoch.Add(in + w.e.between(0, 20*time.Second))
 	}
-	w.process("p-"+no, in, func(h *host) {
+	w.process("p-"+no, streamOf(ofProducer, numberOf(no), n, 0), in, func(h *host) {
 		for range 5 {
+			h.e.running.step = StepPublish
 			_, err := h.q.Publish(context.Background(), settle.Intent{OrderNo: no, ID: id, Deadline: deadline,
 				Body: bodyOf(no, body)})
 			if err == nil || errors.Is(err, settle.ErrSwallowed) || id == "" {
@@ -64,25 +66,35 @@ func (w *world) submit(no, id string, body int, in time.Duration) {
 	})
 }
 
+func isLink(err error) bool { return errors.Is(err, errLink) }
+
 // process starts a program that ends by itself unless it is killed.
-func (w *world) process(name string, in time.Duration, body func(h *host)) {
+func (w *world) process(name string, id streamID, in time.Duration, body func(h *host)) {
+	if w.e.schedule.dropped(id, 0) {
+		return
+	}
 	w.busy++
 	w.e.after(in, func() {
-		h := w.newHost(name)
+		h := w.newHost(name, id)
 		h.faulty = !w.quiet
 		h.open()
-		if w.chance(0.2) {
-			h.crashIn = 1 + w.e.rng.IntN(12)
+		if w.drops(Page) {
+			h.q.Mutate(settle.BelievePage)
 		}
-		if w.chance(0.1) {
-			h.freezeIn, h.freezeFor = 1+w.e.rng.IntN(12), w.e.between(0, 2*w.cfg.AckWait)
-		}
+		w.e.in(id, func() {
+			if w.chance(0.2) && w.e.happens() {
+				h.crashIn = 1 + w.e.rng.IntN(12)
+			}
+			if w.chance(0.1) && w.e.happens() {
+				h.freezeIn, h.freezeFor = 1+w.e.rng.IntN(12), w.e.between(0, 2*w.cfg.AckWait)
+			}
+		})
 		ended := false
 		h.restart = func() {
 			if !ended { // its user sees that it was killed and starts it again
 				ended = true
 				w.busy--
-				w.process(name, w.e.between(time.Second, 5*time.Second), body)
+				w.process(name, id+1, w.e.between(time.Second, 5*time.Second), body) // a stream of its own
 			}
 		}
 		w.e.spawn(h, func(*proc) {
@@ -94,15 +106,24 @@ func (w *world) process(name string, in time.Duration, body func(h *host)) {
 	})
 }
 
+// numberOf returns the number in an order_no.
+func numberOf(no string) int {
+	n, _ := strconv.Atoi(no[1:])
+	return n
+}
+
 // anna is the name of the person.
 var anna = settle.Person{Name: "anna"}
 
-// intervene lets a person intervene at a random time.
-func (w *world) intervene() {
+// intervene lets the i-th person intervene at a random time.
+func (w *world) intervene(i int) {
 	no := w.orders[w.e.rng.IntN(len(w.orders))]
 	acts := [...]func(h *host, no string){w.replay, w.replay, w.resubmit, w.resolve, w.dropLetter, w.cancel}
 	act := acts[w.e.rng.IntN(len(acts))]
-	w.process("anna-"+no, w.e.between(0, w.cfg.Trouble+60*time.Second), func(h *host) { act(h, no) })
+	if i >= w.cfg.Persons {
+		act = w.actOnPage
+	}
+	w.process("anna-"+no, streamOf(ofPerson, i, 0, 0), w.e.between(0, w.cfg.Trouble+60*time.Second), func(h *host) { act(h, no) })
 }
 
 func (w *world) replay(h *host, no string) { w.replayWith(h, no, settle.ReplayOptions{Person: anna}) }

@@ -35,6 +35,52 @@ type plan struct {
 	Persons                      int
 	Replicas                     int
 	Stalls                       int // of followers
+	LeaderChanges, BatchChanges  int // at any time, and in the middle of a batch of writes
+	ClockJumps, Suspends         int // of workers' machines
+	Pages                        int // persons that act on a page that has been open
+	Older                        int // workers whose first process is of an older version
+}
+
+// drawPlan draws the settings of a schedule and applies its edits.
+func drawPlan(e *engine) plan {
+	p := draw(e)
+	if e.schedule.Old {
+		if e.schedule.Replicas {
+			p.replicate(e)
+		}
+		return p
+	}
+	if e.chance(0.4) {
+		p.replicate(e)
+		if e.chance(0.5) {
+			p.LeaderChanges = 1 + e.rng.IntN(8)
+		}
+		if e.chance(0.5) {
+			p.BatchChanges = 1 + e.rng.IntN(4)
+		}
+	}
+	count := func(share float64, most int) int {
+		if !e.chance(share) {
+			return 0
+		}
+		return 1 + e.rng.IntN(most)
+	}
+	switch kind := e.rng.Float64(); { // both are rare together: they hide time from every worker (oracle.Counts.BothClocks)
+	case kind < 0.3:
+		p.ClockJumps = 1 + e.rng.IntN(4)
+	case kind < 0.6:
+		p.Suspends = 1 + e.rng.IntN(3)
+	case kind < 0.62:
+		p.ClockJumps, p.Suspends = 1, 1
+	}
+	p.Pages, p.Older = count(0.4, 2), count(0.2, 2)
+	p.FullDisks = max(p.FullDisks, count(0.2, 3))
+	for _, d := range e.schedule.Edits {
+		if d.Op == editPlan {
+			_ = p.set(d.Field, d.Value) // ParseSchedule has tried it
+		}
+	}
+	return p
 }
 
 // draw draws the settings of a schedule. Each kind of trouble is absent in many
@@ -98,9 +144,9 @@ func (w *world) drawLoss() loss {
 	switch {
 	case w.quiet:
 		return lossNone
-	case w.chance(w.cfg.LossRequest):
+	case w.strikes(FaultLostRequest, w.cfg.LossRequest):
 		return lossRequest
-	case w.chance(w.cfg.LossAnswer):
+	case w.strikes(FaultLostAnswer, w.cfg.LossAnswer):
 		return lossAnswer
 	default:
 		return lossNone
@@ -111,10 +157,13 @@ func (w *world) drawLoss() loss {
 // quiet.
 func (w *world) chance(p float64) bool { return !w.quiet && w.e.chance(p) }
 
+// strikes is chance for a fault, which an edit may drop.
+func (w *world) strikes(f Fault, p float64) bool { return !w.quiet && w.e.strikes(f, p) }
+
 // latency returns the one-way latency of a message. It stays below the margin of a
 // claim.
 func (w *world) latency() time.Duration {
-	if w.chance(w.cfg.Slow) {
+	if w.strikes(FaultSlow, w.cfg.Slow) {
 		return w.e.between(w.cfg.LatencyMax, w.cfg.AckWait/20)
 	}
 	return w.e.between(w.cfg.LatencyMin, w.cfg.LatencyMax)
@@ -124,7 +173,7 @@ func (w *world) latency() time.Duration {
 func (w *world) drawAPIFault(no string) apiFault {
 	if !w.quiet {
 		f := apiUnreachable + apiFault(w.e.rng.IntN(int(apiIsSlow)))
-		if w.e.chance(w.cfg.APIFaults[f]) {
+		if w.e.strikes(FaultAPI+Fault(f-apiUnreachable), w.cfg.APIFaults[f]) {
 			return f
 		}
 	}

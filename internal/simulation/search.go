@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,11 +10,18 @@ import (
 
 // Search says which schedules to run.
 type Search struct {
-	// Seed is the seed of the first schedule. The others have the following seeds.
+	// Seed decides all schedules. The fresh ones have this seed and the following ones.
 	Seed      uint64
 	Schedules int
-	Mutation  Mutation
-	// Parallel is the number of concurrent schedules.
+	// For ends the search after this time; 0 = after Schedules.
+	For      time.Duration
+	Mutation Mutation
+	// Guided plays variants of the schedules that reached something new, besides fresh
+	// ones.
+	Guided bool
+	// Blind leaves out the measure of coverage. Guided is then ignored.
+	Blind bool
+	// Parallel is the number of concurrent schedules. It does not change the result.
 	Parallel int
 	// Most is the number of findings after which the search ends; 0 = no limit.
 	Most int
@@ -27,56 +35,112 @@ type Summary struct {
 	Schedules int
 	Simulated time.Duration
 	Counts    Counts
-	// Failed lists the schedules with findings, in the order of their seeds.
+	// Failed lists the first schedules with findings, in their order.
 	Failed []Result
+	// Coverage is what was reached; nil if the search was blind. LastTenth is how much
+	// of it the last tenth of the schedules added. Variants are the schedules that were
+	// not fresh.
+	Coverage  *Coverage
+	LastTenth int
+	Variants  int
 }
+
+// Sizes of a round, in schedules. What a round reaches guides the next, so that the
+// result does not depend on how many schedules run at once.
+const (
+	firstRound = 16
+	largeRound = 1024
+)
 
 // Run runs the schedules until all are done, Most is reached or ctx ends.
 func (s Search) Run(ctx context.Context) Summary {
-	var next, failed atomic.Int64
-	var mu sync.Mutex
 	var sum Summary
+	var known *Coverage
+	if !s.Blind {
+		known = NewCoverage()
+		sum.Coverage = known
+	}
+	g := &guide{rng: rand.New(rand.NewPCG(mix(s.Seed), 0x677569646564))}
+	began, tenth, before := time.Now(), false, 0
+	next := s.Seed
+	for size := firstRound; sum.Schedules < s.Schedules || s.Schedules == 0; size = min(2*size, largeRound) {
+		if ctx.Err() != nil || s.For > 0 && time.Since(began) >= s.For {
+			break
+		}
+		if s.Schedules > 0 {
+			size = min(size, s.Schedules-sum.Schedules)
+		}
+		if known != nil && !tenth && s.lastTenth(sum.Schedules+size, time.Since(began)) {
+			tenth, before = true, known.All()
+		}
+		round := make([]Schedule, size)
+		for i := range round {
+			if s.Guided && known != nil && g.variant() {
+				sum.Variants++
+				round[i] = g.vary()
+				continue
+			}
+			round[i] = Schedule{Seed: next}
+			next++
+		}
+		for _, r := range s.play(ctx, round, known) {
+			if sum.add(r); s.Most > 0 && len(sum.Failed) == s.Most {
+				return sum
+			}
+			if known != nil && known.add(r.fresh) > 0 && s.Guided {
+				g.keep(r)
+			}
+		}
+		if s.Progress != nil {
+			s.Progress(sum.Schedules)
+		}
+	}
+	if known != nil {
+		sum.LastTenth = known.All() - before
+	}
+	return sum
+}
+
+// lastTenth reports whether the last tenth of a search begins with this round.
+func (s Search) lastTenth(after int, took time.Duration) bool {
+	return s.Schedules > 0 && after > s.Schedules/10*9 || s.For > 0 && took >= s.For/10*9
+}
+
+// play plays a round and returns its results in order.
+func (s Search) play(ctx context.Context, round []Schedule, known *Coverage) []Result {
+	out := make([]Result, len(round))
+	var next atomic.Int64
 	var all sync.WaitGroup
 	for range max(s.Parallel, 1) {
 		all.Go(func() {
-			var mine Summary
-			for ctx.Err() == nil && (s.Most == 0 || failed.Load() < int64(s.Most)) {
+			var cs coroutines
+			defer cs.end()
+			for ctx.Err() == nil {
 				i := next.Add(1) - 1
-				if i >= int64(s.Schedules) {
-					break
+				if i >= int64(len(round)) {
+					return
 				}
-				r := Run(s.Seed+uint64(i), s.Mutation, nil)
-				if len(r.Findings) > 0 {
-					failed.Add(1)
-				}
-				mine.add(r)
-				if s.Progress != nil && (i+1)%1000 == 0 {
-					s.Progress(int(i + 1))
-				}
+				out[i] = play(&round[i], s.Mutation, nil, known, nil, nil, &cs)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			sum.join(mine)
 		})
 	}
 	all.Wait()
-	return sum
+	if ctx.Err() != nil {
+		out = out[:0] // some were not played
+	}
+	return out
 }
+
+// maxFailed bounds the failed schedules that a summary keeps.
+const maxFailed = 100
 
 func (s *Summary) add(r Result) {
 	s.Schedules++
 	s.Simulated += r.Simulated
 	s.Counts.add(r.Counts)
-	if len(r.Findings) > 0 {
+	if len(r.Findings) > 0 && len(s.Failed) < maxFailed {
 		s.Failed = append(s.Failed, r)
 	}
-}
-
-func (s *Summary) join(o Summary) {
-	s.Schedules += o.Schedules
-	s.Simulated += o.Simulated
-	s.Counts.add(o.Counts)
-	s.Failed = append(s.Failed, o.Failed...)
 }
 
 func (c *Counts) add(o Counts) {

@@ -20,8 +20,57 @@ type store struct {
 	h *host
 }
 
+// at notes the step of the protocol that a request belongs to.
+func (s store) at(step Step) Step {
+	s.w.e.running.step = step
+	return step
+}
+
+// read sends a single read to the leader of a stream, which runs now. held says whether it
+// holds the message.
+//
+// It does what queue's lastMsg does: "no message found" is believed only if the index of
+// the stream agrees. A leader that stops has its index still.
+func (s store) read(in streamName, step Step, held func() bool, now func()) error {
+	s.at(step)
+	b := s.w.broker
+	return s.h.ask(func() reaction {
+		r := b.reads(in, step)
+		switch {
+		case r == answers:
+			now()
+		case r == answersNone && (!held() || s.w.drops(Index)):
+			b.w.e.trace.say(b.w.e, "broker", "stopping leader", "", "has no message, it says to %s", s.h.name)
+		case r == answersNone:
+			return refuses
+		}
+		return r
+	})
+}
+
+// write sends a write to the leader of a stream.
+func (s store) write(in streamName, step Step, effect func()) error {
+	s.at(step)
+	return s.h.ask(func() reaction {
+		r := s.w.broker.writes(in, step)
+		if r == answers || r == storesSilently {
+			effect()
+		}
+		return r
+	})
+}
+
+// look is the step of a single read: a worker checks, other programs look up.
+func (s store) look() Step {
+	if s.w.e.running.delivery != nil || s.w.e.running.checking {
+		return StepCheck
+	}
+	return StepLookup
+}
+
 func (s store) Record(_ context.Context, token string) (entry settle.Entry, err error) {
-	err = s.h.request(func() { entry = s.w.broker.record(token) })
+	b := s.w.broker
+	err = s.read(inResults, s.look(), func() bool { return b.results[token] != nil }, func() { entry = b.record(token) })
 	if err != nil {
 		return settle.Entry{}, err
 	}
@@ -30,11 +79,16 @@ func (s store) Record(_ context.Context, token string) (entry settle.Entry, err 
 
 func (s store) Records(_ context.Context, tokens []string, found func(int, settle.Entry, error) error) error {
 	entries := make([]settle.Entry, len(tokens))
-	err := s.h.request(func() {
+	s.at(s.look())
+	err := s.h.ask(func() reaction {
 		has := s.w.broker.answering(s.h)
+		if has == nil {
+			return isSilent
+		}
 		for i, token := range tokens {
 			entries[i] = has(token)
 		}
+		return answers
 	})
 	if err != nil {
 		return err
@@ -47,9 +101,17 @@ func (s store) Records(_ context.Context, tokens []string, found func(int, settl
 	return nil
 }
 
-func (s store) Barrier(context.Context) (b settle.Barrier, err error) {
-	err = s.h.request(func() { b = s.w.broker.followers.barrier() })
-	return b, err
+func (s store) Barrier(context.Context) (last settle.Barrier, err error) {
+	b := s.w.broker
+	step := s.at(s.look())
+	err = s.h.ask(func() reaction {
+		r := b.reads(inResults, step)
+		if r == answers {
+			last = b.followers.barrier()
+		}
+		return r
+	})
+	return last, err
 }
 
 func (b *broker) record(token string) settle.Entry {
@@ -66,8 +128,13 @@ func (r *resultEntry) entry() settle.Entry {
 
 func (s store) PutRecord(_ context.Context, token string, r *order.Record, expect uint64) (seq uint64, err error) {
 	rec := *r
+	stored(&rec)
 	var refused error
-	if err := s.h.request(func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
+	step := StepNote
+	if r.Outcome() != order.OutcomeNone {
+		step = StepRecord
+	}
+	if err := s.write(inResults, step, func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
 		return 0, err
 	}
 	return seq, s.heard(refused)
@@ -84,7 +151,9 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 		b.w.e.trace.say(b.w.e, "broker", "result refused", token, "storage is full")
 		return 0, settle.ErrStorage
 	case last != expect && !b.w.drops(R1):
-		b.w.e.trace.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
+		if t := b.w.e.trace; t != nil {
+			t.say(b.w.e, "broker", "result stale", token, "%s from %s", rec.Word, h.name)
+		}
 		return 0, settle.ErrStale
 	}
 	b.resSeq++
@@ -95,14 +164,18 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 }
 
 func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
-	err = s.h.request(func() {
-		if have := s.w.broker.letters[token]; have != nil {
-			c := *have
-			c.Headers = maps.Clone(have.Headers)
-			l = &c
-		}
-	})
+	b := s.w.broker
+	err = s.read(inLetters, StepLetter, func() bool { return b.letters[token] != nil }, func() { l = copyOf(b.letters[token]) })
 	return l, err
+}
+
+func copyOf(l *settle.Letter) *settle.Letter {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.Headers = maps.Clone(l.Headers)
+	return &c
 }
 
 func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Letter) error {
@@ -112,10 +185,10 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 	}
 	letter := *l
 	var refused error
-	err := s.h.request(func() {
+	err := s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
-		var last uint64
-		if have := b.letters[token]; have != nil {
+		have, last := b.letters[token], uint64(0)
+		if have != nil {
 			last = have.Seq
 		}
 		switch {
@@ -128,7 +201,8 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 			letter.Seq = b.deadSeq
 			b.letters[token] = &letter
 			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq})
-			s.w.e.trace.say(s.w.e, "broker", "letter filed", token, "%s %s", letter.IntentID, letter.Outcome)
+			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
+			s.w.state(token)
 		}
 	})
 	if err != nil {
@@ -147,31 +221,34 @@ func (s store) heard(refused error) error {
 
 func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) error {
 	seq := l.Seq
-	return s.h.request(func() {
+	return s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
 		if have := b.letters[token]; have != nil && have.Seq == seq {
 			delete(b.letters, token)
 			b.w.witness.tell(oracle.Event{Kind: oracle.Unfiled, OrderNo: token, Seq: seq})
-			s.w.e.trace.say(s.w.e, "broker", "letter removed", token, "")
+			s.w.e.trace.say(s.w.e, "broker", "letter", token, "removed")
+			s.w.state(token)
 		}
 	})
 }
 
 func (s store) Intent(_ context.Context, orderNo string) (m *settle.Message, err error) {
-	err = s.h.request(func() {
-		if in := s.w.broker.bySubj[subjectPrefix+orderNo]; in != nil {
-			m = in.msg
-		}
-	})
+	b := s.w.broker
+	subject := subjectPrefix + orderNo
+	err = s.read(inIntents, StepLookup, func() bool { return b.bySubj[subject] != nil }, func() { m = b.bySubj[subject].message() })
 	return m, err
 }
 
+func (in *intent) message() *settle.Message {
+	if in == nil {
+		return nil
+	}
+	return in.msg
+}
+
 func (s store) IntentAt(_ context.Context, seq uint64) (m *settle.Message, err error) {
-	err = s.h.request(func() {
-		if in := s.w.broker.intents[seq]; in != nil {
-			m = in.msg
-		}
-	})
+	b := s.w.broker
+	err = s.read(inIntents, StepLookup, func() bool { return false }, func() { m = b.intents[seq].message() })
 	return m, err
 }
 
@@ -179,20 +256,23 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 	if err := s.w.beforeReplay(ctx, s, m); err != nil {
 		return settle.PublishNone, 0, err
 	}
-	err = s.h.request(func() {
+	err = s.write(inIntents, StepPublish, func() {
 		p, seq = s.w.broker.publish(m, given(m))
 		if p != settle.Stored {
-			s.w.e.trace.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
+			if t := s.w.e.trace; t != nil {
+				t.say(s.w.e, "broker", "not stored", orderNoOf(m.Subject), "%s: %s", given(m), p)
+			}
 		}
 	})
 	return p, seq, err
 }
 
 func (s store) DeleteIntent(_ context.Context, seq uint64) error {
-	return s.h.request(func() { s.w.broker.remove(seq, 0) })
+	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq, 0) })
 }
 
 func (s store) StreamCreated(context.Context) (at time.Time, err error) {
+	s.at(StepMark)
 	return epoch, s.h.request(func() {})
 }
 
@@ -202,7 +282,7 @@ func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterM
 	if _, ever := b.marks[key]; !ever {
 		return m, 0, nil
 	}
-	err = s.h.request(func() { m, seq = b.marks[key].mark, b.marks[key].seq })
+	err = s.read(inMarks, StepMark, func() bool { return true }, func() { m, seq = b.marks[key].mark, b.marks[key].seq })
 	if s.w.drops(Marks) {
 		m = settle.HighWaterMark{}
 	}
@@ -211,7 +291,7 @@ func (s store) HighWaterMark(_ context.Context, key string) (m settle.HighWaterM
 
 func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWaterMark, expect uint64) (seq uint64, err error) {
 	var refused error
-	err = s.h.request(func() {
+	err = s.write(inMarks, StepMark, func() {
 		b := s.w.broker
 		switch {
 		case b.full:
@@ -231,6 +311,7 @@ func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWate
 }
 
 func (s store) Pause(_ context.Context, until time.Time) error {
+	s.at(StepPause)
 	return s.h.request(func() {
 		s.w.broker.paused = until.Sub(epoch)
 		s.w.e.trace.say(s.w.e, "broker", "deliveries paused", "", "until %s", s.w.broker.paused)
@@ -239,6 +320,7 @@ func (s store) Pause(_ context.Context, until time.Time) error {
 }
 
 func (s store) Delivered(context.Context) (seq uint64, err error) {
+	s.at(StepPause)
 	err = s.h.request(func() { seq = s.w.broker.next - 1 })
 	return seq, err
 }
@@ -296,6 +378,10 @@ func (a answer) NakWithDelay(d time.Duration) error {
 // last check of the claim, which no protocol can prevent.
 func (a answer) send(what string, effect func(paused bool)) error {
 	began := a.w.e.at
+	a.w.e.running.step = StepAck
+	if what == "nak" {
+		a.w.e.running.step = StepGiveBack
+	}
 	a.h.boundary(a.w.e.running)
 	paused := a.w.e.at > began
 	if !a.h.up {
@@ -311,11 +397,14 @@ func (a answer) send(what string, effect func(paused bool)) error {
 
 func (b *broker) ack(seq uint64, by int) {
 	if in := b.intents[seq]; in != nil {
-		b.w.e.trace.say(b.w.e, "broker", "acknowledged", in.orderNo, "%s", in.id)
+		if t := b.w.e.trace; t != nil {
+			t.say(b.w.e, "broker", "ack", in.orderNo, "%s", in.id)
+		}
 		if p := b.pending[seq]; p != nil && p.claim != 0 {
 			b.w.witness.released(p.claim, "")
 		}
 		b.remove(seq, by)
+		b.w.state(in.orderNo)
 		b.serve()
 	}
 }

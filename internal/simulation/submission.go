@@ -48,7 +48,7 @@ func (v *submission) creditQueueTime(h order.History) order.History {
 	if h.LastAttemptAt.IsZero() {
 		return h
 	}
-	if over := v.e.now().Sub(h.LastAttemptAt) - v.w.cfg.DelayMax; over > 0 {
+	if over := v.wall().Sub(h.LastAttemptAt) - v.w.cfg.DelayMax; over > 0 {
 		h.GateWaitMS += over.Milliseconds()
 	}
 	return h
@@ -73,16 +73,17 @@ func (v *submission) attempt() order.End {
 
 func (v *submission) expired() bool {
 	at := v.Deadline
-	return !at.IsZero() && v.e.now().After(at)
+	return !at.IsZero() && v.wall().After(at)
 }
 
 // gate models Gate.Enter. The gate is mostly open, sometimes slow, and sometimes closed
 // for longer than an order waits at it.
 func (v *submission) gate() order.End {
+	v.proc.step = StepGate
 	began := v.e.at
 	patience := v.w.cfg.GatePatience
 	wait := time.Duration(0)
-	if v.w.chance(v.w.cfg.GateBusy) {
+	if v.w.strikes(FaultGateBusy, v.w.cfg.GateBusy) {
 		wait = v.e.between(0, patience+patience/4)
 	}
 	err := v.e.sleep(v.ctx, min(wait, patience))
@@ -141,9 +142,10 @@ func (v *submission) counted() order.History {
 	h := v.report.History
 	h.Attempts++
 	if h.FirstAttemptAt.IsZero() {
-		h.FirstAttemptAt = v.e.now()
+		h.FirstAttemptAt = v.wall()
 	}
-	h.LastAttemptAt, h.LastTimestamp = v.e.now(), max(v.e.now().UnixMilli(), h.LastTimestamp+1)
+	now := v.wall()
+	h.LastAttemptAt, h.LastTimestamp = now, max(now.UnixMilli(), h.LastTimestamp+1)
 	return h
 }
 
@@ -155,9 +157,10 @@ func (v *submission) exchange() order.End {
 	v.boundary(v.proc) // the process may freeze after its last check
 	v.report.History = v.counted()
 	v.attempts++
+	v.proc.step = StepPost
 	at.stamp = v.report.History.LastTimestamp
 	v.w.witness.posted(at)
-	v.say(v.d, "post", "attempt %d for %s", v.report.History.Attempts, v.d.Intent.ID)
+	v.say(v.d, "POST", "attempt %d for %s", v.report.History.Attempts, v.d.Intent.ID)
 	if v.w.toxic[no] {
 		v.takeDown()
 	}
@@ -192,7 +195,7 @@ func (v *submission) applyToPool(at *attempt, r reply) order.End {
 	case order.Accepted, order.Duplicate:
 		return order.EndAnswer
 	case order.Rejected: // refusals.go: believed, or recalled together with others
-		if v.w.chance(v.w.cfg.CallBack) {
+		if v.w.strikes(FaultCalledBack, v.w.cfg.CallBack) {
 			v.w.witness.tell(oracle.Event{Kind: oracle.CalledBack, Attempt: at.number})
 			v.say(v.d, "called back", "")
 			if v.ctx.Err() != nil {
@@ -233,7 +236,7 @@ func (v *submission) retryOrReturn(r reply) order.End {
 		delay := cfg.DelayBase << min(h.Attempts/cfg.SubmissionAttempts, 4)
 		v.report.Delay = min(v.e.between(delay/2, delay+delay/2), cfg.DelayMax)
 		if at := v.Deadline; !at.IsZero() {
-			v.report.Delay = max(0, min(v.report.Delay, at.Sub(v.e.now())+time.Millisecond))
+			v.report.Delay = max(0, min(v.report.Delay, at.Sub(v.wall())+time.Millisecond))
 		}
 		return order.EndSubmissionBudget
 	}

@@ -8,38 +8,56 @@ import (
 
 // Trace records events, one line each. A nil Trace records nothing.
 type Trace struct {
-	lines []string
+	lines []line
+}
+
+type line struct {
+	about string // the order_no, or ""
+	text  string
+	held  bool // it is the end: the oracle found a broken invariant
 }
 
 func (t *Trace) say(e *engine, actor, step, orderNo, format string, args ...any) {
 	if t == nil {
 		return
 	}
-	t.lines = append(t.lines, fmt.Sprintf("%10.3f s  %-8s %-20s %-5s %s", e.at.Seconds(), actor, step, orderNo, fmt.Sprintf(format, args...)))
+	text := fmt.Sprintf("%10.3f s  %-8s %-20s %-5s %s", e.at.Seconds(), actor, step, orderNo, fmt.Sprintf(format, args...))
+	t.lines = append(t.lines, line{orderNo, strings.TrimRight(text, " "), actor == "oracle"})
 }
 
-// Write writes the lines. If orders are given, it omits the lines about other orders.
-func (t *Trace) Write(w io.Writer, orders ...string) error {
-	for _, line := range t.lines {
-		if !concerns(line, orders) {
-			continue
-		}
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " ")); err != nil {
+// Write writes all lines.
+func (t *Trace) Write(w io.Writer) error {
+	for _, l := range t.lines {
+		if _, err := fmt.Fprintln(w, l.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func concerns(line string, orders []string) bool {
-	if len(orders) == 0 {
-		return true
-	}
-	about := strings.TrimSpace(line[min(len(line), 44):min(len(line), 50)])
-	for _, no := range orders {
-		if about == no || about == "" {
-			return true
+// WriteShort writes what a person needs to see why r broke: the lines about the order of
+// its first finding, and about faults, up to that finding.
+func (t *Trace) WriteShort(w io.Writer, r Result) error {
+	for _, text := range t.short(r) {
+		if _, err := fmt.Fprintln(w, text); err != nil {
+			return err
 		}
 	}
-	return false
+	return nil
+}
+
+func (t *Trace) short(r Result) (out []string) {
+	if len(r.Findings) == 0 {
+		return nil
+	}
+	no := r.Findings[0].OrderNo
+	for i, l := range t.lines {
+		if i > 0 && (l.about == "" || l.about == no) { // the first line is that of the settings
+			out = append(out, l.text)
+		}
+		if l.held {
+			break
+		}
+	}
+	return out
 }

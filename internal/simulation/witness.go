@@ -16,6 +16,7 @@ type witness struct {
 	oracle *oracle.Oracle
 	keep   func(oracle.Event) // also gets each event; may be nil
 	posts  int
+	owners map[int]*host // of claims; nil = only the broker believes in it
 }
 
 // attempt is one POST. Its number names it.
@@ -50,7 +51,7 @@ const (
 )
 
 func newWitness(w *world, keep func(oracle.Event)) *witness {
-	v := &witness{w: w, oracle: oracle.New(), keep: keep}
+	v := &witness{w: w, oracle: oracle.New(), keep: keep, owners: make(map[int]*host)}
 	v.oracle.OnFinding = func(f Finding) { w.e.trace.say(w.e, "oracle", "BROKEN", f.OrderNo, "%s: %s", f.Invariant, f.Detail) }
 	v.tell(oracle.Event{Kind: oracle.Begin, Settings: &oracle.Settings{Start: epoch, Policy: w.cfg.Policy, AckWait: w.cfg.AckWait}})
 	return v
@@ -69,11 +70,14 @@ func (v *witness) stored(in *intent) {
 }
 
 func (v *witness) delivered(in *intent, id int, count uint64, h *host) {
+	v.owners[id] = h
 	v.tell(oracle.Event{Kind: oracle.Delivered, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq, Claim: id, Count: count, Process: h.run})
+	v.w.state(in.orderNo)
 }
 
 // owned tells of a claim that only the broker believes in.
 func (v *witness) owned(in *intent, id int, count uint64) {
+	v.owners[id] = nil
 	v.tell(oracle.Event{Kind: oracle.Delivered, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq, Claim: id, Count: count})
 }
 
@@ -100,6 +104,7 @@ func (v *witness) posted(a *attempt) {
 	a.number = v.posts
 	v.tell(oracle.Event{Kind: oracle.Posted, OrderNo: a.orderNo, Intent: a.intent, Seq: a.seq, Claim: a.claim, Process: a.host.run, Attempt: a.number,
 		Stamp: a.stamp, Gate: oracle.Moment(a.gate), Signed: oracle.Moment(a.signed)})
+	v.w.state(a.orderNo)
 }
 
 func (v *witness) answered(a *attempt, verdict order.Verdict) {
@@ -107,9 +112,16 @@ func (v *witness) answered(a *attempt, verdict order.Verdict) {
 }
 
 func (v *witness) recorded(rec *order.Record, h *host) {
-	v.w.e.trace.say(v.w.e, "broker", "record", rec.OrderNo, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
-		rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+	if t := v.w.e.trace; t != nil {
+		step := "record"
+		if rec.Outcome() == order.OutcomeNone {
+			step = "note"
+		}
+		t.say(v.w.e, "broker", step, rec.OrderNo, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
+			rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
+	}
 	v.tell(oracle.Event{Kind: oracle.Recorded, OrderNo: rec.OrderNo, Record: rec, Process: h.run})
+	v.w.state(rec.OrderNo)
 }
 
 func when(is bool, text string) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -30,8 +31,15 @@ type worker struct {
 var errDraining = errors.New("the worker is stopping")
 
 func (w *world) startWorker(i int) *worker {
-	k := &worker{host: w.newHost(fmt.Sprint("w", i)), free: w.cfg.Slots}
-	k.faulty = !w.quiet
+	k := &worker{host: w.newHost(fmt.Sprint("w", i), streamOf(ofWorker, i, w.started[i], 0)), free: w.cfg.Slots}
+	w.started[i]++
+	k.faulty, k.machine, k.older = !w.quiet, &w.machines[i], i < w.cfg.Older && w.started[i] <= 1
+	if c := k.machine.jumped; c != 0 {
+		w.witness.tell(oracle.Event{Kind: oracle.ClockSet, Process: k.run, Shift: oracle.Moment(c), Why: "start"})
+	}
+	if k.older {
+		w.witness.of(oracle.Older, k.host)
+	}
 	k.open()
 	k.q.Mutate(w.mutation.ofTheProtocol())
 	k.handler = settle.NewHandler(k.q, settle.HandlerOptions{
@@ -77,6 +85,7 @@ func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 	k.free -= n
 	wait := min(pullWait, (k.w.cfg.AckWait-k.w.cfg.AckWait/10)/3)
 	arrived := make([][]settle.Arrival, 0, 2)
+	e.running.step = StepPull
 	me, link, over := e.running, k.link, false
 	me.wait = e.newWait()
 	serial := me.wait
@@ -132,7 +141,9 @@ func (k *worker) begin(d *delivery) {
 	k.keepClaims()
 	k.e.spawn(k.host, func(p *proc) {
 		p.delivery = d
-		k.say(d, "work", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(d.Last.Record))
+		if k.e.trace != nil {
+			k.say(d, "check", "%s: %s (delivery %d, last word %s)", d.Intent.ID, d.Work, d.Delivered, wordOf(d.Last.Record))
+		}
 		k.handler.Handle(k.work, k.settle, d.Delivery, d)
 		k.inHand--
 		k.free++
@@ -163,6 +174,9 @@ func (k *worker) keepClaims() {
 }
 
 func (k *worker) say(d *delivery, step, format string, args ...any) {
+	if k.e.trace == nil {
+		return
+	}
 	k.e.trace.say(k.e, k.name, step, d.OrderNo(), format, args...)
 }
 
@@ -171,7 +185,7 @@ func (d *delivery) Submitting(ctx context.Context) context.Context { return ctx 
 
 // Settling implements settle.Observer.
 func (d *delivery) Settling(s order.Settlement) func(*order.Record, error) {
-	d.k.say(d, "settle", "%s %s", s.Action, s.Outcome)
+	d.k.say(d, "decide", "%s %s", s.Action, s.Outcome)
 	return func(_ *order.Record, err error) {
 		if err != nil {
 			d.k.say(d, "left", "to its next delivery: %v", err)
@@ -226,6 +240,7 @@ func (k *worker) drain(patience time.Duration) {
 		return
 	}
 	k.w.faults++
+	k.e.reached.strike(FaultDrain, k.step())
 	k.e.trace.say(k.e, k.name, "draining", "", "within %s", patience)
 	k.stopping = true
 	idle := func() bool { return k.free == k.w.cfg.Slots || k.dead }

@@ -1,7 +1,7 @@
 package simulation
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -21,6 +21,8 @@ type world struct {
 	witness  *witness
 	hosts    []*host
 	workers  []*worker
+	started  []int // processes of each worker
+	machines []clock
 	orders   []string
 	refused  map[string]bool
 	toxic    map[string]bool
@@ -44,11 +46,14 @@ type Counts struct {
 
 // Result is the result of a schedule.
 type Result struct {
-	Seed     uint64
+	Schedule Schedule
 	Findings []Finding
 	Counts   Counts
 	// Simulated is the simulated time of the schedule.
 	Simulated time.Duration
+
+	fresh []uint32 // features that no earlier schedule reached
+	draws []drawn  // of its streams, where it has such features
 }
 
 // patience bounds the quiet time in which all orders must settle. maxSteps bounds the
@@ -60,16 +65,26 @@ const (
 
 // Run runs the schedule of a seed. trace may be nil.
 func Run(seed uint64, m Mutation, trace *Trace) Result {
-	return run(seed, m, trace, replicated(seed, m), nil)
+	return Play(Schedule{Seed: seed}, m, trace)
 }
 
-// run also passes each event of the history to keep, unless that is nil.
-func run(seed uint64, m Mutation, trace *Trace, replicas bool, keep func(oracle.Event)) Result {
-	w := &world{e: newEngine(seed, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
-	w.cfg = draw(w.e)
+// Play runs a schedule. trace may be nil.
+func Play(s Schedule, m Mutation, trace *Trace) Result { return playOnce(&s, m, trace, nil) }
+
+func playOnce(s *Schedule, m Mutation, trace *Trace, kept *[]Edit) Result {
+	var cs coroutines
+	defer cs.end()
+	return play(s, m, trace, nil, kept, nil, &cs)
+}
+
+// play is Play. known is what earlier schedules reached, and kept collects what may be
+// dropped. keep gets each event of the history. All three may be nil.
+func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, keep func(oracle.Event), cs *coroutines) Result {
+	w := &world{e: newEngine(s, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
+	w.e.reached.known, w.e.kept, w.e.coroutines = known, kept, cs
+	w.cfg = drawPlan(w.e)
 	w.broker, w.api, w.witness = newBroker(w), newAPI(w), newWitness(w, keep)
-	if replicas {
-		w.cfg.replicate(w.e)
+	if w.cfg.Replicas > 1 {
 		w.broker.followers = &followers{}
 	}
 	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, Log: zerolog.Nop()}
@@ -82,7 +97,11 @@ func run(seed uint64, m Mutation, trace *Trace, replicas bool, keep func(oracle.
 	w.witness.tell(oracle.Event{Kind: oracle.End})
 	counts := w.witness.counts()
 	w.end()
-	return Result{Seed: seed, Findings: w.witness.oracle.Findings, Counts: counts, Simulated: w.e.at}
+	r := Result{Schedule: *s, Findings: w.witness.oracle.Findings, Counts: counts, Simulated: w.e.at}
+	if r.fresh = w.e.reached.fresh; len(r.fresh) > 0 {
+		r.draws = w.e.drawn()
+	}
+	return r
 }
 
 // atRest reports whether the trouble is over, the queue is empty and all programs have
@@ -123,21 +142,27 @@ func (w *world) calm() {
 func (w *world) populate() {
 	r := w.e.rng
 	for i := range w.cfg.Orders {
-		no := fmt.Sprint("o", i)
+		no := "o" + strconv.Itoa(i)
 		w.orders = append(w.orders, no)
-		w.refused[no] = r.Float64() < 0.15
-		w.toxic[no] = r.Float64() < 0.06
-		if w.api.foreign[no] = r.Float64() < 0.04; w.api.foreign[no] {
-			w.witness.about(oracle.Foreign, no)
+		id := streamOf(ofOrder, i, 0, 0)
+		if w.e.schedule.dropped(id, 0) {
+			continue
 		}
-		w.produce(no)
+		w.e.in(id, func() {
+			w.refused[no] = r.Float64() < 0.15
+			w.toxic[no] = r.Float64() < 0.06
+			if w.api.foreign[no] = r.Float64() < 0.04; w.api.foreign[no] {
+				w.witness.about(oracle.Foreign, no)
+			}
+			w.produce(no)
+		})
 	}
-	w.workers = make([]*worker, w.cfg.Workers)
+	w.workers, w.started, w.machines = make([]*worker, w.cfg.Workers), make([]int, w.cfg.Workers), make([]clock, w.cfg.Workers)
 	for i := range w.workers {
 		w.workers[i] = w.startWorker(i)
 	}
-	for range w.cfg.Persons {
-		w.intervene()
+	for i := range w.cfg.Persons + w.cfg.Pages { // the last ones act on a page
+		w.e.in(streamOf(ofPerson, i, 1, 0), func() { w.intervene(i) })
 	}
 }
 
@@ -159,15 +184,32 @@ func (w *world) wakeIdle() {
 	w.idle = w.idle[:0]
 }
 
-// trouble schedules what goes wrong.
+// busiest returns the furthest step at which any worker is.
+func (w *world) busiest() (most Step) {
+	if w.e.reached.known == nil {
+		return StepIdle
+	}
+	for _, k := range w.workers {
+		if !k.dead {
+			most = max(most, k.step())
+		}
+	}
+	return most
+}
+
+// trouble schedules what goes wrong. Each fault has a stream of its own.
 func (w *world) trouble() {
 	c, e := &w.cfg, w.e
+	kinds := 0
 	at := func(n int, what func()) {
-		for range n {
-			e.after(e.between(0, c.Trouble), func() {
-				if !w.quiet {
-					what()
-				}
+		kinds++
+		for i := range n {
+			e.in(streamOf(ofTrouble, kinds, i, 0), func() {
+				e.after(e.between(0, c.Trouble), func() {
+					if !w.quiet && (e.schedule.Old || e.happens()) {
+						what()
+					}
+				})
 			})
 		}
 	}
@@ -199,10 +241,23 @@ func (w *world) trouble() {
 	at(c.FullDisks, func() {
 		w.broker.fill()
 		w.faults++
+		e.reached.strike(FaultDiskFull, w.busiest())
 		e.trace.say(e, "broker", "storage is full", "", "")
 		e.after(e.between(time.Second, 10*time.Second), func() {
 			w.broker.makeRoom()
 			e.trace.say(e, "broker", "storage has room", "", "")
 		})
+	})
+	at(c.ClockJumps, func() {
+		k := victim()
+		if e.chance(0.4) {
+			k.freeze(long())
+		}
+		k.jump(w.drawJump())
+	})
+	at(c.Suspends, func() { victim().suspend(long()) })
+	at(c.LeaderChanges, func() { w.broker.changeLeader(e.rng.IntN(int(allStreams)+1), w.drawChange()) })
+	at(c.BatchChanges, func() { // in the middle of a batch of writes
+		w.broker.changeAfter = 1 + e.rng.IntN(12)
 	})
 }

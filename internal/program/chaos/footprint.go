@@ -29,10 +29,10 @@ func residentAndFiles(pid int) (resident, files float64, err error) {
 	return kib / 1024, float64(len(open)), err
 }
 
-// goroutinesAt reads a number of goroutines from a worker's metrics or from a
-// nats-server's profile, which begins with "goroutine profile: total N".
-func goroutinesAt(ctx context.Context, url string) (float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// profiled returns the number that follows a text in a profile of a worker or a
+// nats-server.
+func profiled(ctx context.Context, addr, profile, before string) (float64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/debug/pprof/"+profile, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -41,17 +41,15 @@ func goroutinesAt(ctx context.Context, url string) (float64, error) {
 		return 0, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	if strings.Contains(url, "/debug/pprof/") {
-		line, err := bufio.NewReader(res.Body).ReadString('\n')
-		if err != nil {
-			return 0, err
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if n, found := strings.CutPrefix(lines.Text(), before); found {
+			_, _ = io.Copy(io.Discard, res.Body)
+			return strconv.ParseFloat(strings.TrimSpace(n), 64)
 		}
-		_, _ = io.Copy(io.Discard, res.Body)
-		return strconv.ParseFloat(strings.TrimSpace(strings.TrimPrefix(line, "goroutine profile: total ")), 64)
 	}
-	n, err := field(res.Body, "go_goroutines")
-	_, _ = io.Copy(io.Discard, res.Body)
-	return n, err
+	return 0, fmt.Errorf("%s: no %q in the profile", addr, before)
 }
 
 // field returns the number after a name at the beginning of a line.

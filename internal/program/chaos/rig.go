@@ -267,7 +267,8 @@ func (r *rig) workerEnv(name, ops string) []string {
 		env = append(env, "ORDERPOST_LOG_LEVEL=debug")
 	}
 	if r.soaks {
-		env = append(env, "ORDERPOST_RESULT_RETENTION=1m") // the disk must be able to be flat
+		// The disk must be able to be flat, and the API has another address in the next piece.
+		env = append(env, "ORDERPOST_RESULT_RETENTION=1m", "ORDERPOST_ACCOUNT_LABEL=soak", "ORDERPOST_PPROF=true")
 	}
 	if r.o.plant != "" {
 		env = append(env, "ORDERPOST_PLANTED_FAULT="+r.o.plant)

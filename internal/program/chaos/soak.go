@@ -114,6 +114,9 @@ func (o *soakOptions) piece(ctx context.Context, number int, stderr io.Writer) (
 	if err := r.prepare(ctx); err != nil {
 		return nil, errors.Join(err, r.lastWords())
 	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.watch(watching) // a worker that starts before its broker is ready ends, and is started again
 	p = &piece{Number: number, Command: o.command, Started: time.Now().UTC().Truncate(time.Second), Broker: o.broker, Rate: o.rate, Workers: o.workers}
 	if err := r.soak(ctx, o, p); err != nil {
 		return nil, errors.Join(err, r.lastWords())
@@ -159,22 +162,30 @@ func (r *rig) soak(ctx context.Context, o *soakOptions, p *piece) error {
 // sample measures every process and the disk.
 func (r *rig) sample(ctx context.Context, p *piece, at time.Duration, outcomes *outcomes) error {
 	add := func(process, measure string, v float64) { p.add(process+" "+measure, at.Hours(), v) }
-	watched := make(map[*process]string) // where each tells its goroutines
+	watched := make(map[*process]string) // the address of each one's profiles
 	for _, w := range r.workers {
-		watched[w.process] = "http://" + w.ops + "/metrics"
+		watched[w.process] = w.ops
 	}
 	for i, node := range r.nodes {
-		watched[node] = "http://" + r.profiles[i] + "/debug/pprof/goroutine?debug=1"
+		watched[node] = r.profiles[i]
 	}
-	for proc, url := range watched {
+	for proc, profiles := range watched {
+		if proc.pid() == 0 {
+			return fmt.Errorf("%s has ended by itself:\n  %s", proc.name, proc.lastLines(3))
+		}
 		resident, files, err := residentAndFiles(proc.pid())
 		if err != nil {
 			return fmt.Errorf("%s: %w", proc.name, err)
 		}
-		goroutines, err := goroutinesAt(ctx, url)
+		goroutines, err := profiled(ctx, profiles, "goroutine?debug=1", "goroutine profile: total ")
 		if err != nil {
 			return fmt.Errorf("%s: %w", proc.name, err)
 		}
+		heap, err := profiled(ctx, profiles, "heap?gc=1&debug=1", "# HeapAlloc = ") // after a collection
+		if err != nil {
+			return fmt.Errorf("%s: %w", proc.name, err)
+		}
+		add(proc.name, "live heap MiB", heap/(1<<20))
 		add(proc.name, "resident MiB", resident)
 		add(proc.name, "file descriptors", files)
 		add(proc.name, "goroutines", goroutines)

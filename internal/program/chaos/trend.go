@@ -71,16 +71,18 @@ type measure struct {
 	// perHour is the rise per hour that counts as flat: a share of the level and a
 	// constant.
 	share, perHour float64
-	// noise is a rise that a process shows without any leak. A measure grows only if it
-	// rose by more than that.
+	// noise is a rise that a process shows without any leak, for instance when the
+	// machine slows down and all slots are taken. A measure grows only if it rose by
+	// more than that.
 	noise float64
 }
 
 // measures lists the measures by their names.
 var measures = []measure{
-	{"resident MiB", 0.02, 2, 16},
-	{"goroutines", 0.02, 1, 12},
-	{"file descriptors", 0.02, 1, 8},
+	{"live heap MiB", 0.02, 1, 8},
+	{"resident MiB", 0.02, 2, 64},
+	{"goroutines", 0.02, 1, 100},
+	{"file descriptors", 0.02, 1, 100},
 	{"disk MiB", 0.02, 1, 32},
 	{"p50 ms", 0.10, 5, 25},
 	{"p99 ms", 0.25, 50, 250},

@@ -15,7 +15,7 @@ func pieceOf(number int, values func(hours float64) float64) piece {
 	p := piece{Number: number, Seconds: 1200, Orders: 1}
 	for i := range 102 {
 		hours := float64(180+10*i) / 3600
-		p.add("worker-1 resident MiB", hours, values(hours))
+		p.add("worker-1 live heap MiB", hours, values(hours))
 	}
 	return p
 }
@@ -33,7 +33,7 @@ func TestTrends(t *testing.T) {
 			for n := range 12 {
 				level := 50 + 6*draw.Float64()
 				pieces = append(pieces, pieceOf(n+1, func(h float64) float64 {
-					v := level + 12*draw.Float64() + c.perHour*h
+					v := level + 6*draw.Float64() + c.perHour*h
 					if draw.IntN(40) == 0 {
 						v += 100
 					}
@@ -71,15 +71,15 @@ func TestWhatAMinuteTells(t *testing.T) {
 	p := piece{Number: 1, Seconds: 60, Orders: 1}
 	for i := range 24 {
 		hours := float64(30+i) / 3600
-		p.add("worker-1 resident MiB", hours, 40+float64(i)/8)
-		p.add("worker-1 goroutines", hours, 40+float64(3*i))
+		p.add("worker-1 live heap MiB", hours, 40+float64(i)/8)
+		p.add("worker-1 goroutines", hours, 40+float64(8*i))
 		p.add("worker-2 goroutines", hours, 40+float64(i%3))
 	}
 	words := make(map[string]string)
 	for _, j := range judgePieces([]piece{p}).Measures {
 		words[j.Name] = j.Word
 	}
-	require.Equal(t, map[string]string{"worker-1 resident MiB": undecided, "worker-1 goroutines": grows, "worker-2 goroutines": undecided}, words)
+	require.Equal(t, map[string]string{"worker-1 live heap MiB": undecided, "worker-1 goroutines": grows, "worker-2 goroutines": undecided}, words)
 }
 
 func TestPiecesAddUp(t *testing.T) {

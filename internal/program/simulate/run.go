@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,18 +22,26 @@ import (
 
 type options struct {
 	seed      uint64
+	schedule  string
 	schedules int
+	time      time.Duration
 	mutation  string
 	mutations bool
+	compare   int
+	guided    bool
 	trace     bool
 	parallel  int
 	json      bool
 }
 
 const long = `simulate plays schedules of pull, check, attempt, result, acknowledgement, redelivery, replay and what persons
-do, with crashes, frozen processes, delays, lost requests and lost answers at every step, each schedule from a
-seed of its own (--seed, and those that follow it). The protocol's code is the workers' own; broker and API are
-models. A schedule in which an invariant is broken is printed with its trace; --seed N --trace prints any one.
+do, with crashes, frozen processes, delays, lost requests and lost answers at every step. All of them follow from
+one seed (--seed). The protocol's code is the workers' own; broker and API are models. A schedule in which an
+invariant is broken is made as short as possible and printed with its trace and with the command that repeats it;
+--seed N --trace prints any one.
+
+The summary says what the schedules reached: states of an order, faults at a step of the protocol, and pairs of
+those in one schedule. With --guided every second schedule is a variant of one that reached something new.
 
 With --mutation a rule of the protocol is dropped, and the search ends at the first schedule that notices; with
 --mutations each rule is dropped in turn. Then exit code 0 says that it was noticed.
@@ -50,7 +57,11 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	}
 	f := root.Flags()
 	f.Uint64Var(&o.seed, "seed", 0, "seed of the first schedule (default: a random one, which is printed)")
+	f.StringVar(&o.schedule, "schedule", "", "play this one schedule, as a search printed it, and print its trace")
 	f.IntVar(&o.schedules, "schedules", 20_000, "schedules to play; with a mutation, at most")
+	f.DurationVar(&o.time, "for", 0, "play for this long, whatever --schedules says")
+	f.IntVar(&o.compare, "compare", 0, "with --mutations: search from this many seeds, guided and not, and print the means")
+	f.BoolVar(&o.guided, "guided", false, "vary the schedules that reached something new")
 	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol (R1 to R10, repost, marks, reconnect, begun)")
 	f.BoolVar(&o.mutations, "mutations", false, "drop each rule in turn")
 	f.BoolVar(&o.trace, "trace", false, "play the one schedule of --seed and print its trace")
@@ -67,6 +78,8 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 		err = errors.New("--schedules and --parallel must be at least 1")
 	case o.trace && !cmd.Flags().Changed("seed"):
 		err = errors.New("--trace needs --seed: whose schedule?")
+	case o.schedule != "" && (cmd.Flags().Changed("seed") || o.mutations):
+		err = errors.New("--schedule says what to play; leave out --seed and --mutations")
 	case o.mutations && m != simulation.None:
 		err = errors.New("--mutations drops each rule; leave out --mutation")
 	}
@@ -77,8 +90,16 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 		o.seed = randomSeed()
 	}
 	switch {
+	case o.schedule != "":
+		s, err := simulation.ParseSchedule(o.schedule)
+		if err != nil {
+			return &program.ExitError{Code: program.ExitUsage, Err: err}
+		}
+		return traced(s, m, stdout)
 	case o.trace:
-		return o.traced(m, stdout)
+		return traced(simulation.Schedule{Seed: o.seed}, m, stdout)
+	case o.mutations && o.compare > 0:
+		return o.compared(cmd.Context(), stdout)
 	case o.mutations:
 		return o.each(cmd.Context(), stdout)
 	default:
@@ -94,9 +115,9 @@ func randomSeed() uint64 {
 }
 
 // traced prints one schedule.
-func (o *options) traced(m simulation.Mutation, stdout io.Writer) error {
+func traced(s simulation.Schedule, m simulation.Mutation, stdout io.Writer) error {
 	trace := &simulation.Trace{}
-	r := simulation.Run(o.seed, m, trace)
+	r := simulation.Play(s, m, trace)
 	if err := trace.Write(stdout); err != nil {
 		return err
 	}
@@ -107,14 +128,14 @@ func broken(r simulation.Result) error {
 	if len(r.Findings) == 0 {
 		return nil
 	}
-	return fmt.Errorf("seed %d: %s", r.Seed, r.Findings[0])
+	return fmt.Errorf("schedule %s: %s", r.Schedule, r.Findings[0])
 }
 
 // each runs a search for each mutation.
 func (o *options) each(ctx context.Context, stdout io.Writer) error {
 	missed := 0
 	for _, m := range simulation.Mutations() {
-		s := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Parallel: 1, Most: 1}.Run(ctx)
+		s := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Guided: o.guided, Blind: !o.guided, Parallel: o.parallel, Most: 1}.Run(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -123,10 +144,31 @@ func (o *options) each(ctx context.Context, stdout io.Writer) error {
 			_, _ = fmt.Fprintf(stdout, "%-10s not noticed in %d schedules: %s\n", m, s.Schedules, m.Meaning())
 			continue
 		}
-		_, _ = fmt.Fprintf(stdout, "%-10s noticed in schedule %d (seed %d): %s -> %s\n", m, s.Schedules, s.Failed[0].Seed, m.Meaning(), s.Failed[0].Findings[0].Invariant)
+		_, _ = fmt.Fprintf(stdout, "%-10s noticed in schedule %d (%s): %s -> %s\n", m, s.Schedules, s.Failed[0].Schedule, m.Meaning(), s.Failed[0].Findings[0].Invariant)
 	}
 	if missed > 0 {
 		return fmt.Errorf("%d mutations were not noticed", missed)
+	}
+	return nil
+}
+
+// compared prints after how many schedules each mutation is noticed, guided and not: the
+// mean over some seeds. A search that does not notice one counts with all its schedules.
+func (o *options) compared(ctx context.Context, stdout io.Writer) error {
+	_, _ = fmt.Fprintf(stdout, "%-10s %10s %10s   not noticed: fresh, guided (of %d)\n", "dropped", "fresh", "guided", o.compare)
+	for _, m := range simulation.Mutations() {
+		var mean, missed [2]float64
+		for i := range 2 * o.compare {
+			s := simulation.Search{Seed: o.seed + uint64(i/2)*1_000_003, Schedules: o.schedules, Mutation: m, Guided: i%2 == 1, Blind: i%2 == 0, Parallel: o.parallel, Most: 1}.Run(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			mean[i%2] += float64(s.Schedules) / float64(o.compare)
+			if len(s.Failed) == 0 {
+				missed[i%2]++
+			}
+		}
+		_, _ = fmt.Fprintf(stdout, "%-10s %10.0f %10.0f   %.0f, %.0f\n", m, mean[0], mean[1], missed[0], missed[1])
 	}
 	return nil
 }
@@ -152,31 +194,47 @@ type summary struct {
 	Overlaps         int            `json:"overlaps_after_start"`
 	LateOutcomes     int            `json:"late_outcomes"`
 	Leftovers        int            `json:"leftover_letters"`
+	OlderCounts      int            `json:"counted_again_by_older"`
+	BothClocks       int            `json:"both_clocks_wrong"`
 	Outcomes         map[string]int `json:"outcomes"`
+	Reached          reached        `json:"reached"`
 	Broken           int            `json:"broken"`
 	Findings         []finding      `json:"findings,omitempty"`
 }
 
+// reached is the measure of coverage. LastTenth is how much of it the last tenth of the
+// schedules added.
+type reached struct {
+	States    int `json:"states"`
+	Strikes   int `json:"faults_at_steps"`
+	Pairs     int `json:"pairs"`
+	LastTenth int `json:"new_in_last_tenth"`
+	Variants  int `json:"variants"`
+}
+
 type finding struct {
-	Seed uint64 `json:"seed"`
-	Text string `json:"text"`
+	Schedule string `json:"schedule"`
+	Text     string `json:"text"`
 }
 
 // maxFailures is the number of failing schedules after which a search ends.
 const maxFailures = 10
 
 func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, stderr io.Writer) error {
-	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Parallel: o.parallel, Most: maxFailures}
+	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, For: o.time, Mutation: m, Guided: o.guided, Parallel: o.parallel, Most: maxFailures}
+	if o.time > 0 {
+		search.Schedules = 0
+	}
 	if m != simulation.None {
 		search.Most = 1
 	}
 	started := time.Now()
+	_, _ = fmt.Fprintf(stderr, "seed %d\n", o.seed)
 	if program.IsTerminal(stderr) {
-		search.Progress = func(n int) { _, _ = fmt.Fprintf(stderr, "\r%d of %d", n, o.schedules) }
+		search.Progress = func(n int) { _, _ = fmt.Fprintf(stderr, "\r%d schedules", n) }
 		defer func() { _, _ = fmt.Fprintln(stderr) }()
 	}
 	found := search.Run(ctx)
-	slices.SortFunc(found.Failed, func(a, b simulation.Result) int { return int(int64(a.Seed) - int64(b.Seed)) })
 	s := summarize(o.seed, m, &found, time.Since(started))
 	if err := s.print(stdout, o.json); err != nil {
 		return err
@@ -186,21 +244,40 @@ func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, std
 		return ctx.Err()
 	case m != simulation.None && len(found.Failed) == 0:
 		return fmt.Errorf("mutation %s was not noticed", m)
-	case m == simulation.None && len(found.Failed) > 0:
-		first := found.Failed[0]
-		trace := &simulation.Trace{}
-		simulation.Run(first.Seed, m, trace)
-		_, _ = fmt.Fprintf(stderr, "seed %d:\n", first.Seed)
-		return errors.Join(trace.Write(stderr), broken(first))
+	case m != simulation.None:
+		return o.explain(found.Failed[0], m, stdout)
+	case len(found.Failed) > 0:
+		return errors.Join(o.explain(found.Failed[0], m, stderr), broken(found.Failed[0]))
 	}
 	return nil
+}
+
+// shrinkPlays bounds the schedules that are played to make a trace short.
+const shrinkPlays = 4000
+
+// explain shrinks a schedule that broke and prints its trace.
+func (o *options) explain(r simulation.Result, m simulation.Mutation, w io.Writer) error {
+	short := simulation.Shrink(r.Schedule, m, shrinkPlays)
+	trace := &simulation.Trace{}
+	again := simulation.Play(short.Schedule, m, trace)
+	_, _ = fmt.Fprintf(w, "schedule %s, made short:\n", r.Schedule)
+	err := trace.WriteShort(w, again)
+	_, _ = fmt.Fprintf(w, "To repeat it, with all lines:\n  go run ./cmd/simulate %s--schedule '%s'\nThe whole schedule:\n  go run ./cmd/simulate %s--schedule '%s'\n", withMutation(m), short.Schedule, withMutation(m), r.Schedule)
+	return err
+}
+
+func withMutation(m simulation.Mutation) string {
+	if m == simulation.None {
+		return ""
+	}
+	return "--mutation " + m.String() + " "
 }
 
 func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, took time.Duration) *summary {
 	c := &found.Counts
 	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
 		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
-		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, OlderCounts: c.OlderCounts, BothClocks: c.BothClocks,
 		Outcomes: make(map[string]int), Broken: len(found.Failed)}
 	if m != simulation.None {
 		s.Mutation = m.String()
@@ -208,9 +285,12 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 	for _, out := range order.Outcomes() {
 		s.Outcomes[out.String()] = c.Outcomes[out]
 	}
+	if v := found.Coverage; v != nil {
+		s.Reached = reached{v.States, v.Strikes, v.Pairs, found.LastTenth, found.Variants}
+	}
 	for _, r := range found.Failed {
 		for _, f := range r.Findings {
-			s.Findings = append(s.Findings, finding{r.Seed, f.String()})
+			s.Findings = append(s.Findings, finding{r.Schedule.String(), f.String()})
 		}
 	}
 	return s
@@ -223,11 +303,13 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return enc.Encode(s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
-		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d\nschedules with a broken invariant: %d\n",
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d, counted again by an older worker %d, both clocks wrong %d\n"+
+		"reached %d states of an order, %d faults at a step, %d pairs of those; %d of all in the last tenth; %d schedules were variants\nschedules with a broken invariant: %d\n",
 		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
-		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.Leftovers, s.Broken)
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.Leftovers, s.OlderCounts, s.BothClocks,
+		s.Reached.States, s.Reached.Strikes, s.Reached.Pairs, s.Reached.LastTenth, s.Reached.Variants, s.Broken)
 	for _, f := range s.Findings {
-		_, _ = fmt.Fprintf(out, "  seed %d: %s\n", f.Seed, f.Text)
+		_, _ = fmt.Fprintf(out, "  schedule %s: %s\n", f.Schedule, f.Text)
 	}
 	return err
 }

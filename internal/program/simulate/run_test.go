@@ -50,7 +50,9 @@ func TestATraceTellsOneSchedule(t *testing.T) {
 func TestAMutationIsNoticed(t *testing.T) {
 	code, stdout, stderr := run(t, "--seed", "1", "--mutation", "R2", "--parallel", "1")
 	require.Equal(t, program.ExitDone, code, stderr)
-	require.Contains(t, stdout, "  seed 1: ")
+	require.Contains(t, stdout, "  schedule 1: ")
+	require.Contains(t, stdout, "made short:")
+	require.Contains(t, stdout, "go run ./cmd/simulate --mutation R2 --schedule '1")
 
 	code, _, stderr = run(t, "--seed", "1", "--mutation", "R1", "--schedules", "1")
 	require.Equal(t, program.ExitFailed, code)
