@@ -160,9 +160,13 @@ func (p *page) until(what string, condition func() bool) {
 }
 
 // click clicks what a person would: the visible link, button or label with that text.
+// It is the element that gets the click, not the place where it was: a page that updates
+// itself may move it between the two.
 func (p *page) click(text string) {
 	p.Helper()
-	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//*[self::a or self::button or self::label or self::summary][normalize-space()=%q]`, text)), chromedp.NodeVisible))
+	path := fmt.Sprintf(`//*[self::a or self::button or self::label or self::summary][normalize-space()=%q]`, text)
+	p.do(chromedp.WaitVisible(chromedp.Search(path)))
+	evaluate[bool](p, fmt.Sprintf(`(document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE, null).singleNodeValue.click(), true)`, path))
 }
 
 // tick ticks the box with that name.
