@@ -40,6 +40,7 @@ type Counts struct {
 	Overlaps                                    int // POSTs of former owners after the POST of a new process
 	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
 	BothClocks                                  int // acts of former owners both of whose clocks were wrong
+	SameStamps                                  int // POSTs with the timestamp of an earlier one, after a clock had jumped
 	OlderCounts                                 int // orders whose conflict an older worker counted again
 	Leftovers                                   int // dead letters of late acceptances whose writers were lost
 	Acknowledged                                int // intents that left the queue by an acknowledgement
@@ -63,6 +64,7 @@ func (c *Counts) Add(o Counts) {
 	c.Leftovers += o.Leftovers
 	c.BothClocks += o.BothClocks
 	c.OlderCounts += o.OlderCounts
+	c.SameStamps += o.SameStamps
 	c.Acknowledged += o.Acknowledged
 	c.Unseen += o.Unseen
 	for i := range c.Outcomes {

@@ -21,6 +21,10 @@ func (o *Oracle) posted(e *Event) {
 	}
 	for _, b := range before {
 		if a.stamp != 0 && b.stamp == a.stamp {
+			if p.setAt > 0 || o.process(b.process).setAt > 0 { // the worker before died with its timestamp
+				o.Counts.SameStamps++
+				break
+			}
 			o.find(Stamped, c.orderNo, []int{b.line}, "%s posts with the timestamp %d, and so did %s before", a.process, a.stamp, b.process)
 			break
 		}
