@@ -17,7 +17,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	R6:        {"1", InvTrue},
 	R7:        {"166", InvOneClaim},
 	R8:        {"6", InvPoison},
-	R9:        {"197", InvDelay},
+	R9:        {"1237", InvDelay},
 	R10:       {"3859", InvStorage},
 	Repost:    {"38", InvExplained},
 	Marks:     {"1822", InvTrue},
