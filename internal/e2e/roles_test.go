@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -210,9 +211,14 @@ func (s *secured) waitForNoPull(t *testing.T) {
 	}, patience, pause)
 	js, err := jetstream.New(s.connect(t, "operator"))
 	require.NoError(t, err)
+	const pull = time.Second // how long one lasts; a worker that saw the gate open may only be about to send one
+	var since time.Time
 	require.Eventually(t, func() bool {
 		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
-		return err == nil && c.CachedInfo().NumWaiting == 0
+		if since.IsZero() || err != nil || c.CachedInfo().NumWaiting > 0 {
+			since = time.Now()
+		}
+		return time.Since(since) > pull
 	}, patience, pause)
 }
 

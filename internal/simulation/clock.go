@@ -68,6 +68,7 @@ func (h *host) jump(d time.Duration) {
 	h.e.reached.strike(FaultClock, h.step())
 	h.e.trace.say(h.e, h.name, "clock jumps", "", "by %s", d)
 	h.machine.jumped += d
+	h.w.jumped += max(d, -d)
 	h.w.witness.tell(oracle.Event{Kind: oracle.ClockSet, Process: h.run, Shift: oracle.Moment(h.machine.jumped)})
 }
 

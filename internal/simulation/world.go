@@ -23,6 +23,7 @@ type world struct {
 	workers  []*worker
 	started  []int // processes of each worker
 	machines []clock
+	jumped   time.Duration // of all clocks together, in either direction
 	orders   []string
 	refused  map[string]bool
 	toxic    map[string]bool
@@ -56,8 +57,9 @@ type Result struct {
 	draws []drawn  // of its streams, where it has such features
 }
 
-// patience bounds the quiet time in which all orders must settle. maxSteps bounds the
-// events of a schedule.
+// patience bounds the quiet time in which all orders must settle, besides what the
+// clocks jumped: an attempt's note is respected until the time that its writer's clock
+// gave it. maxSteps bounds the events of a schedule.
 const (
 	patience = 2 * time.Hour
 	maxSteps = 300_000
@@ -92,7 +94,7 @@ func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, 
 	w.populate()
 	w.trouble()
 	w.e.after(w.cfg.Trouble, w.calm)
-	for w.e.steps < maxSteps && w.e.at < w.cfg.Trouble+patience && !w.atRest() && w.e.step() {
+	for w.e.steps < maxSteps && w.e.at < w.cfg.Trouble+patience+w.jumped && !w.atRest() && w.e.step() {
 	}
 	w.witness.tell(oracle.Event{Kind: oracle.End})
 	counts := w.witness.counts()
