@@ -21,7 +21,9 @@ func (o *Oracle) posted(e *Event) {
 	}
 	for _, b := range before {
 		if a.stamp != 0 && b.stamp == a.stamp {
-			if p.setAt > 0 || o.process(b.process).setAt > 0 { // the worker before died with its timestamp
+			// The worker before died with its timestamp, or one of the two sent in the
+			// documented pause, when another had the order.
+			if p.setAt > 0 || o.process(b.process).setAt > 0 || a.paused || b.paused {
 				o.Counts.SameStamps++
 				break
 			}
@@ -146,10 +148,14 @@ func (o *Oracle) checkParked(c *course, a *attempt, before []*attempt) {
 // cleared reports whether a later answer proved that no order exists, or a person
 // allowed or settled the order.
 func (c *course) cleared(a, b *attempt) bool {
+	since := b.sent
+	if b.paused { // nobody could know of it: a person's word may have come before it was sent
+		since = b.signed
+	}
 	allowed := c.unseen // a record that nobody saw may have said so
 	for _, r := range c.records {
 		granted := r.rec.Allows(a.intent) && !allowed // the notes that follow repeat it
-		if allowed = r.rec.Allows(a.intent); r.until >= b.sent && (granted || r.rec.Proven || r.rec.By != "") {
+		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven || r.rec.By != "") {
 			return true
 		}
 	}

@@ -15,27 +15,28 @@ import (
 // Drop changes nothing and returns ErrPending while an intent for the order_no
 // is stored, because the intent's redelivery would file the letter again.
 func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, err error) {
-	l, err := q.rereadListed(ctx, listed)
-	if err != nil || l == nil {
-		return l == nil, err
-	}
-	did := fmt.Sprintf("dropped dead letter %d", l.Seq)
-	_, err = q.updateRecord(ctx, l.Token(), func(cur *order.Record) (*order.Record, error) {
-		if err := q.requireNonePending(ctx, l.OrderNo); err != nil {
+	var l *Letter
+	did := fmt.Sprintf("dropped dead letter %d", listed.Seq)
+	_, err = q.updateRecord(ctx, listed.Token(), func(cur *order.Record) (*order.Record, error) {
+		if err := q.requireNonePending(ctx, listed.OrderNo); err != nil {
+			return nil, err
+		}
+		// Only now, after the record: a failure since would have changed it.
+		if l, err = q.rereadListed(ctx, listed); err != nil || l == nil {
 			return nil, err
 		}
 		if cur == nil || cur.Intervened(did) {
 			return nil, nil // the result has expired, or an earlier run wrote it
 		}
 		next := *cur
-		if cur.IntentID == l.IntentID { // otherwise a later intent was settled since the letter was read again
+		if cur.IntentID == l.IntentID { // otherwise a later intent was settled, and its letter is not this one
 			next.Dropped = cur.Outcome().NeedsLetter()
 		}
 		next.Intervene(p.did(did, q.time.Now()))
 		return &next, nil
 	})
-	if err != nil {
-		return false, err
+	if err != nil || l == nil {
+		return err == nil, err
 	}
 	return false, q.store.DeleteLetter(ctx, l.Token(), l)
 }
