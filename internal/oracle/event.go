@@ -97,8 +97,10 @@ const (
 	Suspended
 	// Older: a process is of a version before records listed conflicts.
 	Older
-	// Refused: a process learned that the broker refuses results.
+	// Refused: a process learned that the broker refuses results. Unanswered: a
+	// process gave up an order whose write got no answer.
 	Refused
+	Unanswered
 	// Full and Room: the broker refuses results, and takes them again.
 	Full
 	Room
@@ -113,7 +115,7 @@ const (
 var kindNames = [...]string{"", "begin", "published", "stored", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "emptied", "posted",
 	"arrived", "answered", "called-back", "took-down", "recorded", "filed", "unfiled", "created", "foreign", "started", "frozen", "reconnected", "ended",
 	"clock-set", "suspended", "older",
-	"refused", "full", "room", "broker-killed", "broker-back", "end"}
+	"refused", "unanswered", "full", "room", "broker-killed", "broker-back", "end"}
 
 // String returns the word used in histories.
 func (k Kind) String() string { return kindNames[k] }

@@ -235,6 +235,8 @@ func (o *Oracle) Observe(e Event) {
 		o.process(e.Process).older = true
 	case Refused:
 		o.process(e.Process).refused = e.At
+	case Unanswered:
+		o.process(e.Process).refused = 0 // nothing may wait any more: the gate may open until the next refusal
 	case Full:
 		o.full, o.fullSince = true, e.At
 	case Room:

@@ -135,7 +135,7 @@ func (s store) PutRecord(_ context.Context, token string, r *order.Record, expec
 		step = StepRecord
 	}
 	if err := s.write(inResults, step, func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
-		return 0, err
+		return 0, s.heard(err)
 	}
 	return seq, s.heard(refused)
 }
@@ -206,17 +206,21 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 		}
 	})
 	if err != nil {
-		return err
+		return s.heard(err)
 	}
 	return s.heard(refused)
 }
 
-// heard records when the process learned that the broker refuses its results.
-func (s store) heard(refused error) error {
-	if errors.Is(refused, settle.ErrStorage) {
+// heard records when the process learned that the broker refuses its results, and
+// when a write failed for another reason: its order is given up (R10).
+func (s store) heard(err error) error {
+	switch {
+	case errors.Is(err, settle.ErrStorage):
 		s.w.witness.of(oracle.Refused, s.h)
+	case err != nil && !errors.Is(err, settle.ErrStale):
+		s.w.witness.of(oracle.Unanswered, s.h)
 	}
-	return refused
+	return err
 }
 
 func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) error {
