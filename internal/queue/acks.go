@@ -139,7 +139,7 @@ var seqName = []byte(`"seq":`)
 // answers. ok is false for any other form.
 func plainAckOf(data []byte) (seq uint64, ok bool) {
 	at := bytes.Index(data, seqName)
-	if at < 0 || !bytes.HasPrefix(data, []byte(`{"stream":"`)) || bytes.IndexByte(data, '}') != len(data)-1 {
+	if at < 1 || data[at-1] == '\\' || !bytes.HasPrefix(data, []byte(`{"stream":"`)) || bytes.IndexByte(data, '}') != len(data)-1 {
 		return 0, false
 	}
 	for _, c := range data[at+len(seqName) : len(data)-1] {
