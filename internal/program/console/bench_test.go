@@ -149,7 +149,7 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 	for i := range size {
 		no := fmt.Sprintf("A-%09d", i)
 		rec := order.Record{OrderNo: no, Word: "exhausted", Verdict: order.Retry, Status: 503, Reason: fmt.Sprintf("refused by status %d", 500+i%7), Batch: batchOf(i, size),
-			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, EnqueuedAt: now, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), i+1), WriteID: no, Settled: 1}
+			History: order.History{Attempts: 60, FirstAttemptAt: now, LastAttemptAt: now}, EnqueuedAt: now, SettledAt: now, IntentID: fmt.Sprintf("%s:%d", batchOf(i, size), rowOf(i, size)), WriteID: no, Settled: 1}
 		letter := settle.Letter{OrderNo: no, Outcome: order.OutcomeExhausted, Reason: rec.Reason, Verdict: rec.Verdict, Status: rec.Status, History: rec.History,
 			Trail: []order.Attempt{{At: now, Verdict: order.Retry, Status: 503, Reason: rec.Reason, DurationMS: 12}}, IntentID: rec.IntentID, Batch: rec.Batch,
 			Worker: "w1", EnqueuedAt: now, FiledAt: now, Subject: "orders.new." + no}
@@ -180,6 +180,12 @@ func fill(t testing.TB, s *embedded.Server, size int) {
 const imports = 300
 
 func batchOf(i, size int) string { return fmt.Sprintf("import-%03d", i*imports/size) }
+
+// rowOf is the row of order i in its import.
+func rowOf(i, size int) int {
+	first := (i*imports/size*size + imports - 1) / imports
+	return i - first + 1
+}
 
 // fillImports stores what the fleet's bucket remembers of the imports.
 func fillImports(t testing.TB, q *queue.Queue, size int) {
