@@ -31,13 +31,15 @@ func startCluster(t *testing.T) ([]*server.Server, *routes) {
 		s, err := server.NewServer(&server.Options{
 			ServerName: fmt.Sprint("node-", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
 			JetStream: true, StoreDir: t.TempDir(),
-			Cluster: server.ClusterOpts{Name: "orders", Host: "127.0.0.1", Port: r.ports[i],
+			Cluster: server.ClusterOpts{Name: "orders", Host: "127.0.0.1", Port: server.RANDOM_PORT,
 				Advertise: "127.0.0.1:1"}, // nobody listens there, so only the configured routes are used
 			Routes: r.of(i),
 		})
 		require.NoError(t, err)
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		require.Eventually(t, func() bool { return s.ClusterAddr() != nil }, time.Minute, time.Millisecond)
+		r.listens(i, s.ClusterAddr().String())
 		nodes = append(nodes, s)
 	}
 	require.Eventually(t, func() bool {

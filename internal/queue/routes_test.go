@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"net/url"
@@ -16,28 +15,30 @@ import (
 // has its own relay in each direction, so that a test can cut one node off from
 // the others while its clients stay connected.
 type routes struct {
-	t      *testing.T
-	ports  []int // of the nodes' route listeners
 	relays map[[2]int]*relay
 }
 
 func newRoutes(t *testing.T) *routes {
 	t.Helper()
-	r := &routes{t: t, relays: make(map[[2]int]*relay)}
-	for range clusterSize {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer func() { _ = l.Close() }() // only now: no port twice
-		r.ports = append(r.ports, l.Addr().(*net.TCPAddr).Port)
-	}
+	r := &routes{relays: make(map[[2]int]*relay)}
 	for from := range clusterSize {
 		for to := range clusterSize {
 			if from != to {
-				r.relays[[2]int{from, to}] = startRelay(t, fmt.Sprintf("127.0.0.1:%d", r.ports[to]))
+				r.relays[[2]int{from, to}] = startRelay(t)
 			}
 		}
 	}
 	return r
+}
+
+// listens tells where a node's route listener is. Nodes choose their ports
+// themselves: one that a test chose may be another test's by then.
+func (r *routes) listens(node int, addr string) {
+	for pair, relay := range r.relays {
+		if pair[1] == node {
+			relay.lead(addr)
+		}
+	}
 }
 
 // of returns the routes that one node dials.
@@ -68,19 +69,19 @@ func (r *routes) heal() {
 
 // relay passes connections on to target while it is not cut.
 type relay struct {
-	l      net.Listener
-	target string
+	l net.Listener
 
-	mu    sync.Mutex
-	cut   bool
-	conns map[net.Conn]struct{}
+	mu     sync.Mutex
+	target string // "" = not known yet
+	cut    bool
+	conns  map[net.Conn]struct{}
 }
 
-func startRelay(t *testing.T, target string) *relay {
+func startRelay(t *testing.T) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	r := &relay{l: l, target: target, conns: make(map[net.Conn]struct{})}
+	r := &relay{l: l, conns: make(map[net.Conn]struct{})}
 	go r.serve()
 	t.Cleanup(func() { _ = l.Close(); r.set(true) })
 	return r
@@ -92,7 +93,7 @@ func (r *relay) serve() {
 		if err != nil {
 			return
 		}
-		out, err := net.Dial("tcp", r.target)
+		out, err := net.Dial("tcp", r.leadsTo())
 		if err != nil {
 			_ = in.Close()
 			continue
@@ -107,6 +108,18 @@ func (r *relay) serve() {
 			}()
 		}
 	}
+}
+
+func (r *relay) lead(target string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.target = target
+}
+
+func (r *relay) leadsTo() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.target
 }
 
 func (r *relay) keep(conns ...net.Conn) bool {
