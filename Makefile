@@ -14,7 +14,7 @@ race: ## run every test with the race detector
 	go test -race ./...
 
 upgrade: ## replace workers of an older revision (OLD_REVISION) one by one, and go back
-	go test -tags upgrade -count=1 -timeout 10m -run '^TestRollingUpgrade$$' -v ./internal/e2e/fleet
+	go test -tags upgrade -count=1 -timeout 10m -run '^TestRollingUpgrade' -v ./internal/e2e/fleet
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

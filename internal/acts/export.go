@@ -95,9 +95,13 @@ func (e *sheet) Order(l *settle.Letter, body []byte) (why, err error) {
 	for _, name := range e.columns {
 		cell, there := cells[name]
 		if !there {
-			return fmt.Errorf("it has no field %q, which others here have; a CSV cell cannot say so%s", name, UseNDJSON), nil
+			return notCSV("it has no field %q, which others here have; a CSV cell cannot say so", name), nil
 		}
 		e.row = append(e.row, cell)
+	}
+	if len(fields) > len(e.columns) {
+		extra := slices.IndexFunc(fields, func(f field) bool { return !slices.Contains(e.columns, f.name) })
+		return notCSV("it has the field %q, which the header does not name", fields[extra].name), nil
 	}
 	if e.escape != nil {
 		e.row = append(e.row, l.Outcome.String(), strings.ReplaceAll(l.Reason, "\r", " "))
@@ -113,8 +117,12 @@ func (e *sheet) End() error {
 	return e.w.Error()
 }
 
-// UseNDJSON is the advice for commands at the end of what CSV cannot hold.
-const UseNDJSON = " (use --format ndjson)"
+// NotCSV says why CSV cannot hold an order that NDJSON can.
+type NotCSV struct{ why string }
+
+func (e NotCSV) Error() string { return e.why }
+
+func notCSV(format string, args ...any) error { return NotCSV{fmt.Sprintf(format, args...)} }
 
 const (
 	// maxColumns bounds the columns of a file. No spreadsheet has use for so many.
@@ -140,7 +148,7 @@ func (c *Columns) Add(body []byte) error {
 		c.known, c.sets = make(map[string]bool), make(map[string]int)
 	}
 	if len(c.names)+len(fields) > maxColumns {
-		return fmt.Errorf("these orders have more than %d different fields%s", maxColumns-len(fields), UseNDJSON)
+		return notCSV("these orders have more than %d different fields", maxColumns-len(fields))
 	}
 	own := make([]string, len(fields))
 	for i, f := range fields {
@@ -278,7 +286,7 @@ func flat(body []byte) ([]field, error) {
 			}
 		}
 		if !plainName(f.name) {
-			return nil, fmt.Errorf("the field %q would mean something else as a column's name%s", f.name, UseNDJSON)
+			return nil, notCSV("the field %q would mean something else as a column's name", f.name)
 		}
 		if f.text, err = cell(f.name, value); err != nil {
 			return nil, err
@@ -300,7 +308,7 @@ func cell(name string, value json.Token) (string, error) {
 	switch v := value.(type) {
 	case string:
 		if name == order.FieldTimeout || strings.ContainsAny(v, "\r\ufffd") { // U+FFFD replaced a character that is lost
-			return "", fmt.Errorf("field %q cannot be a CSV cell as it is%s", name, UseNDJSON)
+			return "", notCSV("field %q cannot be a CSV cell as it is", name)
 		}
 		return v, nil
 	case json.Number:
@@ -308,5 +316,5 @@ func cell(name string, value json.Token) (string, error) {
 			return v.String(), nil
 		}
 	}
-	return "", fmt.Errorf("field %q is not text, and in CSV it would become text%s", name, UseNDJSON)
+	return "", notCSV("field %q is not text, and in CSV it would become text", name)
 }

@@ -26,6 +26,22 @@ func TestFlat(t *testing.T) {
 	}
 }
 
+// TestCSVLosesNoField: an order with other fields than the header is left out, and said
+// so.
+func TestCSVLosesNoField(t *testing.T) {
+	var columns Columns
+	require.NoError(t, columns.Add([]byte(`{"order_no":"A-1","timeout":30}`)))
+	var out bytes.Buffer
+	to := CSV(&out, &columns)
+	for _, body := range []string{`{"order_no":"A-2","timeout":30,"note":"x"}`, `{"order_no":"A-3"}`} {
+		why, err := to.Order(&settle.Letter{}, []byte(body))
+		require.NoError(t, err)
+		require.ErrorAs(t, why, new(NotCSV), body)
+	}
+	require.NoError(t, to.End())
+	require.Equal(t, "order_no,timeout\n", out.String())
+}
+
 // TestSheet: no cell of a sheet is a formula, and an import gets the orders as they
 // were.
 func TestSheet(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // clockSlack is how far the clocks of a broker and of whoever acts may differ.
@@ -64,7 +64,7 @@ type trace struct {
 // traces reads the traces of acts on what is known of an order.
 func traces(f *books.Found) (all []trace) {
 	replayed := func(id string, at time.Time) {
-		if seq := after("replay:", id); seq > 0 {
+		if seq := settle.LetterReplayed(id); seq > 0 {
 			all = append(all, trace{kind: journal.Replay, at: at, letter: seq})
 		}
 	}
@@ -77,28 +77,17 @@ func traces(f *books.Found) (all []trace) {
 	if r := f.Record; r != nil {
 		replayed(r.IntentID, r.EnqueuedAt)
 		for _, i := range r.Interventions {
-			t := trace{kind: journal.Drop, at: i.At, name: i.By, letter: after("dropped dead letter ", i.Did)}
+			t := trace{kind: journal.Drop, at: i.At, name: i.By, letter: settle.LetterDropped(i.Did)}
 			switch {
-			case strings.HasPrefix(i.Did, "resolved as "):
+			case settle.WasResolved(i.Did):
 				t.kind = journal.Resolve
 			case t.letter == 0: // another attempt was allowed
-				t.kind, t.letter = journal.Replay, after("replay:", r.AllowedFor)
+				t.kind, t.letter = journal.Replay, settle.LetterReplayed(r.AllowedFor)
 			}
 			all = append(all, t)
 		}
 	}
 	return all
-}
-
-// after reads the sequence that follows a prefix, up to an @; 0 = there is none.
-func after(prefix, text string) uint64 {
-	rest, found := strings.CutPrefix(text, prefix)
-	if !found {
-		return 0
-	}
-	rest, _, _ = strings.Cut(rest, "@")
-	seq, _ := strconv.ParseUint(rest, 10, 64) // 0 if it is no number
-	return seq
 }
 
 // by reports whether the act left the trace.

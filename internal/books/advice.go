@@ -1,6 +1,7 @@
 package books
 
 import (
+	"fmt"
 	"strings"
 
 	"orderpost/internal/order"
@@ -20,6 +21,10 @@ type Step struct {
 // least one step.
 func (f Found) Advice(name string) []Step {
 	no, exact := ShellWord(name), exactly(name)
+	resolve := "deadletter resolve " + no
+	if f.Seq > 0 {
+		resolve += fmt.Sprintf(" --seen %d", f.Seq)
+	}
 	replay := Step{Command: "deadletter replay --order-no " + exact, Act: "replay"}
 	drop := Step{Command: "deadletter drop --order-no " + exact, Act: "drop"}
 	with := func(s Step, text, flags string) Step {
@@ -31,6 +36,8 @@ func (f Found) Advice(name string) []Step {
 		return []Step{{Text: "Nothing: it is in the queue, and waits for a worker or its next attempt."}}
 	case f.Pending:
 		return []Step{{Text: "Wait: another intent for this order_no is in the queue. Look again when it is settled."}}
+	case f.Record == nil && f.Letter == nil && f.Waiting > 0:
+		return []Step{{Text: fmt.Sprintf("No result and no intent in the queue. It may be in the waiting room, which holds %d; this looks there, too:", f.Waiting), Command: "enqueue order " + no}}
 	case f.Record == nil && f.Letter == nil:
 		return []Step{{Text: "Nothing is known here: it was never enqueued, or its result has expired."}}
 	case f.Letter != nil && f.Letter.Conflict:
@@ -50,8 +57,8 @@ func (f Found) Advice(name string) []Step {
 	case o == order.OutcomeUnknown:
 		return []Step{
 			{Text: "Ask the API's operator whether the order exists. Do not enqueue it under another order_no before you know."},
-			{Text: "It exists:", Command: "deadletter resolve " + no + " --accepted --note '…'", Act: "resolve"},
-			{Text: "It does not, and is not wanted any more:", Command: "deadletter resolve " + no + " --rejected --note '…'", Act: "resolve"},
+			{Text: "It exists:", Command: resolve + " --accepted --note '…'", Act: "resolve"},
+			{Text: "It does not, and is not wanted any more:", Command: resolve + " --rejected --note '…'", Act: "resolve"},
 			with(replay, "It does not, and is wanted (or the API refuses a duplicate order_no):", " --resubmit-unknown"),
 		}
 	case f.Letter == nil:

@@ -12,3 +12,11 @@ func TestCommandsOfTheAdviceAreQuoted(t *testing.T) {
 	}
 	require.Equal(t, `'A\*\?\\'`, exactly(`A*?\`))
 }
+
+// Nobody is told that an order was never enqueued while it may wait.
+func TestAnUnknownOrderMayWait(t *testing.T) {
+	require.Contains(t, Found{}.Advice("A 1")[0].Text, "never enqueued")
+	step := Found{Waiting: 3}.Advice("A 1")[0]
+	require.Contains(t, step.Text, "may be in the waiting room, which holds 3;")
+	require.Equal(t, "enqueue order 'A 1'", step.Command)
+}

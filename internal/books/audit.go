@@ -22,6 +22,11 @@ type AuditResult struct {
 	Settled uint64 `json:"settled"`
 	// Pending is the number of intents that are stored and have none yet.
 	Pending uint64 `json:"pending"`
+	// Waiting is the number of intents in the waiting room. They are not among
+	// Intents before they are moved; those that are withdrawn there never are. The sum
+	// is over the intents stream: the waiting room keeps no trace of what left it, so
+	// the audit proves that what was moved is settled, not that everything was moved.
+	Waiting uint64 `json:"waiting"`
 	// Unacked is the number of intents that have their outcome and are still
 	// stored: a crash came between result and acknowledgement, or between
 	// acknowledgement and removal. Their next delivery removes them, or a worker
@@ -82,7 +87,7 @@ const (
 	auditPause = 500 * time.Millisecond
 )
 
-// Audit reads the three streams, also while orders flow. It remembers about 8
+// Audit reads the intents, results and dead letters, also while orders flow. It remembers about 8
 // bytes for each result and each pending intent. Results older than the retention
 // are gone, so in an installation older than that the sum proves less; Audit
 // still finds the contradictions.

@@ -68,6 +68,9 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 		return err
 	}
 	l.lastIntent, l.lastStored, l.a.Intents = state.LastSeq, state.LastTime, state.LastSeq
+	if l.a.Waiting, err = l.q.WaitingTotal(ctx); err != nil {
+		return err
+	}
 	if l.floor, err = l.q.AckFloor(ctx); err != nil { // before the rest: what was acknowledged by now has its outcome
 		return err
 	}

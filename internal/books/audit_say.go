@@ -23,6 +23,9 @@ func (a *AuditResult) AccountOfIntents() []Sum {
 	if a.Expired > 0 {
 		sums = append(sums, Sum{a.Expired, "are older: their results have expired (or were removed by hand)"})
 	}
+	if a.Waiting > 0 {
+		sums = append(sums, Sum{a.Waiting, "more wait in the waiting room for their turn or their time"})
+	}
 	return sums
 }
 

@@ -14,6 +14,8 @@
 //	             follows the stream, and selections from it
 //	imports.go   what is remembered of an import, and how far it came
 //	cancel.go    withdraw an import or an order
+//	hold.go      keep the waiting intents of an import where they are, and which
+//	             worker feeds the queue with the others
 //	stale.go     remove intents that a killed broker stores although they were
 //	             acknowledged
 //

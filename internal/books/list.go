@@ -43,10 +43,15 @@ func EachLetter(ctx context.Context, q *queue.Queue, visit func(*settle.Letter) 
 	})
 }
 
-// EachPending passes the stored intents of an import to visit, page by page.
+// EachPending passes the stored intents of an import to visit, page by page, but none
+// that is stored later than its call.
 func EachPending(ctx context.Context, q *queue.Queue, batch string, visit func([]*settle.Pending) error) error {
 	intents := q.Intents()
-	return intents.Walk(ctx, 1, queue.ToTheEnd, func(page []*settle.Message) error {
+	now, err := intents.State(ctx)
+	if err != nil {
+		return err
+	}
+	return intents.Walk(ctx, 1, now.LastSeq, func(page []*settle.Message) error {
 		var mine []*settle.Pending
 		for _, m := range page {
 			if m.Header.Get(settle.HeaderBatch) != batch {
@@ -63,4 +68,24 @@ func EachPending(ctx context.Context, q *queue.Queue, batch string, visit func([
 		}
 		return visit(mine)
 	})
+}
+
+// EachWaiting passes the waiting intents of an import to visit, page by page. The
+// subject names the import that an intent waits in, whatever its header says.
+func EachWaiting(ctx context.Context, q *queue.Queue, batch string, visit func([]*settle.Message) error) error {
+	return q.EachWaiting(ctx, ImportToken(batch), queue.ToTheEnd, visit)
+}
+
+// visitSome passes the messages that match to visit, if there are any.
+func visitSome(page []*settle.Message, visit func([]*settle.Message) error, match func(*settle.Message) bool) error {
+	var mine []*settle.Message
+	for _, m := range page {
+		if match(m) {
+			mine = append(mine, m)
+		}
+	}
+	if len(mine) == 0 {
+		return nil
+	}
+	return visit(mine)
 }

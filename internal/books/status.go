@@ -46,6 +46,9 @@ type Found struct {
 	Pending bool
 	// Intent is that intent.
 	Intent *settle.Pending
+	// Waiting is how many intents of any order are in the waiting room, whose subjects
+	// name no orders. Find leaves it at 0.
+	Waiting uint64
 }
 
 // Find reads all that is known about an order, at the leaders of the streams.

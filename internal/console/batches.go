@@ -58,7 +58,7 @@ type batches struct {
 	seed   maphash.Seed
 	names  map[string]uint32 // index in all
 	all    []*batchRows
-	open   map[uint64]place // by the hash of an order that is not accepted, or was replayed
+	open   *places // of the orders that are not accepted, or were replayed
 	// refused holds hashes of the ids of the conflicts that were counted.
 	refused map[uint64]struct{}
 }
@@ -71,16 +71,11 @@ type batchRows struct {
 	extra []order.Outcome
 }
 
-// place is where an order was counted.
-type place struct {
-	batch uint32
-	row   uint32 // isExtra marks an index in extra
-}
-
 const (
 	isExtra = 1 << 31
-	// maxRowNumber bounds batchRows.rows. Any producer can name a row.
-	maxRowNumber = 10_000_000
+	// maxRowGap bounds how far a result may be ahead of those that were counted by their
+	// rows: any producer can name a row. What is further ahead is counted as extra.
+	maxRowGap = 1 << 16
 )
 
 // forgetAfter is how long after the last look the counts are dropped.
@@ -94,7 +89,7 @@ func newBatches(q *queue.Queue, log zerolog.Logger) *batches {
 
 func (b *batches) reset() {
 	b.next, b.behind, b.seed = 0, true, maphash.MakeSeed()
-	b.names, b.all, b.open, b.refused = make(map[string]uint32), nil, make(map[uint64]place), make(map[uint64]struct{})
+	b.names, b.all, b.open, b.refused = make(map[string]uint32), nil, new(places), make(map[uint64]struct{})
 }
 
 // look returns the count of an import, and whether there are results that were not
@@ -248,24 +243,24 @@ func (b *batches) take(page []*settle.Message) {
 // settle counts the present outcome of an order in place of the one before.
 func (b *batches) settle(r *order.Record) {
 	key := maphash.String(b.seed, r.OrderNo)
-	was, counted := b.open[key]
+	was, counted := b.open.get(key)
 	if r.Batch == "" || r.ConflictOf(r.IntentID) != nil {
 		if counted {
 			b.set(was, order.OutcomeNone)
-			delete(b.open, key)
+			b.open.remove(key)
 		}
 		return
 	}
 	now := place{batch: b.number(r.Batch)}
+	at := b.all[now.batch]
 	row, own := importer.RowOf(r.IntentID, r.Batch)
-	own = own && row <= maxRowNumber
+	own = own && row <= len(at.rows)+maxRowGap
 	switch {
 	case own:
 		now.row = uint32(row)
 	case counted && was.batch == now.batch:
 		now = was
 	default:
-		at := b.all[now.batch]
 		now.row = isExtra | uint32(len(at.extra))
 		at.extra = append(at.extra, order.OutcomeNone)
 	}
@@ -274,9 +269,9 @@ func (b *batches) settle(r *order.Record) {
 	}
 	b.set(now, r.Outcome())
 	if own && r.Outcome() == order.OutcomeAccepted {
-		delete(b.open, key) // it stays accepted
+		b.open.remove(key) // it stays accepted
 	} else {
-		b.open[key] = now
+		b.open.put(key, now)
 	}
 }
 

@@ -2,7 +2,7 @@ package console
 
 import (
 	"context"
-	"strings"
+	"slices"
 	"time"
 
 	"orderpost/internal/acts"
@@ -53,10 +53,7 @@ func (e *exportPage) LeftOfCSV() int { return e.Left + e.Orders - e.Flat }
 
 // exporting fills in what an export would hold.
 func (p *jobPage) exporting(v *visit, s acts.Survey) {
-	e := &exportPage{Survey: s, MaySave: p.State() == acts.Done && s.Orders > 0 && v.may(Importer)}
-	for _, why := range s.Errors {
-		e.Why = append(e.Why, strings.ReplaceAll(why, acts.UseNDJSON, ""))
-	}
+	e := &exportPage{Survey: s, Why: slices.Clone(s.Errors), MaySave: p.State() == acts.Done && s.Orders > 0 && v.may(Importer)}
 	if n := s.Columns.Odd(); n > 0 {
 		e.Why = append(e.Why, plural(n, "order has", "orders have")+" other fields than the rest. CSV cannot hold them together: filter for them, and export them on their own.")
 	}

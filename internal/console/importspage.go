@@ -203,12 +203,12 @@ func (v *visit) cancelImport() error {
 	}
 	name, _ := importName(imp)
 	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
-		Says:   []string{"Workers get no new orders, of any import, while this runs. If the import still runs, it stops.", "Orders that have an outcome keep it."},
+		Says:   []string{"What waits for its turn is withdrawn first. Workers get no new orders, of any import, while those in the queue are withdrawn. If the import still runs, it stops.", "Orders that have an outcome keep it."},
 		Fields: []fact{{"batch", imp.Batch}}, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {
 		ctx, cancel := context.WithTimeout(v.Context(), previewTime)
 		defer cancel()
-		would, err := v.s.queue.WouldCancel(ctx, books.PendingOfBatch(ctx, v.s.queue, imp.Batch))
+		would, err := books.WouldCancelBatch(ctx, v.s.queue, imp.Batch)
 		if err != nil {
 			return err
 		}

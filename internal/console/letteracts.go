@@ -225,12 +225,9 @@ func (v *visit) resolve() error {
 	}
 	who := settle.Person{Name: v.person().Name, Note: c.Inputs[1].Value}
 	err = v.actOn(l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
-		current, err := v.s.queue.Store().Letter(ctx, l.Token())
-		if err == nil && (current == nil || current.Seq != l.Seq) {
+		gone, err := v.s.queue.ResolveLetter(ctx, l, as, who)
+		if gone {
 			return letterStale()
-		}
-		if err == nil {
-			_, err = v.s.queue.Resolve(ctx, l.Name(), as, who)
 		}
 		return refused(err)
 	})

@@ -73,6 +73,11 @@ func (v *visit) orderPage() error {
 	if err != nil {
 		return err
 	}
+	if found.Record == nil && found.Letter == nil && !found.Pending {
+		if found.Waiting, err = v.queue().WaitingTotal(ctx); err != nil {
+			return err
+		}
+	}
 	p.Found = found
 	p.ImportName = p.batch()
 	if name, known := v.s.batches.name(ctx, p.batch()); known {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestPages opens each page that the menu names.
@@ -45,6 +46,12 @@ func TestOrderPage(t *testing.T) {
 	require.NotContains(t, page, "secret_field")
 	require.Contains(t, text(page), "Bodies of orders are hidden from viewers.")
 	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "Nothing is known about this order number.")
+
+	q := r.open("w9", true)
+	require.NoError(t, q.OpenWaiting(t.Context()))
+	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","timeout":30}`), ID: "c1", Lane: order.BulkLane})
+	require.NoError(t, err)
+	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "It may be in the waiting room, which holds 1;")
 }
 
 // TestOrderNumbersOfAnything: 255 bytes of what JSON can hold.

@@ -413,3 +413,24 @@ func TestBatchCounts(t *testing.T) {
 	n, _ := b.look("n")
 	require.Equal(t, 1, n.Total())
 }
+
+// TestBatchCountsAreBounded: a producer that names large row numbers costs no more than
+// its results, and they count once when the rows before them have come.
+func TestBatchCountsAreBounded(t *testing.T) {
+	b := newBatches(nil, zerolog.Nop())
+	settle := func(row int, o order.Outcome) {
+		r := &order.Record{OrderNo: fmt.Sprint("A-", row), IntentID: fmt.Sprint("m:", row), Batch: "m"}
+		r.SetOutcome(o)
+		b.settle(r)
+	}
+	const far = 3 * maxRowGap
+	settle(far, order.OutcomeAccepted)
+	require.Empty(t, b.all[0].rows)
+	for row := range far {
+		settle(row+1, order.OutcomeAccepted)
+	}
+	settle(far, order.OutcomeRejected)
+	m, _ := b.look("m")
+	require.Equal(t, [...]int{far - 1, 1}, [...]int{m.Outcomes[order.OutcomeAccepted], m.Outcomes[order.OutcomeRejected]})
+	require.Len(t, b.all[0].rows, far+1)
+}

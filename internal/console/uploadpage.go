@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/order"
 	"orderpost/internal/uploads"
 )
 
@@ -354,6 +355,11 @@ func (v *visit) importUpload() error {
 	if text := v.field("deadline"); text != "" {
 		if o.Deadline, err = time.Parse("2006-01-02T15:04", text); err != nil {
 			return badRequest(fmt.Sprintf("The deadline %q is not a time such as 2026-01-31T18:00.", shorten(text, 40)), "Go back and write it like that, in UTC.")
+		}
+	}
+	if o.Lane, o.Direct = v.field("lane"), v.field("direct") == "on"; o.Lane != "" {
+		if err := order.CheckLane(o.Lane); err != nil {
+			return badRequest(sentence(err.Error()), "Go back and choose another lane.")
 		}
 	}
 	if v.field("resume") == "on" && u.Import != nil {

@@ -126,7 +126,7 @@ func (w *watch) read(ctx context.Context) (*snapshot, error) {
 		}
 	}
 	if !missing(queue.PartConsumer, queue.PartIntents) {
-		if s.Waiting, err = w.queue.Waiting(ctx); err != nil {
+		if s.Waiting, err = w.queue.Undelivered(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -88,14 +88,15 @@ func TestAsyncAPINamesAreTheCodes(t *testing.T) {
 	doc := asyncAPI(t)
 	prefix := queue.DefaultConfig().SubjectPrefix
 	for channel, address := range map[string]string{
+		"waiting": ".waiting.{lane}.{import}", "waitingForTime": ".waiting.at.{date}.{minute}.{second}.{lane}.{import}",
 		"intents": ".new.{token}", "results": ".results.{token}",
 		"deadLetters": ".dead.{token}", "deadLetterTails": ".dead.{token}.tail.{hash}",
 	} {
 		require.Equal(t, prefix+address, at(t, doc, "channels", channel, "address"))
 	}
-	require.Len(t, keys(t, doc, "channels"), 4)
+	require.Len(t, keys(t, doc, "channels"), 6)
 
-	intentHeaders := []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderTraceparent}
+	intentHeaders := []string{settle.HeaderIntentID, settle.HeaderBatch, settle.HeaderSource, settle.HeaderDeadline, settle.HeaderNotBefore, settle.HeaderTraceparent}
 	slices.Sort(intentHeaders)
 	require.Equal(t, intentHeaders, keys(t, doc, "components", "messages", "intent", "headers", "properties"))
 

@@ -28,6 +28,7 @@ import (
 // writes to the journal.
 var acts = map[string]journal.Kind{
 	"orderpost enqueue": journal.Import, "orderpost enqueue cancel": journal.Cancel,
+	"orderpost enqueue pause": journal.Pause, "orderpost enqueue resume": journal.GoOn, "orderpost lane": journal.Lane, "orderpost worker lane": journal.Lane,
 	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop,
 	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
 	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
@@ -76,6 +77,9 @@ func TestEveryActIsJournaled(t *testing.T) {
 		{"limit 50/s --note slow", program.ExitDone, journal.Limit, journal.Done, "limit: 50/s"},
 		{"limit default", program.ExitDone, journal.Limit, journal.Done, "limit: default"},
 		{"enqueue orders.csv --batch acts --note monday", program.ExitDone, journal.Import, journal.Done, "done: 2 stored"},
+		{"enqueue pause acts", program.ExitDone, journal.Pause, journal.Done, "done"},
+		{"enqueue resume acts", program.ExitDone, journal.GoOn, journal.Done, "done"},
+		{"lane night 2", program.ExitDone, journal.Lane, journal.Done, "lane: night"},
 		{"enqueue cancel acts", program.ExitDone, journal.Cancel, journal.Done, "done: 2 cancelled"},
 		{"enqueue cancel acts", program.ExitPartial, journal.Cancel, journal.Partial, "partial (nothing is pending of acts)"},
 		{"resume", program.ExitDone, journal.Resume, journal.Done, "done"},

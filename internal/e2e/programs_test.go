@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -30,7 +31,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of these tests.
-const patience = 40 * time.Second
+const patience = 90 * time.Second
 
 // pause is the time between two looks at a condition.
 const pause = 10 * time.Millisecond
@@ -101,12 +102,13 @@ func (p *process) wait() int {
 func (p *process) saw(where *syncBuffer, text string) string {
 	p.t.Helper()
 	var rest string
-	require.Eventually(p.t, func() bool {
+	said := assert.Eventually(p.t, func() bool {
 		_, after, found := strings.Cut(where.String(), text)
 		line, _, whole := strings.Cut(after, "\n")
 		rest = strings.TrimSpace(line)
 		return found && whole
-	}, patience, 5*time.Millisecond, "%s never said %q", p.name, text)
+	}, patience, 5*time.Millisecond)
+	require.True(p.t, said, "%s never said %q, but:\n%s", p.name, text, where)
 	return rest
 }
 
@@ -147,7 +149,7 @@ func drained(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
-		return err == nil && c.LastIntent > 0 && c.Pending == 0
+		return err == nil && c.LastIntent > 0 && c.Waiting == 0 && c.Pending == 0
 	}, patience, 20*time.Millisecond)
 }
 

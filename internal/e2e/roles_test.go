@@ -148,6 +148,8 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	}
 	operator := s.queue(t, "operator")
 	drained(t, operator)
+	_, err := s.queue(t, "worker").PullWaiting(t.Context(), "orders.waiting.bulk.large", 1) // 20 orders are too few for that
+	require.NoError(t, err)
 	var letters []*settle.Letter
 	require.NoError(t, books.EachLetter(t.Context(), operator, func(l *settle.Letter) error {
 		letters = append(letters, l)
@@ -256,7 +258,9 @@ func TestRolesDoNothingElse(t *testing.T) {
 	w := startWorker(t, s.as("worker", settings)) // makes the streams
 	require.Equal(t, program.ExitDone, w.end())
 	publish := []struct{ subject, allowed string }{
-		{"orders.new.X", "publisher producer operator"},
+		{"orders.new.X", "publisher producer worker operator"}, // a worker's come out of the waiting room
+		{"orders.waiting.bulk.march", "publisher producer"},
+		{"orders.waiting.at.20261123.0700.00.bulk.march", "publisher producer"},
 		{"orders.journal.hold.all.-.X.intention", "worker operator"},
 		{"orders.journal.import.batch.b.X.intention", "producer worker operator"},
 		{"$JS.API.DIRECT.GET.ORDERS_JOURNAL", "worker operator viewer"},
@@ -281,6 +285,16 @@ func TestRolesDoNothingElse(t *testing.T) {
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS", "operator"},
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS_DEAD", "worker operator"},
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS_RESULTS", ""},
+		{"$JS.API.STREAM.MSG.DELETE.ORDERS_WAITING", "worker operator"},
+		{"$JS.API.STREAM.INFO.ORDERS_WAITING", "producer worker operator viewer"},
+		{"$JS.API.DIRECT.GET.ORDERS_WAITING", "producer worker operator"},
+		{"$JS.API.CONSUMER.CREATE.ORDERS_WAITING.mine.orders.waiting.bulk.march", "worker"},
+		{"$JS.API.CONSUMER.CREATE.ORDERS_WAITING.mine", ""},
+		{"$JS.API.CONSUMER.MSG.NEXT.ORDERS_WAITING.mine", "worker"},
+		{"$JS.API.CONSUMER.DELETE.ORDERS_WAITING.mine", "worker"},
+		{"$JS.ACK.ORDERS_WAITING.mine.1.1.1.1.1", "worker"},
+		{"$JS.API.STREAM.PURGE.ORDERS_WAITING", ""},
+		{"$JS.API.STREAM.DELETE.ORDERS_WAITING", ""},
 		{"$JS.API.STREAM.PURGE.ORDERS_DEAD", "worker operator"},
 		{"$JS.API.STREAM.PURGE.ORDERS", ""},
 		{"$JS.API.STREAM.PURGE.ORDERS_RESULTS", ""},

@@ -17,6 +17,7 @@ const (
 	limitKey    = controlPrefix + "limit"
 	throttleKey = controlPrefix + "throttle"
 	resumeKey   = controlPrefix + "resume"
+	lanesKey    = controlPrefix + "lanes"
 )
 
 // Control reads and writes the fleet's keys in the queue's bucket. It is safe for

@@ -76,4 +76,6 @@ func (e *IdentityError) Error() string {
 		e.Want, e.Have, there)
 }
 
-func nothingStored(c queue.Counts) bool { return c.Pending == 0 && c.Results == 0 && c.Letters == 0 }
+func nothingStored(c queue.Counts) bool {
+	return c.Pending == 0 && c.Waiting == 0 && c.Results == 0 && c.Letters == 0
+}

@@ -39,6 +39,13 @@ type Presence struct {
 	Share float64 `json:"share,omitempty"`
 	// Rate is the requests per second that it sent lately (over ten seconds).
 	Rate float64 `json:"rate"`
+	// Slots is how many orders it has in hand at most, and Posting how many of its
+	// requests are at the API on average (over ten seconds).
+	Slots   int     `json:"slots,omitempty"`
+	Posting float64 `json:"posting,omitempty"`
+	// Feeds: it knows the waiting room and feeds the queue from it when its turn
+	// comes.
+	Feeds bool `json:"feeds,omitempty"`
 	// Joined: it has its share and may send.
 	Joined bool `json:"joined"`
 	// ClockMS is the API's clock minus the worker's, in milliseconds; nil if the

@@ -18,22 +18,22 @@ func TestNamesOfWorkersBecomeKeys(t *testing.T) {
 // R7: leases count on the AckWait that the consumer has, whoever set it.
 func TestR7AckWaitIsTheFleets(t *testing.T) {
 	s := startBroker(t)
-	q := open(t, s, "a")
+	q := open(t, s, "a", func(c *queue.Config) { c.AckWait = 1200 * time.Millisecond })
 	require.NoError(t, q.Appear(t.Context(), Presence{ID: "1", Worker: "a", Since: time.Now()}))
 	require.Eventually(t, func() bool {
 		workers, err := q.Workers(t.Context())
 		return err == nil && len(workers) == 1
 	}, 5*time.Second, 5*time.Millisecond)
 
-	shorter := func(c *queue.Config) { c.AckWait = 5 * time.Second }
+	shorter := func(c *queue.Config) { c.AckWait = time.Second }
 	_, err := tryOpen(t, s, "b", shorter)
 	require.ErrorContains(t, err, "ORDERPOST_ACK_WAIT")
 	producer, err := tryOpen(t, s, "b", func(c *queue.Config) { shorter(c); c.Worker = false })
 	require.NoError(t, err)
-	require.Equal(t, 27*time.Second, producer.ClaimTerm(), "the deployed AckWait less the margin")
+	require.Equal(t, 1080*time.Millisecond, producer.ClaimTerm(), "the deployed AckWait less the margin")
 
 	require.NoError(t, q.Remove(t.Context(), Presence{Worker: "a", ID: "1"}))
 	b, err := tryOpen(t, s, "b", shorter)
 	require.NoError(t, err)
-	require.Equal(t, 4500*time.Millisecond, b.ClaimTerm())
+	require.Equal(t, 900*time.Millisecond, b.ClaimTerm())
 }

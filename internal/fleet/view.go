@@ -22,6 +22,8 @@ type View struct {
 	Identity *Claim
 	// Incidents are what stops the whole fleet, by the name of the gate's block.
 	Incidents map[string]*Incident
+	// Lanes holds the weights of the waiting room's lanes.
+	Lanes map[string]int
 	// Members are the workers that have an entry, expired ones included. A worker
 	// whose entry this version does not understand has its key as ID, and sees
 	// nobody.
@@ -80,7 +82,7 @@ func (c *Control) Read(ctx context.Context) (*View, error) {
 func (c *Control) remember(v *View) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last.Hold, c.last.Limit = v.Hold, v.Limit
+	c.last.Hold, c.last.Limit, c.last.Lanes = v.Hold, v.Limit, v.Lanes
 	if v.Identity != nil {
 		c.last.Identity = v.Identity
 	}
@@ -107,6 +109,9 @@ func (c *Control) restore(ctx context.Context) error {
 	if c.last.Limit != nil {
 		errs = append(errs, put(limitKey, c.last.Limit))
 	}
+	if len(c.last.Lanes) > 0 {
+		errs = append(errs, put(lanesKey, Lanes{Weights: c.last.Lanes, At: time.Now().UTC()}))
+	}
 	return errors.Join(errs...)
 }
 
@@ -126,6 +131,10 @@ func (v *View) take(e queue.Entry) {
 		v.limitRevision = e.Revision
 		if v.Limit = readEntry[Limit](e); v.Limit == nil || v.Limit.PerSecond < 0 {
 			v.Limit, v.Unreadable = nil, append(v.Unreadable, key)
+		}
+	case key == lanesKey:
+		if lanes := readEntry[Lanes](e); lanes != nil {
+			v.Lanes = lanes.Weights
 		}
 	case key == resumeKey:
 		v.Resumed = e.Revision

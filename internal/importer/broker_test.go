@@ -22,18 +22,21 @@ import (
 var nopLog = zerolog.Nop()
 
 // openQueue runs a broker for one test and connects to it.
-func openQueue(t testing.TB) *queue.Queue {
+func openQueue(t testing.TB, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
-	return connect(t, s, "test")
+	return connect(t, s, "test", change...)
 }
 
-func connect(t testing.TB, s *embedded.Server, name string) *queue.Queue {
+func connect(t testing.TB, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
+	for _, c := range change {
+		c(&cfg)
+	}
 	q, err := queue.Open(context.Background(), cfg, nopLog)
 	require.NoError(t, err)
 	t.Cleanup(q.Close)

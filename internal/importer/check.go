@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"orderpost/internal/order"
 )
@@ -51,7 +52,8 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	f.repeated = newDuplicates(f.o.TempDir)
 	defer f.repeated.close()
 	f.proof.begin()
-	f.rounded = nil
+	f.rounded, f.timed = nil, false
+	began := time.Now()
 	var bad []*RowError
 	var long []rounding
 	t, err := f.scan(ctx, func(rows []Row) error {
@@ -69,6 +71,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 				continue
 			}
 			s.warn(f.o.File, row)
+			f.timed = f.timed || row.notBefore(f.o.NotBefore).After(began)
 			long = f.countRounded(row, long)
 			if err := f.repeated.add(row.OrderNo, row.Line); err != nil {
 				return err

@@ -45,7 +45,10 @@ type layout struct {
 	columns []column
 	root    node
 	orderNo int // index of its column; -1 if a template makes the order numbers
-	empty   string
+	// notBefore is the position of the column _not_before, counted from 1; 0 = there is
+	// none.
+	notBefore int
+	empty     string
 	// numbers lists the columns whose long numbers a spreadsheet may have rounded.
 	numbers []int
 	// sameWarnings says that all rows have the same warnings, because all cells are
@@ -109,7 +112,7 @@ func (e *columnError) Unwrap() error { return e.err }
 
 func readColumn(header string, m Mapping) (column, error) {
 	c := column{header: header, typ: TypeString}
-	if slices.Contains(ownColumns, header) {
+	if slices.Contains(ownColumns, header) || header == notBeforeColumn {
 		c.skip = true
 		return c, nil
 	}
@@ -147,6 +150,9 @@ func (l *layout) check(i int, c column, seen map[string]int) error {
 		return fmt.Errorf("the column's name %q is padded with spaces; remove them", c.header)
 	case twice:
 		return fmt.Errorf("the name %q is taken by column %d already", c.header, first+1)
+	case c.header == notBeforeColumn:
+		l.notBefore = i + 1
+		return nil
 	case c.skip:
 		return nil
 	case c.field == order.FieldTimestamp:

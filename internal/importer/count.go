@@ -13,6 +13,8 @@ import (
 // counts once, whatever ID it was last submitted under. A replay keeps the import's
 // batch.
 type Counted struct {
+	// Waiting is how many of the pending orders are in the waiting room.
+	Waiting int
 	// Outcomes counts the settled orders. Conflicts counts the orders that were not
 	// sent because their order_no belongs to another order. Pending orders have no
 	// outcome yet or wait to be sent again.
@@ -53,9 +55,21 @@ func belongs(id, named, batch string) bool {
 func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, error) {
 	c := &Counted{Outcomes: make(map[order.Outcome]int)}
 	waits := make(map[string]string) // the pending submission's ID, by order_no
+	waiting := make(map[string]bool)
+	// The waiting room first: what leaves it meanwhile is in the queue, or has a result.
+	if err := books.EachWaiting(ctx, q, batch, func(page []*settle.Message) error {
+		for _, m := range page {
+			no := settle.WaitingOrderNo(m)
+			waits[no], waiting[no] = settle.IntentID(m.Header.Get(settle.HeaderIntentID), m.Seq, m.Time), true
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
 	if err := books.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
 		for _, p := range page {
 			waits[p.OrderNo] = p.ID
+			delete(waiting, p.OrderNo)
 		}
 		return nil
 	}); err != nil {
@@ -65,6 +79,7 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 		outcome, id := r.Outcome(), waits[r.OrderNo]
 		if r.Settles(id) || outcome == order.OutcomeAccepted { // its acknowledgement is under way, or the order exists already
 			delete(waits, r.OrderNo)
+			delete(waiting, r.OrderNo)
 			id = ""
 		}
 		for i := range r.Conflicts {
@@ -77,6 +92,6 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 		}
 		return nil
 	})
-	c.Pending = len(waits)
+	c.Pending, c.Waiting = len(waits), len(waiting)
 	return c, err
 }

@@ -29,6 +29,13 @@ type Options struct {
 	Batch string
 	// Deadline of every order; zero = none.
 	Deadline time.Time
+	// Lane is the lane of the waiting room in which the orders wait for their turn;
+	// empty = they go straight to the queue. The room is left out where no worker
+	// feeds the queue from it.
+	Lane string
+	// NotBefore is the time before which no order is sent, unless the column
+	// _not_before has the row's own; zero = none.
+	NotBefore time.Time
 	// SkipInvalid imports the good rows of a file that has bad ones.
 	SkipInvalid bool
 	// MaxErrors is how many bad rows to list; 0 means [DefaultMaxErrors].
@@ -65,6 +72,8 @@ type File struct {
 	Batch string
 
 	repeated *duplicates
+	// timed says that an order has a time that had not come when Check read it.
+	timed bool
 	// rounded lists the columns with more round numbers than chance explains.
 	rounded []int
 	// head is the table that Check read: header and dialect.

@@ -37,6 +37,8 @@ const (
 	CodeInvisible Code = "invisible"
 	// CodeApostrophe: an apostrophe that keeps a spreadsheet from running a formula.
 	CodeApostrophe Code = "apostrophe"
+	// CodeTime: a _not_before that is no time, has no zone or is too far ahead.
+	CodeTime Code = "bad_time"
 	// CodeHeader: the first row does not name the columns correctly.
 	CodeHeader Code = "header"
 )

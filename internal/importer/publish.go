@@ -37,7 +37,9 @@ var ErrInterrupted = errors.New("stopped; run the same command again, it goes on
 // wait for.
 type Result struct {
 	Summary
-	f *File
+	// NoRoom says that there is no waiting room yet.
+	NoRoom bool
+	f      *File
 	// awaited holds the numbers of the rows whose intents belong to this import and
 	// were not settled when the import looked. waits is their count. Their outcomes
 	// are in the results after sequence number after.
@@ -60,6 +62,8 @@ type publisher struct {
 	again   bool // an earlier run completed the import
 	records bool // the results stream is not empty
 	pending atomic.Bool
+	lane    string // in which new intents wait; "" = none
+	waiting set    // the rows whose intents waited when the import began
 	limiter *rate.Limiter
 	piece   int
 	saved   time.Time
@@ -83,21 +87,30 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 		})
 		return err
 	}, func(vs []rowResult) error { return p.apply(ctx, vs) })
-	if errors.Is(err, ErrCancelled) { // cancel the rows stored after the cancellation looked
-		_, cancelErr := books.CancelBatch(ctx, q, f.Batch, "enqueue")
-		return p.out, errors.Join(err, cancelErr)
+	within := ctx
+	if err != nil || ctx.Err() != nil { // an interrupted run saves its progress, too
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
 	}
-	if err == nil && ctx.Err() == nil {
-		return p.out, p.save(ctx)
+	if !errors.Is(err, ErrCancelled) {
+		err = errors.Join(err, p.save(within))
 	}
-	// Save the progress of an interrupted run, too.
-	save, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	return p.out, errors.Join(err, p.save(save))
+	if !errors.Is(err, ErrCancelled) {
+		return p.out, err
+	}
+	if ctx.Err() == nil {
+		within = ctx
+	}
+	_, cancelErr := books.CancelBatch(within, q, f.Batch, "enqueue") // what was stored after the cancellation began
+	return p.out, errors.Join(err, cancelErr)
 }
 
 // begin reads the state of the batch, or creates the batch.
 func (p *publisher) begin(ctx context.Context) error {
+	if err := p.chooseLane(ctx); err != nil {
+		return err
+	}
 	last, err := books.LastResult(ctx, p.q)
 	if err != nil {
 		return err
@@ -120,6 +133,9 @@ func (p *publisher) begin(ctx context.Context) error {
 		if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err != nil || p.imp == nil {
 			return errors.Join(err, books.ErrImportChanged)
 		}
+	}
+	if p.waiting, err = p.f.waitingRows(ctx, p.q); err != nil {
+		return err
 	}
 	return p.resume()
 }
@@ -155,7 +171,8 @@ type rowResult struct {
 	fate   Fate
 	ours   bool // the pending intent belongs to this import
 	note   string
-	err    error // stops the import unless a retry succeeds
+	at     time.Time // before which the intent that this run published is not sent
+	err    error     // stops the import unless a retry succeeds
 }
 
 // publish looks up the orders of a chunk and publishes the new ones.
@@ -251,7 +268,8 @@ func (p *publisher) publishOpen(ctx context.Context, rows []Row, open []int, sta
 	for k, i := range open {
 		v, publish := p.decide(&rows[i], &statuses[k])
 		if out[i] = v; publish {
-			intents, index = append(intents, p.intent(&rows[i], statuses[k].Entry)), append(index, i)
+			in := p.intent(&rows[i], statuses[k].Entry)
+			intents, index, out[i].at = append(intents, in), append(index, i), in.NotBefore
 		}
 	}
 	if len(intents) == 0 {
@@ -274,7 +292,7 @@ func (p *publisher) publishOpen(ctx context.Context, rows []Row, open []int, sta
 		case r.Status == settle.AlreadyPending:
 			taken = append(taken, i)
 		case r.Status == settle.AlreadyKnown:
-			out[i].fate = AlreadyKnown
+			out[i].fate, out[i].at = AlreadyKnown, time.Time{}
 		}
 	}
 	if len(taken) == 0 {
@@ -328,6 +346,9 @@ func (p *publisher) decide(row *Row, st *books.OrderStatus) (v rowResult, publis
 	case waits:
 		v.fate, v.ours = AlreadyPending, p.ours(st.Pending.ID, row)
 		return v, false
+	case p.waiting.has(row.Number): // or it was moved and settled since
+		v.fate, v.ours = AlreadyPending, true
+		return v, false
 	}
 	switch known.Standing {
 	case order.NothingKnown:
@@ -376,6 +397,7 @@ func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 		OrderNo: row.OrderNo, Body: row.Order.Canonical(), Batch: p.f.Batch, Deadline: p.f.o.Deadline,
 		ID: id, Source: p.f.o.File + ":" + strconv.Itoa(row.Line),
 	}
+	p.place(&in, row)
 	if p.f.o.Trace != nil {
 		in.Traceparent = p.f.o.Trace(in.OrderNo, id)
 	}
@@ -399,6 +421,7 @@ func (p *publisher) apply(ctx context.Context, vs []rowResult) error {
 		switch v.fate {
 		case Stored, Corrected, Retried, AlreadyKnown:
 			o.await(v.number)
+			o.schedule(v.at)
 		case AlreadyPending:
 			if v.ours {
 				o.await(v.number)
@@ -420,6 +443,19 @@ func (p *publisher) apply(ctx context.Context, vs []rowResult) error {
 		return nil
 	}
 	return p.save(ctx)
+}
+
+// schedule counts a row that waits for its time.
+func (p *Result) schedule(at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if p.Scheduled++; p.Scheduled == 1 || at.Before(p.Earliest) {
+		p.Earliest = at
+	}
+	if at.After(p.Latest) {
+		p.Latest = at
+	}
 }
 
 func (p *Result) await(number int) {

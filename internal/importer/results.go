@@ -100,6 +100,10 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 		return nil, err
 	}
 	line := make([]string, 0, len(header)+len(resultColumns))
+	waiting, err := f.waitingRows(ctx, q) // first: what leaves the waiting room is in the queue, or has a result
+	if err != nil {
+		return nil, err
+	}
 	err = f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
 		for i := range rows {
 			row := &rows[i]
@@ -114,7 +118,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 				}
 				line = append(line, cell)
 			}
-			r := resultOf(row, f.problem(row), &statuses[i])
+			r := resultOf(row, f.problem(row), &statuses[i], waiting.has(row.Number))
 			tally[r[0]]++
 			for _, cell := range r {
 				line = append(line, EscapeFormula(cell))
@@ -133,7 +137,7 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 }
 
 // resultOf fills resultColumns for one row.
-func resultOf(row *Row, bad *RowError, st *books.OrderStatus) [10]string {
+func resultOf(row *Row, bad *RowError, st *books.OrderStatus, waiting bool) [10]string {
 	rec, waits := st.Record, st.Pending
 	if rec.Outcome() == order.OutcomeAccepted {
 		waits = nil // the order exists, another intent does not change that
@@ -147,6 +151,8 @@ func resultOf(row *Row, bad *RowError, st *books.OrderStatus) [10]string {
 		return [10]string{outcomeConflict, "", "", "another order with this order_no is pending", "", "", "", "", "unknown", waits.Batch}
 	case rec == nil && waits != nil:
 		return [10]string{outcomePending, "", "", "waits for a worker", "", "", "", "", "no", waits.Batch}
+	case rec == nil && waiting:
+		return [10]string{outcomePending, "", "", "waits for its turn or its time", "", "", "", "", "no"}
 	case rec == nil:
 		return [10]string{outcomeNothing, "", "", "nothing is known of this order_no; it was never enqueued, or its result has expired", "", "", "", "", ""}
 	}

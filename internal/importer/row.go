@@ -3,6 +3,7 @@ package importer
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"orderpost/internal/order"
 )
@@ -14,9 +15,11 @@ type Row struct {
 	Number, Line int
 	OrderNo      string
 	// Order is nil if the row is bad. It is set if Err is one of [Questions].
-	Order    *order.Order
-	Warnings []order.Warning
-	Err      *RowError
+	Order *order.Order
+	// NotBefore is the time in the column _not_before; zero = none.
+	NotBefore time.Time
+	Warnings  []order.Warning
+	Err       *RowError
 	// Cells holds the cells as read. For NDJSON it holds the line.
 	Cells []string
 }
@@ -45,8 +48,16 @@ func (e *encoder) row(rec record) Row {
 	body := e.buf[:0]
 	if e.t.format == FormatNDJSON {
 		body = append(body, rec.cells[0]...)
+		if namesTime(rec.cells[0]) {
+			row.Err = e.t.cellError(rec, &cellError{1, CodeTime, notBeforeColumn, errTimeInNDJSON})
+			return row
+		}
 	} else {
 		var bad *cellError
+		if row.NotBefore, bad = e.t.layout.readNotBefore(rec.cells); bad != nil {
+			row.Err = e.t.cellError(rec, bad)
+			return row
+		}
 		if body, bad = e.t.layout.appendBody(body, rec.cells, made); bad != nil {
 			row.Err = e.t.cellError(rec, bad)
 			if !row.Err.question() {

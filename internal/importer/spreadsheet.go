@@ -65,7 +65,7 @@ func (f *File) original() (columns []int, header []string) {
 		return nil, []string{order.FieldOrderNo}
 	}
 	for i, c := range f.head.layout.columns {
-		if !c.skip {
+		if !c.skip || c.header == notBeforeColumn {
 			columns, header = append(columns, i), append(header, c.header)
 		}
 	}

@@ -35,6 +35,10 @@ type Progress struct {
 	Workers int
 	Held    []string
 	Elapsed time.Duration
+	// Waiting is how many orders of the import wait for their turn or their time.
+	// Paused says who keeps them there; "" = nobody.
+	Waiting uint64
+	Paused  string
 	// Ended says that the queue holds no intent of the import any more.
 	Ended bool
 
@@ -69,6 +73,7 @@ type follower struct {
 	byNo    map[string]int     // order_no to index in rows, for orders that may be replayed
 	p       Progress
 	last    uint64
+	counted time.Time // when what waits was counted last
 }
 
 func newFollower(batch string, rows, total int, after uint64, awaited func(int) bool) *follower {
@@ -157,7 +162,10 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 		if first {
 			f.p.earlier, f.p.begun, first = f.p.Settled, f.p.Elapsed, false
 		}
-		f.p.Ended = counts.Pending == 0
+		f.p.Ended = counts.Pending == 0 && counts.Waiting == 0
+		if err := f.waiting(ctx, q, counts); err != nil {
+			return err
+		}
 		patience := idleLooks
 		if idle++; f.p.Settled != before {
 			idle = 0
@@ -193,8 +201,35 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 	}
 }
 
+// waitingEvery is the time between two counts of what waits.
+const waitingEvery = time.Second
+
+// waiting sets Waiting and Paused.
+func (f *follower) waiting(ctx context.Context, q *queue.Queue, counts queue.Counts) error {
+	if counts.Waiting == 0 {
+		f.p.Waiting, f.p.Paused = 0, ""
+		return nil
+	}
+	if time.Since(f.counted) < waitingEvery {
+		return nil
+	}
+	f.counted = time.Now()
+	var err error
+	if f.p.Waiting, err = q.WaitingOf(ctx, books.ImportToken(f.batch)); err != nil {
+		return err
+	}
+	hold, err := books.ReadHold(ctx, q, f.batch)
+	f.p.Paused = hold.By()
+	return err
+}
+
 // unsettled counts the intents of an import that have no outcome yet.
 func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
+	waiting, err := q.WaitingOf(ctx, books.ImportToken(batch)) // first: what leaves the waiting room is in the queue then
+	if err != nil {
+		return 0, err
+	}
+	n = int(waiting)
 	err = books.EachPending(ctx, q, batch, func(page []*settle.Pending) error {
 		numbers := make([]string, len(page))
 		for i, p := range page {

@@ -25,13 +25,16 @@ const (
 	Hold    Kind = "hold"    // stop the fleet
 	Resume  Kind = "resume"  // let the fleet go on
 	Limit   Kind = "limit"   // set the fleet's rate limit
+	Pause   Kind = "pause"   // keep what waits of an import where it is
+	GoOn    Kind = "go-on"   // let a paused import go on
+	Lane    Kind = "lane"    // set the weight of a lane of the waiting room
 	Adopt   Kind = "adopt"   // assign the orders to another API
 	Repair  Kind = "repair"  // accept the loss of streams
 )
 
 // Kinds returns every kind.
 func Kinds() []Kind {
-	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Adopt, Repair}
+	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair}
 }
 
 // About says what an act is about. Only Kind and Actor are always set.

@@ -174,7 +174,7 @@ func (r *reader) matching(ctx context.Context) error {
 		return err
 	}
 	var all []*settle.Message
-	err := r.s.Matching(ctx, pattern, func(page []*settle.Message) error {
+	err := r.s.Matching(ctx, pattern, queue.ToTheEnd, func(page []*settle.Message) error {
 		all = append(all, page...)
 		return nil
 	})

@@ -19,6 +19,8 @@ type collector struct {
 	failures, filed, scaling  *prometheus.Desc
 	clockOffset, clockError   *prometheus.Desc
 	pending, oldest, deadMail *prometheus.Desc
+	held, lane, laneOldest    *prometheus.Desc
+	fed, heldImports          *prometheus.Desc
 	present, replaced         *prometheus.Desc
 	failing, full, free       *prometheus.Desc
 }
@@ -54,7 +56,13 @@ func newCollector(o Options) *collector {
 		oldest:   desc("oldest_pending_timestamp_seconds", "When the oldest order without an outcome was stored, in seconds since 1970 by the broker's clock; none where nothing is pending."+fleetWide),
 		deadMail: desc("dead_letters", "Dead letters that nobody has resolved, replayed or dropped."+fleetWide),
 
-		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing: intents, results, dead_letters, fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
+		held:        desc("waiting_room_orders", "Orders in the waiting room: for their turn, for their time, or paused."+fleetWide),
+		lane:        desc("lane_orders", "Orders that wait for their turn, by lane of the waiting room, without those of paused imports."+fleetWide, "lane"),
+		fed:         desc("waiting_room_fed", "0 while orders are in the waiting room and no worker moves them into the queue, or can; otherwise 1."+fleetWide),
+		heldImports: desc("held_imports", "Imports whose waiting orders stay where they are: paused by a person, or held by a cancellation that is under way or was cut off."+fleetWide, "by"),
+		laneOldest:  desc("lane_oldest_timestamp_seconds", "When the oldest order that waits for its turn was stored, or its time came, in seconds since 1970, by lane; none where none waits."+fleetWide, "lane"),
+
+		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing: intents, results, dead_letters, waiting (the waiting room, once there is one), fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
 		replaced: desc("streams_replaced_total", "How often a stream was found to be another one than before: what it had held is gone.", "stream"),
 		failing:  desc("storage_failing", "1 while the broker does not store what this worker writes: its disk is full or fails (/readyz says which)."),
 		full:     desc("intents_refused", "1 while the intents stream takes no more from producers: a limit is reached, or the embedded broker keeps the rest of its disk for results and dead letters."),
@@ -70,7 +78,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
 		c.requests, c.limit, c.waiting, c.rate,
-		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.present, c.replaced, c.failing, c.full, c.free} {
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.held, c.fed, c.heldImports, c.lane, c.laneOldest, c.present, c.replaced, c.failing, c.full, c.free} {
 		out <- d
 	}
 }
@@ -103,6 +111,16 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 			gauge(c.oldest, float64(s.Sizes.OldestPending.UnixMilli())/1000)
 		}
 		gauge(c.deadMail, float64(s.Sizes.Letters))
+		gauge(c.held, float64(s.Sizes.InRoom))
+		gauge(c.fed, number(s.Sizes.Fed || s.Sizes.InRoom == 0))
+		gauge(c.heldImports, float64(s.Sizes.Paused), "person")
+		gauge(c.heldImports, float64(s.Sizes.Cancelled), "cancellation")
+		for _, l := range s.Sizes.Lanes {
+			gauge(c.lane, float64(l.Ready), l.Name)
+			if !l.Oldest.IsZero() {
+				gauge(c.laneOldest, float64(l.Oldest.UnixMilli())/1000, l.Name)
+			}
+		}
 	}
 	for _, p := range s.Parts {
 		gauge(c.present, number(p.Present), p.Name)

@@ -97,6 +97,13 @@ type Clock struct {
 	Offset, Error time.Duration
 }
 
+// Lane is what may be sent now of a lane of the waiting room.
+type Lane struct {
+	Name   string
+	Ready  int
+	Oldest time.Time // zero = nothing is ready
+}
+
 // Sizes are the sizes of the streams, which the whole fleet shares.
 type Sizes struct {
 	// Pending counts the intents without an outcome, delayed ones and those in
@@ -105,6 +112,17 @@ type Sizes struct {
 	// Waiting counts the pending intents that no worker has in hand, without delayed
 	// ones.
 	Waiting uint64
+	// Lanes are the lanes of the waiting room, as the worker that feeds the queue sees
+	// them.
+	Lanes []Lane
+	// InRoom counts the intents in the waiting room, those included that wait for their
+	// time or are paused.
+	InRoom uint64
+	// Paused counts the imports that people paused, Cancelled those that a cancellation
+	// holds, which is under way or was cut off.
+	Paused, Cancelled int
+	// Fed says that a worker moves waiting intents into the queue.
+	Fed bool
 	// OldestPending is when the oldest pending intent was stored; zero = none.
 	OldestPending time.Time
 	// Letters counts the dead letters.

@@ -51,6 +51,9 @@ func (c *completion) observe(e Event) {
 		e.Attempt = c.attempts[work{e.Process, e.OrderNo}]
 	case Recorded:
 		e.Process = c.runs[e.Record.Worker]
+		if h := c.inHand[work{e.Process, e.OrderNo}]; h != nil {
+			e.Claim = h.Claim
+		}
 		c.Observe(e)
 		c.recorded(&e)
 		return
@@ -73,7 +76,7 @@ func (c *completion) delivered(e *Event) {
 		seen = last.Count
 		if !last.over {
 			last.over = true
-			c.derived(e, Event{Kind: Released, Claim: last.Claim, Why: "its claim ended"})
+			c.derived(e, Event{Kind: Released, Claim: last.Claim, Why: ByTime})
 		}
 	}
 	if e.Count > seen+1 {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"slices"
+	"time"
 
 	"orderpost/internal/order"
 )
@@ -12,10 +13,17 @@ func (o *Oracle) end() {
 		c := o.pending[seq]
 		o.find(Settled, c.orderNo, nil, "intent %d is still in the queue", seq)
 	}
+	for _, seq := range sortedKeys(o.waiting) {
+		p := o.waiting[seq]
+		o.find(Settled, p.course.orderNo, []int{p.line}, "%s is still in the waiting room", p.intent)
+	}
 	for _, no := range sortedKeys(o.orders) {
 		c := o.orders[no]
 		if c.created > 0 && !c.known {
 			o.find(True, no, nil, "created, but nobody published it")
+		}
+		for _, u := range c.unsettled {
+			o.findUnsettled(c, u)
 		}
 		switch {
 		case !c.must:
@@ -36,7 +44,7 @@ func (o *Oracle) endOrder(c *course) {
 	switch {
 	case rec.Outcome() == order.OutcomeNone:
 		o.find(OneOutcome, no, []int{last.line}, "no outcome, but a note (%s)", rec.Note)
-	case rec.Settled > c.intents && o.refusedBesideOlder(c):
+	case rec.Settled > c.intents && rec.Settled-c.intents <= o.countedByOlder(c):
 		o.Counts.OlderCounts++
 	case rec.Settled < c.intents, rec.Settled != c.intents && !o.settings.Outside:
 		o.find(OneOutcome, no, []int{last.line}, "%d intents were stored, %d are settled", c.intents, rec.Settled)
@@ -53,9 +61,13 @@ func (o *Oracle) endOrder(c *course) {
 	}
 	letter := c.letter
 	switch {
+	case c.misfiled:
+		o.Counts.Misfiled++
 	case rec.NeedsLetter() && letter == nil:
 		o.find(Letters, no, []int{last.line}, "%s without a letter", rec.Word)
-	case rec.NeedsLetter() && letter.intent == rec.IntentID && letter.outcome != rec.Outcome():
+	case rec.NeedsLetter() && letter.intent != rec.IntentID:
+		o.find(Letters, no, []int{last.line, letter.line}, "%s is %s, but the letter is about %s", rec.IntentID, rec.Word, letter.intent)
+	case rec.NeedsLetter() && letter.outcome != rec.Outcome():
 		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
 	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.conflict && o.leftover(c):
 		o.Counts.Leftovers++
@@ -64,8 +76,8 @@ func (o *Oracle) endOrder(c *course) {
 	}
 }
 
-// afterPersonsWord reports whether a frozen worker without a claim sent an attempt
-// after a person had said that no order exists. Later deliveries relied on the
+// afterPersonsWord reports whether a worker whose claim had ended, which it could not
+// know, sent an attempt after a person had said that no order exists. Later deliveries relied on the
 // person's word.
 func (o *Oracle) afterPersonsWord(c *course) bool {
 	for _, r := range c.records {
@@ -73,7 +85,7 @@ func (o *Oracle) afterPersonsWord(c *course) bool {
 			continue
 		}
 		for _, a := range c.posts {
-			if a.froze && a.sent >= r.at {
+			if a.unaware && a.sent >= r.at {
 				return true
 			}
 		}
@@ -81,17 +93,17 @@ func (o *Oracle) afterPersonsWord(c *course) bool {
 	return false
 }
 
-// refusedBesideOlder reports whether a conflict was refused that an older worker counted
-// again: it does not know the list of conflicts in which this version names it.
-func (o *Oracle) refusedBesideOlder(c *course) bool {
-	listed := false
+// countedByOlder returns how many conflicts an older worker may have counted again, which
+// were refused before: it does not know the list in which this version names them.
+func (o *Oracle) countedByOlder(c *course) int {
+	n, listed := 0, false
 	for _, r := range c.records {
 		if listed && o.process(r.process).older {
-			return true
+			n++
 		}
 		listed = listed || len(r.rec.Conflicts) > 0
 	}
-	return false
+	return n
 }
 
 // postedLate reports whether a worker whose claim had ended sent an attempt. No person can
@@ -100,15 +112,24 @@ func (c *course) postedLate() bool {
 	return slices.ContainsFunc(c.posts, func(a *attempt) bool { return a.late })
 }
 
-// leftover reports whether a late acceptance left a dead letter behind: the intent had
-// been settled otherwise and acknowledged, and the writer of the acceptance was lost
-// before it removed the letter. No message brings a worker back to it. The audit shows
+// leftover reports whether a late acceptance left a dead letter behind: whoever had to
+// remove the letter was lost before. That is the writer of the acceptance, or of the
+// letter if it was filed later. No message brings a worker back to it. The audit shows
 // such a letter, and replaying it sends nothing.
 func (o *Oracle) leftover(c *course) bool {
 	for _, r := range c.records {
 		if r.rec.Outcome() == order.OutcomeAccepted {
-			return r.gone || o.process(r.process).ended
+			who, since := r.process, r.at
+			if c.letter.at > since {
+				who, since = c.letter.process, c.letter.at
+			}
+			ended := o.process(who).ended
+			return ended > 0 && ended <= since+removal
 		}
 	}
 	return false
 }
+
+// removal is how long the removal of a letter may take: requests get no answer, and a
+// person comes back to it.
+const removal = Moment(time.Minute)

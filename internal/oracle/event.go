@@ -35,6 +35,15 @@ func (m *Moment) UnmarshalJSON(text []byte) error {
 // Kind says what happened.
 type Kind uint8
 
+// Why a claim ended, as far as the oracle must know.
+const (
+	ByTime = "its claim ended"
+	ByKill = "the broker was killed"
+	// ByLeader: the next leader of the workers' consumer knew of an earlier time than
+	// its owner did.
+	ByLeader = "the consumer has another leader"
+)
+
 // The kinds of events.
 const (
 	None Kind = iota
@@ -45,6 +54,10 @@ const (
 	// Stored: the broker stored an intent, or confirmed that to its producer. Seq is
 	// 0 if only the confirmation is known.
 	Stored
+	// Waited: the broker stored an intent in the waiting room. Seq is its place there.
+	Waited
+	// Left: the intent at a place left the waiting room.
+	Left
 	// Delivered: the broker handed an intent to a process. The event is not later
 	// than the first thing that the process does about it. Without a Process nobody
 	// got the delivery, but the broker believes in it.
@@ -58,7 +71,7 @@ const (
 	HandedBack
 	// Acknowledged: an acknowledgement of a delivery reached the broker.
 	Acknowledged
-	// Extended: a request for more time for a claim reached the broker.
+	// Extended: a process asked for more time for a claim. The request may be lost.
 	Extended
 	// Removed: an intent left the queue. Claim names the delivery that was
 	// acknowledged; 0 = it was deleted, or nobody knows.
@@ -97,10 +110,11 @@ const (
 	Suspended
 	// Older: a process is of a version before records listed conflicts.
 	Older
-	// Refused: a process learned that the broker refuses results. Unanswered: a
-	// process gave up an order whose write got no answer.
+	// Refused: a process learned that the broker refuses a result of an order.
+	// Unrefused: it learned something else about that order since, or got no answer.
+	// Then it may have stored the result, or given the order up.
 	Refused
-	Unanswered
+	Unrefused
 	// Full and Room: the broker refuses results, and takes them again.
 	Full
 	Room
@@ -112,10 +126,10 @@ const (
 	End
 )
 
-var kindNames = [...]string{"", "begin", "published", "stored", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "emptied", "posted",
+var kindNames = [...]string{"", "begin", "published", "stored", "waited", "left", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "emptied", "posted",
 	"arrived", "answered", "called-back", "took-down", "recorded", "filed", "unfiled", "created", "foreign", "started", "frozen", "reconnected", "ended",
 	"clock-set", "suspended", "older",
-	"refused", "unanswered", "full", "room", "broker-killed", "broker-back", "end"}
+	"refused", "unrefused", "full", "room", "broker-killed", "broker-back", "end"}
 
 // String returns the word used in histories.
 func (k Kind) String() string { return kindNames[k] }
@@ -147,6 +161,8 @@ type Event struct {
 	// their own sequence.
 	Intent string `json:"intent_id,omitempty"`
 	Seq    uint64 `json:"seq,omitempty"`
+	// Waited is the place in the waiting room that a stored intent came from; 0 = none.
+	Waited uint64 `json:"waited,omitempty"`
 	// Claim names a delivery. In a history of real programs Reply does.
 	Claim int    `json:"claim,omitempty"`
 	Reply string `json:"delivery,omitempty"`
@@ -182,6 +198,9 @@ type Settings struct {
 	Policy order.Policy `json:"on_unsure"`
 	// AckWait is how long a claim lasts at the broker.
 	AckWait time.Duration `json:"ack_wait_ns"`
+	// Replicated says that the streams have replicas. Workers then look at the record
+	// again before each attempt.
+	Replicated bool `json:"replicated,omitempty"`
 	// Outside says that the history was seen from outside, in real programs: some
 	// intents may be stored unseen, records may be missing (their successors tell),
 	// and messages may take any time.

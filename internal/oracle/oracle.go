@@ -24,6 +24,7 @@ type Oracle struct {
 	attempts  map[int]*attempt
 	processes map[string]*process
 	pending   map[uint64]*course   // intents in the queue
+	waiting   map[uint64]*place    // intents in the waiting room
 	seen      map[uint64]bool      // intents that were ever stored, from outside
 	handed    map[uint64]*delivery // the consumer's state of each pending intent
 	killed    bool                 // the broker was killed at least once
@@ -38,11 +39,16 @@ type Counts struct {
 	Pauses                                      int // POSTs after the documented pause
 	LateHandBacks                               int // returns after the pause, of messages that belonged to another worker by then
 	Overlaps                                    int // POSTs of former owners after the POST of a new process
+	FormerOwners                                int // POSTs of owners that a change of the consumer's leader made former ones, which could not know
 	LateOutcomes                                int // outcomes written after the documented pause and then in doubt
 	BothClocks                                  int // acts of former owners both of whose clocks were wrong
 	SameStamps                                  int // POSTs with the timestamp of an earlier one, after a clock had jumped
 	OlderCounts                                 int // orders whose conflict an older worker counted again
+	Misfiled                                    int // orders with a dead letter of a former owner that could not know
 	Leftovers                                   int // dead letters of late acceptances whose writers were lost
+	Moved                                       int // intents that came out of the waiting room into the queue
+	MovedTwice                                  int // of these, after the documented pause
+	OlderMoves                                  int // of these, stored again because a worker of an older version forgot them
 	Acknowledged                                int // intents that left the queue by an acknowledgement
 	Unseen                                      int // records that the history lacks
 	Outcomes                                    [order.OutcomeUnknown + 1]int
@@ -60,8 +66,13 @@ func (c *Counts) Add(o Counts) {
 	c.Pauses += o.Pauses
 	c.LateHandBacks += o.LateHandBacks
 	c.Overlaps += o.Overlaps
+	c.FormerOwners += o.FormerOwners
 	c.LateOutcomes += o.LateOutcomes
 	c.Leftovers += o.Leftovers
+	c.Moved += o.Moved
+	c.MovedTwice += o.MovedTwice
+	c.OlderMoves += o.OlderMoves
+	c.Misfiled += o.Misfiled
 	c.BothClocks += o.BothClocks
 	c.OlderCounts += o.OlderCounts
 	c.SameStamps += o.SameStamps
@@ -74,21 +85,31 @@ func (c *Counts) Add(o Counts) {
 
 // course is what happened to one order_no.
 type course struct {
-	orderNo  string
-	known    bool   // somebody published it
-	must     bool   // the broker confirmed an intent
-	intents  int    // stored
-	pending  uint64 // sequence of the intent in the queue; 0 = none
+	orderNo string
+	known   bool   // somebody published it
+	must    bool   // the broker confirmed an intent
+	intents int    // stored
+	pending uint64 // sequence of the intent in the queue; 0 = none
+	// storedAt is when that intent was stored, and named is its name.
+	storedAt Moment
+	named    string
 	posts    []*attempt
 	records  []observed
 	unseen   bool // the history lacks a record
-	letter   *letter
-	created  int
-	stamps   map[int64]int // of the requests that arrived, and their lines
-	foreign  bool
-	lost     int // unfinished claims
-	tookDown int
-	line     int // of the first event
+	// unsettled are findings unless a later record tells that the history lacks one.
+	unsettled []unsettled
+	letter    *letter
+	misfiled  bool // a letter was filed by a former owner that could not know
+	created   int
+	stamps    map[int64]int // of the requests that arrived, and their lines
+	foreign   bool
+	// The intents by their names: how often producers submitted each, and how often
+	// it was stored in the queue.
+	submitted, queued map[string]int
+	lost              int  // unfinished claims
+	forgot            bool // an intent was stored while the broker was killed, which may have forgotten deliveries
+	tookDown          int
+	line              int // of the first event
 }
 
 // claim is one delivery.
@@ -101,11 +122,13 @@ type claim struct {
 	ended   bool
 	why     string // why the claim ended, unless its worker ended it
 	taken   bool   // a former owner returned the message; the owner cannot know
+	waited  Moment // how long the message was stored before
+	asked   bool   // its owner asked for more time
 }
 
 // delivery is the last delivery of an intent.
 type delivery struct {
-	count   uint64
+	claim   int
 	at      Moment
 	process string
 }
@@ -122,7 +145,7 @@ type attempt struct {
 	sent         Moment
 	stamp        int64
 	done, recall bool
-	froze        bool // sent after the claim had ended, by a process that was frozen or could not know
+	unaware      bool // sent after the claim had ended, which its process could not know
 	paused       bool // sent after the documented pause
 	fresh        bool // its process had not lost its connection since its start
 	verdict      order.Verdict
@@ -138,6 +161,8 @@ type observed struct {
 	seq       uint64
 	rec       *order.Record
 	process   string
+	claim     int    // of its writer; 0 = unknown
+	delayed   Moment // when its delay is over by the true time; 0 = none
 	// gone says that the intent had left the queue.
 	gone bool
 	// paused says that another worker had the order already. The writer was frozen
@@ -152,16 +177,19 @@ type letter struct {
 	conflict bool
 	seq      uint64
 	line     int
+	at       Moment
+	process  string
 }
 
 // process is one run of a program.
 type process struct {
 	frozen      Moment // until then
 	reconnected bool
-	refused     Moment // when it learned that the broker refuses its results
-	ended       bool
+	refused     map[string]Moment // orders that wait until the broker stores their results, and when it refused them last
+	ended       Moment            // 0 = never
 	older       bool
 	shift       Moment // of its wall clock
+	shifts      []shifted
 	setAt       Moment // when that changed last
 	backAt      Moment // when it was put back last; 0 = never
 	sleptUntil  Moment // when its machine was last suspended; 0 = never
@@ -170,7 +198,7 @@ type process struct {
 // New returns an oracle. The first event that it observes should be Begin.
 func New() *Oracle {
 	return &Oracle{orders: make(map[string]*course), claims: make(map[int]*claim), attempts: make(map[int]*attempt),
-		processes: make(map[string]*process), pending: make(map[uint64]*course), seen: make(map[uint64]bool), handed: make(map[uint64]*delivery)}
+		processes: make(map[string]*process), pending: make(map[uint64]*course), waiting: make(map[uint64]*place), seen: make(map[uint64]bool), handed: make(map[uint64]*delivery)}
 }
 
 // Observe judges the next event.
@@ -183,12 +211,20 @@ func (o *Oracle) Observe(e Event) {
 		o.course(e.OrderNo).known = true
 	case Stored:
 		o.stored(&e)
+	case Waited:
+		o.waited(&e)
+	case Left:
+		o.left(&e)
 	case Delivered:
 		o.delivered(&e)
 	case Released:
 		o.released(e.Claim, e.Why)
 	case HandedBack:
 		o.handedBack(&e)
+	case Extended:
+		if c := o.claims[e.Claim]; c != nil {
+			c.asked = true
+		}
 	case Removed:
 		o.removed(&e)
 	case Emptied:
@@ -213,7 +249,8 @@ func (o *Oracle) Observe(e Event) {
 	case Recorded:
 		o.recorded(&e)
 	case Filed:
-		o.course(e.OrderNo).letter = &letter{intent: e.Intent, outcome: e.Outcome, conflict: e.Conflict, seq: e.Seq, line: e.Line}
+		o.checkFiling(o.course(e.OrderNo), &e)
+		o.course(e.OrderNo).letter = &letter{intent: e.Intent, outcome: e.Outcome, conflict: e.Conflict, seq: e.Seq, line: e.Line, at: e.At, process: e.Process}
 	case Unfiled:
 		if c := o.course(e.OrderNo); c.letter != nil && c.letter.seq == e.Seq {
 			c.letter = nil
@@ -228,21 +265,28 @@ func (o *Oracle) Observe(e Event) {
 	case Reconnected:
 		o.process(e.Process).reconnected = true
 	case Ended:
-		o.process(e.Process).ended = true
+		o.process(e.Process).ended = max(1, e.At)
 	case ClockSet, Suspended:
 		o.clocks(&e)
 	case Older:
 		o.process(e.Process).older = true
 	case Refused:
-		o.process(e.Process).refused = e.At
-	case Unanswered:
-		o.process(e.Process).refused = 0 // nothing may wait any more: the gate may open until the next refusal
+		p := o.process(e.Process)
+		if p.refused == nil {
+			p.refused = make(map[string]Moment)
+		}
+		p.refused[e.OrderNo] = e.At
+	case Unrefused:
+		delete(o.process(e.Process).refused, e.OrderNo)
 	case Full:
 		o.full, o.fullSince = true, e.At
 	case Room:
 		o.full = false
 	case BrokerKilled:
 		o.killed = true
+		for _, c := range o.pending {
+			c.forgot = true
+		}
 	case BrokerBack:
 		clear(o.handed)
 	case End:
@@ -274,7 +318,7 @@ func (o *Oracle) stored(e *Event) {
 	if e.Seq == 0 {
 		return
 	}
-	c.pending = e.Seq
+	c.pending, c.storedAt, c.named = e.Seq, e.At, e.Intent
 	o.pending[e.Seq] = c
 	if o.settings.Outside { // a broker that was killed brings back what it had removed
 		if o.seen[e.Seq] {
@@ -284,6 +328,7 @@ func (o *Oracle) stored(e *Event) {
 	}
 	o.Counts.Intents++
 	c.intents++
+	o.checkMoved(c, e)
 }
 
 func (o *Oracle) delivered(e *Event) {
@@ -291,8 +336,8 @@ func (o *Oracle) delivered(e *Event) {
 	if e.Process != "" {
 		o.Counts.Deliveries++
 	}
-	o.claims[e.Claim] = &claim{at: e.At, line: e.Line, process: e.Process, course: c, count: e.Count}
-	o.handed[e.Seq] = &delivery{e.Count, e.At, e.Process}
+	o.claims[e.Claim] = &claim{at: e.At, line: e.Line, process: e.Process, course: c, count: e.Count, waited: e.At - c.storedAt}
+	o.handed[e.Seq] = &delivery{e.Claim, e.At, e.Process}
 }
 
 // removed takes an intent out of the queue.
@@ -323,6 +368,8 @@ func (o *Oracle) handedBack(e *Event) {
 		return
 	case by != nil && o.bothWrong(by.process, by.at):
 		o.Counts.BothClocks++
+	case by != nil && by.why == ByLeader && c.course.succeeded(e.Claim, o.now) == nil:
+		o.Counts.LateHandBacks++
 	case e.Paused, o.settings.Outside, by != nil && by.taken: // from outside nobody sees when the message left its sender
 		o.Counts.LateHandBacks++
 	default:

@@ -115,6 +115,82 @@ func TestWhatAHistoryShows(t *testing.T) {
 	}
 }
 
+// A delay counts by the clock of the worker that wrote it. It is kept if it is over by
+// the true time, or by the clock of the worker that posts, or if that worker could read
+// a later record that has none.
+func TestADelayAmongClocksThatDiffer(t *testing.T) {
+	const before = `{"at":1.5,"kind":"ended","process":"worker-1.1"}` + "\n"
+	history := func(ends string, lines ...string) string {
+		text := strings.Replace(outside, `"seq":20,"replaces":0`, `"seq":20,"replaces":9`, 1)
+		note := `{"at":1.45,"kind":"recorded","order_no":"A","seq":8,"replaces":0,"record":{"order_no":"A","outcome":"retrying","note":"delayed","not_before":"2026-11-22T` + ends + `Z","intent_id":"a","worker":"worker-1","delivered":1}}`
+		again := `{"at":1.47,"kind":"recorded","order_no":"A","seq":9,"replaces":8,"record":{"order_no":"A","outcome":"retrying","note":"delayed","not_before":"2026-11-22T` + ends + `Z","intent_id":"a","worker":"worker-2","delivered":1}}`
+		return strings.Replace(text, before, strings.Join(append(lines, note, again), "\n")+"\n"+before, 1)
+	}
+	set := func(worker, at, shift string) string {
+		return `{"at":` + at + `,"kind":"clock-set","process":"` + worker + `.1","shift":` + shift + `}`
+	}
+	handedBack := `{"at":4.22,"kind":"recorded","order_no":"A","seq":10,"replaces":9,"record":{"order_no":"A","outcome":"retrying","note":"handed-back","intent_id":"a","worker":"worker-1","delivered":1}}`
+	for name, c := range map[string]struct {
+		text   string
+		broken bool
+	}{
+		"over":                                {history("12:00:04"), false},
+		"too early":                           {history("12:00:08"), true},
+		"the writer is ahead, and it is over": {history("12:10:04", set("worker-1", "0.5", "600")), false},
+		"the writer is ahead, and it is not over":    {history("12:10:08", set("worker-1", "0.5", "600")), true},
+		"the writer was ahead when it had the order": {history("12:10:04", set("worker-1", "0.5", "600"), set("worker-1", "1.41", "0")), false},
+		"the writer was ahead before that":           {history("12:10:04", set("worker-1", "0.5", "600"), set("worker-1", "1", "0")), true},
+		"the other one is ahead":                     {history("12:00:08", set("worker-2", "0.5", "5")), false},
+		"the other one was ahead before":             {history("12:00:08", set("worker-2", "0.5", "5"), set("worker-2", "0.6", "0")), true},
+		"both are behind":                            {history("11:50:08", set("worker-1", "0.5", "-600"), set("worker-2", "0.5", "-600")), true},
+		"a later record has none":                    {strings.Replace(history("12:00:08"), `"replaces":9`, `"replaces":10`, 1) + handedBack + "\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := judged(t, c.text).Findings
+			if !c.broken {
+				require.Empty(t, found)
+				return
+			}
+			require.Len(t, found, 1)
+			require.Equal(t, Delay, found[0].Invariant)
+		})
+	}
+}
+
+// The gate of a worker stays closed while any order waits until its result is stored. One
+// that is given up, or whose result is stored, opens it only if it was the last.
+func TestTheGateStaysClosedForTheLastOrder(t *testing.T) {
+	history := func(lines ...string) string {
+		return `{"at":0,"kind":"begin","settings":{"start":"2026-11-22T12:00:00Z","on_unsure":"resubmit","ack_wait_ns":3000000000}}
+{"at":1,"kind":"full"}
+{"at":1.1,"kind":"refused","process":"w0.1","order_no":"A"}
+{"at":1.2,"kind":"refused","process":"w0.1","order_no":"B"}
+` + strings.Join(append(lines, ""), "\n") + `{"at":1.5,"kind":"posted","process":"w0.1","order_no":"C","attempt":1,"gate":1.4,"signed":1.5}
+{"at":9,"kind":"end"}`
+	}
+	given := func(up string) string {
+		return `{"at":1.3,"kind":"unrefused","process":"w0.1","order_no":"` + up + `"}`
+	}
+	for name, c := range map[string]struct {
+		lines  []string
+		broken bool
+	}{
+		"both wait":         {nil, true},
+		"one was given up":  {[]string{given("A")}, true},
+		"the other, too":    {[]string{given("A"), given("B")}, false},
+		"there is room":     {[]string{`{"at":1.3,"kind":"room"}`}, false},
+		"of another worker": {[]string{given("A"), given("B"), `{"at":1.35,"kind":"refused","process":"w1.2","order_no":"D"}`}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := judged(t, history(c.lines...)).Findings
+			require.Equal(t, c.broken, len(found) == 1, "%v", found)
+			if c.broken {
+				require.Equal(t, Storage, found[0].Invariant)
+			}
+		})
+	}
+}
+
 // An acknowledgement that the broker took along when it was killed is not missed.
 func TestAnAcknowledgementThatNobodySaw(t *testing.T) {
 	const ack = `{"at":4.5,"kind":"acknowledged","delivery":"r2"}`
@@ -145,9 +221,11 @@ func TestADeliveryThatReachedNobody(t *testing.T) {
 // nobody is blamed for what it may have said.
 func TestARecordThatNobodySaw(t *testing.T) {
 	text := strings.Replace(outside, `"seq":21,"replaces":20`, `"seq":29,"replaces":28`, 1)
-	o := judged(t, text)
-	require.Empty(t, o.Findings)
-	require.Equal(t, 1, o.Counts.Unseen)
+	for _, acknowledged := range []string{"4.5", "4.35"} { // after and before the record that tells
+		o := judged(t, strings.Replace(text, `{"at":4.5,`, `{"at":`+acknowledged+`,`, 1))
+		require.Empty(t, o.Findings)
+		require.Equal(t, 1, o.Counts.Unseen)
+	}
 }
 
 func TestAFileThatIsNoHistory(t *testing.T) {
@@ -180,4 +258,29 @@ func TestMoments(t *testing.T) {
 		require.NoError(t, back.UnmarshalJSON(text))
 		require.Equal(t, Moment(d), back)
 	}
+}
+
+// In a cluster the next leader of the consumer may give away what a worker holds, and
+// nobody tells that worker. What it posts in the second after its successor's record is
+// counted. After that it could know.
+func TestAFormerOwnerInAClusterHasASecondToKnow(t *testing.T) {
+	in := strings.Replace(outside, `"outside":true`, `"outside":true,"replicated":true`, 1)
+	in = strings.Replace(in, `{"at":1.5,"kind":"ended","process":"worker-1.1"}`+"\n", "", 1)
+	late := func(at string) *Oracle {
+		post := `{"at":` + at + `,"kind":"posted","process":"worker-1.1","order_no":"A","timestamp":1003}` + "\n"
+		end := `{"at":9,"kind":"end"}`
+		return judged(t, strings.Replace(in, end, post+end, 1))
+	}
+	o := late("4.9")
+	require.Empty(t, o.Findings)
+	require.Equal(t, 1, o.Counts.FormerOwners)
+	for _, f := range late("5.3").Findings { // a second after the note, not after the outcome
+		require.Equal(t, OneClaim, f.Invariant)
+	}
+	require.NotEmpty(t, late("5.3").Findings)
+	var broken []string
+	for _, f := range late("8").Findings {
+		broken = append(broken, f.Invariant)
+	}
+	require.Contains(t, broken, AcceptedOnce)
 }

@@ -1,6 +1,10 @@
 package oracle
 
-import "orderpost/internal/order"
+import (
+	"time"
+
+	"orderpost/internal/order"
+)
 
 // posted checks a request when it is sent.
 func (o *Oracle) posted(e *Event) {
@@ -16,14 +20,21 @@ func (o *Oracle) posted(e *Event) {
 		o.checkOwner(c, a, own)
 		o.checkRecord(c, a, own, e.until())
 	}
-	if o.full && p.refused > o.fullSince && a.gate > p.refused {
-		o.find(Storage, c.orderNo, nil, "%s posts, though it heard at %s that its results are refused", a.process, p.refused)
+	if o.full {
+		for _, no := range sortedKeys(p.refused) {
+			if at := p.refused[no]; at > o.fullSince && a.gate > at {
+				o.find(Storage, c.orderNo, nil, "%s posts, though it heard at %s that the result of %s is refused", a.process, at, no)
+				break
+			}
+		}
 	}
 	for _, b := range before {
 		if a.stamp != 0 && b.stamp == a.stamp {
-			// The worker before died with its timestamp, or one of the two sent in the
-			// documented pause, when another had the order.
-			if p.setAt > 0 || o.process(b.process).setAt > 0 || a.paused || b.paused {
+			// The worker before lost its report, so no record names its timestamp. Then
+			// clocks that differ, or that jumped, may come to the same millisecond.
+			// And a process that wakes between its last check and the socket does not know
+			// of an attempt in the same millisecond.
+			if (a.paused || b.paused || p.setAt > 0 || o.process(b.process).setAt > 0) && (o.byItsClock(a) || o.byItsClock(b)) && !c.recorded(a) {
 				o.Counts.SameStamps++
 				break
 			}
@@ -57,23 +68,45 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 	if !own.ended {
 		return
 	}
-	a.late, a.froze = true, o.process(a.process).frozen > own.at || own.taken
+	a.late = true
 	if own.taken {
+		a.unaware = true
 		return
 	}
 	if o.bothWrong(a.process, own.at) {
-		a.paused = true
+		a.paused, a.unaware = true, true
 		o.Counts.BothClocks++
 		return
 	}
+	if own.why == ByLeader || o.settings.Outside && o.settings.Replicated { // nobody told the former owner
+		if r := c.succeeded(a.claim, a.signed); r != nil && r.rec.Outcome() == order.OutcomeAccepted {
+			a.unaware = true // which checkRecord finds
+			return
+		} else if r != nil {
+			o.find(OneClaim, c.orderNo, []int{own.line, r.line}, "%s posts, though %s, and the next owner wrote the record at %s", a.process, own.why, r.at)
+			return
+		}
+		if !own.asked && own.waited > Moment(o.settings.AckWait/3) && o.process(a.process).shiftAt(own.at) >= 0 && !o.settings.Outside {
+			o.find(OneClaim, c.orderNo, []int{own.line}, "%s posts, though %s, which did not know of the delivery: nobody asked for more time", a.process, own.why)
+			return
+		}
+		a.unaware = true
+		o.Counts.FormerOwners++
+		return
+	}
 	if a.sent > a.signed { // frozen between the fence and the socket
-		a.paused = true
+		a.paused, a.unaware = true, true
 		o.Counts.Pauses++
 		return
 	}
+	if own.why == ByTime && !o.settings.Outside { // from outside nobody sees when a claim ends
+		o.find(OneClaim, c.orderNo, []int{own.line}, "%s posts, though %s", a.process, own.why)
+		return
+	}
+	a.unaware = own.why == ByKill
 	for _, other := range c.posts {
 		if other.claim > a.claim && other.seq == a.seq {
-			if other.fresh {
+			if other.fresh && (own.why == ByKill || o.settings.Outside && o.killed) {
 				o.Counts.Overlaps++ // a new process does not wait for former owners
 				return
 			}
@@ -83,30 +116,77 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 	}
 }
 
+// lookAgain is how old a worker's last look at the record may be when it posts an order.
+const lookAgain = Moment(time.Second)
+
+// succeeded returns an open note or an outcome that a later owner wrote early enough for
+// the owner of a claim to know it at a moment.
+func (c *course) succeeded(claim int, at Moment) *observed {
+	for i := range c.records {
+		if r := &c.records[i]; r.claim > claim && r.until+lookAgain < at && (r.rec.Open() || r.rec.Outcome() != order.OutcomeNone) {
+			return r
+		}
+	}
+	return nil
+}
+
 // checkRecord checks that the record at the time of the delivery allows a POST, which
 // left not after until.
 func (o *Oracle) checkRecord(c *course, a *attempt, own *claim, until Moment) {
-	last, there := c.lastBefore(own.at)
-	if !there {
+	if r := c.acceptedSince(own.at, a.signed); r != nil && o.looksAgain(a, own) {
+		o.find(AcceptedOnce, c.orderNo, []int{r.line, own.line}, "%s posts %s, accepted since %s", a.process, a.intent, r.at)
 		return
 	}
-	p := o.process(a.process)
-	switch {
-	case last.rec.Outcome() == order.OutcomeAccepted:
-		o.find(AcceptedOnce, c.orderNo, []int{last.line, own.line}, "%s posts %s, accepted since %s", a.process, a.intent, last.at)
-	case last.rec.IntentID == a.intent && last.rec.NotBefore.After(o.clock(until+max(0, p.shift))) && own.at >= p.setAt: // by the true clock and by its own
-		o.find(Delay, c.orderNo, []int{last.line, own.line}, "%s posts %s before %s", a.process, a.intent, o.moment(last.rec.NotBefore))
+	first := c.lastBefore(own.at)
+	if first < 0 {
+		return
 	}
-}
-
-// lastBefore returns the last record that was certainly stored before at.
-func (c *course) lastBefore(at Moment) (observed, bool) {
-	for i := len(c.records) - 1; i >= 0; i-- {
-		if c.records[i].until < at {
-			return c.records[i], true
+	last := &c.records[first]
+	if last.rec.Outcome() == order.OutcomeAccepted {
+		o.find(AcceptedOnce, c.orderNo, []int{last.line, own.line}, "%s posts %s, accepted since %s", a.process, a.intent, last.at)
+		return
+	}
+	// The worker read this record or a later one that is not its own.
+	by := o.clock(until + o.process(a.process).aheadSince(own.at))
+	for i := first; i < len(c.records); i++ {
+		r := &c.records[i]
+		mine := i > first && r.claim == a.claim
+		if !mine && (r.rec.IntentID != a.intent || r.delayed <= until || !r.rec.NotBefore.After(by)) {
+			return // no delay, or over by the true time, or by the worker's clock
 		}
 	}
-	return observed{}, false
+	o.find(Delay, c.orderNo, []int{last.line, own.line}, "%s posts %s before %s", a.process, a.intent, last.delayed)
+}
+
+// acceptedSince returns an acceptance that was stored after a delivery, and early enough
+// to be known at a moment.
+func (c *course) acceptedSince(delivered, at Moment) *observed {
+	for i := range c.records {
+		if r := &c.records[i]; r.at >= delivered && r.until+lookAgain < at && r.rec.Outcome() == order.OutcomeAccepted {
+			return r
+		}
+	}
+	return nil
+}
+
+// looksAgain reports whether the process must have looked at the record again before it
+// sent an attempt. On one server it does not for a first delivery, and may not have heard
+// yet that the broker was killed (checkOwner).
+func (o *Oracle) looksAgain(a *attempt, own *claim) bool {
+	if o.bothWrong(a.process, own.at) {
+		return false
+	}
+	return o.settings.Replicated || !o.settings.Outside && (!own.ended || own.why != ByKill)
+}
+
+// lastBefore returns the index of the last record that was certainly stored before at;
+// -1 if there is none.
+func (c *course) lastBefore(at Moment) int {
+	i := len(c.records) - 1
+	for i >= 0 && c.records[i].until >= at {
+		i--
+	}
+	return i
 }
 
 // checkExplained checks that the previous attempt settled nothing or that its worker
@@ -145,6 +225,12 @@ func (o *Oracle) checkParked(c *course, a *attempt, before []*attempt) {
 	}
 }
 
+// byPerson reports whether a person said whether the order exists. A cancellation says
+// nothing about earlier attempts.
+func byPerson(r *order.Record) bool {
+	return r.By != "" && (r.Outcome() == order.OutcomeAccepted || r.Outcome() == order.OutcomeRejected)
+}
+
 // cleared reports whether a later answer proved that no order exists, or a person
 // allowed or settled the order.
 func (c *course) cleared(a, b *attempt) bool {
@@ -155,7 +241,7 @@ func (c *course) cleared(a, b *attempt) bool {
 	allowed := c.unseen // a record that nobody saw may have said so
 	for _, r := range c.records {
 		granted := r.rec.Allows(a.intent) && !allowed // the notes that follow repeat it
-		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven || r.rec.By != "") {
+		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven || byPerson(r.rec)) {
 			return true
 		}
 	}

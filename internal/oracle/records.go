@@ -1,7 +1,7 @@
 package oracle
 
 import (
-	"fmt"
+	"slices"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
@@ -18,15 +18,29 @@ func (o *Oracle) recorded(e *Event) {
 		prev = before[len(before)-1].rec
 	}
 	whole := o.checkChain(c, e)
-	c.records = append(before, observed{e.At, e.until(), e.Line, e.Seq, rec, e.Process, c.pending == 0, o.writtenLate(c, e)})
+	c.records = append(before, observed{e.At, e.until(), e.Line, e.Seq, rec, e.Process, e.Claim, o.delayOver(c, e), c.pending == 0, o.writtenLate(c, e)})
 	if len(before) > 0 && whole {
 		o.checkTransition(c, &before[len(before)-1], rec)
 	}
 	if rec.Dropped && (prev == nil || !prev.Dropped) && !o.settings.Outside {
 		o.checkDropped(c, rec)
 	}
-	if !takenOver(prev, rec) {
+	if !takenOver(before, rec) {
 		o.checkEvidence(c, rec)
+		o.checkWriter(c, e)
+	}
+}
+
+// checkWriter checks that an outcome is not written long after its writer's claim was
+// over. An acceptance may be (R1). From outside nobody sees when a claim ends.
+func (o *Oracle) checkWriter(c *course, e *Event) {
+	rec := e.Record
+	if o.settings.Outside || rec.By != "" || rec.Outcome() == order.OutcomeNone || rec.Outcome() == order.OutcomeAccepted || c.pending == 0 {
+		return
+	}
+	own := o.claims[e.Claim]
+	if own != nil && own.ended && own.why == ByTime && !o.unaware(c, e) {
+		o.find(OneClaim, c.orderNo, []int{own.line}, "%s writes %s, though %s", e.Process, rec.Word, own.why)
 	}
 }
 
@@ -47,24 +61,45 @@ func (o *Oracle) checkChain(c *course, e *Event) (whole bool) {
 		o.find(Conditional, c.orderNo, []int{last.line}, "the broker stored %s, whose writer had read record %d, over record %d", e.Record.Word, *e.Replaces, last.seq)
 		return true
 	}
-	c.unseen = true
+	c.unseen, c.unsettled = true, nil
 	o.Counts.Unseen++
 	return false
 }
 
-// checkDropped checks that the letter that a person dropped is the order's.
+// checkFiling checks that a letter is not filed long after its writer's claim was over.
+// A former owner may have replaced the letter of a later intent.
+func (o *Oracle) checkFiling(c *course, e *Event) {
+	own := o.claims[e.Claim]
+	switch {
+	case own == nil || !own.ended || own.why != ByTime || o.settings.Outside:
+	case o.unaware(c, e):
+		c.misfiled = true
+	default:
+		o.find(OneClaim, c.orderNo, []int{own.line}, "%s files a letter about %s, though %s", e.Process, e.Intent, own.why)
+	}
+}
+
+// checkDropped checks that the letter that a person dropped is the order's. A refusal
+// files its letter before its record, so the letter may be that of the intent in the
+// queue. The refusal's record then replaces this one.
 func (o *Oracle) checkDropped(c *course, rec *order.Record) {
+	if c.letter != nil && c.pending != 0 && c.letter.intent == c.named && c.named != rec.IntentID {
+		return
+	}
 	n := len(rec.Interventions)
-	if n > 0 && c.letter != nil && rec.Interventions[n-1].Did != fmt.Sprint("dropped dead letter ", c.letter.seq) {
+	if n > 0 && c.letter != nil && settle.LetterDropped(rec.Interventions[n-1].Did) != c.letter.seq {
 		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s, but letter %d is filed", rec.Interventions[n-1].Did, c.letter.seq)
 	}
 }
 
 // takenOver reports whether rec only repeats an earlier outcome, for an intent with
-// the accepted body or for one that was not sent.
-func takenOver(prev, rec *order.Record) bool {
-	return prev != nil && prev.SettledAt.Equal(rec.SettledAt) &&
-		(prev.IntentID == rec.IntentID || rec.Outcome() == order.OutcomeAccepted || rec.Outcome() == order.OutcomeUnknown)
+// the accepted body or for one that was not sent. Records of other intents may lie
+// between: a refusal repeats what it read, and a withdrawal may come first.
+func takenOver(before []observed, rec *order.Record) bool {
+	return slices.ContainsFunc(before, func(b observed) bool {
+		return b.rec.SettledAt.Equal(rec.SettledAt) &&
+			(b.rec.IntentID == rec.IntentID || rec.Outcome() == order.OutcomeAccepted || rec.Outcome() == order.OutcomeUnknown)
+	})
 }
 
 // writtenLate computes observed.paused.
@@ -76,21 +111,21 @@ func (o *Oracle) writtenLate(c *course, e *Event) bool {
 	if o.settings.Outside { // it was decided before the new owner had the order, and took long to arrive
 		return d.process != e.Process && d.at >= o.moment(e.Record.SettledAt)-Moment(o.settings.AckWait/10)
 	}
-	if d.count <= e.Record.Delivered {
+	if d.claim == e.Claim {
 		return false
 	}
-	frozen := o.process(e.Process).frozen
-	return frozen > 0 && o.now-frozen <= Moment(o.settings.AckWait/10) || o.wasTaken(c, e) || o.bothWrong(e.Process, o.now-Moment(2*o.settings.AckWait))
+	return o.unaware(c, e)
 }
 
-// wasTaken reports whether a former owner returned the message of the writer's claim.
-func (o *Oracle) wasTaken(c *course, e *Event) bool {
-	for _, k := range o.claims {
-		if k.taken && k.process == e.Process && k.course == c && k.count == e.Record.Delivered {
-			return true
-		}
+// unaware reports whether the writer of a record could not know that its claim had ended.
+func (o *Oracle) unaware(c *course, e *Event) bool {
+	frozen := o.process(e.Process).frozen
+	if frozen > 0 && o.now-frozen <= Moment(o.settings.AckWait/10) {
+		return true
 	}
-	return false
+	own := o.claims[e.Claim]
+	// or a former owner returned the message, or the consumer's leader changed
+	return own != nil && (own.taken || own.why == ByLeader || o.bothWrong(e.Process, own.at))
 }
 
 // checkTransition checks that an outcome changes only for an allowed reason.
@@ -152,7 +187,7 @@ func (o *Oracle) checkSuspects(c *course, rec *order.Record) {
 
 // checkReason checks that some attempt is unsure or may have been made.
 func (o *Oracle) checkReason(c *course, rec *order.Record) {
-	if c.lost > 0 || c.tookDown > 0 || o.killed { // a restarted broker may have forgotten a delivery
+	if c.lost > 0 || c.tookDown > 0 || c.forgot || o.killed && o.settings.Outside {
 		return
 	}
 	for _, a := range c.posts {
@@ -171,7 +206,21 @@ func (o *Oracle) checkAcknowledged(c *course, e *Event) {
 			return
 		}
 	}
-	if !c.unseen {
-		o.find(AckLast, c.orderNo, nil, "%s was acknowledged, and no record says what became of it", e.Intent)
+	switch {
+	case c.unseen:
+	case o.settings.Outside: // a record that nobody saw may say so; its successor will tell
+		c.unsettled = append(c.unsettled, unsettled{e.Intent, e.Line})
+	default:
+		o.findUnsettled(c, unsettled{e.Intent, e.Line})
 	}
+}
+
+// unsettled is an intent that was acknowledged before any record was seen that settles it.
+type unsettled struct {
+	intent string
+	line   int // of the acknowledgement
+}
+
+func (o *Oracle) findUnsettled(c *course, u unsettled) {
+	o.find(AckLast, c.orderNo, []int{u.line}, "%s was acknowledged, and no record says what became of it", u.intent)
 }

@@ -44,6 +44,19 @@ func TestR6AConflictIsListedBesideTheAcceptance(t *testing.T) {
 	require.Nil(t, four.ConflictOf("i4"))
 }
 
+// TestR11ARefusedIntentStoredAgainWithTheAcceptedBodyCountsOnce: a producer
+// corrects the body and publishes it under the same ID, and the ack of the
+// second intent is lost.
+func TestR11ARefusedIntentStoredAgainWithTheAcceptedBodyCountsOnce(t *testing.T) {
+	refused := Merge(Merge(nil, ended("i1", "aa", 1, OutcomeAccepted)), ended("i2", "", 2, OutcomeRejected))
+	again := ended("i2", "aa", 3, OutcomeRejected)
+	counted := Merge(refused, again)
+	require.Equal(t, 3, counted.Settled)
+	require.Equal(t, again.EnqueuedAt, counted.ConflictOf("i2").EnqueuedAt)
+	require.Empty(t, counted.ConflictOf("i2").BodyHash, "what was refused")
+	require.Nil(t, Merge(counted, again), "its redelivery is not counted again")
+}
+
 // TestR6ALateAcceptanceNamesWhatItRefuses: the older intent is the one that was
 // accepted, and has its result back.
 func TestR6ALateAcceptanceNamesWhatItRefuses(t *testing.T) {

@@ -30,8 +30,14 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.text("intent_id", r.IntentID, true)
 	e.text("body_hash", r.BodyHash, false)
 	e.text("write_id", r.WriteID, true)
+	e.flag("waited", r.Waited, false)
+	e.flag("unqueued", r.Unqueued, false)
+	if len(r.Moved) > 0 {
+		e.list("moved", r.Moved)
+	}
 	e.number("settled", int64(r.Settled), true)
 	e.number("delivered", int64(r.Delivered), false)
+	e.text("delivery_id", r.DeliveryID, false)
 	e.flag("proven", r.Proven, false)
 	e.text("by", r.By, false)
 	e.flag("allowed", r.Allowed, false)

@@ -4,7 +4,8 @@ package order
 // It returns nil if cur stays as it is. It changes neither argument.
 //
 // Two records about one intent are ranked, highest first: accepted, an outcome set
-// by a person, unknown, any other outcome, a note. The higher rank wins. Of two
+// by a person, unknown, any other outcome, a note. A cancellation is an other outcome:
+// it says that no worker tried, and a worker knows better. The higher rank wins. Of two
 // outcomes of equal rank, cur stays. Of two notes, that of the later delivery wins
 // and keeps what both know.
 //
@@ -17,6 +18,7 @@ func Merge(cur, mine *Record) *Record {
 	if next != nil && cur != nil {
 		next.Interventions = cur.Interventions
 		next.Conflicts = joinConflicts(next.BodyHash, cur.Conflicts, next.Conflicts)
+		next.Moved = movedBefore(cur, next)
 	}
 	return next
 }
@@ -55,8 +57,9 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.EnqueuedAt = cur.EnqueuedAt
 		}
 		return &out
-	case outRank > rankNote && storedAgain(cur, &out):
+	case outRank > rankNote && storedAgain(cur, &out) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it
+		kept.Unqueued = false
 		kept.EnqueuedAt, kept.WriteID, kept.Settled = out.EnqueuedAt, out.WriteID, cur.Settled+1
 		return &kept
 	default:
@@ -67,11 +70,11 @@ func mergeSame(cur *Record, out Record) *Record {
 // mergeNotes merges two notes about one intent.
 //
 // A late owner must not undo its successor's claim, delay or suspicion, but its
-// attempts still count. A note of another worker with the same delivery number
-// belongs to another delivery: the broker restarted and its counter began again. If
-// ours replaced it, ours would look like the end of that delivery.
+// attempts still count. A note with the same delivery number may belong to another
+// delivery: the broker restarted and its counter began again. If ours replaced it,
+// ours would look like the end of that delivery.
 func mergeNotes(cur *Record, out Record) *Record {
-	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && cur.Worker != out.Worker {
+	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && !cur.SameDelivery(&out) {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
 		if out.Verdict == Unsure {
@@ -94,13 +97,16 @@ func mergeNotes(cur *Record, out Record) *Record {
 
 // mergeRefused merges a record about an intent that ended as a conflict. The
 // conflict stays. If the broker stored the intent a second time, it is counted
-// again.
+// again, and nobody judges its body: with the accepted body it would be no
+// conflict, its entry would go, and each redelivery would count once more.
 func mergeRefused(cur, mine *Record) *Record {
-	if mine.Outcome() == OutcomeNone || !mine.EnqueuedAt.After(cur.ConflictOf(mine.IntentID).EnqueuedAt) {
+	again := *cur.ConflictOf(mine.IntentID)
+	if mine.Outcome() == OutcomeNone || !mine.EnqueuedAt.After(again.EnqueuedAt) {
 		return nil
 	}
+	again.EnqueuedAt = mine.EnqueuedAt
 	kept := *cur
-	kept.Refuse(mine)
+	kept.Conflicts = joinConflicts(cur.BodyHash, cur.Conflicts, []Conflict{again})
 	kept.WriteID, kept.Settled = mine.WriteID, cur.Settled+1
 	return &kept
 }
@@ -130,6 +136,7 @@ func mergeOlder(cur, mine *Record) *Record {
 		}
 		raised.Refuse(&refused)
 		raised.IntentID, raised.EnqueuedAt, raised.Batch, raised.Source = mine.IntentID, mine.EnqueuedAt, mine.Batch, mine.Source
+		raised.Waited, raised.Unqueued = mine.Waited, mine.Unqueued
 	}
 	return &raised
 }
@@ -157,7 +164,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 		if out.BodyHash == "" || out.BodyHash != cur.BodyHash {
 			kept.Refuse(&out)
 		} else {
-			kept.IntentID, kept.EnqueuedAt = out.IntentID, out.EnqueuedAt
+			kept.IntentID, kept.EnqueuedAt, kept.Waited, kept.Unqueued = out.IntentID, out.EnqueuedAt, out.Waited, out.Unqueued
 		}
 		return &kept
 	}
@@ -193,7 +200,7 @@ func rank(r *Record) int {
 	switch o := r.Outcome(); {
 	case o == OutcomeAccepted:
 		return rankAccepted
-	case o != OutcomeNone && r.By != "":
+	case o != OutcomeNone && o != OutcomeCancelled && r.By != "":
 		return rankPerson
 	case o == OutcomeUnknown:
 		return rankUnknown
@@ -222,7 +229,7 @@ func settledCount(cur, next *Record) int {
 		n = cur.Settled
 	}
 	already := cur != nil && cur.Outcome() != OutcomeNone && cur.IntentID == next.IntentID && !storedAgain(cur, next)
-	if next.Outcome() != OutcomeNone && !already {
+	if next.Outcome() != OutcomeNone && !already && !next.Unqueued {
 		n++
 	}
 	return n

@@ -102,6 +102,25 @@ func TestR1AmongOtherOutcomesTheFirstWins(t *testing.T) {
 	})
 }
 
+// A cancellation claims that no worker tried. A worker that recorded an outcome did.
+func TestR1ACancellationReplacesNoOutcomeOfAWorker(t *testing.T) {
+	cancelled := Record{IntentID: "i1", EnqueuedAt: epoch, By: "ann", Settled: 1}
+	cancelled.SetOutcome(OutcomeCancelled)
+	for _, o := range []Outcome{OutcomeRejected, OutcomeUnknown} {
+		worker := Record{IntentID: "i1", EnqueuedAt: epoch, Settled: 1}
+		worker.SetOutcome(o)
+		worker.Unsure = o == OutcomeUnknown
+		require.Nil(t, Merge(&worker, &cancelled), "%s", o)
+	}
+	doubt := Record{IntentID: "i1", EnqueuedAt: epoch, Worker: "a"}
+	doubt.SetOutcome(OutcomeUnknown)
+	doubt.Unsure = true
+	after := Merge(&cancelled, &doubt)
+	require.Equal(t, OutcomeUnknown, after.Outcome())
+	require.True(t, after.NeedsLetter(), "nobody knows of it yet")
+	require.Equal(t, 1, after.Settled)
+}
+
 func TestR1AnOlderIntentMayOnlyRaiseToAccepted(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if mine.IntentID != "i0" {
@@ -215,6 +234,18 @@ func TestR7ANoteUnderTheSameNumberDoesNotUndoAnothersClaim(t *testing.T) {
 
 		late.Worker = "b"
 		require.Equal(t, NoteHandedBack, Merge(&claim, &late).Note, "the claim's own end")
+		claim.DeliveryID = "d2"
+		require.Nil(t, Merge(&claim, &late), "of an older worker under the same name")
+		late.DeliveryID = "d1"
+		require.Nil(t, Merge(&claim, &late), "the same worker had the order before the broker was killed")
+		late.DeliveryID = "d2"
+		require.Equal(t, NoteHandedBack, Merge(&claim, &late).Note)
+
+		claim.Allowed, late.Allowed = true, false
+		require.True(t, Merge(&claim, &late).Allowed)
+		newer := late
+		newer.IntentID, newer.EnqueuedAt, newer.DeliveryID = "i2", epoch.Add(time.Hour), "d3"
+		require.False(t, Merge(&claim, &newer).Allowed, "nobody ended that attempt")
 	}
 }
 

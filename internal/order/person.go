@@ -49,10 +49,16 @@ func (r *Record) NeedsLetter() bool {
 // only the doubt that is on record. New doubt ends the permission: a later attempt
 // was unsure, or its delivery ended without a report.
 func (r *Record) inheritPermission(cur *Record) {
-	abandoned := cur.Open() && (cur.Delivered != r.Delivered || cur.Worker != r.Worker)
+	abandoned := cur.Open() && (cur.Delivered != r.Delivered || !cur.SameDelivery(r))
 	if cur.Allowed && !r.Allowed && !abandoned && r.Verdict != Unsure {
 		r.Allowed, r.AllowedFor = true, cur.AllowedFor
 	}
+}
+
+// SameDelivery reports whether two notes with the same delivery number were written for
+// the same delivery. Those of older workers say no more than their worker.
+func (r *Record) SameDelivery(other *Record) bool {
+	return r.DeliveryID == other.DeliveryID && (r.DeliveryID != "" || r.Worker == other.Worker)
 }
 
 // Open reports whether the record is the note of an unfinished attempt. Its writer

@@ -119,12 +119,24 @@ type Record struct {
 	// WriteID identifies this write. A writer that lost the confirmation finds its
 	// own write by it (R1).
 	WriteID string `json:"write_id"`
+	// Waited says that the intent came out of the waiting room (R13).
+	Waited bool `json:"waited,omitempty"`
+	// Unqueued says that the intent was withdrawn from the waiting room and never
+	// reached the intents stream. Settled does not count it.
+	Unqueued bool `json:"unqueued,omitempty"`
+	// Moved lists earlier intents of the order_no that came out of the waiting
+	// room and that this record is no longer about, oldest first, at most 10.
+	Moved []string `json:"moved,omitempty"`
 	// Settled counts the intents of this order_no that have an outcome, this one
 	// included (R11).
 	Settled int `json:"settled"`
 	// Delivered is the broker's delivery count when the note was written. The note
 	// explains only the next delivery (R3, R8).
 	Delivered uint64 `json:"delivered,omitempty"`
+	// DeliveryID names the delivery that a note was written for. Its worker and its
+	// count may be those of another delivery, because a broker that was killed loses
+	// its counts. It is empty in notes of older workers.
+	DeliveryID string `json:"delivery_id,omitempty"`
 	// Proven says that the answer proved that no order exists under this order_no
 	// (a rule with final: true). It ends earlier doubt.
 	Proven bool `json:"proven,omitempty"`

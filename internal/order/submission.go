@@ -27,8 +27,9 @@ type Submission struct {
 	// doubt and the policy is Park.
 	Allowed bool
 	// Fence is called directly before each attempt. An error ends the submission
-	// with EndLeaseLost before a request is sent. Fence may be nil.
-	Fence func() error
+	// before a request is sent: with EndLeaseLost for ErrLeaseLost, otherwise with
+	// EndHandBack. Fence may be nil.
+	Fence func(ctx context.Context) error
 	// WriteAhead is set under the policy Park. It is called before each attempt with
 	// the history that includes this attempt, and returns once the broker has
 	// confirmed it. An error ends the submission before a request is sent, and the

@@ -23,7 +23,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		plainUsage(root)
 	}
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // for nil cobra would take the arguments of the process
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -37,4 +39,14 @@ func TestWithoutASignalAnErrorIsToldAsItIs(t *testing.T) {
 	var stderr bytes.Buffer
 	require.Equal(t, ExitFailed, Execute(t.Context(), root, nil, nil, &stderr, &stderr))
 	require.Equal(t, "prog: context canceled\n", stderr.String())
+}
+
+// A test binary may have arguments of its own, which are not the program's.
+func TestAProgramWithoutArgumentsTakesNoneFromItsProcess(t *testing.T) {
+	before := os.Args
+	t.Cleanup(func() { os.Args = before })
+	os.Args = append(slices.Clone(before), "import")
+	root := &cobra.Command{Use: "prog", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+	var stderr bytes.Buffer
+	require.Equal(t, ExitDone, Execute(t.Context(), root, nil, nil, &stderr, &stderr), &stderr)
 }

@@ -35,3 +35,10 @@ func annotate(cmd *cobra.Command, name, value string) {
 
 // PrintJSON prints one object on one line.
 func PrintJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+// PrintReport prints one object over several indented lines, for people.
+func PrintReport(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

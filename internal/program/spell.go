@@ -33,7 +33,7 @@ func newSpeller(root *cobra.Command) *speller {
 		}
 		for _, sub := range p.Commands() {
 			path := sub.CommandPath()
-			if top, _, err := root.Find([]string{sub.Name()}); err == nil && top != root {
+			if top := Twin(root, sub); top != nil {
 				path = top.CommandPath()
 			}
 			s.forms[name+" "+sub.Name()] = path
@@ -47,6 +47,18 @@ func newSpeller(root *cobra.Command) *speller {
 	}
 	s.named = regexp.MustCompile(`\b(` + regexp.QuoteMeta(s.root) + ` )?(` + strings.Join(words, "|") + `)\b`)
 	return s
+}
+
+// Twin returns the command of the root that does the same as a command of a program
+// that the root contains; nil if there is none. The same name is not enough: one may
+// resume the fleet, and the other an import.
+func Twin(root, sub *cobra.Command) *cobra.Command {
+	for _, top := range root.Commands() {
+		if top.Name() == sub.Name() && top.Short == sub.Short {
+			return top
+		}
+	}
+	return nil
 }
 
 // text replaces the commands in a text.

@@ -32,7 +32,7 @@ func TestSpell(t *testing.T) {
 	}
 	joined := func() *cobra.Command {
 		root := &cobra.Command{Use: "one"}
-		root.AddCommand(tree(), &cobra.Command{Use: "hold", Run: func(*cobra.Command, []string) {}})
+		root.AddCommand(tree(), &cobra.Command{Use: "hold", Run: func(*cobra.Command, []string) {}}, &cobra.Command{Use: "adopt", Short: "Another one", Run: func(*cobra.Command, []string) {}})
 		return root
 	}
 	out, errOut := run(tree(), "adopt")

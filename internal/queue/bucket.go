@@ -150,7 +150,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // Erase removes a key and leaves no marker.
 func (b *Bucket) Erase(ctx context.Context, key string) error {
-	return b.wrap(b.q.purge(ctx, b.stream(), b.prefix()+key))
+	return b.wrap(b.q.purge(ctx, b.stream(), b.prefix()+key, 0))
 }
 
 func (b *Bucket) wrap(err error) error {

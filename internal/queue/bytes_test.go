@@ -38,7 +38,7 @@ func TestR4TheBrokerRefusesGiants(t *testing.T) {
 	var api *jetstream.APIError
 	require.ErrorAs(t, err, &api)
 	require.EqualValues(t, codeMessageTooLarge, api.ErrorCode)
-	_, err = publishAnswer(nil, err)
+	_, err = publishAnswer("ORDERS", nil, err)
 	require.ErrorIs(t, err, settle.ErrTooLarge)
 	_, err = q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
 	require.ErrorIs(t, err, settle.ErrTooLarge)
@@ -123,7 +123,7 @@ func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
 	}
 	late()
 	require.Eventually(t, func() bool { return len(in.answers) == 1 }, 10*time.Second, time.Millisecond)
-	p, err := q.startPull(1, time.Second)
+	p, err := q.startPull(q.n.intents, q.n.consumer, 1, time.Second)
 	require.NoError(t, err)
 	require.Same(t, in, p.in)
 	late()

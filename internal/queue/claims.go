@@ -26,12 +26,17 @@ func (q *Queue) startClaims(ackWait time.Duration) error {
 	}
 	q.claims.quit = make(chan struct{})
 	q.claims.done.Go(func() {
-		tick := time.NewTicker(q.ExtendEvery())
+		every := q.ExtendEvery()
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
 				q.ExtendClaims()
+				if now := q.ExtendEvery(); now != every { // AckWait was changed
+					every = now
+					tick.Reset(every)
+				}
 			case <-q.claims.quit:
 				return
 			}

@@ -23,21 +23,17 @@ import (
 const clusterSize = 3
 
 // startCluster runs three nodes on loopback whose routes can be cut.
-func startCluster(t *testing.T) ([]*server.Server, *routes) {
+func startCluster(t testing.TB) ([]*server.Server, *routes) {
 	t.Helper()
 	r := newRoutes(t)
 	var nodes []*server.Server
 	for i := range clusterSize {
-		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprint("node-", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-			JetStream: true, StoreDir: t.TempDir(),
+		s := runServer(t, &server.Options{
+			ServerName: fmt.Sprint("node-", i), JetStream: true, StoreDir: t.TempDir(),
 			Cluster: server.ClusterOpts{Name: "orders", Host: "127.0.0.1", Port: server.RANDOM_PORT,
 				Advertise: "127.0.0.1:1"}, // nobody listens there, so only the configured routes are used
 			Routes: r.of(i),
 		})
-		require.NoError(t, err)
-		s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 		require.Eventually(t, func() bool { return s.ClusterAddr() != nil }, time.Minute, time.Millisecond)
 		r.listens(i, s.ClusterAddr().String())
 		nodes = append(nodes, s)
@@ -48,7 +44,7 @@ func startCluster(t *testing.T) ([]*server.Server, *routes) {
 	return nodes, r
 }
 
-func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
+func openCluster(t *testing.T, nodes []*server.Server, name string, change ...func(*Config)) *Queue {
 	t.Helper()
 	var urls []string
 	for _, s := range nodes {
@@ -56,14 +52,35 @@ func openCluster(t *testing.T, nodes []*server.Server, name string) *Queue {
 	}
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.Replicas, cfg.AckWait = strings.Join(urls, ","), name, true, present, 3, 2*time.Second
-	var q *Queue
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // a cluster that has just formed may be slow to elect its streams' leaders
+	for _, c := range change {
+		c(&cfg)
+	}
+	return openSoon(t, cfg, func() zerolog.Logger { return zerolog.Nop() }, nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+}
+
+// openSoon connects as soon as that succeeds: a cluster that has just formed may be slow
+// to elect its streams' leaders. log returns the logger of a try.
+func openSoon(t *testing.T, cfg Config, log func() zerolog.Logger, opts ...nats.Option) (q *Queue) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		var err error
-		q, err = Open(t.Context(), cfg, zerolog.Nop(), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0))
+		q, err = Open(t.Context(), cfg, log(), opts...)
 		require.NoError(c, err)
 	}, time.Minute, 10*time.Millisecond)
 	t.Cleanup(q.Close)
 	return q
+}
+
+// runServer runs a server on a free port of loopback.
+func runServer(t testing.TB, o *server.Options) *server.Server {
+	t.Helper()
+	o.Host, o.Port, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+	s, err := server.NewServer(o)
+	require.NoError(t, err)
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(time.Minute))
+	return s
 }
 
 // posts remembers which orders were recorded as accepted, and finds those that
@@ -94,7 +111,7 @@ func (p *posts) recorded(no string) {
 // workOff pulls until ctx ends, and lets the Handler settle what comes.
 func (p *posts) workOff(ctx context.Context, q *Queue) {
 	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
-		if s.Fence() != nil { // the claim ended while the order waited for its turn (R7)
+		if s.Fence(ctx) != nil { // the claim ended while the order waited for its turn (R7)
 			return order.Report{End: order.EndLeaseLost, History: s.History}
 		}
 		p.post(s.Order.OrderNo())
@@ -139,7 +156,7 @@ func (p *posts) Panicked(v any) { panic(v) }
 func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *routes, leader int)) {
 	nodes, r := startCluster(t)
 	q := openCluster(t, nodes, "producer")
-	require.Equal(t, clusterSize, q.replicas)
+	require.EqualValues(t, clusterSize, q.replicas.most.Load())
 	stream, err := q.js.Stream(t.Context(), q.n.results)
 	require.NoError(t, err)
 	leader := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })

@@ -34,16 +34,19 @@ type Config struct {
 	// broker, and one when it goes on.
 	Tell func(line string) `env:"-"`
 
-	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results, dead letters and the journal append _RESULTS, _DEAD and _JOURNAL"`
+	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results, dead letters, the waiting room and the journal append _RESULTS, _DEAD, _WAITING and _JOURNAL"`
 	SubjectPrefix string `env:"SUBJECT_PREFIX" envDefault:"orders" desc:"first subject token(s); intents are published to <prefix>.new.<order_no>"`
 	Bucket        string `env:"BUCKET" envDefault:"ORDERPOST" desc:"key-value bucket of fleet control"`
-	Replicas      int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream (1, 3 or 5)"`
+	Replicas      int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream, of the consumer and of the bucket (1, 3 or 5); a worker raises those that exist"`
 
-	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order"`
+	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order; all workers need the same, and a worker that lowers it waits for the former one at its start"`
 	MaxAckPending   int           `env:"MAX_ACK_PENDING" envDefault:"200000" desc:"orders in flight or delayed, over the whole fleet"`
 	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones, notes and what has a dead letter do not expire"`
 	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
 	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
+
+	MaxWaiting      int64 `env:"MAX_WAITING" envDefault:"-1" desc:"intents in the waiting room at which producers are refused; -1 = as many as fit"`
+	MaxWaitingBytes int64 `env:"MAX_WAITING_BYTES" envDefault:"-1" desc:"bytes in the waiting room at which producers are refused; -1 = as many as fit"`
 
 	// AttemptTimeout bounds one attempt. Only after it may a worker decide
 	// about another worker's open attempt note (R2). Redelivered orders wait at
@@ -70,7 +73,7 @@ func DefaultConfig() Config {
 		ConnectTimeout: 10 * time.Second,
 		StreamPrefix:   "ORDERS", SubjectPrefix: "orders", Bucket: "ORDERPOST", Replicas: 1,
 		AckWait: 30 * time.Second, MaxAckPending: 200_000, ResultRetention: 720 * time.Hour,
-		MaxIntents: -1, MaxBytes: -1, AttemptTimeout: 30 * time.Second,
+		MaxIntents: -1, MaxBytes: -1, MaxWaiting: -1, MaxWaitingBytes: -1, AttemptTimeout: 30 * time.Second,
 	}
 }
 
@@ -123,22 +126,24 @@ func (c Config) Validate() error {
 
 // names are the derived names of streams, subjects and the consumer.
 type names struct {
-	intents, results, dead, journal     string // streams
-	newPre, resPre, deadPre, journalPre string // subject prefixes, with their final dot
-	consumer                            string
+	intents, results, dead, waiting, journal     string // streams
+	newPre, resPre, deadPre, waitPre, journalPre string // subject prefixes, with their final dot
+	consumer                                     string
 }
 
 // StreamNames returns the names of the streams that a worker creates, with that of
 // the bucket.
 func (c Config) StreamNames() []string {
 	n := c.names()
-	return []string{n.intents, n.results, n.dead, n.journal, "KV_" + c.Bucket}
+	return []string{n.intents, n.results, n.dead, n.waiting, n.journal, "KV_" + c.Bucket}
 }
 
 func (c Config) names() names {
 	return names{
-		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD", journal: c.StreamPrefix + "_JOURNAL",
-		newPre: c.SubjectPrefix + ".new.", resPre: c.SubjectPrefix + ".results.", deadPre: c.SubjectPrefix + ".dead.", journalPre: c.SubjectPrefix + ".journal.",
+		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD",
+		waiting: c.StreamPrefix + "_WAITING", journal: c.StreamPrefix + "_JOURNAL",
+		newPre: c.SubjectPrefix + ".new.", resPre: c.SubjectPrefix + ".results.", deadPre: c.SubjectPrefix + ".dead.",
+		waitPre: c.SubjectPrefix + ".waiting.", journalPre: c.SubjectPrefix + ".journal.",
 		consumer: "workers",
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,7 +38,7 @@ type Queue struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	bucket   Bucket
-	replicas int      // the largest replica count of the streams
+	replicas replicas
 	made     []string // the streams that Open created
 
 	results *writer
@@ -47,8 +48,13 @@ type Queue struct {
 	pulls   inboxes // for pulls, in which a status may follow the last message
 	tails   tailCount
 
-	claims   claims
-	link     link
+	claims claims
+	link   link
+	holder holder
+	mover  mover
+	// waitingMade says that the waiting room was created once.
+	waitingMade atomic.Bool
+
 	refusals link // ends what must not wait after the broker refused a permission
 	outages  outages
 }
@@ -71,7 +77,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	}
 	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
 	q.store, q.bucket.q = jetStore{q}, q
-	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
+	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, WaitingSubjects: q.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
 	if q.patient() {
 		protocol.Patience = patience{q}
 	}
@@ -84,6 +90,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		q.nc.Close()
 		return nil, err
 	}
+	q.holder.find(ctx, q)
 	q.results = newWriter(q, q.n.results)
 	q.letters = newWriter(q, q.n.dead)
 	q.marks = newWriter(q, "KV_"+cfg.Bucket)

@@ -18,6 +18,8 @@ type Counts struct {
 	// Letters counts dead letters. A letter whose body is stored in two
 	// messages counts once.
 	Letters uint64 `json:"dead_letters"`
+	// Waiting counts the intents in the waiting room.
+	Waiting uint64 `json:"waiting"`
 	// LastIntent counts the intents that were ever stored.
 	LastIntent uint64 `json:"last_intent"`
 }
@@ -35,6 +37,10 @@ func (q *Queue) Count(ctx context.Context) (c Counts, err error) {
 
 func (q *Queue) count(ctx context.Context) (Counts, error) {
 	var c Counts
+	var err error
+	if c.Waiting, _, err = q.askExtent(ctx); err != nil { // first: what leaves is in the intents stream then
+		return c, err
+	}
 	for _, s := range []struct {
 		name string
 		size *uint64

@@ -2,12 +2,13 @@
 // publishing, and reading many messages at once. [Queue] embeds settle.Protocol
 // and implements its Store.
 //
-// Rules R1 to R12 in comments are those of docs/protocol.md.
+// Rules R1 to R13 in comments are those of docs/protocol.md.
 //
 // The connection:
 //
 //	connect.go, address.go, security.go  how the broker is reached
 //	link.go      requests end when the connection breaks
+//	holder.go    whether it breaks with the server that has the streams
 //	outage.go    commands wait for a broker that is out of reach
 //	claims.go    claims on deliveries are extended
 //
@@ -15,13 +16,17 @@
 //
 //	topology.go, ensure.go  their configuration, and who creates them
 //	parts.go, revive.go     what is missing, and what is created again
-//	room.go, rollups.go     their limits
+//	room.go, alignbucket.go  their limits
+//	waitingroom.go          the waiting room's configuration
+//	waiting.go, overdue.go  what waits, by lane, import and time
+//	waitingcount.go         how much waits, and an import's waiting intents
+//	feed.go                 what a feeder takes out of the waiting room
 //	journal.go   the journal, without which orders go on
 //
 // Messages:
 //
 //	pull.go, pulling.go     intents for a worker
-//	publish.go   many intents at once
+//	publish.go, publishmsgs.go  many intents at once: a producer's, a feeder's
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
 //	read.go, inbox.go       single reads at the leader, batched reads

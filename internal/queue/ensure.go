@@ -112,7 +112,7 @@ func (q *Queue) ensureStreams(ctx context.Context) error {
 	var missing []jetstream.StreamConfig
 	used := false
 	for _, want := range q.streams() {
-		q.replicas = max(q.replicas, want.Replicas)
+		q.replicas.atLeast(want.Replicas)
 		stream, err := q.js.Stream(ctx, want.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
@@ -181,7 +181,7 @@ func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 		}
 	}
 	if err == nil && q.cfg.Worker {
-		err = q.refuseRollups(ctx)
+		err = q.alignBucket(ctx)
 	}
 	if err == nil {
 		q.bucket.created, err = q.bucket.readCreated(ctx)
@@ -241,29 +241,85 @@ func (q *Queue) readConsumer(ctx context.Context) (jetstream.Consumer, error) {
 // makeConsumer creates the workers' consumer, or updates it to this program's
 // settings.
 func (q *Queue) makeConsumer(ctx context.Context) error {
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	_, err := q.js.CreateOrUpdateConsumer(ctx, q.n.intents, q.consumerConfig())
-	return err
+	return q.putConsumer(ctx, q.consumerConfig(), q.js.CreateOrUpdateConsumer)
 }
+
+// putConsumer creates the workers' consumer by put. A server that has just deleted the
+// former one may still write its state, and then cannot write the new one's, because both
+// have the same file (nats-server 2.15). So putConsumer tries again for a moment. It does so
+// for longer while the cluster gives the stream the replicas that the consumer is to have.
+func (q *Queue) putConsumer(ctx context.Context, want jetstream.ConsumerConfig, put func(context.Context, string, jetstream.ConsumerConfig) (jetstream.Consumer, error)) error {
+	began := time.Now()
+	for tries := 1; ; tries++ {
+		err := func() error {
+			ctx, cancel := q.link.bound(ctx)
+			defer cancel()
+			_, err := put(ctx, q.n.intents, want)
+			return err
+		}()
+		var refused *jetstream.APIError
+		if !errors.As(err, &refused) {
+			return err
+		}
+		again := refused.ErrorCode == jetstream.JSErrCodeConsumerCreate && tries < 3 ||
+			refused.ErrorCode == codeReplicasExceedStream && time.Since(began) < q.cfg.ConnectTimeout
+		if !again {
+			return err
+		}
+		if err := pause(ctx, againPause); err != nil {
+			return err
+		}
+	}
+}
+
+// codeReplicasExceedStream is JetStream's answer to a consumer with more replicas than its
+// stream has. The client has no name for it.
+const codeReplicasExceedStream = 10126
 
 // alignConsumer updates the existing consumer to a worker's settings, and
 // returns the AckWait that holds from now on.
 func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig) (ackWait time.Duration, err error) {
-	if !q.cfg.Worker || have.AckWait == q.cfg.AckWait && have.MaxAckPending == q.cfg.MaxAckPending {
+	want := q.consumerConfig()
+	if have.Replicas == 0 || have.Replicas > want.Replicas { // a worker's default must not remove replicas
+		want.Replicas = have.Replicas
+	}
+	if !q.cfg.Worker || have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas {
 		return have.AckWait, nil
 	}
-	if have.AckWait != q.cfg.AckWait {
-		other, err := q.otherWorker(ctx)
-		if err != nil {
+	if have.AckWait != want.AckWait {
+		if err := q.mayChangeAckWait(ctx, have.AckWait); err != nil {
 			return 0, err
 		}
+	}
+	return want.AckWait, q.putConsumer(ctx, want, q.js.CreateOrUpdateConsumer)
+}
+
+// mayChangeAckWait returns nil once no other worker relies on the consumer's AckWait. A
+// worker that lost the broker for a while is not present, although it runs, and announces
+// itself when it is back. So before AckWait is lowered, mayChangeAckWait waits until every
+// claim from before has ended, and looks again.
+func (q *Queue) mayChangeAckWait(ctx context.Context, have time.Duration) error {
+	for began, told := time.Now(), false; ; told = true {
+		other, err := q.otherWorker(ctx)
+		if err != nil {
+			return err
+		}
 		if other != "" {
-			return 0, fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
-				q.cfg.AckWait, have.AckWait, other)
+			return fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
+				q.cfg.AckWait, have, other)
+		}
+		left := have - time.Since(began)
+		if q.cfg.AckWait > have || left <= 0 {
+			return nil
+		}
+		if !told {
+			q.log.Warn().Stringer("from", have).Stringer("to", q.cfg.AckWait).
+				Msg("ORDERPOST_ACK_WAIT is lower than in the fleet; waiting for the fleet's, in case that a worker is cut off from the broker and still relies on it")
+		}
+		if err := pause(ctx, min(left, time.Second)); err != nil {
+			return err
 		}
 	}
-	return q.cfg.AckWait, q.makeConsumer(ctx)
 }
 
 // otherWorkers returns the names of the other workers that are present.

@@ -90,8 +90,10 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	r.isolate(at)
 	require.Eventually(t, func() bool { return node.NumRoutes() == 0 }, 20*time.Second, time.Millisecond)
 	seq := putRecord(t, leader, "R-1", 0)
-	require.Equal(t, []uint64{before, 0}, batched(t, follower, "R-0", "R-1"), "the follower does not know of a confirmed result")
-	follower.replicas = 1 // as when it connected before there were followers
+	// It may have forgotten R-0 as well: a replica that is cut off while it catches up may
+	// begin anew.
+	require.Zero(t, batched(t, follower, "R-0", "R-1")[1], "the follower does not know of a confirmed result")
+	follower.replicas.most.Store(1) // as when it connected before there were followers
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.Error(t, follower.Results().Last(short, []string{"R-1"}, func(int, *settle.Message) {}), "listings and audits ask the leader, too")
@@ -153,6 +155,6 @@ func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 	results.Replicas = clusterSize
 	_, err = early.js.UpdateStream(t.Context(), results)
 	require.NoError(t, err)
-	require.Equal(t, 1, early.replicas)
+	require.EqualValues(t, 1, early.replicas.most.Load())
 	require.True(t, jetStore{early}.Replicated())
 }

@@ -98,32 +98,31 @@ func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.
 	ctx, cancel := s.q.link.bound(ctx)
 	defer cancel()
 	ack, err := s.q.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
-	p, err := publishAnswer(ack, err)
+	stream := s.q.n.intents
+	if strings.HasPrefix(m.Subject, s.q.n.waitPre) {
+		stream = s.q.n.waiting
+	}
+	p, err := publishAnswer(stream, ack, err)
 	if ack == nil {
 		return p, 0, err
 	}
 	return p, ack.Sequence, err
 }
 
-func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
-	if err := s.q.deleteMsg(ctx, s.q.n.intents, seq); !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return err
-	}
-	return nil
+func (s jetStore) PublishIntents(ctx context.Context, ms []*settle.Message, may func() error) []settle.Published {
+	return s.q.publishMsgs(ctx, ms, may)
 }
 
-// deleteMsg removes a stored message. The error for a message that is gone
-// wraps jetstream.ErrMsgNotFound.
-func (q *Queue) deleteMsg(ctx context.Context, name string, seq uint64) error {
-	stream, err := q.stream(ctx, name)
-	if err != nil {
-		return err
-	}
-	return q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
-		defer cancel()
-		return stream.DeleteMsg(ctx, seq)
-	})
+func (s jetStore) WaitingAt(ctx context.Context, seq uint64) (*settle.Message, error) {
+	return s.q.msgAt(ctx, s.q.n.waiting, seq)
+}
+
+func (s jetStore) DeleteWaiting(ctx context.Context, seq uint64) error {
+	return unlessGone(s.q.deleteMsg(ctx, s.q.n.waiting, seq))
+}
+
+func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
+	return unlessGone(s.q.deleteMsg(ctx, s.q.n.intents, seq))
 }
 
 func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {
@@ -132,21 +131,6 @@ func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	return stream.CachedInfo().Created, nil
-}
-
-func (s jetStore) Pause(ctx context.Context, until time.Time) error {
-	ctx, cancel := s.q.link.bound(ctx)
-	defer cancel()
-	_, err := s.q.js.PauseConsumer(ctx, s.q.n.intents, s.q.n.consumer, until)
-	return err
-}
-
-func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
-	consumer, err := s.q.workersConsumer(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return consumer.CachedInfo().Delivered.Stream, nil
 }
 
 func (s jetStore) ServerID() string { return s.q.nc.ConnectedServerId() }

@@ -166,8 +166,10 @@ func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
 func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
 	q := s.q
 	if err := q.deleteMsg(ctx, q.n.dead, l.Seq); err != nil {
-		// JetStream gives the same error for a message that is gone, which is fine.
-		if still, readErr := q.msgAt(ctx, q.n.dead, l.Seq); readErr != nil || still != nil {
+		// JetStream gives the same error for a message that is gone, which is fine, and
+		// for one that it cannot read. lastMsg tells the two apart.
+		last, readErr := q.lastMsg(ctx, q.n.dead, q.n.deadPre+token)
+		if readErr != nil || last != nil && last.Seq == l.Seq {
 			var refused *jetstream.APIError
 			if errors.As(err, &refused) {
 				err = fmt.Errorf("%w: %w", settle.ErrRefused, err)
@@ -181,17 +183,19 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Lett
 	return nil
 }
 
-// purgeTail removes a letter's tail. Nothing ever reads a tail that a crash
+// purgeTail removes a letter's tail, which was stored before the letter. A tail that
+// was stored after it belongs to a later letter: one whose body ends with the same
+// bytes has its tail under the same subject. Nothing ever reads a tail that a crash
 // leaves behind.
 func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) error {
-	if err := q.purge(ctx, q.n.dead, q.tailSubject(token, l.Tail)); err != nil {
+	if err := q.purge(ctx, q.n.dead, q.tailSubject(token, l.Tail), l.Seq); err != nil {
 		return fmt.Errorf("dead letter of %s: the tail of its body cannot be removed: %w", l.OrderNo, err)
 	}
 	return nil
 }
 
-// purge removes every message of a subject.
-func (q *Queue) purge(ctx context.Context, name, subject string) error {
+// purge removes the messages of a subject with sequences below before, 0 = all.
+func (q *Queue) purge(ctx context.Context, name, subject string, before uint64) error {
 	stream, err := q.stream(ctx, name)
 	if err != nil {
 		return err
@@ -199,7 +203,7 @@ func (q *Queue) purge(ctx context.Context, name, subject string) error {
 	return q.patiently(ctx, func(ctx context.Context) error {
 		ctx, cancel := q.link.bound(ctx)
 		defer cancel()
-		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(before))
 	})
 }
 

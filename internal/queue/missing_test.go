@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
 )
 
 func streamNames(t *testing.T, q *Queue) (names []string) {
@@ -166,6 +168,34 @@ func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 	require.NoError(t, <-opened)
 }
 
+// R7: a running worker that the broker lost for a while is not present. One that starts
+// meanwhile, with a lower AckWait, waits until claims have ended, and finds it.
+func TestR7AckWaitIsNotLoweredUnderAWorkerThatIsCutOff(t *testing.T) {
+	s := startBroker(t)
+	a := openQueue(t, s, "a") // it has not announced itself again
+	waits := make(chan struct{}, 1)
+	lower := a.cfg
+	lower.Name, lower.AckWait = "b", 5*time.Second
+	start := func(ctx context.Context) error {
+		_, err := Open(ctx, lower, zerolog.New(lineFunc(func() { waits <- struct{}{} })).Level(zerolog.WarnLevel))
+		return err
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	opened := make(chan error, 1)
+	go func() { opened <- start(ctx) }()
+	<-waits
+	stop()
+	require.ErrorIs(t, <-opened, context.Canceled)
+
+	go func() { opened <- start(t.Context()) }()
+	<-waits
+	require.NoError(t, a.bucket.Put(t.Context(), "presence.a", ""))
+	require.ErrorContains(t, <-opened, "ORDERPOST_ACK_WAIT: is 5s here and 30s in the fleet, whose worker a relies on it")
+	c, err := a.workersConsumer(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 30*time.Second, c.CachedInfo().Config.AckWait)
+}
+
 // A bucket with replicas that was just created has no leader yet. The first
 // worker of a cluster asks again who is present before it creates the consumer.
 func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
@@ -243,4 +273,19 @@ func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want.MaxAge, stream.CachedInfo().Config.MaxAge)
 	require.Equal(t, want.MaxBytes, stream.CachedInfo().Config.MaxBytes)
+}
+
+// A repair of a lost intents stream remembers that there is a waiting room. Otherwise
+// nobody would look into it.
+func TestARepairRemembersTheWaitingRoom(t *testing.T) {
+	q := openQueue(t, startBroker(t), "worker")
+	require.NoError(t, q.OpenWaiting(t.Context()))
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "i1", Lane: order.BulkLane})
+	require.NoError(t, q.js.DeleteStream(t.Context(), q.n.intents))
+	_, err := q.Repair(t.Context(), "anna")
+	require.NoError(t, err)
+	q.waitingMade.Store(false) // another program
+	n, err := q.WaitingTotal(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n)
 }

@@ -19,6 +19,8 @@ const (
 	PartLetters  Part = "dead_letters"
 	PartFleet    Part = "fleet"
 	PartConsumer Part = "consumer"
+	// PartWaiting is the waiting room. It is a part once a worker has created it.
+	PartWaiting Part = "waiting"
 )
 
 // PartState says whether the broker has a part.
@@ -28,6 +30,8 @@ type PartState struct {
 	Name string
 	// Created is when the broker created it; zero if it is missing.
 	Created time.Time
+	// AckWait is how long the consumer waits for a silent worker; 0 for other parts.
+	AckWait time.Duration
 }
 
 // Missing reports whether the broker does not have the part.
@@ -37,9 +41,9 @@ func (s PartState) Missing() bool { return s.Created.IsZero() }
 // may decide what happens to such a part.
 func (s PartState) Precious() bool { return s.Part != PartFleet && s.Part != PartConsumer }
 
-// Inspect returns the state of every part: the three streams, the bucket and
-// the consumer. It creates nothing. An error means that the broker did not
-// answer.
+// Inspect returns the state of every part: the three streams, the bucket, the
+// consumer, and the waiting room if there ever was one. It creates nothing. An error
+// means that the broker did not answer.
 func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 	states := []PartState{
 		{Part: PartIntents, Name: "stream " + q.n.intents},
@@ -48,11 +52,13 @@ func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 		{Part: PartFleet, Name: "bucket " + q.cfg.Bucket},
 		{Part: PartConsumer, Name: "consumer " + q.n.consumer + " of stream " + q.n.intents},
 	}
+	hasRoom := false
 	for i, stream := range []string{q.n.intents, q.n.results, q.n.dead, q.bucket.stream()} {
 		s, err := q.stream(ctx, stream)
 		switch {
 		case err == nil:
 			states[i].Created = s.CachedInfo().Created
+			hasRoom = hasRoom || i == 0 && s.CachedInfo().Config.Metadata[waitingKey] != ""
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, err
 		}
@@ -63,9 +69,19 @@ func (q *Queue) Inspect(ctx context.Context) ([]PartState, error) {
 	c, err := q.workersConsumer(ctx)
 	switch {
 	case err == nil:
-		states[4].Created = c.CachedInfo().Created
+		states[4].Created, states[4].AckWait = c.CachedInfo().Created, c.CachedInfo().Config.AckWait
 	case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, err
 	}
-	return states, nil
+	if !hasRoom {
+		return states, nil
+	}
+	waiting := PartState{Part: PartWaiting, Name: "stream " + q.n.waiting}
+	room, err := q.stream(ctx, q.n.waiting)
+	if err == nil {
+		waiting.Created = room.CachedInfo().Created
+	} else if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, err
+	}
+	return append(states, waiting), nil
 }

@@ -23,8 +23,8 @@ func ackSequence(ack *jetstream.PubAck) uint64 {
 	return ack.Sequence
 }
 
-// publishAnswer returns what JetStream's answer to a publish means (R6).
-func publishAnswer(ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
+// publishAnswer returns what JetStream's answer to a publish to this stream means (R6).
+func publishAnswer(stream string, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
 	var api *jetstream.APIError
 	switch {
 	case err == nil && ack.Duplicate:
@@ -36,7 +36,7 @@ func publishAnswer(ack *jetstream.PubAck, err error) (settle.PublishStatus, erro
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
 		return settle.AlreadyPending, nil
 	case api.ErrorCode == codeStoreFailed || api.ErrorCode == codeInsufficient || api.ErrorCode == codeStorageExceeded:
-		return settle.PublishNone, fmt.Errorf("%w: %s", settle.ErrFull, api.Description)
+		return settle.PublishNone, fmt.Errorf("%w in stream %s: %s", settle.ErrFull, stream, api.Description)
 	case api.ErrorCode == codeMessageTooLarge:
 		return settle.PublishNone, fmt.Errorf("%w: %s; an order may have at most %d bytes and its headers %d", settle.ErrTooLarge, api.Description, order.MaxBody, settle.HeadersReserve)
 	default:
@@ -125,7 +125,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 			continue
 		}
 		msg := natsMsg(q.IntentMessage(in))
-		if seen[msg.Subject] {
+		if !in.Waits() && seen[msg.Subject] {
 			again = append(again, i)
 			continue
 		}
@@ -158,30 +158,40 @@ func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
 // publishSingly publishes the intents of a refused or unconfirmed batch one by
 // one, without waiting in between.
 func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
-	futures := make([]jetstream.PubAckFuture, len(index))
-	for k, i := range index {
-		future, err := q.js.PublishMsgAsync(natsMsg(q.IntentMessage(intents[i])), jetstream.WithStallWait(requestTimeout))
-		if err != nil {
-			results[i].Err = err
-			continue
+	message := func(k int) (*nats.Msg, error) { return natsMsg(q.IntentMessage(intents[index[k]])), nil }
+	q.publishAsync(ctx, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
+		i := index[k]
+		results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, err)
+	})
+}
+
+// publishAsync publishes n messages without waiting in between, and then passes the
+// answer to each to answered: a confirmation, or an error. A message whose own error
+// is set is not sent.
+func (q *Queue) publishAsync(ctx context.Context, n int, message func(i int) (*nats.Msg, error), answered func(i int, ack *jetstream.PubAck, err error)) {
+	futures, errs := make([]jetstream.PubAckFuture, n), make([]error, n)
+	for i := range n {
+		msg, err := message(i)
+		if errs[i] = err; err == nil {
+			futures[i], errs[i] = q.js.PublishMsgAsync(msg, jetstream.WithStallWait(requestTimeout))
 		}
-		futures[k] = future
 	}
 	deadline := time.NewTimer(2 * requestTimeout)
 	defer deadline.Stop()
-	for k, i := range index {
-		if futures[k] == nil {
+	for i := range n {
+		if errs[i] != nil {
+			answered(i, nil, errs[i])
 			continue
 		}
 		select {
-		case ack := <-futures[k].Ok():
-			results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, nil)
-		case err := <-futures[k].Err():
-			results[i].Status, results[i].Err = q.answered(ctx, intents[i], nil, err)
+		case ack := <-futures[i].Ok():
+			answered(i, ack, nil)
+		case err := <-futures[i].Err():
+			answered(i, nil, err)
 		case <-ctx.Done():
-			results[i].Err = ctx.Err()
+			answered(i, nil, ctx.Err())
 		case <-deadline.C:
-			results[i].Err = fmt.Errorf("the broker did not confirm the intent within %s", 2*requestTimeout)
+			answered(i, nil, fmt.Errorf("no answer within %s", 2*requestTimeout))
 			deadline.Reset(0)
 		}
 	}
@@ -190,7 +200,11 @@ func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, resu
 // answered returns what became of one intent. It publishes an intent again at
 // once if the answer calls for that.
 func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
-	p, err := publishAnswer(ack, err)
+	stream := q.n.intents
+	if in.Waits() {
+		stream = q.n.waiting
+	}
+	p, err := publishAnswer(stream, ack, err)
 	if err != nil || p == settle.Stored {
 		return p, err
 	}

@@ -120,7 +120,7 @@ func TestAnswersOfTheBroker(t *testing.T) {
 		"no storage":   {api(10047, "insufficient storage resources available"), settle.PublishNone, settle.ErrFull},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := publishAnswer(nil, c.err)
+			p, err := publishAnswer("ORDERS", nil, c.err)
 			require.Equal(t, c.want, p)
 			require.ErrorIs(t, err, c.is)
 		})

@@ -21,17 +21,26 @@ import (
 // intents have arrived or the wait has ended, and never earlier: a message that
 // is on its way would reach nobody and come back as an unexplained delivery.
 func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*settle.Delivery)) error {
+	q.holder.beforePull()
 	start, err := q.BeginPull(ctx)
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
-	p, err := q.startPull(n, min(wait, q.ClaimTerm()/3))
+	p, err := q.startPull(q.n.intents, q.n.consumer, n, min(wait, q.ClaimTerm()/3))
 	if err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
 	}
 	defer p.end()
 	for msg := p.next(); msg != nil; msg = p.next() {
-		take(q.Arrived(ctx, start, q.gather(msg, p)))
+		group := q.gather(msg, p)
+		q.holder.noteAnswer()
+		take(q.Arrived(ctx, start, group))
+	}
+	switch {
+	case p.late || p.err != nil:
+		q.holder.noteFailure() // after the last group, whose marks were read before this pull
+	case p.over:
+		q.holder.noteAnswer()
 	}
 	if p.err != nil {
 		return fmt.Errorf("pull from stream %s: %w", q.n.intents, p.err)

@@ -30,9 +30,14 @@ type pulling struct {
 // that found nothing.
 const pullGrace = requestTimeout
 
-// startPull sends a pull request.
-func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
-	req, err := json.Marshal(map[string]any{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()})
+// startPull sends a pull request to a consumer. Without a wait the broker sends what
+// it has at once.
+func (q *Queue) startPull(stream, consumer string, n int, wait time.Duration) (*pulling, error) {
+	options := map[string]any{"batch": n, "expires": wait.Nanoseconds(), "max_bytes": q.pullBytes()}
+	if wait == 0 {
+		options = map[string]any{"batch": n, "no_wait": true, "max_bytes": q.pullBytes()}
+	}
+	req, err := json.Marshal(options)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +46,7 @@ func (q *Queue) startPull(n int, wait time.Duration) (*pulling, error) {
 		return nil, err
 	}
 	p := &pulling{q: q, in: in, left: n, broken: q.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
-	subject := "$JS.API.CONSUMER.MSG.NEXT." + q.n.intents + "." + q.n.consumer
+	subject := "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer
 	if err := q.nc.PublishRequest(subject, in.subject, req); err != nil {
 		p.end()
 		return nil, err

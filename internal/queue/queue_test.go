@@ -21,9 +21,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // startBroker runs an embedded server for one test.
-func startBroker(t *testing.T) *embedded.Server {
+func startBroker(t *testing.T) *embedded.Server { return startBrokerIn(t, t.TempDir()) }
+
+func startBrokerIn(t *testing.T, dir string) *embedded.Server {
 	t.Helper()
-	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	return s

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,7 +19,21 @@ import (
 // replicated says whether a follower may answer a batched read. That holds for
 // every clustered broker: a stream with one replica may get more while this
 // program runs.
-func (q *Queue) replicated() bool { return q.replicas > 1 || q.nc.ConnectedClusterName() != "" }
+func (q *Queue) replicated() bool {
+	return q.replicas.most.Load() > 1 || q.nc.ConnectedClusterName() != ""
+}
+
+// replicas is the largest replica count of the streams that this program has
+// seen. A worker looks at streams while it reads.
+type replicas struct{ most atomic.Int32 }
+
+func (r *replicas) atLeast(n int) {
+	for seen := r.most.Load(); int32(n) > seen; seen = r.most.Load() {
+		if r.most.CompareAndSwap(seen, int32(n)) {
+			return
+		}
+	}
+}
 
 // stream reads a stream's state into its CachedInfo.
 func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
@@ -243,9 +258,12 @@ func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) 
 	return page, next, err
 }
 
-// matches reports whether filter matches subject. The filter ends in * (one
-// more token) or in > (at least one).
+// matches reports whether filter matches subject. The filter is a subject, or ends
+// in * (one more token) or in > (at least one).
 func matches(filter, subject string) bool {
+	if last := filter[len(filter)-1]; last != '*' && last != '>' {
+		return filter == subject
+	}
 	rest, ok := strings.CutPrefix(subject, filter[:len(filter)-1])
 	return ok && rest != "" && (filter[len(filter)-1] == '>' || !strings.Contains(rest, "."))
 }

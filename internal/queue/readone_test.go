@@ -5,13 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/queue/embedded"
+	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
 
@@ -20,39 +21,60 @@ import (
 func TestR2ARecordThatCannotBeLoadedIsNotMissing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
-	require.NoError(t, err)
-	t.Cleanup(s.Stop)
-	q := openQueue(t, s, "a")
+	q := openQueue(t, startBrokerIn(t, dir), "a")
 	putRecord(t, q, "R-0", 0)
-	first := blocks(t, dir, q.n.results)
-	require.Len(t, first, 1)
-	for len(blocks(t, dir, q.n.results)) == 1 { // the server keeps the last file in memory
-		_, err := q.js.Publish(t.Context(), q.n.resPre+"large", make([]byte, 900_000))
-		require.NoError(t, err)
-	}
-	require.NoError(t, os.Rename(first[0], first[0]+".away"))
-	require.NoError(t, os.Mkdir(first[0], 0o700)) // opens, and cannot be read
 	subject := q.n.resPre + "R-0"
-	require.Eventually(t, func() bool { // until the server's cache is gone
-		runtime.GC()
-		m, err := q.getMsg(t.Context(), q.n.results, map[string]any{"last_by_subj": subject})
-		require.NoError(t, err)
-		return m == nil
-	}, time.Minute, time.Second)
+	restore := makeUnreadable(t, q, dir, q.n.results, subject)
 
-	_, err = q.lastMsg(t.Context(), q.n.results, subject)
+	_, err := q.lastMsg(t.Context(), q.n.results, subject)
 	require.ErrorIs(t, err, errNotLoaded)
 	p := settle.New(settle.Config{Worker: "a", Log: zerolog.Nop()}, jetStore{q}, settle.RealTime())
 	_, err = p.LastWords(t.Context(), []string{"R-0", "R-1"})
 	require.ErrorIs(t, err, errNotLoaded, "R-0 was accepted, and would be posted again")
 
-	require.NoError(t, os.Remove(first[0]))
-	require.NoError(t, os.Rename(first[0]+".away", first[0]))
+	restore()
 	words, err := p.LastWords(t.Context(), []string{"R-0", "R-1"})
 	require.NoError(t, err)
 	require.NotNil(t, words[0].Record)
 	require.Nil(t, words[1].Record)
+}
+
+// R4: nor does a letter that the broker could not remove count as removed.
+func TestR4ALetterThatCannotBeReadIsNotRemoved(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	q := openQueue(t, startBrokerIn(t, dir), "a")
+	require.NoError(t, q.store.PutLetter(t.Context(), "A-1", &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected}, nil))
+	l := letterOf(t, q, "A-1")
+	restore := makeUnreadable(t, q, dir, q.n.dead, q.n.deadPre+"A-1")
+	require.Error(t, q.store.DeleteLetter(t.Context(), "A-1", l))
+	restore()
+	require.NotNil(t, letterOf(t, q, "A-1"))
+}
+
+// makeUnreadable waits until the broker cannot read the stream's only message, which
+// is under this subject, and says that there is none. The returned function ends that.
+func makeUnreadable(t *testing.T, q *Queue, dir, stream, subject string) (restore func()) {
+	t.Helper()
+	first := blocks(t, dir, stream)
+	require.Len(t, first, 1)
+	prefix, _, _ := strings.Cut(subject, "-")
+	for len(blocks(t, dir, stream)) == 1 { // the server keeps the last file in memory
+		_, err := q.js.Publish(t.Context(), prefix+"-large", make([]byte, 900_000))
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.Rename(first[0], first[0]+".away"))
+	require.NoError(t, os.Mkdir(first[0], 0o700)) // opens, and cannot be read
+	require.Eventually(t, func() bool {           // until the server's cache is gone
+		runtime.GC()
+		m, err := q.getMsg(t.Context(), stream, map[string]any{"last_by_subj": subject})
+		require.NoError(t, err)
+		return m == nil
+	}, time.Minute, time.Second)
+	return func() {
+		require.NoError(t, os.Remove(first[0]))
+		require.NoError(t, os.Rename(first[0]+".away", first[0]))
+	}
 }
 
 // blocks returns the files that hold a stream's messages.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,7 +14,7 @@ import (
 // first. The caller has waited for AckWait since the consumer was found
 // missing. So no worker has a claim from the lost one.
 func (q *Queue) ReviveConsumer(ctx context.Context) error {
-	_, err := q.js.CreateConsumer(ctx, q.n.intents, q.consumerConfig())
+	err := q.putConsumer(ctx, q.consumerConfig(), q.js.CreateConsumer)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return nil
 	}
@@ -28,7 +29,7 @@ func (q *Queue) ReviveConsumer(ctx context.Context) error {
 func (q *Queue) ReviveBucket(ctx context.Context) error {
 	_, err := q.makeBucket(ctx)
 	if err == nil {
-		err = q.refuseRollups(ctx)
+		err = q.alignBucket(ctx)
 	}
 	return q.bucket.wrap(err)
 }
@@ -58,7 +59,7 @@ func (b *Bucket) RestoreIfReplaced(ctx context.Context, restore func(context.Con
 			return err
 		}
 		b.created = created
-		b.q.log.Warn().Str("bucket", b.Name()).Msg("the fleet's bucket was lost and created again; restored its API, hold and limit")
+		b.q.log.Warn().Str("bucket", b.Name()).Msg("the fleet's bucket was lost and created again; restored its API, hold, limit and lanes; imports that were paused go on")
 	}
 	b.lost = false
 	return nil
@@ -81,7 +82,15 @@ const repairPrefix = "repair."
 // because what the streams held is lost. Repair returns the names of the
 // streams that it created.
 func (q *Queue) Repair(ctx context.Context, by string) (made []string, err error) {
-	for _, want := range q.streams() {
+	streams := q.streams()
+	if intents, err := q.js.Stream(ctx, q.n.intents); err == nil && intents.CachedInfo().Config.Metadata[waitingKey] != "" {
+		streams = append(streams, q.waitingStream())
+	}
+	if _, err := q.js.Stream(ctx, q.n.waiting); err == nil {
+		streams[0].Metadata = maps.Clone(streams[0].Metadata)
+		streams[0].Metadata[waitingKey] = roomMade // without the mark nobody looks into the waiting room
+	}
+	for _, want := range streams {
 		_, err := q.js.Stream(ctx, want.Name)
 		if err == nil {
 			continue
@@ -96,7 +105,7 @@ func (q *Queue) Repair(ctx context.Context, by string) (made []string, err error
 	}
 	if q.bucket.kv == nil {
 		if q.bucket.kv, err = q.makeBucket(ctx); err == nil {
-			err = q.refuseRollups(ctx)
+			err = q.alignBucket(ctx)
 		}
 		if err != nil {
 			return made, q.bucket.wrap(err)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -35,9 +36,38 @@ func (q *Queue) Room(ctx context.Context) (Room, error) {
 	if err != nil {
 		return Room{}, err
 	}
+	return roomOf(stream), nil
+}
+
+func roomOf(stream jetstream.Stream) Room {
 	info := stream.CachedInfo()
-	return Room{Stream: q.n.intents, Msgs: int64(info.State.Msgs), Bytes: int64(info.State.Bytes),
-		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}, nil
+	return Room{Stream: info.Config.Name, Msgs: int64(info.State.Msgs), Bytes: int64(info.State.Bytes),
+		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}
+}
+
+// WaitingRoom is Room for the waiting room; its Stream is empty if there is none.
+func (q *Queue) WaitingRoom(ctx context.Context) (Room, error) {
+	if has, err := q.HasWaitingRoom(ctx); err != nil || !has {
+		return Room{}, err
+	}
+	stream, err := q.stream(ctx, q.n.waiting)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return Room{}, nil
+	}
+	if err != nil {
+		return Room{}, err
+	}
+	return roomOf(stream), nil
+}
+
+// LimitWaitingRoom is LimitRoom for the waiting room, by ORDERPOST_MAX_WAITING and
+// ORDERPOST_MAX_WAITING_BYTES.
+func (q *Queue) LimitWaitingRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
+	stream, err := q.stream(ctx, q.n.waiting)
+	if err != nil {
+		return err
+	}
+	return q.limitRoom(ctx, stream, lower(maxMsgs, q.cfg.MaxWaiting), lower(maxBytes, q.cfg.MaxWaitingBytes))
 }
 
 // LimitRoom sets the limits of the intents stream, but never above
@@ -48,16 +78,20 @@ func (q *Queue) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
 	if err != nil {
 		return err
 	}
+	return q.limitRoom(ctx, stream, lower(maxMsgs, q.cfg.MaxIntents), lower(maxBytes, q.cfg.MaxBytes))
+}
+
+func (q *Queue) limitRoom(ctx context.Context, stream jetstream.Stream, maxMsgs, maxBytes int64) error {
 	cfg := stream.CachedInfo().Config
 	if cfg.Metadata == nil {
 		cfg.Metadata = make(map[string]string, 1)
 	}
 	cfg.Metadata[roomKey] = "disk"
-	cfg.MaxMsgs, cfg.MaxBytes = lower(maxMsgs, q.cfg.MaxIntents), lower(maxBytes, q.cfg.MaxBytes)
+	cfg.MaxMsgs, cfg.MaxBytes = maxMsgs, maxBytes
 	ctx, cancel := q.link.bound(ctx)
 	defer cancel()
-	_, err = q.js.UpdateStream(ctx, cfg)
-	return wrapStream(q.n.intents, "cannot be limited", err)
+	_, err := q.js.UpdateStream(ctx, cfg)
+	return wrapStream(cfg.Name, "cannot be limited", err)
 }
 
 // lower returns the lower of both; a setting below 1 is no limit.

@@ -18,7 +18,7 @@ type routes struct {
 	relays map[[2]int]*relay
 }
 
-func newRoutes(t *testing.T) *routes {
+func newRoutes(t testing.TB) *routes {
 	t.Helper()
 	r := &routes{relays: make(map[[2]int]*relay)}
 	for from := range clusterSize {
@@ -77,7 +77,7 @@ type relay struct {
 	conns  map[net.Conn]struct{}
 }
 
-func startRelay(t *testing.T) *relay {
+func startRelay(t testing.TB) *relay {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -24,9 +24,9 @@ func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
 	return state.FirstTime, nil
 }
 
-// Waiting returns how many intents no worker was given yet. It counts neither
-// those in flight nor delayed ones.
-func (q *Queue) Waiting(ctx context.Context) (uint64, error) {
+// Undelivered returns how many intents of the queue no worker was given yet. It
+// counts neither those in flight nor delayed ones.
+func (q *Queue) Undelivered(ctx context.Context) (uint64, error) {
 	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
 	if err != nil {
 		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)

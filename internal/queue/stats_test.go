@@ -47,7 +47,7 @@ func TestALostLeaseIsCountedOnce(t *testing.T) {
 func TestWaitingIsWhatNobodyWasGiven(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	waiting := func() uint64 {
-		n, err := q.Waiting(t.Context())
+		n, err := q.Undelivered(t.Context())
 		require.NoError(t, err)
 		return n
 	}

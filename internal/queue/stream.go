@@ -121,10 +121,10 @@ func (s Stream) WalkAll(ctx context.Context, first, last uint64, visit func(page
 	return s.Walk(ctx, first, last, visit)
 }
 
-// Matching passes the messages whose subjects match a pattern after the prefix
-// to visit, oldest first. The server finds them by its index of subjects. It
+// Matching passes the messages up to a sequence whose subjects match a pattern
+// after the prefix to visit, oldest first. The server finds them by its index of subjects. It
 // counts the matches for each page, so use it for patterns with few matches.
-func (s Stream) Matching(ctx context.Context, pattern string, visit func(page []*settle.Message) error) error {
+func (s Stream) Matching(ctx context.Context, pattern string, last uint64, visit func(page []*settle.Message) error) error {
 	for next := uint64(1); next != 0; {
 		req, err := json.Marshal(map[string]any{"seq": next, "batch": pageSize, "max_bytes": answerBytes, "next_by_subj": s.prefix + pattern})
 		if err != nil {
@@ -137,6 +137,9 @@ func (s Stream) Matching(ctx context.Context, pattern string, visit func(page []
 		})
 		if err != nil {
 			return err
+		}
+		if later := slices.IndexFunc(page, func(m *settle.Message) bool { return m.Seq > last }); later >= 0 {
+			page, next = page[:later], 0
 		}
 		if len(page) > 0 {
 			if err := visit(page); err != nil {

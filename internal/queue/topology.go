@@ -85,7 +85,7 @@ func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
 // the stream's limits to its own settings.
 func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) error {
 	have := stream.CachedInfo().Config
-	q.replicas = max(q.replicas, have.Replicas)
+	q.replicas.atLeast(have.Replicas)
 	if text := have.Metadata[versionKey]; text != "" {
 		if v, err := strconv.Atoi(text); err != nil || v > topologyVersion {
 			return fmt.Errorf("stream %s has topology version %s, newer than this program's %d: use a newer orderpost", want.Name, text, topologyVersion)

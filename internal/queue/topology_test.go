@@ -137,6 +137,7 @@ func TestReplicasAreOnlyEverAdded(t *testing.T) {
 // The embedded broker makes the folders of these streams before it creates them.
 func TestStreamNamesAreThoseThatAWorkerCreates(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w")
+	require.NoError(t, q.OpenWaiting(t.Context()))
 	var names []string
 	for name := range q.js.StreamNames(t.Context()).Name() {
 		names = append(names, name)

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -20,6 +21,9 @@ type Cancelled struct {
 	// leaves them alone, because a worker may be posting the order at this
 	// moment.
 	Started int `json:"started"`
+	// Blocked counts the intents that stay in the waiting room, because another
+	// intent of their order_no is pending.
+	Blocked int `json:"blocked,omitempty"`
 }
 
 // Cancel withdraws the intents that each passes to its argument, unless a
@@ -32,20 +36,28 @@ type Cancelled struct {
 // broker delivers intents for the first time in the order of their sequences. A
 // broker that was killed forgets how far it came, so the workers' own
 // high-water marks count as well (highwater.go). If this program dies, the
-// pause ends by itself.
+// pause ends by itself. Cancel leaves alone the pause of another cancellation.
+//
+// If deliveries went on nevertheless, a worker may have posted an intent before
+// it was withdrawn. So Cancel looks after each page, and after a pause that ended
+// before its time, how far deliveries came. It changes the outcome of what was
+// delivered to unknown, and returns an error.
+//
+// Deliveries go on only after every write was confirmed: one that is stored later
+// would be about an order that a worker posts. So Cancel repeats unconfirmed
+// writes before it ends, also after ctx ended. If that fails, it does not end the
+// pause early.
 //
 // Cancel writes the outcome first, by R1, and deletes the intent afterwards.
 // After a crash between the two, the next delivery finds the outcome.
 func (q *Protocol) Cancel(ctx context.Context, by string, each func(visit func([]*Pending) error) error) (Cancelled, error) {
-	c := &canceller{q: q, by: by, began: q.time.Now()}
+	c := &canceller{q: q, by: by}
 	defer c.resume()
 	if err := c.pause(ctx); err != nil {
 		return c.counts, err
 	}
 	err := each(func(page []*Pending) error { return c.cancel(ctx, page) })
-	if err == nil {
-		err = c.verify(ctx)
-	}
+	err = errors.Join(err, c.conclude(ctx))
 	c.resume()
 	c.remove(ctx)
 	return c.counts, err
@@ -62,16 +74,18 @@ const (
 type canceller struct {
 	q             *Protocol
 	by            string
-	began         time.Time
-	paused        time.Time // when deliveries were paused last
+	paused        time.Time   // when deliveries were paused last
+	ends          []time.Time // of the pauses that this run asked for
+	others        time.Time   // the end of another program's pause
 	resumed       bool
 	lastDelivered uint64 // the highest sequence that a worker was ever given
 	counts        Cancelled
-	toDelete      []uint64 // sequences of the withdrawn intents
+	unproven      []*withdrawal // what was withdrawn, or is about to be, since deliveries were looked at
+	toDelete      []uint64      // sequences of the withdrawn intents
 }
 
-// pause stops deliveries and reads how far they came. Before a pause ends, the
-// next call extends it.
+// pause stops deliveries. Before a pause ends, the next call extends it. The first
+// call, and the first one after a pause that ended, reads how far deliveries came.
 func (c *canceller) pause(ctx context.Context) error {
 	if !c.paused.IsZero() && c.q.time.Now().Sub(c.paused) < pauseAgain {
 		return nil
@@ -89,10 +103,9 @@ func (c *canceller) pause(ctx context.Context) error {
 	}
 	c.paused = before
 	if !first {
-		return c.verify(ctx)
+		return nil
 	}
-	c.lastDelivered, err = c.delivered(ctx)
-	return err
+	return c.prove(ctx)
 }
 
 // errPauseOver means that deliveries may have gone on while intents were
@@ -106,7 +119,7 @@ func (c *canceller) pauseOnce(ctx context.Context, first bool) (from time.Time, 
 	defer w.Done()
 	for {
 		from = c.q.time.Now()
-		err = c.q.store.Pause(ctx, from.Add(pauseTerm))
+		err = c.pauseUntil(ctx, from.Add(pauseTerm))
 		if err == nil || !first || ctx.Err() != nil || !c.q.cfg.Patience.Transient(err) {
 			return from, err
 		}
@@ -116,36 +129,167 @@ func (c *canceller) pauseOnce(ctx context.Context, first bool) (from time.Time, 
 	}
 }
 
+// pauseUntil pauses deliveries until then, or longer if another program did.
+func (c *canceller) pauseUntil(ctx context.Context, end time.Time) error {
+	now, err := c.q.store.PausedUntil(ctx)
+	if err != nil {
+		return err
+	}
+	if !c.askedFor(now) {
+		c.others = now
+	}
+	if !end.After(c.others) {
+		end = c.others.Add(time.Millisecond)
+	}
+	c.ends = append(c.ends, end)
+	return c.q.store.Pause(ctx, end)
+}
+
+// askedFor reports whether this run asked for the pause that ends then.
+func (c *canceller) askedFor(end time.Time) bool { return slices.ContainsFunc(c.ends, end.Equal) }
+
 // delivered returns the highest sequence that a worker was ever given.
 func (c *canceller) delivered(ctx context.Context) (uint64, error) {
 	remembered, err := c.q.store.Delivered(ctx)
 	if err != nil {
 		return 0, err
 	}
-	marked, err := newHighWater(c.q).high(ctx)
+	marked, err := newHighWater(c.q).high(ctx, c.q.link())
 	return max(remembered, marked), err
 }
 
-// verify returns an error if the broker delivered intents during the pause. A
-// change of the consumer's configuration ends a pause.
-func (c *canceller) verify(ctx context.Context) error {
-	now, err := c.delivered(ctx)
-	if err == nil && now > c.lastDelivered {
-		err = fmt.Errorf("the broker delivered intents during the pause (was the workers' consumer changed?): workers may have posted intents up to sequence %d before they were withdrawn; the results will show each acceptance", now)
+// conclude makes sure that deliveries may go on. After a failure it has a little
+// time, also if ctx has ended.
+func (c *canceller) conclude(ctx context.Context) error {
+	if len(c.unproven) == 0 {
+		return nil
 	}
-	return err
+	ctx, cancel := c.q.time.WithDeadline(context.WithoutCancel(ctx), c.q.time.Now().Add(2*RequestTimeout))
+	defer cancel()
+	return c.prove(ctx)
+}
+
+// prove makes sure of what was withdrawn so far.
+func (c *canceller) prove(ctx context.Context) error {
+	if err := c.finish(ctx); err != nil {
+		return err
+	}
+	return c.look(ctx)
+}
+
+// finish repeats the writes that were not confirmed. After that, an earlier one
+// that is still on its way is stale.
+func (c *canceller) finish(ctx context.Context) error {
+	return c.q.time.Each(len(c.unproven), cancelAtOnce, func(i int) error {
+		w := c.unproven[i]
+		if w.confirmed {
+			return nil
+		}
+		var err error
+		if w.last, err = c.q.Lookup(ctx, w.p.OrderNo); err == nil {
+			err = c.write(ctx, w)
+		}
+		if err != nil {
+			err = fmt.Errorf("order %s: its cancellation is not confirmed, and a worker may post the order before the broker stores it; look at the order once the broker answers: %w", w.p.OrderNo, err)
+		}
+		return err
+	})
+}
+
+// look reads how far deliveries came. What no worker was given is withdrawn for
+// good: whoever is given it now finds the outcome. So is what was withdrawn during a
+// pause that has ended since. look changes the outcomes of the rest to unknown, and
+// returns an error then. All writes are confirmed.
+func (c *canceller) look(ctx context.Context) error {
+	upTo, err := c.delivered(ctx)
+	if err == nil && upTo > c.lastDelivered {
+		err = c.doubt(ctx, upTo)
+	}
+	if err != nil {
+		return err
+	}
+	var doubted []string
+	for _, w := range c.unproven {
+		c.toDelete = append(c.toDelete, w.p.Seq)
+		if w.doubted {
+			doubted = append(doubted, w.p.OrderNo)
+		} else {
+			c.counts.Withdrawn++
+		}
+	}
+	c.lastDelivered, c.unproven = max(c.lastDelivered, upTo), nil
+	if len(doubted) > 0 {
+		return givenOut(doubted)
+	}
+	return nil
+}
+
+// givenOut returns the error that says that workers were given orders before they were
+// withdrawn. It names ten of them.
+func givenOut(orders []string) error {
+	some := orders[:min(len(orders), 10)]
+	text := strings.Join(some, ", ")
+	if more := len(orders) - len(some); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return errors.New("the broker delivered intents while they were withdrawn (this program was held up for longer than deliveries were paused, or the workers' consumer was changed): workers may have posted " + text +
+		"; these are unknown now: look them up at the API and resolve them, then run the cancellation again for the rest")
+}
+
+// doubt changes the outcome of the withdrawn intents up to this sequence to
+// unknown. An acceptance stays. Deliveries during a pause that should still go on
+// prove that it was broken.
+func (c *canceller) doubt(ctx context.Context, upTo uint64) error {
+	now := c.q.time.Now()
+	return c.q.time.Each(len(c.unproven), cancelAtOnce, func(i int) error {
+		w := c.unproven[i]
+		if w.p.Seq > upTo || !w.paused.IsZero() && !now.Before(w.paused) {
+			return nil
+		}
+		doubted := w.doubted
+		_, err := c.q.updateRecord(ctx, FileToken(order.Token(w.p.OrderNo)), func(stored Entry) (*order.Record, error) {
+			cur := stored.Record
+			if cur == nil || cur.IntentID != w.p.ID || cur.Outcome() != order.OutcomeCancelled {
+				w.doubted = doubted
+				return nil, nil
+			}
+			w.doubted = true
+			next := *cur
+			next.SetOutcome(order.OutcomeUnknown)
+			next.Unsure, next.Reason, next.SettledAt = true, "withdrawn while a worker may have posted it", now.UTC()
+			next.Intervene(Person{Name: c.by}.did("took back the cancellation", now))
+			return &next, nil
+		})
+		if err != nil {
+			err = fmt.Errorf("order %s is cancelled in the results and may have been posted: %w", w.p.OrderNo, err)
+		}
+		return err
+	})
 }
 
 // resume ends the pause by setting its end to the near future. That wakes the
-// pulls that wait, and resuming the consumer does not.
+// pulls that wait, and resuming the consumer does not. A pause that another
+// program began goes on: that of a cancellation which began later, and what is
+// left of one that began earlier. Nobody knows whether that one has ended.
 func (c *canceller) resume() {
-	if c.resumed || c.paused.IsZero() {
+	unconfirmed := slices.ContainsFunc(c.unproven, func(w *withdrawal) bool { return !w.confirmed })
+	if c.resumed || c.paused.IsZero() || unconfirmed {
 		return
 	}
 	c.resumed = true
 	ctx, cancel := context.WithTimeout(context.Background(), RequestTimeout)
 	defer cancel()
-	if err := c.q.store.Pause(ctx, c.q.time.Now().Add(50*time.Millisecond)); err != nil {
+	end, err := c.q.store.PausedUntil(ctx)
+	if err == nil && !c.askedFor(end) {
+		return
+	}
+	if end = c.q.time.Now().Add(50 * time.Millisecond); end.Before(c.others) {
+		end = c.others
+	}
+	if err == nil {
+		err = c.q.store.Pause(ctx, end)
+	}
+	if err != nil {
 		c.q.log.Warn().Err(err).Dur("at_the_latest_in_ms", pauseTerm).Msg("deliveries could not be resumed; they resume by themselves when the pause ends")
 	}
 }
@@ -167,49 +311,54 @@ func (c *canceller) cancelPage(ctx context.Context, page []*Pending) error {
 	if err := c.pause(ctx); err != nil {
 		return err
 	}
-	// A write that waits for its broker must not outlive the pause.
-	ctx, cancel := c.q.time.WithDeadline(ctx, c.paused.Add(pauseTerm-2*RequestTimeout))
+	if err := c.withdraw(ctx, page); err != nil {
+		return err
+	}
+	if len(c.unproven) == 0 {
+		return nil
+	}
+	return c.look(ctx)
+}
+
+// withdraw writes the outcomes of a page. A write that waits for its broker must not
+// outlive the pause.
+func (c *canceller) withdraw(ctx context.Context, page []*Pending) error {
+	deadline := c.paused.Add(pauseTerm - 2*RequestTimeout)
+	ctx, cancel := c.q.time.WithDeadline(ctx, deadline)
 	defer cancel()
-	err := c.withdraw(ctx, page)
+	last, err := c.q.LastWords(ctx, numbersOf(page))
+	if err == nil {
+		todo, started := c.classify(page, last)
+		c.unproven = append(c.unproven, todo...)
+		err = c.q.time.Each(len(todo), cancelAtOnce, func(i int) error {
+			w := todo[i]
+			if err := c.write(ctx, w); err != nil {
+				return fmt.Errorf("order %s: %w", w.p.OrderNo, err)
+			}
+			if c.q.time.Now().Before(deadline) {
+				w.paused = c.paused.Add(pauseTerm)
+			}
+			return nil
+		})
+		if err == nil {
+			c.counts.Started += started
+		}
+	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", errPauseOver, err)
 	}
 	return err
 }
 
-func (c *canceller) withdraw(ctx context.Context, page []*Pending) error {
-	last, err := c.q.LastWords(ctx, numbersOf(page))
-	if err != nil {
-		return err
-	}
-	s := c.classify(page, last)
-	var withdrawn atomic.Int64
-	err = c.q.time.Each(len(s.todo), cancelAtOnce, func(i int) error {
-		if err := c.write(ctx, s.todo[i].p, s.todo[i].last); err != nil {
-			return fmt.Errorf("order %s: %w", s.todo[i].p.OrderNo, err)
-		}
-		withdrawn.Add(1)
-		return nil
-	})
-	if err != nil && c.q.patient() && ctx.Err() != nil {
-		return err // cancel starts the page over
-	}
-	c.counts.Withdrawn += len(s.already) + int(withdrawn.Load())
-	c.counts.Started += s.started
-	c.toDelete = append(c.toDelete, s.already...)
-	for _, w := range s.todo {
-		c.toDelete = append(c.toDelete, w.p.Seq)
-	}
-	if err != nil {
-		c.toDelete = nil // it is unknown which of them have an outcome; their deliveries will tell
-	}
-	return err
-}
-
-// withdrawal is an intent to withdraw, with the last word on its order_no.
+// withdrawal is an intent to withdraw.
 type withdrawal struct {
-	p    *Pending
-	last Entry
+	p         *Pending
+	last      Entry // the last word on its order_no
+	confirmed bool  // its outcome is stored
+	// paused is the end of the pause during which the outcome was stored; zero = it
+	// may have been stored later.
+	paused  time.Time
+	doubted bool // its outcome is unknown, because a worker was given it before
 }
 
 // numbersOf returns the order numbers of a page.
@@ -221,35 +370,19 @@ func numbersOf(page []*Pending) []string {
 	return numbers
 }
 
-// classified is a page of pending intents, sorted by what a cancellation does
-// with them.
-type classified struct {
-	todo    []withdrawal
-	already []uint64 // sequences that this run withdrew when it processed the page before
-	started int      // left to a worker
-}
-
-// classify sorts a page by the last words on its orders.
-func (c *canceller) classify(page []*Pending, last []LastWord) (s classified) {
+// classify returns what to withdraw of a page by the last words on its orders, and
+// counts what is left to a worker.
+func (c *canceller) classify(page []*Pending, last []LastWord) (todo []*withdrawal, started int) {
 	for i, p := range page {
-		rec := last[i].Record
 		switch {
-		case rec.Settles(p.ID) && c.writtenBefore(rec):
-			s.already = append(s.already, p.Seq)
-		case rec.Settles(p.ID): // a worker is about to acknowledge it
+		case last[i].Record.Settles(p.ID): // this run withdrew it before, or a worker is about to acknowledge it
 		case p.Seq <= c.lastDelivered, last[i].Unreadable != nil: // a worker or a newer version decides
-			s.started++
+			started++
 		default:
-			s.todo = append(s.todo, withdrawal{p, last[i].Entry})
+			todo = append(todo, &withdrawal{p: p, last: last[i].Entry})
 		}
 	}
-	return s
-}
-
-// writtenBefore reports whether this run wrote the outcome on an earlier pass
-// over the page and was interrupted before it counted it.
-func (c *canceller) writtenBefore(r *order.Record) bool {
-	return c.q.patient() && r.By == c.by && r.Reason == withdrawnReason && !r.SettledAt.Before(c.began)
+	return todo, started
 }
 
 const withdrawnReason = "withdrawn before any attempt"
@@ -266,9 +399,9 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 	err = each(func(page []*Pending) error {
 		last, err := q.LastWords(ctx, numbersOf(page))
 		if err == nil {
-			s := c.classify(page, last)
-			c.counts.Withdrawn += len(s.todo)
-			c.counts.Started += s.started
+			todo, started := c.classify(page, last)
+			c.counts.Withdrawn += len(todo)
+			c.counts.Started += started
 		}
 		return err
 	})
@@ -276,12 +409,13 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 }
 
 // write writes the outcome cancelled for one intent.
-func (c *canceller) write(ctx context.Context, p *Pending, last Entry) error {
-	now := c.q.time.Now().UTC()
+func (c *canceller) write(ctx context.Context, w *withdrawal) error {
+	p, now := w.p, c.q.time.Now().UTC()
 	rec := order.Record{OrderNo: p.OrderNo, Reason: withdrawnReason, By: c.by, SettledAt: now,
-		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, IntentID: p.ID, BodyHash: p.BodyHash}
+		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, IntentID: p.ID, BodyHash: p.BodyHash, Waited: p.Waited}
 	rec.SetOutcome(order.OutcomeCancelled)
-	_, err := c.q.writeRecord(ctx, FileToken(order.Token(p.OrderNo)), last, rec)
+	_, err := c.q.writeRecord(ctx, FileToken(order.Token(p.OrderNo)), w.last, rec)
+	w.confirmed = err == nil
 	return err
 }
 

@@ -151,5 +151,57 @@ func TestCancelNoticesDeliveries(t *testing.T) {
 		}
 		return books.EachPending(t.Context(), q, "b", visit)
 	})
-	require.ErrorContains(t, err, "the broker delivered intents during the pause")
+	require.ErrorContains(t, err, "the broker delivered intents while they were withdrawn")
+	for i := 1; i <= 3; i++ {
+		rec := lookup(t, q, fmt.Sprintf("C-%d", i))
+		require.Equal(t, order.OutcomeUnknown, rec.Outcome(), "a worker may have posted it")
+		require.False(t, rec.NeedsLetter(), "a person knows of it")
+	}
+	requireBalanced(t, q)
+	_, err = q.Resolve(t.Context(), "C-1", 0, order.OutcomeRejected, anna)
+	require.NoError(t, err)
+}
+
+// TestCancellationsDoNotEndEachOthersPause: one that begins later and ends
+// earlier leaves deliveries paused, and so does one that ends while another
+// works. Found by the simulation.
+func TestCancellationsDoNotEndEachOthersPause(t *testing.T) {
+	s := startBroker(t)
+	q, other := openQueue(t, s, "w1"), openQueue(t, s, "ben")
+	js := jetStream(t, s)
+	publish(t, q, batchOf(1, 3, "b")...)
+	publish(t, q, batchOf(4, 6, "other")...)
+	paused := func() time.Duration {
+		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
+		require.NoError(t, err)
+		return c.CachedInfo().PauseRemaining
+	}
+	_, err := q.Cancel(t.Context(), "anna", func(visit func([]*settle.Pending) error) error {
+		_, err := books.CancelBatch(t.Context(), other, "other", "ben")
+		require.NoError(t, err)
+		require.Greater(t, paused(), 30*time.Second, "anna's goes on")
+		return books.EachPending(t.Context(), q, "b", visit)
+	})
+	require.NoError(t, err)
+	require.Less(t, paused(), time.Second)
+
+	publish(t, q, batchOf(7, 9, "b")...)
+	reached, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	_, err = q.Cancel(t.Context(), "anna", func(visit func([]*settle.Pending) error) error {
+		go func() {
+			_, err := other.Cancel(t.Context(), "ben", func(func([]*settle.Pending) error) error {
+				close(reached)
+				<-goOn
+				return nil
+			})
+			done <- err
+		}()
+		<-reached
+		return books.EachPending(t.Context(), q, "b", visit)
+	})
+	require.NoError(t, err)
+	require.Greater(t, paused(), 30*time.Second, "ben's goes on")
+	close(goOn)
+	require.NoError(t, <-done)
+	requireBalanced(t, q)
 }

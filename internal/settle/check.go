@@ -20,15 +20,23 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 	for i, d := range ds {
 		tokens[i] = d.token
 	}
+	asked := q.time.Now()
 	words, err := q.readLastWords(ctx, tokens)
 	if err != nil {
 		return err
 	}
 	now := q.time.Now()
 	for i, d := range ds {
+		d.looked = asked
 		d.Last, d.unreadable = words[i].entry(), words[i].Unreadable
 		if d.unreadable != nil {
 			d.Work = WorkNone
+			continue
+		}
+		if gone, err := q.gone(ctx, d); err != nil {
+			return err
+		} else if gone {
+			d.Work = WorkGone
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
@@ -38,6 +46,26 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
+}
+
+// gone reports whether a delivery's intent was removed after it was delivered. A
+// cancellation does that, once it recorded the outcome. If a later intent of the
+// order_no was handled since, the record is about that one and no longer says
+// that this one was cancelled. Only then is the leader asked.
+func (q *Protocol) gone(ctx context.Context, d *Delivery) (bool, error) {
+	last := d.Last.Record
+	if last == nil || last.IntentID == d.Intent.ID || !d.StoredAt.Before(last.EnqueuedAt) {
+		return false, nil
+	}
+	stored, err := q.stillStored(ctx, d)
+	return err == nil && !stored, err
+}
+
+// stillStored asks the leader whether a delivery's intent is still in the stream. While
+// it is, no later intent of the order_no can be.
+func (q *Protocol) stillStored(ctx context.Context, d *Delivery) (bool, error) {
+	m, err := q.store.IntentAt(ctx, d.Seq)
+	return m != nil, err
 }
 
 // inherit returns the history of the order_no and the number of deliveries of
@@ -64,8 +92,27 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	if lost > 0 {
 		h.Unsure = true // an unexplained delivery may have been posted (R3)
 	}
+	h.LastTimestamp = skipStamps(h.LastTimestamp, lost, last.Open())
 	h.Lost += lost
 	return h, h.Lost
+}
+
+// lostStamps is the number of timestamps that an unexplained delivery may have
+// used, in milliseconds.
+const lostStamps = 100
+
+// skipStamps returns the last timestamp that may have been signed. It matters if
+// a clock was ahead: until that time comes, each attempt is stamped with the
+// millisecond after the last one on record. A delivery that ended without a
+// report may have used the next few.
+func skipStamps(last int64, lost int, open bool) int64 {
+	if open {
+		lost++
+	}
+	if last > 0 {
+		last += int64(lost) * lostStamps
+	}
+	return last
 }
 
 // sinceNote returns how many deliveries since the note ended without one, and
@@ -94,6 +141,8 @@ func (q *Protocol) classify(d *Delivery, now time.Time) Work {
 		return WorkSettled
 	case order.OpenItself:
 		switch {
+		case q.overtaken(d):
+			return WorkNone
 		case last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
 			return WorkClaimed
 		case now.Before(last.NotBefore):
@@ -107,7 +156,7 @@ func (q *Protocol) classify(d *Delivery, now time.Time) Work {
 	case order.DoubtBefore:
 		return WorkWithheld
 	}
-	return q.classifyUnsettled(d)
+	return q.classifyUnsettled(d, now)
 }
 
 // bodyHash returns the hash of the order's body, or "" for an intent that can
@@ -121,12 +170,14 @@ func (d *Delivery) bodyHash() string {
 
 // classifyUnsettled returns what an intent needs that no earlier outcome
 // decides: R8's handling alone, an outcome as invalid, or a submission.
-func (q *Protocol) classifyUnsettled(d *Delivery) Work {
+func (q *Protocol) classifyUnsettled(d *Delivery, now time.Time) Work {
 	switch {
 	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):
 		return WorkSuspect
 	case d.Invalid != nil:
 		return WorkInvalid
+	case now.Before(d.Intent.NotBefore):
+		return WorkNotYet
 	default:
 		return WorkSubmit
 	}

@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -45,6 +46,31 @@ func TestR3ADeliveryThatNoNoteExplainsIsDoubt(t *testing.T) {
 
 	stored := settleAs(t, q, second, report(order.Duplicate, second.History))
 	require.Equal(t, order.OutcomeAccepted, stored.Record.Outcome(), "the duplicate is our own first attempt")
+}
+
+// A clock was ahead when it stamped an order, so the next attempts use the
+// milliseconds after that. A worker is killed after such an attempt and before any
+// record. The next attempt must not use its timestamp again, whatever deliveries
+// come in between. Found by the simulation.
+func TestATimestampOfALostAttemptIsNotUsedAgain(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	ahead := time.Now().Add(time.Hour).UnixMilli()
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: order.History{Attempts: 1, LastTimestamp: ahead}})
+	d = pull(t, q, 1)[0]
+	require.Equal(t, ahead, d.History.LastTimestamp, "nothing was lost")
+
+	d = again(t, d, q) // its worker may have sent some with ahead+1, ahead+2, ...
+	first := d.History.LastTimestamp
+	require.Greater(t, first, ahead+10)
+	require.NoError(t, q.GiveUp(t.Context(), d))
+	d = again(t, d, q)
+	require.GreaterOrEqual(t, d.History.LastTimestamp, first, "giving up explains no attempt")
+
+	require.NoError(t, q.NoteBegun(t.Context(), d))
+	second := again(t, d, q)
+	require.Greater(t, second.History.LastTimestamp, d.History.LastTimestamp+10)
 }
 
 // A shutdown, a closed gate or a failed check costs an order nothing.
@@ -180,4 +206,35 @@ func TestR6AnyIntentIDIsRecognised(t *testing.T) {
 		requireDrained(t, q)
 	}
 	requireBalanced(t, q)
+}
+
+// R6: a cancellation removes an intent that is on its way to a worker, and another
+// intent is settled before the worker looks. The record no longer says that the
+// first one was cancelled. Found by the simulation.
+func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
+	s := startBroker(t)
+	slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
+	publish(t, q, intent("A-1", "i1"))
+	first := pull(t, slow, 1)[0] // the broker has sent it; its check comes later
+	require.NoError(t, q.ExportStore().DeleteIntent(t.Context(), first.Seq))
+	publish(t, q, intent("A-1", "i2"))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	require.NoError(t, slow.Check(t.Context(), []*settle.Delivery{first}))
+	require.Equal(t, settle.WorkGone, first.Work)
+	before := lookup(t, q, "A-1")
+	settle.NewHandler(slow.Protocol, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
+		require.Fail(t, "posted")
+		return order.Report{}
+	}}).Handle(t.Context(), t.Context(), first, nil)
+	require.Equal(t, before, lookup(t, q, "A-1"))
+
+	// The clocks of two servers may differ. What is stored is pending, whatever they say.
+	publish(t, q, intent("A-1", "i3"))
+	d = pull(t, q, 1)[0]
+	d.StoredAt = d.StoredAt.Add(-time.Hour)
+	require.NoError(t, q.Check(t.Context(), []*settle.Delivery{d}))
+	require.Equal(t, settle.WorkSubmit, d.Work)
 }

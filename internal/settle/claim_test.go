@@ -47,6 +47,57 @@ func TestR7ADisconnectEndsEveryClaimAndItsAttempts(t *testing.T) {
 	require.ErrorIs(t, context.Cause(late), order.ErrLeaseLost, "a context made afterwards is over, too")
 }
 
+// R7: the consumer's AckWait is changed under a worker. Its claims relied on the former
+// one, so they are over. Later ones rely on the new one.
+func TestR7AChangedAckWaitEndsEveryClaim(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = 4 * time.Second })
+	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
+	before := pull(t, q, 1)[0]
+	require.Equal(t, 4*time.Second, q.AlignClaims(4*time.Second))
+	require.True(t, before.Lease().Valid())
+	require.Equal(t, 4*time.Second, q.AlignClaims(time.Second))
+	require.False(t, before.Lease().Valid())
+	require.Equal(t, 900*time.Millisecond, q.ClaimTerm())
+	after := pull(t, q, 1)[0]
+	require.True(t, after.Lease().Valid())
+	pulled, _ := after.Lease().ExportSince()
+	require.Eventually(t, func() bool { // it is extended in time for the new term
+		since, over := after.Lease().ExportSince()
+		return since.Sub(pulled) > time.Second && !over
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// R7: "no responders" is an answer, too, but not the consumer's. It extends nothing.
+func TestR7OnlyTheConsumerExtendsAClaim(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = time.Second })
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	forgetCounts(t, s) // nobody hears progress requests any more
+	require.Eventually(t, func() bool { return !d.Lease().Valid() }, 10*time.Second, 10*time.Millisecond)
+}
+
+// R7: a message that answers a pull may arrive after the connection was lost over which
+// it was asked for. The broker may have given it to another worker since.
+func TestR7APullOverALostConnectionClaimsNothing(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	stored, err := q.ExportStore().IntentAt(t.Context(), 1)
+	require.NoError(t, err)
+	for name, lose := range map[string]func(){"none is lost": nil, "lost": q.Disconnected, "the consumer is lost": q.ForgetDeliveries} {
+		t.Run(name, func(t *testing.T) {
+			start, err := q.BeginPull(t.Context())
+			require.NoError(t, err)
+			if lose != nil {
+				lose()
+			}
+			ds := q.Arrived(t.Context(), start, []settle.Arrival{{Message: stored, Reply: "$JS.ACK.reply", Delivered: 1}})
+			require.Equal(t, lose == nil, ds[0].Lease().Valid())
+			ds[0].Release()
+		})
+	}
+}
+
 // After the claim has ended, the worker sends no ack, which would delete the
 // new owner's message, and no NAK. It keeps the acceptance, which the
 // redelivery finds.
@@ -124,4 +175,23 @@ func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
 	}
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome(), "an acceptance is merged all the same")
 	require.Equal(t, 1, said.n)
+}
+
+// R1: a delivery that posted nothing settles by what it read. If somebody wrote since, the
+// next delivery decides.
+func TestR1WhatRestsOnTheRecordIsNotWrittenOverALaterOne(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	first := pull(t, a, 1)[0]
+	second := again(t, first, b)
+	require.True(t, second.History.Unsure, "the first one may have posted it")
+	settleAs(t, a, first, rejected())
+
+	r := order.Report{End: order.EndDeadline, History: second.History}
+	decided := order.Decide(r, order.Facts{Policy: order.Park})
+	require.Equal(t, order.OutcomeUnknown, decided.Outcome)
+	_, err := b.Settle(t.Context(), second, r, decided)
+	require.ErrorIs(t, err, order.ErrLeaseLost)
+	require.Equal(t, order.OutcomeRejected, lookup(t, a, "A-1").Outcome())
 }

@@ -37,8 +37,11 @@ type Delivery struct {
 	// Delivered is the broker's count of deliveries, this one included. Check
 	// raises it if the broker lost its count since the last note.
 	Delivered uint64
-	counted   uint64 // the broker's count, unchanged
-	serverID  string // of the broker that delivered
+	counted   uint64    // the broker's count, unchanged
+	id        string    // in notes; "" until one is written
+	serverID  string    // of the broker that delivered
+	marked    bool      // that broker confirmed a high-water mark that covers this delivery
+	looked    time.Time // when Last was asked for or written
 
 	msg        *Message
 	answer     Answer
@@ -58,11 +61,21 @@ type Answer interface {
 // Lease returns the claim on the message.
 func (d *Delivery) Lease() *Lease { return d.lease }
 
-// MustNoteBegin reports whether a note must be written before this delivery is
-// posted (NoteBegun), unless a note precedes each attempt. A broker that was
-// killed may have forgotten this delivery. It would then count the next one as
-// the delivery that an earlier note explains.
-func (d *Delivery) MustNoteBegin() bool { return d.CountLost || d.Delivered > 1 }
+// Redelivered reports whether a worker was given the intent before.
+func (d *Delivery) Redelivered() bool { return d.CountLost || d.Delivered > 1 }
+
+// notBefore returns when the intent may be submitted: its producer's time, or the
+// end of the delay before its next attempt.
+func (d *Delivery) notBefore() time.Time {
+	at := d.Intent.NotBefore
+	if last := d.Last.Record; last != nil && last.IntentID == d.Intent.ID && last.NotBefore.After(at) {
+		at = last.NotBefore
+	}
+	return at
+}
+
+// waited reports whether the intent came out of the waiting room.
+func (d *Delivery) waited() bool { return d.msg.Header.Get(HeaderWaited) != "" }
 
 // Release stops extending the claim. Call it when the handling has ended.
 func (d *Delivery) Release() { d.lease.release() }
@@ -91,15 +104,18 @@ const (
 	// WorkWithheld: an earlier intent of this order_no ended as unknown, and no
 	// person allowed another one.
 	WorkWithheld
-	// WorkNotYet: the broker delivered the intent before its delay was over.
+	// WorkNotYet: the broker delivered the intent before its delay was over, or its
+	// producer published it to the queue with a time that has not come.
 	WorkNotYet
 	// WorkClaimed: another worker's attempt note is open.
 	WorkClaimed
 	// WorkSuspect: handle it alone, after a suspect note (R8).
 	WorkSuspect
+	// WorkGone: the intent was withdrawn after it was delivered. Do nothing.
+	WorkGone
 )
 
-var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect"}
+var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect", "gone"}
 
 // String returns the word used in logs.
 func (w Work) String() string { return workNames[w] }

@@ -2,7 +2,7 @@ package settle
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 
 	"orderpost/internal/order"
 )
@@ -16,8 +16,9 @@ import (
 // is stored, because the intent's redelivery would file the letter again.
 func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, err error) {
 	var l *Letter
-	did := fmt.Sprintf("dropped dead letter %d", listed.Seq)
-	_, err = q.updateRecord(ctx, listed.Token(), func(cur *order.Record) (*order.Record, error) {
+	did := didDrop + strconv.FormatUint(listed.Seq, 10)
+	_, err = q.updateRecord(ctx, listed.Token(), func(now Entry) (*order.Record, error) {
+		cur := now.Record
 		if err := q.requireNonePending(ctx, listed.OrderNo); err != nil {
 			return nil, err
 		}

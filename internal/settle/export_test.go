@@ -57,7 +57,7 @@ func (q *Protocol) ExportGiveBack(d *Delivery, delay time.Duration) error {
 }
 
 func (q *Protocol) ExportUpdateRecord(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {
-	return q.updateRecord(ctx, token, decide)
+	return q.updateRecord(ctx, token, func(cur Entry) (*order.Record, error) { return decide(cur.Record) })
 }
 
 func (q *Protocol) ExportAllow(ctx context.Context, l *Letter, id string, p Person) error {
@@ -81,7 +81,7 @@ func (q *Protocol) ExportCancelHalf(ctx context.Context, by string, each func(vi
 
 // ExportAdvance advances this worker's delivered high-water mark to seq.
 func (q *Protocol) ExportAdvance(ctx context.Context, seq uint64) error {
-	if _, err := q.highWater.high(ctx); err != nil {
+	if _, err := q.highWater.high(ctx, q.link()); err != nil {
 		return err
 	}
 	return q.highWater.advance(ctx, seq)
@@ -89,7 +89,7 @@ func (q *Protocol) ExportAdvance(ctx context.Context, seq uint64) error {
 
 // ExportHighWaterRead sets the state after a read that found no marks.
 func (q *Protocol) ExportHighWaterRead() {
-	q.highWater.loaded, q.highWater.epoch, q.highWater.own = true, q.disconnects.Load(), HighWaterMark{Stream: 1}
+	q.highWater.loaded, q.highWater.link, q.highWater.own = true, q.link(), HighWaterMark{Stream: 1}
 }
 
 // ExportReplayID returns the ID under which the letter is replayed.
@@ -111,8 +111,12 @@ func (d *Delivery) ExportSetAnswer(a Answer) { d.answer = a }
 // ExportCounted returns the broker's count of deliveries.
 func (d *Delivery) ExportCounted() uint64 { return d.counted }
 
-// ExportSetServerID sets the run of the broker that delivered.
-func (d *Delivery) ExportSetServerID(id string) { d.serverID = id }
+// ExportBeforeMark makes a delivery one of an earlier run of the broker, which
+// was killed before it confirmed a high-water mark.
+func (d *Delivery) ExportBeforeMark() { d.serverID, d.marked = "the one before", false }
+
+// ExportBeforeRestart makes a delivery one of an earlier run of the broker.
+func (d *Delivery) ExportBeforeRestart() { d.serverID = "the one before" }
 
 // ExportEndNow ends the claim.
 func (l *Lease) ExportEndNow() { l.endNow() }
@@ -124,3 +128,9 @@ func (l *Lease) ExportSince() (since time.Time, over bool) {
 	defer l.mu.Unlock()
 	return l.since, l.over
 }
+
+// ExportLookedLongAgo makes the last look at the delivery's record an old one.
+func (d *Delivery) ExportLookedLongAgo() { d.looked = time.Time{} }
+
+// ExportLookedJustNow makes it a new one, for as long as the test runs.
+func (d *Delivery) ExportLookedJustNow() { d.looked = time.Now().Add(time.Hour) }

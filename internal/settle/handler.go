@@ -121,13 +121,15 @@ func (j *job) run() {
 		j.log.Warn().Str("order_no", d.OrderNo()).Stringer("work", d.Work).Msg("intent not submitted; see its dead letter")
 		j.settleUnsent(j.Refuse)
 	case WorkNotYet:
-		j.handBack(d.Last.Record.NotBefore)
+		j.handBack(d.notBefore())
 	case WorkClaimed:
 		j.handBack(d.Last.Record.LastAttemptAt.Add(j.cfg.AttemptTimeout + time.Second))
 	case WorkInvalid:
 		j.invalid()
 	case WorkSuspect:
 		j.suspect()
+	case WorkGone:
+		j.log.Info().Str("order_no", d.OrderNo()).Msg("intent withdrawn while it was on its way to this worker; not submitted")
 	case WorkSubmit:
 		j.submit()
 	default:
@@ -228,7 +230,8 @@ func (j *job) submit() {
 	proven := false
 	s := order.Submission{
 		Order: d.Order, History: d.History, EnqueuedAt: d.StoredAt, Deadline: d.Intent.Deadline,
-		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed, Fence: d.lease.Fence,
+		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
+		Fence: func(ctx context.Context) error { return j.Fence(ctx, d) },
 	}
 	if j.mutated(NoLease) {
 		s.Fence = nil
@@ -245,10 +248,12 @@ func (j *job) submit() {
 }
 
 // mustNoteBegin reports whether a later delivery could not tell that this one
-// posted the order.
+// posted the order. A broker that was killed may have forgotten this delivery,
+// and would then count the next one as the delivery that an earlier note
+// explains. Under park a note precedes each attempt.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.MustNoteBegin() && !j.mutated(NoBeginNote))
+	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.mutated(NoBeginNote))
 }
 
 // awaitReconnectGrace delays the posting of a redelivered order after a
@@ -256,7 +261,7 @@ func (j *job) mustNoteBegin() bool {
 // that owner's request may still be on its way (R7).
 func (j *job) awaitReconnectGrace(ctx context.Context) error {
 	until := j.ReconnectGraceUntil()
-	if j.d.Delivered == 1 && !j.d.CountLost || until.IsZero() || j.mutated(NoReconnectGrace) {
+	if !j.d.Redelivered() || until.IsZero() || j.mutated(NoReconnectGrace) {
 		return nil
 	}
 	wait := until.Sub(j.time.Now())

@@ -31,7 +31,7 @@ type highWater struct {
 
 	mu      sync.Mutex
 	loaded  bool
-	epoch   uint64        // of the connection for which highest was read
+	link    link          // for which highest was read
 	highest uint64        // the highest mark of all workers when it was read
 	own     HighWaterMark // the value of our key, as last read or written
 	ownSeq  uint64        // its sequence in the bucket's stream
@@ -54,15 +54,15 @@ func newHighWater(q *Protocol) *highWater {
 // "seen", so the word stays.
 func highWaterKey(i int) string { return "seen." + strconv.Itoa(i) }
 
-// high returns the highest mark of all workers. It reads the marks again after
-// each reconnect, before messages are pulled. A mark that another worker writes
-// while a pull is on its way proves nothing about that pull.
-func (s *highWater) high(ctx context.Context) (highest uint64, err error) {
+// high returns the highest mark of all workers, and not less than this worker's own,
+// which the broker has confirmed. It reads the others' again for each connection,
+// before messages are pulled over it. A mark that another worker writes while a pull
+// is on its way proves nothing about that pull.
+func (s *highWater) high(ctx context.Context, over link) (highest uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	epoch := s.q.disconnects.Load()
-	if s.loaded && s.epoch == epoch {
-		return s.highest, nil
+	if s.loaded && s.link == over {
+		return max(s.highest, s.own.Seq), nil
 	}
 	created, err := s.q.store.StreamCreated(ctx)
 	if err != nil {
@@ -85,8 +85,15 @@ func (s *highWater) high(ctx context.Context) (highest uint64, err error) {
 			}
 		}
 	}
-	s.loaded, s.epoch = true, epoch
+	s.loaded, s.link = true, over
 	return s.highest, nil
+}
+
+// reread makes the next pull read the marks again.
+func (s *highWater) reread() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loaded = false
 }
 
 // advance records that the stream has been delivered up to seq, and returns

@@ -112,13 +112,13 @@ func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	first := pull(t, a, 1)[0]
-	require.False(t, first.MustNoteBegin(), "there is nothing yet that could explain a second one")
+	require.False(t, first.Redelivered(), "there is nothing yet that could explain a second one")
 	r := report(order.Retry, first.History)
 	r.End = order.EndSubmissionBudget
 	settleAs(t, a, first, r)
 	second := pull(t, a, 1)[0]
 	require.False(t, second.History.Unsure, "the note explains the first delivery")
-	require.True(t, second.MustNoteBegin())
+	require.True(t, second.Redelivered())
 	require.NoError(t, a.NoteBegun(t.Context(), second))
 
 	forgetCounts(t, s)
@@ -165,10 +165,32 @@ func TestR3GivingUpExplainsNothingToABrokerThatWasKilled(t *testing.T) {
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
 	d := pull(t, a, 1)[0]
-	d.ExportSetServerID("the one before")
+	d.ExportBeforeMark()
 	require.NoError(t, a.GiveUp(t.Context(), d))
 	require.Nil(t, lookup(t, a, "A-1"))
 	require.True(t, again(t, d, a).History.Unsure)
+}
+
+// Nor does the note of an order that was not posted because the connection was
+// lost. If the killed broker had confirmed a mark, the other delivery's worker
+// knows that it is not the first. Found by the simulation.
+func TestR3ALateNoteExplainsToAnotherBrokerWhatAMarkCovers(t *testing.T) {
+	for name, marked := range map[string]bool{"marked": true, "killed before the mark": false} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a := openQueue(t, s, "a")
+			publish(t, a, intent("A-1", "i1"))
+			d := pull(t, a, 1)[0]
+			if d.ExportBeforeRestart(); !marked {
+				d.ExportBeforeMark()
+			}
+			settleAs(t, a, d, order.Report{End: order.EndLeaseLost, History: d.History})
+			next := again(t, d, a)
+			require.EqualValues(t, 2, next.ExportCounted())
+			require.Equal(t, !marked, next.History.Unsure)
+			require.Equal(t, !marked, next.Unexplained == 1)
+		})
+	}
 }
 
 // Two deliveries of one intent have the same number because the broker was

@@ -20,6 +20,7 @@ const (
 	HeaderBatch       = "Order-Batch"
 	HeaderSource      = "Order-Source"
 	HeaderDeadline    = "Order-Deadline"
+	HeaderNotBefore   = "Order-Not-Before"
 	HeaderTraceparent = "traceparent"
 	// HeaderOutcome is a header of results and dead letters.
 	HeaderOutcome = "Order-Outcome"
@@ -39,13 +40,19 @@ type Intent struct {
 	// Deadline is the time after which the order is not sent. Zero means no
 	// deadline.
 	Deadline time.Time
+	// NotBefore is the time before which the order is not sent. Zero means no
+	// such time.
+	NotBefore time.Time
+	// Lane is the lane of the waiting room in which the intent waits for its turn.
+	// An intent without a lane and without a time goes straight to the queue.
+	Lane string
 	// Traceparent is the W3C trace context of the producer.
 	Traceparent string
 }
 
 // IntentMessage returns the message that publishes an intent.
 func (q *Protocol) IntentMessage(in Intent) *Message {
-	msg := &Message{Subject: q.cfg.IntentSubjects + order.Token(in.OrderNo), Header: make(Header), Data: in.Body}
+	msg := &Message{Subject: q.subjectOf(in), Header: make(Header), Data: in.Body}
 	set := func(name, value string) {
 		if value != "" {
 			msg.Header[name] = []string{value}
@@ -57,6 +64,9 @@ func (q *Protocol) IntentMessage(in Intent) *Message {
 	set(HeaderTraceparent, in.Traceparent)
 	if !in.Deadline.IsZero() {
 		set(HeaderDeadline, in.Deadline.UTC().Format(time.RFC3339Nano))
+	}
+	if !in.NotBefore.IsZero() {
+		set(HeaderNotBefore, in.NotBefore.UTC().Format(time.RFC3339Nano))
 	}
 	return msg
 }
@@ -91,6 +101,11 @@ func (q *Protocol) readIntent(d *Delivery) error {
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
 			return &envelopeError{"bad_deadline", fmt.Sprintf("header %s: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", HeaderDeadline, text)}
+		}
+	}
+	if text := h.Get(HeaderNotBefore); text != "" {
+		if d.Intent.NotBefore, err = order.ParseNotBefore(text, d.StoredAt); err != nil {
+			return &envelopeError{"bad_not_before", fmt.Sprintf("header %s: %v", HeaderNotBefore, err)}
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func (l *Lease) Valid() bool {
 // validAt is Valid at the given time, and ends a claim whose term has passed.
 // The caller holds l.mu.
 func (l *Lease) validAt(now time.Time) bool {
-	if !l.over && l.keeper.age(l.since, now) >= l.keeper.term {
+	if !l.over && l.keeper.age(l.since, now) >= l.keeper.term() {
 		l.end()
 	}
 	return !l.over
@@ -90,7 +90,8 @@ func (l *Lease) endNow() {
 }
 
 // Fence returns order.ErrLeaseLost once the claim has ended. Call it directly
-// before anything that only the owner may do.
+// before anything that only the owner may do. For a POST it is not enough, see
+// [Protocol.Fence].
 func (l *Lease) Fence() error {
 	if !l.Valid() {
 		return order.ErrLeaseLost
@@ -116,10 +117,9 @@ func (l *Lease) release() { l.keeper.forget(l) }
 
 // keeper extends the claims of all deliveries in flight.
 type keeper struct {
-	q      *Protocol
-	now    func() time.Time
-	term   time.Duration // how long a claim lasts without an answer
-	period time.Duration // between two calls of extend
+	q       *Protocol
+	now     func() time.Time
+	ackWait atomic.Int64 // the consumer's AckWait, a time.Duration
 
 	mu     sync.Mutex
 	leases map[uint64]*Lease
@@ -134,8 +134,11 @@ func newKeeper(q *Protocol) *keeper {
 	return &keeper{q: q, now: q.time.Now, leases: make(map[uint64]*Lease), bySeq: make(map[uint64]*Lease)}
 }
 
-// setTerm derives the term of claims and the period of requests from AckWait.
-func (k *keeper) setTerm(ackWait time.Duration) { k.term, k.period = ackWait-ackWait/10, ackWait/20 }
+// term returns how long a claim lasts without an answer.
+func (k *keeper) term() time.Duration { a := k.ackWait.Load(); return time.Duration(a - a/10) }
+
+// period returns the time between two calls of extend.
+func (k *keeper) period() time.Duration { return time.Duration(k.ackWait.Load() / 20) }
 
 // claim returns a lease that runs since the given time. If this worker already
 // holds a claim on the message, the broker took the message away: a former
@@ -197,21 +200,30 @@ func (k *keeper) extend() {
 	now := k.now()
 	for _, l := range k.all() {
 		l.mu.Lock()
-		due := l.validAt(now) && k.age(l.since, now) >= k.term/3 &&
-			k.age(l.requestedAt, now) >= 2*k.period
+		due := l.validAt(now) && k.age(l.since, now) >= k.term()/3 &&
+			k.age(l.requestedAt, now) >= 2*k.period()
 		over := l.over
-		if due {
-			l.noteRequest(now)
-		}
-		answer := fmt.Sprintf("%s.%d.%d", k.inbox, l.id, l.serial)
 		l.mu.Unlock()
 		switch {
 		case over:
 			k.forget(l)
 		case due:
-			_ = k.q.store.Extend(l.reply, answer) // after a failure the claim ends by itself
+			k.request(l, now)
 		}
 	}
+}
+
+// request asks the server for more time for a claim, unless it has ended.
+func (k *keeper) request(l *Lease, now time.Time) {
+	l.mu.Lock()
+	if !l.validAt(now) {
+		l.mu.Unlock()
+		return
+	}
+	l.noteRequest(now)
+	answer := fmt.Sprintf("%s.%d.%d", k.inbox, l.id, l.serial)
+	l.mu.Unlock()
+	_ = k.q.store.Extend(l.reply, answer) // after a failure the claim ends by itself
 }
 
 // noteRequest notes that a progress request is sent. It keeps the sending times

@@ -15,7 +15,7 @@ import (
 func fakeLease(now *time.Time) *Lease {
 	k := newKeeper(&Protocol{time: RealTime()})
 	k.now = func() time.Time { return *now }
-	k.term, k.period = 9*time.Second, time.Second/2
+	k.ackWait.Store(int64(10 * time.Second))
 	return k.claim("reply", 1, 1, *now)
 }
 

@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,7 +138,9 @@ var errLapsed = errors.New("the claim on the order is over")
 // Once the claim has ended it stores nothing and returns errLapsed. By then
 // another worker may have found the order accepted, removed its letter and
 // acknowledged its intent. Nobody would remove a letter that is filed after
-// that.
+// that. The same holds if another intent's letter is stored and this intent is
+// not: a worker that was frozen acknowledged it late, and the other one came
+// after it.
 func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
 	own, token := l.Earlier, d.token
 	var have *Letter
@@ -146,8 +149,13 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 			return errLapsed
 		}
 		if have != nil {
-			if have.IntentID == l.IntentID && !l.raises(have) {
+			if have.IntentID == l.IntentID && !l.raises(have) && !l.judgedAnew(have) && !l.turnedConflict(have) {
 				return nil
+			}
+			if have.IntentID != l.IntentID {
+				if stored, err := q.stillStored(ctx, d); err != nil || !stored {
+					return cmp.Or(err, errLapsed)
+				}
 			}
 			l.Earlier = own // the letter of an earlier round may be gone
 			l.inheritFrom(have)
@@ -171,6 +179,19 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 // unknown since then (R1).
 func (l *Letter) raises(have *Letter) bool {
 	return l.Outcome == order.OutcomeUnknown && have.Outcome != order.OutcomeUnknown && !have.Conflict
+}
+
+// turnedConflict reports whether have, the letter of the same intent, was filed
+// while an earlier intent of the order_no was in doubt, and that one was accepted
+// since, with another body.
+func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.Conflict }
+
+// judgedAnew reports whether l is about a later submission than have, under the
+// same ID. Another intent was settled in between, such as a cancelled one, so
+// the intent was handled again. A settled intent that is only stored again keeps
+// its outcome and its letter (R11).
+func (l *Letter) judgedAnew(have *Letter) bool {
+	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)
 }
 
 // inheritFrom adds the history of the letter that l replaces.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
@@ -37,6 +38,42 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	require.EqualValues(t, 2, info.CachedInfo().State.Msgs, "one letter in two parts")
 }
 
+// R4: a producer publishes an intent again under its ID, after another intent of
+// the order_no was cancelled. It is handled again, and its letter says what
+// became of it now. Found by the simulation.
+func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	forgetIDs(t, s)
+	publish(t, q, settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1"}`)})
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkInvalid, d.Work)
+	settleAs(t, q, d, order.Report{End: order.EndInvalid})
+	requireDrained(t, q)
+	require.Equal(t, order.OutcomeInvalid, letterOf(t, q, "A-1").Outcome)
+
+	publish(t, q, settle.Intent{OrderNo: "A-1", ID: "i2", Body: body("A-1"), Batch: "b"})
+	counts, err := books.CancelBatch(t.Context(), q, "b", "anna")
+	require.NoError(t, err)
+	require.Equal(t, 1, counts.Withdrawn)
+	publishAgain(t, q, intent("A-1", "i1"))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+
+	l := letterOf(t, q, "A-1")
+	require.Equal(t, order.OutcomeRejected, l.Outcome)
+	require.Equal(t, body("A-1"), l.Body, "a replay sends what was rejected")
+	require.Equal(t, order.OutcomeInvalid, l.Earlier[0].Outcome)
+
+	publishAgain(t, q, intent("A-1", "i1"))
+	require.NoError(t, q.Complete(t.Context(), pull(t, q, 1)[0]))
+	requireDrained(t, q)
+	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "what is only counted keeps its letter")
+	requireBalanced(t, q)
+}
+
 // R4, R7: a worker whose claim has ended files no letter. The order may have
 // been accepted meanwhile, and nobody would remove the letter.
 func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
@@ -52,4 +89,22 @@ func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
 	c, err := q.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.Letters)
+}
+
+// R4, R7: a frozen worker acknowledged the intent late, while its next owner was
+// about to file the letter. The order was replayed and failed again. Its letter
+// stays. Found by the simulation.
+func TestR4AnIntentThatIsGoneReplacesNoLetter(t *testing.T) {
+	s := startBroker(t)
+	slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
+	publish(t, q, intent("A-1", "i1"))
+	first := pull(t, slow, 1)[0]
+	stored := settleAs(t, slow, first, report(order.Rejected, first.History))
+	requireDrained(t, q)
+	publish(t, q, intent("A-1", "i2"))
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	require.NoError(t, slow.ExportComplete(t.Context(), first, stored, nil))
+	require.Equal(t, "i2", letterOf(t, q, "A-1").IntentID)
 }

@@ -28,13 +28,30 @@ const (
 	NoBeginNote
 	// NoBarrier: a batched read believes any replica (R2).
 	NoBarrier
+	// RemoveBeforeMove: a move removes the intent from the waiting room before it
+	// publishes the intent (R13).
+	RemoveBeforeMove
+	// NoMoveCheck: a move does not ask whether the intent was moved and settled
+	// before (R13).
+	NoMoveCheck
 	// WallClockAlone: claims are measured by the wall clock alone (R7).
 	WallClockAlone
 	// MonotonicAlone: claims are measured by the monotonic clock alone (R7).
 	MonotonicAlone
 	// BelievePage: a listed letter is not read again before a person's act (R5).
 	BelievePage
+	// OutcomeAfterClaim: an outcome is written though the claim has ended (R7).
+	OutcomeAfterClaim
+	// NoRequestOnArrival: the claim on an intent that has waited in the stream is
+	// not extended at once (R7).
+	NoRequestOnArrival
+	// NoSecondLook: the record is not read again before an attempt (R7).
+	NoSecondLook
 )
+
+// WithoutDeliveryIDs makes notes name no delivery, as those of older versions. It is for
+// simulations.
+func (q *Protocol) WithoutDeliveryIDs() { q.noIDs = true }
 
 // Mutate disables a step from now on. It is for simulations.
 func (q *Protocol) Mutate(m Mutation) { q.mutation = m }

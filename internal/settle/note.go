@@ -17,14 +17,14 @@ func (q *Protocol) NoteAttempt(ctx context.Context, d *Delivery, h order.History
 }
 
 // NoteBegun writes that the work on a delivery begins whose count the broker
-// may lose (MustNoteBegin). A later delivery that finds this note knows that
+// may lose (mustNoteBegin). A later delivery that finds this note knows that
 // this one ended without a report, whatever the broker counts. The order is in
 // doubt then, and one more delivery is lost.
 func (q *Protocol) NoteBegun(ctx context.Context, d *Delivery) error {
 	h := d.History
 	h.Lost++
 	_, err := q.note(ctx, d, h, order.NoteAttempt)
-	return err
+	return q.explained(ctx, d, err)
 }
 
 // NoteSuspect writes that a worker is about to handle the intent alone (R8).
@@ -35,23 +35,34 @@ func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
 	if err == nil {
 		d.History.Suspects = h.Suspects
 	}
+	return q.explained(ctx, d, err)
+}
+
+// explained returns err. If it is errWritten, this delivery posts nothing, and
+// explained notes that.
+func (q *Protocol) explained(ctx context.Context, d *Delivery, err error) error {
+	if errors.Is(err, errWritten) {
+		err = errors.Join(err, q.noteUnattempted(ctx, d))
+	}
 	return err
 }
 
-// note writes a note of the given kind. It returns an error if another worker's
-// record won.
+// note writes a note of the given kind over the record that the delivery read last. It
+// returns errWritten if that is no longer stored: the other writer may be posting, and
+// the next delivery decides on the new record.
 func (q *Protocol) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) (first bool, err error) {
 	rec := q.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
 	rec.Note = kind
-	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	now := q.time.Now()
+	stored, err := q.writeOver(ctx, d.token, d.Last, rec)
 	if err != nil {
 		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
-	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || got.Worker != q.cfg.Worker {
-		return false, fmt.Errorf("order %s: another worker or a person wrote its record meanwhile: %w", d.OrderNo(), order.ErrLeaseLost)
+	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || !got.SameDelivery(&rec) {
+		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), errWritten)
 	}
-	first = d.Last.Record == nil && d.Delivered == 1 && !d.CountLost
-	d.Last = stored
+	first = d.Last.Record == nil && !d.Redelivered()
+	d.Last, d.looked = stored, now
 	return first, nil
 }
 
@@ -76,10 +87,8 @@ const unreadableDelay = time.Minute
 // each record that it reads, because another delivery may have written
 // meanwhile.
 func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) error {
-	entry, err := q.updateRecord(ctx, d.token, func(cur *order.Record) (*order.Record, error) {
-		if d.Last.Record = cur; d.serverID != q.store.ServerID() {
-			// The broker was restarted. Another delivery may have this number by
-			// now, and this note would explain that one.
+	entry, err := q.updateRecord(ctx, d.token, func(cur Entry) (*order.Record, error) {
+		if d.Last.Record = cur.Record; q.sharesNumber(d) || q.overtaken(d) {
 			return nil, nil
 		}
 		d.History, _ = inherit(d)
@@ -90,6 +99,14 @@ func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) error {
 	}
 	d.Last = entry
 	return nil
+}
+
+// sharesNumber reports whether a note of this delivery might explain another one.
+// The broker was restarted, so it may have given the same number to another
+// worker, which posts without a note of its own if no high-water mark tells it
+// of this delivery.
+func (q *Protocol) sharesNumber(d *Delivery) bool {
+	return !d.marked && d.serverID != q.store.ServerID()
 }
 
 // unattemptedNote returns the note that a delivery posted nothing, or nil if
@@ -110,6 +127,7 @@ func (q *Protocol) unattemptedNote(d *Delivery) *order.Record {
 	}
 	rec := *last
 	rec.Unsure = last.Unsure || d.History.Lost > last.Lost
+	rec.LastTimestamp = skipStamps(last.LastTimestamp, d.History.Lost-last.Lost, false)
 	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost
 	return &rec
 }

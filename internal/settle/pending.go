@@ -16,12 +16,14 @@ type Pending struct {
 	// BodyHash is the hash of the canonical body; "" for a body that can never
 	// be sent.
 	BodyHash string
+	// Waited says that the intent came out of the waiting room.
+	Waited bool
 }
 
 // ReadPending reads a stored intent from its message.
 func ReadPending(orderNo string, raw *Message) *Pending {
 	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time, Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel),
-		ID: IntentID(raw.Header.Get(HeaderIntentID), raw.Seq, raw.Time)}
+		ID: IntentID(raw.Header.Get(HeaderIntentID), raw.Seq, raw.Time), Waited: raw.Header.Get(HeaderWaited) != ""}
 	if parsed, err := order.Parse(raw.Data); err == nil {
 		p.BodyHash = parsed.BodyHash()
 	}

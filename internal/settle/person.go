@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"orderpost/internal/order"
@@ -30,13 +32,37 @@ func (p Person) did(what string, now time.Time) order.Intervention {
 	return order.Intervention{At: now.UTC(), By: p.Name, Did: what, Note: p.Note}
 }
 
+// What records say that a person did. Intervention.Did holds one of these texts.
+const (
+	didDrop    = "dropped dead letter "
+	didResolve = "resolved as "
+)
+
+// LetterDropped returns the sequence of the letter that was dropped by what a person
+// did; 0 = it was something else.
+func LetterDropped(did string) uint64 { return sequenceAfter(didDrop, did) }
+
+// WasResolved reports whether a person settled an order by what they did.
+func WasResolved(did string) bool { return strings.HasPrefix(did, didResolve) }
+
+// sequenceAfter reads the sequence that follows a prefix, up to an @; 0 = there is none.
+func sequenceAfter(prefix, text string) uint64 {
+	rest, found := strings.CutPrefix(text, prefix)
+	if !found {
+		return 0
+	}
+	rest, _, _ = strings.Cut(rest, "@")
+	seq, _ := strconv.ParseUint(rest, 10, 64) // 0 if it is no number
+	return seq
+}
+
 // updateRecord writes the record that decide returns for the current one, by
 // R1. The write is conditional on the record that decide saw. If another write
 // came between, updateRecord reads the record again and calls decide again.
 // decide returns nil if the record needs no change. An error of decide ends the
 // update, and nothing is written. After a lost confirmation updateRecord tries
 // again until ctx ends.
-func (q *Protocol) updateRecord(ctx context.Context, token string, decide func(cur *order.Record) (*order.Record, error)) (Entry, error) {
+func (q *Protocol) updateRecord(ctx context.Context, token string, decide func(cur Entry) (*order.Record, error)) (Entry, error) {
 	id := newWriteID()
 	w := q.cfg.Patience.Wait()
 	defer w.Done()
@@ -45,7 +71,7 @@ func (q *Protocol) updateRecord(ctx context.Context, token string, decide func(c
 		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
 			return cur, err
 		}
-		next, err := decide(cur.Record)
+		next, err := decide(cur)
 		if err != nil || next == nil {
 			return cur, err
 		}

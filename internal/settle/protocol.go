@@ -16,6 +16,9 @@ type Config struct {
 	Worker string
 	// IntentSubjects is the subject prefix of intents, including the last dot.
 	IntentSubjects string
+	// WaitingSubjects is the subject prefix of intents that wait, including the
+	// last dot.
+	WaitingSubjects string
 	// AttemptTimeout bounds one attempt. Only after it may a worker decide
 	// about another worker's open attempt note (R2). Redelivered orders wait at
 	// least that long after a reconnect (R7).
@@ -42,6 +45,7 @@ type Protocol struct {
 	reconnected atomic.Pointer[time.Time]               // time of the last reconnect; nil = never
 	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters filed, by outcome
 	mutation    Mutation                                // set by simulations only
+	noIDs       bool                                    // for simulations, too
 }
 
 // New returns a Protocol. Call StartClaims before the first pull.
@@ -59,8 +63,19 @@ func New(cfg Config, store Store, runtime Runtime) *Protocol {
 // subject prefix of its answers to progress requests. ackWait is the consumer's
 // own AckWait, which may differ from this program's setting.
 func (q *Protocol) StartClaims(ackWait time.Duration, answers string) {
-	q.leases.setTerm(ackWait)
+	q.leases.ackWait.Store(int64(ackWait))
 	q.leases.inbox = answers
+}
+
+// AlignClaims takes the AckWait that the consumer has now. If claims relied on another
+// one, it ends them all, because the broker may have delivered their messages again (R7).
+// It returns the former AckWait.
+func (q *Protocol) AlignClaims(ackWait time.Duration) (former time.Duration) {
+	former = time.Duration(q.leases.ackWait.Swap(int64(ackWait)))
+	if former != ackWait {
+		q.leases.endAll()
+	}
+	return former
 }
 
 // ExtendClaims asks the broker for more time for every claim that needs it.
@@ -70,7 +85,7 @@ func (q *Protocol) ExtendClaims() { q.leases.extend() }
 // ExtendEvery returns the time between two calls of ExtendClaims. It also
 // bounds how late the end of a claim is noticed. The margin of a claim covers
 // that.
-func (q *Protocol) ExtendEvery() time.Duration { return q.leases.period }
+func (q *Protocol) ExtendEvery() time.Duration { return q.leases.period() }
 
 // ClaimExtended handles the broker's answer to a progress request. subject is
 // the subject of the answer.
@@ -83,12 +98,18 @@ func (q *Protocol) Disconnected() {
 	q.leases.endAll()
 }
 
-// ForgetDeliveries is called when the broker's consumer is missing. A new
-// consumer will count deliveries from one. As after a disconnect, the next pull
-// reads the high-water marks again (highwater.go). Everything that the lost
-// consumer delivered then counts as delivered before. Deliveries that are on
-// their way lose their claims.
+// ForgetDeliveries is called when the broker's consumer is missing, or did not end a
+// pull as it should: its server may have been killed while the connection, which leads
+// to another server, holds. The consumer may then count deliveries from one again. As
+// after a disconnect, the next pull reads the high-water marks again (highwater.go).
+// Everything that was delivered before then counts as such. Deliveries that are on
+// their way were judged by the former marks and lose their claims.
 func (q *Protocol) ForgetDeliveries() { q.disconnects.Add(1) }
+
+// RereadHighWaterMarks makes the next pull read the high-water marks again, and leaves
+// claims alone. It is for a connection that does not tell whether the consumer's server
+// was killed since the pull before.
+func (q *Protocol) RereadHighWaterMarks() { q.highWater.reread() }
 
 // Reconnected notes that the connection to the broker is back.
 func (q *Protocol) Reconnected() {
@@ -116,7 +137,7 @@ func (q *Protocol) ReconnectGraceUntil() time.Time {
 	if at.IsZero() {
 		return at
 	}
-	return at.Add(max(q.cfg.AttemptTimeout, q.leases.term))
+	return at.Add(max(q.cfg.AttemptTimeout, q.leases.term()))
 }
 
 // RestoreHighWaterMark writes this worker's delivered high-water mark into a
@@ -124,7 +145,7 @@ func (q *Protocol) ReconnectGraceUntil() time.Time {
 func (q *Protocol) RestoreHighWaterMark(ctx context.Context) error { return q.highWater.restore(ctx) }
 
 // ClaimTerm returns how long a claim lasts without an answer from the broker.
-func (q *Protocol) ClaimTerm() time.Duration { return q.leases.term }
+func (q *Protocol) ClaimTerm() time.Duration { return q.leases.term() }
 
 // LeasesLost returns how many claims ended before their orders were finished.
 func (q *Protocol) LeasesLost() uint64 { return q.leases.lost.Load() }

@@ -32,9 +32,9 @@ var publishNames = [...]string{"", "stored", "already-pending", "already-known"}
 // String returns the word used in summaries.
 func (p PublishStatus) String() string { return publishNames[p] }
 
-// ErrFull is returned when the intents stream takes no more because of its
+// ErrFull is returned when a stream takes no more because of its
 // limits or the disk. Nothing was stored. Try again later.
-var ErrFull = errors.New("the intents stream is full")
+var ErrFull = errors.New("no room left")
 
 // ErrSwallowed is returned if the broker takes an intent for a duplicate of one
 // that is neither waiting nor settled by its order_no's result: somebody
@@ -74,6 +74,8 @@ const (
 // error means that no stored intent explains the answer: publish again.
 func (q *Protocol) Verify(ctx context.Context, in Intent, p PublishStatus, original uint64) (PublishStatus, error) {
 	switch {
+	case p == AlreadyKnown && in.Waits():
+		return p, q.findWaiting(ctx, in, original)
 	case p == AlreadyPending && q.store.Replicated():
 		waiting, err := q.IsPending(ctx, in.OrderNo)
 		if err != nil || !waiting {

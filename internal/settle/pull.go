@@ -8,17 +8,26 @@ import (
 // PullStart is the state before a pull request was sent. The claims of the
 // messages that answer it run from then (R7).
 type PullStart struct {
-	epoch    uint64    // of the connection: Protocol.disconnects
-	serverID string    // of the broker
-	high     uint64    // the highest high-water mark of all workers
-	sent     time.Time // directly before the request was sent
+	link link
+	high uint64    // the highest high-water mark of all workers
+	sent time.Time // directly before the request was sent
 }
+
+// link names a connection to a run of the broker.
+type link struct {
+	// disconnects is Protocol.disconnects. A process that was frozen may hear of a
+	// lost connection after it has the next one.
+	disconnects uint64
+	serverID    string // Store.ServerID
+}
+
+func (q *Protocol) link() link { return link{q.disconnects.Load(), q.store.ServerID()} }
 
 // BeginPull must be called before messages are requested.
 func (q *Protocol) BeginPull(ctx context.Context) (PullStart, error) {
-	p := PullStart{epoch: q.disconnects.Load(), serverID: q.store.ServerID()}
+	p := PullStart{link: q.link()}
 	var err error
-	p.high, err = q.highWater.high(ctx)
+	p.high, err = q.highWater.high(ctx, p.link)
 	p.sent = q.time.Now()
 	return p, err
 }
@@ -42,19 +51,20 @@ func (q *Protocol) Arrived(ctx context.Context, p PullStart, messages []Arrival)
 	for i, m := range messages {
 		group[i] = q.claim(m, p)
 	}
-	if q.disconnects.Load() != p.epoch {
+	if q.link() != p.link {
 		for _, d := range group {
 			d.lease.endNow()
 		}
 	}
-	q.checkOrGiveUp(ctx, group)
+	q.vouch(group)
+	q.checkOrGiveUp(ctx, p, group)
 	return group
 }
 
 // claim returns the delivery of a message, with its claim.
 func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
 	d := &Delivery{msg: m.Message, answer: m.Answer, lease: q.leases.claim(m.Reply, m.Seq, m.Delivered, p.sent), Seq: m.Seq, StoredAt: m.Time,
-		Delivered: m.Delivered, counted: m.Delivered, serverID: p.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
+		Delivered: m.Delivered, counted: m.Delivered, serverID: p.link.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
 	d.Invalid = q.readIntent(d)
 	if e := q.log.Debug(); e.Enabled() { // not later than the first thing that is done about it: histories rely on that
 		e.Str("order_no", d.OrderNo()).Str("intent_id", d.Intent.ID).Uint64("sequence", d.Seq).Uint64("delivered", m.Delivered).
@@ -67,7 +77,7 @@ func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
 // most, even if the claims are extended. After that another worker may try.
 // Besides reading the results it writes the delivered high-water mark. Nothing
 // of the group may be acted on before the broker has confirmed that write.
-func (q *Protocol) checkOrGiveUp(ctx context.Context, group []*Delivery) {
+func (q *Protocol) checkOrGiveUp(ctx context.Context, p PullStart, group []*Delivery) {
 	since := q.time.Now()
 	for {
 		err := q.time.Each(2, 2, func(i int) error {
@@ -77,12 +87,16 @@ func (q *Protocol) checkOrGiveUp(ctx context.Context, group []*Delivery) {
 			return q.highWater.advance(ctx, highest(group))
 		})
 		if err == nil {
+			marked := q.link() == p.link
+			for _, d := range group {
+				d.marked = marked
+			}
 			return
 		}
 		for _, d := range group {
 			d.Work = WorkNone
 		}
-		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, q.time.Now()) > q.leases.term {
+		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, q.time.Now()) > q.leases.term() {
 			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull; nothing was sent for them, and they are delivered again")
 			return
 		}

@@ -30,12 +30,27 @@ var ErrUnreadable = errors.New("the last word on this order cannot be read")
 // the broker is out of reach, it tries again until ctx ends. It returns
 // ErrStorage at once.
 func (q *Protocol) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
-	return q.writeUnless(ctx, token, base, mine, func() *order.Record { return nil })
+	return q.writeUnless(ctx, token, base, mine, func(Entry) (*order.Record, error) { return nil, nil })
 }
 
-// writeUnless is writeRecord that calls instead before each repetition. If
-// instead returns a record, writeUnless writes that one.
-func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func() *order.Record) (Entry, error) {
+// errWritten means that somebody decided on a record that is no longer stored.
+var errWritten = fmt.Errorf("another worker or a person wrote its record meanwhile: %w", order.ErrLeaseLost)
+
+// writeOver is writeRecord that writes over base alone. It returns errWritten if
+// another record is stored by then.
+func (q *Protocol) writeOver(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+	return q.writeUnless(ctx, token, base, mine, func(now Entry) (*order.Record, error) {
+		if now.Seq != base.Seq {
+			return nil, errWritten
+		}
+		return nil, nil
+	})
+}
+
+// writeUnless is writeRecord that calls instead before each repetition, with the
+// record that is stored. If instead returns a record, writeUnless writes that one. An
+// error ends the write.
+func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func(base Entry) (*order.Record, error)) (Entry, error) {
 	mine.WriteID = newWriteID()
 	w := q.cfg.Patience.Wait()
 	defer w.Done()
@@ -65,7 +80,11 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 			base.replaced = before
 			return base, nil // only the confirmation was lost
 		}
-		if other := instead(); other != nil {
+		other, err := instead(base)
+		if err != nil {
+			return base, err
+		}
+		if other != nil {
 			other.WriteID = mine.WriteID
 			mine = *other
 		}

@@ -89,6 +89,6 @@ func (q *Protocol) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 // settles.
 func (q *Protocol) recordFor(d *Delivery) order.Record {
 	rec := *d.Last.Record
-	rec.IntentID, rec.EnqueuedAt = d.Intent.ID, d.StoredAt.UTC()
+	rec.IntentID, rec.EnqueuedAt, rec.Waited, rec.Unqueued = d.Intent.ID, d.StoredAt.UTC(), d.waited(), false
 	return rec
 }

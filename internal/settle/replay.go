@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func (q *Protocol) Replay(ctx context.Context, listed *Letter, o ReplayOptions) 
 		return end, err
 	}
 	if end == Replayed {
-		if end, err = q.putBack(ctx, l, entry.Record, o); err != nil || end == ReplayPending {
+		if end, err = q.putBack(ctx, l, entry.Record, o); err != nil || end == ReplayPending || end == ReplayGone {
 			return end, err
 		}
 	}
@@ -164,11 +165,17 @@ func (l *Letter) deadline(o ReplayOptions) (time.Time, error) {
 	}
 }
 
+const replayPrefix = "replay:"
+
+// LetterReplayed returns the sequence of the letter that an intent with this ID
+// replays; 0 = it is no replay.
+func LetterReplayed(intentID string) uint64 { return sequenceAfter(replayPrefix, intentID) }
+
 // replayID returns the ID under which a letter is replayed (R5). A dead-letter
 // stream that was created again counts from 1 again. If the letter is about an
 // intent with that same ID, the letter's time tells the two apart.
 func (l *Letter) replayID() string {
-	id := "replay:" + strconv.FormatUint(l.Seq, 10)
+	id := replayPrefix + strconv.FormatUint(l.Seq, 10)
 	if l.IntentID == id || slices.ContainsFunc(l.Earlier, func(e Earlier) bool { return e.IntentID == id }) {
 		id += "@" + strconv.FormatInt(l.FiledAt.UnixNano(), 10)
 	}
@@ -217,7 +224,12 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 		return ReplayNone, err
 	}
 	if inDoubt(rec, l) && !rec.Allows(id) {
-		if err := q.allow(ctx, l, id, o.Person); err != nil {
+		switch err := q.allow(ctx, l, id, o.Person); {
+		case errors.Is(err, ErrReplaced):
+			return ReplayGone, nil
+		case errors.Is(err, ErrPending):
+			return ReplayPending, nil
+		case err != nil:
 			return ReplayNone, fmt.Errorf("order %s: permission not written: %w", l.OrderNo, err)
 		}
 	}
@@ -299,10 +311,21 @@ func (l *Letter) inheritFromHeader(h Header) {
 
 // allow writes into the result that a person allows this one intent (R6). If
 // the result has expired, allow writes it again with the doubt of the letter.
+//
+// She allows the doubt of the letter that she saw. A record that is written
+// after allow has read it refuses the write. An earlier one shows afterwards: its
+// intent is stored (ErrPending), or the letter was replaced (ErrReplaced).
 func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) error {
-	_, err := q.updateRecord(ctx, l.Token(), func(cur *order.Record) (*order.Record, error) {
+	_, err := q.updateRecord(ctx, l.Token(), func(stored Entry) (*order.Record, error) {
+		cur := stored.Record
 		if cur.Allows(id) {
 			return nil, nil
+		}
+		if err := q.requireNonePending(ctx, l.OrderNo); err != nil {
+			return nil, err
+		}
+		if now, err := q.rereadListed(ctx, l); err != nil || now == nil {
+			return nil, cmp.Or(err, ErrReplaced)
 		}
 		next := order.Record{OrderNo: l.OrderNo, Word: order.OutcomeUnknown.String(), IntentID: l.IntentID,
 			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt, Settled: 1}

@@ -273,13 +273,11 @@ func TestReplayUnderWork(t *testing.T) {
 	for range 4 {
 		working.Go(func() {
 			for ctx.Err() == nil {
-				if q.Pull(ctx, 4, time.Second, func(ds []*settle.Delivery) {
+				_ = q.Pull(ctx, 4, time.Second, func(ds []*settle.Delivery) { // a loaded broker may not answer in time; the next pull asks again
 					for _, d := range ds {
 						settleAtRandom(q, d, &accepted)
 					}
-				}) != nil {
-					return
-				}
+				})
 			}
 		})
 	}
@@ -297,11 +295,11 @@ func TestReplayUnderWork(t *testing.T) {
 		})
 		if err != nil {
 			cuts++
-			most++
+			most += 1 + most/10
 		}
 		c, err := other.Count(t.Context())
 		return err == nil && c.Pending == 0 && c.Letters == 0 && accepted.Load() >= n
-	}, 60*time.Second, time.Millisecond)
+	}, 3*time.Minute, time.Millisecond)
 	stop()
 	working.Wait()
 	require.Positive(t, cuts, "nothing was cut off")

@@ -16,17 +16,20 @@ import (
 // confirmed. Repeated after a crash, it completes what is missing.
 //
 // Resolve writes nothing if it returns ErrPending (an intent is stored),
-// ErrNoResult or ErrNotInDoubt.
-func (q *Protocol) Resolve(ctx context.Context, orderNo string, as order.Outcome, p Person) (*order.Record, error) {
+// ErrNoResult or ErrNotInDoubt. ErrReplaced means that the order was handled
+// again since the person looked into the record with sequence seen, or, where
+// that is 0, while Resolve waited for the broker.
+func (q *Protocol) Resolve(ctx context.Context, orderNo string, seen uint64, as order.Outcome, p Person) (*order.Record, error) {
 	token, err := q.TokenOf(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}
-	return q.resolve(ctx, token, orderNo, "", as, p)
+	return q.resolve(ctx, token, orderNo, about{record: seen}, as, p)
 }
 
-// errReplaced is returned by resolve if the record is about another intent.
-var errReplaced = errors.New("another intent was settled since")
+// ErrReplaced is returned if the outcome is not the one that the person looked
+// into: the order was handled again since. Her word does not cover that.
+var ErrReplaced = errors.New("the order was handled again since; look it up at the API again")
 
 // ResolveLetter is Resolve for the order of a listed letter. It writes nothing if
 // the letter was removed or replaced since it was listed, and reports that as gone.
@@ -38,27 +41,44 @@ func (q *Protocol) ResolveLetter(ctx context.Context, listed *Letter, as order.O
 	case l.Conflict:
 		return false, fmt.Errorf("order %s exists with another body: %w", l.OrderNo, ErrNotInDoubt)
 	}
-	_, err = q.resolve(ctx, l.Token(), l.OrderNo, l.IntentID, as, p)
-	if errors.Is(err, errReplaced) {
+	_, err = q.resolve(ctx, l.Token(), l.OrderNo, about{intent: l.IntentID}, as, p)
+	if errors.Is(err, ErrReplaced) {
 		return true, nil
 	}
 	return false, err
 }
 
-// resolve writes the person's word if the record is about the intent ("" = any),
-// and removes the letter.
-func (q *Protocol) resolve(ctx context.Context, token, orderNo, intent string, as order.Outcome, p Person) (*order.Record, error) {
+// about is what a person's word is about: the record with this sequence, or the
+// record about this intent, or with neither the one that is read first.
+type about struct {
+	record uint64
+	intent string
+}
+
+// resolve writes the person's word, and removes the letter. After a lost
+// confirmation the order may have been posted again, because that word was
+// stored and the outcome replaced since.
+func (q *Protocol) resolve(ctx context.Context, token, orderNo string, of about, as order.Outcome, p Person) (*order.Record, error) {
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
 	}
-	entry, err := q.updateRecord(ctx, token, func(cur *order.Record) (*order.Record, error) {
+	var seen *order.Record
+	entry, err := q.updateRecord(ctx, token, func(stored Entry) (*order.Record, error) {
+		cur := stored.Record
 		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
-		if intent != "" && !q.mutated(BelievePage) && cur != nil && cur.IntentID != intent {
-			return nil, errReplaced
+		if of.intent != "" && !q.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent {
+			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
-		return resolved(cur, orderNo, as, p, q.time.Now())
+		next, err := resolved(cur, orderNo, as, p, q.time.Now())
+		if seen == nil {
+			seen = cur
+		}
+		if next != nil && (of.record != 0 && of.record != stored.Seq || cur.IntentID != seen.IntentID || !cur.SettledAt.Equal(seen.SettledAt)) {
+			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
+		}
+		return next, err
 	})
 	if err != nil {
 		return entry.Record, err
@@ -86,6 +106,6 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now
 	next.Unsure, next.Allowed, next.AllowedFor, next.Dropped = false, false, "", false
 	next.By, next.SettledAt = p.Name, now.UTC()
 	next.Reason = "settled by a person"
-	next.Intervene(p.did("resolved as "+as.String(), now))
+	next.Intervene(p.did(didResolve+as.String(), now))
 	return &next, nil
 }

@@ -88,6 +88,27 @@ func publish(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	}
 }
 
+// forgetIDs makes the broker forget the ID of an intent soon.
+func forgetIDs(t *testing.T, s *embedded.Server) {
+	t.Helper()
+	js := jetStream(t, s)
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	forgetful := stream.CachedInfo().Config
+	forgetful.Duplicates = 100 * time.Millisecond
+	_, err = js.UpdateStream(t.Context(), forgetful)
+	require.NoError(t, err)
+}
+
+// publishAgain publishes an intent whose ID the broker is about to forget.
+func publishAgain(t *testing.T, q *queue.Queue, in settle.Intent) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		p, err := q.Publish(t.Context(), in)
+		return err == nil && p == settle.Stored
+	}, 5*time.Second, 20*time.Millisecond)
+}
+
 // pull returns exactly n checked deliveries.
 func pull(t *testing.T, q *queue.Queue, n int) []*settle.Delivery {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 // until it stores them again (R10).
 func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
 	lapsed := func() bool { // once the claim has ended, the new owner decides the rest (R7)
-		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() {
+		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() || q.mutated(OutcomeAfterClaim) {
 			return false
 		}
 		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}
@@ -32,15 +32,23 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 		_ = q.ack(d)
 	}
 	r.History.Lost = 0 // this delivery ends with a report
+	if s.Action == order.ActMerge && q.sharesNumber(d) {
+		s.Unsure, r.History.Lost = true, 1
+	}
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
 		r.History.Suspects = 0
 	}
-	stored, err := q.writeUnless(ctx, d.token, d.Last, q.record(d, r, s), func() *order.Record {
-		if !lapsed() { // the claim may end while the broker is out of reach
-			return nil
+	unsent := r.History.Attempts == d.History.Attempts // what the outcome rests on was read, not answered
+	stored, err := q.writeUnless(ctx, d.token, d.Last, q.record(d, r, s), func(now Entry) (*order.Record, error) {
+		switch {
+		case lapsed(): // the claim may end while the broker is out of reach
+			rec := q.record(d, r, s)
+			return &rec, nil
+		case unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq:
+			return nil, errWritten
+		default:
+			return nil, nil
 		}
-		rec := q.record(d, r, s)
-		return &rec
 	})
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
@@ -53,6 +61,8 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 		return stored, q.giveBack(d, 0) // the next check finds the other intent's outcome
 	case outcome != order.OutcomeNone:
 		return stored, q.complete(ctx, d, stored, r.Trail)
+	case stored.Record.IntentID == d.Intent.ID && stored.Record.Delivered > d.Delivered:
+		return stored, nil // a later delivery has it, and a NAK would end that one's claim (R7)
 	case s.Action == order.ActDelay:
 		return stored, q.giveBack(d, r.Delay)
 	default:
@@ -67,6 +77,10 @@ func (d *Delivery) overtakenBy(stored *order.Record) bool {
 	return stored.Outcome() != order.OutcomeNone && !stored.Settles(d.Intent.ID) && !d.StoredAt.Before(stored.EnqueuedAt)
 }
 
+// deliveryIDLength is the length of a delivery's ID: enough for the deliveries of
+// one order_no.
+const deliveryIDLength = 12
+
 // record returns the record of a submission's end.
 func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
 	now := q.time.Now().UTC()
@@ -74,7 +88,7 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Error: r.Error, History: r.History,
 		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
-		Worker: q.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final,
+		Worker: q.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
 	}
 	if d.Order != nil {
 		rec.BodyHash = d.Order.BodyHash()
@@ -88,6 +102,12 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 		rec.Note, rec.NotBefore = order.NoteDelayed, now.Add(r.Delay)
 	default:
 		rec.Note = order.NoteHandedBack
+	}
+	if rec.Note != order.NoteNone && !q.noIDs {
+		if d.id == "" {
+			d.id = newWriteID()[:deliveryIDLength]
+		}
+		rec.DeliveryID = d.id
 	}
 	return rec
 }
@@ -133,7 +153,7 @@ func (q *Protocol) fileFailure(ctx context.Context, d *Delivery, l *Letter) erro
 // mayHaveLetter reports whether the order_no can have a dead letter. It cannot
 // if it never had a record and was delivered once.
 func (d *Delivery) mayHaveLetter(stored Entry) bool {
-	return d.Last.Record != nil || stored.replaced != nil || d.Delivered > 1 || d.CountLost
+	return d.Last.Record != nil || stored.replaced != nil || d.Redelivered()
 }
 
 // otherBody reports whether the accepted order differs from the one that this

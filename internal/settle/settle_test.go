@@ -182,21 +182,12 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
-	js := jetStream(t, s)
-	stream, err := js.Stream(t.Context(), "ORDERS")
-	require.NoError(t, err)
-	forgetful := stream.CachedInfo().Config
-	forgetful.Duplicates = 100 * time.Millisecond
-	_, err = js.UpdateStream(t.Context(), forgetful)
-	require.NoError(t, err)
+	forgetIDs(t, s)
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	settleAs(t, q, d, report(order.Rejected, d.History))
 	requireDrained(t, q)
-	require.Eventually(t, func() bool {
-		p, err := q.Publish(t.Context(), intent("A-1", "i1"))
-		return err == nil && p == settle.Stored
-	}, 5*time.Second, 20*time.Millisecond)
+	publishAgain(t, q, intent("A-1", "i1"))
 
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
@@ -248,4 +239,28 @@ func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
 	settleAs(t, b, successor, report(order.Accepted, successor.History))
 	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
 	require.ErrorIs(t, err, order.ErrLeaseLost)
+}
+
+// An intent is withheld because the order is in doubt. While its letter is filed, a frozen
+// worker's acceptance arrives. The order was created, so nothing is left for a person.
+func TestR4AnAcceptanceThatArrivesWhileAnIntentIsWithheldRemovesItsLetter(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	frozen := pull(t, a, 1)[0]
+	taken := again(t, frozen, b)
+	require.True(t, taken.History.Unsure)
+	require.Equal(t, order.OutcomeUnknown, settleAs(t, b, taken, report(order.Rejected, taken.History)).Record.Outcome())
+	requireDrained(t, b)
+	publish(t, b, intent("A-1", "i2"))
+	d := pull(t, b, 1)[0]
+	require.Equal(t, settle.WorkWithheld, d.Work)
+
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	entry, err := b.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeAccepted, entry.Record.Outcome())
+	require.Nil(t, letterOf(t, b, "A-1"))
+	requireDrained(t, b)
+	requireBalanced(t, b)
 }

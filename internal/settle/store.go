@@ -47,9 +47,20 @@ type Store interface {
 	// is the intent's sequence, or for AlreadyKnown the sequence of the
 	// original.
 	PublishIntent(ctx context.Context, m *Message) (p PublishStatus, seq uint64, err error)
+	// PublishIntents is PublishIntent for several intents, in their order. It
+	// returns an answer for each. It calls may directly before it sends
+	// anything; an error means that nothing more may be sent.
+	PublishIntents(ctx context.Context, ms []*Message, may func() error) []Published
 	// DeleteIntent removes a withdrawn intent. It is no error if the intent is
 	// gone.
 	DeleteIntent(ctx context.Context, seq uint64) error
+
+	// WaitingAt reads an intent in the waiting room by its sequence there, nil if
+	// there is none.
+	WaitingAt(ctx context.Context, seq uint64) (*Message, error)
+	// DeleteWaiting removes an intent from the waiting room by its sequence
+	// there. It is no error if the intent is gone.
+	DeleteWaiting(ctx context.Context, seq uint64) error
 
 	// StreamCreated returns when the broker created the intents stream.
 	StreamCreated(ctx context.Context) (time.Time, error)
@@ -58,9 +69,12 @@ type Store interface {
 	HighWaterMark(ctx context.Context, key string) (m HighWaterMark, seq uint64, err error)
 	PutHighWaterMark(ctx context.Context, key string, m HighWaterMark, expect uint64) (uint64, error)
 
-	// Pause stops deliveries until the given time. Delivered returns the
-	// highest sequence that was delivered, as far as the broker remembers.
+	// Pause stops deliveries until the given time, and returns once they have
+	// stopped. PausedUntil returns that time, which may be past. Delivered
+	// returns the highest sequence that was delivered, as far as the broker
+	// remembers.
 	Pause(ctx context.Context, until time.Time) error
+	PausedUntil(ctx context.Context) (time.Time, error)
 	Delivered(ctx context.Context) (uint64, error)
 	// Extend asks the broker for more time for a claim. The broker answers to
 	// the subject answer, or not at all.
@@ -73,6 +87,16 @@ type Store interface {
 	// Replicated reports whether the streams have more than one replica or may
 	// get more.
 	Replicated() bool
+}
+
+// Published is the broker's answer to a publish.
+type Published struct {
+	Status PublishStatus
+	// Seq is the intent's sequence, or for AlreadyKnown the sequence of the
+	// original.
+	Seq uint64
+	// Err is set if the intent is not known to be stored.
+	Err error
 }
 
 // Message is a stored message.

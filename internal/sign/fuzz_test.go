@@ -2,8 +2,11 @@ package sign_test
 
 import (
 	"encoding/hex"
+	"regexp"
+	"strconv"
 	"testing"
 
+	"github.com/dop251/goja"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -52,10 +55,35 @@ func FuzzJavaScriptAgrees(f *testing.F) {
 	d := newDifferential(f, 0)
 	f.Fuzz(func(t *testing.T, body []byte, timestampMS int64) {
 		o, err := order.Canonicalize(body)
-		if err != nil || !order.ValidTimestamp(timestampMS) {
+		if err != nil || !order.ValidTimestamp(timestampMS) || hasSubnormal(body) {
 			return
 		}
 		want := d.js.sign(t, []string{string(body)}, []int64{timestampMS})[0]
 		d.requireSame(t, want, o, timestampMS, string(body))
 	})
+}
+
+var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?`)
+
+// hasSubnormal reports whether a body may contain a number so small that goja misprints
+// it.
+func hasSubnormal(body []byte) bool {
+	for _, text := range numbers.FindAll(body, -1) {
+		if f, err := strconv.ParseFloat(string(text), 64); err == nil && f > 0 && f < 0x1p-1022 {
+			return true
+		}
+	}
+	return false
+}
+
+// goja prints one subnormal number in some hundred with a character that is no digit.
+// Ours are the digits of V8 (vectors num_min_subnormal). When this test fails, goja is
+// mended, and hasSubnormal can go.
+func TestGojaMisprintsSubnormalNumbers(t *testing.T) {
+	const body = `{"v":2.08585072014e-308}`
+	o, err := order.Canonicalize([]byte(body))
+	require.NoError(t, err)
+	require.Equal(t, "timestamp=1&v=2.08585072014e-308", string(o.AppendStringToSign(nil, 1)))
+	_, err = goja.New().RunString("JSON.parse(JSON.stringify(" + body + "))")
+	require.ErrorContains(t, err, "invalid character 'D'")
 }

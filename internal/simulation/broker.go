@@ -32,8 +32,11 @@ type broker struct {
 	followers   *followers // nil on one replica
 	leaders     [allStreams]leader
 	changeAfter int // so many more writes to the results, then their leader stops
+	waiting     *waitingRoom
 
 	// the consumer
+	consumer leader // of the workers' consumer
+	term     int    // of that leader
 	next     uint64 // the next sequence to deliver for the first time
 	pending  map[uint64]*handed
 	again    []uint64 // to be redelivered, in this order
@@ -68,6 +71,9 @@ type handed struct {
 	count  uint64
 	claim  int // the delivery that holds the message; 0 = it waits for redelivery
 	serial int // number of its deadline
+	// replicated is when the message was delivered or its claim extended, as far as the
+	// next leader of the consumer knows.
+	replicated time.Duration
 }
 
 // pull is a worker's standing request for messages.
@@ -86,7 +92,8 @@ const dedupeWindow = 2 * time.Minute
 func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
 		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
-		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1}
+		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1,
+		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration), hand: make(map[uint64]time.Duration), held: make(map[string]map[streamID]bool)}}
 }
 
 // fill makes the broker refuse results from now on.
@@ -140,6 +147,9 @@ func (b *broker) remove(seq uint64, by int) {
 
 // serve delivers messages to the waiting pulls.
 func (b *broker) serve() {
+	if !b.leadsConsumer() {
+		return
+	}
 	if b.w.e.at < b.paused {
 		if !b.pokeWait {
 			b.pokeWait = true
@@ -196,6 +206,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 		b.pending[seq] = p
 	}
 	in := b.intents[seq]
+	p.replicated = in.msg.Time.Sub(epoch) // consumer.go
 	p.count++
 	b.w.claims++
 	p.claim = b.w.claims
@@ -209,16 +220,25 @@ func (b *broker) deliver(h *host) settle.Arrival {
 
 // deadline restarts the ack wait of a message.
 func (b *broker) deadline(seq uint64, p *handed) {
+	b.expire(seq, p, b.w.e.at+b.w.cfg.AckWait, oracle.ByTime)
+}
+
+// expire ends the claim on a message at a time, unless the message gets another
+// deadline before.
+func (b *broker) expire(seq uint64, p *handed, at time.Duration, why string) {
 	p.serial++
 	serial, life := p.serial, b.life
-	b.w.e.after(b.w.cfg.AckWait, func() {
-		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim != 0 {
-			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s", b.w.cfg.AckWait)
-			b.w.witness.released(p.claim, "its claim ended")
-			p.claim = 0
-			b.again = append(b.again, seq)
-			b.serve()
+	b.w.e.after(at-b.w.e.at, func() {
+		if b.life != life || b.pending[seq] != p || p.serial != serial {
+			return
 		}
+		if p.claim != 0 {
+			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s: %s", b.w.cfg.AckWait, why)
+			b.w.witness.released(p.claim, why)
+			p.claim = 0
+		}
+		b.again = append(b.again, seq)
+		b.serve()
 	})
 }
 
@@ -230,8 +250,15 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	if p == nil || b.intents[seq] == nil || p.claim == 0 {
 		return
 	}
+	if !b.leadsConsumer() && (delay == 0 || !b.stopping(0.5)) { // only a delay is replicated
+		b.w.e.trace.say(b.w.e, "broker", "nak lost", b.intents[seq].orderNo, "nobody leads the consumer")
+		return
+	}
 	b.w.witness.handedBack(p.claim, by, paused)
 	p.claim = 0
+	if delay > 0 {
+		p.replicated = b.w.e.at - b.w.cfg.AckWait + delay
+	}
 	p.serial++
 	serial, life := p.serial, b.life
 	b.w.e.after(delay, func() {
@@ -242,13 +269,23 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	})
 }
 
-func (b *broker) extend(seq uint64) {
+// extend extends the claim on a message, whoever asks for it, and reports whether the
+// request is answered. A leader that stops answers and stores nothing.
+func (b *broker) extend(seq uint64) (answered bool) {
+	if !b.leadsConsumer() {
+		return b.stopping(0.7)
+	}
 	if p := b.pending[seq]; p != nil && p.claim != 0 {
+		p.replicated = b.w.e.at
 		b.deadline(seq, p)
 	}
+	return true
 }
 
 func (b *broker) ask(p *pull) {
+	if !b.leadsConsumer() {
+		return
+	}
 	b.pulls = append(b.pulls, p)
 	b.serve()
 }
@@ -286,7 +323,7 @@ func (b *broker) kill(down time.Duration, m memory) {
 	b.pulls = nil
 	for _, p := range b.pending {
 		if p.claim != 0 {
-			b.w.witness.released(p.claim, "the broker was killed")
+			b.w.witness.released(p.claim, oracle.ByKill)
 		}
 	}
 	b.w.e.after(down, func() {
@@ -300,7 +337,15 @@ func (b *broker) kill(down time.Duration, m memory) {
 // remember rebuilds the consumer and the duplicate window after a restart.
 func (b *broker) remember(m memory) {
 	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerBack})
+	b.consumer = leader{}
 	clear(b.dedupe)
+	clear(b.waiting.dedupe)
+	clear(b.waiting.hand)
+	for _, m := range b.waiting.intents {
+		if id := given(m); id != "" {
+			b.waiting.dedupe[id] = m.Time.Sub(epoch)
+		}
+	}
 	for seq, in := range b.intents {
 		if id := given(in.msg); id != "" {
 			b.dedupe[id] = known{seq, in.msg.Time.Sub(epoch)}
@@ -319,7 +364,7 @@ func (b *broker) remember(m memory) {
 		if seq >= b.next || b.intents[seq] == nil {
 			continue
 		}
-		p := &handed{count: old[seq].count}
+		p := &handed{count: old[seq].count, replicated: old[seq].replicated}
 		if m == remembersSome {
 			p.count = 1 + b.w.e.rng.Uint64N(p.count)
 		}

@@ -1,6 +1,6 @@
 // Package simulation runs the settle protocol in simulated time. A seed determines a
-// schedule of a broker, an API, workers, producers and persons, with crashes, frozen
-// processes, delays, lost requests and lost answers at every step. An oracle sees
+// schedule of a broker, an API, workers, feeders, producers and persons, with crashes,
+// frozen processes, delays, lost requests and lost answers at every step. An oracle sees
 // only messages, records, requests and the API's orders. It reports every broken
 // invariant.
 //
@@ -14,7 +14,7 @@
 // seeds, counts what they reach (search.go, coverage.go, step.go, guide.go), and makes a
 // schedule that breaks short (shrink.go).
 //
-// R1 to R12 in comments are the rules of docs/protocol.md.
+// R1 to R13 in comments are the rules of docs/protocol.md.
 //
 // Only one goroutine runs at a time. The steps of a process are a coroutine
 // (engine.go), which yields wherever it waits.

@@ -61,7 +61,7 @@ var raised = [...]struct {
 }{
 	{"Policy", 1}, {"Duplicates", 2}, {"Workers", 3}, {"Crashes", 3}, {"Freezes", 3}, {"Cuts", 3}, {"BrokerKills", 2}, {"FullDisks", 2}, {"Partitions", 2},
 	{"SleptThrough", 2}, {"Drains", 2}, {"StepCrashes", 3}, {"StepFreezes", 3}, {"Persons", 6}, {"Stalls", 8}, {"LeaderChanges", 4}, {"BatchChanges", 4},
-	{"ClockJumps", 4}, {"Suspends", 2}, {"Pages", 2}, {"Older", 2},
+	{"ClockJumps", 4}, {"Suspends", 2}, {"Pages", 2}, {"Older", 2}, {"ConsumerChanges", 6},
 }
 
 func (g *guide) edit(from *keptSchedule) Edit {

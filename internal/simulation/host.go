@@ -20,8 +20,9 @@ type host struct {
 
 	stream *stream
 
-	machine *clock // nil: its clock is right
-	older   bool   // an older version of the program
+	machine *clock   // nil: its clock is right
+	older   bool     // an older version of the program
+	refused []string // orders whose results the broker refused, as far as it heard
 
 	dead   bool
 	frozen time.Duration // until then

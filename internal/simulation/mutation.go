@@ -42,6 +42,12 @@ const (
 	Marks
 	// Barrier: a worker believes whatever replica answers a batched read (a part of R2).
 	Barrier
+	// R13: a move removes an intent from the waiting room before it publishes the
+	// intent.
+	R13
+	// Moved: a move does not recognise what was moved and settled before (a part of
+	// R13).
+	Moved
 	// Index: a worker believes a leader's "no message found" although its index has one (a
 	// part of R2).
 	Index
@@ -51,13 +57,23 @@ const (
 	Monotonic
 	// Page: a person's act believes the page (a part of R5).
 	Page
+	// Late: an outcome is written though its writer's claim has ended (a part of R7).
+	Late
+	// Arrival: a worker asks for no more time when an intent arrives that has waited (a
+	// part of R7).
+	Arrival
+	// Look: a worker does not look at the record again before an attempt (a part of R7).
+	Look
 	// Reconnect: a worker does not wait after a reconnect (a part of R7).
 	Reconnect
 	// Begun: a worker writes no note before it posts a redelivery (a part of R3).
 	Begun
+	// Opened: an order that is given up opens the gate, while others still wait for room
+	// (a part of R10).
+	Opened
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "index", "wall", "monotonic", "page", "reconnect", "begun"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "reconnect", "begun", "opened"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -65,9 +81,15 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a worker never gives up its claim", "unexplained deliveries count towards poison",
 	"workers ignore not_before", "the gate stays open while the broker refuses results", "a refused result repeats the POST, not only the write",
 	"workers do not keep the delivered high-water mark", "a worker believes whatever replica answers a batched read",
+	"a move removes an intent from the waiting room before it publishes the intent",
+	"a move does not recognise what was moved and settled before",
 	"a worker believes 'no message found' of a leader that stops", "claims are measured by the wall clock alone", "claims are measured by the monotonic clock alone", "a person's act believes the page that shows the letter",
+	"an outcome is written though its writer's claim has ended",
+	"a worker asks for no more time when an intent arrives that has waited",
+	"a worker does not look at the record again before an attempt",
 	"a worker does not wait after a reconnect",
-	"a worker writes no note before it posts a redelivery"}
+	"a worker writes no note before it posts a redelivery",
+	"an order that is given up opens the gate, while others still wait for room"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -75,8 +97,8 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits Reconnect and
-// Begun, because the schedules that expose them are too rare.
+// Mutations lists the mutations that the simulation must notice. It omits the last
+// three, because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
 	for m := R1; m < Reconnect; m++ {
@@ -84,6 +106,9 @@ func Mutations() []Mutation {
 	}
 	return out
 }
+
+// RareMutations lists the mutations that Mutations omits.
+func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened} }
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -117,16 +142,31 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.NoBeginNote
 	case Barrier:
 		return settle.NoBarrier
+	case R13:
+		return settle.RemoveBeforeMove
+	case Moved:
+		return settle.NoMoveCheck
 	case WallClock:
 		return settle.WallClockAlone
 	case Monotonic:
 		return settle.MonotonicAlone
 	case Page:
 		return settle.BelievePage
+	case Late:
+		return settle.OutcomeAfterClaim
+	case Arrival:
+		return settle.NoRequestOnArrival
+	case Look:
+		return settle.NoSecondLook
 	default:
 		return settle.Intact
 	}
 }
+
+// hasConsumerChanges reports whether the leader of the workers' consumer changes in
+// schedules with this mutation. The mutations that came before this fault are known to
+// be noticed without it.
+func (m Mutation) hasConsumerChanges() bool { return m == None || m == Arrival || m == Look }
 
 func (w *world) drops(m Mutation) bool { return w.mutation == m }
 
@@ -155,7 +195,7 @@ func (w *world) mutateRead(token string, e settle.Entry) settle.Entry {
 
 // beforeReplay implements the mutation R5.
 func (w *world) beforeReplay(ctx context.Context, s store, m *settle.Message) error {
-	if !w.drops(R5) || !strings.HasPrefix(given(m), "replay:") {
+	if !w.drops(R5) || settle.LetterReplayed(given(m)) == 0 {
 		return nil
 	}
 	l, err := s.Letter(ctx, orderNoOf(m.Subject))

@@ -53,11 +53,17 @@ func (w *world) submit(no string, n int, id string, body int, in time.Duration) 
 	if w.e.rng.Float64() < 0.1 {
 		deadline = epoch.Add(in + w.e.between(0, 20*time.Second))
 	}
+	waits := w.cfg.Feeders > 0 && w.e.chance(0.7)
 	w.process("p-"+no, streamOf(ofProducer, numberOf(no), n, 0), in, func(h *host) {
+		in := settle.Intent{OrderNo: no, ID: id, Deadline: deadline, Body: bodyOf(no, body)}
 		for range 5 {
 			h.e.running.step = StepPublish
-			_, err := h.q.Publish(context.Background(), settle.Intent{OrderNo: no, ID: id, Deadline: deadline,
-				Body: bodyOf(no, body)})
+			var err error
+			if waits {
+				err = store{w, h}.wait(h.q.IntentMessage(in))
+			} else {
+				_, err = h.q.Publish(context.Background(), in)
+			}
 			if err == nil || errors.Is(err, settle.ErrSwallowed) || id == "" {
 				return // without an ID a repetition would be another submission
 			}
@@ -156,10 +162,11 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 // resolve lets the person look up a doubtful order at the API and record the result.
 // She looks after every request in flight has arrived.
 func (w *world) resolve(h *host, no string) {
+	said := false // her command ended without an answer, so she repeats it until it has one
 	for range 4 {
 		as := order.OutcomeRejected
 		seen, err := h.q.Lookup(context.Background(), no)
-		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown {
+		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown && !(said && seen.Record.By == anna.Name) {
 			return
 		}
 		if err != nil || w.api.underway[no] > 0 {
@@ -169,7 +176,8 @@ func (w *world) resolve(h *host, no string) {
 		if w.api.exists(no) {
 			as = order.OutcomeAccepted
 		}
-		_, err = h.q.Resolve(context.Background(), no, as, anna)
+		_, err = h.q.Resolve(context.Background(), no, seen.Seq, as, anna)
+		said = true
 		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
 		if err == nil || errors.Is(err, settle.ErrNotInDoubt) || errors.Is(err, settle.ErrNoResult) {
 			return
@@ -197,16 +205,15 @@ func (w *world) dropLetter(h *host, no string) {
 
 func (w *world) cancel(h *host, no string) {
 	ctx := context.Background()
+	if w.cfg.Feeders > 0 {
+		w.withdraw(h, no)
+	}
 	counts, err := h.q.Cancel(ctx, anna.Name, func(visit func([]*settle.Pending) error) error {
 		m, err := store{w, h}.Intent(ctx, no)
 		if err != nil || m == nil {
 			return err
 		}
-		p := &settle.Pending{OrderNo: no, Seq: m.Seq, StoredAt: m.Time, ID: intentID(m, given(m))}
-		if o, err := order.Parse(m.Data); err == nil {
-			p.BodyHash = o.BodyHash()
-		}
-		return visit([]*settle.Pending{p})
+		return visit([]*settle.Pending{settle.ReadPending(no, m)})
 	})
 	w.e.trace.say(w.e, h.name, "cancel", no, "withdrawn %d, started %d: %v", counts.Withdrawn, counts.Started, err)
 }

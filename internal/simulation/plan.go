@@ -14,31 +14,37 @@ type plan struct {
 	Workers    int
 	Slots      int
 
-	AckWait, RequestTimeout      time.Duration
-	MaxAckPending                int
-	TotalAttempts                int
-	SubmissionAttempts           int
-	SubmissionTime, GatePatience time.Duration
-	RetryMax                     time.Duration
-	DelayBase, DelayMax          time.Duration
-	LatencyMin, LatencyMax       time.Duration
-	Slow                         float64 // share of messages that take much longer
-	LossRequest, LossAnswer      float64
-	GateBusy, CallBack           float64
-	APIFaults                    [apiIsSlow + 1]float64
-	Trouble                      time.Duration // how long anything may go wrong
-	Crashes, Freezes, Cuts       int
-	BrokerKills, FullDisks       int
-	Partitions, SleptThrough     int
-	Drains                       int
-	StepCrashes, StepFreezes     int
-	Persons                      int
-	Replicas                     int
-	Stalls                       int // of followers
-	LeaderChanges, BatchChanges  int // at any time, and in the middle of a batch of writes
-	ClockJumps, Suspends         int // of workers' machines
-	Pages                        int // persons that act on a page that has been open
-	Older                        int // workers whose first process is of an older version
+	AckWait, RequestTimeout              time.Duration
+	MaxAckPending                        int
+	TotalAttempts                        int
+	SubmissionAttempts                   int
+	SubmissionTime, GatePatience         time.Duration
+	RetryMax                             time.Duration
+	DelayBase, DelayMax                  time.Duration
+	LatencyMin, LatencyMax               time.Duration
+	Slow                                 float64 // share of messages that take much longer
+	LossRequest, LossAnswer              float64
+	GateBusy, CallBack                   float64
+	APIFaults                            [apiIsSlow + 1]float64
+	Trouble                              time.Duration // how long anything may go wrong
+	Crashes, Freezes, Cuts               int
+	BrokerKills, FullDisks               int
+	Partitions, SleptThrough             int
+	Drains                               int
+	StepCrashes, StepFreezes             int
+	Persons                              int
+	Replicas                             int
+	Stalls                               int // of followers
+	Feeders                              int // 0 = no waiting room
+	FeederCrashes, FeederFreezes         int
+	FeederStepCrashes, FeederStepFreezes int
+	FeederCuts                           int
+	LeaderChanges, BatchChanges          int // at any time, and in the middle of a batch of writes
+	ClockJumps, Suspends                 int // of workers' machines
+	Pages                                int // persons that act on a page that has been open
+	Older                                int // workers whose first process is of an older version
+	Stopped                              int // cancellations that are stopped for longer than their pause
+	ConsumerChanges                      int // of the leader of the workers' consumer
 }
 
 // drawPlan draws the settings of a schedule and applies its edits.
@@ -75,6 +81,10 @@ func drawPlan(e *engine) plan {
 	}
 	p.Pages, p.Older = count(0.4, 2), count(0.2, 2)
 	p.FullDisks = max(p.FullDisks, count(0.2, 3))
+	p.Stopped = stopped(e.schedule)
+	if p.Replicas > 1 {
+		e.in(streamOf(ofTrouble, troubleConsumer, 0xff, 0), func() { p.ConsumerChanges = count(0.7, 6) })
+	}
 	for _, d := range e.schedule.Edits {
 		if d.Op == editPlan {
 			_ = p.set(d.Field, d.Value) // ParseSchedule has tried it

@@ -71,6 +71,7 @@ func (s store) look() Step {
 func (s store) Record(_ context.Context, token string) (entry settle.Entry, err error) {
 	b := s.w.broker
 	err = s.read(inResults, s.look(), func() bool { return b.results[token] != nil }, func() { entry = b.record(token) })
+	_ = s.heard(token, err)
 	if err != nil {
 		return settle.Entry{}, err
 	}
@@ -134,13 +135,22 @@ func (s store) PutRecord(_ context.Context, token string, r *order.Record, expec
 	if r.Outcome() != order.OutcomeNone {
 		step = StepRecord
 	}
-	if err := s.write(inResults, step, func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h) }); err != nil {
-		return 0, s.heard(err)
+	claim := s.claim()
+	if err := s.write(inResults, step, func() { seq, refused = s.w.broker.putRecord(token, &rec, expect, s.h, claim) }); err != nil {
+		return 0, s.heard(token, err)
 	}
-	return seq, s.heard(refused)
+	return seq, s.heard(token, refused)
 }
 
-func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *host) (uint64, error) {
+// claim returns the claim of the delivery that is being handled; 0 = none is.
+func (s store) claim() int {
+	if d := s.w.e.running.delivery; d != nil {
+		return claimOf(d.arrival.Reply)
+	}
+	return 0
+}
+
+func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *host, claim int) (uint64, error) {
 	var last uint64
 	cur := b.results[token]
 	if cur != nil {
@@ -159,14 +169,14 @@ func (b *broker) putRecord(token string, rec *order.Record, expect uint64, h *ho
 	b.resSeq++
 	b.results[token] = &resultEntry{rec, b.resSeq}
 	b.replicate(token)
-	b.w.witness.recorded(rec, h)
+	b.w.witness.recorded(rec, h, claim)
 	return b.resSeq, nil
 }
 
 func (s store) Letter(_ context.Context, token string) (l *settle.Letter, err error) {
 	b := s.w.broker
 	err = s.read(inLetters, StepLetter, func() bool { return b.letters[token] != nil }, func() { l = copyOf(b.letters[token]) })
-	return l, err
+	return l, s.heard(token, err)
 }
 
 func copyOf(l *settle.Letter) *settle.Letter {
@@ -183,7 +193,7 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 	if replaces != nil {
 		expect = replaces.Seq
 	}
-	letter := *l
+	letter, claim := *l, s.claim()
 	var refused error
 	err := s.write(inLetters, StepLetter, func() {
 		b := s.w.broker
@@ -200,25 +210,28 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 			b.deadSeq++
 			letter.Seq = b.deadSeq
 			b.letters[token] = &letter
-			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq})
+			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq, Process: s.h.run, Claim: claim})
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
 			s.w.state(token)
 		}
 	})
 	if err != nil {
-		return s.heard(err)
+		return s.heard(token, err)
 	}
-	return s.heard(refused)
+	return s.heard(token, refused)
 }
 
-// heard records when the process learned that the broker refuses its results, and
-// when a write failed for another reason: its order is given up (R10).
-func (s store) heard(err error) error {
+// heard tells when the process learned that the broker refuses a result of an order,
+// and when it learned anything else about that order: it may have stored the result, or
+// given the order up (R10).
+func (s store) heard(orderNo string, err error) error {
 	switch {
 	case errors.Is(err, settle.ErrStorage):
-		s.w.witness.of(oracle.Refused, s.h)
-	case err != nil && !errors.Is(err, settle.ErrStale):
-		s.w.witness.of(oracle.Unanswered, s.h)
+		s.h.refused = append(s.h.refused, orderNo)
+		s.w.witness.tell(oracle.Event{Kind: oracle.Refused, Process: s.h.run, OrderNo: orderNo})
+	case len(s.h.refused) > 0 && slices.Contains(s.h.refused, orderNo):
+		s.h.refused = slices.DeleteFunc(s.h.refused, func(no string) bool { return no == orderNo })
+		s.w.witness.tell(oracle.Event{Kind: oracle.Unrefused, Process: s.h.run, OrderNo: orderNo})
 	}
 	return err
 }
@@ -260,7 +273,10 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 	if err := s.w.beforeReplay(ctx, s, m); err != nil {
 		return settle.PublishNone, 0, err
 	}
+	began := s.w.e.at
 	err = s.write(inIntents, StepPublish, func() {
+		s.w.witness.paused = s.h.frozen > began
+		defer func() { s.w.witness.paused = false }()
 		p, seq = s.w.broker.publish(m, given(m))
 		if p != settle.Stored {
 			if t := s.w.e.trace; t != nil {
@@ -323,16 +339,34 @@ func (s store) Pause(_ context.Context, until time.Time) error {
 	})
 }
 
+func (s store) PausedUntil(context.Context) (until time.Time, err error) {
+	s.at(StepPause)
+	err = s.askConsumer(func() { until = epoch.Add(s.w.broker.paused) })
+	return until, err
+}
+
 func (s store) Delivered(context.Context) (seq uint64, err error) {
 	s.at(StepPause)
-	err = s.h.request(func() { seq = s.w.broker.next - 1 })
+	err = s.askConsumer(func() { seq = s.w.broker.next - 1 })
 	return seq, err
+}
+
+// askConsumer asks the leader of the workers' consumer.
+func (s store) askConsumer(effect func()) error {
+	return s.h.ask(func() reaction {
+		if !s.w.broker.leadsConsumer() {
+			return isSilent
+		}
+		effect()
+		return answers
+	})
 }
 
 // Extend sends a request to extend a claim. The answer arrives unless the connection
 // breaks.
 func (s store) Extend(reply, answer string) error {
 	h := s.h
+	s.w.witness.tell(oracle.Event{Kind: oracle.Extended, Claim: claimOf(reply), Process: h.run})
 	if !h.up {
 		return errLink
 	}
@@ -341,7 +375,9 @@ func (s store) Extend(reply, answer string) error {
 	}
 	link, seq := h.link, seqOf(reply)
 	h.send(func() {
-		s.w.broker.extend(seq)
+		if !s.w.broker.extend(seq) {
+			return
+		}
 		s.w.e.after(s.w.latency(), func() {
 			if h.link == link && !h.cut {
 				h.notice(func() { h.q.ClaimExtended(answer) })
@@ -401,6 +437,10 @@ func (a answer) send(what string, effect func(paused bool)) error {
 
 func (b *broker) ack(seq uint64, by int) {
 	if in := b.intents[seq]; in != nil {
+		if !b.leadsConsumer() && !b.stopping(0.5) { // stored without a leader's answer, or lost
+			b.w.e.trace.say(b.w.e, "broker", "ack lost", in.orderNo, "nobody leads the consumer")
+			return
+		}
 		if t := b.w.e.trace; t != nil {
 			t.say(b.w.e, "broker", "ack", in.orderNo, "%s", in.id)
 		}

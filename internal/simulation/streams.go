@@ -20,9 +20,10 @@ const (
 	ofWorker   // worker, process
 	ofPerson   // person, process
 	ofTrouble  // fault, number
+	ofFeeder   // feeder, process
 )
 
-var streamNames = [...]string{"world", "order", "producer", "worker", "person", "trouble"}
+var streamNames = [...]string{"world", "order", "producer", "worker", "person", "trouble", "feeder"}
 
 func streamOf(kind, a, b, c int) streamID {
 	return streamID(kind<<24 | (a&0xff)<<16 | (b&0xff)<<8 | min(c, 0xff))

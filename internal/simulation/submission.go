@@ -118,25 +118,35 @@ func (v *submission) lastChecks() order.End {
 	switch {
 	case v.expired():
 		return order.EndDeadline
-	case v.fenced():
-		return order.EndLeaseLost
-	case v.WriteAhead == nil:
+	}
+	if err := v.fenced(); err != nil {
+		return v.interruptedBy(err)
+	}
+	if v.WriteAhead == nil {
 		return order.EndNone
 	}
-	err := v.WriteAhead(v.ctx, v.counted())
-	switch {
-	case errors.Is(err, order.ErrLeaseLost):
-		return order.EndLeaseLost
-	case err != nil:
-		return v.interrupted()
-	case v.fenced():
-		return order.EndLeaseLost
-	default:
-		return order.EndNone
+	if err := v.WriteAhead(v.ctx, v.counted()); err != nil {
+		return v.interruptedBy(err)
 	}
+	if err := v.fenced(); err != nil {
+		return v.interruptedBy(err)
+	}
+	return order.EndNone
 }
 
-func (v *submission) fenced() bool { return v.Fence != nil && v.Fence() != nil }
+func (v *submission) fenced() error {
+	if v.Fence == nil {
+		return nil
+	}
+	return v.Fence(v.ctx)
+}
+
+func (v *submission) interruptedBy(err error) order.End {
+	if errors.Is(err, order.ErrLeaseLost) {
+		return order.EndLeaseLost
+	}
+	return v.interrupted()
+}
 
 func (v *submission) counted() order.History {
 	h := v.report.History

@@ -1,10 +1,12 @@
 package simulation
 
 import (
+	"strconv"
 	"time"
 
 	"orderpost/internal/oracle"
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // witness tells the oracle what an outside observer sees: the messages that the broker
@@ -16,6 +18,7 @@ type witness struct {
 	oracle *oracle.Oracle
 	keep   func(oracle.Event) // also gets each event; may be nil
 	posts  int
+	paused bool          // the process that publishes was frozen after its last check
 	owners map[int]*host // of claims; nil = only the broker believes in it
 }
 
@@ -30,30 +33,12 @@ type attempt struct {
 	gate, signed          time.Duration
 }
 
-// Finding is a broken invariant.
-type Finding = oracle.Finding
-
-// The invariants, as named in findings.
-const (
-	InvOneOutcome   = oracle.OneOutcome
-	InvAcceptedOnce = oracle.AcceptedOnce
-	InvExplained    = oracle.Explained
-	InvPark         = oracle.Park
-	InvTrue         = oracle.True
-	InvStays        = oracle.Stays
-	InvOneClaim     = oracle.OneClaim
-	InvDelay        = oracle.Delay
-	InvPoison       = oracle.Poison
-	InvLetters      = oracle.Letters
-	InvReason       = oracle.Reason
-	InvStorage      = oracle.Storage
-	InvSettled      = oracle.Settled
-)
-
 func newWitness(w *world, keep func(oracle.Event)) *witness {
 	v := &witness{w: w, oracle: oracle.New(), keep: keep, owners: make(map[int]*host)}
-	v.oracle.OnFinding = func(f Finding) { w.e.trace.say(w.e, "oracle", "BROKEN", f.OrderNo, "%s: %s", f.Invariant, f.Detail) }
-	v.tell(oracle.Event{Kind: oracle.Begin, Settings: &oracle.Settings{Start: epoch, Policy: w.cfg.Policy, AckWait: w.cfg.AckWait}})
+	v.oracle.OnFinding = func(f oracle.Finding) {
+		w.e.trace.say(w.e, "oracle", "BROKEN", f.OrderNo, "%s: %s", f.Invariant, f.Detail)
+	}
+	v.tell(oracle.Event{Kind: oracle.Begin, Settings: &oracle.Settings{Start: epoch, Policy: w.cfg.Policy, AckWait: w.cfg.AckWait, Replicated: w.broker.followers != nil}})
 	return v
 }
 
@@ -66,7 +51,23 @@ func (v *witness) tell(e oracle.Event) {
 }
 
 func (v *witness) stored(in *intent) {
-	v.tell(oracle.Event{Kind: oracle.Stored, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq})
+	e := oracle.Event{Kind: oracle.Stored, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq}
+	if place := in.msg.Header.Get(settle.HeaderWaited); place != "" {
+		e.Waited, _ = strconv.ParseUint(place, 10, 64)
+		e.Paused = v.paused
+	}
+	v.tell(e)
+}
+
+// waited tells of an intent that a producer put into the waiting room.
+func (v *witness) waited(m *settle.Message) {
+	v.tell(oracle.Event{Kind: oracle.Waited, OrderNo: orderNoOf(m.Subject), Intent: waitingID(m), Seq: m.Seq})
+}
+
+// left tells of an intent that a process removed from the waiting room.
+func (v *witness) left(m *settle.Message, h *host) {
+	v.w.e.trace.say(v.w.e, "broker", "leaves", orderNoOf(m.Subject), "%s at %d, by %s", waitingID(m), m.Seq, h.name)
+	v.tell(oracle.Event{Kind: oracle.Left, OrderNo: orderNoOf(m.Subject), Seq: m.Seq, Process: h.run})
 }
 
 func (v *witness) delivered(in *intent, id int, count uint64, h *host) {
@@ -111,7 +112,8 @@ func (v *witness) answered(a *attempt, verdict order.Verdict) {
 	v.tell(oracle.Event{Kind: oracle.Answered, Attempt: a.number, Verdict: verdict})
 }
 
-func (v *witness) recorded(rec *order.Record, h *host) {
+// recorded tells of a record that a process wrote for a delivery, or for none (claim 0).
+func (v *witness) recorded(rec *order.Record, h *host, claim int) {
 	if t := v.w.e.trace; t != nil {
 		step := "record"
 		if rec.Outcome() == order.OutcomeNone {
@@ -120,7 +122,7 @@ func (v *witness) recorded(rec *order.Record, h *host) {
 		t.say(v.w.e, "broker", step, rec.OrderNo, "%s: %s%s by %s, attempts %d, settled %d%s%s", rec.IntentID, wordOf(rec), when(rec.Unsure, " (unsure)"), h.name,
 			rec.Attempts, rec.Settled, when(rec.Allowed, ", allowed for "+rec.AllowedFor), when(rec.Proven, ", proven"))
 	}
-	v.tell(oracle.Event{Kind: oracle.Recorded, OrderNo: rec.OrderNo, Record: rec, Process: h.run})
+	v.tell(oracle.Event{Kind: oracle.Recorded, OrderNo: rec.OrderNo, Record: rec, Process: h.run, Claim: claim})
 	v.w.state(rec.OrderNo)
 }
 

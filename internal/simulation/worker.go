@@ -42,9 +42,12 @@ func (w *world) startWorker(i int) *worker {
 	}
 	k.open()
 	k.q.Mutate(w.mutation.ofTheProtocol())
+	if k.older {
+		k.q.WithoutDeliveryIDs()
+	}
 	k.handler = settle.NewHandler(k.q, settle.HandlerOptions{
 		Policy: w.cfg.Policy, Submit: k.submit, Draining: func() bool { return k.stopping },
-		Refused: func(error) { k.unstored++ }, Stored: func() { k.unstored-- },
+		Refused: func(error) { k.unstored++ }, Stored: k.stored,
 	})
 	k.work, k.endWork = context.WithCancelCause(context.Background())
 	k.settle, k.endSettle = context.WithCancelCause(context.Background())
@@ -54,6 +57,14 @@ func (w *world) startWorker(i int) *worker {
 	w.e.trace.say(w.e, k.name, "started", "", "")
 	w.e.spawn(k.host, func(*proc) { k.intake() })
 	return k
+}
+
+// stored models the pool's reaction to the end of an order's wait. The gate opens when no
+// order waits any more.
+func (k *worker) stored() {
+	if k.unstored--; k.w.drops(Opened) {
+		k.unstored = 0
+	}
 }
 
 // pullWait equals pullWait of internal/worker.

@@ -21,6 +21,8 @@ type world struct {
 	witness  *witness
 	hosts    []*host
 	workers  []*worker
+	feeders  []*feeder
+	fed      []int // processes of each feeder
 	started  []int // processes of each worker
 	machines []clock
 	jumped   time.Duration // of all clocks together, in either direction
@@ -48,7 +50,7 @@ type Counts struct {
 // Result is the result of a schedule.
 type Result struct {
 	Schedule Schedule
-	Findings []Finding
+	Findings []oracle.Finding
 	Counts   Counts
 	// Simulated is the simulated time of the schedule.
 	Simulated time.Duration
@@ -85,9 +87,16 @@ func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, 
 	w := &world{e: newEngine(s, trace), mutation: m, refused: make(map[string]bool), toxic: make(map[string]bool)}
 	w.e.reached.known, w.e.kept, w.e.coroutines = known, kept, cs
 	w.cfg = drawPlan(w.e)
-	w.broker, w.api, w.witness = newBroker(w), newAPI(w), newWitness(w, keep)
+	if !m.hasConsumerChanges() {
+		w.cfg.ConsumerChanges = 0
+	}
+	w.broker, w.api = newBroker(w), newAPI(w)
 	if w.cfg.Replicas > 1 {
 		w.broker.followers = &followers{}
+	}
+	w.witness = newWitness(w, keep)
+	if waits(s, m) {
+		w.cfg.openWaitingRoom(w.e)
 	}
 	w.protocol = settle.Config{IntentSubjects: subjectPrefix, AttemptTimeout: w.cfg.RequestTimeout, Log: zerolog.Nop()}
 	trace.say(w.e, "world", "settings", "", "%+v", w.cfg)
@@ -109,11 +118,16 @@ func play(s *Schedule, m Mutation, trace *Trace, known *Coverage, kept *[]Edit, 
 // atRest reports whether the trouble is over, the queue is empty and all programs have
 // ended.
 func (w *world) atRest() bool {
-	if !w.quiet || w.busy > 0 || len(w.broker.intents) > 0 {
+	if !w.quiet || w.busy > 0 || len(w.broker.intents) > 0 || len(w.broker.waiting.intents) > 0 {
 		return false
 	}
 	for _, k := range w.workers {
 		if k.dead || k.inHand > 0 || k.frozen > w.e.at {
+			return false
+		}
+	}
+	for _, f := range w.feeders {
+		if f.dead || f.frozen > w.e.at { // a frozen feeder acts when it wakes
 			return false
 		}
 	}
@@ -163,8 +177,17 @@ func (w *world) populate() {
 	for i := range w.workers {
 		w.workers[i] = w.startWorker(i)
 	}
+	w.feeders, w.fed = make([]*feeder, w.cfg.Feeders), make([]int, w.cfg.Feeders)
+	for i := range w.feeders {
+		w.feeders[i] = w.startFeeder(i)
+	}
 	for i := range w.cfg.Persons + w.cfg.Pages { // the last ones act on a page
 		w.e.in(streamOf(ofPerson, i, 1, 0), func() { w.intervene(i) })
+	}
+	for i := range w.cfg.Stopped {
+		if w.mutation == None { // the seeds at which mutations are known to be noticed have none
+			w.e.in(streamOf(ofPerson, stoppedPerson+i, 1, 0), func() { w.stopCancellation(stoppedPerson + i) })
+		}
 	}
 }
 
@@ -199,14 +222,16 @@ func (w *world) busiest() (most Step) {
 	return most
 }
 
+// troubleConsumer is the number of a kind of fault that came later. Those before it are
+// numbered in their order, in which the feeders' come last.
+const troubleConsumer = 100
+
 // trouble schedules what goes wrong. Each fault has a stream of its own.
 func (w *world) trouble() {
 	c, e := &w.cfg, w.e
-	kinds := 0
-	at := func(n int, what func()) {
-		kinds++
+	numbered := func(kind, n int, what func()) {
 		for i := range n {
-			e.in(streamOf(ofTrouble, kinds, i, 0), func() {
+			e.in(streamOf(ofTrouble, kind, i, 0), func() {
 				e.after(e.between(0, c.Trouble), func() {
 					if !w.quiet && (e.schedule.Old || e.happens()) {
 						what()
@@ -214,6 +239,11 @@ func (w *world) trouble() {
 				})
 			})
 		}
+	}
+	kinds := 0
+	at := func(n int, what func()) {
+		kinds++
+		numbered(kinds, n, what)
 	}
 	victim := func() *worker { return w.workers[e.rng.IntN(len(w.workers))] }
 	long := func() time.Duration { return e.between(0, c.AckWait+c.AckWait/2) }
@@ -262,4 +292,8 @@ func (w *world) trouble() {
 	at(c.BatchChanges, func() { // in the middle of a batch of writes
 		w.broker.changeAfter = 1 + e.rng.IntN(12)
 	})
+	if c.Feeders > 0 {
+		w.troubleFeeders(at)
+	}
+	numbered(troubleConsumer, c.ConsumerChanges, func() { w.broker.changeConsumer(w.drawChange()) })
 }

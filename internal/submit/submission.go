@@ -115,8 +115,8 @@ func (t *submission) lastChecks(ctx context.Context) order.End {
 	if t.expired(time.Now()) {
 		return order.EndDeadline
 	}
-	if t.fenced() != nil {
-		return order.EndLeaseLost
+	if err := t.fenced(ctx); err != nil {
+		return t.interrupted(ctx, err)
 	}
 	if t.WriteAhead == nil {
 		return order.EndNone
@@ -124,17 +124,17 @@ func (t *submission) lastChecks(ctx context.Context) order.End {
 	if err := t.WriteAhead(ctx, t.counted(time.Now(), t.clock.stamp(t.report.History.LastTimestamp))); err != nil {
 		return t.interrupted(ctx, err)
 	}
-	if t.fenced() != nil {
-		return order.EndLeaseLost
+	if err := t.fenced(ctx); err != nil {
+		return t.interrupted(ctx, err)
 	}
 	return order.EndNone
 }
 
-func (t *submission) fenced() error {
+func (t *submission) fenced(ctx context.Context) error {
 	if t.Fence == nil {
 		return nil
 	}
-	return t.Fence()
+	return t.Fence(ctx)
 }
 
 // counted returns the history with one more attempt.

@@ -161,10 +161,10 @@ func TestFenceIsAskedBeforeEachAttempt(t *testing.T) {
 		r := newRig(t, func(call) reply { return reply{status: 408} }, func(c *Config) {
 			c.RetryBase, c.RetryMax, c.RetrySubmissionAttempts = time.Second, time.Second, 1000
 		})
-		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Fence: func() error {
+		rep := r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), Fence: func(context.Context) error {
 			asked = append(asked, time.Now())
 			if time.Now().After(lost) {
-				return errors.New("lost")
+				return order.ErrLeaseLost
 			}
 			return nil
 		}})

@@ -2,6 +2,7 @@ package uploads
 
 import (
 	"errors"
+	"orderpost/internal/durable"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,12 +82,12 @@ func TestAPowerCutTakesNothingThatIsKept(t *testing.T) {
 	require.NoError(t, s.Close())
 	again := &Store{cfg: s.cfg, dir: s.dir, all: make(map[string]*Upload)}
 	seen.watch(again)
-	require.NoError(t, again.makeFolder(again.dir))
+	require.NoError(t, durable.MakeFolder(again.dir, again.syncFolder))
 	require.NoError(t, again.read())
 	require.Equal(t, []string{"sync ..", "sync ID", "sync ."}, seen.did)
 
 	// A new data folder is synced in what holds it, up to the folder that was there.
 	seen.watch(again)
-	require.NoError(t, again.makeFolder(filepath.Join(again.dir, "new", "data", "uploads")))
+	require.NoError(t, durable.MakeFolder(filepath.Join(again.dir, "new", "data", "uploads"), again.syncFolder))
 	require.Equal(t, []string{"sync new/data", "sync new", "sync ."}, seen.did)
 }

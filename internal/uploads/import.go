@@ -82,6 +82,8 @@ func (d *Desk) ended(ctx context.Context, j *job, err error) (State, string) {
 		return Interrupted, "stopped by " + stopper.Name
 	case ctx.Err() != nil:
 		return Interrupted, "the console was stopped"
+	case errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrNobodyFeeds):
+		return Failed, err.Error()
 	case errors.Is(err, importer.ErrOtherContent):
 		return Failed, "the batch belongs to other content or another mapping; choose another name for the batch"
 	}
@@ -108,7 +110,7 @@ const (
 func (d *Desk) publish(ctx context.Context, j *job, u *Upload, run *Import) (importer.Summary, error) {
 	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
 		o.SkipInvalid, o.RetryFailed, o.Deadline, o.Rate, o.By = run.SkipInvalid, run.RetryFailed, run.Deadline, run.Rate, run.By.Name
-		o.FullWait = d.fullWait
+		o.Lane, o.FullWait = run.lane(), d.fullWait
 		o.Progress = func(rows int) { j.moved(int64(rows)) }
 	})
 	if err != nil {

@@ -137,7 +137,7 @@ func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, 
 
 // TestStoppedAndResumed: by a person, by the end of the console, and by a kill of it.
 func TestStoppedAndResumed(t *testing.T) {
-	const rows = 4000
+	const rows = 10_000 // at a thousand a second
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	dir := t.TempDir()
 	s := openStore(t, dir)
@@ -194,7 +194,7 @@ func TestStoppedAndResumed(t *testing.T) {
 
 // TestBrokerRestarts: the import waits for the broker and goes on by itself.
 func TestBrokerRestarts(t *testing.T) {
-	const rows = 3000
+	const rows = 8000 // at a thousand a second
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	listen := l.Addr().String()
@@ -246,12 +246,12 @@ func TestFullQueue(t *testing.T) {
 func TestCancel(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
-	u := checked(t, d, "orders.csv", numbered(1, 1500))
+	u := checked(t, d, "orders.csv", numbered(1, 4000))
 	imports(t, d, q, u.ID, ImportOptions{Rate: 500}, 300)
 	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
 	require.NoError(t, err)
 	stored, pending := counted(t, q)
-	require.Less(t, stored, uint64(1500))
+	require.Less(t, stored, uint64(4000))
 	require.Zero(t, pending)
 	require.EqualValues(t, stored, c.Withdrawn)
 	require.Zero(t, c.Started)
@@ -265,7 +265,7 @@ func TestCancel(t *testing.T) {
 	u = imported(t, d, u.ID, ImportOptions{RetryFailed: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	_, pending = counted(t, q)
-	require.EqualValues(t, 1500, pending)
+	require.EqualValues(t, 4000, pending)
 }
 
 // TestOtherContent: a batch's name belongs to its first file.

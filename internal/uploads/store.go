@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"orderpost/internal/durable"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ func Open(cfg Config) (*Store, error) {
 	cfg.MaxFile, cfg.MaxTotal = cmp.Or(cfg.MaxFile, DefaultMaxFile), cmp.Or(cfg.MaxTotal, DefaultMaxTotal)
 	cfg.Retention, cfg.Grace = cmp.Or(cfg.Retention, DefaultRetention), cmp.Or(cfg.Grace, DefaultGrace)
 	s := &Store{cfg: cfg, dir: filepath.Join(cfg.Dir, "uploads"), slack: ratioSlack, all: make(map[string]*Upload)}
-	if err := s.makeFolder(s.dir); err != nil {
+	if err := durable.MakeFolder(s.dir, s.syncFolder); err != nil {
 		return nil, fmt.Errorf("the folder for uploads: %w", s.full(err))
 	}
 	s.lock = flock.New(filepath.Join(s.dir, "lock"), flock.SetPermissions(0o600))

@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -125,6 +126,18 @@ type ImportOptions struct {
 	RetryFailed bool      `json:"retry_failed,omitempty"`
 	Deadline    time.Time `json:"deadline,omitzero"`
 	Rate        float64   `json:"rate,omitempty"`
+	// Lane is the lane of the waiting room; empty = bulk. Direct leaves the waiting
+	// room out.
+	Lane   string `json:"lane,omitempty"`
+	Direct bool   `json:"direct,omitempty"`
+}
+
+// lane returns the lane as package importer has it.
+func (o *ImportOptions) lane() string {
+	if o.Direct {
+		return ""
+	}
+	return cmp.Or(o.Lane, order.BulkLane)
 }
 
 // Source is the file's name in messages and in Order-Source.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -130,6 +131,7 @@ func TestR12FiveWorkersOneLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 60
 	r := newRig(t, order.Resubmit)
+	stalled := watchStalls(t)
 	var all []*member
 	for i := range 5 {
 		all = append(all, r.join(fmt.Sprintf("w%d", i), limit, nil))
@@ -158,9 +160,45 @@ func TestR12FiveWorkersOneLimit(t *testing.T) {
 		most = max(most, s.Creates)
 	}
 	t.Logf("the busiest second had %d requests at a limit of %d", most, limit)
-	// A second of the API's clock may hold one token of each worker's burst.
-	require.LessOrEqual(t, most, int64(limit+len(rest)))
+	// A second of the API's clock may hold one token of each worker's burst, and the
+	// requests that a stall of this machine held back.
+	held := int64(math.Ceil(stalled().Seconds() * limit))
+	require.LessOrEqual(t, most, int64(limit+len(rest))+held, "with %d requests held back by the machine", held)
 	r.settled(all[0].q)
+}
+
+// watchStalls returns how long this process stood still at most within two seconds,
+// because others had the processor.
+func watchStalls(t *testing.T) (longest func() time.Duration) {
+	const tick = 5 * time.Millisecond
+	var worst atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var late [2]time.Duration // in this second and the one before
+		second := time.Now()
+		for last := second; t.Context().Err() == nil; {
+			time.Sleep(tick)
+			now := time.Now()
+			if now.Sub(second) >= time.Second {
+				late, second = [2]time.Duration{0, late[0]}, now
+			}
+			late[0] += max(now.Sub(last)-2*tick, 0)
+			last = now
+			worst.Store(max(worst.Load(), int64(late[0]+late[1])))
+		}
+	}()
+	t.Cleanup(func() { <-done })
+	return func() time.Duration { return time.Duration(worst.Load()) }
+}
+
+// withinASecond waits for a condition that must hold a second from now, or as much later
+// as this machine stood still.
+func (r *rig) withinASecond(met func() bool, what string) {
+	r.t.Helper()
+	stalled, began := watchStalls(r.t), time.Now()
+	r.eventually(20*time.Second, met, what)
+	require.Less(r.t, time.Since(began), time.Second+stalled(), what)
 }
 
 // TestFleetHold: within a second nobody sends any more, a worker that starts
@@ -176,8 +214,8 @@ func TestFleetHold(t *testing.T) {
 	closed := func(m *member) bool {
 		return slices.Contains(m.submitter.Gate().State().Reasons, "held by anna: maintenance")
 	}
-	r.eventually(time.Second, func() bool { return closed(a) && closed(b) }, "held within a second")
-	r.eventually(2*time.Second, func() bool {
+	r.withinASecond(func() bool { return closed(a) && closed(b) }, "held within a second")
+	r.eventually(20*time.Second, func() bool {
 		s := a.submitter.Gate().State().InFlight + b.submitter.Gate().State().InFlight
 		return s == 0
 	}, "attempts under way end")
@@ -200,10 +238,10 @@ func TestFleetHoldEndsByItself(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	a := r.join("a", 0, nil)
-	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(700 * time.Millisecond)}))
-	r.eventually(time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
+	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now(), Until: time.Now().Add(5 * time.Second)}))
+	r.eventually(5*time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
 	r.publish(a.q, "A-1")
-	r.eventually(10*time.Second, func() bool { return r.created() == 1 }, "goes on")
+	r.eventually(20*time.Second, func() bool { return r.created() == 1 }, "goes on")
 }
 
 // TestFleetThrottle: what the API tells one worker holds all of them.
@@ -215,14 +253,14 @@ func TestFleetThrottle(t *testing.T) {
 	a := r.join("a", 0, transport(func(req *http.Request) (*http.Response, error) {
 		if once.CompareAndSwap(false, true) {
 			told <- time.Now()
-			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"3"}}, Body: io.NopCloser(strings.NewReader("")), Request: req, ProtoMajor: 1, ProtoMinor: 1}, nil
+			return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"5"}}, Body: io.NopCloser(strings.NewReader("")), Request: req, ProtoMajor: 1, ProtoMinor: 1}, nil
 		}
 		return http.DefaultTransport.RoundTrip(req)
 	}))
 	require.NoError(t, a.control.SetHold(t.Context(), fleet.Hold{By: "anna", Since: time.Now()}))
-	r.eventually(time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
+	r.eventually(20*time.Second, func() bool { return !a.submitter.Gate().Open() }, "held")
 	b := r.join("b", 0, nil)
-	r.eventually(5*time.Second, func() bool { return len(b.submitter.Gate().State().Reasons) == 1 && !b.submitter.Gate().Open() }, "held")
+	r.eventually(20*time.Second, func() bool { return len(b.submitter.Gate().State().Reasons) == 1 && !b.submitter.Gate().Open() }, "held")
 	require.NoError(t, a.control.SetLimit(t.Context(), &fleet.Limit{PerSecond: 40}))
 	r.publish(a.q, many("A", 60)...)
 	require.NoError(t, a.control.Resume(t.Context(), "anna"))
@@ -230,10 +268,10 @@ func TestFleetThrottle(t *testing.T) {
 	throttled := func() bool {
 		return slices.ContainsFunc(b.submitter.Gate().State().Blocks, func(bl gate.BlockState) bool { return bl.Name == gate.BlockThrottle })
 	}
-	r.eventually(time.Second, throttled, "the other one waits, too")
+	r.withinASecond(throttled, "the other one waits, too")
 	t.Logf("the other worker was shut %s after the 429", time.Since(at).Round(time.Millisecond))
 	r.eventually(10*time.Second, func() bool { return a.submitter.Gate().Open() && b.submitter.Gate().Open() }, "both go on")
-	require.Greater(t, time.Since(at), 2900*time.Millisecond, "the wait that the API asked for was cut short")
+	require.Greater(t, time.Since(at), 4900*time.Millisecond, "the wait that the API asked for was cut short")
 	r.eventually(20*time.Second, func() bool { return r.created() == 60 }, "all orders")
 }
 
@@ -247,8 +285,8 @@ func TestR12JoinerWaits(t *testing.T) {
 	ghost, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(ghost.Close)
-	require.NoError(t, fleet.New(ghost).Appear(t.Context(), fleet.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
 	began := time.Now()
+	require.NoError(t, fleet.New(ghost).Appear(t.Context(), fleet.Presence{ID: "ghost", Worker: "ghost", Limit: 20, Joined: true}))
 	r.publish(ghost, many("A", 10)...)
 	m := r.join("late", 0, nil)
 	r.eventually(20*time.Second, func() bool { return m.posts.Load() > 0 }, "it sends in the end")
@@ -339,9 +377,9 @@ func TestFleetHoldThatCannotBeRead(t *testing.T) {
 	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
 	require.NoError(t, err)
 	defer nc.Close()
-	_, err = nc.Request("$KV.ORDERPOST.fleet.hold", []byte("please stop"), time.Second)
+	_, err = nc.Request("$KV.ORDERPOST.fleet.hold", []byte("please stop"), 20*time.Second)
 	require.NoError(t, err)
-	r.eventually(time.Second, func() bool {
+	r.withinASecond(func() bool {
 		reasons := a.submitter.Gate().State().Reasons
 		return len(reasons) == 1 && strings.Contains(reasons[0], "fleet.hold cannot be read")
 	}, "held within a second")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/books"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -48,6 +49,8 @@ type operations struct {
 	sources  atomic.Pointer[sources] // nil until attach
 	working  chan struct{}           // closed by attach
 	sizes    atomic.Pointer[ops.Sizes]
+	// leaseSeen is the revision of the feeder's lease at the last poll.
+	leaseSeen uint64
 }
 
 // startOperations creates the metrics and serves them on Config.OpsAddr. It inserts
@@ -113,12 +116,37 @@ func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	q := o.sources.Load().queue
 	counts, err := q.Count(ctx)
 	oldest, oldestErr := q.OldestPending(ctx)
-	waiting, waitingErr := q.Waiting(ctx)
+	waiting, waitingErr := q.Undelivered(ctx)
+	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: waiting, OldestPending: oldest, Letters: counts.Letters, InRoom: counts.Waiting}
 	if err = errors.Join(err, oldestErr, waitingErr); err == nil {
-		return &ops.Sizes{Pending: counts.Pending, Waiting: waiting, OldestPending: oldest, Letters: counts.Letters}
+		o.lanes(ctx, q, sizes)
+		return sizes
 	}
 	o.log.Debug().Err(err).Msg("cannot read the sizes of the streams") // the queue logs a lost connection
 	return nil
+}
+
+// lanes adds what the worker tells that feeds the queue, and whether it does: it renews
+// its lease, and has no problem. No worker tells anything once the waiting room is
+// empty.
+func (o *operations) lanes(ctx context.Context, q *queue.Queue, sizes *ops.Sizes) {
+	if sizes.InRoom == 0 {
+		return
+	}
+	now, err := books.ReadFeeding(ctx, q, 0)
+	if err != nil {
+		o.log.Debug().Err(err).Msg("cannot read what is fed from the waiting room")
+		return
+	}
+	sizes.Paused, sizes.Cancelled = now.HeldBy()
+	if now.Lease == nil {
+		return
+	}
+	sizes.Fed = now.LeaseRevision != o.leaseSeen && now.Lease.Problem == ""
+	o.leaseSeen = now.LeaseRevision
+	for _, l := range now.Lease.Lanes {
+		sizes.Lanes = append(sizes.Lanes, ops.Lane{Name: l.Name, Ready: l.Ready, Oldest: l.Oldest})
+	}
 }
 
 // snapshot returns the worker's present state.

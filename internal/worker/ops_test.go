@@ -54,6 +54,16 @@ type shop struct {
 	held sync.RWMutex
 }
 
+// hold publishes the first n orders and keeps the API from answering to them until
+// release is called.
+func (s *shop) hold(n int) (release func()) {
+	s.held.Lock()
+	release = sync.OnceFunc(s.held.Unlock)
+	s.t.Cleanup(release) // or the API's server would wait for ever
+	s.publish(0, n)
+	return release
+}
+
 // open starts everything and waits until the worker is ready. before runs when
 // broker and API are up and the worker is not.
 func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *shop {
@@ -253,12 +263,7 @@ func TestAWorkerWithoutBrokerIsAliveAndNotReady(t *testing.T) {
 
 func TestADrainingWorkerIsNotReady(t *testing.T) {
 	var release func()
-	s := open(t, func(s *shop) {
-		s.held.Lock()
-		release = sync.OnceFunc(s.held.Unlock)
-		t.Cleanup(release) // or the API's server would wait for ever
-		s.publish(0, 1)
-	})
+	s := open(t, func(s *shop) { release = s.hold(1) })
 	s.shows(`orderpost_in_flight_requests 1`, `orderpost_in_flight_orders 1`, `orderpost_pending_orders 1`)
 	s.stop()
 	s.eventually(func() bool { return !s.readiness().Ready }, "still ready")
@@ -288,12 +293,7 @@ func (s *shop) value(metric string) float64 {
 // is held, since more workers would change nothing.
 func TestTheScalingSignal(t *testing.T) {
 	var release func()
-	s := open(t, func(s *shop) {
-		s.held.Lock()
-		release = sync.OnceFunc(s.held.Unlock)
-		t.Cleanup(release)
-		s.publish(0, 30)
-	})
+	s := open(t, func(s *shop) { release = s.hold(30) })
 	s.eventually(func() bool {
 		v := s.value("orderpost_scaling_orders")
 		return v >= 30-8 && v <= 30 // 8 slots; as of the last look at the streams
@@ -309,9 +309,9 @@ func TestTheScalingSignal(t *testing.T) {
 // Profiles show what is in a worker's memory.
 func TestProfilesForEverybodyAreWarnedOf(t *testing.T) {
 	for addr, warned := range map[string]bool{"127.0.0.1:0": false, "localhost:0": false, ":0": true, "0.0.0.0:0": true} {
-		s := open(t, nil, func(c *worker.Config) { c.OpsAddr, c.PProf = addr, true })
-		require.Equal(t, warned, s.log.find("every machine that reaches this address can read Go profiles", "address") == addr, addr)
-		s.stop()
-		<-s.ended
+		t.Run(addr, func(t *testing.T) { // one after the other has ended: a broker that goes on starts what looks like a leak
+			s := open(t, nil, func(c *worker.Config) { c.OpsAddr, c.PProf = addr, true })
+			require.Equal(t, warned, s.log.find("every machine that reaches this address can read Go profiles", "address") == addr)
+		})
 	}
 }

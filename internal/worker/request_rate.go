@@ -21,6 +21,7 @@ type requestRate struct {
 	slots [rateSeconds + 1]struct {
 		second int64
 		n      int
+		took   time.Duration // of these requests
 	}
 }
 
@@ -30,7 +31,7 @@ func newRequestRate(next submit.Observer) *requestRate {
 
 // Attempted implements submit.Observer.
 func (p *requestRate) Attempted(a submit.AttemptEvent) {
-	p.count(time.Now())
+	p.count(time.Now(), a.Duration)
 	if p.next != nil {
 		p.next.Attempted(a)
 	}
@@ -50,14 +51,30 @@ func (p *requestRate) Retrying(wait time.Duration, queued bool) {
 	}
 }
 
-func (p *requestRate) count(now time.Time) {
+func (p *requestRate) count(now time.Time, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.slots[now.Unix()%int64(len(p.slots))]
 	if s.second != now.Unix() {
-		s.second, s.n = now.Unix(), 0
+		s.second, s.n, s.took = now.Unix(), 0, 0
 	}
 	s.n++
+	s.took += took
+}
+
+// posting returns how many requests were at the API on average, over the same time
+// as perSecond (Little's law).
+func (p *requestRate) posting(now time.Time) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	from := max(now.Unix()-rateSeconds, p.began.Unix())
+	var took time.Duration
+	for _, s := range p.slots {
+		if from <= s.second && s.second < now.Unix() {
+			took += s.took
+		}
+	}
+	return took.Seconds() / float64(max(now.Unix()-from, 1))
 }
 
 // perSecond returns the requests per second over the last ten full seconds, or since

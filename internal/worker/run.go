@@ -15,6 +15,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
+	"orderpost/internal/waiting"
 )
 
 // preflightTimeout is the timeout of the preflight.
@@ -156,16 +157,19 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
+	feeder := waiting.New(waiting.Options{Queue: q, Fleet: fleet.New(q), Name: cfg.Name, Log: log})
+	feeder.Open(side) // so that the first presence tells whether this worker feeds
 	member := fleet.NewMember(fleet.Options{Control: fleet.New(q), Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
 		gate := s.Gate().State()
 		return fleet.Presence{Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(time.Now()), ClockMS: clockOffset(s.Clock())}
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(time.Now()), Slots: pool.Concurrency, Posting: env.rate.posting(time.Now()), Feeds: feeder.Ready(), ClockMS: clockOffset(s.Clock())}
 	}})
 	sides.Go(func() { member.Run(side) })
 	sides.Go(func() { (&staleIntents{queue: q, log: log}).run(side) })
 	topology := newTopologyMonitor(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
 	sides.Go(func() { topology.run(side) })
 	sides.Go(func() { storage.run(side) })
+	sides.Go(func() { feeder.Run(side) })
 	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage})
 	sides.Go(func() { view.poll(side) })
 	sends := log.Info().Int("concurrency", cfg.Submit.Concurrency).Float64("rate_limit", cfg.Submit.RateLimit).Stringer("on_unsure", cfg.Submit.OnUnsure)

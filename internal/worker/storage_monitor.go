@@ -168,7 +168,14 @@ func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string 
 		return m.snapshot().Full // keep the last result; the queue logs a lost connection
 	}
 	if disk == nil {
-		return full(have)
+		if have.Full() {
+			return full(have)
+		}
+		waiting, err := m.queue.WaitingRoom(ctx)
+		if err != nil {
+			return m.snapshot().Full
+		}
+		return full(waiting)
 	}
 	msgs, bytes := limits(*disk, have)
 	if worthSetting(have, msgs, bytes) {
@@ -181,9 +188,31 @@ func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string 
 			return m.snapshot().Full
 		}
 	}
+	if text := m.limitWaiting(ctx, *disk, have); text != "" && !have.Full() {
+		return text
+	}
 	if msgs == queue.Closed {
 		return fmt.Sprintf("%s refuses new orders: the %s of %s that are free on the disk are kept to settle the %d orders in the queue; make room on it",
 			have.Stream, megabytes(disk.Free), megabytes(disk.Size), have.Msgs)
+	}
+	return full(have)
+}
+
+// limitWaiting adapts the limits of the waiting room, so that each order in it can be
+// settled, after those in the queue. It returns why the waiting room refuses orders.
+// What waits may still be moved: the limits of the intents stream do not depend on it.
+func (m *storageMonitor) limitWaiting(ctx context.Context, disk embedded.Disk, queued queue.Room) string {
+	have, err := m.queue.WaitingRoom(ctx)
+	if err != nil || have.Stream == "" {
+		return ""
+	}
+	disk.Free -= queued.Msgs*settleRoom + queued.Bytes
+	if msgs, bytes := limits(disk, have); worthSetting(have, msgs, bytes) {
+		if err := m.queue.LimitWaitingRoom(ctx, msgs, bytes); err != nil {
+			m.log.Debug().Err(err).Msg("cannot set the limits of the waiting room")
+			return ""
+		}
+		have.MaxMsgs, have.MaxBytes = msgs, bytes
 	}
 	return full(have)
 }

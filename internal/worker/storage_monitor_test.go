@@ -163,3 +163,19 @@ func TestMissingDescriptorsAreNamed(t *testing.T) {
 	require.Empty(t, r.problems())
 	require.NoError(t, describeDescriptors(os.ErrNotExist))
 }
+
+// A full waiting room is told by a worker that does not run the broker, too.
+func TestAFullWaitingRoomIsToldBesideAnExternalBroker(t *testing.T) {
+	_, _, q, _ := newPretended(t, func(c *queue.Config) { c.MaxWaiting = 2 })
+	require.NoError(t, q.OpenWaiting(t.Context()))
+	m := newStorageMonitor(nil, q, zerolog.Nop())
+	m.look(t.Context())
+	require.Empty(t, m.problems())
+	for _, no := range []string{"A-1", "A-2"} {
+		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60}`, no), Lane: "bulk"})
+		require.NoError(t, err)
+	}
+	m.look(t.Context())
+	require.Len(t, m.problems(), 1)
+	require.Contains(t, m.problems()[0], "ORDERS_WAITING is full (2 of 2 orders")
+}

@@ -75,7 +75,8 @@ func TestABrokerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, policy, func(s *sandbox.Settings) { s.Latency = 5 * time.Millisecond })
-			w := r.start("w", &netcut.Dialer{}, http.DefaultTransport)
+			r.ackWait = 5 * time.Second // only the restarts cause doubt
+			w := r.start("w", &netcut.Dialer{}, http.DefaultTransport, func(c *submit.Config) { c.RequestTimeout = time.Minute })
 			const n = 600
 			var nos []string
 			for i := range n {

@@ -122,6 +122,9 @@ func remedy(s queue.PartState) string {
 
 // present notes a part that exists, and logs if it came back or was replaced.
 func (m *topologyMonitor) present(s queue.PartState) {
+	if s.Part == queue.PartConsumer {
+		m.alignClaims(s)
+	}
 	_, was := m.since[s.Part]
 	delete(m.since, s.Part)
 	before, known := m.born[s.Part]
@@ -141,6 +144,15 @@ func (m *topologyMonitor) present(s queue.PartState) {
 	m.mu.Unlock()
 	m.log.Error().Str("part", string(s.Part)).Time("made_at", s.Created).
 		Msg(s.Name + " was created again while this worker ran: the content of the former one is lost unless it was restored. See OrderpostStreamsMissing in docs/runbook.md")
+}
+
+// alignClaims ends the claims that rely on an AckWait that the consumer has no longer. A
+// worker that started while this one could not be seen, or a person, changed it.
+func (m *topologyMonitor) alignClaims(s queue.PartState) {
+	if former := m.queue.AlignClaims(s.AckWait); former != s.AckWait {
+		m.log.Warn().Stringer("from", former).Stringer("to", s.AckWait).
+			Msg(s.Name + " has another AckWait since: this worker gave up its orders, which are delivered again, and keeps to the new one. Give all workers the same ORDERPOST_ACK_WAIT")
+	}
 }
 
 // revive creates the consumer and the bucket again, after every worker has noticed the
@@ -172,7 +184,7 @@ func (m *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
 // patience returns how long a part is missing before a worker creates it again.
 func (m *topologyMonitor) patience(p queue.Part) time.Duration {
 	if p == queue.PartConsumer {
-		return max(m.ackWait, reviveAfterLooks*m.every)
+		return max(m.ackWait, m.queue.ClaimTerm(), reviveAfterLooks*m.every)
 	}
 	return reviveAfterLooks * m.every
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,14 +20,19 @@ import (
 )
 
 // openWatched starts a worker that looks often whether its streams are there.
-func openWatched(t *testing.T, before func(*shop)) *shop {
+func openWatched(t *testing.T, before func(*shop), change ...func(*worker.Config)) *shop {
 	t.Helper()
 	return open(t, func(s *shop) {
 		s.look = 20 * time.Millisecond
 		if before != nil {
 			before(s)
 		}
-	}, func(c *worker.Config) { c.Queue.AckWait = time.Second })
+	}, append([]func(*worker.Config){ackWaitOf(time.Second)}, change...)...)
+}
+
+// ackWaitOf sets how long a claim lasts. A lost consumer is missed for as long.
+func ackWaitOf(d time.Duration) func(*worker.Config) {
+	return func(c *worker.Config) { c.Queue.AckWait = d }
 }
 
 // hands is a person's own connection to the broker.
@@ -71,12 +75,7 @@ func (s *shop) repair() {
 // from what nobody was ever given.
 func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	var release func()
-	s := openWatched(t, func(s *shop) {
-		s.held.Lock()
-		release = sync.OnceFunc(s.held.Unlock)
-		t.Cleanup(release)
-		s.publish(0, 1)
-	})
+	s := openWatched(t, func(s *shop) { release = s.hold(1) }, ackWaitOf(5*time.Second))
 	s.shows(`orderpost_in_flight_requests 1`, `orderpost_stream_present{stream="consumer"} 1`)
 	js := s.hands()
 	require.NoError(t, js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
@@ -94,6 +93,23 @@ func TestALostConsumerIsMadeAnewByWorkers(t *testing.T) {
 	require.True(t, audit.Balanced(), "%+v", audit)
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS is missing", "part"))
 	require.Equal(t, "consumer", s.log.find("consumer workers of stream ORDERS was created again", "part"))
+}
+
+// R7: AckWait is changed under a worker. It gives up what it holds by the former one.
+func TestR7AWorkerNoticesAnotherAckWait(t *testing.T) {
+	var release func()
+	s := openWatched(t, func(s *shop) { release = s.hold(1) }, ackWaitOf(20*time.Second))
+	s.shows(`orderpost_in_flight_requests 1`, `orderpost_lease_losses_total 0`)
+	js := s.hands()
+	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	changed := consumer.CachedInfo().Config
+	changed.AckWait = 10 * time.Second
+	_, err = js.UpdateConsumer(t.Context(), "ORDERS", changed)
+	require.NoError(t, err)
+	s.shows(`orderpost_lease_losses_total 1`)
+	s.eventually(func() bool { return s.log.find("consumer workers of stream ORDERS has another AckWait", "to") == "10s" }, "nobody is told")
+	release()
 }
 
 // Orders go on without the journal, and a worker creates it again.
@@ -172,7 +188,7 @@ func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
 
 // The fleet's bucket can be made anew, and a person's hold does not end by that.
 func TestALostBucketIsMadeAnewByWorkers(t *testing.T) {
-	s := openWatched(t, nil)
+	s := openWatched(t, func(s *shop) { s.look = time.Second }) // it is missed for four looks
 	require.NoError(t, fleet.New(s.queue).SetHold(t.Context(), fleet.Hold{By: "anna", Reason: "audit", Since: time.Now()}))
 	held := func() bool {
 		return strings.Contains(strings.Join(s.reasons(), " "), "held by anna: audit")

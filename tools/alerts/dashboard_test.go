@@ -28,6 +28,8 @@ func TestDashboardOnLiveScrapes(t *testing.T) {
 	r.above(0, "orderpost_gate_block", "block", "hold")
 	r.publish(5)
 	r.above(0, "orderpost_pending_orders")
+	r.publishWaiting(1000) // more than the feeder puts into the queue
+	r.above(0, "orderpost_lane_orders", "lane", "bulk")
 	for range 8 {
 		r.prom.tick()
 	}

@@ -6,7 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
+	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/settle"
 )
 
 // outage is what makes one alert fire: a real fault, and its end.
@@ -26,6 +29,9 @@ func faults(change func(*sandbox.Faults)) func(*sandbox.Settings) {
 
 // claimsEnd lets another worker take over soon what one had in hand when it died.
 var claimsEnd = map[string]string{"ORDERPOST_ACK_WAIT": "2s"}
+
+// holdsKey is the key of the fleet's bucket under which the holds of imports are.
+const holdsKey = "waiting.holds"
 
 // outages has one for every alert.
 var outages = map[string]outage{
@@ -180,6 +186,40 @@ var outages = map[string]outage{
 		},
 		also: []string{"OrderpostHeld", "OrderpostNothingSettled"},
 	},
+	"OrderpostNotFed": {
+		breaks: func(r *rig) {
+			r.write(holdsKey, "of a newer version")                    // nobody can tell what it holds
+			r.publishUntil(order.BulkLane, "it is told", func() bool { // the feeder looks with the next renewal of its lease
+				return slices.Equal(r.prom.reads("orderpost_waiting_room_fed"), []float64{0})
+			})
+		},
+		heals: func(r *rig) {
+			r.write(holdsKey, "{}")
+			r.eventually("all were moved", func() bool {
+				n, err := r.q.WaitingTotal(r.t.Context())
+				return err == nil && n == 0
+			})
+			r.above(0, "orderpost_waiting_room_fed")
+			r.settled()
+		},
+	},
+	"OrderpostCancellationOpen": {
+		breaks: func(r *rig) {
+			r.write(holdsKey, `{"-":[{"id":"cut off","by":"anna","at":"2026-11-22T08:00:00Z","cancel":true}]}`)
+			r.publishUntil(order.BulkLane, "it is told", func() bool { // the feeder looks with the next renewal of its lease
+				return r.prom.sum("orderpost_held_imports", "by", "cancellation") > 0
+			})
+		},
+		heals: func(r *rig) {
+			c, err := books.CancelBatch(r.t.Context(), r.q, settle.NoImport, "anna")
+			require.NoError(r.t, err)
+			require.Positive(r.t, c.Withdrawn)
+			r.eventually("nothing is held", func() bool {
+				return slices.Equal(r.prom.reads("orderpost_held_imports", "by", "cancellation"), []float64{0})
+			})
+			r.settled()
+		},
+	},
 	"OrderpostUnknownOutcome": {
 		settings: map[string]string{"ORDERPOST_ON_UNSURE": "park"},
 		breaks: func(r *rig) {
@@ -275,8 +315,5 @@ var outages = map[string]outage{
 func (r *rig) skew(by time.Duration, noticed func(offset float64) bool) {
 	r.t.Helper()
 	r.change(func(s *sandbox.Settings) { s.Skew = by })
-	r.eventually("the clock's offset is noticed", func() bool {
-		r.publish(1)
-		return noticed(r.prom.sum("orderpost_clock_offset_seconds"))
-	})
+	r.publishUntil("", "the clock's offset is noticed", func() bool { return noticed(r.prom.sum("orderpost_clock_offset_seconds")) })
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
@@ -119,11 +120,32 @@ func (r *rig) command(args ...string) {
 // publish puts n orders into the queue.
 func (r *rig) publish(n int) {
 	r.t.Helper()
+	r.publishIn("", n)
+}
+
+// publishWaiting publishes orders that wait for their turn.
+func (r *rig) publishWaiting(n int) {
+	r.t.Helper()
+	r.publishIn(order.BulkLane, n)
+}
+
+// publishUntil publishes one order after another until the condition holds. lane "" is
+// the queue itself.
+func (r *rig) publishUntil(lane, what string, condition func() bool) {
+	r.t.Helper()
+	r.eventually(what, func() bool {
+		r.publishIn(lane, 1)
+		return condition()
+	})
+}
+
+func (r *rig) publishIn(lane string, n int) {
+	r.t.Helper()
 	in := make([]settle.Intent, n)
 	for i := range in {
 		r.orders++
 		no := fmt.Sprintf("A-%05d", r.orders)
-		in[i] = settle.Intent{OrderNo: no, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
+		in[i] = settle.Intent{OrderNo: no, Lane: lane, ID: "i:" + no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
 	}
 	for _, res := range r.q.PublishMany(r.t.Context(), in) {
 		require.NoError(r.t, res.Err)
@@ -144,6 +166,17 @@ func (r *rig) hands() (js jetstream.JetStream, done func()) {
 	js, err = jetstream.New(nc)
 	require.NoError(r.t, err)
 	return js, nc.Close
+}
+
+// write writes a key of the fleet's bucket by hand.
+func (r *rig) write(key, value string) {
+	r.t.Helper()
+	js, done := r.hands()
+	defer done()
+	kv, err := js.KeyValue(r.t.Context(), "ORDERPOST")
+	require.NoError(r.t, err)
+	_, err = kv.PutString(r.t.Context(), key, value)
+	require.NoError(r.t, err)
 }
 
 func (r *rig) deleteStream(name string) {

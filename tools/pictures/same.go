@@ -9,19 +9,21 @@ import (
 
 // varying are the parts of a line that differ from run to run of the same programs.
 var varying = []*regexp.Regexp{
-	regexp.MustCompile(`^\[\d+\] (\d+)$`),                // process ids
-	regexp.MustCompile(`^\$ kill -9 (\d+)`),              //
-	regexp.MustCompile(`: outcomes after ([0-9a-z.]+)$`), // durations
-	regexp.MustCompile(`^ +(\d+) of them are settled$`),  // how far the worker was when it was killed
+	regexp.MustCompile(`^\[\d+\] (\d+)$`),                                             // process ids
+	regexp.MustCompile(`^\$ kill -9 (\d+)`),                                           //
+	regexp.MustCompile(`: outcomes after ([0-9a-z.]+)$`),                              // durations
+	regexp.MustCompile(`^ +(\d+) intents had ever been stored when the audit began$`), // how far the worker was when it was killed
+	regexp.MustCompile(`^ +(\d+) of them are settled$`),
 	regexp.MustCompile(`^ +(\d+) wait or are being worked on$`),
 }
 
 // masked replaces what varies. The last audit does not: it says that all are settled.
 func masked(lines []string) []string {
 	lines = slices.Clone(lines)
+	last := slices.Index(lines, "$ orderpost audit")
 	for i, text := range lines {
-		if text == "     2000 of them are settled" || text == "        0 wait or are being worked on" {
-			continue
+		if last >= 0 && i > last {
+			break
 		}
 		for _, v := range varying {
 			if at := v.FindStringSubmatchIndex(text); at != nil {

@@ -137,7 +137,7 @@ func (s *story) kill(ctx context.Context) error {
 func (s *story) settled(ctx context.Context) error {
 	return s.until(ctx, "every order is settled", func() (bool, error) {
 		books, err := s.audit(ctx)
-		return err == nil && books.Pending == 0 && books.Unacked == 0, err
+		return err == nil && books.Pending == 0 && books.Waiting == 0 && books.Unacked == 0, err
 	})
 }
 
@@ -158,7 +158,7 @@ func (s *story) created(ctx context.Context) (orders int, err error) {
 	return ledger.Created, err
 }
 
-type books struct{ Settled, Pending, Unacked int }
+type books struct{ Settled, Pending, Waiting, Unacked int }
 
 func (s *story) audit(ctx context.Context) (b books, err error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.work, "orderpost"), "audit", "--json")

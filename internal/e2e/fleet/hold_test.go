@@ -15,7 +15,8 @@ import (
 func TestHoldOfProcesses(t *testing.T) {
 	t.Parallel()
 	const orders = 600
-	r := newRig(t, map[string]string{"ORDERPOST_RATE_LIMIT": "120", "ORDERPOST_GATE_PATIENCE": "500ms"})
+	r := newRig(t, map[string]string{"ORDERPOST_RATE_LIMIT": "120", "ORDERPOST_GATE_PATIENCE": "500ms",
+		"ORDERPOST_ACK_WAIT": "10s", "ORDERPOST_REQUEST_TIMEOUT": "5s", "ORDERPOST_HEADER_TIMEOUT": "5s"}) // nobody is asked twice because the machine is busy
 	all := r.startMany(3)
 	r.shares(3, 40)
 	r.publish("A", orders)
@@ -32,7 +33,7 @@ func TestHoldOfProcesses(t *testing.T) {
 	}, "every worker says that it is held")
 	r.eventually(func() bool { return r.consumer().NumWaiting == 0 }, "the pulls of the moment before the hold end")
 	r.eventually(func() bool { return r.inHand() == 0 }, "the held fleet gives back what it has")
-	delivered := r.consumer().Delivered.Consumer
+	idle, delivered := time.Now(), r.consumer().Delivered.Consumer
 	before := r.created()
 	require.Less(t, before, orders, "the hold came too late to be seen")
 
@@ -58,6 +59,7 @@ func TestHoldOfProcesses(t *testing.T) {
 	last := steps[len(steps)-1].At
 	t.Logf("the last request arrived %s after the hold was confirmed", last.Sub(confirmed).Round(time.Millisecond))
 	require.Less(t, last.Sub(confirmed), time.Second)
+	require.True(t, last.Before(idle), "the held fleet sent something")
 
 	r.command("resume")
 	for no, rec := range r.settled(orders) {

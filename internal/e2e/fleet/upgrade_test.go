@@ -82,6 +82,61 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 }
 
+// TestRollingUpgradeWhileAnImportWaits lets workers of both versions come and go while
+// an import waits. A newer worker feeds beside an older one. Where only older ones are
+// left, what waits stays where it is. Each order exists once, the books balance, and
+// nothing is sent before its time.
+func TestRollingUpgradeWhileAnImportWaits(t *testing.T) {
+	const imported = 2000
+	r := newRig(t, map[string]string{"ORDERPOST_CONCURRENCY": "6", "ORDERPOST_LOG_LEVEL": "info", "ORDERPOST_RETRY_DELAY_BASE": "500ms"})
+	r.asOlder()
+	older := buildOld(t)
+	require.NoError(t, r.api.Update(func(s *sandbox.Settings) {
+		s.Latency, s.Duplicates = 60*time.Millisecond, sandbox.RefuseDuplicates
+		s.Faults = sandbox.Faults{Unavailable: 0.02, DropBefore: 0.01, DropAfter: 0.02, MaxPerOrder: 2}
+	}))
+	old := child.Start(t, older, "old-0", r.settings)
+	r.publish("first", batch)
+	r.flow(100)
+	newer := r.start("new-0")
+	r.eventually(func() bool { return r.q.OpenWaiting(t.Context()) == nil }, "the newer worker opens the waiting room:\n%s", newer.Said())
+	at := time.Now().Add(15 * time.Second)
+	r.wait("march", imported, at)
+	waits := func() int {
+		n, err := r.q.WaitingTotal(t.Context())
+		require.NoError(t, err)
+		return int(n)
+	}
+	r.eventually(func() bool { return waits() < imported-100 }, "the import is fed beside an older worker")
+	newer.End(patience)
+	r.publish("direct", batch)
+	left := waits() // by now the broker has heard what the newer worker acknowledged
+	require.Positive(t, left)
+	r.flow(batch / 2)
+	require.Equal(t, left, waits(), "older workers feed nothing, and take nothing away")
+	last := r.start("last")
+	r.flow(50)
+	old.End(patience)
+	r.eventually(func() bool { return waits() == 0 }, "the import is fed to its end:\n%s", last.Said())
+	records := r.settled(2*batch + imported)
+	require.False(t, records["march-00000"].FirstAttemptAt.Before(at), "sent before its time")
+}
+
+// wait puts n orders of an import into the waiting room. The first one waits for its
+// time, too.
+func (r *rig) wait(batch string, n int, at time.Time) {
+	r.t.Helper()
+	in := make([]settle.Intent, n)
+	for i := range in {
+		no := fmt.Sprintf("%s-%05d", batch, i)
+		in[i] = settle.Intent{OrderNo: no, ID: fmt.Sprintf("%s:%d", batch, i+1), Batch: batch, Lane: order.BulkLane, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":"1"}`, no)}
+	}
+	in[0].NotBefore = at
+	for _, res := range r.q.PublishMany(r.t.Context(), in) {
+		require.NoError(r.t, res.Err)
+	}
+}
+
 // asOlder takes the limit of a message's size from the streams: those of an
 // older version have none, and it refuses to start on one that has.
 func (r *rig) asOlder() {

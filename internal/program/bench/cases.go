@@ -18,6 +18,8 @@ var measures = map[string]func(ctx context.Context, r *rig) ([]table, error){
 	"durable":  durable,
 	"scale":    scaleOut,
 	"long":     longQueue,
+	"feeding":  feeding,
+	"waiting":  waiting,
 }
 
 // first takes the first of a list in short mode, else all.

@@ -33,40 +33,36 @@ func (b *broker) placeLeaders(ctx context.Context) error {
 	}
 	defer nc.Close()
 	for stream, node := range map[string]int{intentsStream: 1, resultsStream: 2, outcomesStream: 2, controlStream: 3} {
-		s, err := js.Stream(ctx, stream)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			continue // the contender has none
-		}
-		if err == nil {
-			err = b.placeLeader(ctx, nc, "STREAM.LEADER.STEPDOWN."+stream, node, func() (*jetstream.ClusterInfo, error) {
-				info, err := s.Info(ctx)
-				if err != nil {
-					return nil, err
-				}
-				return info.Cluster, nil
-			})
-		}
+		err := b.placeLeader(ctx, nc, "STREAM.LEADER.STEPDOWN."+stream, node, func() (*jetstream.ClusterInfo, error) {
+			s, err := js.Stream(ctx, stream)
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				return nil, nil // the contender has none
+			}
+			if err != nil {
+				return nil, err
+			}
+			return s.CachedInfo().Cluster, nil
+		})
 		if err != nil {
 			return fmt.Errorf("leader of stream %s: %w", stream, err)
 		}
 	}
-	c, err := js.Consumer(ctx, intentsStream, poolConsumer)
-	if err == nil {
-		err = b.placeLeader(ctx, nc, "CONSUMER.LEADER.STEPDOWN."+intentsStream+"."+poolConsumer, 1, func() (*jetstream.ClusterInfo, error) {
-			info, err := c.Info(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return info.Cluster, nil
-		})
-	}
+	err = b.placeLeader(ctx, nc, "CONSUMER.LEADER.STEPDOWN."+intentsStream+"."+poolConsumer, 1, func() (*jetstream.ClusterInfo, error) {
+		c, err := js.Consumer(ctx, intentsStream, poolConsumer)
+		if err != nil {
+			return nil, err
+		}
+		return c.CachedInfo().Cluster, nil
+	})
 	if err != nil {
 		return fmt.Errorf("leader of the consumer: %w", err)
 	}
 	return nil
 }
 
-// placeLeader asks for a leader until it is the wanted one.
+// placeLeader asks for a leader until it is the wanted one. ask returns nil if there is
+// nothing to lead. A request is lost now and then while the nodes still close routes that
+// they have twice.
 func (b *broker) placeLeader(ctx context.Context, nc *nats.Conn, verb string, node int, ask func() (*jetstream.ClusterInfo, error)) error {
 	want := b.nodes[node-1].name
 	request, err := json.Marshal(map[string]any{"placement": map[string]string{"preferred": want}})
@@ -75,7 +71,7 @@ func (b *broker) placeLeader(ctx context.Context, nc *nats.Conn, verb string, no
 	}
 	return b.untilElected(ctx, func() error {
 		info, err := ask()
-		if err != nil || info.Leader == want {
+		if err != nil || info == nil || info.Leader == want {
 			return err
 		}
 		if info.Leader == "" {

@@ -1,12 +1,13 @@
 package bench
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strings"
+
+	"orderpost/internal/program"
 )
 
 // report is all that a run found.
@@ -177,9 +178,7 @@ func most(list []int) int  { return slices.Max(list) }
 
 func (r *report) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return program.PrintReport(out, r)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Measured %s on %s.\nBroker of all contenders: %s, store in %s.\n", r.Date, r.Machine, r.Broker, r.Store)

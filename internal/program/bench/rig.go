@@ -80,11 +80,17 @@ func (r *rig) cleanUp() {
 
 // fill publishes the orders from..to-1, as an import does.
 func fill(ctx context.Context, q *queue.Queue, from, to int) error {
+	return fillWith(ctx, q, from, to, func(*settle.Intent) {})
+}
+
+// fillWith is fill that changes each intent.
+func fillWith(ctx context.Context, q *queue.Queue, from, to int, change func(*settle.Intent)) error {
 	const page = 500
 	now := time.Now()
 	intents := make([]settle.Intent, 0, page)
 	for i := from; i < to; i++ {
 		intents = append(intents, intent(i, now))
+		change(&intents[len(intents)-1])
 		if len(intents) < page && i+1 < to {
 			continue
 		}

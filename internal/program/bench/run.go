@@ -43,11 +43,12 @@ is a row of its table.
 
 Cases: pipeline (http, one server), tls (https; HTTP/1.1, and HTTP/2 where a contender speaks it), cluster (three
 servers, three replicas), many (100 ms, thousands in flight), latency (500/s), durable (embedded broker, every write
-fsynced), scale (1, 2, 4 workers), long (millions pending).
+fsynced), scale (1, 2, 4 workers), long (millions pending), feeding (what orders cost that come through the waiting
+room), waiting (a direct order beside a million that wait, and imports that take turns).
 
 Exit codes: 0 measured; 1 something failed; 2 wrong usage; 130 interrupted.`
 
-var caseNames = []string{"pipeline", "tls", "cluster", "many", "latency", "durable", "scale", "long"}
+var caseNames = []string{"pipeline", "tls", "cluster", "many", "latency", "durable", "scale", "long", "feeding", "waiting"}
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {

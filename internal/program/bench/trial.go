@@ -33,6 +33,11 @@ type trial struct {
 	// workers is the number of processes; 0 = 1.
 	workers int
 	profile string
+	// waits: the orders are published to the waiting room. whole: the brokers' CPU
+	// counts from before the publishing.
+	waits, whole bool
+	// hops: a bare loop moves them from there before the workers start.
+	hops bool
 }
 
 // label names the contender in a table.
@@ -53,7 +58,8 @@ type outcome struct {
 	Transit   []float64 `json:"-"` // ms, sorted
 	Shares    []int     `json:"orders_by_worker,omitempty"`
 	Again     int       `json:"redeliveries"`
-	HTTP2     bool      `json:"http2,omitempty"`  // orders came by it
+	HTTP2     bool      `json:"http2,omitempty"` // orders came by it
+	Published float64   `json:"published_per_second,omitempty"`
 	Failed    string    `json:"failed,omitempty"` // why; the rest is empty
 }
 
@@ -68,6 +74,8 @@ type stage struct {
 	broker  *broker      // nil for bare loops
 	queue   *queue.Queue // nil for bare loops
 	workers []*process
+	// published is how many orders were published in a second.
+	published float64
 }
 
 // trialTimeout bounds one trial, the filling of its queue included.
@@ -160,8 +168,27 @@ func (s *stage) prepareQueue(ctx context.Context) (err error) {
 	if s.rate > 0 {
 		return nil
 	}
-	err = fill(ctx, s.queue, 0, max(s.orders, s.pending))
-	s.broker.mark()
+	n, put := max(s.orders, s.pending), fill
+	if s.waits {
+		if err := s.makeWaitingRoom(ctx); err != nil {
+			return err
+		}
+		put = func(ctx context.Context, q *queue.Queue, from, to int) error {
+			return fillWaiting(ctx, q, from, to, "bench")
+		}
+	}
+	if s.whole {
+		s.broker.mark()
+	}
+	began := time.Now()
+	err = put(ctx, s.queue, 0, n)
+	s.published = float64(n) / time.Since(began).Seconds()
+	if err == nil && s.hops {
+		err = s.hop(ctx)
+	}
+	if !s.whole {
+		s.broker.mark()
+	}
 	return err
 }
 
@@ -242,7 +269,7 @@ func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 			if s.pending > s.orders {
 				return time.Now(), nil
 			}
-			if c, err := s.queue.Count(ctx); err == nil && c.Pending == 0 {
+			if c, err := s.queue.Count(ctx); err == nil && c.Pending == 0 && c.Waiting == 0 {
 				return time.Now(), nil
 			}
 		}
@@ -269,6 +296,7 @@ func (s *stage) measure(ctx context.Context, ended time.Time) (out outcome, err 
 	if seen.Refused > 0 {
 		return out, fmt.Errorf("the API refused %d signatures", seen.Refused)
 	}
+	out.Published = s.published
 	if s.broker != nil {
 		s.broker.freeze() // what follows reads the books
 	}

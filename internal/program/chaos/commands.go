@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/program"
+	"orderpost/internal/settle"
 )
 
 // command is a program for people, or one form of it, that runs again and again as a
@@ -209,5 +210,6 @@ func pauseUntil(ctx context.Context, enough <-chan struct{}, d time.Duration) bo
 // refusedForRoom reports whether the program failed because the broker's disk is full,
 // and said so.
 func refusedForRoom(code int, out string) bool {
-	return code == program.ExitFailed && (strings.Contains(out, "the broker cannot store results") || strings.Contains(out, "the broker has no room"))
+	return code == program.ExitFailed && (strings.Contains(out, "the broker cannot store results") || strings.Contains(out, "the broker has no room") ||
+		strings.Contains(out, "the journal cannot be written") && strings.Contains(out, settle.ErrFull.Error()))
 }

@@ -9,11 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
@@ -33,6 +35,8 @@ func personFaults() []fault {
 			least: 300 * time.Millisecond, most: 2 * time.Second, inject: importFile},
 		{name: "cancel", what: "enqueue of a CSV file, and enqueue cancel of what was not started", weight: 1,
 			least: 100 * time.Millisecond, most: time.Second, inject: cancelImport},
+		{name: "pause", what: "enqueue of a CSV file, enqueue pause of it, killed in the middle or not, and enqueue resume", weight: 1,
+			least: 500 * time.Millisecond, most: 4 * time.Second, inject: pauseImport},
 	}
 }
 
@@ -167,6 +171,40 @@ func (r *rig) csv(batch string, rows int) (path string, orderNos []string, err e
 	return path, orderNos, os.WriteFile(path, b.Bytes(), 0o600)
 }
 
+// draft writes a file of some hundred orders. The names of its import and of its orders
+// begin with kind.
+func (r *rig) draft(kind string, draw *rand.Rand) (batch, path string, orderNos []string, err error) {
+	batch = fmt.Sprintf("%s%d-%08x", kind, r.o.seed, draw.Uint32())
+	path, orderNos, err = r.csv(batch, 50+draw.IntN(500))
+	return batch, path, orderNos, err
+}
+
+// nightLane is the second lane of the waiting room.
+const nightLane = "night"
+
+// laneOf returns the flag of an import's lane: about half of them take the second one.
+func laneOf(batch string) []string {
+	if batch[len(batch)-1]%2 == 0 {
+		return []string{"--lane", nightLane}
+	}
+	return nil
+}
+
+// importArgs returns the arguments of an import.
+func importArgs(batch, path string, more ...string) []string {
+	return slices.Concat([]string{path, "--batch", batch, "--quiet"}, more, laneOf(batch))
+}
+
+// makeLane gives the second lane its weight.
+func (r *rig) makeLane(ctx context.Context) error {
+	q, err := r.open(ctx, "chaos lanes")
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	return fleet.New(q).SetLane(ctx, nightLane, 3, "chaos")
+}
+
 // finishImport runs an import until every row is confirmed.
 func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []string) error {
 	q, err := r.open(ctx, "chaos import")
@@ -175,7 +213,7 @@ func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []s
 	}
 	defer q.Close()
 	for {
-		code, out, err := r.run(ctx, "enqueue", path, "--batch", batch, "--quiet")
+		code, out, err := r.run(ctx, "enqueue", importArgs(batch, path)...)
 		look, cancel := context.WithTimeout(ctx, toolTime) // the answer may be lost
 		imp, lookErr := books.ReadImport(look, q, batch)
 		cancel()
@@ -190,21 +228,41 @@ func (r *rig) finishImport(ctx context.Context, batch, path string, orderNos []s
 }
 
 func importFile(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
-	batch := fmt.Sprintf("I%d-%08x", r.o.seed, draw.Uint32())
-	path, orderNos, err := r.csv(batch, 50+draw.IntN(500))
+	batch, path, orderNos, err := r.draft("I", draw)
 	if err != nil {
 		return nil, err
 	}
 	after := 100*time.Millisecond + time.Duration(draw.Int64N(int64(700*time.Millisecond)))
-	if err := r.killed(ctx, after, "enqueue", path, "--batch", batch, "--quiet", "--rate", "500"); err != nil {
+	if err := r.killed(ctx, after, "enqueue", importArgs(batch, path, "--rate", "500")...); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error { return r.finishImport(ctx, batch, path, orderNos) }, nil
 }
 
+// finishCancel cancels an import, again and again until a cancellation is done. One that
+// is cut off holds the import, and so does one that counts blocked orders.
+func (r *rig) finishCancel(ctx context.Context, batch string) error {
+	q, err := r.open(ctx, "chaos cancel")
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	for codes := partial; ; codes = impatient {
+		code := r.command(ctx, codes, "enqueue", "cancel", batch)
+		look, cancel := context.WithTimeout(ctx, toolTime)
+		held, err := books.ReadHold(look, q, batch)
+		cancel()
+		if err == nil && held == nil && slices.Contains(partial, code) {
+			return nil
+		}
+		if waitErr := pause(ctx, 200*time.Millisecond); waitErr != nil {
+			return fmt.Errorf("%w: the cancellation of %s ends with %d, and the import is held by %q (%w)", waitErr, batch, code, held.By(), err)
+		}
+	}
+}
+
 func cancelImport(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
-	batch := fmt.Sprintf("X%d-%08x", r.o.seed, draw.Uint32())
-	path, orderNos, err := r.csv(batch, 50+draw.IntN(500))
+	batch, path, orderNos, err := r.draft("X", draw)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +270,24 @@ func cancelImport(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 		if err := r.finishImport(ctx, batch, path, orderNos); err != nil {
 			return err
 		}
-		r.command(ctx, partial, "enqueue", "cancel", batch)
-		return nil
+		return r.finishCancel(ctx, batch)
 	}, nil
+}
+
+func pauseImport(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
+	batch, path, orderNos, err := r.draft("P", draw)
+	if err != nil {
+		return nil, err
+	}
+	after := time.Duration(draw.Int64N(int64(time.Second)))
+	heal := func(ctx context.Context) error {
+		if err := r.finishImport(ctx, batch, path, orderNos); err != nil {
+			return err
+		}
+		return r.insist(ctx, always, "enqueue", "resume", batch)
+	}
+	if _, _, err := r.run(ctx, "enqueue", importArgs(batch, path)...); err != nil {
+		return heal, err
+	}
+	return heal, r.killed(ctx, after, "enqueue", "pause", batch)
 }

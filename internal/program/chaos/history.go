@@ -177,7 +177,7 @@ func (h *history) finish(ctx context.Context, js jetstream.JetStream, logs []*pr
 		return nil
 	}
 	for i, name := range readStreams {
-		if err := h.catchUp(ctx, js, i, name); err != nil {
+		if err := catchUp(ctx, js, name, func() uint64 { h.mu.Lock(); defer h.mu.Unlock(); return h.seen[i] }); err != nil {
 			return err
 		}
 	}
@@ -193,16 +193,14 @@ func (h *history) finish(ctx context.Context, js jetstream.JetStream, logs []*pr
 	return h.close()
 }
 
-func (h *history) catchUp(ctx context.Context, js jetstream.JetStream, i int, name string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("history: %s was not read to its end", name))
+// catchUp waits until a stream was seen to its end.
+func catchUp(ctx context.Context, js jetstream.JetStream, stream string, seen func() uint64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, fmt.Errorf("%s was not read to its end", stream))
 	defer cancel()
 	for {
-		s, err := js.Stream(ctx, name)
+		s, err := js.Stream(ctx, stream)
 		if err == nil {
-			h.mu.Lock()
-			seen := h.seen[i]
-			h.mu.Unlock()
-			if state := s.CachedInfo().State; seen >= state.LastSeq || state.Msgs == 0 {
+			if state := s.CachedInfo().State; seen() >= state.LastSeq || state.Msgs == 0 {
 				return nil
 			}
 		}

@@ -143,11 +143,20 @@ func (r *rig) publish(ctx context.Context, q *queue.Queue, open []settle.Intent)
 }
 
 // intent returns the i-th order of the producer. One in a hundred has a deadline that
-// may pass.
+// may pass. Some wait for their turn in one of two lanes, or for their time.
 func (r *rig) intent(i int) settle.Intent {
 	no := fmt.Sprintf("C%d-%06d", r.o.seed, i)
 	in := settle.Intent{OrderNo: no, ID: "chaos:" + no, Batch: "chaos",
 		Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60,"amount":"%d.00"}`, no, i)}
+	switch {
+	case r.o.scenario != "" || r.soaks:
+	case i%10 == 3, i%10 == 4:
+		in.Lane = order.BulkLane
+	case i%10 == 5:
+		in.Lane = nightLane
+	case i%10 == 6: // with the second lane, and a time
+		in.Lane, in.NotBefore = nightLane, time.Now().Add(time.Duration(i%7)*time.Second)
+	}
 	if i%100 == 99 && r.o.scenario == "" && !r.soaks {
 		in.Deadline = time.Now().Add(time.Second)
 	}

@@ -55,7 +55,7 @@ func (r *rig) openHistory() (err error) {
 	if r.o.policy == parkPolicy {
 		policy = order.Park
 	}
-	r.history, err = newHistory(r.o.history, oracle.Settings{Policy: policy, AckWait: ackWait, Command: r.o.command})
+	r.history, err = newHistory(r.o.history, oracle.Settings{Policy: policy, AckWait: ackWait, Replicated: r.o.broker == clusterBroker, Command: r.o.command})
 	r.intents.history = r.history
 	return err
 }

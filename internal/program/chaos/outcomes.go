@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
@@ -62,17 +61,8 @@ func (o *outcomes) stop() { o.reading.Stop() }
 
 // compare counts the orders of the piece, and those that were lost or doubled.
 func (o *outcomes) compare(ctx context.Context, r *rig, p *piece) error {
-	for {
-		s, err := r.js.Stream(ctx, readStreams[0])
-		o.mu.Lock()
-		last := o.last
-		o.mu.Unlock()
-		if err == nil && last >= s.CachedInfo().State.LastSeq {
-			break
-		}
-		if waitErr := pause(ctx, 100*time.Millisecond); waitErr != nil {
-			return errors.Join(waitErr, err)
-		}
+	if err := catchUp(ctx, r.js, readStreams[0], func() uint64 { o.mu.Lock(); defer o.mu.Unlock(); return o.last }); err != nil {
+		return err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -128,13 +128,13 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 	var last queue.Counts
 	for told := time.Now(); ; {
 		if c, err := q.Count(ctx); err == nil {
-			if last = c; c.Pending == 0 {
+			if last = c; c.Pending == 0 && c.Waiting == 0 {
 				return nil
 			}
 		}
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
-			r.say("%d intents are pending", last.Pending)
+			r.say("%d intents are pending, %d wait", last.Pending, last.Waiting)
 			r.confirmRefusals(ctx, q)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {

@@ -134,9 +134,3 @@ func between(pieces []piece, name string) [][]point {
 }
 
 func sortedNames(names map[string]bool) []string { return slices.Sorted(maps.Keys(names)) }
-
-func printJSON(out io.Writer, v any) error {
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}

@@ -115,6 +115,9 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 	if err := r.connect(ctx); err != nil {
 		return err
 	}
+	if err := r.makeLane(ctx); err != nil {
+		return err
+	}
 	return r.history.listen(ctx, r.js, r.link)
 }
 

@@ -278,7 +278,7 @@ func (v *soakVerdict) err(leaks bool) error {
 
 func (v *soakVerdict) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		return printJSON(out, v)
+		return program.PrintReport(out, v)
 	}
 	_, _ = fmt.Fprintf(out, "%d pieces, %.2f hours, %d orders, lost %d, doubled %d\n", v.Pieces, v.Hours, v.Orders, v.Lost, v.Doubled)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -2,7 +2,6 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/program"
 	"orderpost/internal/program/reconcile"
 	"orderpost/internal/queue"
 	"orderpost/internal/sandbox"
@@ -231,9 +231,7 @@ func (s *summary) printCommands(out io.Writer) error {
 // print prints the summary as text or JSON.
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(s)
+		return program.PrintReport(out, s)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	if len(s.Faults) > 0 {

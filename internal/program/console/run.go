@@ -67,8 +67,8 @@ func settingsHelp() string {
 }
 
 // indexGC makes the index of a million dead letters and the counts of a million results,
-// which live long, cost a third of themselves in garbage and not as much again.
-const indexGC = 30
+// which live long, cost a fifth of themselves in garbage and not as much again.
+const indexGC = 20
 
 func serve(ctx context.Context, environ map[string]string, stderr io.Writer) error {
 	var cfg settings

@@ -72,7 +72,11 @@ func (c *exportCommand) run(ctx context.Context) error {
 				return err
 			}
 			if why != nil {
-				say(c.stderr, "order %q not exported: %v", l.OrderNo, why)
+				hint := ""
+				if errors.As(why, new(acts.NotCSV)) {
+					hint = " (use --format ndjson)"
+				}
+				say(c.stderr, "order %q not exported: %v%s", l.OrderNo, why, hint)
 				skipped++
 			}
 		}
@@ -98,7 +102,9 @@ func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) (*acts.Colu
 	columns := &acts.Columns{}
 	_, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
-			_ = columns.Add(l.Body) // write will report it
+			if body, err := q.WholeBody(ctx, l); err == nil {
+				_ = columns.Add(body) // write will report it
+			}
 		}
 		return nil
 	})

@@ -17,6 +17,7 @@ import (
 type resolveCommand struct {
 	*surroundings
 	accepted, rejected, json bool
+	seen                     uint64
 	person                   broker.Person
 }
 
@@ -31,7 +32,7 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 			"API itself confirms an acceptance later, that counts instead.\n\n" +
 			"Exit code 3: nothing was changed.",
 		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'",
-		Args:    cobra.ExactArgs(1),
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
 	}
 	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
@@ -39,6 +40,7 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 	program.JSONFlag(cmd, &c.json, "result")
 	f.BoolVar(&c.accepted, "accepted", false, "the order exists at the API")
 	f.BoolVar(&c.rejected, "rejected", false, "the order does not exist at the API")
+	f.Uint64Var(&c.seen, "seen", 0, "sequence of the result that you looked into: change nothing if the order was handled again since (0 = any)")
 	c.person.Register(cmd, s.environ)
 	return cmd
 }
@@ -73,11 +75,14 @@ func (c *resolveCommand) run(cmd *cobra.Command, orderNo string) error {
 }
 
 func (c *resolveCommand) resolve(ctx context.Context, q *queue.Queue, orderNo string, as order.Outcome) error {
-	rec, err := q.Resolve(ctx, orderNo, as, c.person.Settle())
+	rec, err := q.Resolve(ctx, orderNo, c.seen, as, c.person.Settle())
 	for _, refusal := range []error{settle.ErrPending, settle.ErrNoResult, settle.ErrNotInDoubt} {
 		if errors.Is(err, refusal) {
 			return partial("nothing was changed: %w", err)
 		}
+	}
+	if errors.Is(err, settle.ErrReplaced) {
+		return partial("not resolved: %w", err)
 	}
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -90,9 +89,7 @@ func run(ctx context.Context, o *options, environ map[string]string, stdout, std
 		return err
 	}
 	if o.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		if err := enc.Encode(summary); err != nil {
+		if err := program.PrintReport(stdout, summary); err != nil {
 			return err
 		}
 	} else {

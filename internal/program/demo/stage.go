@@ -178,7 +178,7 @@ func (st *stage) waitSettled(ctx context.Context, imported *importer.Summary, st
 			return err
 		}
 		line.show(st.tally, counts)
-		if counts.Pending == 0 {
+		if counts.Pending == 0 && counts.Waiting == 0 {
 			return nil
 		}
 		select {

@@ -1,11 +1,13 @@
 package enqueue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -27,6 +29,8 @@ type batchCommands struct {
 	json, quiet    bool
 	tempDir        string
 	dryRun         bool
+	asImport       bool // what cancel is told to take a name for
+	asOrder        bool
 	person         broker.Person
 	notices        *notices
 }
@@ -35,6 +39,7 @@ func (b *batchCommands) all() []*cobra.Command {
 	commands := []*cobra.Command{
 		broker.Patient(b.watch(), b.environ, broker.AgainFollow), broker.Patient(b.status(), b.environ, broker.AgainLook),
 		broker.Patient(b.results(), b.environ, broker.AgainOutput), broker.Patient(b.cancel(), b.environ, broker.AgainOrders),
+		broker.Patient(b.pause(), b.environ, broker.AgainWrite), broker.Patient(b.resume(), b.environ, broker.AgainWrite),
 	}
 	for _, cmd := range commands {
 		cmd.ValidArgsFunction = broker.CompleteBatch(b.environ)
@@ -66,9 +71,13 @@ func (b *batchCommands) flags(cmd *cobra.Command, schemas ...string) *cobra.Comm
 func find(ctx context.Context, q *queue.Queue, batch string) (*books.Import, error) {
 	imp, err := books.ReadImport(ctx, q, batch)
 	if err == nil && imp == nil {
-		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is known about an import %s; enqueue status lists them", batch)}
+		err = unknownImport(batch)
 	}
 	return imp, err
+}
+
+func unknownImport(batch string) error {
+	return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is known about an import %s; enqueue status lists them", batch)}
 }
 
 func (b *batchCommands) watch() *cobra.Command {
@@ -78,7 +87,7 @@ func (b *batchCommands) watch() *cobra.Command {
 		Long: "watch shows the progress of an import's orders, and what holds them up. Ctrl-C ends only the watching.\n\n" +
 			"Exit code 3: not every order was accepted.",
 		Example: "  enqueue watch march",
-		Args:    cobra.ExactArgs(1),
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), false, func(q *queue.Queue) error {
 				imp, err := find(cmd.Context(), q, args[0])
@@ -110,7 +119,7 @@ func (b *batchCommands) status() *cobra.Command {
 			"If no worker runs, it opens the store in the data folder.\n\n" +
 			"Exit code 3: the import is not known, or not every order was accepted.",
 		Example: "  enqueue status\n  enqueue status march --json",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    program.Named(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
 				if len(args) == 0 {
@@ -132,16 +141,44 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 		return err
 	}
 	slices.SortFunc(imports, func(a, b *books.Import) int { return a.StartedAt.Compare(b.StartedAt) })
-	if b.json {
-		for _, imp := range imports {
-			encodeJSON(b.stdout, imp)
-		}
-		return nil
+	fed, err := books.ReadFeeding(ctx, q, 0)
+	if err != nil {
+		return err
 	}
 	for _, imp := range imports {
-		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp))
+		token := books.ImportToken(imp.Batch)
+		hold := fed.Holds[token]
+		delete(fed.Holds, token)
+		if b.json {
+			encodeJSON(b.stdout, remembered{imp, hold.By()})
+			continue
+		}
+		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp), held(hold))
+	}
+	if b.json {
+		return nil
+	}
+	for _, token := range slices.Sorted(maps.Keys(fed.Holds)) {
+		_, _ = fmt.Fprintf(b.stdout, "%s  a producer's%s\n", program.Printable(books.ImportName(token)), held(fed.Holds[token]))
 	}
 	return nil
+}
+
+// remembered is the JSON output of status without a name.
+type remembered struct {
+	*books.Import
+	PausedBy string `json:"paused_by,omitempty"`
+}
+
+func held(h books.Hold) string {
+	switch {
+	case len(h) == 0:
+		return ""
+	case h.Cancels():
+		return "  held by " + program.Printable(h.By())
+	default:
+		return "  paused by " + program.Printable(h.By())
+	}
 }
 
 func cancelled(imp *books.Import) string {
@@ -154,7 +191,11 @@ func cancelled(imp *books.Import) string {
 // status is the JSON output of status.
 type status struct {
 	*books.Import
-	Pending  int            `json:"pending"`
+	Pending int `json:"pending"`
+	// Waiting is how many of these are in the waiting room. PausedBy says who keeps them
+	// there.
+	Waiting  int            `json:"waiting,omitempty"`
+	PausedBy string         `json:"paused_by,omitempty"`
 	Outcomes map[string]int `json:"outcomes"`
 }
 
@@ -163,8 +204,12 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 	if err != nil {
 		return err
 	}
+	hold, err := books.ReadHold(ctx, q, imp.Batch)
+	if err != nil {
+		return err
+	}
 	if b.json {
-		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Words()})
+		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), counted.Words()})
 	} else {
 		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
 		_, _ = fmt.Fprint(b.stdout, describeFates(imp))
@@ -180,6 +225,12 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		if counted.Pending > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "%8d pending\n", counted.Pending)
 		}
+		if counted.Waiting > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d of these wait for their turn or their time\n", counted.Waiting)
+		}
+		if len(hold) > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "         %s\n", describeHold(ctx, hold, imp.Batch))
+		}
 		if n := elsewhere(imp, counted); n > 0 {
 			_, _ = fmt.Fprintf(b.stdout, program.Spell(ctx, "%8d decided by other submissions, or expired; enqueue results %s shows each row\n"), n, imp.Batch)
 		}
@@ -191,6 +242,19 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		return errNotAllAccepted
 	}
 	return nil
+}
+
+// describeHold says who holds an import, and what ends that.
+func describeHold(ctx context.Context, hold books.Hold, batch string) string {
+	by, name := program.Printable(hold.By()), books.ShellWord(batch)
+	if !hold.Cancels() {
+		return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue resume %s lets them go on"), by, name)
+	}
+	withdraws := "them"
+	if hold.Order() != "" {
+		withdraws = "that order"
+	}
+	return fmt.Sprintf(program.Spell(ctx, "held by %s; enqueue cancel %s withdraws %s, enqueue resume %s lets them go on"), by, books.ShellWord(cmp.Or(hold.Order(), batch)), withdraws, name)
 }
 
 // elsewhere returns the number of rows that were dealt with, but have no order of this
@@ -225,7 +289,7 @@ func (b *batchCommands) results() *cobra.Command {
 			"of its order. The file must be the imported one, byte for byte.\n\n" +
 			"Exit code 3: not every row was accepted.",
 		Example: "  enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
-		Args:    cobra.ExactArgs(1),
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if b.json && out == "-" {
 				return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--json prints a summary on standard output, where the rows go; name a file for them by --output")}

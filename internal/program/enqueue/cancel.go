@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,41 +20,72 @@ func (b *batchCommands) cancel() *cobra.Command {
 		Use:   "cancel BATCH|ORDER_NO",
 		Short: "Withdraw orders that no worker has been given",
 		Long: "cancel withdraws the orders of an import, or one order. It leaves orders that a worker has been given:\n" +
-			"they may have been posted. While it runs, workers get no new orders. It may be interrupted and run\n" +
-			"again. An import that still runs stops.\n\n" +
+			"they may have been posted. Orders that wait are withdrawn while the fleet goes on. For the others of the\n" +
+			"import, workers get no new orders meanwhile. It may be interrupted and run again; until then what waits\n" +
+			"of the import stays where it is. An import that still runs stops.\n\n" +
+			"A name that is an import's and that of an order in the queue needs --import or --order.\n\n" +
 			"Exit code 3: nothing was withdrawn, or a worker had been given some of the orders.",
 		Example: "  enqueue cancel march --dry-run\n  enqueue cancel march\n  enqueue cancel A-100",
-		Args:    cobra.ExactArgs(1),
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if b.asImport && b.asOrder {
+				return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--import and --order exclude each other")}
+			}
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error { return b.withdraw(cmd, q, args[0]) })
 		},
 	}, "cancel")
 	b.person.Register(cmd, b.environ)
+	cmd.Flags().BoolVar(&b.asImport, "import", false, "the name is an import's")
+	cmd.Flags().BoolVar(&b.asOrder, "order", false, "the name is an order_no")
 	cmd.Flags().BoolVar(&b.dryRun, "dry-run", false, "change nothing, say what would be withdrawn")
 	return cmd
 }
 
 func (b *batchCommands) withdraw(cmd *cobra.Command, q *queue.Queue, name string) error {
-	imp, err := books.ReadImport(cmd.Context(), q, name)
+	batch, err := b.meansImport(cmd.Context(), q, name)
 	if err != nil {
 		return err
 	}
-	pending, about := books.PendingOfOrder, journal.About{Kind: journal.Cancel, OrderNo: name}
-	if imp != nil {
-		pending, about = books.PendingOfBatch, journal.About{Kind: journal.Cancel, Batch: name}
+	would, about := books.WouldCancelOrder, journal.About{Kind: journal.Cancel, OrderNo: name}
+	if batch {
+		would, about = books.WouldCancelBatch, journal.About{Kind: journal.Cancel, Batch: name}
 	}
 	if b.dryRun {
-		c, err := q.WouldCancel(cmd.Context(), pending(cmd.Context(), q, name))
+		c, err := would(cmd.Context(), q, name)
 		return b.cancelled(name, c, err)
 	}
 	return b.person.Act(cmd, q, about, journal.Always, func(ctx context.Context) (map[string]int, error) {
 		cancel := books.CancelOrder
-		if imp != nil {
+		if batch {
 			cancel = books.CancelBatch
 		}
 		c, err := cancel(ctx, q, name, b.person.Actor().Name)
 		return map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, b.cancelled(name, c, err)
 	})
+}
+
+// meansImport reports whether name is an import's rather than an order_no.
+func (b *batchCommands) meansImport(ctx context.Context, q *queue.Queue, name string) (bool, error) {
+	if b.asImport || b.asOrder {
+		return b.asImport, nil
+	}
+	batch, err := isImport(ctx, q, name)
+	if err != nil || !batch {
+		return false, err
+	}
+	found, err := q.IsPending(ctx, name)
+	if err == nil && !found {
+		// The orders of an import are often named after it. To look for others would mean
+		// to read all that waits.
+		err = books.WaitingOfBatch(ctx, q, name)(func(page []*settle.Message) error {
+			found = found || slices.ContainsFunc(page, func(m *settle.Message) bool { return settle.WaitingOrderNo(m) == name })
+			return nil
+		})
+	}
+	if err == nil && found {
+		err = &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("%s is the name of an import, and the order_no of an order in the queue: add --import or --order", name)}
+	}
+	return true, err
 }
 
 // cancelled prints what was withdrawn, or would be, and returns the command's
@@ -63,6 +95,8 @@ func (b *batchCommands) cancelled(name string, c settle.Cancelled, err error) er
 	switch {
 	case err != nil:
 		return err
+	case c.Blocked > 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%d orders still wait, because another submission of their order_no is in the queue: run the command again when that has its outcome", c.Blocked)}
 	case c.Withdrawn+c.Started == 0:
 		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
 	case c.Started > 0:

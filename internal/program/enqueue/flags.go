@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 )
@@ -18,6 +19,8 @@ import (
 // importOptions are the flags of an import.
 type importOptions struct {
 	batch, source, deadline          string
+	lane, notBefore                  string
+	direct                           bool
 	format, encoding, delimiter      string
 	mappingFile, empty, template     string
 	types, renames, constants        []string
@@ -51,6 +54,9 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.StringVar(&o.batch, "batch", "", "name of the import (default: a hash of content and mapping)")
 	f.StringVar(&o.source, "source", "", "name of the file in messages and results (default: as given)")
 	f.StringVar(&o.deadline, "deadline", "", "RFC 3339 time after which the orders are not sent any more")
+	f.StringVar(&o.notBefore, "not-before", "", "RFC 3339 time before which the orders are not sent; a column _not_before has a row's own")
+	f.StringVar(&o.lane, "lane", order.BulkLane, "lane of the waiting room; lanes take turns by their weights")
+	f.BoolVar(&o.direct, "direct", false, "leave out the waiting room: orders that come later wait behind all of these")
 	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
@@ -90,6 +96,9 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	if o.dryRun && (o.wait || o.results != "") {
 		bad("--dry-run: enqueues nothing, so there is nothing to wait for")
 	}
+	if o.direct && (o.notBefore != "" || o.lane != order.BulkLane) {
+		bad("--direct: leaves out the waiting room, in which --lane and --not-before count")
+	}
 	if o.rate < 0 {
 		bad("--rate: %v is not a number of orders per second", o.rate)
 	}
@@ -112,6 +121,17 @@ func (o *importOptions) reading() (importer.Options, error) {
 	if o.deadline != "" {
 		if out.Deadline, err = time.Parse(time.RFC3339, o.deadline); err != nil {
 			bad("--deadline: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", o.deadline)
+		}
+	}
+	if !o.direct {
+		out.Lane = o.lane
+	}
+	if err = order.CheckLane(o.lane); err != nil {
+		bad("--lane: %w", err)
+	}
+	if o.notBefore != "" {
+		if out.NotBefore, err = order.ParseNotBefore(o.notBefore, time.Now()); err != nil {
+			bad("--not-before: %w", err)
 		}
 	}
 	if o.delimiter != "" {

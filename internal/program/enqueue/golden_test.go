@@ -106,15 +106,23 @@ func TestEmptyFileIsTold(t *testing.T) {
 // brokerSettings runs a broker in a data folder, as a worker would.
 func brokerSettings(t *testing.T) map[string]string {
 	t.Helper()
+	q, settings := startStreams(t)
+	q.Close()
+	return settings
+}
+
+// startStreams runs a broker in a data folder. It returns a worker's connection, which
+// made the streams, and the settings of other programs.
+func startStreams(t *testing.T) (*queue.Queue, map[string]string) {
+	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Worker, cfg.Present = s.URL, s.Token, true, fleet.Present
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop()) // makes the streams
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
-	q.Close()
-	return map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)}
+	return q, map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)}
 }
 
 // TestSession is an import from its beginning to its cancellation, as its user

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
 	"orderpost/internal/journal"
@@ -198,8 +199,23 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	j.sending = newSending(j.stderr, f.Name(), f.summary.Rows)
 	done, err := f.Publish(ctx, q, f.summary)
 	j.sending.end()
+	var hold books.Hold
+	if err == nil {
+		hold, err = books.ReadHold(ctx, q, f.Batch)
+		done.PausedBy = hold.By()
+	}
 	if err == nil || len(done.Fates) > 0 {
 		j.print(&done.Summary)
+	}
+	if done.Direct && done.Stored > 0 && err == nil && !j.o.quiet {
+		why := "No running worker feeds the queue from the waiting room: it is of an older version, or could not open the waiting room, as its log says"
+		if done.NoRoom {
+			why = "There is no waiting room yet: no worker of this version has worked with this broker"
+		}
+		_, _ = fmt.Fprintln(j.stderr, why+". The orders went straight to the queue.")
+	}
+	if len(hold) > 0 && !j.o.quiet {
+		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(ctx, hold, f.Batch)+".")
 	}
 	for _, line := range done.Errors {
 		_, _ = fmt.Fprintln(j.stderr, program.Printable(line))
@@ -209,8 +225,10 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w, and nothing from there on was enqueued. Put the right file in its place and run the command again "+
 			"(with another --batch, if you gave one): rows that are known are recognised by order_no and content, none is enqueued twice", err)}
 	case errors.Is(err, queue.ErrUnreachable):
-	case errors.Is(err, importer.ErrOtherContent):
+	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrUnknownLane):
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}
+	case errors.Is(err, importer.ErrNobodyFeeds):
+		err = &program.ExitError{Code: program.ExitUnreachable, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
 		err = &program.ExitError{Code: program.ExitPartial, Err: err}
 	}

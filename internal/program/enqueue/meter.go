@@ -134,8 +134,12 @@ func (m *meter) obstacle(p *importer.Progress) string {
 		return ""
 	case p.Workers == 0:
 		return m.alone
+	case p.Paused != "":
+		return fmt.Sprintf("%d wait, held by %s", p.Waiting, p.Paused)
 	case len(p.Held) > 0:
 		return "the pool is held: " + strings.Join(p.Held, "; ")
+	case p.Waiting > 0:
+		return "the others wait for their turn or their time"
 	}
 	return ""
 }

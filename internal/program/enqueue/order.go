@@ -17,10 +17,10 @@ func NewOrderCommand(environ map[string]string, stdout, stderr io.Writer) *cobra
 	cmd := &cobra.Command{
 		Use:   "order ORDER_NO",
 		Short: "Show all that is known about one order",
-		Long: "order shows the result, the dead letter with its attempts, and what to do now. If no worker\n" +
-			"runs, it opens the store in the data folder.\n\nExit code 3: nothing is known about it.",
+		Long: "order shows the result, the dead letter with its attempts, what waits in the waiting room, and\n" +
+			"what to do now. If no worker runs, it opens the store in the data folder.\n\nExit code 3: nothing is known about it.",
 		Example: "  enqueue order A-100\n  enqueue order A-100 --json",
-		Args:    cobra.ExactArgs(1),
+		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var cfg broker.Config
 			if err := errors.Join(program.ReadEnv(&cfg, environ), cfg.Queue.Validate()); err != nil {

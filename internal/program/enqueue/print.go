@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
@@ -19,6 +20,14 @@ func (j *job) print(s *importer.Summary) {
 	}
 }
 
+// span says when scheduled orders may be sent.
+func span(first, last time.Time) string {
+	if first.Equal(last) {
+		return first.UTC().Format(time.RFC3339)
+	}
+	return first.UTC().Format(time.RFC3339) + " to " + last.UTC().Format(time.RFC3339)
+}
+
 func describe(s *importer.Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %d rows, batch %s\n", s.File, s.Rows, s.Batch)
@@ -32,6 +41,9 @@ func describe(s *importer.Summary) string {
 	}
 	for _, fate := range importer.Fates() {
 		line(s.Fates[fate], fate.Meaning())
+	}
+	if n := s.Scheduled; n > 0 {
+		fmt.Fprintf(&b, "%8d of these wait for their time: %s\n", n, span(s.Earliest, s.Latest))
 	}
 	line(s.Resumed, "of these by an earlier run of this import, which was interrupted")
 	if s.Rejects != "" {

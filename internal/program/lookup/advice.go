@@ -28,5 +28,19 @@ func meaning(v order.Verdict) string {
 
 // steps says what to do next.
 func (f *Finding) steps() []books.Step {
-	return books.Found{Entry: settle.Entry{Record: f.Result}, Letter: f.Letter, Pending: f.Pending}.Advice(f.OrderNo)
+	if f.Result == nil && f.Letter == nil && !f.Pending {
+		switch {
+		case len(f.Waiting) > 0 && f.Waiting[0].Held != "":
+			name := f.Waiting[0].Batch
+			if name == "" {
+				name = settle.NoImport
+			}
+			return []books.Step{{Text: "It waits until its import goes on:", Command: "enqueue resume " + books.ShellWord(name)}}
+		case len(f.Waiting) > 0:
+			return []books.Step{{Text: "Nothing: it waits, and a worker moves it into the queue."}}
+		case f.NoWaiting != "":
+			return []books.Step{{Text: "Look again when fewer orders wait: it may be one of them. Enqueueing it again is safe, with the same id or the same file."}}
+		}
+	}
+	return books.Found{Entry: settle.Entry{Record: f.Result, Seq: f.seq}, Letter: f.Letter, Pending: f.Pending}.Advice(f.OrderNo)
 }

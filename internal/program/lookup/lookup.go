@@ -3,8 +3,8 @@ package lookup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"orderpost/internal/acts"
@@ -20,25 +20,34 @@ import (
 type Finding struct {
 	OrderNo string         `json:"order_no"`
 	Result  *order.Record  `json:"result"`
+	seq     uint64         // of the result
 	Letter  *settle.Letter `json:"dead_letter"`
 	// Body is the order of the dead letter, byte for byte.
 	Body string `json:"body,omitempty"`
 	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
+	// Waiting are the order's intents in the waiting room. NoWaiting is why they are
+	// not known.
+	Waiting   []Waiting `json:"waiting,omitempty"`
+	NoWaiting string    `json:"no_waiting,omitempty"`
 	// Journal are the acts of people on the order, on its import, and on groups of
 	// dead letters that it was in, newest first. NoJournal is why they are not known.
 	Journal   []journal.Item `json:"journal,omitempty"`
 	NoJournal string         `json:"no_journal,omitempty"`
 }
 
-// Find reads the three streams and the journal. An unreadable journal hides
+// Find reads the streams and the journal. An unreadable journal hides
 // nothing else.
 func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error) {
+	f := &Finding{OrderNo: orderNo}
+	if err := f.findWaiting(ctx, q); err != nil { // first: what leaves the waiting room is in the queue then
+		return nil, err
+	}
 	found, err := books.Find(ctx, q, orderNo)
 	if err != nil {
 		return nil, err
 	}
-	f := &Finding{OrderNo: orderNo, Result: found.Record, Letter: found.Letter, Pending: found.Pending}
+	f.Result, f.seq, f.Letter, f.Pending = found.Record, found.Seq, found.Letter, found.Pending
 	if f.Letter != nil {
 		f.Body = string(f.Letter.Body)
 	}
@@ -58,6 +67,8 @@ func (f *Finding) batch() string {
 		return f.Letter.Batch
 	case f.Result != nil:
 		return f.Result.Batch
+	case len(f.Waiting) > 0:
+		return f.Waiting[0].Batch
 	}
 	return ""
 }
@@ -72,9 +83,7 @@ func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out 
 	if !asJSON {
 		return errors.Join(f.print(ctx, out), f.known())
 	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(f); err != nil {
+	if err := program.PrintReport(out, f); err != nil {
 		return err
 	}
 	return f.known()
@@ -82,8 +91,12 @@ func Show(ctx context.Context, q *queue.Queue, orderNo string, asJSON bool, out 
 
 // known returns an error with ExitPartial if the finding is empty.
 func (f *Finding) known() error {
-	if f.Result == nil && f.Letter == nil && !f.Pending {
+	switch {
+	case f.Result != nil || f.Letter != nil || f.Pending || len(f.Waiting) > 0:
+		return nil
+	case f.NoWaiting != "":
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("order_no %s is not in the queue and has no outcome; whether it waits is not known: %s", f.OrderNo, f.NoWaiting)}
+	default:
 		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("nothing is known about order_no " + f.OrderNo)}
 	}
-	return nil
 }

@@ -46,6 +46,7 @@ func (f *Finding) print(ctx context.Context, out io.Writer) error {
 	if f.Pending {
 		p.row("queue", "an intent is waiting or being worked on")
 	}
+	p.waiting(f)
 	if f.Result != nil {
 		p.result(f.Result)
 	}

@@ -116,7 +116,7 @@ func knownCommand(root *cobra.Command, args []string) error {
 func hideTwins(root *cobra.Command, joined []*cobra.Command) {
 	for _, p := range joined {
 		for _, sub := range p.Commands() {
-			sub.Hidden = slices.ContainsFunc(root.Commands(), func(top *cobra.Command) bool { return top.Name() == sub.Name() })
+			sub.Hidden = program.Twin(root, sub) != nil
 		}
 	}
 }

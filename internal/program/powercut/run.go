@@ -2,7 +2,6 @@ package powercut
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -187,9 +186,7 @@ func (r *result) verdict(wantLoss bool) error {
 // print prints the table.
 func (r *result) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return program.PrintReport(out, r)
 	}
 	return r.table(out)
 }

@@ -21,7 +21,7 @@ import (
 // Run runs the program until ctx ends, and returns its exit code.
 func Run(ctx context.Context, args []string, environ map[string]string, _ io.Reader, stdout, stderr io.Writer) int {
 	cmd := newCommand(environ, stdout, stderr)
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // for nil cobra would take the arguments of the process
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)

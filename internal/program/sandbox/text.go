@@ -1,12 +1,12 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"text/tabwriter"
 
+	"orderpost/internal/program"
 	"orderpost/internal/sandbox"
 )
 
@@ -66,9 +66,7 @@ func loopback(host string) bool {
 // farewell prints the summary of the ledger.
 func farewell(w io.Writer, l sandbox.Ledger, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(l)
+		return program.PrintReport(w, l)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(t, "requests\t%d\n", l.Requests)

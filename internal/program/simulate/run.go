@@ -6,11 +6,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -62,12 +62,24 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.DurationVar(&o.time, "for", 0, "play for this long, whatever --schedules says")
 	f.IntVar(&o.compare, "compare", 0, "with --mutations: search from this many seeds, guided and not, and print the means")
 	f.BoolVar(&o.guided, "guided", false, "vary the schedules that reached something new")
-	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol (R1 to R10, repost, marks, reconnect, begun)")
+	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol: "+mutationNames())
 	f.BoolVar(&o.mutations, "mutations", false, "drop each rule in turn")
 	f.BoolVar(&o.trace, "trace", false, "play the one schedule of --seed and print its trace")
 	f.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "schedules played at once")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
 	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+}
+
+// mutationNames lists the mutations that are noticed, and those that are too rare.
+func mutationNames() string {
+	list := func(of []simulation.Mutation) string {
+		var names []string
+		for _, m := range of {
+			names = append(names, m.String())
+		}
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s (and %s, which are too rare to be noticed)", list(simulation.Mutations()), list(simulation.RareMutations()))
 }
 
 func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
@@ -192,11 +204,15 @@ type summary struct {
 	DocumentedPauses int            `json:"documented_pauses"`
 	LateHandBacks    int            `json:"late_hand_backs"`
 	Overlaps         int            `json:"overlaps_after_start"`
+	FormerOwners     int            `json:"posts_after_leader_change"`
 	LateOutcomes     int            `json:"late_outcomes"`
 	Leftovers        int            `json:"leftover_letters"`
 	OlderCounts      int            `json:"counted_again_by_older"`
+	MovedTwice       int            `json:"moved_twice"`
+	OlderMoves       int            `json:"moved_twice_beside_older"`
 	BothClocks       int            `json:"both_clocks_wrong"`
 	SameStamps       int            `json:"same_timestamps"`
+	Misfiled         int            `json:"letters_of_former_owners"`
 	Outcomes         map[string]int `json:"outcomes"`
 	Reached          reached        `json:"reached"`
 	Broken           int            `json:"broken"`
@@ -278,7 +294,7 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 	c := &found.Counts
 	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
 		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
-		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, OlderCounts: c.OlderCounts, BothClocks: c.BothClocks, SameStamps: c.SameStamps,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, FormerOwners: c.FormerOwners, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, OlderCounts: c.OlderCounts, MovedTwice: c.MovedTwice, OlderMoves: c.OlderMoves, BothClocks: c.BothClocks, SameStamps: c.SameStamps, Misfiled: c.Misfiled,
 		Outcomes: make(map[string]int), Broken: len(found.Failed)}
 	if m != simulation.None {
 		s.Mutation = m.String()
@@ -299,15 +315,13 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 
 func (s *summary) print(out io.Writer, asJSON bool) error {
 	if asJSON {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(s)
+		return program.PrintReport(out, s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
-		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, leftover letters %d, counted again by an older worker %d, both clocks wrong %d, same timestamps %d\n"+
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, after a change of the consumer's leader %d, leftover letters %d, counted again by an older worker %d, moved twice %d, moved twice beside an older worker %d, both clocks wrong %d, same timestamps %d, letters of former owners %d\n"+
 		"reached %d states of an order, %d faults at a step, %d pairs of those; %d of all in the last tenth; %d schedules were variants\nschedules with a broken invariant: %d\n",
 		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
-		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.Leftovers, s.OlderCounts, s.BothClocks, s.SameStamps,
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.FormerOwners, s.Leftovers, s.OlderCounts, s.MovedTwice, s.OlderMoves, s.BothClocks, s.SameStamps, s.Misfiled,
 		s.Reached.States, s.Reached.Strikes, s.Reached.Pairs, s.Reached.LastTenth, s.Reached.Variants, s.Broken)
 	for _, f := range s.Findings {
 		_, _ = fmt.Fprintf(out, "  schedule %s: %s\n", f.Schedule, f.Text)

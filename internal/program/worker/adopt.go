@@ -85,7 +85,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	}
 	by, about := c.person.Name, journal.About{Kind: journal.Adopt,
 		Details:  map[string]string{"from": have.String(), "to": want.String()},
-		Expected: map[string]int{"pending": int(counts.Pending), "results": int(counts.Results), "dead_letters": int(counts.Letters)}} //nolint:gosec // counts of messages
+		Expected: map[string]int{"pending": int(counts.Pending), "waiting": int(counts.Waiting), "results": int(counts.Results), "dead_letters": int(counts.Letters)}} //nolint:gosec // counts of messages
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := control.TakeOver(ctx, have, fleet.Takeover{By: by, At: time.Now().UTC(), From: have.Identity, To: want, Counts: counts}); err != nil {
 			return nil, err
@@ -113,6 +113,9 @@ func showAdoption(out io.Writer, have *fleet.Claim, want fleet.Identity, counts 
 	say("The orders of this broker belong to  %s%s", have, since)
 	say("These settings post to               %s", want)
 	say("%9d pending orders: they will be posted to the new API, also those that the former one may have created", counts.Pending)
+	if counts.Waiting > 0 {
+		say("%9d orders in the waiting room: they will be posted to the new API", counts.Waiting)
+	}
 	say("%9d results and notes: what they settled is not posted again", counts.Results)
 	say("%9d dead letters: a replay posts them to the new API", counts.Letters)
 	for _, w := range workers {

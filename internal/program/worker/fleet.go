@@ -14,6 +14,7 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
+	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -51,23 +52,31 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"none: no limit. default: back to ORDERPOST_RATE_LIMIT (the lowest among the workers counts)."
 	limit.ValidArgs = []cobra.Completion{"none", "default"}
 	limit.Example = "  worker limit 50/s"
+	lane := c.command("lane NAME WEIGHT|default", "Set the weight of a lane of the waiting room", cobra.ExactArgs(2), c.lane)
+	lane.Long = "lane sets how many orders a lane sends for one of a lane with weight 1, while both have orders waiting.\n" +
+		"Imports within a lane take equal turns. Every lane has weight 1 at first; an import takes the lane bulk, or\n" +
+		"one that has a weight here. default: takes the weight away."
+	lane.Example = "  worker lane night 1\n  worker lane urgent 10"
 	show := c.command("fleet", "Show the running workers and what controls them", cobra.NoArgs, c.show)
 	show.Long = "fleet lists the running workers: since when they run, how many orders they have in hand, how many requests\n" +
 		"per second they sent over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
-		"theirs, and whether their gate is open. Below that: the version, and why the gate is closed."
+		"theirs, and whether their gate is open. Below that: the version, and why the gate is closed. Then the\n" +
+		"lanes of the waiting room: their weight, how many orders wait for their turn and for how long, and how\n" +
+		"many for a later time."
 	show.Example = "  worker fleet\n  worker fleet --json"
 	program.JSONFlag(show, &c.json, "fleet")
 	c.incomplete = show.Name()
-	for _, cmd := range []*cobra.Command{hold, resume, limit} {
+	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
 		program.JSONFlag(cmd, &c.json, cmd.Name())
 	}
 	c.person.RegisterName(hold, environ)
 	c.person.Register(resume, environ)
 	c.person.Register(limit, environ)
-	for _, cmd := range []*cobra.Command{hold, resume, limit} {
+	c.person.Register(lane, environ)
+	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
 		broker.Patient(cmd, environ, broker.AgainWrite)
 	}
-	return []*cobra.Command{hold, resume, limit, broker.Patient(show, environ, broker.AgainLook)}
+	return []*cobra.Command{hold, resume, limit, lane, broker.Patient(show, environ, broker.AgainLook)}
 }
 
 func (c *fleetCommand) command(use, short string, args cobra.PositionalArgs, run func(*cobra.Command, *queue.Queue, []string) error) *cobra.Command {
@@ -93,6 +102,10 @@ func (c *fleetCommand) check(name string, args []string) error {
 	if name == "limit" {
 		_, err := fleet.ReadLimit(args[0])
 		return err
+	}
+	if name == "lane" {
+		_, err := readWeight(args[1])
+		return errors.Join(order.CheckLane(args[0]), err)
 	}
 	if c.last < 0 {
 		return errors.New("--for: cannot be below 0")
@@ -154,6 +167,38 @@ func (c *fleetCommand) limit(cmd *cobra.Command, q *queue.Queue, args []string) 
 	})
 }
 
+// readWeight reads a lane's weight; 0 = default.
+func readWeight(text string) (int, error) {
+	if text == "default" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > order.MaxWeight {
+		return 0, fmt.Errorf("%q is no weight: give a whole number from 1 to %d, or default", text, order.MaxWeight)
+	}
+	return n, nil
+}
+
+func (c *fleetCommand) lane(cmd *cobra.Command, q *queue.Queue, args []string) error {
+	weight, err := readWeight(args[1])
+	if err != nil {
+		return err
+	}
+	about := journal.About{Kind: journal.Lane, Details: map[string]string{"lane": args[0], "weight": args[1]}}
+	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
+		if err := fleet.New(q).SetLane(ctx, args[0], weight, c.person.Actor().Name); err != nil {
+			return nil, err
+		}
+		return nil, c.tell(cmd, weighedLane{args[0], weight}, "Lane %s: weight %s.\n", args[0], args[1])
+	})
+}
+
+// weighedLane is the JSON output of lane.
+type weighedLane struct {
+	Lane   string `json:"lane"`
+	Weight int    `json:"weight,omitempty"` // absent = none of its own
+}
+
 // The JSON output of hold, resume and limit, in the words of fleet.
 type (
 	heldFleet struct {
@@ -202,12 +247,17 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 			return err
 		}
 	}
+	room, err := readWaitingRoom(ctx, q, f, missing)
+	if err != nil {
+		return err
+	}
 	f.Members = f.Present()
 	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
-		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing})
+		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": room.Feeder, "feeder_problem": room.Problem, "paused": room.Paused})
 	} else {
 		printFleet(ctx, out, f, missing, time.Now())
+		printWaitingRoom(ctx, out, room, time.Now())
 	}
 	if len(missing) > 0 && err == nil {
 		err = errors.New(missingAdvice(parts))

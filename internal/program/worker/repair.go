@@ -45,6 +45,7 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 var losses = map[queue.Part]string{
 	queue.PartIntents: "the pending orders are lost, and only their producers know them: enqueue the same files again, orders with an outcome are recognised",
 	queue.PartResults: "the outcomes of earlier orders are lost: an order that is enqueued again is posted again",
+	queue.PartWaiting: "the orders that waited for their turn or their time are lost, and only their producers know them: enqueue the same files again, orders with an outcome are recognised",
 	queue.PartLetters: "the dead letters are lost; the results still say which orders failed",
 }
 

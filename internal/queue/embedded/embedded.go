@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"orderpost/internal/durable"
 	"os"
 	"path/filepath"
 	"slices"
@@ -98,7 +99,7 @@ func Start(cfg Config) (*Server, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("embedded broker: no data folder given") // nats-server would use the temporary folder
 	}
-	if err := makeFolder(cfg.Dir); err != nil {
+	if err := durable.MakeFolder(cfg.Dir, durable.SyncFolder); err != nil {
 		return nil, fmt.Errorf("embedded broker: data folder: %w", err)
 	}
 	lock := flock.New(filepath.Join(cfg.Dir, "lock"))
@@ -273,7 +274,7 @@ func replaceFile(path string, data []byte) error {
 	if err := os.Rename(tmp.Name(), path); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(path))
+	return durable.SyncFolder(filepath.Dir(path))
 }
 
 // writeEndpoint writes the endpoint file.

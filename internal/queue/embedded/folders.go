@@ -4,7 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
+
+	"orderpost/internal/durable"
 )
 
 // openStore makes everything last that the server will find, and the folders that it will
@@ -35,30 +36,7 @@ func openStore(dir string, streams []string) error {
 	for _, folder := range blocks {
 		_ = dirsync(folder) // XFS cannot, and needs it not
 	}
-	return errors.Join(syncFolder(dir), syncAll(filepath.Join(dir, "jetstream")))
-}
-
-// makeFolder creates the data folder and syncs what holds it.
-func makeFolder(dir string) error {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-	var holders []string
-	for at := abs; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
-			break
-		}
-		holders = append(holders, filepath.Dir(at))
-	}
-	if err := os.MkdirAll(abs, 0o700); err != nil {
-		return err
-	}
-	var errs []error
-	for _, holder := range holders {
-		errs = append(errs, syncFolder(holder))
-	}
-	return errors.Join(errs...)
+	return errors.Join(durable.SyncFolder(dir), syncAll(filepath.Join(dir, "jetstream")))
 }
 
 // syncAll syncs all files and folders in a folder, if it exists. It takes little time for
@@ -72,7 +50,7 @@ func syncAll(dir string) error {
 		case err != nil:
 			return err
 		case d.IsDir():
-			return syncFolder(path)
+			return durable.SyncFolder(path)
 		case !d.Type().IsRegular():
 			return nil
 		}
@@ -82,16 +60,4 @@ func syncAll(dir string) error {
 		}
 		return errors.Join(f.Sync(), f.Close())
 	})
-}
-
-// syncFolder keeps the names in a folder. Windows has no such call.
-func syncFolder(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

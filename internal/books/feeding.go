@@ -1,0 +1,91 @@
+package books
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/queue"
+)
+
+// Keys of the fleet's bucket. Each has one writer's discipline: LeaseKey is written
+// by the worker that holds the lease, holdsKey by compare-and-set.
+const (
+	LeaseKey = "waiting.feeder"
+	holdsKey = "waiting.holds"
+)
+
+// Lease says which worker feeds the queue from the waiting room (R13).
+type Lease struct {
+	// Owner is unique for each run of a worker.
+	Owner  string    `json:"owner"`
+	Worker string    `json:"worker"`
+	Since  time.Time `json:"since"`
+	// Beat counts renewals, so that each is another value.
+	Beat uint64 `json:"beat"`
+	// Holds is the revision of the holds that the feeder keeps. It moves no intent of
+	// the imports that are held in it, and has none of them in hand.
+	Holds uint64 `json:"holds,omitempty"`
+	// Lanes say what waits.
+	Lanes []queue.Lane `json:"lanes,omitempty"`
+	// Problem is why the feeder moves nothing at the moment.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Feeding is what decides what is fed.
+type Feeding struct {
+	// Lease is nil if no worker ever fed or the last one left.
+	Lease         *Lease
+	LeaseRevision uint64
+	// Holds are the held imports, by their tokens.
+	Holds         map[string]Hold
+	HoldsRevision uint64
+}
+
+// Held reports whether an import is not fed, by its token.
+func (f *Feeding) Held(token string) bool { return len(f.Holds[token]) > 0 }
+
+// HeldBy counts the imports that a person paused, and those that a cancellation
+// holds.
+func (f *Feeding) HeldBy() (paused, cancelled int) {
+	for _, h := range f.Holds {
+		if h.Cancels() {
+			cancelled++
+		} else {
+			paused++
+		}
+	}
+	return paused, cancelled
+}
+
+// ErrBehind is returned by ReadFeeding if a replica answered that lags behind.
+var ErrBehind = errors.New("the replica that answered lags behind; ask again")
+
+// ReadFeeding reads it as it was at a revision of the bucket, or later (R2). The
+// revision is one at which the lease or the holds were written; 0 asks for no proof.
+func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding, error) {
+	entries, err := q.Bucket().Last(ctx, LeaseKey, holdsKey) // a producer may read only so
+	if err != nil {
+		return nil, err
+	}
+	f := &Feeding{}
+	for _, e := range entries {
+		if e.Key == LeaseKey {
+			f.Lease, f.LeaseRevision = new(Lease), e.Revision
+			if json.Unmarshal(e.Value, f.Lease) != nil {
+				f.Lease = &Lease{Worker: "unreadable"} // a newer version's; it is taken over like any other
+			}
+			continue
+		}
+		f.HoldsRevision = e.Revision
+		if err := json.Unmarshal(e.Value, &f.Holds); err != nil {
+			return nil, fmt.Errorf("bucket %s, key %s: %w", q.Bucket().Name(), e.Key, err)
+		}
+	}
+	if max(f.LeaseRevision, f.HoldsRevision) < revision {
+		return nil, ErrBehind
+	}
+	return f, nil
+}

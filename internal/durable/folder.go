@@ -1,0 +1,49 @@
+// Package durable makes folders last through a power cut. fsync of a file keeps the
+// file's data; POSIX promises its name only after an fsync of the folder that holds it.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// MakeFolder creates a folder (mode 0700) with its parents, and calls sync for each
+// folder that holds a new one, from the bottom up. The folder that holds dir itself is
+// always synced: an earlier call may have been killed before it did that.
+func MakeFolder(dir string, sync func(dir string) error) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	holders := []string{filepath.Dir(dir)}
+	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		holders = append(holders, filepath.Dir(at))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, holder := range holders {
+		if err := sync(holder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SyncFolder makes the names in a folder last. Windows has no such call.
+func SyncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/orderpost"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// TestWaitingOrders: shipped workers under the shipped permissions feed the queue
+// from the waiting room. An order with a time is not sent before it. The books
+// balance.
+func TestWaitingOrders(t *testing.T) {
+	s := startSecured(t)
+	settings, _ := api(t)
+	w := startWorker(t, s.as("worker", settings))
+	q := s.queue(t, "producer")
+	require.Eventually(t, func() bool { return q.OpenWaiting(t.Context()) == nil }, 10*time.Second, 50*time.Millisecond)
+	at := time.Now().Add(3 * time.Second)
+	var intents []settle.Intent
+	for i := range 200 {
+		in := settle.Intent{OrderNo: fmt.Sprint("W-", i), ID: fmt.Sprint("march:", i), Batch: "march", Lane: order.BulkLane}
+		in.Body = fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, in.OrderNo)
+		if i == 0 {
+			in.NotBefore = at
+		}
+		intents = append(intents, in)
+	}
+	for _, r := range q.PublishMany(t.Context(), intents) {
+		require.NoError(t, r.Err)
+		require.Equal(t, settle.Stored, r.Status)
+	}
+	record := func(no string) *order.Record {
+		entry, err := q.Lookup(t.Context(), no)
+		require.NoError(t, err)
+		return entry.Record
+	}
+	require.Eventually(t, func() bool { return record("W-0").Outcome() == order.OutcomeAccepted }, 30*time.Second, 50*time.Millisecond)
+	require.False(t, record("W-0").FirstAttemptAt.Before(at), "sent before its time")
+	require.Eventually(t, func() bool {
+		_, n, err := q.WaitingNow(t.Context())
+		return err == nil && n == 0
+	}, 30*time.Second, 50*time.Millisecond)
+	require.Equal(t, program.ExitDone, w.end())
+	a, err := books.Audit(t.Context(), openAs(t, s, "operator"))
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	require.EqualValues(t, 200, a.Intents)
+	require.EqualValues(t, 200, a.Outcomes["accepted"])
+}
+
+// openAs opens the streams without creating any.
+func openAs(t *testing.T, s *secured, role string) *queue.Queue {
+	t.Helper()
+	var cfg queue.Config
+	require.NoError(t, program.ReadEnv(&cfg, s.settings[role]))
+	cfg.Name, cfg.Missing = "test-"+role, queue.RefuseMissing
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// TestImportsWait runs the commands around the waiting room, with bad input, beside a
+// worker that feeds.
+func TestImportsWait(t *testing.T) {
+	settings, _ := api(t)
+	settings["ORDERPOST_RATE_LIMIT"] = "20" // so that most orders wait
+	settings["USER"] = "anna"
+	w := startWorker(t, settings)
+	t.Chdir(t.TempDir())
+	rows := "order_no,timeout,_not_before\n"
+	for i := range 300 {
+		rows += fmt.Sprintf("M-%d,30,\n", i)
+	}
+	write := func(name, text string) { require.NoError(t, os.WriteFile(name, []byte(text), 0o600)) }
+	write("march.csv", rows)
+	tomorrow := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
+	write("times.csv", "order_no,timeout,_not_before\nT-0,30,"+tomorrow+"\nT-1,30,2020-01-01T00:00:00Z\nT-2,30,\n")
+	write("zone.csv", "order_no,timeout,_not_before\nZ-0,30,2026-10-25T02:30:00\n")
+	write("far.csv", "order_no,timeout,_not_before\nZ-0,30,2126-10-25T02:30:00Z\n")
+	write("lines.ndjson", `{"order_no":"N-0","timeout":30,"_not_before":"`+tomorrow+`"}`+"\n")
+	run := func(code int, args ...string) string {
+		t.Helper()
+		got, out, errOut := runProgram(t, orderpost.Run, settings, args...)
+		require.Equal(t, code, got, "%v: %s%s", args, out, errOut)
+		return out + errOut
+	}
+	require.Contains(t, run(program.ExitPartial, "enqueue", "zone.csv"), "has no zone; add Z or an offset")
+	require.Contains(t, run(program.ExitPartial, "enqueue", "far.csv"), "is more than a year ahead")
+	require.Contains(t, run(program.ExitPartial, "enqueue", "lines.ndjson"), "NDJSON has no _not_before")
+	require.Contains(t, run(program.ExitUsage, "enqueue", "march.csv", "--not-before", "2026-10-25T02:30"), "has no zone")
+	require.Contains(t, run(program.ExitUsage, "enqueue", "march.csv", "--lane", "at"), "cannot be a lane")
+	require.Contains(t, run(program.ExitUsage, "enqueue", "march.csv", "--lane", "night"), `unknown lane "night", there are: bulk`)
+	require.Contains(t, run(program.ExitUsage, "enqueue", "march.csv", "--direct", "--lane", "night"), "--direct: leaves out the waiting room")
+
+	require.Contains(t, run(program.ExitDone, "enqueue", "march.csv", "--batch", "march"), "300 enqueued")
+	require.Contains(t, run(program.ExitDone, "enqueue", "pause", "march"), "march: paused; ")
+	status := run(program.ExitPartial, "enqueue", "status", "march")
+	require.Contains(t, status, "of these wait for their turn or their time")
+	require.Contains(t, status, "paused by anna@")
+	require.Contains(t, run(program.ExitDone, "enqueue", "march.csv", "--batch", "march"), "not enqueued: an intent for the order_no is pending already", "the same file again")
+	require.Contains(t, run(program.ExitDone, "lane", "night", "3"), "Lane night: weight 3.")
+	require.Contains(t, run(program.ExitDone, "enqueue", "times.csv", "--batch", "times", "--lane", "night"), "3 enqueued")
+	q := openStreams(t, settings)
+	settled := func(no string) bool {
+		entry, err := q.Lookup(t.Context(), no)
+		require.NoError(t, err)
+		return entry.Record.Outcome() == order.OutcomeAccepted
+	}
+	require.Eventually(t, func() bool { return settled("T-1") && settled("T-2") }, 30*time.Second, 50*time.Millisecond, "beside a paused import")
+	require.False(t, settled("T-0"))
+	fleet := run(program.ExitDone, "fleet")
+	require.Regexp(t, `(?m)^bulk +1 +0 +- +0 +[1-9]\d+$`, fleet)
+	require.Regexp(t, `(?m)^night +3 +0 +- +1 +0$`, fleet)
+	require.Contains(t, fleet, "Paused: import march, by anna@")
+	require.Contains(t, run(program.ExitDone, "audit"), "more wait in the waiting room for their turn or their time")
+	waited, err := q.WaitingOf(t.Context(), "march")
+	require.NoError(t, err)
+	require.Contains(t, run(program.ExitDone, "enqueue", "resume", "march"), "march: goes on; ")
+	require.Eventually(t, func() bool {
+		n, err := q.WaitingOf(t.Context(), "march")
+		require.NoError(t, err)
+		return n < waited
+	}, 30*time.Second, 50*time.Millisecond)
+
+	_, out, _ := runProgram(t, orderpost.Run, settings, "enqueue", "cancel", "march") // those in hand are left
+	require.Regexp(t, `(?m)^ +\d+ cancelled$`, out)
+	require.Contains(t, run(program.ExitDone, "enqueue", "cancel", "T-0"), "1 cancelled")
+	n, err := q.WaitingTotal(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.Eventually(t, func() bool {
+		c, err := q.Count(t.Context())
+		require.NoError(t, err)
+		return c.Pending == 0
+	}, 30*time.Second, 50*time.Millisecond)
+	a, err := books.Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	require.Equal(t, program.ExitDone, w.end())
+	require.EqualValues(t, 303, a.Outcomes["accepted"]+a.Outcomes["cancelled"])
+}

@@ -1,0 +1,153 @@
+package importer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// TestTheWaitingRoomIsFull: the import stops, says which stream is full, and goes on
+// when a feeder has made room. Orders that go straight to the queue still do.
+func TestTheWaitingRoomIsFull(t *testing.T) {
+	const room = 700
+	q := openQueue(t, func(c *queue.Config) { c.MaxWaiting = room })
+	require.NoError(t, q.OpenWaiting(t.Context()))
+	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true, Feeds: true}))
+	run := func(content string, change ...func(*Options)) (*Result, error) {
+		f := openText(t, content, change...)
+		sum, err := f.Check(t.Context())
+		require.NoError(t, err)
+		return f.Publish(t.Context(), q, sum)
+	}
+	inLane := func(o *Options) { o.Lane = order.BulkLane }
+	content := numbered(1, 2*chunkRows, "1")
+	_, err := run(content, inLane, func(o *Options) { o.FullWait = time.Millisecond })
+	require.ErrorIs(t, err, ErrInterrupted)
+	require.ErrorIs(t, err, settle.ErrFull)
+	require.ErrorContains(t, err, "no room left in stream ORDERS_WAITING: maximum messages exceeded, and no order was settled for 1ms")
+	n, err := q.WaitingTotal(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, room, n, "nothing is discarded")
+
+	direct, err := run("order_no,timeout\nD-1,30\n")
+	require.NoError(t, err)
+	require.Equal(t, 1, direct.Stored)
+	work(t, q, 1, nil)
+
+	var all errgroup.Group
+	all.Go(func() error { // waits for room
+		_, err := run(content, inLane)
+		return err
+	})
+	feed(t, q, 2*chunkRows)
+	require.NoError(t, all.Wait())
+	counts, err := q.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 2*chunkRows+1, counts.LastIntent, "each row once")
+	require.EqualValues(t, 2*chunkRows+1, counts.Results)
+}
+
+// feed moves n orders and settles them.
+func feed(t *testing.T, q *queue.Queue, n int) {
+	t.Helper()
+	for moved := 0; moved < n; {
+		list, _, err := q.WaitingNow(t.Context())
+		require.NoError(t, err)
+		for _, w := range list {
+			page, err := q.PullWaiting(t.Context(), w.Subject, 100)
+			require.NoError(t, err)
+			ends, err := q.Move(t.Context(), page)
+			require.NoError(t, err)
+			for _, end := range ends {
+				require.Equal(t, settle.Moved, end)
+			}
+			work(t, q, len(page), nil)
+			moved += len(page)
+		}
+	}
+}
+
+// While no worker runs, an import waits where a waiting room is: the next worker feeds.
+// Only where none was ever made it goes straight to the queue.
+func TestAnImportWhileNoWorkerRunsWaits(t *testing.T) {
+	q := openQueue(t)
+	for i, room := range []bool{false, true} {
+		if room {
+			require.NoError(t, q.OpenWaiting(t.Context()))
+		}
+		f := openText(t, numbered(1+10*i, 5+10*i, "1"), func(o *Options) { o.Lane = order.BulkLane })
+		sum, err := f.Check(t.Context())
+		require.NoError(t, err)
+		done, err := f.Publish(t.Context(), q, sum)
+		require.NoError(t, err)
+		require.Equal(t, 5, done.Stored)
+		n, err := q.WaitingTotal(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, room, n == 5, n)
+		require.Equal(t, []bool{!room, !room}, []bool{done.Direct, done.NoRoom}, "the person is told")
+	}
+}
+
+// The name of the column may stand anywhere in an order but among its own fields.
+func TestOnlyAFieldOfItsOwnIsATimeInNDJSON(t *testing.T) {
+	for line, want := range map[string]bool{
+		`{"order_no":"A","_not_before":"2026-11-23T08:00Z"}`:    true,
+		`{"order_no":"A","_not_before":null}`:                   true,
+		`{"order_no":"A","note":"_not_before"}`:                 false,
+		`{"order_no":"A","_not_before ":1}`:                     false,
+		`{"order_no":"A","items":[{"_not_before":"tomorrow"}]}`: false,
+		`{"order_no":"A"}`:                                      false,
+	} {
+		require.Equal(t, want, namesTime(line), line)
+	}
+}
+
+// A cancellation withdraws what was stored when it began. The run that it stops
+// withdraws the rest, also if it notices only when it saves its progress for the last
+// time, and if it was interrupted.
+func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
+	for name, interrupted := range map[string]bool{"it ends": false, "it is interrupted": true} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t)
+			require.NoError(t, q.OpenWaiting(t.Context()))
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var f *File
+			n := 2 * chunkRows
+			if interrupted {
+				n = 50 // such a run has a few seconds to withdraw them
+			}
+			f = openText(t, numbered(1, n, "1"), func(o *Options) {
+				o.Lane = order.BulkLane
+				o.Progress = func(rows int) {
+					if rows < n { // the progress is saved after this
+						return
+					}
+					imp, err := books.ReadImport(ctx, q, f.Batch)
+					require.NoError(t, err)
+					imp.CancelledAt = time.Now().UTC() // a cancellation that saw none of this
+					require.NoError(t, books.SaveImport(ctx, q, imp))
+					if interrupted {
+						interrupt()
+					}
+				}
+			})
+			sum, err := f.Check(ctx)
+			require.NoError(t, err)
+			_, err = f.Publish(ctx, q, sum)
+			require.ErrorIs(t, err, ErrCancelled)
+			left, err := q.WaitingTotal(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, left)
+		})
+	}
+}

@@ -1,0 +1,130 @@
+package enqueue
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// An import that a producer made has no record, and is paused, resumed and cancelled
+// all the same. So is what waits of no import.
+func TestProducersImportsArePausedAndCancelled(t *testing.T) {
+	q, settings := waitingRoom(t)
+	enqueue := func(args ...string) int {
+		got := run(t, settings, "", args...)
+		t.Log(args, got.transcript())
+		return got.code
+	}
+	for _, batch := range []string{"basket", ""} {
+		for i := range 3 {
+			no := fmt.Sprintf("%s-%d", batch, i)
+			in := settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), ID: no, Batch: batch, NotBefore: time.Now().Add(time.Hour)}
+			_, err := q.Publish(t.Context(), in)
+			require.NoError(t, err)
+		}
+		name := books.ImportToken(batch)
+		require.Equal(t, program.ExitDone, enqueue("pause", name))
+		held, err := books.ReadHold(t.Context(), q, batch)
+		require.NoError(t, err)
+		require.NotEmpty(t, held)
+		require.Equal(t, program.ExitDone, enqueue("resume", name))
+		require.Equal(t, program.ExitDone, enqueue("cancel", name))
+		n, err := q.WaitingTotal(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	require.Equal(t, program.ExitPartial, enqueue("pause", "unknown"))
+}
+
+// waitingRoom returns a queue with a waiting room, and the settings of programs that
+// use it.
+func waitingRoom(t *testing.T) (*queue.Queue, map[string]string) {
+	t.Helper()
+	q, settings := startStreams(t)
+	t.Cleanup(q.Close)
+	require.NoError(t, q.OpenWaiting(t.Context()))
+	settings["USER"] = "anna"
+	return q, settings
+}
+
+// Who means an order does not cancel the import that has its name.
+func TestCancelAsksWhatANameMeans(t *testing.T) {
+	q, settings := waitingRoom(t)
+	for _, in := range []settle.Intent{{OrderNo: "march", ID: "1"}, {OrderNo: "A-1", ID: "2", Batch: "march", NotBefore: time.Now().Add(time.Hour)}} {
+		in.Body = fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, in.OrderNo)
+		_, err := q.Publish(t.Context(), in)
+		require.NoError(t, err)
+	}
+	for _, flags := range [][]string{nil, {"--dry-run"}} {
+		got := run(t, settings, "", append([]string{"cancel", "march"}, flags...)...)
+		require.Equal(t, program.ExitUsage, got.code)
+		require.Contains(t, got.transcript(), "march is the name of an import, and the order_no of an order in the queue: add --import or --order")
+	}
+	require.Equal(t, program.ExitUsage, run(t, settings, "", "cancel", "march", "--import", "--order").code)
+	outcome := func(no string) order.Outcome {
+		entry, err := q.Lookup(t.Context(), no)
+		require.NoError(t, err)
+		return entry.Record.Outcome()
+	}
+	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march", "--order").code)
+	require.Equal(t, order.OutcomeCancelled, outcome("march"))
+	require.Equal(t, order.OutcomeNone, outcome("A-1"))
+	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code, "only the import is left")
+	require.Equal(t, order.OutcomeCancelled, outcome("A-1"))
+
+	for i, no := range []string{"basket", "basket-2"} { // both wait
+		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: fmt.Sprint("b", i), Batch: "basket", Lane: order.BulkLane, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
+		require.NoError(t, err)
+	}
+	require.Equal(t, program.ExitUsage, run(t, settings, "", "cancel", "basket").code)
+	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "basket", "--order").code)
+	require.Equal(t, []order.Outcome{order.OutcomeCancelled, order.OutcomeNone}, []order.Outcome{outcome("basket"), outcome("basket-2")})
+}
+
+// Without the journal an import is still paused, because that makes things safer. It
+// does not go on.
+func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
+	q, settings := waitingRoom(t)
+	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "1", Batch: "march", NotBefore: time.Now().Add(time.Hour), Body: []byte(`{"order_no":"A-1","timeout":30}`)})
+	require.NoError(t, err)
+	nc, err := nats.Connect(settings["ORDERPOST_NATS_URL"])
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "ORDERS_JOURNAL")
+	require.NoError(t, err)
+	cfg := stream.CachedInfo().Config
+	cfg.MaxBytes = 1 // it is full
+	_, err = js.UpdateStream(t.Context(), cfg)
+	require.NoError(t, err)
+	got := run(t, settings, "", "pause", "march")
+	require.Equal(t, program.ExitDone, got.code, got.errOut)
+	require.Contains(t, got.errOut, "NOT in the journal")
+	got = run(t, settings, "", "resume", "march")
+	require.Equal(t, program.ExitFailed, got.code, got.errOut)
+	held, err := books.ReadHold(t.Context(), q, "march")
+	require.NoError(t, err)
+	require.NotEmpty(t, held, "it went on without the journal")
+}
+
+// An empty name is the mistake of a script. "-" names what waits of no import.
+func TestAnEmptyNameIsWrongUsage(t *testing.T) {
+	_, settings := waitingRoom(t)
+	for _, args := range []string{"pause", "resume", "cancel", "cancel --dry-run", "cancel --import", "cancel --order", "watch", "status", "results", "order"} {
+		got := run(t, settings, "", append(strings.Fields(args), "")...)
+		require.Equal(t, program.ExitUsage, got.code, "%s: %s", args, got.transcript())
+		require.Contains(t, got.errOut, "enqueue: a name is empty; enqueue "+strings.Fields(args)[0], args)
+	}
+}

@@ -1,0 +1,62 @@
+package lookup
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+// An order that waits is not one of which nothing is known.
+func TestAnOrderThatWaitsIsFound(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "a", true
+	cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	require.NoError(t, q.OpenWaiting(t.Context()))
+	at := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
+	for i, no := range []string{"A-1", "A-1", "A-2"} {
+		in := settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), ID: fmt.Sprint("i", i), Batch: "march", Lane: order.BulkLane}
+		if i == 1 {
+			in.NotBefore = at
+		}
+		_, err := q.Publish(t.Context(), in)
+		require.NoError(t, err)
+	}
+
+	var out bytes.Buffer
+	require.NoError(t, Show(t.Context(), q, "A-1", false, &out))
+	require.Contains(t, out.String(), "waiting room   an intent waits for its turn (batch march)\n")
+	require.Contains(t, out.String(), "waiting room   an intent waits for its time, "+at.Format(time.RFC3339)+" (batch march)\n")
+	require.Contains(t, out.String(), "Nothing: it waits")
+	require.ErrorContains(t, Show(t.Context(), q, "A-3", false, &out), "nothing is known about order_no A-3")
+
+	require.NoError(t, books.PauseImport(t.Context(), q, "march", "anna"))
+	out.Reset()
+	require.NoError(t, Show(t.Context(), q, "A-1", false, &out))
+	require.Contains(t, out.String(), "its turn (batch march), held by anna\n")
+	require.Contains(t, out.String(), "enqueue resume march")
+	require.NotContains(t, out.String(), "Nothing: it waits")
+
+	mostWaiting = 2 // too many wait: whether this one does is not known, which is not the same as no
+	t.Cleanup(func() { mostWaiting = 200_000 })
+	out.Reset()
+	require.ErrorContains(t, Show(t.Context(), q, "A-1", false, &out), "whether it waits is not known: 3 intents wait, too many to look through")
+	require.Contains(t, out.String(), "Look again when fewer orders wait")
+	require.NotContains(t, out.String(), "nothing is known")
+}

@@ -1,0 +1,43 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// The leader of the consumer changes while a worker holds an intent that waited in the
+// queue for longer than AckWait. The next leader does not take it for one that nobody
+// acknowledged in time.
+func TestR7ANewLeaderOfTheConsumerKnowsWhoHoldsAnIntent(t *testing.T) {
+	t.Parallel()
+	const ackWait = 6 * time.Second // a third of the term is longer than a new leader waits before it looks
+	nodes, _ := startCluster(t)
+	a, b := openCluster(t, nodes, "a", func(c *Config) { c.AckWait = ackWait }), openCluster(t, nodes, "b", func(c *Config) { c.AckWait = ackWait })
+	publish(t, a, intent("A-1", "i1"))
+	published := time.Now()
+	require.Eventually(t, func() bool { return time.Since(published) > ackWait }, 2*ackWait, 10*time.Millisecond)
+	d := pull(t, a, 1)[0]
+	defer d.Release()
+	leader := func() string {
+		c, err := a.readConsumer(t.Context())
+		if err != nil || c.CachedInfo().Cluster == nil {
+			return ""
+		}
+		return c.CachedInfo().Cluster.Leader
+	}
+	before := leader()
+	_, err := a.nc.Request("$JS.API.CONSUMER.LEADER.STEPDOWN.ORDERS.workers", nil, requestTimeout)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { now := leader(); return now != "" && now != before }, time.Minute, 10*time.Millisecond)
+	err = b.Pull(t.Context(), 1, ackWait/2, func(ds []*settle.Delivery) {
+		require.False(t, d.Lease().Valid(), "two workers hold the intent: b has delivery %d", ds[0].Delivered)
+	})
+	require.NoError(t, err)
+	require.True(t, d.Lease().Valid())
+	settleAs(t, a, d, report(order.Accepted, d.History))
+}

@@ -1,0 +1,121 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
+)
+
+// Waiting is what waits under one subject of the waiting room: intents of one lane
+// and import, without a time or for one second.
+type Waiting struct {
+	// Lane and Import name the turn that the intents take. Import is the token of
+	// the import, "-" for intents of none.
+	Lane, Import string
+	// At is the second from which on the intents may be sent; zero = any time. It is
+	// long over for a time that does not exist or is more than a year ahead.
+	At time.Time
+	// Count is the number of intents.
+	Count int
+	// Subject is their subject.
+	Subject string
+}
+
+// noTime is At for a time that does not exist or is too far ahead. It is over, so such
+// an intent leaves the waiting room, and a worker refuses it.
+var noTime = time.Unix(0, 0)
+
+// WaitingNow lists what waits without a time. total counts every waiting intent,
+// those with a time included.
+func (q *Queue) WaitingNow(ctx context.Context) (list []Waiting, total int, err error) {
+	l, err := q.listWaiting(ctx, q.n.waitPre+"*.*", 0)
+	return l.list, l.total, err
+}
+
+// WaitingInMinute lists what waits for a time in the minute of at.
+func (q *Queue) WaitingInMinute(ctx context.Context, at time.Time) (list []Waiting, err error) {
+	l, err := q.listWaiting(ctx, q.n.waitPre+"at."+settle.WaitingMinute(at)+".>", 0)
+	return l.list, err
+}
+
+// WaitingUnder counts what waits under one subject. The stream's leader answers.
+func (q *Queue) WaitingUnder(ctx context.Context, subject string) (n int, err error) {
+	l, err := q.listWaiting(ctx, subject, 0)
+	for _, w := range l.list {
+		n += w.Count
+	}
+	return n, err
+}
+
+// listing is one answer of the broker: at most mostSubjects subjects that match.
+type listing struct {
+	list     []Waiting // by time and subject
+	subjects int       // that match
+	total    int       // intents that wait, under whatever subject
+}
+
+// listWaiting lists the subjects that match a filter, without the first few.
+func (q *Queue) listWaiting(ctx context.Context, filter string, skip int) (l listing, err error) {
+	err = q.patiently(ctx, func(ctx context.Context) error {
+		l, err = q.askWaiting(ctx, filter, skip)
+		return err
+	})
+	return l, err
+}
+
+func (q *Queue) askWaiting(ctx context.Context, filter string, skip int) (l listing, err error) {
+	req, err := json.Marshal(map[string]any{"subjects_filter": filter, "offset": skip})
+	if err != nil {
+		return l, err
+	}
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+q.n.waiting, req)
+	if err != nil {
+		return l, fmt.Errorf("stream %s: %w", q.n.waiting, err)
+	}
+	var body struct {
+		Error *jetstream.APIError   `json:"error"`
+		Total int                   `json:"total"`
+		State jetstream.StreamState `json:"state"`
+	}
+	if err := json.Unmarshal(resp.Data, &body); err != nil {
+		return l, fmt.Errorf("stream %s: %w", q.n.waiting, err)
+	}
+	if body.Error != nil {
+		return l, fmt.Errorf("stream %s: %w", q.n.waiting, body.Error)
+	}
+	now := time.Now()
+	for subject, n := range body.State.Subjects {
+		w := q.readWaiting(subject, now)
+		w.Count = int(n)
+		l.list = append(l.list, w)
+	}
+	slices.SortFunc(l.list, func(a, b Waiting) int {
+		if c := a.At.Compare(b.At); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Subject, b.Subject)
+	})
+	l.subjects, l.total = body.Total, int(body.State.Msgs)
+	return l, nil
+}
+
+// readWaiting reads what a subject says.
+func (q *Queue) readWaiting(subject string, now time.Time) Waiting {
+	lane, batch, second := settle.SplitWaiting(strings.TrimPrefix(subject, q.n.waitPre))
+	w := Waiting{Lane: lane, Import: batch, Subject: subject}
+	if at, ok := settle.WaitingTime(second, now); ok {
+		w.At = at
+	} else if second != "" {
+		w.At = noTime
+	}
+	return w
+}

@@ -1,0 +1,86 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/order"
+)
+
+// lookGood is how long a look at the record of an order vouches for the claim on it. A
+// new leader of the workers' consumer delivers nothing again before half a second has
+// passed (applyState, nats-server 2.15).
+const lookGood = 500 * time.Millisecond
+
+// Fence returns order.ErrLeaseLost (wrapped) if another worker may hold the claim on d.
+// Call it directly before each attempt. Another error means that ctx ended first.
+//
+// On more than one server the claim alone proves too little. The broker answers every
+// request for more time, also of a delivery that it has taken away: a leader of the
+// consumer that was just elected, or that is cut off, may know another owner. So Fence
+// looks at the record again if the last look is older than lookGood. The other owner
+// writes a note before it posts, and its outcome afterwards (R7).
+func (q *Protocol) Fence(ctx context.Context, d *Delivery) error {
+	for range looks {
+		now := q.time.Now()
+		if err := d.lease.Fence(); err != nil || !q.mayHaveFormerOwner(d) || q.mutated(NoSecondLook) || age(d.looked, now) <= lookGood {
+			return err
+		}
+		stored, err := q.rereadRecord(ctx, d.token)
+		switch {
+		case !d.lease.Valid():
+			return order.ErrLeaseLost
+		case err != nil && !errors.Is(err, ErrUnreadable):
+			return fmt.Errorf("order %s: %w", d.OrderNo(), err)
+		case stored.Seq != d.Last.Seq:
+			d.lease.endNow()
+			return fmt.Errorf("order %s: its record was written since it was looked at: %w", d.OrderNo(), order.ErrLeaseLost)
+		}
+		d.looked = now
+	}
+	return nil
+}
+
+// mayHaveFormerOwner reports whether another worker may act on the order beside d. On one
+// server that takes a redelivery. The former owner may write an acceptance late, while d
+// waits: after a reconnect, at the gate, or for its next attempt.
+func (q *Protocol) mayHaveFormerOwner(d *Delivery) bool {
+	return q.store.Replicated() || d.Redelivered()
+}
+
+// overtaken reports whether the record names a later delivery of d's intent. In a cluster
+// the next leader of the consumer gave the message to that one, which may be posting. d
+// has nothing to explain, post or give back (R7).
+//
+// A consumer that was made anew counts from one. Then only an open note stops a delivery
+// whose count was lost, and the next deliveries wait until they are counted further.
+func (q *Protocol) overtaken(d *Delivery) bool {
+	last := d.Last.Record
+	return last != nil && last.IntentID == d.Intent.ID && d.counted <= last.Delivered && (last.Open() || !d.CountLost) && q.store.Replicated()
+}
+
+// looks is how often Fence looks at most. A process that was frozen while it looked got
+// an old answer. A broker that always answers slowly must not stop the order.
+const looks = 3
+
+// vouch asks the broker for more time for each delivery whose intent waited in the
+// stream for a third of a claim's term, as soon as it arrives. For others the first
+// regular request (keeper.extend) comes early enough. The leader of the consumer counts
+// AckWait from the delivery, but its followers are told the time at which the intent
+// was stored (nats-server 2.15, pmsg.ts in the delivered proposal). A request for more
+// time tells them the true one. Without it the next leader delivers an intent again at
+// once that waited for longer than AckWait, although its owner holds it (R7). A worker
+// whose clock is behind the broker's does not know how long the intent waited.
+func (q *Protocol) vouch(group []*Delivery) {
+	if !q.store.Replicated() || q.mutated(NoRequestOnArrival) {
+		return
+	}
+	now := q.time.Now()
+	for _, d := range group {
+		if waited := now.Sub(d.StoredAt); waited > q.leases.term()/3 || waited < -q.leases.period() {
+			q.leases.request(d.lease, now)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package settle_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// inCluster is a store of a cluster of one server. It notes for which deliveries more
+// time was asked.
+type inCluster struct {
+	settle.Store
+	mu       sync.Mutex
+	extended []string
+}
+
+func (*inCluster) Replicated() bool { return true }
+
+func (s *inCluster) Extend(reply, answer string) error {
+	s.mu.Lock()
+	s.extended = append(s.extended, reply)
+	s.mu.Unlock()
+	return s.Store.Extend(reply, answer)
+}
+
+func asCluster(q *queue.Queue) *inCluster {
+	s := &inCluster{Store: q.ExportStore()}
+	q.ExportSetStore(s)
+	return s
+}
+
+// The broker goes on answering a worker that it took an order away from, if the leader
+// of the consumer has changed. That worker sees by the record that another one had the
+// order, and posts nothing.
+func TestR7AnAttemptLooksAgain(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	asCluster(a)
+	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
+	ds := pull(t, a, 2)
+	first, other := ds[0], ds[1]
+	settleAs(t, b, again(t, first, b), report(order.Accepted, first.History))
+
+	first.ExportLookedJustNow()
+	require.NoError(t, a.Fence(t.Context(), first), "it has just looked")
+	first.ExportLookedLongAgo()
+	require.ErrorIs(t, a.Fence(t.Context(), first), order.ErrLeaseLost)
+	require.False(t, first.Lease().Valid())
+
+	other.ExportLookedLongAgo()
+	require.NoError(t, a.Fence(t.Context(), other), "nobody wrote its record")
+	_, err := a.NoteAttempt(t.Context(), other, other.History)
+	require.NoError(t, err)
+	other.ExportLookedLongAgo()
+	require.NoError(t, a.Fence(t.Context(), other), "it wrote its record itself")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	other.ExportLookedLongAgo()
+	a.ExportSetStore(silent{a.ExportStore()})
+	err = a.Fence(ctx, other)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, order.ErrLeaseLost, "the worker is stopping, and the claim holds")
+}
+
+// silent is a store whose leader of the results does not answer.
+type silent struct{ settle.Store }
+
+func (silent) Record(ctx context.Context, _ string) (settle.Entry, error) {
+	return settle.Entry{}, ctx.Err()
+}
+
+// A delivery that decided on a record which another one has replaced since does not
+// write its note over the other's open attempt, and posts nothing.
+func TestR2ANoteLeavesAnotherDeliverysOpenAttemptAlone(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	d := pull(t, a, 1)[0]
+	unsure := report(order.Unsure, order.History{Unsure: true})
+	_, err := a.Settle(t.Context(), d, unsure, order.Decide(unsure, order.Facts{Policy: order.Park}))
+	require.NoError(t, err)
+	d.Release()
+	requireDrained(t, a)
+	end, err := a.Replay(t.Context(), letterOf(t, a, "A-1"), settle.ReplayOptions{ResubmitUnknown: true, Person: settle.Person{Name: "anna"}})
+	require.NoError(t, err)
+	require.Equal(t, settle.Replayed, end)
+
+	first := pull(t, a, 1)[0]
+	second := again(t, first, b) // a late NAK
+	require.True(t, first.Allowed)
+	require.True(t, second.Allowed)
+	_, err = a.NoteAttempt(t.Context(), first, first.History)
+	require.NoError(t, err)
+	_, err = b.NoteAttempt(t.Context(), second, second.History)
+	require.ErrorIs(t, err, order.ErrLeaseLost)
+	require.ErrorIs(t, b.NoteBegun(t.Context(), second), order.ErrLeaseLost)
+	require.Equal(t, order.NoteAttempt, lookup(t, a, "A-1").Note, "the attempt stays open")
+}
+
+// In a cluster more time is asked for at once for an intent that waited in the queue:
+// the followers of the consumer's leader count from the time at which it was stored.
+func TestR7AnIntentThatWaitedIsVouchedForAtOnce(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	publish(t, q, intent("A-1", "i1"))
+	m, err := q.ExportStore().Intent(t.Context(), "A-1")
+	require.NoError(t, err)
+	old := *m
+	old.Time = m.Time.Add(-time.Minute)
+	arrive := func(m settle.Message, reply string) {
+		begun, err := q.BeginPull(t.Context())
+		require.NoError(t, err)
+		for _, d := range q.Arrived(t.Context(), begun, []settle.Arrival{{Message: &m, Reply: reply, Delivered: 1}}) {
+			d.Release()
+		}
+	}
+	single := &onOneServer{inCluster{Store: q.ExportStore()}}
+	q.ExportSetStore(single)
+	arrive(old, "single")
+	require.Empty(t, single.extended)
+	store := asCluster(q)
+	arrive(*m, "fresh")
+	require.Empty(t, store.extended)
+	arrive(old, "old")
+	require.Equal(t, []string{"old"}, store.extended)
+	ahead := *m
+	ahead.Time = m.Time.Add(time.Minute)
+	arrive(ahead, "ahead")
+	require.Equal(t, []string{"old", "ahead"}, store.extended, "the worker's clock is behind: nobody knows how long it waited")
+}
+
+type onOneServer struct{ inCluster }
+
+func (*onOneServer) Replicated() bool { return false }
+
+// On one server a redelivered order is looked at again, too: its former owner may have
+// written an acceptance while the next one waited.
+func TestR7ARedeliveredOrderIsLookedAtAgainOnOneServer(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	first := pull(t, a, 1)[0]
+	second := again(t, first, b)
+	settleAs(t, a, first, report(order.Accepted, first.History))
+	second.ExportLookedJustNow()
+	require.NoError(t, b.Fence(t.Context(), second), "it has just looked")
+	second.ExportLookedLongAgo()
+	require.ErrorIs(t, b.Fence(t.Context(), second), order.ErrLeaseLost)
+}
+
+// A former owner that gives an order back finds the note of a later delivery. It sends no
+// NAK, which would end that one's claim.
+func TestR7AFormerOwnerWhoseNoteGivesWayGivesNothingBack(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	first := pull(t, a, 1)[0]
+	second := again(t, first, b)
+	require.NoError(t, b.NoteBegun(t.Context(), second))
+	r := order.Report{End: order.EndHandBack, History: first.History}
+	_, err := a.Settle(t.Context(), first, r, order.Decide(r, order.Facts{}))
+	require.NoError(t, err)
+	var got []*settle.Delivery
+	require.NoError(t, b.Pull(t.Context(), 1, 300*time.Millisecond, func(ds []*settle.Delivery) { got = append(got, ds...) }))
+	require.Empty(t, got, "the order was taken from its owner")
+}
+
+// In a cluster a delivery that finds a note with its own number or a later one was given
+// away by a new leader of the consumer. It posts nothing, and gives nothing back: a NAK
+// would end the claim of the one whose message it is.
+func TestR7ADeliveryThatALaterOneHasTakenPostsNothing(t *testing.T) {
+	for name, note := range map[string]func(*queue.Queue, *settle.Delivery) error{
+		"begun": func(b *queue.Queue, d *settle.Delivery) error { return b.NoteBegun(t.Context(), d) },
+		"attempt": func(b *queue.Queue, d *settle.Delivery) error {
+			_, err := b.NoteAttempt(t.Context(), d, order.History{Attempts: 1, LastAttemptAt: time.Now()})
+			return err
+		},
+		"handed back": func(b *queue.Queue, d *settle.Delivery) error {
+			r := order.Report{End: order.EndHandBack, History: d.History}
+			_, err := b.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			asCluster(a)
+			publish(t, a, intent("A-1", "i1"))
+			first := pull(t, a, 1)[0]
+			require.Equal(t, settle.WorkSubmit, first.Work)
+			require.NoError(t, note(b, again(t, first, b)))
+			require.NoError(t, a.Check(t.Context(), []*settle.Delivery{first}))
+			require.Equal(t, settle.WorkNone, first.Work)
+			before := lookup(t, b, "A-1")
+			require.NoError(t, a.GiveUp(t.Context(), first))
+			require.Equal(t, before, lookup(t, b, "A-1"), "there is nothing to explain: its note would take the later one's place")
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package waiting
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+const (
+	// roundEvery is the time between two looks while something waits, idleEvery
+	// while nothing does or another worker feeds.
+	roundEvery = 100 * time.Millisecond
+	idleEvery  = 500 * time.Millisecond
+	// listEvery is how often the feeder lists what waits.
+	listEvery = 500 * time.Millisecond
+	// sweepEvery is how often it looks for times that are long past.
+	sweepEvery = time.Minute
+	// sumEvery is how often it tells the others what may be sent now.
+	sumEvery = 2 * time.Second
+	// paceEvery is how often it measures the fleet.
+	paceEvery = time.Second
+	// paceOver is the time over which it averages.
+	paceOver = 3 * time.Second
+	// It tries to open the waiting room at first after openSoon, then more and more
+	// rarely: a NATS user of an older version may not do that.
+	openSoon = time.Second
+	openMost = 5 * time.Minute
+	// mostDue bounds how many due subjects it keeps in mind that are not blocked. The
+	// others stay where they are until these are done.
+	mostDue = 4096
+	// mostAtOnce bounds one move.
+	mostAtOnce = 1000
+)
+
+// Options are what a feeder needs.
+type Options struct {
+	Queue *queue.Queue
+	Fleet *fleet.Control
+	// Name is this worker's.
+	Name string
+	Log  zerolog.Logger
+}
+
+// Feeder feeds the intents stream while it holds the lease.
+type Feeder struct {
+	Options
+	lease leaseHolder
+	turns order.Turns
+
+	opened   atomic.Bool
+	openNext time.Time
+	openWait time.Duration
+	openErr  error  // why it is not open
+	told     string // the last problem that was logged
+
+	sources map[string]*source // by subject
+	listed  time.Time
+	summed  time.Time
+	swept   time.Time
+	more    bool // the last sweep found more than the feeder keeps in mind
+	// sweepFrom is where the next sweep goes on, if there are very many times.
+	sweepFrom int
+	weights   map[string]int
+	pace      order.Pace
+	paced     time.Time
+	inHand    int // orders that workers have in hand
+
+	holds    *books.Feeding // the imports that are not fed
+	heldAt   uint64         // as of this renewal of the lease
+	unsureAt time.Time      // when a move failed last
+	measured []removal
+}
+
+// removal is how many intents had left the stream at a moment.
+type removal struct {
+	at   time.Time
+	gone uint64
+}
+
+// New returns a feeder.
+func New(o Options) *Feeder {
+	f := &Feeder{Options: o, sources: make(map[string]*source)}
+	f.lease = leaseHolder{queue: o.Queue, mine: books.Lease{Owner: rand.Text(), Worker: o.Name}}
+	return f
+}
+
+// Run feeds until ctx ends. Then another worker may feed at once.
+func (f *Feeder) Run(ctx context.Context) {
+	defer func() {
+		if err := f.lease.leave(); err != nil {
+			f.Log.Debug().Err(err).Msg("another worker feeds the queue in a few seconds")
+		}
+	}()
+	for wait := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+		busy, err := f.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		f.tell(err)
+		if wait = idleEvery; busy {
+			wait = roundEvery
+		}
+	}
+}
+
+// tell logs a problem once, and its end.
+func (f *Feeder) tell(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == f.told:
+	case err == nil:
+		f.Log.Info().Msg("the waiting room is fed again")
+	case errors.Is(err, settle.ErrFull):
+		f.Log.Warn().Err(err).Msg("waiting orders stay where they are until the intents stream takes them")
+	default:
+		f.Log.Warn().Err(err).Msg("waiting orders are not fed at the moment; will retry")
+	}
+	f.told, f.lease.mine.Problem = text, text
+}
+
+// round makes one step. busy says that something is ready to be fed.
+func (f *Feeder) round(ctx context.Context) (busy bool, err error) {
+	if !f.Open(ctx) {
+		return false, f.openErr
+	}
+	feeds, err := f.lease.keep(ctx)
+	if err != nil || !feeds {
+		return false, err
+	}
+	if f.lease.acquired && f.heldAt != f.lease.revision { // another worker fed until now: begin at the first intents
+		clear(f.sources)
+		f.listed, f.swept, f.summed, f.measured, f.heldAt = time.Time{}, time.Time{}, time.Time{}, nil, 0
+		f.Log.Debug().Msg("this worker feeds the queue from the waiting room")
+	}
+	if wait, err := f.readHolds(ctx); err != nil || wait {
+		return true, ignoreBehind(err)
+	}
+	if err := f.list(ctx); err != nil {
+		return false, err
+	}
+	if f.ready() == 0 {
+		return false, nil
+	}
+	return f.fill(ctx)
+}
+
+// fill feeds what the intents stream has room for. A slow listing must not use up the
+// term. If it did, a person may have been told meanwhile that nobody feeds.
+func (f *Feeder) fill(ctx context.Context) (busy bool, err error) {
+	if feeds, err := f.lease.keep(ctx); err != nil || !feeds {
+		return false, err
+	}
+	if wait, err := f.readHolds(ctx); err != nil || wait {
+		return true, ignoreBehind(err)
+	}
+	n, err := f.room(ctx)
+	if err != nil || n <= 0 {
+		return true, err
+	}
+	return true, f.feed(ctx, n)
+}
+
+// Open opens the waiting room. Call it before the worker tells the fleet that it
+// feeds, and not beside Run. A NATS user of an older version may not do that: the
+// worker then works without it.
+func (f *Feeder) Open(ctx context.Context) bool {
+	if f.opened.Load() || time.Now().Before(f.openNext) {
+		return f.opened.Load()
+	}
+	f.openWait = min(max(2*f.openWait, openSoon), openMost)
+	f.openNext = time.Now().Add(f.openWait)
+	f.openErr = f.Queue.OpenWaiting(ctx)
+	f.opened.Store(f.openErr == nil)
+	return f.openErr == nil
+}
+
+// Ready reports whether this worker feeds when its turn comes: the waiting room is
+// open.
+func (f *Feeder) Ready() bool { return f.opened.Load() }

@@ -1,0 +1,236 @@
+package waiting
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+func TestTheFeederFeedsEveryLaneAndImport(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, waitingIntents("bulk", "march", 300)...)
+	publish(t, q, waitingIntents("bulk", "april", 40)...)
+	publish(t, q, waitingIntents("night", "", 25)...)
+	require.Equal(t, 365, total(t, q))
+	stop := run(t, newFeeder(t, q, "w1"))
+	got := work(t, q, 365)
+	require.Subset(t, got, []string{"bulk-march-299", "bulk-april-39", "night--24"})
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+	stop()
+	now, err := books.ReadFeeding(t.Context(), q, 0)
+	require.NoError(t, err)
+	require.Nil(t, now.Lease, "a feeder that ends gives up its lease")
+}
+
+// Of what waits only a little is in the queue at any time, so that an order that is
+// published directly is soon delivered.
+func TestTheQueueIsFilledOnlyAsDeepAsItIsEmptied(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, waitingIntents("bulk", "march", 500)...)
+	run(t, newFeeder(t, q, "w1"))
+	require.Eventually(t, func() bool { return total(t, q) < 500 }, 5*time.Second, time.Millisecond)
+	depth := func() uint64 {
+		c, err := q.Count(t.Context())
+		require.NoError(t, err)
+		return c.Pending
+	}
+	require.Eventually(t, func() bool { return depth() == 8 }, 5*time.Second, time.Millisecond)
+	direct := settle.Intent{OrderNo: "direct", Body: []byte(`{"order_no":"direct","timeout":30}`), ID: "direct"}
+	publish(t, q, direct)
+	require.Contains(t, work(t, q, 9), "direct")
+}
+
+func TestIntentsWaitForTheirTime(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	now := time.Now()
+	in := waitingIntents("bulk", "march", 5)
+	in[0].NotBefore = now.Add(2 * time.Second)
+	in[1].NotBefore = now.Add(time.Hour)
+	in[2].NotBefore = now.Add(-30 * time.Second)
+	in[3].NotBefore = now.Add(-26 * time.Hour)
+	in[4].NotBefore = now.Add(-90 * 24 * time.Hour)
+	publish(t, q, in...)
+	run(t, newFeeder(t, q, "w1"))
+	got := work(t, q, 3)
+	require.ElementsMatch(t, []string{in[2].OrderNo, in[3].OrderNo, in[4].OrderNo}, got)
+	require.Equal(t, []string{in[0].OrderNo}, work(t, q, 1))
+	late := time.Since(in[0].NotBefore)
+	require.Positive(t, late, "an order was sent before its time")
+	require.Eventually(t, func() bool { return total(t, q) == 1 }, 5*time.Second, 10*time.Millisecond)
+}
+
+// A worker that is killed leaves its lease behind. Another one feeds once no renewal
+// has come for one term, and what was half done is finished, not doubled.
+func TestAnotherWorkerTakesOver(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "w1"), openQueue(t, s, "w2")
+	publish(t, a, waitingIntents("bulk", "march", 30)...)
+	first, second := newFeeder(t, a, "w1"), newFeeder(t, b, "w2")
+	busy, err := first.round(t.Context())
+	require.NoError(t, err)
+	require.True(t, busy)
+	busy, err = second.round(t.Context())
+	require.NoError(t, err)
+	require.False(t, busy, "two feed")
+	a.Close() // killed
+	second.lease.seenAt = time.Now().Add(-books.FeederTerm - time.Second)
+	run(t, second)
+	work(t, b, 30)
+	require.Eventually(t, func() bool { return total(t, b) == 0 }, 5*time.Second, 10*time.Millisecond)
+	now, err := books.ReadFeeding(t.Context(), b, 0)
+	require.NoError(t, err)
+	require.Equal(t, "w2", now.Lease.Worker)
+}
+
+// An intent whose order has another intent pending keeps nobody behind it waiting,
+// and is moved when the other one is settled.
+func TestABlockedIntentIsPassed(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	in := waitingIntents("bulk", "march", 4)
+	other := in[0]
+	other.Lane, other.ID = "", "direct"
+	publish(t, q, other)
+	publish(t, q, in...)
+	run(t, newFeeder(t, q, "w1"))
+	require.Eventually(t, func() bool { return total(t, q) == 1 }, 5*time.Second, 5*time.Millisecond)
+	require.Equal(t, in[0].OrderNo, work(t, q, 4)[0])
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
+		require.Equal(t, settle.WorkRepeat, ds[0].Work, "it asks for what was accepted")
+		ds[0].Release()
+	}))
+}
+
+// What a large import's consumer does not hand out, because somebody else has it in
+// hand or because the broker forgot to remove it, is read after a while.
+func TestWhatNoConsumerHandsOutIsRead(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	in := waitingIntents("bulk", "march", pullLeast)
+	publish(t, q, in...)
+	f := newFeeder(t, q, "w1")
+	list, _, err := q.WaitingNow(t.Context())
+	require.NoError(t, err)
+	subject := list[0].Subject
+	held, err := q.PullWaiting(t.Context(), subject, pullLeast)
+	require.NoError(t, err)
+	require.Len(t, held, pullLeast)
+	for range 2 {
+		_, err = f.round(t.Context())
+		require.NoError(t, err)
+	}
+	require.True(t, f.sources[subject].pulled)
+	require.Zero(t, f.sources[subject].ready())
+	require.Equal(t, pullLeast, total(t, q))
+	f.sources[subject].gaveAt = time.Now().Add(-strayAfter - time.Second)
+	run(t, f)
+	work(t, q, pullLeast)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+}
+
+// A feeder that ends leaves nothing in hand for long.
+func TestTheNextFeederGoesOn(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, waitingIntents("bulk", "march", 2*pullLeast)...)
+	stop := run(t, newFeeder(t, q, "w1"))
+	require.Eventually(t, func() bool { return total(t, q) < 2*pullLeast }, 5*time.Second, time.Millisecond)
+	stop()
+	run(t, newFeeder(t, q, "w2"))
+	work(t, q, 2*pullLeast)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+}
+
+// A broker on which the waiting room cannot be opened yet is asked again soon.
+func TestTheFeederOpensTheWaitingRoomLater(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, waitingIntents("bulk", "march", 3)...)
+	f := newFeeder(t, q, "w1")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := f.round(ended)
+	require.Error(t, err)
+	require.False(t, f.Ready())
+	_, again := f.round(t.Context())
+	require.Equal(t, err, again, "between two tries the reason stays the same")
+	run(t, f)
+	work(t, q, 3)
+	require.True(t, f.Ready())
+}
+
+// A held import stays where it is, and a cancellation waits until the feeder has
+// none of its intents in hand. Others go on.
+func TestAHeldImportIsNotFed(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	require.NoError(t, books.PauseImport(t.Context(), q, "march", "anna"))
+	publish(t, q, waitingIntents("bulk", "march", 20)...)
+	publish(t, q, waitingIntents("bulk", "april", 30)...)
+	run(t, newFeeder(t, q, "w1"))
+	for _, no := range work(t, q, 30) {
+		require.Contains(t, no, "april")
+	}
+	require.Eventually(t, func() bool { return total(t, q) == 20 }, 5*time.Second, 10*time.Millisecond)
+	_, err := books.ResumeImport(t.Context(), q, "march")
+	require.NoError(t, err)
+	work(t, q, 20)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+}
+
+// What waits is withdrawn beside a feeder that is at work: every intent is either
+// withdrawn or settled, and none is both.
+func TestWhatIsFedIsNotWithdrawn(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, waitingIntents("bulk", "march", 400)...)
+	run(t, newFeeder(t, q, "w1"))
+	got := work(t, q, 40)
+	c, err := books.CancelBatch(t.Context(), q, "march", "anna")
+	require.NoError(t, err)
+	require.Equal(t, 360, c.Withdrawn)
+	require.Zero(t, c.Started)
+	require.Zero(t, total(t, q))
+	a, err := books.Audit(t.Context(), q)
+	require.NoError(t, err)
+	require.True(t, a.Balanced(), "%+v", a)
+	require.Equal(t, map[string]uint64{"accepted": 40, "cancelled": 360}, a.Outcomes)
+	require.Len(t, got, 40)
+	now, err := books.ReadFeeding(t.Context(), q, 0)
+	require.NoError(t, err)
+	require.Empty(t, now.Holds)
+}
+
+func TestTheFeederTellsWhatIsReady(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	in := waitingIntents("night", "march", 50)
+	in[0].NotBefore = time.Now().Add(time.Hour)
+	publish(t, q, in...)
+	run(t, newFeeder(t, q, "w1"))
+	require.Eventually(t, func() bool {
+		now, err := books.ReadFeeding(t.Context(), q, 0)
+		require.NoError(t, err)
+		return now.Lease != nil && len(now.Lease.Lanes) == 1 && now.Lease.Lanes[0].Ready == 41
+	}, 10*time.Second, 10*time.Millisecond, "all but those in the queue")
+	lanes, err := q.Lanes(t.Context(), func(string) bool { return false })
+	require.NoError(t, err)
+	require.Equal(t, []any{"night", 41, 1}, []any{lanes[0].Name, lanes[0].Ready, lanes[0].Later})
+	require.WithinDuration(t, time.Now(), lanes[0].Oldest, time.Minute)
+}
+
+// A move whose publish failed may be on its way. Until it is over, nothing else is
+// moved if somebody waits for a hold, and then the hold is told: a stream that stays
+// full keeps no cancellation waiting.
+func TestAHoldIsKeptWhileEveryMoveFails(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1", func(c *queue.Config) { c.MaxIntents = 2 })
+	publish(t, q, waitingIntents("bulk", "march", 50)...)
+	f := newFeeder(t, q, "w1")
+	run(t, f)
+	require.Eventually(t, func() bool { return total(t, q) == 48 }, 5*time.Second, time.Millisecond)
+	require.NoError(t, books.PauseImport(t.Context(), openQueue(t, s, "w2"), "march", "anna"))
+	now, err := books.ReadFeeding(t.Context(), q, 0)
+	require.NoError(t, err)
+	require.Equal(t, now.HoldsRevision, now.Lease.Holds)
+}

@@ -1,0 +1,195 @@
+package waiting
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"orderpost/internal/queue"
+)
+
+// list finds out what is ready to be fed.
+func (f *Feeder) list(ctx context.Context) error {
+	now := time.Now()
+	if now.Sub(f.listed) < listEvery {
+		return nil
+	}
+	list, total, err := f.Queue.WaitingNow(ctx)
+	if err != nil {
+		return err
+	}
+	if total > count(list) { // some have a time
+		due, err := f.due(ctx, now)
+		if err != nil {
+			return err
+		}
+		list = append(list, due...)
+	}
+	if now.Sub(f.paced) >= paceEvery {
+		if err := f.measureFleet(ctx); err != nil {
+			return err
+		}
+	}
+	f.adopt(list, now)
+	f.listed = now
+	if now.Sub(f.summed) < sumEvery {
+		return nil
+	}
+	f.summed = now
+	f.lease.mine.Lanes, err = f.Queue.LanesOf(ctx, list, now, f.holds.Held)
+	return err
+}
+
+func count(list []queue.Waiting) (n int) {
+	for _, w := range list {
+		n += w.Count
+	}
+	return n
+}
+
+// due lists what waited for a time that has come. The present minute and the one
+// before are listed every time, earlier ones now and then.
+func (f *Feeder) due(ctx context.Context, now time.Time) (list []queue.Waiting, err error) {
+	for _, at := range []time.Time{now.Add(-time.Minute), now} {
+		minute, err := f.Queue.WaitingInMinute(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range minute {
+			if !w.At.After(now) {
+				list = append(list, w)
+			}
+		}
+	}
+	before := now.Truncate(time.Minute).Add(-time.Minute)
+	known := f.overdue(before)
+	if now.Sub(f.swept) < sweepEvery && (f.readyIn(known) > 0 || !f.more) {
+		known, err := f.recount(ctx, known)
+		return append(list, known...), err
+	}
+	return f.sweep(ctx, list, before, now)
+}
+
+// sweep adds the subjects of times that are long past to a list. Those that are held
+// are left out, and those that are known and blocked do not count, so neither keeps
+// the others waiting.
+func (f *Feeder) sweep(ctx context.Context, list []queue.Waiting, before, now time.Time) ([]queue.Waiting, error) {
+	left := mostDue
+	f.more = false
+	next, err := f.Queue.Overdue(ctx, before, f.sweepFrom, func(w queue.Waiting) bool {
+		if f.holds.Held(w.Import) {
+			return true
+		}
+		if s := f.sources[w.Subject]; s == nil || s.ready() > 0 {
+			if left--; left < 0 {
+				f.more = true
+				return false
+			}
+		}
+		list = append(list, w)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.swept, f.sweepFrom = now, next
+	return list, nil
+}
+
+// mostRecounts bounds how many subjects are counted at a listing.
+const mostRecounts = 8
+
+// recount counts again, of the overdue subjects, some of which nothing can be had: they
+// are blocked, or somebody withdrew them since the sweep.
+func (f *Feeder) recount(ctx context.Context, known []queue.Waiting) (list []queue.Waiting, err error) {
+	left := mostRecounts
+	for _, w := range known {
+		if s := f.sources[w.Subject]; s.ready() == 0 && left > 0 {
+			left--
+			if w.Count, err = f.Queue.WaitingUnder(ctx, w.Subject); err != nil {
+				return nil, err
+			}
+		}
+		if w.Count > 0 {
+			list = append(list, w)
+		}
+	}
+	return list, nil
+}
+
+// readyIn counts what may be fed of a list.
+func (f *Feeder) readyIn(list []queue.Waiting) (n int) {
+	for _, w := range list {
+		n += f.readyOf(f.sources[w.Subject])
+	}
+	return n
+}
+
+// overdue returns the subjects of an earlier sweep that are not done.
+func (f *Feeder) overdue(before time.Time) (list []queue.Waiting) {
+	for _, s := range f.sources {
+		if !s.At.IsZero() && s.At.Before(before) && s.Count > 0 {
+			list = append(list, s.Waiting)
+		}
+	}
+	return list
+}
+
+// adopt keeps the sources that are listed.
+func (f *Feeder) adopt(list []queue.Waiting, now time.Time) {
+	keep := make(map[string]*source, len(list))
+	for _, w := range list {
+		s := f.sources[w.Subject]
+		if s == nil {
+			s = &source{}
+		}
+		s.refresh(w, now)
+		keep[w.Subject] = s
+	}
+	gone := f.sources
+	f.sources = keep
+	for subject, s := range gone {
+		if s.pulled && keep[subject] == nil {
+			f.Queue.EndPulls(subject)
+		}
+	}
+	f.choosePulled(now)
+}
+
+// A source is pulled from a consumer of its own if at least pullLeast intents wait
+// in it, because a consumer costs the broker as much as some dozens of deletions.
+// Other sources are read. At most pullMost sources are pulled at once: for each
+// acknowledgement the broker looks at every consumer of the stream.
+const (
+	pullLeast = 100
+	pullMost  = 32
+)
+
+// choosePulled chooses the sources that are pulled, largest first.
+func (f *Feeder) choosePulled(now time.Time) {
+	left := pullMost
+	var large []*source
+	for _, s := range f.sources {
+		switch {
+		case s.pulled:
+			left--
+		case s.Count >= pullLeast && now.After(s.readUntil):
+			large = append(large, s)
+		}
+	}
+	slices.SortFunc(large, func(a, b *source) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Subject, b.Subject))
+	})
+	for _, s := range large[:min(len(large), max(left, 0))] {
+		s.pulled, s.gaveAt = true, now
+	}
+}
+
+// ready counts what may be fed.
+func (f *Feeder) ready() (n int) {
+	for _, s := range f.sources {
+		n += f.readyOf(s)
+	}
+	return n
+}
