@@ -29,6 +29,12 @@ func (p *process) shiftAt(at Moment) (by Moment) {
 	return by
 }
 
+// behindAtArrival reports whether the process's wall clock was behind the true time when
+// it saw what the broker had delivered to it: at once, or when it woke.
+func (p *process) behindAtArrival(delivered, posted Moment) bool {
+	return p.shiftAt(delivered) < 0 || p.frozen > delivered && p.shiftAt(min(p.frozen, posted)) < 0
+}
+
 // aheadSince returns how far the process's wall clock was ahead of the true time at
 // most since then.
 func (p *process) aheadSince(since Moment) Moment {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -48,6 +49,9 @@ func (e *engine) agrees(t require.TestingT, d *document, body string) {
 	}
 	require.NoError(t, err, body)
 	want := got.Export().([]any)
+	if !json.Valid([]byte(want[0].(string))) {
+		return // goja misprints some subnormal numbers (TestGojaMisprintsSubnormalNumbers in internal/sign)
+	}
 	require.Equal(t, want[0], string(d.out), body)
 	require.Equal(t, want[1], string(d.stringToSign()), body)
 }
@@ -134,7 +138,7 @@ func FuzzReader(f *testing.F) {
 	for _, v := range readVectors(f)[:60] {
 		f.Add(v.SentBody)
 	}
-	for _, s := range []string{"", "{", "[]", `{"a":1}{`, `{"a":1,"a":2}`, `{"1":1,"0":{"b":1,"2":3}}`, "\ufeff{}", `{"\ud83d\udd11":"\ud83d"}`, "{\"\xff\":1}"} {
+	for _, s := range []string{"", "{", "[]", `{"a":1}{`, `{"a":1,"a":2}`, `{"1":1,"0":{"b":1,"2":3}}`, "\ufeff{}", `{"\ud83d\udd11":"\ud83d"}`, "{\"\xff\":1}", `{"":2.2250138785072010e-308}`} {
 		f.Add(s)
 	}
 	e := newEngine(f)
