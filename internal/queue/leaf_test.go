@@ -74,10 +74,10 @@ func (h *hub) open(name string) *Queue {
 // server, so only their pulls tell. What was delivered before comes back as a first
 // delivery, and is in doubt.
 func TestR3AServerThatIsKilledBehindAnotherForgetsNoDoubt(t *testing.T) {
-	waiting := func(end func(*hub)) func(*hub, *Queue) error {
+	waiting := func(wait time.Duration, end func(*hub)) func(*hub, *Queue) error {
 		return func(h *hub, q *Queue) error {
 			ended := make(chan error, 1)
-			go func() { ended <- q.Pull(t.Context(), 1, time.Second, func([]*settle.Delivery) {}) }()
+			go func() { ended <- q.Pull(t.Context(), 1, wait, func([]*settle.Delivery) {}) }()
 			require.Eventually(t, func() bool {
 				c, err := q.workersConsumer(t.Context())
 				return err == nil && c.CachedInfo().NumWaiting == 1
@@ -101,8 +101,8 @@ func TestR3AServerThatIsKilledBehindAnotherForgetsNoDoubt(t *testing.T) {
 			h.start()
 			return err
 		}, want: nats.ErrNoResponders.Error()},
-		"a pull of another worker waits, and the server says goodbye": {told: true, killed: waiting(func(*hub) {}), want: "Server Shutdown"},
-		"a pull of another worker waits, and the server says nothing": {told: true, killed: waiting((*hub).cut)},
+		"a pull of another worker waits, and the server says goodbye": {told: true, killed: waiting(time.Minute, func(*hub) {}), want: "Server Shutdown"},
+		"a pull of another worker waits, and the server says nothing": {told: true, killed: waiting(5*time.Second, (*hub).cut)},
 		"another worker does not pull meanwhile": {killed: func(h *hub, q *Queue) error {
 			q.holder.lull = 0
 			h.cut()

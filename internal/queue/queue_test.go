@@ -99,7 +99,7 @@ func publish(t *testing.T, q *Queue, in ...settle.Intent) {
 func pull(t *testing.T, q *Queue, n int) []*settle.Delivery {
 	t.Helper()
 	var got []*settle.Delivery
-	for start := time.Now(); len(got) < n && time.Since(start) < 10*time.Second; {
+	for start := time.Now(); len(got) < n && time.Since(start) < time.Minute; {
 		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	}
 	require.Len(t, got, n)

@@ -13,15 +13,19 @@ import (
 	"orderpost/internal/settle"
 )
 
+// shortAckWait ends within a test, and is longer than a busy machine stands still.
+const shortAckWait = 4 * time.Second
+
 func TestR7AClaimIsExtendedWhileItIsWorkedOn(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = time.Second })
+	t.Parallel()
+	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = shortAckWait })
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	pulled, _ := d.Lease().ExportSince()
 	require.Eventually(t, func() bool {
 		since, over := d.Lease().ExportSince()
-		return since.Sub(pulled) > time.Second && !over
-	}, 5*time.Second, 10*time.Millisecond, "held for longer than AckWait")
+		return since.Sub(pulled) > shortAckWait && !over
+	}, time.Minute, 10*time.Millisecond, "held for longer than AckWait")
 	d.Release()
 	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
@@ -40,8 +44,8 @@ func TestR7ADisconnectEndsEveryClaimAndItsAttempts(t *testing.T) {
 	<-ctx.Done()
 	require.ErrorIs(t, context.Cause(ctx), order.ErrLeaseLost)
 	require.NotErrorIs(t, context.Cause(ctx), stop)
-	require.Eventually(t, func() bool { return !ds[1].Lease().Valid() }, 5*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return !q.ReconnectGraceUntil().IsZero() }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !ds[1].Lease().Valid() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.ReconnectGraceUntil().IsZero() }, time.Minute, time.Millisecond)
 	late, done := ds[1].Lease().Bound(t.Context(), order.ErrLeaseLost)
 	defer done()
 	require.ErrorIs(t, context.Cause(late), order.ErrLeaseLost, "a context made afterwards is over, too")
@@ -50,21 +54,23 @@ func TestR7ADisconnectEndsEveryClaimAndItsAttempts(t *testing.T) {
 // R7: the consumer's AckWait is changed under a worker. Its claims relied on the former
 // one, so they are over. Later ones rely on the new one.
 func TestR7AChangedAckWaitEndsEveryClaim(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = 4 * time.Second })
+	t.Parallel()
+	const former = 4 * shortAckWait
+	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = former })
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
 	before := pull(t, q, 1)[0]
-	require.Equal(t, 4*time.Second, q.AlignClaims(4*time.Second))
+	require.Equal(t, former, q.AlignClaims(former))
 	require.True(t, before.Lease().Valid())
-	require.Equal(t, 4*time.Second, q.AlignClaims(time.Second))
+	require.Equal(t, former, q.AlignClaims(shortAckWait))
 	require.False(t, before.Lease().Valid())
-	require.Equal(t, 900*time.Millisecond, q.ClaimTerm())
+	require.Equal(t, shortAckWait-shortAckWait/10, q.ClaimTerm())
 	after := pull(t, q, 1)[0]
 	require.True(t, after.Lease().Valid())
 	pulled, _ := after.Lease().ExportSince()
 	require.Eventually(t, func() bool { // it is extended in time for the new term
 		since, over := after.Lease().ExportSince()
-		return since.Sub(pulled) > time.Second && !over
-	}, 20*time.Second, 10*time.Millisecond)
+		return since.Sub(pulled) > shortAckWait && !over
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // R7: "no responders" is an answer, too, but not the consumer's. It extends nothing.
@@ -74,7 +80,7 @@ func TestR7OnlyTheConsumerExtendsAClaim(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	forgetCounts(t, s) // nobody hears progress requests any more
-	require.Eventually(t, func() bool { return !d.Lease().Valid() }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !d.Lease().Valid() }, time.Minute, 10*time.Millisecond)
 }
 
 // R7: a message that answers a pull may arrive after the connection was lost over which

@@ -13,8 +13,9 @@ import (
 // A producer publishes an intent with a time straight to the queue. It goes back until
 // its time, without doubt and without an attempt.
 func TestAnIntentInTheQueueWaitsForItsTime(t *testing.T) {
+	t.Parallel()
 	q := openQueue(t, startBroker(t), "w1")
-	at := time.Now().Add(time.Second)
+	at := time.Now().Add(4 * time.Second)
 	put := func(no, notBefore string) {
 		m := &settle.Message{Subject: "orders.new." + no, Data: body(no), Header: settle.Header{settle.HeaderNotBefore: {notBefore}, settle.HeaderIntentID: {no}}}
 		status, _, err := q.ExportStore().PublishIntent(t.Context(), m)

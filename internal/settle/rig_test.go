@@ -113,7 +113,7 @@ func publishAgain(t *testing.T, q *queue.Queue, in settle.Intent) {
 func pull(t *testing.T, q *queue.Queue, n int) []*settle.Delivery {
 	t.Helper()
 	var got []*settle.Delivery
-	for start := time.Now(); len(got) < n && time.Since(start) < 10*time.Second; {
+	for start := time.Now(); len(got) < n && time.Since(start) < time.Minute; {
 		require.NoError(t, q.Pull(t.Context(), n-len(got), time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	}
 	require.Len(t, got, n)

@@ -23,23 +23,24 @@ func TestR7AFrozenWorkerPostsNothingWhenItWakes(t *testing.T) {
 		t.Run(policy.String(), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, policy)
+			r.ackWait = 3 * time.Second // longer than a busy machine stands still
 			var frozenPosts, otherPosts atomic.Int64
 			cut := &netcut.Dialer{}
-			frozen := r.start("frozen", cut, counted(&frozenPosts), func(c *submit.Config) { c.RateLimit = 0.4 })
+			frozen := r.start("frozen", cut, counted(&frozenPosts), func(c *submit.Config) { c.RateLimit = 1.0 / 8 })
 			r.publish(frozen.q, "A-1")
-			require.Eventually(t, func() bool { return r.outcome(frozen.q, "A-1") == order.OutcomeAccepted }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.outcome(frozen.q, "A-1") == order.OutcomeAccepted }, time.Minute, time.Millisecond)
 			r.publish(frozen.q, "A-2")
-			require.Eventually(t, func() bool { return frozen.submitter.Gate().State().InFlight == 1 }, 10*time.Second, time.Millisecond,
-				"it has passed the gate, and waits 2.5 s for the rate limit")
+			require.Eventually(t, func() bool { return frozen.submitter.Gate().State().InFlight == 1 }, time.Minute, time.Millisecond,
+				"it has passed the gate, and waits 8 s for the rate limit")
 			cut.Freeze()
 
 			other := r.start("other", &netcut.Dialer{}, counted(&otherPosts))
-			require.Eventually(t, func() bool { return r.outcome(other.q, "A-2") != order.OutcomeNone }, 10*time.Second, time.Millisecond)
-			require.Eventually(t, func() bool { return frozen.submitter.Gate().State().InFlight == 0 }, 10*time.Second, time.Millisecond,
+			require.Eventually(t, func() bool { return r.outcome(other.q, "A-2") != order.OutcomeNone }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return frozen.submitter.Gate().State().InFlight == 0 }, time.Minute, time.Millisecond,
 				"its turn has come, while it is frozen")
 			cut.Thaw()
 			recs := r.settled(other.q)
-			require.Eventually(t, func() bool { return frozen.pool.InFlight() == 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return frozen.pool.InFlight() == 0 }, time.Minute, time.Millisecond)
 			require.EqualValues(t, 1, frozenPosts.Load(), "the frozen worker posted after its claim was over")
 			require.Equal(t, order.OutcomeAccepted, recs["A-1"].Outcome())
 			if policy == order.Resubmit {
@@ -77,7 +78,7 @@ func TestR7AnAttemptEndsWithItsClaim(t *testing.T) {
 	cut.Kill()
 	select {
 	case <-cutOff:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "the attempt goes on although the claim is over")
 	}
 	first.stop()

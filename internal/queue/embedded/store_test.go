@@ -1,6 +1,7 @@
 package embedded_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -62,38 +63,40 @@ func TestAServerThatCannotWriteIsRevived(t *testing.T) {
 	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(500*time.Millisecond))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
 	require.NoError(t, err)
 	_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "S", Subjects: []string{"s.*"}})
 	require.NoError(t, err)
 	confirmed := 0
-	publish := func() error {
-		_, err := js.Publish(t.Context(), fmt.Sprint("s.", confirmed), make([]byte, 8<<10))
+	publish := func(patience time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		_, err := js.Publish(ctx, fmt.Sprint("s.", confirmed), make([]byte, 8<<10))
 		if err == nil {
 			confirmed++
 		}
 		return err
 	}
 	for range 20 {
-		require.NoError(t, publish())
+		require.NoError(t, publish(time.Minute))
 	}
 	require.NoError(t, s.Fault())
 
 	spoil()
 	for s.Fault() == nil {
-		_ = publish() // what fits into the current block is still stored
+		_ = publish(500 * time.Millisecond) // what fits into the current block is still stored
 		require.Less(t, confirmed, 10_000, "the disk never fills")
 	}
 	t.Logf("after %d messages: %v", confirmed, s.Fault())
-	require.Error(t, publish())
+	require.Error(t, publish(500*time.Millisecond))
 	mend()
-	require.Error(t, publish(), "it does not recover by itself: Revive would be needless")
+	require.Error(t, publish(500*time.Millisecond), "it does not recover by itself: Revive would be needless")
 
 	before := s.Endpoint
 	require.NoError(t, s.Revive())
 	require.Equal(t, before, s.Endpoint)
 	require.NoError(t, s.Fault())
-	require.Eventually(t, func() bool { return publish() == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return publish(500*time.Millisecond) == nil }, time.Minute, 10*time.Millisecond)
 	stream, err := js.Stream(t.Context(), "S")
 	require.NoError(t, err)
 	for i := range confirmed {
