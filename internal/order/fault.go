@@ -6,6 +6,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -95,6 +96,7 @@ func pathOfName(name string) string {
 
 // writeName appends .name, or ["name"] if a dot would be ambiguous.
 func writeName(b *strings.Builder, name string) {
+	name = name[:min(len(name), maxPath+utf8.UTFMax)] // the rest would be clipped
 	if name == "" || strings.ContainsFunc(name, isPathBreaking) {
 		b.WriteString("[" + strconv.Quote(Clip(name, maxPath)) + "]")
 		return

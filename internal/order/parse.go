@@ -65,6 +65,9 @@ func parse(body []byte, check func(*parser) *Error) (*Order, error) {
 	if err := p.document(); err != nil {
 		return nil, err
 	}
+	if len(p.out) > MaxBody { // 1e20 has 21 digits in JavaScript
+		return nil, refuse(CodeTooLarge, "", fmt.Sprintf("%d bytes, as JavaScript writes it,", len(p.out)))
+	}
 	if err := check(p); err != nil {
 		return nil, err
 	}

@@ -112,6 +112,9 @@ func TestTooLarge(t *testing.T) {
 	_, err = order.Canonicalize(fill(order.MaxBody + 1))
 	require.Equal(t, order.CodeTooLarge, requireRefused(t, err).Code)
 	require.EqualError(t, err, "a body of 1048577 bytes is too large; send at most 1048576 bytes")
+
+	_, err = order.Canonicalize([]byte(`{"a":[1` + strings.Repeat(",1e20", 100_000) + `]}`))
+	require.EqualError(t, err, "a body of 2200009 bytes, as JavaScript writes it, is too large; send at most 1048576 bytes")
 }
 
 // What is quoted of a body must stay short, since errors are logged and filed.

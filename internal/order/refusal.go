@@ -12,7 +12,7 @@ const (
 	CodeInvalidJSON Code = "invalid_json"
 	// CodeInvalidUTF8: the body is not valid UTF-8 (rule 1).
 	CodeInvalidUTF8 Code = "invalid_utf8"
-	// CodeTooLarge: the body is longer than [MaxBody] (rule 1).
+	// CodeTooLarge: the body is longer than [MaxBody] (rule 1), or would be sent so.
 	CodeTooLarge Code = "too_large"
 	// CodeNotObject: the body is valid JSON but not an object (rule 2).
 	CodeNotObject Code = "not_object"

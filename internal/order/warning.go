@@ -94,21 +94,32 @@ func (w *warner) next() bool {
 func (w *warner) name(raw []byte, depth int, first bool) {
 	text, _ := jsontext.AppendUnquote(nil, raw) // validated by the parser
 	name := string(text)
+	before := w.last[depth]
+	w.last[depth] = name
 	if !isSnakeCase(name) {
 		w.add(WarnName, w.path(), "the name is not in lower snake case; servers may sort it differently")
 	}
-	if depth > 1 && !first && !w.told[depth] && CompareUTF16(name, w.last[depth]) < 0 {
+	if depth > 1 && !first && !w.told[depth] && CompareUTF16(name, before) < 0 {
 		w.told[depth] = true
-		w.add(WarnUnsorted, w.parentPath(), fmt.Sprintf("the name %s comes after %s; a server that sorts nested names signs another text",
-			strconv.Quote(Clip(name, maxSeen)), strconv.Quote(Clip(w.last[depth], maxSeen))))
+		w.add(WarnUnsorted, w.pathTo(depth-1), fmt.Sprintf("the name %s comes after %s; a server that sorts nested names signs another text",
+			strconv.Quote(Clip(name, maxSeen)), strconv.Quote(Clip(before, maxSeen))))
 	}
-	w.last[depth] = name
 }
 
-func (w *warner) path() string { return pathOfPointer(w.dec, w.dec.StackPointer()) }
+func (w *warner) path() string { return w.pathTo(w.dec.StackDepth()) }
 
-func (w *warner) parentPath() string {
-	return pathOfPointer(w.dec, w.dec.StackPointer().Parent())
+// pathTo returns the path of what was read last at a depth. The decoder's own pointer
+// holds every name in full, which may be a mebibyte for each warning.
+func (w *warner) pathTo(depth int) string {
+	var b strings.Builder
+	for level := 1; level <= depth && b.Len() <= maxPath; level++ {
+		if kind, length := w.dec.StackIndex(level); kind == '[' {
+			fmt.Fprintf(&b, "[%d]", length-1)
+		} else {
+			writeName(&b, w.last[level])
+		}
+	}
+	return Clip(b.String(), maxPath)
 }
 
 func (w *warner) add(code WarningCode, path, message string) {

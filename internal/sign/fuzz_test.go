@@ -29,6 +29,9 @@ func FuzzSignerAndVerifierAgree(f *testing.F) {
 		signer := newSigner(t, secret)
 		sent, signature, err := signer.Sign(nil, o, timestampMS)
 		require.NoError(t, err)
+		if len(sent) > order.MaxBody {
+			return // the timestamp made it too long to be read again
+		}
 		require.NoError(t, signer.Verify(sent, signature))
 		require.Equal(t, reference(secret, string(o.AppendStringToSign(nil, timestampMS))), signature)
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,8 @@ func FuzzAnswer(f *testing.F) {
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na;x=y\r\n{\"code\":0}\r\n0\r\nX-T: z\r\n\r\n",
 		"HTTP/1.1 204 No Content\r\nContent-Length: 9\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\n{\"code\":0}", "HTTP/1.1 101 S\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nabcdef",
-		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "HTTP/1.1 200 OK\nContent-Length: 2\n\n{}"} {
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
+		"HTTP/1.2 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na;x=y\r\n{\"code\":0}\r\n0\r\nX-T: z\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\n{}x"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -33,6 +35,11 @@ func FuzzAnswer(f *testing.F) {
 		theirs, theirErr := netAnswer(text)
 		if theirErr != nil {
 			return // it is the stricter one in some things
+		}
+		for name := range theirs.Header {
+			if strings.ContainsAny(name, " \t") {
+				return // we cut off blanks before the colon (RFC 9112 section 5.1); net/http takes them for a part of the name
+			}
 		}
 		require.Equal(t, theirs.StatusCode, status)
 		all, theirErr := io.ReadAll(theirs.Body)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/submit/gate"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 		serveBenchAPI(scheme)
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean")) // of its own client, in the benchmark
+	patient.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean")) // of its own client, in the benchmark
 }
 
 const (

@@ -23,7 +23,7 @@ const maxHeader = 64 << 10
 const maxInterim = 16
 
 var (
-	errNoHTTP   = errors.New("the answer is not HTTP/1")
+	errNoHTTP   = errors.New("the answer is not HTTP/1.1 (nor 1.0)")
 	errNoStatus = errors.New("the answer's status is not a number from 100 to 999")
 )
 
@@ -99,7 +99,7 @@ func readHeader(resp *fasthttp.Response, r *bufio.Reader, conn io.Reader) (from 
 		if err != nil {
 			return r, err
 		}
-		if !bytes.HasPrefix(resp.Header.Protocol(), []byte("HTTP/1.")) {
+		if p := string(resp.Header.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" { // fasthttp takes any other one for 1.0, which knows no chunks
 			return r, errNoHTTP
 		}
 		if s := resp.StatusCode(); s >= 200 || s == http.StatusSwitchingProtocols {

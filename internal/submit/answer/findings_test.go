@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,25 +69,40 @@ func TestShapes(t *testing.T) {
 // none either.
 func FuzzFindings(f *testing.F) {
 	for _, body := range []string{`{}`, `{"code":0}`, `{"code":"200","data":{"code":5}}`, `{"success":true,"error":null}`, `{"code":1}`, `{"code":0,"code":1}`,
-		`{"code":0}x`, `[]`, `{"cod\u0065":1}`, `{"code":0.0}`, `{"error":{}}`, `{"success":1}`, "{\"a\":\"\xff\"}", `{"errno":-0}`, `{"a":[{"order_no":"n"}],"success":[]}`} {
+		`{"code":0}x`, `[]`, `{"cod\u0065":1}`, `{"code":0.0}`, `{"error":{}}`, `{"success":1}`, "{\"a\":\"\xff\"}", `{"errno":-0}`, `{"a":[{"order_no":"n"}],"success":[]}`,
+		`{"error_code":-1}`, `{"success":-1}`, `{"a":1e999}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		found := examine(body, "n")
-		var v any
-		err := json.Unmarshal(body, &v)
-		object, ok := v.(map[string]any)
-		require.Equal(t, err == nil && ok, found.object, "%q", body)
+		var object map[string]jsontext.Value // numbers may be beyond a float64
+		err := json.Unmarshal(body, &object)
+		require.Equal(t, err == nil && object != nil, found.object, "%q", body)
 		if !found.object || found.contradiction != "" {
 			return
 		}
+		read := func(name string) (value any, there bool) {
+			raw, there := object[name]
+			if there { // one that is beyond a float64 contradicts
+				require.NoError(t, json.Unmarshal(raw, &value), "%q", body)
+			}
+			return value, there
+		}
 		for name, good := range map[string][]any{"code": {0., 200., "0", "200"}, "errno": {0., 200., "0", "200"}, "error": {nil}} {
-			if value, there := object[name]; there {
+			if value, there := read(name); there {
 				require.Contains(t, good, value, "%q", body)
 			}
 		}
-		if value, there := object["success"]; there {
+		if value, there := read("success"); there {
 			require.NotContains(t, []any{false, nil, 0., "", "false", "no"}, value, "%q", body)
+			if n, is := value.(float64); is {
+				require.Equal(t, 1., n, "%q", body)
+			}
+		}
+		if value, there := read("error_code"); there {
+			if n, is := value.(float64); is {
+				require.Contains(t, []float64{0, 200}, n, "%q", body)
+			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
@@ -207,7 +208,8 @@ func statusesOf(n ast.Node) (statusSet, bool) {
 	}
 	budget := newRuleBudget()
 	for i := range set {
-		if set[i], err = budget.run(program, ruleEnv{Status: minStatus + i, Step: budget.step}); err != nil {
+		set[i], err = budget.run(program, ruleEnv{Status: minStatus + i, Step: budget.step})
+		if err != nil || time.Now().After(budget.until) { // a range is built without a step
 			return set, false // evaluate it for each answer instead
 		}
 	}

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -17,7 +18,7 @@ const (
 	memberOrderNo          // order_no
 	memberCode             // code, …: 0 and 200 mean success
 	memberErrno            // errno, …: the same, also below the top level
-	memberErrorCode        // error_code, …: 0 and empty mean success
+	memberErrorCode        // error_code, …: 0, 200 and empty mean success
 	memberSuccess          // success, ok, …: true means success
 	memberError            // error, …: must be null
 	memberErrors           // errors, …: must be empty
@@ -86,20 +87,25 @@ const (
 func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) stance {
 	var buf [48]byte
 	word := normal(buf[:], text)
+	number, isNumber := numberOf(kind, text) // not by its word, which lacks the sign and the point
+	if isNumber {
+		word = text
+	}
 	top := depth <= 1
 	scalar := kind != '{' && kind != '['
-	nothing := kind == 'n' || empty || string(word) == "0" || string(word) == "false"
+	zero := isNumber && number == 0
+	nothing := kind == 'n' || empty || zero || string(word) == "false"
 	switch m {
 	case memberCode, memberErrno:
 		if !top { // a code may be anything there, such as a currency
-			return againstIf(m == memberErrno && !nothing && string(word) != "200")
+			return againstIf(m == memberErrno && !nothing && number != 200)
 		}
 		return codeStance(kind, text)
 	case memberErrorCode:
-		return againstIf(!nothing && !(scalar && isSuccessWord(word)))
+		return againstIf(!nothing && number != 200 && !(scalar && slices.Contains(noErrorWords, string(word))))
 	case memberSuccess:
-		yes := scalar && (string(word) == "true" || string(word) == "1" || isSuccessWord(word) && word[0] > '9')
-		no := string(word) == "false" || string(word) == "0" || string(word) == "no"
+		yes := scalar && (string(word) == "true" || number == 1 || isSuccessWord(word) && word[0] > '9')
+		no := string(word) == "false" || zero || number < 0 || string(word) == "no"
 		if yes {
 			return stanceFor
 		}
@@ -116,6 +122,15 @@ func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) 
 	default:
 		return stanceNone
 	}
+}
+
+// numberOf returns the value of a number, or of a string that holds one; otherwise zero.
+func numberOf(kind jsontext.Kind, text []byte) (n float64, ok bool) {
+	if kind != '0' && (kind != '"' || len(text) == 0 || len(bytes.Trim(text, "+-.0123456789")) > 0) {
+		return 0, false
+	}
+	n, err := strconv.ParseFloat(string(text), 64)
+	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // againstIf returns stanceAgainst or stanceNone.
@@ -142,6 +157,7 @@ func codeStance(kind jsontext.Kind, text []byte) stance {
 var (
 	successWords = []string{"0", "1", "200", "201", "202", "ok", "okay", "true", "yes", "success", "succeeded", "successful", "noerror", "noerrors", "none",
 		"created", "accepted", "new", "open", "pending", "queued", "received", "submitted", "processing", "placed", "active", "done", "complete", "completed", "confirmed"}
+	noErrorWords = []string{"ok", "okay", "success", "succeeded", "successful", "noerror", "noerrors", "none"}
 	failureParts = [][]byte{[]byte("err"), []byte("fail"), []byte("reject"), []byte("refus"), []byte("denied"), []byte("declin"), []byte("invalid"),
 		[]byte("exception"), []byte("unavail"), []byte("cancel"), []byte("abort"), []byte("forbid"), []byte("unauth"), []byte("timeout"), []byte("expired"),
 		[]byte("insufficient"), []byte("blocked"), []byte("notfound"), []byte("notok"), []byte("unsuccess"), []byte("unknown")}
