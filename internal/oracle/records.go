@@ -22,7 +22,7 @@ func (o *Oracle) recorded(e *Event) {
 	if len(before) > 0 && whole {
 		o.checkTransition(c, &before[len(before)-1], rec)
 	}
-	if rec.Dropped && (prev == nil || !prev.Dropped) && !o.settings.Outside {
+	if rec.Dropped && (prev == nil || !prev.Dropped || prev.IntentID != rec.IntentID) && !o.settings.Outside {
 		o.checkDropped(c, rec)
 	}
 	if !takenOver(before, rec) {

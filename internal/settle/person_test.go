@@ -143,7 +143,13 @@ func TestDropCut(t *testing.T) {
 	require.NoError(t, err)
 	requireBalanced(t, q)
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
-	require.Equal(t, settle.WorkWithheld, pull(t, q, 1)[0].Work, "an unknown order stays protected")
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkWithheld, d.Work, "an unknown order stays protected")
+	_, err = q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	requireDrained(t, q)
+	require.Equal(t, "b2:1", letterOf(t, q, "A-1").IntentID)
+	require.False(t, lookup(t, q, "A-1").Dropped, "nobody dropped this intent's letter, and an audit must miss it if it is gone")
 }
 
 // A person drops a letter and is held up. Meanwhile the same intent fails again.
