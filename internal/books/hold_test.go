@@ -86,7 +86,7 @@ func TestAHoldThatIsEndedIsNotAwaited(t *testing.T) {
 				held, err := ReadHold(t.Context(), q, "march")
 				require.NoError(t, err)
 				return held != nil
-			}, 5*time.Second, time.Millisecond)
+			}, time.Minute, time.Millisecond)
 			_, err := ResumeImport(t.Context(), q, "march")
 			require.NoError(t, err)
 			require.ErrorIs(t, <-ended, ErrResumed)
@@ -106,7 +106,7 @@ func TestAPauseWaitsForTheFeeder(t *testing.T) {
 		now, err = ReadFeeding(t.Context(), q, 0)
 		require.NoError(t, err)
 		return now.Held("march")
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	select {
 	case err := <-ended:
 		t.Fatal("it returned before the feeder kept the pause", err)

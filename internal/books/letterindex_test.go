@@ -180,7 +180,7 @@ func TestTheIndexFollowsTheLetters(t *testing.T) {
 			_, err := x.Follow(t.Context(), time.Second)
 			require.Error(t, err)
 			start(address)
-			require.Eventually(t, q.Connected, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, q.Connected, time.Minute, 5*time.Millisecond)
 		}
 		requireIndexed(t, x)
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // startBroker runs an embedded server for one test.
 func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Server {
@@ -48,7 +48,7 @@ func openQueue(t *testing.T, s *embedded.Server, name string) *queue.Queue {
 // jetStream is a connection of the test's own.
 func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
@@ -122,7 +122,7 @@ func requireDrained(t *testing.T, q *queue.Queue) {
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
 		return err == nil && c.Pending == 0
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // deadLetter brings an order to an end that files a letter.

@@ -65,7 +65,7 @@ func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue
 		c, err := q.Count(k.t.Context())
 		floor, ferr := q.AckFloor(k.t.Context())
 		return err == nil && ferr == nil && c.Pending == 0 && floor == 1
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	q.Close()
 	s.Stop()
 	k.putBack()

@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"internal/e2e/child":       {"internal/program", "internal/program/worker"}, // for tests alone
 	"examples/producers/go":    {},                                              // as a producer of somebody else's would be
 	"internal/durable":         {},
+	"internal/patient":         {}, // for tests alone
 	"internal/queue/embedded":  {"internal/durable"},
 	"internal/queue/netcut":    {},
 	"internal/queue/smalldisk": {},

@@ -201,10 +201,12 @@ func TestLettersOfAnything(t *testing.T) {
 	} {
 		r.settles(no, inDoubt())
 		path := r.letterPath(no)
-		r.watch.letters.forget(0) // it may have been read within this second
-		page := b.open(http.StatusOK, "/letters?order-no="+url.QueryEscape(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`).Replace(no)))
-		require.NotContains(t, page, "\u202e")
-		require.Contains(t, page, `href="`+path+`"`, "%q", no)
+		list := "/letters?order-no=" + url.QueryEscape(strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`).Replace(no))
+		require.Eventually(t, func() bool {
+			r.watch.letters.forget(0) // it may have been read within this second
+			page := b.open(http.StatusOK, list)
+			return strings.Contains(page, `href="`+path+`"`) && !strings.Contains(page, "\u202e")
+		}, time.Minute, 10*time.Millisecond, "%q", no)
 		require.NotContains(t, b.open(http.StatusOK, path), "\u202e")
 		if i%2 == 0 {
 			require.Contains(t, text(b.send(http.StatusOK, path+"/drop", "note", "not wanted")), "is dropped.")

@@ -21,20 +21,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"golang.org/x/crypto/bcrypt"
 
 	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // rig is a broker with streams, a worker's connection to it, and a console.
 type rig struct {
@@ -249,7 +249,7 @@ func (r *rig) settles(no string, report order.Report) {
 	res := r.worker.PublishMany(r.Context(), []settle.Intent{{OrderNo: no, Body: body, ID: "march:" + no, Batch: "march", Source: "march.csv:7"}})
 	require.NoError(r, res[0].Err)
 	var got []*settle.Delivery
-	for start := time.Now(); len(got) == 0 && time.Since(start) < 10*time.Second; {
+	for start := time.Now(); len(got) == 0 && time.Since(start) < time.Minute; {
 		require.NoError(r, r.worker.Pull(r.Context(), 1, time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	}
 	require.Len(r, got, 1)
@@ -259,7 +259,7 @@ func (r *rig) settles(no string, report order.Report) {
 	require.Eventually(r, func() bool {
 		c, err := r.worker.Count(r.Context())
 		return err == nil && c.Pending == 0
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // answered is the report of one attempt that was answered.
@@ -287,7 +287,7 @@ func (r *rig) letter(no string) *settle.Letter {
 func (r *rig) fillJournal() {
 	r.Helper()
 	r.did(journal.About{Kind: journal.Export}, nil)
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(r, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)

@@ -317,7 +317,7 @@ func TestProgress(t *testing.T) {
 	b := r.loggedIn()
 	var content strings.Builder
 	content.WriteString("order_no,timeout\n")
-	for i := range 20_000 {
+	for i := range 100_000 {
 		fmt.Fprintf(&content, "P-%d,30\n", i)
 	}
 	a := b.upload(http.StatusOK, "big.csv", strings.NewReader(content.String()))
@@ -337,7 +337,7 @@ func TestProgress(t *testing.T) {
 	events := bufio.NewScanner(resp.Body)
 	seen := false
 	for !seen && events.Scan() {
-		seen = strings.Contains(events.Text(), `"text":"Importing: `) && strings.Contains(events.Text(), " of 20,000 rows done.")
+		seen = strings.Contains(events.Text(), `"text":"Importing: `) && strings.Contains(events.Text(), " of 100,000 rows done.")
 	}
 	require.True(t, seen)
 	require.Eventually(t, func() bool { return strings.Contains(text(b.open(http.StatusOK, "/imports")), "running") },

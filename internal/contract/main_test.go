@@ -12,17 +12,17 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	schemas "orderpost/docs/schema"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // root leads to the module's root.
 const root = "../../"
@@ -70,7 +70,7 @@ func startBroker(t *testing.T, change func(*queue.Config)) (*queue.Queue, *nats.
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token = s.URL, s.Token
 	change(&cfg)
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return openQueue(t, cfg), nc

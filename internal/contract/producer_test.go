@@ -188,12 +188,12 @@ func TestProducersMayNotWriteOutcomes(t *testing.T) {
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	openQueue(t, cfg)
-	trusted, err := nats.Connect(login("orderpost"))
+	trusted, err := nats.Connect(login("orderpost"), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(trusted.Close)
 	for stream, subject := range map[string]string{"ORDERS_RESULTS": "orders.results.A", "ORDERS_DEAD": "orders.dead.A"} {
 		refused := make(chan error, 1)
-		nc, err := nats.Connect(login("producer"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
+		nc, err := nats.Connect(login("producer"), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }), nats.Timeout(time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, nc.Publish(subject, []byte("{}")))
 		require.ErrorIs(t, <-refused, nats.ErrPermissionViolation)
@@ -209,10 +209,10 @@ func TestProducersReachNothingByReplies(t *testing.T) {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Worker, cfg.Present = login("orderpost"), true, fleet.Present
 	q := openQueue(t, cfg)
-	trusted, err := nats.Connect(login("orderpost"))
+	trusted, err := nats.Connect(login("orderpost"), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(trusted.Close)
-	producer, err := nats.Connect(login("producer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	producer, err := nats.Connect(login("producer"), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(producer.Close)
 	request(t, producer, &nats.Msg{Subject: "orders.new.BAIT", Data: []byte("{}")})
@@ -238,7 +238,7 @@ func TestFollowingResults(t *testing.T) {
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
 	q := openQueue(t, cfg)
-	producer, err := nats.Connect(login("producer"))
+	producer, err := nats.Connect(login("producer"), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(producer.Close)
 	var query struct{ Seq, Batch uint64 }
@@ -284,7 +284,7 @@ func TestFollowingResults(t *testing.T) {
 // is pending, then stored; and a stream that is full.
 func TestGoExampleOnAnswersOfACluster(t *testing.T) {
 	program, s := buildExample(t), startServer(t, &server.Options{})
-	nc, err := nats.Connect(s.ClientURL())
+	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	text := make(map[string]string)

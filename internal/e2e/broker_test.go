@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -168,7 +169,7 @@ func TestOnlyWorkersMakeStreams(t *testing.T) {
 	code, out, errOut := runProgram(t, worker.Run, settings, "fleet")
 	require.Equal(t, program.ExitFailed, code, errOut)
 	require.Contains(t, out, "Missing: stream ORDERS\n")
-	nc, err := nats.Connect(lone.ClientURL())
+	nc, err := nats.Connect(lone.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

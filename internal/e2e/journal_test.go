@@ -73,7 +73,7 @@ func TestEveryActIsJournaled(t *testing.T) {
 		end  journal.End
 		want string // in the text of journal
 	}{
-		{"hold --for 1m --reason stocktaking", program.ExitDone, journal.Hold, journal.Done, "note: stocktaking"},
+		{"hold --for 1h --reason stocktaking", program.ExitDone, journal.Hold, journal.Done, "note: stocktaking"},
 		{"limit 50/s --note slow", program.ExitDone, journal.Limit, journal.Done, "limit: 50/s"},
 		{"limit default", program.ExitDone, journal.Limit, journal.Done, "limit: default"},
 		{"enqueue orders.csv --batch acts --note monday", program.ExitDone, journal.Import, journal.Done, "done: 2 stored"},
@@ -221,20 +221,6 @@ func TestAViewerSeesEverythingAndChangesNothing(t *testing.T) {
 	b.requireUnharmed(t, "viewer")
 }
 
-// waitUntilHeld waits until the workers know that they are held and their last
-// pull is over.
-func waitUntilHeld(t *testing.T, q *queue.Queue, js jetstream.JetStream) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		workers, err := fleet.New(q).Workers(t.Context())
-		if err != nil || slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open }) {
-			return false
-		}
-		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
-		return err == nil && c.CachedInfo().NumWaiting == 0
-	}, patience, pause)
-}
-
 // bare is a connection to the embedded broker of a data folder.
 func bare(t *testing.T, settings map[string]string) *nats.Conn {
 	t.Helper()
@@ -242,7 +228,7 @@ func bare(t *testing.T, settings map[string]string) *nats.Conn {
 	require.NoError(t, pool.JoinEmbedded(&cfg, settings["ORDERPOST_DATA_DIR"]))
 	url, token, err := cfg.Locate()
 	require.NoError(t, err)
-	nc, err := nats.Connect(url, nats.Token(token))
+	nc, err := nats.Connect(url, nats.Token(token), nats.Timeout(patience))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	return nc

@@ -18,8 +18,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/sandbox"
@@ -28,7 +28,7 @@ import (
 	pool "orderpost/internal/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // patience bounds every wait of these tests.
 const patience = 90 * time.Second

@@ -124,7 +124,7 @@ func (s *secured) connect(t *testing.T, role string) *nats.Conn {
 	require.NoError(t, err)
 	nc, err := nats.Connect(s.url, seed, nats.RootCAs(set["ORDERPOST_NATS_CA_FILE"]),
 		nats.ClientCert(set["ORDERPOST_NATS_CERT_FILE"], set["ORDERPOST_NATS_KEY_FILE"]),
-		nats.CustomInboxPrefix(set["ORDERPOST_NATS_INBOX_PREFIX"]),
+		nats.CustomInboxPrefix(set["ORDERPOST_NATS_INBOX_PREFIX"]), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test asks for them itself
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
@@ -201,18 +201,14 @@ func TestRolesDoTheirJobs(t *testing.T) {
 	require.NotContains(t, w.errOut.String(), "ermissions violation", "the worker tried what its role may not do")
 }
 
-// waitForNoPull waits until there are workers, they know that they are held, and their last
+// waitUntilHeld waits until there are workers, they know that they are held, and their last
 // pull, which takes a second, is over: what it brings counts as started.
-func (s *secured) waitForNoPull(t *testing.T) {
+func waitUntilHeld(t *testing.T, q *queue.Queue, js jetstream.JetStream) {
 	t.Helper()
-	q := s.queue(t, "operator")
-	defer q.Close()
 	require.Eventually(t, func() bool {
 		workers, err := fleet.New(q).Workers(t.Context())
 		return err == nil && len(workers) > 0 && !slices.ContainsFunc(workers, func(w fleet.Presence) bool { return w.Open })
 	}, patience, pause)
-	js, err := jetstream.New(s.connect(t, "operator"))
-	require.NoError(t, err)
 	const pull = time.Second // how long one lasts; a worker that saw the gate open may only be about to send one
 	var since time.Time
 	require.Eventually(t, func() bool {
@@ -222,6 +218,16 @@ func (s *secured) waitForNoPull(t *testing.T) {
 		}
 		return time.Since(since) > pull
 	}, patience, pause)
+}
+
+// waitForNoPull is waitUntilHeld for the shipped roles.
+func (s *secured) waitForNoPull(t *testing.T) {
+	t.Helper()
+	q := s.queue(t, "operator")
+	defer q.Close()
+	js, err := jetstream.New(s.connect(t, "operator"))
+	require.NoError(t, err)
+	waitUntilHeld(t, q, js)
 }
 
 // TestGoExampleAgainstTheShippedServer: a program of somebody else's publishes

@@ -22,7 +22,7 @@ func TestAStartIsThreeLines(t *testing.T) {
 		q := openStreams(t, settings)
 		require.Eventually(t, func() bool {
 			workers, err := fleet.New(q).Workers(t.Context())
-			return err == nil && len(workers) == 1 && workers[0].Open && workers[0].Joined
+			return err == nil && len(workers) == 1 && workers[0].Open && workers[0].Joined && strings.Contains(w.errOut.String(), `"working"`)
 		}, patience, pause)
 		var said []map[string]any
 		for line := range strings.Lines(w.errOut.String()) {

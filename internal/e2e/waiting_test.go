@@ -25,7 +25,7 @@ func TestWaitingOrders(t *testing.T) {
 	settings, _ := api(t)
 	w := startWorker(t, s.as("worker", settings))
 	q := s.queue(t, "producer")
-	require.Eventually(t, func() bool { return q.OpenWaiting(t.Context()) == nil }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return q.OpenWaiting(t.Context()) == nil }, time.Minute, 50*time.Millisecond)
 	at := time.Now().Add(3 * time.Second)
 	var intents []settle.Intent
 	for i := range 200 {
@@ -50,9 +50,11 @@ func TestWaitingOrders(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, n, err := q.WaitingNow(t.Context())
 		return err == nil && n == 0
-	}, 30*time.Second, 50*time.Millisecond)
+	}, patience, 50*time.Millisecond)
+	operator := openAs(t, s, "operator")
+	drained(t, operator)
 	require.Equal(t, program.ExitDone, w.end())
-	a, err := books.Audit(t.Context(), openAs(t, s, "operator"))
+	a, err := books.Audit(t.Context(), operator)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
 	require.EqualValues(t, 200, a.Intents)

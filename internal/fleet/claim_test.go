@@ -74,7 +74,7 @@ func TestWhatIsStoredKeepsItsAPI(t *testing.T) {
 	_, err := q.Settle(t.Context(), d, accepted, order.Decide(accepted, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
-	require.Eventually(t, func() bool { c, err := q.Count(t.Context()); return err == nil && c.Pending == 0 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { c, err := q.Count(t.Context()); return err == nil && c.Pending == 0 }, time.Minute, 5*time.Millisecond)
 	e := identityError(t, q.claim(t, unnamed))
 	require.EqualValues(t, 1, e.Counts.Results)
 }
@@ -107,7 +107,7 @@ func TestAWorkerThatLivesKeepsItsAPI(t *testing.T) {
 			_ = settle.RealTime().Sleep(ctx, 50*time.Millisecond)
 		}
 	}()
-	require.Eventually(t, func() bool { w, err := a.Workers(t.Context()); return err == nil && len(w) == 1 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { w, err := a.Workers(t.Context()); return err == nil && len(w) == 1 }, time.Minute, 5*time.Millisecond)
 	e := identityError(t, b.claim(t, api))
 	require.Equal(t, "a", e.Present)
 	stop()

@@ -23,7 +23,7 @@ func TestR7AckWaitIsTheFleets(t *testing.T) {
 	require.Eventually(t, func() bool {
 		workers, err := q.Workers(t.Context())
 		return err == nil && len(workers) == 1
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 
 	shorter := func(c *queue.Config) { c.AckWait = time.Second }
 	_, err := tryOpen(t, s, "b", shorter)

@@ -9,14 +9,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // startBroker runs an embedded server for one test.
 func startBroker(t *testing.T) *embedded.Server {
@@ -30,7 +30,7 @@ func startBroker(t *testing.T) *embedded.Server {
 // jetStream is a connection of the test's own.
 func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

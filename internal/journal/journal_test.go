@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // place is a broker with a journal.
 type place struct {
@@ -42,7 +42,7 @@ func newPlace(t *testing.T) *place {
 	require.NoError(t, err)
 	q.Close()
 	p.q = p.open(nil)
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	p.js, err = jetstream.New(nc)

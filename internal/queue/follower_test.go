@@ -148,13 +148,13 @@ func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 	nodes, _ := startCluster(t)
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = nodes[0].ClientURL(), "early", true, present
-	early, err := Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	t.Cleanup(early.Close)
+	early := openSoon(t, cfg, func() zerolog.Logger { return zerolog.Nop() })
 	results := early.streams()[1]
 	results.Replicas = clusterSize
-	_, err = early.js.UpdateStream(t.Context(), results)
-	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		_, err := early.js.UpdateStream(t.Context(), results)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
 	require.EqualValues(t, 1, early.replicas.most.Load())
 	require.True(t, jetStore{early}.Replicated())
 }

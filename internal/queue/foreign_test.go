@@ -91,7 +91,7 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 			var e settle.Entry
 			e, err = q.Lookup(t.Context(), no)
 			return err != nil || e.Record != nil
-		}, 10*time.Second, time.Millisecond, "%s: nothing was stored", no)
+		}, time.Minute, time.Millisecond, "%s: nothing was stored", no)
 		require.ErrorIs(t, err, settle.ErrUnreadable, "%s", no)
 		words, err := q.LastWords(t.Context(), []string{no, "MINE"})
 		require.NoError(t, err)

@@ -24,7 +24,7 @@ func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	i.put(again, true)
 	require.NoError(t, q.nc.PublishMsg(&nats.Msg{Subject: again.subject, Data: []byte("late")}))
 	require.NoError(t, q.nc.Flush())
-	require.Eventually(t, func() bool { return len(again.answers) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(again.answers) == 1 }, time.Minute, time.Millisecond)
 	next, err := i.take()
 	require.NoError(t, err)
 	require.NotSame(t, again, next)

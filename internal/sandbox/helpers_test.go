@@ -16,7 +16,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"orderpost/internal/patient"
 )
 
 const (
@@ -149,7 +150,7 @@ func (a *api) set(change func(*Settings)) {
 	require.NoError(a.t, a.server.Update(change))
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // size returns the number of remembered signatures.
 func (r *replays) size() (n int) {

@@ -91,7 +91,7 @@ func TestMarksOfAnotherStreamMeanNothing(t *testing.T) {
 // While the mark cannot be written, nothing of the pull may be acted on.
 func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	s := startBroker(t)
-	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = time.Second })
+	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = shortAckWait })
 	publish(t, q, intent("A-1", "i1"))
 	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "KV_ORDERPOST"))
 	q.ExportHighWaterRead()

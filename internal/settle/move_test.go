@@ -95,7 +95,7 @@ func pulled(t *testing.T, q *queue.Queue, n int) (got []settle.Arrival) {
 		require.NoError(t, err)
 		got = append(got, more...)
 		return len(got) == n
-	}, 10*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 	return got
 }
 
@@ -198,7 +198,7 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 				ends, err := q.Move(t.Context(), next)
 				require.NoError(t, err)
 				require.Equal(t, []settle.Move{settle.MovedBefore}, ends)
-				require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, 5*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, time.Minute, time.Millisecond)
 				after, err := q.Count(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, before.LastIntent, after.LastIntent, "stored a second time")
@@ -228,6 +228,10 @@ func TestR13APulledIntentThatIsNotMovedComesBack(t *testing.T) {
 		require.Equal(t, []time.Duration{want}, told.list)
 	}
 	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
+	require.Eventually(t, func() bool { // the broker handles the acknowledgement in its own time
+		c, err := q.Count(t.Context())
+		return err == nil && c.Pending == 1
+	}, time.Minute, time.Millisecond)
 	ends, err := q.Move(t.Context(), pulled(t, q, 1))
 	require.NoError(t, err)
 	require.Equal(t, []settle.Move{settle.Moved}, ends)
@@ -293,7 +297,7 @@ func TestR13ALateAcknowledgementIsTrue(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []settle.Move{settle.MovedBefore, settle.MovedBefore}, ends)
 	require.NoError(t, first[1].Answer.Ack())
-	require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, time.Minute, time.Millisecond)
 	for range 2 {
 		settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	}

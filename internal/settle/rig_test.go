@@ -9,18 +9,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // startBroker runs an embedded server for one test.
 func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Server {
@@ -38,7 +38,7 @@ func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Serve
 // jetStream opens a connection of the test's own.
 func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
@@ -106,7 +106,7 @@ func publishAgain(t *testing.T, q *queue.Queue, in settle.Intent) {
 	require.Eventually(t, func() bool {
 		p, err := q.Publish(t.Context(), in)
 		return err == nil && p == settle.Stored
-	}, 5*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // pull returns exactly n checked deliveries.
@@ -170,5 +170,5 @@ func requireDrained(t *testing.T, q *queue.Queue) {
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
 		return err == nil && c.Pending == 0
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }

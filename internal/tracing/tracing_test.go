@@ -10,10 +10,11 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
+	"orderpost/internal/patient"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 func TestOffIsNothing(t *testing.T) {
 	for _, environ := range []map[string]string{

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	// A broker that is stopped in the middle of an atomic batch leaves the goroutines of
 	// the batch's file store behind.
 	const server = "github.com/nats-io/nats-server/v2/server"
-	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"), goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
+	patient.Main(m, goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"), goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
 		goleak.IgnoreTopFunction(server+"/ats.Register.func1"))
 }
 

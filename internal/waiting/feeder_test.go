@@ -21,7 +21,7 @@ func TestTheFeederFeedsEveryLaneAndImport(t *testing.T) {
 	stop := run(t, newFeeder(t, q, "w1"))
 	got := work(t, q, 365)
 	require.Subset(t, got, []string{"bulk-march-299", "bulk-april-39", "night--24"})
-	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, 10*time.Millisecond)
 	stop()
 	now, err := books.ReadFeeding(t.Context(), q, 0)
 	require.NoError(t, err)
@@ -34,13 +34,13 @@ func TestTheQueueIsFilledOnlyAsDeepAsItIsEmptied(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, waitingIntents("bulk", "march", 500)...)
 	run(t, newFeeder(t, q, "w1"))
-	require.Eventually(t, func() bool { return total(t, q) < 500 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) < 500 }, time.Minute, time.Millisecond)
 	depth := func() uint64 {
 		c, err := q.Count(t.Context())
 		require.NoError(t, err)
 		return c.Pending
 	}
-	require.Eventually(t, func() bool { return depth() == 8 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return depth() == 8 }, time.Minute, time.Millisecond)
 	direct := settle.Intent{OrderNo: "direct", Body: []byte(`{"order_no":"direct","timeout":30}`), ID: "direct"}
 	publish(t, q, direct)
 	require.Contains(t, work(t, q, 9), "direct")
@@ -62,7 +62,7 @@ func TestIntentsWaitForTheirTime(t *testing.T) {
 	require.Equal(t, []string{in[0].OrderNo}, work(t, q, 1))
 	late := time.Since(in[0].NotBefore)
 	require.Positive(t, late, "an order was sent before its time")
-	require.Eventually(t, func() bool { return total(t, q) == 1 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 1 }, time.Minute, 10*time.Millisecond)
 }
 
 // A worker that is killed leaves its lease behind. Another one feeds once no renewal
@@ -82,7 +82,7 @@ func TestAnotherWorkerTakesOver(t *testing.T) {
 	second.lease.seenAt = time.Now().Add(-books.FeederTerm - time.Second)
 	run(t, second)
 	work(t, b, 30)
-	require.Eventually(t, func() bool { return total(t, b) == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, b) == 0 }, time.Minute, 10*time.Millisecond)
 	now, err := books.ReadFeeding(t.Context(), b, 0)
 	require.NoError(t, err)
 	require.Equal(t, "w2", now.Lease.Worker)
@@ -98,9 +98,9 @@ func TestABlockedIntentIsPassed(t *testing.T) {
 	publish(t, q, other)
 	publish(t, q, in...)
 	run(t, newFeeder(t, q, "w1"))
-	require.Eventually(t, func() bool { return total(t, q) == 1 }, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 1 }, time.Minute, 5*time.Millisecond)
 	require.Equal(t, in[0].OrderNo, work(t, q, 4)[0])
-	require.Eventually(t, func() bool { return total(t, q) == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
 		require.Equal(t, settle.WorkRepeat, ds[0].Work, "it asks for what was accepted")
 		ds[0].Release()
@@ -130,7 +130,7 @@ func TestWhatNoConsumerHandsOutIsRead(t *testing.T) {
 	f.sources[subject].gaveAt = time.Now().Add(-strayAfter - time.Second)
 	run(t, f)
 	work(t, q, pullLeast)
-	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // A feeder that ends leaves nothing in hand for long.
@@ -138,11 +138,11 @@ func TestTheNextFeederGoesOn(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, waitingIntents("bulk", "march", 2*pullLeast)...)
 	stop := run(t, newFeeder(t, q, "w1"))
-	require.Eventually(t, func() bool { return total(t, q) < 2*pullLeast }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) < 2*pullLeast }, time.Minute, time.Millisecond)
 	stop()
 	run(t, newFeeder(t, q, "w2"))
 	work(t, q, 2*pullLeast)
-	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // A broker on which the waiting room cannot be opened yet is asked again soon.
@@ -173,11 +173,11 @@ func TestAHeldImportIsNotFed(t *testing.T) {
 	for _, no := range work(t, q, 30) {
 		require.Contains(t, no, "april")
 	}
-	require.Eventually(t, func() bool { return total(t, q) == 20 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 20 }, time.Minute, 10*time.Millisecond)
 	_, err := books.ResumeImport(t.Context(), q, "march")
 	require.NoError(t, err)
 	work(t, q, 20)
-	require.Eventually(t, func() bool { return total(t, q) == 0 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
 // What waits is withdrawn beside a feeder that is at work: every intent is either
@@ -212,7 +212,7 @@ func TestTheFeederTellsWhatIsReady(t *testing.T) {
 		now, err := books.ReadFeeding(t.Context(), q, 0)
 		require.NoError(t, err)
 		return now.Lease != nil && len(now.Lease.Lanes) == 1 && now.Lease.Lanes[0].Ready == 41
-	}, 10*time.Second, 10*time.Millisecond, "all but those in the queue")
+	}, time.Minute, 10*time.Millisecond, "all but those in the queue")
 	lanes, err := q.Lanes(t.Context(), func(string) bool { return false })
 	require.NoError(t, err)
 	require.Equal(t, []any{"night", 41, 1}, []any{lanes[0].Name, lanes[0].Ready, lanes[0].Later})
@@ -228,7 +228,7 @@ func TestAHoldIsKeptWhileEveryMoveFails(t *testing.T) {
 	publish(t, q, waitingIntents("bulk", "march", 50)...)
 	f := newFeeder(t, q, "w1")
 	run(t, f)
-	require.Eventually(t, func() bool { return total(t, q) == 48 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return total(t, q) == 48 }, time.Minute, time.Millisecond)
 	require.NoError(t, books.PauseImport(t.Context(), openQueue(t, s, "w2"), "march", "anna"))
 	now, err := books.ReadFeeding(t.Context(), q, 0)
 	require.NoError(t, err)

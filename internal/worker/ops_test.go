@@ -21,6 +21,7 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/ops"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -69,7 +70,7 @@ func (s *shop) hold(n int) (release func()) {
 func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *shop {
 	t.Helper()
 	others := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, others) })
+	t.Cleanup(func() { patient.NoLeaks(t, others) })
 	s := &shop{t: t, log: &logLines{}, ended: make(chan error, 1), dir: t.TempDir()}
 	var err error
 	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: "127.0.0.1:0", NoSync: true})

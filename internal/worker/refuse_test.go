@@ -41,11 +41,11 @@ func TestAConflictIsNotCountedAsAccepted(t *testing.T) {
 	r.orders = counts
 	l := r.start("a", &netcut.Dialer{}, nil)
 	r.publish(l.q, "A-1")
-	r.eventually(10*time.Second, func() bool { return counts.count("accepted") == 1 }, "accepted")
+	r.eventually(time.Minute, func() bool { return counts.count("accepted") == 1 }, "accepted")
 	r.settled(l.q)
 	_, err := l.q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "other"})
 	require.NoError(t, err)
-	r.eventually(10*time.Second, func() bool { return counts.count("rejected") == 1 }, "the conflict counts as rejected")
+	r.eventually(time.Minute, func() bool { return counts.count("rejected") == 1 }, "the conflict counts as rejected")
 	require.Equal(t, "accepted", r.settled(l.q)["A-1"].Word, "the order's own result stays")
 	require.Equal(t, 1, counts.count("accepted"))
 }

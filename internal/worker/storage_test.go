@@ -23,7 +23,7 @@ import (
 // away.
 func (r *rig) limitResults(most int64) {
 	r.t.Helper()
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(r.t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)
@@ -45,7 +45,7 @@ func TestR10FullResultsHoldTheGateUntilThereIsRoom(t *testing.T) {
 	var posts atomic.Int64
 	w := r.start("w", &netcut.Dialer{}, counted(&posts), func(c *submit.Config) { c.GatePatience = time.Minute })
 	r.publish(w.q, "B-0")
-	require.Eventually(t, func() bool { return r.outcome(w.q, "B-0") == order.OutcomeAccepted }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.outcome(w.q, "B-0") == order.OutcomeAccepted }, time.Minute, time.Millisecond)
 	r.limitResults(1)
 
 	var nos []string
@@ -53,8 +53,8 @@ func TestR10FullResultsHoldTheGateUntilThereIsRoom(t *testing.T) {
 		nos = append(nos, fmt.Sprint("C-", i))
 	}
 	r.publish(w.q, nos...)
-	require.Eventually(t, func() bool { return len(w.submitter.Gate().State().Reasons) > 0 }, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { return w.submitter.Gate().State().InFlight == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.submitter.Gate().State().Reasons) > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return w.submitter.Gate().State().InFlight == 0 }, time.Minute, time.Millisecond)
 	held := posts.Load()
 	require.LessOrEqual(t, held, int64(1+8), "more was posted than was in flight")
 
@@ -127,7 +127,7 @@ func TestR10ARefusedResultIsWrittenAgainAndNotPostedAgain(t *testing.T) {
 		return answer, err
 	}), func(c *submit.Config) { c.GatePatience = time.Millisecond })
 	r.publish(w.q, "B-0")
-	require.Eventually(t, func() bool { return r.outcome(w.q, "B-0") == order.OutcomeAccepted }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return r.outcome(w.q, "B-0") == order.OutcomeAccepted }, time.Minute, time.Millisecond)
 	r.publish(w.q, "B-1")
 	<-created
 	r.limitResults(1)

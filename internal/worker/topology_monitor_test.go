@@ -38,7 +38,7 @@ func ackWaitOf(d time.Duration) func(*worker.Config) {
 // hands is a person's own connection to the broker.
 func (s *shop) hands() jetstream.JetStream {
 	s.t.Helper()
-	nc, err := nats.Connect(s.broker.URL, nats.Token(s.broker.Token))
+	nc, err := nats.Connect(s.broker.URL, nats.Token(s.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(s.t, err)
 	s.t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

@@ -161,7 +161,7 @@ func (r *rig) change(how func(*sandbox.Settings)) {
 // hands is a person's own connection to the broker.
 func (r *rig) hands() (js jetstream.JetStream, done func()) {
 	r.t.Helper()
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(r.t, err)
 	js, err = jetstream.New(nc)
 	require.NoError(r.t, err)

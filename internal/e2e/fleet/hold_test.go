@@ -7,6 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/patient"
 )
 
 // TestHoldOfProcesses: within a second after the command said so nobody sends,
@@ -14,7 +16,7 @@ import (
 // messages, and no order loses an attempt by it.
 func TestHoldOfProcesses(t *testing.T) {
 	t.Parallel()
-	const orders = 600
+	const orders = 1200
 	r := newRig(t, map[string]string{"ORDERPOST_RATE_LIMIT": "120", "ORDERPOST_GATE_PATIENCE": "500ms",
 		"ORDERPOST_ACK_WAIT": "10s", "ORDERPOST_REQUEST_TIMEOUT": "5s", "ORDERPOST_HEADER_TIMEOUT": "5s"}) // nobody is asked twice because the machine is busy
 	all := r.startMany(3)
@@ -22,7 +24,7 @@ func TestHoldOfProcesses(t *testing.T) {
 	r.publish("A", orders)
 	r.eventually(func() bool { return r.created() >= 60 }, "orders flow")
 	require.Contains(t, r.command("hold", "--reason", "maintenance"), "The fleet is held")
-	confirmed := time.Now()
+	confirmed, stalled := time.Now(), patient.WatchStalls(t)
 	r.eventually(func() bool {
 		for _, p := range r.members() {
 			if p.Open {
@@ -31,7 +33,13 @@ func TestHoldOfProcesses(t *testing.T) {
 		}
 		return true
 	}, "every worker says that it is held")
-	r.eventually(func() bool { return r.consumer().NumWaiting == 0 }, "the pulls of the moment before the hold end")
+	var quiet time.Time // a worker that saw the gate open may only be about to send a pull, which lasts a second
+	r.eventually(func() bool {
+		if quiet.IsZero() || r.consumer().NumWaiting > 0 {
+			quiet = time.Now()
+		}
+		return time.Since(quiet) > time.Second
+	}, "the pulls of the moment before the hold end")
 	r.eventually(func() bool { return r.inHand() == 0 }, "the held fleet gives back what it has")
 	idle, delivered := time.Now(), r.consumer().Delivered.Consumer
 	before := r.created()
@@ -58,7 +66,7 @@ func TestHoldOfProcesses(t *testing.T) {
 	steps := r.attempts()
 	last := steps[len(steps)-1].At
 	t.Logf("the last request arrived %s after the hold was confirmed", last.Sub(confirmed).Round(time.Millisecond))
-	require.Less(t, last.Sub(confirmed), time.Second)
+	require.Less(t, last.Sub(confirmed), time.Second+stalled(), "a second, or as much longer as this machine stood still")
 	require.True(t, last.Before(idle), "the held fleet sent something")
 
 	r.command("resume")
@@ -79,7 +87,7 @@ func (r *rig) inHand() int {
 // consumer is what the broker knows of the deliveries.
 func (r *rig) consumer() *jetstream.ConsumerInfo {
 	r.t.Helper()
-	nc, err := nats.Connect(r.settings["ORDERPOST_NATS_URL"])
+	nc, err := nats.Connect(r.settings["ORDERPOST_NATS_URL"], nats.Timeout(time.Minute))
 	require.NoError(r.t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)

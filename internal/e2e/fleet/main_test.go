@@ -3,12 +3,11 @@ package fleet
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"orderpost/internal/e2e/child"
+	"orderpost/internal/patient"
 )
 
 func TestMain(m *testing.M) {
 	child.Main()
-	goleak.VerifyTestMain(m)
+	patient.Main(m)
 }

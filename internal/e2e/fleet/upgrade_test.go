@@ -141,7 +141,7 @@ func (r *rig) wait(batch string, n int, at time.Time) {
 // older version have none, and it refuses to start on one that has.
 func (r *rig) asOlder() {
 	r.t.Helper()
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(r.t, err)
 	defer nc.Close()
 	js, err := jetstream.New(nc)

@@ -39,7 +39,7 @@ func newField(t *testing.T) field {
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
 	require.NoError(t, fill(t.Context(), q, 0, someOrders))
-	nc, err := nats.Connect(b.url)
+	nc, err := nats.Connect(b.url, nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
@@ -123,7 +123,7 @@ func serveSink(t *testing.T, o contender.SinkOptions) *api {
 	}
 	a.client, err = contender.Client(o.Cert)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := a.seen(t.Context(), false); return err == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := a.seen(t.Context(), false); return err == nil }, time.Minute, 5*time.Millisecond)
 	return a
 }
 

@@ -23,11 +23,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childMark) != "" {
 		os.Exit(Run(context.Background(), nil, program.Environ(os.Environ()), os.Stdin, os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	patient.Main(m)
 }
 
 // TestMeasure runs the benchmark with few letters, so that it does not rot.

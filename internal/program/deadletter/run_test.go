@@ -12,10 +12,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
@@ -32,7 +32,7 @@ var annaHere = func() string {
 
 func TestMain(m *testing.M) {
 	beChild()
-	goleak.VerifyTestMain(m)
+	patient.Main(m)
 }
 
 // office is a broker in a data folder, with a worker's hands on it.
@@ -92,7 +92,7 @@ func (o *office) work(end order.Report, n int) {
 	require.Eventually(o.t, func() bool {
 		c, err := o.q.Count(o.t.Context())
 		return err == nil && c.Pending == 0
-	}, 5*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 var (

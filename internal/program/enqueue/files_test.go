@@ -67,7 +67,7 @@ func TestNamedPipe(t *testing.T) {
 			_ = w.Close()
 		}
 		return err == nil || os.IsNotExist(err)
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 }
 
 func TestStandardInputIsBounded(t *testing.T) {

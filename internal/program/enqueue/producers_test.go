@@ -98,7 +98,7 @@ func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
 	q, settings := waitingRoom(t)
 	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "1", Batch: "march", NotBefore: time.Now().Add(time.Hour), Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
-	nc, err := nats.Connect(settings["ORDERPOST_NATS_URL"])
+	nc, err := nats.Connect(settings["ORDERPOST_NATS_URL"], nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

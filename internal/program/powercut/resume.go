@@ -24,7 +24,7 @@ import (
 )
 
 // resumeTimeout bounds the wait for a worker that settles what a power cut left.
-const resumeTimeout = 15 * time.Second
+const resumeTimeout = time.Minute
 
 // ledger is what the API had created when the power was cut. A request that had left and
 // whose answer had not been read may have arrived or not.

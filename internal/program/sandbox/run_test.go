@@ -16,14 +16,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/program"
 	program_sandbox "orderpost/internal/program/sandbox"
 	"orderpost/internal/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // running is the program, started.
 type running struct {

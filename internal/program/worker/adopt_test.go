@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -109,7 +110,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.Zero(t, code, out)
 	require.Contains(t, out, "No stream is missing. Nothing was changed.")
 
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

@@ -13,13 +13,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
+	"orderpost/internal/patient"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/smalldisk"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // breakable returns a data folder whose writes a test can make fail and succeed
 // again: by a disk of 3 MB that is filled and enlarged, or, if this process
@@ -60,7 +60,7 @@ func TestAServerThatCannotWriteIsRevived(t *testing.T) {
 	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0"})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
+	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
@@ -104,7 +104,7 @@ func TestAServerThatCannotWriteIsRevived(t *testing.T) {
 		require.NoError(t, err, "message %d was confirmed", i)
 	}
 
-	inside, err := nats.Connect("", s.InProcess(), nats.Token(s.Token))
+	inside, err := nats.Connect("", s.InProcess(), nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	inside.Close()
 	s.Stop()

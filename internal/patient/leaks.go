@@ -1,0 +1,54 @@
+// Package patient is for tests alone. It judges what a busy machine delays: goroutines that
+// end late, and how long the process stood still.
+package patient
+
+import (
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// patience is how long goroutines may take to end. Those of nats-server and of closed
+// connections end by themselves; goleak alone waits less than half a second for them.
+const patience = time.Minute
+
+// Main runs a package's tests, and fails if goroutines are left when they are over. Call
+// it in TestMain; it ends the process.
+func Main(m *testing.M, options ...goleak.Option) {
+	goleak.VerifyTestMain(run{m, options}, options...)
+}
+
+// run is a testing.M that ends when no goroutines are left, or patience is over.
+type run struct {
+	*testing.M
+	options []goleak.Option
+}
+
+// Run implements goleak.TestingM.
+func (r run) Run() int {
+	code := r.M.Run()
+	if code == 0 {
+		_ = settled(r.options)
+	}
+	return code
+}
+
+// NoLeaks fails a test if goroutines are left.
+func NoLeaks(t testing.TB, options ...goleak.Option) {
+	t.Helper()
+	if err := settled(options); err != nil {
+		t.Error(err)
+	}
+}
+
+// settled waits until no goroutines are left. It returns an error with their stacks if
+// some are when patience is over.
+func settled(options []goleak.Option) error {
+	for began := time.Now(); ; {
+		err := goleak.Find(options...) // which looks several times
+		if err == nil || time.Since(began) > patience {
+			return err
+		}
+	}
+}
