@@ -203,3 +203,41 @@ func TestR7ADeliveryThatALaterOneHasTakenPostsNothing(t *testing.T) {
 		})
 	}
 }
+
+// A delivery whose time has not come finds, when it is given back, that a later one has
+// settled the intent or works on it. A NAK would take the message from that one.
+func TestR7WhatALaterDeliveryHasIsNotGivenBack(t *testing.T) {
+	for name, meanwhile := range map[string]func(*queue.Queue, *settle.Delivery){
+		"settled":   func(b *queue.Queue, d *settle.Delivery) { writeOutcome(t, b, d) },
+		"worked on": func(b *queue.Queue, d *settle.Delivery) { require.NoError(t, b.NoteBegun(t.Context(), d)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			asCluster(a)
+			publish(t, a, intent("A-1", "i1"))
+			first := pull(t, a, 1)[0]
+			second := again(t, first, b)
+			said := &told{Answer: first.ExportAnswer()}
+			first.ExportSetAnswer(said)
+			meanwhile(b, second)
+			require.True(t, first.Lease().Valid())
+			require.NoError(t, a.HandBack(t.Context(), first, time.Hour))
+			require.Zero(t, said.n)
+		})
+	}
+}
+
+// writeOutcome writes the outcome of a delivery, and no more: its worker is about to file
+// the letter.
+func writeOutcome(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+	t.Helper()
+	answer := d.ExportAnswer()
+	d.ExportSetAnswer(&told{Answer: unheard{answer}})
+	settleAs(t, q, d, report(order.Rejected, d.History))
+}
+
+// unheard is an answer that the broker does not hear.
+type unheard struct{ settle.Answer }
+
+func (unheard) Ack() error { return nil }

@@ -183,10 +183,14 @@ func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
 }
 
 // HandBack gives back a delivery whose time has not come (WorkNotYet,
-// WorkClaimed). The record keeps what it says.
+// WorkClaimed). The record keeps what it says. If a later delivery has settled the
+// intent meanwhile, or works on it, the message is that one's to answer (R7).
 func (q *Protocol) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
 	if err := q.noteUnattempted(ctx, d); err != nil {
 		return err
+	}
+	if last := d.Last.Record; q.overtaken(d) || last != nil && last.IntentID == d.Intent.ID && last.Outcome() != order.OutcomeNone {
+		return nil
 	}
 	return q.giveBack(d, delay)
 }
