@@ -134,20 +134,24 @@ func testFailuresAfterTheRequest(t *testing.T, w *way) {
 		phase  Phase
 		want   order.Verdict
 	}{
-		"dropped before the headers": {"", false, PhaseSent, order.Unsure},
-		"reset before the headers":   {"", true, PhaseSent, order.Unsure},
-		"half a status line":         {"HTTP/1.1 2", false, PhaseSent, order.Unsure},
-		"half the headers":           {"HTTP/1.1 200 OK\r\nContent-Le", false, PhaseSent, order.Unsure},
-		"no HTTP at all":             {"220 mail.example ESMTP\r\n", false, PhaseSent, order.Unsure},
-		"half the body of a 200":     {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"co", false, PhaseCut, order.Unsure},
-		"half a chunk":               {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n{\"co", false, PhaseCut, order.Unsure},
-		"bad chunk":                  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", false, PhaseCut, order.Unsure},
-		"half the body of a 422":     {"HTTP/1.1 422 X\r\nContent-Length: 10\r\n\r\n{\"co", false, PhaseCut, order.Rejected},
-		"half the body of a 429":     {"HTTP/1.1 429 X\r\nContent-Length: 10\r\n\r\n{\"co", true, PhaseCut, order.Retry},
-		"half the body of a 503":     {"HTTP/1.1 503 X\r\nContent-Length: 10\r\n\r\n{\"co", false, PhaseCut, order.Unsure},
-		"whole, until the end":       {"HTTP/1.1 200 OK\r\n\r\n{\"code\":0}", false, PhaseDone, order.Accepted},
-		"switching protocols":        {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", false, PhaseDone, order.Unsure},
-		"after 100 and 103":          {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n" + okAnswer, false, PhaseDone, order.Accepted},
+		"dropped before the headers":  {"", false, PhaseSent, order.Unsure},
+		"reset before the headers":    {"", true, PhaseSent, order.Unsure},
+		"half a status line":          {"HTTP/1.1 2", false, PhaseSent, order.Unsure},
+		"half the headers":            {"HTTP/1.1 200 OK\r\nContent-Le", false, PhaseSent, order.Unsure},
+		"no HTTP at all":              {"220 mail.example ESMTP\r\n", false, PhaseSent, order.Unsure},
+		"half the body of a 200":      {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"co", false, PhaseCut, order.Unsure},
+		"half a chunk":                {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n{\"co", false, PhaseCut, order.Unsure},
+		"bad chunk":                   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", false, PhaseCut, order.Unsure},
+		"half the body of a 422":      {"HTTP/1.1 422 X\r\nContent-Length: 10\r\n\r\n{\"co", false, PhaseCut, order.Rejected},
+		"half the body of a 429":      {"HTTP/1.1 429 X\r\nContent-Length: 10\r\n\r\n{\"co", true, PhaseCut, order.Retry},
+		"half the body of a 503":      {"HTTP/1.1 503 X\r\nContent-Length: 10\r\n\r\n{\"co", false, PhaseCut, order.Unsure},
+		"whole, until the end":        {"HTTP/1.1 200 OK\r\n\r\n{\"code\":0}", false, PhaseDone, order.Accepted},
+		"an empty 201, until the end": {"HTTP/1.1 201 Created\r\n\r\n", false, PhaseCut, order.Unsure},
+		"an empty 201":                {"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", false, PhaseDone, order.Accepted},
+		"more than its length":        {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}{\"code\":9}", false, PhaseCut, order.Unsure},
+		"a line end behind it":        {okAnswer + "\r\n", false, PhaseDone, order.Accepted},
+		"switching protocols":         {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", false, PhaseDone, order.Unsure},
+		"after 100 and 103":           {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n" + okAnswer, false, PhaseDone, order.Accepted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := w.raw(t, func(s *rawServer, _ int, conn net.Conn, r *bufio.Reader) {

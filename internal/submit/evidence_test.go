@@ -194,6 +194,32 @@ func TestAnswerOfAnotherKindHolds(t *testing.T) {
 	}
 }
 
+// A rule that says which bodies are accepted vouches for no others, whatever their shape.
+func TestARuleDoesNotVouchForWhatItDoesNotMatch(t *testing.T) {
+	for name, c := range map[string]struct {
+		bodies []string
+		want   []order.Verdict
+	}{
+		"the same shape":         {[]string{`{"biz":"OK"}`, `{"biz":"NO_FUNDS"}`}, []order.Verdict{order.Accepted, order.Unsure}},
+		"at first":               {[]string{`{"biz":"NO_FUNDS"}`}, []order.Verdict{order.Unsure}},
+		"another one of success": {[]string{`{"biz":"OK"}`, `{"code":0}`}, []order.Verdict{order.Accepted, order.Accepted}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, bodies(c.bodies...), once)
+				r.rules = mustRules(t, "rules:\n  - when: body.biz == 'OK'\n    verdict: accepted\n")
+				for i, want := range c.want {
+					rep := r.one(fmt.Sprint("A-", i))
+					require.Equal(t, want, rep.Verdict, rep.Reason)
+				}
+				if c.want[len(c.want)-1] == order.Unsure {
+					require.Contains(t, r.Gate().State().Reasons[0], "a rule says which answers are accepted, and it does not match this one")
+				}
+			})
+		})
+	}
+}
+
 // An answer that repeats our order_no and says success needs no known shape.
 func TestTwoKindsOfEvidenceAreEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,6 +24,8 @@ const maxInterim = 16
 
 var (
 	errNoHTTP   = errors.New("the answer is not HTTP/1.1 (nor 1.0)")
+	errBehind   = errors.New("more bytes follow the answer")
+	errNoBody   = errors.New("the connection ended before a body")
 	errNoStatus = errors.New("the answer's status is not a number from 100 to 999")
 )
 
@@ -65,15 +67,34 @@ func (c *client) read(ctx context.Context, conn *conn, came int64, until time.Ti
 	if x.err == nil {
 		x.answer.Body, x.err = readBody(resp, from)
 	}
+	if x.err == nil {
+		x.err = checkEnd(resp, from, length, x.answer.Body)
+	}
 	if x.answer.Complete = x.err == nil; !x.answer.Complete {
 		x.phase = PhaseCut
 	}
 	return x.answer.Complete && !endsConnection(resp, length) && from == r && r.Buffered() == 0
 }
 
+const untilTheEnd = -2 // the ContentLength of a body that the connection's end ends
+
+// checkEnd refuses an answer whose end is in doubt. Of two answers to one request, one is
+// another request's. An empty body that nothing but the connection's end ends may have
+// been lost with the connection; without one, a 201 would be accepted.
+func checkEnd(resp *fasthttp.Response, from *bufio.Reader, length int, body []byte) error {
+	behind, _ := from.Peek(from.Buffered())
+	switch {
+	case len(bytes.Trim(behind, "\r\n")) > 0:
+		return errBehind
+	case length == untilTheEnd && len(body) == 0 && resp.StatusCode() == http.StatusCreated:
+		return errNoBody
+	default:
+		return nil
+	}
+}
+
 // endsConnection reports whether the answer is the last one on its connection.
 func endsConnection(resp *fasthttp.Response, length int) bool {
-	const untilTheEnd = -2
 	if resp.ConnectionClose() || length == untilTheEnd {
 		return true
 	}

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"bytes"
 	"math"
 	"net/http"
 	"strings"
@@ -90,6 +91,14 @@ func (a *Answer) parse() {
 	if json.Unmarshal(a.Body, &v) == nil {
 		a.json, a.isJSON = wholeNumbers(v), true
 	}
+}
+
+// unreadable reports whether the body begins like JSON but is none that rules can read:
+// not UTF-8, a name twice, a byte order mark, a number beyond a float64.
+func (a *Answer) unreadable() bool {
+	a.parse()
+	text := bytes.TrimLeft(bytes.TrimPrefix(a.Body, []byte("\xef\xbb\xbf")), " \t\r\n")
+	return !a.isJSON && len(text) > 0 && (text[0] == '{' || text[0] == '[')
 }
 
 // wholeNumbers converts floats without a fraction to ints. Rules can then use

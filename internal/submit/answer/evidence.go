@@ -20,7 +20,8 @@ import (
 // No list of words tells every failure from a success. An acceptance therefore
 // needs positive evidence: a rule says so, or the answer repeats our order_no.
 // Evidence believes the first kind of answer that has neither, and logs it once.
-// It does not believe any other kind from then on.
+// It does not believe any other kind from then on. If a rule says which bodies are
+// accepted, it believes none that the rule does not match, unless a member says success.
 //
 // It is safe for concurrent use.
 type Evidence struct {
@@ -82,6 +83,9 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	if f.ours && !e.echoed.Load() {
 		e.echoed.Store(true)
 	}
+	if j.Rule > 0 { // it vouches for this answer, not for those of its kind that it does not match
+		return
+	}
 	kind := kindOf(a)
 	if kind == e.last.Load() {
 		return
@@ -91,8 +95,12 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	_, known := e.kinds[kind]
 	switch {
 	case known:
-	case j.Rule > 0, f.ours && f.success:
+	case f.ours && f.success:
 		e.learn(kind)
+	case j.untested && !f.success:
+		what := "a rule says which answers are accepted, and it does not match this one"
+		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but no rule accepts it", a.Status), Detail: what, Hold: a.holdReason(what, ruleFor(a), "")}
+		return
 	case len(e.kinds) == 0:
 		e.learn(kind)
 		if !f.ours {

@@ -163,6 +163,9 @@ func (s *scanner) scalar(kind jsontext.Kind, m member, raw []byte) {
 	if m == memberNone || m == memberOrderNo {
 		return
 	}
+	if _, number := numberOf(kind, text); number && m == memberCode && len(s.path) == 2 && isEnvelope(s.path[0].name) && codeStance(kind, text) == stanceAgainst {
+		s.contradict(raw)
+	}
 	switch v := stanceOf(m, len(s.path), kind, len(text) == 0, text); {
 	case v == stanceAgainst:
 		s.contradict(raw)

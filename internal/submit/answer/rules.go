@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -301,13 +302,15 @@ func (lowerHeaders) Visit(node *ast.Node) {
 //
 // Only the status and headers are known of an answer that was cut short. Judge
 // applies the rules that do not read the body. At the first rule that reads it
-// and might match the status, the verdict is unsure.
+// and might match the status, the verdict is unsure. So it is if a rule reads the body's
+// members, and the body begins like JSON but is none.
 func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 	if r == nil || len(r.list) == 0 {
 		return judgeStatus(a)
 	}
 	env, budget := a.env(attempt), newRuleBudget()
 	env.Step = budget.step
+	untested := false
 	for i := range r.list {
 		one := &r.list[i]
 		if !one.dnf.mayMatch(a.Status) {
@@ -317,6 +320,11 @@ func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 			return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, answer cut short", a.Status),
 				Detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
 		}
+		if one.dnf.json && a.unreadable() {
+			what := fmt.Sprintf("its body is not valid JSON in UTF-8, so rule %d cannot be asked; one before it can, if it reads text and not body", one.number)
+			return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but its body is not valid JSON", a.Status), Detail: what,
+				Hold: a.holdReason(what, "status == "+strconv.Itoa(a.Status)+" && "+a.bodyCondition(), "")}
+		}
 		holds, err := one.dnf.holds(env, budget)
 		if err != nil {
 			return one.stopped(a)
@@ -324,8 +332,11 @@ func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 		if holds {
 			return one.judgement()
 		}
+		untested = untested || one.verdict == order.Accepted && one.dnf.body
 	}
-	return judgeStatus(a)
+	j := judgeStatus(a)
+	j.untested = untested
+	return j
 }
 
 func (r *rule) judgement() Judgement {

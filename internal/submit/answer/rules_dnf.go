@@ -35,6 +35,7 @@ func allStatuses() statusSet {
 type dnf struct {
 	terms  []term
 	body   bool // some condition reads the body
+	json   bool // some condition reads the body's members
 	opaque bool // the expression could not be split: one term, any status
 }
 
@@ -49,7 +50,8 @@ type term struct {
 func toDNF(whole *vm.Program, text string) (dnf, error) {
 	root := whole.Node()
 	names := identifiers(root)
-	d := dnf{body: names["body"] || names["text"]}
+	d := dnf{json: names["body"] || names["$env"]}
+	d.body = d.json || names["text"]
 	alternatives := disjuncts(root)
 	for _, atoms := range alternatives {
 		t, err := termOf(atoms)

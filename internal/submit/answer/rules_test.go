@@ -196,6 +196,31 @@ rules:
 	require.Equal(t, order.Denied, cut(401, "").Verdict, "no rule is about it")
 }
 
+// A body that begins like JSON and is none cannot be asked for its members. Skipping such a
+// rule would leave the answer to the next one, or to the status.
+func TestUnreadableJSONAndRules(t *testing.T) {
+	r := mustRules(t, "rules:\n  - when: text contains 'maintenance'\n    verdict: retry\n  - when: body.biz == 'NO_FUNDS'\n    verdict: rejected\n"+
+		"  - when: status == 200\n    verdict: accepted\n")
+	for body, want := range map[string]order.Verdict{
+		`{"biz":"NO_FUNDS"}`:                 order.Rejected,
+		`{"biz":"OK"}`:                       order.Accepted,
+		`plain text`:                         order.Accepted,
+		``:                                   order.Accepted,
+		`{"biz":"NO_FUNDS","at":1e400}`:      order.Unsure,
+		"\xef\xbb\xbf{\"biz\":\"NO_FUNDS\"}": order.Unsure,
+		"{\"biz\":\"NO_FUNDS\",\"m\":\"\xd3\xe0\"}": order.Unsure,
+		`{"biz":"NO_FUNDS","biz":"OK"}`:             order.Unsure,
+		` [{"biz":`:                                 order.Unsure,
+		`{"m":"maintenance","at":1e400}`:            order.Retry,
+	} {
+		j := r.Judge(&Answer{Status: 200, Body: []byte(body), Complete: true}, 1)
+		require.Equal(t, want, j.Verdict, "%q", body)
+		require.Equal(t, want == order.Unsure, strings.Contains(j.Hold, "so rule 2 cannot be asked"), "%q", body)
+	}
+	cut := mustRules(t, "rules:\n  - when: '$env[\"text\"] contains \"x\"'\n    verdict: accepted\n")
+	require.Equal(t, order.Unsure, cut.Judge(&Answer{Status: 200, Body: []byte("x")}, 1).Verdict, "cut short")
+}
+
 func TestVeryLongRulesAreEvaluatedWhole(t *testing.T) {
 	var parts []string
 	for i := range 200 {

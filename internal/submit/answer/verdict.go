@@ -40,6 +40,9 @@ type Judgement struct {
 	Rule int
 	// otherOrderNo says that the rule accepts another order_no in the answer.
 	otherOrderNo bool
+	// untested says that a rule with the verdict accepted reads the body, and did not
+	// match this one.
+	untested bool
 }
 
 // NoAnswer returns the judgement of an attempt without an answer. maySent says

@@ -23,6 +23,7 @@ const (
 	memberError            // error, …: must be null
 	memberErrors           // errors, …: must be empty
 	memberFailed           // failed, …: must be false
+	memberDone             // created, …: must not be false
 	memberState            // status, result, …: a word
 )
 
@@ -47,12 +48,13 @@ func normal(buf []byte, text []byte) []byte {
 
 func memberOf(name []byte) member {
 	var buf [24]byte
-	switch string(normal(buf[:], name)) {
+	word := normal(buf[:], name)
+	switch string(word) {
 	case "orderno":
 		return memberOrderNo
-	case "code", "resultcode", "respcode", "responsecode", "statuscode":
+	case "code", "resultcode", "respcode", "responsecode", "statuscode", "ret", "rc", "rtncode":
 		return memberCode
-	case "errno", "retcode", "returncode":
+	case "errno", "retcode", "returncode", "scode":
 		return memberErrno
 	case "errorcode", "errcode", "failcode", "failurecode", "errorno", "errornumber", "errormessage", "errormsg", "errmsg":
 		return memberErrorCode
@@ -64,11 +66,33 @@ func memberOf(name []byte) member {
 		return memberErrors
 	case "failed", "failure", "fail", "rejected", "refused", "denied", "haserror", "haserrors", "iserror", "failures":
 		return memberFailed
-	case "status", "state", "result", "outcome", "orderstatus", "resultstatus":
+	case "status", "state", "result", "outcome", "orderstatus", "resultstatus", "orderstate", "ordstatus", "ordstate", "tradestatus", "tradestate":
 		return memberState
+	case "accepted", "created", "placed":
+		return memberDone
+	}
+	switch {
+	case tellsWhy(word):
+		return memberErrorCode
+	case bytes.HasSuffix(word, []byte("errors")): // userErrors
+		return memberErrors
 	default:
 		return memberNone
 	}
+}
+
+// tellsWhy reports whether a member's name is that of the reason of a failure, such as
+// reject_reason or errorInfo. fail_url is none.
+func tellsWhy(word []byte) bool {
+	for _, what := range []string{"error", "err", "failure", "failed", "fail", "rejection", "rejected", "reject", "refusal"} {
+		if rest, is := bytes.CutPrefix(word, []byte(what)); is {
+			switch string(rest) {
+			case "reason", "info", "response", "detail", "details", "text", "desc", "description", "count", "msg", "message", "code", "type":
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // stance is what a member says about an acceptance.
@@ -85,7 +109,7 @@ const (
 // level, every value that does not mean success is against. Deeper levels may hold
 // the order's own data, so only values that mean failure are against.
 func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) stance {
-	var buf [48]byte
+	var buf [256]byte
 	word := normal(buf[:], text)
 	number, isNumber := numberOf(kind, text) // not by its word, which lacks the sign and the point
 	if isNumber {
@@ -114,7 +138,12 @@ func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) 
 		return againstIf(top && kind != 'n' || !nothing)
 	case memberErrors, memberFailed:
 		return againstIf(!nothing)
+	case memberDone:
+		return againstIf(kind == 'f')
 	case memberState:
+		if number < 0 {
+			return stanceAgainst
+		}
 		if !scalar || kind == 'n' || empty {
 			return stanceNone
 		}
@@ -131,6 +160,18 @@ func numberOf(kind jsontext.Kind, text []byte) (n float64, ok bool) {
 	}
 	n, err := strconv.ParseFloat(string(text), 64)
 	return n, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// isEnvelope reports whether a top-level member holds what the API says about the request,
+// so that a number called code in it is one of the answer's.
+func isEnvelope(name []byte) bool {
+	var buf [64]byte
+	switch word := normal(buf[:], name); string(word) {
+	case "status", "result", "meta", "head", "header", "baseresp":
+		return true
+	default:
+		return bytes.HasSuffix(word, []byte("response"))
+	}
 }
 
 // againstIf returns stanceAgainst or stanceNone.
@@ -160,7 +201,8 @@ var (
 	noErrorWords = []string{"ok", "okay", "success", "succeeded", "successful", "noerror", "noerrors", "none"}
 	failureParts = [][]byte{[]byte("err"), []byte("fail"), []byte("reject"), []byte("refus"), []byte("denied"), []byte("declin"), []byte("invalid"),
 		[]byte("exception"), []byte("unavail"), []byte("cancel"), []byte("abort"), []byte("forbid"), []byte("unauth"), []byte("timeout"), []byte("expired"),
-		[]byte("insufficient"), []byte("blocked"), []byte("notfound"), []byte("notok"), []byte("unsuccess"), []byte("unknown")}
+		[]byte("insufficient"), []byte("blocked"), []byte("notfound"), []byte("notok"), []byte("unsuccess"), []byte("unknown"), []byte("notacc"), []byte("notcreat"),
+		[]byte("notproc"), []byte("badreq"), []byte("busy"), []byte("illegal"), []byte("void"), []byte("maintenance")}
 )
 
 func isSuccessWord(word []byte) bool {
