@@ -28,9 +28,11 @@ type Control struct {
 
 	mu   sync.Mutex
 	last View // what is restored into a bucket that was lost, see Read
+	read queue.BucketRead
 }
 
-// New gives access to the fleet that works on a queue.
+// New gives access to the fleet that works on a queue. A worker has one Control: what it
+// read last is what it restores into a bucket that was lost.
 func New(q *queue.Queue) *Control { return &Control{queue: q, bucket: q.Bucket()} }
 
 // Hold stops the fleet until a person resumes it, or until its time is over.

@@ -62,7 +62,7 @@ func (v *View) Present() []Presence {
 // what the last view said: a person's hold must not end because somebody deleted
 // the bucket.
 func (c *Control) Read(ctx context.Context) (*View, error) {
-	if err := c.bucket.RestoreIfReplaced(ctx, c.restore); err != nil {
+	if err := c.bucket.RestoreIfReplaced(ctx, &c.read, c.restore); err != nil {
 		return nil, err
 	}
 	entries, err := c.bucket.Last(ctx, controlPrefix+">", presencePrefix+">", identityKey)

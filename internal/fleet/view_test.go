@@ -85,9 +85,22 @@ func TestALostBucketIsMadeAnewWithWhatItSaid(t *testing.T) {
 		require.InDelta(t, 7, f.Limit.PerSecond, 0)
 		require.Equal(t, api, f.Identity.Identity)
 	}
+	// Another part of the same program, which had not read the hold, may be the first one.
+	forgetful := New(a.queue)
+	require.NoError(t, jetStream(t, s).DeleteKeyValue(t.Context(), "ORDERPOST"))
+	_, err := a.Read(t.Context())
+	require.Error(t, err)
+	require.NoError(t, b.ReviveBucket(t.Context()))
+	_, err = forgetful.Read(t.Context())
+	require.NoError(t, err)
+	f, err := a.Read(t.Context())
+	require.NoError(t, err)
+	require.NotNil(t, f.Hold, "what it had read is restored all the same")
+	require.Equal(t, "anna", f.Hold.By)
+
 	// It is over when a person says so, and stays over.
 	require.NoError(t, b.Resume(t.Context(), "anna"))
-	f, err := a.Read(t.Context())
+	f, err = a.Read(t.Context())
 	require.NoError(t, err)
 	require.Nil(t, f.Hold)
 	// The delivered high-water mark is written again.

@@ -27,7 +27,14 @@ type Bucket struct {
 
 	mu      sync.Mutex // guards the following
 	created time.Time  // when the broker created the bucket that we know
-	lost    bool       // the bucket did not answer and may be another one when it does
+	losses  uint64     // how often the bucket did not answer; it may be another one when it does
+}
+
+// BucketRead is what a reader knows of the bucket that it read last. The zero value is a
+// reader that has read nothing yet.
+type BucketRead struct {
+	created time.Time
+	losses  uint64
 }
 
 // Entry is one key with its value.

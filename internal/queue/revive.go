@@ -37,31 +37,42 @@ func (q *Queue) ReviveBucket(ctx context.Context) error {
 // noteLoss remembers that the bucket did not answer.
 func (b *Bucket) noteLoss() {
 	b.mu.Lock()
-	b.lost = true
+	b.losses++
 	b.mu.Unlock()
 }
 
-// RestoreIfReplaced calls restore if the broker lost the bucket and a worker
-// created it again. restore writes the former content. RestoreIfReplaced also
-// writes the delivered high-water mark again.
-func (b *Bucket) RestoreIfReplaced(ctx context.Context, restore func(context.Context) error) error {
+// RestoreIfReplaced calls restore if the broker lost the bucket that the reader read last,
+// and a worker created it again. restore writes what this reader knows of the former
+// content, whatever others have restored before. RestoreIfReplaced also writes the
+// delivered high-water mark again.
+func (b *Bucket) RestoreIfReplaced(ctx context.Context, last *BucketRead, restore func(context.Context) error) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.lost {
+	if last.created.IsZero() {
+		*last = BucketRead{b.created, b.losses}
+		if b.losses == 0 {
+			return nil
+		}
+	} else if last.losses == b.losses {
 		return nil
 	}
 	created, err := b.readCreated(ctx)
 	if err != nil {
 		return b.wrap(err)
 	}
-	if !created.Equal(b.created) {
-		if err := errors.Join(restore(ctx), b.wrap(b.q.RestoreHighWaterMark(ctx))); err != nil {
+	if !created.Equal(last.created) {
+		if err := restore(ctx); err != nil {
 			return err
+		}
+	}
+	if !created.Equal(b.created) {
+		if err := b.q.RestoreHighWaterMark(ctx); err != nil {
+			return b.wrap(err)
 		}
 		b.created = created
 		b.q.log.Warn().Str("bucket", b.Name()).Msg("the fleet's bucket was lost and created again; restored its API, hold, limit and lanes; imports that were paused go on")
 	}
-	b.lost = false
+	*last = BucketRead{created, b.losses}
 	return nil
 }
 

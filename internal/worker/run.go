@@ -157,9 +157,10 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	feeder := waiting.New(waiting.Options{Queue: q, Fleet: fleet.New(q), Name: cfg.Name, Log: log})
+	control := fleet.New(q)
+	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Log: log})
 	feeder.Open(side) // so that the first presence tells whether this worker feeds
-	member := fleet.NewMember(fleet.Options{Control: fleet.New(q), Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
+	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
 		gate := s.Gate().State()
 		return fleet.Presence{Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(time.Now()), Slots: pool.Concurrency, Posting: env.rate.posting(time.Now()), Feeds: feeder.Ready(), ClockMS: clockOffset(s.Clock())}
