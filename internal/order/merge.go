@@ -169,6 +169,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 		return &kept
 	}
 	out.carryDoubt(cur)
+	out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
 	return &out
 }
 

@@ -121,6 +121,16 @@ func TestR1ACancellationReplacesNoOutcomeOfAWorker(t *testing.T) {
 	require.Equal(t, 1, after.Settled)
 }
 
+// R3: a cancellation knows no timestamp, and the next attempt must be stamped later than the
+// last one.
+func TestR3ACancellationKeepsTheLastTimestamp(t *testing.T) {
+	cur := &Record{IntentID: "i1", Settled: 1, History: History{LastTimestamp: 7}}
+	cur.SetOutcome(OutcomeRejected)
+	mine := &Record{IntentID: "i2", EnqueuedAt: epoch}
+	mine.SetOutcome(OutcomeCancelled)
+	require.EqualValues(t, 7, Merge(cur, mine).LastTimestamp)
+}
+
 func TestR1AnOlderIntentMayOnlyRaiseToAccepted(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if mine.IntentID != "i0" {

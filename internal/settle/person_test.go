@@ -336,3 +336,27 @@ func (l *lateReader) Letter(ctx context.Context, token string) (*settle.Letter, 
 	<-l.goOn
 	return l.Store.Letter(ctx, token)
 }
+
+// An order in doubt was withdrawn, so its record names who did that. The next intent is
+// withheld by a worker, and its letter is owed.
+func TestAWithheldIntentIsNobodysWord(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, intent("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Duplicate, d.History))
+	requireDrained(t, q)
+	entry, err := q.Lookup(t.Context(), "A-1")
+	require.NoError(t, err)
+	withdrawn := *entry.Record
+	withdrawn.By = "anna"
+	_, err = q.ExportStore().PutRecord(t.Context(), "A-1", &withdrawn, entry.Seq)
+	require.NoError(t, err)
+	publish(t, q, intent("A-1", "i2"))
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkWithheld, d.Work)
+	_, err = q.Refuse(t.Context(), d)
+	require.NoError(t, err)
+	rec := lookup(t, q, "A-1")
+	require.Empty(t, rec.By)
+	require.True(t, rec.NeedsLetter())
+}

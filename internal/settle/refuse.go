@@ -28,7 +28,9 @@ func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // although the result of the order_no stays accepted.
 func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.recordFor(d)
-	rec.Dropped = false // by whoever dropped the letter of the intent before; this one gets its own
+	if d.Work == WorkWithheld { // what a person did about the intent before; this one gets its own letter
+		rec.Dropped, rec.By = false, ""
+	}
 	letter := q.refusal(d, &rec, d.Work)
 	refused := letter.refusedRecord(d.Last.Record)
 	if letter.Conflict {
