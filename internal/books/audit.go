@@ -131,7 +131,7 @@ func pause(ctx context.Context, d time.Duration) error { return settle.RealTime(
 // settledBy says whether the record counts this stored intent, and not only an
 // earlier one with the same ID.
 func settledBy(intent *settle.Message, r *order.Record) bool {
-	id := settle.IntentID(intent.Header.Get(settle.HeaderIntentID), intent.Seq, intent.Time)
+	id := intent.IntentID()
 	if c := r.ConflictOf(id); c != nil {
 		return !intent.Time.After(c.EnqueuedAt)
 	}

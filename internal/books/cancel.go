@@ -3,6 +3,7 @@ package books
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"orderpost/internal/queue"
@@ -218,17 +219,16 @@ func PendingOfOrder(ctx context.Context, q *queue.Queue, orderNo string) func(vi
 	}
 }
 
-// WaitingOfBatch lists the waiting intents of an import.
-func WaitingOfBatch(ctx context.Context, q *queue.Queue, batch string) func(visit func([]*settle.Message) error) error {
-	return func(visit func([]*settle.Message) error) error { return EachWaiting(ctx, q, batch, visit) }
-}
-
 // WaitingOfOrder lists the waiting intents of one order_no. It reads everything that
 // waits, because subjects of the waiting room do not name orders.
 func WaitingOfOrder(ctx context.Context, q *queue.Queue, orderNo string) func(visit func([]*settle.Message) error) error {
 	return func(visit func([]*settle.Message) error) error {
 		return q.EachWaiting(ctx, "", queue.ToTheEnd, func(page []*settle.Message) error {
-			return visitSome(page, visit, func(m *settle.Message) bool { return settle.WaitingOrderNo(m) == orderNo })
+			mine := slices.DeleteFunc(page, func(m *settle.Message) bool { return settle.WaitingOrderNo(m) != orderNo })
+			if len(mine) == 0 {
+				return nil
+			}
+			return visit(mine)
 		})
 	}
 }

@@ -75,17 +75,3 @@ func EachPending(ctx context.Context, q *queue.Queue, batch string, visit func([
 func EachWaiting(ctx context.Context, q *queue.Queue, batch string, visit func([]*settle.Message) error) error {
 	return q.EachWaiting(ctx, ImportToken(batch), queue.ToTheEnd, visit)
 }
-
-// visitSome passes the messages that match to visit, if there are any.
-func visitSome(page []*settle.Message, visit func([]*settle.Message) error, match func(*settle.Message) bool) error {
-	var mine []*settle.Message
-	for _, m := range page {
-		if match(m) {
-			mine = append(mine, m)
-		}
-	}
-	if len(mine) == 0 {
-		return nil
-	}
-	return visit(mine)
-}

@@ -60,7 +60,7 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 	if err := books.EachWaiting(ctx, q, batch, func(page []*settle.Message) error {
 		for _, m := range page {
 			no := settle.WaitingOrderNo(m)
-			waits[no], waiting[no] = settle.IntentID(m.Header.Get(settle.HeaderIntentID), m.Seq, m.Time), true
+			waits[no], waiting[no] = m.IntentID(), true
 		}
 		return nil
 	}); err != nil {

@@ -1,7 +1,7 @@
 package patient
 
 import (
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 )
@@ -9,24 +9,43 @@ import (
 // WatchStalls returns how long this process stood still at most within two seconds since
 // then, because others had the processor.
 func WatchStalls(t *testing.T) (longest func() time.Duration) {
-	const tick = 5 * time.Millisecond
-	var worst atomic.Int64
+	var mu sync.Mutex
+	var s stalls
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		var late [2]time.Duration // in this second and the one before
-		second := time.Now()
-		for last := second; t.Context().Err() == nil; {
+		for t.Context().Err() == nil {
+			mu.Lock()
+			s.tick(time.Now())
+			mu.Unlock()
 			time.Sleep(tick)
-			now := time.Now()
-			if now.Sub(second) >= time.Second {
-				late, second = [2]time.Duration{0, late[0]}, now
-			}
-			late[0] += max(now.Sub(last)-2*tick, 0)
-			last = now
-			worst.Store(max(worst.Load(), int64(late[0]+late[1])))
 		}
 	}()
 	t.Cleanup(func() { <-done })
-	return func() time.Duration { return time.Duration(worst.Load()) }
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return s.worst
+	}
+}
+
+// tick is the time between two calls of stalls.tick in a process that runs.
+const tick = 5 * time.Millisecond
+
+// stalls sums up by how much ticks are late.
+type stalls struct {
+	last, second time.Time
+	late         [2]time.Duration // in this second and the one before
+	worst        time.Duration
+}
+
+func (s *stalls) tick(now time.Time) {
+	if s.last.IsZero() {
+		s.last, s.second = now, now
+	}
+	if now.Sub(s.second) >= time.Second {
+		s.late, s.second = [2]time.Duration{0, s.late[0]}, now
+	}
+	s.late[0] += max(now.Sub(s.last)-2*tick, 0)
+	s.last, s.worst = now, max(s.worst, s.late[0]+s.late[1])
 }

@@ -131,6 +131,14 @@ type names struct {
 	consumer                                     string
 }
 
+// takes returns the name of the stream that takes a new intent.
+func (n names) takes(waits bool) string {
+	if waits {
+		return n.waiting
+	}
+	return n.intents
+}
+
 // StreamNames returns the names of the streams that a worker creates, with that of
 // the bucket.
 func (c Config) StreamNames() []string {

@@ -98,11 +98,7 @@ func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.
 	ctx, cancel := s.q.link.bound(ctx)
 	defer cancel()
 	ack, err := s.q.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
-	stream := s.q.n.intents
-	if strings.HasPrefix(m.Subject, s.q.n.waitPre) {
-		stream = s.q.n.waiting
-	}
-	p, err := publishAnswer(stream, ack, err)
+	p, err := publishAnswer(s.q.n.takes(strings.HasPrefix(m.Subject, s.q.n.waitPre)), ack, err)
 	if ack == nil {
 		return p, 0, err
 	}

@@ -61,7 +61,7 @@ type PublishResult struct {
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start, end := 0, 0; start < len(intents); start = end {
-		end = batchEnd(intents, start)
+		end = batchEnd(len(intents), start, func(i int) int { return len(intents[i].Body) })
 		q.publishBatch(ctx, intents[start:end], results[start:end])
 		if err := q.publishAgain(ctx, intents[start:end], results[start:end]); err != nil {
 			for i := end; i < len(intents); i++ {
@@ -73,12 +73,12 @@ func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []Publ
 	return results
 }
 
-// batchEnd returns the end of the batch that begins at start. A batch has at
-// least one intent.
-func batchEnd(intents []settle.Intent, start int) (end int) {
+// batchEnd returns the end of the batch that begins at start, of n messages with these
+// sizes. A batch has at least one message.
+func batchEnd(n, start int, sizeOf func(i int) int) (end int) {
 	size := 0
-	for end = start; end < min(start+maxBatch, len(intents)); end++ {
-		if size += len(intents[end].Body); size > maxBatchBytes && end > start {
+	for end = start; end < min(start+maxBatch, n); end++ {
+		if size += sizeOf(end); size > maxBatchBytes && end > start {
 			break
 		}
 	}
@@ -200,11 +200,7 @@ func (q *Queue) publishAsync(ctx context.Context, n int, message func(i int) (*n
 // answered returns what became of one intent. It publishes an intent again at
 // once if the answer calls for that.
 func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
-	stream := q.n.intents
-	if in.Waits() {
-		stream = q.n.waiting
-	}
-	p, err := publishAnswer(stream, ack, err)
+	p, err := publishAnswer(q.n.takes(in.Waits()), ack, err)
 	if err != nil || p == settle.Stored {
 		return p, err
 	}

@@ -27,7 +27,7 @@ func (q *Queue) publishMsgs(ctx context.Context, ms []*settle.Message, may func(
 	defer q.mover.mu.Unlock()
 	out := make([]settle.Published, len(ms))
 	for start := 0; start < len(ms); {
-		end := msgsEnd(ms, start)
+		end := batchEnd(len(ms), start, func(i int) int { return len(ms[i].Data) })
 		if n := q.mover.modes.singles(end - start); n > 0 {
 			end = start + n
 			q.publishEach(ctx, ms[start:end], out[start:end], may)
@@ -57,17 +57,6 @@ func (q *Queue) publishTogether(ctx context.Context, ms []*settle.Message, out [
 	for i := range out {
 		out[i].Status = settle.Stored
 	}
-}
-
-// msgsEnd returns the end of the batch that begins at start.
-func msgsEnd(ms []*settle.Message, start int) (end int) {
-	size := 0
-	for end = start; end < min(start+maxBatch, len(ms)); end++ {
-		if size += len(ms[end].Data); size > maxBatchBytes && end > start {
-			break
-		}
-	}
-	return end
 }
 
 // publishEach publishes messages one by one, without waiting in between. Unlike

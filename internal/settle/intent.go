@@ -157,6 +157,9 @@ func IntentID(given string, seq uint64, at time.Time) string {
 	}
 }
 
+// IntentID returns the name of the submission that a stored intent is.
+func (m *Message) IntentID() string { return IntentID(m.Header.Get(HeaderIntentID), m.Seq, m.Time) }
+
 // FileToken returns the token that records about a message are filed under: the
 // message's own token if order.Token can produce it, otherwise a hash. A
 // producer may publish to a subject with wildcard characters, and a lookup by

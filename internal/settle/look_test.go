@@ -232,8 +232,7 @@ func TestR7WhatALaterDeliveryHasIsNotGivenBack(t *testing.T) {
 // the letter.
 func writeOutcome(t *testing.T, q *queue.Queue, d *settle.Delivery) {
 	t.Helper()
-	answer := d.ExportAnswer()
-	d.ExportSetAnswer(&told{Answer: unheard{answer}})
+	d.ExportSetAnswer(unheard{d.ExportAnswer()})
 	settleAs(t, q, d, report(order.Rejected, d.History))
 }
 

@@ -152,7 +152,7 @@ func (q *Protocol) publishWaiting(ctx context.Context, open []*waitingIntent, ma
 
 // leaveWaiting returns the intent that a waiting message becomes.
 func (q *Protocol) leaveWaiting(m *Message) *waitingIntent {
-	in := &waitingIntent{at: m.Seq, storedAt: m.Time, orderNo: WaitingOrderNo(m), id: IntentID(m.Header.Get(HeaderIntentID), m.Seq, m.Time)}
+	in := &waitingIntent{at: m.Seq, storedAt: m.Time, orderNo: WaitingOrderNo(m), id: m.IntentID()}
 	in.msg = &Message{Subject: q.cfg.IntentSubjects + order.Token(in.orderNo), Header: make(Header, len(m.Header)+1), Data: m.Data}
 	for name, values := range m.Header { // a live Nats-* header, such as a batch's, would act again
 		if !strings.HasPrefix(name, "Nats-") {

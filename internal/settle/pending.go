@@ -23,7 +23,7 @@ type Pending struct {
 // ReadPending reads a stored intent from its message.
 func ReadPending(orderNo string, raw *Message) *Pending {
 	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time, Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel),
-		ID: IntentID(raw.Header.Get(HeaderIntentID), raw.Seq, raw.Time), Waited: raw.Header.Get(HeaderWaited) != ""}
+		ID: raw.IntentID(), Waited: raw.Header.Get(HeaderWaited) != ""}
 	if parsed, err := order.Parse(raw.Data); err == nil {
 		p.BodyHash = parsed.BodyHash()
 	}

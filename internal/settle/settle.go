@@ -189,7 +189,7 @@ func (q *Protocol) HandBack(ctx context.Context, d *Delivery, delay time.Duratio
 	if err := q.noteUnattempted(ctx, d); err != nil {
 		return err
 	}
-	if last := d.Last.Record; q.overtaken(d) || last != nil && last.IntentID == d.Intent.ID && last.Outcome() != order.OutcomeNone {
+	if q.overtaken(d) || d.Last.Record.Settles(d.Intent.ID) {
 		return nil
 	}
 	return q.giveBack(d, delay)

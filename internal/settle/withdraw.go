@@ -109,7 +109,7 @@ func (q *Protocol) withdrawable(ctx context.Context, waiting []*Message) (intent
 		case words[i].Unreadable != nil:
 			in.end = MoveBlocked
 		case last.Knows(in.id),
-			pending[i] != nil && IntentID(pending[i].Header.Get(HeaderIntentID), pending[i].Seq, pending[i].Time) == in.id:
+			pending[i] != nil && pending[i].IntentID() == in.id:
 			in.end = MovedBefore
 		case pending[i] != nil, last != nil && last.Outcome() == order.OutcomeNone:
 			in.end = MoveBlocked

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"orderpost/internal/durable"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"orderpost/internal/durable"
 )
 
 // Config holds the limits of a store. Open replaces zero values by the defaults.

@@ -77,7 +77,7 @@ func (b *batchCommands) meansImport(ctx context.Context, q *queue.Queue, name st
 	if err == nil && !found {
 		// The orders of an import are often named after it. To look for others would mean
 		// to read all that waits.
-		err = books.WaitingOfBatch(ctx, q, name)(func(page []*settle.Message) error {
+		err = books.EachWaiting(ctx, q, name, func(page []*settle.Message) error {
 			found = found || slices.ContainsFunc(page, func(m *settle.Message) bool { return settle.WaitingOrderNo(m) == name })
 			return nil
 		})

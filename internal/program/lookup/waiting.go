@@ -40,7 +40,7 @@ func (f *Finding) findWaiting(ctx context.Context, q *queue.Queue) error {
 	case err == nil:
 		err = books.WaitingOfOrder(ctx, q, f.OrderNo)(func(page []*settle.Message) error {
 			for _, m := range page {
-				f.Waiting = append(f.Waiting, Waiting{IntentID: settle.IntentID(m.Header.Get(settle.HeaderIntentID), m.Seq, m.Time),
+				f.Waiting = append(f.Waiting, Waiting{IntentID: m.IntentID(),
 					Batch: m.Header.Get(settle.HeaderBatch), NotBefore: m.Header.Get(settle.HeaderNotBefore), Stored: m.Time,
 					Held: holds.Holds[q.WaitingImport(m)].By()})
 			}

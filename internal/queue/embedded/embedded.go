@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"orderpost/internal/durable"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +20,8 @@ import (
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"orderpost/internal/durable"
 )
 
 // DefaultListen is the default address: the usual port of a NATS server, on

@@ -18,6 +18,7 @@ const (
 	memberOrderNo          // order_no
 	memberCode             // code, …: 0 and 200 mean success
 	memberErrno            // errno, …: the same, also below the top level
+	memberEnvelope         // code in status, result, …: a number other than 0 and 200 means failure
 	memberErrorCode        // error_code, …: 0, 200 and empty mean success
 	memberSuccess          // success, ok, …: true means success
 	memberError            // error, …: must be null
@@ -125,6 +126,8 @@ func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) 
 			return againstIf(m == memberErrno && !nothing && number != 200)
 		}
 		return codeStance(kind, text)
+	case memberEnvelope:
+		return againstIf(isNumber && codeStance(kind, text) == stanceAgainst)
 	case memberErrorCode:
 		return againstIf(!nothing && number != 200 && !(scalar && slices.Contains(noErrorWords, string(word))))
 	case memberSuccess:
