@@ -181,6 +181,7 @@ func TestReplicasAreRaisedAndOneIsWarnedOf(t *testing.T) {
 		consumer, err := q.workersConsumer(t.Context())
 		require.NoError(c, err)
 		require.Equal(c, 3, consumer.CachedInfo().Config.Replicas)
+		require.NotNil(c, consumer.CachedInfo().Cluster, "nobody leads it yet")
 		require.Len(c, consumer.CachedInfo().Cluster.Replicas, 2)
 	}, time.Minute, 20*time.Millisecond)
 }
