@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // Step is one thing that a person can do about an order.
@@ -52,7 +53,7 @@ func (f Found) Advice(name string) []Step {
 		return []Step{{Text: "It has a note, but no intent in the queue: somebody removed that. Enqueue it again."}}
 	case o == order.OutcomeCancelled:
 		return []Step{{Text: "Nothing. Enqueue it again if it is wanted after all."}}
-	case f.Record.Allowed && o == order.OutcomeUnknown:
+	case f.Record.Allowed && o == order.OutcomeUnknown && f.Letter != nil && settle.LetterReplayed(f.Record.AllowedFor) == f.Letter.Seq:
 		return []Step{with(replay, "A person allowed another attempt, and the replay was cut off. Finish it:", " --resubmit-unknown")}
 	case o == order.OutcomeUnknown:
 		return []Step{

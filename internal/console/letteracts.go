@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -211,6 +212,9 @@ func (v *visit) resolve() error {
 	c := letterConfirmation(l, "Resolve an order", "Record this")
 	c.Says = []string{"Say what you found out about this order at the API. Your word is recorded with your name and the time, and the dead letter goes away, with the order in it.",
 		"If the API itself confirms an acceptance later, that counts instead."}
+	if rec := entry.Record; rec != nil && slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == l.IntentID }) {
+		c.Says = append(c.Says, "This dead letter is about a correction with another body. If the order exists, the letter stays, as a conflict.")
+	}
 	c.Inputs = []input{
 		{Name: "as", Label: "At the API, the order", Must: true, Options: []fact{{"", "choose"}, {order.OutcomeAccepted.String(), "exists (accepted)"}, {order.OutcomeRejected.String(), "does not exist (rejected)"}}},
 		noteInput(true),

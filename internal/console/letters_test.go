@@ -322,6 +322,31 @@ func TestResolve(t *testing.T) {
 	require.Equal(t, journal.Resolve, r.lastAct().Kind)
 }
 
+// TestResolveACorrection: its letter stays if the order exists, and the page says so.
+func TestResolveACorrection(t *testing.T) {
+	r := newRig(t)
+	r.doubts("A-1")
+	b := r.loggedIn()
+	const stays = "about a correction with another body"
+	require.NotContains(t, text(b.open(http.StatusOK, r.letterPath("A-1")+"/resolve")), stays)
+	publish := r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "april:9"}})
+	require.NoError(t, publish[0].Err)
+	require.Eventually(t, func() (refused bool) {
+		require.NoError(t, r.worker.Pull(t.Context(), 1, time.Second, func(ds []*settle.Delivery) {
+			require.Equal(t, settle.WorkWithheld, ds[0].Work)
+			_, err := r.worker.Refuse(t.Context(), ds[0])
+			require.NoError(t, err)
+			refused = true
+		}))
+		return refused
+	}, patience, time.Millisecond)
+	r.settlesPending(order.Report{}) // nothing is left but the acknowledgement
+	path := r.letterPath("A-1")
+	require.Contains(t, text(b.open(http.StatusOK, path+"/resolve")), stays)
+	b.send(http.StatusOK, path+"/resolve", "as", "accepted", "note", "seen in the back office")
+	require.True(t, r.letter("A-1").Conflict)
+}
+
 // TestTwoPeopleOnOneLetter: one of them acts, the others learn that it is gone.
 func TestTwoPeopleOnOneLetter(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })

@@ -124,7 +124,7 @@ func mergeOlder(cur, mine *Record) *Record {
 		raised.Settled++ // this settles the newer intent, too
 	}
 	raised.SetOutcome(OutcomeAccepted)
-	raised.Unsure, raised.By, raised.Allowed, raised.Proven = false, "", false, false
+	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven = false, "", false, "", false
 	raised.Verdict, raised.Status, raised.Response = mine.Verdict, mine.Status, mine.Response
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
@@ -132,7 +132,7 @@ func mergeOlder(cur, mine *Record) *Record {
 		refused := *cur
 		refused.SettledAt = mine.SettledAt
 		if aside := cur.listed(cur.IntentID); aside != nil {
-			refused.BodyHash = aside.BodyHash // its record kept the hash of the intent before
+			refused.BodyHash, refused.Batch, refused.Source = aside.BodyHash, aside.Batch, aside.Source // its record kept those of the intent before
 		}
 		raised.Refuse(&refused)
 		raised.IntentID, raised.EnqueuedAt, raised.Batch, raised.Source = mine.IntentID, mine.EnqueuedAt, mine.Batch, mine.Source
@@ -170,6 +170,11 @@ func mergeNewer(cur *Record, out Record) *Record {
 	}
 	out.carryDoubt(cur)
 	out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
+	if out.Outcome() == OutcomeUnknown && cur.Unsure && out.Attempts == 0 && cur.BodyHash != "" && out.BodyHash != cur.BodyHash {
+		unsent := out // the doubt is about the body that was posted
+		out.BodyHash = cur.BodyHash
+		out.Refuse(&unsent)
+	}
 	return &out
 }
 

@@ -412,7 +412,7 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 func (c *canceller) write(ctx context.Context, w *withdrawal) error {
 	p, now := w.p, c.q.time.Now().UTC()
 	rec := order.Record{OrderNo: p.OrderNo, Reason: withdrawnReason, By: c.by, SettledAt: now,
-		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, IntentID: p.ID, BodyHash: p.BodyHash, Waited: p.Waited}
+		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, Source: p.Source, IntentID: p.ID, BodyHash: p.BodyHash, Waited: p.Waited}
 	rec.SetOutcome(order.OutcomeCancelled)
 	_, err := c.q.writeRecord(ctx, FileToken(order.Token(p.OrderNo)), w.last, rec)
 	w.confirmed = err == nil

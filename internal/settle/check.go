@@ -40,6 +40,9 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
+		if last := d.Last.Record; last != nil && last.IntentID != d.Intent.ID && last.Unsure && !d.Redelivered() {
+			d.doubted = last.BodyHash
+		}
 		if d.Work = q.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
 			d.Work = WorkSubmit
 		}

@@ -42,6 +42,7 @@ type Delivery struct {
 	serverID  string    // of the broker that delivered
 	marked    bool      // that broker confirmed a high-water mark that covers this delivery
 	looked    time.Time // when Last was asked for or written
+	doubted   string    // the hash of another intent's body, which is in doubt; "" = none is, or this one's may be
 
 	msg        *Message
 	answer     Answer

@@ -97,10 +97,13 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 		OrderNo: r.OrderNo, Outcome: r.Outcome(), Reason: r.Reason, Error: r.Error,
 		Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		History: r.History, Trail: trail,
-		IntentID: r.IntentID, BodyHash: r.BodyHash, Batch: r.Batch, Source: r.Source, Worker: r.Worker,
+		IntentID: d.Intent.ID, Batch: d.Intent.Batch, Source: d.Intent.Source, Worker: r.Worker,
 		EnqueuedAt: r.EnqueuedAt, FiledAt: r.SettledAt,
 		Subject: d.msg.Subject, Headers: boundedHeaders(d.msg.Header),
 		Body: d.Intent.Body,
+	}
+	if d.Order != nil {
+		l.BodyHash = d.Order.BodyHash()
 	}
 	l.inheritFromHeader(d.msg.Header)
 	return l
@@ -160,12 +163,8 @@ func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error
 			l.Earlier = own // the letter of an earlier round may be gone
 			l.inheritFrom(have)
 		}
-		err := q.store.PutLetter(ctx, token, l, have)
-		if err == nil {
-			q.filed[l.Outcome].Add(1)
-		}
-		switch {
-		case err == nil || errors.Is(err, ErrStorage) || ctx.Err() != nil:
+		err := q.putLetter(ctx, token, l, have)
+		if err == nil || errors.Is(err, ErrStorage) || ctx.Err() != nil {
 			return err
 		}
 		if have, err = q.rereadLetter(ctx, token); err != nil {
@@ -191,6 +190,9 @@ func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.
 // the intent was handled again. A settled intent that is only stored again keeps
 // its outcome and its letter (R11).
 func (l *Letter) judgedAnew(have *Letter) bool {
+	if have.Reason == reasonWithheld && l.EnqueuedAt.After(l.FiledAt) {
+		return false // it was stored again: its outcome is older than this copy
+	}
 	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)
 }
 
@@ -227,21 +229,45 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 	}
 }
 
-// removeLetter deletes the letter of an order that turned out to be accepted.
-// It deletes by sequence and so never hits a newer letter. A conflict's letter
-// stays. While the broker is out of reach it repeats the deletion until ctx
-// ends, because no later delivery may come back to the letter.
-func (q *Protocol) removeLetter(ctx context.Context, token string) error {
+// removeLetter takes away the letter of an order that rec settles: it turned out to be
+// accepted, or a person said what became of it. removeLetter deletes by sequence and so
+// never hits a newer letter. These stay: a conflict's letter, that of an intent which
+// rec refuses (it becomes a conflict's), and that of an intent which failed after the one
+// that rec is about. While the broker is out of reach, removeLetter repeats the deletion
+// until ctx ends, because no later delivery may come back to the letter.
+func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Record) error {
 	for {
 		l, err := q.rereadLetter(ctx, token)
-		if err != nil || l == nil || l.Conflict {
+		if err != nil || l == nil || l.Conflict || rec.Outcome() != order.OutcomeAccepted && l.EnqueuedAt.After(rec.EnqueuedAt) {
 			return err
 		}
-		err = q.store.DeleteLetter(ctx, token, l)
-		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
+		if rec.ConflictOf(l.IntentID) != nil {
+			err = q.turnIntoConflict(ctx, token, l)
+		} else {
+			err = q.store.DeleteLetter(ctx, token, l)
+		}
+		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
 			return err
 		}
 	}
+}
+
+// turnIntoConflict replaces the letter of a withheld intent by that of the conflict which
+// it turned out to be.
+func (q *Protocol) turnIntoConflict(ctx context.Context, token string, l *Letter) error {
+	conflict := *l
+	conflict.Outcome, conflict.Conflict, conflict.Reason, conflict.FiledAt = order.OutcomeRejected, true, reasonConflict, q.time.Now().UTC()
+	conflict.inheritFrom(l)
+	return q.putLetter(ctx, token, &conflict, l)
+}
+
+// putLetter stores a letter in place of have, and counts it.
+func (q *Protocol) putLetter(ctx context.Context, token string, l, have *Letter) error {
+	err := q.store.PutLetter(ctx, token, l, have)
+	if err == nil {
+		q.filed[l.Outcome].Add(1)
+	}
+	return err
 }
 
 // Token returns the token that the letter is filed under.

@@ -11,8 +11,8 @@ type Pending struct {
 	OrderNo  string
 	Seq      uint64
 	StoredAt time.Time
-	// ID and Batch are those of the Intent.
-	ID, Batch string
+	// ID, Batch and Source are those of the Intent.
+	ID, Batch, Source string
 	// BodyHash is the hash of the canonical body; "" for a body that can never
 	// be sent.
 	BodyHash string
@@ -22,7 +22,8 @@ type Pending struct {
 
 // ReadPending reads a stored intent from its message.
 func ReadPending(orderNo string, raw *Message) *Pending {
-	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time, Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel),
+	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time,
+		Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel), Source: order.Truncate(raw.Header.Get(HeaderSource), maxLabel),
 		ID: raw.IntentID(), Waited: raw.Header.Get(HeaderWaited) != ""}
 	if parsed, err := order.Parse(raw.Data); err == nil {
 		p.BodyHash = parsed.BodyHash()

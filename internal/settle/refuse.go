@@ -28,7 +28,7 @@ func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 // although the result of the order_no stays accepted.
 func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	rec := q.recordFor(d)
-	if d.Work == WorkWithheld { // what a person did about the intent before; this one gets its own letter
+	if d.Work == WorkWithheld { // nobody has dropped this intent's letter, or settled this intent
 		rec.Dropped, rec.By = false, ""
 	}
 	letter := q.refusal(d, &rec, d.Work)
@@ -46,7 +46,7 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
 	if d.Work == WorkWithheld && stored.Record.Outcome() == order.OutcomeAccepted { // a late acceptance came in between
-		if err := q.removeLetter(ctx, d.token); err != nil {
+		if err := q.removeLetter(ctx, d.token, stored.Record); err != nil {
 			return stored, fmt.Errorf("order %s: %w", d.OrderNo(), err)
 		}
 		return stored, q.complete(ctx, d, stored, nil)
@@ -71,22 +71,24 @@ func (l *Letter) refusedRecord(stood *order.Record) *order.Record {
 // the record that forbids it.
 func (q *Protocol) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.IntentID, l.FiledAt, l.BodyHash = d.Intent.ID, q.time.Now().UTC(), ""
-	l.Batch, l.Source, l.EnqueuedAt = d.Intent.Batch, d.Intent.Source, d.StoredAt.UTC()
-	if d.Order != nil {
-		l.BodyHash = d.Order.BodyHash()
-	}
+	l.FiledAt, l.EnqueuedAt = q.time.Now().UTC(), d.StoredAt.UTC()
 	if d.Invalid != nil {
 		l.Error = d.Invalid.Error()
 	}
 	if why == WorkConflict {
 		l.Outcome, l.Conflict = order.OutcomeRejected, true
-		l.Reason = "conflict: the order_no was accepted before with another body"
+		l.Reason = reasonConflict
 	} else {
-		l.Reason = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
+		l.Reason = reasonWithheld
 	}
 	return l
 }
+
+// Why letters say that an intent was not submitted.
+const (
+	reasonConflict = "conflict: the order_no was accepted before with another body"
+	reasonWithheld = "withheld: the order_no's earlier outcome is unknown, and nobody allowed another attempt"
+)
 
 // recordFor returns the current record with this intent as the one that it
 // settles.

@@ -331,8 +331,11 @@ func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) er
 			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt, Settled: 1}
 		next.Unsure = true
 		if cur != nil {
-			if next = *cur; cur.Outcome() == order.OutcomeAccepted {
+			switch next = *cur; {
+			case cur.Outcome() == order.OutcomeAccepted:
 				return nil, fmt.Errorf("it was accepted meanwhile: %w", ErrNotInDoubt)
+			case cur.By != "" && cur.Outcome() == order.OutcomeRejected: // a colleague is about to remove the letter
+				return nil, ErrReplaced
 			}
 		}
 		next.Allowed, next.AllowedFor = true, id

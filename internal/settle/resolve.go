@@ -83,12 +83,7 @@ func (q *Protocol) resolve(ctx context.Context, token, orderNo string, of about,
 	if err != nil {
 		return entry.Record, err
 	}
-	letter, err := q.rereadLetter(ctx, token)
-	// If a later intent has failed since, the letter is about that intent and stays.
-	if err == nil && letter != nil && !letter.Conflict && letter.IntentID == entry.Record.IntentID {
-		err = q.store.DeleteLetter(ctx, token, letter)
-	}
-	return entry.Record, err
+	return entry.Record, q.removeLetter(ctx, token, entry.Record)
 }
 
 // resolved returns cur with the person's word, or nil if cur has it already.

@@ -130,7 +130,7 @@ func again(t *testing.T, d *settle.Delivery, to *queue.Queue) *settle.Delivery {
 
 func report(v order.Verdict, h order.History) order.Report {
 	h.Attempts++
-	return order.Report{End: order.EndAnswer, Verdict: v, Status: 200, History: h}
+	return order.Report{End: order.EndAnswer, Verdict: v, Status: 200, History: h, Trail: []order.Attempt{{Verdict: v, Status: 200}}}
 }
 
 func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {

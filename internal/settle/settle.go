@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"orderpost/internal/order"
@@ -95,6 +96,11 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 	}
 	rec.Unsure = s.Unsure
 	rec.SetOutcome(s.Outcome)
+	if d.doubtIsEarlier(r, s.Outcome) && d.doubted != rec.BodyHash {
+		refused := rec
+		rec.BodyHash = d.doubted // that one exists, or may
+		rec.Refuse(&refused)
+	}
 	switch {
 	case s.Outcome != order.OutcomeNone:
 		rec.SettledAt = now
@@ -112,6 +118,15 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 	return rec
 }
 
+// doubtIsEarlier reports whether only attempts of earlier intents may have created the
+// order: the answer to each of this one's says that it did not.
+func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
+	attempts := r.History.Attempts - d.History.Attempts
+	return d.doubted != "" && len(r.Trail) == attempts && // else some are not known
+		(as == order.OutcomeUnknown || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
+		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Verdict == order.Unsure })
+}
+
 // complete makes sure of the dead letter of a settled intent and then
 // acknowledges the intent. For a redelivery of an intent that is settled
 // already, it is the whole handling.
@@ -123,7 +138,7 @@ func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trai
 	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec), rec.ConflictOf(d.Intent.ID) != nil:
 		err = q.fileLetter(ctx, d, q.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
-		err = q.removeLetter(ctx, d.token)
+		err = q.removeLetter(ctx, d.token, rec)
 	case rec.NeedsLetter() && mine:
 		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
 	}
@@ -145,7 +160,7 @@ func (q *Protocol) fileFailure(ctx context.Context, d *Delivery, l *Letter) erro
 	}
 	now, err := q.rereadRecord(ctx, d.token)
 	if err == nil && now.Record.Outcome() == order.OutcomeAccepted {
-		return q.removeLetter(ctx, d.token)
+		return q.removeLetter(ctx, d.token, now.Record)
 	}
 	return err
 }

@@ -27,9 +27,10 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 		Use:   "resolve ORDER_NO --accepted|--rejected --note TEXT",
 		Short: "Settle an unknown order with what you found out",
 		Long: "resolve records, with your name and the time, whether an unknown order exists at the API. It removes\n" +
-			"the dead letter: export it first if you may need the order. It refuses while an intent for the\n" +
-			"order_no is in the queue, and if the outcome is not unknown. You can correct your decision. If the\n" +
-			"API itself confirms an acceptance later, that counts instead.\n\n" +
+			"the dead letter: export it first if you may need the order. If the letter is about a correction with\n" +
+			"another body and the order exists, the letter stays as a conflict. resolve refuses while an intent\n" +
+			"for the order_no is in the queue, and if the outcome is not unknown. You can correct your decision.\n" +
+			"If the API itself confirms an acceptance later, that counts instead.\n\n" +
 			"Exit code 3: nothing was changed.",
 		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'",
 		Args:    program.Named(cobra.ExactArgs(1)),
