@@ -69,10 +69,11 @@ func (o *Oracle) endOrder(c *course) {
 		o.find(Letters, no, []int{last.line, letter.line}, "%s is %s, but the letter is about %s", rec.IntentID, rec.Word, letter.intent)
 	case rec.NeedsLetter() && letter.outcome != rec.Outcome():
 		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
-	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.conflict && o.leftover(c):
+	case letter == nil || letter.conflict || !done(rec):
+	case o.leftover(c):
 		o.Counts.Leftovers++
-	case rec.Outcome() == order.OutcomeAccepted && letter != nil && !letter.conflict:
-		o.find(Letters, no, []int{last.line, letter.line}, "accepted, but a letter is left")
+	default:
+		o.find(Letters, no, []int{last.line, letter.line}, "%s, but the letter of %s is left", rec.Word, letter.intent)
 	}
 }
 
@@ -112,13 +113,13 @@ func (c *course) postedLate() bool {
 	return slices.ContainsFunc(c.posts, func(a *attempt) bool { return a.late })
 }
 
-// leftover reports whether a late acceptance left a dead letter behind: whoever had to
-// remove the letter was lost before. That is the writer of the acceptance, or of the
-// letter if it was filed later. No message brings a worker back to it. The audit shows
+// leftover reports whether a late acceptance, or a person's word, left a dead letter behind:
+// whoever had to remove the letter was lost before. That is the writer of the record, or of
+// the letter if it was filed later. No message brings a worker back to it. The audit shows
 // such a letter, and replaying it sends nothing.
 func (o *Oracle) leftover(c *course) bool {
 	for _, r := range c.records {
-		if r.rec.Outcome() == order.OutcomeAccepted {
+		if done(r.rec) {
 			who, since := r.process, r.at
 			if c.letter.at > since {
 				who, since = c.letter.process, c.letter.at
@@ -129,6 +130,10 @@ func (o *Oracle) leftover(c *course) bool {
 	}
 	return false
 }
+
+// done reports whether nothing is left to do about an order: it was accepted, or a person
+// settled it.
+func done(r *order.Record) bool { return r.Outcome() == order.OutcomeAccepted || byPerson(r) }
 
 // removal is how long the removal of a letter may take: requests get no answer, and a
 // person comes back to it.

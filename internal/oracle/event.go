@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // Moment is a time, counted from the beginning of the history. In JSON it is a number
@@ -42,6 +43,8 @@ const (
 	// ByLeader: the next leader of the workers' consumer knew of an earlier time than
 	// its owner did.
 	ByLeader = "the consumer has another leader"
+	// ByItself: a program ended because it was done.
+	ByItself = "it was done"
 )
 
 // The kinds of events.
@@ -185,7 +188,14 @@ type Event struct {
 	// Replaces is the sequence that the writer of a record had read. Nil = unknown.
 	Replaces *uint64       `json:"replaces,omitempty"`
 	Record   *order.Record `json:"record,omitempty"`
-	Settings *Settings     `json:"settings,omitempty"`
+	// Body is the hash of the body of an intent, a request, an order at the API or a letter;
+	// "" = it can never be sent, or nobody saw it. Batch and Source are an intent's. Letter
+	// is a letter without its body.
+	Body     string         `json:"body_hash,omitempty"`
+	Batch    string         `json:"batch,omitempty"`
+	Source   string         `json:"source,omitempty"`
+	Letter   *settle.Letter `json:"letter,omitempty"`
+	Settings *Settings      `json:"settings,omitempty"`
 }
 
 // until returns the latest moment at which the event can have happened.

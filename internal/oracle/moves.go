@@ -14,6 +14,7 @@ func (o *Oracle) waited(e *Event) {
 	c := o.course(e.OrderNo)
 	c.known, c.must = true, true
 	c.given(e.Intent)
+	o.keep(c, e)
 	o.waiting[e.Seq] = &place{c, e.Intent, e.Line}
 }
 

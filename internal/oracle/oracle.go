@@ -51,6 +51,7 @@ type Counts struct {
 	OlderMoves                                  int // of these, stored again because a worker of an older version forgot them
 	Acknowledged                                int // intents that left the queue by an acknowledgement
 	Unseen                                      int // records that the history lacks
+	OtherBodies                                 int // acceptances of an order_no of which nobody can tell which of two bodies the API has
 	Outcomes                                    [order.OutcomeUnknown + 1]int
 }
 
@@ -78,6 +79,7 @@ func (c *Counts) Add(o Counts) {
 	c.SameStamps += o.SameStamps
 	c.Acknowledged += o.Acknowledged
 	c.Unseen += o.Unseen
+	c.OtherBodies += o.OtherBodies
 	for i := range c.Outcomes {
 		c.Outcomes[i] += o.Outcomes[i]
 	}
@@ -110,6 +112,10 @@ type course struct {
 	forgot            bool // an intent was stored while the broker was killed, which may have forgotten deliveries
 	tookDown          int
 	line              int // of the first event
+	copies            []submission
+	filed             map[uint64]*letter // all letters, by sequence
+	bodies            map[string]bool    // that the API created
+	older             bool               // a worker of an older version wrote a record
 }
 
 // claim is one delivery.
@@ -144,6 +150,7 @@ type attempt struct {
 	gate, signed Moment
 	sent         Moment
 	stamp        int64
+	body         string
 	done, recall bool
 	unaware      bool // sent after the claim had ended, which its process could not know
 	paused       bool // sent after the documented pause
@@ -250,13 +257,20 @@ func (o *Oracle) Observe(e Event) {
 		o.recorded(&e)
 	case Filed:
 		o.checkFiling(o.course(e.OrderNo), &e)
+		o.checkLetter(o.course(e.OrderNo), &e)
 		o.course(e.OrderNo).letter = &letter{intent: e.Intent, outcome: e.Outcome, conflict: e.Conflict, seq: e.Seq, line: e.Line, at: e.At, process: e.Process}
+		o.course(e.OrderNo).file()
 	case Unfiled:
+		o.checkRemoval(o.course(e.OrderNo), &e)
 		if c := o.course(e.OrderNo); c.letter != nil && c.letter.seq == e.Seq {
 			c.letter = nil
 		}
 	case Created:
-		o.course(e.OrderNo).created++
+		c := o.course(e.OrderNo)
+		if c.created++; c.bodies == nil {
+			c.bodies = make(map[string]bool)
+		}
+		c.bodies[e.Body] = true
 	case Foreign:
 		o.course(e.OrderNo).foreign = true
 	case Frozen:
@@ -265,7 +279,9 @@ func (o *Oracle) Observe(e Event) {
 	case Reconnected:
 		o.process(e.Process).reconnected = true
 	case Ended:
-		o.process(e.Process).ended = max(1, e.At)
+		if e.Why != ByItself {
+			o.process(e.Process).ended = max(1, e.At)
+		}
 	case ClockSet, Suspended:
 		o.clocks(&e)
 	case Older:
@@ -328,6 +344,7 @@ func (o *Oracle) stored(e *Event) {
 	}
 	o.Counts.Intents++
 	c.intents++
+	o.keep(c, e)
 	o.checkMoved(c, e)
 }
 
@@ -349,6 +366,7 @@ func (o *Oracle) removed(e *Event) {
 	if e.Claim != 0 || e.Intent != "" {
 		o.Counts.Acknowledged++
 		o.checkAcknowledged(c, e)
+		o.checkFiled(c, e)
 	}
 	delete(o.pending, e.Seq)
 	delete(o.handed, e.Seq)

@@ -11,7 +11,7 @@ func (o *Oracle) posted(e *Event) {
 	c := o.course(e.OrderNo)
 	p := o.process(e.Process)
 	a := &attempt{line: e.Line, intent: e.Intent, seq: e.Seq, process: e.Process, claim: e.Claim, gate: e.Gate, signed: e.Signed,
-		sent: e.At, stamp: e.Stamp, fresh: !p.reconnected}
+		sent: e.At, stamp: e.Stamp, body: e.Body, fresh: !p.reconnected}
 	o.attempts[e.Attempt] = a
 	o.Counts.Posts++
 	before := c.posts
@@ -90,8 +90,12 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 			o.find(OneClaim, c.orderNo, []int{own.line}, "%s posts, though %s, which did not know of the delivery: nobody asked for more time", a.process, own.why)
 			return
 		}
-		a.unaware = true
-		o.Counts.FormerOwners++
+		if a.unaware = true; a.sent > a.signed {
+			a.paused = true
+			o.Counts.Pauses++
+		} else {
+			o.Counts.FormerOwners++
+		}
 		return
 	}
 	if a.sent > a.signed { // frozen between the fence and the socket
@@ -142,6 +146,9 @@ func (o *Oracle) checkRecord(c *course, a *attempt, own *claim, until Moment) {
 		return
 	}
 	last := &c.records[first]
+	if a.stamp <= last.rec.LastTimestamp && a.stamp != 0 && !o.settings.Outside {
+		o.find(Stamped, c.orderNo, []int{last.line, own.line}, "%s posts with the timestamp %d, after %d", a.process, a.stamp, last.rec.LastTimestamp)
+	}
 	if last.rec.Outcome() == order.OutcomeAccepted {
 		o.find(AcceptedOnce, c.orderNo, []int{last.line, own.line}, "%s posts %s, accepted since %s", a.process, a.intent, last.at)
 		return
@@ -241,7 +248,7 @@ func (c *course) cleared(a, b *attempt) bool {
 	allowed := c.unseen // a record that nobody saw may have said so
 	for _, r := range c.records {
 		granted := r.rec.Allows(a.intent) && !allowed // the notes that follow repeat it
-		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven || byPerson(r.rec)) {
+		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven && !r.rec.Unsure || byPerson(r.rec)) {
 			return true
 		}
 	}

@@ -29,6 +29,9 @@ func (o *Oracle) recorded(e *Event) {
 		o.checkEvidence(c, rec)
 		o.checkWriter(c, e)
 	}
+	if whole {
+		o.checkFacts(c, e, prev)
+	}
 }
 
 // checkWriter checks that an outcome is not written long after its writer's claim was
@@ -71,6 +74,7 @@ func (o *Oracle) checkChain(c *course, e *Event) (whole bool) {
 func (o *Oracle) checkFiling(c *course, e *Event) {
 	own := o.claims[e.Claim]
 	switch {
+	case e.Conflict && c.letter != nil && c.letter.intent == e.Intent: // a late acceptance refuses what was withheld
 	case own == nil || !own.ended || own.why != ByTime || o.settings.Outside:
 	case o.unaware(c, e):
 		c.misfiled = true

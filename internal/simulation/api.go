@@ -48,7 +48,7 @@ func newAPI(w *world) *api {
 func (a *api) exists(no string) bool { return a.created[no] > 0 || a.foreign[no] }
 
 // handle handles a request when it arrives. signed is when it was signed.
-func (a *api) handle(no string, fault apiFault, signed time.Duration) reply {
+func (a *api) handle(no, body string, fault apiFault, signed time.Duration) reply {
 	if at, there := a.finals[no]; there && signed <= at {
 		return reply{verdict: order.Rejected, status: 422}
 	}
@@ -68,14 +68,14 @@ func (a *api) handle(no string, fault apiFault, signed time.Duration) reply {
 		a.finals[no] = a.w.e.at
 		return reply{verdict: order.Rejected, final: true, status: 422}
 	}
-	r := a.create(no)
+	r := a.create(no, body)
 	if fault == apiCreatesAndFails {
 		return reply{verdict: order.Unsure, status: 500}
 	}
 	return r
 }
 
-func (a *api) create(no string) reply {
+func (a *api) create(no, body string) reply {
 	if a.exists(no) {
 		switch a.w.cfg.Duplicates {
 		case Refuses:
@@ -85,7 +85,7 @@ func (a *api) create(no string) reply {
 		}
 	}
 	a.created[no]++
-	a.w.witness.about(oracle.Created, no)
+	a.w.witness.tell(oracle.Event{Kind: oracle.Created, OrderNo: no, Body: body})
 	a.w.state(no)
 	if t := a.w.e.trace; t != nil {
 		t.say(a.w.e, "api", "created", no, "%d in all", a.created[no])
@@ -137,7 +137,7 @@ func (a *api) post(ctx context.Context, p *proc, at *attempt, timeout time.Durat
 		a.underway[at.orderNo]++
 		e.after(there, func() {
 			a.underway[at.orderNo]--
-			r := a.handle(at.orderNo, fault, at.signed)
+			r := a.handle(at.orderNo, at.body, fault, at.signed)
 			if fault == apiDropsAnswer {
 				return
 			}

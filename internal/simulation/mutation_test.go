@@ -12,9 +12,9 @@ import (
 // `go run ./cmd/simulate --mutations --seed 1` finds them anew where the model has changed.
 var noticed = map[Mutation]struct{ schedule, breaks string }{
 	R1:        {"30", oracle.Stays},
-	R2:        {"1", oracle.Stays},
+	R2:        {"1", oracle.Stamped},
 	R3:        {"1", oracle.Park},
-	R4:        {"77", oracle.Letters},
+	R4:        {"17", oracle.Letters},
 	R5:        {"534", oracle.Letters},
 	R6:        {"1", oracle.True},
 	R7:        {"3", oracle.OneClaim},
@@ -27,8 +27,8 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Index:     {"6342", oracle.AcceptedOnce},
 	WallClock: {"437", oracle.OneClaim},
 	Monotonic: {"259", oracle.OneClaim},
-	Page:      {"8401", oracle.True},
-	Late:      {"152", oracle.OneClaim},
+	Page:      {"6230", oracle.Own},
+	Late:      {"120", oracle.OneClaim},
 	Arrival:   {"20630", oracle.OneClaim},
 	Look:      {"439", oracle.AcceptedOnce},
 	Opened:    {"9662768", oracle.Storage},

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"orderpost/internal/oracle"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -55,7 +56,10 @@ func (w *world) submit(no string, n int, id string, body int, in time.Duration) 
 	}
 	waits := w.cfg.Feeders > 0 && w.e.chance(0.7)
 	w.process("p-"+no, streamOf(ofProducer, numberOf(no), n, 0), in, func(h *host) {
-		in := settle.Intent{OrderNo: no, ID: id, Deadline: deadline, Body: bodyOf(no, body)}
+		in := settle.Intent{OrderNo: no, ID: id, Deadline: deadline, Body: bodyOf(no, body), Batch: "b:" + id, Source: "s:" + id} // its own
+		if id == "" {
+			in.Batch, in.Source = fmt.Sprint("b:", no, "-", n), fmt.Sprint("s:", no, "-", n)
+		}
 		for range 5 {
 			h.e.running.step = StepPublish
 			var err error
@@ -107,7 +111,8 @@ func (w *world) process(name string, id streamID, in time.Duration, body func(h 
 			body(h)
 			ended = true
 			w.busy--
-			h.die()
+			h.dead = true
+			w.witness.tell(oracle.Event{Kind: oracle.Ended, Process: h.run, Why: oracle.ByItself})
 		})
 	})
 }

@@ -210,7 +210,8 @@ func (s store) PutLetter(_ context.Context, token string, l, replaces *settle.Le
 			b.deadSeq++
 			letter.Seq = b.deadSeq
 			b.letters[token] = &letter
-			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq, Process: s.h.run, Claim: claim})
+			b.w.witness.tell(oracle.Event{Kind: oracle.Filed, OrderNo: token, Intent: letter.IntentID, Outcome: letter.Outcome, Conflict: letter.Conflict, Seq: letter.Seq, Process: s.h.run, Claim: claim,
+				Letter: copyOf(&letter), Body: hashOf(letter.Body)})
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "filed: %s %s", letter.IntentID, letter.Outcome)
 			s.w.state(token)
 		}
@@ -242,7 +243,7 @@ func (s store) DeleteLetter(_ context.Context, token string, l *settle.Letter) e
 		b := s.w.broker
 		if have := b.letters[token]; have != nil && have.Seq == seq {
 			delete(b.letters, token)
-			b.w.witness.tell(oracle.Event{Kind: oracle.Unfiled, OrderNo: token, Seq: seq})
+			b.w.witness.tell(oracle.Event{Kind: oracle.Unfiled, OrderNo: token, Seq: seq, Process: s.h.run})
 			s.w.e.trace.say(s.w.e, "broker", "letter", token, "removed")
 			s.w.state(token)
 		}

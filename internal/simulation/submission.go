@@ -180,6 +180,7 @@ func (v *submission) exchange() order.End {
 	v.boundary(v.proc)
 	h := &v.report.History
 	v.report.Verdict, v.report.Final, v.report.Status = r.verdict, r.final, r.status
+	v.report.Trail = append(v.report.Trail, order.Attempt{Verdict: r.verdict})
 	switch {
 	case r.verdict == order.Unsure:
 		h.Unsure = true

@@ -51,7 +51,7 @@ func (v *witness) tell(e oracle.Event) {
 }
 
 func (v *witness) stored(in *intent) {
-	e := oracle.Event{Kind: oracle.Stored, OrderNo: in.orderNo, Intent: in.id, Seq: in.msg.Seq}
+	e := about(oracle.Stored, in.orderNo, in.id, in.msg)
 	if place := in.msg.Header.Get(settle.HeaderWaited); place != "" {
 		e.Waited, _ = strconv.ParseUint(place, 10, 64)
 		e.Paused = v.paused
@@ -61,7 +61,21 @@ func (v *witness) stored(in *intent) {
 
 // waited tells of an intent that a producer put into the waiting room.
 func (v *witness) waited(m *settle.Message) {
-	v.tell(oracle.Event{Kind: oracle.Waited, OrderNo: orderNoOf(m.Subject), Intent: waitingID(m), Seq: m.Seq})
+	v.tell(about(oracle.Waited, orderNoOf(m.Subject), waitingID(m), m))
+}
+
+// about returns an event that says what an intent says about itself.
+func about(k oracle.Kind, orderNo, id string, m *settle.Message) oracle.Event {
+	return oracle.Event{Kind: k, OrderNo: orderNo, Intent: id, Seq: m.Seq, Body: hashOf(m.Data), Batch: m.Header.Get(settle.HeaderBatch), Source: m.Header.Get(settle.HeaderSource)}
+}
+
+// hashOf returns the hash of a body; "" = it can never be sent.
+func hashOf(body []byte) string {
+	parsed, err := order.Parse(body)
+	if err != nil {
+		return ""
+	}
+	return parsed.BodyHash()
 }
 
 // left tells of an intent that a process removed from the waiting room.
@@ -103,7 +117,7 @@ func (v *witness) removed(in *intent, by int) {
 func (v *witness) posted(a *attempt) {
 	v.posts++
 	a.number = v.posts
-	v.tell(oracle.Event{Kind: oracle.Posted, OrderNo: a.orderNo, Intent: a.intent, Seq: a.seq, Claim: a.claim, Process: a.host.run, Attempt: a.number,
+	v.tell(oracle.Event{Kind: oracle.Posted, OrderNo: a.orderNo, Intent: a.intent, Seq: a.seq, Claim: a.claim, Process: a.host.run, Attempt: a.number, Body: a.body,
 		Stamp: a.stamp, Gate: oracle.Moment(a.gate), Signed: oracle.Moment(a.signed)})
 	v.w.state(a.orderNo)
 }

@@ -213,6 +213,7 @@ type summary struct {
 	BothClocks       int            `json:"both_clocks_wrong"`
 	SameStamps       int            `json:"same_timestamps"`
 	Misfiled         int            `json:"letters_of_former_owners"`
+	OtherBodies      int            `json:"other_bodies"`
 	Outcomes         map[string]int `json:"outcomes"`
 	Reached          reached        `json:"reached"`
 	Broken           int            `json:"broken"`
@@ -294,7 +295,7 @@ func summarize(seed uint64, m simulation.Mutation, found *simulation.Summary, to
 	c := &found.Counts
 	s := &summary{Seed: seed, Schedules: found.Schedules, Seconds: took.Seconds(), PerSecond: float64(found.Schedules) / took.Seconds(),
 		SimulatedDays: found.Simulated.Hours() / 24, Faults: c.Faults, Orders: c.Orders, Intents: c.Intents, Deliveries: c.Deliveries,
-		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, FormerOwners: c.FormerOwners, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, OlderCounts: c.OlderCounts, MovedTwice: c.MovedTwice, OlderMoves: c.OlderMoves, BothClocks: c.BothClocks, SameStamps: c.SameStamps, Misfiled: c.Misfiled,
+		Requests: c.Posts, Records: c.Records, Created: c.Created, CreatedTwice: c.CreatedTwice, DocumentedPauses: c.Pauses, LateHandBacks: c.LateHandBacks, Overlaps: c.Overlaps, FormerOwners: c.FormerOwners, LateOutcomes: c.LateOutcomes, Leftovers: c.Leftovers, OlderCounts: c.OlderCounts, MovedTwice: c.MovedTwice, OlderMoves: c.OlderMoves, BothClocks: c.BothClocks, SameStamps: c.SameStamps, Misfiled: c.Misfiled, OtherBodies: c.OtherBodies,
 		Outcomes: make(map[string]int), Broken: len(found.Failed)}
 	if m != simulation.None {
 		s.Mutation = m.String()
@@ -318,10 +319,10 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		return program.PrintReport(out, s)
 	}
 	_, err := fmt.Fprintf(out, "seed %d: %d schedules in %.1f s (%.0f/s), %.0f simulated days, %d faults\n"+
-		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, after a change of the consumer's leader %d, leftover letters %d, counted again by an older worker %d, moved twice %d, moved twice beside an older worker %d, both clocks wrong %d, same timestamps %d, letters of former owners %d\n"+
+		"%d orders, %d intents, %d deliveries, %d requests, %d records\noutcomes %v\ncreated %d, twice %d; documented pauses %d, late hand-backs %d, late outcomes %d, overlaps after a start %d, after a change of the consumer's leader %d, leftover letters %d, counted again by an older worker %d, moved twice %d, moved twice beside an older worker %d, both clocks wrong %d, same timestamps %d, letters of former owners %d, other bodies %d\n"+
 		"reached %d states of an order, %d faults at a step, %d pairs of those; %d of all in the last tenth; %d schedules were variants\nschedules with a broken invariant: %d\n",
 		s.Seed, s.Schedules, s.Seconds, s.PerSecond, s.SimulatedDays, s.Faults, s.Orders, s.Intents, s.Deliveries, s.Requests, s.Records,
-		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.FormerOwners, s.Leftovers, s.OlderCounts, s.MovedTwice, s.OlderMoves, s.BothClocks, s.SameStamps, s.Misfiled,
+		s.Outcomes, s.Created, s.CreatedTwice, s.DocumentedPauses, s.LateHandBacks, s.LateOutcomes, s.Overlaps, s.FormerOwners, s.Leftovers, s.OlderCounts, s.MovedTwice, s.OlderMoves, s.BothClocks, s.SameStamps, s.Misfiled, s.OtherBodies,
 		s.Reached.States, s.Reached.Strikes, s.Reached.Pairs, s.Reached.LastTenth, s.Reached.Variants, s.Broken)
 	for _, f := range s.Findings {
 		_, _ = fmt.Fprintf(out, "  schedule %s: %s\n", f.Schedule, f.Text)

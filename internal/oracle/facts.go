@@ -1,0 +1,216 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// submission is an intent as the broker stored it.
+type submission struct {
+	id, body, batch, source string
+	at                      time.Time
+}
+
+// keep notes what an intent says about itself.
+func (o *Oracle) keep(c *course, e *Event) {
+	if !o.settings.Outside { // from outside nobody sees that
+		c.copies = append(c.copies, submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At)})
+	}
+}
+
+// has reports whether an intent that was stored is as told, or none was seen.
+func (c *course) has(is func(s *submission) bool) bool {
+	return len(c.copies) == 0 || slices.ContainsFunc(c.copies, func(s submission) bool { return is(&s) })
+}
+
+// checkFacts checks that a record says of its intent what is true of that one, and keeps
+// what belongs to the order_no. prev is the record that it replaces; nil = none.
+func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
+	rec := e.Record
+	if prev != nil && rec.LastTimestamp < prev.LastTimestamp {
+		o.find(Stamped, c.orderNo, nil, "%s by %s forgets the timestamp %d, and names %d", rec.Word, e.Process, prev.LastTimestamp, rec.LastTimestamp)
+	}
+	if o.settings.Outside {
+		return
+	}
+	if wrong := shape(rec); wrong != "" {
+		o.find(Own, c.orderNo, nil, "%s (%s) %s", rec.IntentID, rec.Word, wrong)
+	}
+	if prev != nil {
+		o.checkKept(c, e, prev)
+	}
+	if by := rec.By; by != "" && e.Claim != 0 && rec.Outcome() != order.OutcomeAccepted && (prev == nil || prev.By != by || prev.IntentID != rec.IntentID) {
+		o.find(Own, c.orderNo, nil, "%s writes that %s settled %s (%s)", e.Process, by, rec.IntentID, rec.Word)
+	}
+	if !c.has(func(s *submission) bool { return s.batch == rec.Batch && s.source == rec.Source }) {
+		o.find(Own, c.orderNo, nil, "%s (%s) comes from %q, %q, and no intent does", rec.IntentID, rec.Word, rec.Batch, rec.Source)
+	}
+	if !rec.Unqueued && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.at.Equal(rec.EnqueuedAt) }) {
+		o.find(Own, c.orderNo, nil, "%s (%s) was not stored at %s", rec.IntentID, rec.Word, rec.EnqueuedAt)
+	}
+	for _, x := range rec.Conflicts {
+		if !c.has(func(s *submission) bool {
+			return s.id == x.IntentID && s.body == x.BodyHash && s.batch == x.Batch && s.source == x.Source
+		}) {
+			o.find(Own, c.orderNo, nil, "%s is listed as refused, and was another intent", x.IntentID)
+		}
+	}
+	c.older = c.older || o.process(e.Process).older
+	o.checkBody(c, rec, prev)
+	o.checkBooks(c, rec)
+}
+
+// shape returns what a record must not say besides its outcome; "" = all is well.
+func shape(r *order.Record) string {
+	out := r.Outcome()
+	note, open := out == order.OutcomeNone, out == order.OutcomeNone || out == order.OutcomeUnknown
+	switch {
+	case note != r.SettledAt.IsZero(), note != (r.Note != order.NoteNone):
+		return "is half a note"
+	case !note && r.Unsure != (out == order.OutcomeUnknown):
+		return "is an outcome that does not fit its doubt"
+	case r.Allowed && !open, !r.Allowed && r.AllowedFor != "":
+		return "permits what needs no permission"
+	case note && (r.By != "" || r.Dropped), r.Dropped && !out.NeedsLetter():
+		return "says what a person did about another outcome"
+	case !r.NotBefore.IsZero() && r.Note != order.NoteDelayed:
+		return "delays no attempt"
+	default:
+		return ""
+	}
+}
+
+// checkKept checks that a record keeps what the one before says about the order_no.
+func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
+	rec, person := e.Record, e.Claim == 0
+	if !person && !slices.Equal(rec.Interventions, prev.Interventions) {
+		o.find(Own, c.orderNo, nil, "%s forgets or invents what people did", e.Process)
+	}
+	switch granted := rec.Allowed && (!prev.Allowed || prev.AllowedFor != rec.AllowedFor); {
+	case granted && !person:
+		o.find(Own, c.orderNo, nil, "%s permits another attempt", e.Process)
+	case granted && !rec.Dropped && c.pending == 0 && (c.letter == nil || settle.LetterReplayed(rec.AllowedFor) != c.letter.seq):
+		o.find(Own, c.orderNo, nil, "%s permits an attempt for %s, and the letter is %s", e.Process, rec.AllowedFor, c.letter)
+	}
+	if rec.Outcome() != order.OutcomeAccepted || rec.BodyHash != prev.BodyHash || len(rec.Conflicts) >= 10 || c.older || o.process(e.Process).older {
+		return
+	}
+	for _, x := range prev.Conflicts {
+		if rec.ConflictOf(x.IntentID) == nil {
+			o.find(Own, c.orderNo, nil, "%s forgets that %s was refused", e.Process, x.IntentID)
+		}
+	}
+}
+
+// checkBody checks that the body in a record is the one that is in doubt, or that the API
+// has.
+func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
+	posted, unsure := false, false // an attempt with that body; one that may have created the order
+	for _, a := range c.posts {
+		if a.body == rec.BodyHash {
+			posted, unsure = true, unsure || a.unsure()
+		}
+	}
+	aside := slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == rec.IntentID })                                                    // it names an earlier body
+	if prev != nil && prev.Unsure && prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && rec.Outcome() == order.OutcomeUnknown && !aside && !posted && !c.older { // an older worker keeps no list
+		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
+	}
+	switch {
+	case rec.Outcome() != order.OutcomeAccepted || prev.Outcome() == order.OutcomeAccepted || c.created == 0 || c.bodies[rec.BodyHash]:
+	case rec.Delivered > 1, posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has
+		o.Counts.OtherBodies++
+	default:
+		o.find(True, c.orderNo, nil, "%s is accepted, and the API has another body", rec.IntentID)
+	}
+}
+
+// checkBooks checks that a record counts each stored intent, but for the one in the queue
+// if no record settles that one yet (R11).
+func (o *Oracle) checkBooks(c *course, rec *order.Record) {
+	at := o.clock(c.storedAt)
+	settles := func(r *order.Record) bool {
+		if x := r.ConflictOf(c.named); x != nil {
+			return !x.EnqueuedAt.Before(at)
+		}
+		return r.Settles(c.named) && !r.EnqueuedAt.Before(at)
+	}
+	settled := c.intents
+	if c.pending != 0 && !slices.ContainsFunc(c.records, func(r observed) bool { return settles(r.rec) }) {
+		settled--
+	}
+	if rec.Settled != settled && !c.older {
+		o.find(OneOutcome, c.orderNo, nil, "%d intents were stored, %d are settled by %s", c.intents, rec.Settled, rec.Word)
+	}
+}
+
+// checkLetter checks that a letter is about the intent whose body it holds, and names the
+// letter that it replaces.
+func (o *Oracle) checkLetter(c *course, e *Event) {
+	l := e.Letter
+	if l == nil {
+		return
+	}
+	if l.BodyHash != e.Body || !c.has(func(s *submission) bool {
+		return s.id == l.IntentID && s.body == e.Body && s.batch == l.Batch && s.source == l.Source && s.at.Equal(l.EnqueuedAt)
+	}) {
+		o.find(Letters, c.orderNo, nil, "letter %d is not what %s was: from %q, %q", e.Seq, l.IntentID, l.Batch, l.Source)
+	}
+	have := c.letter
+	if seq := settle.LetterReplayed(l.IntentID); have == nil && seq != 0 {
+		have = c.filed[seq]
+	}
+	if have != nil && !slices.ContainsFunc(l.Earlier, func(x settle.Earlier) bool { return x.IntentID == have.intent && x.Outcome == have.outcome }) {
+		o.find(Letters, c.orderNo, []int{have.line}, "the letter of %s comes after that of %s, and does not say so", l.IntentID, have.intent)
+	}
+}
+
+// file keeps the letter that is stored now.
+func (c *course) file() {
+	if c.filed == nil {
+		c.filed = make(map[uint64]*letter)
+	}
+	c.filed[c.letter.seq] = c.letter
+}
+
+// checkRemoval checks that the letter of an intent that was refused stays.
+func (o *Oracle) checkRemoval(c *course, e *Event) {
+	if c.letter == nil || c.letter.seq != e.Seq || len(c.records) == 0 || o.settings.Outside {
+		return
+	}
+	rec := c.records[len(c.records)-1].rec
+	dropped := slices.ContainsFunc(rec.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == e.Seq })
+	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
+	if rec.ConflictOf(c.letter.intent) != nil && !dropped && !replayed {
+		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which was refused", e.Process, c.letter.intent)
+	}
+}
+
+// checkFiled checks that the letter of an intent is stored when the intent is acknowledged
+// (R4).
+func (o *Oracle) checkFiled(c *course, e *Event) {
+	if len(c.records) == 0 || o.settings.Outside {
+		return
+	}
+	rec, l, want := c.records[len(c.records)-1].rec, c.letter, ""
+	switch {
+	case rec.ConflictOf(e.Intent) != nil && (l == nil || l.intent != e.Intent || !l.conflict):
+		want = "conflict"
+	case rec.NeedsLetter() && rec.IntentID == e.Intent && (l == nil || l.intent != e.Intent || l.outcome != rec.Outcome()):
+		want = rec.Word
+	}
+	if want != "" {
+		o.find(Letters, c.orderNo, nil, "%s is acknowledged (%s), and its letter is %s", e.Intent, want, l)
+	}
+}
+
+// String says what a letter is about.
+func (l *letter) String() string {
+	if l == nil {
+		return "not there"
+	}
+	return fmt.Sprintf("about %s (%s)", l.intent, l.outcome)
+}
