@@ -124,14 +124,19 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 const lookAgain = Moment(time.Second)
 
 // succeeded returns an open note or an outcome that a later owner wrote early enough for
-// the owner of a claim to know it at a moment.
-func (c *course) succeeded(claim int, at Moment) *observed {
+// the owner of a claim to know it at a moment; nil also if that owner gave the order back
+// since.
+func (c *course) succeeded(claim int, at Moment) (by *observed) {
 	for i := range c.records {
-		if r := &c.records[i]; r.claim > claim && r.until+lookAgain < at && (r.rec.Open() || r.rec.Outcome() != order.OutcomeNone) {
-			return r
+		switch r := &c.records[i]; {
+		case r.until+lookAgain >= at:
+		case by == nil && r.claim > claim && (r.rec.Open() || r.rec.Outcome() != order.OutcomeNone):
+			by = r
+		case by != nil && r.claim == by.claim && !r.rec.Open() && r.rec.Outcome() == order.OutcomeNone:
+			by = nil
 		}
 	}
-	return nil
+	return by
 }
 
 // checkRecord checks that the record at the time of the delivery allows a POST, which
