@@ -41,7 +41,7 @@ func (f Found) Advice(name string) []Step {
 		return []Step{{Text: fmt.Sprintf("No result and no intent in the queue. It may be in the waiting room, which holds %d; this looks there, too:", f.Waiting), Command: "enqueue order " + no}}
 	case f.Record == nil && f.Letter == nil:
 		return []Step{{Text: "Nothing is known here: it was never enqueued, or its result has expired."}}
-	case f.Letter != nil && f.Letter.Conflict:
+	case f.Letter != nil && f.Letter.Conflict && (f.Record == nil || f.Record.Outcome() == order.OutcomeAccepted):
 		return []Step{with(drop, "The order exists with another body than this letter's. If both are wanted, enqueue this one under an order_no of its own; else forget the letter:", "")}
 	case f.Record == nil:
 		return []Step{with(replay, "Its result has expired. Ask the API's operator before it is sent again; then:", "")}

@@ -59,7 +59,7 @@ type batches struct {
 	names  map[string]uint32 // index in all
 	all    []*batchRows
 	open   *places // of the orders that are not accepted, or were replayed
-	// refused holds hashes of the ids of the conflicts that were counted.
+	// refused holds hashes of the orders and imports whose conflict was counted.
 	refused map[uint64]struct{}
 }
 
@@ -230,7 +230,7 @@ func (b *batches) take(page []*settle.Message) {
 		r := entry.Record
 		for i := range r.Conflicts {
 			c := &r.Conflicts[i]
-			key := maphash.String(b.seed, c.IntentID)
+			key := maphash.String(b.seed, r.OrderNo+"\x00"+c.Batch) // a replay of it may be listed, too
 			if _, counted := b.refused[key]; !counted && c.Batch != "" && r.ConflictOf(c.IntentID) != nil {
 				b.refused[key] = struct{}{}
 				b.all[b.number(c.Batch)].Conflicts++
@@ -244,7 +244,7 @@ func (b *batches) take(page []*settle.Message) {
 func (b *batches) settle(r *order.Record) {
 	key := maphash.String(b.seed, r.OrderNo)
 	was, counted := b.open.get(key)
-	if r.Batch == "" || r.ConflictOf(r.IntentID) != nil {
+	if r.Batch == "" {
 		if counted {
 			b.set(was, order.OutcomeNone)
 			b.open.remove(key)

@@ -208,7 +208,7 @@ func (p *orderPage) list() {
 			happened(r.SettledAt, tone(o), "Settled: "+o.String(), by, answer)
 		}
 		for _, c := range r.Conflicts {
-			happened(c.RefusedAt, "warn", "Another body under this order number was not sent", c.IntentID+" "+c.Source, "")
+			happened(c.RefusedAt, "warn", "Another body under this order number was refused", c.IntentID+" "+c.Source, "")
 		}
 		for _, i := range r.Interventions {
 			happened(i.At, "person", i.By+" "+i.Did, i.Note, "")

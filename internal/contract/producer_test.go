@@ -177,7 +177,7 @@ func TestGoExampleIsToldOfAConflict(t *testing.T) {
 	gone(t, q, "G")
 
 	says(`settled: true, created: no, {"order_no":"G","outcome":"rejected","intent_id":"g-2"`, "await", "G", "g-2")
-	says(`as submission g-1`, "await", "G", "g-2")
+	says(`accepted with another body`, "await", "G", "g-2")
 	says(`settled: true, created: yes, {"order_no":"G","outcome":"accepted","intent_id":"g-1"`, "await", "G", "g-1")
 	says("settled before", "publish", "g-2", `{"order_no":"G","timeout":30,"amount":"2"}`)
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/fleet"
@@ -41,12 +43,16 @@ var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "order
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health"}
 
-// journaled reads the whole journal, newest first.
+// journaled reads the whole journal, newest first. On a busy machine the connection may
+// break for a moment.
 func journaled(t *testing.T, q *queue.Queue) (items []journal.Item) {
 	t.Helper()
-	bad, err := journal.All(t.Context(), q, journal.Query{}, func(i journal.Item) bool { items = append(items, i); return true })
-	require.NoError(t, err)
-	require.Empty(t, bad)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		items = nil
+		bad, err := journal.All(t.Context(), q, journal.Query{}, func(i journal.Item) bool { items = append(items, i); return true })
+		require.NoError(c, err)
+		require.Empty(c, bad)
+	}, patience, 20*time.Millisecond)
 	return items
 }
 

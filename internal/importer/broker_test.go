@@ -82,7 +82,7 @@ func settleAs(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {
 	h := d.History
 	h.Attempts++
 	h.FirstAttemptAt, h.LastAttemptAt = time.Unix(1_800_000_000, 0), time.Unix(1_800_000_001, 0)
-	r := order.Report{End: order.EndAnswer, Verdict: v, Status: 200, Reason: "as told", Response: "=x", History: h}
+	r := order.Report{End: order.EndAnswer, Verdict: v, Status: 200, Reason: "as told", Response: "=x", History: h, Trail: []order.Attempt{{Verdict: v}}}
 	facts := order.Facts{FirstProven: v == order.Duplicate}
 	if v == order.Unsure {
 		r.End, r.History.Unsure = order.EndTotalBudget, true

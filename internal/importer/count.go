@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"slices"
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
@@ -82,12 +83,15 @@ func CountBatch(ctx context.Context, q *queue.Queue, batch string) (*Counted, er
 			delete(waiting, r.OrderNo)
 			id = ""
 		}
-		for i := range r.Conflicts {
-			if refused := &r.Conflicts[i]; r.ConflictOf(refused.IntentID) != nil && belongs(refused.IntentID, refused.Batch, batch) {
-				c.Conflicts++
-			}
+		about := r.IntentID
+		if r.ConflictOf(about) != nil {
+			about = "" // the body is that of an earlier intent
 		}
-		if outcome != order.OutcomeNone && id == "" && r.ConflictOf(r.IntentID) == nil && belongs(r.IntentID, r.Batch, batch) {
+		refused := slices.ContainsFunc(r.Conflicts, func(x order.Conflict) bool { return belongs(x.IntentID, x.Batch, batch) })
+		if refused && outcome == order.OutcomeAccepted {
+			c.Conflicts++
+		}
+		if outcome != order.OutcomeNone && id == "" && (belongs(about, r.Batch, batch) || refused && outcome != order.OutcomeAccepted) { // what was refused shares the doubt
 			c.Outcomes[outcome]++
 		}
 		return nil

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -87,13 +88,72 @@ func TestRowsThatConflict(t *testing.T) {
 	require.Equal(t, map[order.Outcome]int{order.OutcomeRejected: 1}, p.Outcomes)
 }
 
-// refuse settles the one conflict that waits.
+// TestACorrectionOfWhatIsInDoubt: each of the two imports has the order once, whatever
+// becomes of the correction.
+func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
+	anna := settle.Person{Name: "anna"}
+	for name, sent := range map[string]order.Verdict{"withheld": order.VerdictNone, "known to the API": order.Duplicate, "refused": order.Rejected} {
+		t.Run(name, func(t *testing.T) {
+			q := openQueue(t)
+			imports := []string{"first", "second"}
+			follow := map[string]*follower{}
+			for _, batch := range imports {
+				follow[batch] = newFollower(batch, 1, 1, 0, nil)
+			}
+			stands := func(outcomes []order.Outcome, words ...string) {
+				entry, err := q.Lookup(t.Context(), "A-1")
+				require.NoError(t, err)
+				for i, batch := range imports {
+					counted, err := CountBatch(t.Context(), q, batch)
+					require.NoError(t, err)
+					require.Equal(t, map[string]int{words[i]: 1}, counted.Words(), batch)
+					for range 2 { // a result may be written twice
+						require.NoError(t, follow[batch].see(entry.Record))
+						require.Equal(t, 1, follow[batch].p.Settled, batch)
+						require.Equal(t, 1, follow[batch].p.Outcomes[outcomes[i]], batch)
+					}
+				}
+			}
+			one := func(id, qty string) {
+				res := q.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", ID: id + ":1", Batch: id, Body: fmt.Appendf(nil, `{"order_no":"A-1","timeout":30,"qty":%q}`, qty)}})
+				require.NoError(t, res[0].Err)
+			}
+			one("first", "1")
+			work(t, q, 1, map[string]order.Verdict{"A-1": order.Unsure})
+			entry, err := q.Lookup(t.Context(), "A-1")
+			require.NoError(t, err)
+			require.NoError(t, follow["first"].see(entry.Record))
+			one("second", "2")
+			refuse(t, q)
+			unknown := []order.Outcome{order.OutcomeUnknown, order.OutcomeUnknown}
+			stands(unknown, "unknown", "unknown")
+			if sent != order.VerdictNone {
+				l, err := q.Letter(t.Context(), "A-1")
+				require.NoError(t, err)
+				end, err := q.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+				require.NoError(t, err)
+				require.Equal(t, settle.Replayed, end)
+				work(t, q, 1, map[string]order.Verdict{"A-1": sent})
+			}
+			if sent == order.Rejected {
+				stands(unknown, "unknown", "unknown")
+			}
+			if sent != order.Duplicate {
+				_, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+				require.NoError(t, err)
+			}
+			stands([]order.Outcome{order.OutcomeAccepted, order.OutcomeRejected}, "accepted", outcomeConflict)
+		})
+	}
+}
+
+// refuse settles the one intent in the queue, which must not be submitted.
 func refuse(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	for done := false; !done; {
 		require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				require.Equal(t, settle.WorkConflict, d.Work)
+				require.Contains(t, []settle.Work{settle.WorkConflict, settle.WorkWithheld}, d.Work)
 				_, err := q.Refuse(context.Background(), d)
 				require.NoError(t, err)
 				d.Release()

@@ -85,11 +85,15 @@ func (f *follower) see(r *order.Record) error {
 	for i := range r.Conflicts {
 		if c := &r.Conflicts[i]; r.ConflictOf(c.IntentID) != nil {
 			f.note(c.IntentID, c.Batch, "", order.OutcomeRejected)
+		} else if r.Outcome() != order.OutcomeNone { // it shares the doubt
+			f.note(c.IntentID, c.Batch, "", r.Outcome())
 		}
 	}
-	if r.ConflictOf(r.IntentID) == nil {
-		f.note(r.IntentID, r.Batch, r.OrderNo, r.Outcome())
+	about := r.IntentID
+	if r.ConflictOf(about) != nil {
+		about = "" // the body is that of an earlier intent
 	}
+	f.note(about, r.Batch, r.OrderNo, r.Outcome())
 	return nil
 }
 
@@ -108,7 +112,7 @@ func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
 		f.p.Outcomes[outcome]++
 		f.p.Settled++
 	}
-	if outcome == order.OutcomeAccepted {
+	if _, own := RowOf(id, f.batch); own && outcome == order.OutcomeAccepted {
 		delete(f.byNo, orderNo)
 	} else if orderNo != "" {
 		f.byNo[orderNo] = n

@@ -119,6 +119,9 @@ func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
 	if prev != nil && prev.Unsure && prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && rec.Outcome() == order.OutcomeUnknown && !aside && !posted && !c.older { // an older worker keeps no list
 		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
 	}
+	if rec.Outcome() == order.OutcomeAccepted && !aside && !c.older && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }) {
+		o.find(Own, c.orderNo, nil, "%s is accepted with another body than its own", rec.IntentID)
+	}
 	switch {
 	case rec.Outcome() != order.OutcomeAccepted || prev.Outcome() == order.OutcomeAccepted || c.created == 0 || c.bodies[rec.BodyHash]:
 	case rec.Delivered > 1, posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has

@@ -5,8 +5,9 @@ import "time"
 // maxConflicts is the most conflicts that a record keeps.
 const maxConflicts = 10
 
-// Conflict is an intent that was not sent because its order_no belongs to an
-// intent with another body. The record that holds the conflict is about that one.
+// Conflict is an intent that was not sent, or that the API refused, because its
+// order_no belongs to an intent with another body. The record that holds the conflict
+// is about that body.
 type Conflict struct {
 	IntentID string `json:"intent_id"`
 	// BodyHash is empty for a body that can never be sent.

@@ -138,6 +138,7 @@ func mergeOlder(cur, mine *Record) *Record {
 		raised.IntentID, raised.EnqueuedAt, raised.Batch, raised.Source = mine.IntentID, mine.EnqueuedAt, mine.Batch, mine.Source
 		raised.Waited, raised.Unqueued = mine.Waited, mine.Unqueued
 	}
+	raised.Conflicts = joinConflicts(raised.BodyHash, raised.Conflicts, mine.Conflicts)
 	return &raised
 }
 
@@ -158,10 +159,12 @@ func mergeNewer(cur *Record, out Record) *Record {
 		return &out
 	}
 	out.Settled = settledCount(cur, &out)
-	if outcome == OutcomeAccepted && out.Outcome() != OutcomeAccepted {
+	if outcome == OutcomeAccepted && (out.Outcome() != OutcomeAccepted || out.listed(out.IntentID) != nil) {
 		kept := *cur
 		kept.WriteID, kept.Settled = out.WriteID, out.Settled
-		if out.BodyHash == "" || out.BodyHash != cur.BodyHash {
+		if aside := out.listed(out.IntentID); aside != nil { // it names the body before
+			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{*aside})
+		} else if out.BodyHash == "" || out.BodyHash != cur.BodyHash {
 			kept.Refuse(&out)
 		} else {
 			kept.IntentID, kept.EnqueuedAt, kept.Waited, kept.Unqueued = out.IntentID, out.EnqueuedAt, out.Waited, out.Unqueued
@@ -172,7 +175,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 	out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
 	if out.Outcome() == OutcomeUnknown && cur.Unsure && out.Attempts == 0 && cur.BodyHash != "" && out.BodyHash != cur.BodyHash {
 		unsent := out // the doubt is about the body that was posted
-		out.BodyHash = cur.BodyHash
+		out.BodyHash, out.Batch, out.Source = cur.BodyHash, cur.Batch, cur.Source
 		out.Refuse(&unsent)
 	}
 	return &out

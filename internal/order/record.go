@@ -149,8 +149,8 @@ type Record struct {
 	AllowedFor string `json:"allowed_for,omitempty"`
 	// Dropped says that a person dropped the dead letter of this outcome.
 	Dropped bool `json:"dropped,omitempty"`
-	// Conflicts lists the intents that were not sent because this record is about
-	// another body, oldest first, at most 10.
+	// Conflicts lists the intents that were not sent, or that the API refused, because
+	// this record is about another body, oldest first, at most 10. IntentID may be one.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 	// Interventions lists what persons did about the order_no, oldest first, at
 	// most 10.

@@ -41,7 +41,7 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 		}
 		d.History, d.Unexplained = inherit(d)
 		if last := d.Last.Record; last != nil && last.IntentID != d.Intent.ID && last.Unsure && !d.Redelivered() {
-			d.doubted = last.BodyHash
+			d.doubted = last
 		}
 		if d.Work = q.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
 			d.Work = WorkSubmit

@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +71,7 @@ func TestR3AnAcceptanceNamesTheBodyThatWasInDoubt(t *testing.T) {
 	settleAs(t, q, d, report(order.Duplicate, d.History))
 	requireDrained(t, q)
 	requireConflict(t, q)
+	require.Equal(t, "b1", lookup(t, q, "A-1").Batch)
 }
 
 // The API refuses the correction, which proves nothing about the first body.
@@ -117,8 +119,8 @@ func TestR4ALateAcceptanceKeepsTheLetterOfACorrection(t *testing.T) {
 func TestR11AWithheldIntentThatIsStoredAgainKeepsItsLetter(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1")
-	doubtful(t, q)
 	forgetIDs(t, s)
+	doubtful(t, q)
 	l := withheld(t, q)
 	publishAgain(t, q, correction("i2"))
 	d := pull(t, q, 1)[0]
@@ -143,7 +145,8 @@ func TestR4AWordRemovesTheLetterBeforeAWithdrawal(t *testing.T) {
 			rec := lookup(t, q, "A-1")
 			require.Equal(t, order.OutcomeUnknown, rec.Outcome())
 			require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash, "the first body is in doubt")
-			require.Equal(t, "april.csv:9", rec.Source)
+			require.Equal(t, "march.csv:7", rec.Source)
+			require.Equal(t, "april.csv:9", rec.Conflicts[0].Source)
 			_, err = q.Resolve(t.Context(), "A-1", 0, as, anna)
 			require.NoError(t, err)
 			requireNoLetter(t, q, "A-1")
@@ -172,4 +175,173 @@ func TestR5ALetterThatAColleagueIsAboutToRemoveIsNotReplayed(t *testing.T) {
 	require.Equal(t, settle.ReplayGone, got)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
 	require.False(t, lookup(t, q, "A-1").Allowed)
+}
+
+// inDoubtFor leaves A-1 in doubt, because its first worker is frozen. It returns that one's
+// delivery.
+func inDoubtFor(t *testing.T, a, b *queue.Queue) *settle.Delivery {
+	t.Helper()
+	publish(t, a, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:A-1", Batch: "b1", Source: "march.csv:7"})
+	frozen := pull(t, a, 1)[0]
+	taken := again(t, frozen, b)
+	settleAs(t, b, taken, report(order.Rejected, taken.History))
+	requireDrained(t, b)
+	return frozen
+}
+
+// permitted replays the letter of the correction. It returns the replay's delivery.
+func permitted(t *testing.T, q *queue.Queue, l *settle.Letter) *settle.Delivery {
+	t.Helper()
+	require.Equal(t, settle.Replayed, replay(t, q, l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}))
+	return pull(t, q, 1)[0]
+}
+
+// requireNames checks which intent and import the accepted record of A-1 names.
+func requireNames(t *testing.T, q *queue.Queue, id, batch string) {
+	t.Helper()
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, []string{id, batch}, []string{rec.IntentID, rec.Batch})
+}
+
+// While the correction is being withheld, or sent with a permission, the API's answer to the
+// first attempt arrives. It stands, whatever becomes of the correction.
+func TestR1AnAcceptanceStandsWhileItsCorrectionIsHandled(t *testing.T) {
+	for _, v := range []order.Verdict{0, order.Rejected, order.Duplicate} {
+		t.Run(v.String(), func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			frozen := inDoubtFor(t, a, b)
+			id := "i2"
+			if v == 0 {
+				publish(t, b, correction(id))
+				d := pull(t, b, 1)[0]
+				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+				_, err := b.Refuse(t.Context(), d)
+				require.NoError(t, err)
+			} else {
+				d := permitted(t, b, withheld(t, b))
+				id = d.Intent.ID
+				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+				settleAs(t, b, d, report(v, d.History))
+			}
+			requireDrained(t, b)
+			requireNames(t, b, "b1:A-1", "b1")
+			require.NotNil(t, lookup(t, b, "A-1").ConflictOf(id))
+			require.True(t, letterOf(t, b, "A-1").Conflict)
+			require.Equal(t, correction("").Body, letterOf(t, b, "A-1").Body)
+			requireBalanced(t, b)
+		})
+	}
+}
+
+// The correction is sent with a permission, and its worker is frozen. Another one is refused
+// and files the letter. Then the frozen one learns that the API knows the order_no.
+func TestR4ALateDuplicateTurnsTheLetterIntoAConflicts(t *testing.T) {
+	for name, later := range map[string]bool{"of the correction": false, "of a later one": true} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			doubtful(t, a)
+			frozen := permitted(t, a, withheld(t, a))
+			taken := again(t, frozen, b)
+			settleAs(t, b, taken, report(order.Rejected, taken.History))
+			requireDrained(t, b)
+			if later {
+				publish(t, b, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3"})
+				d := pull(t, b, 1)[0]
+				require.Equal(t, settle.WorkWithheld, d.Work)
+				_, err := b.Refuse(t.Context(), d)
+				require.NoError(t, err)
+				requireDrained(t, b)
+			}
+			frozen.Lease().ExportEndNow()
+			settleAs(t, a, frozen, report(order.Duplicate, frozen.History))
+			require.NotNil(t, lookup(t, b, "A-1").ConflictOf(frozen.Intent.ID))
+			require.True(t, letterOf(t, b, "A-1").Conflict)
+			requireBalanced(t, b)
+		})
+	}
+}
+
+// A person's word was corrected by a colleague while she was held up, and the next
+// correction has failed since. Its letter stays.
+func TestR4ASlowWordLeavesALaterLetter(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	doubtful(t, q)
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	slow.ExportSetStore(&lateReader{Store: slow.ExportStore(), reached: reached, goOn: goOn})
+	done := make(chan error)
+	go func() {
+		_, err := slow.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+		done <- err
+	}()
+	<-reached
+	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+	require.NoError(t, err)
+	publish(t, q, correction("i2"))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	settleAs(t, q, d, report(order.Rejected, d.History))
+	requireDrained(t, q)
+	close(goOn)
+	require.NoError(t, <-done)
+	require.Equal(t, "i2", letterOf(t, q, "A-1").IntentID)
+	requireBalanced(t, q)
+}
+
+// The first submission can never be sent, and yet is in doubt, because nobody knows what its
+// first worker did. Its record names no body.
+func TestR4ACorrectionOfWhatCannotBeSentKeepsItsLetter(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i1"})
+	d := again(t, pull(t, q, 1)[0], q)
+	require.Equal(t, settle.WorkInvalid, d.Work)
+	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error(), History: d.History})
+	requireDrained(t, q)
+	withheld(t, q)
+	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.Equal(t, correction("").Body, letterOf(t, q, "A-1").Body)
+	require.True(t, letterOf(t, q, "A-1").Conflict)
+}
+
+// A person resolves the letter that she sees, after the correction was withdrawn.
+func TestResolveLetterBehindAWithdrawal(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	doubtful(t, q)
+	l := letterOf(t, q, "A-1")
+	publish(t, q, correction("i2"))
+	_, err := books.CancelBatch(t.Context(), q, "b2", "anna")
+	require.NoError(t, err)
+	would, err := books.DryRunResolve(t.Context(), q, []*settle.Letter{l})
+	require.NoError(t, err)
+	require.NoError(t, would[0])
+	gone, err := q.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.False(t, gone)
+	requireNoLetter(t, q, "A-1")
+}
+
+// A withheld intent is published again with another body, and handled again. The clock of
+// its worker is behind the broker's.
+func TestR4AClockBehindKeepsNoOlderBody(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	forgetIDs(t, s)
+	doubtful(t, q)
+	withheld(t, q)
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
+	_, err := books.CancelBatch(t.Context(), q, "b3", "anna")
+	require.NoError(t, err)
+	requireDrained(t, q)
+	in := correction("i2")
+	in.Body = []byte(`{"order_no":"A-1","timeout":30,"qty":"4"}`)
+	publishAgain(t, q, in)
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkWithheld, d.Work)
+	l := q.ExportRefusal(d, lookup(t, q, "A-1"), d.Work)
+	l.FiledAt = d.StoredAt.Add(-time.Millisecond)
+	require.NoError(t, q.ExportFileLetter(t.Context(), d, l))
+	require.Equal(t, in.Body, letterOf(t, q, "A-1").Body)
 }

@@ -37,12 +37,12 @@ type Delivery struct {
 	// Delivered is the broker's count of deliveries, this one included. Check
 	// raises it if the broker lost its count since the last note.
 	Delivered uint64
-	counted   uint64    // the broker's count, unchanged
-	id        string    // in notes; "" until one is written
-	serverID  string    // of the broker that delivered
-	marked    bool      // that broker confirmed a high-water mark that covers this delivery
-	looked    time.Time // when Last was asked for or written
-	doubted   string    // the hash of another intent's body, which is in doubt; "" = none is, or this one's may be
+	counted   uint64        // the broker's count, unchanged
+	id        string        // in notes; "" until one is written
+	serverID  string        // of the broker that delivered
+	marked    bool          // that broker confirmed a high-water mark that covers this delivery
+	looked    time.Time     // when Last was asked for or written
+	doubted   *order.Record // in doubt about another intent's body; nil = none is, or this one's may be, too
 
 	msg        *Message
 	answer     Answer

@@ -190,7 +190,7 @@ func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.
 // the intent was handled again. A settled intent that is only stored again keeps
 // its outcome and its letter (R11).
 func (l *Letter) judgedAnew(have *Letter) bool {
-	if have.Reason == reasonWithheld && l.EnqueuedAt.After(l.FiledAt) {
+	if have.Reason == reasonWithheld && l.FiledAt.Before(have.FiledAt) {
 		return false // it was stored again: its outcome is older than this copy
 	}
 	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)
@@ -238,7 +238,7 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Record) error {
 	for {
 		l, err := q.rereadLetter(ctx, token)
-		if err != nil || l == nil || l.Conflict || rec.Outcome() != order.OutcomeAccepted && l.EnqueuedAt.After(rec.EnqueuedAt) {
+		if err != nil || l == nil || l.Conflict || (rec.By != "" || rec.Outcome() != order.OutcomeAccepted) && l.EnqueuedAt.After(rec.EnqueuedAt) {
 			return err
 		}
 		if rec.ConflictOf(l.IntentID) != nil {
@@ -257,6 +257,7 @@ func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Re
 func (q *Protocol) turnIntoConflict(ctx context.Context, token string, l *Letter) error {
 	conflict := *l
 	conflict.Outcome, conflict.Conflict, conflict.Reason, conflict.FiledAt = order.OutcomeRejected, true, reasonConflict, q.time.Now().UTC()
+	conflict.Tail = "" // the store cuts the body anew
 	conflict.inheritFrom(l)
 	return q.putLetter(ctx, token, &conflict, l)
 }

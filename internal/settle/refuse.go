@@ -35,7 +35,7 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	refused := letter.refusedRecord(d.Last.Record)
 	if letter.Conflict {
 		rec = *refused // order.Merge adds it to the conflicts of the acceptance
-	} else if d.otherBody(&rec) {
+	} else if rec.BodyHash == "" || d.otherBody(&rec) {
 		rec.Refuse(refused)
 	}
 	if err := q.fileLetter(ctx, d, letter); err != nil {

@@ -334,7 +334,7 @@ func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) er
 			switch next = *cur; {
 			case cur.Outcome() == order.OutcomeAccepted:
 				return nil, fmt.Errorf("it was accepted meanwhile: %w", ErrNotInDoubt)
-			case cur.By != "" && cur.Outcome() == order.OutcomeRejected: // a colleague is about to remove the letter
+			case cur.Outcome() != order.OutcomeUnknown && cur.Outcome() != order.OutcomeNone: // a colleague is about to remove the letter
 				return nil, ErrReplaced
 			}
 		}

@@ -68,7 +68,7 @@ func (q *Protocol) resolve(ctx context.Context, token, orderNo string, of about,
 		if err := q.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
-		if of.intent != "" && !q.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent {
+		if of.intent != "" && !q.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent && !withdrawn(cur) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
 		next, err := resolved(cur, orderNo, as, p, q.time.Now())
@@ -103,4 +103,9 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now
 	next.Reason = "settled by a person"
 	next.Intervene(p.did(didResolve+as.String(), now))
 	return &next, nil
+}
+
+// withdrawn reports whether the record's intent was withdrawn: the doubt is that of the one before.
+func withdrawn(r *order.Record) bool {
+	return r.Outcome() == order.OutcomeUnknown && (r.Reason == withdrawnReason || r.Reason == withdrawnWaiting)
 }

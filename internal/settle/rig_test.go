@@ -88,7 +88,8 @@ func publish(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	}
 }
 
-// forgetIDs makes the broker forget the ID of an intent soon.
+// forgetIDs makes the broker forget the IDs of intents soon. Call it before the first is
+// published: its timer may have been set for the former time.
 func forgetIDs(t *testing.T, s *embedded.Server) {
 	t.Helper()
 	js := jetStream(t, s)

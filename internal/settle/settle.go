@@ -96,9 +96,9 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 	}
 	rec.Unsure = s.Unsure
 	rec.SetOutcome(s.Outcome)
-	if d.doubtIsEarlier(r, s.Outcome) && d.doubted != rec.BodyHash {
+	if d.doubtIsEarlier(r, s.Outcome) && d.doubted.BodyHash != rec.BodyHash {
 		refused := rec
-		rec.BodyHash = d.doubted // that one exists, or may
+		rec.BodyHash, rec.Batch, rec.Source = d.doubted.BodyHash, d.doubted.Batch, d.doubted.Source // that one exists, or may
 		rec.Refuse(&refused)
 	}
 	switch {
@@ -122,7 +122,7 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 // order: the answer to each of this one's says that it did not.
 func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
 	attempts := r.History.Attempts - d.History.Attempts
-	return d.doubted != "" && len(r.Trail) == attempts && // else some are not known
+	return d.doubted != nil && d.doubted.BodyHash != "" && len(r.Trail) == attempts && // else some are not known
 		(as == order.OutcomeUnknown || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
 		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Verdict == order.Unsure })
 }
@@ -143,6 +143,8 @@ func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trai
 		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
 	}
 	switch {
+	case errors.Is(err, errLapsed) && rec.Outcome() == order.OutcomeAccepted:
+		return q.removeLetter(ctx, d.token, rec) // another owner may have acknowledged the message
 	case errors.Is(err, errLapsed):
 		return nil // the message is delivered again, and the new owner files the letter
 	case err != nil:

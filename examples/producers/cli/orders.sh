@@ -41,14 +41,13 @@ usage() {
 }
 
 # of_submission is a jq program. A submission that is named among the conflicts
-# was not sent: the order_no belongs to the submission of intent_id, which has
-# another body. Until that is accepted, nobody knows which of the two exists.
+# was refused: the order_no belongs to a submission with another body. Until that is accepted, nobody knows which of the two exists.
 of_submission='
   if $id == "" then .
   elif any(.conflicts[]?; .intent_id == $id) then
     if .outcome == "accepted" then
       {order_no, outcome: "rejected", intent_id: $id,
-       reason: "conflict: the order_no was accepted before with another body, as submission \(.intent_id)"}
+       reason: "conflict: the order_no was accepted with another body"}
     else . end
   elif .intent_id == $id then . else null end'
 

@@ -20,12 +20,12 @@ type Result struct {
 	Attempts int    `json:"attempts"`
 	Reason   string `json:"reason,omitempty"`
 	Error    string `json:"error,omitempty"`
-	// Conflicts are submissions that were not sent, since the order_no belongs to
-	// the submission that IntentID names, which has another body.
+	// Conflicts are submissions that were refused, since the order_no belongs to a
+	// submission with another body. IntentID may name one of them.
 	Conflicts []Conflict `json:"conflicts,omitempty"`
 }
 
-// Conflict is a submission that was not sent.
+// Conflict is a submission that was refused.
 type Conflict struct {
 	IntentID string `json:"intent_id"`
 }
@@ -39,7 +39,7 @@ func (r *Result) Of(id string) *Result {
 	for _, c := range r.Conflicts {
 		if c.IntentID == id && r.Outcome == "accepted" {
 			return &Result{OrderNo: r.OrderNo, Outcome: "rejected", IntentID: id,
-				Reason: "conflict: the order_no was accepted before with another body, as submission " + r.IntentID}
+				Reason: "conflict: the order_no was accepted with another body"}
 		}
 		if c.IntentID == id {
 			return r // nobody knows yet which of the two exists

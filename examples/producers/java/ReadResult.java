@@ -41,15 +41,15 @@ public final class ReadResult {
     }
 
     /**
-     * What became of one submission. One that is named among the conflicts was not sent: the order_no belongs to the
-     * submission of intent_id, which has another body. Until that is accepted, nobody knows which of the two exists.
+     * What became of one submission. One that is named among the conflicts was refused: the order_no belongs to a
+     * submission with another body. Until that is accepted, nobody knows which of the two exists.
      */
     static String of(JsonValue result, String id) {
         String outcome = JsonValueUtils.readString(result, "outcome");
         String about = JsonValueUtils.readString(result, "intent_id");
         for (JsonValue conflict : JsonValueUtils.readArray(result, "conflicts")) {
             if (id.equals(JsonValueUtils.readString(conflict, "intent_id"))) {
-                return outcome.equals("accepted") ? "rejected: conflict, the order_no was accepted before with another body, as submission " + about : outcome;
+                return outcome.equals("accepted") ? "rejected: conflict, the order_no was accepted with another body" : outcome;
             }
         }
         return id.equals(about) ? outcome : "no result of this submission; the last word is about " + about;

@@ -84,13 +84,12 @@ function created(result) {
 }
 
 // resultOf gives the result of one submission; null where the last word is
-// about other submissions alone. One that is named among the conflicts was not
-// sent: the order_no belongs to the submission of intent_id, which has another
-// body. Until that is accepted, nobody knows which of the two exists.
+// about other submissions alone. One that is named among the conflicts was
+// refused: the order_no belongs to a submission with another body. Until that is accepted, nobody knows which of the two exists.
 function resultOf(result, id) {
   if ((result.conflicts || []).some((c) => c.intent_id === id)) {
     if (result.outcome !== "accepted") return result;
-    const reason = `conflict: the order_no was accepted before with another body, as submission ${result.intent_id}`;
+    const reason = "conflict: the order_no was accepted with another body";
     return { order_no: result.order_no, outcome: "rejected", intent_id: id, reason };
   }
   return result.intent_id === id ? result : null;

@@ -98,14 +98,14 @@ def created(result):
 def result_of(result, id):
     """Give the result of one submission; None where the last word is about others alone.
 
-    One that is named among the conflicts was not sent: the order_no belongs to
-    the submission of intent_id, which has another body. Until that is accepted,
+    One that is named among the conflicts was refused: the order_no belongs to a
+    submission with another body. Until that is accepted,
     nobody knows which of the two exists.
     """
     if any(c["intent_id"] == id for c in result.get("conflicts", [])):
         if result["outcome"] != "accepted":
             return result
-        reason = f"conflict: the order_no was accepted before with another body, as submission {result['intent_id']}"
+        reason = "conflict: the order_no was accepted with another body"
         return {"order_no": result["order_no"], "outcome": "rejected", "intent_id": id, "reason": reason}
     return result if result["intent_id"] == id else None
 

@@ -136,7 +136,7 @@ func (p *page) result(r *order.Record) {
 
 // conflicts prints the intents that the result is not about.
 func (p *page) conflicts(r *order.Record) {
-	p.title("Not sent: the same order_no with another body")
+	p.title("Refused: the same order_no with another body")
 	for _, c := range r.Conflicts {
 		text := c.IntentID
 		if c.Source != "" {
