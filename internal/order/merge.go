@@ -124,7 +124,7 @@ func mergeOlder(cur, mine *Record) *Record {
 		raised.Settled++ // this settles the newer intent, too
 	}
 	raised.SetOutcome(OutcomeAccepted)
-	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven = false, "", false, "", false
+	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped = false, "", false, "", false, false
 	raised.Verdict, raised.Status, raised.Response = mine.Verdict, mine.Status, mine.Response
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
