@@ -3,8 +3,8 @@ package order
 // Merge returns the record to write for mine if the stream already holds cur (R1).
 // It returns nil if cur stays as it is. It changes neither argument.
 //
-// Two records about one intent are ranked, highest first: accepted, an outcome set
-// by a person, unknown, any other outcome, a note. A cancellation is an other outcome:
+// Two records about one intent are ranked, highest first: accepted by the API, an outcome
+// set by a person, unknown, any other outcome, a note. A cancellation is an other outcome:
 // it says that no worker tried, and a worker knows better. The higher rank wins. Of two
 // outcomes of equal rank, cur stays. Of two notes, that of the later delivery wins
 // and keeps what both know.
@@ -33,11 +33,18 @@ func mergeWords(cur, mine *Record) *Record {
 		return mergeSame(cur, out)
 	case cur.ConflictOf(mine.IntentID) != nil:
 		return mergeRefused(cur, mine)
-	case mine.EnqueuedAt.Before(cur.EnqueuedAt):
+	case mine.EnqueuedAt.Before(cur.EnqueuedAt), cur.passed(mine):
 		return mergeOlder(cur, mine)
 	default:
 		return mergeNewer(cur, out)
 	}
+}
+
+// passed reports whether mine is a late acceptance of another body than cur's, and cur
+// lists a later intent: mine was counted before that one was stored (R11).
+func (r *Record) passed(mine *Record) bool {
+	return r.Outcome() == OutcomeAccepted && mine.Outcome() == OutcomeAccepted && mine.EnqueuedAt.Before(r.LastEnqueued()) &&
+		(mine.BodyHash != r.BodyHash || mine.listed(mine.IntentID) != nil)
 }
 
 func mergeSame(cur *Record, out Record) *Record {
@@ -61,6 +68,11 @@ func mergeSame(cur *Record, out Record) *Record {
 		kept := *cur // the broker stored the settled intent a second time: only count it
 		kept.Unqueued = false
 		kept.EnqueuedAt, kept.WriteID, kept.Settled = out.EnqueuedAt, out.WriteID, cur.Settled+1
+		if aside := cur.listed(cur.IntentID); aside != nil {
+			again := *aside
+			again.EnqueuedAt = out.EnqueuedAt
+			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{again})
+		}
 		return &kept
 	default:
 		return nil
@@ -116,7 +128,7 @@ func mergeRefused(cur, mine *Record) *Record {
 // intent's. A newer intent with another body therefore becomes a conflict, and the
 // record is about the older intent again.
 func mergeOlder(cur, mine *Record) *Record {
-	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted {
+	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted && cur.By == "" {
 		return nil
 	}
 	raised := *cur
@@ -128,10 +140,14 @@ func mergeOlder(cur, mine *Record) *Record {
 	raised.Verdict, raised.Status, raised.Response = mine.Verdict, mine.Status, mine.Response
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
-	if cur.BodyHash != mine.BodyHash || cur.listed(cur.IntentID) != nil {
+	aside := cur.listed(cur.IntentID)
+	switch {
+	case aside != nil && aside.BodyHash != "" && aside.BodyHash == mine.BodyHash: // the newer intent asks for what exists
+		raised.Batch, raised.Source = aside.Batch, aside.Source
+	case cur.BodyHash != mine.BodyHash || aside != nil:
 		refused := *cur
 		refused.SettledAt = mine.SettledAt
-		if aside := cur.listed(cur.IntentID); aside != nil {
+		if aside != nil {
 			refused.BodyHash, refused.Batch, refused.Source = aside.BodyHash, aside.Batch, aside.Source // its record kept those of the intent before
 		}
 		raised.Refuse(&refused)
@@ -162,12 +178,17 @@ func mergeNewer(cur *Record, out Record) *Record {
 	if outcome == OutcomeAccepted && (out.Outcome() != OutcomeAccepted || out.listed(out.IntentID) != nil) {
 		kept := *cur
 		kept.WriteID, kept.Settled = out.WriteID, out.Settled
-		if aside := out.listed(out.IntentID); aside != nil { // it names the body before
-			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{*aside})
-		} else if out.BodyHash == "" || out.BodyHash != cur.BodyHash {
-			kept.Refuse(&out)
-		} else {
+		body, aside := out.BodyHash, out.listed(out.IntentID)
+		if aside != nil { // it names the body before
+			body = aside.BodyHash
+		}
+		switch {
+		case body != "" && body == cur.BodyHash:
 			kept.IntentID, kept.EnqueuedAt, kept.Waited, kept.Unqueued = out.IntentID, out.EnqueuedAt, out.Waited, out.Unqueued
+		case aside != nil:
+			kept.Conflicts = joinConflicts(kept.BodyHash, kept.Conflicts, []Conflict{*aside})
+		default:
+			kept.Refuse(&out)
 		}
 		return &kept
 	}
@@ -207,7 +228,7 @@ const (
 
 func rank(r *Record) int {
 	switch o := r.Outcome(); {
-	case o == OutcomeAccepted:
+	case o == OutcomeAccepted && r.By == "":
 		return rankAccepted
 	case o != OutcomeNone && o != OutcomeCancelled && r.By != "":
 		return rankPerson

@@ -190,7 +190,7 @@ func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.
 // the intent was handled again. A settled intent that is only stored again keeps
 // its outcome and its letter (R11).
 func (l *Letter) judgedAnew(have *Letter) bool {
-	if have.Reason == reasonWithheld && l.FiledAt.Before(have.FiledAt) {
+	if have.Reason == reasonWithheld && l.Reason != reasonWithheld && l.FiledAt.Before(have.FiledAt) {
 		return false // it was stored again: its outcome is older than this copy
 	}
 	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)

@@ -1,0 +1,191 @@
+package settle_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// deafAnswer is the answer of a worker that dies before its ack.
+type deafAnswer struct{}
+
+func (deafAnswer) Ack() error                       { return nil }
+func (deafAnswer) Nak() error                       { return nil }
+func (deafAnswer) NakWithDelay(time.Duration) error { return nil }
+
+// X (body 1) was posted by a frozen worker and is in doubt. Its correction (body 2) was
+// permitted, and is in doubt, too. W (body 1 again, under a new ID) is withheld while X's
+// late acceptance arrives. W's worker dies before its ack, and W is delivered again.
+func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
+	for name, before := range map[string]bool{"before W's record": true, "after it": false} {
+		t.Run(name, func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			frozen := inDoubtFor(t, a, b) // X = b1:A-1, body 1
+			d := permitted(t, b, withheld(t, b))
+			r := report(order.Unsure, d.History)
+			r.End, r.History.Unsure = order.EndTotalBudget, true
+			settleAs(t, b, d, r)
+			requireDrained(t, b)
+			require.Equal(t, hashOf(t, correction("").Body), lookup(t, b, "A-1").BodyHash)
+			publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1", Batch: "b3"})
+			w := pull(t, b, 1)[0]
+			require.Equal(t, settle.WorkWithheld, w.Work)
+			if before {
+				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+			}
+			real := w.ExportAnswer()
+			w.ExportSetAnswer(deafAnswer{}) // the worker dies before its ack
+			_, err := b.Refuse(t.Context(), w)
+			require.NoError(t, err)
+			if !before {
+				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+			}
+			w.ExportSetAnswer(real)
+			w = again(t, w, b)
+			if w.Work == settle.WorkRepeat {
+				_, err = b.Repeat(t.Context(), w)
+			} else {
+				err = b.Complete(t.Context(), w)
+			}
+			require.NoError(t, err)
+			requireDrained(t, b)
+			requireBalanced(t, b)
+		})
+	}
+}
+
+// afterListed runs a function after the first read of a letter.
+type afterListed struct {
+	settle.Store
+	meanwhile func()
+}
+
+func (a *afterListed) Letter(ctx context.Context, token string) (*settle.Letter, error) {
+	l, err := a.Store.Letter(ctx, token)
+	if m := a.meanwhile; m != nil {
+		a.meanwhile = nil
+		m()
+	}
+	return l, err
+}
+
+// A person resolves the first letter behind a withdrawal. After her program has read the
+// letter again, another correction is withheld. Her word does not cover that one.
+func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	doubtful(t, q)
+	l := letterOf(t, q, "A-1")
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
+	_, err := books.CancelBatch(t.Context(), q, "b3", "anna")
+	require.NoError(t, err)
+	requireDrained(t, q)
+	slow.ExportSetStore(&afterListed{Store: slow.ExportStore(), meanwhile: func() { withheld(t, q) }})
+	gone, err := slow.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
+	require.NoError(t, err)
+	left := letterOf(t, q, "A-1")
+	require.True(t, gone)
+	require.NotNil(t, left, "the only copy of the correction is lost")
+	require.Equal(t, "i2", left.IntentID)
+}
+
+// The replay of a correction is refused as a duplicate (its record names the first body),
+// and is stored again under its ID. Its worker dies before the ack: the books balance.
+func TestR11ARefusedCorrectionThatIsStoredAgainBalances(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	forgetIDs(t, s)
+	doubtful(t, q)
+	withheld(t, q) // i2: record names the first body
+	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.NotNil(t, lookup(t, q, "A-1").ConflictOf("i2"))
+	publishAgain(t, q, correction("i2"))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSettled, d.Work)
+	d.ExportSetAnswer(deafAnswer{})
+	require.NoError(t, q.Complete(t.Context(), d))
+	requireBalanced(t, q)
+}
+
+// A person says that the order exists. Then the API's own late acceptance arrives. No later
+// word may replace that one.
+func TestR1AnAcceptanceByTheAPIOutlivesAWord(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b)
+	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	_, err = b.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+	require.ErrorIs(t, err, settle.ErrNotInDoubt, "the API confirmed it")
+}
+
+// The same, with the correction's body named: the API says that it has the first.
+func TestR1AnAcceptanceByTheAPICorrectsTheBodyOfAWord(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b)
+	d := permitted(t, b, withheld(t, b))
+	r := report(order.Unsure, d.History)
+	r.End, r.History.Unsure = order.EndTotalBudget, true
+	settleAs(t, b, d, r)
+	requireDrained(t, b)
+	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
+}
+
+// A withheld intent is published again with another body and is judged again. Its worker's
+// clock is behind the one that withheld it first.
+func TestR4AClockBehindTheFormerWorkersKeepsNoOlderBody(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "w1")
+	forgetIDs(t, s)
+	doubtful(t, q)
+	have := withheld(t, q)
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
+	_, err := books.CancelBatch(t.Context(), q, "b3", "anna")
+	require.NoError(t, err)
+	requireDrained(t, q)
+	in := correction("i2")
+	in.Body = []byte(`{"order_no":"A-1","timeout":30,"qty":"4"}`)
+	publishAgain(t, q, in)
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkWithheld, d.Work)
+	l := q.ExportRefusal(d, lookup(t, q, "A-1"), d.Work)
+	l.FiledAt = have.FiledAt.Add(-time.Millisecond)
+	require.NoError(t, q.ExportFileLetter(t.Context(), d, l))
+	require.Equal(t, in.Body, letterOf(t, q, "A-1").Body)
+}
+
+// Two workers are frozen: X's (body 1) and that of its permitted correction W1 (body 2). W2 is
+// withheld. Both late answers arrive: each intent is counted once.
+func TestR11TwoLateAcceptancesCountOnce(t *testing.T) {
+	for _, v := range []order.Verdict{order.Accepted, order.Duplicate} {
+		s := startBroker(t)
+		a, b, c := openQueue(t, s, "a"), openQueue(t, s, "b"), openQueue(t, s, "c")
+		frozen := inDoubtFor(t, a, b)
+		second := permitted(t, c, withheld(t, b))
+		taken := again(t, second, b)
+		settleAs(t, b, taken, report(order.Rejected, taken.History))
+		requireDrained(t, b)
+		publish(t, b, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3"})
+		w := pull(t, b, 1)[0]
+		_, err := b.Refuse(t.Context(), w)
+		require.NoError(t, err)
+		requireDrained(t, b)
+		settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+		requireBalanced(t, b)
+		settleAs(t, c, second, report(v, second.History))
+		requireBalanced(t, b)
+	}
+}
