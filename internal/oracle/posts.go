@@ -32,9 +32,9 @@ func (o *Oracle) posted(e *Event) {
 		if a.stamp != 0 && b.stamp == a.stamp {
 			// The worker before lost its report, so no record names its timestamp. Then
 			// clocks that differ, or that jumped, may come to the same millisecond.
-			// And a process that wakes between its last check and the socket does not know
-			// of an attempt in the same millisecond.
-			if (a.paused || b.paused || p.setAt > 0 || o.process(b.process).setAt > 0) && (o.byItsClock(a) || o.byItsClock(b)) && !c.recorded(a) {
+			// And a process that wakes between its last check and the socket, or whose claim
+			// passed to another one unheard, does not know of an attempt in the same millisecond.
+			if (a.unaware || b.unaware || p.setAt > 0 || o.process(b.process).setAt > 0) && (o.byItsClock(a) || o.byItsClock(b)) && !c.recorded(a) {
 				o.Counts.SameStamps++
 				break
 			}
