@@ -128,7 +128,7 @@ func mergeRefused(cur, mine *Record) *Record {
 // intent's. A newer intent with another body therefore becomes a conflict, and the
 // record is about the older intent again.
 func mergeOlder(cur, mine *Record) *Record {
-	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted && cur.By == "" {
+	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted && (cur.By == "" || mine.By != "") {
 		return nil
 	}
 	raised := *cur
