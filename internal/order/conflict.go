@@ -46,6 +46,15 @@ func (r *Record) LastEnqueued() time.Time {
 	return at
 }
 
+// Confirms reports whether the API accepted the body of an intent that was a conflict as
+// long as only a person's word said what exists.
+func (r *Record) Confirms(intentID, bodyHash string) bool {
+	return r.Outcome() == OutcomeAccepted && r.By == "" && bodyHash != "" && bodyHash == r.BodyHash && r.ConflictOf(intentID) == nil
+}
+
+// Aside reports whether the record names the body of an earlier intent.
+func (r *Record) Aside() bool { return r.listed(r.IntentID) != nil }
+
 // listed returns the entry of an intent in Conflicts, or nil.
 func (r *Record) listed(intentID string) *Conflict {
 	for i := range r.Conflicts {

@@ -40,11 +40,10 @@ func mergeWords(cur, mine *Record) *Record {
 	}
 }
 
-// passed reports whether mine is a late acceptance of another body than cur's, and cur
-// lists a later intent: mine was counted before that one was stored (R11).
+// passed reports whether mine is a late acceptance, and r lists a later intent: mine was
+// counted before that one was stored (R11).
 func (r *Record) passed(mine *Record) bool {
-	return r.Outcome() == OutcomeAccepted && mine.Outcome() == OutcomeAccepted && mine.EnqueuedAt.Before(r.LastEnqueued()) &&
-		(mine.BodyHash != r.BodyHash || mine.listed(mine.IntentID) != nil)
+	return r.Outcome() == OutcomeAccepted && mine.Outcome() == OutcomeAccepted && mine.EnqueuedAt.Before(r.LastEnqueued())
 }
 
 func mergeSame(cur *Record, out Record) *Record {
@@ -128,7 +127,7 @@ func mergeRefused(cur, mine *Record) *Record {
 // intent's. A newer intent with another body therefore becomes a conflict, and the
 // record is about the older intent again.
 func mergeOlder(cur, mine *Record) *Record {
-	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted && (cur.By == "" || mine.By != "") {
+	if mine.Outcome() != OutcomeAccepted || cur.Outcome() == OutcomeAccepted && (cur.By == "" || mine.By != "") && !cur.yields(mine) {
 		return nil
 	}
 	raised := *cur
@@ -156,6 +155,12 @@ func mergeOlder(cur, mine *Record) *Record {
 	}
 	raised.Conflicts = joinConflicts(raised.BodyHash, raised.Conflicts, mine.Conflicts)
 	return &raised
+}
+
+// yields reports whether the acceptance r was concluded from a duplicate answer, and the
+// API answered mine itself: only that says which body it has.
+func (r *Record) yields(mine *Record) bool {
+	return r.Verdict == Duplicate && mine.Verdict == Accepted && mine.By == "" && r.BodyHash != mine.BodyHash && mine.listed(mine.IntentID) == nil
 }
 
 // mergeNewer replaces the record of an older intent, with two exceptions. An

@@ -294,3 +294,32 @@ func TestR11ACorrectionCountsBoth(t *testing.T) {
 	second.SetOutcome(OutcomeAccepted)
 	require.Equal(t, 2, Merge(noted, &second).Settled)
 }
+
+// A correction was answered with "duplicate" and the record says accepted for its body, or
+// for the one in doubt before. Then the API's own late answer to another attempt arrives.
+func TestR1AnAnswerOfTheAPIBeatsAConclusion(t *testing.T) {
+	cur := &Record{OrderNo: "A-1", IntentID: "i2", BodyHash: "b", Batch: "second", EnqueuedAt: epoch.Add(time.Hour), Verdict: Duplicate, Settled: 2}
+	cur.SetOutcome(OutcomeAccepted)
+	mine := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", Batch: "first", EnqueuedAt: epoch, Verdict: Accepted, WriteID: "late"}
+	mine.SetOutcome(OutcomeAccepted)
+	next := Merge(cur, mine)
+	require.NotNil(t, next)
+	require.Equal(t, []string{"i1", "a", "first"}, []string{next.IntentID, next.BodyHash, next.Batch})
+	require.NotNil(t, next.ConflictOf("i2"))
+	require.Equal(t, 2, next.Settled)
+	require.Nil(t, Merge(next, mine))
+	mine.Verdict = Duplicate
+	require.Nil(t, Merge(cur, mine), "it concluded, too")
+}
+
+// What was stored before the last intent that the record names was counted.
+func TestR11ALateAcceptanceBehindALaterConflictIsCounted(t *testing.T) {
+	cur := &Record{OrderNo: "A-1", IntentID: "i1", BodyHash: "a", EnqueuedAt: epoch, Settled: 3, Verdict: Accepted,
+		Conflicts: []Conflict{{IntentID: "i3", BodyHash: "c", EnqueuedAt: epoch.Add(2 * time.Hour)}}}
+	cur.SetOutcome(OutcomeAccepted)
+	for _, body := range []string{"a", "b"} {
+		mine := &Record{OrderNo: "A-1", IntentID: "i2", BodyHash: body, EnqueuedAt: epoch.Add(time.Hour), Verdict: Accepted}
+		mine.SetOutcome(OutcomeAccepted)
+		require.Nil(t, Merge(cur, mine), body)
+	}
+}

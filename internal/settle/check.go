@@ -40,8 +40,8 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 			continue
 		}
 		d.History, d.Unexplained = inherit(d)
-		if last := d.Last.Record; last != nil && last.IntentID != d.Intent.ID && last.Unsure && !d.Redelivered() {
-			d.doubted = last
+		if d.doubtBefore() {
+			d.doubted = d.Last.Record
 		}
 		if d.Work = q.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
 			d.Work = WorkSubmit
@@ -49,6 +49,20 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
 	}
 	return nil
+}
+
+// doubtBefore reports whether the last word says that an earlier intent is in doubt, and
+// no delivery of this one can have posted it. A body that can never be sent was not.
+func (d *Delivery) doubtBefore() bool {
+	last := d.Last.Record
+	switch {
+	case last == nil || !last.Unsure:
+		return false
+	case last.IntentID != d.Intent.ID:
+		return !d.Redelivered() || d.Invalid != nil
+	default:
+		return last.Aside() && (d.Unexplained == 0 && !last.Open() || d.Invalid != nil)
+	}
 }
 
 // gone reports whether a delivery's intent was removed after it was delivered. A

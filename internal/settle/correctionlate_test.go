@@ -2,6 +2,7 @@ package settle_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -188,4 +189,90 @@ func TestR11TwoLateAcceptancesCountOnce(t *testing.T) {
 		settleAs(t, c, second, report(v, second.History))
 		requireBalanced(t, b)
 	}
+}
+
+// A withheld intent with the doubted body names its own import when another body turns out
+// to exist.
+func TestR6AConflictNamesItsOwnImport(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b) // body 1
+	d := permitted(t, b, withheld(t, b))
+	r := report(order.Unsure, d.History)
+	r.End, r.History.Unsure = order.EndTotalBudget, true
+	settleAs(t, b, d, r) // body 2, import b2
+	requireDrained(t, b)
+	in := correction("b4:1")
+	in.Batch, in.Source = "b4", "may.csv:1"
+	publish(t, b, in)
+	w := pull(t, b, 1)[0]
+	require.Equal(t, settle.WorkWithheld, w.Work)
+	_, err := b.Refuse(t.Context(), w)
+	require.NoError(t, err)
+	requireDrained(t, b)
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	rec := lookup(t, b, "A-1")
+	c := rec.ConflictOf("b4:1")
+	require.NotNil(t, c)
+	require.Equal(t, []string{"b4", "may.csv:1"}, []string{c.Batch, c.Source})
+}
+
+// On one server, too, an attempt looks at the record again if an earlier intent is in doubt:
+// that one's worker may learn late that the order was accepted.
+func TestR2AnAttemptLooksAgainBehindDoubt(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b)
+	d := permitted(t, b, letterOf(t, b, "A-1"))
+	require.NoError(t, b.Fence(t.Context(), d))
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	require.Eventually(t, func() bool { return errors.Is(b.Fence(t.Context(), d), order.ErrLeaseLost) }, time.Minute, 10*time.Millisecond)
+}
+
+// A person's word made a repetition of the first body a conflict. Then the API's late answer
+// says that it has just that body.
+func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	frozen := inDoubtFor(t, a, b)
+	d := permitted(t, b, withheld(t, b))
+	r := report(order.Unsure, d.History)
+	r.End, r.History.Unsure = order.EndTotalBudget, true
+	settleAs(t, b, d, r)
+	requireDrained(t, b)
+	publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
+	w := pull(t, b, 1)[0]
+	require.Equal(t, settle.WorkWithheld, w.Work)
+	_, err := b.Refuse(t.Context(), w)
+	require.NoError(t, err)
+	requireDrained(t, b)
+	_, err = b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.True(t, letterOf(t, b, "A-1").Conflict)
+	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
+	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
+	requireNoLetter(t, b, "A-1")
+	requireBalanced(t, b)
+}
+
+// The correction can never be sent, and its first worker gives it back. The doubt is about
+// the first body.
+func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	doubtful(t, q)
+	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i2"})
+	w := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkWithheld, w.Work)
+	_, err := q.Refuse(t.Context(), w)
+	require.NoError(t, err)
+	requireDrained(t, q)
+	d := permitted(t, q, letterOf(t, q, "A-1"))
+	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkInvalid, d.Work)
+	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error(), History: d.History})
+	requireDrained(t, q)
+	require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
+	require.Equal(t, hashOf(t, body("A-1")), lookup(t, q, "A-1").BodyHash)
+	requireBalanced(t, q)
 }

@@ -238,7 +238,7 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Record) error {
 	for {
 		l, err := q.rereadLetter(ctx, token)
-		if err != nil || l == nil || l.Conflict || (rec.By != "" || rec.Outcome() != order.OutcomeAccepted) && l.EnqueuedAt.After(rec.EnqueuedAt) {
+		if err != nil || l == nil || l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || (rec.By != "" || rec.Outcome() != order.OutcomeAccepted) && l.EnqueuedAt.After(rec.EnqueuedAt) {
 			return err
 		}
 		if rec.ConflictOf(l.IntentID) != nil {

@@ -47,7 +47,8 @@ func (q *Protocol) Fence(ctx context.Context, d *Delivery) error {
 // server that takes a redelivery. The former owner may write an acceptance late, while d
 // waits: after a reconnect, at the gate, or for its next attempt.
 func (q *Protocol) mayHaveFormerOwner(d *Delivery) bool {
-	return q.store.Replicated() || d.Redelivered()
+	return q.store.Replicated() || d.Redelivered() ||
+		d.Last.Record != nil && d.Last.Record.Unsure // an attempt of an earlier intent may still be answered
 }
 
 // overtaken reports whether the record names a later delivery of d's intent. In a cluster

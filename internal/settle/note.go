@@ -91,7 +91,9 @@ func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) error {
 		if d.Last.Record = cur.Record; q.sharesNumber(d) || q.overtaken(d) {
 			return nil, nil
 		}
-		d.History, _ = inherit(d)
+		if d.History, d.Unexplained = inherit(d); d.doubtBefore() {
+			d.doubted = cur.Record
+		}
 		return q.unattemptedNote(d), nil
 	})
 	if err != nil {

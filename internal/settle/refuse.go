@@ -37,6 +37,8 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		rec = *refused // order.Merge adds it to the conflicts of the acceptance
 	} else if rec.BodyHash == "" || d.otherBody(&rec) {
 		rec.Refuse(refused)
+	} else {
+		rec.Batch, rec.Source = refused.Batch, refused.Source // the same body, from another import
 	}
 	if err := q.fileLetter(ctx, d, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)

@@ -123,7 +123,7 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
 	attempts := r.History.Attempts - d.History.Attempts
 	return d.doubted != nil && d.doubted.BodyHash != "" && len(r.Trail) == attempts && // else some are not known
-		(as == order.OutcomeUnknown || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
+		(as == order.OutcomeUnknown || as == order.OutcomeNone && !r.Final || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
 		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Verdict == order.Unsure })
 }
 
