@@ -276,3 +276,45 @@ func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
 	require.Equal(t, hashOf(t, body("A-1")), lookup(t, q, "A-1").BodyHash)
 	requireBalanced(t, q)
 }
+
+// beforePublish runs a function before the first publish.
+type beforePublish struct {
+	settle.Store
+	meanwhile func()
+}
+
+func (b *beforePublish) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
+	if meanwhile := b.meanwhile; meanwhile != nil {
+		b.meanwhile = nil
+		meanwhile()
+	}
+	return b.Store.PublishIntent(ctx, m)
+}
+
+// A person permits the correction. Before it is stored, the first body is published again and
+// withheld, because it is in doubt. Then the API accepts the correction.
+func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	doubtful(t, q)
+	l := withheld(t, q)
+	slow.ExportSetStore(&beforePublish{Store: slow.ExportStore(), meanwhile: func() {
+		publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
+		d := pull(t, q, 1)[0]
+		require.Equal(t, settle.WorkWithheld, d.Work)
+		_, err := q.Refuse(t.Context(), d)
+		require.NoError(t, err)
+		requireDrained(t, q)
+	}})
+	got, err := slow.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+	require.NoError(t, err)
+	require.Equal(t, settle.Replayed, got)
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Accepted, d.History))
+	requireDrained(t, q)
+	require.Equal(t, hashOf(t, correction("").Body), lookup(t, q, "A-1").BodyHash)
+	left := letterOf(t, q, "A-1")
+	require.Equal(t, body("A-1"), left.Body)
+	require.True(t, left.Conflict)
+	requireBalanced(t, q)
+}

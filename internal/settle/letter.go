@@ -232,8 +232,8 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 // removeLetter takes away the letter of an order that rec settles: it turned out to be
 // accepted, or a person said what became of it. removeLetter deletes by sequence and so
 // never hits a newer letter. These stay: a conflict's letter, that of an intent which
-// rec refuses (it becomes a conflict's), and that of an intent which failed after the one
-// that rec is about. While the broker is out of reach, removeLetter repeats the deletion
+// rec refuses or whose body is not the accepted one (it becomes a conflict's), and that of
+// an intent which failed after the one that rec is about. While the broker is out of reach, removeLetter repeats the deletion
 // until ctx ends, because no later delivery may come back to the letter.
 func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Record) error {
 	for {
@@ -241,7 +241,7 @@ func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Re
 		if err != nil || l == nil || l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || (rec.By != "" || rec.Outcome() != order.OutcomeAccepted) && l.EnqueuedAt.After(rec.EnqueuedAt) {
 			return err
 		}
-		if rec.ConflictOf(l.IntentID) != nil {
+		if rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.Reason == reasonWithheld && l.BodyHash != rec.BodyHash {
 			err = q.turnIntoConflict(ctx, token, l)
 		} else {
 			err = q.store.DeleteLetter(ctx, token, l)
