@@ -56,6 +56,12 @@ func readCalls(r io.Reader, first int) (calls []call, lines int, err error) {
 		if !ok || strings.HasPrefix(rest, "+++") || strings.HasPrefix(rest, "---") {
 			continue
 		}
+		if begun, detached := strings.CutSuffix(rest, "<detached ...>"); detached { // strace was ended before the call returned
+			if strings.HasPrefix(rest, "???(") || strings.HasPrefix(rest, "<...") { // it had not heard of the call; or the call stays open
+				continue
+			}
+			rest = begun + "<unfinished ...>"
+		}
 		if begun, unfinished := strings.CutSuffix(rest, "<unfinished ...>"); unfinished && !strings.HasPrefix(rest, "<...") {
 			name, args, _ := strings.Cut(begun, "(")
 			open[thread], raw[thread] = call{name: name, enter: at, exit: never}, args
