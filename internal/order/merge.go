@@ -160,7 +160,7 @@ func mergeOlder(cur, mine *Record) *Record {
 // yields reports whether the acceptance r was concluded from a duplicate answer, and the
 // API answered mine itself: only that says which body it has.
 func (r *Record) yields(mine *Record) bool {
-	return r.Verdict == Duplicate && mine.Verdict == Accepted && mine.By == "" && r.BodyHash != mine.BodyHash && mine.listed(mine.IntentID) == nil
+	return r.Verdict == Duplicate && mine.Verdict == Accepted && mine.By == "" && r.BodyHash != mine.BodyHash && !mine.Aside()
 }
 
 // mergeNewer replaces the record of an older intent, with two exceptions. An
@@ -180,7 +180,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 		return &out
 	}
 	out.Settled = settledCount(cur, &out)
-	if outcome == OutcomeAccepted && (out.Outcome() != OutcomeAccepted || out.listed(out.IntentID) != nil) {
+	if outcome == OutcomeAccepted && (out.Outcome() != OutcomeAccepted || out.Aside()) {
 		kept := *cur
 		kept.WriteID, kept.Settled = out.WriteID, out.Settled
 		body, aside := out.BodyHash, out.listed(out.IntentID)

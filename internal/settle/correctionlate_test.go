@@ -10,6 +10,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
@@ -29,11 +30,7 @@ func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 			s := startBroker(t)
 			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 			frozen := inDoubtFor(t, a, b) // X = b1:A-1, body 1
-			d := permitted(t, b, withheld(t, b))
-			r := report(order.Unsure, d.History)
-			r.End, r.History.Unsure = order.EndTotalBudget, true
-			settleAs(t, b, d, r)
-			requireDrained(t, b)
+			correctionInDoubt(t, b)
 			require.Equal(t, hashOf(t, correction("").Body), lookup(t, b, "A-1").BodyHash)
 			publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1", Batch: "b3"})
 			w := pull(t, b, 1)[0]
@@ -60,6 +57,16 @@ func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 			requireBalanced(t, b)
 		})
 	}
+}
+
+// correctionInDoubt sends the correction with a permission. Its attempts end in doubt, too.
+func correctionInDoubt(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	d := permitted(t, q, withheld(t, q))
+	r := report(order.Unsure, d.History)
+	r.End, r.History.Unsure = order.EndTotalBudget, true
+	settleAs(t, q, d, r)
+	requireDrained(t, q)
 }
 
 // afterListed runs a function after the first read of a letter.
@@ -134,38 +141,11 @@ func TestR1AnAcceptanceByTheAPICorrectsTheBodyOfAWord(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
-	d := permitted(t, b, withheld(t, b))
-	r := report(order.Unsure, d.History)
-	r.End, r.History.Unsure = order.EndTotalBudget, true
-	settleAs(t, b, d, r)
-	requireDrained(t, b)
+	correctionInDoubt(t, b)
 	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
-}
-
-// A withheld intent is published again with another body and is judged again. Its worker's
-// clock is behind the one that withheld it first.
-func TestR4AClockBehindTheFormerWorkersKeepsNoOlderBody(t *testing.T) {
-	s := startBroker(t)
-	q := openQueue(t, s, "w1")
-	forgetIDs(t, s)
-	doubtful(t, q)
-	have := withheld(t, q)
-	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
-	_, err := books.CancelBatch(t.Context(), q, "b3", "anna")
-	require.NoError(t, err)
-	requireDrained(t, q)
-	in := correction("i2")
-	in.Body = []byte(`{"order_no":"A-1","timeout":30,"qty":"4"}`)
-	publishAgain(t, q, in)
-	d := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkWithheld, d.Work)
-	l := q.ExportRefusal(d, lookup(t, q, "A-1"), d.Work)
-	l.FiledAt = have.FiledAt.Add(-time.Millisecond)
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, l))
-	require.Equal(t, in.Body, letterOf(t, q, "A-1").Body)
 }
 
 // Two workers are frozen: X's (body 1) and that of its permitted correction W1 (body 2). W2 is
@@ -204,12 +184,7 @@ func TestR6AConflictNamesItsOwnImport(t *testing.T) {
 	requireDrained(t, b)
 	in := correction("b4:1")
 	in.Batch, in.Source = "b4", "may.csv:1"
-	publish(t, b, in)
-	w := pull(t, b, 1)[0]
-	require.Equal(t, settle.WorkWithheld, w.Work)
-	_, err := b.Refuse(t.Context(), w)
-	require.NoError(t, err)
-	requireDrained(t, b)
+	withhold(t, b, in)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	rec := lookup(t, b, "A-1")
 	c := rec.ConflictOf("b4:1")
@@ -235,18 +210,9 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
-	d := permitted(t, b, withheld(t, b))
-	r := report(order.Unsure, d.History)
-	r.End, r.History.Unsure = order.EndTotalBudget, true
-	settleAs(t, b, d, r)
-	requireDrained(t, b)
-	publish(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
-	w := pull(t, b, 1)[0]
-	require.Equal(t, settle.WorkWithheld, w.Work)
-	_, err := b.Refuse(t.Context(), w)
-	require.NoError(t, err)
-	requireDrained(t, b)
-	_, err = b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	correctionInDoubt(t, b)
+	withhold(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
+	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.True(t, letterOf(t, b, "A-1").Conflict)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
@@ -260,12 +226,7 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	doubtful(t, q)
-	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i2"})
-	w := pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkWithheld, w.Work)
-	_, err := q.Refuse(t.Context(), w)
-	require.NoError(t, err)
-	requireDrained(t, q)
+	withhold(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i2"})
 	d := permitted(t, q, letterOf(t, q, "A-1"))
 	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
 	d = pull(t, q, 1)[0]
@@ -299,12 +260,7 @@ func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
 	doubtful(t, q)
 	l := withheld(t, q)
 	slow.ExportSetStore(&beforePublish{Store: slow.ExportStore(), meanwhile: func() {
-		publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
-		d := pull(t, q, 1)[0]
-		require.Equal(t, settle.WorkWithheld, d.Work)
-		_, err := q.Refuse(t.Context(), d)
-		require.NoError(t, err)
-		requireDrained(t, q)
+		withhold(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
 	}})
 	got, err := slow.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
 	require.NoError(t, err)

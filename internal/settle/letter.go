@@ -238,18 +238,32 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Record) error {
 	for {
 		l, err := q.rereadLetter(ctx, token)
-		if err != nil || l == nil || l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || (rec.By != "" || rec.Outcome() != order.OutcomeAccepted) && l.EnqueuedAt.After(rec.EnqueuedAt) {
+		switch {
+		case err != nil || l == nil || l.outlives(rec):
 			return err
-		}
-		if rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.Reason == reasonWithheld && l.BodyHash != rec.BodyHash {
+		case l.losesTo(rec):
 			err = q.turnIntoConflict(ctx, token, l)
-		} else {
+		default:
 			err = q.store.DeleteLetter(ctx, token, l)
 		}
 		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
 			return err
 		}
 	}
+}
+
+// outlives reports whether the letter stays as it is beside a record that settles the
+// order: it is a conflict's, and not of the body that the API accepted, or its intent
+// failed after a person's word.
+func (l *Letter) outlives(rec *order.Record) bool {
+	byAPI := rec.Outcome() == order.OutcomeAccepted && rec.By == ""
+	return l.Conflict && !rec.Confirms(l.IntentID, l.BodyHash) || !byAPI && l.EnqueuedAt.After(rec.EnqueuedAt)
+}
+
+// losesTo reports whether the record makes the letter's intent a conflict: it lists it, or
+// accepts another body than that of an intent which was withheld.
+func (l *Letter) losesTo(rec *order.Record) bool {
+	return rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.Reason == reasonWithheld && l.BodyHash != rec.BodyHash
 }
 
 // turnIntoConflict replaces the letter of a withheld intent by that of the conflict which
