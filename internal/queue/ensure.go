@@ -190,10 +190,14 @@ func (q *Queue) ensureBucket(ctx context.Context) (err error) {
 }
 
 func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	return q.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+	kv, err := q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
 		Description: "orderpost: fleet control",
 	})
+	if errors.Is(err, jetstream.ErrBucketExists) { // another program created it meanwhile
+		return q.js.KeyValue(ctx, q.cfg.Bucket)
+	}
+	return kv, err
 }
 
 // ensureConsumer makes sure of the workers' consumer and returns its AckWait.

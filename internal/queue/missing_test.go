@@ -289,3 +289,18 @@ func TestARepairRemembersTheWaitingRoom(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n)
 }
+
+// Another program may make the bucket, and a worker change its settings, between the look
+// for it and its making.
+func TestABucketThatAnotherProgramMadeIsTaken(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	changed, err := q.js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, MaxBytes: 1 << 20})
+	require.NoError(t, err)
+	want, err := changed.Status(t.Context())
+	require.NoError(t, err)
+	kv, err := q.makeBucket(t.Context())
+	require.NoError(t, err)
+	have, err := kv.Status(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, want.Config(), have.Config())
+}
