@@ -31,17 +31,19 @@ const (
 // writer writes messages to one stream on condition that their subjects have
 // not changed. Writes that arrive during a flush go into the next one, in one
 // atomic batch or singly without waiting in between, whichever flushModes finds
-// faster. A write that arrives alone goes alone and at once.
+// faster. A write that arrives alone goes alone and at once, and so does one that
+// replaces a message which only one server has, see apart.
 type writer struct {
-	js     jetstream.JetStream
-	link   *link
-	stream string
-	acks   acks
-	queue  chan *write
-	quit   chan struct{}
-	done   sync.WaitGroup
-	once   sync.Once
-	ended  chan struct{} // closed after the last write
+	js       jetstream.JetStream
+	link     *link
+	stream   string
+	replicas *replicas
+	acks     acks
+	queue    chan *write
+	quit     chan struct{}
+	done     sync.WaitGroup
+	once     sync.Once
+	ended    chan struct{} // closed after the last write
 
 	modes   flushModes
 	batches atomic.Uint64 // atomic batches that were stored
@@ -49,10 +51,11 @@ type writer struct {
 }
 
 type write struct {
-	msg  *nats.Msg
-	seq  uint64
-	err  error
-	done chan struct{}
+	msg      *nats.Msg
+	replaces bool // its condition names a message
+	seq      uint64
+	err      error
+	done     chan struct{}
 }
 
 func newWriter(q *Queue, stream string) *writer {
@@ -64,7 +67,7 @@ func newWriter(q *Queue, stream string) *writer {
 
 // makeWriter returns a writer that does not run yet.
 func makeWriter(q *Queue, stream string) *writer {
-	return &writer{js: q.js, link: &q.link, stream: stream, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
+	return &writer{js: q.js, link: &q.link, stream: stream, replicas: &q.replicas, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // put writes msg if its subject's last sequence is expect (0 = absent) and
@@ -73,7 +76,7 @@ func makeWriter(q *Queue, stream string) *writer {
 func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64, error) {
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	msg.Header.Set(jetstream.ExpectedStreamHeader, w.stream)
-	req := &write{msg: msg, done: make(chan struct{})}
+	req := &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
 	select {
 	case w.queue <- req:
 	case <-w.quit:
@@ -135,7 +138,8 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
-	n := w.modes.singles(len(batch))
+	n := w.apart(batch)
+	n += w.modes.singles(len(batch) - n)
 	if n > 0 {
 		w.flushSingly(batch[:n])
 	}
@@ -148,6 +152,27 @@ func (w *writer) flush(batch []*write) {
 		return
 	}
 	w.modes.observeTogether(len(batch), time.Since(began))
+}
+
+// apart moves the writes that must not go into an atomic batch to the front, and returns
+// how many they are: those that replace a message which has no replica.
+//
+// One server with sync_always (nats-server 2.15) syncs a batch once, behind its last
+// message. Before that it removes what the batch replaces: it rewrites older blocks, or
+// deletes them, and a power cut then takes the confirmed message and the one that replaces
+// it (docs/reliability.md). A single write is synced before its predecessor is removed. With
+// replicas the synced log of the stream holds the batch.
+func (w *writer) apart(batch []*write) (n int) {
+	if w.replicas.most.Load() > 1 {
+		return 0
+	}
+	for i, req := range batch {
+		if req.replaces {
+			batch[i], batch[n] = batch[n], req
+			n++
+		}
+	}
+	return n
 }
 
 func (w *writer) flushSingly(batch []*write) {

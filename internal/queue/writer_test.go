@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"orderpost/internal/settle"
 )
@@ -21,7 +23,7 @@ func conditional(q *Queue, no string, expect uint64) *write {
 	msg.Header.Set(jetstream.MsgTTLHeader, "720h0m0s")
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	msg.Header.Set(jetstream.ExpectedStreamHeader, q.n.results)
-	return &write{msg: msg, done: make(chan struct{})}
+	return &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
 }
 
 func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
@@ -73,6 +75,48 @@ func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
 	require.NoError(t, batch[2].err)
 	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
 	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), settle.ErrStale)
+}
+
+// One server removes what a batch replaces before it syncs the batch. With replicas the
+// log of the stream is synced.
+func TestWhatReplacesTheOnlyCopyGoesSingly(t *testing.T) {
+	t.Parallel()
+	nodes, _ := startCluster(t)
+	for name, c := range map[string]struct {
+		q       *Queue
+		batched int
+	}{
+		"one server":     {openQueue(t, startBroker(t), "a"), minWriteBatch},
+		"three replicas": {openCluster(t, nodes, "a"), 2 * minWriteBatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, q := makeWriter(c.q, c.q.n.results), c.q
+			w.modes.flushes = 4 // the next two are no samples
+			w.modes.cost[singly].add(time.Hour)
+			var old, mixed []*write
+			for i := range minWriteBatch {
+				old = append(old, conditional(q, fmt.Sprint("B-", i), 0))
+			}
+			w.flush(old)
+			for i, first := range old {
+				require.NoError(t, first.err)
+				mixed = append(mixed, conditional(q, fmt.Sprint("N-", i), 0), conditional(q, fmt.Sprint("B-", i), first.seq))
+			}
+			w.flush(mixed)
+			batched := 0
+			for _, req := range mixed {
+				require.NoError(t, req.err)
+				raw, err := q.lastMsg(t.Context(), q.n.results, req.msg.Subject)
+				require.NoError(t, err)
+				require.Equal(t, req.seq, raw.Seq)
+				if raw.Header.Get(jetstreamext.BatchSeqHeader) != "" {
+					batched++
+				}
+			}
+			require.Equal(t, c.batched, batched)
+			require.EqualValues(t, 2, w.batches.Load())
+		})
+	}
 }
 
 func TestManyWritersCoalesce(t *testing.T) {

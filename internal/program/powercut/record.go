@@ -37,17 +37,13 @@ func (r *recorder) output(session int) string {
 }
 
 // buildWorker compiles the worker program. without names protections that its
-// broker leaves out, see embedded.Config. With compact, nats-server's upkeep comes every
-// second, so that a short trace contains the compaction of blocks.
-func buildWorker(ctx context.Context, dir string, without []string, compact bool) (string, error) {
-	upkeep := ""
-	if compact {
-		upkeep = "1s"
-	}
+// broker leaves out, see embedded.Config. nats-server's upkeep comes every second, so that
+// a short trace contains the compaction of blocks.
+func buildWorker(ctx context.Context, dir string, without []string) (string, error) {
 	const embedded = "-X orderpost/internal/queue/embedded."
 	path := filepath.Join(dir, "worker")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path,
-		"-ldflags", embedded+"upkeep="+upkeep+" "+embedded+"without="+strings.Join(without, ","), "orderpost/cmd/worker")
+		"-ldflags", embedded+"upkeep=1s "+embedded+"without="+strings.Join(without, ","), "orderpost/cmd/worker")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build orderpost/cmd/worker: %w\n%s", err, out)
 	}

@@ -70,7 +70,7 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 	if err := os.MkdirAll(r.disk(), 0o700); err != nil {
 		return nil, nil, err
 	}
-	if r.binary, err = buildWorker(ctx, work, o.without, o.compact); err != nil {
+	if r.binary, err = buildWorker(ctx, work, o.without); err != nil {
 		return nil, nil, err
 	}
 	if r.listen, err = freeAddr(); err != nil {

@@ -22,7 +22,6 @@ type options struct {
 	resumes int
 	orders  int
 	without []string
-	compact bool
 	keep    string
 	traces  string
 	only    int
@@ -62,7 +61,6 @@ func NewCommand(command string, stdout, stderr io.Writer) *cobra.Command {
 	f.IntVar(&o.resumes, "resumes", 40, "disks to start a worker on")
 	f.IntVar(&o.orders, "orders", 200, "orders while a trace is recorded")
 	f.StringSliceVar(&o.without, "without", nil, "leave protections out of the broker (sync, folders, meta), and fail unless losses are found")
-	f.BoolVar(&o.compact, "compact", false, "nats-server compacts blocks every second, not every two minutes: this finds the loss that docs/reliability.md calls open")
 	f.StringVar(&o.keep, "keep", "", "keep the traces in this folder, which must not exist")
 	f.StringVar(&o.traces, "traces", "", "use the traces that --keep left in this folder")
 	f.IntVar(&o.only, "state", -1, "only the state with this number")
