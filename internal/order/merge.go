@@ -199,7 +199,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 	}
 	out.carryDoubt(cur)
 	out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
-	if out.Outcome() == OutcomeUnknown && cur.Unsure && out.Attempts == 0 && cur.BodyHash != "" && out.BodyHash != cur.BodyHash {
+	if out.Outcome() == OutcomeUnknown && cur.Unsure && (out.Attempts == 0 || out.BodyHash == "") && cur.BodyHash != "" && out.BodyHash != cur.BodyHash {
 		unsent := out // the doubt is about the body that was posted
 		out.BodyHash, out.Batch, out.Source = cur.BodyHash, cur.Batch, cur.Source
 		out.Refuse(&unsent)
@@ -208,9 +208,10 @@ func mergeNewer(cur *Record, out Record) *Record {
 }
 
 // carryDoubt changes an outcome that claims "not created" to unknown if cur is in
-// doubt (R3).
+// doubt (R3), or a cancellation if a worker is at the intent.
 func (r *Record) carryDoubt(cur *Record) {
-	if r.claimsNotCreated() && doubtLeft(cur, r) {
+	begun := r.Outcome() == OutcomeCancelled && cur.Open() && cur.IntentID == r.IntentID
+	if r.claimsNotCreated() && (begun || doubtLeft(cur, r)) {
 		r.SetOutcome(OutcomeUnknown)
 		r.Unsure = true
 	}

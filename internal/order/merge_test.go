@@ -157,6 +157,22 @@ func TestR1MergeIsIdempotent(t *testing.T) {
 	})
 }
 
+// A cancellation says that no worker tried. An open note says that one is about to.
+func TestR3ACancellationOverAnOpenAttemptLeavesDoubt(t *testing.T) {
+	for _, cur := range recordKinds("i1", epoch, 1) {
+		cancelled := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, By: "ann", SettledAt: epoch.Add(time.Minute)}
+		cancelled.SetOutcome(OutcomeCancelled)
+		next := Merge(&cur, &cancelled)
+		if cur.Open() {
+			require.NotNil(t, next)
+			require.Equal(t, OutcomeUnknown, next.Outcome())
+			require.True(t, next.Unsure)
+		} else if next != nil {
+			require.Equal(t, cur.Unsure, next.Outcome() == OutcomeUnknown, cur.Word)
+		}
+	}
+}
+
 func TestR3DoubtSurvivesEveryMerge(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if cur.Outcome() != OutcomeNone || !cur.Unsure || mine.IntentID == "i0" {

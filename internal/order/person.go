@@ -45,6 +45,12 @@ func (r *Record) NeedsLetter() bool {
 	return r.Outcome().NeedsLetter() && r.By == "" && !r.Dropped
 }
 
+// Resolved reports whether a person said whether the order exists. A cancellation says
+// nothing about attempts.
+func (r *Record) Resolved() bool {
+	return r != nil && r.By != "" && (r.Outcome() == OutcomeAccepted || r.Outcome() == OutcomeRejected)
+}
+
 // inheritPermission copies the permission of cur, which r replaces. A person allows
 // only the doubt that is on record. New doubt ends the permission: a later attempt
 // was unsure, or its delivery ended without a report.

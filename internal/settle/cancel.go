@@ -178,16 +178,25 @@ func (c *canceller) prove(ctx context.Context) error {
 }
 
 // finish repeats the writes that were not confirmed. After that, an earlier one
-// that is still on its way is stale.
+// that is still on its way is stale. What workers were given by now is written as
+// unknown at once: this program may not come to look again.
 func (c *canceller) finish(ctx context.Context) error {
+	var upTo uint64
+	var unread error
+	if slices.ContainsFunc(c.unproven, (*withdrawal).unconfirmed) {
+		upTo, unread = c.delivered(ctx)
+	}
 	return c.q.time.Each(len(c.unproven), cancelAtOnce, func(i int) error {
-		w := c.unproven[i]
+		w, err := c.unproven[i], unread
 		if w.confirmed {
 			return nil
 		}
-		var err error
-		if w.last, err = c.q.Lookup(ctx, w.p.OrderNo); err == nil {
-			err = c.write(ctx, w)
+		if err == nil && w.p.Seq <= upTo {
+			err = c.doubtOne(ctx, w)
+		} else if err == nil {
+			if w.last, err = c.q.Lookup(ctx, w.p.OrderNo); err == nil {
+				err = c.write(ctx, w)
+			}
 		}
 		if err != nil {
 			err = fmt.Errorf("order %s: its cancellation is not confirmed, and a worker may post the order before the broker stores it; look at the order once the broker answers: %w", w.p.OrderNo, err)
@@ -246,25 +255,38 @@ func (c *canceller) doubt(ctx context.Context, upTo uint64) error {
 		if w.p.Seq > upTo || !w.paused.IsZero() && !now.Before(w.paused) {
 			return nil
 		}
-		doubted := w.doubted
-		_, err := c.q.updateRecord(ctx, FileToken(order.Token(w.p.OrderNo)), func(stored Entry) (*order.Record, error) {
-			cur := stored.Record
-			if cur == nil || cur.IntentID != w.p.ID || cur.Outcome() != order.OutcomeCancelled {
-				w.doubted = doubted
-				return nil, nil
-			}
-			w.doubted = true
-			next := *cur
-			next.SetOutcome(order.OutcomeUnknown)
-			next.Unsure, next.Reason, next.SettledAt = true, "withdrawn while a worker may have posted it", now.UTC()
-			next.Intervene(Person{Name: c.by}.did("took back the cancellation", now))
-			return &next, nil
-		})
-		if err != nil {
-			err = fmt.Errorf("order %s is cancelled in the results and may have been posted: %w", w.p.OrderNo, err)
+		if err := c.doubtOne(ctx, w); err != nil {
+			return fmt.Errorf("order %s is cancelled in the results and may have been posted: %w", w.p.OrderNo, err)
 		}
-		return err
+		return nil
 	})
+}
+
+// doubtOne records a withdrawn intent as unknown: over its cancellation, or in place of
+// one that was not confirmed. The outcome of a worker stays.
+func (c *canceller) doubtOne(ctx context.Context, w *withdrawal) error {
+	before := w.doubted
+	_, err := c.q.updateRecord(ctx, FileToken(order.Token(w.p.OrderNo)), func(stored Entry) (*order.Record, error) {
+		cur, now := stored.Record, c.q.time.Now()
+		withdrawn := cur.Outcome() == order.OutcomeCancelled && cur.IntentID == w.p.ID
+		if w.doubted = before; !withdrawn && (w.confirmed || cur.Settles(w.p.ID)) {
+			return nil, nil
+		}
+		next := cur
+		if !withdrawn {
+			if next = order.Merge(cur, c.record(w)); next == nil || next.Outcome() != order.OutcomeCancelled && next.Outcome() != order.OutcomeUnknown {
+				return next, nil
+			}
+		}
+		w.doubted = true
+		doubtful := *next
+		doubtful.SetOutcome(order.OutcomeUnknown)
+		doubtful.Unsure, doubtful.Reason, doubtful.SettledAt = true, "withdrawn while a worker may have posted it", now.UTC()
+		doubtful.Intervene(Person{Name: c.by}.did("took back the cancellation", now))
+		return &doubtful, nil
+	})
+	w.confirmed = w.confirmed || err == nil
+	return err
 }
 
 // resume ends the pause by setting its end to the near future. That wakes the
@@ -272,8 +294,7 @@ func (c *canceller) doubt(ctx context.Context, upTo uint64) error {
 // program began goes on: that of a cancellation which began later, and what is
 // left of one that began earlier. Nobody knows whether that one has ended.
 func (c *canceller) resume() {
-	unconfirmed := slices.ContainsFunc(c.unproven, func(w *withdrawal) bool { return !w.confirmed })
-	if c.resumed || c.paused.IsZero() || unconfirmed {
+	if c.resumed || c.paused.IsZero() || slices.ContainsFunc(c.unproven, (*withdrawal).unconfirmed) {
 		return
 	}
 	c.resumed = true
@@ -361,6 +382,8 @@ type withdrawal struct {
 	doubted bool // its outcome is unknown, because a worker was given it before
 }
 
+func (w *withdrawal) unconfirmed() bool { return !w.confirmed }
+
 // numbersOf returns the order numbers of a page.
 func numbersOf(page []*Pending) []string {
 	numbers := make([]string, len(page))
@@ -410,13 +433,18 @@ func (q *Protocol) WouldCancel(ctx context.Context, each func(visit func([]*Pend
 
 // write writes the outcome cancelled for one intent.
 func (c *canceller) write(ctx context.Context, w *withdrawal) error {
-	p, now := w.p, c.q.time.Now().UTC()
-	rec := order.Record{OrderNo: p.OrderNo, Reason: withdrawnReason, By: c.by, SettledAt: now,
-		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, Source: p.Source, IntentID: p.ID, BodyHash: p.BodyHash, Waited: p.Waited}
-	rec.SetOutcome(order.OutcomeCancelled)
-	_, err := c.q.writeRecord(ctx, FileToken(order.Token(p.OrderNo)), w.last, rec)
+	_, err := c.q.writeRecord(ctx, FileToken(order.Token(w.p.OrderNo)), w.last, *c.record(w))
 	w.confirmed = err == nil
 	return err
+}
+
+// record returns the record of a withdrawn intent.
+func (c *canceller) record(w *withdrawal) *order.Record {
+	p := w.p
+	rec := &order.Record{OrderNo: p.OrderNo, Reason: withdrawnReason, By: c.by, SettledAt: c.q.time.Now().UTC(),
+		EnqueuedAt: p.StoredAt.UTC(), Batch: p.Batch, Source: p.Source, IntentID: p.ID, BodyHash: p.BodyHash, Waited: p.Waited}
+	rec.SetOutcome(order.OutcomeCancelled)
+	return rec
 }
 
 // remove deletes the withdrawn intents. A worker that is given one at the same

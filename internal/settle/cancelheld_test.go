@@ -161,6 +161,25 @@ func TestR3ACancellationThatOutlastsItsPauseLeavesDoubt(t *testing.T) {
 	}
 }
 
+// TestR3ACancellationThatWasHeldUpLooksBeforeItWritesAgain: the write is lost with the pause.
+// The next one may be the last thing that the command gets done.
+func TestR3ACancellationThatWasHeldUpLooksBeforeItWritesAgain(t *testing.T) {
+	c := newCancelling(t, patience{})
+	var d *settle.Delivery
+	var written []order.Outcome
+	c.store.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
+		if d == nil {
+			d = c.holdUp()
+			return 0, errors.Join(errLost, ctx.Err())
+		}
+		written = append(written, r.Outcome())
+		return c.store.Store.PutRecord(ctx, token, r, expect)
+	}
+	_, err := c.cancel(t.Context())
+	c.requireDoubted(d, err)
+	require.Equal(t, []order.Outcome{order.OutcomeUnknown}, written)
+}
+
 // TestR3AWriteOfACancellationIsNotStoredAfterItsEnd: the command gives up waiting for
 // its write. The broker gets the write when the command has ended.
 func TestR3AWriteOfACancellationIsNotStoredAfterItsEnd(t *testing.T) {

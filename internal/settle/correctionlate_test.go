@@ -224,18 +224,26 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 // The correction can never be sent, and its first worker gives it back. The doubt is about
 // the first body.
 func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	doubtful(t, q)
-	withhold(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i2"})
-	d := permitted(t, q, letterOf(t, q, "A-1"))
-	settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
-	d = pull(t, q, 1)[0]
-	require.Equal(t, settle.WorkInvalid, d.Work)
-	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error(), History: d.History})
-	requireDrained(t, q)
-	require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
-	require.Equal(t, hashOf(t, body("A-1")), lookup(t, q, "A-1").BodyHash)
-	requireBalanced(t, q)
+	for _, end := range []order.End{order.EndInvalid, order.EndPoison} {
+		t.Run(end.String(), func(t *testing.T) {
+			q := openQueue(t, startBroker(t), "w1")
+			doubtful(t, q)
+			withhold(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":"x"}`), ID: "i2"})
+			d := permitted(t, q, letterOf(t, q, "A-1"))
+			settleAs(t, q, d, order.Report{End: order.EndHandBack, History: d.History})
+			d = pull(t, q, 1)[0]
+			require.Equal(t, settle.WorkInvalid, d.Work)
+			report := order.Report{End: end, Error: d.Invalid.Error(), History: d.History}
+			if end == order.EndPoison {
+				report.History.Attempts += 3 // deliveries that may have sent it, if it could be sent
+			}
+			settleAs(t, q, d, report)
+			requireDrained(t, q)
+			require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
+			require.Equal(t, hashOf(t, body("A-1")), lookup(t, q, "A-1").BodyHash)
+			requireBalanced(t, q)
+		})
+	}
 }
 
 // beforePublish runs a function before the first publish.

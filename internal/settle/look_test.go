@@ -76,6 +76,25 @@ func (silent) Record(ctx context.Context, _ string) (settle.Entry, error) {
 	return settle.Entry{}, ctx.Err()
 }
 
+// A delivery that waits for another one's attempt is given back in a cluster, too. The note
+// that it leaves names a delivery as late as itself: its own.
+func TestR7ADeliveryThatWaitsIsGivenBack(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	owner := pull(t, a, 1)[0]
+	h := owner.History
+	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
+	_, err := a.NoteAttempt(t.Context(), owner, h)
+	require.NoError(t, err)
+
+	waiting := again(t, owner, b)
+	require.Equal(t, settle.WorkClaimed, waiting.Work)
+	asCluster(b)
+	require.NoError(t, b.HandBack(t.Context(), waiting, 0))
+	require.Equal(t, waiting.Delivered+1, pull(t, b, 1)[0].Delivered)
+}
+
 // A delivery that decided on a record which another one has replaced since does not
 // write its note over the other's open attempt, and posts nothing.
 func TestR2ANoteLeavesAnotherDeliverysOpenAttemptAlone(t *testing.T) {

@@ -42,7 +42,8 @@ func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
 // explained notes that.
 func (q *Protocol) explained(ctx context.Context, d *Delivery, err error) error {
 	if errors.Is(err, errWritten) {
-		err = errors.Join(err, q.noteUnattempted(ctx, d))
+		_, failed := q.noteUnattempted(ctx, d)
+		err = errors.Join(err, failed)
 	}
 	return err
 }
@@ -76,7 +77,8 @@ func (q *Protocol) GiveUp(ctx context.Context, d *Delivery) error {
 	if d.unreadable != nil {
 		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
 	}
-	return q.noteUnattempted(ctx, d)
+	_, err := q.noteUnattempted(ctx, d)
+	return err
 }
 
 // unreadableDelay is the time between two deliveries of an order whose record
@@ -85,10 +87,11 @@ const unreadableDelay = time.Minute
 
 // noteUnattempted notes that this delivery posted nothing. It decides again for
 // each record that it reads, because another delivery may have written
-// meanwhile.
-func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) error {
+// meanwhile. overtaken says that a later delivery of the intent has.
+func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) (overtaken bool, err error) {
 	entry, err := q.updateRecord(ctx, d.token, func(cur Entry) (*order.Record, error) {
-		if d.Last.Record = cur.Record; q.sharesNumber(d) || q.overtaken(d) {
+		d.Last.Record = cur.Record
+		if overtaken = q.overtaken(d); overtaken || q.sharesNumber(d) {
 			return nil, nil
 		}
 		if d.History, d.Unexplained = inherit(d); d.doubtBefore() {
@@ -97,10 +100,10 @@ func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) error {
 		return q.unattemptedNote(d), nil
 	})
 	if err != nil {
-		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
 	d.Last = entry
-	return nil
+	return overtaken, nil
 }
 
 // sharesNumber reports whether a note of this delivery might explain another one.

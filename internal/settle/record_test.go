@@ -71,6 +71,26 @@ func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	requireBalanced(t, a)
 }
 
+// R4: a former owner acknowledges the intent late. A person settles the order, or drops its
+// letter, before the present owner files it.
+func TestR4ALetterThatCrossesAPersonsWordIsRemoved(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	frozen := pull(t, a, 1)[0]
+	successor := again(t, frozen, b)
+	r := report(order.Unsure, successor.History)
+	failed, err := b.ExportWriteRecord(t.Context(), successor.ExportToken(), successor.Last, b.ExportRecord(successor, r, order.Decide(r, order.Facts{Policy: order.Park})))
+	require.NoError(t, err)
+	require.NoError(t, frozen.ExportAnswer().Ack())
+	requireDrained(t, a)
+	_, err = a.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "anna"})
+	require.NoError(t, err)
+	require.NoError(t, b.ExportComplete(t.Context(), successor, failed, nil))
+	require.Nil(t, letterOf(t, a, "A-1"))
+	requireBalanced(t, a)
+}
+
 // R1: the broker stored the result, and the connection broke before the
 // confirmation arrived.
 func TestR1ALostConfirmationIsRecognisedAsOnesOwnWrite(t *testing.T) {

@@ -119,10 +119,11 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 }
 
 // doubtIsEarlier reports whether only attempts of earlier intents may have created the
-// order: the answer to each of this one's says that it did not.
+// order: this one can never be sent, or the answer to each of its attempts says that it did
+// not.
 func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
 	attempts := r.History.Attempts - d.History.Attempts
-	return d.doubted != nil && d.doubted.BodyHash != "" && len(r.Trail) == attempts && // else some are not known
+	return d.doubted != nil && d.doubted.BodyHash != "" && (d.Invalid != nil || len(r.Trail) == attempts) && // else some are not known
 		(as == order.OutcomeUnknown || as == order.OutcomeNone && !r.Final || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
 		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Verdict == order.Unsure })
 }
@@ -153,18 +154,21 @@ func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trai
 	return q.ack(d)
 }
 
-// fileFailure files the letter of a failed result. A late acceptance that was
-// written meanwhile found no letter to remove, so fileFailure reads the record
+// fileFailure files the letter of a failed result. A late acceptance or a person's word
+// that was written meanwhile found no letter to remove, so fileFailure reads the record
 // again afterwards.
 func (q *Protocol) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
 	if err := q.fileLetter(ctx, d, l); err != nil {
 		return err
 	}
 	now, err := q.rereadRecord(ctx, d.token)
-	if err == nil && now.Record.Outcome() == order.OutcomeAccepted {
-		return q.removeLetter(ctx, d.token, now.Record)
+	if err != nil {
+		return err
 	}
-	return err
+	if rec := now.Record; rec.Outcome() == order.OutcomeAccepted || rec.Resolved() || rec != nil && rec.IntentID == d.Intent.ID && !rec.NeedsLetter() {
+		return q.removeLetter(ctx, d.token, rec)
+	}
+	return nil
 }
 
 // mayHaveLetter reports whether the order_no can have a dead letter. It cannot
@@ -203,10 +207,11 @@ func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
 // WorkClaimed). The record keeps what it says. If a later delivery has settled the
 // intent meanwhile, or works on it, the message is that one's to answer (R7).
 func (q *Protocol) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
-	if err := q.noteUnattempted(ctx, d); err != nil {
+	overtaken, err := q.noteUnattempted(ctx, d)
+	if err != nil {
 		return err
 	}
-	if q.overtaken(d) || d.Last.Record.Settles(d.Intent.ID) {
+	if overtaken || d.Last.Record.Settles(d.Intent.ID) {
 		return nil
 	}
 	return q.giveBack(d, delay)

@@ -91,16 +91,17 @@ func (q *Protocol) withdrawable(ctx context.Context, waiting []*Message) (intent
 		intents = append(intents, in)
 		numbers[i], tokens[i] = in.orderNo, FileToken(order.Token(in.orderNo))
 	}
+	words, err := q.readLastWords(ctx, tokens)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The intents after the records: what is settled but still in the queue must be found by
+	// its redelivery, and what is settled from now on makes the write fail.
 	pending := make([]*Message, len(intents))
-	// Intents first: what is gone by then had its record before.
 	if err := q.time.Each(len(intents), LeaderReads, func(i int) (err error) {
 		pending[i], err = q.store.Intent(ctx, numbers[i])
 		return err
 	}); err != nil {
-		return nil, nil, err
-	}
-	words, err := q.readLastWords(ctx, tokens)
-	if err != nil {
 		return nil, nil, err
 	}
 	for i, in := range intents {

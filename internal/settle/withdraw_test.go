@@ -128,3 +128,43 @@ func TestR13AWithdrawalThatAWorkerOvertookDecidesAgain(t *testing.T) {
 	requireDrained(t, w)
 	requireBalanced(t, w)
 }
+
+// A withdrawal is held up between its reads. Meanwhile another intent of the order_no is
+// stored and recorded, and not yet acknowledged. Its redelivery must find its outcome.
+func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
+	server := startBroker(t)
+	q, w := openQueue(t, server, "operator"), openQueue(t, server, "w1")
+	page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"})
+	var d *settle.Delivery
+	q.ExportSetStore(&afterIntent{Store: q.ExportStore(), then: func() {
+		publish(t, w, intent("A-1", "i2"))
+		d = pull(t, w, 1)[0]
+		r := report(order.Rejected, d.History)
+		_, err := w.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, w.ExportRecord(d, r, order.Decide(r, order.Facts{})))
+		require.NoError(t, err)
+	}})
+	counts, err := q.Withdraw(t.Context(), "anna", page)
+	require.NoError(t, err)
+	require.Equal(t, settle.Cancelled{Blocked: 1}, counts)
+	d = again(t, d, w)
+	require.Equal(t, settle.WorkSettled, d.Work)
+	require.NoError(t, w.Complete(t.Context(), d))
+	requireDrained(t, w)
+	require.Equal(t, 1, withdraw(t, q, page).Withdrawn)
+	requireBalanced(t, w)
+}
+
+// afterIntent runs a function behind the first look for a pending intent.
+type afterIntent struct {
+	settle.Store
+	then func()
+}
+
+func (s *afterIntent) Intent(ctx context.Context, orderNo string) (*settle.Message, error) {
+	m, err := s.Store.Intent(ctx, orderNo)
+	if then := s.then; then != nil {
+		s.then = nil
+		then()
+	}
+	return m, err
+}
