@@ -43,9 +43,14 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	if err := q.fileLetter(ctx, d, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
-	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+	stored, err := q.writeUnless(ctx, d.token, d.Last, rec, func(now Entry) (*order.Record, error) {
+		if d.Work == WorkWithheld && now.Seq != d.Last.Seq && now.Record.Outcome() != order.OutcomeAccepted {
+			return nil, errWritten // the doubt may be over; the next delivery decides
+		}
+		return nil, nil
+	})
 	if err != nil {
-		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
+		return stored, q.explained(ctx, d, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err))
 	}
 	if d.Work == WorkWithheld && stored.Record.Outcome() == order.OutcomeAccepted { // a late acceptance came in between
 		if err := q.removeLetter(ctx, d.token, stored.Record); err != nil {
