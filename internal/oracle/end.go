@@ -53,11 +53,14 @@ func (o *Oracle) endOrder(c *course) {
 	if c.created > 1 {
 		o.Counts.CreatedTwice++
 	}
-	if rec.Outcome().Created() == "no" && c.created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !o.afterPersonsWord(c) {
+	if rec.Outcome().Created() == "no" && c.created > 0 && (rec.By == "" || rec.Outcome() == order.OutcomeCancelled) && !c.saidNoTooSoon() {
 		o.find(True, no, []int{last.line}, "%s, but the API created it", rec.Word)
 	}
 	if rec.By != "" && rec.Outcome() == order.OutcomeRejected && c.created > 0 && !o.settings.Outside && !c.postedLate() {
 		o.find(True, no, []int{last.line}, "%s said that it does not exist, but the API created it", rec.By)
+	}
+	if rec.Outcome() == order.OutcomeAccepted && o.misnamed(c, rec.BodyHash) {
+		o.find(True, no, []int{last.line}, "%s is accepted with a body that the API did not confirm, and it confirmed another", rec.IntentID)
 	}
 	letter := c.letter
 	switch {
@@ -69,6 +72,8 @@ func (o *Oracle) endOrder(c *course) {
 		o.find(Letters, no, []int{last.line, letter.line}, "%s is %s, but the letter is about %s", rec.IntentID, rec.Word, letter.intent)
 	case rec.NeedsLetter() && letter.outcome != rec.Outcome():
 		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
+	case letter != nil && letter.conflict && rec.Outcome() == order.OutcomeAccepted && letter.body != "" && letter.body == rec.BodyHash:
+		o.find(Letters, no, []int{last.line, letter.line}, "the letter of %s is a conflict's, and its body is the accepted one", letter.intent)
 	case letter == nil || letter.conflict || !done(rec):
 	case o.leftover(c):
 		o.Counts.Leftovers++
@@ -77,21 +82,23 @@ func (o *Oracle) endOrder(c *course) {
 	}
 }
 
-// afterPersonsWord reports whether a worker whose claim had ended, which it could not
-// know, sent an attempt after a person had said that no order exists. Later deliveries relied on the
-// person's word.
-func (o *Oracle) afterPersonsWord(c *course) bool {
-	for _, r := range c.records {
-		if r.rec.By == "" || r.rec.Outcome() != order.OutcomeRejected {
+// misnamed reports whether the API has one body, confirmed that one to a worker that lived,
+// and never another one.
+func (o *Oracle) misnamed(c *course, body string) bool {
+	if len(c.bodies) != 1 || c.bodies[body] || c.foreign || o.settings.Outside {
+		return false
+	}
+	told := false
+	for _, a := range c.posts {
+		if !a.done || a.verdict != order.Accepted {
 			continue
 		}
-		for _, a := range c.posts {
-			if a.unaware && a.sent >= r.at {
-				return true
-			}
+		if a.body == body {
+			return false
 		}
+		told = told || c.bodies[a.body] && o.process(a.process).ended == 0
 	}
-	return false
+	return told
 }
 
 // countedByOlder returns how many conflicts an older worker may have counted again, which
@@ -107,6 +114,11 @@ func (o *Oracle) countedByOlder(c *course) int {
 	return n
 }
 
+// saidNoTooSoon reports whether a person said that no order exists, and a worker whose claim
+// had ended, which it could not know, sent an attempt that she cannot know of. Later
+// deliveries relied on her word.
+func (c *course) saidNoTooSoon() bool { return c.saidNo(0) && c.postedLate() }
+
 // postedLate reports whether a worker whose claim had ended sent an attempt. No person can
 // know of it.
 func (c *course) postedLate() bool {
@@ -118,22 +130,21 @@ func (c *course) postedLate() bool {
 // the letter if it was filed later. No message brings a worker back to it. The audit shows
 // such a letter, and replaying it sends nothing.
 func (o *Oracle) leftover(c *course) bool {
-	for _, r := range c.records {
-		if done(r.rec) {
-			who, since := r.process, r.at
-			if c.letter.at > since {
-				who, since = c.letter.process, c.letter.at
-			}
-			ended := o.process(who).ended
-			return ended > 0 && ended <= since+removal
-		}
+	first := len(c.records)
+	for first > 0 && done(c.records[first-1].rec) {
+		first--
 	}
-	return false
+	who, since := c.records[first].process, c.records[first].at
+	if c.letter.at > since {
+		who, since = c.letter.process, c.letter.at
+	}
+	ended := o.process(who).ended
+	return ended > 0 && ended <= since+removal
 }
 
 // done reports whether nothing is left to do about an order: it was accepted, or a person
 // settled it.
-func done(r *order.Record) bool { return r.Outcome() == order.OutcomeAccepted || byPerson(r) }
+func done(r *order.Record) bool { return r.Outcome() == order.OutcomeAccepted || r.Resolved() }
 
 // removal is how long the removal of a letter may take: requests get no answer, and a
 // person comes back to it.

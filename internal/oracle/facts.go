@@ -13,18 +13,54 @@ import (
 type submission struct {
 	id, body, batch, source string
 	at                      time.Time
+	seq                     uint64
 }
 
 // keep notes what an intent says about itself.
 func (o *Oracle) keep(c *course, e *Event) {
 	if !o.settings.Outside { // from outside nobody sees that
-		c.copies = append(c.copies, submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At)})
+		c.copies = append(c.copies, submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At), e.Seq})
 	}
 }
 
 // has reports whether an intent that was stored is as told, or none was seen.
 func (c *course) has(is func(s *submission) bool) bool {
 	return len(c.copies) == 0 || slices.ContainsFunc(c.copies, func(s submission) bool { return is(&s) })
+}
+
+// carry notes which body a delivery brings.
+func (o *Oracle) carry(c *course, e *Event) {
+	own := o.claims[e.Claim]
+	for _, s := range c.copies {
+		if s.seq == e.Seq && s.id == e.Intent {
+			own.intent, own.body = s.id, s.body
+		}
+	}
+	if e.Count > 1 { // what the delivery before did is not known
+		own.mayHavePosted()
+	}
+}
+
+// mayHavePosted notes that a delivery may have posted its body. One that was withheld, or
+// that asked for what exists, did not.
+func (c *claim) mayHavePosted() {
+	if c.body == "" {
+		return
+	}
+	if all := c.course.records; len(all) > 0 {
+		switch last := all[len(all)-1].rec; last.Outcome() {
+		case order.OutcomeAccepted:
+			return
+		case order.OutcomeUnknown:
+			if !last.Allows(c.intent) {
+				return
+			}
+		}
+	}
+	if c.course.lostBodies == nil {
+		c.course.lostBodies = make(map[string]bool)
+	}
+	c.course.lostBodies[c.body] = true
 }
 
 // checkFacts checks that a record says of its intent what is true of that one, and keeps
@@ -46,13 +82,22 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 	if by := rec.By; by != "" && e.Claim != 0 && rec.Outcome() != order.OutcomeAccepted && (prev == nil || prev.By != by || prev.IntentID != rec.IntentID) {
 		o.find(Own, c.orderNo, nil, "%s writes that %s settled %s (%s)", e.Process, by, rec.IntentID, rec.Word)
 	}
-	if !c.has(func(s *submission) bool { return s.batch == rec.Batch && s.source == rec.Source }) {
-		o.find(Own, c.orderNo, nil, "%s (%s) comes from %q, %q, and no intent does", rec.IntentID, rec.Word, rec.Batch, rec.Source)
+	if !c.has(func(s *submission) bool {
+		return s.batch == rec.Batch && s.source == rec.Source && s.body == rec.BodyHash
+	}) {
+		o.find(Own, c.orderNo, nil, "%s (%s) comes from %q, %q, and no intent with its body does", rec.IntentID, rec.Word, rec.Batch, rec.Source)
 	}
-	if !rec.Unqueued && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.at.Equal(rec.EnqueuedAt) }) {
+	same := prev != nil && prev.IntentID == rec.IntentID && prev.EnqueuedAt.Equal(rec.EnqueuedAt) // the time of a withdrawal is one of its own
+	if !rec.Unqueued && !same && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.at.Equal(rec.EnqueuedAt) }) {
 		o.find(Own, c.orderNo, nil, "%s (%s) was not stored at %s", rec.IntentID, rec.Word, rec.EnqueuedAt)
 	}
-	for _, x := range rec.Conflicts {
+	for i, x := range rec.Conflicts {
+		if x.BodyHash != "" && x.BodyHash == rec.BodyHash {
+			o.find(Own, c.orderNo, nil, "%s (%s) lists %s as refused, with its own body", rec.IntentID, rec.Word, x.IntentID)
+		}
+		if slices.ContainsFunc(rec.Conflicts[:i], func(y order.Conflict) bool { return y.IntentID == x.IntentID }) {
+			o.find(Own, c.orderNo, nil, "%s (%s) lists %s twice", rec.IntentID, rec.Word, x.IntentID)
+		}
 		if !c.has(func(s *submission) bool {
 			return s.id == x.IntentID && s.body == x.BodyHash && s.batch == x.Batch && s.source == x.Source
 		}) {
@@ -115,20 +160,31 @@ func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
 			posted, unsure = true, unsure || a.unsure()
 		}
 	}
-	aside := slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == rec.IntentID })                                                    // it names an earlier body
-	if prev != nil && prev.Unsure && prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && rec.Outcome() == order.OutcomeUnknown && !aside && !posted && !c.older { // an older worker keeps no list
-		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
+	inherits := prev != nil && prev.Unsure
+	if !rec.Unsure || rec.BodyHash == "" && !inherits {
+		c.neverSent = rec.Unsure
 	}
-	if rec.Outcome() == order.OutcomeAccepted && !aside && !c.older && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }) {
+	aside := slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == rec.IntentID }) // it names an earlier body
+	switch {
+	case c.older: // an older worker keeps no list
+	case rec.Outcome() == order.OutcomeUnknown && inherits && !posted && !c.lostBodies[rec.BodyHash] &&
+		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && !aside || !c.neverSent && !o.killed && c.mayExist()):
+		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
+	case rec.Outcome() == order.OutcomeAccepted && !aside && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
 		o.find(Own, c.orderNo, nil, "%s is accepted with another body than its own", rec.IntentID)
 	}
 	switch {
 	case rec.Outcome() != order.OutcomeAccepted || prev.Outcome() == order.OutcomeAccepted || c.created == 0 || c.bodies[rec.BodyHash]:
-	case rec.Delivered > 1, posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has
+	case c.saidNoTooSoon(), c.lostBodies[rec.BodyHash], o.killed && rec.BodyHash != "", posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has
 		o.Counts.OtherBodies++
 	default:
 		o.find(True, c.orderNo, nil, "%s is accepted, and the API has another body", rec.IntentID)
 	}
+}
+
+// mayExist reports whether an attempt, or a lost delivery, may have created the order.
+func (c *course) mayExist() bool {
+	return len(c.lostBodies) > 0 || slices.ContainsFunc(c.posts, (*attempt).unsure)
 }
 
 // checkBooks checks that a record counts each stored intent, but for the one in the queue
@@ -179,7 +235,8 @@ func (c *course) file() {
 	c.filed[c.letter.seq] = c.letter
 }
 
-// checkRemoval checks that the letter of an intent that was refused stays.
+// checkRemoval checks that the letter of an intent that was refused stays, and one that
+// alone holds a body that the record does not name.
 func (o *Oracle) checkRemoval(c *course, e *Event) {
 	if c.letter == nil || c.letter.seq != e.Seq || len(c.records) == 0 || o.settings.Outside {
 		return
@@ -187,9 +244,23 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 	rec := c.records[len(c.records)-1].rec
 	dropped := slices.ContainsFunc(rec.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == e.Seq })
 	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
-	if rec.ConflictOf(c.letter.intent) != nil && !dropped && !replayed {
+	switch {
+	case dropped, replayed, c.saidNo(c.letter.at): // a person knows that neither exists
+	case rec.ConflictOf(c.letter.intent) != nil:
 		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which was refused", e.Process, c.letter.intent)
+	case c.older, c.misfiled, c.letter.outcome != order.OutcomeUnknown, c.letter.body == "", c.letter.body == rec.BodyHash:
+	case rec.Resolved() && rec.IntentID == c.letter.intent: // it was filed behind her word
+	case c.pending != 0 && c.named == c.letter.intent: // whoever settles it files its letter again
+	default:
+		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, c.letter.intent, rec.Word)
 	}
+}
+
+// saidNo reports whether a person said since a moment that no order exists.
+func (c *course) saidNo(since Moment) bool {
+	return slices.ContainsFunc(c.records, func(r observed) bool {
+		return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected && r.at >= since
+	})
 }
 
 // checkFiled checks that the letter of an intent is stored when the intent is acknowledged
@@ -198,7 +269,11 @@ func (o *Oracle) checkFiled(c *course, e *Event) {
 	if len(c.records) == 0 || o.settings.Outside {
 		return
 	}
-	rec, l, want := c.records[len(c.records)-1].rec, c.letter, ""
+	last := c.records[len(c.records)-1]
+	rec, l, want := last.rec, c.letter, ""
+	if rec.Outcome() == order.OutcomeAccepted && last.claim != e.Claim && o.process(last.process).ended == 0 {
+		return // a late acceptance, whose writer comes to the letter; the end shows whether it did
+	}
 	switch {
 	case rec.ConflictOf(e.Intent) != nil && (l == nil || l.intent != e.Intent || !l.conflict):
 		want = "conflict"

@@ -116,6 +116,8 @@ type course struct {
 	filed             map[uint64]*letter // all letters, by sequence
 	bodies            map[string]bool    // that the API created
 	older             bool               // a worker of an older version wrote a record
+	lostBodies        map[string]bool    // of deliveries that ended without their worker: each may have been posted
+	neverSent         bool               // the doubt names no body: what is in doubt can never have been sent
 }
 
 // claim is one delivery.
@@ -130,6 +132,8 @@ type claim struct {
 	taken   bool   // a former owner returned the message; the owner cannot know
 	waited  Moment // how long the message was stored before
 	asked   bool   // its owner asked for more time
+	intent  string
+	body    string
 }
 
 // delivery is the last delivery of an intent.
@@ -186,6 +190,7 @@ type letter struct {
 	line     int
 	at       Moment
 	process  string
+	body     string
 }
 
 // process is one run of a program.
@@ -258,7 +263,7 @@ func (o *Oracle) Observe(e Event) {
 	case Filed:
 		o.checkFiling(o.course(e.OrderNo), &e)
 		o.checkLetter(o.course(e.OrderNo), &e)
-		o.course(e.OrderNo).letter = &letter{intent: e.Intent, outcome: e.Outcome, conflict: e.Conflict, seq: e.Seq, line: e.Line, at: e.At, process: e.Process}
+		o.course(e.OrderNo).letter = &letter{intent: e.Intent, outcome: e.Outcome, conflict: e.Conflict, seq: e.Seq, line: e.Line, at: e.At, process: e.Process, body: e.Body}
 		o.course(e.OrderNo).file()
 	case Unfiled:
 		o.checkRemoval(o.course(e.OrderNo), &e)
@@ -354,6 +359,7 @@ func (o *Oracle) delivered(e *Event) {
 		o.Counts.Deliveries++
 	}
 	o.claims[e.Claim] = &claim{at: e.At, line: e.Line, process: e.Process, course: c, count: e.Count, waited: e.At - c.storedAt}
+	o.carry(c, e)
 	o.handed[e.Seq] = &delivery{e.Claim, e.At, e.Process}
 }
 
@@ -402,6 +408,7 @@ func (o *Oracle) released(id int, why string) {
 		c.ended, c.why = true, why
 		if why != "" {
 			c.course.lost++
+			c.mayHavePosted()
 		}
 	}
 }

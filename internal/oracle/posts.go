@@ -118,6 +118,17 @@ func (o *Oracle) checkOwner(c *course, a *attempt, own *claim) {
 			return
 		}
 	}
+	if a.unaware && o.justWoke(a.process) { // it slept while the broker was killed
+		a.paused = true
+		o.Counts.Pauses++
+	}
+}
+
+// justWoke reports whether a process was frozen until now: it has not heard yet what
+// happened meanwhile.
+func (o *Oracle) justWoke(name string) bool {
+	frozen := o.process(name).frozen
+	return frozen > 0 && o.now-frozen <= Moment(o.settings.AckWait/10)
 }
 
 // lookAgain is how old a worker's last look at the record may be when it posts an order.
@@ -237,12 +248,6 @@ func (o *Oracle) checkParked(c *course, a *attempt, before []*attempt) {
 	}
 }
 
-// byPerson reports whether a person said whether the order exists. A cancellation says
-// nothing about earlier attempts.
-func byPerson(r *order.Record) bool {
-	return r.By != "" && (r.Outcome() == order.OutcomeAccepted || r.Outcome() == order.OutcomeRejected)
-}
-
 // cleared reports whether a later answer proved that no order exists, or a person
 // allowed or settled the order.
 func (c *course) cleared(a, b *attempt) bool {
@@ -253,7 +258,7 @@ func (c *course) cleared(a, b *attempt) bool {
 	allowed := c.unseen // a record that nobody saw may have said so
 	for _, r := range c.records {
 		granted := r.rec.Allows(a.intent) && !allowed // the notes that follow repeat it
-		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven && !r.rec.Unsure || byPerson(r.rec)) {
+		if allowed = r.rec.Allows(a.intent); r.until >= since && (granted || r.rec.Proven && !r.rec.Unsure || r.rec.Resolved()) {
 			return true
 		}
 	}

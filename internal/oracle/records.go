@@ -75,9 +75,10 @@ func (o *Oracle) checkFiling(c *course, e *Event) {
 	own := o.claims[e.Claim]
 	switch {
 	case e.Conflict && c.letter != nil && c.letter.intent == e.Intent: // a late acceptance refuses what was withheld
-	case own == nil || !own.ended || own.why != ByTime || o.settings.Outside:
+	case own == nil || !own.ended || o.settings.Outside:
 	case o.unaware(c, e):
 		c.misfiled = true
+	case own.why != ByTime:
 	default:
 		o.find(OneClaim, c.orderNo, []int{own.line}, "%s files a letter about %s, though %s", e.Process, e.Intent, own.why)
 	}
@@ -123,8 +124,7 @@ func (o *Oracle) writtenLate(c *course, e *Event) bool {
 
 // unaware reports whether the writer of a record could not know that its claim had ended.
 func (o *Oracle) unaware(c *course, e *Event) bool {
-	frozen := o.process(e.Process).frozen
-	if frozen > 0 && o.now-frozen <= Moment(o.settings.AckWait/10) {
+	if o.justWoke(e.Process) {
 		return true
 	}
 	own := o.claims[e.Claim]
@@ -198,6 +198,9 @@ func (o *Oracle) checkReason(c *course, rec *order.Record) {
 		if a.unsure() || a.verdict == order.Duplicate {
 			return
 		}
+	}
+	if slices.ContainsFunc(c.records, func(r observed) bool { return r.rec.By != "" && r.rec.Outcome() == order.OutcomeUnknown }) {
+		return // a withdrawal that outlasted its pause: workers may have been given the intent
 	}
 	o.find(Reason, c.orderNo, nil, "%s is unknown, though every attempt was answered and no worker was lost", rec.IntentID)
 }

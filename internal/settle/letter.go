@@ -188,10 +188,16 @@ func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.
 // judgedAnew reports whether l is about a later submission than have, under the
 // same ID. Another intent was settled in between, such as a cancelled one, so
 // the intent was handled again. A settled intent that is only stored again keeps
-// its outcome and its letter (R11).
+// its outcome and its letter (R11). Or have was filed to withhold the intent, whose
+// record was not written, and the next delivery decided otherwise.
 func (l *Letter) judgedAnew(have *Letter) bool {
-	if have.Reason == reasonWithheld && l.Reason != reasonWithheld && l.FiledAt.Before(have.FiledAt) {
-		return false // it was stored again: its outcome is older than this copy
+	if have.Reason == reasonWithheld && l.Reason != reasonWithheld {
+		switch {
+		case l.EnqueuedAt.Equal(have.EnqueuedAt) && l.Outcome != have.Outcome:
+			return true
+		case l.FiledAt.Before(have.FiledAt):
+			return false // it was stored again: its outcome is older than this copy
+		}
 	}
 	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)
 }

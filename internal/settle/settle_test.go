@@ -244,29 +244,37 @@ func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
 // While an intent is withheld, a person says that the order does not exist. The doubt is
 // over, and with it her permission for another attempt.
 func TestR3AWithheldIntentDoesNotRestoreADoubtThatAPersonEnded(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	doubtful(t, a)
-	require.NoError(t, a.ExportAllow(t.Context(), letterOf(t, a, "A-1"), "replay:1", anna))
-	publish(t, a, intent("A-1", "i2"))
-	d := pull(t, a, 1)[0]
-	require.Equal(t, settle.WorkWithheld, d.Work)
-	resolved := *lookup(t, b, "A-1")
-	resolved.SetOutcome(order.OutcomeRejected)
-	resolved.By, resolved.Unsure, resolved.Allowed, resolved.AllowedFor = "anna", false, false, ""
-	_, err := b.ExportUpdateRecord(t.Context(), d.ExportToken(), func(*order.Record) (*order.Record, error) { return &resolved, nil })
-	require.NoError(t, err)
+	for _, verdict := range []order.Verdict{order.Accepted, order.Rejected} {
+		t.Run(verdict.String(), func(t *testing.T) {
+			s := startBroker(t)
+			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+			doubtful(t, a)
+			require.NoError(t, a.ExportAllow(t.Context(), letterOf(t, a, "A-1"), "replay:1", anna))
+			publish(t, a, intent("A-1", "i2"))
+			d := pull(t, a, 1)[0]
+			require.Equal(t, settle.WorkWithheld, d.Work)
+			resolved := *lookup(t, b, "A-1")
+			resolved.SetOutcome(order.OutcomeRejected)
+			resolved.By, resolved.Unsure, resolved.Allowed, resolved.AllowedFor = "anna", false, false, ""
+			_, err := b.ExportUpdateRecord(t.Context(), d.ExportToken(), func(*order.Record) (*order.Record, error) { return &resolved, nil })
+			require.NoError(t, err)
 
-	_, err = a.Refuse(t.Context(), d)
-	require.Error(t, err)
-	d = again(t, d, b)
-	require.Equal(t, settle.WorkSubmit, d.Work)
-	require.False(t, d.History.Unsure)
-	require.False(t, d.Allowed)
-	settleAs(t, b, d, report(order.Accepted, d.History))
-	require.Nil(t, letterOf(t, b, "A-1"))
-	requireDrained(t, b)
-	requireBalanced(t, b)
+			_, err = a.Refuse(t.Context(), d)
+			require.Error(t, err)
+			d = again(t, d, b)
+			require.Equal(t, settle.WorkSubmit, d.Work)
+			require.False(t, d.History.Unsure)
+			require.False(t, d.Allowed)
+			settleAs(t, b, d, report(verdict, d.History))
+			if l := letterOf(t, b, "A-1"); verdict == order.Accepted {
+				require.Nil(t, l)
+			} else {
+				require.Equal(t, order.OutcomeRejected, l.Outcome)
+			}
+			requireDrained(t, b)
+			requireBalanced(t, b)
+		})
+	}
 }
 
 // An intent is withheld because the order is in doubt. While its letter is filed, a frozen

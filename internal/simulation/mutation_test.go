@@ -28,7 +28,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	WallClock: {"437", oracle.OneClaim},
 	Monotonic: {"259", oracle.OneClaim},
 	Page:      {"6230", oracle.Own},
-	Late:      {"120", oracle.OneClaim},
+	Late:      {"152", oracle.OneClaim},
 	Arrival:   {"20630", oracle.OneClaim},
 	Look:      {"439", oracle.AcceptedOnce},
 	Opened:    {"9662768", oracle.Storage},

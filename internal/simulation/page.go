@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"orderpost/internal/order"
@@ -63,9 +64,9 @@ func (w *world) actOnPage(h *host, no string) {
 			said = "resolve as " + as.String() + when(gone, ": it is gone")
 		}
 		e.trace.say(e, h.name, "acts on the page", no, "%s: %v", said, err)
-		if err == nil || !isLink(err) {
+		if err == nil || !isLink(err) && !errors.Is(err, settle.ErrStorage) {
 			return
 		}
-		e.nap(time.Second)
+		e.nap(pauseAfter(err))
 	}
 }

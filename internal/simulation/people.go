@@ -78,6 +78,15 @@ func (w *world) submit(no string, n int, id string, body int, in time.Duration) 
 
 func isLink(err error) bool { return errors.Is(err, errLink) }
 
+// pauseAfter returns how long a person waits after an error before she tries again. Storage
+// that is full, or an intent that is in the queue, takes longer than a request that was lost.
+func pauseAfter(err error) time.Duration {
+	if errors.Is(err, settle.ErrStorage) || errors.Is(err, settle.ErrPending) {
+		return 10 * time.Second
+	}
+	return time.Second
+}
+
 // process starts a program that ends by itself unless it is killed.
 func (w *world) process(name string, id streamID, in time.Duration, body func(h *host)) {
 	if w.e.schedule.dropped(id, 0) {
@@ -160,7 +169,7 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 				return
 			}
 		}
-		w.e.nap(time.Second)
+		w.e.nap(pauseAfter(err))
 	}
 }
 
@@ -187,7 +196,7 @@ func (w *world) resolve(h *host, no string) {
 		if err == nil || errors.Is(err, settle.ErrNotInDoubt) || errors.Is(err, settle.ErrNoResult) {
 			return
 		}
-		w.e.nap(time.Second)
+		w.e.nap(pauseAfter(err))
 	}
 }
 
@@ -204,7 +213,7 @@ func (w *world) dropLetter(h *host, no string) {
 				return
 			}
 		}
-		w.e.nap(time.Second)
+		w.e.nap(pauseAfter(err))
 	}
 }
 

@@ -45,6 +45,9 @@ type plan struct {
 	Older                                int // workers whose first process is of an older version
 	Stopped                              int // cancellations that are stopped for longer than their pause
 	ConsumerChanges                      int // of the leader of the workers' consumer
+	Corrections                          int // further submissions of each order_no; 0 = as produce draws them
+	Attentive                            int // persons that come back to an order
+	FreezeBeforePost, FreezeAfterPost    float64
 }
 
 // drawPlan draws the settings of a schedule and applies its edits.
@@ -84,6 +87,9 @@ func drawPlan(e *engine) plan {
 	p.Stopped = stopped(e.schedule)
 	if p.Replicas > 1 {
 		e.in(streamOf(ofTrouble, troubleConsumer, 0xff, 0), func() { p.ConsumerChanges = count(0.7, 6) })
+	}
+	if e.schedule.Corrections {
+		p.focusOnCorrections(e)
 	}
 	for _, d := range e.schedule.Edits {
 		if d.Op == editPlan {

@@ -17,6 +17,8 @@ type Schedule struct {
 	// stream, and newer kinds of faults do not occur. Replicas says that such a
 	// schedule has three.
 	Old, Replicas bool
+	// Corrections says that the schedule is about corrections of an order in doubt.
+	Corrections bool
 }
 
 // Edit is one change of a schedule.
@@ -49,6 +51,8 @@ func (s Schedule) String() string {
 		b.WriteString("old3:")
 	case s.Old:
 		b.WriteString("old:")
+	case s.Corrections:
+		b.WriteString("corrections:")
 	}
 	b.WriteString(strconv.FormatUint(s.Seed, 10))
 	for _, d := range s.Edits {
@@ -83,6 +87,8 @@ func ParseSchedule(text string) (s Schedule, err error) {
 		s.Old, s.Replicas, number = true, true, rest
 	} else if rest, ok := strings.CutPrefix(number, "old:"); ok {
 		s.Old, number = true, rest
+	} else if rest, ok := strings.CutPrefix(number, "corrections:"); ok {
+		s.Corrections, number = true, rest
 	}
 	if s.Seed, err = strconv.ParseUint(number, 10, 64); err != nil {
 		return s, fmt.Errorf("schedule %q: seed: %w", text, err)

@@ -8,7 +8,7 @@ import (
 )
 
 func TestAScheduleIsReadFromItsText(t *testing.T) {
-	for _, text := range []string{"7", "old:898", "old3:4", "7 +worker.0.1.0@31=5 -person.1.0.0 -trouble.3.0.0!1 Crashes=1 LossAnswer=0.25 APIFaults.3=0"} {
+	for _, text := range []string{"7", "old:898", "old3:4", "corrections:5 Corrections=2", "7 +worker.0.1.0@31=5 -person.1.0.0 -trouble.3.0.0!1 Crashes=1 LossAnswer=0.25 APIFaults.3=0"} {
 		s, err := ParseSchedule(text)
 		require.NoError(t, err)
 		require.Equal(t, text, s.String())

@@ -16,6 +16,8 @@ type Search struct {
 	// For ends the search after this time; 0 = after Schedules.
 	For      time.Duration
 	Mutation Mutation
+	// Corrections plays schedules about corrections of an order in doubt.
+	Corrections bool
 	// Guided plays variants of the schedules that reached something new, besides fresh
 	// ones.
 	Guided bool
@@ -80,7 +82,7 @@ func (s Search) Run(ctx context.Context) Summary {
 				round[i] = g.vary()
 				continue
 			}
-			round[i] = Schedule{Seed: next}
+			round[i] = Schedule{Seed: next, Corrections: s.Corrections}
 			next++
 		}
 		for _, r := range s.play(ctx, round, known) {

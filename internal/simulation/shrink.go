@@ -65,7 +65,8 @@ var lowered = [...]struct {
 	{"Partitions", []float64{0, 1}}, {"SleptThrough", []float64{0, 1}}, {"Drains", []float64{0, 1}}, {"StepCrashes", []float64{0, 1}},
 	{"StepFreezes", []float64{0, 1}}, {"Stalls", []float64{0, 1}}, {"LeaderChanges", []float64{0, 1}}, {"BatchChanges", []float64{0, 1}},
 	{"ClockJumps", []float64{0, 1}}, {"Suspends", []float64{0, 1}}, {"Pages", []float64{0, 1}}, {"Older", []float64{0}}, {"Stopped", []float64{0}},
-	{"ConsumerChanges", []float64{0, 1, 2}},
+	{"ConsumerChanges", []float64{0, 1, 2}}, {"Corrections", []float64{1, 2, 3}}, {"Attentive", []float64{0, 1}},
+	{"FreezeBeforePost", []float64{0}}, {"FreezeAfterPost", []float64{0}},
 	{"Slow", []float64{0}}, {"LossRequest", []float64{0}}, {"LossAnswer", []float64{0}}, {"GateBusy", []float64{0}}, {"CallBack", []float64{0}},
 	{"APIFaults.1", []float64{0}}, {"APIFaults.2", []float64{0}}, {"APIFaults.3", []float64{0}}, {"APIFaults.4", []float64{0}}, {"APIFaults.5", []float64{0}},
 	{"APIFaults.6", []float64{0}}, {"APIFaults.7", []float64{0}}, {"APIFaults.8", []float64{0}}, {"APIFaults.9", []float64{0}}, {"APIFaults.10", []float64{0}},
@@ -98,7 +99,13 @@ func (k *shrinker) absent() {
 	p := drawPlan(newEngine(&k.best.Schedule, nil))
 	var ids []streamID
 	for i := range p.Orders {
-		ids = append(ids, streamOf(ofOrder, i, 0, 0), streamOf(ofProducer, i, 2, 0), streamOf(ofProducer, i, 3, 0))
+		ids = append(ids, streamOf(ofOrder, i, 0, 0))
+		for n := range max(2, p.Corrections) {
+			ids = append(ids, streamOf(ofProducer, i, 2+n, 0))
+		}
+	}
+	for i := range p.Attentive {
+		ids = append(ids, streamOf(ofPerson, attentive+i, 0, 0))
 	}
 	for i := range p.Persons {
 		ids = append(ids, streamOf(ofPerson, i, 0, 0))

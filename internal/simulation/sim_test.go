@@ -31,6 +31,14 @@ func TestSchedules(t *testing.T) {
 	require.Greater(t, sum.Faults, 1500)
 }
 
+func TestSchedulesAboutCorrections(t *testing.T) {
+	var sum Counts
+	for seed := uint64(1); seed <= 500; seed++ {
+		sum.add(mustHold(t, Schedule{Seed: seed, Corrections: true}).Counts)
+	}
+	require.Greater(t, sum.Intents, 3*sum.Orders, "each order is corrected")
+}
+
 func TestASeedGivesItsScheduleAgain(t *testing.T) {
 	for seed := uint64(1); seed <= 40; seed++ {
 		first, second := &Trace{}, &Trace{}

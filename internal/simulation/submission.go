@@ -164,6 +164,7 @@ func (v *submission) exchange() order.End {
 	no := v.d.OrderNo()
 	at := &attempt{orderNo: no, intent: v.d.Intent.ID, seq: v.d.Seq, body: v.d.Order.BodyHash(), host: v.host,
 		claim: claimOf(v.d.arrival.Reply), gate: v.entered, signed: v.e.at}
+	v.mayFreeze(v.w.cfg.FreezeBeforePost, v.w.cfg.AckWait+v.w.cfg.AckWait/2)
 	v.boundary(v.proc) // the process may freeze after its last check
 	v.report.History = v.counted()
 	v.attempts++
@@ -177,6 +178,7 @@ func (v *submission) exchange() order.End {
 	r := v.w.api.post(v.ctx, v.proc, at, v.w.cfg.RequestTimeout)
 	v.w.witness.answered(at, r.verdict)
 	v.say(v.d, "answer", "%s (status %d)", r.verdict, r.status)
+	v.mayFreeze(v.w.cfg.FreezeAfterPost, 3*v.w.cfg.AckWait+10*time.Second)
 	v.boundary(v.proc)
 	h := &v.report.History
 	v.report.Verdict, v.report.Final, v.report.Status = r.verdict, r.final, r.status
@@ -188,6 +190,13 @@ func (v *submission) exchange() order.End {
 		h.Unsure = false
 	}
 	return v.applyToPool(at, r)
+}
+
+// mayFreeze freezes the process with a probability, for a time up to most.
+func (v *submission) mayFreeze(p float64, most time.Duration) {
+	if p > 0 && v.w.strikes(FaultFreeze, p) {
+		v.freeze(v.e.between(0, most))
+	}
 }
 
 // takeDown ends the process or panics, as a toxic order does.

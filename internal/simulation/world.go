@@ -156,7 +156,10 @@ func (w *world) calm() {
 
 // populate creates orders, producers, workers and persons.
 func (w *world) populate() {
-	r := w.e.rng
+	r, toxic := w.e.rng, 0.06
+	if w.e.schedule.Corrections {
+		toxic = 0.01 // a toxic order ends soon
+	}
 	for i := range w.cfg.Orders {
 		no := "o" + strconv.Itoa(i)
 		w.orders = append(w.orders, no)
@@ -166,11 +169,15 @@ func (w *world) populate() {
 		}
 		w.e.in(id, func() {
 			w.refused[no] = r.Float64() < 0.15
-			w.toxic[no] = r.Float64() < 0.06
+			w.toxic[no] = r.Float64() < toxic
 			if w.api.foreign[no] = r.Float64() < 0.04; w.api.foreign[no] {
 				w.witness.about(oracle.Foreign, no)
 			}
-			w.produce(no)
+			if w.cfg.Corrections > 0 {
+				w.correct(no)
+			} else {
+				w.produce(no)
+			}
 		})
 	}
 	w.workers, w.started, w.machines = make([]*worker, w.cfg.Workers), make([]int, w.cfg.Workers), make([]clock, w.cfg.Workers)
@@ -183,6 +190,9 @@ func (w *world) populate() {
 	}
 	for i := range w.cfg.Persons + w.cfg.Pages { // the last ones act on a page
 		w.e.in(streamOf(ofPerson, i, 1, 0), func() { w.intervene(i) })
+	}
+	for i := range w.cfg.Attentive {
+		w.e.in(streamOf(ofPerson, attentive+i, 1, 0), func() { w.attend(attentive + i) })
 	}
 	for i := range w.cfg.Stopped {
 		if w.mutation == None { // the seeds at which mutations are known to be noticed have none

@@ -21,17 +21,18 @@ import (
 )
 
 type options struct {
-	seed      uint64
-	schedule  string
-	schedules int
-	time      time.Duration
-	mutation  string
-	mutations bool
-	compare   int
-	guided    bool
-	trace     bool
-	parallel  int
-	json      bool
+	seed        uint64
+	schedule    string
+	schedules   int
+	time        time.Duration
+	mutation    string
+	corrections bool
+	mutations   bool
+	compare     int
+	guided      bool
+	trace       bool
+	parallel    int
+	json        bool
 }
 
 const long = `simulate plays schedules of pull, check, attempt, result, acknowledgement, redelivery, replay and what persons
@@ -41,7 +42,8 @@ invariant is broken is made as short as possible and printed with its trace and 
 --seed N --trace prints any one.
 
 The summary says what the schedules reached: states of an order, faults at a step of the protocol, and pairs of
-those in one schedule. With --guided every second schedule is a variant of one that reached something new.
+those in one schedule. With --guided every second schedule is a variant of one that reached something new. With
+--corrections all schedules are about corrections of an order in doubt.
 
 With --mutation a rule of the protocol is dropped, and the search ends at the first schedule that notices; with
 --mutations each rule is dropped in turn. Then exit code 0 says that it was noticed.
@@ -61,6 +63,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.IntVar(&o.schedules, "schedules", 20_000, "schedules to play; with a mutation, at most")
 	f.DurationVar(&o.time, "for", 0, "play for this long, whatever --schedules says")
 	f.IntVar(&o.compare, "compare", 0, "with --mutations: search from this many seeds, guided and not, and print the means")
+	f.BoolVar(&o.corrections, "corrections", false, "play schedules about corrections of an order in doubt")
 	f.BoolVar(&o.guided, "guided", false, "vary the schedules that reached something new")
 	f.StringVar(&o.mutation, "mutation", "none", "drop this rule of the protocol: "+mutationNames())
 	f.BoolVar(&o.mutations, "mutations", false, "drop each rule in turn")
@@ -90,8 +93,8 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 		err = errors.New("--schedules and --parallel must be at least 1")
 	case o.trace && !cmd.Flags().Changed("seed"):
 		err = errors.New("--trace needs --seed: whose schedule?")
-	case o.schedule != "" && (cmd.Flags().Changed("seed") || o.mutations):
-		err = errors.New("--schedule says what to play; leave out --seed and --mutations")
+	case o.schedule != "" && (cmd.Flags().Changed("seed") || o.mutations || o.corrections):
+		err = errors.New("--schedule says what to play; leave out --seed, --corrections and --mutations")
 	case o.mutations && m != simulation.None:
 		err = errors.New("--mutations drops each rule; leave out --mutation")
 	}
@@ -109,7 +112,7 @@ func (o *options) run(cmd *cobra.Command, stdout, stderr io.Writer) error {
 		}
 		return traced(s, m, stdout)
 	case o.trace:
-		return traced(simulation.Schedule{Seed: o.seed}, m, stdout)
+		return traced(simulation.Schedule{Seed: o.seed, Corrections: o.corrections}, m, stdout)
 	case o.mutations && o.compare > 0:
 		return o.compared(cmd.Context(), stdout)
 	case o.mutations:
@@ -147,7 +150,7 @@ func broken(r simulation.Result) error {
 func (o *options) each(ctx context.Context, stdout io.Writer) error {
 	missed := 0
 	for _, m := range simulation.Mutations() {
-		s := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Guided: o.guided, Blind: !o.guided, Parallel: o.parallel, Most: 1}.Run(ctx)
+		s := simulation.Search{Seed: o.seed, Schedules: o.schedules, Mutation: m, Corrections: o.corrections, Guided: o.guided, Blind: !o.guided, Parallel: o.parallel, Most: 1}.Run(ctx)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -171,7 +174,7 @@ func (o *options) compared(ctx context.Context, stdout io.Writer) error {
 	for _, m := range simulation.Mutations() {
 		var mean, missed [2]float64
 		for i := range 2 * o.compare {
-			s := simulation.Search{Seed: o.seed + uint64(i/2)*1_000_003, Schedules: o.schedules, Mutation: m, Guided: i%2 == 1, Blind: i%2 == 0, Parallel: o.parallel, Most: 1}.Run(ctx)
+			s := simulation.Search{Seed: o.seed + uint64(i/2)*1_000_003, Schedules: o.schedules, Mutation: m, Corrections: o.corrections, Guided: i%2 == 1, Blind: i%2 == 0, Parallel: o.parallel, Most: 1}.Run(ctx)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -239,7 +242,7 @@ type finding struct {
 const maxFailures = 10
 
 func (o *options) search(ctx context.Context, m simulation.Mutation, stdout, stderr io.Writer) error {
-	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, For: o.time, Mutation: m, Guided: o.guided, Parallel: o.parallel, Most: maxFailures}
+	search := simulation.Search{Seed: o.seed, Schedules: o.schedules, For: o.time, Mutation: m, Corrections: o.corrections, Guided: o.guided, Parallel: o.parallel, Most: maxFailures}
 	if o.time > 0 {
 		search.Schedules = 0
 	}

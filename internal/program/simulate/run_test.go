@@ -32,6 +32,13 @@ func TestASearchPrintsWhatItPlayed(t *testing.T) {
 	require.Zero(t, s.Broken)
 	require.Positive(t, s.Requests)
 
+	code, stdout, stderr = run(t, "--corrections", "--seed", "1", "--schedules", "20", "--json")
+	require.Equal(t, program.ExitDone, code, stderr)
+	requests := s.Requests
+	require.NoError(t, json.Unmarshal([]byte(stdout), &s))
+	require.Equal(t, 20, s.Schedules)
+	require.NotEqual(t, requests, s.Requests)
+
 	code, stdout, _ = run(t, "--schedules", "5")
 	require.Equal(t, program.ExitDone, code)
 	require.Regexp(t, `^seed \d+: 5 schedules`, stdout, "a random seed is printed")
@@ -45,6 +52,12 @@ func TestATraceTellsOneSchedule(t *testing.T) {
 	code, again, _ := run(t, "--seed", "7", "--trace")
 	require.Equal(t, program.ExitDone, code)
 	require.Equal(t, stdout, again)
+	code, about, _ := run(t, "--corrections", "--seed", "7", "--trace")
+	require.Equal(t, program.ExitDone, code)
+	require.NotEqual(t, stdout, about)
+	code, again, _ = run(t, "--schedule", "corrections:7")
+	require.Equal(t, program.ExitDone, code)
+	require.Equal(t, about, again)
 }
 
 func TestAMutationIsNoticed(t *testing.T) {
@@ -60,7 +73,7 @@ func TestAMutationIsNoticed(t *testing.T) {
 }
 
 func TestWrongUsage(t *testing.T) {
-	for _, args := range [][]string{{"--mutation", "R99"}, {"--schedules", "0"}, {"--trace"}, {"--mutations", "--mutation", "R1"}, {"extra"}} {
+	for _, args := range [][]string{{"--mutation", "R99"}, {"--schedules", "0"}, {"--trace"}, {"--mutations", "--mutation", "R1"}, {"--corrections", "--schedule", "7"}, {"extra"}} {
 		code, _, stderr := run(t, args...)
 		require.Equal(t, program.ExitUsage, code, "%v", args)
 		require.Contains(t, stderr, "simulate:", "%v", args)
