@@ -62,6 +62,9 @@ func (o *Oracle) endOrder(c *course) {
 	if rec.Outcome() == order.OutcomeAccepted && o.misnamed(c, rec.BodyHash) {
 		o.find(True, no, []int{last.line}, "%s is accepted with a body that the API did not confirm, and it confirmed another", rec.IntentID)
 	}
+	if c.unheld != nil && o.process(c.unheldBy).ended == 0 {
+		o.find(Letters, no, []int{c.unheld.line}, "%s removed the letter of %s, which was refused", c.unheldBy, c.unheld.intent)
+	}
 	letter := c.letter
 	switch {
 	case c.misfiled:
@@ -72,7 +75,7 @@ func (o *Oracle) endOrder(c *course) {
 		o.find(Letters, no, []int{last.line, letter.line}, "%s is %s, but the letter is about %s", rec.IntentID, rec.Word, letter.intent)
 	case rec.NeedsLetter() && letter.outcome != rec.Outcome():
 		o.find(Letters, no, []int{last.line, letter.line}, "%s, but its letter says %s", rec.Word, letter.outcome)
-	case letter != nil && letter.conflict && rec.Outcome() == order.OutcomeAccepted && letter.body != "" && letter.body == rec.BodyHash:
+	case letter != nil && letter.conflict && rec.Outcome() == order.OutcomeAccepted && letter.body != "" && letter.body == rec.BodyHash && rec.ConflictOf(letter.intent) == nil:
 		o.find(Letters, no, []int{last.line, letter.line}, "the letter of %s is a conflict's, and its body is the accepted one", letter.intent)
 	case letter == nil || letter.conflict || !done(rec):
 	case o.leftover(c):
@@ -134,12 +137,14 @@ func (o *Oracle) leftover(c *course) bool {
 	for first > 0 && done(c.records[first-1].rec) {
 		first--
 	}
-	who, since := c.records[first].process, c.records[first].at
-	if c.letter.at > since {
-		who, since = c.letter.process, c.letter.at
+	lost := func(process string, since Moment) bool {
+		ended := o.process(process).ended
+		return ended > 0 && ended <= since+removal
 	}
-	ended := o.process(who).ended
-	return ended > 0 && ended <= since+removal
+	if c.letter.at > c.records[first].at {
+		return lost(c.letter.process, c.letter.at)
+	}
+	return slices.ContainsFunc(c.records[first:], func(r observed) bool { return lost(r.process, r.at) })
 }
 
 // done reports whether nothing is left to do about an order: it was accepted, or a person

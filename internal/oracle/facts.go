@@ -57,10 +57,15 @@ func (c *claim) mayHavePosted() {
 			}
 		}
 	}
-	if c.course.lostBodies == nil {
-		c.course.lostBodies = make(map[string]bool)
+	c.course.mayHavePosted(c.body)
+}
+
+// mayHavePosted notes that nobody knows whether a body was posted.
+func (c *course) mayHavePosted(body string) {
+	if c.lostBodies == nil {
+		c.lostBodies = make(map[string]bool)
 	}
-	c.course.lostBodies[c.body] = true
+	c.lostBodies[body] = true
 }
 
 // checkFacts checks that a record says of its intent what is true of that one, and keeps
@@ -160,6 +165,9 @@ func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
 			posted, unsure = true, unsure || a.unsure()
 		}
 	}
+	if rec.By != "" && rec.Outcome() == order.OutcomeUnknown { // a withdrawal that outlasted its pause
+		c.mayHavePosted(rec.BodyHash)
+	}
 	inherits := prev != nil && prev.Unsure
 	if !rec.Unsure || rec.BodyHash == "" && !inherits {
 		c.neverSent = rec.Unsure
@@ -232,7 +240,7 @@ func (c *course) file() {
 	if c.filed == nil {
 		c.filed = make(map[uint64]*letter)
 	}
-	c.filed[c.letter.seq] = c.letter
+	c.filed[c.letter.seq], c.unheld = c.letter, nil
 }
 
 // checkRemoval checks that the letter of an intent that was refused stays, and one that
@@ -246,14 +254,22 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
 	switch {
 	case dropped, replayed, c.saidNo(c.letter.at): // a person knows that neither exists
+	case rec.ConflictOf(c.letter.intent) != nil && c.gaveWay(e.Process):
+		c.unheld, c.unheldBy = c.letter, e.Process
 	case rec.ConflictOf(c.letter.intent) != nil:
 		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which was refused", e.Process, c.letter.intent)
 	case c.older, c.misfiled, c.letter.outcome != order.OutcomeUnknown, c.letter.body == "", c.letter.body == rec.BodyHash:
-	case rec.Resolved() && rec.IntentID == c.letter.intent: // it was filed behind her word
+	case (rec.Resolved() || rec.Dropped) && rec.IntentID == c.letter.intent: // it was filed behind a person's act
 	case c.pending != 0 && c.named == c.letter.intent: // whoever settles it files its letter again
 	default:
 		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, c.letter.intent, rec.Word)
 	}
+}
+
+// gaveWay reports whether a process wrote a record which another one replaced since.
+func (c *course) gaveWay(process string) bool {
+	i := slices.IndexFunc(c.records, func(r observed) bool { return r.process == process && r.rec.Resolved() })
+	return i >= 0 && c.records[len(c.records)-1].process != process
 }
 
 // saidNo reports whether a person said since a moment that no order exists.

@@ -117,6 +117,8 @@ type course struct {
 	bodies            map[string]bool    // that the API created
 	older             bool               // a worker of an older version wrote a record
 	lostBodies        map[string]bool    // of deliveries that ended without their worker: each may have been posted
+	unheld            *letter            // of a refused intent, removed for a record that had just given way, until it is filed again
+	unheldBy          string             // the process that removed it
 	neverSent         bool               // the doubt names no body: what is in doubt can never have been sent
 }
 

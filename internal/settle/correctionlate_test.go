@@ -282,3 +282,50 @@ func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
 	require.True(t, left.Conflict)
 	requireBalanced(t, q)
 }
+
+// beforeRemoval runs a function before the first removal of a letter.
+type beforeRemoval struct {
+	settle.Store
+	meanwhile func()
+}
+
+func (b *beforeRemoval) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
+	if meanwhile := b.meanwhile; meanwhile != nil {
+		b.meanwhile = nil
+		meanwhile()
+	}
+	return b.Store.DeleteLetter(ctx, token, l)
+}
+
+// Both bodies are in doubt, and a person says that the order exists. Before she removes the
+// letter, the API's late answer says that it has the first body. The letter that alone holds
+// the correction is there again.
+func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
+	s := startBroker(t)
+	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
+	doubtful(t, q)
+	first := lookup(t, q, "A-1")
+	d := permitted(t, q, withheld(t, q))
+	id := d.Intent.ID
+	unsure := report(order.Unsure, d.History)
+	_, err := q.Settle(t.Context(), d, unsure, order.Decide(unsure, order.Facts{Policy: order.Park}))
+	require.NoError(t, err)
+	requireDrained(t, q)
+	slow.ExportSetStore(&beforeRemoval{Store: slow.ExportStore(), meanwhile: func() {
+		late := *first
+		late.SetOutcome(order.OutcomeAccepted)
+		late.Verdict, late.Unsure, late.WriteID = order.Accepted, false, "late"
+		_, err := q.ExportUpdateRecord(t.Context(), d.ExportToken(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
+		require.NoError(t, err)
+	}})
+	_, err = slow.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	require.NoError(t, err)
+	require.Equal(t, first.BodyHash, lookup(t, q, "A-1").BodyHash)
+	require.NotNil(t, lookup(t, q, "A-1").ConflictOf(id))
+	l := letterOf(t, q, "A-1")
+	require.NotNil(t, l)
+	require.True(t, l.Conflict)
+	require.Equal(t, id, l.IntentID)
+	require.Equal(t, correction("").Body, l.Body)
+	requireBalanced(t, q)
+}

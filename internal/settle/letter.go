@@ -248,9 +248,11 @@ func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Re
 		case err != nil || l == nil || l.outlives(rec):
 			return err
 		case l.losesTo(rec):
-			err = q.turnIntoConflict(ctx, token, l)
+			err = q.turnIntoConflict(ctx, token, l, l)
 		default:
-			err = q.store.DeleteLetter(ctx, token, l)
+			if err = q.store.DeleteLetter(ctx, token, l); err == nil {
+				return q.restoreConflict(ctx, token, l)
+			}
 		}
 		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
 			return err
@@ -272,14 +274,28 @@ func (l *Letter) losesTo(rec *order.Record) bool {
 	return rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.Reason == reasonWithheld && l.BodyHash != rec.BodyHash
 }
 
-// turnIntoConflict replaces the letter of a withheld intent by that of the conflict which
-// it turned out to be.
-func (q *Protocol) turnIntoConflict(ctx context.Context, token string, l *Letter) error {
+// restoreConflict files a removed letter again, as a conflict's, if the record that it was
+// removed for gave way meanwhile: a person said that the order exists, and then the API's late
+// answer came, which said so of another body. Nothing else holds this one.
+func (q *Protocol) restoreConflict(ctx context.Context, token string, l *Letter) error {
+	now, err := q.rereadRecord(ctx, token)
+	if err == nil && now.Record.ConflictOf(l.IntentID) != nil && !l.Conflict {
+		err = q.turnIntoConflict(ctx, token, l, nil)
+	}
+	if errors.Is(err, ErrStale) {
+		return nil // a later letter carries on the history
+	}
+	return err
+}
+
+// turnIntoConflict replaces have, the letter l of a withheld intent or nil, by that of the
+// conflict which the intent turned out to be.
+func (q *Protocol) turnIntoConflict(ctx context.Context, token string, l, have *Letter) error {
 	conflict := *l
 	conflict.Outcome, conflict.Conflict, conflict.Reason, conflict.FiledAt = order.OutcomeRejected, true, reasonConflict, q.time.Now().UTC()
 	conflict.Tail = "" // the store cuts the body anew
 	conflict.inheritFrom(l)
-	return q.putLetter(ctx, token, &conflict, l)
+	return q.putLetter(ctx, token, &conflict, have)
 }
 
 // putLetter stores a letter in place of have, and counts it.
