@@ -251,7 +251,7 @@ func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Re
 			err = q.turnIntoConflict(ctx, token, l, l)
 		default:
 			if err = q.store.DeleteLetter(ctx, token, l); err == nil {
-				return q.restoreConflict(ctx, token, l)
+				return q.restoreConflict(ctx, token, l, rec)
 			}
 		}
 		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
@@ -277,9 +277,12 @@ func (l *Letter) losesTo(rec *order.Record) bool {
 // restoreConflict files a removed letter again, as a conflict's, if the record that it was
 // removed for gave way meanwhile: a person said that the order exists, and then the API's late
 // answer came, which said so of another body. Nothing else holds this one.
-func (q *Protocol) restoreConflict(ctx context.Context, token string, l *Letter) error {
+func (q *Protocol) restoreConflict(ctx context.Context, token string, l *Letter, rec *order.Record) error {
+	if l.Conflict || rec.Outcome() != order.OutcomeAccepted || !rec.Resolved() {
+		return nil
+	}
 	now, err := q.rereadRecord(ctx, token)
-	if err == nil && now.Record.ConflictOf(l.IntentID) != nil && !l.Conflict {
+	if err == nil && now.Record.ConflictOf(l.IntentID) != nil {
 		err = q.turnIntoConflict(ctx, token, l, nil)
 	}
 	if errors.Is(err, ErrStale) {
