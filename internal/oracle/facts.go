@@ -103,9 +103,9 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 		if slices.ContainsFunc(rec.Conflicts[:i], func(y order.Conflict) bool { return y.IntentID == x.IntentID }) {
 			o.find(Own, c.orderNo, nil, "%s (%s) lists %s twice", rec.IntentID, rec.Word, x.IntentID)
 		}
-		// One that repeated what a person called accepted is known by the import of the intent before.
+		// One that repeated an accepted order is known by the import of the intent before.
 		repeated := slices.ContainsFunc(c.records, func(r observed) bool {
-			return r.rec.Resolved() && r.rec.IntentID == x.IntentID && r.rec.Batch == x.Batch && r.rec.BodyHash == x.BodyHash
+			return r.rec.Outcome() == order.OutcomeAccepted && r.rec.IntentID == x.IntentID && r.rec.Batch == x.Batch && r.rec.BodyHash == x.BodyHash
 		})
 		if !repeated && !c.has(func(s *submission) bool {
 			return s.id == x.IntentID && s.body == x.BodyHash && s.batch == x.Batch && s.source == x.Source
