@@ -262,12 +262,23 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 		c.unheld, c.unheldBy = c.letter, e.Process
 	case rec.ConflictOf(c.letter.intent) != nil:
 		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which was refused", e.Process, c.letter.intent)
+	case c.letter.at > c.records[len(c.records)-1].at, c.refiled(): // it was filed behind what settled the order, or a former owner filed it once more
 	case c.older, c.misfiled, c.letter.outcome != order.OutcomeUnknown, c.letter.body == "", c.letter.body == rec.BodyHash:
 	case (rec.Resolved() || rec.Dropped) && rec.IntentID == c.letter.intent: // it was filed behind a person's act
 	case c.pending != 0 && c.named == c.letter.intent: // whoever settles it files its letter again
 	default:
 		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, c.letter.intent, rec.Word)
 	}
+}
+
+// refiled reports whether the letter's intent had another one before.
+func (c *course) refiled() bool {
+	for _, l := range c.filed {
+		if l.intent == c.letter.intent && l.seq != c.letter.seq {
+			return true
+		}
+	}
+	return false
 }
 
 // gaveWay reports whether a process wrote a record which another one replaced since.

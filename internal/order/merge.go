@@ -63,6 +63,12 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.EnqueuedAt = cur.EnqueuedAt
 		}
 		return &out
+	case cur.Outcome() == OutcomeCancelled && out.Unsure: // its worker knows better
+		doubtful := *cur
+		doubtful.SetOutcome(OutcomeUnknown)
+		doubtful.History, doubtful.WriteID = joinHistory(cur.History, out.History), out.WriteID
+		doubtful.Unsure, doubtful.Verdict, doubtful.Status = true, out.Verdict, out.Status
+		return &doubtful
 	case outRank > rankNote && storedAgain(cur, &out) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it
 		kept.Unqueued = false

@@ -173,6 +173,23 @@ func TestR3ACancellationOverAnOpenAttemptLeavesDoubt(t *testing.T) {
 	}
 }
 
+// The worker that was given an order before its cancellation was stored reports later that it
+// may have created it.
+func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
+	cur := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, By: "ann", Settled: 1}
+	cur.SetOutcome(OutcomeCancelled)
+	late := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, Word: Retrying, Note: NoteHandedBack, Verdict: Unsure, History: History{Attempts: 1, Unsure: true, LastTimestamp: 7}}
+	next := Merge(&cur, &late)
+	require.NotNil(t, next)
+	require.Equal(t, OutcomeUnknown, next.Outcome())
+	require.True(t, next.Unsure)
+	require.Equal(t, 1, next.Attempts)
+	require.Equal(t, 1, next.Settled)
+	require.False(t, next.NeedsLetter(), "a person withdrew it")
+	late.Unsure, late.Verdict = false, Retry
+	require.Nil(t, Merge(&cur, &late))
+}
+
 func TestR3DoubtSurvivesEveryMerge(t *testing.T) {
 	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
 		if cur.Outcome() != OutcomeNone || !cur.Unsure || mine.IntentID == "i0" {

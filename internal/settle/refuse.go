@@ -44,8 +44,8 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
 	stored, err := q.writeUnless(ctx, d.token, d.Last, rec, func(now Entry) (*order.Record, error) {
-		if d.Work == WorkWithheld && now.Seq != d.Last.Seq && now.Record.Outcome() != order.OutcomeAccepted {
-			return nil, errWritten // the doubt may be over; the next delivery decides
+		if d.Work == WorkWithheld && now.Seq != d.Last.Seq && (now.Record.Outcome() != order.OutcomeAccepted || !d.lease.Valid()) {
+			return nil, errWritten // the doubt may be over, or the next delivery counted it; that one decides
 		}
 		return nil, nil
 	})
