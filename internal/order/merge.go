@@ -63,7 +63,7 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.EnqueuedAt = cur.EnqueuedAt
 		}
 		return &out
-	case cur.Outcome() == OutcomeCancelled && out.Unsure: // its worker knows better
+	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.Verdict == Unsure: // its worker knows better
 		doubtful := *cur
 		doubtful.SetOutcome(OutcomeUnknown)
 		doubtful.History, doubtful.WriteID = joinHistory(cur.History, out.History), out.WriteID
