@@ -65,9 +65,9 @@ func mergeSame(cur *Record, out Record) *Record {
 		return &out
 	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.Verdict == Unsure: // its worker knows better
 		doubtful := *cur
-		doubtful.SetOutcome(OutcomeUnknown)
-		doubtful.History, doubtful.WriteID = joinHistory(cur.History, out.History), out.WriteID
-		doubtful.Unsure, doubtful.Verdict, doubtful.Status = true, out.Verdict, out.Status
+		doubtful.History = joinHistory(cur.History, out.History)
+		doubtful.TakeBack()
+		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
 		return &doubtful
 	case outRank > rankNote && storedAgain(cur, &out) && !out.Unqueued:
 		kept := *cur // the broker stored the settled intent a second time: only count it
@@ -216,8 +216,10 @@ func mergeNewer(cur *Record, out Record) *Record {
 // carryDoubt changes an outcome that claims "not created" to unknown if cur is in
 // doubt (R3), or a cancellation if a worker is at the intent.
 func (r *Record) carryDoubt(cur *Record) {
-	begun := r.Outcome() == OutcomeCancelled && cur.Open() && cur.IntentID == r.IntentID
-	if r.claimsNotCreated() && (begun || doubtLeft(cur, r)) {
+	switch {
+	case r.Outcome() == OutcomeCancelled && cur.Open() && cur.IntentID == r.IntentID:
+		r.TakeBack()
+	case r.claimsNotCreated() && doubtLeft(cur, r):
 		r.SetOutcome(OutcomeUnknown)
 		r.Unsure = true
 	}

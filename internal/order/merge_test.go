@@ -176,7 +176,7 @@ func TestR3ACancellationOverAnOpenAttemptLeavesDoubt(t *testing.T) {
 // The worker that was given an order before its cancellation was stored reports later that it
 // may have created it.
 func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
-	cur := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, By: "ann", Settled: 1}
+	cur := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, By: "ann", Settled: 1, Reason: "withdrawn before any attempt"}
 	cur.SetOutcome(OutcomeCancelled)
 	late := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, Word: Retrying, Note: NoteHandedBack, Verdict: Unsure, History: History{Attempts: 1, Unsure: true, LastTimestamp: 7}}
 	next := Merge(&cur, &late)
@@ -185,6 +185,7 @@ func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
 	require.True(t, next.Unsure)
 	require.Equal(t, 1, next.Attempts)
 	require.Equal(t, 1, next.Settled)
+	require.NotEqual(t, cur.Reason, next.Reason, "it was not withdrawn before any attempt")
 	require.False(t, next.NeedsLetter(), "a person withdrew it")
 	late.Unsure, late.Verdict = false, Retry
 	require.Nil(t, Merge(&cur, &late))

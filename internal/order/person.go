@@ -51,6 +51,13 @@ func (r *Record) Resolved() bool {
 	return r != nil && r.By != "" && (r.Outcome() == OutcomeAccepted || r.Outcome() == OutcomeRejected)
 }
 
+// TakeBack changes a cancellation to unknown: a worker was given the intent before the
+// cancellation was stored, and may have posted it.
+func (r *Record) TakeBack() {
+	r.SetOutcome(OutcomeUnknown)
+	r.Unsure, r.Reason = true, "withdrawn while a worker may have posted it"
+}
+
 // inheritPermission copies the permission of cur, which r replaces. A person allows
 // only the doubt that is on record. New doubt ends the permission: a later attempt
 // was unsure, or its delivery ended without a report.

@@ -265,27 +265,26 @@ func (c *canceller) doubt(ctx context.Context, upTo uint64) error {
 // doubtOne records a withdrawn intent as unknown: over its cancellation, or in place of
 // one that was not confirmed. The outcome of a worker stays.
 func (c *canceller) doubtOne(ctx context.Context, w *withdrawal) error {
-	before := w.doubted
+	var doubted bool
 	_, err := c.q.updateRecord(ctx, FileToken(order.Token(w.p.OrderNo)), func(stored Entry) (*order.Record, error) {
-		cur, now := stored.Record, c.q.time.Now()
-		withdrawn := cur.Outcome() == order.OutcomeCancelled && cur.IntentID == w.p.ID
-		if w.doubted = before; !withdrawn && (w.confirmed || cur.Settles(w.p.ID)) {
-			return nil, nil
-		}
-		next := cur
-		if !withdrawn {
-			if next = order.Merge(cur, c.record(w)); next == nil || next.Outcome() != order.OutcomeCancelled && next.Outcome() != order.OutcomeUnknown {
+		doubted = false
+		next := stored.Record
+		if next.Outcome() != order.OutcomeCancelled || next.IntentID != w.p.ID {
+			if w.confirmed || next.Settles(w.p.ID) {
+				return nil, nil
+			}
+			if next = order.Merge(next, c.record(w)); next == nil || next.Outcome() != order.OutcomeCancelled && next.Outcome() != order.OutcomeUnknown {
 				return next, nil
 			}
 		}
-		w.doubted = true
-		doubtful := *next
-		doubtful.SetOutcome(order.OutcomeUnknown)
-		doubtful.Unsure, doubtful.Reason, doubtful.SettledAt = true, "withdrawn while a worker may have posted it", now.UTC()
+		doubted = true
+		now, doubtful := c.q.time.Now(), *next
+		doubtful.TakeBack()
+		doubtful.SettledAt = now.UTC()
 		doubtful.Intervene(Person{Name: c.by}.did("took back the cancellation", now))
 		return &doubtful, nil
 	})
-	w.confirmed = w.confirmed || err == nil
+	w.doubted, w.confirmed = w.doubted || doubted, w.confirmed || err == nil
 	return err
 }
 
