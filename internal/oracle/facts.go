@@ -96,6 +96,15 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 	if !rec.Unqueued && !same && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.at.Equal(rec.EnqueuedAt) }) {
 		o.find(Own, c.orderNo, nil, "%s (%s) was not stored at %s", rec.IntentID, rec.Word, rec.EnqueuedAt)
 	}
+	o.checkConflicts(c, rec)
+	c.older = c.older || o.process(e.Process).older
+	o.checkBody(c, rec, prev)
+	o.checkBooks(c, rec)
+}
+
+// checkConflicts checks that a record lists intents as refused that were stored as it says,
+// each once and none with its own body.
+func (o *Oracle) checkConflicts(c *course, rec *order.Record) {
 	for i, x := range rec.Conflicts {
 		if x.BodyHash != "" && x.BodyHash == rec.BodyHash {
 			o.find(Own, c.orderNo, nil, "%s (%s) lists %s as refused, with its own body", rec.IntentID, rec.Word, x.IntentID)
@@ -113,9 +122,6 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 			o.find(Own, c.orderNo, nil, "%s is listed as refused, and was another intent", x.IntentID)
 		}
 	}
-	c.older = c.older || o.process(e.Process).older
-	o.checkBody(c, rec, prev)
-	o.checkBooks(c, rec)
 }
 
 // shape returns what a record must not say besides its outcome; "" = all is well.
@@ -176,13 +182,12 @@ func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
 	if !rec.Unsure || rec.BodyHash == "" && !inherits {
 		c.neverSent = rec.Unsure
 	}
-	aside := slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == rec.IntentID }) // it names an earlier body
 	switch {
 	case c.older: // an older worker keeps no list
 	case rec.Outcome() == order.OutcomeUnknown && inherits && !posted && !c.lostBodies[rec.BodyHash] &&
-		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && !aside || !c.neverSent && !o.killed && c.mayExist()):
+		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && !rec.Aside() || !c.neverSent && !o.killed && c.mayExist()):
 		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
-	case rec.Outcome() == order.OutcomeAccepted && !aside && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
+	case rec.Outcome() == order.OutcomeAccepted && !rec.Aside() && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
 		o.find(Own, c.orderNo, nil, "%s is accepted with another body than its own", rec.IntentID)
 	}
 	switch {
@@ -248,27 +253,41 @@ func (c *course) file() {
 }
 
 // checkRemoval checks that the letter of an intent that was refused stays, and one that
-// alone holds a body that the record does not name.
+// alone holds a body.
 func (o *Oracle) checkRemoval(c *course, e *Event) {
-	if c.letter == nil || c.letter.seq != e.Seq || len(c.records) == 0 || o.settings.Outside {
+	l := c.letter
+	if l == nil || l.seq != e.Seq || len(c.records) == 0 || o.settings.Outside {
 		return
 	}
-	rec := c.records[len(c.records)-1].rec
-	dropped := slices.ContainsFunc(rec.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == e.Seq })
+	last := &c.records[len(c.records)-1]
+	dropped := slices.ContainsFunc(last.rec.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == e.Seq })
 	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
 	switch {
-	case dropped, replayed, c.saidNo(c.letter.at): // a person knows that neither exists
-	case rec.ConflictOf(c.letter.intent) != nil && c.gaveWay(e.Process):
-		c.unheld, c.unheldBy = c.letter, e.Process
-	case rec.ConflictOf(c.letter.intent) != nil:
-		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which was refused", e.Process, c.letter.intent)
-	case c.letter.at > c.records[len(c.records)-1].at, c.refiled(): // it was filed behind what settled the order, or a former owner filed it once more
-	case c.older, c.misfiled, c.letter.outcome != order.OutcomeUnknown, c.letter.body == "", c.letter.body == rec.BodyHash:
-	case (rec.Resolved() || rec.Dropped) && rec.IntentID == c.letter.intent: // it was filed behind a person's act
-	case c.pending != 0 && c.named == c.letter.intent: // whoever settles it files its letter again
+	case dropped, replayed, c.saidNo(l.at): // a person knows that neither exists
+	case last.rec.ConflictOf(l.intent) == nil:
+		if c.holdsAlone(l, last) {
+			o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, l.intent, last.rec.Word)
+		}
+	case c.gaveWay(e.Process): // the end shows whether it is filed again
+		c.unheld, c.unheldBy = l, e.Process
 	default:
-		o.find(Letters, c.orderNo, []int{c.letter.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, c.letter.intent, rec.Word)
+		o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which was refused", e.Process, l.intent)
 	}
+}
+
+// holdsAlone reports whether nothing but this letter, which is in doubt, holds its body, and
+// somebody may still need that.
+func (c *course) holdsAlone(l *letter, last *observed) bool {
+	rec := last.rec
+	switch {
+	case c.older, c.misfiled, l.outcome != order.OutcomeUnknown, l.body == "", l.body == rec.BodyHash:
+	case l.at > last.at, c.refiled(): // it was filed behind what settled the order, or a former owner filed it once more
+	case (rec.Resolved() || rec.Dropped) && rec.IntentID == l.intent: // it was filed behind a person's act
+	case c.pending != 0 && c.named == l.intent: // whoever settles it files its letter again
+	default:
+		return true
+	}
+	return false
 }
 
 // refiled reports whether the letter's intent had another one before.
@@ -281,7 +300,7 @@ func (c *course) refiled() bool {
 	return false
 }
 
-// gaveWay reports whether a process wrote a record which another one replaced since.
+// gaveWay reports whether a process wrote a person's word which another process replaced since.
 func (c *course) gaveWay(process string) bool {
 	i := slices.IndexFunc(c.records, func(r observed) bool { return r.process == process && r.rec.Resolved() })
 	return i >= 0 && c.records[len(c.records)-1].process != process

@@ -153,10 +153,7 @@ func TestR2AnOpenClaimIsLeftToItsOwner(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"))
 	owner := pull(t, a, 1)[0]
-	h := owner.History
-	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
-	first, err := a.NoteAttempt(t.Context(), owner, h)
-	require.NoError(t, err)
+	h, first := attempting(t, a, owner)
 	require.True(t, first, "confirmed before anybody else could have tried")
 
 	waiting := again(t, owner, b)
@@ -197,9 +194,7 @@ func TestR6AnyIntentIDIsRecognised(t *testing.T) {
 	for no, id := range map[string]string{"A-1": "caf\xe9", "A-2": string(long), "A-3": ""} {
 		publish(t, q, intent(no, id))
 		d := pull(t, q, 1)[0]
-		r := report(order.Rejected, d.History)
-		_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
-		require.NoError(t, err)
+		writeOnly(t, q, d, report(order.Rejected, d.History))
 		d = again(t, d, q)
 		require.Equal(t, settle.WorkSettled, d.Work, "%q", id)
 		require.NoError(t, q.Complete(t.Context(), d))

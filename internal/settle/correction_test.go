@@ -105,11 +105,7 @@ func TestR4AWordKeepsTheLetterOfACorrection(t *testing.T) {
 
 // A frozen worker finds out that the order exists.
 func TestR4ALateAcceptanceKeepsTheLetterOfACorrection(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	taken := again(t, frozen, b)
+	a, b, frozen, taken := twoOwners(t)
 	settleAs(t, b, taken, report(order.Rejected, taken.History))
 	requireDrained(t, b)
 	withheld(t, b)

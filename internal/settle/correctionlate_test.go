@@ -1,7 +1,6 @@
 package settle_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -69,21 +68,6 @@ func correctionInDoubt(t *testing.T, q *queue.Queue) {
 	requireDrained(t, q)
 }
 
-// afterListed runs a function after the first read of a letter.
-type afterListed struct {
-	settle.Store
-	meanwhile func()
-}
-
-func (a *afterListed) Letter(ctx context.Context, token string) (*settle.Letter, error) {
-	l, err := a.Store.Letter(ctx, token)
-	if m := a.meanwhile; m != nil {
-		a.meanwhile = nil
-		m()
-	}
-	return l, err
-}
-
 // A person resolves the first letter behind a withdrawal. After her program has read the
 // letter again, another correction is withheld. Her word does not cover that one.
 func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
@@ -95,7 +79,7 @@ func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
 	_, err := books.CancelBatch(t.Context(), q, "b3", "anna")
 	require.NoError(t, err)
 	requireDrained(t, q)
-	slow.ExportSetStore(&afterListed{Store: slow.ExportStore(), meanwhile: func() { withheld(t, q) }})
+	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), afterLetter: func() { withheld(t, q) }})
 	gone, err := slow.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	left := letterOf(t, q, "A-1")
@@ -246,20 +230,6 @@ func TestR3ACorrectionThatCannotBeSentTakesOverNoDoubt(t *testing.T) {
 	}
 }
 
-// beforePublish runs a function before the first publish.
-type beforePublish struct {
-	settle.Store
-	meanwhile func()
-}
-
-func (b *beforePublish) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
-	if meanwhile := b.meanwhile; meanwhile != nil {
-		b.meanwhile = nil
-		meanwhile()
-	}
-	return b.Store.PublishIntent(ctx, m)
-}
-
 // A person permits the correction. Before it is stored, the first body is published again and
 // withheld, because it is in doubt. Then the API accepts the correction.
 func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
@@ -267,7 +237,7 @@ func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	doubtful(t, q)
 	l := withheld(t, q)
-	slow.ExportSetStore(&beforePublish{Store: slow.ExportStore(), meanwhile: func() {
+	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), beforePublish: func() {
 		withhold(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
 	}})
 	got, err := slow.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
@@ -283,20 +253,6 @@ func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
 	requireBalanced(t, q)
 }
 
-// beforeRemoval runs a function before the first removal of a letter.
-type beforeRemoval struct {
-	settle.Store
-	meanwhile func()
-}
-
-func (b *beforeRemoval) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
-	if meanwhile := b.meanwhile; meanwhile != nil {
-		b.meanwhile = nil
-		meanwhile()
-	}
-	return b.Store.DeleteLetter(ctx, token, l)
-}
-
 // Both bodies are in doubt, and a person says that the order exists. Before she removes the
 // letter, the API's late answer says that it has the first body. The letter that alone holds
 // the correction is there again.
@@ -305,20 +261,16 @@ func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	doubtful(t, q)
 	first := lookup(t, q, "A-1")
-	d := permitted(t, q, withheld(t, q))
-	id := d.Intent.ID
-	unsure := report(order.Unsure, d.History)
-	_, err := q.Settle(t.Context(), d, unsure, order.Decide(unsure, order.Facts{Policy: order.Park}))
-	require.NoError(t, err)
-	requireDrained(t, q)
-	slow.ExportSetStore(&beforeRemoval{Store: slow.ExportStore(), meanwhile: func() {
+	correctionInDoubt(t, q)
+	id := lookup(t, q, "A-1").IntentID
+	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), beforeRemoval: func() {
 		late := *first
 		late.SetOutcome(order.OutcomeAccepted)
 		late.Verdict, late.Unsure, late.WriteID = order.Accepted, false, "late"
-		_, err := q.ExportUpdateRecord(t.Context(), d.ExportToken(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
+		_, err := q.ExportUpdateRecord(t.Context(), letterOf(t, q, "A-1").Token(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
 		require.NoError(t, err)
 	}})
-	_, err = slow.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := slow.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Equal(t, first.BodyHash, lookup(t, q, "A-1").BodyHash)
 	require.NotNil(t, lookup(t, q, "A-1").ConflictOf(id))

@@ -83,10 +83,7 @@ func TestR7ADeliveryThatWaitsIsGivenBack(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"))
 	owner := pull(t, a, 1)[0]
-	h := owner.History
-	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
-	_, err := a.NoteAttempt(t.Context(), owner, h)
-	require.NoError(t, err)
+	attempting(t, a, owner)
 
 	waiting := again(t, owner, b)
 	require.Equal(t, settle.WorkClaimed, waiting.Work)

@@ -159,33 +159,19 @@ func TestDropLeavesALaterLetterOfTheSameIntent(t *testing.T) {
 	s := startBroker(t)
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	l := deadLetter(t, q, "A-1", rejected())
-	late := &lateAsker{Store: slow.ExportStore(), meanwhile: func() {
+	late := &meanwhile{Store: slow.ExportStore(), beforeIntent: func() {
 		require.NoError(t, q.ExportStore().PutLetter(t.Context(), "A-1", l, l))
 	}}
 	slow.ExportSetStore(late)
 	gone, err := slow.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
-	require.Nil(t, late.meanwhile, "the letter was replaced")
+	require.Nil(t, late.beforeIntent, "the letter was replaced")
 	require.True(t, gone)
 	entry, err := q.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.False(t, entry.Record.Dropped)
 	require.Greater(t, letterOf(t, q, "A-1").Seq, l.Seq)
 	requireBalanced(t, q)
-}
-
-// lateAsker does something before it asks for an intent the first time.
-type lateAsker struct {
-	settle.Store
-	meanwhile func()
-}
-
-func (s *lateAsker) Intent(ctx context.Context, orderNo string) (*settle.Message, error) {
-	if s.meanwhile != nil {
-		s.meanwhile()
-		s.meanwhile = nil
-	}
-	return s.Store.Intent(ctx, orderNo)
 }
 
 // TestLetterDeletedTwice: a worker and a replay may delete the same letter.

@@ -16,11 +16,7 @@ import (
 // R1: a worker that was frozen after its POST wakes and writes a retrying note,
 // after its successor has recorded the acceptance.
 func TestR1AFrozenWorkersNoteDoesNotOverwriteAccepted(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	successor := again(t, frozen, b)
+	a, b, frozen, successor := twoOwners(t)
 	settleAs(t, b, successor, report(order.Accepted, successor.History))
 
 	late := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, History: frozen.History, Delay: time.Hour}
@@ -34,11 +30,7 @@ func TestR1AFrozenWorkersNoteDoesNotOverwriteAccepted(t *testing.T) {
 // R1 and R4: the frozen worker's answer was an acceptance. Its successor's
 // attempt was refused, and it filed a letter.
 func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	successor := again(t, frozen, b)
+	a, b, frozen, successor := twoOwners(t)
 	settleAs(t, b, successor, report(order.Rejected, successor.History))
 	require.Equal(t, order.OutcomeUnknown, lookup(t, b, "A-1").Outcome(), "an unexplained delivery came before")
 	require.NotNil(t, letterOf(t, b, "A-1"))
@@ -54,14 +46,8 @@ func TestR1ALateAcceptanceRaisesTheResultAndRemovesTheLetter(t *testing.T) {
 // R4: the acceptance is written between the successor's result and letter, and
 // finds no letter to remove.
 func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	successor := again(t, frozen, b)
-	r := report(order.Rejected, successor.History)
-	failed, err := b.ExportWriteRecord(t.Context(), successor.ExportToken(), successor.Last, b.ExportRecord(successor, r, order.Decide(r, order.Facts{})))
-	require.NoError(t, err)
+	a, b, frozen, successor := twoOwners(t)
+	failed := writeOnly(t, b, successor, report(order.Rejected, successor.History))
 
 	frozen.Lease().ExportEndNow()
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
@@ -71,20 +57,14 @@ func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 	requireBalanced(t, a)
 }
 
-// R4: a former owner acknowledges the intent late. A person settles the order, or drops its
-// letter, before the present owner files it.
+// R4: a former owner acknowledges the intent late. A person settles the order before the
+// present owner files its letter.
 func TestR4ALetterThatCrossesAPersonsWordIsRemoved(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	successor := again(t, frozen, b)
-	r := report(order.Unsure, successor.History)
-	failed, err := b.ExportWriteRecord(t.Context(), successor.ExportToken(), successor.Last, b.ExportRecord(successor, r, order.Decide(r, order.Facts{Policy: order.Park})))
-	require.NoError(t, err)
+	a, b, frozen, successor := twoOwners(t)
+	failed := writeOnly(t, b, successor, exhaustedInDoubt())
 	require.NoError(t, frozen.ExportAnswer().Ack())
 	requireDrained(t, a)
-	_, err = a.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "anna"})
+	_, err := a.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.NoError(t, b.ExportComplete(t.Context(), successor, failed, nil))
 	require.Nil(t, letterOf(t, a, "A-1"))

@@ -135,9 +135,7 @@ func TestReplayCut(t *testing.T) {
 		"after publishing, worker died before the letter": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
 			putBack(t, q, l, leave)
 			d := pull(t, q, 1)[0]
-			r := report(order.Accepted, d.History)
-			_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
-			require.NoError(t, err)
+			writeOnly(t, q, d, report(order.Accepted, d.History))
 			require.NoError(t, q.ExportGiveBack(d, 0))
 			d.Release()
 		}, settle.ReplayedBefore, 2},

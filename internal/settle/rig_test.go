@@ -1,6 +1,7 @@
 package settle_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -50,6 +51,61 @@ func workerConfig(s *embedded.Server, name string) queue.Config {
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
 	return cfg
+}
+
+// twoOwners publishes an intent that worker a was given and then worker b: a does not know
+// that its claim is over.
+func twoOwners(t *testing.T) (a, b *queue.Queue, former, present *settle.Delivery) {
+	t.Helper()
+	s := startBroker(t)
+	a, b = openQueue(t, s, "a"), openQueue(t, s, "b")
+	publish(t, a, intent("A-1", "i1"))
+	former = pull(t, a, 1)[0]
+	return a, b, former, again(t, former, b)
+}
+
+// attempting notes a delivery's first attempt, which is under way then.
+func attempting(t *testing.T, q *queue.Queue, d *settle.Delivery) (h order.History, first bool) {
+	t.Helper()
+	h = d.History
+	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
+	first, err := q.NoteAttempt(t.Context(), d, h)
+	require.NoError(t, err)
+	return h, first
+}
+
+// meanwhile is a store that runs a function once, before or after the first request of a kind.
+type meanwhile struct {
+	settle.Store
+	beforeIntent, afterIntent, afterLetter, beforePublish, beforeRemoval func()
+}
+
+func once(do *func()) {
+	if now := *do; now != nil {
+		*do = nil
+		now()
+	}
+}
+
+func (s *meanwhile) Intent(ctx context.Context, orderNo string) (*settle.Message, error) {
+	once(&s.beforeIntent)
+	defer once(&s.afterIntent)
+	return s.Store.Intent(ctx, orderNo)
+}
+
+func (s *meanwhile) Letter(ctx context.Context, token string) (*settle.Letter, error) {
+	defer once(&s.afterLetter)
+	return s.Store.Letter(ctx, token)
+}
+
+func (s *meanwhile) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
+	once(&s.beforePublish)
+	return s.Store.PublishIntent(ctx, m)
+}
+
+func (s *meanwhile) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
+	once(&s.beforeRemoval)
+	return s.Store.DeleteLetter(ctx, token, l)
 }
 
 // openQueue connects a worker of the given name to the broker.

@@ -2,7 +2,6 @@ package settle_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,10 +13,11 @@ import (
 
 // writeOnly writes the outcome of a delivery, like a worker that is killed
 // between result and letter.
-func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) {
+func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
+	written, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
 	require.NoError(t, err)
+	return written
 }
 
 func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
@@ -149,11 +149,7 @@ func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 // body. The order exists with the earlier body, and the newer intent is a
 // conflict.
 func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	successor := again(t, frozen, b)
+	a, b, frozen, successor := twoOwners(t)
 	r := order.Report{End: order.EndAnswer, Verdict: order.Rejected, Final: true, History: successor.History}
 	settleAs(t, b, successor, r)
 	requireDrained(t, b)
@@ -215,23 +211,16 @@ func TestParkProvesTheFirstAttemptByItsNote(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	h := d.History
-	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
-	first, err := q.NoteAttempt(t.Context(), d, h)
-	require.NoError(t, err)
+	h, first := attempting(t, q, d)
 	require.True(t, first)
-	first, err = q.NoteAttempt(t.Context(), d, h)
+	first, err := q.NoteAttempt(t.Context(), d, h)
 	require.NoError(t, err)
 	require.False(t, first)
 }
 
 // R2: the note is the claim. A worker that finds it taken must not post.
 func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	successor := again(t, frozen, b)
+	a, b, frozen, successor := twoOwners(t)
 	_, err := b.NoteAttempt(t.Context(), successor, successor.History)
 	require.NoError(t, err)
 	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
@@ -280,11 +269,7 @@ func TestR3AWithheldIntentDoesNotRestoreADoubtThatAPersonEnded(t *testing.T) {
 // An intent is withheld because the order is in doubt. While its letter is filed, a frozen
 // worker's acceptance arrives. The order was created, so nothing is left for a person.
 func TestR4AnAcceptanceThatArrivesWhileAnIntentIsWithheldRemovesItsLetter(t *testing.T) {
-	s := startBroker(t)
-	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
-	publish(t, a, intent("A-1", "i1"))
-	frozen := pull(t, a, 1)[0]
-	taken := again(t, frozen, b)
+	a, b, frozen, taken := twoOwners(t)
 	require.True(t, taken.History.Unsure)
 	require.Equal(t, order.OutcomeUnknown, settleAs(t, b, taken, report(order.Rejected, taken.History)).Record.Outcome())
 	requireDrained(t, b)

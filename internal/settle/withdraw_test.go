@@ -136,12 +136,10 @@ func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
 	q, w := openQueue(t, server, "operator"), openQueue(t, server, "w1")
 	page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"})
 	var d *settle.Delivery
-	q.ExportSetStore(&afterIntent{Store: q.ExportStore(), then: func() {
+	q.ExportSetStore(&meanwhile{Store: q.ExportStore(), afterIntent: func() {
 		publish(t, w, intent("A-1", "i2"))
 		d = pull(t, w, 1)[0]
-		r := report(order.Rejected, d.History)
-		_, err := w.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, w.ExportRecord(d, r, order.Decide(r, order.Facts{})))
-		require.NoError(t, err)
+		writeOnly(t, w, d, report(order.Rejected, d.History))
 	}})
 	counts, err := q.Withdraw(t.Context(), "anna", page)
 	require.NoError(t, err)
@@ -152,19 +150,4 @@ func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
 	requireDrained(t, w)
 	require.Equal(t, 1, withdraw(t, q, page).Withdrawn)
 	requireBalanced(t, w)
-}
-
-// afterIntent runs a function behind the first look for a pending intent.
-type afterIntent struct {
-	settle.Store
-	then func()
-}
-
-func (s *afterIntent) Intent(ctx context.Context, orderNo string) (*settle.Message, error) {
-	m, err := s.Store.Intent(ctx, orderNo)
-	if then := s.then; then != nil {
-		s.then = nil
-		then()
-	}
-	return m, err
 }

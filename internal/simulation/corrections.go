@@ -2,12 +2,10 @@ package simulation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"orderpost/internal/order"
-	"orderpost/internal/settle"
 )
 
 // focusOnCorrections turns a plan towards what is rare otherwise: an order is in doubt, and
@@ -111,13 +109,10 @@ func (w *world) correctWord(h *host, no string) {
 		if rec := seen.Record; rec == nil || rec.Outcome() == order.OutcomeCancelled || rec.Outcome() != order.OutcomeUnknown && rec.By == "" {
 			return
 		}
-		as := order.OutcomeRejected
-		if w.api.exists(no) {
-			as = order.OutcomeAccepted
-		}
+		as := w.truth(no)
 		_, err = h.q.Resolve(context.Background(), no, seen.Seq, as, anna)
 		w.e.trace.say(w.e, h.name, "correct", no, "as %s: %v", as, err)
-		if err == nil || errors.Is(err, settle.ErrNotInDoubt) || errors.Is(err, settle.ErrNoResult) {
+		if heard(err) {
 			return
 		}
 		w.e.nap(pauseAfter(err))

@@ -29,10 +29,7 @@ func (w *world) actOnPage(h *host, no string) {
 	if listed == nil {
 		return
 	}
-	as := order.OutcomeRejected
-	if w.api.exists(no) {
-		as = order.OutcomeAccepted
-	}
+	as := w.truth(no)
 	if e.chance(0.5) && e.happens() { // a colleague replays the letter meanwhile
 		w.process("ben-"+no, h.stream.id|0x200, e.between(0, 5*time.Second), func(h *host) {
 			w.replayWith(h, no, settle.ReplayOptions{Person: ben, ResubmitUnknown: true})

@@ -173,27 +173,37 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 	}
 }
 
+// truth returns what the API says of an order.
+func (w *world) truth(no string) order.Outcome {
+	if w.api.exists(no) {
+		return order.OutcomeAccepted
+	}
+	return order.OutcomeRejected
+}
+
+// heard reports whether a person's word is recorded, or has nothing to end any more.
+func heard(err error) bool {
+	return err == nil || errors.Is(err, settle.ErrNotInDoubt) || errors.Is(err, settle.ErrNoResult)
+}
+
 // resolve lets the person look up a doubtful order at the API and record the result.
 // She looks after every request in flight has arrived.
 func (w *world) resolve(h *host, no string) {
-	said := false // her command ended without an answer, so she repeats it until it has one
+	tried := false // her command ended without an answer, so she repeats it until it has one
 	for range 4 {
-		as := order.OutcomeRejected
 		seen, err := h.q.Lookup(context.Background(), no)
-		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown && !(said && seen.Record.By == anna.Name) {
+		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown && !(tried && seen.Record.By == anna.Name) {
 			return
 		}
 		if err != nil || w.api.underway[no] > 0 {
 			w.e.nap(30 * time.Second)
 			continue
 		}
-		if w.api.exists(no) {
-			as = order.OutcomeAccepted
-		}
+		as := w.truth(no)
 		_, err = h.q.Resolve(context.Background(), no, seen.Seq, as, anna)
-		said = true
+		tried = true
 		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
-		if err == nil || errors.Is(err, settle.ErrNotInDoubt) || errors.Is(err, settle.ErrNoResult) {
+		if heard(err) {
 			return
 		}
 		w.e.nap(pauseAfter(err))
