@@ -1,5 +1,7 @@
 package oracle
 
+import "slices"
+
 // clocks notes what became of a process's clocks.
 func (o *Oracle) clocks(e *Event) {
 	p := o.process(e.Process)
@@ -29,10 +31,11 @@ func (p *process) shiftAt(at Moment) (by Moment) {
 	return by
 }
 
-// behindAtArrival reports whether the process's wall clock was behind the true time when
-// it saw what the broker had delivered to it: at once, or when it woke.
+// behindAtArrival reports whether the process's wall clock may have been behind the true
+// time when it saw what the broker had delivered to it. A message may take its time.
 func (p *process) behindAtArrival(delivered, posted Moment) bool {
-	return p.shiftAt(delivered) < 0 || p.frozen > delivered && p.shiftAt(min(p.frozen, posted)) < 0
+	return p.shiftAt(delivered) < 0 ||
+		slices.ContainsFunc(p.shifts, func(s shifted) bool { return s.at > delivered && s.at <= posted && s.by < 0 })
 }
 
 // aheadSince returns how far the process's wall clock was ahead of the true time at

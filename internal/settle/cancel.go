@@ -158,15 +158,24 @@ func (c *canceller) delivered(ctx context.Context) (uint64, error) {
 	return max(remembered, marked), err
 }
 
+// concludeAgain is the time between two tries of conclude.
+const concludeAgain = 250 * time.Millisecond
+
 // conclude makes sure that deliveries may go on. After a failure it has a little
-// time, also if ctx has ended.
+// time, also if ctx has ended, and tries again in it: if this program was held up,
+// nobody else learns that what it withdrew late was posted.
 func (c *canceller) conclude(ctx context.Context) error {
 	if len(c.unproven) == 0 {
 		return nil
 	}
 	ctx, cancel := c.q.time.WithDeadline(context.WithoutCancel(ctx), c.q.time.Now().Add(2*RequestTimeout))
 	defer cancel()
-	return c.prove(ctx)
+	for {
+		err := c.prove(ctx)
+		if len(c.unproven) == 0 || c.q.time.Sleep(ctx, concludeAgain) != nil {
+			return err
+		}
+	}
 }
 
 // prove makes sure of what was withdrawn so far.

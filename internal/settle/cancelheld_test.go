@@ -161,6 +161,26 @@ func TestR3ACancellationThatOutlastsItsPauseLeavesDoubt(t *testing.T) {
 	}
 }
 
+// TestR3ACancellationThatWasHeldUpLooksUntilItsTimeIsUp: its write was stored late, and
+// neither that answer nor the next one arrives.
+func TestR3ACancellationThatWasHeldUpLooksUntilItsTimeIsUp(t *testing.T) {
+	c := newCancelling(t, nil)
+	var d *settle.Delivery
+	c.store.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
+		c.store.putRecord = nil
+		d = c.holdUp()
+		_, err := c.store.Store.PutRecord(t.Context(), token, r, expect)
+		require.NoError(t, err)
+		c.store.delivered = func(context.Context) (uint64, error) {
+			c.store.delivered = nil
+			return 0, errLost
+		}
+		return 0, errors.Join(errLost, ctx.Err())
+	}
+	_, err := c.cancel(t.Context())
+	c.requireDoubted(d, err)
+}
+
 // TestR3ACancellationThatWasHeldUpLooksBeforeItWritesAgain: the write is lost with the pause.
 // The next one may be the last thing that the command gets done.
 func TestR3ACancellationThatWasHeldUpLooksBeforeItWritesAgain(t *testing.T) {
