@@ -37,10 +37,18 @@ type flushModes struct {
 	flushes int
 }
 
+// Only the linker sets it (-X), for a worker whose power is cut: "fresh" sends any two
+// writes together that replace nothing, as a loaded worker does with minWriteBatch of them;
+// "all" those that replace something, too, see apart.
+var batches string
+
 // singles returns how many of n writes the next flush sends singly. It sends the
 // others together.
 func (m *flushModes) singles(n int) int {
-	if n < minWriteBatch {
+	switch {
+	case batches != "" && n > 1:
+		return 0
+	case n < minWriteBatch:
 		return n
 	}
 	m.flushes++

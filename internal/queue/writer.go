@@ -163,7 +163,7 @@ func (w *writer) flush(batch []*write) {
 // it (docs/reliability.md). A single write is synced before its predecessor is removed. With
 // replicas the synced log of the stream holds the batch.
 func (w *writer) apart(batch []*write) (n int) {
-	if w.replicas.most.Load() > 1 {
+	if w.replicas.most.Load() > 1 || batches == "all" {
 		return 0
 	}
 	for i, req := range batch {

@@ -12,8 +12,7 @@ import (
 
 // left returns what is on the disk if nothing survives that is not certain.
 func left(tr *trace, m model, cut int) map[string]string {
-	open, _ := tr.pending(m, cut)
-	return files(tr.build(&state{model: m, cut: cut, open: open, fates: make([]fate, len(open))}))
+	return files(tr.build(tr.bare(m, cut)))
 }
 
 // open names what a power cut may undo.
@@ -189,4 +188,29 @@ func TestTheReplayIsComparedWithTheDisk(t *testing.T) {
 	require.ErrorContains(t, tr.whole().compare(dir), "they differ")
 	require.NoError(t, os.Remove(filepath.Join(dir, "a")))
 	require.Error(t, tr.whole().compare(dir))
+}
+
+// Whatever was confirmed before a sync returns must be there without that sync, and
+// whatever the broker is asked to remove, until then.
+func TestMoments(t *testing.T) {
+	tr := script(t,
+		`openat(AT_FDCWD, "/disk/a", O_RDWR|O_CREAT, 0600) = 3`, // 0
+		`pwrite64(3, "1", 1, 0) = 1`,                            // 1
+		`fsync(3 <unfinished ...>`,                              // 2
+		`2 pwrite64(3, "2", 1, 1) = 1`,                          // 3
+		`<... fsync resumed>) = 0`,                              // 4
+		`pwrite64(3, "3", 1, 2) = 1`,                            // 5
+		`fsync(3 <unfinished ...>`,                              // 6: it never returns
+		`2 pwrite64(3, "4", 1, 3) = 1`,                          // 7
+	)
+	tr.events = []event{{line: 5, stream: "S", subject: "s", seq: 1}, {line: 7, stream: "S", seq: 1, removed: true}}
+	require.Equal(t, []int{3, 6, tr.lines}, tr.moments())
+	require.Equal(t, map[string]string{}, left(tr, strict, 3))
+}
+
+// A recording without a batch of results shows nothing about batches.
+func TestARecordingHasBatches(t *testing.T) {
+	lines := []string{`mkdirat(AT_FDCWD, "/disk/s", 0700) = 0`, `mkdirat(AT_FDCWD, "/disk/s/ORDERS_RESULTS", 0700) = 0`, `mkdirat(AT_FDCWD, "/disk/s/ORDERS_RESULTS/batches", 0700) = 0`}
+	require.ErrorContains(t, script(t, lines...).checkBatches(), "no batch")
+	require.NoError(t, script(t, append(lines, `mkdirat(AT_FDCWD, "/disk/s/ORDERS_RESULTS/batches/x", 0700) = 0`)...).checkBatches())
 }

@@ -7,7 +7,8 @@
 //	wire.go     system calls on sockets to what left the process, and when: confirmations
 //	            (nats.go) and requests to the API (posts.go)
 //	disk.go     which operations a power cut keeps for certain, by file system
-//	state.go    which of the others it keeps: one state, drawn by a seed
+//	state.go    which moments and which of the others are tried: nothing but what is
+//	            certain, and what a seed draws
 //	judge.go    starts the broker on a state: is every confirmed message there?
 //	resume.go   starts a worker on a state: is every order settled, and none created twice?
 //	shrink.go   the fewest dropped operations that still lose

@@ -22,18 +22,26 @@ type explorer struct {
 	model model
 	out   io.Writer
 	res   *result
+	// certain are the moments at which the disk is tried with nothing but what is certain.
+	certain []int
 
 	mu      gosync.Mutex // guards what follows
 	row     *row
+	drawn   int // of the row's states
 	seen    map[[2]uint64]bool
 	minimal map[string]bool
 	err     error
 }
 
-// explore tries n different states.
+// explore tries n different states that are drawn. A broker is started first on what is
+// certain at each of the trace's moments.
 func (e *explorer) explore(ctx context.Context, start string, n int) error {
 	if n == 0 {
 		return nil
+	}
+	e.drawn, e.certain = 0, nil
+	if start == "broker" {
+		e.certain = e.t.moments()
 	}
 	e.row = &row{Model: e.model, Policy: e.rec.policy, Start: start, Operations: len(e.t.ops), Confirmations: e.t.confirmations()}
 	e.seen, e.minimal = make(map[[2]uint64]bool), make(map[string]bool)
@@ -51,7 +59,7 @@ func (e *explorer) explore(ctx context.Context, start string, n int) error {
 				if e.o.only >= 0 {
 					i += e.o.only
 				}
-				if e.done(n) || ctx.Err() != nil || e.o.only < 0 && i >= 4*n || e.o.only >= 0 && i > e.o.only {
+				if e.done(n) || ctx.Err() != nil || e.o.only < 0 && i >= len(e.certain)+4*n || e.o.only >= 0 && i > e.o.only {
 					return
 				}
 				if err := e.one(ctx, i, filepath.Join(dir, fmt.Sprint(lane))); err != nil {
@@ -71,13 +79,19 @@ func (e *explorer) explore(ctx context.Context, start string, n int) error {
 func (e *explorer) done(n int) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.row.States >= n || e.err != nil
+	return e.drawn >= n || e.err != nil
 }
 
 // one tries the state with a number, unless it was tried under another one.
 func (e *explorer) one(ctx context.Context, i int, dir string) error {
 	draw := rand.New(rand.NewPCG(e.o.seed, uint64(i)))
-	s := e.t.drawState(e.model, e.t.drawCut(draw), draw)
+	isDrawn := i >= len(e.certain)
+	var s *state
+	if isDrawn {
+		s = e.t.drawState(e.model, e.t.drawCut(draw), draw)
+	} else {
+		s = e.t.bare(e.model, e.certain[i])
+	}
 	key := [2]uint64{e.t.build(s).sum(), uint64(e.t.eventsBefore(s.cut))}
 	luck := draw.Uint64()
 	e.mu.Lock()
@@ -85,6 +99,9 @@ func (e *explorer) one(ctx context.Context, i int, dir string) error {
 	e.seen[key] = true
 	if !known {
 		e.row.States++
+		if isDrawn {
+			e.drawn++
+		}
 	}
 	e.mu.Unlock()
 	if known {

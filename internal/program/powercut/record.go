@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -36,14 +37,18 @@ func (r *recorder) output(session int) string {
 	return filepath.Join(r.work, fmt.Sprintf("trace-%d", session))
 }
 
-// buildWorker compiles the worker program. without names protections that its
-// broker leaves out, see embedded.Config. nats-server's upkeep comes every second, so that
-// a short trace contains the compaction of blocks.
+// buildWorker compiles the worker program. without names protections that it leaves out.
+// nats-server's upkeep comes every second and two writes make a batch, so that a short trace
+// contains the compaction of blocks, and batches.
 func buildWorker(ctx context.Context, dir string, without []string) (string, error) {
-	const embedded = "-X orderpost/internal/queue/embedded."
+	const queue = "-X orderpost/internal/queue"
+	batches := "fresh"
+	if slices.Contains(without, "apart") {
+		batches = "all"
+	}
 	path := filepath.Join(dir, "worker")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path,
-		"-ldflags", embedded+"upkeep=1s "+embedded+"without="+strings.Join(without, ","), "orderpost/cmd/worker")
+		"-ldflags", queue+".batches="+batches+" "+queue+"/embedded.upkeep=1s "+queue+"/embedded.without="+strings.Join(without, ","), "orderpost/cmd/worker")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build orderpost/cmd/worker: %w\n%s", err, out)
 	}

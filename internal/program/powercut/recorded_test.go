@@ -98,9 +98,7 @@ func TestOneMissingSyncIsFound(t *testing.T) {
 		}
 	}
 	lose := func() error {
-		open, _ := tr.pending(strict, last.line)
-		s := &state{model: strict, cut: last.line, open: open, fates: make([]fate, len(open))}
-		return tr.judge(t.Context(), s, t.TempDir(), rec.without)
+		return tr.judge(t.Context(), tr.bare(strict, last.line), t.TempDir(), rec.without)
 	}
 	require.NoError(t, lose())
 	tr.ops[at].kind, tr.ops[at].inode = truncateOp, -1 // of no file
@@ -115,8 +113,7 @@ func TestOneMissingSyncIsFound(t *testing.T) {
 func TestAWorkerResumes(t *testing.T) {
 	rec, tr := recorded(t, "shipped.tar.zst")
 	cut := tr.posts[len(tr.posts)/2].answered
-	open, _ := tr.pending(strict, cut)
-	s := &state{model: strict, cut: cut, open: open, fates: make([]fate, len(open))}
+	s := tr.bare(strict, cut)
 	arrived := func() bool { return true }
 	require.NoError(t, tr.resume(context.Background(), s, t.TempDir(), rec, arrived))
 
@@ -138,12 +135,11 @@ func TestTornEndsOfBlocks(t *testing.T) {
 		if o.kind != writeOp || filepath.Ext(path) != ".blk" || !strings.Contains(path, "ORDERS_JOURNAL") || o.off == 0 {
 			continue
 		}
-		open, _ := tr.pending(strict, o.exit)
-		at := slices.Index(open, i)
+		at := slices.Index(tr.bare(strict, o.exit).open, i)
 		last := int(o.off) + len(o.data) - 1
 		for sectors := range uint64(1) << (last/sector - int(o.off)/sector + 1) {
 			for _, extended := range []bool{false, true} {
-				s := &state{model: strict, cut: o.exit, open: open, fates: make([]fate, len(open))}
+				s := tr.bare(strict, o.exit)
 				s.fates[at] = fate{torn: true, sectors: sectors, extended: extended}
 				require.NoError(t, tr.judge(t.Context(), s, t.TempDir(), rec.without), "%s, sectors %b, extended %t", o.text, sectors, extended)
 				var l *loss

@@ -3,12 +3,14 @@ package powercut
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -85,7 +87,7 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 		err = t.whole().compare(r.disk())
 	}
 	if err == nil && len(o.without) == 0 {
-		err = t.checkStarts()
+		err = errors.Join(t.checkStarts(), t.checkBatches())
 	}
 	if err != nil {
 		return nil, nil, err
@@ -97,6 +99,17 @@ func (o *options) trace(ctx context.Context, work, policy string, out io.Writer)
 		err = os.WriteFile(about, text, 0o600)
 	}
 	return r, t, err
+}
+
+// checkBatches returns an error if no results went to the broker as an atomic batch, which
+// it stages in a folder of its own.
+func (t *trace) checkBatches() error {
+	for _, ino := range t.inodes {
+		if strings.HasSuffix(filepath.Dir(ino.path), "/ORDERS_RESULTS/batches") {
+			return nil
+		}
+	}
+	return errors.New("no batch of results is in the trace: it shows nothing about them")
 }
 
 // freeAddr returns a free loopback address.

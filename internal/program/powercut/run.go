@@ -40,8 +40,11 @@ Two models say what a power cut keeps of what was not synced:
            there, missing, torn at sectors of 512 bytes, or zero.
   journal  ext4 and XFS: names and sizes change in order, and every fsync keeps all earlier changes of them.
 
---without proves the method: it leaves protections out of the broker (sync, folders, meta), and fails unless losses
-are found. It needs strace, and the right to trace.
+The broker starts on the disk with nothing but what is certain, for each moment at which that changes, and on disks that
+are drawn (--states).
+
+--without proves the method: it leaves protections out (sync, folders, meta: of the broker; apart: of what a worker sends
+it), and fails unless losses are found. It needs strace, and the right to trace.
 
 Exit codes: 0 nothing was lost (--without: losses were found); 1 the opposite, or something failed; 2 wrong usage;
 130 interrupted.`
@@ -57,10 +60,10 @@ func NewCommand(command string, stdout, stderr io.Writer) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Uint64Var(&o.seed, "seed", 0, "decides the states of a trace; 0 = a fresh one")
-	f.IntVar(&o.states, "states", 4000, "disks to start the broker on")
+	f.IntVar(&o.states, "states", 4000, "disks to draw, beside those with only what is certain, to start the broker on")
 	f.IntVar(&o.resumes, "resumes", 40, "disks to start a worker on")
 	f.IntVar(&o.orders, "orders", 200, "orders while a trace is recorded")
-	f.StringSliceVar(&o.without, "without", nil, "leave protections out of the broker (sync, folders, meta), and fail unless losses are found")
+	f.StringSliceVar(&o.without, "without", nil, "leave protections out (sync, folders, meta, apart), and fail unless losses are found")
 	f.StringVar(&o.keep, "keep", "", "keep the traces in this folder, which must not exist")
 	f.StringVar(&o.traces, "traces", "", "use the traces that --keep left in this folder")
 	f.IntVar(&o.only, "state", -1, "only the state with this number")
@@ -75,8 +78,8 @@ func (o *options) validate() error {
 		errs = append(errs, errors.New("--states must be at least 1, --resumes at least 0, --orders at least 20"))
 	}
 	for _, name := range o.without {
-		if !slices.Contains([]string{"sync", "folders", "meta"}, name) {
-			errs = append(errs, fmt.Errorf("--without: %q is neither sync nor folders nor meta", name))
+		if !slices.Contains([]string{"sync", "folders", "meta", "apart"}, name) {
+			errs = append(errs, fmt.Errorf("--without: %q is neither sync nor folders nor meta nor apart", name))
 		}
 	}
 	if o.traces != "" && (o.keep != "" || len(o.without) > 0) {

@@ -2,7 +2,33 @@ package powercut
 
 import (
 	"math/rand/v2"
+	"slices"
 )
+
+// moments returns the last lines before something becomes certain, or before the broker is
+// asked to remove something: whatever it had confirmed by then must be on the disk without
+// that.
+func (t *trace) moments() []int {
+	cuts := []int{t.lines}
+	for _, o := range t.ops {
+		if (o.kind == syncOp || o.own) && o.exit != never {
+			cuts = append(cuts, o.exit-1)
+		}
+	}
+	for _, e := range t.events {
+		if e.removed {
+			cuts = append(cuts, e.line-1)
+		}
+	}
+	slices.Sort(cuts)
+	return slices.Compact(cuts)
+}
+
+// bare returns what a power cut at a line leaves for certain.
+func (t *trace) bare(m model, cut int) *state {
+	open, _ := t.pending(m, cut)
+	return &state{model: m, cut: cut, open: open, fates: make([]fate, len(open))}
+}
 
 // drawCut chooses the line of the trace at which the power is cut: often just when a
 // confirmation has left, or while an operation is under way.
@@ -26,8 +52,8 @@ func (t *trace) drawCut(draw *rand.Rand) int {
 
 // drawState draws what a power cut at a line leaves.
 func (t *trace) drawState(m model, cut int, draw *rand.Rand) *state {
-	open, _ := t.pending(m, cut)
-	s := &state{model: m, cut: cut, open: open, fates: make([]fate, len(open))}
+	s := t.bare(m, cut)
+	open := s.open
 	if len(open) == 0 {
 		return s
 	}
