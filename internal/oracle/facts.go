@@ -260,10 +260,9 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 		return
 	}
 	last := &c.records[len(c.records)-1]
-	dropped := slices.ContainsFunc(last.rec.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == e.Seq })
 	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
 	switch {
-	case dropped, replayed, c.saidNo(l.at): // a person knows that neither exists
+	case dropped(last.rec, l), replayed, c.saidNo(l.at): // a person knows that neither exists
 	case last.rec.ConflictOf(l.intent) == nil:
 		if c.holdsAlone(l, last) {
 			o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, l.intent, last.rec.Word)
@@ -273,6 +272,22 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 	default:
 		o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which was refused", e.Process, l.intent)
 	}
+}
+
+// dropped reports whether a record says that a person dropped the letter.
+func dropped(r *order.Record, l *letter) bool {
+	return slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == l.seq })
+}
+
+// droppedLast reports whether a record says that a person dropped the intent's last letter.
+func (c *course) droppedLast(r *order.Record, intent string) bool {
+	var last *letter
+	for _, l := range c.filed {
+		if l.intent == intent && (last == nil || l.seq > last.seq) {
+			last = l
+		}
+	}
+	return last != nil && dropped(r, last)
 }
 
 // holdsAlone reports whether nothing but this letter, which is in doubt, holds its body, and
@@ -325,6 +340,7 @@ func (o *Oracle) checkFiled(c *course, e *Event) {
 		return // a late acceptance, whose writer comes to the letter; the end shows whether it did
 	}
 	switch {
+	case l == nil && c.droppedLast(rec, e.Intent): // and the intent was stored once more
 	case rec.ConflictOf(e.Intent) != nil && (l == nil || l.intent != e.Intent || !l.conflict):
 		want = "conflict"
 	case rec.NeedsLetter() && rec.IntentID == e.Intent && (l == nil || l.intent != e.Intent || l.outcome != rec.Outcome()):

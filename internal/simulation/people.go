@@ -190,7 +190,7 @@ func heard(err error) bool {
 // She looks after every request in flight has arrived.
 func (w *world) resolve(h *host, no string) {
 	tried := false // her command ended without an answer, so she repeats it until it has one
-	for range 4 {
+	for looks := 0; looks < 4 || tried; looks++ {
 		seen, err := h.q.Lookup(context.Background(), no)
 		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown && !(tried && seen.Record.By == anna.Name) {
 			return
