@@ -296,7 +296,7 @@ func (c *course) holdsAlone(l *letter, last *observed) bool {
 	rec := last.rec
 	switch {
 	case c.older, c.misfiled, l.outcome != order.OutcomeUnknown, l.body == "", l.body == rec.BodyHash:
-	case l.at > last.at, c.refiled(): // it was filed behind what settled the order, or a former owner filed it once more
+	case l.at > last.at, c.refiled(l): // it was filed behind what settled the order, or a former owner filed it once more
 	case (rec.Resolved() || rec.Dropped) && rec.IntentID == l.intent: // it was filed behind a person's act
 	case c.pending != 0 && c.named == l.intent: // whoever settles it files its letter again
 	default:
@@ -306,9 +306,9 @@ func (c *course) holdsAlone(l *letter, last *observed) bool {
 }
 
 // refiled reports whether the letter's intent had another one before.
-func (c *course) refiled() bool {
-	for _, l := range c.filed {
-		if l.intent == c.letter.intent && l.seq != c.letter.seq {
+func (c *course) refiled(l *letter) bool {
+	for _, other := range c.filed {
+		if other.intent == l.intent && other.seq != l.seq {
 			return true
 		}
 	}
@@ -340,7 +340,7 @@ func (o *Oracle) checkFiled(c *course, e *Event) {
 		return // a late acceptance, whose writer comes to the letter; the end shows whether it did
 	}
 	switch {
-	case l == nil && c.droppedLast(rec, e.Intent): // and the intent was stored once more
+	case rec.ConflictOf(e.Intent) != nil && l == nil && c.droppedLast(rec, e.Intent): // and the intent was stored once more
 	case rec.ConflictOf(e.Intent) != nil && (l == nil || l.intent != e.Intent || !l.conflict):
 		want = "conflict"
 	case rec.NeedsLetter() && rec.IntentID == e.Intent && (l == nil || l.intent != e.Intent || l.outcome != rec.Outcome()):

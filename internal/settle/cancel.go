@@ -162,8 +162,8 @@ func (c *canceller) delivered(ctx context.Context) (uint64, error) {
 const concludeAgain = 250 * time.Millisecond
 
 // conclude makes sure that deliveries may go on. After a failure it has a little
-// time, also if ctx has ended, and tries again in it: if this program was held up,
-// nobody else learns that what it withdrew late was posted.
+// time, also if ctx has ended, and uses all of it: if this program was held up,
+// nobody else finds out that a worker may have posted what it withdrew late.
 func (c *canceller) conclude(ctx context.Context) error {
 	if len(c.unproven) == 0 {
 		return nil

@@ -82,16 +82,18 @@ func (e *explorer) done(n int) bool {
 	return e.drawn >= n || e.err != nil
 }
 
+// state returns the state with a number: the certain ones come first.
+func (e *explorer) state(i int, draw *rand.Rand) *state {
+	if i < len(e.certain) {
+		return e.t.bare(e.model, e.certain[i])
+	}
+	return e.t.drawState(e.model, e.t.drawCut(draw), draw)
+}
+
 // one tries the state with a number, unless it was tried under another one.
 func (e *explorer) one(ctx context.Context, i int, dir string) error {
 	draw := rand.New(rand.NewPCG(e.o.seed, uint64(i)))
-	isDrawn := i >= len(e.certain)
-	var s *state
-	if isDrawn {
-		s = e.t.drawState(e.model, e.t.drawCut(draw), draw)
-	} else {
-		s = e.t.bare(e.model, e.certain[i])
-	}
+	s := e.state(i, draw)
 	key := [2]uint64{e.t.build(s).sum(), uint64(e.t.eventsBefore(s.cut))}
 	luck := draw.Uint64()
 	e.mu.Lock()
@@ -99,7 +101,7 @@ func (e *explorer) one(ctx context.Context, i int, dir string) error {
 	e.seen[key] = true
 	if !known {
 		e.row.States++
-		if isDrawn {
+		if i >= len(e.certain) {
 			e.drawn++
 		}
 	}

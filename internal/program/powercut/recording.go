@@ -131,10 +131,8 @@ func (t *trace) checkStarts() error {
 			continue
 		}
 		for _, m := range models() {
-			open, _ := t.pending(m, t.events[first].line)
-			all := &state{model: m, cut: t.events[first].line, open: open, fates: make([]fate, len(open))}
-			none := &state{model: m, cut: all.cut, open: open, fates: make([]fate, len(open))}
-			for at, o := range open {
+			all, none := t.bare(m, t.events[first].line), t.bare(m, t.events[first].line)
+			for at, o := range all.open {
 				later := t.ops[o].enter >= began
 				all.fates[at].kept, none.fates[at].kept = true, later
 			}

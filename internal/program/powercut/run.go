@@ -60,7 +60,7 @@ func NewCommand(command string, stdout, stderr io.Writer) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.Uint64Var(&o.seed, "seed", 0, "decides the states of a trace; 0 = a fresh one")
-	f.IntVar(&o.states, "states", 4000, "disks to draw, beside those with only what is certain, to start the broker on")
+	f.IntVar(&o.states, "states", 4000, "drawn disks to start the broker on, beside those of every moment")
 	f.IntVar(&o.resumes, "resumes", 40, "disks to start a worker on")
 	f.IntVar(&o.orders, "orders", 200, "orders while a trace is recorded")
 	f.StringSliceVar(&o.without, "without", nil, "leave protections out (sync, folders, meta, apart), and fail unless losses are found")
