@@ -19,7 +19,7 @@ RUN go mod download
 COPY . .
 # The same source and version give the same bytes: no path, no time, no commit
 # of the machine that built it.
-ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+ENV CGO_ENABLED=0 GOWORK=off GOFLAGS="-trimpath -buildvcs=false"
 ARG VERSION
 RUN mkdir -p /out/data /out/bin /out/try && go build -ldflags "-s -w -buildid= -X orderpost/internal/program.release=${VERSION}" -o /out/bin/ ./cmd/orderpost ./cmd/sandbox ./cmd/demo && mv /out/bin/sandbox /out/bin/demo /out/try/ && for name in worker enqueue deadletter; do ln -s orderpost /out/bin/$name; done
 

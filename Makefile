@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test race upgrade rules pictures lint fuzz bench microbench ci release clean simulate
+.PHONY: help demo test race rules pictures lint fuzz bench microbench ci long release clean simulate
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -8,32 +8,29 @@ demo: ## run the whole job in one process and balance the books
 	go run ./cmd/demo
 
 test: ## run every test
-	go test ./...
+	go test ./... ./proof/...
 
 race: ## run every test with the race detector
-	go test -race ./...
-
-upgrade: ## replace workers of an older revision (OLD_REVISION) one by one, and go back
-	go test -tags upgrade -count=1 -timeout 10m -run '^TestRollingUpgrade' -v ./internal/e2e/fleet
+	go test -race ./... ./proof/...
 
 lint: ## gofmt, vet, staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
-	go vet ./...
-	go tool staticcheck ./...
+	go vet ./... ./proof/...
+	go tool staticcheck ./... ./proof/...
 
-rules: ## write the Prometheus operator's copy of the alert rules
+rules: ## write the Prometheus operator's copy of the alert rules; DOCS_URL=https://… is where your people read docs/
+	@[ -z "$(DOCS_URL)" ] || sed -i -E 's|(runbook_url: ).*/(runbook\.md#)|\1$(DOCS_URL)/\2|' deployments/prometheus/alerts.yaml deployments/prometheus/alerts_test.yaml
 	@out=deployments/kubernetes/overlays/production/prometheusrule.yaml; \
 	{ sed '/^spec:/q' $$out; sed -n '/^groups:/,$$p' deployments/prometheus/alerts.yaml | sed 's/^\(.\)/  \1/'; } > $$out.new && mv $$out.new $$out
 
-pictures: ## make the pictures of docs/pictures anew, from real runs
-	cd tools && go run ./pictures
-	cd tools && go test ./browser -count=1 -timeout 20m -run '^TestPictures$$' -pictures
+pictures: ## make the console's pictures of docs/pictures anew, from a real run
+	cd tools && GOWORK=off go test ./browser -count=1 -timeout 20m -run '^TestPictures$$' -pictures
 
 simulate: ## play 20,000 schedules of the settle protocol in simulated time
-	go run ./cmd/simulate
+	go run ./proof/cmd/simulate
 
-bench: ## compare the worker with the loops that users would write; about forty minutes
-	go run ./cmd/bench
+bench: ## compare the worker with the loops that users would write; about a quarter of an hour
+	go run ./proof/cmd/bench
 
 microbench: ## run the Go benchmarks
 	go test -run '^$$' -bench . -benchmem ./internal/order ./internal/sign ./internal/submit ./internal/submit/answer ./internal/sandbox
@@ -41,8 +38,11 @@ microbench: ## run the Go benchmarks
 ci: ## everything that decides whether a change lands
 	bash .ci/run
 
+long: ## what takes longer than a decision may: before a release, after a change of the protocol
+	bash .ci/long
+
 release: ## archives, deb, rpm, SBOMs and checksums for every platform, in dist/
-	cd tools/release && go run . $(if $(VERSION),--version $(VERSION)) $(if $(PLATFORMS),--platforms $(PLATFORMS))
+	cd tools/release && GOWORK=off go run . $(if $(VERSION),--version $(VERSION)) $(if $(PLATFORMS),--platforms $(PLATFORMS))
 
 clean: ## remove what was built
 	rm -rf dist

@@ -19,8 +19,20 @@ type Step struct {
 }
 
 // Advice says what to do next about the order of this name. There is always at
-// least one step.
+// least one step. No step has a command if no shell can be given the name.
 func (f Found) Advice(name string) []Step {
+	steps := f.advice(name)
+	if strings.ContainsRune(name, 0) {
+		for i := range steps {
+			if steps[i].Command != "" {
+				steps[i].Command, steps[i].Text = "", strings.TrimSuffix(steps[i].Text, ":")+". The order_no has a zero byte, which no command line can hold: use the console."
+			}
+		}
+	}
+	return steps
+}
+
+func (f Found) advice(name string) []Step {
 	no, exact := ShellWord(name), exactly(name)
 	resolve := "deadletter resolve " + no
 	if f.Seq > 0 {
@@ -33,6 +45,8 @@ func (f Found) Advice(name string) []Step {
 		return s
 	}
 	switch {
+	case f.Pending && f.Record.Outcome() == order.OutcomeNone && f.NothingSent != "":
+		return []Step{{Text: "It is in the queue, and " + strings.TrimSuffix(f.NothingSent, ".") + "."}}
 	case f.Pending && f.Record.Outcome() == order.OutcomeNone:
 		return []Step{{Text: "Nothing: it is in the queue, and waits for a worker or its next attempt."}}
 	case f.Pending:
@@ -84,16 +98,4 @@ const notWanted = "It is not wanted any more:"
 // exactly returns the pattern that matches only this order number, quoted.
 func exactly(orderNo string) string {
 	return ShellWord(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`).Replace(orderNo))
-}
-
-// ShellWord quotes a word for a shell.
-func ShellWord(s string) string {
-	special := func(r rune) bool {
-		plain := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
-		return !plain
-	}
-	if s != "" && s[0] != '-' && strings.IndexFunc(s, special) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

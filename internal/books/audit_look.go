@@ -60,6 +60,13 @@ func (l *auditor) moved() bool { return len(l.changed) > 0 || l.a.Pending+l.a.Un
 // begin takes the end of the results before the end of the intents: every intent
 // that a record up to there has settled was stored up to here.
 func (l *auditor) begin(ctx context.Context) (err error) {
+	losses, _, err := l.q.Losses(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, loss := range losses {
+		l.a.offend(loss.Name, "%s. %s", loss, queue.LossAdvice)
+	}
 	if l.lastResult, err = LastResult(ctx, l.q); err != nil {
 		return err
 	}
@@ -74,6 +81,9 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 	if l.floor, err = l.q.AckFloor(ctx); err != nil { // before the rest: what was acknowledged by now has its outcome
 		return err
 	}
+	if err := l.countUnlisted(ctx); err != nil {
+		return err
+	}
 	l.progress.Of = state.Messages
 	for _, s := range []queue.Stream{l.q.Results(), l.q.Letters()} {
 		state, err := s.State(ctx)
@@ -81,6 +91,22 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 			return err
 		}
 		l.progress.Of += state.Messages
+	}
+	return nil
+}
+
+// countUnlisted reports waiting intents that the broker does not list. A worker moves them
+// within seconds.
+func (l *auditor) countUnlisted(ctx context.Context) error {
+	for next, more := uint64(1), true; more; {
+		found, after, rest, err := l.q.Unlisted(ctx, next)
+		if err != nil {
+			return err
+		}
+		for _, m := range found {
+			l.a.offend(settle.WaitingOrderNo(m), "waits under the subject %q, which the broker does not list; a worker of this version moves it within seconds, see docs/producers.md", m.Subject)
+		}
+		next, more = after, rest
 	}
 	return nil
 }
@@ -151,7 +177,7 @@ func (l *auditor) readResults(ctx context.Context) error {
 func peekSame(ctx context.Context, page []*settle.Message, in, other queue.Stream) ([]*settle.Message, error) {
 	tokens := make([]string, len(page))
 	for i, m := range page {
-		tokens[i] = settle.FileToken(in.Token(m))
+		tokens[i] = settle.FiledToken(in.Token(m), m.Seq, m.Time)
 	}
 	return other.Peek(ctx, tokens)
 }
@@ -190,7 +216,7 @@ func (l *auditor) readIntents(ctx context.Context) error {
 				}
 			}
 			plain := intents.Token(m)
-			token := settle.FileToken(plain)
+			token := settle.FiledToken(plain, m.Seq, m.Time)
 			if token != plain {
 				l.odd[token] = m.Seq
 			}

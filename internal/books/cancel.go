@@ -19,20 +19,9 @@ import (
 // If it is cut off, or if it counts blocked intents, the rest of what waits stays where
 // it is, until CancelBatch is called again, or ResumeImport.
 func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (settle.Cancelled, error) {
-	for {
-		i, err := ReadImport(ctx, q, batch)
-		if err != nil {
-			return settle.Cancelled{}, err
-		}
-		if i == nil {
-			break
-		}
-		i.CancelledAt = time.Now().UTC()
-		if err := SaveImport(ctx, q, i); err == nil {
-			break
-		} else if !errors.Is(err, ErrImportChanged) {
-			return settle.Cancelled{}, err
-		}
+	at := time.Now().UTC()
+	if err := mark(ctx, q, batch, at); err != nil {
+		return settle.Cancelled{}, err
 	}
 	holds := &holdings{q: q, by: by, held: make(map[string]*holding)}
 	waiting, err := waitingNow(ctx, q, batch)
@@ -40,11 +29,54 @@ func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (settle.
 		return settle.Cancelled{}, err
 	}
 	c, err := cancel(ctx, holds, waiting, PendingOfBatch(ctx, q, batch))
+	if errors.Is(err, ErrResumed) {
+		return c, errors.Join(err, unmark(ctx, q, batch, at))
+	}
 	if err != nil || c.Blocked > 0 {
 		return c, err // the holds stay: the rest must not be sent before somebody decides
 	}
-	_, err = ResumeImport(ctx, q, batch) // nothing is left that a pause or an earlier cancellation could hold
+	_, err = release(ctx, q, batch) // nothing is left that a pause or an earlier cancellation could hold
+	if err == nil {
+		err = mark(ctx, q, batch, at) // somebody may have resumed it before there was a hold
+	}
 	return c, errors.Join(err, holds.end(ctx))
+}
+
+// mark notes that an import was cancelled, unless that is noted already.
+func mark(ctx context.Context, q *queue.Queue, batch string, at time.Time) error {
+	return changeImport(ctx, q, batch, func(i *Import) bool {
+		if !i.CancelledAt.IsZero() {
+			return false
+		}
+		i.CancelledAt = at
+		return true
+	})
+}
+
+// unmark takes a cancellation's mark back: its import goes on. The zero time means
+// whichever cancellation's.
+func unmark(ctx context.Context, q *queue.Queue, batch string, at time.Time) error {
+	return changeImport(ctx, q, batch, func(i *Import) bool {
+		if i.CancelledAt.IsZero() || !at.IsZero() && !i.CancelledAt.Equal(at) {
+			return false
+		}
+		i.CancelledAt = time.Time{}
+		return true
+	})
+}
+
+// changeImport writes what change makes of an import, if it is remembered and change
+// says that something changed.
+func changeImport(ctx context.Context, q *queue.Queue, batch string, change func(*Import) bool) error {
+	for {
+		i, err := ReadImport(ctx, q, batch)
+		if err != nil || i == nil || !change(i) {
+			return err
+		}
+		if err := SaveImport(ctx, q, i); !errors.Is(err, ErrImportChanged) {
+			return err
+		}
+	}
 }
 
 // CancelOrder withdraws the intents of one order_no. If it is killed, what waits of its

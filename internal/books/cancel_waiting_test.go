@@ -16,7 +16,6 @@ import (
 // waitIn puts intents into the waiting room.
 func waitIn(t *testing.T, q *queue.Queue, batch string, n int) {
 	t.Helper()
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	in := make([]settle.Intent, n)
 	for i := range in {
 		no := fmt.Sprintf("%s-%d", batch, i)

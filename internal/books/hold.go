@@ -147,8 +147,18 @@ func PauseImport(ctx context.Context, q *queue.Queue, batch, by string) error {
 }
 
 // ResumeImport lets an import go on that was paused, or whose cancellation was cut
-// off. It returns what held it; nil if nothing did.
+// off. Such an import does not count as cancelled any more. ResumeImport returns what held
+// it; nil if nothing did.
 func ResumeImport(ctx context.Context, q *queue.Queue, batch string) (held Hold, err error) {
+	held, err = release(ctx, q, batch)
+	if err == nil && slices.ContainsFunc(held, func(o Holder) bool { return o.Cancel && o.Order == "" }) {
+		err = unmark(ctx, q, batch, time.Time{})
+	}
+	return held, err
+}
+
+// release ends everything that holds an import, and returns what did.
+func release(ctx context.Context, q *queue.Queue, batch string) (held Hold, err error) {
 	held, _, err = changeHold(ctx, q, ImportToken(batch), func(Hold) Hold { return nil })
 	return held, err
 }

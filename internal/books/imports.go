@@ -42,6 +42,8 @@ type Import struct {
 	Counts map[string]int `json:"counts,omitempty"`
 	// FirstResult: records up to this sequence are older than the import.
 	FirstResult uint64 `json:"first_result"`
+	// NotBefore is the time before which no order of it is sent; zero = none.
+	NotBefore time.Time `json:"not_before,omitzero"`
 	// CancelledAt is set when a person withdrew the batch.
 	CancelledAt time.Time `json:"cancelled_at,omitzero"`
 

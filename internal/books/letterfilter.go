@@ -17,12 +17,14 @@ import (
 type LetterFilter struct {
 	Outcomes, Statuses     []string
 	Reason, Batch, OrderNo string
-	Since, Until           string
+	// Answer selects by what the answer itself says (settle.Letter.Said).
+	Answer       string
+	Since, Until string
 }
 
 // Empty reports whether the filter selects every letter.
 func (f *LetterFilter) Empty() bool {
-	return len(f.Outcomes)+len(f.Statuses) == 0 && f.Reason+f.Batch+f.OrderNo+f.Since+f.Until == ""
+	return len(f.Outcomes)+len(f.Statuses) == 0 && f.Reason+f.Answer+f.Batch+f.OrderNo+f.Since+f.Until == ""
 }
 
 // Fields returns the filter by the names of its flags, for the record: ages are given
@@ -43,6 +45,7 @@ func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
 	set("outcome", f.Outcomes...)
 	set("status", f.Statuses...)
 	set("reason", f.Reason)
+	set("answer", f.Answer)
 	set("batch", f.Batch)
 	set("since", moment(m.begin))
 	set("until", moment(m.end))
@@ -76,25 +79,29 @@ func (e *FilterError) Unwrap() error { return e.Err }
 
 // LetterKind is what many letters have in common.
 type LetterKind struct {
-	Outcome       order.Outcome
-	Status        int
-	Reason, Batch string
+	Outcome             order.Outcome
+	Status              int
+	Reason, Said, Batch string
+}
+
+func kindOf(l *settle.Letter) LetterKind {
+	return LetterKind{Outcome: l.Outcome, Status: l.Status, Reason: l.Reason, Said: l.Said, Batch: l.Batch}
 }
 
 // LetterMatcher is a LetterFilter that was read.
 type LetterMatcher struct {
-	outcomes      []order.Outcome
-	statuses      []statusRange
-	reason, batch string
-	orderNo       glob
-	begin, end    time.Time
+	outcomes            []order.Outcome
+	statuses            []statusRange
+	reason, said, batch string
+	orderNo             glob
+	begin, end          time.Time
 }
 
 type statusRange struct{ low, high int }
 
 // Compile reads the fields. The errors name every mistake.
 func (f *LetterFilter) Compile(now time.Time) (*LetterMatcher, []*FilterError) {
-	m := &LetterMatcher{reason: strings.ToLower(f.Reason), batch: f.Batch}
+	m := &LetterMatcher{reason: strings.ToLower(f.Reason), said: strings.ToLower(f.Answer), batch: f.Batch}
 	var wrong []*FilterError
 	note := func(field string, err error) {
 		if err != nil {
@@ -163,7 +170,7 @@ func ReadTime(text string, now time.Time) (time.Time, error) {
 
 // Selects reports whether the filter selects the letter.
 func (m *LetterMatcher) Selects(l *settle.Letter) bool {
-	return m.kind(LetterKind{l.Outcome, l.Status, l.Reason, l.Batch}) && m.name(l.OrderNo) && m.filed(l.FiledAt)
+	return m.kind(kindOf(l)) && m.name(l.OrderNo) && m.filed(l.FiledAt)
 }
 
 func (m *LetterMatcher) kind(k LetterKind) bool {
@@ -172,6 +179,7 @@ func (m *LetterMatcher) kind(k LetterKind) bool {
 	case len(m.outcomes) > 0 && !slices.Contains(m.outcomes, k.Outcome),
 		len(m.statuses) > 0 && !slices.ContainsFunc(m.statuses, inStatus),
 		m.batch != "" && m.batch != k.Batch,
+		m.said != "" && !strings.Contains(strings.ToLower(k.Said), m.said),
 		m.reason != "" && !strings.Contains(strings.ToLower(k.Reason), m.reason):
 		return false
 	}

@@ -103,7 +103,7 @@ func (x *LetterIndex) add(page []*settle.Message) {
 			x.bad++
 			continue
 		}
-		x.append(m.Seq, x.kinds.take(LetterKind{l.Outcome, l.Status, l.Reason, l.Batch}), l.FiledAt, l.OrderNo)
+		x.append(m.Seq, x.kinds.take(kindOf(l)), l.FiledAt, l.OrderNo)
 	}
 	x.version++
 }
@@ -263,6 +263,8 @@ func (t *kindTable) hash(k LetterKind) uint64 {
 	_, _ = h.Write(numbers[:]) // never fails
 	_, _ = h.WriteString(k.Reason)
 	_ = h.WriteByte(0)
+	_, _ = h.WriteString(k.Said)
+	_ = h.WriteByte(0)
 	_, _ = h.WriteString(k.Batch)
 	return h.Sum64()
 }
@@ -282,7 +284,7 @@ func (t *kindTable) take(k LetterKind) uint32 {
 	id, hash, known := t.find(k)
 	full := func(n int) bool { return len(t.kinds)-len(t.free) >= n*maxKinds || t.bytes >= n*maxKindBytes }
 	if !known && full(1) {
-		k.Reason = OtherReasons
+		k.Reason, k.Said = OtherReasons, ""
 		if id, hash, known = t.find(k); !known && full(2) {
 			k.Batch = OtherImports
 			id, hash, known = t.find(k)
@@ -297,7 +299,7 @@ func (t *kindTable) take(k LetterKind) uint32 {
 		}
 		t.kinds[id] = k
 		t.ids[hash] = append(t.ids[hash], id)
-		t.bytes += len(k.Reason) + len(k.Batch)
+		t.bytes += len(k.Reason) + len(k.Said) + len(k.Batch)
 	}
 	t.n[id]++
 	return id
@@ -315,7 +317,7 @@ func (t *kindTable) give(id uint32) {
 	} else {
 		delete(t.ids, hash)
 	}
-	t.bytes -= len(k.Reason) + len(k.Batch)
+	t.bytes -= len(k.Reason) + len(k.Said) + len(k.Batch)
 	t.kinds[id] = LetterKind{}
 	t.free = append(t.free, id)
 }

@@ -33,7 +33,7 @@ func listed(t *testing.T, q *queue.Queue, m *LetterMatcher) (rows []LetterRow) {
 	require.NoError(t, LetterPages(t.Context(), q, func(page []*settle.Letter, _ []error) error {
 		for _, l := range page {
 			if m.Selects(l) {
-				rows = append(rows, LetterRow{l.Seq, l.OrderNo, l.FiledAt.UTC().Truncate(time.Millisecond), LetterKind{l.Outcome, l.Status, l.Reason, l.Batch}})
+				rows = append(rows, LetterRow{l.Seq, l.OrderNo, l.FiledAt.UTC().Truncate(time.Millisecond), kindOf(l)})
 			}
 		}
 		return nil
@@ -315,7 +315,7 @@ func BenchmarkGlob(b *testing.B) {
 func BenchmarkSelect(b *testing.B) {
 	x := NewLetterIndex(nil)
 	for i := range 1_000_000 {
-		k := LetterKind{order.OutcomeExhausted, 503, fmt.Sprint("refused by status ", 500+i%7), fmt.Sprint("import-", i/3000)}
+		k := LetterKind{Outcome: order.OutcomeExhausted, Status: 503, Reason: fmt.Sprint("refused by status ", 500+i%7), Said: fmt.Sprint("code ", i%3), Batch: fmt.Sprint("import-", i/3000)}
 		x.append(uint64(i+1), x.kinds.take(k), time.UnixMilli(int64(i)), fmt.Sprintf("A-%09d", i))
 	}
 	for name, f := range map[string]LetterFilter{"all": {}, "reason": {Reason: "STATUS 503"}, "order-no": {OrderNo: "*77*"}, "since": {Since: "1970-01-01T00:05:00Z"}} {

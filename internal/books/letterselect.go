@@ -11,8 +11,11 @@ import (
 // LetterGroup counts the letters with the same outcome and reason.
 type LetterGroup struct {
 	Outcome order.Outcome
+	Status  int
 	Reason  string
-	N       int
+	// Said is what the answers themselves say.
+	Said string
+	N    int
 }
 
 // LetterSelection counts the letters that a matcher selects.
@@ -81,7 +84,8 @@ func (x *LetterIndex) Select(m *LetterMatcher) *LetterSelection {
 	groups := make(map[LetterGroup]int)
 	for id, n := range counts {
 		if n > 0 && s.byKind[id] {
-			groups[LetterGroup{Outcome: x.kinds.kinds[id].Outcome, Reason: x.kinds.kinds[id].Reason}] += n
+			k := &x.kinds.kinds[id]
+			groups[LetterGroup{Outcome: k.Outcome, Status: k.Status, Reason: k.Reason, Said: k.Said}] += n
 			out.Total += n
 		}
 	}
@@ -90,7 +94,7 @@ func (x *LetterIndex) Select(m *LetterMatcher) *LetterSelection {
 		out.Groups = append(out.Groups, g)
 	}
 	slices.SortFunc(out.Groups, func(a, b LetterGroup) int {
-		return cmp.Or(b.N-a.N, cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(b.N-a.N, cmp.Compare(a.Outcome, b.Outcome), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Said, b.Said))
 	})
 	return out
 }

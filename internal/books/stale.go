@@ -98,7 +98,7 @@ func staleIntent(ctx context.Context, q *queue.Queue, seq uint64) (m *settle.Mes
 	if err != nil || m == nil {
 		return nil, false, err
 	}
-	token := settle.FileToken(q.Intents().Token(m))
+	token := settle.FiledToken(q.Intents().Token(m), m.Seq, m.Time)
 	entry, err := q.Store().Record(ctx, token)
 	switch {
 	case errors.Is(err, settle.ErrUnreadable):

@@ -49,6 +49,8 @@ type Found struct {
 	// Waiting is how many intents of any order are in the waiting room, whose subjects
 	// name no orders. Find leaves it at 0.
 	Waiting uint64
+	// NothingSent is a sentence if no worker sends (fleet.View). Find leaves it empty.
+	NothingSent string
 }
 
 // Find reads all that is known about an order, at the leaders of the streams.

@@ -16,67 +16,78 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const module = "orderpost/"
+const (
+	module = "orderpost/"
+	proof  = "proof/" // a module of its own, which proves the product
+)
 
 // mayImport lists, for each package, which of our packages its code (not its
 // tests) may import. A package that is missing here fails the test: somebody
 // must decide where it belongs.
 var mayImport = map[string][]string{
-	"internal/order":           {},
-	"internal/borders":         {},
-	"internal/contract":        {},
-	"docs/schema":              {}, // the schemas themselves
-	"internal/e2e":             {},
-	"internal/e2e/fleet":       {},
-	"internal/e2e/child":       {"internal/program", "internal/program/worker"}, // for tests alone
-	"examples/producers/go":    {},                                              // as a producer of somebody else's would be
-	"internal/durable":         {},
-	"internal/patient":         {}, // for tests alone
-	"internal/queue/embedded":  {"internal/durable"},
-	"internal/queue/netcut":    {},
-	"internal/queue/smalldisk": {},
-	"internal/sandbox":         {},
-	"internal/sign":            {"internal/order"},
-	"internal/submit":          {"internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted"},
-	"internal/submit/gate":     {"internal/order"},
-	"internal/submit/answer":   {"internal/order"},
-	"internal/ops":             {"internal/order"},
-	"internal/tracing":         {},
-	"internal/settle":          {"internal/order", "internal/planted"},
-	"internal/queue":           {"internal/order", "internal/settle"},
-	"internal/fleet":           {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
-	"internal/importer":        {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
-	"internal/oracle":          {"internal/order", "internal/settle"},
-	"internal/planted":         {},
-	"internal/simulation":      {"internal/order", "internal/settle", "internal/oracle"},
-	"internal/waiting":         {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
+	"internal/order":                {},
+	"internal/borders":              {},
+	"internal/contract":             {},
+	"docs":                          {}, // the documents themselves
+	"docs/schema":                   {}, // the schemas themselves
+	"internal/e2e":                  {},
+	"internal/e2e/fleet":            {},
+	"internal/e2e/child":            {"internal/program", "internal/program/worker"}, // for tests alone
+	"examples/producers/go":         {},                                              // as a producer of somebody else's would be
+	"internal/durable":              {},
+	"internal/patient":              {}, // for tests alone
+	"internal/queue/embedded":       {"internal/durable"},
+	"internal/queue/netcut":         {},
+	"internal/queue/smalldisk":      {},
+	"internal/sandbox":              {},
+	"internal/sign":                 {"internal/order"},
+	"internal/submit":               {"internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted"},
+	"internal/submit/gate":          {"internal/order"},
+	"internal/submit/answer":        {"internal/order"},
+	"internal/ops":                  {"internal/order"},
+	"internal/tracing":              {},
+	"internal/settle":               {"internal/order", "internal/planted"},
+	"internal/settle/storecontract": {"internal/order", "internal/settle"}, // for tests alone
+	"internal/queue":                {"internal/order", "internal/settle"},
+	"internal/fleet":                {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
+	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
+	"internal/planted":              {},
+	"proof/oracle":                  {"internal/order", "internal/settle"},
+	"proof/simulation":              {"internal/order", "internal/settle", "proof/oracle"},
+	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
 	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
-	"internal/uploads": {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer"},
-	"internal/acts":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/acts", "internal/journal", "internal/uploads"},
+	"internal/uploads": {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer", "internal/jobs"},
+	"internal/jobs":    {},
+	"internal/letters": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
+	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads"},
 }
+
+// programs that prove, by their packages.
+var proving = []string{"proof/bench", "proof/bench/contender", "proof/chaos", "proof/powercut", "proof/simulate"}
 
 // anything marks the packages that join others: the programs.
 func anything(pkg string) bool {
-	return strings.HasPrefix(pkg, "internal/program") || strings.HasPrefix(pkg, "cmd/")
+	return strings.HasPrefix(pkg, "internal/program") || isMain(pkg) || slices.Contains(proving, pkg)
 }
+
+func isMain(pkg string) bool { return strings.HasPrefix(strings.TrimPrefix(pkg, proof), "cmd/") }
 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
 	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
-		"internal/program/bench",           // a cluster whose leaders are the same in each trial
-		"internal/program/bench/contender", // the worker that others write
-		"internal/program/powercut",        // it reads what a broker kept
-		"internal/program/chaos"},          // it breaks brokers, and publishes what our own code would not
+		"proof/bench",           // a cluster whose leaders are the same in each trial
+		"proof/bench/contender", // the worker that others write
+		"proof/powercut",        // it reads what a broker kept
+		"proof/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
 	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console",
-		"internal/program/bench", "internal/program/bench/contender",
-		"internal/program/powercut", // it traces requests, and counts those that arrive
-		"internal/program/chaos"},   // it reads the workers' metrics
-	"github.com/spf13/cobra":  {"internal/program"},
+		"proof/bench", "proof/bench/contender",
+		"proof/powercut", // it traces requests, and counts those that arrive
+		"proof/chaos"},   // it reads the workers' metrics
+	"github.com/spf13/cobra":  append([]string{"internal/program"}, proving...),
 	"github.com/expr-lang/":   {"internal/submit/answer"},
 	"github.com/prometheus/":  {"internal/ops", "internal/worker"},
 	"github.com/caarlos0/env": {"internal/program"},
@@ -84,49 +95,69 @@ var onlyIn = map[string][]string{
 	"go.opentelemetry.io/":                     {"internal/tracing", "internal/worker"},
 	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
-	"github.com/valyala/fasthttp":              {"internal/submit", "internal/program/bench/contender"},
+	"github.com/valyala/fasthttp":              {"internal/submit", "proof/bench/contender"},
 	"golang.org/x/net/":                        {"internal/submit"}, // proxies
 }
 
 // neverLinked lists what a program must not contain, even indirectly.
 var neverLinked = map[string][]string{
-	"cmd/worker":  {"internal/sandbox", "internal/importer"},
-	"cmd/enqueue": {"internal/sandbox"},
-	"cmd/orderpost": {"internal/sandbox", "internal/simulation", "internal/oracle", "internal/program/sandbox", "internal/program/demo", "internal/program/bench",
-		"internal/program/chaos", "internal/program/simulate", "internal/program/reconcile"}, // it is what the image ships
+	"cmd/worker":     {"internal/sandbox", "internal/importer"},
+	"cmd/enqueue":    {"internal/sandbox"},
+	"cmd/orderpost":  {"internal/sandbox", "internal/program/sandbox", "internal/program/demo", "internal/program/reconcile"}, // it is what the image ships
 	"cmd/deadletter": {"internal/sandbox", "internal/importer", "internal/tracing"},
 	"cmd/sandbox":    {"internal/submit", "internal/tracing"},
 }
 
 type pkg struct {
-	ImportPath string
-	Dir        string
-	GoFiles    []string
-	Imports    []string
-	Deps       []string
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+	Deps         []string
 }
 
 func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module) }
 
-// list asks the go command for every package of the module.
+// list asks the go command for every package of the product and of the proof.
 func list(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports,Deps", "./...")
-	cmd.Dir = filepath.Join("..", "..")
+	pkgs := append(listModule(t, "../.."), listModule(t, "../../"+proof)...)
+	require.Greater(t, len(pkgs), 10, "go list did not see the modules")
+	return pkgs
+}
+
+func listModule(t *testing.T, dir string) (pkgs []pkg) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd.Dir = filepath.FromSlash(dir)
 	out, err := cmd.Output()
 	require.NoError(t, err)
-	var pkgs []pkg
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p pkg
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			break
+			require.NotEmpty(t, pkgs, "go list saw nothing in %s", dir)
+			return pkgs
 		} else {
 			require.NoError(t, err)
 		}
 		pkgs = append(pkgs, p)
 	}
-	require.Greater(t, len(pkgs), 10, "go list did not see the module")
-	return pkgs
+}
+
+// TestTheProductKnowsNothingOfItsProof: nothing of the product's module, tests included,
+// imports the proof. In the workspace it would compile, and in a build of the product
+// alone (a release, the image) it would not.
+func TestTheProductKnowsNothingOfItsProof(t *testing.T) {
+	for _, p := range list(t) {
+		if strings.HasPrefix(p.name(), proof) {
+			continue
+		}
+		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			require.False(t, strings.HasPrefix(imp, module+proof), "%s must not import %s", p.name(), imp)
+		}
+	}
 }
 
 func TestOurImports(t *testing.T) {
@@ -171,7 +202,7 @@ func TestLinked(t *testing.T) {
 func TestMainsAreThin(t *testing.T) {
 	mains := 0
 	for _, p := range list(t) {
-		if !strings.HasPrefix(p.name(), "cmd/") {
+		if !isMain(p.name()) {
 			continue
 		}
 		require.Equal(t, []string{"main.go"}, p.GoFiles, "%s: a program's body belongs into internal/program", p.name())

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the generated parts of the docu
 // Programs and tests join everything and would hide the order.
 func inPicture(name string) bool {
 	return strings.HasPrefix(name, "internal/") && !anything(name) &&
-		!slices.Contains([]string{"internal/borders", "internal/contract", "internal/e2e", "internal/e2e/fleet", "internal/e2e/child", "internal/queue/netcut", "internal/queue/smalldisk"}, name)
+		!slices.Contains([]string{"internal/borders", "internal/contract", "internal/e2e", "internal/e2e/fleet", "internal/e2e/child", "internal/queue/netcut", "internal/queue/smalldisk", "internal/settle/storecontract"}, name)
 }
 
 // drawImports gives the imports among our packages as a Mermaid flowchart. An
@@ -46,7 +46,9 @@ func drawImports(pkgs []pkg) string {
 		return strings.NewReplacer("/", "_", "-", "_").Replace(strings.TrimPrefix(name, "internal/"))
 	}
 	for name, uses := range imports {
-		lines = append(lines, fmt.Sprintf("  %s[%s]", id(name), strings.TrimPrefix(name, "internal/")))
+		if label := strings.TrimPrefix(name, "internal/"); label != id(name) {
+			lines = append(lines, fmt.Sprintf("  %s[%s]", id(name), label))
+		}
 		for _, to := range uses {
 			longer := slices.ContainsFunc(uses, func(via string) bool { return via != to && reaches(via, to) })
 			if !longer {

@@ -227,17 +227,46 @@ func (b *batches) take(page []*settle.Message) {
 		if err != nil {
 			continue // the audit names what cannot be read
 		}
-		r := entry.Record
-		for i := range r.Conflicts {
-			c := &r.Conflicts[i]
-			key := maphash.String(b.seed, r.OrderNo+"\x00"+c.Batch) // a replay of it may be listed, too
-			if _, counted := b.refused[key]; !counted && c.Batch != "" && r.ConflictOf(c.IntentID) != nil {
-				b.refused[key] = struct{}{}
-				b.all[b.number(c.Batch)].Conflicts++
-			}
-		}
-		b.settle(r)
+		b.count(entry.Record)
 	}
+}
+
+// count counts a record in place of the order's earlier ones.
+func (b *batches) count(r *order.Record) {
+	for i := range r.Conflicts {
+		b.refuse(r, &r.Conflicts[i])
+	}
+	b.settle(r)
+}
+
+// refuse counts an intent that was refused for its body, in its own import: as a conflict
+// if the order was accepted, and until then with the order's outcome. A correction of an
+// order in doubt shares that doubt.
+func (b *batches) refuse(r *order.Record, c *order.Conflict) {
+	key := maphash.String(b.seed, r.OrderNo+"\x00"+c.Batch) // a replay of it may be listed, too
+	if _, counted := b.refused[key]; counted || c.Batch == "" {
+		return
+	}
+	shared := order.OutcomeNone
+	switch {
+	case r.ConflictOf(c.IntentID) != nil:
+		b.refused[key] = struct{}{}
+		b.all[b.number(c.Batch)].Conflicts++
+	case c.Batch != r.Batch: // settle counts the order for its own import
+		shared = r.Outcome()
+	}
+	at, counted := b.open.get(key)
+	if !counted && shared == order.OutcomeNone {
+		return
+	}
+	if !counted {
+		at.batch = b.number(c.Batch)
+		in := b.all[at.batch]
+		at.row = isExtra | uint32(len(in.extra))
+		in.extra = append(in.extra, order.OutcomeNone)
+		b.open.put(key, at)
+	}
+	b.set(at, shared)
 }
 
 // settle counts the present outcome of an order in place of the one before.
@@ -299,4 +328,49 @@ func (b *batches) number(batch string) uint32 {
 		b.names[batch], b.all = i, append(b.all, &batchRows{})
 	}
 	return i
+}
+
+// places maps the hash of an order to where it was counted. A map takes twice the
+// memory, and a million failed orders are a case that the console has to bear.
+type places [1024][]placed
+
+// placed is an entry; a shard of places holds them by their hashes.
+type placed struct {
+	hash uint64
+	place
+}
+
+// place is where an order was counted.
+type place struct {
+	batch uint32
+	row   uint32 // isExtra marks an index in extra
+}
+
+// find returns the shard of a hash, and where in it an entry is or belongs.
+func (p *places) find(hash uint64) (shard *[]placed, i int, found bool) {
+	shard = &p[hash>>(64-10)]
+	i, found = slices.BinarySearchFunc(*shard, hash, func(e placed, hash uint64) int { return cmp.Compare(e.hash, hash) })
+	return shard, i, found
+}
+
+func (p *places) get(hash uint64) (at place, found bool) {
+	shard, i, found := p.find(hash)
+	if found {
+		at = (*shard)[i].place
+	}
+	return at, found
+}
+
+func (p *places) put(hash uint64, at place) {
+	shard, i, found := p.find(hash)
+	if !found {
+		*shard = slices.Insert(*shard, i, placed{hash, at})
+	}
+	(*shard)[i].place = at
+}
+
+func (p *places) remove(hash uint64) {
+	if shard, i, found := p.find(hash); found {
+		*shard = slices.Delete(*shard, i, i+1)
+	}
 }

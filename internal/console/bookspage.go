@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/jobs"
 )
 
 // auditKind is the kind of the job that balances the books. One runs at a time.
@@ -16,14 +16,14 @@ const auditKind = "audit"
 func (s *Server) booksRoutes() []route {
 	return []route{
 		{pattern: "GET /books", need: Viewer, does: "The books", serve: (*visit).booksPage},
-		{pattern: "POST /books", need: Viewer, does: "An audit", serve: (*visit).audit},
-		{pattern: "POST /books/stop", need: Viewer, does: "Stopping an audit", serve: (*visit).stopAudit},
+		{pattern: "POST /books", need: Viewer, does: "An audit", free: "an audit changes nothing, and one runs at a time", serve: (*visit).audit},
+		{pattern: "POST /books/stop", need: Viewer, does: "Stopping an audit", free: "it carries the id of one audit, which never names another", serve: (*visit).stopAudit},
 	}
 }
 
 // booksPage shows the last audit, running or done.
 type booksPage struct {
-	Job *acts.Job
+	Job *jobs.Job
 	// Audit is nil until the first audit has ended well.
 	Audit   *books.AuditResult
 	Tone    string
@@ -41,13 +41,13 @@ func (v *visit) booksPage() error {
 		return v.render("books", "Books", p)
 	}
 	p.MayStop = v.mayStop(p.Job)
-	if p.Job.State() == acts.Running {
+	if p.Job.State() == jobs.Running {
 		return v.render("books", "Books", p)
 	}
 	p.Took = p.Job.Ended().Sub(p.Job.Started).Round(time.Millisecond)
 	result, err := p.Job.Result()
 	switch a, ok := result.(*books.AuditResult); {
-	case p.Job.State() == acts.Stopped:
+	case p.Job.State() == jobs.Stopped:
 		p.Failed = "It was stopped before its end, so it says nothing about the books."
 		if by := p.Job.Stopper(); by != "" {
 			p.Failed = "It was stopped by " + by + " before its end, so it says nothing about the books."
@@ -90,9 +90,9 @@ func (p *booksPage) judge() {
 
 func (v *visit) audit() error {
 	q := v.queue()
-	_, err := v.s.jobs.Start(acts.Spec{Kind: auditKind, Title: "Audit", By: v.person().Name, Alone: true}, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+	_, err := v.s.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: v.person().Name}, func(ctx context.Context, job *jobs.Job) (any, error) {
 		return books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
-			tell(acts.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: p.Read, Of: max(p.Read, p.Of)})
+			job.Tell(jobs.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: int64(p.Read), Of: int64(max(p.Read, p.Of))})
 		})
 	})
 	if err != nil {
@@ -114,13 +114,13 @@ func (v *visit) stopAudit() error {
 }
 
 // mayStop reports whether the person may stop a job: who started it, or an operator.
-func (v *visit) mayStop(job *acts.Job) bool {
+func (v *visit) mayStop(job *jobs.Job) bool {
 	return v.may(Operator) || job.By == v.person().Name
 }
 
 // busy says why a job was not started.
 func busy(err error) error {
-	var other *acts.BusyError
+	var other *jobs.BusyError
 	switch {
 	case !errors.As(err, &other):
 		return err

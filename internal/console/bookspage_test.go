@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/jobs"
 	"orderpost/internal/order"
 )
 
@@ -22,7 +22,7 @@ func TestBooks(t *testing.T) {
 	r.settles("A-1", answered(order.Accepted, 200, "", "{}"))
 	r.settles("B-1", answered(order.Rejected, 422, "rule 2", ""))
 	b.send(http.StatusOK, "/books")
-	require.Eventually(t, func() bool { return r.jobs.Last(auditKind).State() == acts.Done }, patience, 10e6)
+	require.Eventually(t, func() bool { return r.jobs.Last(auditKind).State() == jobs.Done }, patience, 10e6)
 	page := text(b.open(http.StatusOK, "/books"))
 	for _, want := range []string{"balanced", "The books balance: every intent is accounted for, and the streams agree.", "2 intents had ever been stored when the audit began",
 		"2 of them are settled", "0 wait or are being worked on", "1 accepted", "1 rejected", "1 dead letters, 0 of them about an order that exists with another body", "anna started this audit"} {
@@ -32,7 +32,7 @@ func TestBooks(t *testing.T) {
 	// A letter that somebody removed by hand is a contradiction, and has a sentence.
 	require.NoError(t, r.worker.Store().DeleteLetter(t.Context(), r.letter("B-1").Token(), r.letter("B-1")))
 	b.send(http.StatusOK, "/books")
-	require.Eventually(t, func() bool { return r.jobs.Last(auditKind).State() == acts.Done }, patience, 10e6)
+	require.Eventually(t, func() bool { return r.jobs.Last(auditKind).State() == jobs.Done }, patience, 10e6)
 	page = text(b.open(http.StatusOK, "/books"))
 	require.Contains(t, page, "The books do not balance. The streams contradict each other about 1 order.")
 	require.Contains(t, page, "B-1 outcome rejected without a dead letter")
@@ -41,8 +41,8 @@ func TestBooks(t *testing.T) {
 // TestOneAuditAtATime that outlives its page and can be stopped.
 func TestOneAuditAtATime(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	_, err := r.jobs.Start(acts.Spec{Kind: auditKind, Title: "Audit", By: "viewer", Alone: true}, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
-		tell(acts.Progress{Step: "look 1", Done: 2560, Of: 10_000})
+	_, err := r.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: "viewer"}, func(ctx context.Context, job *jobs.Job) (any, error) {
+		job.Tell(jobs.Progress{Step: "look 1", Done: 2560, Of: 10_000})
 		<-ctx.Done()
 		return (*books.AuditResult)(nil), ctx.Err()
 	})

@@ -30,11 +30,11 @@ func TestTheBrowserLooksAtEveryPage(t *testing.T) {
 // TestMenu: one item at most is marked, also on a page behind it.
 func TestMenu(t *testing.T) {
 	for path, want := range map[string]string{"/": "/ page", "/fleet": "/fleet page", "/fleet/hold": "/fleet true", "/import": "/imports true", "/import/cancel": "/imports true",
-		"/upload/1": "/upload true", "/nowhere": "", "/orders": ""} {
+		"/upload/1": "/imports true", "/pending": "/order true", "/waiting": "/imports true", "/jobs/x": "/letters true", "/journal": "/books true", "/nowhere": "", "/orders": ""} {
 		var marked []string
 		for _, item := range menu {
 			if current := item.Current(path); current != "" {
-				marked = append(marked, item.Path+" "+current)
+				marked = append(marked, item.Path()+" "+current)
 			}
 		}
 		require.Equal(t, want, strings.Join(marked, ", "), path)

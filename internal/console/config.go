@@ -27,13 +27,21 @@ type Config struct {
 	ViewerCreds       string `env:"CONSOLE_VIEWER_CREDS" desc:"NATS credentials file of that user, instead of a seed"`
 	ViewerInboxPrefix string `env:"CONSOLE_VIEWER_INBOX_PREFIX" desc:"ORDERPOST_NATS_INBOX_PREFIX of that user"`
 
-	SessionTime time.Duration `env:"CONSOLE_SESSION_TIME" envDefault:"12h" desc:"how long a login lasts"`
-	IdleTime    time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
+	IdleTime time.Duration `env:"CONSOLE_IDLE_TIME" envDefault:"1h" desc:"how long a login lasts without a request"`
 
-	UploadMax       int64         `env:"CONSOLE_UPLOAD_MAX" envDefault:"1024" desc:"largest file that people may upload, in MiB, as it comes and unpacked"`
-	UploadTotal     int64         `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"what all uploaded files together may take in the data folder, in MiB"`
-	UploadRetention time.Duration `env:"CONSOLE_UPLOAD_RETENTION" envDefault:"168h" desc:"how long an uploaded file is kept that nobody uses; one whose final results were fetched goes after an hour"`
+	UploadTotal int64 `env:"CONSOLE_UPLOAD_TOTAL" envDefault:"8192" desc:"what all uploaded files together may take in the data folder, in MiB"`
 }
+
+const (
+	// sessionTime is how long a login lasts.
+	sessionTime = 12 * time.Hour
+	// maxUpload is the size in bytes of the largest file that people may upload, as it
+	// comes and unpacked.
+	maxUpload = 1 << 30
+	// uploadRetention is how long an uploaded file is kept that nobody uses. One whose
+	// final results were fetched goes after an hour.
+	uploadRetention = 7 * 24 * time.Hour
+)
 
 // Validate returns every invalid setting at once, by the name of its variable.
 func (c Config) Validate() error {
@@ -69,20 +77,11 @@ func (c Config) Validate() error {
 	if c.ViewerInboxPrefix != "" && c.ViewerNKeyFile == "" && c.ViewerCreds == "" {
 		bad("VIEWER_INBOX_PREFIX", "belongs to a NATS user of its own, which ORDERPOST_CONSOLE_VIEWER_NKEY_FILE or ORDERPOST_CONSOLE_VIEWER_CREDS names")
 	}
-	if c.SessionTime <= 0 {
-		bad("SESSION_TIME", "must be above 0")
-	}
 	if c.IdleTime <= 0 {
 		bad("IDLE_TIME", "must be above 0")
 	}
-	if c.UploadMax < 1 {
-		bad("UPLOAD_MAX", "%d is not a number of MiB", c.UploadMax)
-	}
-	if c.UploadTotal < c.UploadMax {
-		bad("UPLOAD_TOTAL", "%d MiB is less than the largest file may have (ORDERPOST_CONSOLE_UPLOAD_MAX)", c.UploadTotal)
-	}
-	if c.UploadRetention <= 0 {
-		bad("UPLOAD_RETENTION", "must be above 0")
+	if c.UploadTotal < 1 {
+		bad("UPLOAD_TOTAL", "%d is not a number of MiB", c.UploadTotal)
 	}
 	if len(errs) == 0 && !c.local() {
 		if !c.knowsPeople() {

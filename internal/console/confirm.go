@@ -1,7 +1,12 @@
 package console
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"path"
 	"strings"
 )
 
@@ -22,7 +27,10 @@ type confirmation struct {
 	Facts []fact
 	// Warning is a sentence about what cannot be undone.
 	Warning string
-	// Fields go with the form, unseen.
+	// Seen is the mark of what the page shows. Changed says what somebody did meanwhile,
+	// for whoever decided on a page with another mark.
+	Seen, Changed string
+	// Fields go with the form, hidden.
 	Fields []fact
 	// Inputs are what the person still fills in.
 	Inputs []input
@@ -61,7 +69,8 @@ func noteInput(must bool) input {
 const maxNote = 1000
 
 // unconfirmed shows the confirmation if the person has not confirmed it yet, or not
-// completely. ask is false if the act may happen.
+// completely. It returns an error if they decided on something that has changed since. ask
+// is false if the act may happen.
 func (v *visit) unconfirmed(c *confirmation) (ask bool, err error) {
 	if c.Path == "" {
 		c.Path = v.URL.Path
@@ -73,6 +82,9 @@ func (v *visit) unconfirmed(c *confirmation) (ask bool, err error) {
 			}
 		}
 		return true, v.confirm(c)
+	}
+	if err := v.asSeen(c.Seen, c.Changed); err != nil {
+		return true, err
 	}
 	for i := range c.Inputs {
 		in := &c.Inputs[i]
@@ -97,7 +109,50 @@ func (v *visit) unconfirmed(c *confirmation) (ask bool, err error) {
 // confirm shows the confirmation.
 func (v *visit) confirm(c *confirmation) error { return v.render("confirm", c.Title, c) }
 
+// Every form carries what its page showed, in the hidden field "seen": the mark of an
+// upload, of a letter and its record, of a preview, of an import, or of the fleet. The act
+// compares it with what is there now, and a person who decided on something else gets a
+// page that says what changed, with a link to look again. Routes whose forms show nothing
+// that can change say so in route.free.
+
+// mark names a state by its parts. Two states have the same mark only if all parts are equal.
+func mark(parts ...any) string {
+	text, _ := json.Marshal(parts) // numbers, strings, times, and maps of them
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// seen returns the mark that the form carries.
+func (v *visit) seen() string { return v.field("seen") }
+
+// asSeen returns an error unless the form carries the mark of what is there now. changed
+// says what somebody did meanwhile.
+func (v *visit) asSeen(now, changed string) error {
+	if v.seen() == now {
+		return nil
+	}
+	return stale(changed)
+}
+
 // stale shows a problem: what the person decided on is not so any more.
 func stale(what string) error {
-	return &problem{status: 409, what: what + " Nothing was done.", todo: "Look at it again, and decide anew."}
+	return &problem{status: http.StatusConflict, what: what + " Nothing was done.", todo: "Look at it again, and decide anew."}
+}
+
+// unseen is the problem of a form that carries nothing, such as one of an older version of
+// the console that was open over an update.
+func unseen() error {
+	return &problem{status: http.StatusConflict, what: "This form does not say what its page showed, so nothing was done.",
+		todo: "Open the page again. If you sent the form with a program, send the field \"seen\" of the page, too."}
+}
+
+// pageOf returns the address of the page that a form belongs to.
+func (v *visit) pageOf() string {
+	if batch := v.field("batch"); strings.HasPrefix(v.URL.Path, "/import/") {
+		return importAddress(batch)
+	}
+	if dir := path.Dir(v.URL.Path); dir != "/" {
+		return dir
+	}
+	return v.URL.Path
 }

@@ -2,12 +2,14 @@ package console
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 )
 
 // exportRoutes hand out the orders of dead letters, as deadletter export does. Orders
@@ -25,25 +27,30 @@ const exportTitle = "Export dead letters"
 // buttons that save it.
 func (v *visit) planExport() error {
 	p, err := v.readPlan(journal.Export)
+	if errors.Is(err, errNothingTicked) {
+		return v.nothingTicked(p)
+	}
 	if err != nil {
 		return err
 	}
-	return v.startPreview(p, exportTitle, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+	return v.startPreview(p, exportTitle, func(ctx context.Context, job *jobs.Job) (any, error) {
 		of, err := v.s.lettersOf(ctx, p)
 		if err != nil {
-			return acts.Survey{}, err
+			return letters.Survey{}, err
 		}
-		return acts.Look(ctx, v.s.queue, p.Group, func(s acts.Survey) {
-			tell(acts.Progress{Step: count(s.Orders) + " to export", Done: s.Seen, Of: max(of, s.Seen)})
+		return letters.Look(ctx, v.s.queue, p.Group, func(s letters.Survey) {
+			job.Tell(jobs.Progress{Step: count(s.Orders) + " to export", Done: int64(s.Seen), Of: int64(max(of, s.Seen))})
 		})
 	})
 }
 
 // exportPage is what the page of a preview shows of an export.
 type exportPage struct {
-	acts.Survey
+	letters.Survey
 	// Why are the reasons for orders that one of the formats cannot hold.
 	Why []string
+	// Mark is that of the survey.
+	Mark string
 	// MaySave: the person may save the file.
 	MaySave bool
 }
@@ -52,8 +59,8 @@ type exportPage struct {
 func (e *exportPage) LeftOfCSV() int { return e.Left + e.Orders - e.Flat }
 
 // exporting fills in what an export would hold.
-func (p *jobPage) exporting(v *visit, s acts.Survey) {
-	e := &exportPage{Survey: s, Why: slices.Clone(s.Errors), MaySave: p.State() == acts.Done && s.Orders > 0 && v.may(Importer)}
+func (p *jobPage) exporting(v *visit, s letters.Survey) {
+	e := &exportPage{Survey: s, Mark: surveyMark(p.Job, s), Why: slices.Clone(s.Errors), MaySave: p.State() == jobs.Done && s.Orders > 0 && v.may(Importer)}
 	if n := s.Columns.Odd(); n > 0 {
 		e.Why = append(e.Why, plural(n, "order has", "orders have")+" other fields than the rest. CSV cannot hold them together: filter for them, and export them on their own.")
 	}
@@ -68,6 +75,11 @@ func (p *jobPage) exporting(v *visit, s acts.Survey) {
 	}
 }
 
+// surveyMark is the mark of what an export would hold.
+func surveyMark(job *jobs.Job, s letters.Survey) string {
+	return previewMark(job, map[string]int{"orders": s.Orders, "left": s.Left, "flat": s.Flat})
+}
+
 // saveExport streams the file.
 func (v *visit) saveExport() error {
 	job := v.s.jobs.Find(v.PathValue("id"))
@@ -76,15 +88,18 @@ func (v *visit) saveExport() error {
 	}
 	p, _ := job.Subject.(*plan)
 	result, _ := job.Result()
-	survey, surveyed := result.(acts.Survey)
+	survey, surveyed := result.(letters.Survey)
 	format := v.field("format")
 	switch {
-	case p == nil || p.act != journal.Export || job.State() != acts.Done || !surveyed:
+	case p == nil || p.act != journal.Export || job.State() != jobs.Done || !surveyed:
 		return badRequest("This is no export that was looked at to its end.", "Look at the job's page.")
 	case format != "ndjson" && format != "csv":
 		return badRequest("Orders are saved as NDJSON or CSV, and as nothing else.", "Choose one of the buttons.")
 	}
-	about := p.about(acts.Tally{}, "")
+	if err := v.asSeen(surveyMark(job, survey), "This is not the export that you have looked at."); err != nil {
+		return err
+	}
+	about := p.about(letters.Tally{}, "")
 	about.Expected = map[string]int{"exported": survey.Orders}
 	about.Details["format"] = format
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
@@ -98,18 +113,13 @@ func (v *visit) saveExport() error {
 		kind = csvType
 	}
 	out := &late{v: v, begin: func() { v.download("dead-letters-"+time.Now().UTC().Format("2006-01-02-1504")+"."+format, kind) }}
-	to := acts.NDJSON(out)
+	to := letters.NDJSON(out)
 	if format == "csv" {
-		to = acts.Sheet(out, survey.Columns, importer.EscapeFormula)
+		to = letters.Sheet(out, survey.Columns, importer.EscapeFormula)
 	}
-	written, left, err := acts.Export(v.Context(), v.queue(), p.Group, to)
-	r := journal.Result{End: journal.Done, Counts: map[string]int{"exported": written, "left out": left}}
-	switch {
-	case err != nil && v.Context().Err() != nil:
-		r.End, r.Error = journal.Stopped, "the download was cut off"
-	case err != nil:
-		r.End, r.Error = journal.Failed, err.Error()
-	case left > 0:
+	written, left, err := letters.Export(v.Context(), v.queue(), p.Group, to)
+	r := exported(v.Context(), map[string]int{"exported": written, "left out": left}, err)
+	if err == nil && left > 0 {
 		r.End = journal.Partial
 	}
 	_ = v.s.unwritten(act, act.End(v.Context(), r)) // the answer is a file

@@ -34,8 +34,7 @@ type fleetNow struct {
 	workers, inHand int
 }
 
-// fleetNow reads the fleet. A form whose state is another one is stale: somebody
-// else has steered the fleet, and the person decides on what was before.
+// fleetNow reads the fleet.
 func (v *visit) fleetNow() (*fleetNow, error) {
 	ctx, cancel := v.brief()
 	defer cancel()
@@ -47,25 +46,19 @@ func (v *visit) fleetNow() (*fleetNow, error) {
 	for _, p := range view.Present() {
 		f.workers, f.inHand = f.workers+1, f.inHand+p.InFlight
 	}
-	if v.Method == "POST" && v.field("state") != view.Mark() {
-		return nil, f.changed()
-	}
 	return f, nil
 }
 
 // changed says what somebody else did meanwhile.
-func (f *fleetNow) changed() error {
+func (f *fleetNow) changed() string {
 	says := "Somebody else has steered the fleet since you opened this page."
 	if h := f.Hold; h != nil {
 		says += " It is held by " + somebody(h.By) + " since " + stamp(h.Since) + "."
 	} else {
 		says += " It is not held by anybody now."
 	}
-	return stale(says + " Rate limit: " + describeLimit(f.Limit) + ".")
+	return says + " Rate limit: " + describeLimit(f.Limit) + "."
 }
-
-// state is the field that carries what the person saw.
-func (f *fleetNow) state() fact { return fact{"state", f.Mark()} }
 
 // steered turns the error of an act into what the person sees.
 func (v *visit) steered(err error, sentence string) error {
@@ -84,7 +77,7 @@ func (v *visit) hold() error {
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Hold the fleet", Button: "Hold the fleet", Back: "/fleet", Fields: []fact{f.state()}, Inputs: []input{
+	c := &confirmation{Title: "Hold the fleet", Button: "Hold the fleet", Back: "/fleet", Seen: f.Mark(), Changed: f.changed(), Inputs: []input{
 		{Name: "reason", Label: "Reason", Hint: "Everybody sees it beside the gate."},
 		{Name: "for", Label: "How long", Options: holdTimes},
 	}}
@@ -124,7 +117,7 @@ func (v *visit) resume() error {
 	if err != nil {
 		return err
 	}
-	c := &confirmation{Title: "Resume the fleet", Button: "Resume the fleet", Back: "/fleet", Fields: []fact{f.state()}, Inputs: []input{noteInput(false)}}
+	c := &confirmation{Title: "Resume the fleet", Button: "Resume the fleet", Back: "/fleet", Seen: f.Mark(), Changed: f.changed(), Inputs: []input{noteInput(false)}}
 	switch h := f.Hold; {
 	case h != nil:
 		c.Says = append(c.Says, "It is held by "+somebody(h.By)+" since "+stamp(h.Since)+".")
@@ -167,7 +160,7 @@ func (v *visit) limit() error {
 		}
 		return v.render("limit", "Limit the fleet", page)
 	}
-	c := &confirmation{Title: "Limit the fleet", Button: "Set the limit", Back: "/fleet", Fields: []fact{f.state(), {"limit", text}}, Inputs: []input{noteInput(false)},
+	c := &confirmation{Title: "Limit the fleet", Button: "Set the limit", Back: "/fleet", Seen: f.Mark(), Changed: f.changed(), Fields: []fact{{"limit", text}}, Inputs: []input{noteInput(false)},
 		Facts: []fact{{"Limit now", describeLimit(f.Limit)}}}
 	switch {
 	case l == nil:
@@ -195,3 +188,39 @@ func (v *visit) limit() error {
 
 // limitPage asks for a limit.
 type limitPage struct{ Now, Value, Wrong string }
+
+func (s *Server) fleetRoutes() []route {
+	return []route{{pattern: "GET /fleet", need: Viewer, does: "The fleet", serve: (*visit).fleetPage}}
+}
+
+type fleetPage struct {
+	*snapshot
+	Gate   gateState
+	InHand int
+	Rate   float64
+	Limit  string
+}
+
+func (v *visit) fleetPage() error {
+	now := time.Now().UTC()
+	snap := v.s.watch.look(v.Context())
+	p := fleetPage{snapshot: snap, Gate: gateOf(snap, now), Limit: describeLimit(snap.Fleet.Limit)}
+	for _, w := range snap.Workers {
+		p.InHand, p.Rate = p.InHand+w.InFlight, p.Rate+w.Rate
+	}
+	p.Gate.Steer = v.may(Operator)
+	v.live = true
+	return v.render("fleet", "Fleet", p)
+}
+
+// describeLimit says which rate limit the workers share.
+func describeLimit(l *fleet.Limit) string {
+	switch {
+	case l == nil:
+		return "as the workers are set (ORDERPOST_RATE_LIMIT)"
+	case l.PerSecond == 0:
+		return "none, set by " + somebody(l.By) + " at " + stamp(l.At)
+	default:
+		return perSecond(l.PerSecond) + " requests per second, set by " + somebody(l.By) + " at " + stamp(l.At)
+	}
+}

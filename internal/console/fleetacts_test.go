@@ -11,7 +11,7 @@ import (
 	"orderpost/internal/fleet"
 )
 
-var stateField = regexp.MustCompile(`name="state" value="([^"]*)"`)
+var stateField = regexp.MustCompile(`name="seen" value="([^"]*)"`)
 
 // appear makes workers present.
 func (r *rig) appear(inHand ...int) {
@@ -26,7 +26,7 @@ func (r *rig) appear(inHand ...int) {
 // confirmed opens a confirmation and sends its form.
 func (b *browser) confirmed(status int, path string, pairs ...string) string {
 	b.Helper()
-	return b.send(status, path, append(pairs, "state", b.state(path))...)
+	return b.send(status, path, append(pairs, "seen", b.state(path))...)
 }
 
 func (b *browser) state(path string) string {
@@ -87,7 +87,7 @@ func TestStaleDecision(t *testing.T) {
 	hold, resume, limit := b.state("/fleet/hold"), b.state("/fleet/resume"), b.state("/fleet/limit?limit=5")
 	require.NoError(t, c.SetHold(t.Context(), fleet.Hold{By: "bo", Reason: "lunch", Since: time.Now().UTC()}))
 	for path, state := range map[string]string{"/fleet/hold": hold, "/fleet/resume": resume, "/fleet/limit": limit} {
-		page := text(b.send(http.StatusConflict, path, "state", state, "limit", "5"))
+		page := text(b.send(http.StatusConflict, path, "seen", state, "limit", "5"))
 		require.Contains(t, page, "Somebody else has steered the fleet since you opened this page. It is held by bo since ", path)
 		require.Contains(t, page, "Nothing was done.", path)
 	}
@@ -98,6 +98,6 @@ func TestStaleDecision(t *testing.T) {
 
 	resume = b.state("/fleet/resume")
 	require.NoError(t, c.Resume(t.Context(), "bo"))
-	require.Contains(t, text(b.send(http.StatusConflict, "/fleet/resume", "state", resume)), "It is not held by anybody now.")
-	b.send(http.StatusConflict, "/fleet/hold", "reason", "no state at all")
+	require.Contains(t, text(b.send(http.StatusConflict, "/fleet/resume", "seen", resume)), "It is not held by anybody now.")
+	b.send(http.StatusConflict, "/fleet/hold", "reason", "no state at all", "seen", "")
 }

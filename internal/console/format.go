@@ -16,22 +16,26 @@ import (
 
 // functions are what templates may call.
 var functions = template.FuncMap{
-	"static":  staticURL,
-	"count":   count,
-	"rate":    perSecond,
-	"stamp":   stamp,
-	"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"age":     age,
-	"plural":  plural,
-	"plain":   plain,
-	"clip":    shorten,
-	"typable": typable,
-	"tone":    tone,
-	"took":    took,
-	"meaning": func(o order.Outcome) string { return o.Meaning() },
-	"dict":    dict,
-	"size":    size,
-	"minus":   func(a, b int) int { return a - b },
+	"static":   staticURL,
+	"alike":    alike,
+	"count":    count,
+	"rate":     perSecond,
+	"stamp":    moment,
+	"age":      age,
+	"plural":   plural,
+	"plain":    plain,
+	"clip":     shorten,
+	"due":      due,
+	"sentence": sentence,
+	"typable":  typable,
+	"warned":   warnedRows,
+	"tone":     tone,
+	"took":     took,
+	"meaning":  func(o order.Outcome) string { return o.Meaning() },
+	"dict":     dict,
+	"size":     size,
+	"yes":      yes,
+	"minus":    func(a, b int) int { return a - b },
 	"formats": func() []importer.Format {
 		return []importer.Format{importer.FormatAuto, importer.FormatCSV, importer.FormatNDJSON}
 	},
@@ -75,6 +79,15 @@ func stamp(t time.Time) string {
 		return "–"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// moment writes a time as an element of a page. console.js adds the time of the reader's
+// place to it.
+func moment(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339) + `">` + stamp(t) + "</time>") //nolint:gosec // digits only
 }
 
 // age writes how long ago a time is, in one unit.

@@ -44,20 +44,12 @@ func gateOf(s *snapshot, now time.Time) gateState {
 		return gateState{Word: "nobody", Tone: "bad", Says: "No worker is running, so no order is sent."}
 	}
 	open := 0
-	var reasons []string
-	seen := make(map[string]bool)
 	for _, p := range s.Workers {
 		if p.Open {
 			open++
-			continue
-		}
-		for _, reason := range p.Reasons {
-			if !seen[reason] {
-				seen[reason] = true
-				reasons = append(reasons, reason)
-			}
 		}
 	}
+	reasons := fleet.Reasons(s.Workers) // an open worker has none
 	switch {
 	case open == len(s.Workers):
 		return gateState{Word: "open", Tone: "good", Says: plural(open, "worker sends", "workers send") + " orders."}
@@ -66,21 +58,6 @@ func gateOf(s *snapshot, now time.Time) gateState {
 	default:
 		return gateState{Word: "closed", Tone: "bad", Says: "No order is sent now.", Reasons: reasons}
 	}
-}
-
-// trouble says in one sentence what fails at the API; "" if nothing does.
-func trouble(f *fleet.View, now time.Time) string {
-	var first *fleet.Incident
-	for _, i := range f.Incidents {
-		if first == nil || i.Since.Before(first.Since) {
-			first = i
-		}
-	}
-	if first == nil {
-		return ""
-	}
-	return "The API fails since " + stamp(first.Since) + " (" + age(now, first.Since) + "): " + strings.TrimSuffix(first.Reason, ".") +
-		". Worker " + first.Worker + " asks for all whether it is back."
 }
 
 func somebody(name string) string {

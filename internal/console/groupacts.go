@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -11,9 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 )
@@ -42,15 +44,14 @@ func (s *Server) groupRoutes() []route {
 // between its preview and its run.
 type plan struct {
 	act journal.Kind
-	acts.Group
+	letters.Group
 	filter books.LetterFilter
 	fields map[string][]string // the filter as the journal keeps it
 	// unknown: also orders that may exist already. late: without their deadlines.
 	unknown, late bool
 
-	mu      sync.Mutex
-	started *acts.Job // the run; nil = nobody has confirmed it
-	lacks   string    // what the journal lacks of it
+	mu     sync.Mutex
+	orders []string // the first orders that were replayed
 }
 
 // groupActs are the acts on groups, by what they are called.
@@ -60,9 +61,21 @@ var groupActs = map[journal.Kind]struct{ title, button, done string }{
 	journal.Drop:    {"Drop dead letters", "Drop", "forgotten"},
 }
 
+// errNothingTicked means that a form is about ticked letters, and none is.
+var errNothingTicked = errors.New("no dead letter is ticked")
+
+// nothingTicked leads back to the page of the list that the form was on. The page says
+// beside its buttons that nothing is ticked.
+func (v *visit) nothingTicked(p *plan) error {
+	return v.done(lettersAt(p.filter, "from", v.field("from"), "before", v.field("before"), "ticked", "none")+"#many", "")
+}
+
 // planGroup starts the preview of an act on a selection, or on all that match.
 func (v *visit) planGroup() error {
 	p, err := v.readPlan(journal.Kind(v.PostFormValue("act")))
+	if errors.Is(err, errNothingTicked) {
+		return v.nothingTicked(p)
+	}
 	if err != nil {
 		return err
 	}
@@ -75,9 +88,12 @@ func (v *visit) planGroup() error {
 	return v.startPreview(p, groupActs[p.act].title, v.s.previewing(p))
 }
 
+// jobRun is what a job does.
+type jobRun = func(context.Context, *jobs.Job) (any, error)
+
 // startPreview starts a preview and shows it, or how far it is.
-func (v *visit) startPreview(p *plan, title string, run func(context.Context, func(acts.Progress)) (any, error)) error {
-	job, err := v.s.jobs.Start(acts.Spec{Kind: previewKind, Title: "Preview: " + title, By: v.person().Name, Subject: p}, run)
+func (v *visit) startPreview(p *plan, title string, run jobRun) error {
+	job, err := v.s.jobs.Start(jobs.Spec{Kind: previewKind, Title: "Preview: " + title, By: v.person().Name, Subject: p}, run)
 	if err != nil {
 		return busy(err)
 	}
@@ -108,17 +124,14 @@ func (v *visit) readPlan(act journal.Kind) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text := v.field("last"); text != "" { // what the person saw ends there
-		seen, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return nil, badRequest("The list that this form comes from does not exist.", "Open the list again.")
-		}
-		last = min(last, seen)
+	// What the person saw ends with this letter. A stream that ends before it was purged
+	// or restored since, or the form was made up.
+	if p.Last, err = strconv.ParseUint(v.seen(), 10, 64); err != nil || p.Last > last {
+		return nil, stale("The list that this form comes from does not exist any more: the dead letters end with letter " + strconv.FormatUint(last, 10) + " now.")
 	}
-	p.Last = last
 	if v.field("which") == "chosen" {
 		if p.Seqs, err = chosen(v.PostForm["letter"]); err != nil {
-			return nil, err
+			return p, err
 		}
 		p.fields["letter"] = v.PostForm["letter"]
 		delete(p.fields, "all")
@@ -130,7 +143,7 @@ func (v *visit) readPlan(act journal.Kind) (*plan, error) {
 func chosen(texts []string) ([]uint64, error) {
 	switch {
 	case len(texts) == 0:
-		return nil, badRequest("No dead letter was chosen, so nothing was done.", "Tick those that you mean, or act on all that match.")
+		return nil, errNothingTicked
 	case len(texts) > maxChosen:
 		return nil, badRequest("More dead letters were chosen than can be at once ("+count(maxChosen)+").", "Filter, and act on all that match.")
 	}
@@ -151,38 +164,38 @@ func noUnknown() error {
 }
 
 // deed is what the plan does with each letter.
-func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) acts.Deed {
+func (p *plan) deed(s *Server, as order.Outcome, who settle.Person) letters.Deed {
 	switch p.act {
 	case journal.Drop:
-		return acts.Drop(s.queue, who)
+		return letters.Drop(s.queue, who)
 	case journal.Resolve:
-		return acts.Resolve(s.queue, as, who)
+		return letters.Resolve(s.queue, as, who)
 	default:
 		o := settle.ReplayOptions{ResubmitUnknown: p.unknown, Person: who}
 		if p.late {
 			o.Deadline = new(time.Time)
 		}
-		return acts.Replay(s.queue, o)
+		return letters.Replay(s.queue, o)
 	}
 }
 
-// previewing counts what the plan would do. Its result is an acts.Tally.
-func (s *Server) previewing(p *plan) func(context.Context, func(acts.Progress)) (any, error) {
+// previewing counts what the plan would do. Its result is an letters.Tally.
+func (s *Server) previewing(p *plan) jobRun {
 	deed := p.deed(s, order.OutcomeAccepted, settle.Person{})
-	return s.through(p, func(ctx context.Context, o acts.Options) (acts.Tally, error) {
-		return acts.Preview(ctx, s.queue, p.Group, deed, o)
+	return s.through(p, func(ctx context.Context, o letters.Options) (letters.Tally, error) {
+		return letters.Preview(ctx, s.queue, p.Group, deed, o)
 	})
 }
 
 // through goes through the plan's letters and tells how far it is.
-func (s *Server) through(p *plan, walk func(context.Context, acts.Options) (acts.Tally, error)) func(context.Context, func(acts.Progress)) (any, error) {
-	return func(ctx context.Context, tell func(acts.Progress)) (any, error) {
+func (s *Server) through(p *plan, walk func(context.Context, letters.Options) (letters.Tally, error)) jobRun {
+	return func(ctx context.Context, job *jobs.Job) (any, error) {
 		of, err := s.lettersOf(ctx, p)
 		if err != nil {
-			return acts.Tally{}, err
+			return letters.Tally{}, err
 		}
-		return walk(ctx, acts.Options{Tell: func(t acts.Tally) {
-			tell(acts.Progress{Step: counted(t.Counts()), Done: t.Seen, Of: max(of, t.Seen)})
+		return walk(ctx, letters.Options{Tell: func(t letters.Tally) {
+			job.Tell(jobs.Progress{Step: counted(t.Counts()), Done: int64(t.Seen), Of: int64(max(of, t.Seen))})
 		}})
 	}
 }
@@ -197,7 +210,7 @@ func (s *Server) lettersOf(ctx context.Context, p *plan) (uint64, error) {
 }
 
 // about is what the journal keeps of the plan.
-func (p *plan) about(t acts.Tally, note string) journal.About {
+func (p *plan) about(t letters.Tally, note string) journal.About {
 	about := journal.About{Kind: p.act, Filter: p.fields, LastSeq: p.Last, Expected: t.Counts(), Note: note, Details: make(map[string]string)}
 	if no, one := p.filter.Only(); one {
 		about.OrderNo = no
@@ -242,7 +255,7 @@ func (p *plan) facts() []fact {
 func (p *plan) again(change ...string) url.Values {
 	values := url.Values{"filter": {filterFields(p.filter).Encode()}}
 	values.Set("act", string(p.act))
-	values.Set("last", strconv.FormatUint(p.Last, 10))
+	values.Set("seen", strconv.FormatUint(p.Last, 10))
 	if p.unknown {
 		values.Set("unknown", "yes")
 	}
@@ -262,22 +275,27 @@ func (p *plan) again(change ...string) url.Values {
 }
 
 // preview returns the job of a preview that a person may still decide on.
-func (v *visit) preview() (*acts.Job, *plan, acts.Tally, error) {
+func (v *visit) preview() (*jobs.Job, *plan, letters.Tally, error) {
 	job := v.s.jobs.Find(v.PathValue("id"))
 	if job == nil {
-		return nil, nil, acts.Tally{}, noJob()
+		return nil, nil, letters.Tally{}, noJob()
 	}
 	p, ok := job.Subject.(*plan)
 	result, _ := job.Result()
-	tally, counted := result.(acts.Tally)
-	if !ok || job.Kind != previewKind || job.State() != acts.Done || !counted {
-		return nil, nil, acts.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
+	tally, counted := result.(letters.Tally)
+	if !ok || job.Kind != previewKind || job.State() != jobs.Done || !counted {
+		return nil, nil, letters.Tally{}, badRequest("This is no preview that has come to its end.", "Look at the job's page.")
 	}
 	if old := v.s.now().Sub(job.Ended()); old > previewLasts {
-		return nil, nil, acts.Tally{}, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
+		return nil, nil, letters.Tally{}, &problem{status: http.StatusConflict, what: "This preview is " + span(old) + " old, and a preview counts for " + span(previewLasts) + ". Nothing was done.",
 			todo: "Open the list of dead letters and preview again."}
 	}
 	return job, p, tally, nil
+}
+
+// previewMark is the mark of what a preview has counted.
+func previewMark(job *jobs.Job, counts map[string]int) string {
+	return mark(job.ID, job.Ended(), counts)
 }
 
 // confirmGroup asks for the confirmation of a preview, and starts the run.
@@ -289,15 +307,15 @@ func (v *visit) confirmGroup() error {
 	if p.unknown && !v.person().ResubmitUnknown {
 		return noUnknown()
 	}
-	if run := p.run(); run != nil {
-		return stale(somebody(run.By) + " has started exactly this already, at " + stamp(run.Started) + ". Its job has the result.")
+	if run := v.runOf(job); run != nil {
+		return begun(run)
 	}
 	deed := p.deed(v.s, order.OutcomeAccepted, settle.Person{})
 	n := tally.Fates[deed.Does]
 	if n == 0 {
 		return badRequest("There is nothing to do: none of these dead letters would be "+groupActs[p.act].done+".", "Look at the preview.")
 	}
-	c := &confirmation{Title: groupActs[p.act].title, Button: groupActs[p.act].button, Back: "/jobs/" + job.ID, Inputs: []input{noteInput(p.act != journal.Replay || p.unknown)},
+	c := &confirmation{Seen: previewMark(job, tally.Counts()), Changed: "This is not the preview that you have seen.", Title: groupActs[p.act].title, Button: groupActs[p.act].button, Back: "/jobs/" + job.ID, Inputs: []input{noteInput(p.act != journal.Replay || p.unknown)},
 		Facts: append(p.facts(), fact{"Counted", counted(tally.Counts()) + ", at " + stamp(job.Ended())})}
 	c.Says = []string{sentence(plural(n, "dead letter is ", "dead letters are ") + groupActs[p.act].done), "Each is judged again when its turn comes. The job can be stopped, and repeated."}
 	if stay := tally.Stayed(deed); stay > 0 {
@@ -323,30 +341,22 @@ func (v *visit) confirmGroup() error {
 			return badRequest("An order can be settled as accepted or rejected, and as nothing else.", "Choose again.")
 		}
 	}
-	return v.startGroup(p, tally, as, v.field("note"))
+	return v.startGroup(job, p, tally, as, v.field("note"))
 }
 
-// run returns the plan's run; nil = nobody has confirmed it.
-func (p *plan) run() *acts.Job {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.started
-}
+// runKey is the key of the run that follows a preview.
+func runKey(preview *jobs.Job) string { return "run " + preview.ID }
 
-// unwritten says what the journal lacks of the plan's run.
-func (p *plan) unwritten() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.lacks
+// runOf returns the run of a preview; nil = nobody has confirmed it.
+func (v *visit) runOf(preview *jobs.Job) *jobs.Job { return v.s.jobs.Last(runKey(preview)) }
+
+// begun says who has confirmed a preview already.
+func begun(run *jobs.Job) error {
+	return stale(somebody(run.By) + " has started exactly this already, at " + stamp(run.Started) + ". Its job has the result.")
 }
 
 // startGroup writes the intention into the journal and starts the run.
-func (v *visit) startGroup(p *plan, expected acts.Tally, as order.Outcome, note string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.started != nil { // two people, or two clicks
-		return stale(somebody(p.started.By) + " has started exactly this already, at " + stamp(p.started.Started) + ". Its job has the result.")
-	}
+func (v *visit) startGroup(preview *jobs.Job, p *plan, expected letters.Tally, as order.Outcome, note string) error {
 	about := p.about(expected, note)
 	if as != order.OutcomeNone {
 		about.Details["as"] = as.String()
@@ -358,29 +368,30 @@ func (v *visit) startGroup(p *plan, expected acts.Tally, as order.Outcome, note 
 		return unannounced(err)
 	}
 	deed := p.deed(v.s, as, settle.Person{Name: v.person().Name, Note: note})
-	walk := v.s.through(p, func(ctx context.Context, o acts.Options) (acts.Tally, error) {
-		return acts.Run(ctx, v.s.queue, p.Group, deed, o)
+	walk := v.s.through(p, func(ctx context.Context, o letters.Options) (letters.Tally, error) {
+		o.Did = p.noteOrder
+		return letters.Run(ctx, v.s.queue, p.Group, deed, o)
 	})
-	job, err := v.s.jobs.Start(acts.Spec{Kind: string(p.act), Title: groupActs[p.act].title, By: v.person().Name, Subject: p}, func(ctx context.Context, tell func(acts.Progress)) (any, error) {
-		result, err := walk(ctx, tell)
+	spec := jobs.Spec{Kind: string(p.act), Key: runKey(preview), Once: true, Title: groupActs[p.act].title, By: v.person().Name, Subject: p}
+	job, err := v.s.jobs.Start(spec, func(ctx context.Context, job *jobs.Job) (any, error) {
+		result, err := walk(ctx, job)
 		v.s.watch.forget()
-		tally, _ := result.(acts.Tally)
-		lacks := v.s.unwritten(act, act.End(ctx, groupResult(ctx, deed, tally, err)))
-		p.mu.Lock()
-		p.lacks = lacks
-		p.mu.Unlock()
+		tally, _ := result.(letters.Tally)
+		job.Lack(v.s.unwritten(act, act.End(ctx, groupResult(ctx, deed, tally, err))))
 		return result, err
 	})
 	if err != nil {
 		_ = v.s.unwritten(act, act.End(ctx, journal.Result{End: journal.Failed, Error: err.Error()})) // nothing was done
+		if run := v.runOf(preview); run != nil {                                                      // two people, or two clicks
+			return begun(run)
+		}
 		return busy(err)
 	}
-	p.started = job
 	return v.done("/jobs/"+job.ID, "")
 }
 
 // groupResult is what the journal keeps of a run.
-func groupResult(ctx context.Context, d acts.Deed, t acts.Tally, err error) journal.Result {
+func groupResult(ctx context.Context, d letters.Deed, t letters.Tally, err error) journal.Result {
 	r := journal.Result{End: journal.Done, Counts: t.Counts()}
 	switch {
 	case err != nil && ctx.Err() != nil:

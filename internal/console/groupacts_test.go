@@ -13,9 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/order"
 )
 
@@ -75,7 +76,7 @@ func TestReplayAGroup(t *testing.T) {
 		return strings.Contains(b.open(http.StatusOK, "/letters?reason=rule"), "all 4 that match the filter")
 	}, patience, 50*time.Millisecond)
 
-	preview := b.preview("act", "replay", "which", "all", "filter", "reason=rule", "last", fmt.Sprint(r.letter("D-1").Seq))
+	preview := b.preview("act", "replay", "which", "all", "filter", "reason=rule", "seen", fmt.Sprint(r.letter("D-1").Seq))
 	page := b.ended(preview)
 	require.Contains(t, page, "4 dead letters would be put back into the queue. Nothing was done yet.")
 	require.Contains(t, page, "Filter reason rule")
@@ -99,7 +100,7 @@ func TestReplayAGroup(t *testing.T) {
 	require.Equal(t, "the API is back", act.Note)
 	require.Equal(t, "anna", act.Actor.Name)
 
-	require.Contains(t, text(b.send(http.StatusConflict, preview+"/confirm", "note", "x")), "anna has started exactly this already, at ")
+	require.Contains(t, text(b.send(http.StatusConflict, preview+"/confirm", "note", "x", "seen", "x")), "anna has started exactly this already, at ")
 	require.Contains(t, text(b.open(http.StatusOK, "/jobs")), "Replay dead letters anna")
 }
 
@@ -176,8 +177,8 @@ func TestTwoPeopleRunTheSameGroup(t *testing.T) {
 // TestTwoPeopleRunTheSameGroupAtOnce: each letter is replayed once, whoever gets it.
 func TestTwoPeopleRunTheSameGroupAtOnce(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
-	const letters = 40
-	for i := range letters {
+	const n = 40
+	for i := range n {
 		r.refuses(fmt.Sprintf("R-%d", i))
 	}
 	people := []*browser{r.as("operator"), r.as("chief")}
@@ -195,14 +196,14 @@ func TestTwoPeopleRunTheSameGroupAtOnce(t *testing.T) {
 		b.ended(runs[i])
 		result, err := r.jobs.Find(strings.TrimPrefix(runs[i], "/jobs/")).Result()
 		require.NoError(t, err)
-		tally := result.(acts.Tally)
+		tally := result.(letters.Tally)
 		put += tally.Fates["replayed"]
-		require.Zero(t, tally.Fates[acts.Unsettled], tally.Errors)
+		require.Zero(t, tally.Fates[letters.Unsettled], tally.Errors)
 	}
-	require.Equal(t, letters, put)
+	require.Equal(t, n, put)
 	c, err := r.worker.Count(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, []uint64{letters, 0}, []uint64{c.Pending, c.Letters})
+	require.Equal(t, []uint64{n, 0}, []uint64{c.Pending, c.Letters})
 }
 
 // TestAnOldPreview cannot be confirmed, and says why. Nothing is done.
@@ -215,7 +216,7 @@ func TestAnOldPreview(t *testing.T) {
 	r.ahead.Store(int64(previewLasts + time.Minute))
 	const says = "This preview is 31 minutes old, and a preview counts for 30 minutes. Nothing was done. Open the list of dead letters and preview again."
 	require.Contains(t, text(b.open(http.StatusConflict, preview+"/confirm")), says)
-	require.Contains(t, text(b.send(http.StatusConflict, preview+"/confirm", "note", "x")), says)
+	require.Contains(t, text(b.send(http.StatusConflict, preview+"/confirm", "note", "x", "seen", "x")), says)
 	require.Equal(t, 1, r.lettersLeft())
 	page := text(b.open(http.StatusOK, preview))
 	require.NotContains(t, page, "Go on…")
@@ -231,7 +232,7 @@ func TestALostSession(t *testing.T) {
 	preview := b.preview("act", "replay", "which", "all")
 	b.open(http.StatusOK, preview+"/confirm")
 	r.ahead.Store(int64(13 * time.Hour))
-	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x")), "Your login has ended, so nothing was done. Log in, and send the form again.")
+	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x", "seen", "x")), "Your login has ended, so nothing was done. Log in, and send the form again.")
 	require.Equal(t, 1, r.lettersLeft())
 	r.ahead.Store(0) // the preview is not too old yet
 	b.send(http.StatusOK, "/login/link")
@@ -249,9 +250,9 @@ func TestAConsoleThatRestarted(t *testing.T) {
 	r.Server.Stop()
 	r.Server = r.console()
 	b.base = r.URL()
-	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x")), "Your login has ended, so nothing was done.")
+	require.Contains(t, text(b.send(http.StatusUnauthorized, preview+"/confirm", "note", "x", "seen", "x")), "Your login has ended, so nothing was done.")
 	b.open(http.StatusOK, strings.TrimPrefix(r.lastLink(), r.URL()))
-	require.Contains(t, text(b.send(http.StatusNotFound, preview+"/confirm", "note", "x")), "This job is not known any more.")
+	require.Contains(t, text(b.send(http.StatusNotFound, preview+"/confirm", "note", "x", "seen", "x")), "This job is not known any more.")
 	require.Equal(t, 1, r.lettersLeft())
 }
 
@@ -260,13 +261,14 @@ func TestMistakesInGroups(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
 	b := r.as("operator")
 	for want, pairs := range map[string][]string{
-		"It is not known what to do":         {"act", "import"},
-		"No dead letter was chosen":          {"act", "drop", "which", "chosen"},
-		"One of the chosen dead letters":     {"act", "drop", "which", "chosen", "letter", "x"},
-		"The filter has a mistake":           {"act", "drop", "which", "all", "filter", "outcome=nice"},
-		"The list that this form comes from": {"act", "drop", "which", "all", "last", "x"},
+		"It is not known what to do":     {"act", "import"},
+		"One of the chosen dead letters": {"act", "drop", "which", "chosen", "letter", "x"},
+		"The filter has a mistake":       {"act", "drop", "which", "all", "filter", "outcome=nice"},
 	} {
 		require.Contains(t, text(b.send(http.StatusBadRequest, "/letters/act", pairs...)), want)
+	}
+	for _, seen := range []string{"x", "1"} {
+		require.Contains(t, text(b.send(http.StatusConflict, "/letters/act", "act", "drop", "which", "all", "seen", seen)), "The list that this form comes from does not exist any more")
 	}
 	many := []string{"act", "drop", "which", "chosen"}
 	for i := range maxChosen + 1 {
@@ -295,7 +297,7 @@ func TestAnActWithoutAJournal(t *testing.T) {
 func TestJobIsStopped(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
 	p := &plan{act: journal.Drop, fields: map[string][]string{"all": {"true"}}, filter: books.LetterFilter{}}
-	job, err := r.jobs.Start(acts.Spec{Kind: string(journal.Drop), Title: "Drop dead letters", By: "operator", Subject: p}, waiting)
+	job, err := r.jobs.Start(jobs.Spec{Kind: string(journal.Drop), Title: "Drop dead letters", By: "operator", Subject: p}, waiting)
 	require.NoError(t, err)
 	viewer, operator := r.as("viewer"), r.as("operator")
 	require.NotContains(t, viewer.open(http.StatusOK, "/jobs/"+job.ID), "Stop it")

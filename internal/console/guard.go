@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 )
 
 // policy is the Content-Security-Policy of every answer.
@@ -22,8 +23,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	for _, host := range s.cfg.Hosts {
 		_ = origins.AddTrustedOrigin("https://" + host) // Validate has checked the name
 	}
-	protected := origins.Handler(next)
+	protected := s.bounded(origins.Handler(next))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.bodyTime)) // a test's writer has none
+		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -78,7 +82,10 @@ func peer(r *http.Request) netip.Addr {
 
 // fromProxy reports whether a named proxy sent the request.
 func (s *Server) fromProxy(r *http.Request) bool {
-	from := peer(r)
+	return s.isProxy(peer(r))
+}
+
+func (s *Server) isProxy(from netip.Addr) bool {
 	return slices.ContainsFunc(s.proxies, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 

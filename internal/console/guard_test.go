@@ -1,9 +1,11 @@
 package console
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"strings"
@@ -108,7 +110,8 @@ func TestTheLinkWorksOnce(t *testing.T) {
 	require.Contains(t, text(second.send(http.StatusOK, "/login/link")), "A new link was printed in the terminal.")
 	require.Contains(t, second.open(http.StatusOK, strings.TrimPrefix(r.lastLink(), r.URL())), "anna")
 	token := r.link.renew(time.Now().Add(-linkTime))
-	require.Contains(t, text(second.open(http.StatusUnauthorized, "/login?token="+token)), "older than 15 minutes")
+	require.Contains(t, text(second.open(http.StatusUnauthorized, "/login?token="+token)), "This link is older than 15 minutes. Print a new one in the terminal.")
+	require.Contains(t, text(second.open(http.StatusUnauthorized, "/login?token=x")), "This is not a link that this console has printed since it was started.")
 	for range tryBurst {
 		second.do(http.MethodPost, "/login/link", url.Values{})
 	}
@@ -197,10 +200,34 @@ func TestSessionsEnd(t *testing.T) {
 	first := s.begin(Person{Name: "first"})
 	now = now.Add(time.Second)
 	for range maxSessions {
-		s.begin(Person{Name: "another"})
+		s.begin(Person{Name: rand.Text()})
 	}
 	require.Nil(t, s.find(first))
 	require.Len(t, s.open, maxSessions)
+}
+
+// TestOnePersonEndsOnlyTheirOwnSessions: a program that comes by the proxy without a
+// cookie opens a session with each request, and nobody else loses theirs.
+func TestOnePersonEndsOnlyTheirOwnSessions(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Proxies, c.UserHeader, c.ProxyRole = []string{"127.0.0.1"}, "X-Forwarded-User", "viewer"
+	})
+	anna := r.browser()
+	anna.header.Set("X-Forwarded-User", "anna")
+	anna.open(http.StatusOK, "/order")
+	at, err := url.Parse(r.URL())
+	require.NoError(t, err)
+	cookie := anna.Jar.Cookies(at)[0].Value
+	for range maxSessions + 10 {
+		bot := httptest.NewRequest(http.MethodGet, r.URL()+"/order", nil)
+		bot.RemoteAddr = "127.0.0.1:1"
+		bot.Header.Set("X-Forwarded-User", "bot")
+		answer := httptest.NewRecorder()
+		r.Handler().ServeHTTP(answer, bot)
+		require.Equal(t, http.StatusOK, answer.Code)
+	}
+	require.NotNil(t, r.sessions.find(cookie), "anna is still logged in")
+	require.Len(t, r.sessions.open, 1+maxOfOne)
 }
 
 // TestLostSession: a page that was open over a restart of the console asks for a

@@ -2,16 +2,17 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
@@ -35,7 +36,8 @@ type importsPage struct {
 	All, From int
 	Behind    bool
 	Next      string // of the page with earlier imports
-	MayUpload bool
+	// Limits are those of uploads; nil = this person cannot upload here.
+	Limits *uploads.Config
 }
 
 // importLine is an import with the present outcomes of its orders.
@@ -60,7 +62,11 @@ func (v *visit) importsPage() error {
 	}
 	from, _ := strconv.Atoi(v.query("from"))
 	from = max(0, min(from, len(all)))
-	p := importsPage{All: len(all), From: from, MayUpload: v.may(Importer)}
+	p := importsPage{All: len(all), From: from}
+	if v.s.desk != nil && v.may(Importer) {
+		limits := v.s.desk.Store().Limits()
+		p.Limits = &limits
+	}
 	for _, imp := range all[from:min(from+importsShown, len(all))] {
 		line, behind := v.importLine(imp)
 		p.Imports = append(p.Imports, line)
@@ -92,7 +98,7 @@ func (v *visit) importLine(imp *books.Import) (line importLine, behind bool) {
 	if v.s.desk != nil {
 		if u, found := v.s.desk.Store().OfBatch(imp.Batch); found {
 			line.Upload = &u
-			_, busy = v.s.desk.Progress(u.ID)
+			busy = v.s.desk.Job(u.ID) != nil
 		}
 	}
 	switch {
@@ -146,6 +152,10 @@ type importPage struct {
 	Rejects   bool
 	Cancel    *cancelling
 	MayImport bool
+	// Waits is how many of its orders are in the waiting room. HeldBy says who keeps them
+	// there; "" = nobody.
+	Waits  uint64
+	HeldBy string
 	// MayCancel: there may be orders that no worker was given.
 	MayCancel bool
 }
@@ -184,8 +194,26 @@ func (v *visit) importPage() error {
 	if err != nil {
 		return err
 	}
-	p := importPage{MayImport: v.may(Importer), Fates: fates(imp.Counts), Cancel: v.s.cancels.of(imp.Batch)}
+	p := importPage{MayImport: v.may(Importer), Fates: fates(imp.Counts), Cancel: v.s.cancelling(imp.Batch)}
 	p.importLine, p.Behind = v.importLine(imp)
+	ctx, cancel := v.brief()
+	defer cancel()
+	if p.Waits, err = v.s.queue.WaitingOf(ctx, books.ImportToken(imp.Batch)); err != nil {
+		return err
+	}
+	hold, err := books.ReadHold(ctx, v.queue(), imp.Batch)
+	if err != nil {
+		return err
+	}
+	p.HeldBy = hold.By()
+	if p.Open > 0 && imp.Complete() && p.Word == "under way" {
+		switch why := v.s.watch.nothingSent(ctx, true); {
+		case why != "":
+			p.Word, p.Tone, p.Says = "waiting", "warn", p.Says+" "+sentence(why)
+		case p.HeldBy != "":
+			p.Word, p.Tone = "paused", "warn"
+		}
+	}
 	p.Rejects = p.Upload != nil && p.Upload.Checked != nil && p.Upload.Checked.Rejects != ""
 	v.live = true
 	p.MayCancel = imp.CancelledAt.IsZero() && (!imp.Complete() || p.Behind || p.Open > 0)
@@ -202,9 +230,17 @@ func (v *visit) cancelImport() error {
 		return err
 	}
 	name, _ := importName(imp)
+	changed := "This import is not the one that your page showed: it was started or changed since."
+	var began time.Time // of the last cancellation
+	was := v.s.jobs.Last(cancelKey(imp.Batch))
+	if was != nil {
+		began, changed = was.Started, was.By+" began to cancel this import at "+stamp(was.Started)+"."
+	} else if !imp.CancelledAt.IsZero() {
+		changed = "This import was cancelled at " + stamp(imp.CancelledAt) + "."
+	}
 	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
 		Says:   []string{"What waits for its turn is withdrawn first. Workers get no new orders, of any import, while those in the queue are withdrawn. If the import still runs, it stops.", "Orders that have an outcome keep it."},
-		Fields: []fact{{"batch", imp.Batch}}, Inputs: []input{noteInput(false)}}
+		Fields: []fact{{"batch", imp.Batch}}, Seen: mark(imp.Batch, imp.Rows, imp.Fingerprint, imp.StartedAt, imp.CancelledAt, began), Changed: changed, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {
 		ctx, cancel := context.WithTimeout(v.Context(), previewTime)
 		defer cancel()
@@ -221,97 +257,68 @@ func (v *visit) cancelImport() error {
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}
-	if !v.s.cancels.start(imp.Batch, v.person().Name) {
-		return v.done(importAddress(imp.Batch), "The import is being cancelled already.")
-	}
-	by, note := v.by(), v.field("note")
-	v.s.work.Go(func() {
-		done, err := v.s.withdraw(imp.Batch, by, note)
-		v.s.cancels.end(imp.Batch, done, err)
-		if err != nil {
-			v.s.log.Error().Err(err).Str("batch", imp.Batch).Msg("the console could not cancel an import")
-		}
+	about := journal.About{Kind: journal.Cancel, Batch: imp.Batch, Note: v.field("note"), Details: map[string]string{"file": imp.File}}
+	intention, by := journal.Intention{About: v.journaled(about), Safer: journal.Always}, v.by()
+	spec := jobs.Spec{Kind: cancelKind, Key: cancelKey(imp.Batch), Once: true, After: was, Unbounded: true, Title: c.Title, By: by.Name, Subject: imp.Batch}
+	_, err = v.s.jobs.Start(spec, func(ctx context.Context, job *jobs.Job) (any, error) {
+		return v.s.withdraw(ctx, job, imp.Batch, by, intention)
 	})
+	if other, begun := errors.AsType[*jobs.BusyError](err); begun {
+		return stale(other.Job.By + " began to cancel this import at " + stamp(other.Job.Started) + ".")
+	} else if err != nil {
+		return err
+	}
 	return v.done(importAddress(imp.Batch), "")
 }
 
-// withdraw cancels an import. It goes on if the person leaves.
-func (s *Server) withdraw(batch string, by uploads.Person, note string) (settle.Cancelled, error) {
-	if s.desk != nil {
-		return s.desk.CancelBatch(s.run, batch, by, note)
-	}
-	end, err := s.journalUpload(s.run, uploads.Act{Kind: string(journal.Cancel), By: by, Batch: batch, Note: note})
+// cancelKind is the kind of the jobs that cancel an import. Their subject is the batch.
+const cancelKind = "cancel"
+
+func cancelKey(batch string) string { return "cancel " + batch }
+
+// withdraw cancels an import. Its result is a settle.Cancelled.
+func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by uploads.Person, in journal.Intention) (any, error) {
+	act, err := s.journal().Begin(ctx, in)
 	if err != nil {
 		return settle.Cancelled{}, err
 	}
-	c, err := books.CancelBatch(s.run, s.queue, batch, by.Name)
-	e := uploads.Ended{State: uploads.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, Partial: c.Started > 0}
-	if err != nil {
-		e.State, e.Error = uploads.Failed, err.Error()
+	var c settle.Cancelled
+	if s.desk != nil {
+		c, err = s.desk.CancelBatch(ctx, batch, by)
+	} else {
+		c, err = books.CancelBatch(ctx, s.queue, batch, by.Name)
 	}
-	end(s.run, e)
+	r := journal.Result{End: journal.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}}
+	switch {
+	case err != nil:
+		r.End, r.Error = journal.Failed, err.Error()
+		s.log.Error().Err(err).Str("batch", batch).Msg("the console could not cancel an import")
+	case c.Started > 0:
+		r.End = journal.Partial
+	}
+	job.Lack(s.unwritten(act, act.End(ctx, r)))
 	return c, err
 }
 
 // cancelling is a cancellation under way or done.
 type cancelling struct {
-	By    string
-	Began time.Time
-	Done  bool
+	*jobs.Job
 	settle.Cancelled
-	Error string
-	// Unwritten says what the journal lacks of it.
-	Unwritten string
+	Running bool
+	Error   string
 }
 
-// cancels are the cancellations since the console started, by import.
-type cancels struct {
-	mu  sync.Mutex
-	all map[string]*cancelling
-}
-
-func (c *cancels) start(batch, by string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if was := c.all[batch]; was != nil && !was.Done {
-		return false
+// cancelling returns the last cancellation of an import; nil if there was none.
+func (s *Server) cancelling(batch string) *cancelling {
+	job := s.jobs.Last(cancelKey(batch))
+	if job == nil {
+		return nil
 	}
-	if c.all == nil {
-		c.all = make(map[string]*cancelling)
-	}
-	c.all[batch] = &cancelling{By: by, Began: time.Now().UTC()}
-	return true
-}
-
-func (c *cancels) end(batch string, done settle.Cancelled, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := *c.all[batch]
-	next.Done, next.Cancelled = true, done
+	c := &cancelling{Job: job, Running: job.State() == jobs.Running}
+	result, err := job.Result()
+	c.Cancelled, _ = result.(settle.Cancelled)
 	if err != nil {
-		next.Error = sentence(err.Error())
+		c.Error = sentence(err.Error())
 	}
-	c.all[batch] = &next
-}
-
-// lacks notes what the journal lacks of a cancellation.
-func (c *cancels) lacks(batch, says string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if was := c.all[batch]; was != nil {
-		next := *was
-		next.Unwritten = says
-		c.all[batch] = &next
-	}
-}
-
-// of returns a copy of the cancellation of an import, or nil.
-func (c *cancels) of(batch string) *cancelling {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if was := c.all[batch]; was != nil {
-		next := *was
-		return &next
-	}
-	return nil
+	return c
 }

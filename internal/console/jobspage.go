@@ -6,17 +6,20 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/acts"
+	"orderpost/internal/books"
+	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/internal/uploads"
 )
 
 func (s *Server) jobRoutes() []route {
 	return []route{
 		{pattern: "GET /jobs", need: Viewer, does: "The list of jobs", serve: (*visit).jobList},
 		{pattern: "GET /jobs/{id}", need: Viewer, does: "A job", serve: (*visit).jobPage},
-		{pattern: "POST /jobs/{id}/stop", need: Viewer, does: "Stopping a job", serve: (*visit).stopJob},
+		{pattern: "POST /jobs/{id}/stop", need: Viewer, does: "Stopping a job", free: "its address has the id of one job, which never names another", serve: (*visit).stopJob},
 	}
 }
 
@@ -31,7 +34,7 @@ func (v *visit) jobList() error {
 
 // jobPage shows a preview or a run.
 type jobPage struct {
-	*acts.Job
+	*jobs.Job
 	Running, Preview, MayStop bool
 	Tone, Says                string
 	Facts                     []fact
@@ -47,10 +50,12 @@ type jobPage struct {
 	Again   []againForm
 	// Export is what an export would hold; nil = the job is another act.
 	Export *exportPage
-	// Unwritten says what the journal lacks of the run.
-	Unwritten string
 	// Run is the run of this preview; nil = nobody has started it.
-	Run *acts.Job
+	Run *jobs.Job
+	// Orders are the first orders that a replay put back, as they stand now.
+	Orders []replayedOrder
+	// Import is the address of the import that a replay was about; "" = of several.
+	Import string
 }
 
 // fateCount is how many letters have one fate.
@@ -71,10 +76,15 @@ func (v *visit) jobPage() error {
 	if job == nil {
 		return noJob()
 	}
-	if job.Kind == auditKind {
+	switch subject, _ := job.Subject.(string); job.Kind {
+	case auditKind:
 		return v.done("/books", "")
+	case cancelKind:
+		return v.done(importAddress(subject), "")
+	case uploads.CheckKind, uploads.ImportKind:
+		return v.done(there(subject), "")
 	}
-	p := jobPage{Job: job, Running: job.State() == acts.Running, Preview: job.Kind == previewKind}
+	p := jobPage{Job: job, Running: job.State() == jobs.Running, Preview: job.Kind == previewKind}
 	p.MayStop = p.Running && v.mayStop(job)
 	plan, ok := job.Subject.(*plan)
 	if !ok {
@@ -85,6 +95,12 @@ func (v *visit) jobPage() error {
 	if !p.Running {
 		p.Took = job.Ended().Sub(job.Started).Round(time.Millisecond)
 		p.ended(v, plan)
+		if err := p.followReplay(v, plan); err != nil {
+			return err
+		}
+		if _, known := v.s.batches.name(v.Context(), plan.filter.Batch); known && len(p.Orders) > 0 {
+			p.Import = importAddress(plan.filter.Batch)
+		}
 	}
 	return v.render("job", job.Title, p)
 }
@@ -92,17 +108,14 @@ func (v *visit) jobPage() error {
 // ended fills in what a job has found or done.
 func (p *jobPage) ended(v *visit, plan *plan) {
 	result, err := p.Result()
-	if survey, ok := result.(acts.Survey); ok && err == nil {
+	if survey, ok := result.(letters.Survey); ok && err == nil {
 		p.exporting(v, survey)
 		return
 	}
-	tally, _ := result.(acts.Tally)
+	tally, _ := result.(letters.Tally)
 	deed := plan.deed(v.s, order.OutcomeAccepted, settle.Person{})
-	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, plan.run()
-	if !p.Preview {
-		p.Unwritten = plan.unwritten()
-	}
-	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b acts.Fate) int {
+	p.Errors, p.Unreadable, p.Run = tally.Errors, tally.Unreadable, v.runOf(p.Job)
+	for _, fate := range slices.SortedFunc(maps.Keys(tally.Fates), func(a, b letters.Fate) int {
 		if tally.Fates[a] != tally.Fates[b] {
 			return tally.Fates[b] - tally.Fates[a]
 		}
@@ -115,9 +128,9 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 		p.Fates = append(p.Fates, fateCount{tally.Fates[fate], fateWords(fate, p.Preview), tone})
 	}
 	switch n := tally.Fates[deed.Does]; {
-	case p.State() == acts.Stopped && p.Preview:
+	case p.State() == jobs.Stopped && p.Preview:
 		p.Tone, p.Says = "warn", "It was stopped by "+somebody(p.Stopper())+". Nothing was done."
-	case p.State() == acts.Stopped:
+	case p.State() == jobs.Stopped:
 		p.Tone, p.Says = "warn", "It was stopped by "+somebody(p.Stopper())+". What is counted below was done; the other letters are as they were. It can be repeated."
 	case err != nil && away(err) && p.Preview:
 		p.Tone, p.Says = "bad", "The broker stayed out of reach. Nothing was done; start it again when the broker is back."
@@ -140,7 +153,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 	if p.Preview && old && p.Run == nil {
 		p.Tone, p.Says = "warn", p.Says+" This preview is too old to go on with. Preview again."
 	}
-	if p.Preview && !old && p.State() == acts.Done && p.Run == nil && v.may(Operator) {
+	if p.Preview && !old && p.State() == jobs.Done && p.Run == nil && v.may(Operator) {
 		if tally.Fates[deed.Does] > 0 {
 			p.Confirm = "/jobs/" + p.ID + "/confirm"
 		}
@@ -149,7 +162,7 @@ func (p *jobPage) ended(v *visit, plan *plan) {
 }
 
 // offer adds what else could be permitted.
-func (p *jobPage) offer(v *visit, plan *plan, t acts.Tally) {
+func (p *jobPage) offer(v *visit, plan *plan, t letters.Tally) {
 	if plan.act != journal.Replay {
 		return
 	}
@@ -162,30 +175,30 @@ func (p *jobPage) offer(v *visit, plan *plan, t acts.Tally) {
 		}
 		p.Again = append(p.Again, f)
 	}
-	if n := t.Fates[acts.Fate(settle.ReplayInDoubt.String())]; n > 0 && v.person().ResubmitUnknown {
+	if n := t.Fates[letters.Fate(settle.ReplayInDoubt.String())]; n > 0 && v.person().ResubmitUnknown {
 		add("Preview with the "+plural(n, "order", "orders")+" in doubt", "unknown")
 	}
-	if n := t.Fates[acts.Fate(settle.ReplayLate.String())]; n > 0 {
+	if n := t.Fates[letters.Fate(settle.ReplayLate.String())]; n > 0 {
 		add("Preview without the "+plural(n, "deadline that has passed", "deadlines that have passed"), "late")
 	}
 }
 
 // fateWords says what became of letters, or would.
-func fateWords(f acts.Fate, preview bool) string {
-	words := map[acts.Fate][2]string{
+func fateWords(f letters.Fate, preview bool) string {
+	words := map[letters.Fate][2]string{
 		"replayed":        {"put back into the queue", "would be put back into the queue"},
 		"replayed-before": {"put back by an earlier run, which was cut off", "were put back by an earlier run, which was cut off; only the letter is left"},
-		acts.Gone:         {"gone or replaced meanwhile: somebody else was first", "gone or replaced meanwhile"},
-		acts.Pending:      {"stay: an intent for the order is in the queue", "would stay: an intent for the order is in the queue"},
+		letters.Gone:      {"gone or replaced meanwhile: somebody else was first", "gone or replaced meanwhile"},
+		letters.Pending:   {"stay: an intent for the order is in the queue", "would stay: an intent for the order is in the queue"},
 		"accepted":        {"stay: the order was accepted", "would stay: the order was accepted"},
 		"in-doubt":        {"stay: the order may exist at the API", "would stay: the order may exist at the API"},
 		"late":            {"stay: the deadline has passed", "would stay: the deadline has passed"},
 		"foreign":         {"stay: the subject is not the order's; export, correct and enqueue", "would stay: the subject is not the order's"},
-		acts.Dropped:      {"forgotten", "would be forgotten"},
-		acts.Resolved:     {"settled by your word", "would be settled by your word"},
-		acts.Certain:      {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
-		acts.NoResult:     {"stay: their result has expired", "would stay: their result has expired"},
-		acts.Unsettled:    {"stay: an error, see below", "could not be judged, see below"},
+		letters.Dropped:   {"forgotten", "would be forgotten"},
+		letters.Resolved:  {"settled by your word", "would be settled by your word"},
+		letters.Certain:   {"stay: their outcome is not in doubt", "would stay: their outcome is not in doubt"},
+		letters.NoResult:  {"stay: their result has expired", "would stay: their result has expired"},
+		letters.Unsettled: {"stay: an error, see below", "could not be judged, see below"},
 	}[f]
 	if preview {
 		return words[1]
@@ -201,6 +214,52 @@ func (v *visit) stopJob() error {
 	if !v.mayStop(job) {
 		return &problem{status: 403, what: "Somebody else started this job.", todo: "They can stop it, and so can an operator."}
 	}
+	if _, stops := job.Subject.(*plan); !stops && job.Kind != auditKind {
+		return &problem{status: 409, what: "This job cannot be stopped here.", todo: "Look at its own page."}
+	}
 	job.Stop(v.person().Name)
 	return v.done("/jobs/"+job.ID, "")
+}
+
+// replayedShown is how many orders of a replay its job remembers and shows.
+const replayedShown = 50
+
+// replayedOrder is an order that a job put back into the queue, and how it stands now.
+type replayedOrder struct{ No, Link, Word, Tone string }
+
+// noteOrder remembers the first orders with which the plan was carried out.
+func (p *plan) noteOrder(l *settle.Letter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.orders) < replayedShown {
+		p.orders = append(p.orders, l.OrderNo)
+	}
+}
+
+// followReplay fills in what became of the orders of a replay since.
+func (p *jobPage) followReplay(v *visit, plan *plan) error {
+	if p.Preview || plan.act != journal.Replay {
+		return nil
+	}
+	plan.mu.Lock()
+	orders := slices.Sorted(slices.Values(plan.orders))
+	plan.mu.Unlock()
+	ctx, cancel := v.brief()
+	defer cancel()
+	for _, no := range orders {
+		f, err := books.Find(ctx, v.queue(), no)
+		if err != nil {
+			return err
+		}
+		line := replayedOrder{No: no, Link: orderAddress(no), Word: "pending", Tone: "info"}
+		switch o := f.Record.Outcome(); {
+		case f.Pending && f.Record != nil && o == order.OutcomeNone:
+			line.Word = f.Record.Word
+		case !f.Pending && o != order.OutcomeNone:
+			line.Word, line.Tone = o.String(), tone(o)
+		}
+		p.Orders = append(p.Orders, line)
+		v.live = v.live || line.Tone == "info" // until the last one has its outcome
+	}
+	return nil
 }

@@ -15,9 +15,8 @@ import (
 // orders it would withdraw from there, before it does.
 func TestAnUploadWaitsInALane(t *testing.T) {
 	r := newRig(t)
-	require.NoError(t, r.worker.OpenWaiting(t.Context()))
 	c := fleet.New(r.worker)
-	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true, Feeds: true}))
+	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
 	require.NoError(t, c.SetLane(t.Context(), "night", 1, "anna"))
 	b := r.loggedIn()
 	a := b.upload(http.StatusOK, "march.csv", strings.NewReader("order_no,timeout\nA-1,30\nA-2,30\nA-3,30\n"))

@@ -17,15 +17,19 @@ import (
 	"orderpost/internal/settle"
 )
 
-// decide reads the letter that an act is about. An act that finds it gone does
-// nothing and says so.
-func (v *visit) decide() (*settle.Letter, error) {
+// decide reads the letter that an act is about, and what is on record of its order. An
+// act that finds the letter gone does nothing and says so.
+func (v *visit) decide() (*settle.Letter, settle.Entry, error) {
 	l, err := v.readLetter(v.s.queue)
 	var p *problem
 	if v.Method == http.MethodPost && errors.As(err, &p) && p.status == http.StatusNotFound {
-		return nil, letterStale()
+		return nil, settle.Entry{}, letterStale()
 	}
-	return l, err
+	if err != nil {
+		return nil, settle.Entry{}, err
+	}
+	entry, err := v.s.queue.Store().Record(v.Context(), l.Token())
+	return l, entry, err
 }
 
 // letterStale is the problem of a person who decided on a letter that is gone.
@@ -54,14 +58,27 @@ func (v *visit) actOn(l *settle.Letter, about journal.About, do func(context.Con
 }
 
 // letterConfirmation is what the confirmations of all acts on one letter share.
-func letterConfirmation(l *settle.Letter, title, button string) *confirmation {
-	c := &confirmation{Title: title, Button: button, Back: "/letters/" + strconv.FormatUint(l.Seq, 10),
+func letterConfirmation(l *settle.Letter, entry settle.Entry, title, button string) *confirmation {
+	c := &confirmation{Title: title, Button: button, Seen: mark(l.Seq, entry.Seq), Changed: letterChanged(entry), Back: "/letters/" + strconv.FormatUint(l.Seq, 10),
 		Facts: []fact{{"Order", l.OrderNo}, {"Outcome", l.Outcome.String() + ": " + l.Outcome.Meaning()}}}
 	if l.Reason != "" {
 		c.Facts = append(c.Facts, fact{"Reason", l.Reason})
 	}
 	c.Facts = append(c.Facts, fact{"Filed", stamp(l.FiledAt)})
 	return c
+}
+
+// letterChanged says what became of a letter's order since somebody looked.
+func letterChanged(entry settle.Entry) string {
+	says := "What is known about this order has changed since you opened the page."
+	if r := entry.Record; r != nil {
+		if n := len(r.Interventions); n > 0 {
+			last := r.Interventions[n-1]
+			says += " " + sentence(somebody(last.By)+" "+last.Did+" at "+stamp(last.At))
+		}
+		says += " It is " + r.Word + " now."
+	}
+	return says
 }
 
 // replayPlan is what a replay of a letter would do, and the permissions it needs.
@@ -72,7 +89,7 @@ type replayPlan struct {
 	unknown, late bool
 }
 
-// state is the field that carries what the person saw.
+// state says what a replay would do, for the mark of its page.
 func (p replayPlan) state() string {
 	return fmt.Sprintf("%s unknown=%t late=%t", p.end, p.unknown, p.late)
 }
@@ -123,7 +140,7 @@ func (p replayPlan) would(v *visit) error {
 }
 
 func (v *visit) replay() error {
-	l, err := v.decide()
+	l, entry, err := v.decide()
 	if err != nil {
 		return err
 	}
@@ -131,14 +148,11 @@ func (v *visit) replay() error {
 	if err != nil {
 		return err
 	}
-	if v.Method == http.MethodPost && v.field("state") != plan.state() {
-		return stale("What a replay of this letter would do has changed since you opened the page.")
-	}
 	if err := plan.would(v); err != nil {
 		return err
 	}
-	c := letterConfirmation(l, "Replay a dead letter", "Replay")
-	c.Fields = []fact{{"state", plan.state()}}
+	c := letterConfirmation(l, entry, "Replay a dead letter", "Replay")
+	c.Seen = mark(c.Seen, plan.state())
 	if plan.end == settle.ReplayedBefore {
 		c.Says = []string{"An earlier replay has put the order back into the queue, and was cut off. Only the letter is left to be removed."}
 	} else {
@@ -198,18 +212,14 @@ func typedInput(l *settle.Letter) input {
 }
 
 func (v *visit) resolve() error {
-	l, err := v.decide()
-	if err != nil {
-		return err
-	}
-	entry, err := v.s.queue.Store().Record(v.Context(), l.Token())
+	l, entry, err := v.decide()
 	if err != nil {
 		return err
 	}
 	if !resolvable(l, entry.Record) {
 		return stays("The outcome of this order is not unknown, so there is nothing to resolve.", "Look at the order's page.")
 	}
-	c := letterConfirmation(l, "Resolve an order", "Record this")
+	c := letterConfirmation(l, entry, "Resolve an order", "Record this")
 	c.Says = []string{"Say what you found out about this order at the API. Your word is recorded with your name and the time, and the dead letter goes away, with the order in it.",
 		"If the API itself confirms an acceptance later, that counts instead."}
 	if rec := entry.Record; rec != nil && slices.ContainsFunc(rec.Conflicts, func(x order.Conflict) bool { return x.IntentID == l.IntentID }) {
@@ -256,7 +266,7 @@ func refused(err error) error {
 }
 
 func (v *visit) drop() error {
-	l, err := v.decide()
+	l, entry, err := v.decide()
 	if err != nil {
 		return err
 	}
@@ -267,7 +277,7 @@ func (v *visit) drop() error {
 	if len(would) == 0 {
 		return refused(settle.ErrPending)
 	}
-	c := letterConfirmation(l, "Drop a dead letter", "Drop")
+	c := letterConfirmation(l, entry, "Drop a dead letter", "Drop")
 	c.Danger, c.Inputs = true, []input{noteInput(false)}
 	c.Says = []string{"The dead letter goes away, and the order in it cannot be read or replayed any more. The order's result stays, and says who dropped the letter."}
 	if l.Outcome == order.OutcomeUnknown {

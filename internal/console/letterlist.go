@@ -55,6 +55,10 @@ type letterList struct {
 	// Choose shows a box before each letter, for acts on a selection. Settles: the
 	// person may do more than export.
 	Choose, Settles bool
+	// From and Before are the place of the page in the list, as its address has it.
+	From, Before string
+	// NothingTicked: a form came that is about ticked letters, and none was.
+	NothingTicked bool
 }
 
 // outcomeChoice is an outcome in the filter.
@@ -91,7 +95,7 @@ func readFilter(values url.Values) books.LetterFilter {
 		return out
 	}
 	text := func(name string) string { return strings.TrimSpace(values.Get(name)) }
-	return books.LetterFilter{Outcomes: list("outcome"), Statuses: list("status"), Reason: text("reason"), Batch: text("batch"),
+	return books.LetterFilter{Outcomes: list("outcome"), Statuses: list("status"), Reason: text("reason"), Answer: text("answer"), Batch: text("batch"),
 		OrderNo: values.Get("order-no"), Since: text("since"), Until: text("until")}
 }
 
@@ -108,6 +112,7 @@ func filterFields(f books.LetterFilter) url.Values {
 	set("outcome", f.Outcomes...)
 	set("status", f.Statuses...)
 	set("reason", f.Reason)
+	set("answer", f.Answer)
 	set("batch", f.Batch)
 	set("order-no", f.OrderNo)
 	set("since", f.Since)
@@ -119,7 +124,9 @@ func filterFields(f books.LetterFilter) url.Values {
 func lettersAt(f books.LetterFilter, more ...string) string {
 	values := filterFields(f)
 	for i := 0; i+1 < len(more); i += 2 {
-		values.Set(more[i], more[i+1])
+		if more[i+1] != "" {
+			values.Set(more[i], more[i+1])
+		}
 	}
 	if len(values) == 0 {
 		return "/letters"
@@ -175,6 +182,7 @@ func (v *visit) letterList() error {
 	p.Query = filterFields(p.Filter).Encode()
 	p.Choose = v.may(Importer) && p.Whole
 	p.Settles = v.may(Operator)
+	p.From, p.Before, p.NothingTicked = v.query("from"), v.query("before"), v.query("ticked") == "none"
 	v.live = !p.Choose // a refresh would take the ticks away
 	return v.render("letters", "Dead letters", p)
 }
@@ -205,6 +213,12 @@ func (p *letterList) group(all bool) {
 		f.Outcomes = []string{g.Outcome.String()}
 		if g.Reason != "" && g.Reason != books.OtherReasons {
 			f.Reason = g.Reason
+		}
+		if g.Said != "" {
+			f.Answer = g.Said
+		}
+		if g.Status != 0 {
+			f.Statuses = []string{strconv.Itoa(g.Status)}
 		}
 		p.Shown = append(p.Shown, letterGroup{g, lettersAt(f)})
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 
@@ -47,6 +48,7 @@ func (v *visit) letterPage() error {
 	say("Error", l.Error)
 	say("Last verdict", verdict(l.Verdict, l.Status))
 	say("Last answer", l.Response)
+	say("Kept answer", keptAnswer(&l.Recalled))
 	say("Attempts", strconv.Itoa(l.Attempts))
 	say("Doubt", doubt(l, entry.Record))
 	say("Permission", permission(entry.Record))
@@ -125,4 +127,12 @@ func (v *visit) readLetter(q *queue.Queue) (*settle.Letter, error) {
 	}
 	l.FiledUnder = letters.Token(m)
 	return l, nil
+}
+
+// keptAnswer shows the answer to an attempt whose refusal was called back; "" = none.
+func keptAnswer(r *order.Recalled) string {
+	if r.Status == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d %s, called back: %s", r.Status, r.Answer, r.WhatSaid())
 }

@@ -21,9 +21,9 @@ const (
 	lettersRetry = time.Second
 )
 
-// letters is the index of dead letters that all pages share. Pages bring it up to
+// letterWatch is the index of dead letters that all pages share. Pages bring it up to
 // date, at most once a second; what takes longer is read in the background.
-type letters struct {
+type letterWatch struct {
 	*books.LetterIndex
 	log zerolog.Logger
 
@@ -49,12 +49,12 @@ const (
 	maxKept = 32
 )
 
-func newLetters(q *queue.Queue, log zerolog.Logger) *letters {
-	return &letters{LetterIndex: books.NewLetterIndex(q), log: log, more: make(chan struct{}, 1), kept: make(map[string]keptSelection)}
+func newLetters(q *queue.Queue, log zerolog.Logger) *letterWatch {
+	return &letterWatch{LetterIndex: books.NewLetterIndex(q), log: log, more: make(chan struct{}, 1), kept: make(map[string]keptSelection)}
 }
 
 // selection counts what a filter selects.
-func (l *letters) selection(f books.LetterFilter, m *books.LetterMatcher) *books.LetterSelection {
+func (l *letterWatch) selection(f books.LetterFilter, m *books.LetterMatcher) *books.LetterSelection {
 	key := lettersAt(f)
 	l.mu.Lock()
 	kept, found := l.kept[key]
@@ -74,7 +74,7 @@ func (l *letters) selection(f books.LetterFilter, m *books.LetterMatcher) *books
 
 // look brings the index up to date, unless that is being done or was just done. It
 // reports whether the broker has answered.
-func (l *letters) look(ctx context.Context) (answered bool) {
+func (l *letterWatch) look(ctx context.Context) (answered bool) {
 	if !l.turn.TryLock() {
 		return false
 	}
@@ -98,7 +98,7 @@ func (l *letters) look(ctx context.Context) (answered bool) {
 }
 
 // forget removes a letter that is gone, and makes the next page read anew.
-func (l *letters) forget(seq uint64) {
+func (l *letterWatch) forget(seq uint64) {
 	l.turn.Lock()
 	l.at = time.Time{}
 	l.turn.Unlock()
@@ -108,14 +108,14 @@ func (l *letters) forget(seq uint64) {
 	clear(l.kept)
 }
 
-func (l *letters) note(err error) {
+func (l *letterWatch) note(err error) {
 	if err != nil && !away(err) {
 		l.log.Warn().Err(err).Msg("dead letters could not be read for the console")
 	}
 }
 
 // run reads what a page began and left, until ctx ends.
-func (l *letters) run(ctx context.Context, watched func() bool) {
+func (l *letterWatch) run(ctx context.Context, watched func() bool) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -141,7 +141,7 @@ func (l *letters) run(ctx context.Context, watched func() bool) {
 }
 
 // seeLetters returns the index as it is now.
-func (v *visit) seeLetters() *letters {
+func (v *visit) seeLetters() *letterWatch {
 	w := v.s.watch
 	w.see()
 	if w.queue.Connected() && w.letters.look(v.Context()) {

@@ -75,6 +75,26 @@ func hidden(t *testing.T, page, name string) string {
 	return found[1]
 }
 
+// TestLettersOfOneAnswer: letters with the same status and another answer are another
+// group, and the filter selects one of them.
+func TestLettersOfOneAnswer(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	for no, said := range map[string]string{"A-1": "40012: balance # is too low", "A-2": "40012: balance # is too low", "B-1": "40017: symbol # is <halted>"} {
+		report := answered(order.Rejected, 422, "refused by status 422", "no")
+		report.Said = said
+		r.settles(no, report)
+	}
+	require.Eventually(t, func() bool { return strings.Contains(text(b.open(http.StatusOK, "/letters")), "3 dead letters") }, patience, 50*time.Millisecond)
+	page := b.open(http.StatusOK, "/letters")
+	require.NotContains(t, page, "<halted>")
+	require.Contains(t, text(page), "rejected refused by status 422 2 422 40012: balance # is too low")
+	require.Contains(t, text(b.open(http.StatusOK, "/letters?answer=SYMBOL+%23")), "1 dead letter matches the filter")
+	link := regexp.MustCompile(`href="(/letters\?[^"]*answer=40017[^"]*)"`).FindStringSubmatch(page)
+	require.NotNil(t, link, page)
+	require.Contains(t, text(b.open(http.StatusOK, strings.ReplaceAll(link[1], "&amp;", "&"))), "1 dead letter matches the filter")
+}
+
 // TestDeadLettersPage lists letters by group and one by one, and filters them as the
 // command does.
 func TestDeadLettersPage(t *testing.T) {
@@ -119,7 +139,7 @@ func TestDeadLettersPage(t *testing.T) {
 			sent, err := url.ParseQuery(strings.ReplaceAll(hidden(t, page, "filter"), "&amp;", "&"))
 			require.NoError(t, err)
 			require.Equal(t, readFilter(values), readFilter(sent))
-			require.Equal(t, fmt.Sprint(r.letter("B-2").Seq), hidden(t, page, "last"))
+			require.Equal(t, fmt.Sprint(r.letter("B-2").Seq), hidden(t, page, "seen"))
 		}
 	}
 	for query, want := range map[string]string{
@@ -212,7 +232,7 @@ func TestLettersOfAnything(t *testing.T) {
 			require.Contains(t, text(b.send(http.StatusOK, path+"/drop", "note", "not wanted")), "is dropped.")
 		} else {
 			form := b.open(http.StatusOK, path+"/replay")
-			page := b.send(http.StatusOK, path+"/replay", "state", hidden(t, form, "state"), "note", "they said it is not there", "typed", typed(r.letter(no)))
+			page := b.send(http.StatusOK, path+"/replay", "seen", hidden(t, form, "seen"), "note", "they said it is not there", "typed", typed(r.letter(no)))
 			require.Contains(t, text(page), "The order is back in the queue, and its dead letter is gone.", "%q", no)
 			r.settlesPending(answered(order.Accepted, 200, "", "{}"))
 		}
@@ -228,34 +248,34 @@ func TestReplay(t *testing.T) {
 	form := b.open(http.StatusOK, path+"/replay")
 	require.Contains(t, text(form), "The order goes back into the queue, unchanged and under its own order number.")
 	r.letter("A-1") // a GET does not act
-	page := b.send(http.StatusOK, path+"/replay", "state", hidden(t, form, "state"), "note", "the rule is mended")
+	page := b.send(http.StatusOK, path+"/replay", "seen", hidden(t, form, "seen"), "note", "the rule is mended")
 	require.Contains(t, text(page), "The order is back in the queue, and its dead letter is gone.")
 	require.Contains(t, text(b.open(http.StatusOK, "/letters")), "There are no dead letters.")
 	item := r.lastAct()
 	require.Equal(t, []any{journal.Replay, "operator", "A-1", "the rule is mended", journal.Done}, []any{item.Kind, item.Actor.Name, item.OrderNo, item.Note, item.Result.End})
 
 	// The form again, as from a page that was left open.
-	page = b.send(http.StatusConflict, path+"/replay", "state", hidden(t, form, "state"))
+	page = b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))
 	require.Contains(t, text(page), "This dead letter is gone since you opened the page")
 	require.Contains(t, text(page), "Nothing was done.")
 	b.open(http.StatusNotFound, path)
 
 	// It fails again. The old page is about the old letter.
 	r.settlesPending(answered(order.Rejected, 422, "rule 2", "no"))
-	b.send(http.StatusConflict, path+"/replay", "state", hidden(t, form, "state"))
+	b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))
 	require.NotEqual(t, path, r.letterPath("A-1"))
 
 	// Another intent is in the queue.
 	path = r.letterPath("A-1")
 	form = b.open(http.StatusOK, path+"/replay")
 	require.NoError(t, r.worker.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "other"}})[0].Err)
-	require.Contains(t, text(b.send(http.StatusConflict, path+"/replay", "state", hidden(t, form, "state"))), "has changed since you opened the page. Nothing was done.")
+	require.Contains(t, text(b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))), "Another intent for this order number is in the queue, so the letter stays. Nothing was done.")
 	for _, act := range []string{"replay", "drop"} {
 		require.Contains(t, text(b.open(http.StatusConflict, path+"/"+act)), "Another intent for this order number is in the queue")
 	}
 	// It is accepted meanwhile, and the letter goes.
 	r.settlesPending(answered(order.Accepted, 200, "", "{}"))
-	b.send(http.StatusConflict, path+"/replay", "state", hidden(t, form, "state"))
+	b.send(http.StatusConflict, path+"/replay", "seen", hidden(t, form, "seen"))
 	require.Eventually(t, func() bool {
 		return strings.Contains(text(b.open(http.StatusOK, "/letters")), "There are no dead letters.")
 	}, patience, 50*time.Millisecond)
@@ -270,7 +290,7 @@ func TestReplayOfAnExpiredOrder(t *testing.T) {
 	path := r.letterPath("A-1")
 	form := b.open(http.StatusOK, path+"/replay")
 	require.Contains(t, text(form), "so it is sent without a deadline")
-	b.send(http.StatusOK, path+"/replay", "state", hidden(t, form, "state"))
+	b.send(http.StatusOK, path+"/replay", "seen", hidden(t, form, "seen"))
 	require.Equal(t, "none", r.lastAct().Details["deadline"])
 	found, err := books.Find(t.Context(), r.worker, "A-1")
 	require.NoError(t, err)
@@ -283,16 +303,16 @@ func TestReplayOfAnUnknownOrder(t *testing.T) {
 	r.settles("A-1", inDoubt())
 	path := r.letterPath("A-1")
 	require.Contains(t, text(r.as("operator").open(http.StatusForbidden, path+"/replay")), "needs the right resubmit-unknown, and you do not have it")
-	r.as("operator").send(http.StatusConflict, path+"/replay", "state", "replayed unknown=true late=false", "note", "x", "typed", "A-1")
+	r.as("operator").send(http.StatusForbidden, path+"/replay", "seen", "x", "note", "x", "typed", "A-1")
 	b := r.as("chief")
 	form := b.open(http.StatusOK, path+"/replay")
 	require.Contains(t, text(form), "it is created twice")
-	state := hidden(t, form, "state")
-	for _, bad := range [][]string{{"state", state, "typed", "A-1"}, {"state", state, "note", "ticket 17"}, {"state", state, "note", "ticket 17", "typed", "A-2"}} {
+	state := hidden(t, form, "seen")
+	for _, bad := range [][]string{{"seen", state, "typed", "A-1"}, {"seen", state, "note", "ticket 17"}, {"seen", state, "note", "ticket 17", "typed", "A-2"}} {
 		require.Contains(t, text(b.send(http.StatusUnprocessableEntity, path+"/replay", bad...)), "Nothing was done.")
 	}
 	r.letter("A-1") // it is still there
-	b.send(http.StatusOK, path+"/replay", "state", state, "note", "ticket 17", "typed", "A-1")
+	b.send(http.StatusOK, path+"/replay", "seen", state, "note", "ticket 17", "typed", "A-1")
 	item := r.lastAct()
 	require.Equal(t, "true", item.Details["resubmit-unknown"])
 	require.Equal(t, "ticket 17", item.Note)
@@ -318,7 +338,7 @@ func TestResolve(t *testing.T) {
 	entry, err := r.worker.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"accepted", "operator"}, []string{entry.Record.Word, entry.Record.By})
-	require.Contains(t, text(b.send(http.StatusConflict, path+"/resolve", "as", "rejected", "note", "no")), "This dead letter is gone")
+	require.Contains(t, text(b.send(http.StatusConflict, path+"/resolve", "as", "rejected", "note", "no", "seen", "x")), "This dead letter is gone")
 	require.Equal(t, journal.Resolve, r.lastAct().Kind)
 }
 
@@ -358,13 +378,13 @@ func TestTwoPeopleOnOneLetter(t *testing.T) {
 		no := fmt.Sprint("A-", round)
 		r.refuses(no)
 		path := r.letterPath(no)
-		state := hidden(t, people[0].open(http.StatusOK, path+"/replay"), "state")
+		state := hidden(t, people[0].open(http.StatusOK, path+"/replay"), "seen")
 		var all sync.WaitGroup
 		codes := make([]int, len(people))
 		for i, b := range people {
 			all.Go(func() {
 				act := []string{"replay", "drop"}[i%2]
-				codes[i] = b.do(http.MethodPost, path+"/"+act, url.Values{"state": {state}}).StatusCode
+				codes[i] = b.do(http.MethodPost, path+"/"+act, url.Values{"seen": {state}}).StatusCode
 			})
 		}
 		all.Wait()
@@ -428,3 +448,6 @@ func TestTheBrokerRestartsWhileLettersAreRead(t *testing.T) {
 		return strings.Contains(page, "600 dead letters, by outcome") && !strings.Contains(page, "out of reach") && !strings.Contains(page, " read.")
 	}, patience, 50*time.Millisecond)
 }
+
+// seq is the sequence of an order's dead letter.
+func (r *rig) seq(no string) string { return strings.TrimPrefix(r.letterPath(no), "/letters/") }

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"sync"
 	"time"
@@ -15,73 +16,129 @@ import (
 // linkTime is how long a one-time link works.
 const linkTime = 15 * time.Minute
 
-// loginLink lets in whoever sees the terminal of the console. It works once.
+// maxLinks bounds the links that are remembered. More than can be printed while one of
+// them works, so that nobody who asks for new ones ends another.
+const maxLinks = 200
+
+// loginLink lets in whoever sees the terminal of the console. Each link works once.
 type loginLink struct {
-	mu    sync.Mutex
+	mu      sync.Mutex
+	printed []*oneTime // oldest first
+}
+
+type oneTime struct {
 	token string
-	until time.Time
+	until time.Time // by the monotonic clock: a clock that is set does not change it
+	used  bool
 }
 
 func (l *loginLink) renew(now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.token, l.until = rand.Text(), now.Add(linkTime)
-	return l.token
+	link := &oneTime{token: rand.Text(), until: now.Add(linkTime)}
+	l.printed = append(l.printed[max(0, len(l.printed)+1-maxLinks):], link)
+	return link.token
 }
 
-// use reports whether the token is the link's, and ends the link if so.
-func (l *loginLink) use(token string, now time.Time) bool {
+// use ends the link of a token. It returns why the token lets nobody in; "" = it does.
+// Nobody guesses 130 bits, so the number of tries is not limited: a limit would only let
+// a stranger use it up.
+func (l *loginLink) use(token string, now time.Time) (wrong string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	right := l.token != "" && now.Before(l.until) && subtle.ConstantTimeCompare([]byte(token), []byte(l.token)) == 1
-	if right {
-		l.token = ""
+	var found *oneTime
+	for _, link := range l.printed {
+		if subtle.ConstantTimeCompare([]byte(token), []byte(link.token)) == 1 {
+			found = link
+		}
 	}
-	return right
+	switch {
+	case found == nil:
+		return "This is not a link that this console has printed since it was started."
+	case found.used:
+		return "This link was used already."
+	case !now.Before(found.until):
+		return "This link is older than 15 minutes."
+	}
+	found.used = true
+	return ""
 }
 
-// Each address may try a password 10 times at once and then every 6 seconds, and so
-// may each name. At most two are compared at a time, because each takes 200 ms.
+// An address may try a password 10 times at once and then every 6 seconds, and so may a
+// browser that is known as the person's. All strangers together may try one name more
+// often than one address may, so that no address alone keeps others from a name.
 const (
-	tryBurst   = 10
-	tryEvery   = 6 * time.Second
-	maxTriers  = 10_000
-	maxCompare = 2
+	tryBurst  = 10
+	tryEvery  = 6 * time.Second
+	nameBurst = 60
+	nameEvery = time.Second
+	maxTriers = 10_000
 )
+
+// tries limits what each of many may try.
+type tries struct {
+	burst int
+	every time.Duration
+
+	mu sync.Mutex
+	by map[string]*rate.Limiter
+}
+
+// allow reports whether the key may try once more.
+func (t *tries) allow(key string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.by) >= maxTriers {
+		for key, l := range t.by {
+			if l.Tokens() >= float64(t.burst) {
+				delete(t.by, key)
+			}
+		}
+	}
+	if t.by[key] == nil {
+		if len(t.by) >= maxTriers {
+			return false // more than ten thousand try at once
+		}
+		if t.by == nil {
+			t.by = make(map[string]*rate.Limiter)
+		}
+		t.by[key] = rate.NewLimiter(rate.Every(t.every), t.burst)
+	}
+	return t.by[key].Allow()
+}
 
 // attempts limits logins.
 type attempts struct {
-	mu      sync.Mutex
-	by      map[string]*rate.Limiter
-	compare chan struct{}
+	addresses, names, browsers, links tries
+	// strangers and known hold one comparison of passwords each, because one takes 200 ms.
+	strangers, known chan struct{}
 }
 
 func newAttempts() *attempts {
-	return &attempts{by: make(map[string]*rate.Limiter), compare: make(chan struct{}, maxCompare)}
+	return &attempts{addresses: tries{burst: tryBurst, every: tryEvery}, names: tries{burst: nameBurst, every: nameEvery},
+		browsers: tries{burst: tryBurst, every: tryEvery}, links: tries{burst: tryBurst, every: tryEvery},
+		strangers: make(chan struct{}, 1), known: make(chan struct{}, 1)}
 }
 
-// allow reports whether all of the keys may try once more.
-func (a *attempts) allow(keys ...string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.by) > maxTriers {
-		for key, l := range a.by {
-			if l.Tokens() >= tryBurst {
-				delete(a.by, key)
-			}
-		}
+// lane reports whether a password may be compared now, and where. browser is the id of a
+// browser that is known as the person's. An address that may not try is not counted for
+// the name.
+func (a *attempts) lane(browser, from, name string) (lane chan struct{}, allowed bool) {
+	if browser != "" {
+		return a.known, a.browsers.allow(browser)
 	}
-	ok := true
-	for _, key := range keys {
-		if a.by[key] == nil {
-			if len(a.by) > maxTriers {
-				return false // more than ten thousand names or addresses try at once
-			}
-			a.by[key] = rate.NewLimiter(rate.Every(tryEvery), tryBurst)
-		}
-		ok = a.by[key].Allow() && ok
+	return a.strangers, a.addresses.allow(network(from)) && a.names.allow(name)
+}
+
+// network returns what one party can be expected to hold of the addresses: an IPv4
+// address, or an IPv6 network of 64 bits.
+func network(address string) string {
+	addr, err := netip.ParseAddr(address)
+	if err != nil || addr.Is4() {
+		return address
 	}
-	return ok
+	p, _ := addr.Prefix(64) // 64 bits are in range
+	return p.String()
 }
 
 // cookieName is the session's cookie. A browser takes one with the prefix __Host-
@@ -113,7 +170,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) *session {
 	switch {
 	case named && (found == nil || found.Person != p):
 		cookie := s.sessions.begin(p)
-		s.setCookie(w, r, cookie, int(s.cfg.SessionTime.Seconds()))
+		s.setCookie(w, r, cookie, int(sessionTime.Seconds()))
 		return s.sessions.find(cookie)
 	case found != nil && found.How == "proxy" && !named:
 		return nil
@@ -128,9 +185,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) *session {
 func (s *Server) loginRoutes() []route {
 	return []route{
 		{pattern: "GET /login", serve: (*visit).loginPage},
-		{pattern: "POST /login", serve: (*visit).logIn},
-		{pattern: "POST /login/link", serve: (*visit).printLink},
-		{pattern: "POST /logout", serve: (*visit).logOut},
+		{pattern: "POST /login", free: "it asks for a name and a password, and shows nothing", serve: (*visit).logIn},
+		{pattern: "POST /login/link", free: "it shows nothing but a button", serve: (*visit).printLink},
+		{pattern: "POST /logout", free: "it ends the session of its own browser, whatever that shows", serve: (*visit).logOut},
 	}
 }
 
@@ -159,8 +216,15 @@ func (v *visit) showLogin(status int, p loginPage) error {
 
 // useLink logs in by a one-time link.
 func (v *visit) useLink(token string) error {
-	if v.s.cfg.knowsPeople() || !v.s.attempts.allow("link") || !v.s.link.use(token, time.Now()) {
-		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: "This link was used already or is older than 15 minutes."})
+	if v.s.cfg.knowsPeople() {
+		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: "This console lets people in by their names, and by no link."})
+	}
+	if dest := v.Header.Get("Sec-Fetch-Dest"); dest != "" && dest != "document" {
+		// A page of another website asks for it as a picture or a script. A person opens it.
+		return &problem{status: http.StatusForbidden, what: "A website asked for this address in the background, so the link was left alone.", todo: "Open the link in a window of its own."}
+	}
+	if wrong := v.s.link.use(token, time.Now()); wrong != "" {
+		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: wrong + " Print a new one in the terminal."})
 	}
 	v.begin(Person{Name: v.s.starter, Rights: Rights{Operator, true}, How: "link"})
 	return v.done(local(v.query("back")), "")
@@ -171,7 +235,7 @@ func (v *visit) begin(p Person) {
 	if c, err := v.Cookie(v.s.cookieName(v.Request)); err == nil {
 		v.s.sessions.end(c.Value)
 	}
-	v.s.setCookie(v.w, v.Request, v.s.sessions.begin(p), int(v.s.cfg.SessionTime.Seconds()))
+	v.s.setCookie(v.w, v.Request, v.s.sessions.begin(p), int(sessionTime.Seconds()))
 	v.s.log.Info().Str("person", p.Name).Str("role", p.Rights.String()).Str("by", p.How).Str("from", v.s.client(v.Request)).Msg("logged in")
 }
 
@@ -182,22 +246,24 @@ func (v *visit) logIn() error {
 	}
 	name, password := v.field("name"), v.PostFormValue("password")
 	from := v.s.client(v.Request)
-	if !v.s.attempts.allow("from "+from, "name "+name) {
+	lane, allowed := v.s.attempts.lane(v.known(name), from, name)
+	if !allowed {
 		v.w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
 		return v.showLogin(http.StatusTooManyRequests, loginPage{Wrong: "Too many attempts. Wait a minute and try again."})
 	}
 	select {
-	case v.s.attempts.compare <- struct{}{}:
+	case lane <- struct{}{}:
 	case <-v.Context().Done():
 		return nil
 	}
 	rights, right := v.s.users.check(name, password)
-	<-v.s.attempts.compare
+	<-lane
 	if !right {
 		v.s.log.Warn().Str("name", name).Str("from", from).Msg("a login was refused")
 		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: "This name and password do not belong together."})
 	}
 	v.begin(Person{Name: name, Rights: rights, How: "login"})
+	v.remember(name)
 	return v.done(local(v.PostFormValue("back")), "")
 }
 
@@ -206,7 +272,7 @@ func (v *visit) printLink() error {
 	if v.s.cfg.knowsPeople() {
 		return notFound("There is no such page.", "Log in with your name.")
 	}
-	if !v.s.attempts.allow("link") {
+	if !v.s.attempts.links.allow("") {
 		return v.showLogin(http.StatusTooManyRequests, loginPage{Wrong: "Too many attempts. Wait a minute and try again."})
 	}
 	v.s.announceLink()

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/letters"
 	"orderpost/internal/order"
 )
 
@@ -20,9 +20,6 @@ func (s *Server) orderRoutes() []route {
 
 type orderPage struct {
 	No string
-	// Field is what stands in the search field: the number, unless it has characters
-	// that a field would hide.
-	Field string
 	books.Found
 	Known  bool
 	Word   string // the outcome, retrying, or pending
@@ -58,11 +55,8 @@ type event struct {
 
 func (v *visit) orderPage() error {
 	p := orderPage{No: v.query("no")}
-	if plain(p.No) == p.No {
-		p.Field = p.No
-	}
 	if p.No == "" {
-		return v.render("order", "Find an order", p)
+		return v.findPage()
 	}
 	if len(p.No) > 4*order.MaxOrderNo {
 		return badRequest(fmt.Sprintf("An order number has at most %d bytes, and this has %s.", order.MaxOrderNo, count(len(p.No))), "Check what was copied.")
@@ -86,22 +80,20 @@ func (v *visit) orderPage() error {
 			p.ImportName = name + " (batch " + p.Import + ")"
 		}
 	}
+	if found.Pending && found.Record.Outcome() == order.OutcomeNone {
+		p.NothingSent = v.s.watch.nothingSent(ctx, true)
+	}
 	p.Known = found.Record != nil || found.Letter != nil || found.Pending
 	p.judge()
 	p.list()
-	for _, step := range found.Advice(p.No) {
-		if plain(step.Command) != step.Command {
-			step.Command = "" // what could be copied would not be the order number
-		}
-		p.Steps = append(p.Steps, step)
-	}
+	p.Steps = p.Advice(p.No)
 	if l := found.Letter; l != nil {
 		p.HasBody = true
 		if v.may(Importer) {
 			p.Body = readable(l.Body)
 		}
 	}
-	items, err := acts.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
+	items, err := letters.OfOrder(ctx, v.queue(), p.No, p.batch(), &found)
 	p.NoJournal = err != nil
 	for _, item := range items {
 		p.Acts = append(p.Acts, describeAct(item))
@@ -171,6 +163,7 @@ func (p *orderPage) list() {
 		say("Reason", r.Reason)
 		say("Error", r.Error)
 		say("Last verdict", verdict(r.Verdict, r.Status))
+		say("Kept answer", keptAnswer(&r.Recalled))
 		say("Attempts", strconv.Itoa(r.Attempts))
 		say("Import", p.ImportName)
 		say("Source", r.Source)

@@ -15,7 +15,6 @@ func (s *Server) overviewRoutes() []route {
 type overviewPage struct {
 	*snapshot
 	Gate    gateState
-	Trouble string
 	Advice  string // about missing streams
 	Chart   chart
 	Totals  []outcomeCount
@@ -36,7 +35,7 @@ func (v *visit) overview() error {
 	now := time.Now().UTC()
 	snap := v.s.watch.look(v.Context())
 	minutes, behind := v.s.watch.minutes.last(now)
-	p := overviewPage{snapshot: snap, Gate: gateOf(snap, now), Trouble: trouble(snap.Fleet, now), Chart: newChart(minutes), Behind: behind}
+	p := overviewPage{snapshot: snap, Gate: gateOf(snap, now), Chart: newChart(minutes), Behind: behind}
 	if len(snap.Missing) > 0 {
 		p.Advice = queue.DescribeMissing(snap.Missing)
 	}

@@ -18,10 +18,17 @@ func TestPages(t *testing.T) {
 	r.settles("A-1", answered(order.Accepted, 200, "", `{"id":1}`))
 	r.settles("B-1", answered(order.Rejected, 422, "rule 2", `<script>alert(1)</script>`))
 	b := r.loggedIn()
+	require.LessOrEqual(t, len(menu), 6, "a person reads the whole menu at once")
 	for _, item := range menu {
-		page := b.open(http.StatusOK, item.Path)
-		require.Contains(t, page, `<a href="`+item.Path+`" aria-current="page">`)
-		require.NotContains(t, page, "<no value>")
+		for i, sub := range item.Pages {
+			page := b.open(http.StatusOK, sub.Path)
+			require.Contains(t, page, `<a href="`+sub.Path+`" aria-current="page">`)
+			require.NotContains(t, page, "<no value>")
+			if i > 0 {
+				require.Contains(t, page, `<a href="`+item.Path()+`" aria-current="true">`, "its section is marked, too")
+			}
+			require.Contains(t, page, `name="q" type="search"`, "every page has the search field")
+		}
 	}
 	overview := b.open(http.StatusOK, "/")
 	require.Contains(t, text(overview), "No worker is running, so no order is sent.")
@@ -48,7 +55,6 @@ func TestOrderPage(t *testing.T) {
 	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "Nothing is known about this order number.")
 
 	q := r.open("w9", true)
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","timeout":30}`), ID: "c1", Lane: order.BulkLane})
 	require.NoError(t, err)
 	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "It may be in the waiting room, which holds 1;")

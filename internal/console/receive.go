@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"orderpost/internal/jobs"
 	"orderpost/internal/uploads"
 )
 
@@ -29,7 +31,7 @@ func (v *visit) receive() error {
 	defer func() { _, _ = io.CopyN(io.Discard, v.Body, uploadRest) }()
 	form, err := v.MultipartReader()
 	if err != nil {
-		return badRequest("That was not a form with a file.", "Choose a file on the page Upload.")
+		return badRequest("That was not a form with a file.", "Choose a file on the page Imports.")
 	}
 	if err := store.Announced(v.ContentLength - formSlack); err != nil {
 		return err
@@ -37,7 +39,7 @@ func (v *visit) receive() error {
 	part, err := filePart(form)
 	switch {
 	case errors.Is(err, io.EOF) || err == nil && part.FileName() == "":
-		return badRequest("No file was chosen.", "Choose one on the page Upload.")
+		return badRequest("No file was chosen.", "Choose one on the page Imports.")
 	case err != nil:
 		return &problem{status: http.StatusBadRequest, what: "The upload broke off, and nothing was kept.", todo: "Upload the file again.", cause: err}
 	}
@@ -45,7 +47,25 @@ func (v *visit) receive() error {
 	if err != nil {
 		return err
 	}
+	v.checkItself(u.ID)
 	return v.done(there(u.ID), "")
+}
+
+// checkItself starts the check of a file that just came, with the names that the console
+// proposes for its columns. It leaves a file alone whose columns need a person: the page
+// of the upload says what they lack.
+func (v *visit) checkItself(id string) {
+	h, err := v.s.desk.Head(id, samples)
+	if err != nil {
+		return
+	}
+	arranged, err := v.s.desk.Arrange(id, v.by(), "", uploads.Settings{Mapping: h.Propose()})
+	if err != nil || v.s.desk.Check(id, v.by(), arranged) != nil {
+		return
+	}
+	wait, enough := context.WithTimeout(v.Context(), previewWait)
+	defer enough()
+	_ = v.s.desk.Wait(wait, id) // the page shows either the result or the progress
 }
 
 // filePart returns the first file of a form.
@@ -85,12 +105,12 @@ func (v *visit) uploadEvents() error {
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	for {
-		p, busy := v.s.desk.Progress(u.ID)
-		if !busy {
+		job := v.s.desk.Job(u.ID)
+		if job == nil {
 			_, err := io.WriteString(v.w, "event: end\ndata: {}\n\n")
 			return ignore(err)
 		}
-		if err := writeEvent(v.w, p); err != nil {
+		if err := writeEvent(v.w, job.Progress()); err != nil {
 			return ignore(err)
 		}
 		if err := control.Flush(); err != nil {
@@ -104,11 +124,11 @@ func (v *visit) uploadEvents() error {
 	}
 }
 
-func writeEvent(w io.Writer, p uploads.Progress) error {
+func writeEvent(w io.Writer, p jobs.Progress) error {
 	data, err := json.Marshal(struct {
 		Percent int    `json:"percent"`
 		Text    string `json:"text"`
-	}{int(100 * p.Share()), plain(describeProgress(p))})
+	}{p.Percent(), plain(describeProgress(p))})
 	if err != nil {
 		return err
 	}

@@ -16,17 +16,36 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// menu are the pages in the menu, in order.
-var menu = []menuItem{
-	{"/", "Overview", Viewer},
-	{"/order", "Order", Viewer},
-	{"/letters", "Dead letters", Viewer},
-	{"/imports", "Imports", Viewer},
-	{"/upload", "Upload", Importer},
-	{"/fleet", "Fleet", Viewer},
-	{"/books", "Books", Viewer},
-	{"/jobs", "Jobs", Viewer},
-	{"/journal", "Journal", Viewer},
+// menu are the sections of the menu, in order. A section's address is that of its first page.
+var menu = []section{
+	{"Overview", []menuItem{{"/", "Overview", Viewer}}},
+	{"Orders", []menuItem{{"/order", "Find", Viewer}, {"/pending", "Pending", Viewer}}},
+	{"Imports", []menuItem{{"/imports", "Imports", Viewer}, {"/upload", "Uploaded files", Importer}, {"/waiting", "Waiting room", Viewer}}},
+	{"Dead letters", []menuItem{{"/letters", "Dead letters", Viewer}, {"/jobs", "Jobs", Viewer}}},
+	{"Fleet", []menuItem{{"/fleet", "Fleet", Viewer}}},
+	{"Books & journal", []menuItem{{"/books", "Books", Viewer}, {"/journal", "Journal", Viewer}}},
+}
+
+// section is an entry of the menu, with the pages in it.
+type section struct {
+	Name  string
+	Pages []menuItem
+}
+
+// Path is the address of the section.
+func (s section) Path() string { return s.Pages[0].Path }
+
+// Current is "page" on the section's first page and "true" on every other page of it.
+func (s section) Current(path string) string {
+	for i, item := range s.Pages {
+		switch current := item.Current(path); {
+		case current != "" && i > 0:
+			return "true"
+		case current != "":
+			return current
+		}
+	}
+	return ""
 }
 
 type menuItem struct {
@@ -65,11 +84,17 @@ type page struct {
 	Name, Title string
 	// Path is the page's in the menu, Self its address with its parameters.
 	Path, Self string
-	Menu       []menuItem
-	Person     Person
-	Flash      *flash
+	Menu       []section
+	// Section are the pages of the present section; empty if it has only one.
+	Section []menuItem
+	// Search is what the search field of the header holds.
+	Search string
+	Person Person
+	Flash  *flash
 	// Live: the part "live" is refreshed. Paused: the person stopped that.
 	Live, Paused bool
+	// NothingSent is a sentence if no worker sends.
+	NothingSent string
 	// Away is when the broker went out of reach; zero if it is there.
 	Away    time.Time
 	Now     time.Time
@@ -92,10 +117,17 @@ func (v *visit) render(name, title string, data any) error {
 	p := page{Name: name, Title: title, Path: v.URL.Path, Self: v.URL.RequestURI(), Person: v.person(), Live: v.live,
 		Now: time.Now().UTC(), Version: v.s.version, Data: data}
 	if v.session != nil {
+		p.NothingSent = sentence(v.s.watch.nothingSent(v.Context(), name != "problem"))
 		p.Away = v.s.watch.awaySince()
-		for _, item := range menu {
-			if v.may(item.Need) {
-				p.Menu = append(p.Menu, item)
+		p.Menu, p.Search = menu, typable(v.query("q"))
+		for _, sec := range menu {
+			if sec.Current(p.Path) == "" || len(sec.Pages) == 1 {
+				continue
+			}
+			for _, item := range sec.Pages {
+				if v.may(item.Need) {
+					p.Section = append(p.Section, item)
+				}
 			}
 		}
 		if !v.refreshes() {
@@ -123,7 +155,7 @@ func (v *visit) render(name, title string, data any) error {
 const pauseCookie = "pause"
 
 func (s *Server) refreshRoutes() []route {
-	return []route{{pattern: "POST /refresh", need: Viewer, does: "This", serve: func(v *visit) error {
+	return []route{{pattern: "POST /refresh", free: "it sets how the pages of its own browser behave", need: Viewer, does: "This", serve: func(v *visit) error {
 		value := "off"
 		if v.field("pause") == "on" {
 			value = "on"

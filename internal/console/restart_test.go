@@ -29,7 +29,7 @@ func TestBrokerRestartsWhileAPageIsOpen(t *testing.T) {
 	for _, path := range []string{"/order?no=B-1", "/journal"} {
 		require.Contains(t, text(b.open(http.StatusServiceUnavailable, path)), "The broker is out of reach")
 	}
-	require.Contains(t, text(b.send(http.StatusServiceUnavailable, "/letters/act", "act", "replay", "which", "all")), "The broker is out of reach")
+	require.Contains(t, text(b.send(http.StatusServiceUnavailable, "/letters/act", "act", "replay", "which", "all", "seen", "1")), "The broker is out of reach")
 	require.Contains(t, text(b.open(http.StatusServiceUnavailable, "/fleet/hold")), "The broker is out of reach, so the console cannot say or do anything about orders now.")
 
 	r.broker = startBroker(t, r.dir, address)

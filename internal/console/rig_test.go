@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,9 +24,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
@@ -47,7 +49,12 @@ type rig struct {
 
 	viewers *queue.Queue // nil = the console's own
 
+	bodyTime time.Duration // 0 = the console's own
+
 	ahead atomic.Int64 // how far the console's clock is ahead, in nanoseconds
+
+	formsMux  *http.ServeMux
+	freeForms map[string]string // why, by the route's pattern
 
 	mu   sync.Mutex
 	said []string // what was printed in the terminal
@@ -108,7 +115,7 @@ func (r *rig) data() string {
 func (r *rig) console(change ...func(*Config)) *Server {
 	r.Helper()
 	s, err := Listen(r.Context(), Options{Config: settingsFor(r.T, change...), Queue: r.open("console", false), Viewers: r.viewers, DataDir: r.data(), Version: "test", Starter: "anna", Log: zerolog.Nop(),
-		now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
+		bodyTime: r.bodyTime, now: func() time.Time { return time.Now().Add(time.Duration(r.ahead.Load())) },
 		Announce: func(line string) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -158,10 +165,60 @@ type answer struct {
 	page string
 }
 
+// seenField is the hidden field that carries what a page shows.
+var seenField = regexp.MustCompile(`<input type="hidden" name="seen" value="([^"]*)">`)
+
+// seenAt returns what the page of a form shows, as its form carries it; "" = there is no
+// such page for this person.
+func (b *browser) seenAt(path string, form url.Values) string {
+	b.Helper()
+	if path == "/letters/act" || path == "/letters/export" { // the list reads letters a moment later
+		last, err := books.LastLetter(b.T.Context(), b.worker)
+		require.NoError(b, err)
+		return fmt.Sprint(last)
+	}
+	if batch := form.Get("batch"); batch != "" {
+		path += "?batch=" + url.QueryEscape(batch)
+	}
+	a := b.do(http.MethodGet, path, nil)
+	if found := seenField.FindStringSubmatch(a.page); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// free reports whether the form of a path needs not carry what its page shows.
+func (r *rig) free(path string) bool {
+	_, pattern := r.forms().Handler(httptest.NewRequest(http.MethodPost, path, nil))
+	return pattern == "" || r.freeForms[pattern] != ""
+}
+
+// forms finds the route of a form.
+func (r *rig) forms() *http.ServeMux {
+	if r.formsMux == nil {
+		r.formsMux, r.freeForms = http.NewServeMux(), make(map[string]string)
+		for _, rt := range r.routes() {
+			if strings.HasPrefix(rt.pattern, "POST ") {
+				r.formsMux.Handle(rt.pattern, http.NotFoundHandler())
+				r.freeForms[rt.pattern] = rt.free
+			}
+		}
+	}
+	return r.formsMux
+}
+
+// do sends a request. A form without the field "seen" gets it from its page, as in a
+// browser; one with an empty field is sent without.
 func (b *browser) do(method, path string, form url.Values) answer {
 	b.Helper()
 	var body io.Reader
 	if form != nil {
+		if _, given := form["seen"]; !given && !b.free(path) {
+			form.Set("seen", b.seenAt(path, form))
+		}
+		if form.Get("seen") == "" {
+			form.Del("seen")
+		}
 		body = strings.NewReader(form.Encode())
 	}
 	req, err := http.NewRequestWithContext(b.T.Context(), method, b.base+path, body)
@@ -309,8 +366,8 @@ func (r *rig) doubts(no string) {
 }
 
 // waiting is a job that does something until it is stopped.
-func waiting(ctx context.Context, tell func(acts.Progress)) (any, error) {
-	tell(acts.Progress{Step: "3 dropped", Done: 4, Of: 9})
+func waiting(ctx context.Context, job *jobs.Job) (any, error) {
+	job.Tell(jobs.Progress{Step: "3 dropped", Done: 4, Of: 9})
 	<-ctx.Done()
-	return acts.Tally{Fates: map[acts.Fate]int{acts.Dropped: 3}}, ctx.Err()
+	return letters.Tally{Fates: map[letters.Fate]int{letters.Dropped: 3}}, ctx.Err()
 }

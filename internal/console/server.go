@@ -18,8 +18,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/fleet"
+	"orderpost/internal/jobs"
 	"orderpost/internal/queue"
 	"orderpost/internal/uploads"
 )
@@ -52,7 +52,8 @@ type Options struct {
 	Announce func(line string)
 	Log      zerolog.Logger
 
-	now func() time.Time // nil = the clock; a test sets it
+	now      func() time.Time // nil = the clock; a test sets it
+	bodyTime time.Duration    // 0 = bodyTime; a test shortens it
 }
 
 // Server serves the console. The caller must call Stop.
@@ -61,26 +62,29 @@ type Server struct {
 	queue    *queue.Queue
 	viewers  *queue.Queue
 	fleet    *fleet.Control
-	jobs     *acts.Jobs
+	jobs     *jobs.Jobs
 	version  string
 	starter  string
 	announce func(string)
 	log      zerolog.Logger
 	now      func() time.Time // by which logins end and previews become old
 
+	bodyTime time.Duration // how long a form may take to arrive
+
 	proxies  []netip.Prefix
 	users    userFile
 	sessions *sessions
 	attempts *attempts
 	link     loginLink
+	crowd    *crowd
+	atOnce   atOnce
 	watch    *watch
 
 	batches *batches
-	cancels cancels
+	room    roomWatch
 	// desk is nil if the console takes no uploads. noUploads says why.
 	desk      *uploads.Desk
 	noUploads string
-	run       context.Context // of what goes on when a person leaves
 
 	url    string
 	server *http.Server
@@ -95,8 +99,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	proxies, _ := o.proxies() // Validate has read them
-	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log, now: o.now,
-		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(o.SessionTime, o.IdleTime), attempts: newAttempts()}
+	s := &Server{cfg: o.Config, queue: o.Queue, viewers: cmp.Or(o.Viewers, o.Queue), fleet: fleet.New(o.Queue), version: o.Version, starter: o.Starter, announce: o.Announce, log: o.Log, now: o.now, bodyTime: cmp.Or(o.bodyTime, bodyTime),
+		proxies: proxies, users: userFile{path: o.Users}, sessions: newSessions(sessionTime, o.IdleTime), attempts: newAttempts()}
 	if s.now == nil {
 		s.now = time.Now
 	}
@@ -107,7 +111,10 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err := s.users.load(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s.jobs = acts.NewJobs(ctx)
+	if s.users.shared() {
+		s.log.Warn().Str("file", o.Users).Msg("the group of the file of users may write it, and so may let people in; run chmod g-w on it unless that is meant")
+	}
+	s.jobs = jobs.NewJobs(ctx)
 	s.watch, s.batches = newWatch(s.queue, s.fleet, s.log), newBatches(s.queue, s.log)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Config.Listen)
@@ -115,6 +122,8 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("ORDERPOST_CONSOLE_LISTEN: %w", err)
 	}
 	s.url = "http://" + l.Addr().String()
+	s.crowd = newCrowd(l, s.isProxy)
+	l = s.crowd
 	if o.TLSCert != "" {
 		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
 		if err != nil {
@@ -125,9 +134,9 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 		s.url = "https://" + strings.TrimPrefix(s.url, "http://")
 	}
 	s.server = &http.Server{Handler: s.Handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: log.New(warnings{s.log}, "", 0)}
+		ConnContext: s.crowd.remember, ErrorLog: log.New(warnings{s.log}, "", 0)}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	s.run, s.stop = run, stop
+	s.stop = stop
 	s.server.BaseContext = func(net.Listener) context.Context { return run }
 	s.openUploads(o.DataDir)
 	s.work.Go(func() { s.watch.run(run) })
@@ -151,18 +160,16 @@ func (s *Server) URL() string { return s.url }
 
 // Stop lets requests in flight finish and stops the console.
 func (s *Server) Stop() {
-	if s.desk != nil {
-		s.desk.Close() // streams of progress end with their jobs
-	}
+	s.jobs.Close() // streams of progress end with their jobs
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	if s.server.Shutdown(ctx) != nil {
 		_ = s.server.Close()
 	}
 	s.stop()
-	s.jobs.Close()
 	s.work.Wait()
 	if s.desk != nil {
+		s.desk.Close()
 		_ = s.desk.Store().Close()
 	}
 }
@@ -174,7 +181,8 @@ func (s *Server) openUploads(dir string) {
 		s.noUploads = "it has no data folder (ORDERPOST_DATA_DIR)"
 		return
 	}
-	store, err := uploads.Open(uploads.Config{Dir: dir, MaxFile: s.cfg.UploadMax << 20, MaxTotal: s.cfg.UploadTotal << 20, Retention: s.cfg.UploadRetention})
+	total := s.cfg.UploadTotal << 20
+	store, err := uploads.Open(uploads.Config{Dir: dir, MaxFile: min(maxUpload, total), MaxTotal: total, Retention: uploadRetention})
 	if err != nil {
 		s.log.Warn().Err(err).Msg("the console takes no uploads")
 		s.noUploads = err.Error()
@@ -183,13 +191,13 @@ func (s *Server) openUploads(dir string) {
 	for _, err := range store.Unreadable() {
 		s.log.Warn().Err(err).Msg("an uploaded file was left alone")
 	}
-	s.desk = uploads.NewDesk(store, s.queue, s.journalUpload)
+	s.desk = uploads.NewDesk(store, s.queue, s.jobs, s.journalImport)
 }
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
 	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes(),
-		s.groupRoutes(), s.exportRoutes(), s.jobRoutes(), s.importRoutes(), s.uploadRoutes())
+		s.groupRoutes(), s.exportRoutes(), s.jobRoutes(), s.importRoutes(), s.pendingRoutes(), s.waitingRoutes(), s.uploadRoutes())
 }
 
 // Handler returns the console's pages.
@@ -212,12 +220,7 @@ func (s *Server) Handler() http.Handler {
 	mux.Handle("/", s.handler(route{need: Viewer, does: "This page", serve: func(*visit) error {
 		return notFound("There is no such page.", "Choose one from the menu.")
 	}}))
-	return s.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/upload" { // an upload has limits of its own
-			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		}
-		mux.ServeHTTP(w, r)
-	}))
+	return s.guard(mux)
 }
 
 // formAddress answers whoever opens the address of a form, which is in the address bar

@@ -10,6 +10,10 @@ import (
 // maxSessions bounds the sessions. The one that was idle longest makes room.
 const maxSessions = 1000
 
+// maxOfOne bounds the sessions of one person. A program that a proxy names without a cookie
+// opens one with each request, and ends only those of its own name.
+const maxOfOne = 20
+
 // session is one login in one browser.
 type session struct {
 	Person
@@ -59,7 +63,7 @@ func (s *sessions) begin(p Person) (cookie string) {
 	cookie = rand.Text() + rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sweep()
+	s.sweep(p.Name)
 	now := s.now()
 	s.open[sha256.Sum256([]byte(cookie))] = &session{Person: p, began: now, seen: now}
 	return cookie
@@ -100,18 +104,33 @@ func (s *sessions) ended(found *session) bool {
 	return now.Sub(found.began) >= s.life || now.Sub(found.seen) >= s.idle
 }
 
-// sweep removes what has ended, and makes room for one more.
-func (s *sessions) sweep() {
-	var oldest [sha256.Size]byte
-	var seen time.Time
+// sweep removes what has ended, and makes room for one more of a person.
+func (s *sessions) sweep(name string) {
+	type idlest struct {
+		key  [sha256.Size]byte
+		seen time.Time
+		n    int
+	}
+	var all, own idlest
 	for key, one := range s.open {
 		if s.ended(one) {
 			delete(s.open, key)
-		} else if seen.IsZero() || one.seen.Before(seen) {
-			oldest, seen = key, one.seen
+			continue
+		}
+		note := func(i *idlest) {
+			if i.n++; i.n == 1 || one.seen.Before(i.seen) {
+				i.key, i.seen = key, one.seen
+			}
+		}
+		note(&all)
+		if one.Name == name {
+			note(&own)
 		}
 	}
-	if len(s.open) >= maxSessions {
-		delete(s.open, oldest)
+	switch {
+	case own.n >= maxOfOne:
+		delete(s.open, own.key)
+	case all.n >= maxSessions:
+		delete(s.open, all.key)
 	}
 }

@@ -48,7 +48,11 @@ func (b *browser) upload(status int, name string, content io.Reader) answer {
 	require.NoError(b, err)
 	require.NoError(b, resp.Body.Close())
 	require.Equal(b, status, resp.StatusCode, "%s\n%s", name, page)
-	return answer{resp, string(page)}
+	a := answer{resp, string(page)}
+	if at := resp.Request.URL.Path; status == http.StatusOK && strings.HasPrefix(at, "/upload/") {
+		a.page = b.settled(at) // the check that starts by itself
+	}
+	return a
 }
 
 var field = regexp.MustCompile(`(?s)<(input|textarea|select)[^>]* name="([^"]+)"[^>]*>`)
@@ -158,7 +162,7 @@ func TestUploadStory(t *testing.T) {
 	require.Contains(t, text(page), "Bad rows 2")
 	require.Contains(t, page, `value="order_no=excel_date" checked`)
 	require.Contains(t, columnsForm(t, page), "order_no=excel_date")
-	b.send(http.StatusOK, at+"/import", "skip", "on")
+	b.send(http.StatusOK, at+"/import", "skip", "on", "direct", "on")
 	page = b.settled(at)
 	require.Contains(t, text(page), "3 Enqueued.")
 	require.Contains(t, text(page), "By importer,")
@@ -168,7 +172,9 @@ func TestUploadStory(t *testing.T) {
 	require.Equal(t, "importer", imp.By)
 
 	acts := r.acts()
-	require.Len(t, acts, 1)
+	require.Len(t, acts, 2)
+	require.Equal(t, []any{journal.Export, "importer", map[string]string{"from": "127.0.0.1", "file": "march.csv", "upload": strings.TrimPrefix(at, "/upload/"), "what": "bad rows"}, map[string]int{"exported": 3}},
+		[]any{acts[1].Kind, acts[1].Actor.Name, acts[1].Details, acts[1].Result.Counts}, "bad rows have bodies")
 	require.Equal(t, journal.Import, acts[0].Kind)
 	require.Equal(t, journal.Actor{Name: "importer", Known: journal.Login}, acts[0].Actor)
 	require.Equal(t, batch, acts[0].Batch)
@@ -197,9 +203,41 @@ func TestUploadStory(t *testing.T) {
 	require.Equal(t, 6, strings.Count(results.page, "\n"))
 	require.Contains(t, results.page, "A-3;30;3;'=1+1;accepted;", "no spreadsheet runs it")
 
-	require.Contains(t, text(b.send(http.StatusOK, at+"/remove")), "The file march.csv was removed. Orders that were imported from it stay.")
+	last := r.lastAct()
+	require.Equal(t, []any{journal.Export, batch, "results", map[string]int{"exported": 5}}, []any{last.Kind, last.Batch, last.Details["what"], last.Result.Counts})
+
+	// Whoever removes a colleague's file reads whose it is, and the journal knows.
+	asks := text(r.as("operator").open(http.StatusOK, at+"/remove"))
+	require.Contains(t, asks, "importer uploaded it, and you did not.")
+	require.Contains(t, text(b.open(http.StatusOK, at)), "Remove the file…", "the question alone removes nothing")
+	require.Contains(t, text(b.send(http.StatusOK, at+"/remove", "note", "done with")), "The file march.csv was removed. Orders that were imported from it stay.")
+	last = r.lastAct()
+	require.Equal(t, []any{journal.Remove, "importer", batch, "march.csv", "done with", journal.Done}, []any{last.Kind, last.Actor.Name, last.Batch, last.Details["file"], last.Note, last.Result.End})
+	require.Contains(t, text(b.open(http.StatusOK, "/journal?kind=remove")), "importer remove a file: march.csv: done with")
 	require.Contains(t, text(b.open(http.StatusNotFound, at)), "There is no upload")
 	require.Contains(t, text(b.open(http.StatusOK, "/import?batch="+batch)), "enqueue results "+batch)
+}
+
+// TestAStaleFormOfColumns: what a person said of columns that the file does not have is
+// not dropped without a word, and no check begins.
+func TestAStaleFormOfColumns(t *testing.T) {
+	r := newRig(t)
+	b := r.loggedIn()
+	a := b.upload(http.StatusOK, "a.csv", strings.NewReader("Order No;timeout;qty\nA-1;30;1\n"))
+	at := a.Request.URL.Path
+	a.page = b.settled(at)
+	was, err := r.desk.Look(strings.TrimPrefix(at, "/upload/"))
+	require.NoError(t, err)
+	for what, form := range map[string][]string{
+		"another column": columnsForm(t, a.page, "column", "x"),
+		"no columns":     {"set", "channel=web"},
+	} {
+		said := text(b.send(http.StatusConflict, at+"/check", form...))
+		require.Contains(t, said, "The columns of the file are not those that your form is about, so what you said of them would be lost. Nothing was done.", what)
+	}
+	now, err := r.desk.Look(strings.TrimPrefix(at, "/upload/"))
+	require.NoError(t, err)
+	require.Equal(t, was, now, "the file is as the check that started by itself left it")
 }
 
 // acts reads the journal, newest first.
@@ -244,7 +282,7 @@ func (z *repeated) Read(p []byte) (int, error) {
 
 // TestBadUploads: each gets a sentence on a page, whoever sends it and however.
 func TestBadUploads(t *testing.T) {
-	r := newRig(t, func(c *Config) { c.Users, c.UploadMax = usersFile(t), 1 })
+	r := newRig(t, func(c *Config) { c.Users, c.UploadTotal = usersFile(t), 1 })
 	b := r.as("importer")
 	for name, c := range map[string]struct {
 		status  int
@@ -325,7 +363,7 @@ func TestProgress(t *testing.T) {
 	id := strings.TrimPrefix(at, "/upload/")
 	b.send(http.StatusOK, at+"/check", columnsForm(t, a.page)...)
 	b.settled(at)
-	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "anna"}, uploads.ImportOptions{Rate: 2000}))
+	require.NoError(t, r.desk.Import(t.Context(), id, uploads.Person{Name: "anna"}, "", uploads.ImportOptions{Direct: true, Rate: 2000}))
 	page := b.open(http.StatusOK, at)
 	require.Contains(t, page, `data-events="`+at+`/events"`)
 	require.Contains(t, page, `hx-trigger="every 3s"`)
@@ -354,7 +392,7 @@ func TestProgress(t *testing.T) {
 	b = r.loggedIn()
 	page = b.open(http.StatusOK, at)
 	require.Contains(t, page, "Resume the import")
-	b.send(http.StatusOK, at+"/import", "resume", "on")
+	b.send(http.StatusOK, at+"/import", "resume", "on", "direct", "on")
 	batch := regexp.MustCompile(`/import\?batch=([0-9a-f]+)`).FindStringSubmatch(page)[1]
 	said := text(b.open(http.StatusOK, "/import/cancel?batch="+batch))
 	require.Contains(t, said, "Withdrawn now")
@@ -365,6 +403,12 @@ func TestProgress(t *testing.T) {
 	}, 3*time.Minute, 20*time.Millisecond)
 	page = b.settled(at)
 	require.Contains(t, text(page), "Cancelled by anna.")
+	list := b.open(http.StatusOK, "/jobs") // of all kinds, and each leads to its own page
+	require.Contains(t, text(list), "Import big.csv")
+	links := regexp.MustCompile(`href="(/jobs/[^"]+)">Cancel import big.csv<`).FindStringSubmatch(list)
+	require.Len(t, links, 2)
+	require.Contains(t, text(b.open(http.StatusOK, links[1])), "cancelled the import:")
+	require.Contains(t, text(b.send(http.StatusConflict, links[1]+"/stop")), "This job cannot be stopped here.")
 	c, err := r.worker.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.Pending)
@@ -433,4 +477,28 @@ func TestBatchCountsAreBounded(t *testing.T) {
 	m, _ := b.look("m")
 	require.Equal(t, [...]int{far - 1, 1}, [...]int{m.Outcomes[order.OutcomeAccepted], m.Outcomes[order.OutcomeRejected]})
 	require.Len(t, b.all[0].rows, far+1)
+}
+
+// TestNumbersAreAskedAbout: the check asks what a comma means, and each answer is a button.
+func TestNumbersAreAskedAbout(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Users = usersFile(t) })
+	b := r.as("importer")
+	at := b.upload(http.StatusOK, "prices.csv", strings.NewReader("order_no;timeout;price:number;weight:number\nA-1;30;1,07;1,234\nA-2;30;1.250,10;2,000\n")).Request.URL.Path
+	b.send(http.StatusOK, at+"/check", columnsForm(t, b.settled(at))...)
+	said := text(b.settled(at))
+	require.Contains(t, said, `&#34;1,07&#34; is 1.07 if the column&#39;s decimal sign is the comma, and no number of the column contradicts that decimal_comma`)
+	require.Contains(t, said, "1,07 , 1.250,10 The decimal sign of price is the comma")
+	require.NotContains(t, said, "--accept")
+
+	b.send(http.StatusOK, at+"/accept", "field", "price", "code", "decimal_comma")
+	said = text(b.settled(at))
+	require.Contains(t, said, "&#34;1,234&#34; is 1234 if it has a thousands separator, and 1.234 if it has a decimal comma; say which thousands")
+	require.Contains(t, said, "weight has thousands separators The decimal sign of weight is the comma")
+	b.send(http.StatusOK, at+"/accept", "field", "weight", "code", "decimal_comma")
+	require.Contains(t, text(b.settled(at)), "price has thousands separators")
+	b.send(http.StatusOK, at+"/accept", "field", "price", "code", "thousands")
+	page := b.settled(at)
+	require.Contains(t, text(page), "Import 2 orders")
+	require.Contains(t, page, "&#34;price&#34;:1.07,&#34;weight&#34;:1.234}")
+	require.Contains(t, page, "&#34;price&#34;:1250.1,&#34;weight&#34;:2}")
 }

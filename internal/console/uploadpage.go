@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
+	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/uploads"
 )
@@ -28,12 +32,13 @@ func (s *Server) uploadRoutes() []route {
 	}
 	return []route{
 		on("GET", "/upload", "Uploading files", (*visit).uploadPage),
-		on("POST", "/upload", "Uploading files", (*visit).receive),
+		on("POST", "/upload", "Uploading files", (*visit).receive).needsNothing("it brings a new file, and is about nothing that is there"),
 		on("GET", "/upload/{id}", "The page of an upload", (*visit).uploadedPage),
 		on("POST", "/upload/{id}/check", "Checking a file", (*visit).check),
 		on("POST", "/upload/{id}/accept", "Checking a file", (*visit).accept),
 		on("POST", "/upload/{id}/import", "Importing a file", (*visit).importUpload),
 		on("POST", "/upload/{id}/stop", "Stopping an import", (*visit).stopUpload),
+		on("GET", "/upload/{id}/remove", "Removing a file", (*visit).removeUpload),
 		on("POST", "/upload/{id}/remove", "Removing a file", (*visit).removeUpload),
 		on("GET", "/upload/{id}/mapping", "The mapping of a file", (*visit).mappingFile),
 		on("GET", "/upload/{id}/rejects", "The bad rows of a file", (*visit).rejectsFile),
@@ -46,7 +51,7 @@ func (s *Server) uploadRoutes() []route {
 func refusal(err error) error {
 	status := map[uploads.Kind]int{uploads.Unusable: http.StatusUnprocessableEntity, uploads.TooLarge: http.StatusRequestEntityTooLarge,
 		uploads.BrokenOff: http.StatusBadRequest, uploads.NoRoom: http.StatusInsufficientStorage, uploads.Busy: http.StatusConflict,
-		uploads.Unready: http.StatusConflict, uploads.Gone: http.StatusNotFound}[uploads.KindOf(err)]
+		uploads.Unready: http.StatusConflict, uploads.Changed: http.StatusConflict, uploads.Gone: http.StatusNotFound}[uploads.KindOf(err)]
 	if status == 0 {
 		return unannounced(err)
 	}
@@ -54,16 +59,16 @@ func refusal(err error) error {
 	return &problem{status: status, what: sentence(r.Text), todo: "Go back to the upload.", cause: err}
 }
 
+// there is the address of an upload's page.
+func there(id string) string { return "/upload/" + id }
+
 // by names the person for the record.
 func (v *visit) by() uploads.Person {
 	return uploads.Person{Name: v.person().Name, How: v.person().How, From: v.s.client(v.Request)}
 }
 
 // upload returns the upload of the request.
-func (v *visit) upload() (uploads.Upload, error) { return v.s.desk.Store().Get(v.PathValue("id")) }
-
-// there is the address of an upload's page.
-func there(id string) string { return "/upload/" + id }
+func (v *visit) upload() (uploads.Look, error) { return v.s.desk.Look(v.PathValue("id")) }
 
 type uploadPage struct {
 	Limits  uploads.Config
@@ -79,26 +84,25 @@ type uploadLine struct {
 
 func (v *visit) uploadPage() error {
 	p := uploadPage{Limits: v.s.desk.Store().Limits()}
-	for _, u := range v.s.desk.Store().List() {
-		line := uploadLine{Upload: u, Until: u.UsedAt.Add(p.Limits.Retention)}
+	for _, u := range v.s.desk.Looks() {
+		line := uploadLine{Upload: u.Upload, Until: u.UsedAt.Add(p.Limits.Retention)}
 		if !u.FetchedAt.IsZero() {
 			line.Until = u.FetchedAt.Add(p.Limits.Grace)
 		}
-		progress, busy := v.s.desk.Progress(u.ID)
-		line.Word, line.Tone, line.Says = standing(&u, progress, busy)
+		line.Word, line.Tone, line.Says = standing(&u)
 		p.Uploads = append(p.Uploads, line)
-		v.live = v.live || busy
+		v.live = v.live || u.Job != nil
 	}
 	return v.render("upload", "Upload", p)
 }
 
 // standing says in a word and a sentence how an upload stands.
-func standing(u *uploads.Upload, p uploads.Progress, busy bool) (word, tone, says string) {
+func standing(u *uploads.Look) (word, tone, says string) {
 	switch i := u.Import; {
-	case busy && p.Import:
-		return "importing", "info", describeProgress(p)
-	case busy:
-		return "checking", "info", describeProgress(p)
+	case u.Job != nil && u.Job.Kind == uploads.ImportKind:
+		return "importing", "info", describeProgress(u.Job.Progress())
+	case u.Job != nil:
+		return "checking", "info", describeProgress(u.Job.Progress())
 	case i != nil && i.State == uploads.Done:
 		return "imported", "good", plural(i.Summary.Rows, "row", "rows") + "."
 	case i != nil && i.State == uploads.Interrupted:
@@ -119,20 +123,21 @@ func standing(u *uploads.Upload, p uploads.Progress, busy bool) (word, tone, say
 }
 
 // describeProgress writes the progress of a job for people.
-func describeProgress(p uploads.Progress) string {
-	switch p.Phase {
+func describeProgress(p jobs.Progress) string {
+	if p.Hindrance != "" {
+		return fmt.Sprintf("%s of %s rows done. It goes on by itself when it can: %s.", count(p.Done), count(p.Of), strings.TrimSuffix(p.Hindrance, "."))
+	}
+	switch p.Step {
 	case uploads.Waiting:
 		return "It waits for another check."
 	case uploads.Reading:
-		return fmt.Sprintf("Reading the file: %s of %s.", size(p.Done), size(p.Total))
+		return fmt.Sprintf("Reading the file: %s of %s.", size(p.Done), size(p.Of))
 	case uploads.Checking:
-		return fmt.Sprintf("Checking every row: %s of %s.", size(p.Done), size(p.Total))
+		return fmt.Sprintf("Checking every row: %s of %s.", size(p.Done), size(p.Of))
 	case uploads.Rejecting:
 		return "Writing the file with the bad rows."
-	case uploads.Hindered:
-		return fmt.Sprintf("%s of %s rows done. It goes on by itself when it can: %s.", count(p.Done), count(p.Total), strings.TrimSuffix(p.Hindrance, "."))
 	default:
-		return fmt.Sprintf("Importing: %s of %s rows done.", count(p.Done), count(p.Total))
+		return fmt.Sprintf("Importing: %s of %s rows done.", count(p.Done), count(p.Of))
 	}
 }
 
@@ -151,12 +156,10 @@ func size(n int64) string {
 }
 
 type uploadedPage struct {
-	uploads.Upload
+	uploads.Look
 	Word, Tone, Says string
-	Busy             bool
-	Progress         uploads.Progress
 	Percent          int
-	Failure          string
+	Failed           string
 	// HeadError is why the columns cannot be read; empty = they can.
 	HeadError string
 	Head      *importer.Head
@@ -168,6 +171,7 @@ type uploadedPage struct {
 	Types     []importer.Type
 	Encodings []string
 	Kinds     []warningLine
+	Questions []*question
 	Fates     []fateLine
 }
 
@@ -191,21 +195,26 @@ func (v *visit) uploadedPage() error {
 	if err != nil {
 		return err
 	}
-	p := uploadedPage{Upload: u, Types: importer.Types(), Encodings: importer.Encodings()}
-	p.Progress, p.Busy = v.s.desk.Progress(u.ID)
-	p.Word, p.Tone, p.Says = standing(&u, p.Progress, p.Busy)
-	if p.Busy {
-		v.live, p.Percent = true, int(100*p.Progress.Share())
+	p := uploadedPage{Look: u, Types: importer.Types(), Encodings: importer.Encodings()}
+	p.Word, p.Tone, p.Says = standing(&u)
+	if p.Job != nil {
+		v.live, p.Percent = true, p.Job.Progress().Percent()
 		return v.render("uploaded", u.Name, p)
 	}
-	if err := v.s.desk.Failure(u.ID); err != nil {
-		p.Failure = sentence(err.Error())
+	if v.refreshes() {
+		// The page was opened while a job ran, and only its part "live" is refreshed: what
+		// belongs to the end of the job is outside of that.
+		v.w.Header().Set("HX-Redirect", v.URL.RequestURI())
+	}
+	if u.Failure != nil {
+		p.Failed = sentence(u.Failure.Error())
 	}
 	if c := u.Checked; c != nil {
 		for _, kind := range c.Summary.WarningKinds {
 			what, advice := kind.Meaning(c.Summary.Format, false)
 			p.Kinds = append(p.Kinds, warningLine{kind, what, advice})
 		}
+		p.Questions = questions(c)
 	}
 	if i := u.Import; i != nil {
 		p.Fates = fates(fateCounts(i.Summary.Fates))
@@ -223,10 +232,11 @@ func (p *uploadedPage) arrange(d *uploads.Desk) {
 		return
 	}
 	p.Head, p.Mapping = h, p.Settings.Mapping
+	proposed := h.Propose()
 	if p.Checked == nil && p.Settings.Mapping.IsZero() {
-		p.Mapping = h.Propose()
-		p.Proposed = !p.Mapping.IsZero()
+		p.Mapping = proposed
 	}
+	p.Proposed = !proposed.IsZero() && reflect.DeepEqual(p.Mapping, proposed)
 	for _, c := range h.Columns {
 		as, kind := c.Arranged(p.Mapping)
 		p.Columns = append(p.Columns, columnField{c, kind, as})
@@ -253,9 +263,10 @@ func withoutFlags(err error) string {
 	return strings.TrimSuffix(err.Error(), importer.Advice(err))
 }
 
-// settings reads the columns' form.
-func (v *visit) settings(u *uploads.Upload) (uploads.Settings, error) {
-	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch")}
+// settings reads the columns' form. The error is a problem with status 409 if the form is
+// about other columns than the file has.
+func (v *visit) settings(u *uploads.Look) (uploads.Settings, error) {
+	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch"), AllowPast: v.field("past") == "on"}
 	if set.Format == importer.FormatAuto {
 		set.Format = ""
 	}
@@ -286,7 +297,10 @@ func (v *visit) settings(u *uploads.Upload) (uploads.Settings, error) {
 	for i := range h.Columns {
 		same = same && names[i] == h.Columns[i].Name
 	}
-	if same && len(names) > 0 {
+	if !same {
+		return set, stale("The columns of the file are not those that your form is about, so what you said of them would be lost.")
+	}
+	if len(names) > 0 {
 		var kinds []importer.Type
 		for _, kind := range v.PostForm["type"] {
 			kinds = append(kinds, importer.Type(kind))
@@ -294,6 +308,18 @@ func (v *visit) settings(u *uploads.Upload) (uploads.Settings, error) {
 		set.Mapping = h.Arrange(set.Mapping, v.PostForm["field"], kinds)
 	}
 	return set, nil
+}
+
+// yes says what a person says by accepting the cells of a field with this code.
+func yes(code importer.Code, field string) string {
+	switch code {
+	case importer.CodeComma:
+		return "The decimal sign of " + field + " is the comma"
+	case importer.CodeThousands:
+		return field + " has thousands separators"
+	default:
+		return "Such cells of " + field + " are right"
+	}
 }
 
 func accept(m *importer.Mapping, field string, code importer.Code) {
@@ -313,19 +339,22 @@ func (v *visit) check() error {
 	}
 	set, err := v.settings(&u)
 	if err == nil {
-		err = v.s.desk.Arrange(u.ID, set)
+		err = v.recheck(u.ID, set)
 	}
-	if err == nil {
-		return v.startCheck(u.ID)
-	}
-	if kind := uploads.KindOf(err); kind != 0 && kind != uploads.Unusable {
+	_, known := errors.AsType[*problem](err)
+	if kind := uploads.KindOf(err); err == nil || known || kind != 0 && kind != uploads.Unusable {
 		return err
 	}
 	return &problem{status: http.StatusUnprocessableEntity, what: sentence(withoutFlags(err)), todo: "Go back, change the columns and check the file again."}
 }
 
-func (v *visit) startCheck(id string) error {
-	if err := v.s.desk.Check(id, v.by()); err != nil {
+// recheck sets how to read an upload, if it is as the person saw it, and checks it.
+func (v *visit) recheck(id string, set uploads.Settings) error {
+	arranged, err := v.s.desk.Arrange(id, v.by(), v.seen(), set)
+	if err == nil {
+		err = v.s.desk.Check(id, v.by(), arranged)
+	}
+	if err != nil {
 		return err
 	}
 	return v.done(there(id), "")
@@ -339,10 +368,7 @@ func (v *visit) accept() error {
 	}
 	set := u.Settings
 	accept(&set.Mapping, v.field("field"), importer.Code(v.field("code")))
-	if err := v.s.desk.Arrange(u.ID, set); err != nil {
-		return err
-	}
-	return v.startCheck(u.ID)
+	return v.recheck(u.ID, set)
 }
 
 // importUpload starts or resumes an import.
@@ -357,6 +383,18 @@ func (v *visit) importUpload() error {
 			return badRequest(fmt.Sprintf("The deadline %q is not a time such as 2026-01-31T18:00.", shorten(text, 40)), "Go back and write it like that, in UTC.")
 		}
 	}
+	if text := v.field("not-before"); text != "" {
+		at, err := time.Parse("2006-01-02T15:04", text)
+		if err != nil {
+			return badRequest(fmt.Sprintf("The time %q is not one such as 2026-01-31T18:00.", shorten(text, 40)), "Go back and write it like that, in UTC.")
+		}
+		if order.LongPast(at, time.Now()) && v.field("past") != "on" {
+			return badRequest("The time "+stamp(at)+" is over, so the orders would be sent at once. Nothing was imported.", "Go back and choose a later time, or none, or say that a time that is over is right.")
+		}
+		if o.NotBefore, err = order.ParseNotBefore(at.Format(time.RFC3339), time.Now()); err != nil {
+			return badRequest(sentence(err.Error()), "Go back and choose another time.")
+		}
+	}
 	if o.Lane, o.Direct = v.field("lane"), v.field("direct") == "on"; o.Lane != "" {
 		if err := order.CheckLane(o.Lane); err != nil {
 			return badRequest(sentence(err.Error()), "Go back and choose another lane.")
@@ -367,7 +405,7 @@ func (v *visit) importUpload() error {
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
 	defer cancel()
-	if err := v.s.desk.Import(ctx, u.ID, v.by(), o); err != nil {
+	if err := v.s.desk.Import(ctx, u.ID, v.by(), v.seen(), o); err != nil {
 		return err
 	}
 	return v.done(there(u.ID), "")
@@ -375,18 +413,42 @@ func (v *visit) importUpload() error {
 
 func (v *visit) stopUpload() error {
 	id := v.PathValue("id")
-	if err := v.s.desk.Stop(v.Context(), id, v.by()); err != nil {
+	if err := v.s.desk.Stop(v.Context(), id, v.by(), v.seen()); err != nil {
 		return err
 	}
 	return v.done(there(id), "Stopped. What was enqueued stays; resuming goes on behind the last confirmed row.")
 }
 
+// removeUpload says whose file would go, and removes it when that is confirmed.
 func (v *visit) removeUpload() error {
 	u, err := v.upload()
-	if err == nil {
-		err = v.s.desk.Remove(u.ID)
-	}
 	if err != nil {
+		return err
+	}
+	_, _, says := standing(&u)
+	c := &confirmation{Title: "Remove " + shorten(u.Name, 60), Button: "Remove the file", Danger: true, Back: there(u.ID), Seen: u.Mark, Inputs: []input{noteInput(false)},
+		Says:  []string{"The file goes away, with its columns, its check and its bad rows. Orders that were imported from it stay."},
+		Facts: []fact{{"File", u.Name}, {"Uploaded", stamp(u.At) + " by " + u.By.Name}, {"Now", says}}}
+	c.Changed = "The upload has changed since you opened the page."
+	if u.Did.What != "" {
+		c.Changed += " " + sentence(u.Did.By.Name+" "+u.Did.What+" at "+stamp(u.Did.At))
+	}
+	switch {
+	case u.Job != nil:
+		c.Warning = "It is in use now, so it stays until that has ended."
+	case u.Import != nil && u.FetchedAt.IsZero():
+		c.Warning = "Nobody has saved its final results. Without the file, only a command can write them, beside the same file."
+	case u.By.Name != v.person().Name:
+		c.Warning = u.By.Name + " uploaded it, and you did not."
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	about := journal.About{Kind: journal.Remove, Note: c.Inputs[0].Value, Details: map[string]string{"file": u.Source(), "upload": u.ID, "uploaded_by": u.By.Name}}
+	if u.Import != nil {
+		about.Batch = u.Import.Batch
+	}
+	if err := v.act(about, nil, func(context.Context) error { return v.s.desk.Remove(u.ID, u.Mark) }); err != nil {
 		return err
 	}
 	return v.done("/upload", "The file "+u.Name+" was removed. Orders that were imported from it stay.")
@@ -417,8 +479,9 @@ func (v *visit) rejectsFile() error {
 	if u.Checked == nil || u.Checked.Rejects == "" {
 		return notFound("This upload has no file of bad rows.", "Check it again.")
 	}
-	v.download(u.Checked.Rejects, csvType)
-	return v.stream(v.s.desk.Rejects(v.Context(), u.ID, v.w))
+	return v.handOut(&u, "bad rows", u.Checked.Rejects, func(w io.Writer) (map[string]int, error) {
+		return map[string]int{"exported": u.Checked.Summary.Invalid}, v.s.desk.Rejects(v.Context(), u.ID, w)
+	})
 }
 
 func (v *visit) resultsFile() error {
@@ -426,12 +489,48 @@ func (v *visit) resultsFile() error {
 	if err != nil {
 		return err
 	}
-	out := &late{v: v, begin: func() { v.download(u.ResultsName(), csvType) }}
-	_, err = v.s.desk.Results(v.Context(), u.ID, out)
+	return v.handOut(&u, "results", u.ResultsName(), func(w io.Writer) (map[string]int, error) {
+		tally, err := v.s.desk.Results(v.Context(), u.ID, w)
+		rows := 0
+		for _, n := range tally {
+			rows += n
+		}
+		return map[string]int{"exported": rows}, err
+	})
+}
+
+// handOut sends a file with rows of an upload. The journal has who took it, as it has of
+// dead letters: rows have the bodies of orders.
+func (v *visit) handOut(u *uploads.Look, what, name string, write func(io.Writer) (map[string]int, error)) error {
+	about := journal.About{Kind: journal.Export, Details: map[string]string{"what": what, "file": u.Source(), "upload": u.ID}}
+	if u.Import != nil {
+		about.Batch = u.Import.Batch
+	}
+	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
+	defer cancel()
+	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
+	if err != nil {
+		return unannounced(err)
+	}
+	out := &late{v: v, begin: func() { v.download(name, csvType) }}
+	counts, err := write(out)
+	_ = v.s.unwritten(act, act.End(v.Context(), exported(v.Context(), counts, err))) // the answer is a file
 	if !out.begun {
 		return err // nothing was sent: the person gets a page
 	}
 	return v.stream(err)
+}
+
+// exported is what the journal keeps of a file that was handed out.
+func exported(ctx context.Context, counts map[string]int, err error) journal.Result {
+	r := journal.Result{End: journal.Done, Counts: counts}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.End, r.Error = journal.Stopped, "the download was cut off"
+	case err != nil:
+		r.End, r.Error = journal.Failed, err.Error()
+	}
+	return r
 }
 
 // stream ends a download. A download that failed is cut off, so that nobody takes it

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -104,6 +106,9 @@ func (f *userFile) load() error {
 	if err != nil {
 		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %w", err)
 	}
+	if err := writable(f.path, info); err != nil {
+		return fmt.Errorf("ORDERPOST_CONSOLE_USERS: %w", err)
+	}
 	if f.users != nil && info.ModTime().Equal(f.seen) && info.Size() == f.size {
 		return nil
 	}
@@ -120,6 +125,28 @@ func (f *userFile) load() error {
 	}
 	f.users, f.seen, f.size = users, info.ModTime(), info.Size()
 	return nil
+}
+
+// writable returns an error if anybody on the machine can change the file, or put another
+// one in its place: they could let themselves in as an operator.
+func writable(path string, info os.FileInfo) error {
+	if runtime.GOOS == "windows" { // the mode says nothing there
+		return nil
+	}
+	if mode := info.Mode(); mode.Perm()&0o002 != 0 {
+		return fmt.Errorf("anybody on this machine may write %s (mode %04o) and let themselves in; run chmod o-w %s", path, mode.Perm(), path)
+	}
+	folder := filepath.Dir(path)
+	if in, err := os.Stat(folder); err == nil && in.Mode().Perm()&0o002 != 0 && in.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("anybody on this machine may replace %s, because its folder is open to all (mode %04o); run chmod o-w %s", path, in.Mode().Perm(), folder)
+	}
+	return nil
+}
+
+// shared reports whether the file's group may write it.
+func (f *userFile) shared() bool {
+	info, err := os.Stat(f.path)
+	return f.path != "" && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o020 != 0
 }
 
 func (f *userFile) find(name string) (user, bool) {

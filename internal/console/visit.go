@@ -19,8 +19,17 @@ type route struct {
 	need Role
 	// does completes "… needs the role operator" for whoever is refused, such as
 	// "Holding the fleet".
-	does  string
+	does string
+	// free is why the form of a POST route needs not carry what its page showed (the field
+	// "seen"); empty = it must.
+	free  string
 	serve func(*visit) error
+}
+
+// needsNothing returns the route as one whose form needs not carry what its page showed.
+func (rt route) needsNothing(why string) route {
+	rt.free = why
+	return rt
 }
 
 // visit is one request of one person.
@@ -87,6 +96,8 @@ type problem struct {
 	status int
 	// what is a sentence that says what is wrong, todo one that says what to do.
 	what, todo string
+	// again is the address of a page to look at; "" = none.
+	again string
 	// cause goes to the log.
 	cause error
 }
@@ -120,10 +131,22 @@ func (s *Server) handler(rt route) http.Handler {
 		if v.session != nil && !v.refreshes() {
 			s.sessions.touch(v.session)
 		}
-		if err := rt.serve(v); err != nil {
+		err := v.form(rt)
+		if err == nil {
+			err = rt.serve(v)
+		}
+		if err != nil {
 			v.fail(err)
 		}
 	})
+}
+
+// form returns an error for a form that does not carry what its page showed.
+func (v *visit) form(rt route) error {
+	if strings.HasPrefix(rt.pattern, "POST ") && rt.free == "" && v.seen() == "" {
+		return unseen()
+	}
+	return nil
 }
 
 func orNone(r Role) string {
@@ -189,8 +212,11 @@ func (v *visit) fail(err error) {
 	if v.refreshes() {
 		v.w.Header().Set("HX-Reswap", "none") // console.js says that what is shown may be old
 	}
+	if p.status == http.StatusConflict && p.again == "" && v.Method == http.MethodPost && v.session != nil {
+		p.again = v.pageOf()
+	}
 	v.status = p.status
-	_ = v.render("problem", "That did not work", map[string]string{"What": p.what, "Todo": p.todo})
+	_ = v.render("problem", "That did not work", map[string]string{"What": p.what, "Todo": p.todo, "Again": p.again})
 }
 
 // refuse shows a problem for a request that never got to a route.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 )
@@ -17,6 +18,8 @@ import (
 const (
 	// freshFor is how old a snapshot may be that a page shows.
 	freshFor = time.Second
+	// bannerFor is how old the snapshot may be that the banner of a page shows.
+	bannerFor = 2 * time.Second
 	// readTimeout bounds one reading of the streams for a page.
 	readTimeout = 3 * time.Second
 	// watchEvery is how often the streams are followed while somebody looks.
@@ -27,12 +30,16 @@ const (
 
 // snapshot is what the pages show of the installation as a whole.
 type snapshot struct {
-	At      time.Time
-	Counts  queue.Counts
-	Waiting uint64
-	Oldest  time.Time
-	Fleet   *fleet.View
-	Workers []fleet.Presence
+	At     time.Time
+	Counts queue.Counts
+	// Undelivered counts the intents of the queue that no worker was given.
+	Undelivered uint64
+	Fleet       *fleet.View
+	Workers     []fleet.Presence
+	// Told is the fleet in sentences.
+	Told fleet.Told
+	// Paused counts the imports that are not fed from the waiting room.
+	Paused int
 	// Missing names what the broker does not have.
 	Missing []string
 }
@@ -43,7 +50,7 @@ type watch struct {
 	fleet   *fleet.Control
 	log     zerolog.Logger
 	minutes *minutes
-	letters *letters
+	letters *letterWatch
 
 	reading sync.Mutex // one reading at a time
 
@@ -94,6 +101,19 @@ func (w *watch) look(ctx context.Context) *snapshot {
 	return next
 }
 
+// nothingSent is the sentence for every page, as of a moment ago; "" = orders are sent,
+// or it is not known. wait says that it may read the fleet for it.
+func (w *watch) nothingSent(ctx context.Context, wait bool) string {
+	s := w.see()
+	if wait && time.Since(s.At) > bannerFor {
+		s = w.look(ctx)
+	}
+	if time.Since(s.At) > watchFor {
+		return "" // the page says that the broker is away
+	}
+	return s.Told.NothingSent
+}
+
 // see notes that somebody looks, and returns what was known last.
 func (w *watch) see() *snapshot {
 	w.mu.Lock()
@@ -117,23 +137,28 @@ func (w *watch) read(ctx context.Context) (*snapshot, error) {
 			s.Missing = append(s.Missing, p.Name)
 		}
 	}
-	if !missing(queue.PartIntents, queue.PartResults, queue.PartLetters) {
-		var err1, err2 error
-		s.Counts, err1 = w.queue.Count(ctx)
-		s.Oldest, err2 = w.queue.OldestPending(ctx)
-		if err := errors.Join(err1, err2); err != nil {
+	if !missing(queue.PartIntents, queue.PartResults, queue.PartLetters, queue.PartWaiting) {
+		if s.Counts, err = w.queue.Count(ctx); err != nil {
 			return nil, err
 		}
 	}
+	var deliveries queue.Deliveries
 	if !missing(queue.PartConsumer, queue.PartIntents) {
-		if s.Waiting, err = w.queue.Undelivered(ctx); err != nil {
+		if deliveries, err = w.queue.Deliveries(ctx); err != nil {
 			return nil, err
 		}
+		s.Undelivered = deliveries.Undelivered
 	}
 	if !missing(queue.PartFleet) {
-		if s.Fleet, err = w.fleet.Read(ctx); err != nil {
+		if s.Fleet, err = w.fleet.Look(ctx); err != nil {
 			return nil, err
 		}
+		feeding, err := books.ReadFeeding(ctx, w.queue, 0)
+		if err != nil {
+			return nil, err
+		}
+		s.Paused = len(feeding.Holds)
+		s.Told = s.Fleet.Tell(time.Now(), deliveries.AckWait)
 	}
 	s.Workers = s.Fleet.Present()
 	slices.SortStableFunc(s.Workers, func(a, b fleet.Presence) int { return strings.Compare(a.Worker, b.Worker) })

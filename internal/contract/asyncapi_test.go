@@ -86,13 +86,12 @@ func TestAsyncAPIRefsResolve(t *testing.T) {
 // installation with default settings.
 func TestAsyncAPINamesAreTheCodes(t *testing.T) {
 	doc := asyncAPI(t)
-	prefix := queue.DefaultConfig().SubjectPrefix
 	for channel, address := range map[string]string{
 		"waiting": ".waiting.{lane}.{import}", "waitingForTime": ".waiting.at.{date}.{minute}.{second}.{lane}.{import}",
 		"intents": ".new.{token}", "results": ".results.{token}",
 		"deadLetters": ".dead.{token}", "deadLetterTails": ".dead.{token}.tail.{hash}",
 	} {
-		require.Equal(t, prefix+address, at(t, doc, "channels", channel, "address"))
+		require.Equal(t, "orders"+address, at(t, doc, "channels", channel, "address"))
 	}
 	require.Len(t, keys(t, doc, "channels"), 6)
 

@@ -2,7 +2,6 @@ package contract
 
 import (
 	"encoding/json"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -139,14 +138,5 @@ func TestWordsOfTheDocument(t *testing.T) {
 	}
 	for _, setting := range regexp.MustCompile(`ORDERPOST_[A-Z_]+`).FindAllString(text, -1) {
 		require.True(t, strings.Contains(read(t, "docs/configuration.md"), "| `"+setting+"` |") || setting == "ORDERPOST_PASSWORD", setting)
-	}
-}
-
-var link = regexp.MustCompile(`\]\(([^)]+)\)`)
-
-func TestLinksOfTheDocument(t *testing.T) {
-	for _, m := range link.FindAllStringSubmatch(read(t, producersDoc), -1) {
-		_, err := os.Stat(root + "docs/" + m[1])
-		require.NoError(t, err)
 	}
 }

@@ -72,6 +72,8 @@ func TestSchemasNameEveryField(t *testing.T) {
 	}{
 		{result, []string{"properties"}, reflect.TypeFor[order.Record]()},
 		{result, []string{"properties", "conflicts", "items", "properties"}, reflect.TypeFor[order.Conflict]()},
+		{result, []string{"properties", "recalled", "properties"}, reflect.TypeFor[order.Recalled]()},
+		{letter, []string{"properties", "recalled", "properties"}, reflect.TypeFor[order.Recalled]()},
 		{letter, []string{"properties"}, letterType},
 		{letter, []string{"properties", "trail", "items", "properties"}, reflect.TypeFor[order.Attempt]()},
 		{letter, []string{"properties", "earlier", "items", "properties"}, reflect.TypeFor[settle.Earlier]()},

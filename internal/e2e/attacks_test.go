@@ -19,7 +19,7 @@ import (
 // and trusted with the streams, as docs/security.md says.
 var attackers = []string{"publisher", "producer", "operator", "viewer"}
 
-var shippedStreams = []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "KV_ORDERPOST"}
+var shippedStreams = []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_WAITING", "ORDERS_JOURNAL", "KV_ORDERPOST"}
 
 // baits are bodies of orders that say something else where an answer carries
 // them on: an empty request, a purge, a result, a hold.
@@ -57,6 +57,9 @@ func besiege(t *testing.T) *besieged {
 		_, err := js.Publish(t.Context(), "orders.new.BAIT-"+no, []byte(body))
 		require.NoError(t, err)
 	}
+	// Nobody feeds it, because no worker runs. An empty stream would tell nobody's reads apart.
+	_, err = js.Publish(t.Context(), "orders.waiting.bulk.WAITS", []byte(`{"order_no":"WAITS","timeout":60}`))
+	require.NoError(t, err)
 	_, err = js.Publish(t.Context(), "$KV.ORDERPOST.fleet.hold", []byte(`{"by":"anna","reason":"stocktaking","since":"2026-01-01T00:00:00Z"}`))
 	require.NoError(t, err)
 	b.before = b.holdings(t)
@@ -115,8 +118,8 @@ func (b *besieged) requireUnharmed(t *testing.T, role string, may ...string) {
 
 // writes are the subjects of streams that a role may write to.
 var writes = map[string][]string{
-	"publisher": {"orders.new."},
-	"producer":  {"orders.new.", "orders.journal.import.", "$KV.ORDERPOST.import."},
+	"publisher": {"orders.new.", "orders.waiting."},
+	"producer":  {"orders.new.", "orders.waiting.", "orders.journal.import.", "$KV.ORDERPOST.import."},
 	"operator":  {"orders.new.", "orders.results.", "orders.dead.", "orders.journal.", "$KV.ORDERPOST."},
 }
 
@@ -150,7 +153,7 @@ func requests(role string) (out []*nats.Msg) {
 // aims are reply subjects at which an answer would do harm.
 func aims() (out []string) {
 	out = []string{"$KV.ORDERPOST.fleet.hold", "$KV.ORDERPOST.fleet.limit", "$KV.ORDERPOST.api", "$KV.ORDERPOST.presence.mallory",
-		"orders.results.SETTLED", "orders.results.FORGED", "orders.dead.FORGED", "orders.dead.REFUSED", "orders.journal.hold.all.-.x.intention",
+		"orders.results.SETTLED", "orders.results.FORGED", "orders.dead.FORGED", "orders.dead.REFUSED", "orders.waiting.bulk.WAITS", "orders.journal.hold.all.-.x.intention",
 		"$JS.API.CONSUMER.DELETE.ORDERS.workers", "$JS.API.CONSUMER.PAUSE.ORDERS.workers", "$JS.API.CONSUMER.MSG.NEXT.ORDERS.workers",
 		"$JS.API.CONSUMER.CREATE.ORDERS.workers", "$JS.API.STREAM.CREATE.MALLORY", "$JS.ACK.ORDERS.workers.1.1.1.1.1", "_INBOX_worker.X"}
 	for _, stream := range shippedStreams {
@@ -227,8 +230,8 @@ func TestHeadersReachNoOtherMessage(t *testing.T) {
 func TestRolesReadNothingElse(t *testing.T) {
 	b := besiege(t)
 	mayRead := map[string]string{ // the streams, by role
-		"publisher": "", "producer": "ORDERS ORDERS_RESULTS KV_ORDERPOST", "operator": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_JOURNAL KV_ORDERPOST",
-		"viewer": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_JOURNAL KV_ORDERPOST"}
+		"publisher": "", "producer": "ORDERS ORDERS_RESULTS ORDERS_WAITING KV_ORDERPOST", "operator": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_WAITING ORDERS_JOURNAL KV_ORDERPOST",
+		"viewer": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_WAITING ORDERS_JOURNAL KV_ORDERPOST"}
 	for _, role := range attackers {
 		nc := b.connect(t, role)
 		for _, stream := range shippedStreams {

@@ -3,8 +3,6 @@ package e2e
 import (
 	"maps"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
-	"orderpost/internal/program/deadletter"
-	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/orderpost"
-	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	pool "orderpost/internal/worker"
 )
@@ -30,7 +24,7 @@ import (
 // writes to the journal.
 var acts = map[string]journal.Kind{
 	"orderpost enqueue": journal.Import, "orderpost enqueue cancel": journal.Cancel,
-	"orderpost enqueue pause": journal.Pause, "orderpost enqueue resume": journal.GoOn, "orderpost lane": journal.Lane, "orderpost worker lane": journal.Lane,
+	"orderpost enqueue pause": journal.Pause, "orderpost enqueue continue": journal.GoOn, "orderpost lane": journal.Lane, "orderpost worker lane": journal.Lane,
 	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop,
 	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
 	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
@@ -38,7 +32,7 @@ var acts = map[string]journal.Kind{
 }
 
 // looks are the commands that change nothing, and the worker itself.
-var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost console", "orderpost console user",
+var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost pending", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost version", "orderpost console", "orderpost console user",
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health"}
@@ -84,7 +78,7 @@ func TestEveryActIsJournaled(t *testing.T) {
 		{"limit default", program.ExitDone, journal.Limit, journal.Done, "limit: default"},
 		{"enqueue orders.csv --batch acts --note monday", program.ExitDone, journal.Import, journal.Done, "done: 2 stored"},
 		{"enqueue pause acts", program.ExitDone, journal.Pause, journal.Done, "done"},
-		{"enqueue resume acts", program.ExitDone, journal.GoOn, journal.Done, "done"},
+		{"enqueue continue acts", program.ExitDone, journal.GoOn, journal.Done, "done"},
 		{"lane night 2", program.ExitDone, journal.Lane, journal.Done, "lane: night"},
 		{"enqueue cancel acts", program.ExitDone, journal.Cancel, journal.Done, "done: 2 cancelled"},
 		{"enqueue cancel acts", program.ExitPartial, journal.Cancel, journal.Partial, "partial (nothing is pending of acts)"},
@@ -141,71 +135,6 @@ func TestEveryActIsJournaled(t *testing.T) {
 	for path, kind := range acts {
 		require.True(t, done[kind], "no run of %s here", path)
 	}
-}
-
-// withoutJournal is deployments/nats/nats.conf as it was before there was a
-// journal.
-func withoutJournal(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("../../deployments/nats/nats.conf")
-	require.NoError(t, err)
-	old := regexp.MustCompile(`"[^"\n]*(?:ORDERS_JOURNAL|orders\.journal)[^"\n]*",? ?`).ReplaceAllString(string(text), "")
-	old = regexp.MustCompile(`(?m)^.*(?:subject: \}|service: accounts).*\n`).ReplaceAllString(old, "")
-	require.NotContains(t, old, "ORDERS_JOURNAL")
-	require.NotContains(t, old, "orders.journal")
-	file := filepath.Join(t.TempDir(), "old.conf")
-	require.NoError(t, os.WriteFile(file, []byte(old), 0o600))
-	return file
-}
-
-// TestServersOfBefore: with permissions that know no journal, a worker works,
-// and people hold, cancel and lower the limit, but do nothing else.
-func TestServersOfBefore(t *testing.T) {
-	s := startSecured(t)
-	s.server.Shutdown()
-	s.server.WaitForShutdown()
-	s.config = withoutJournal(t)
-	s.startServer(t)
-	settings, _ := api(t)
-	w := startWorker(t, s.as("worker", settings))
-	js, err := jetstream.New(s.connect(t, "admin"))
-	require.NoError(t, err)
-	_, err = js.Publish(t.Context(), "orders.new.A-1", []byte(`{"order_no":"A-1","timeout":30}`))
-	require.NoError(t, err)
-	q := s.queue(t, "operator")
-	drained(t, q)
-	do := func(want int, text string, run program.RunFunc, args ...string) {
-		t.Helper()
-		code, out, errOut := runProgram(t, run, s.as("operator", nil), args...)
-		require.Equal(t, want, code, "%s: %s%s", args, out, errOut)
-		require.Contains(t, errOut, text, args)
-	}
-	const loud, refused = "WARNING: this ", "nothing was done, because the journal cannot be written"
-	do(program.ExitDone, loud, worker.Run, "hold", "--reason", "fire")
-	do(program.ExitFailed, refused, worker.Run, "hold", "--for", "1s")
-	do(program.ExitDone, loud, worker.Run, "limit", "5/s")
-	do(program.ExitDone, loud, worker.Run, "limit", "4/s")
-	do(program.ExitFailed, refused, worker.Run, "limit", "6/s")
-	do(program.ExitFailed, refused, worker.Run, "limit", "none")
-	do(program.ExitFailed, refused, worker.Run, "resume")
-	do(program.ExitFailed, "orders.journal.", deadletter.Run, "replay", "--all")
-	do(program.ExitFailed, refused, deadletter.Run, "resolve", "A-1", "--rejected", "--note", "n", "--by", "anna")
-	s.waitForNoPull(t) // or the order would count as started
-	_, err = js.Publish(t.Context(), "orders.new.A-2", []byte(`{"order_no":"A-2","timeout":30}`))
-	require.NoError(t, err)
-	do(program.ExitDone, loud, enqueue.Run, "cancel", "A-2")
-	code, _, errOut := runProgram(t, enqueue.Run, s.as("producer", nil), writeFile(t, "order_no,timeout\nB-1,30\n"))
-	require.Equal(t, program.ExitFailed, code, errOut)
-	require.Contains(t, errOut, refused)
-	view, err := fleet.New(q).Read(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, view.Hold.Until)
-	require.InDelta(t, 4, view.Limit.PerSecond, 0)
-	code, out, errOut := runProgram(t, enqueue.Run, s.as("operator", nil), "order", "A-1")
-	require.Equal(t, program.ExitDone, code, errOut)
-	require.Contains(t, out, "the journal cannot be read")
-	require.Equal(t, program.ExitDone, w.end())
-	require.Contains(t, w.errOut.String(), "orders go on without it")
 }
 
 // TestAViewerSeesEverythingAndChangesNothing: every command as the role viewer.

@@ -113,6 +113,7 @@ func TestJSON(t *testing.T) {
 	valid := schemas(t)
 	p.settings["ORDERPOST_OPS_ADDR"] = strings.TrimPrefix(p.ops, "http://")
 	require.NoError(t, os.WriteFile("more.csv", []byte("order_no,timeout,amount\nJ-1,60,1\n"), 0o600))
+	require.NoError(t, os.WriteFile("held.csv", []byte("order_no,timeout\nH-1,60\n"), 0o600))
 	require.NoError(t, os.WriteFile("order.json", []byte(`{"order_no":"A","timeout":30,"note":null}`), 0o600))
 	seen := make(map[string]bool)
 	for _, c := range []struct {
@@ -120,6 +121,7 @@ func TestJSON(t *testing.T) {
 		code int
 		want string // the schemas of the lines; the last one is that of all further lines
 	}{
+		{"version", program.ExitDone, "version"},
 		{"worker check", program.ExitDone, "check"},
 		{"worker check --answer answer.txt", program.ExitDone, "verdict"},
 		{"worker health", program.ExitDone, "health"},
@@ -128,6 +130,10 @@ func TestJSON(t *testing.T) {
 		{"hold --for 1m --reason why", program.ExitDone, "hold"},
 		{"limit 50/s", program.ExitDone, "limit"},
 		{"fleet", program.ExitDone, "fleet"},
+		{"enqueue held.csv --batch held --direct", program.ExitDone, "import"},
+		{"enqueue status held", program.ExitPartial, "status"},
+		{"order H-1", program.ExitDone, "order"},
+		{"pending", program.ExitDone, "pending"},
 		{"limit default", program.ExitDone, "limit"},
 		{"lane night 2", program.ExitDone, "lane"},
 		{"fleet", program.ExitDone, "fleet"},
@@ -153,6 +159,7 @@ func TestJSON(t *testing.T) {
 		{"deadletter list", program.ExitDone, "dead-letter"},
 		{"deadletter replay --all --dry-run", program.ExitPartial, "replay"},
 		{"deadletter replay --order-no REFUSED-1", program.ExitDone, "replay"},
+		{"deadletter resolve --outcome unknown --rejected --note n --dry-run", program.ExitDone, "resolve"},
 		{"deadletter resolve DOUBT-0 --rejected --note n", program.ExitDone, "result"},
 		{"deadletter drop --order-no REFUSED-2 --dry-run", program.ExitDone, "drop"},
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},

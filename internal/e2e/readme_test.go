@@ -89,7 +89,7 @@ func TestReadmeCommands(t *testing.T) {
 	}
 	known := make(map[string]bool)
 	for _, s := range program.Settings(pool.Config{}) {
-		known[s.Name], known[s.OldName] = true, true
+		known[s.Name] = true
 	}
 	for _, word := range strings.FieldsFunc(string(text), func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') }) {
 		if strings.HasPrefix(word, "ORDERPOST_") {

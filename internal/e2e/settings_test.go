@@ -50,27 +50,6 @@ func TestMisspeltSettingsAreTold(t *testing.T) {
 	}
 }
 
-// TestRenamedSettings: a worker reads a setting under its old name and says what
-// it is called now. The new name wins.
-func TestRenamedSettings(t *testing.T) {
-	settings, _ := api(t)
-	settings["ORDERPOST_RETRY_VISIT_TIME"] = "0s"
-	code, _, errOut := runProgram(t, worker.Run, settings, "check")
-	require.Equal(t, program.ExitUsage, code, "the old name is read")
-	require.Contains(t, errOut, "worker: warning: ORDERPOST_RETRY_VISIT_TIME is now called ORDERPOST_RETRY_SUBMISSION_TIME; the old name still works\n")
-
-	settings["ORDERPOST_RETRY_SUBMISSION_TIME"] = "20s"
-	code, _, errOut = runProgram(t, worker.Run, settings, "check")
-	require.Equal(t, program.ExitDone, code, errOut)
-	require.Contains(t, errOut, "worker: warning: ORDERPOST_RETRY_VISIT_TIME has no effect: its new name ORDERPOST_RETRY_SUBMISSION_TIME is set as well; take the old one out\n")
-
-	delete(settings, "ORDERPOST_RETRY_SUBMISSION_TIME")
-	settings["ORDERPOST_RETRY_VISIT_TIME"] = "20s"
-	p := startWorker(t, settings)
-	require.Equal(t, program.ExitDone, p.end())
-	require.Contains(t, p.errOut.String(), "ORDERPOST_RETRY_VISIT_TIME is now called ORDERPOST_RETRY_SUBMISSION_TIME; the old name still works")
-}
-
 // TestMisspeltSettingsOfTheSandbox: it refuses what begins with its own prefix,
 // and leaves the worker's settings alone.
 func TestMisspeltSettingsOfTheSandbox(t *testing.T) {

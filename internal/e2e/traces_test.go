@@ -109,7 +109,7 @@ func reluctant(t *testing.T, target string) (front string, headers func() []stri
 		first := len(seen) == 1
 		mu.Unlock()
 		if first {
-			w.WriteHeader(http.StatusRequestTimeout)
+			w.WriteHeader(http.StatusTooEarly)
 			return
 		}
 		proxy.ServeHTTP(w, r)
@@ -133,7 +133,6 @@ func TestOneTraceFromTheProducerToTheOutcome(t *testing.T) {
 	settings["OTEL_EXPORTER_OTLP_ENDPOINT"] = r.url
 	settings["ORDERPOST_API_URL"] = front
 	settings["ORDERPOST_API_TRACEPARENT"] = "true"
-	settings["ORDERPOST_RETRY_BASE"] = "10ms"
 	w := startWorker(t, settings)
 	code, _, errOut := importFile(t, settings, writeOrders(t, 1), "--wait")
 	require.Equal(t, program.ExitDone, code, errOut)
@@ -177,7 +176,6 @@ func TestAWorkerWithoutTracesSendsNone(t *testing.T) {
 	front, headers := reluctant(t, target)
 	settings["ORDERPOST_API_URL"] = front
 	settings["ORDERPOST_API_TRACEPARENT"] = "true"
-	settings["ORDERPOST_RETRY_BASE"] = "10ms"
 	w := startWorker(t, settings)
 	code, _, errOut := importFile(t, settings, writeOrders(t, 1), "--wait")
 	require.Equal(t, program.ExitDone, code, errOut)

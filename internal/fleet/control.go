@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"orderpost/internal/queue"
@@ -25,14 +24,9 @@ const (
 type Control struct {
 	queue  *queue.Queue
 	bucket *queue.Bucket
-
-	mu   sync.Mutex
-	last View // what is restored into a bucket that was lost, see Read
-	read queue.BucketRead
 }
 
-// New gives access to the fleet that works on a queue. A worker has one Control: what it
-// read last is what it restores into a bucket that was lost.
+// New gives access to the fleet that works on a queue.
 func New(q *queue.Queue) *Control { return &Control{queue: q, bucket: q.Bucket()} }
 
 // Hold stops the fleet until a person resumes it, or until its time is over.
@@ -61,8 +55,10 @@ type Throttle struct {
 	Revision uint64    `json:"-"`
 }
 
-// SetHold holds the fleet.
-func (c *Control) SetHold(ctx context.Context, h Hold) error { return c.bucket.Put(ctx, holdKey, h) }
+// SetHold holds the fleet. Error: queue.ErrSilent if the broker stores nothing.
+func (c *Control) SetHold(ctx context.Context, h Hold) error {
+	return c.bucket.PutSoon(ctx, holdKey, h)
+}
 
 // Resume ends the hold, and tells every worker that a person has looked: the
 // workers also lift the holds that the API's answers caused.

@@ -20,11 +20,9 @@ func TestTheBucketSpeaksAsEver(t *testing.T) {
 	require.NoError(t, c.SetHold(ctx, Hold{Reason: "lunch", By: "anna", Since: at, Until: at.Add(time.Hour)}))
 	require.NoError(t, c.SetLimit(ctx, &Limit{PerSecond: 50, By: "anna", At: at}))
 	require.NoError(t, c.announceThrottle(ctx, Throttle{Worker: "a1", For: 3 * time.Second}))
-	require.NoError(t, c.recordIncident(ctx, "breaker", Incident{Owner: "a1", Worker: "w-1", Reason: "down", Mark: "k", Since: at}, 0))
 	require.NoError(t, c.Appear(ctx, Presence{Worker: "w-1", ID: "a1", Since: at, Version: "v1", InFlight: 2, Open: true, Reasons: []string{"r"}, Notes: []string{"n"},
 		Sees: []string{"b2"}, Limit: 50, Share: 25, Rate: 7.5, Joined: true, ClockMS: &ms}))
 	require.NoError(t, c.ClaimIdentity(ctx, api, "w-1", zerolog.Nop()))
-	require.ErrorIs(t, c.recordIncident(ctx, "breaker", Incident{Owner: "b2"}, 0), errOtherFirst)
 
 	said := make(map[string]string)
 	for _, prefix := range []string{controlPrefix, presencePrefix} {
@@ -36,21 +34,13 @@ func TestTheBucketSpeaksAsEver(t *testing.T) {
 	require.Contains(t, said["fleet.resume"], `{"per_second":0,"by":"anna","at":"20`)
 	delete(said, "fleet.resume")
 	require.Equal(t, map[string]string{
-		"fleet.hold":            `{"reason":"lunch","by":"anna","since":"2026-01-02T03:04:05Z","until":"2026-01-02T04:04:05Z"}`,
-		"fleet.limit":           `{"per_second":50,"by":"anna","at":"2026-01-02T03:04:05Z"}`,
-		"fleet.throttle":        `{"worker":"a1","for_ns":3000000000}`,
-		"fleet.trouble.breaker": `{"owner":"a1","worker":"w-1","reason":"down","mark":"k","since":"2026-01-02T03:04:05Z"}`,
+		"fleet.hold":     `{"reason":"lunch","by":"anna","since":"2026-01-02T03:04:05Z","until":"2026-01-02T04:04:05Z"}`,
+		"fleet.limit":    `{"per_second":50,"by":"anna","at":"2026-01-02T03:04:05Z"}`,
+		"fleet.throttle": `{"worker":"a1","for_ns":3000000000}`,
 		"presence.w-1.a1": `{"worker":"w-1","since":"2026-01-02T03:04:05Z","version":"v1","in_flight":2,"open":true,"reasons":["r"],"notes":["n"],` +
 			`"id":"a1","sees":["b2"],"limit":50,"share":25,"rate":7.5,"joined":true,"clock_ms":-12}`,
 	}, said)
 	claim, err := c.bucket.Get(ctx, "api")
 	require.NoError(t, err)
 	require.Contains(t, string(claim.Value), `{"url":"https://api.example.com","label":"main","by":"w-1","at":"20`)
-
-	view, err := c.Read(ctx)
-	require.NoError(t, err)
-	require.NoError(t, c.endIncident(ctx, "breaker", view.Incidents["breaker"].Revision))
-	view, err = c.Read(ctx)
-	require.NoError(t, err)
-	require.Empty(t, view.Incidents)
 }

@@ -1,15 +1,19 @@
 // Package fleet lets the workers of one installation act as one: each tells the
 // others that it is present, all obey a person's hold and limit, they share the
-// rate limit, and one worker probes the API for all while it is down. Workers and
-// persons talk through keys of the queue's bucket alone.
+// rate limit. Workers and persons talk through keys of the queue's bucket alone.
 //
 // What the bucket says, for workers and commands:
 //
 //	control.go   what persons set: holds, limits
 //	presence.go  who is there
-//	view.go      all of it at one moment, and what is restored into a lost bucket
+//	view.go      all of it at one moment
 //	identity.go, claim.go  the API that the fleet posts to
-//	incident.go  what stops the whole fleet, and who probes
+//
+// What people are told of it (look.go, told.go):
+//
+//	nothingsent.go  one sentence, if no worker sends
+//	pace.go         how long the API takes for its answers, and what holds the rate
+//	absent.go       workers that give no sign of life, and what becomes of their orders
 //
 // One worker's part in it:
 //
@@ -17,5 +21,6 @@
 //	obey.go      hold, API, throttle and resume, applied to the gate
 //	announce.go  its signs of life, and its leaving
 //	share.go     its share of the rate limit (R12, docs/protocol.md#r12)
-//	prober.go    one worker probes, the others wait
+//
+// Each worker probes the API for itself while it is down.
 package fleet

@@ -36,8 +36,6 @@ type Options struct {
 	Gate    *gate.Gate
 	// Name is this worker's.
 	Name string
-	// KeyMark tells workers with the same API key.
-	KeyMark func() string
 	// Limit is the fleet's rate limit by the settings; 0 = none.
 	Limit float64
 	// Identity is the API that this worker posts to.
@@ -57,7 +55,6 @@ type Member struct {
 	share      float64
 	limited    bool
 	waiting    bool // for others that have not made room yet
-	prober     *prober
 
 	announced   Presence  // the last confirmed sign of life
 	announcedAt time.Time // when it was sent
@@ -84,7 +81,6 @@ func NewMember(o Options) *Member {
 	m.Gate.Pause(holdJoining)
 	m.fence = time.AfterFunc(time.Hour, m.stopSending)
 	m.fence.Stop()
-	m.prober = newProber(m)
 	return m
 }
 
@@ -115,7 +111,6 @@ func (m *Member) Run(ctx context.Context) {
 			case <-changed:
 				changed = m.Gate.Changed()
 				m.announceThrottle(ctx)
-				waiting = !m.prober.changed()
 			}
 		}
 	}
@@ -152,12 +147,13 @@ func (m *Member) round(parent context.Context) (again bool) {
 			m.former = ""
 		}
 	}
+	if err == nil && view.Identity == nil && m.Identity.URL != "" { // the bucket was lost (worker repair)
+		err = m.Control.ClaimIdentity(ctx, m.Identity, m.Name, m.Log)
+	}
 	if err == nil {
 		listed := m.obey(view)
 		m.eraseDead(ctx, view)
-		if err = m.announce(ctx); err == nil && listed {
-			err = m.prober.obey(ctx, view)
-		}
+		err = m.announce(ctx)
 		again = err == nil && !listed
 	}
 	if parent.Err() == nil {

@@ -25,6 +25,8 @@ type Presence struct {
 	InFlight int       `json:"in_flight"`
 	Open     bool      `json:"open"`
 	Reasons  []string  `json:"reasons,omitempty"`
+	// ShutMS is for how long its gate has been closed, in milliseconds; 0 = it is open.
+	ShutMS int64 `json:"shut_ms,omitempty"`
 	// Notes are remarks about the API's answers that call for a person.
 	Notes []string `json:"notes,omitempty"`
 	// ID names this stay of the worker in the fleet. The worker takes a new one
@@ -43,9 +45,14 @@ type Presence struct {
 	// requests are at the API on average (over ten seconds).
 	Slots   int     `json:"slots,omitempty"`
 	Posting float64 `json:"posting,omitempty"`
-	// Feeds: it knows the waiting room and feeds the queue from it when its turn
-	// comes.
-	Feeds bool `json:"feeds,omitempty"`
+	// P50MS and P99MS are how long the API took for its latest answers, in milliseconds;
+	// 0 = there was none lately. SilentMS is for how long it has answered nothing while
+	// requests were there.
+	P50MS    float64 `json:"p50_ms,omitempty"`
+	P99MS    float64 `json:"p99_ms,omitempty"`
+	SilentMS int64   `json:"silent_ms,omitempty"`
+	// Binds is what holds its rate; empty = nothing does.
+	Binds Binds `json:"binds,omitempty"`
 	// Joined: it has its share and may send.
 	Joined bool `json:"joined"`
 	// ClockMS is the API's clock minus the worker's, in milliseconds; nil if the

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -25,17 +23,6 @@ func startBroker(t *testing.T) *embedded.Server {
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
 	return s
-}
-
-// jetStream is a connection of the test's own.
-func jetStream(t *testing.T, s *embedded.Server) jetstream.JetStream {
-	t.Helper()
-	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
-	require.NoError(t, err)
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	require.NoError(t, err)
-	return js
 }
 
 // node is a worker's connection and its access to the fleet.

@@ -3,12 +3,10 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // View is what the bucket says of the fleet at one moment.
@@ -20,8 +18,6 @@ type View struct {
 	Resumed uint64
 	// Identity is the API that the fleet posts to; nil if nobody has claimed one.
 	Identity *Claim
-	// Incidents are what stops the whole fleet, by the name of the gate's block.
-	Incidents map[string]*Incident
 	// Lanes holds the weights of the waiting room's lanes.
 	Lanes map[string]int
 	// Members are the workers that have an entry, expired ones included. A worker
@@ -31,21 +27,34 @@ type View struct {
 	// Unreadable names the keys that steer all and that this version does not
 	// understand: they may ask that nobody sends.
 	Unreadable []string
+	// Now is the broker's time of the view; zero if it was not asked for, see Look.
+	Now time.Time
+
+	// StoresNothing is the broker's error if it answers and stores nothing; "" if it does,
+	// or if nobody asked, see Look.
+	StoresNothing string
 
 	holdRevision, limitRevision uint64 // 0 = the key has no value
 }
 
-// Present returns the members whose last sign of life is not older than
-// PresenceTerm. The newest sign of life counts as the broker's present time, unless it
-// is a minute old by this machine's clock: then no worker is present.
-func (v *View) Present() []Presence {
-	var now time.Time
+// brokerNow is the broker's time. Without it the newest sign of life has to do.
+func (v *View) brokerNow() time.Time {
+	now := v.Now
 	for _, p := range v.Members {
 		if p.SeenAt.After(now) {
 			now = p.SeenAt
 		}
 	}
-	if time.Since(now) >= time.Minute {
+	return now
+}
+
+// Present returns the members whose last sign of life is not older than PresenceTerm, by
+// the broker's time. Where that was not asked for, the newest sign of life counts as the
+// present time, unless it is a minute old by this machine's clock: then no worker is
+// present.
+func (v *View) Present() []Presence {
+	now := v.brokerNow()
+	if v.Now.IsZero() && time.Since(now) >= time.Minute {
 		return nil
 	}
 	var present []Presence
@@ -58,61 +67,17 @@ func (v *View) Present() []Presence {
 }
 
 // Read reads the bucket. With one replica the view is exact; with more, a follower
-// may answer that lags. If the bucket was lost and made anew, Read first restores
-// what the last view said: a person's hold must not end because somebody deleted
-// the bucket.
+// may answer that lags.
 func (c *Control) Read(ctx context.Context) (*View, error) {
-	if err := c.bucket.RestoreIfReplaced(ctx, &c.read, c.restore); err != nil {
-		return nil, err
-	}
 	entries, err := c.bucket.Last(ctx, controlPrefix+">", presencePrefix+">", identityKey)
 	if err != nil {
 		return nil, err
 	}
-	v := &View{Incidents: make(map[string]*Incident)}
+	v := &View{}
 	for _, e := range entries {
 		v.take(e)
 	}
-	c.remember(v)
 	return v, nil
-}
-
-// remember keeps what would have to be restored. The fleet's API stays known once
-// it was read.
-func (c *Control) remember(v *View) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last.Hold, c.last.Limit, c.last.Lanes = v.Hold, v.Limit, v.Lanes
-	if v.Identity != nil {
-		c.last.Identity = v.Identity
-	}
-}
-
-// restore writes what the last view said, unless another worker did so before.
-func (c *Control) restore(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	put := func(key string, v any) error {
-		_, err := c.bucket.Swap(ctx, key, v, 0)
-		if errors.Is(err, settle.ErrStale) {
-			return nil
-		}
-		return err
-	}
-	var errs []error
-	if c.last.Identity != nil {
-		errs = append(errs, put(identityKey, c.last.Identity))
-	}
-	if c.last.Hold != nil {
-		errs = append(errs, put(holdKey, c.last.Hold))
-	}
-	if c.last.Limit != nil {
-		errs = append(errs, put(limitKey, c.last.Limit))
-	}
-	if len(c.last.Lanes) > 0 {
-		errs = append(errs, put(lanesKey, Lanes{Weights: c.last.Lanes, At: time.Now().UTC()}))
-	}
-	return errors.Join(errs...)
 }
 
 // take reads one entry. It ignores fields that it does not know. An entry that it
@@ -141,11 +106,6 @@ func (v *View) take(e queue.Entry) {
 	case key == throttleKey:
 		if v.Throttle = readEntry[Throttle](e); v.Throttle != nil {
 			v.Throttle.At, v.Throttle.Revision = e.At, e.Revision
-		}
-	case strings.HasPrefix(key, incidentPrefix):
-		if i := readEntry[Incident](e); i != nil {
-			i.Revision = e.Revision
-			v.Incidents[strings.TrimPrefix(key, incidentPrefix)] = i
 		}
 	case strings.HasPrefix(key, presencePrefix):
 		p, ok := readPresence(e)

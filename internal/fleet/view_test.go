@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"orderpost/internal/queue"
 	"testing"
 	"time"
 
@@ -57,54 +56,4 @@ func TestFleetOfANewerVersion(t *testing.T) {
 	f, err = q.Read(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, f.Unreadable)
-}
-
-// A person's hold does not end because somebody deleted the bucket.
-func TestALostBucketIsMadeAnewWithWhatItSaid(t *testing.T) {
-	s := startBroker(t)
-	a, b := open(t, s, "a"), open(t, s, "b")
-	require.NoError(t, a.claim(t, api))
-	require.NoError(t, a.SetHold(t.Context(), Hold{By: "anna", Reason: "audit", Since: time.Now().UTC()}))
-	require.NoError(t, a.SetLimit(t.Context(), &Limit{PerSecond: 7}))
-	a.publish(t, "A-1")
-	a.pull(t)
-	for _, q := range []*node{a, b} {
-		_, err := q.Read(t.Context())
-		require.NoError(t, err)
-	}
-	require.NoError(t, jetStream(t, s).DeleteKeyValue(t.Context(), "ORDERPOST"))
-	for _, q := range []*node{a, b} {
-		_, err := q.Read(t.Context())
-		require.Error(t, err)
-	}
-	require.NoError(t, b.ReviveBucket(t.Context()))
-	for _, q := range []*node{a, b} {
-		f, err := q.Read(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "anna", f.Hold.By)
-		require.InDelta(t, 7, f.Limit.PerSecond, 0)
-		require.Equal(t, api, f.Identity.Identity)
-	}
-	// Another part of the same program, which had not read the hold, may be the first one.
-	forgetful := New(a.queue)
-	require.NoError(t, jetStream(t, s).DeleteKeyValue(t.Context(), "ORDERPOST"))
-	_, err := a.Read(t.Context())
-	require.Error(t, err)
-	require.NoError(t, b.ReviveBucket(t.Context()))
-	_, err = forgetful.Read(t.Context())
-	require.NoError(t, err)
-	f, err := a.Read(t.Context())
-	require.NoError(t, err)
-	require.NotNil(t, f.Hold, "what it had read is restored all the same")
-	require.Equal(t, "anna", f.Hold.By)
-
-	// It is over when a person says so, and stays over.
-	require.NoError(t, b.Resume(t.Context(), "anna"))
-	f, err = a.Read(t.Context())
-	require.NoError(t, err)
-	require.Nil(t, f.Hold)
-	// The delivered high-water mark is written again.
-	var mark struct{ Seq uint64 }
-	require.NoError(t, b.bucket.Walk(t.Context(), "seen.", func(e queue.Entry) error { return json.Unmarshal(e.Value, &mark) }))
-	require.EqualValues(t, 1, mark.Seq)
 }

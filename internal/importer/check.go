@@ -49,17 +49,21 @@ var errEnough = errors.New("enough bad rows")
 // the first in Summary.Bad. Any other error concerns the file as a whole.
 func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
-	f.repeated = newDuplicates(f.o.TempDir)
-	defer f.repeated.close()
-	f.proof.begin()
-	f.rounded, f.timed = nil, false
+	f.repeated, f.head = newDuplicates(), nil
+	f.rounded, f.notations, f.timed = nil, nil, false
 	began := time.Now()
 	var bad []*RowError
 	var long []rounding
+	asked := false // about numbers whose column has to be read first
 	t, err := f.scan(ctx, func(rows []Row) error {
 		for i := range rows {
 			row := &rows[i]
 			s.Rows++
+			f.countNotation(row)
+			if row.Err != nil && row.Err.asksOfColumn() {
+				asked = true
+				continue
+			}
 			if row.Err != nil {
 				s.reject(row.Err)
 				if len(bad) < f.o.MaxErrors {
@@ -73,13 +77,10 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 			s.warn(f.o.File, row)
 			f.timed = f.timed || row.notBefore(f.o.NotBefore).After(began)
 			long = f.countRounded(row, long)
-			if err := f.repeated.add(row.OrderNo, row.Line); err != nil {
-				return err
-			}
+			f.repeated.add(row.OrderNo, row.Line)
 		}
 		return nil
 	})
-	f.proof.reading = nil
 	var fatal *RowError
 	switch {
 	case errors.Is(err, errEnough):
@@ -90,13 +91,16 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	case err != nil:
 		return s, err
 	}
-	repeated, findErr := f.repeated.find()
-	if findErr != nil {
-		return s, findErr
-	}
 	s.describe(t)
 	more := errors.Is(err, errEnough)
-	if f.judgeRounded(long) || repeated > 0 {
+	if err := f.findRepeated(ctx, more); err != nil {
+		return s, err
+	}
+	if more { // nobody knows what the rest of the columns proves
+		f.notations = nil
+	}
+	rounded, notations := f.judgeRounded(long), f.judgeNotations(asked && !more)
+	if rounded || f.repeated.count > 0 || notations {
 		if bad, err = f.findLateProblems(ctx, &s, bad); err != nil {
 			return s, err
 		}
@@ -109,15 +113,34 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad)}
 }
 
+// findRepeated completes the search for order numbers that occur twice. For a very large
+// file it reads the rows again for each share of the numbers, unless the check stops here.
+func (f *File) findRepeated(ctx context.Context, stop bool) error {
+	for f.repeated.find() && !stop {
+		if _, err := f.scan(ctx, func(rows []Row) error {
+			for i := range rows {
+				if rows[i].Err == nil {
+					f.repeated.add(rows[i].OrderNo, rows[i].Line)
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // findLateProblems reads the file again and finds the rows that are bad only in the
-// context of the whole file: repeated order numbers and numbers that look rounded. The
+// context of the whole file: repeated order numbers, numbers that look rounded, and
+// numbers that read differently with a decimal comma. The
 // first pass keeps only hashes of the order numbers. findLateProblems counts the rows
 // and adds the first ones to bad.
 func (f *File) findLateProblems(ctx context.Context, s *Summary, bad []*RowError) ([]*RowError, error) {
 	var later []*RowError
 	_, err := f.scan(ctx, func(rows []Row) error {
 		for i := range rows {
-			if rows[i].Err != nil {
+			if rows[i].Err != nil && (f.notations == nil || !rows[i].Err.asksOfColumn()) {
 				continue
 			}
 			problem := f.problem(&rows[i])
@@ -152,6 +175,11 @@ func (f *File) repeatedError(row *Row) *RowError {
 // problem returns why a row must not be enqueued, or nil for a good row. Call it
 // after Check has read the file.
 func (f *File) problem(row *Row) *RowError {
+	if f.notations != nil && (row.Err == nil || row.Err.asksOfColumn()) {
+		if bad := f.notationError(row); bad != nil {
+			return bad
+		}
+	}
 	switch {
 	case row.Err != nil:
 		return row.Err

@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -76,22 +77,25 @@ func newLayout(header []string, m Mapping) (*layout, error) {
 		}
 		l.columns = append(l.columns, c)
 	}
-	for _, name := range sorted(m.Rename) {
+	for _, name := range slices.Sorted(maps.Keys(m.Rename)) {
 		if !slices.Contains(header, name) {
 			return nil, fmt.Errorf("rename: there is no column %q among %s", name, listed(header))
 		}
 	}
-	for _, name := range sorted(m.Types) {
+	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
 		if l.find(name) == 0 {
 			return nil, fmt.Errorf("type: there is no field %q among %s", name, listed(l.fields()))
 		}
 	}
-	for _, name := range sorted(m.Accept) {
+	for _, name := range slices.Sorted(maps.Keys(m.Accept)) {
 		if l.find(name) == 0 {
 			return nil, fmt.Errorf("accept: there is no field %q among %s", name, listed(l.fields()))
 		}
+		if err := l.columns[l.find(name)-1].checkAccept(); err != nil {
+			return nil, err
+		}
 	}
-	for _, name := range sorted(m.Set) {
+	for _, name := range slices.Sorted(maps.Keys(m.Set)) {
 		if err := l.setConstant(name, m.Set[name]); err != nil {
 			return nil, fmt.Errorf("set: %w", err)
 		}

@@ -49,7 +49,7 @@ func TestCellsRefused(t *testing.T) {
 		"A-1,030,,,":                      `"030" is not a whole number`,
 		"A-1,3.0,,,":                      `"3.0" is not a whole number`,
 		"A-1,,,,":                         `"" is not a whole number such as 30; --empty omit`,
-		"A-1,30,\"1,5\",true,1":           `orders.csv:2:3: column n:number: "1,5" is not a number such as 12.5`,
+		"A-1,30,\"1,5,2\",true,1":         `orders.csv:2:3: column n:number: "1,5,2" is not a number such as 12.5`,
 		"A-1,30, 1,true,1":                `" 1" is not a number`,
 		"A-1,30,NaN,true,1":               `"NaN" is not a number`,
 		"A-1,30,9007199254740993,true,1":  "orders.csv:2:3: n: 9007199254740993 cannot be carried exactly",

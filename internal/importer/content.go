@@ -95,3 +95,63 @@ func (p *compressed) Read(b []byte) (int, error) {
 	}
 	return n, err
 }
+
+// sniffed is the number of bytes at the beginning of a file that tell its kind.
+const sniffed = 512
+
+// foreign lists the beginnings of files that are not text, with what they are and what
+// to do. The first match counts.
+var foreign = []struct{ begin, what, todo string }{
+	{"PK\x03\x04", "a spreadsheet or a zip archive", "save the sheet as CSV (UTF-8) and import that"},
+	{"PK\x05\x06", "an empty zip archive", "put the CSV file itself here"},
+	{"\xd0\xcf\x11\xe0", "an old Excel or Word file", "save the sheet as CSV (UTF-8) and import that"},
+	{"%PDF", "a PDF", "a PDF has no rows; export the data as CSV where the PDF was made"},
+	{"{\\rtf", "a document of a word processor (RTF)", "save it as plain text, or export the data as CSV"},
+	{"SQLite format 3\x00", "an SQLite database", "export the table: sqlite3 -header -csv FILE 'SELECT ...'"},
+	{"PAR1", "a Parquet file", "export it as CSV or NDJSON"},
+	{"BZh", "compressed by bzip2", "unpack it (bunzip2), or compress it with gzip or zstd"},
+	{"\xfd7zXZ\x00", "compressed by xz", "unpack it (unxz), or compress it with gzip or zstd"},
+	{"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", "unpack it and import the file in it"},
+	{"Rar!", "a RAR archive", "unpack it and import the file in it"},
+	{"\x89PNG", "a picture (PNG)", "export the data as CSV"},
+	{"\xff\xd8\xff", "a picture (JPEG)", "export the data as CSV"},
+	{"GIF8", "a picture (GIF)", "export the data as CSV"},
+	{"\x7fELF", "a program", "choose the file with the orders"},
+	{"<!doctype html", "a web page", "perhaps a download that was a login page; download the file again"},
+	{"<html", "a web page", "perhaps a download that was a login page; download the file again"},
+	{"<?xml", "XML", "save the sheet as CSV (UTF-8), or export the data as CSV or NDJSON"},
+}
+
+// NotText returns an error if a file that begins like this is certainly not text. The
+// error says what the file is and what to do. The importer decompresses gzip and zstd:
+// ask about the content.
+func NotText(file string, head []byte) error {
+	start := bytes.TrimLeft(bytes.TrimPrefix(head, utf8BOM), "\r\n\t ")
+	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.begin)) || f.begin[0] == '<' && len(start) >= len(f.begin) && bytes.EqualFold(start[:len(f.begin)], []byte(f.begin)) {
+			return fmt.Errorf("%s: this is %s, not text; %s", file, f.what, f.todo)
+		}
+	}
+	if isBinary(head) {
+		return fmt.Errorf("%s: this is not text: it begins with bytes such as 0x%02X; export the data as CSV (UTF-8)", file, head[bytes.IndexFunc(head, isControl)])
+	}
+	return nil
+}
+
+// isBinary reports whether the beginning of a file has more control characters than
+// text has. UTF-16 is text with a NUL in about every other byte.
+func isBinary(head []byte) bool {
+	if len(head) < 16 || bytes.HasPrefix(head, []byte{0xff, 0xfe}) || bytes.HasPrefix(head, []byte{0xfe, 0xff}) || head[0] == 0 != (head[1] == 0) {
+		return false
+	}
+	n := 0
+	for _, b := range head {
+		if isControl(rune(b)) {
+			n++
+		}
+	}
+	return n*10 > len(head)
+}
+
+// isControl reports whether a byte is a control character that text does not have.
+func isControl(r rune) bool { return r < ' ' && (r < '\t' || r > '\r') && r != 0x1b }

@@ -65,6 +65,45 @@ func TestReplayedRowsStayRows(t *testing.T) {
 	require.Equal(t, want, p.Outcomes)
 }
 
+// TestAnAcceptedOrderIsEnqueuedAgain: a watch that saw the acceptance counts the row
+// once, however often others enqueue the order again. A later watch counts it, too.
+func TestAnAcceptedOrderIsEnqueuedAgain(t *testing.T) {
+	q := openQueue(t)
+	done := publish(t, q, openText(t, numbered(1, 1, "1")))
+	live := newFollower(done.Batch, 1, 1, 0, nil)
+	see := func() {
+		entry, err := q.Lookup(t.Context(), "A-1")
+		require.NoError(t, err)
+		late := newFollower(done.Batch, 1, 1, 0, nil)
+		for _, f := range []*follower{live, late} {
+			require.NoError(t, f.see(entry.Record))
+			require.Equal(t, 1, f.p.Settled)
+			require.Equal(t, map[order.Outcome]int{order.OutcomeAccepted: 1}, f.p.Outcomes)
+		}
+		counted, err := CountBatch(t.Context(), q, done.Batch)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"accepted": 1}, counted.Words())
+	}
+	work(t, q, 1, nil)
+	see()
+	for _, other := range []string{"second", "third"} {
+		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"1"}`), ID: other + ":1", Batch: other})
+		require.NoError(t, err)
+		require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
+			for _, d := range ds {
+				require.Equal(t, settle.WorkRepeat, d.Work)
+				_, err := q.Repeat(context.Background(), d)
+				require.NoError(t, err)
+				d.Release()
+			}
+		}))
+		entry, err := q.Lookup(t.Context(), "A-1")
+		require.NoError(t, err)
+		require.Equal(t, other+":1", entry.Record.IntentID)
+		see()
+	}
+}
+
 // TestRowsThatConflict: another producer was first, with another body.
 func TestRowsThatConflict(t *testing.T) {
 	q := openQueue(t)

@@ -145,3 +145,24 @@ func TestQuoteNeverClosed(t *testing.T) {
 	content := "order_no,timeout\nA-1,30\nA-2,\"30\n" + strings.Repeat("A-3,30\n", 1<<20)
 	require.Contains(t, refusals(t, openText(t, content)), "orders.csv:3: the row is longer than 2097152 bytes; look for a quote")
 }
+
+// TestDamagedCompression: the error says what is wrong and what to do.
+func TestDamagedCompression(t *testing.T) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, err := z.Write([]byte(numbered(1, 3, "1")))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	whole := b.String()
+	wrong := []byte(whole)
+	wrong[len(wrong)-6] ^= 1
+	for content, want := range map[string]string{
+		whole + "trailing bytes": "orders.csv: other bytes stand behind the gzip data",
+		whole[:30]:               "orders.csv: the gzip data ends in the middle",
+		string(wrong):            "orders.csv: the gzip data is damaged",
+	} {
+		require.Contains(t, refusals(t, openText(t, content)), want)
+	}
+	_, got := bodies(t, openText(t, whole+whole[:0]))
+	require.Len(t, got, 3)
+}

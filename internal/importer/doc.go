@@ -3,26 +3,36 @@
 //
 // A file passes through these steps:
 //
-//	content.go     gzip and zstd, told by their first bytes
-//	foreign.go     files that are not text, told by theirs
-//	text.go        UTF-8, UTF-16 and Windows-1252, by mark, by option or guessed
-//	dialect.go     the delimiter, Excel's sep= line
-//	table.go       rows, of CSV or NDJSON
-//	head.go        the beginning, and a proposal for the mapping
-//	mapping.go     what the user says about columns
-//	columns.go     header and mapping to the layout of the JSON body
-//	encode.go      cells to JSON
-//	row.go         rows to orders, by the signing rules
-//	formula.go     cells that a spreadsheet would run
-//	scan.go        the pipeline: reading, encoding and what follows overlap
-//	duplicates.go  order numbers that occur twice, in bounded memory
-//	check.go       the first pass: can every row be sent?
-//	publish.go     the second pass: look up, decide, enqueue, save progress
-//	wait.go        waits for the outcomes
-//	results.go     each row with its outcome
-//	rejects.go     the rows that could not be enqueued
+//	file.go         options, and a file with its identity: a hash of content and mapping
+//	content.go      gzip and zstd, and files that are not text, told by their first bytes
+//	text.go         UTF-8, UTF-16 and Windows-1252, by mark, by option or guessed
+//	dialect.go      the delimiter, Excel's sep= line
+//	table.go        rows, of CSV or NDJSON
+//	head.go         the beginning, and a proposal for the mapping
+//	mapping.go      what the user says about columns
+//	columns.go      header and mapping to the layout of the JSON body
+//	encode.go       cells to JSON
+//	row.go          rows to orders, by the signing rules
+//	problem.go      what is wrong with a row, and what to do about it
+//	question.go     cells that a spreadsheet has probably spoiled
+//	numbers.go      numbers as people write them: decimal commas, thousands
+//	rounded.go      long numbers that a spreadsheet has rounded
+//	formula.go      cells that a spreadsheet would run
+//	scan.go         the pipeline: reading, encoding and what follows overlap
+//	duplicates.go   order numbers that occur twice, in bounded memory
+//	check.go        the first pass: can every row be sent?
+//	summary.go      what became of the rows, counted
+//	publish.go      the second pass: look up, decide, enqueue, save progress
+//	lane.go         where orders wait for their turn or their time
+//	room.go         waits for room in a full queue
+//	wait.go         waits for the outcomes
+//	count.go        counts an import's orders by outcome
+//	results.go      each row with its outcome
+//	rejects.go      the rows that could not be enqueued
+//	spreadsheet.go  writes CSV for spreadsheets
 //
-// An import reads its file several times and holds only a few chunks of it in memory.
+// An import reads its file several times and holds only a few chunks of it in memory. It
+// needs a file that nobody changes, so the commands and the console give it their own copy.
 // The batch id is a hash of content and mapping. The intent of each row has the ID
 // <batch>:<row>. Running the same command again therefore enqueues nothing twice.
 package importer

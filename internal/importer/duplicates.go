@@ -1,51 +1,44 @@
 package importer
 
 import (
-	"bufio"
 	"cmp"
-	"container/heap"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"hash/maphash"
-	"io"
-	"os"
 	"slices"
 )
 
-// duplicates finds repeated order numbers in bounded memory, with an external merge
-// sort. It sorts entries of a 128-bit hash and a line in runs on disk and merges the
-// runs. For a billion rows, the probability that two different numbers share a hash
+// duplicates finds repeated order numbers. It sorts entries of a 128-bit hash and a line
+// in memory. For a billion rows, the probability that two different numbers share a hash
 // is below 10^-20.
+//
+// Memory is bounded: if the order numbers become too many, duplicates keeps those of every
+// second hash, and looks for the others in another pass over the rows.
 type duplicates struct {
-	seeds [2]maphash.Seed
-	run   []entry
-	limit int // entries of a run
+	seeds   [2]maphash.Seed
+	entries []entry
+	limit   int // entries that duplicates holds, or little more
+	room    int // entries until the next look
+	// Of the hashes, this pass keeps those that are share modulo shares. A pass for each
+	// share sees every row once.
+	share, shares uint64
 
-	dir   string
-	spill *os.File
-	drop  func()  // removes spill
-	ends  []int64 // of the runs in spill, in bytes
-
-	lines set         // the lines that repeat an earlier order number
+	count int         // how many rows repeat an earlier order number
+	lines set         // their lines
 	first map[int]int // repeating line to first line
 }
 
 type entry struct {
 	hi, lo uint64
-	line   uint64
+	line   int
 }
 
-const (
-	entrySize = 24
-	// runEntries is 6 MB of entries.
-	runEntries = 256 << 10
-	// maxFirst bounds the entries of duplicates.first.
-	maxFirst = 10_000
-)
+// maxEntries is 96 MiB of entries.
+var maxEntries = 4 << 20
 
-func newDuplicates(dir string) *duplicates {
-	return &duplicates{dir: dir, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: runEntries, first: make(map[int]int)}
+// maxFirst bounds the entries of duplicates.first.
+const maxFirst = 10_000
+
+func newDuplicates() *duplicates {
+	return &duplicates{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, limit: maxEntries, room: maxEntries, shares: 1, first: make(map[int]int)}
 }
 
 // has reports whether the row in this line repeats an order number.
@@ -55,140 +48,62 @@ func (d *duplicates) has(line int) bool { return d.lines.has(line) }
 // that is not remembered.
 func (d *duplicates) firstLine(line int) int { return d.first[line] }
 
-func (d *duplicates) add(orderNo string, line int) error {
-	d.run = append(d.run, entry{maphash.String(d.seeds[0], orderNo), maphash.String(d.seeds[1], orderNo), uint64(line)})
-	if len(d.run) < d.limit {
-		return nil
+func (d *duplicates) add(orderNo string, line int) {
+	e := entry{maphash.String(d.seeds[0], orderNo), maphash.String(d.seeds[1], orderNo), line}
+	if !d.keeps(e) {
+		return
 	}
-	return d.writeRun()
-}
-
-func (d *duplicates) close() {
-	if d.spill != nil {
-		d.drop()
-		d.spill = nil
+	if n := len(d.entries); n == cap(d.entries) && n > d.limit/8 && n < d.limit {
+		d.entries = slices.Grow(d.entries, d.limit+d.limit/8-n) // at once: each smaller step leaves garbage
 	}
-	d.run = nil
+	d.entries = append(d.entries, e)
+	if d.room--; d.room > 0 {
+		return
+	}
+	d.look()
+	for d.share == 0 && len(d.entries) > d.limit*3/4 { // only the first pass finds out how many shares there are
+		d.shares *= 2
+		d.entries = slices.DeleteFunc(d.entries, func(e entry) bool { return !d.keeps(e) })
+	}
+	d.room = max(d.limit-len(d.entries), d.limit/2)
 }
 
-func compareEntries(a, b entry) int {
-	return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.line, b.line))
-}
+func (d *duplicates) keeps(e entry) bool { return e.hi%d.shares == d.share }
 
-func (d *duplicates) writeRun() (err error) {
-	if d.spill == nil {
-		if d.spill, d.drop, err = TempFile(d.dir); err != nil {
-			return fmt.Errorf("looking for duplicates: %w", err)
+// look finds the repetitions among the entries, and keeps the first entry of each order
+// number.
+func (d *duplicates) look() {
+	slices.SortFunc(d.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.line, b.line))
+	})
+	firsts := d.entries[:0]
+	for _, e := range d.entries {
+		n := len(firsts)
+		if n == 0 || firsts[n-1].hi != e.hi || firsts[n-1].lo != e.lo {
+			firsts = append(firsts, e)
+			continue
+		}
+		if d.lines.has(e.line) { // found in an earlier pass, which had a larger share then
+			continue
+		}
+		d.count++
+		d.lines.add(e.line)
+		if len(d.first) < maxFirst {
+			d.first[e.line] = firsts[n-1].line
 		}
 	}
-	slices.SortFunc(d.run, compareEntries)
-	w := bufio.NewWriterSize(d.spill, 64<<10)
-	var buf [entrySize]byte
-	for _, e := range d.run {
-		binary.LittleEndian.PutUint64(buf[0:], e.hi)
-		binary.LittleEndian.PutUint64(buf[8:], e.lo)
-		binary.LittleEndian.PutUint64(buf[16:], e.line)
-		_, _ = w.Write(buf[:]) // Flush reports it
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("looking for duplicates: %w", err)
-	}
-	end := int64(len(d.run)) * entrySize
-	if n := len(d.ends); n > 0 {
-		end += d.ends[n-1]
-	}
-	d.ends, d.run = append(d.ends, end), d.run[:0]
-	return nil
+	d.entries = firsts
 }
 
-// find finds the duplicates among all added rows and returns how many rows repeat an
-// earlier one.
-func (d *duplicates) find() (count int, err error) {
-	defer d.close()
-	var last entry
-	any := false
-	visit := func(e entry) {
-		if any && e.hi == last.hi && e.lo == last.lo {
-			count++
-			d.lines.add(int(e.line))
-			if len(d.first) < maxFirst {
-				d.first[int(e.line)] = int(last.line)
-			}
-			return // last stays: the first occurrence
-		}
-		last, any = e, true
+// find finds the repetitions of this pass. It reports whether another pass is needed.
+func (d *duplicates) find() (more bool) {
+	d.look()
+	d.entries, d.room = d.entries[:0], d.limit
+	if d.share++; d.share < d.shares {
+		return true
 	}
-	if d.spill == nil {
-		slices.SortFunc(d.run, compareEntries)
-		for _, e := range d.run {
-			visit(e)
-		}
-		return count, nil
-	}
-	if err := d.writeRun(); err != nil {
-		return 0, err
-	}
-	return count, d.merge(visit)
-}
-
-// merge merges the runs and passes their entries to visit in order.
-func (d *duplicates) merge(visit func(entry)) error {
-	var runs runHeap
-	start := int64(0)
-	for _, end := range d.ends {
-		r := &run{r: bufio.NewReaderSize(io.NewSectionReader(d.spill, start, end-start), 16<<10)}
-		start = end
-		switch err := r.next(); {
-		case err == nil:
-			runs = append(runs, r)
-		case !errors.Is(err, io.EOF):
-			return fmt.Errorf("looking for duplicates: %w", err)
-		}
-	}
-	heap.Init(&runs)
-	for len(runs) > 0 {
-		visit(runs[0].head)
-		switch err := runs[0].next(); {
-		case err == nil:
-			heap.Fix(&runs, 0)
-		case errors.Is(err, io.EOF):
-			heap.Pop(&runs)
-		default:
-			return fmt.Errorf("looking for duplicates: %w", err)
-		}
-	}
-	return nil
-}
-
-// run is a sorted run on disk.
-type run struct {
-	r    *bufio.Reader
-	head entry
-}
-
-func (r *run) next() error {
-	var buf [entrySize]byte
-	if _, err := io.ReadFull(r.r, buf[:]); err != nil {
-		return err
-	}
-	r.head = entry{binary.LittleEndian.Uint64(buf[0:]), binary.LittleEndian.Uint64(buf[8:]), binary.LittleEndian.Uint64(buf[16:])}
-	return nil
-}
-
-type runHeap []*run
-
-func (h runHeap) Len() int           { return len(h) }
-func (h runHeap) Less(i, j int) bool { return compareEntries(h[i].head, h[j].head) < 0 }
-func (h runHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface; runs are only ever removed.
-func (h *runHeap) Push(x any) { *h = append(*h, x.(*run)) }
-
-// Pop implements heap.Interface.
-func (h *runHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
+	d.entries = nil
+	return false
 }
 
 // set is a bit set of line numbers.

@@ -2,60 +2,64 @@ package importer
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestDuplicatesOnDisk: runs on disk find the same as memory does, and leave
-// nothing behind.
-func TestDuplicatesOnDisk(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	for _, limit := range []int{7, 100, 5000, 1 << 20} {
-		d := newDuplicates("")
-		d.limit = limit
-		want := map[int]int{}
-		first := map[string]int{}
-		for line := 2; line < 5000; line++ {
-			no := fmt.Sprintf("A-%d", line)
-			if line%97 == 0 {
-				no = fmt.Sprintf("A-%d", line/2)
-			}
-			if at, twice := first[no]; twice {
-				want[line] = at
-			} else {
-				first[no] = line
-			}
-			require.NoError(t, d.add(no, line))
+// TestDuplicatesInBoundedMemory: with as little memory as it may have, and in as many passes
+// as that takes, duplicates finds the same.
+func TestDuplicatesInBoundedMemory(t *testing.T) {
+	const lines = 5000
+	number := func(line int) string {
+		switch {
+		case line%97 == 0:
+			return fmt.Sprintf("A-%d", line/2)
+		case line%3 == 0:
+			return "the same"
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*"))
-		require.NoError(t, err)
-		require.Empty(t, files, "nothing is left where the program is killed")
-		require.Equal(t, limit < 5000, d.spill != nil, "limit %d", limit)
-		count, err := d.find()
-		require.NoError(t, err)
-		require.Equal(t, len(want), count)
+		return fmt.Sprintf("A-%d", line)
+	}
+	want, first := map[int]int{}, map[string]int{}
+	for line := 2; line < lines; line++ {
+		if at, twice := first[number(line)]; twice {
+			want[line] = at
+		} else {
+			first[number(line)] = line
+		}
+	}
+	for _, limit := range []int{20, 100, lines, 1 << 20} {
+		d := newDuplicates()
+		d.limit, d.room = limit, limit
+		passes := 0
+		for more := true; more; more = d.find() {
+			passes++
+			for line := 2; line < lines; line++ {
+				d.add(number(line), line)
+				require.LessOrEqual(t, len(d.entries), 3*limit)
+			}
+		}
+		require.Equal(t, limit < lines, passes > 1, "limit %d, %d passes", limit, passes)
+		require.Equal(t, len(want), d.count)
 		require.Equal(t, want, d.first)
-		for line := range 6000 {
+		for line := range lines + 1000 {
 			_, repeated := want[line]
 			require.Equal(t, repeated, d.has(line), "line %d", line)
 		}
-		files, err = filepath.Glob(filepath.Join(dir, "*"))
-		require.NoError(t, err)
-		require.Empty(t, files)
 	}
 }
 
-func TestDuplicatesNoRoom(t *testing.T) {
-	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
-	d := newDuplicates("")
-	d.limit = 2
-	require.NoError(t, d.add("a", 2))
-	require.ErrorIs(t, d.add("b", 3), os.ErrNotExist)
+// TestDuplicatesInAFileOfManyRows: the check reads such a file once for each share of the
+// order numbers.
+func TestDuplicatesInAFileOfManyRows(t *testing.T) {
+	const rows = 20 * chunkRows
+	f := openText(t, numbered(1, rows, "1")+numbered(77, 77, "1")[len("order_no,timeout,qty\n"):])
+	old := maxEntries
+	maxEntries = rows / 5
+	t.Cleanup(func() { maxEntries = old })
+	require.Equal(t, fmt.Sprintf(`orders.csv:%d: column order_no: order_no "A-77" occurs in line 78 already; each order needs its own`, rows+2), refusals(t, f))
+	require.Greater(t, int(f.repeated.shares), 4)
 }
 
 func TestRepeatedNumbersAreNamed(t *testing.T) {

@@ -12,6 +12,7 @@ type cellError struct {
 	column int // counted from 1
 	code   Code
 	field  string
+	or     Code // the other answer to a question that has two
 	err    error
 }
 
@@ -33,17 +34,25 @@ func (l *layout) appendBody(dst []byte, cells []string, made string) ([]byte, *c
 func (l *layout) questions(cells []string) *cellError {
 	for i := range l.columns {
 		c := &l.columns[i]
-		if c.skip || c.typ != TypeString && c.typ != TypeNumber {
+		if c.skip || c.typ != TypeString && !c.hasNumbers() {
 			continue
 		}
 		var code Code
-		if i == l.orderNo {
+		switch {
+		case i == l.orderNo:
 			code = questionOfOrderNo(cells[i])
-		} else {
+		case c.typ != TypeInt:
 			code = question(cells[i])
 		}
 		if code != "" && !c.accept.has(code) {
-			return &cellError{i + 1, code, c.field, questionError(c.field, cells[i], code)}
+			return &cellError{column: i + 1, code: code, field: c.field, err: questionError(c.field, cells[i], code)}
+		}
+		if !c.hasNumbers() {
+			continue
+		}
+		if bad := c.judge(cells[i], notation{}); bad != nil {
+			bad.column = i + 1
+			return bad
 		}
 	}
 	return nil
@@ -86,7 +95,7 @@ func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made
 
 // appendColumn appends a cell. there is false if an empty cell is omitted.
 func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there bool, bad *cellError) {
-	c := l.columns[i]
+	c := &l.columns[i]
 	if i == l.orderNo {
 		if isPadded(cell) {
 			bad = padded(cell)
@@ -101,9 +110,15 @@ func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there
 			return append(dst, "null"...), true, nil
 		}
 	}
-	out, err := appendCell(dst, cell, c.typ)
+	var err error
+	if c.hasNumbers() {
+		cell, err = c.number(cell)
+	}
+	if err == nil {
+		out, err = appendCell(dst, cell, c.typ)
+	}
 	if err != nil {
-		return dst, false, &cellError{i + 1, CodeType, c.field, err}
+		return dst, false, &cellError{column: i + 1, code: CodeType, field: c.field, err: err}
 	}
 	return out, true, nil
 }

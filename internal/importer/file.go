@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
 	"io"
 	"regexp"
 	"time"
@@ -36,6 +35,9 @@ type Options struct {
 	// NotBefore is the time before which no order is sent, unless the column
 	// _not_before has the row's own; zero = none.
 	NotBefore time.Time
+	// Past is the moment at which a row's own time must not be long over; zero = it may
+	// be. It is one moment for all passes over the file, so that they agree.
+	Past time.Time
 	// SkipInvalid imports the good rows of a file that has bad ones.
 	SkipInvalid bool
 	// MaxErrors is how many bad rows to list; 0 means [DefaultMaxErrors].
@@ -44,8 +46,6 @@ type Options struct {
 	RetryFailed bool
 	// Rate limits the orders enqueued per second; 0 = no limit.
 	Rate float64
-	// TempDir is the folder for temporary files; empty = the system's.
-	TempDir string
 	// FullWait is how long an import waits at a full queue while no order is
 	// settled; 0 means [DefaultFullWait].
 	FullWait time.Duration
@@ -61,7 +61,8 @@ type Options struct {
 // DefaultMaxErrors is the default of Options.MaxErrors.
 const DefaultMaxErrors = 20
 
-// File is a file to import. An import reads it several times.
+// File is a file to import. An import reads it several times, so nobody may change its
+// content.
 type File struct {
 	o       Options
 	content io.ReadSeeker
@@ -76,9 +77,10 @@ type File struct {
 	timed bool
 	// rounded lists the columns with more round numbers than chance explains.
 	rounded []int
+	// notations says, by column, how numbers are written; nil if each row tells by itself.
+	notations []notation
 	// head is the table that Check read: header and dialect.
-	head  *table
-	proof proof
+	head *table
 }
 
 // batchName matches the valid names of imports.
@@ -92,7 +94,8 @@ func CheckBatch(name string) error {
 	return nil
 }
 
-// Open hashes the content and returns the file.
+// Open hashes the content and returns the file. Whoever opens it keeps a copy of content
+// that others may change.
 func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if o.MaxErrors <= 0 {
 		o.MaxErrors = DefaultMaxErrors
@@ -103,12 +106,11 @@ func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	hash, quick := sha256.New(), maphash.Hash{}
-	if _, err := io.Copy(io.MultiWriter(hash, &quick), content); err != nil {
+	hash := sha256.New()
+	if _, err := io.Copy(hash, content); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.File, err)
 	}
-	f := &File{o: o, content: content, Content: hex.EncodeToString(hash.Sum(nil)), repeated: newDuplicates(o.TempDir),
-		proof: proof{seed: quick.Seed(), content: quick.Sum64()}}
+	f := &File{o: o, content: content, Content: hex.EncodeToString(hash.Sum(nil)), repeated: newDuplicates()}
 	_, _ = hash.Write(o.reading())
 	f.Fingerprint = hex.EncodeToString(hash.Sum(nil))
 	if f.Batch = o.Batch; f.Batch == "" {
@@ -143,9 +145,9 @@ func (o *Options) reading() []byte {
 }
 
 // Reopen opens the file of an earlier import with the options of that import. It
-// returns an error if the content has changed. tempDir is Options.TempDir.
-func Reopen(content io.ReadSeeker, imp *books.Import, tempDir string) (*File, error) {
-	o := Options{TempDir: tempDir, File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
+// returns an error if the content has changed.
+func Reopen(content io.ReadSeeker, imp *books.Import) (*File, error) {
+	o := Options{File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
 	if imp.Delimiter != "" {
 		o.Delimiter, _ = utf8.DecodeRuneInString(imp.Delimiter)
 	}

@@ -27,8 +27,8 @@ func (l *layout) formulas(cells []string, warnings []order.Warning) []order.Warn
 			continue
 		}
 		switch cell[0] {
-		case '=', '+', '-', '@':
-			if !formula.MatchString(cell) {
+		case '=', '+', '-', '@', 0xef: // the last: a full-width sign begins with it
+			if !formula.MatchString(halfWidth(cell)) {
 				continue
 			}
 		default:

@@ -23,39 +23,21 @@ const notBeforeColumn = "_not_before"
 // ErrUnknownLane means that no person gave the lane a weight.
 var ErrUnknownLane = errors.New("unknown lane")
 
-// ErrNobodyFeeds means that orders with a time cannot wait, because no running worker
-// feeds the queue from the waiting room.
-var ErrNobodyFeeds = errors.New("orders with a time wait in the waiting room, and no running worker feeds the queue from it: start a worker of this version, or import without times")
-
-// chooseLane sets the lane of this run. An import waits if a running worker feeds the
-// queue from the waiting room. If no worker runs, it waits if there is a waiting room:
-// the worker that is started next will feed. Otherwise it goes straight to the queue.
+// chooseLane sets the lane of this run, and returns ErrUnknownLane for one that no person
+// gave a weight.
 func (p *publisher) chooseLane(ctx context.Context) error {
 	p.lane = p.f.o.Lane
-	if p.lane == "" && !p.f.timed {
+	if p.lane == "" || p.lane == order.BulkLane {
 		return nil
 	}
 	view, err := fleet.New(p.q).Read(ctx)
 	if err != nil {
 		return err
 	}
-	if _, known := view.Lanes[p.lane]; p.lane != "" && p.lane != order.BulkLane && !known {
+	if _, known := view.Lanes[p.lane]; !known {
 		lanes := append(slices.Sorted(maps.Keys(view.Lanes)), order.BulkLane)
 		return fmt.Errorf("%w %q, there are: %s; orderpost lane %s 1 makes it", ErrUnknownLane, p.lane, strings.Join(lanes, ", "), p.lane)
 	}
-	present := view.Present()
-	if slices.ContainsFunc(present, func(m fleet.Presence) bool { return m.Feeds }) {
-		return nil
-	}
-	if len(present) == 0 {
-		if has, err := p.q.HasWaitingRoom(ctx); err != nil || has {
-			return err
-		}
-	}
-	if p.f.timed {
-		return ErrNobodyFeeds
-	}
-	p.lane, p.out.Direct, p.out.NoRoom = "", true, len(present) == 0
 	return nil
 }
 
@@ -88,14 +70,17 @@ func (f *File) waitingRows(ctx context.Context, q *queue.Queue) (rows set, err e
 	return rows, err
 }
 
-// readNotBefore reads the cell with a row's time.
-func (l *layout) readNotBefore(cells []string) (at time.Time, bad *cellError) {
+// readNotBefore reads the cell with a row's time. past is Options.Past.
+func (l *layout) readNotBefore(cells []string, past time.Time) (at time.Time, bad *cellError) {
 	if l.notBefore == 0 || cells[l.notBefore-1] == "" {
 		return at, nil
 	}
 	at, err := order.ParseNotBefore(cells[l.notBefore-1], time.Now())
+	if err == nil && !past.IsZero() && order.LongPast(at, past) {
+		err = &advised{fmt.Sprintf("%q is over, so the order would be sent at once; correct it, or leave the cell empty", clip(cells[l.notBefore-1])), " (or say --allow-past)"}
+	}
 	if err != nil {
-		return at, &cellError{l.notBefore, CodeTime, notBeforeColumn, err}
+		return at, &cellError{column: l.notBefore, code: CodeTime, field: notBeforeColumn, err: err}
 	}
 	return at, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -101,7 +102,7 @@ func (m Mapping) Write(w io.Writer, comment string) error {
 // Validate returns all mistakes in the mapping, joined.
 func (m Mapping) Validate() error {
 	var errs []error
-	for _, name := range sorted(m.Types) {
+	for _, name := range slices.Sorted(maps.Keys(m.Types)) {
 		if !slices.Contains(types, m.Types[name]) {
 			errs = append(errs, fmt.Errorf("type of %s: %q is none of %s", name, m.Types[name], typeList()))
 		}
@@ -114,12 +115,12 @@ func (m Mapping) Validate() error {
 	default:
 		errs = append(errs, fmt.Errorf("empty cells: %q is none of omit, null, string", m.Empty))
 	}
-	for _, name := range sorted(m.Rename) {
+	for _, name := range slices.Sorted(maps.Keys(m.Rename)) {
 		if name == "" || m.Rename[name] == "" {
 			errs = append(errs, fmt.Errorf("rename: %q to %q: both names must be there", name, m.Rename[name]))
 		}
 	}
-	for _, name := range sorted(m.Accept) {
+	for _, name := range slices.Sorted(maps.Keys(m.Accept)) {
 		for _, code := range m.Accept[name] {
 			if !slices.Contains(Questions(), code) {
 				errs = append(errs, fmt.Errorf("accept %s: %q is none of %s", name, code, list(Questions())))
@@ -162,11 +163,8 @@ func merged[V any](a, b map[string]V) map[string]V {
 		return nil
 	}
 	out := make(map[string]V, len(a)+len(b))
-	for _, m := range []map[string]V{a, b} {
-		for k, v := range m {
-			out[k] = v
-		}
-	}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
 	return out
 }
 
@@ -177,15 +175,6 @@ func (m Mapping) canonical() []byte {
 	}
 	data, _ := json.Marshal(m) // maps are sorted; nothing in it can fail
 	return data
-}
-
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func typeList() string { return list(types) }

@@ -37,6 +37,10 @@ const (
 	CodeInvisible Code = "invisible"
 	// CodeApostrophe: an apostrophe that keeps a spreadsheet from running a formula.
 	CodeApostrophe Code = "apostrophe"
+	// CodeComma: a number with a decimal comma.
+	CodeComma Code = "decimal_comma"
+	// CodeThousands: a number with separators between its thousands.
+	CodeThousands Code = "thousands"
 	// CodeTime: a _not_before that is no time, has no zone or is too far ahead.
 	CodeTime Code = "bad_time"
 	// CodeHeader: the first row does not name the columns correctly.
@@ -57,6 +61,8 @@ type RowError struct {
 	Err   error
 	// field is the JSON field of the column, for Question.
 	field string
+	// or is the code of the other answer to a question that has two.
+	or Code
 }
 
 // Error returns "file:line:column: message".
@@ -96,6 +102,10 @@ func (e *RowError) Question() (field string, code Code, ok bool) {
 	return e.field, e.Code, e.question()
 }
 
+// Or returns the other code that a person may accept instead; "" = there is one answer
+// only.
+func (e *RowError) Or() Code { return e.or }
+
 // question reports whether a person may accept the row as it is.
 func (e *RowError) question() bool { return slices.Contains(Questions(), e.Code) }
 
@@ -113,3 +123,18 @@ const maxQuoted = 80
 
 // clip shortens a cell for a message.
 func clip(cell string) string { return order.Clip(cell, maxQuoted) }
+
+// advised is an error with advice for the command line.
+type advised struct{ what, flags string }
+
+// Error returns the error with the advice.
+func (e *advised) Error() string { return e.what + e.flags }
+
+// Advice returns the part of an error's message that is about flags of enqueue; "" if
+// there is none. A page leaves it out, because it has fields for that.
+func Advice(err error) string {
+	if a, ok := errors.AsType[*advised](err); ok {
+		return a.flags
+	}
+	return ""
+}

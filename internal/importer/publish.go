@@ -29,6 +29,9 @@ var ErrCancelled = errors.New("the import was cancelled; --retry-failed enqueues
 // ErrOtherContent means that the batch belongs to another file or mapping.
 var ErrOtherContent = errors.New("the batch belongs to other content or another mapping; choose another --batch")
 
+// ErrOtherTime means that orders of the import are pending with another time.
+var ErrOtherTime = errors.New("another time for an import that is pending")
+
 // ErrInterrupted means that rows could not be stored. The same import continues after
 // the last confirmed row.
 var ErrInterrupted = errors.New("stopped; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice")
@@ -37,9 +40,7 @@ var ErrInterrupted = errors.New("stopped; run the same command again, it goes on
 // wait for.
 type Result struct {
 	Summary
-	// NoRoom says that there is no waiting room yet.
-	NoRoom bool
-	f      *File
+	f *File
 	// awaited holds the numbers of the rows whose intents belong to this import and
 	// were not settled when the import looked. waits is their count. Their outcomes
 	// are in the results after sequence number after.
@@ -125,7 +126,7 @@ func (p *publisher) begin(ctx context.Context) error {
 	}
 	if p.imp == nil {
 		p.imp = &books.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
-			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last}
+			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
 		err := books.SaveImport(ctx, p.q, p.imp)
 		if !errors.Is(err, books.ErrImportChanged) {
 			return err
@@ -137,7 +138,37 @@ func (p *publisher) begin(ctx context.Context) error {
 	if p.waiting, err = p.f.waitingRows(ctx, p.q); err != nil {
 		return err
 	}
-	return p.resume()
+	if err := p.resume(); err != nil {
+		return err
+	}
+	return p.keepTime(ctx)
+}
+
+// keepTime refuses another time for an import of which orders are pending: they keep
+// the time that they were stored with. A time that is over means "now".
+func (p *publisher) keepTime(ctx context.Context) error {
+	now, given, known := time.Now(), p.f.o.NotBefore, p.imp.NotBefore
+	if given.Equal(known) || !given.After(now) && !known.After(now) {
+		return nil
+	}
+	left, err := unsettled(ctx, p.q, p.imp.Batch)
+	if err != nil {
+		return err
+	}
+	if left > 0 {
+		return fmt.Errorf("batch %s: %w: %d orders are pending with the time %s, and this run says %s; to move them: enqueue cancel %[1]s, then import again with --retry-failed and the new time",
+			p.imp.Batch, ErrOtherTime, left, said(known), said(given))
+	}
+	p.imp.NotBefore = given
+	return nil
+}
+
+// said formats a time before which orders are not sent.
+func said(at time.Time) string {
+	if at.IsZero() {
+		return "at once"
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 func (p *publisher) resume() error {
@@ -195,9 +226,6 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]rowResult, 
 		switch {
 		case rows[i].Number <= p.skip:
 		case p.f.problem(&rows[i]) != nil:
-			if !p.f.o.SkipInvalid {
-				return nil, fmt.Errorf("the file changed after it was checked: %w", rows[i].Err)
-			}
 			out[i].fate = Invalid
 		default:
 			open = append(open, i)

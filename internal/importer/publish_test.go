@@ -2,9 +2,6 @@ package importer
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -242,21 +239,4 @@ func TestRate(t *testing.T) {
 	require.Equal(t, 60, done.Stored)
 	// 20 go at once, the other 40 at 100 a second: no sooner than 0.4 s.
 	require.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond)
-}
-
-// TestChangedFile: what was checked is what is published.
-func TestChangedFile(t *testing.T) {
-	q := openQueue(t)
-	content := []byte(numbered(1, 3, "1"))
-	f, err := Open(&pieces{newReader(content), 1 << 20}, Options{File: "orders.csv"})
-	require.NoError(t, err)
-	s, err := f.Check(t.Context())
-	require.NoError(t, err)
-	copy(content[strings.Index(string(content), "A-3,30"):], "A-3,x0")
-	_, err = f.Publish(t.Context(), q, s)
-	require.ErrorContains(t, err, "the file changed after it was checked")
-	require.False(t, errors.Is(err, ErrInterrupted))
-	counts, err := q.Count(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, counts.LastIntent, fmt.Sprint(counts))
 }

@@ -22,7 +22,7 @@ func TestSpoiledOrderNumbers(t *testing.T) {
 		CodeInvisible:  {"A\u00ad1", "A\u00a01", "A\u202f1", "A\u200b1", "A\u200d1", "A\ufeff1", "A\u202e1", "A\x001", "A\x1b1", "A\t1", "A\ufffd1", "A\u20031", "\u00adA"},
 		CodeApostrophe: {"'=A1", "'+A1", "'-A1", "'@A1", "'=", "''=A1"},
 	}
-	require.Len(t, cases, len(Questions()))
+	require.Len(t, cases, len(Questions())-2, "the others are about numbers")
 	for code, cells := range cases {
 		for _, cell := range cells {
 			row := fmt.Sprintf("order_no,timeout\nX-1,30\n\"%s\",30\n", cell)

@@ -48,8 +48,7 @@ func (f *File) WriteRejects(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	out.Flush()
-	return out.Error()
+	return out.Flush()
 }
 
 func (f *File) eachBad(ctx context.Context, visit func(*Row, *RowError) error) error {

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -132,8 +133,18 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 	if err != nil {
 		return tally, err
 	}
-	out.Flush()
-	return tally, out.Error()
+	return tally, out.Flush()
+}
+
+// IsResults reports whether content is a results file in the manner of this checked
+// file: its header ends in the columns that WriteResults adds.
+func (f *File) IsResults(content io.Reader) bool {
+	o := Options{Format: FormatCSV, Encoding: UTF8, Delimiter: ','}
+	if f.head.format == FormatCSV {
+		o.Delimiter = f.head.dialect.comma
+	}
+	t, err := readTable(content, &o)
+	return err == nil && len(t.header) >= len(resultColumns) && slices.Equal(t.header[len(t.header)-len(resultColumns):], resultColumns)
 }
 
 // resultOf fills resultColumns for one row.

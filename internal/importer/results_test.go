@@ -48,7 +48,7 @@ func TestResults(t *testing.T) {
 
 	imp, err := books.ReadImport(t.Context(), q, "march")
 	require.NoError(t, err)
-	again, err := Reopen(strings.NewReader(content), imp, "")
+	again, err := Reopen(strings.NewReader(content), imp)
 	require.NoError(t, err)
 	_, err = again.Check(t.Context())
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestResults(t *testing.T) {
 	_, err = again.WriteResults(t.Context(), q, &same)
 	require.NoError(t, err)
 	require.Equal(t, out.String(), same.String(), "what is remembered of the import is enough to read it again")
-	_, err = Reopen(strings.NewReader(content+" "), imp, "")
+	_, err = Reopen(strings.NewReader(content+" "), imp)
 	require.ErrorContains(t, err, "is not the file that was imported as batch march")
 }
 

@@ -94,7 +94,7 @@ func (f *File) roundedError(row *Row) *RowError {
 		if !looksRounded(cell) {
 			continue
 		}
-		bad := &cellError{i + 1, CodeRounded, field, questionError(field, cell, CodeRounded)}
+		bad := &cellError{column: i + 1, code: CodeRounded, field: field, err: questionError(field, cell, CodeRounded)}
 		return f.head.cellError(record{line: row.Line, cells: row.Cells}, bad)
 	}
 	return nil

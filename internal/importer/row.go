@@ -49,12 +49,12 @@ func (e *encoder) row(rec record) Row {
 	if e.t.format == FormatNDJSON {
 		body = append(body, rec.cells[0]...)
 		if namesTime(rec.cells[0]) {
-			row.Err = e.t.cellError(rec, &cellError{1, CodeTime, notBeforeColumn, errTimeInNDJSON})
+			row.Err = e.t.cellError(rec, &cellError{column: 1, code: CodeTime, field: notBeforeColumn, err: errTimeInNDJSON})
 			return row
 		}
 	} else {
 		var bad *cellError
-		if row.NotBefore, bad = e.t.layout.readNotBefore(rec.cells); bad != nil {
+		if row.NotBefore, bad = e.t.layout.readNotBefore(rec.cells, e.t.past); bad != nil {
 			row.Err = e.t.cellError(rec, bad)
 			return row
 		}
@@ -129,7 +129,7 @@ func (t *table) cellError(rec record, bad *cellError) *RowError {
 	for _, cell := range rec.cells[:i] {
 		line += strings.Count(cell, "\n")
 	}
-	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field}
+	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field, or: bad.or}
 }
 
 // ruleError returns an error of the signing rules with its column.

@@ -18,28 +18,26 @@ type chunk struct {
 	records []record
 	rows    []Row
 	err     error // ends the file after these rows
-	sum     uint64
 	done    chan struct{}
 }
 
 // scan reads the rows of the file and passes them to visit in order and in chunks.
-// Reading, encoding and visit run concurrently. Memory holds only a few chunks. scan
-// returns ErrChanged before it passes on rows that differ from the checked ones. It
+// Reading, encoding and visit run concurrently. Memory holds only a few chunks. It
 // returns the table with every error except those of the header.
 func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, error) {
 	if _, err := f.content.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	unpacked, closeContent, err := Unpack(f.o.File, f.proof.reader(f.content))
+	unpacked, closeContent, err := Unpack(f.o.File, f.content)
 	defer closeContent()
 	if err != nil {
-		return nil, f.proof.failed(f.o.File, 0, err)
+		return nil, err
 	}
 	t, err := newTable(unpacked, &f.o)
 	if err != nil {
-		return nil, f.proof.failed(f.o.File, 0, err)
+		return nil, err
 	}
-	if f.proof.reading != nil {
+	if f.head == nil {
 		f.head = t
 	}
 	encoders := runtime.GOMAXPROCS(0)
@@ -54,7 +52,6 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 		all.Go(func() error {
 			e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate}
 			for c := range work {
-				c.sum = f.proof.sum(t, c.records)
 				for _, rec := range c.records {
 					c.rows = append(c.rows, e.row(rec))
 				}
@@ -64,13 +61,8 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 		})
 	}
 	all.Go(func() error {
-		n, behind := 0, 0
 		for c := range ordered {
 			<-c.done
-			if err := f.proof.check(f.o.File, n, behind, c); err != nil {
-				return err
-			}
-			n, behind = n+1, behind+len(c.rows)
 			if err := visit(c.rows); err != nil {
 				return err
 			}
@@ -80,11 +72,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 		}
 		return ctx.Err()
 	})
-	err = all.Wait()
-	if err == nil {
-		err = f.proof.ended(f.o.File, f.content)
-	}
-	return t, err
+	return t, all.Wait()
 }
 
 // readChunks reads the file in chunks until its end or until ctx ends.
@@ -114,4 +102,46 @@ func (t *table) readChunks(ctx context.Context, work, ordered chan<- *chunk) err
 		}
 	}
 	return nil
+}
+
+// ordered runs the jobs that feed submits, at most n at once. It passes their results
+// to apply in the order of submission. It stops at the first error and returns it.
+func ordered[T any](ctx context.Context, n int, feed func(ctx context.Context, submit func(job func(context.Context) (T, error)) error) error, apply func(T) error) error {
+	type future struct {
+		value T
+		err   error
+		done  chan struct{}
+	}
+	all, ctx := errgroup.WithContext(ctx)
+	queue := make(chan *future, max(n-2, 0)) // one more job is being submitted, and one result is being applied
+	all.Go(func() error {
+		defer close(queue)
+		return feed(ctx, func(job func(context.Context) (T, error)) error {
+			f := &future{done: make(chan struct{})}
+			select {
+			case queue <- f:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			all.Go(func() error {
+				defer close(f.done)
+				f.value, f.err = job(ctx)
+				return nil
+			})
+			return nil
+		})
+	})
+	all.Go(func() error {
+		for f := range queue {
+			<-f.done
+			if f.err != nil {
+				return f.err
+			}
+			if err := apply(f.value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return all.Wait()
 }

@@ -1,15 +1,29 @@
 package importer
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/csv"
 	"io"
 	"regexp"
+	"strings"
 
 	"orderpost/internal/order"
 )
 
 // number matches a cell that begins like a formula but is a number.
 var number = regexp.MustCompile(`^[+-]?[0-9]+([.,][0-9]+)*$`)
+
+// halfWidth replaces a full-width sign at the beginning of a cell. East Asian
+// spreadsheets take it for the ASCII one.
+func halfWidth(cell string) string {
+	for _, sign := range [...][2]string{{"\uff1d", "="}, {"\uff0b", "+"}, {"\uff0d", "-"}, {"\uff20", "@"}} {
+		if rest, ok := strings.CutPrefix(cell, sign[0]); ok {
+			return sign[1] + rest
+		}
+	}
+	return cell
+}
 
 // EscapeFormula keeps a spreadsheet from running a cell as a formula. It prefixes a
 // cell that begins like one with an apostrophe. Plain numbers stay unchanged. A cell
@@ -30,6 +44,10 @@ func EscapeFormula(cell string) string {
 		if !number.MatchString(cell) {
 			return "'" + cell
 		}
+	case 0xef: // the first byte of full-width signs
+		if halfWidth(cell) != cell {
+			return "'" + cell
+		}
 	}
 	return cell
 }
@@ -42,21 +60,50 @@ func unescapeFormula(cell string) string {
 	return cell
 }
 
-// newSheet returns a CSV writer with the delimiter, the line ends and the byte order
-// mark of the checked file. It always writes UTF-8. For a file in another encoding it
-// adds the mark, because spreadsheets need it to read UTF-8.
-func (f *File) newSheet(w io.Writer) (*csv.Writer, error) {
-	out, t := csv.NewWriter(w), f.head
+// sheet writes CSV that keeps each cell byte for byte. csv.Writer with UseCRLF
+// changes the line ends in the cells, too.
+type sheet struct {
+	w   *bufio.Writer
+	csv *csv.Writer
+	row bytes.Buffer
+	end string
+}
+
+// newSheet returns a writer with the delimiter, the line ends and the byte order mark
+// of the checked file. It always writes UTF-8. For a file in another encoding it adds
+// the mark, because spreadsheets need it to read UTF-8.
+func (f *File) newSheet(w io.Writer) (*sheet, error) {
+	out, t := &sheet{w: bufio.NewWriterSize(w, 64<<10), end: "\n"}, f.head
+	out.csv = csv.NewWriter(&out.row)
 	if t.format == FormatCSV {
-		out.Comma, out.UseCRLF = t.dialect.comma, t.dialect.crlf
+		out.csv.Comma = t.dialect.comma
+		if t.dialect.crlf {
+			out.end = "\r\n"
+		}
 	}
 	if encoding, _ := t.text.encoding(); t.text.bom || encoding != UTF8 {
-		if _, err := w.Write(utf8BOM); err != nil {
+		if _, err := out.w.Write(utf8BOM); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
+
+// Write writes a row.
+func (s *sheet) Write(cells []string) error {
+	s.row.Reset()
+	if err := s.csv.Write(cells); err != nil {
+		return err
+	}
+	s.csv.Flush() // into memory
+	s.row.Truncate(s.row.Len() - 1)
+	s.row.WriteString(s.end)
+	_, err := s.w.Write(s.row.Bytes())
+	return err
+}
+
+// Flush writes what is buffered.
+func (s *sheet) Flush() error { return s.w.Flush() }
 
 // original returns the positions and names of the file's original columns, without
 // those that a rejects or results file added.

@@ -106,9 +106,6 @@ type Summary struct {
 	// Resumed is the number of rows that an earlier, interrupted run of the same
 	// import finished. Fates includes them.
 	Resumed int `json:"resumed,omitempty"`
-	// Direct says that the orders went straight to the queue, because no running worker
-	// feeds it from the waiting room, or because there is none yet.
-	Direct bool `json:"direct,omitempty"`
 	// Scheduled counts the rows that this import enqueued and that wait for their time.
 	// The first one may be sent from Earliest on, the last one from Latest on.
 	Scheduled int       `json:"scheduled,omitempty"`

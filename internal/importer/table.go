@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"orderpost/internal/order"
 )
@@ -32,8 +33,9 @@ type table struct {
 	dialect dialect
 	header  []string
 	layout  *layout
-	named   int // line of the header
-	skipped int // lines before the header: Excel's sep=
+	past    time.Time // Options.Past
+	named   int       // line of the header
+	skipped int       // lines before the header: Excel's sep=
 	// ours says that the file is a results file, whose cells [EscapeFormula] wrote.
 	ours bool
 
@@ -86,6 +88,7 @@ func newTable(content io.Reader, o *Options) (*table, error) {
 	if err != nil {
 		return t, err
 	}
+	t.past = o.Past
 	return t, t.arrange(o.Mapping)
 }
 
@@ -216,7 +219,7 @@ func (t *table) readHeader(head *bufio.Reader, o *Options) (err error) {
 	if t.dialect.sep {
 		t.skipped = 1
 	}
-	t.limit = &rowLimit{r: head, left: maxRow}
+	t.limit = &rowLimit{r: &quotedEnds{r: head}, left: maxRow}
 	t.csv = csv.NewReader(t.limit)
 	t.csv.Comma, t.csv.FieldsPerRecord = t.dialect.comma, -1
 	t.header, err = t.csv.Read()
@@ -346,4 +349,64 @@ func (t *table) csvError(err error) error {
 	}
 	bad.Err = fmt.Errorf("%w; put the whole cell in quotes and double the quotes inside it. Rows cannot be told apart behind it, so that it cannot be skipped", bad.Err)
 	return bad
+}
+
+// quotedEnds doubles the CR of each CR LF inside quotes. encoding/csv turns CR LF into
+// LF there, so that the cell would not be the one of the file. It takes one CR away
+// and leaves the other.
+type quotedEnds struct {
+	r      io.Reader
+	quoted bool   // after an odd number of quotes
+	cr     bool   // the last byte was CR
+	out    []byte // not returned yet
+	err    error  // after out
+}
+
+// Read implements io.Reader.
+func (e *quotedEnds) Read(p []byte) (int, error) {
+	for len(e.out) == 0 {
+		if e.err != nil {
+			return 0, e.err
+		}
+		n, err := e.r.Read(p)
+		e.err = err
+		if e.plain(p[:n]) {
+			return n, err
+		}
+		e.out = e.double(p[:n])
+	}
+	n := copy(p, e.out)
+	e.out = e.out[n:]
+	return n, nil
+}
+
+// plain passes a piece without any CR, which is the usual one.
+func (e *quotedEnds) plain(piece []byte) bool {
+	if e.cr || bytes.IndexByte(piece, '\r') >= 0 {
+		return false
+	}
+	if bytes.Count(piece, quoteMark)%2 == 1 {
+		e.quoted = !e.quoted
+	}
+	return true
+}
+
+var quoteMark = []byte{'"'}
+
+func (e *quotedEnds) double(piece []byte) []byte {
+	out := make([]byte, 0, len(piece)+16)
+	for len(piece) > 0 {
+		if e.cr && e.quoted && piece[0] == '\n' {
+			out = append(out, '\r')
+		}
+		end := bytes.IndexByte(piece, '\r') + 1
+		if e.cr = end > 0; !e.cr {
+			end = len(piece)
+		}
+		if bytes.Count(piece[:end], quoteMark)%2 == 1 {
+			e.quoted = !e.quoted
+		}
+		out, piece = append(out, piece[:end]...), piece[end:]
+	}
+	return out
 }

@@ -30,11 +30,11 @@ type Progress struct {
 	// outcome.
 	Total, Settled int
 	Outcomes       map[order.Outcome]int
-	// Workers is the number of present workers. Held holds their reasons if all of
-	// them wait.
-	Workers int
-	Held    []string
-	Elapsed time.Duration
+	// Workers is the number of present workers. NothingSent is a sentence if none of them
+	// sends (fleet.View).
+	Workers     int
+	NothingSent string
+	Elapsed     time.Duration
 	// Waiting is how many orders of the import wait for their turn or their time.
 	// Paused says who keeps them there; "" = nobody.
 	Waiting uint64
@@ -71,6 +71,7 @@ type follower struct {
 	count   int                // number of rows
 	rows    []order.Outcome    // by row number, then replayed orders with unknown rows
 	byNo    map[string]int     // order_no to index in rows, for orders that may be replayed
+	created set                // the lines of the file whose orders were accepted
 	p       Progress
 	last    uint64
 	counted time.Time // when what waits was counted last
@@ -84,22 +85,22 @@ func newFollower(batch string, rows, total int, after uint64, awaited func(int) 
 func (f *follower) see(r *order.Record) error {
 	for i := range r.Conflicts {
 		if c := &r.Conflicts[i]; r.ConflictOf(c.IntentID) != nil {
-			f.note(c.IntentID, c.Batch, "", order.OutcomeRejected)
+			f.note(c.IntentID, c.Batch, c.Source, "", order.OutcomeRejected)
 		} else if r.Outcome() != order.OutcomeNone { // it shares the doubt
-			f.note(c.IntentID, c.Batch, "", r.Outcome())
+			f.note(c.IntentID, c.Batch, c.Source, "", r.Outcome())
 		}
 	}
 	about := r.IntentID
 	if r.ConflictOf(about) != nil {
 		about = "" // the body is that of an earlier intent
 	}
-	f.note(about, r.Batch, r.OrderNo, r.Outcome())
+	f.note(about, r.Batch, r.Source, r.OrderNo, r.Outcome())
 	return nil
 }
 
 // note records the outcome of an intent.
-func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
-	n, ok := f.row(id, batch, orderNo)
+func (f *follower) note(id, batch, source, orderNo string, outcome order.Outcome) {
+	n, ok := f.row(id, batch, source, orderNo)
 	if !ok {
 		return
 	}
@@ -113,15 +114,33 @@ func (f *follower) note(id, batch, orderNo string, outcome order.Outcome) {
 		f.p.Settled++
 	}
 	if _, own := RowOf(id, f.batch); own && outcome == order.OutcomeAccepted {
+		if line := lineOf(source); line <= maxLines*(f.count+1) {
+			f.created.add(line)
+		}
 		delete(f.byNo, orderNo)
 	} else if orderNo != "" {
 		f.byNo[orderNo] = n
 	}
 }
 
+// maxLines bounds the lines of the average row that a follower remembers: anybody may
+// write a source.
+const maxLines = 100
+
+// lineOf returns the line of the file from an intent's source; 0 if it names none.
+func lineOf(source string) int {
+	n, err := strconv.Atoi(source[strings.LastIndexByte(source, ':')+1:])
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
 // row returns the index in rows of an intent. It finds a replay by the order_no that
-// failed before.
-func (f *follower) row(id, batch, orderNo string) (int, bool) {
+// failed before. If somebody enqueues an accepted order again, the record names the
+// new intent, but the acceptance keeps the batch and source of ours: that row is
+// counted already.
+func (f *follower) row(id, batch, source, orderNo string) (int, bool) {
 	if n, ok := RowOf(id, f.batch); ok {
 		return n, n <= f.count && (f.awaited == nil || f.awaited(n))
 	}
@@ -129,6 +148,9 @@ func (f *follower) row(id, batch, orderNo string) (int, bool) {
 		return 0, false
 	}
 	n, ok := f.byNo[orderNo]
+	if line := lineOf(source); !ok && line > 0 && f.created.has(line) {
+		return 0, false
+	}
 	if !ok && f.awaited == nil { // replayed before the first look
 		n, ok = len(f.rows), true
 		f.rows = append(f.rows, order.OutcomeNone)
@@ -250,20 +272,13 @@ func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err er
 	return n, err
 }
 
-// presence sets Workers and Held.
+// presence sets Workers and NothingSent.
 func (f *follower) presence(ctx context.Context, q *queue.Queue) error {
-	workers, err := fleet.New(q).Workers(ctx)
+	view, err := fleet.New(q).Look(ctx)
 	if err != nil {
 		return err
 	}
-	f.p.Workers, f.p.Held = len(workers), nil
-	for _, w := range workers {
-		if w.Open {
-			f.p.Held = nil
-			return nil
-		}
-		f.p.Held = append(f.p.Held, w.Reasons...)
-	}
+	f.p.Workers, f.p.NothingSent = len(view.Present()), view.NothingSent(time.Now())
 	return nil
 }
 

@@ -19,9 +19,9 @@ import (
 // when a feeder has made room. Orders that go straight to the queue still do.
 func TestTheWaitingRoomIsFull(t *testing.T) {
 	const room = 700
-	q := openQueue(t, func(c *queue.Config) { c.MaxWaiting = room })
-	require.NoError(t, q.OpenWaiting(t.Context()))
-	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true, Feeds: true}))
+	q := openQueue(t)
+	require.NoError(t, q.LimitWaitingRoom(t.Context(), room, -1))
+	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
 	run := func(content string, change ...func(*Options)) (*Result, error) {
 		f := openText(t, content, change...)
 		sum, err := f.Check(t.Context())
@@ -63,9 +63,9 @@ func feed(t *testing.T, q *queue.Queue, n int) {
 		list, _, err := q.WaitingNow(t.Context())
 		require.NoError(t, err)
 		for _, w := range list {
-			page, err := q.PullWaiting(t.Context(), w.Subject, 100)
+			page, _, err := q.WaitingPage(t.Context(), w.Subject, 0, 100)
 			require.NoError(t, err)
-			ends, err := q.Move(t.Context(), page)
+			ends, err := q.Move(t.Context(), settle.WaitingGroup{Messages: page, Whole: true})
 			require.NoError(t, err)
 			for _, end := range ends {
 				require.Equal(t, settle.Moved, end)
@@ -76,25 +76,18 @@ func feed(t *testing.T, q *queue.Queue, n int) {
 	}
 }
 
-// While no worker runs, an import waits where a waiting room is: the next worker feeds.
-// Only where none was ever made it goes straight to the queue.
+// While no worker runs, an import waits: the next worker feeds.
 func TestAnImportWhileNoWorkerRunsWaits(t *testing.T) {
 	q := openQueue(t)
-	for i, room := range []bool{false, true} {
-		if room {
-			require.NoError(t, q.OpenWaiting(t.Context()))
-		}
-		f := openText(t, numbered(1+10*i, 5+10*i, "1"), func(o *Options) { o.Lane = order.BulkLane })
-		sum, err := f.Check(t.Context())
-		require.NoError(t, err)
-		done, err := f.Publish(t.Context(), q, sum)
-		require.NoError(t, err)
-		require.Equal(t, 5, done.Stored)
-		n, err := q.WaitingTotal(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, room, n == 5, n)
-		require.Equal(t, []bool{!room, !room}, []bool{done.Direct, done.NoRoom}, "the person is told")
-	}
+	f := openText(t, numbered(1, 5, "1"), func(o *Options) { o.Lane = order.BulkLane })
+	sum, err := f.Check(t.Context())
+	require.NoError(t, err)
+	done, err := f.Publish(t.Context(), q, sum)
+	require.NoError(t, err)
+	require.Equal(t, 5, done.Stored)
+	n, err := q.WaitingTotal(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 5, n)
 }
 
 // The name of the column may stand anywhere in an order but among its own fields.
@@ -118,7 +111,6 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 	for name, interrupted := range map[string]bool{"it ends": false, "it is interrupted": true} {
 		t.Run(name, func(t *testing.T) {
 			q := openQueue(t)
-			require.NoError(t, q.OpenWaiting(t.Context()))
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			var f *File
@@ -150,4 +142,23 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 			require.Zero(t, left)
 		})
 	}
+}
+
+// TestTimesOfRowsThatAreOver are refused like the import's own time, and all passes agree
+// about the moment.
+func TestTimesOfRowsThatAreOver(t *testing.T) {
+	content := joined("order_no,timeout,_not_before", "A-1,30,", "A-2,30,2025-11-23T08:00Z", "A-3,30,2025-11-23T09:00Z")
+	past := func(text string) func(*Options) {
+		at, err := time.Parse(time.RFC3339, text)
+		require.NoError(t, err)
+		return func(o *Options) { o.Past = at }
+	}
+	require.Equal(t, `orders.csv:3:3: column _not_before: "2025-11-23T08:00Z" is over, so the order would be sent at once; correct it, or leave the cell empty (or say --allow-past)`,
+		refusals(t, openText(t, content, past("2025-11-23T08:30:00Z"))))
+	_, got := bodies(t, openText(t, content, past("2025-11-23T08:00:59Z")))
+	require.Len(t, got, 3, "a minute is allowed")
+	_, got = bodies(t, openText(t, content))
+	require.Len(t, got, 3, "somebody allowed it")
+	_, got = bodies(t, openText(t, content, past("2025-11-23T08:30:00Z"), skipInvalid))
+	require.Len(t, got, 2)
 }

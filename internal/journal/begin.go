@@ -20,10 +20,13 @@ var ErrNotJournaled = errors.New("nothing was done, because the journal cannot b
 const (
 	// saferWait is how long an act that makes things safer waits for the journal.
 	saferWait = 3 * time.Second
-	// endWait is how long End tries after its program was interrupted.
+	// endWait is how long End tries after its program was interrupted, or after the
+	// intention could not be written.
 	endWait = 5 * time.Second
 	// maxText is the longest note or error of an entry, in bytes.
 	maxText = 2000
+	// maxEntry is the largest entry in bytes, without its subject.
+	maxEntry = queue.MaxJournalEntry - 4<<10
 )
 
 // Journal writes entries. It is safe for concurrent use.
@@ -98,10 +101,11 @@ func (a *Act) ID() string { return a.entry.ID }
 func (a *Act) Unannounced() error { return a.unannounced }
 
 // End writes the result. Call it after the last effect, also if the act failed
-// or was stopped. If ctx has ended, End tries for a few seconds more. Its error
+// or was stopped. If ctx has ended, or the intention could not be written, End tries for a
+// few seconds only: nobody who has just held the fleet waits for a full disk. Its error
 // says that the act happened and that its result is not in the journal.
 func (a *Act) End(ctx context.Context, r Result) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || a.unannounced != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), endWait)
 		defer cancel()
@@ -119,6 +123,12 @@ func (a *Act) End(ctx context.Context, r Result) error {
 // append stores an entry.
 func (j *Journal) append(ctx context.Context, e *Entry) error {
 	data, err := json.Marshal(e)
+	if err == nil && len(data) > maxEntry {
+		short := *e
+		short.Filter, short.OrderNo, short.Batch = nil, order.Truncate(e.OrderNo, maxText), order.Truncate(e.Batch, maxText)
+		short.Details = map[string]string{"shortened": "the filter and the details of this act were too long for the journal"}
+		data, err = json.Marshal(&short)
+	}
 	if err != nil {
 		return err
 	}

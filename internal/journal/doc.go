@@ -8,6 +8,6 @@
 //	read.go   reading: newest first, or the acts on one order or import
 //
 // An intention without a result says that the act still runs, or that its
-// program ended or could not write the result. docs/adr/0017-the-journal.md
+// program ended or could not write the result. docs/decisions.md
 // says what happens if the journal cannot be written.
 package journal

@@ -21,7 +21,7 @@ const (
 	Replay  Kind = "replay"  // put dead letters back into the queue
 	Resolve Kind = "resolve" // settle an order in doubt
 	Drop    Kind = "drop"    // forget dead letters
-	Export  Kind = "export"  // hand out the orders of dead letters
+	Export  Kind = "export"  // hand out orders: of dead letters, or the rows of a file
 	Hold    Kind = "hold"    // stop the fleet
 	Resume  Kind = "resume"  // let the fleet go on
 	Limit   Kind = "limit"   // set the fleet's rate limit
@@ -30,11 +30,12 @@ const (
 	Lane    Kind = "lane"    // set the weight of a lane of the waiting room
 	Adopt   Kind = "adopt"   // assign the orders to another API
 	Repair  Kind = "repair"  // accept the loss of streams
+	Remove  Kind = "remove"  // remove an uploaded file
 )
 
 // Kinds returns every kind.
 func Kinds() []Kind {
-	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair}
+	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove}
 }
 
 // About says what an act is about. Only Kind and Actor are always set.

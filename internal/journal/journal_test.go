@@ -284,6 +284,29 @@ func TestAFullJournal(t *testing.T) {
 	}
 }
 
+// With a broker that takes no entries, the result of an act that went on without its
+// intention is not waited for either: a hold is in effect, and its person must hear so.
+func TestAnUnannouncedActEndsSoon(t *testing.T) {
+	p := newPlace(t)
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Missing, cfg.BrokerWait = p.s.URL, p.s.Token, queue.RefuseMissing, time.Hour
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	p.s.Stop()
+	act, err := New(q, "test", "v0").Begin(t.Context(), Intention{About: About{Kind: Hold, Actor: Actor{Name: "anna"}}, Safer: Always})
+	require.NoError(t, err)
+	require.Error(t, act.Unannounced())
+	ended := make(chan error, 1)
+	go func() { ended <- act.End(t.Context(), Result{End: Done}) }()
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "is not in the journal")
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the journal")
+	}
+}
+
 // TestAnIntentionThatArrivesLate: the act went on without it, and is listed once.
 func TestAnIntentionThatArrivesLate(t *testing.T) {
 	p := newPlace(t)
@@ -307,8 +330,7 @@ func TestAnInterruptedActHasAResult(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestWithoutAJournal: an older installation has none. Reading finds nothing,
-// and the first act creates it.
+// TestWithoutAJournal: the broker has lost it. Reading finds nothing, and no act begins.
 func TestWithoutAJournal(t *testing.T) {
 	p := newPlace(t)
 	require.NoError(t, p.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
@@ -317,8 +339,8 @@ func TestWithoutAJournal(t *testing.T) {
 	last, err := Last(t.Context(), p.q)
 	require.NoError(t, err)
 	require.Zero(t, last)
-	require.NoError(t, p.begin(About{Kind: Resume}).End(t.Context(), Result{End: Done}))
-	require.Len(t, p.items(Query{}), 1)
+	_, err = New(p.q, "test", "v0").Begin(t.Context(), Intention{About: About{Kind: Replay}})
+	require.ErrorIs(t, err, queue.ErrNoJournal)
 }
 
 // TestFollow passes each act when it begins and when it ends.

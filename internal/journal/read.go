@@ -235,20 +235,25 @@ func (r *reader) findHalves(ctx context.Context, entries []*Entry) error {
 			names = append(names, start+string(StepIntention))
 		}
 	}
-	found, err := r.s.Peek(ctx, names)
-	if err != nil {
-		return err
-	}
-	for _, m := range found {
-		if m == nil {
-			continue
+	for some := range slices.Chunk(names, halvesAtOnce) { // they may be large
+		found, err := r.s.Peek(ctx, some)
+		if err != nil {
+			return err
 		}
-		if e, err := decode(m, r.s.Token(m)); err == nil {
-			r.know(e)
+		for _, m := range found {
+			if m == nil {
+				continue
+			}
+			if e, err := decode(m, r.s.Token(m)); err == nil {
+				r.know(e)
+			}
 		}
 	}
 	return nil
 }
+
+// halvesAtOnce is how many other halves are read at once.
+const halvesAtOnce = 16
 
 // take adds the acts of some entries to the page, and reports whether the page
 // is full.

@@ -62,7 +62,7 @@ func newCollector(o Options) *collector {
 		heldImports: desc("held_imports", "Imports whose waiting orders stay where they are: paused by a person, or held by a cancellation that is under way or was cut off."+fleetWide, "by"),
 		laneOldest:  desc("lane_oldest_timestamp_seconds", "When the oldest order that waits for its turn was stored, or its time came, in seconds since 1970, by lane; none where none waits."+fleetWide, "lane"),
 
-		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing: intents, results, dead_letters, waiting (the waiting room, once there is one), fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
+		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing or lost its end: intents, results, dead_letters, waiting, journal, fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
 		replaced: desc("streams_replaced_total", "How often a stream was found to be another one than before: what it had held is gone.", "stream"),
 		failing:  desc("storage_failing", "1 while the broker does not store what this worker writes: its disk is full or fails (/readyz says which)."),
 		full:     desc("intents_refused", "1 while the intents stream takes no more from producers: a limit is reached, or the embedded broker keeps the rest of its disk for results and dead letters."),

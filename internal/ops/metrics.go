@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // Metrics holds a worker's counters and histograms. Its methods are quick and safe for
-// concurrent use. No label contains data of an order.
+// concurrent use. No label contains data of an order, unless an answer repeats it in words.
 type Metrics struct {
 	// Indexed by value, which saves a lookup for each event.
 	orders, attempts, returned []prometheus.Counter
@@ -43,6 +43,7 @@ type Metrics struct {
 	poisoned                   prometheus.Counter
 	retryHand, retryQueue      prometheus.Observer
 	closings                   *prometheus.CounterVec
+	answers                    *answers
 
 	settling prometheus.Histogram
 	duration prometheus.Histogram
@@ -59,6 +60,7 @@ type Metrics struct {
 func New(reg prometheus.Registerer, o Options) *Metrics {
 	f := promauto.With(reg)
 	m := &Metrics{
+		answers:  newAnswers(f),
 		closings: counter(f, "gate_closings_total", "How often a reason not to post orders came up, by block.", "block"),
 
 		poisoned: f.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "poisoned_orders_total",

@@ -44,7 +44,10 @@ type Settlement struct {
 	Unsure bool
 }
 
-// Decide decides an order's outcome. No other code does.
+// Decide decides the outcome of a submission, which is every intent that a worker may
+// post. Intents that are never posted get their outcome where that is found out:
+// settle.classify and settle.Refuse (repetitions, conflicts, withheld ones),
+// settle.Cancel, and a person's Resolve.
 //
 // Doubt is sticky (R3). Once an attempt may have created the order, Decide turns
 // every outcome that claims "not created" into unknown, unless the answer proves
@@ -54,7 +57,7 @@ type Settlement struct {
 // order. Without doubt, it is a refusal only if a note proves that this was our
 // first attempt.
 func Decide(r Report, f Facts) Settlement {
-	doubt := r.History.Unsure && !r.Final
+	doubt := (r.History.Unsure || r.Verdict.LeavesDoubt()) && !r.Final
 	switch {
 	case r.End == EndLeaseLost:
 		return merge(r, f, doubt)
@@ -101,13 +104,13 @@ func answered(r Report, f Facts, doubt bool) Settlement {
 		}
 	case Rejected:
 		return notCreated(OutcomeRejected, doubt)
-	case Unsure:
+	case Retry, Denied, VerdictNone: // they settle nothing
+		return Settlement{Action: ActHandBack, Unsure: doubt}
+	default: // unsure, and every verdict that nobody decided about
 		if f.Policy == Park {
 			return settle(OutcomeUnknown, true)
 		}
 		return Settlement{Action: ActDelay, Unsure: true}
-	default: // retry, denied, none: they settle nothing
-		return Settlement{Action: ActHandBack, Unsure: doubt}
 	}
 }
 
@@ -117,7 +120,7 @@ func merge(r Report, f Facts, doubt bool) Settlement {
 	if s := answered(r, f, doubt); s.Outcome == OutcomeAccepted {
 		return Settlement{Action: ActMerge, Outcome: OutcomeAccepted}
 	}
-	return Settlement{Action: ActMerge, Unsure: doubt || r.Verdict == Unsure}
+	return Settlement{Action: ActMerge, Unsure: doubt || r.Verdict.LeavesDoubt()}
 }
 
 func settle(o Outcome, unsure bool) Settlement {

@@ -47,6 +47,20 @@ func TestR3DoubtNeverEndsAsNotCreated(t *testing.T) {
 	})
 }
 
+// TestAVerdictThatNobodyDecidedAboutLeavesDoubt: whoever adds a verdict and forgets
+// Decide gets unknown orders, and no wrong "not created".
+func TestAVerdictThatNobodyDecidedAboutLeavesDoubt(t *testing.T) {
+	added := Verdict(len(verdictNames))
+	require.True(t, added.LeavesDoubt())
+	for end := EndNone; end <= EndPoison; end++ {
+		for _, policy := range []Policy{Resubmit, Park} {
+			s := Decide(Report{End: end, Verdict: added, History: History{Attempts: 1}}, Facts{Policy: policy, FirstProven: true})
+			require.Contains(t, []Outcome{OutcomeNone, OutcomeUnknown}, s.Outcome, "%s, %v", end, policy)
+			require.True(t, s.Unsure, "%s, %v", end, policy)
+		}
+	}
+}
+
 func TestAnAcceptanceIsNeverLost(t *testing.T) {
 	eachDecision(t, func(t *testing.T, c decideCase, s Settlement) {
 		if c.r.Verdict == Accepted {

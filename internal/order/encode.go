@@ -19,6 +19,7 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e.number("status", int64(r.Status), false)
 	e.text("response", r.Response, false)
 	e.text("reason", r.Reason, false)
+	e.text("said", r.Said, false)
 	e.text("error", r.Error, false)
 	e.history(&r.History)
 	e.time("enqueued_at", r.EnqueuedAt)
@@ -65,6 +66,9 @@ func (e *encoder) history(h *History) {
 	e.number("gate_wait_ms", h.GateWaitMS, false)
 	e.number("suspects", int64(h.Suspects), false)
 	e.number("lost", int64(h.Lost), false)
+	if h.Recalled != (Recalled{}) {
+		e.list("recalled", &h.Recalled)
+	}
 }
 
 // encoder appends the members of an object. It omits empty values, except those
@@ -96,7 +100,7 @@ func (e *encoder) number(name string, value int64, always bool) {
 	}
 }
 
-// list appends a list with encoding/json, since few records have one.
+// list appends a list or an object with encoding/json, since few records have one.
 func (e *encoder) list(name string, value any) {
 	if e.err != nil {
 		return

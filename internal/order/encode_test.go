@@ -29,6 +29,7 @@ func TestAppendJSONIsEncodingJSON(t *testing.T) {
 		if rapid.Bool().Draw(t, "person") {
 			r.Interventions = []Intervention{{By: "anna", At: time.Unix(1, 0).UTC()}}
 			r.Conflicts = []Conflict{{IntentID: "g-2", EnqueuedAt: time.Unix(2, 0).UTC()}}
+			r.Recalled = Recalled{At: time.Unix(3, 0).UTC(), Status: 200, Answer: `{"code":0}`, Rule: 2, Only: true}
 		}
 		want, err := json.Marshal(r)
 		require.NoError(t, err)

@@ -63,7 +63,7 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.EnqueuedAt = cur.EnqueuedAt
 		}
 		return &out
-	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.Verdict == Unsure: // its worker knows better
+	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew(): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
 		doubtful.TakeBack()
@@ -94,7 +94,7 @@ func mergeNotes(cur *Record, out Record) *Record {
 	if cur.Delivered > out.Delivered || cur.Delivered == out.Delivered && !cur.SameDelivery(&out) {
 		kept := *cur
 		kept.History = joinHistory(cur.History, out.History)
-		if out.Verdict == Unsure {
+		if out.doubtsAnew() {
 			kept.Allowed, kept.AllowedFor = false, "" // the permission does not cover this new doubt
 		}
 		if kept.History == cur.History && kept.Allowed == cur.Allowed {
@@ -103,10 +103,14 @@ func mergeNotes(cur *Record, out Record) *Record {
 		kept.WriteID = out.WriteID
 		return &kept
 	}
-	own := out.History
-	own.Unsure = own.Unsure || doubtLeft(cur, &out)
+	left, own := cur.History, out.History
+	left.Unsure = doubtLeft(cur, &out)
+	own.Unsure, own.Recalled = joinDoubt(left, own)
+	if !left.Unsure && !own.Unsure {
+		own.Recalled.Only = out.Recalled.Only // what it judged, it judged for the next owner as well
+	}
 	out.History = joinHistory(cur.History, own)
-	out.Unsure, out.Suspects, out.Lost = own.Unsure, own.Suspects, own.Lost // the later owner has the last word
+	out.Unsure, out.Recalled, out.Suspects, out.Lost = own.Unsure, own.Recalled, own.Suspects, own.Lost // the later owner has the last word
 	out.inheritPermission(cur)
 	out.Settled = cur.Settled
 	return &out
@@ -142,7 +146,7 @@ func mergeOlder(cur, mine *Record) *Record {
 	}
 	raised.SetOutcome(OutcomeAccepted)
 	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped = false, "", false, "", false, false
-	raised.Verdict, raised.Status, raised.Response = mine.Verdict, mine.Status, mine.Response
+	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""
 	raised.SettledAt, raised.WriteID, raised.BodyHash = mine.SettledAt, mine.WriteID, mine.BodyHash
 	aside := cur.listed(cur.IntentID)
@@ -180,9 +184,11 @@ func mergeNewer(cur *Record, out Record) *Record {
 			return nil
 		}
 		out.Settled = cur.Settled
-		out.Unsure = out.Unsure || doubtLeft(cur, &out)
+		if doubtLeft(cur, &out) {
+			out.Unsure, out.Recalled = joinDoubt(cur.History, out.History)
+		}
 		out.inheritPermission(cur)
-		out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp)
+		out.LastTimestamp = LaterTimestamp(out.LastTimestamp, cur.LastTimestamp)
 		return &out
 	}
 	out.Settled = settledCount(cur, &out)
@@ -204,7 +210,7 @@ func mergeNewer(cur *Record, out Record) *Record {
 		return &kept
 	}
 	out.carryDoubt(cur)
-	out.LastTimestamp = max(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
+	out.LastTimestamp = LaterTimestamp(out.LastTimestamp, cur.LastTimestamp) // a cancellation knows none
 	if out.Outcome() == OutcomeUnknown && cur.Unsure && (out.Attempts == 0 || out.BodyHash == "") && cur.BodyHash != "" && out.BodyHash != cur.BodyHash {
 		unsent := out // the doubt is about the body that was posted
 		out.BodyHash, out.Batch, out.Source = cur.BodyHash, cur.Batch, cur.Source
@@ -221,14 +227,15 @@ func (r *Record) carryDoubt(cur *Record) {
 		r.TakeBack()
 	case r.claimsNotCreated() && doubtLeft(cur, r):
 		r.SetOutcome(OutcomeUnknown)
-		r.Unsure = true
+		r.Unsure, r.Recalled = joinDoubt(cur.History, r.History)
 	}
 }
 
-// doubtLeft reports whether cur is in doubt and out does not prove that no order
-// exists. A proof covers only the attempts before it.
+// doubtLeft reports whether cur is in doubt, out does not prove that no order exists, and
+// out did not judge again what the doubt is about. A proof covers only the attempts
+// before it.
 func doubtLeft(cur, out *Record) bool {
-	return cur.Unsure && (!out.Proven || cur.LastAttemptAt.After(out.LastAttemptAt))
+	return cur.Unsure && (!out.Proven || cur.LastAttemptAt.After(out.LastAttemptAt)) && !cur.judged(out)
 }
 
 // The ranks of R1, lowest first.
@@ -284,8 +291,8 @@ func settledCount(cur, next *Record) int {
 func joinHistory(a, b History) History {
 	out := b
 	out.Attempts = max(a.Attempts, b.Attempts)
-	out.Unsure = a.Unsure || b.Unsure
-	out.LastTimestamp = max(a.LastTimestamp, b.LastTimestamp)
+	out.Unsure, out.Recalled = joinDoubt(a, b)
+	out.LastTimestamp = LaterTimestamp(a.LastTimestamp, b.LastTimestamp)
 	out.GateWaitMS = max(a.GateWaitMS, b.GateWaitMS)
 	out.Suspects = max(a.Suspects, b.Suspects)
 	out.Lost = max(a.Lost, b.Lost)

@@ -12,6 +12,13 @@ import (
 // later time is usually a mistyped year.
 const MaxWait = 366 * 24 * time.Hour
 
+// pastAllowed is how late a person may be with a time that means "now".
+const pastAllowed = time.Minute
+
+// LongPast reports whether a time was over more than a minute before now. A person who
+// gives such a time has probably mistyped it. A program may be late.
+func LongPast(at, now time.Time) bool { return !at.IsZero() && now.Sub(at) > pastAllowed }
+
 // notBeforeLayouts are the accepted forms of RFC 3339. Seconds may be missing.
 var notBeforeLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00"}
 

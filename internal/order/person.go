@@ -55,7 +55,8 @@ func (r *Record) Resolved() bool {
 // cancellation was stored, and may have posted it.
 func (r *Record) TakeBack() {
 	r.SetOutcome(OutcomeUnknown)
-	r.Unsure, r.Reason = true, "withdrawn while a worker may have posted it"
+	r.Doubt()
+	r.Reason = "withdrawn while a worker may have posted it"
 }
 
 // inheritPermission copies the permission of cur, which r replaces. A person allows
@@ -63,7 +64,7 @@ func (r *Record) TakeBack() {
 // was unsure, or its delivery ended without a report.
 func (r *Record) inheritPermission(cur *Record) {
 	abandoned := cur.Open() && (cur.Delivered != r.Delivered || !cur.SameDelivery(r))
-	if cur.Allowed && !r.Allowed && !abandoned && r.Verdict != Unsure {
+	if cur.Allowed && !r.Allowed && !abandoned && !r.doubtsAnew() {
 		r.Allowed, r.AllowedFor = true, cur.AllowedFor
 	}
 }

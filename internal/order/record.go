@@ -55,8 +55,8 @@ type History struct {
 	// last attempt.
 	FirstAttemptAt time.Time `json:"first_attempt_at,omitzero"`
 	LastAttemptAt  time.Time `json:"last_attempt_at,omitzero"`
-	// LastTimestamp is the timestamp signed last, in milliseconds. The next one is
-	// greater (signing rule 13).
+	// LastTimestamp is the timestamp signed last, in milliseconds. No earlier attempt
+	// had it, and no later one gets it (NextTimestamp).
 	LastTimestamp int64 `json:"last_timestamp,omitempty"`
 	// GateWaitMS is the time spent waiting for the gate, in milliseconds. It does
 	// not count towards the order's age.
@@ -66,6 +66,8 @@ type History struct {
 	// Lost counts the unexplained deliveries of this intent since the last delivery
 	// that a worker finished.
 	Lost int `json:"lost,omitempty"`
+	// Recalled is the answer to an attempt whose refusal was called back (R3).
+	Recalled Recalled `json:"recalled,omitzero"`
 }
 
 // Attempt is one request as dead letters and logs show it.
@@ -78,9 +80,17 @@ type Attempt struct {
 	Reason string `json:"reason,omitempty"`
 	// Answer is the beginning of the answer's body, at most 256 bytes.
 	Answer string `json:"answer,omitempty"`
+	// Rule is the number of the rule that gave the verdict; 0 = built in.
+	Rule int `json:"rule,omitempty"`
+	// CalledBack says that the refusal was called back: it is not clear whether the
+	// order is to blame or the settings.
+	CalledBack bool `json:"called_back,omitempty"`
 	// DurationMS is the time from sending to the end of the answer, in milliseconds.
 	DurationMS int64 `json:"duration_ms"`
 }
+
+// Unsure reports whether the attempt may have created the order.
+func (a *Attempt) Unsure() bool { return a.Verdict.LeavesDoubt() || a.CalledBack && a.Rule > 0 }
 
 // Record is the last word on an order_no: an outcome, or a note while the intent is
 // not settled. It is the JSON object in the results stream and a public interface
@@ -95,10 +105,14 @@ type Record struct {
 	Verdict Verdict `json:"verdict,omitzero"`
 	// Status is the HTTP status of the last answer. It is 0 if there was none.
 	Status int `json:"status,omitempty"`
-	// Response is the last answer's body, truncated to ORDERPOST_RESPONSE_LIMIT.
+	// Response is the last answer's body, truncated to 4096 bytes.
 	Response string `json:"response,omitempty"`
 	// Reason is a short, stable phrase for grouping ("rule 2", "refused by status 422").
 	Reason string `json:"reason,omitempty"`
+	// Said is what the last answer itself says: its code and its message, at most 60
+	// characters, with numbers of orders and the like folded. It tells refusals with
+	// the same status apart.
+	Said string `json:"said,omitempty"`
 	// Error is the detail for people.
 	Error string `json:"error,omitempty"`
 

@@ -38,7 +38,7 @@ func (e End) String() string { return nameOf(endNames[:], int(e)) }
 // Report is the result of a submission and the input of [Decide].
 type Report struct {
 	End End
-	// Verdict, Final, Status, Response, Reason and Error describe the last attempt
+	// Verdict, Final, Status, Response, Reason, Said and Error describe the last attempt
 	// of this submission. Final says that the matching rule takes the answer as
 	// proof that no order exists under this order_no.
 	Verdict  Verdict
@@ -46,6 +46,7 @@ type Report struct {
 	Status   int
 	Response string
 	Reason   string
+	Said     string
 	Error    string
 	// History covers all submissions, this one included.
 	History History

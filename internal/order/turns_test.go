@@ -16,11 +16,13 @@ func TestTurns(t *testing.T) {
 		weights map[string]int
 		want    map[LaneImport]int
 	}{
-		"nothing waits":                    {5, nil, nil, map[LaneImport]int{}},
-		"one import takes all":             {5, map[LaneImport]int{a: 9}, nil, map[LaneImport]int{a: 5}},
-		"no more than waits":               {5, map[LaneImport]int{a: 2}, nil, map[LaneImport]int{a: 2}},
-		"imports take equal turns":         {6, map[LaneImport]int{a: 9, b: 9, small: 1}, nil, map[LaneImport]int{a: 3, b: 2, small: 1}},
-		"lanes share by weight":            {8, map[LaneImport]int{a: 99, shop: 99}, map[string]int{"shop": 3}, map[LaneImport]int{a: 2, shop: 6}},
+		"nothing waits":            {5, nil, nil, map[LaneImport]int{}},
+		"one import takes all":     {5, map[LaneImport]int{a: 9}, nil, map[LaneImport]int{a: 5}},
+		"no more than waits":       {5, map[LaneImport]int{a: 2}, nil, map[LaneImport]int{a: 2}},
+		"imports take equal turns": {6, map[LaneImport]int{a: 9, b: 9, small: 1}, nil, map[LaneImport]int{a: 3, b: 2, small: 1}},
+		"lanes share by weight":    {8, map[LaneImport]int{a: 99, shop: 99}, map[string]int{"shop": 3}, map[LaneImport]int{a: 2, shop: 6}},
+		"lanes without a weight share one turn": {8, map[LaneImport]int{a: 99, shop: 99, {"l1", "-"}: 99, {"l2", "-"}: 99, {"l3", "-"}: 99}, nil,
+			map[LaneImport]int{a: 4, shop: 1, {"l1", "-"}: 1, {"l2", "-"}: 1, {"l3", "-"}: 1}},
 		"a lane without a weight has one":  {4, map[LaneImport]int{a: 99, shop: 99}, nil, map[LaneImport]int{a: 2, shop: 2}},
 		"imports do not multiply a lane":   {8, map[LaneImport]int{a: 99, b: 99, small: 99, shop: 99}, nil, map[LaneImport]int{a: 2, b: 1, small: 1, shop: 4}},
 		"an empty lane costs nothing":      {4, map[LaneImport]int{a: 99, shop: 0}, map[string]int{"shop": 9}, map[LaneImport]int{a: 4}},
@@ -46,6 +48,22 @@ func TestTurnsAreFairOverManyTakes(t *testing.T) {
 	}
 	require.InDelta(t, got[LaneImport{"bulk", "a"}], got[LaneImport{"bulk", "b"}], 2)
 	require.InDelta(t, 2*(got[LaneImport{"bulk", "a"}]+got[LaneImport{"bulk", "b"}]), got[LaneImport{"shop", "x"}], 3)
+}
+
+// A publisher that names thousands of lanes halves the turns of an import in BulkLane, and
+// no more. A lane that is given a weight leaves the shared turns.
+func TestManyLanesWithoutAWeightAreOne(t *testing.T) {
+	turns, waiting, small := new(Turns), map[LaneImport]int{}, LaneImport{BulkLane, "small"}
+	for i := range 3000 {
+		waiting[LaneImport{fmt.Sprintf("lane-%d", i), "-"}] = 10
+	}
+	waiting[small] = 60
+	got := turns.Take(120, waiting, nil)
+	require.Equal(t, 60, got[small])
+	weighted := LaneImport{"lane-7", "-"}
+	got = turns.Take(90, waiting, map[string]int{"lane-7": 1})
+	require.InDelta(t, 40, got[small], 1)
+	require.Equal(t, 10, got[weighted])
 }
 
 // An import of a tenth of the size beside a large one is done after a fifth of

@@ -31,6 +31,18 @@ func Verdicts() []Verdict {
 	return []Verdict{Accepted, Duplicate, Rejected, Retry, Unsure, Denied}
 }
 
+// LeavesDoubt reports whether an attempt with this verdict may have created the order
+// without anybody knowing. Every verdict does that is not named here, so a new one
+// cannot end an order as "not created" before somebody has decided what it means.
+func (v Verdict) LeavesDoubt() bool {
+	switch v {
+	case VerdictNone, Accepted, Duplicate, Rejected, Retry, Denied:
+		return false
+	default:
+		return true
+	}
+}
+
 // String returns the verdict's word, or "" for VerdictNone.
 func (v Verdict) String() string { return nameOf(verdictNames[:], int(v)) }
 

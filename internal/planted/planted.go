@@ -1,5 +1,5 @@
 // Package planted holds the faults that are built into a worker on purpose, to prove
-// that the checkers find them: chaos's judge of histories, and the soak's trend. They
+// that the checkers find them: chaos's judge of histories, and the soak. They
 // exist only in a program built with the tag planted. In every other build Is is false
 // for the compiler, which leaves them out.
 //

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"orderpost/internal/books"
 )
 
 // Execute runs a program's command with its arguments and streams, prints its error to
@@ -22,6 +24,8 @@ func Execute(ctx context.Context, root *cobra.Command, args []string, stdin io.R
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp) // a shell offers files only where CompleteFiles says so
 	if len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
 		plainUsage(root)
+	} else if says := addressAdvice(addressLimit()); says != "" {
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", root.Name(), says)
 	}
 	root.SetArgs(append([]string{}, args...)) // for nil cobra would take the arguments of the process
 	root.SetIn(stdin)
@@ -52,7 +56,7 @@ func commandLine(name string, args []string) string {
 	words := []string{name}
 	for _, word := range args {
 		if !plainWord.MatchString(word) {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+			word = books.ShellWord(word)
 		}
 		words = append(words, word)
 	}

@@ -43,3 +43,9 @@ func (utcTime) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 func IsTerminal(w any) bool {
 	return term.IsTerminal(int(fd(w)))
 }
+
+// Width returns how many columns a terminal has; 0 = nobody knows.
+func Width(w any) int {
+	columns, _, _ := term.GetSize(int(fd(w))) // 0 with an error
+	return columns
+}

@@ -3,7 +3,6 @@ package program
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"strings"
 
@@ -16,12 +15,10 @@ const EnvPrefix = "ORDERPOST_"
 // Environ returns the variables of os.Environ as a map.
 func Environ(list []string) map[string]string { return env.ToMap(list) }
 
-// ReadEnv fills the struct that dst points to from the environment. A renamed
-// setting is also read under its old name. The error names the variable of every
-// value that cannot be read.
+// ReadEnv fills the struct that dst points to from the environment. The
+// error names the variable of every value that cannot be read.
 func ReadEnv(dst any, environ map[string]string) error {
-	settings := Settings(dst)
-	err := env.ParseWithOptions(dst, env.Options{Environment: withNewNames(environ, settings), Prefix: EnvPrefix})
+	err := env.ParseWithOptions(dst, env.Options{Environment: environ, Prefix: EnvPrefix})
 	keepEmpty(reflect.ValueOf(dst).Elem(), environ)
 	if err == nil {
 		return nil
@@ -32,21 +29,9 @@ func ReadEnv(dst any, environ map[string]string) error {
 	}
 	errs := make([]error, len(all.Errors))
 	for i, e := range all.Errors {
-		errs[i] = nameVariable(e, settings, environ)
+		errs[i] = nameVariable(e, Settings(dst), environ)
 	}
 	return errors.Join(errs...)
-}
-
-// withNewNames returns environ with the values of old names under the new names.
-// Where both are set, the new name's value counts.
-func withNewNames(environ map[string]string, settings []Setting) map[string]string {
-	environ = maps.Clone(environ)
-	for _, s := range settings {
-		if s.OldName != "" && environ[s.Name] == "" && environ[s.OldName] != "" {
-			environ[s.Name] = environ[s.OldName]
-		}
-	}
-	return environ
 }
 
 // keepEmpty sets the text settings with the tag empty:"kept" to "" if their
@@ -66,20 +51,15 @@ func keepEmpty(v reflect.Value, environ map[string]string) {
 }
 
 // nameVariable returns an error that names the variable instead of the library's
-// Go field. environ is as the user set it, so the error shows an old name in use.
+// Go field.
 func nameVariable(err error, settings []Setting, environ map[string]string) error {
 	var bad env.ParseError
 	if !errors.As(err, &bad) {
 		return err
 	}
 	for _, s := range settings {
-		if s.field != bad.Name || s.kind != bad.Type {
-			continue
-		}
-		for _, name := range []string{s.Name, s.OldName} {
-			if value := environ[name]; value != "" {
-				return fmt.Errorf("%s: %q is not %s", name, value, wanted(bad.Type))
-			}
+		if s.field == bad.Name && s.kind == bad.Type {
+			return fmt.Errorf("%s: %q is not %s", s.Name, environ[s.Name], wanted(bad.Type))
 		}
 	}
 	return err
@@ -104,8 +84,6 @@ func wanted(t reflect.Type) string {
 type Setting struct {
 	// Name is the variable with its prefix.
 	Name string
-	// OldName is the name in earlier versions, which still works; "" = none.
-	OldName string
 	// Default is "" if there is none.
 	Default string
 	// Description is one line of help.
@@ -116,8 +94,7 @@ type Setting struct {
 }
 
 // Settings lists the variables of a configuration struct in the order of its
-// fields. The field's tag env holds the name, the tag formerly the name that it
-// had before. A test compares the table in docs/configuration.md with this list.
+// fields. The field's tag env holds the name. A test compares the table in docs/configuration.md with this list.
 func Settings(cfg any) []Setting {
 	t := reflect.TypeOf(cfg)
 	if t.Kind() == reflect.Pointer {
@@ -129,15 +106,10 @@ func Settings(cfg any) []Setting {
 		name, tagged := f.Tag.Lookup("env")
 		switch {
 		case tagged && name != "-":
-			s := Setting{
+			out = append(out, Setting{
 				Name: EnvPrefix + strings.Split(name, ",")[0], Default: f.Tag.Get("envDefault"),
 				Description: f.Tag.Get("desc"), field: f.Name, kind: f.Type,
-			}
-			if old := f.Tag.Get("formerly"); old != "" {
-				s.OldName = EnvPrefix + old
-				s.Description += "; formerly " + s.OldName + ", which still works"
-			}
-			out = append(out, s)
+			})
 		case !tagged && f.Type.Kind() == reflect.Struct:
 			out = append(out, Settings(reflect.New(f.Type).Interface())...)
 		}

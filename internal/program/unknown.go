@@ -18,42 +18,20 @@ const SandboxPrefix = EnvPrefix + "SANDBOX_"
 const ConsolePrefix = EnvPrefix + "CONSOLE_"
 
 // Unknown is a variable of the environment that has the prefix of the settings
-// and is not a setting: a misspelt name, or a name of an earlier version. Unknown
-// does not hold the value, which may be a secret.
+// and is not a setting: a misspelt name, for example. Unknown does not
+// hold the value, which may be a secret.
 type Unknown struct {
 	Name string
 	// Nearest is the setting that was probably meant; "" = none is similar.
 	Nearest string
-	// Renamed is the present name of the setting that had this name; "" = none.
-	Renamed string
-	// Overridden says that the present name is set as well. The old one then has no
-	// effect.
-	Overridden bool
 }
-
-// retired maps the settings that no longer exist to what replaced them.
-var retired = map[string]string{
-	EnvPrefix + "HTTP_CLIENT": "there is one HTTP client, for http and https, with and without a proxy",
-}
-
-// Retired says what replaced a setting that no longer exists; "" if there never
-// was one of this name.
-func (u Unknown) Retired() string { return retired[u.Name] }
 
 // String says what the variable does and what to do about it.
 func (u Unknown) String() string {
-	switch {
-	case u.Retired() != "":
-		return fmt.Sprintf("%s has no effect any more: %s; take it out", u.Name, u.Retired())
-	case u.Overridden:
-		return fmt.Sprintf("%s has no effect: its new name %s is set as well; take the old one out", u.Name, u.Renamed)
-	case u.Renamed != "":
-		return fmt.Sprintf("%s is now called %s; the old name still works", u.Name, u.Renamed)
-	case u.Nearest != "":
+	if u.Nearest != "" {
 		return fmt.Sprintf("%s is not a setting, and has no effect; did you mean %s?", u.Name, u.Nearest)
-	default:
-		return u.Name + " is not a setting, and has no effect"
 	}
+	return u.Name + " is not a setting, and has no effect"
 }
 
 // UnknownSettings lists the variables of the environment, by name, that have the
@@ -62,30 +40,20 @@ func (u Unknown) String() string {
 // some of them are known, and the variables that Kubernetes sets for a service whose
 // name begins with orderpost.
 func UnknownSettings(environ map[string]string, known []Setting) []Unknown {
-	names, renamed := make(map[string]bool), make(map[string]string)
+	names := make(map[string]bool)
 	for _, s := range known {
 		names[s.Name] = true
-		renamed[s.OldName] = s.Name
 	}
 	console := slices.ContainsFunc(known, func(s Setting) bool { return strings.HasPrefix(s.Name, ConsolePrefix) })
 	var out []Unknown
-	for name, value := range environ {
+	for name := range environ {
 		if strings.HasPrefix(name, ConsolePrefix) && !console {
 			continue
 		}
 		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, SandboxPrefix) || names[name] || serviceLink(name, environ) {
 			continue
 		}
-		u := Unknown{Name: name, Renamed: renamed[name]}
-		switch {
-		case u.Renamed != "" && value == "": // as good as absent
-			continue
-		case u.Renamed != "":
-			u.Overridden = environ[u.Renamed] != ""
-		case u.Retired() == "":
-			u.Nearest = nearest(name, names)
-		}
-		out = append(out, u)
+		out = append(out, Unknown{Name: name, Nearest: nearest(name, names)})
 	}
 	slices.SortFunc(out, func(a, b Unknown) int { return strings.Compare(a.Name, b.Name) })
 	return out

@@ -15,7 +15,6 @@ var someSettings = program.Settings(struct {
 	URL         string `env:"NATS_URL"`
 	Creds       string `env:"NATS_CREDS"`
 	KeyFile     string `env:"API_KEY_FILE"`
-	Wait        string `env:"LONGEST_WAIT" formerly:"MOST_WAIT"`
 }{})
 
 func TestUnknownSettings(t *testing.T) {
@@ -27,11 +26,6 @@ func TestUnknownSettings(t *testing.T) {
 		{"known ones, and those of others", map[string]string{"ORDERPOST_CONCURRENCY": "1", "CONCURENCY": "1", "PATH": "/", "ORDERPOST": "x"}, nil},
 		{"a letter is missing, two are swapped, one is too many", map[string]string{"ORDERPOST_CONCURENCY": "1", "ORDERPOST_NATS_ULR": "", "ORDERPOST_API_KEY__FILE": "key"},
 			[]program.Unknown{{Name: "ORDERPOST_API_KEY__FILE", Nearest: "ORDERPOST_API_KEY_FILE"}, {Name: "ORDERPOST_CONCURENCY", Nearest: "ORDERPOST_CONCURRENCY"}, {Name: "ORDERPOST_NATS_ULR", Nearest: "ORDERPOST_NATS_URL"}}},
-		{"a setting that there was", map[string]string{"ORDERPOST_HTTP_CLIENT": "fast"}, []program.Unknown{{Name: "ORDERPOST_HTTP_CLIENT"}}},
-		{"a renamed setting", map[string]string{"ORDERPOST_MOST_WAIT": "1s"}, []program.Unknown{{Name: "ORDERPOST_MOST_WAIT", Renamed: "ORDERPOST_LONGEST_WAIT"}}},
-		{"both names of a setting", map[string]string{"ORDERPOST_MOST_WAIT": "1s", "ORDERPOST_LONGEST_WAIT": "2s"},
-			[]program.Unknown{{Name: "ORDERPOST_MOST_WAIT", Renamed: "ORDERPOST_LONGEST_WAIT", Overridden: true}}},
-		{"an old name without a value", map[string]string{"ORDERPOST_MOST_WAIT": ""}, nil},
 		{"nothing is like it", map[string]string{"ORDERPOST_TURBO": "on", "ORDERPOST_": ""}, []program.Unknown{{Name: "ORDERPOST_"}, {Name: "ORDERPOST_TURBO"}}},
 		{"the sandbox's own", map[string]string{"ORDERPOST_SANDBOX_LATENSY": "1s"}, nil},
 		{"not quite the sandbox's", map[string]string{"ORDERPOST_SANDBX_LATENCY": "1s"}, []program.Unknown{{Name: "ORDERPOST_SANDBX_LATENCY"}}},
@@ -44,20 +38,6 @@ func TestUnknownSettings(t *testing.T) {
 			require.Equal(t, c.want, program.UnknownSettings(c.environ, someSettings))
 		})
 	}
-}
-
-func TestARetiredSettingIsNamed(t *testing.T) {
-	u := program.UnknownSettings(map[string]string{"ORDERPOST_HTTP_CLIENT": "net"}, someSettings)[0]
-	require.Equal(t, "ORDERPOST_HTTP_CLIENT has no effect any more: there is one HTTP client, for http and https, with and without a proxy; take it out", u.String())
-}
-
-func TestARenamedSettingIsNamed(t *testing.T) {
-	environ := map[string]string{"ORDERPOST_MOST_WAIT": "1s"}
-	u := program.UnknownSettings(environ, someSettings)[0]
-	require.Equal(t, "ORDERPOST_MOST_WAIT is now called ORDERPOST_LONGEST_WAIT; the old name still works", u.String())
-	environ["ORDERPOST_LONGEST_WAIT"] = "2s"
-	u = program.UnknownSettings(environ, someSettings)[0]
-	require.Equal(t, "ORDERPOST_MOST_WAIT has no effect: its new name ORDERPOST_LONGEST_WAIT is set as well; take the old one out", u.String())
 }
 
 // TestWarnUnknown: once, by name, without the value, for subcommands as well.

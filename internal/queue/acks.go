@@ -43,12 +43,12 @@ func (a *acks) ready() error {
 
 // flush finishes every write of batch: when JetStream answers it, when the
 // connection breaks, or after requestTimeout. It reports whether JetStream
-// answered all of them, and after which time the first.
-func (a *acks) flush(batch []*write) (first time.Duration, answered bool) {
-	broken, began := a.link.disconnected(), time.Now()
+// answered all of them.
+func (a *acks) flush(batch []*write) (answered bool) {
+	broken := a.link.disconnected()
 	if err := a.ready(); err != nil {
 		finishAll(batch, writeError(err))
-		return 0, false
+		return false
 	}
 	a.timer.Reset(requestTimeout)
 	serial, open := a.serial, 0
@@ -68,15 +68,12 @@ func (a *acks) flush(batch []*write) (first time.Duration, answered bool) {
 		i, msg, err := a.next(serial, broken)
 		if err != nil {
 			finishAll(a.waiting, writeError(err))
-			return first, false
-		}
-		if first == 0 {
-			first = time.Since(began)
+			return false
 		}
 		a.waiting[i].finish(readAck(msg))
 		a.waiting[i] = nil
 	}
-	return first, answered
+	return answered
 }
 
 // next waits for an answer to one of the writes whose serials begin at first.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,19 +22,11 @@ import (
 // Requests wait for a broker that is out of reach, as those of [Queue] do, and
 // may be repeated.
 type Bucket struct {
-	q  *Queue
-	kv jetstream.KeyValue // nil if the broker has no bucket (LeaveMissing)
+	q          *Queue
+	kv         jetstream.KeyValue // nil if the broker has no bucket (LeaveMissing)
+	silentTerm time.Duration      // the constant, except in tests
 
-	mu      sync.Mutex // guards the following
-	created time.Time  // when the broker created the bucket that we know
-	losses  uint64     // how often the bucket did not answer; it may be another one when it does
-}
-
-// BucketRead is what a reader knows of the bucket that it read last. The zero value is a
-// reader that has read nothing yet.
-type BucketRead struct {
-	created time.Time
-	losses  uint64
+	mayNotWrite atomic.Bool // the NATS user was refused by Stores, which asks no more
 }
 
 // Entry is one key with its value.
@@ -54,13 +46,13 @@ var ErrNoKey = errors.New("no such key")
 func (q *Queue) Bucket() *Bucket { return &q.bucket }
 
 // Name returns the bucket's name.
-func (b *Bucket) Name() string { return b.q.cfg.Bucket }
+func (b *Bucket) Name() string { return b.q.n.bucket }
 
 // stream returns the name of the stream that stores the bucket.
-func (b *Bucket) stream() string { return "KV_" + b.q.cfg.Bucket }
+func (b *Bucket) stream() string { return bucketPrefix + b.q.n.bucket }
 
 // prefix returns the prefix of the subjects of the bucket's keys.
-func (b *Bucket) prefix() string { return "$KV." + b.q.cfg.Bucket + "." }
+func (b *Bucket) prefix() string { return "$KV." + b.q.n.bucket + "." }
 
 // entry reads a stored message. ok is false for the marker of a deletion.
 func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
@@ -104,6 +96,33 @@ func (b *Bucket) Put(ctx context.Context, key string, v any) error {
 		return err
 	}))
 }
+
+// PutSoon is Put for an act that a person must not believe in effect while it is not. It
+// gives up with [ErrSilent] if the broker can be reached and confirms nothing for a while.
+func (b *Bucket) PutSoon(ctx context.Context, key string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var silent time.Time // since when
+	return b.wrap(b.do(ctx, func(ctx context.Context) error {
+		if silent.IsZero() || !b.q.Connected() {
+			silent = time.Now()
+		}
+		_, err := b.kv.Put(ctx, key, data)
+		if err != nil && b.q.transient(err) && b.q.Connected() && time.Since(silent) > b.silentTerm {
+			return fmt.Errorf("%w for %s (%v)", ErrSilent, time.Since(silent).Round(time.Second), err)
+		}
+		return err
+	}))
+}
+
+// ErrSilent is returned by PutSoon.
+var ErrSilent = errors.New("the broker answers, and has not stored this: its disk may be full or failing. Workers that cannot store results post nothing. " +
+	"To be sure, stop the workers' processes")
+
+// silentTerm is how long PutSoon waits: longer than a cluster takes to choose a leader.
+const silentTerm = 15 * time.Second
 
 // Swap writes a key if its revision is the given one (0: the key has no value),
 // and returns the new revision. It returns settle.ErrStale if another write

@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"encoding/json"
-	"errors"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,9 +37,6 @@ func (b *Bucket) Last(ctx context.Context, patterns ...string) (entries []Entry,
 			return false, nil
 		})
 	})
-	if errors.Is(err, nats.ErrNoResponders) {
-		b.noteLoss()
-	}
 	return entries, b.wrap(err)
 }
 

@@ -96,10 +96,10 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	require.NotContains(t, hashes, "")
 }
 
-// A message that was stored before there was a limit is still delivered.
-func TestALargerMessageOfAnEarlierStreamIsDelivered(t *testing.T) {
+// A message that was stored while somebody had lifted the limit is still delivered.
+func TestAMessageAboveTheLimitIsDelivered(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	cfg := q.streams()[0]
+	cfg := q.cfg.streams()[0].config
 	cfg.MaxMsgSize = -1
 	_, err := q.js.UpdateStream(t.Context(), cfg)
 	require.NoError(t, err)
@@ -132,32 +132,6 @@ func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	require.NotNil(t, p.next(), "%v", p.err)
 	p.end()
-}
-
-// A worker that is alone limits a stream of an earlier version. It does not
-// while another worker, of any version, is present.
-func TestAStreamWithoutALimitGetsOneFromAWorkerThatIsAlone(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	cfg := q.streams()[0]
-	cfg.MaxMsgSize = -1
-	_, err := q.js.UpdateStream(t.Context(), cfg)
-	require.NoError(t, err)
-	limit := func() int32 {
-		stream, err := q.js.Stream(t.Context(), q.n.intents)
-		require.NoError(t, err)
-		return stream.CachedInfo().Config.MaxMsgSize
-	}
-	require.NoError(t, q.bucket.Put(t.Context(), "presence.a", ""))
-	_, err = reopen(t, q, func(c *Config) { c.Name = "b" })
-	require.NoError(t, err)
-	require.EqualValues(t, -1, limit())
-	require.NoError(t, q.bucket.Erase(t.Context(), "presence.a"))
-	_, err = reopen(t, q, func(c *Config) { c.Name, c.Worker = "p", false })
-	require.NoError(t, err)
-	require.EqualValues(t, -1, limit())
-	_, err = reopen(t, q, func(c *Config) { c.Name = "b" })
-	require.NoError(t, err)
-	require.EqualValues(t, settle.MaxIntentSize, limit())
 }
 
 // Silent names a stream whose writes the broker accepts and never answers.

@@ -9,7 +9,7 @@ import (
 )
 
 // Config says where the broker is and how the streams are laid out. Programs
-// that share a broker must agree on StreamPrefix and SubjectPrefix.
+// that share a broker must agree on Prefix.
 type Config struct {
 	URL   string `env:"NATS_URL" desc:"NATS servers, comma-separated; empty runs (or joins) the embedded one of the data folder"`
 	Creds string `env:"NATS_CREDS" desc:"NATS credentials file (.creds)"`
@@ -34,19 +34,13 @@ type Config struct {
 	// broker, and one when it goes on.
 	Tell func(line string) `env:"-"`
 
-	StreamPrefix  string `env:"STREAM_PREFIX" envDefault:"ORDERS" desc:"name of the intents stream; results, dead letters, the waiting room and the journal append _RESULTS, _DEAD, _WAITING and _JOURNAL"`
-	SubjectPrefix string `env:"SUBJECT_PREFIX" envDefault:"orders" desc:"first subject token(s); intents are published to <prefix>.new.<order_no>"`
-	Bucket        string `env:"BUCKET" envDefault:"ORDERPOST" desc:"key-value bucket of fleet control"`
-	Replicas      int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream, of the consumer and of the bucket (1, 3 or 5); a worker raises those that exist"`
+	Prefix   string `env:"PREFIX" desc:"begins the names of streams, subjects and bucket where installations share a broker: X makes X_ORDERS, X.orders and X_ORDERPOST"`
+	Replicas int    `env:"REPLICAS" envDefault:"1" desc:"replicas of each stream, of the consumer and of the bucket (1, 3 or 5); a worker raises those that exist"`
 
 	AckWait         time.Duration `env:"ACK_WAIT" envDefault:"30s" desc:"how long a silent worker keeps its claim on an order; all workers need the same, and a worker that lowers it waits for the former one at its start"`
-	MaxAckPending   int           `env:"MAX_ACK_PENDING" envDefault:"200000" desc:"orders in flight or delayed, over the whole fleet"`
 	ResultRetention time.Duration `env:"RESULT_RETENTION" envDefault:"720h" desc:"how long settled results are kept; unknown ones, notes and what has a dead letter do not expire"`
 	MaxIntents      int64         `env:"MAX_INTENTS" envDefault:"-1" desc:"pending intents at which producers are refused; -1 = as many as fit"`
 	MaxBytes        int64         `env:"MAX_BYTES" envDefault:"-1" desc:"bytes of pending intents at which producers are refused; -1 = as many as fit"`
-
-	MaxWaiting      int64 `env:"MAX_WAITING" envDefault:"-1" desc:"intents in the waiting room at which producers are refused; -1 = as many as fit"`
-	MaxWaitingBytes int64 `env:"MAX_WAITING_BYTES" envDefault:"-1" desc:"bytes in the waiting room at which producers are refused; -1 = as many as fit"`
 
 	// AttemptTimeout bounds one attempt. Only after it may a worker decide
 	// about another worker's open attempt note (R2). Redelivered orders wait at
@@ -71,16 +65,17 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		ConnectTimeout: 10 * time.Second,
-		StreamPrefix:   "ORDERS", SubjectPrefix: "orders", Bucket: "ORDERPOST", Replicas: 1,
-		AckWait: 30 * time.Second, MaxAckPending: 200_000, ResultRetention: 720 * time.Hour,
-		MaxIntents: -1, MaxBytes: -1, MaxWaiting: -1, MaxWaitingBytes: -1, AttemptTimeout: 30 * time.Second,
+		Replicas:       1,
+		AckWait:        30 * time.Second, ResultRetention: 720 * time.Hour,
+		MaxIntents: -1, MaxBytes: -1, AttemptTimeout: 30 * time.Second,
 	}
 }
 
-var (
-	streamName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	subjectTokens = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
-)
+// MaxAckPending is the number of orders that may be in flight or delayed, over the whole
+// fleet.
+const MaxAckPending = 200_000
+
+var namePrefix = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
 
 // Validate returns every invalid setting at once, by the name of its variable.
 func (c Config) Validate() error {
@@ -88,23 +83,14 @@ func (c Config) Validate() error {
 	bad := func(name, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("ORDERPOST_%s: "+format, append([]any{name}, args...)...))
 	}
-	if !streamName.MatchString(c.StreamPrefix) {
-		bad("STREAM_PREFIX", "%q is not a stream name (letters, digits, _ and -)", c.StreamPrefix)
-	}
-	if !streamName.MatchString(c.Bucket) {
-		bad("BUCKET", "%q is not a bucket name (letters, digits, _ and -)", c.Bucket)
-	}
-	if !subjectTokens.MatchString(c.SubjectPrefix) {
-		bad("SUBJECT_PREFIX", "%q is not a subject of one to four tokens (letters, digits, _ and -, joined by dots)", c.SubjectPrefix)
+	if !namePrefix.MatchString(c.Prefix) {
+		bad("PREFIX", "%q is not a name of at most 64 letters, digits, _ and -", c.Prefix)
 	}
 	if c.Replicas != 1 && c.Replicas != 3 && c.Replicas != 5 {
 		bad("REPLICAS", "%d: give 1, 3 or 5", c.Replicas)
 	}
 	if c.AckWait < time.Second {
 		bad("ACK_WAIT", "%s is below 1s", c.AckWait)
-	}
-	if c.MaxAckPending < 1 {
-		bad("MAX_ACK_PENDING", "%d is below 1", c.MaxAckPending)
 	}
 	if c.ResultRetention < time.Minute {
 		bad("RESULT_RETENTION", "%s is below 1m", c.ResultRetention)
@@ -128,7 +114,7 @@ func (c Config) Validate() error {
 type names struct {
 	intents, results, dead, waiting, journal     string // streams
 	newPre, resPre, deadPre, waitPre, journalPre string // subject prefixes, with their final dot
-	consumer                                     string
+	consumer, bucket                             string
 }
 
 // takes returns the name of the stream that takes a new intent.
@@ -139,19 +125,16 @@ func (n names) takes(waits bool) string {
 	return n.intents
 }
 
-// StreamNames returns the names of the streams that a worker creates, with that of
-// the bucket.
-func (c Config) StreamNames() []string {
-	n := c.names()
-	return []string{n.intents, n.results, n.dead, n.waiting, n.journal, "KV_" + c.Bucket}
-}
-
 func (c Config) names() names {
+	stream, subject, bucket := "ORDERS", "orders", "ORDERPOST"
+	if c.Prefix != "" {
+		stream, subject, bucket = c.Prefix+"_"+stream, c.Prefix+"."+subject, c.Prefix+"_"+bucket
+	}
 	return names{
-		intents: c.StreamPrefix, results: c.StreamPrefix + "_RESULTS", dead: c.StreamPrefix + "_DEAD",
-		waiting: c.StreamPrefix + "_WAITING", journal: c.StreamPrefix + "_JOURNAL",
-		newPre: c.SubjectPrefix + ".new.", resPre: c.SubjectPrefix + ".results.", deadPre: c.SubjectPrefix + ".dead.",
-		waitPre: c.SubjectPrefix + ".waiting.", journalPre: c.SubjectPrefix + ".journal.",
-		consumer: "workers",
+		intents: stream, results: stream + "_RESULTS", dead: stream + "_DEAD",
+		waiting: stream + "_WAITING", journal: stream + "_JOURNAL",
+		newPre: subject + ".new.", resPre: subject + ".results.", deadPre: subject + ".dead.",
+		waitPre: subject + ".waiting.", journalPre: subject + ".journal.",
+		consumer: "workers", bucket: bucket,
 	}
 }

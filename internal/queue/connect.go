@@ -52,16 +52,15 @@ type Queue struct {
 	link   link
 	holder holder
 	mover  mover
-	// waitingMade says that the waiting room was created once.
-	waitingMade atomic.Bool
+	// reconnected is called after each reconnect; nil = by nobody.
+	reconnected atomic.Pointer[func()]
 
 	refusals link // ends what must not wait after the broker refused a permission
 	outages  outages
 }
 
 // Open connects and returns the queue. A worker creates the streams on a broker
-// that has none, and migrates those of an older version. Other programs find
-// them there, see Config.Missing.
+// that has none. Other programs find them there, see Config.Missing.
 //
 // Open waits for the broker for at most cfg.ConnectTimeout and then returns an
 // error that wraps ErrUnreachable. It returns *MissingError if streams are
@@ -76,7 +75,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		return nil, errors.New("queue.Config.Present is not set: a worker must know which others are present (fleet.Present)")
 	}
 	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
-	q.store, q.bucket.q = jetStore{q}, q
+	q.store, q.bucket.q, q.bucket.silentTerm = jetStore{q}, q, silentTerm
 	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, WaitingSubjects: q.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
 	if q.patient() {
 		protocol.Patience = patience{q}
@@ -93,7 +92,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 	q.holder.find(ctx, q)
 	q.results = newWriter(q, q.n.results)
 	q.letters = newWriter(q, q.n.dead)
-	q.marks = newWriter(q, "KV_"+cfg.Bucket)
+	q.marks = newWriter(q, q.bucket.stream())
 	if err := q.startClaims(ackWait); err != nil {
 		q.Close()
 		return nil, err
@@ -263,7 +262,13 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 func (q *Queue) onReconnect(nc *nats.Conn) {
 	q.Reconnected()
 	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
+	if do := q.reconnected.Load(); do != nil {
+		(*do)()
+	}
 }
+
+// OnReconnect sets what is called after each reconnect. It must return at once.
+func (q *Queue) OnReconnect(do func()) { q.reconnected.Store(&do) }
 
 func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {

@@ -22,6 +22,8 @@ type Counts struct {
 	Waiting uint64 `json:"waiting"`
 	// LastIntent counts the intents that were ever stored.
 	LastIntent uint64 `json:"last_intent"`
+	// Oldest is when the oldest pending intent was stored; zero if there is none.
+	Oldest time.Time `json:"-"`
 }
 
 // Count reads the sizes of the streams.
@@ -37,14 +39,11 @@ func (q *Queue) Count(ctx context.Context) (c Counts, err error) {
 
 func (q *Queue) count(ctx context.Context) (Counts, error) {
 	var c Counts
-	var err error
-	if c.Waiting, _, err = q.askExtent(ctx); err != nil { // first: what leaves is in the intents stream then
-		return c, err
-	}
 	for _, s := range []struct {
 		name string
 		size *uint64
-	}{{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
+	}{{q.n.waiting, &c.Waiting}, // first: what leaves is in the intents stream then
+		{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
 		stream, err := q.js.Stream(ctx, s.name)
 		if err != nil {
 			return c, fmt.Errorf("stream %s: %w", s.name, err)
@@ -54,6 +53,9 @@ func (q *Queue) count(ctx context.Context) (Counts, error) {
 		switch s.name {
 		case q.n.intents:
 			c.LastIntent = state.LastSeq
+			if state.Msgs > 0 { // FirstTime has another meaning otherwise
+				c.Oldest = state.FirstTime
+			}
 		case q.n.dead:
 			tails, err := q.tails.count(ctx, stream, q.tailSubject("*", "*"))
 			if err != nil {
@@ -63,6 +65,25 @@ func (q *Queue) count(ctx context.Context) (Counts, error) {
 		}
 	}
 	return c, nil
+}
+
+// Deliveries is how far the queue was given to workers.
+type Deliveries struct {
+	// Undelivered counts the intents that no worker was given yet, without those in
+	// flight and delayed ones. Last is the sequence of the last one that was.
+	Undelivered, Last uint64
+	// AckWait is how long a silent worker keeps its claim on an order.
+	AckWait time.Duration
+}
+
+// Deliveries reads the state of the workers' consumer.
+func (q *Queue) Deliveries(ctx context.Context) (Deliveries, error) {
+	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	if err != nil {
+		return Deliveries{}, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
+	}
+	info := consumer.CachedInfo()
+	return Deliveries{Undelivered: info.NumPending, Last: info.Delivered.Stream, AckWait: info.Config.AckWait}, nil
 }
 
 // The broker finds the tails of letters by looking at every subject. That costs it

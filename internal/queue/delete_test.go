@@ -12,7 +12,6 @@ import (
 // which the broker says in another way for the first, a later and the last message.
 func TestWhatIsGoneIsDeleted(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1", func(c *Config) { c.Worker = true })
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	for stream, remove := range map[string]func(uint64) error{
 		q.n.intents: func(seq uint64) error { return q.store.DeleteIntent(t.Context(), seq) },
 		q.n.waiting: func(seq uint64) error { return q.store.DeleteWaiting(t.Context(), seq) },

@@ -14,10 +14,10 @@
 //
 // The streams:
 //
-//	topology.go, ensure.go  their configuration, and who creates them
+//	topology.go, ensure.go  the table of streams, and the loop that makes and checks them
 //	parts.go, revive.go     what is missing, and what is created again
-//	room.go, alignbucket.go  their limits
-//	waitingroom.go          the waiting room's configuration
+//	extents.go, ends.go     whether a stream lost what its broker had confirmed
+//	room.go                 their limits
 //	waiting.go, overdue.go  what waits, by lane, import and time
 //	waitingcount.go         how much waits, and an import's waiting intents
 //	feed.go                 what a feeder takes out of the waiting room
@@ -33,7 +33,7 @@
 //	stream.go, extent.go    many messages of one stream, for package books
 //	singly.go    large streams with holes, which batched reads make slow
 //	consumer.go  what the workers' consumer has acknowledged
-//	count.go, stats.go      sizes, ages and failed writes
+//	count.go, stats.go      sizes and ages of the streams, failed writes
 //
 // The key-value bucket that the programs share:
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,18 +36,13 @@ type MissingError struct {
 	Parts []string
 	// Fresh says that the broker has none of the streams.
 	Fresh bool
-	// Revived says that workers create the missing part again by themselves.
-	Revived bool
 }
 
 // Error says what is missing and what to do about it.
 func (e *MissingError) Error() string {
 	if e.Fresh {
 		return fmt.Sprintf("no %s at %s: no worker has worked with this broker yet, or it has lost all its streams. "+
-			"Start a worker first (cmd/worker), which creates them, or correct ORDERPOST_NATS_URL or ORDERPOST_STREAM_PREFIX", e.Parts[0], e.Broker)
-	}
-	if e.Revived {
-		return fmt.Sprintf("%s at %s: a worker makes it anew, within a minute if one is running", DescribeMissing(e.Parts), e.Broker)
+			"Start a worker first (cmd/worker), which creates them, or correct ORDERPOST_NATS_URL or ORDERPOST_PREFIX", e.Parts[0], e.Broker)
 	}
 	return fmt.Sprintf("%s at %s, although other streams of this installation are there. %s", DescribeMissing(e.Parts), e.Broker, MissingAdvice)
 }
@@ -84,20 +80,15 @@ func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err 
 	soon := time.Now().Add(min(streamsSoon, q.cfg.ConnectTimeout))
 	for {
 		err = q.ensureStreams(brief)
-		if err == nil {
-			err = q.ensureBucket(brief)
-		}
 		var missing *MissingError
-		if q.cfg.Missing != RefuseMissing || !errors.As(err, &missing) || time.Now().After(soon) {
+		appears := q.cfg.Missing == RefuseMissing && errors.As(err, &missing) && time.Now().Before(soon)
+		if !appears && !lost(err) || brief.Err() != nil {
 			break
 		}
 		_ = pause(brief, ensurePause)
 	}
 	if err != nil {
 		return 0, err
-	}
-	if q.cfg.Missing == MakeMissing {
-		q.firstJournal(brief)
 	}
 	cancel()
 	ackWait, err = q.ensureConsumer(ctx)
@@ -107,97 +98,110 @@ func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err 
 	return ackWait, nil
 }
 
-// ensureStreams looks at every stream before it creates one.
+// lost reports whether a request of ensureTopology got no answer. A cluster that has no
+// leader yet drops requests, and answers the next ones.
+func lost(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// findStream asks once for a stream, with a timeout of its own: the client would wait for
+// a lost answer as long as ctx lasts.
+func (q *Queue) findStream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	return q.js.Stream(ctx, name)
+}
+
+// changeTimeout bounds one request that creates or changes a stream. A cluster that is
+// busy takes longer for it than for an answer.
+const changeTimeout = 4 * requestTimeout
+
+// ensureStreams checks every stream before it creates the missing ones, and opens the
+// bucket.
 func (q *Queue) ensureStreams(ctx context.Context) error {
-	var missing []jetstream.StreamConfig
+	var missing []streamSpec
 	used := false
-	for _, want := range q.streams() {
-		q.replicas.atLeast(want.Replicas)
-		stream, err := q.js.Stream(ctx, want.Name)
+	for _, want := range q.cfg.streams() {
+		q.replicas.atLeast(want.config.Replicas)
+		stream, err := q.findStream(ctx, want.config.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			missing = append(missing, want)
 			continue
 		case err != nil:
-			return wrapStream(want.Name, "cannot be read", err)
+			return wrapStream(want.config.Name, "cannot be read", err)
 		}
 		if err := q.checkStream(ctx, stream, want); err != nil {
 			return err
 		}
-		used = used || stream.CachedInfo().State.LastSeq > 0
+		used = used || want.precious && stream.CachedInfo().State.LastSeq > 0
 	}
-	switch {
-	case len(missing) == 0, q.cfg.Missing == LeaveMissing:
-		return nil
-	case q.cfg.Missing == RefuseMissing, used:
-		return q.missingError(missing)
+	if err := q.supply(ctx, missing, used); err != nil {
+		return err
 	}
-	return q.makeStreams(ctx, missing)
+	return q.openBucket(ctx)
 }
 
-// missingError returns the error about these streams.
-func (q *Queue) missingError(missing []jetstream.StreamConfig) error {
-	e := &MissingError{Broker: q.address(), Fresh: len(missing) == len(q.streams())}
+// supply creates missing streams, or returns *MissingError if this program may not. used
+// says that other streams hold or held messages.
+func (q *Queue) supply(ctx context.Context, missing []streamSpec, used bool) error {
+	var refused []string
 	for _, m := range missing {
-		e.Parts = append(e.Parts, "stream "+m.Name)
+		if m.precious && (q.cfg.Missing == RefuseMissing || q.cfg.Missing == MakeMissing && used) {
+			refused = append(refused, m.title())
+		}
 	}
-	return e
+	switch {
+	case len(refused) > 0:
+		return &MissingError{Broker: q.address(), Parts: refused, Fresh: len(missing) == len(q.cfg.streams())}
+	case q.cfg.Missing != MakeMissing:
+		return nil
+	}
+	return q.makeStreams(ctx, missing)
 }
 
 // Made returns the names of the streams that Open created.
 func (q *Queue) Made() []string { return q.made }
 
 // makeStreams creates streams.
-func (q *Queue) makeStreams(ctx context.Context, missing []jetstream.StreamConfig) error {
+func (q *Queue) makeStreams(ctx context.Context, missing []streamSpec) error {
 	for _, want := range missing {
-		_, err := q.js.CreateStream(ctx, want)
+		name := want.config.Name
+		err := q.createStream(ctx, want.config)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program created it meanwhile
 			var stream jetstream.Stream
-			if stream, err = q.js.Stream(ctx, want.Name); err == nil {
+			if stream, err = q.findStream(ctx, name); err == nil {
 				err = q.checkStream(ctx, stream, want)
 			}
 		}
 		if err != nil {
-			return wrapStream(want.Name, "cannot be made", err)
+			return wrapStream(name, "cannot be made", err)
 		}
-		q.made = append(q.made, want.Name)
-		q.log.Debug().Str("stream", want.Name).Msg("made the stream")
+		q.made = append(q.made, name)
+		q.log.Debug().Str("stream", name).Msg("made the stream")
 	}
 	return nil
 }
 
-// ensureBucket opens the bucket, or creates it if it is missing and may be
-// created.
-func (q *Queue) ensureBucket(ctx context.Context) (err error) {
-	q.bucket.kv, err = q.js.KeyValue(ctx, q.cfg.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		switch q.cfg.Missing {
-		case LeaveMissing:
-			return nil
-		case RefuseMissing:
-			return &MissingError{Broker: q.address(), Parts: []string{"bucket " + q.cfg.Bucket}, Revived: true}
-		default:
-			q.bucket.kv, err = q.makeBucket(ctx)
-		}
-	}
-	if err == nil && q.cfg.Worker {
-		err = q.alignBucket(ctx)
-	}
-	if err == nil {
-		q.bucket.created, err = q.bucket.readCreated(ctx)
+func (q *Queue) createStream(ctx context.Context, want jetstream.StreamConfig) error {
+	ctx, cancel := q.link.within(ctx, changeTimeout)
+	defer cancel()
+	_, err := q.js.CreateStream(ctx, want)
+	return err
+}
+
+// openBucket opens the bucket. Without one, q.bucket.kv stays nil (LeaveMissing).
+func (q *Queue) openBucket(ctx context.Context) (err error) {
+	q.bucket.kv, err = q.findBucket(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) && q.cfg.Missing == LeaveMissing {
+		q.bucket.kv = nil
+		return nil
 	}
 	return q.bucket.wrap(err)
 }
 
-func (q *Queue) makeBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	kv, err := q.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas,
-		Description: "orderpost: fleet control",
-	})
-	if errors.Is(err, jetstream.ErrBucketExists) { // another program created it meanwhile
-		return q.js.KeyValue(ctx, q.cfg.Bucket)
-	}
-	return kv, err
+func (q *Queue) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	ctx, cancel := q.link.bound(ctx)
+	defer cancel()
+	return q.js.KeyValue(ctx, q.n.bucket)
 }
 
 // ensureConsumer makes sure of the workers' consumer and returns its AckWait.
@@ -210,6 +214,9 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 		have, err := q.readConsumer(ctx)
 		switch {
 		case err == nil:
+			if text := unusableConsumer(have.CachedInfo().Config); text != "" && q.cfg.Worker {
+				return 0, fmt.Errorf("%s; nothing was changed. Delete it while no worker runs, then start one: workers create it again", text)
+			}
 			return q.alignConsumer(ctx, have.CachedInfo().Config)
 		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 			return 0, err
@@ -221,7 +228,7 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 			return 0, err
 		}
 		// If other workers run, somebody deleted the consumer. They create it again
-		// once their claims have ended (R7). Workers of older versions do not.
+		// once their claims have ended (R7).
 		if other == "" || time.Since(since) > 2*q.cfg.AckWait {
 			return q.cfg.AckWait, q.makeConsumer(ctx)
 		}
@@ -233,6 +240,20 @@ func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err 
 			return 0, err
 		}
 	}
+}
+
+// unusableConsumer says why a consumer does not hand out every intent until it is
+// acknowledged; "" = it does. A damaged disk or a person may have changed it.
+func unusableConsumer(have jetstream.ConsumerConfig) string {
+	switch {
+	case have.DeliverPolicy != jetstream.DeliverAllPolicy:
+		return fmt.Sprintf("its deliver policy is %v, wanted %v", have.DeliverPolicy, jetstream.DeliverAllPolicy)
+	case have.AckPolicy != jetstream.AckExplicitPolicy:
+		return fmt.Sprintf("its ack policy is %v, wanted %v", have.AckPolicy, jetstream.AckExplicitPolicy)
+	case have.FilterSubject != "" || len(have.FilterSubjects) > 0:
+		return fmt.Sprintf("it has the filter %s, wanted none", strings.Join(append(have.FilterSubjects, have.FilterSubject), " "))
+	}
+	return ""
 }
 
 // readConsumer asks once for the workers' consumer.

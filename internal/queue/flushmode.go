@@ -32,8 +32,8 @@ const (
 // tens of writes that are not synced. A client cannot ask the broker which of the
 // two dominates, so flushModes measures both. One goroutine uses it.
 type flushModes struct {
-	cost    [2]recent // of one write, without the way to the broker and back
-	trip    recent    // the time to the first answer of a flush of single writes
+	cost    [2]recent // of one further write
+	alone   recent    // the time of a write that went alone, the way to the broker and back included
 	flushes int
 }
 
@@ -65,19 +65,22 @@ func (m *flushModes) singles(n int) int {
 	}
 }
 
-// observeSingly notes a flush of n single writes: when the first was answered,
-// and when all were.
-func (m *flushModes) observeSingly(n int, first, all time.Duration) {
-	m.trip.add(first)
-	if n >= minWriteBatch {
-		m.cost[singly].add((all - first) / time.Duration(n-1))
+// observeSingly notes that a flush of n single writes was answered after a time. The
+// time of the first answer says nothing about one write: the broker answers all writes that
+// it reads at once together.
+func (m *flushModes) observeSingly(n int, took time.Duration) {
+	if n == 1 {
+		m.alone.add(took)
 	}
+	m.observe(singly, n, took)
 }
 
 // observeTogether notes an atomic batch of n writes.
-func (m *flushModes) observeTogether(n int, took time.Duration) {
+func (m *flushModes) observeTogether(n int, took time.Duration) { m.observe(together, n, took) }
+
+func (m *flushModes) observe(mode flushMode, n int, took time.Duration) {
 	if n >= minWriteBatch { // the way there and back dominates fewer
-		m.cost[together].add((took - min(m.trip.least(), took*9/10)) / time.Duration(n))
+		m.cost[mode].add((took - min(m.alone.least(), took*9/10)) / time.Duration(n-1))
 	}
 }
 

@@ -35,10 +35,10 @@ func far(near brokerModel) brokerModel {
 // went together.
 func (b brokerModel) play(m *flushModes, flushes, n int) (batched int) {
 	for range flushes {
-		m.observeSingly(1, b(singly, 1), b(singly, 1))
+		m.observeSingly(1, b(singly, 1))
 		alone := m.singles(n)
 		if alone > 0 {
-			m.observeSingly(alone, b(singly, 1), b(singly, alone))
+			m.observeSingly(alone, b(singly, alone))
 		}
 		m.observeTogether(n-alone, b(together, n-alone))
 		batched += n - alone

@@ -149,7 +149,7 @@ func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = nodes[0].ClientURL(), "early", true, present
 	early := openSoon(t, cfg, func() zerolog.Logger { return zerolog.Nop() })
-	results := early.streams()[1]
+	results := early.cfg.streams()[1].config
 	results.Replicas = clusterSize
 	require.Eventually(t, func() bool {
 		_, err := early.js.UpdateStream(t.Context(), results)

@@ -117,6 +117,13 @@ func (s jetStore) DeleteWaiting(ctx context.Context, seq uint64) error {
 	return unlessGone(s.q.deleteMsg(ctx, s.q.n.waiting, seq))
 }
 
+func (s jetStore) PurgeWaiting(ctx context.Context, subject string, upTo uint64) error {
+	if err := s.q.purge(ctx, s.q.n.waiting, subject, upTo+1); err != nil {
+		return fmt.Errorf("stream %s, subject %s up to sequence %d: not removed: %w", s.q.n.waiting, subject, upTo, err)
+	}
+	return nil
+}
+
 func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
 	return unlessGone(s.q.deleteMsg(ctx, s.q.n.intents, seq))
 }
@@ -206,7 +213,7 @@ func foreign(raw *settle.Message, r *order.Record) string {
 // use.
 var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 
-func (s jetStore) markSubject(key string) string { return "$KV." + s.q.cfg.Bucket + "." + key }
+func (s jetStore) markSubject(key string) string { return "$KV." + s.q.n.bucket + "." + key }
 
 func (s jetStore) HighWaterMark(ctx context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {
 	raw, err := s.q.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))

@@ -16,69 +16,23 @@ import (
 // ErrNoStream is returned by reads of a stream that does not exist.
 var ErrNoStream = jetstream.ErrStreamNotFound
 
-// ErrNoJournal is returned by AppendJournal if the broker has no journal and this
-// program's NATS user may not create one.
-var ErrNoJournal = errors.New("the broker has no journal")
+// ErrNoJournal is returned by AppendJournal if the broker has lost the journal.
+var ErrNoJournal = errors.New("the broker has no journal; a worker creates it again within seconds")
+
+// MaxJournalEntry is the largest entry of the journal, in bytes with its subject. A page of the journal
+// reads hundreds of entries at once.
+const MaxJournalEntry = 64 << 10
 
 // Journal returns the stream of people's acts. Package journal gives its
 // messages a meaning.
 func (q *Queue) Journal() Stream { return Stream{q, q.n.journal, q.n.journalPre, false, ">"} }
 
-// EnsureJournal creates the journal if the broker has none, and brings an
-// existing one up to this version. made reports that it was created.
-//
-// The journal is not among the streams that Open insists on. Orders go on
-// without it, installations of older versions have none, and a NATS user with
-// the permissions of an older version may not create it.
-func (q *Queue) EnsureJournal(ctx context.Context) (made bool, err error) {
-	want := q.journalStream()
-	err = q.UnlessRefused(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
-		defer cancel()
-		stream, err := q.js.Stream(ctx, want.Name)
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			made = true
-			return q.makeStreams(ctx, []jetstream.StreamConfig{want})
-		case err != nil:
-			return wrapStream(want.Name, "cannot be read", err)
-		}
-		have := stream.CachedInfo().Config // how long entries are kept is for the operator to say
-		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
-		return q.checkStream(ctx, stream, want)
-	})
-	return made && err == nil, err
-}
-
-// firstJournal is EnsureJournal for a program that opens the streams. An error
-// stops no worker.
-func (q *Queue) firstJournal(ctx context.Context) {
-	if _, err := q.EnsureJournal(ctx); err != nil {
-		q.log.Warn().Err(err).Str("stream", q.n.journal).
-			Msg("the journal of people's acts cannot be used; orders go on without it, but most commands that change something are refused")
-	}
-}
-
 // AppendJournal stores an entry under a name that no other entry has: the
 // subject's tokens after the prefix. Repeated with the same name it stores
-// nothing twice. It creates a missing journal where it may. Error: ErrNoJournal,
-// settle.ErrFull, nats.ErrPermissionViolation (wrapped).
+// nothing twice. Error: ErrNoJournal, settle.ErrFull, nats.ErrPermissionViolation (wrapped).
 func (q *Queue) AppendJournal(ctx context.Context, name string, entry []byte) error {
 	return q.UnlessRefused(ctx, func(ctx context.Context) error {
-		return q.patiently(ctx, func(ctx context.Context) error {
-			err := q.appendJournal(ctx, name, entry)
-			if !errors.Is(err, jetstream.ErrNoStreamResponse) {
-				return err
-			}
-			made, ensureErr := q.EnsureJournal(ctx)
-			switch {
-			case made:
-				return q.appendJournal(ctx, name, entry)
-			case errors.Is(ensureErr, nats.ErrPermissionViolation):
-				return fmt.Errorf("%w: stream %s does not exist; start a worker of this version, which creates it", ErrNoJournal, q.n.journal)
-			}
-			return errors.Join(err, ensureErr)
-		})
+		return q.patiently(ctx, func(ctx context.Context) error { return q.appendJournal(ctx, name, entry) })
 	})
 }
 
@@ -91,6 +45,8 @@ func (q *Queue) appendJournal(ctx context.Context, name string, entry []byte) er
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return fmt.Errorf("stream %s: %w", q.n.journal, ErrNoJournal)
 	case !errors.As(err, &api):
 		return fmt.Errorf("stream %s: the broker did not confirm the entry: %w", q.n.journal, err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):

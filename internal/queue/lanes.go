@@ -36,27 +36,14 @@ const (
 	mostOthers = 256
 )
 
-// Lanes reads the lanes in the order of their names. held tells which imports are
-// held. The broker lists at most 100,000 seconds and imports. The counts are too small
-// beyond that.
-func (q *Queue) Lanes(ctx context.Context, held func(token string) bool) ([]Lane, error) {
-	if n, err := q.WaitingTotal(ctx); err != nil || n == 0 {
-		return nil, err
-	}
-	l, err := q.listWaiting(ctx, q.n.waitPre+">", 0)
-	if err != nil {
-		return nil, err
-	}
-	return q.LanesOf(ctx, l.list, time.Now(), held)
-}
-
 // laneSum is a lane, and where to ask for the age of its oldest intent.
 type laneSum struct {
 	Lane
 	ask []string // subjects without a time that are ready
 }
 
-// LanesOf sums up a list by lane: the largest lanes, and the rest as OtherLanes.
+// LanesOf sums up a list by lane, in the order of their names: the largest lanes, and the
+// rest as OtherLanes. held tells which imports are held.
 func (q *Queue) LanesOf(ctx context.Context, list []Waiting, now time.Time, held func(token string) bool) ([]Lane, error) {
 	sums := make(map[string]*laneSum)
 	for _, w := range list {
@@ -108,7 +95,7 @@ func (q *Queue) sumOthers(ctx context.Context, others []*laneSum) (Lane, error) 
 	if len(ready) == 0 {
 		return rest.Lane, nil
 	}
-	page, err := q.WaitingPage(ctx, q.n.waitPre+"*.*", 0, pageSize)
+	page, _, err := q.WaitingPage(ctx, q.n.waitPre+"*.*", 0, pageSize)
 	if err != nil {
 		return rest.Lane, err
 	}
@@ -164,7 +151,7 @@ func (q *Queue) askOldest(ctx context.Context, l *laneSum) error {
 		subjects = []string{q.n.waitPre + l.Name + ".*"}
 	}
 	for _, subject := range subjects {
-		first, err := q.WaitingPage(ctx, subject, 0, 1)
+		first, _, err := q.WaitingPage(ctx, subject, 0, 1)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,6 @@ func TestTheOldestOfManyLanesIsSeen(t *testing.T) {
 			if first > 0 {
 				fillRoom(t, q, "march", first)
 			}
-			require.NoError(t, q.OpenWaiting(t.Context()))
 			put := func(lane string, n int) {
 				in := make([]settle.Intent, n)
 				for i := range in {
@@ -30,12 +29,14 @@ func TestTheOldestOfManyLanesIsSeen(t *testing.T) {
 				publish(t, q, in...)
 			}
 			put("small", 1)
-			oldest, err := q.WaitingPage(t.Context(), q.n.waitPre+"small.*", 0, 1)
+			oldest, _, err := q.WaitingPage(t.Context(), q.n.waitPre+"small.*", 0, 1)
 			require.NoError(t, err)
 			for i := range mostLanes + 5 {
 				put(fmt.Sprint("lane-", i), 2)
 			}
-			lanes, err := q.Lanes(t.Context(), func(string) bool { return false })
+			list, err := q.WaitingAll(t.Context())
+			require.NoError(t, err)
+			lanes, err := q.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
 			require.NoError(t, err)
 			require.Equal(t, OtherLanes, lanes[0].Name)
 			require.Equal(t, oldest[0].Time, lanes[0].Oldest)

@@ -13,7 +13,6 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/queue/netcut"
-	"orderpost/internal/settle"
 )
 
 func streamNames(t *testing.T, q *Queue) (names []string) {
@@ -52,7 +51,7 @@ func TestOnlyWorkersMakeStreams(t *testing.T) {
 		missed = append(missed, p.Part)
 		require.True(t, p.Missing(), p.Name)
 	}
-	require.Equal(t, []Part{PartIntents, PartResults, PartLetters, PartFleet, PartConsumer}, missed)
+	require.Equal(t, []Part{PartIntents, PartResults, PartLetters, PartWaiting, PartJournal, PartFleet, PartConsumer}, missed)
 
 	openQueue(t, s, "worker")
 	cfg.Missing = RefuseMissing
@@ -83,7 +82,7 @@ func TestAProducerWaitsForAWorkerThatStarts(t *testing.T) {
 // A starting worker does not replace a lost stream by an empty one. Only a
 // person may accept that its content is lost.
 func TestALostStreamIsAskedFor(t *testing.T) {
-	for _, lost := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD"} {
+	for _, lost := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_WAITING"} {
 		t.Run(lost, func(t *testing.T) {
 			q := openQueue(t, startBroker(t), "a")
 			publish(t, q, intent("A-1", "i1"))
@@ -100,8 +99,9 @@ func TestALostStreamIsAskedFor(t *testing.T) {
 
 			person, err := reopen(t, q, func(c *Config) { c.Missing, c.Worker = LeaveMissing, false })
 			require.NoError(t, err)
-			made, err := person.Repair(t.Context(), "anna")
+			made, err := person.MakeLost(t.Context())
 			require.NoError(t, err)
+			require.NoError(t, person.AcceptLosses(t.Context(), "anna", made))
 			require.Equal(t, []string{"stream " + lost}, made)
 			_, err = reopen(t, q, func(*Config) {})
 			require.NoError(t, err)
@@ -210,11 +210,12 @@ func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
 		_, err := a.js.UpdateStream(t.Context(), c)
 		return err
 	}
-	require.NoError(t, answersReads(false))
 	var asked atomic.Int32
 	openCut(t, s, "b", &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
-		if subject == "$JS.API.DIRECT.GET.KV_ORDERPOST" && asked.Add(1) == 2 {
-			_ = answersReads(true) // without an answer, b would not open
+		if subject == "$JS.API.DIRECT.GET.KV_ORDERPOST" {
+			if n := asked.Add(1); n <= 2 {
+				_ = answersReads(n == 2) // without an answer, b would not open
+			}
 		}
 		return netcut.Pass
 	}})
@@ -228,33 +229,25 @@ type lineFunc func()
 
 func (f lineFunc) Write(p []byte) (int, error) { f(); return len(p), nil }
 
-// TestTheJournalIsMadeWhereItIsMissing: an installation of an older version has
-// none, and holds orders. A worker creates it, other programs open without it,
-// and the first act creates it.
-func TestTheJournalIsMadeWhereItIsMissing(t *testing.T) {
+// Orders go on without the journal. A worker that starts creates it again, other programs
+// open without it, and an act says that it is missing.
+func TestALostJournalIsMadeByAWorkerThatStarts(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
 	publish(t, q, intent("A-1", "i1"))
 	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
-	cfg := DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Missing = s.URL, s.Token, RefuseMissing
-	person, err := Open(t.Context(), cfg, zerolog.Nop())
+	person, err := reopen(t, q, func(c *Config) { c.Missing, c.Worker = RefuseMissing, false })
 	require.NoError(t, err)
-	t.Cleanup(person.Close)
+	require.ErrorIs(t, person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")), ErrNoJournal)
 	require.NotContains(t, streamNames(t, q), "ORDERS_JOURNAL")
+
+	_, err = reopen(t, q, func(*Config) {})
+	require.NoError(t, err)
 	require.NoError(t, person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")))
 	require.NoError(t, person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")), "again is once")
 	state, err := q.Journal().State(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, state.Messages)
-
-	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
-	_, err = reopen(t, q, func(*Config) {})
-	require.NoError(t, err)
-	require.Contains(t, streamNames(t, q), "ORDERS_JOURNAL")
-	made, err := q.EnsureJournal(t.Context())
-	require.NoError(t, err)
-	require.False(t, made)
 }
 
 // TestTheJournalKeepsItsOperatorsLimits: how long entries are kept is not for a
@@ -267,7 +260,7 @@ func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
 	want.MaxAge, want.MaxBytes = 24*time.Hour, 1<<20
 	_, err = q.js.UpdateStream(t.Context(), want)
 	require.NoError(t, err)
-	_, err = q.EnsureJournal(t.Context())
+	_, err = reopen(t, q, func(*Config) {})
 	require.NoError(t, err)
 	stream, err = q.js.Stream(t.Context(), "ORDERS_JOURNAL")
 	require.NoError(t, err)
@@ -275,32 +268,15 @@ func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
 	require.Equal(t, want.MaxBytes, stream.CachedInfo().Config.MaxBytes)
 }
 
-// A repair of a lost intents stream remembers that there is a waiting room. Otherwise
-// nobody would look into it.
-func TestARepairRemembersTheWaitingRoom(t *testing.T) {
-	q := openQueue(t, startBroker(t), "worker")
-	require.NoError(t, q.OpenWaiting(t.Context()))
-	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30}`), ID: "i1", Lane: order.BulkLane})
-	require.NoError(t, q.js.DeleteStream(t.Context(), q.n.intents))
-	_, err := q.Repair(t.Context(), "anna")
-	require.NoError(t, err)
-	q.waitingMade.Store(false) // another program
-	n, err := q.WaitingTotal(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 1, n)
-}
-
-// Another program may make the bucket, and a worker change its settings, between the look
-// for it and its making.
+// Another program may make the bucket, with other settings, between the look for it and its
+// making.
 func TestABucketThatAnotherProgramMadeIsTaken(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	changed, err := q.js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.cfg.Bucket, History: 1, Storage: jetstream.FileStorage, MaxBytes: 1 << 20})
+	_, err := q.js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.n.bucket, History: 1, Storage: jetstream.FileStorage})
 	require.NoError(t, err)
-	want, err := changed.Status(t.Context())
+	require.NoError(t, q.makeStreams(t.Context(), q.cfg.streams()[5:]))
+	stream, err := q.js.Stream(t.Context(), q.bucket.stream())
 	require.NoError(t, err)
-	kv, err := q.makeBucket(t.Context())
-	require.NoError(t, err)
-	have, err := kv.Status(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, want.Config(), have.Config())
+	require.False(t, stream.CachedInfo().Config.AllowRollup)
+	require.EqualValues(t, maxValue, stream.CachedInfo().Config.MaxMsgSize)
 }

@@ -71,6 +71,6 @@ func (q *Queue) publishEach(ctx context.Context, msgs []*settle.Message, out []s
 		out[i].Seq = ackSequence(ack)
 	})
 	if stored == len(msgs) {
-		q.mover.modes.observeSingly(stored, 0, time.Since(began))
+		q.mover.modes.observeSingly(stored, time.Since(began))
 	}
 }

@@ -23,6 +23,9 @@ func (q *Queue) replicated() bool {
 	return q.replicas.most.Load() > 1 || q.nc.ConnectedClusterName() != ""
 }
 
+// MayLag reports whether a read may be answered by a replica that lags, or lacks something.
+func (q *Queue) MayLag() bool { return q.replicated() }
+
 // replicas is the largest replica count of the streams that this program has
 // seen. A worker looks at streams while it reads.
 type replicas struct{ most atomic.Int32 }
@@ -222,21 +225,25 @@ func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (p
 		return nil, 0, err
 	}
 	err = q.patiently(ctx, func(ctx context.Context) error {
-		page, next, err = q.askPage(ctx, stream, filter, req)
+		var left uint64
+		if page, next, left, err = q.askPage(ctx, stream, filter, req); left == 0 {
+			next = 0
+		}
 		return err
 	})
 	return page, next, err
 }
 
-func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) (page []*settle.Message, next uint64, err error) {
-	last, more := uint64(0), false
+// askPage makes one batched read. left is how many messages come after the page on the
+// server that answered, and next the sequence behind the page's last.
+func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) (page []*settle.Message, next, left uint64, err error) {
 	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 		if status := directStatus(msg); status != "" {
 			switch {
 			case status == "204":
-				more = msg.Header.Get("Nats-Num-Pending") != "0"
-				return true, nil
-			case status == "404" && last == 0: // no message at or after this sequence
+				left, err = strconv.ParseUint(msg.Header.Get("Nats-Num-Pending"), 10, 64)
+				return true, err
+			case status == "404" && next == 0: // no message at or after this sequence
 				return true, nil
 			case status == "503":
 				return false, nats.ErrNoResponders
@@ -247,15 +254,12 @@ func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) 
 		if err != nil {
 			return false, err
 		}
-		if last = raw.Seq; matches(filter, raw.Subject) {
+		if next = raw.Seq + 1; matches(filter, raw.Subject) {
 			page = append(page, raw)
 		}
 		return false, nil
 	})
-	if err == nil && more && last > 0 {
-		next = last + 1
-	}
-	return page, next, err
+	return page, next, left, err
 }
 
 // matches reports whether filter matches subject. The filter is a subject, or ends

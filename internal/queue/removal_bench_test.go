@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkRemoval compares ways to remove moved intents from the waiting room, see
-// docs/adr/0019-times-are-subjects.md: a deletion for each, purges of a subject up to a
+// docs/decisions.md: a deletion for each, purges of a subject up to a
 // sequence, and acknowledgements of a work queue's consumer. It measures CPU only.
 // Brokers and client are one process, so "read" and "publish" say what else a move
 // costs.

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -45,29 +44,22 @@ func roomOf(stream jetstream.Stream) Room {
 		MaxMsgs: info.Config.MaxMsgs, MaxBytes: info.Config.MaxBytes}
 }
 
-// WaitingRoom is Room for the waiting room; its Stream is empty if there is none.
+// WaitingRoom is Room for the waiting room.
 func (q *Queue) WaitingRoom(ctx context.Context) (Room, error) {
-	if has, err := q.HasWaitingRoom(ctx); err != nil || !has {
-		return Room{}, err
-	}
 	stream, err := q.stream(ctx, q.n.waiting)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return Room{}, nil
-	}
 	if err != nil {
 		return Room{}, err
 	}
 	return roomOf(stream), nil
 }
 
-// LimitWaitingRoom is LimitRoom for the waiting room, by ORDERPOST_MAX_WAITING and
-// ORDERPOST_MAX_WAITING_BYTES.
+// LimitWaitingRoom is LimitRoom for the waiting room, which no setting limits.
 func (q *Queue) LimitWaitingRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
 	stream, err := q.stream(ctx, q.n.waiting)
 	if err != nil {
 		return err
 	}
-	return q.limitRoom(ctx, stream, lower(maxMsgs, q.cfg.MaxWaiting), lower(maxBytes, q.cfg.MaxWaitingBytes))
+	return q.limitRoom(ctx, stream, maxMsgs, maxBytes)
 }
 
 // LimitRoom sets the limits of the intents stream, but never above

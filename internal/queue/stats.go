@@ -1,38 +1,12 @@
 package queue
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"orderpost/internal/settle"
 )
-
-// OldestPending returns when the oldest stored intent was stored, delayed ones
-// and those in flight included; zero if there is none.
-func (q *Queue) OldestPending(ctx context.Context) (time.Time, error) {
-	stream, err := q.stream(ctx, q.n.intents)
-	if err != nil {
-		return time.Time{}, err
-	}
-	state := stream.CachedInfo().State
-	if state.Msgs == 0 {
-		return time.Time{}, nil // FirstTime has another meaning then
-	}
-	return state.FirstTime, nil
-}
-
-// Undelivered returns how many intents of the queue no worker was given yet. It
-// counts neither those in flight nor delayed ones.
-func (q *Queue) Undelivered(ctx context.Context) (uint64, error) {
-	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
-	if err != nil {
-		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
-	}
-	return consumer.CachedInfo().NumPending, nil
-}
 
 // failures counts the unconfirmed and refused writes to one stream. The writers
 // repeat all of them. A stale write is no failure.

@@ -15,9 +15,9 @@ import (
 func TestOldestPending(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	oldest := func() time.Time {
-		at, err := q.OldestPending(t.Context())
+		counts, err := q.Count(t.Context())
 		require.NoError(t, err)
-		return at
+		return counts.Oldest
 	}
 	require.Zero(t, oldest())
 	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")})
@@ -47,9 +47,9 @@ func TestALostLeaseIsCountedOnce(t *testing.T) {
 func TestWaitingIsWhatNobodyWasGiven(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	waiting := func() uint64 {
-		n, err := q.Undelivered(t.Context())
+		d, err := q.Deliveries(t.Context())
 		require.NoError(t, err)
-		return n
+		return d.Undelivered
 	}
 	require.Zero(t, waiting())
 	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")}, settle.Intent{OrderNo: "B", Body: body("B")}, settle.Intent{OrderNo: "C", Body: body("C")})

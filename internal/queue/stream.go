@@ -132,7 +132,10 @@ func (s Stream) Matching(ctx context.Context, pattern string, last uint64, visit
 		}
 		var page []*settle.Message
 		err = s.q.patiently(ctx, func(ctx context.Context) error {
-			page, next, err = s.q.askPage(ctx, s.name, s.prefix+s.wildcard, req)
+			var left uint64
+			if page, next, left, err = s.q.askPage(ctx, s.name, s.prefix+s.wildcard, req); left == 0 {
+				next = 0
+			}
 			return err
 		})
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkTimes compares two ways to let orders wait for their time, see
-// docs/adr/0019-times-are-subjects.md: the broker's own message schedules, and
+// docs/decisions.md: the broker's own message schedules, and
 // subjects that name the second, which a feeder lists. Broker and client are one
 // process. Each order has a second of its own within eleven days, but for a tenth,
 // which are due together.
@@ -46,7 +46,6 @@ func benchTimes(b *testing.B, orders int, schedules bool) {
 	q, err := Open(b.Context(), cfg, zerolog.Nop())
 	noError(b, err)
 	defer q.Close()
-	noError(b, q.OpenWaiting(b.Context()))
 	stream := jetstream.StreamConfig{Name: "TIMES", Subjects: []string{"times.>"}, AllowDirect: true, AllowAtomicPublish: true, AllowMsgSchedules: true}
 	_, err = q.js.CreateStream(b.Context(), stream)
 	noError(b, err)

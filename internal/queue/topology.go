@@ -3,8 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,58 +11,102 @@ import (
 	"orderpost/internal/settle"
 )
 
-// topologyVersion is written into the streams' metadata. A program that finds a
-// newer version leaves the streams alone and refuses to start.
-const topologyVersion = 1
-
-const versionKey = "orderpost.topology"
-
-// baseStream returns what the configurations of all streams have in common.
-func (q *Queue) baseStream() jetstream.StreamConfig {
-	return jetstream.StreamConfig{
-		Storage: jetstream.FileStorage, Replicas: q.cfg.Replicas, Discard: jetstream.DiscardNew,
-		Duplicates: 2 * time.Minute,
-		MaxMsgs:    -1, MaxBytes: -1, AllowDirect: true, AllowAtomicPublish: true,
-		MaxMsgSize: -1, Metadata: map[string]string{versionKey: strconv.Itoa(topologyVersion)},
-	}
+// streamSpec is a row of the table of streams.
+type streamSpec struct {
+	part   Part
+	config jetstream.StreamConfig
+	// precious says that nobody can make the content again. If the stream is lost, a person
+	// must restore it or accept the loss. Workers create other streams again.
+	precious bool
 }
 
-// streams returns the wanted configuration of each stream that orders go
-// through. The journal is not among them: orders go on without it.
-func (q *Queue) streams() []jetstream.StreamConfig {
-	base := q.baseStream()
-	intents, results, dead := base, base, base
+// title returns the name for people.
+func (s streamSpec) title() string {
+	if s.part == PartFleet {
+		return "bucket " + strings.TrimPrefix(s.config.Name, bucketPrefix)
+	}
+	return "stream " + s.config.Name
+}
 
-	intents.Name, intents.Description = q.n.intents, "orderpost: order intents"
-	intents.Subjects = []string{q.n.newPre + "*"}
+const (
+	// bucketPrefix begins the name of the stream that stores a key-value bucket.
+	bucketPrefix = "KV_"
+	// maxValue is the largest value of the bucket, in bytes. All programs read the values
+	// again and again. The largest that a program writes lists all imports that are held.
+	maxValue = 1 << 20
+	// waitingReserve is what a move adds to an intent's headers, at most, in bytes.
+	waitingReserve = 4 << 10
+)
+
+// streams is the table of the streams that an installation has. One loop creates, checks
+// and aligns them (ensureStreams).
+func (c Config) streams() []streamSpec {
+	n := c.names()
+	base := jetstream.StreamConfig{
+		Storage: jetstream.FileStorage, Replicas: c.Replicas, Discard: jetstream.DiscardNew,
+		Duplicates: 2 * time.Minute,
+		MaxMsgs:    -1, MaxBytes: -1, AllowDirect: true, AllowAtomicPublish: true,
+		MaxMsgsPerSubject: 1, MaxMsgSize: -1,
+	}
+	intents, results, dead, waiting, journal, bucket := base, base, base, base, base, base
+
+	intents.Name, intents.Description = n.intents, "orderpost: order intents"
+	intents.Subjects = []string{n.newPre + "*"}
 	intents.Retention = jetstream.WorkQueuePolicy
-	intents.MaxMsgsPerSubject, intents.DiscardNewPerSubject = 1, true
-	intents.MaxMsgs, intents.MaxBytes, intents.MaxMsgSize = q.cfg.MaxIntents, q.cfg.MaxBytes, settle.MaxIntentSize
+	intents.DiscardNewPerSubject = true
+	intents.MaxMsgs, intents.MaxBytes, intents.MaxMsgSize = c.MaxIntents, c.MaxBytes, settle.MaxIntentSize
 
-	results.Name, results.Description = q.n.results, "orderpost: last word on each order_no"
-	results.Subjects = []string{q.n.resPre + "*"}
-	results.Retention, results.MaxMsgsPerSubject = jetstream.LimitsPolicy, 1
+	results.Name, results.Description = n.results, "orderpost: last word on each order_no"
+	results.Subjects = []string{n.resPre + "*"}
 	results.AllowMsgTTL = true
 	results.DenyPurge = true // without its result an order may be posted again
 
-	dead.Name, dead.Description = q.n.dead, "orderpost: dead letters"
-	dead.Subjects = []string{q.n.deadPre + "*", q.n.deadPre + "*.tail.*"}
-	dead.Retention, dead.MaxMsgsPerSubject = jetstream.LimitsPolicy, 1
+	dead.Name, dead.Description = n.dead, "orderpost: dead letters"
+	dead.Subjects = []string{n.deadPre + "*", n.deadPre + "*.tail.*"}
 
-	return []jetstream.StreamConfig{intents, results, dead}
+	// The subjects of the waiting room name lane and import, but no order. So the broker
+	// counts what waits by lane and import without looking at messages, and a million
+	// waiting orders take no memory for subjects. What was moved leaves in groups, by
+	// purges (R13).
+	waiting.Name, waiting.Description = n.waiting, "orderpost: intents that wait for their turn or their time"
+	waiting.Subjects = []string{n.waitPre + "*.*", n.waitPre + "at.*.*.*.*.*"}
+	waiting.MaxMsgsPerSubject = -1
+	waiting.MaxMsgSize = settle.MaxIntentSize - waitingReserve
+
+	// Each entry of the journal has a subject of its own, so that a repeated write stores
+	// nothing twice and no entry takes the place of another.
+	journal.Name, journal.Description = n.journal, "orderpost: who did what"
+	journal.Subjects = []string{n.journalPre + ">"}
+	journal.DiscardNewPerSubject = true
+	journal.DenyDelete, journal.DenyPurge = true, true
+	journal.MaxMsgSize = MaxJournalEntry
+
+	// The bucket is a key-value bucket for its clients. It refuses roll-ups: one message
+	// with the header Nats-Rollup would delete every key, the fleet's hold included, and
+	// whoever may write a single key could send it.
+	bucket.Name, bucket.Description = bucketPrefix+n.bucket, "orderpost: fleet control"
+	bucket.Subjects = []string{"$KV." + n.bucket + ".>"}
+	bucket.AllowAtomicPublish = false
+	bucket.DenyDelete = true
+	bucket.MaxMsgSize = maxValue
+
+	return []streamSpec{
+		{PartIntents, intents, true},
+		{PartResults, results, true},
+		{PartLetters, dead, true},
+		{PartWaiting, waiting, true},
+		{PartJournal, journal, false}, // orders go on without it
+		{PartFleet, bucket, true},
+	}
 }
 
-// journalStream returns the wanted configuration of the journal. Each entry has
-// a subject of its own, so that a repeated write stores nothing twice and no
-// entry takes the place of another.
-func (q *Queue) journalStream() jetstream.StreamConfig {
-	c := q.baseStream()
-	c.Name, c.Description = q.n.journal, "orderpost: who did what"
-	c.Subjects = []string{q.n.journalPre + ">"}
-	c.Retention = jetstream.LimitsPolicy
-	c.MaxMsgsPerSubject, c.DiscardNewPerSubject = 1, true
-	c.DenyDelete, c.DenyPurge = true, true
-	return c
+// StreamNames returns the names of the streams that a worker creates, with that of
+// the bucket.
+func (c Config) StreamNames() (names []string) {
+	for _, s := range c.streams() {
+		names = append(names, s.config.Name)
+	}
+	return names
 }
 
 // consumerConfig returns the wanted configuration of the workers' consumer.
@@ -75,48 +117,29 @@ func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       q.cfg.AckWait,
 		MaxDeliver:    -1, // a cap would strand messages in the stream; R8 limits deliveries by its own notes
-		MaxAckPending: q.cfg.MaxAckPending,
+		MaxAckPending: MaxAckPending,
 		MaxWaiting:    10_000,
 		Replicas:      q.cfg.Replicas,
 	}
 }
 
 // checkStream compares a stream with its wanted configuration. A worker updates
-// the stream's limits to its own settings.
-func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) error {
-	have := stream.CachedInfo().Config
+// the stream's limits to its own settings. How long the journal keeps entries is for the
+// operator to say.
+func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, spec streamSpec) error {
+	have, want := stream.CachedInfo().Config, spec.config
 	q.replicas.atLeast(have.Replicas)
-	if text := have.Metadata[versionKey]; text != "" {
-		if v, err := strconv.Atoi(text); err != nil || v > topologyVersion {
-			return fmt.Errorf("stream %s has topology version %s, newer than this program's %d: use a newer orderpost", want.Name, text, topologyVersion)
-		}
+	if spec.part == PartJournal {
+		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
 	}
 	unsafe, safe := compareStream(have, want)
 	if len(unsafe) > 0 {
 		return &TopologyError{Stream: want.Name, Differences: unsafe}
 	}
-	if q.cfg.Worker && slices.ContainsFunc(safe, isSize) && !q.alone(ctx) {
-		q.log.Info().Str("stream", want.Name).Int32("max_msg_size", want.MaxMsgSize).
-			Msg("the stream takes messages of any size; the next worker that starts while no other worker is present sets a limit")
-		safe, want.MaxMsgSize = slices.DeleteFunc(safe, isSize), have.MaxMsgSize
-	}
 	if len(safe) == 0 || !q.cfg.Worker {
 		return nil
 	}
 	return q.updateStream(ctx, have, want, safe)
-}
-
-// sizeField is limited on an existing stream only by a worker that is alone.
-// Workers of older versions refuse to start on a stream with such a limit, and
-// a rolling upgrade may have to be rolled back.
-const sizeField = "max_msg_size"
-
-func isSize(d Difference) bool { return d.Field == sizeField }
-
-// alone reports whether the bucket lists no other worker.
-func (q *Queue) alone(ctx context.Context) bool {
-	others, err := q.otherWorkers(ctx)
-	return err == nil && len(others) == 0
 }
 
 // updateStream changes an existing stream where that is safe.
@@ -131,10 +154,9 @@ func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamCon
 	have.Replicas = max(have.Replicas, want.Replicas)
 	have.Description, have.Duplicates = want.Description, want.Duplicates
 	have.DenyPurge = have.DenyPurge || want.DenyPurge
-	if have.Metadata == nil {
-		have.Metadata = make(map[string]string, 1)
-	}
-	have.Metadata[versionKey] = want.Metadata[versionKey]
+	have.AllowRollup = want.AllowRollup
+	ctx, cancel := q.link.within(ctx, changeTimeout)
+	defer cancel()
 	_, err := q.js.UpdateStream(ctx, have)
 	return wrapStream(want.Name, "cannot be updated", err)
 }
@@ -164,7 +186,7 @@ type TopologyError struct {
 // Error lists the fields that differ.
 func (e *TopologyError) Error() string {
 	return fmt.Sprintf("stream %s is not as orderpost needs it (%s); nothing was changed. "+
-		"Use other names (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX), or change the stream's configuration",
+		"Use other names (ORDERPOST_PREFIX), or change the stream's configuration",
 		e.Stream, strings.Join(describe(e.Differences), "; "))
 }
 
@@ -194,7 +216,7 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	if want.MaxMsgSize <= 0 { // otherwise any limit is fine: the operator may set a lower one
 		check(&unsafe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
 	} else if have.MaxMsgSize <= 0 {
-		check(&safe, sizeField, have.MaxMsgSize, want.MaxMsgSize)
+		check(&safe, "max_msg_size", have.MaxMsgSize, want.MaxMsgSize)
 	}
 	check(&unsafe, "no_ack", have.NoAck, want.NoAck)
 	check(&unsafe, "sealed", have.Sealed, want.Sealed)
@@ -210,13 +232,10 @@ func compareStream(have, want jetstream.StreamConfig) (unsafe, safe []Difference
 	if want.Replicas > have.Replicas { // a worker's default must not remove replicas
 		check(&safe, "num_replicas", have.Replicas, want.Replicas)
 	}
-	if have.Metadata[versionKey] != want.Metadata[versionKey] {
-		safe = append(safe, Difference{versionKey, have.Metadata[versionKey], want.Metadata[versionKey]})
-	}
 	if want.DenyPurge { // JetStream cannot unset it on an existing stream
 		check(&safe, "deny_purge", have.DenyPurge, want.DenyPurge)
 	}
-	check(&unsafe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
+	check(&safe, "allow_rollup_hdrs", have.AllowRollup, want.AllowRollup)
 	check(&safe, "description", have.Description, want.Description)
 	check(&safe, "duplicate_window", have.Duplicates, want.Duplicates)
 	return unsafe, safe

@@ -8,6 +8,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/settle"
 )
 
 // reopen opens the queue again with changed settings.
@@ -24,7 +26,8 @@ func reopen(t *testing.T, q *Queue, change func(*Config)) (*Queue, error) {
 
 func TestTopologyIsIdempotent(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	for _, want := range q.streams() {
+	for _, spec := range q.cfg.streams() {
+		want := spec.config
 		stream, err := q.js.Stream(t.Context(), want.Name)
 		require.NoError(t, err)
 		unsafe, safe := compareStream(stream.CachedInfo().Config, want)
@@ -37,21 +40,21 @@ func TestTopologyIsIdempotent(t *testing.T) {
 
 func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	bad := q.streams()[1]
-	bad.Name, bad.Subjects = "OTHER_RESULTS", []string{"other.results.*"}
+	bad := q.cfg.streams()[1].config
+	bad.Name, bad.Subjects = "OTHER_ORDERS_RESULTS", []string{"OTHER.orders.results.*"}
 	bad.Discard, bad.MaxAge, bad.MaxMsgSize = jetstream.DiscardOld, time.Hour, 1000
 	_, err := q.js.CreateStream(t.Context(), bad)
 	require.NoError(t, err)
-	_, err = reopen(t, q, func(c *Config) { c.StreamPrefix, c.SubjectPrefix, c.Bucket = "OTHER", "other", "OTHER" })
+	_, err = reopen(t, q, func(c *Config) { c.Prefix = "OTHER" })
 	var topology *TopologyError
 	require.ErrorAs(t, err, &topology)
-	require.Equal(t, "OTHER_RESULTS", topology.Stream)
+	require.Equal(t, "OTHER_ORDERS_RESULTS", topology.Stream)
 	var fields []string
 	for _, d := range topology.Differences {
 		fields = append(fields, d.Field)
 	}
 	require.ElementsMatch(t, []string{"discard", "max_age", "max_msg_size"}, fields)
-	stream, err := q.js.Stream(t.Context(), "OTHER_RESULTS")
+	stream, err := q.js.Stream(t.Context(), "OTHER_ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, stream.CachedInfo().Config.MaxAge, "nothing was changed")
 }
@@ -71,9 +74,10 @@ func TestOnlyAWorkerChangesLimits(t *testing.T) {
 	require.EqualValues(t, 7, limit())
 }
 
-// TestAWorkerHardensOlderStreams: in older versions, results could be purged,
-// and one message with the header Nats-Rollup could empty the bucket.
-func TestAWorkerHardensOlderStreams(t *testing.T) {
+// TestAWorkerHardensStreams: somebody made the streams by hand. Results could be purged,
+// messages could have any size, and one message with the header Nats-Rollup could empty the
+// bucket.
+func TestAWorkerHardensStreams(t *testing.T) {
 	broker := startBroker(t)
 	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
@@ -81,50 +85,33 @@ func TestAWorkerHardensOlderStreams(t *testing.T) {
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
 	cfg := DefaultConfig()
-	older := (&Queue{cfg: cfg, n: cfg.names()}).streams()[1]
-	older.DenyPurge = false
-	_, err = js.CreateStream(t.Context(), older)
-	require.NoError(t, err)
-	bucket, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: cfg.Bucket, History: 1})
+	for _, spec := range cfg.streams() {
+		loose := spec.config
+		loose.DenyPurge, loose.MaxMsgSize, loose.AllowRollup = false, -1, spec.part == PartFleet
+		_, err = js.CreateStream(t.Context(), loose)
+		require.NoError(t, err)
+	}
+	bucket, err := js.KeyValue(t.Context(), cfg.names().bucket)
 	require.NoError(t, err)
 	_, err = bucket.Put(t.Context(), "fleet.hold", []byte("{}"))
 	require.NoError(t, err)
 
 	openQueue(t, broker, "a")
-	results, err := js.Stream(t.Context(), older.Name)
+	results, err := js.Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.Error(t, results.Purge(t.Context()))
-	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: "$KV." + cfg.Bucket + ".import.a", Header: nats.Header{"Nats-Rollup": {"all"}}})
+	limited, err := js.Stream(t.Context(), "ORDERS")
+	require.NoError(t, err)
+	require.EqualValues(t, settle.MaxIntentSize, limited.CachedInfo().Config.MaxMsgSize)
+	_, err = js.PublishMsg(t.Context(), &nats.Msg{Subject: "$KV." + cfg.names().bucket + ".import.a", Header: nats.Header{"Nats-Rollup": {"all"}}})
 	require.ErrorContains(t, err, "rollup not permitted")
 	_, err = bucket.Get(t.Context(), "fleet.hold")
 	require.NoError(t, err)
 }
 
-// Versions are numbers: 10 is newer than 9.
-func TestANewerTopologyIsLeftAlone(t *testing.T) {
-	q := openQueue(t, startBroker(t), "a")
-	set := func(version string) {
-		cfg := q.streams()[0]
-		cfg.Metadata = map[string]string{versionKey: version}
-		_, err := q.js.UpdateStream(t.Context(), cfg)
-		require.NoError(t, err)
-	}
-	for _, version := range []string{"2", "10", "1.5"} {
-		set(version)
-		_, err := reopen(t, q, func(*Config) {})
-		require.ErrorContains(t, err, "use a newer orderpost", version)
-	}
-	set("0")
-	_, err := reopen(t, q, func(*Config) {})
-	require.NoError(t, err)
-	stream, err := q.js.Stream(t.Context(), q.n.intents)
-	require.NoError(t, err)
-	require.Equal(t, "1", stream.CachedInfo().Config.Metadata[versionKey])
-}
-
 // A worker with the default of one replica must not take two away.
 func TestReplicasAreOnlyEverAdded(t *testing.T) {
-	want := (&Queue{cfg: DefaultConfig(), n: DefaultConfig().names()}).streams()[0]
+	want := DefaultConfig().streams()[0].config
 	have := want
 	have.Replicas = 3
 	unsafe, safe := compareStream(have, want)
@@ -137,10 +124,20 @@ func TestReplicasAreOnlyEverAdded(t *testing.T) {
 // The embedded broker makes the folders of these streams before it creates them.
 func TestStreamNamesAreThoseThatAWorkerCreates(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w")
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	var names []string
 	for name := range q.js.StreamNames(t.Context()).Name() {
 		names = append(names, name)
 	}
 	require.ElementsMatch(t, names, q.cfg.StreamNames())
+}
+
+func TestAPrefixBeginsEveryName(t *testing.T) {
+	cfg := DefaultConfig()
+	require.Equal(t, []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_WAITING", "ORDERS_JOURNAL", "KV_ORDERPOST"}, cfg.StreamNames())
+	cfg.Prefix = "EU"
+	require.NoError(t, cfg.Validate())
+	require.Equal(t, []string{"EU_ORDERS", "EU_ORDERS_RESULTS", "EU_ORDERS_DEAD", "EU_ORDERS_WAITING", "EU_ORDERS_JOURNAL", "KV_EU_ORDERPOST"}, cfg.StreamNames())
+	require.Equal(t, "EU.orders.new.", cfg.names().newPre)
+	cfg.Prefix = "EU.west"
+	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_PREFIX:")
 }

@@ -39,6 +39,16 @@ func (q *Queue) WaitingNow(ctx context.Context) (list []Waiting, total int, err 
 	return l.list, l.total, err
 }
 
+// WaitingAll lists what waits, with a time or without, by time. The broker lists at most
+// 100,000 seconds and imports; what is beyond that is left out.
+func (q *Queue) WaitingAll(ctx context.Context) (list []Waiting, err error) {
+	if n, err := q.WaitingTotal(ctx); err != nil || n == 0 {
+		return nil, err
+	}
+	l, err := q.listWaiting(ctx, q.n.waitPre+">", 0)
+	return l.list, err
+}
+
 // WaitingInMinute lists what waits for a time in the minute of at.
 func (q *Queue) WaitingInMinute(ctx context.Context, at time.Time) (list []Waiting, err error) {
 	l, err := q.listWaiting(ctx, q.n.waitPre+"at."+settle.WaitingMinute(at)+".>", 0)

@@ -2,15 +2,11 @@ package queue
 
 import (
 	"context"
-	"errors"
-	"fmt"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"orderpost/internal/settle"
 )
 
-// WaitingTotal counts every waiting intent. A broker without a waiting room has none.
+// WaitingTotal counts every waiting intent.
 func (q *Queue) WaitingTotal(ctx context.Context) (n uint64, err error) {
 	n, _, err = q.waitingExtent(ctx)
 	return n, err
@@ -24,41 +20,8 @@ func (q *Queue) LastWaiting(ctx context.Context) (last uint64, err error) {
 }
 
 func (q *Queue) waitingExtent(ctx context.Context) (n, last uint64, err error) {
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
-		defer cancel()
-		n, last, err = q.askExtent(ctx)
-		return err
-	})
-	return n, last, err
-}
-
-// HasWaitingRoom reports whether a waiting room was created. Only then ask for it:
-// before, a NATS user may lack the permission.
-func (q *Queue) HasWaitingRoom(ctx context.Context) (bool, error) {
-	if !q.waitingMade.Load() {
-		intents, err := q.intents(ctx)
-		if err != nil || intents.CachedInfo().Config.Metadata[waitingKey] == "" {
-			return false, err
-		}
-		q.waitingMade.Store(true)
-	}
-	return true, nil
-}
-
-func (q *Queue) askExtent(ctx context.Context) (n, last uint64, err error) {
-	if has, err := q.HasWaitingRoom(ctx); err != nil || !has {
-		return 0, 0, err
-	}
-	stream, err := q.js.Stream(ctx, q.n.waiting)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, 0, nil
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("stream %s: %w", q.n.waiting, err)
-	}
-	state := stream.CachedInfo().State
-	return state.Msgs, state.LastSeq, nil
+	state, err := q.waitingRoom().State(ctx)
+	return state.Messages, state.LastSeq, err
 }
 
 // importPatterns match the subjects of an import's waiting intents, those with a

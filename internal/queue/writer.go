@@ -48,6 +48,7 @@ type writer struct {
 	modes   flushModes
 	batches atomic.Uint64 // atomic batches that were stored
 	failed  failures
+	ends    ends
 }
 
 type write struct {
@@ -77,6 +78,7 @@ func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64,
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
 	msg.Header.Set(jetstream.ExpectedStreamHeader, w.stream)
 	req := &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
+	before := w.ends.reached()
 	select {
 	case w.queue <- req:
 	case <-w.quit:
@@ -87,6 +89,9 @@ func (w *writer) put(ctx context.Context, msg *nats.Msg, expect uint64) (uint64,
 	select {
 	case <-req.done:
 		w.failed.note(req.err)
+		if req.err == nil {
+			w.ends.stored(before, req.seq)
+		}
 		return req.seq, req.err
 	case <-w.ended:
 		return 0, errUnconfirmed
@@ -177,8 +182,8 @@ func (w *writer) apart(batch []*write) (n int) {
 
 func (w *writer) flushSingly(batch []*write) {
 	began := time.Now()
-	if first, answered := w.acks.flush(batch); answered {
-		w.modes.observeSingly(len(batch), first, time.Since(began))
+	if w.acks.flush(batch) {
+		w.modes.observeSingly(len(batch), time.Since(began))
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 	AnswerGarbage
 	// AnswerOther: 200 and the success of another order, by an injected fault.
 	AnswerOther
+	// AnswerTold: what the settings dictate, by an injected fault.
+	AnswerTold
 	// AnswerDown: none; the API was down.
 	AnswerDown
 	// AnswerRateLimited: 429, by the rate limit.
@@ -71,6 +73,7 @@ var answerSpecs = [answerCount]answerSpec{
 	AnswerDropped:      {"dropped", 0, 0, "", ""},
 	AnswerGarbage:      {"garbage", 200, 0, "", ""},
 	AnswerOther:        {"other", 200, 0, "", ""},
+	AnswerTold:         {"told", 0, 0, "", ""},
 	AnswerDown:         {"down", 0, 0, "", ""},
 	AnswerRateLimited:  {"rate-limited", 429, 100429, "too many requests", ""},
 	AnswerNoKey:        {"no-key", 401, 100102, "X-API-Key is missing", ""},
@@ -100,6 +103,8 @@ func (f Fault) answer() Answer {
 		return AnswerGarbage
 	case FaultOther:
 		return AnswerOther
+	case FaultTold, FaultToldAfter:
+		return AnswerTold
 	default:
 		return AnswerDropped
 	}

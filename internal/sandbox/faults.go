@@ -14,17 +14,19 @@ const (
 	FaultGarbage
 	FaultSlow
 	FaultOther
+	FaultTold
+	FaultToldAfter
 	faultCount
 )
 
-var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "drop-after", "garbage", "slow", "other"}
+var faultWords = []string{"none", "503", "429", "drop-before", "503-after", "drop-after", "garbage", "slow", "other", "told", "told-after"}
 
 func (f Fault) String() string { return wordAt(faultWords, int(f)) }
 
 // before reports whether the fault occurs before the server reads the order, and thus
 // creates nothing.
 func (f Fault) before() bool {
-	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore || f == FaultOther
+	return f == FaultUnavailable || f == FaultTooMany || f == FaultDropBefore || f == FaultOther || f == FaultTold
 }
 
 // The purposes of random numbers. Each purpose has its own numbers, so changing one
@@ -61,6 +63,8 @@ func (f *Faults) hits(d draws) (kind Fault, slow bool) {
 		{FaultDropAfter, f.DropAfter},
 		{FaultGarbage, f.Garbage},
 		{FaultOther, f.Other},
+		{FaultTold, f.ToldBefore},
+		{FaultToldAfter, f.ToldAfter},
 	}
 	var hit [len(rates)]Fault
 	n := uint64(0)

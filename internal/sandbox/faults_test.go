@@ -30,6 +30,8 @@ func TestEveryFault(t *testing.T) {
 		{FaultUnavailableAfter, func(f *Faults) { f.UnavailableAfter = 1 }, 503, 1},
 		{FaultDropAfter, func(f *Faults) { f.DropAfter = 1 }, 0, 1},
 		{FaultGarbage, func(f *Faults) { f.Garbage = 1 }, 200, 1},
+		{FaultTold, func(f *Faults) { f.ToldBefore = 1 }, 409, 0},
+		{FaultToldAfter, func(f *Faults) { f.ToldAfter, f.Told = 1, Told{303, `{"order_no":{order_no},"status":"created"}`} }, 303, 1},
 	} {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			a := start(t, func(cfg *Config) { c.set(&cfg.Faults) })

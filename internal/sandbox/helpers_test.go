@@ -59,7 +59,7 @@ func start(t testing.TB, change func(*Config)) *api {
 	a.server = server
 	front := httptest.NewServer(server.Handler())
 	transport := &http.Transport{DisableKeepAlives: true}
-	a.url, a.client = front.URL, &http.Client{Transport: transport}
+	a.url, a.client = front.URL, &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(func() {
 		server.Close()
 		front.Close()

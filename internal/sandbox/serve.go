@@ -122,6 +122,8 @@ func (s *Server) create(x *exchange) {
 		s.drop(x)
 	case AnswerGarbage:
 		s.garbage(x)
+	case AnswerTold:
+		s.told(x)
 	case AnswerOther:
 		x.data = append(x.data[:0], `"order_no":"SB-OTHER-1","order_id":"sb-other","status":"created"`...)
 		s.succeed(x, d.answer)

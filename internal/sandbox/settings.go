@@ -59,6 +59,9 @@ type Faults struct {
 	GarbageForm GarbageForm
 	// Other answers 200 with the success of another order and creates nothing.
 	Other float64
+	// ToldBefore answers Told and creates nothing. ToldAfter creates the order first.
+	ToldBefore, ToldAfter float64
+	Told                  Told
 	// Refuse is the share of orders that the server refuses for good. It is drawn for
 	// the order_no, not for the attempt. The server refuses before it looks for
 	// duplicates. It thus also refuses an order that it created before Refuse was

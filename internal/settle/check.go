@@ -98,16 +98,16 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 	switch {
 	case last == nil:
 	case last.IntentID != d.Intent.ID:
-		h.Unsure, h.LastTimestamp = last.Unsure, last.LastTimestamp
+		h.Unsure, h.Recalled, h.LastTimestamp = last.Unsure, last.Recalled, last.LastTimestamp
 	default:
 		h = last.History
 		lost, d.Delivered = sinceNote(d.counted, last)
 		if last.Note == order.NoteAttempt || last.Note == order.NoteSuspect {
-			h.Unsure = true // its writer never reported what happened
+			h.Doubt() // its writer never reported what happened
 		}
 	}
 	if lost > 0 {
-		h.Unsure = true // an unexplained delivery may have been posted (R3)
+		h.Doubt() // an unexplained delivery may have been posted (R3)
 	}
 	h.LastTimestamp = skipStamps(h.LastTimestamp, lost, last.Open())
 	h.Lost += lost
@@ -115,21 +115,21 @@ func inherit(d *Delivery) (h order.History, unexplained int) {
 }
 
 // lostStamps is the number of timestamps that an unexplained delivery may have
-// used, in milliseconds.
-const lostStamps = 100
+// used.
+const lostStamps = 20
 
 // skipStamps returns the last timestamp that may have been signed. It matters if
-// a clock was ahead: until that time comes, each attempt is stamped with the
-// millisecond after the last one on record. A delivery that ended without a
-// report may have used the next few.
+// a clock was ahead by a little: until that time comes, each attempt gets the
+// timestamp after the last one on record. A delivery that ended without a report
+// may have used the next few.
 func skipStamps(last int64, lost int, open bool) int64 {
 	if open {
 		lost++
 	}
-	if last > 0 {
-		last += int64(lost) * lostStamps
+	if last == 0 {
+		return 0
 	}
-	return last
+	return order.SkipTimestamps(last, lost*lostStamps)
 }
 
 // sinceNote returns how many deliveries since the note ended without one, and

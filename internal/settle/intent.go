@@ -82,10 +82,13 @@ func (q *Protocol) readIntent(d *Delivery) error {
 		Traceparent: h.Get(HeaderTraceparent),
 	}
 	token := strings.TrimPrefix(d.msg.Subject, q.cfg.IntentSubjects)
-	d.token = FileToken(token)
+	d.token = FiledToken(token, d.Seq, d.StoredAt)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
 		name = token
+	}
+	if unlisted, yes := unlistedName(token, d.Seq, d.StoredAt); yes {
+		name = unlisted
 	}
 	d.Intent.OrderNo = name
 
@@ -173,6 +176,29 @@ func FileToken(token string) string {
 	return "sha256-" + hex.EncodeToString(sum[:])
 }
 
+// unlistedByte is the byte that nats-server's index of subjects refuses (2.15). The
+// broker takes any number of intents under a subject with this byte, although it should
+// take one.
+const unlistedByte = 0x7f
+
+// unlistedName returns the order_no under which an intent is refused whose subject the
+// broker does not list. Each has one of its own: two of them under one order_no would be
+// handled at the same time, and counted once (R11).
+func unlistedName(token string, seq uint64, at time.Time) (name string, yes bool) {
+	if strings.IndexByte(token, unlistedByte) < 0 {
+		return "", false
+	}
+	return fmt.Sprintf("unlisted-%d-%d", seq, at.UnixNano()), true
+}
+
+// FiledToken returns the token that records about a stored intent are filed under.
+func FiledToken(token string, seq uint64, at time.Time) string {
+	if name, yes := unlistedName(token, seq, at); yes {
+		return order.Token(name)
+	}
+	return FileToken(token)
+}
+
 // PlainToken reports whether order.Token can produce this token.
 func PlainToken(token string) bool {
 	for i := 0; i < len(token); i++ {
@@ -184,6 +210,16 @@ func PlainToken(token string) bool {
 		}
 	}
 	return token != ""
+}
+
+// PlainSubject reports whether each token of a subject is a PlainToken.
+func PlainSubject(subject string) bool {
+	for token := range strings.SplitSeq(subject, ".") {
+		if !PlainToken(token) {
+			return false
+		}
+	}
+	return true
 }
 
 // ErrTooLarge is returned for an intent that the broker would refuse, or whose

@@ -34,6 +34,8 @@ type Letter struct {
 	Verdict  order.Verdict `json:"verdict,omitzero"`
 	Status   int           `json:"status,omitempty"`
 	Response string        `json:"response,omitempty"`
+	// Said is what the answer itself says (order.Record.Said).
+	Said string `json:"said,omitempty"`
 	order.History
 	// Trail lists the attempts of the last submission, oldest first, at most 50.
 	Trail []order.Attempt `json:"trail,omitempty"`
@@ -95,7 +97,7 @@ func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
 	}
 	l := &Letter{
 		OrderNo: r.OrderNo, Outcome: r.Outcome(), Reason: r.Reason, Error: r.Error,
-		Verdict: r.Verdict, Status: r.Status, Response: r.Response,
+		Verdict: r.Verdict, Status: r.Status, Response: r.Response, Said: r.Said,
 		History: r.History, Trail: trail,
 		IntentID: d.Intent.ID, Batch: d.Intent.Batch, Source: d.Intent.Source, Worker: r.Worker,
 		EnqueuedAt: r.EnqueuedAt, FiledAt: r.SettledAt,

@@ -42,12 +42,10 @@ func (m Move) String() string { return moveNames[m] }
 
 // waitingIntent is one intent on its way from the waiting room.
 type waitingIntent struct {
-	at uint64 // its sequence in the waiting room
-	// answer acknowledges it there; nil = it was read, and is deleted by its sequence.
-	answer    Answer
-	delivered uint64
-	orderNo   string
-	id        string
+	at      uint64 // its sequence in the waiting room
+	from    string // its subject there
+	orderNo string
+	id      string
 	// ahead is how far its own time is ahead. A producer may name a time in the header
 	// alone.
 	ahead time.Duration
@@ -57,28 +55,37 @@ type waitingIntent struct {
 	end      Move
 }
 
+// WaitingGroup is what a feeder has read of one subject of the waiting room, in its
+// order.
+type WaitingGroup struct {
+	Messages []*Message
+	// Whole says that all that is stored of the subject up to the last of the messages
+	// is among them, but for what was moved. They may then leave in one purge (R13).
+	Whole bool
+}
+
 // Move moves waiting intents into the intents stream, in their order (R13). It
-// returns what became of each. The error is the first reason why an intent could
-// not be moved or removed; the ends are valid nevertheless.
+// returns what became of each, group after group. The error is the first reason why
+// an intent could not be moved or removed; the ends are valid nevertheless.
 //
 // Each intent keeps its own ID, so a move that was cut off anywhere, or that two
 // feeders make at once, stores it once. Move removes an intent from the waiting
-// room only when the intents stream has it, or its record names it. It acknowledges
-// an intent that was pulled, and deletes one that was read (Answer nil) by its
-// sequence. End ctx when another feeder may take over.
-func (q *Protocol) Move(ctx context.Context, waiting []Arrival) ([]Move, error) {
+// room only when the intents stream has it, or its record names it. End ctx when
+// another feeder may take over.
+func (q *Protocol) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Move, err error) {
 	connection := q.link()
-	intents := make([]*waitingIntent, len(waiting))
-	tokens := make([]string, len(waiting))
-	for i, m := range waiting {
-		intents[i] = q.leaveWaiting(m.Message)
-		intents[i].answer, intents[i].delivered = m.Answer, m.Delivered
-		tokens[i] = FileToken(order.Token(intents[i].orderNo))
+	groups := make([]waitingGroup, len(waiting))
+	for i, g := range waiting {
+		groups[i].whole = g.Whole
+		for _, m := range g.Messages {
+			groups[i].intents = append(groups[i].intents, q.leaveWaiting(m))
+		}
 	}
-	err := errors.Join(q.move(ctx, intents, tokens, connection), q.giveBackWaiting(intents))
-	ends := make([]Move, len(intents))
-	for i, in := range intents {
-		ends[i] = in.end
+	err = q.move(ctx, groups, connection)
+	for _, g := range groups {
+		for _, in := range g.intents {
+			ends = append(ends, in.end)
+		}
 	}
 	return ends, err
 }
@@ -87,9 +94,16 @@ func (q *Protocol) Move(ctx context.Context, waiting []Arrival) ([]Move, error) 
 // forgot what it stored a moment ago.
 var errOtherConnection = errors.New("the connection to the broker was lost during a move")
 
-func (q *Protocol) move(ctx context.Context, intents []*waitingIntent, tokens []string, connection link) error {
+func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection link) error {
+	var intents []*waitingIntent
+	var tokens []string
+	for _, g := range groups {
+		for _, in := range g.intents {
+			intents, tokens = append(intents, in), append(tokens, FileToken(order.Token(in.orderNo)))
+		}
+	}
 	if q.mutated(RemoveBeforeMove) {
-		if err := q.removeWaiting(ctx, intents); err != nil {
+		if err := q.removeSingly(ctx, intents); err != nil {
 			return err
 		}
 	}
@@ -118,13 +132,7 @@ func (q *Protocol) move(ctx context.Context, intents []*waitingIntent, tokens []
 		}
 		return ctx.Err()
 	})
-	var gone []*waitingIntent
-	for _, in := range intents {
-		if in.end == Moved || in.end == MovedBefore {
-			gone = append(gone, in)
-		}
-	}
-	return errors.Join(err, q.removeWaiting(ctx, gone))
+	return errors.Join(err, q.removeMoved(ctx, groups))
 }
 
 // publishWaiting publishes intents and sets their ends. It asks may before it sends
@@ -152,7 +160,7 @@ func (q *Protocol) publishWaiting(ctx context.Context, open []*waitingIntent, ma
 
 // leaveWaiting returns the intent that a waiting message becomes.
 func (q *Protocol) leaveWaiting(m *Message) *waitingIntent {
-	in := &waitingIntent{at: m.Seq, storedAt: m.Time, orderNo: WaitingOrderNo(m), id: m.IntentID()}
+	in := &waitingIntent{at: m.Seq, from: m.Subject, storedAt: m.Time, orderNo: WaitingOrderNo(m), id: m.IntentID()}
 	in.msg = &Message{Subject: q.cfg.IntentSubjects + order.Token(in.orderNo), Header: make(Header, len(m.Header)+1), Data: m.Data}
 	for name, values := range m.Header { // a live Nats-* header, such as a batch's, would act again
 		if !strings.HasPrefix(name, "Nats-") {

@@ -20,7 +20,6 @@ import (
 // wait puts intents into the waiting room and returns them as a feeder reads them.
 func wait(t *testing.T, q *queue.Queue, in ...settle.Intent) []*settle.Message {
 	t.Helper()
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	for i := range in {
 		in[i].Lane = order.BulkLane
 	}
@@ -34,25 +33,21 @@ func waiting(t *testing.T, q *queue.Queue) (all []*settle.Message) {
 	list, _, err := q.WaitingNow(t.Context())
 	require.NoError(t, err)
 	for _, w := range list {
-		page, err := q.WaitingPage(t.Context(), w.Subject, 0, w.Count)
+		page, _, err := q.WaitingPage(t.Context(), w.Subject, 0, w.Count)
 		require.NoError(t, err)
 		all = append(all, page...)
 	}
 	return all
 }
 
-// asRead returns messages that were read, not pulled.
-func asRead(ms []*settle.Message) []settle.Arrival {
-	out := make([]settle.Arrival, len(ms))
-	for i, m := range ms {
-		out[i].Message = m
-	}
-	return out
+// whole returns messages as a feeder has them that reads from the first on.
+func whole(ms []*settle.Message) settle.WaitingGroup {
+	return settle.WaitingGroup{Messages: ms, Whole: true}
 }
 
 func move(t *testing.T, q *queue.Queue, ms []*settle.Message) []settle.Move {
 	t.Helper()
-	ends, err := q.Move(t.Context(), asRead(ms))
+	ends, err := q.Move(t.Context(), whole(ms))
 	require.NoError(t, err)
 	return ends
 }
@@ -63,12 +58,14 @@ type keepsWaiting struct{ settle.Store }
 
 func (keepsWaiting) DeleteWaiting(context.Context, uint64) error { return errors.New("cut off") }
 
+func (keepsWaiting) PurgeWaiting(context.Context, string, uint64) error { return errors.New("cut off") }
+
 // moveCut moves and is cut off before it removes anything.
 func moveCut(t *testing.T, q *queue.Queue, ms []*settle.Message) {
 	t.Helper()
 	store := q.ExportStore()
 	q.ExportSetStore(keepsWaiting{store})
-	_, err := q.Move(t.Context(), asRead(ms))
+	_, err := q.Move(t.Context(), whole(ms))
 	require.ErrorContains(t, err, "cut off")
 	q.ExportSetStore(store)
 }
@@ -85,34 +82,6 @@ func (s *wakesElsewhere) ServerID() string {
 		return "next run"
 	}
 	return s.Store.ServerID()
-}
-
-// pulled pulls what waits in the import "-", as a feeder does.
-func pulled(t *testing.T, q *queue.Queue, n int) (got []settle.Arrival) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		more, err := q.PullWaiting(t.Context(), "orders.waiting.bulk.-", n-len(got))
-		require.NoError(t, err)
-		got = append(got, more...)
-		return len(got) == n
-	}, time.Minute, 5*time.Millisecond)
-	return got
-}
-
-// losesAck is an answer whose acknowledgement is lost. The ack wait is over at once.
-type losesAck struct{ settle.Answer }
-
-func (a losesAck) Ack() error { return a.Nak() }
-
-// pullCut pulls, moves, and is cut off before an acknowledgement arrives.
-func pullCut(t *testing.T, q *queue.Queue, n int) {
-	t.Helper()
-	got := pulled(t, q, n)
-	for i := range got {
-		got[i].Answer = losesAck{got[i].Answer}
-	}
-	_, err := q.Move(t.Context(), got)
-	require.NoError(t, err)
 }
 
 func TestR13AMoveKeepsTheIntent(t *testing.T) {
@@ -168,18 +137,13 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 		},
 	} {
 		for kind := range 4 {
-			restarted, pulls := kind&1 != 0, kind&2 != 0
-			t.Run(fmt.Sprintf("%s, broker restarted: %t, pulled: %t", name, restarted, pulls), func(t *testing.T) {
+			restarted, whole := kind&1 != 0, kind&2 != 0
+			t.Run(fmt.Sprintf("%s, broker restarted: %t, whole: %t", name, restarted, whole), func(t *testing.T) {
 				cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
 				s, err := embedded.Start(cfg)
 				require.NoError(t, err)
 				q := openQueue(t, s, "w1")
-				page := wait(t, q, intent("A-1", "march:1"))
-				if pulls {
-					pullCut(t, q, 1)
-				} else {
-					moveCut(t, q, page)
-				}
+				moveCut(t, q, wait(t, q, intent("A-1", "march:1")))
 				meanwhile(t, q)
 				before, err := q.Count(t.Context())
 				require.NoError(t, err)
@@ -191,11 +155,7 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 					q = openQueue(t, s, "w2")
 				}
 				t.Cleanup(s.Stop)
-				next := asRead(waiting(t, q))
-				if pulls {
-					next = pulled(t, q, 1)
-				}
-				ends, err := q.Move(t.Context(), next)
+				ends, err := q.Move(t.Context(), settle.WaitingGroup{Messages: waiting(t, q), Whole: whole})
 				require.NoError(t, err)
 				require.Equal(t, []settle.Move{settle.MovedBefore}, ends)
 				require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, time.Minute, time.Millisecond)
@@ -207,41 +167,72 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 	}
 }
 
-// A pulled intent that is blocked comes back, later each time. So does one that a
-// feeder pulled whose term was over.
-func TestR13APulledIntentThatIsNotMovedComesBack(t *testing.T) {
+// What is moved leaves in one purge up to the first intent that stays. Others leave one
+// by one.
+func TestR13APurgeEndsBeforeWhatStays(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, intent("A-1", "direct"))
-	wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	told := &delays{}
-	_, err := q.Move(ended, told.listen(pulled(t, q, 2)))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Equal(t, []time.Duration{time.Second, time.Second}, told.list)
-	for i, want := range []time.Duration{2 * time.Second, 4 * time.Second} {
-		got := pulled(t, q, 2-i)
-		told.list = nil
-		ends, err := q.Move(t.Context(), told.listen(got))
-		require.NoError(t, err)
-		require.Equal(t, []settle.Move{settle.MoveBlocked, settle.Moved}[:2-i], ends)
-		require.Equal(t, []time.Duration{want}, told.list)
+	publish(t, q, intent("A-3", "direct"))
+	var in []settle.Intent
+	for i := range 5 {
+		in = append(in, intent(fmt.Sprint("A-", i), fmt.Sprint("march:", i)))
 	}
-	settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
-	require.Eventually(t, func() bool { // the broker handles the acknowledgement in its own time
-		c, err := q.Count(t.Context())
-		return err == nil && c.Pending == 1
-	}, time.Minute, time.Millisecond)
-	ends, err := q.Move(t.Context(), pulled(t, q, 1))
+	page := wait(t, q, in...)
+	removed := &removals{Store: q.ExportStore()}
+	q.ExportSetStore(removed)
+	ends, err := q.Move(t.Context(), whole(page))
 	require.NoError(t, err)
-	require.Equal(t, []settle.Move{settle.Moved}, ends)
+	require.Equal(t, []settle.Move{settle.Moved, settle.Moved, settle.Moved, settle.MoveBlocked, settle.Moved}, ends)
+	require.Equal(t, []string{"up to 3", "5"}, removed.list)
+	left := waiting(t, q)
+	require.Len(t, left, 1)
+	require.Equal(t, "A-3", settle.WaitingOrderNo(left[0]))
+	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, left))
+
+	more := wait(t, q, intent("B-1", "april:1"), intent("B-2", "april:2"))[1:]
+	_, err = q.Move(t.Context(), settle.WaitingGroup{Messages: more})
+	require.NoError(t, err)
+	require.Len(t, waiting(t, q), 1, "a purge would have taken what was passed")
 }
 
-// An intent whose time is in its header alone comes back at its time, however often it
-// was handed out before.
-func TestR13AnIntentThatWaitsForItsHeaderComesBackInTime(t *testing.T) {
+// A producer that builds its subjects by hand may use one that is a wildcard as a filter.
+func TestR13NoPurgeByAWildcard(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	require.NoError(t, q.OpenWaiting(t.Context()))
+	page := wait(t, q, intent("A-1", "march:1"))
+	odd := []*settle.Message{q.IntentMessage(intent("B-1", "b:1")), q.IntentMessage(intent("B-2", "b:2"))}
+	for _, m := range odd {
+		m.Subject = "orders.waiting.bulk.*"
+	}
+	for _, p := range q.Store().PublishIntents(t.Context(), odd, t.Context().Err) {
+		require.NoError(t, p.Err)
+	}
+	odd, _, err := q.WaitingPage(t.Context(), "orders.waiting.bulk.*", page[0].Seq+1, 10)
+	require.NoError(t, err)
+	require.Len(t, odd, 2)
+	require.Equal(t, []settle.Move{settle.Moved, settle.Moved}, move(t, q, odd))
+	left := waiting(t, q)
+	require.Len(t, left, 1)
+	require.Equal(t, "A-1", settle.WaitingOrderNo(left[0]))
+}
+
+// removals notes what is removed from the waiting room, and how.
+type removals struct {
+	settle.Store
+	list []string
+}
+
+func (r *removals) DeleteWaiting(ctx context.Context, seq uint64) error {
+	r.list = append(r.list, fmt.Sprint(seq))
+	return r.Store.DeleteWaiting(ctx, seq)
+}
+
+func (r *removals) PurgeWaiting(ctx context.Context, subject string, upTo uint64) error {
+	r.list = append(r.list, fmt.Sprint("up to ", upTo))
+	return r.Store.PurgeWaiting(ctx, subject, upTo)
+}
+
+// An intent whose time is in its header alone waits for it.
+func TestR13AnIntentThatWaitsForItsHeader(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
 	in := intent("A-1", "march:1")
 	in.NotBefore = time.Now().Add(20 * time.Second)
 	ms := []*settle.Message{q.IntentMessage(in)}
@@ -249,60 +240,28 @@ func TestR13AnIntentThatWaitsForItsHeaderComesBackInTime(t *testing.T) {
 	for _, p := range q.Store().PublishIntents(t.Context(), ms, t.Context().Err) {
 		require.NoError(t, p.Err)
 	}
-	got := pulled(t, q, 1)
-	got[0].Delivered = 13 // an hour of pauses
-	told := &delays{}
-	ends, err := q.Move(t.Context(), told.listen(got))
-	require.NoError(t, err)
-	require.Equal(t, []settle.Move{settle.MoveBlocked}, ends)
-	require.LessOrEqual(t, told.list[0], 20*time.Second)
+	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, waiting(t, q)))
+	require.Len(t, waiting(t, q), 1)
 }
 
-// delays notes the delays of what is given back.
-type delays struct{ list []time.Duration }
-
-func (d *delays) listen(got []settle.Arrival) []settle.Arrival {
-	for i := range got {
-		got[i].Answer = listened{got[i].Answer, d}
-	}
-	return got
-}
-
-type listened struct {
-	settle.Answer
-	d *delays
-}
-
-func (l listened) NakWithDelay(delay time.Duration) error {
-	l.d.list = append(l.d.list, delay)
-	return l.Answer.NakWithDelay(min(delay, time.Millisecond))
-}
-
-// An acknowledgement of a feeder that was frozen arrives when another one has the
-// intent in hand, or has moved it.
-func TestR13ALateAcknowledgementIsTrue(t *testing.T) {
+// The purge of a feeder that was frozen arrives when another one has moved the same
+// intents, and when others of the import wait.
+func TestR13ALatePurgeIsTrue(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
-	first := pulled(t, q, 2)
-	frozen := make([]settle.Arrival, len(first))
-	for i, m := range first {
-		frozen[i] = m
-		frozen[i].Answer = losesAck{m.Answer}
-	}
-	_, err := q.Move(t.Context(), frozen)
-	require.NoError(t, err)
-	second := pulled(t, q, 2)
-	require.NoError(t, first[0].Answer.Ack())
-	ends, err := q.Move(t.Context(), second)
-	require.NoError(t, err)
-	require.Equal(t, []settle.Move{settle.MovedBefore, settle.MovedBefore}, ends)
-	require.NoError(t, first[1].Answer.Ack())
-	require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, time.Minute, time.Millisecond)
-	for range 2 {
+	page := wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
+	moveCut(t, q, page)
+	require.Equal(t, []settle.Move{settle.MovedBefore, settle.MovedBefore}, move(t, q, page))
+	wait(t, q, intent("A-3", "march:3"))
+	require.NoError(t, q.ExportStore().PurgeWaiting(t.Context(), page[1].Subject, page[1].Seq))
+	left := waiting(t, q)
+	require.Len(t, left, 1)
+	require.Equal(t, "A-3", settle.WaitingOrderNo(left[0]))
+	require.Equal(t, []settle.Move{settle.Moved}, move(t, q, left))
+	for range 3 {
 		settleAs(t, q, pull(t, q, 1)[0], report(order.Accepted, order.History{}))
 	}
 	requireDrained(t, q)
-	require.EqualValues(t, 2, requireBalanced(t, q).Intents)
+	require.EqualValues(t, 3, requireBalanced(t, q).Intents)
 }
 
 // The answer to a feeder's publish is lost.
@@ -311,7 +270,7 @@ func TestR13ALostAnswerIsRecognised(t *testing.T) {
 	page := wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
 	store := q.ExportStore()
 	q.ExportSetStore(losesAnswers{store})
-	ends, err := q.Move(t.Context(), asRead(page))
+	ends, err := q.Move(t.Context(), whole(page))
 	require.ErrorContains(t, err, "no answer")
 	require.Equal(t, []settle.Move{settle.MoveLater, settle.MoveLater}, ends)
 	q.ExportSetStore(store)
@@ -349,7 +308,7 @@ func TestR13ManyFeedersMoveOnce(t *testing.T) {
 		other := openQueue(t, s, fmt.Sprint("feeder-", i))
 		all.Go(func() {
 			for range 3 {
-				_, _ = other.Move(t.Context(), asRead(page))
+				_, _ = other.Move(t.Context(), whole(page))
 			}
 		})
 	}
@@ -416,7 +375,7 @@ func TestR13AMoveAfterItsTermMovesNothing(t *testing.T) {
 	page := wait(t, q, intent("A-1", "march:1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := q.Move(ctx, asRead(page))
+	_, err := q.Move(ctx, whole(page))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, waiting(t, q), 1)
 	c, err := q.Count(t.Context())
@@ -439,7 +398,7 @@ func TestR13AMoveIntoAnotherRunOfTheBrokerMovesNothing(t *testing.T) {
 		elsewhere := &wakesElsewhere{Store: store}
 		elsewhere.times.Store(int32(asked) + 1)
 		q.ExportSetStore(elsewhere)
-		ends, err := q.Move(t.Context(), asRead(page))
+		ends, err := q.Move(t.Context(), whole(page))
 		require.ErrorContains(t, err, "the connection to the broker was lost during a move")
 		require.Equal(t, want, ends, "woken after question %d", asked+1)
 	}

@@ -3,7 +3,6 @@ package settle
 import (
 	"context"
 	"errors"
-	"time"
 
 	"orderpost/internal/order"
 )
@@ -58,45 +57,54 @@ func (q *Protocol) knownBefore(ctx context.Context, in *waitingIntent, seq uint6
 	}
 }
 
-// removeWaiting removes moved intents from the waiting room. What stays there is
-// recognised by the next move. So an acknowledgement needs no answer, and one that
-// comes late, from a feeder whose term is over, is true all the same.
-func (q *Protocol) removeWaiting(ctx context.Context, gone []*waitingIntent) error {
-	var read []*waitingIntent
-	for _, in := range gone {
-		if in.answer == nil {
-			read = append(read, in)
-		} else if err := in.answer.Ack(); err != nil {
-			return err
-		}
-	}
-	return q.time.Each(len(read), LeaderReads, func(i int) error { return q.store.DeleteWaiting(ctx, read[i].at) })
+// waitingGroup is a WaitingGroup on its way.
+type waitingGroup struct {
+	intents []*waitingIntent
+	whole   bool
 }
 
-// firstPause and longestPause bound how long an intent that was pulled and could not
-// be moved is left alone. The pauses grow: intents that come back go before others,
-// and many blocked ones must not keep the others waiting.
-const (
-	firstPause   = time.Second
-	longestPause = 5 * time.Minute
-)
-
-// giveBackWaiting returns the pulled intents that were not moved.
-func (q *Protocol) giveBackWaiting(intents []*waitingIntent) error {
-	for _, in := range intents {
-		if in.answer == nil || in.end == Moved || in.end == MovedBefore {
-			continue
+// moved returns the intents that may leave the waiting room, and how many of them one
+// purge of their subject takes: those before the first that stays. A subject that is
+// not plain means others, too, as a filter: a producer may publish under
+// "orders.waiting.bulk.*".
+func (g *waitingGroup) moved() (gone []*waitingIntent, purged int) {
+	together := g.whole && PlainSubject(g.intents[0].from)
+	for _, in := range g.intents {
+		if in.end != Moved && in.end != MovedBefore || in.from != g.intents[0].from {
+			together = false
 		}
-		pause := firstPause
-		switch {
-		case in.ahead > 0:
-			pause = min(in.ahead, longestPause)
-		case in.end == MoveBlocked:
-			pause = min(firstPause<<min(max(in.delivered, 1)-1, 16), longestPause)
+		if in.end == Moved || in.end == MovedBefore {
+			gone = append(gone, in)
 		}
-		if err := in.answer.NakWithDelay(pause); err != nil {
-			return err
+		if together {
+			purged = len(gone)
 		}
 	}
-	return nil
+	return gone, purged
+}
+
+// removeMoved removes moved intents from the waiting room: those before the first that
+// stays in one purge, which costs the broker one fsync and not one for each. What stays
+// there because the removal failed is recognised by the next move. A removal that is
+// late, from a feeder whose term is over, is true all the same: it takes what was moved.
+func (q *Protocol) removeMoved(ctx context.Context, groups []waitingGroup) error {
+	var singly []*waitingIntent
+	var errs []error
+	for _, g := range groups {
+		gone, purged := g.moved()
+		if q.mutated(PurgeBlocked) && g.whole {
+			purged = len(gone)
+		}
+		if purged > 1 {
+			errs = append(errs, q.store.PurgeWaiting(ctx, gone[0].from, gone[purged-1].at))
+			gone = gone[purged:]
+		}
+		singly = append(singly, gone...)
+	}
+	return errors.Join(append(errs, q.removeSingly(ctx, singly))...)
+}
+
+// removeSingly removes intents from the waiting room by their sequences.
+func (q *Protocol) removeSingly(ctx context.Context, gone []*waitingIntent) error {
+	return q.time.Each(len(gone), LeaderReads, func(i int) error { return q.store.DeleteWaiting(ctx, gone[i].at) })
 }

@@ -34,6 +34,9 @@ const (
 	// NoMoveCheck: a move does not ask whether the intent was moved and settled
 	// before (R13).
 	NoMoveCheck
+	// PurgeBlocked: a move purges the waiting room up to the last intent that was
+	// moved, though one before it stays (R13).
+	PurgeBlocked
 	// WallClockAlone: claims are measured by the wall clock alone (R7).
 	WallClockAlone
 	// MonotonicAlone: claims are measured by the monotonic clock alone (R7).
@@ -48,10 +51,6 @@ const (
 	// NoSecondLook: the record is not read again before an attempt (R7).
 	NoSecondLook
 )
-
-// WithoutDeliveryIDs makes notes name no delivery, as those of older versions. It is for
-// simulations.
-func (q *Protocol) WithoutDeliveryIDs() { q.noIDs = true }
 
 // Mutate disables a step from now on. It is for simulations.
 func (q *Protocol) Mutate(m Mutation) { q.mutation = m }

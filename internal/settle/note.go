@@ -131,7 +131,9 @@ func (q *Protocol) unattemptedNote(d *Delivery) *order.Record {
 		return nil
 	}
 	rec := *last
-	rec.Unsure = last.Unsure || d.History.Lost > last.Lost
+	if d.History.Lost > last.Lost {
+		rec.Doubt()
+	}
 	rec.LastTimestamp = skipStamps(last.LastTimestamp, d.History.Lost-last.Lost, false)
 	rec.Delivered, rec.Lost = d.Delivered, d.History.Lost
 	return &rec

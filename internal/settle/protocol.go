@@ -45,7 +45,6 @@ type Protocol struct {
 	reconnected atomic.Pointer[time.Time]               // time of the last reconnect; nil = never
 	filed       [order.OutcomeUnknown + 1]atomic.Uint64 // letters filed, by outcome
 	mutation    Mutation                                // set by simulations only
-	noIDs       bool                                    // for simulations, too
 }
 
 // New returns a Protocol. Call StartClaims before the first pull.

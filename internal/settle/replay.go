@@ -329,7 +329,9 @@ func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) er
 		}
 		next := order.Record{OrderNo: l.OrderNo, Word: order.OutcomeUnknown.String(), IntentID: l.IntentID,
 			History: l.History, BodyHash: l.BodyHash, Batch: l.Batch, Source: l.Source, EnqueuedAt: l.EnqueuedAt, SettledAt: l.FiledAt, Settled: 1}
-		next.Unsure = true
+		if !next.Unsure {
+			next.Doubt()
+		}
 		if cur != nil {
 			switch next = *cur; {
 			case cur.Outcome() == order.OutcomeAccepted:

@@ -34,6 +34,7 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 	}
 	r.History.Lost = 0 // this delivery ends with a report
 	if s.Action == order.ActMerge && q.sharesNumber(d) {
+		r.History.Doubt()
 		s.Unsure, r.History.Lost = true, 1
 	}
 	if s.Action == order.ActDelay || s.Action == order.ActHandBack {
@@ -87,14 +88,16 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 	now := q.time.Now().UTC()
 	rec := order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
-		Reason: r.Reason, Error: r.Error, History: r.History,
+		Reason: r.Reason, Said: r.Said, Error: r.Error, History: r.History,
 		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
 		Worker: q.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
 	}
 	if d.Order != nil {
 		rec.BodyHash = d.Order.BodyHash()
 	}
-	rec.Unsure = s.Unsure
+	if rec.Unsure = s.Unsure; s.Unsure && !r.History.Unsure {
+		rec.Doubt()
+	}
 	rec.SetOutcome(s.Outcome)
 	if d.doubtIsEarlier(r, s.Outcome) && d.doubted.BodyHash != rec.BodyHash {
 		refused := rec
@@ -109,7 +112,7 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 	default:
 		rec.Note = order.NoteHandedBack
 	}
-	if rec.Note != order.NoteNone && !q.noIDs {
+	if rec.Note != order.NoteNone {
 		if d.id == "" {
 			d.id = newWriteID()[:deliveryIDLength]
 		}
@@ -125,7 +128,7 @@ func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
 	attempts := r.History.Attempts - d.History.Attempts
 	return d.doubted != nil && d.doubted.BodyHash != "" && (d.Invalid != nil || len(r.Trail) == attempts) && // else some are not known
 		(as == order.OutcomeUnknown || as == order.OutcomeNone && !r.Final || as == order.OutcomeAccepted && r.Verdict == order.Duplicate) &&
-		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Verdict == order.Unsure })
+		!slices.ContainsFunc(r.Trail, func(a order.Attempt) bool { return a.Unsure() })
 }
 
 // complete makes sure of the dead letter of a settled intent and then

@@ -8,7 +8,8 @@ import (
 )
 
 // Store is the broker as the settle protocol sees it. Package queue implements
-// it with JetStream, package simulation with a model in simulated time.
+// it with JetStream, package simulation with a model in simulated time. Package
+// storecontract has the tests that both pass.
 //
 // Unless a method says otherwise, an error means that the broker did not
 // answer, and that a write may have happened. Reads go to the streams' leaders,
@@ -61,6 +62,9 @@ type Store interface {
 	// DeleteWaiting removes an intent from the waiting room by its sequence
 	// there. It is no error if the intent is gone.
 	DeleteWaiting(ctx context.Context, seq uint64) error
+	// PurgeWaiting removes the intents of one subject in the waiting room up to a
+	// sequence there, and no others. The subject has no wildcard.
+	PurgeWaiting(ctx context.Context, subject string, upTo uint64) error
 
 	// StreamCreated returns when the broker created the intents stream.
 	StreamCreated(ctx context.Context) (time.Time, error)
@@ -92,8 +96,8 @@ type Store interface {
 // Published is the broker's answer to a publish.
 type Published struct {
 	Status PublishStatus
-	// Seq is the intent's sequence, or for AlreadyKnown the sequence of the
-	// original.
+	// Seq is the sequence of the original for AlreadyKnown. For Stored it may be 0:
+	// JetStream confirms a batch as a whole.
 	Seq uint64
 	// Err is set if the intent is not known to be stored.
 	Err error

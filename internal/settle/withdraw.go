@@ -79,7 +79,7 @@ func (q *Protocol) withdrawEach(ctx context.Context, by string, waiting []*Messa
 			again = append(again, waiting[i])
 		}
 	}
-	return counts, again, errors.Join(err, q.removeWaiting(ctx, gone))
+	return counts, again, errors.Join(err, q.removeSingly(ctx, gone))
 }
 
 // withdrawable returns the intents, and those of them to withdraw. It sets the end

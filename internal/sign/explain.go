@@ -1,12 +1,6 @@
 package sign
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
-
-	"orderpost/internal/order"
-)
+import "orderpost/internal/order"
 
 // Explanation shows each step of a signature. It never contains the secret.
 type Explanation struct {
@@ -22,21 +16,17 @@ type Explanation struct {
 	Given *Comparison `json:"given,omitempty"`
 }
 
-// Comparison says whether a given signature differs, and why.
+// Comparison says whether a given signature is the right one.
 type Comparison struct {
 	Signature string `json:"signature"`
 	Matches   bool   `json:"matches"`
-	// Reasons lists the mistakes that together produce the given signature. It is
-	// empty if the signature matches or if no known mistakes produce it.
-	Reasons []Reason `json:"reasons"`
 }
 
 // Explain signs a body (contract section 5.2) with the given timestamp in
 // milliseconds and shows each step. It requires no field of the order.
 //
-// If given is not empty, Explain compares it with the signature. If they differ, it
-// searches for the combination of known mistakes that produces given. Explain
-// returns an [*order.Error] for a refused body, [ErrNoSecret] or [ErrTimestamp].
+// If given is not empty, Explain compares it with the signature. Explain returns an
+// [*order.Error] for a refused body, [ErrNoSecret] or [ErrTimestamp].
 func Explain(body []byte, secret string, timestampMS int64, given string) (Explanation, error) {
 	signer, err := New(secret)
 	if err != nil {
@@ -57,45 +47,19 @@ func Explain(body []byte, secret string, timestampMS int64, given string) (Expla
 		Warnings:     append([]order.Warning{}, o.Warnings()...),
 	}
 	if given != "" {
-		e.Given = compare(o, secret, timestampMS, given, signature)
+		e.Given = &Comparison{Signature: given, Matches: given == signature}
 	}
 	return e, nil
 }
 
-func compare(o *order.Order, secret string, timestampMS int64, given, signature string) *Comparison {
-	c := &Comparison{Signature: given, Matches: given == signature, Reasons: []Reason{}}
-	if c.Matches {
-		return c
-	}
-	sum, err := hex.DecodeString(given)
-	if err != nil || len(sum) != sha256.Size {
-		return c
-	}
-	var codes []ReasonCode
-	if given != strings.ToLower(given) {
-		codes = append(codes, ReasonUpperCase)
-	}
-	more, found := search(o, secret, timestampMS, sum)
-	if !found {
-		return c
-	}
-	for _, code := range append(codes, more.codes()...) {
-		c.Reasons = append(c.Reasons, Reason{Code: code, Message: reasonMessages[code]})
-	}
-	return c
-}
-
-// String returns one sentence for people.
+// String returns a sentence for people, which says where to look if the signature is
+// another one.
 func (c *Comparison) String() string {
-	switch {
-	case c.Matches:
+	if c.Matches {
 		return "the given signature is right"
-	case len(c.Reasons) == 0:
-		return "the given signature differs, and no known mistake gives it: compare the secret, the body and the string to sign"
 	}
-	messages := make([]string, len(c.Reasons))
-	for i, reason := range c.Reasons {
-		messages[i] = reason.Message
-	}
-	return "the given signature differs: " + strings.Join(messages, "; and ")
+	return "the given signature differs. Compare your string to sign with the one above, byte for byte: others sort names by bytes or below\n" +
+		"the top level, leave out null, escape < > & in JSON text, or leave out the timestamp or sign another one. If the strings\n" +
+		"are equal, the key differs: the secret's characters are the key, not decoded from hex and without a newline at the end.\n" +
+		"The signature is sent in lower-case hex."
 }

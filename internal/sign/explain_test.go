@@ -1,7 +1,6 @@
 package sign_test
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -12,7 +11,7 @@ import (
 	"orderpost/internal/sign"
 )
 
-// explained is a body that every known mistake signs differently.
+// explained is a body that other readings of the contract sign differently.
 const explained = `{"timestamp":77,"😀":"<&>","ﬁ":{"b":"<&>\u2028","a":null},"coupon":null}`
 
 const hexSecret = "0123456789abcdef"
@@ -43,64 +42,14 @@ func TestExplain(t *testing.T) {
 	require.JSONEq(t, `{"canonical":"{\"timestamp\":1}","string_to_sign":"timestamp=1","signature":"`+reference("s", "timestamp=1")+`","warnings":[]}`, string(text))
 }
 
-// The strings are written out by hand: they are what implementations with that
-// mistake sign.
-func TestExplainFindsKnownMistakes(t *testing.T) {
-	const nested, right = "{\"b\":\"<&>\u2028\",\"a\":null}", "coupon=null&timestamp=5&😀=<&>&ﬁ={\"b\":\"<&>\u2028\",\"a\":null}"
-	decoded, err := hex.DecodeString(hexSecret)
-	require.NoError(t, err)
-	for _, c := range []struct {
-		name, given string
-		want        []sign.ReasonCode
-	}{
-		{"bytes", reference(hexSecret, "coupon=null&timestamp=5&ﬁ="+nested+"&😀=<&>"), []sign.ReasonCode{sign.ReasonSortedByBytes}},
-		{"nested", reference(hexSecret, "coupon=null&timestamp=5&😀=<&>&ﬁ={\"a\":null,\"b\":\"<&>\u2028\"}"), []sign.ReasonCode{sign.ReasonNestedSorted}},
-		{"top null", reference(hexSecret, "timestamp=5&😀=<&>&ﬁ="+nested), []sign.ReasonCode{sign.ReasonNullDropped}},
-		{"every null", reference(hexSecret, "timestamp=5&😀=<&>&ﬁ={\"b\":\"<&>\u2028\"}"), []sign.ReasonCode{sign.ReasonNullDropped}},
-		{"html", reference(hexSecret, `coupon=null&timestamp=5&😀=<&>&ﬁ={"b":"\u003c\u0026\u003e\u2028","a":null}`), []sign.ReasonCode{sign.ReasonEscapedHTML}},
-		{"unstamped", reference(hexSecret, "coupon=null&😀=<&>&ﬁ="+nested), []sign.ReasonCode{sign.ReasonUnstamped}},
-		{"another timestamp", reference(hexSecret, "coupon=null&timestamp=77&😀=<&>&ﬁ="+nested), []sign.ReasonCode{sign.ReasonAnotherTimestamp}},
-		{"hex secret", reference(string(decoded), right), []sign.ReasonCode{sign.ReasonHexSecret}},
-		{"newline", reference(hexSecret+"\n", right), []sign.ReasonCode{sign.ReasonNewlineSecret}},
-		{"upper case", strings.ToUpper(reference(hexSecret, right)), []sign.ReasonCode{sign.ReasonUpperCase}},
-		{"Go's maps", reference(hexSecret, `coupon=null&timestamp=5&ﬁ={"a":null,"b":"\u003c\u0026\u003e\u2028"}&😀=<&>`),
-			[]sign.ReasonCode{sign.ReasonSortedByBytes, sign.ReasonNestedSorted, sign.ReasonEscapedHTML}},
-		{"much at once", strings.ToUpper(reference(string(decoded), "timestamp=77&😀=<&>&ﬁ="+nested)),
-			[]sign.ReasonCode{sign.ReasonUpperCase, sign.ReasonNullDropped, sign.ReasonAnotherTimestamp, sign.ReasonHexSecret}},
-		{"another secret", reference("x", right), nil},
-		{"another body", reference(hexSecret, right+"&z=1"), nil},
-		{"no hex", strings.Repeat("g", 64), nil},
-		{"too short", "abcd", nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			given := explain(t, c.given).Given
-			require.False(t, given.Matches)
-			require.Equal(t, c.given, given.Signature)
-			var codes []sign.ReasonCode
-			for _, reason := range given.Reasons {
-				codes = append(codes, reason.Code)
-				require.NotEmpty(t, reason.Message)
-				require.Contains(t, given.String(), reason.Message)
-			}
-			require.Equal(t, c.want, codes)
-		})
-	}
-}
-
-// Mistakes that make no difference to a body must not be named.
-func TestExplainNamesOnlyMistakesThatMatter(t *testing.T) {
-	e, err := sign.Explain([]byte(`{"a":{"b":1},"timestamp":77}`), hexSecret, 5, reference(hexSecret+"\n", `a={"b":1}`))
-	require.NoError(t, err)
-	require.Len(t, e.Given.Reasons, 2)
-	require.Equal(t, sign.ReasonUnstamped, e.Given.Reasons[0].Code)
-	require.Equal(t, sign.ReasonNewlineSecret, e.Given.Reasons[1].Code)
-}
-
 func TestExplainRecognisesTheRightSignature(t *testing.T) {
 	given := explain(t, explain(t, "").Signature).Given
 	require.True(t, given.Matches)
-	require.Empty(t, given.Reasons)
 	require.Equal(t, "the given signature is right", given.String())
+
+	other := explain(t, strings.ToUpper(explain(t, "").Signature)).Given
+	require.False(t, other.Matches)
+	require.Contains(t, other.String(), "lower-case hex")
 }
 
 func TestExplainErrors(t *testing.T) {
@@ -111,19 +60,4 @@ func TestExplainErrors(t *testing.T) {
 	require.ErrorIs(t, err, sign.ErrNoSecret)
 	_, err = sign.Explain([]byte(`{}`), "s", 0, "")
 	require.ErrorIs(t, err, sign.ErrTimestamp)
-}
-
-// The vectors' own signatures, explained at another time: the search must build
-// the very strings that the signer builds, but for the timestamp.
-func TestExplainFindsTheTimestampOfVectors(t *testing.T) {
-	const later = order.MaxTimestamp - 1 // no vector's
-	for _, v := range readVectors(t) {
-		if v.Error != "" {
-			continue
-		}
-		e, err := sign.Explain([]byte(v.SentBody), v.Secret, later, v.Signature)
-		require.NoError(t, err)
-		require.Len(t, e.Given.Reasons, 1, v.Name)
-		require.Equal(t, sign.ReasonAnotherTimestamp, e.Given.Reasons[0].Code, v.Name)
-	}
 }

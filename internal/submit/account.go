@@ -2,8 +2,6 @@ package submit
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -44,7 +42,7 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 	s.clock.observe(x.answer.Header, x.sent, x.ended, false)
 	status := x.answer.Status
 	detail := fmt.Sprintf("GET %s answered %d%s", accountPath, status, serverOf(&x))
-	if status >= http.StatusInternalServerError && len(x.answer.Body) > 0 {
+	if status >= http.StatusBadRequest && len(x.answer.Body) > 0 {
 		detail += ": " + x.answer.Shown()
 	}
 	detail = s.clean(detail)
@@ -55,7 +53,7 @@ func (s *Submitter) askAccount(ctx context.Context, p *pairState) (accountState,
 	case status == http.StatusTooManyRequests || j.Throttle:
 		s.gate.Throttle(s.capRetryAfter(answer.RetryAfter(x.answer.Header, x.ended)), x.sent)
 		return accountDown, detail
-	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly:
+	case status >= 500, status == http.StatusRequestTimeout, status == http.StatusTooEarly, status == http.StatusProxyAuthRequired:
 		return accountDown, detail
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status < 200, status >= 300 && status < 400:
 		return accountNotFound, detail
@@ -121,21 +119,6 @@ func (s *Submitter) probe(ctx context.Context) {
 	if state == accountDenied {
 		s.denied(p, true, detail)
 	}
+	s.gate.ClockLooked(s.clock.looked())
 	s.gate.Probed(state != accountDown, detail)
-}
-
-// KeyMark returns a text that differs between key pairs and reveals nothing about
-// them. When a pair is denied, workers with another mark go on.
-func (s *Submitter) KeyMark() string {
-	pair := s.keys.use()
-	probe, err := order.Parse([]byte(`{"order_no":"fleet","timeout":1}`))
-	if err != nil {
-		return ""
-	}
-	_, signature, err := pair.Signer.Sign(nil, probe, 1)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256([]byte(pair.Key + "\x00" + signature))
-	return hex.EncodeToString(sum[:4])
 }

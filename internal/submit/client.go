@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"orderpost/internal/submit/answer"
 )
 
 // The paths of the API below its base URL (docs/signing.md).
@@ -27,9 +29,9 @@ type client struct {
 	pool    pool
 	standIn *standIn // a test's transport; nil = none
 
-	// ownNumbers says that, by a rule, the API answers with its own numbers under
-	// order_no. Another order_no is then no reason to close the connection.
-	ownNumbers bool
+	// rules say whether the API answers with its own numbers under order_no. Another
+	// order_no is then no reason to close the connection.
+	rules *answer.Rules
 
 	cachedHeader atomic.Pointer[cachedHeader] // of the last answer with no other headers that matter
 }
@@ -48,8 +50,8 @@ func newClient(cfg Config, base string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{cfg: cfg, orders: orders, dialer: d, pool: pool{keep: cfg.IdleTimeout},
-		heads: heads{order: d.head(http.MethodPost, orders, cfg.UserAgent), account: d.head(http.MethodGet, account, cfg.UserAgent)}}
+	c := &client{cfg: cfg, orders: orders, dialer: d, pool: pool{keep: cfg.IdleTimeout, age: longestUse},
+		heads: heads{order: d.head(http.MethodPost, orders, userAgent), account: d.head(http.MethodGet, account, userAgent)}}
 	return c, nil
 }
 
@@ -99,7 +101,7 @@ func (c *client) do(ctx context.Context, r *request) (x exchange) {
 	keep := c.exchange(ctx, conn, r, until, &x)
 	if !r.account {
 		x.answer.Examine(r.orderNo)
-		keep = keep && !x.answer.Stray && (c.ownNumbers || !x.answer.AboutAnother(x.answer.Status < 300))
+		keep = keep && !x.answer.Stray && (!x.answer.AboutAnother(x.answer.Status < 300) || c.rules.AllowsOtherOrderNo())
 	}
 	if keep {
 		c.pool.put(conn)

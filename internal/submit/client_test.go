@@ -325,7 +325,8 @@ func testRedirectIsNotFollowed(t *testing.T, w *way) {
 	})
 	x, j := w.client(t, url, nil).try(t)
 	require.Equal(t, 307, x.answer.Status)
-	require.Equal(t, order.Rejected, j.Verdict)
+	require.Equal(t, order.Unsure, j.Verdict)
+	require.Contains(t, j.Hold, "it is a redirect to /elsewhere")
 	require.EqualValues(t, 1, hits.Load())
 }
 
@@ -345,12 +346,12 @@ func testRequestOnTheWire(t *testing.T, w *way) {
 	require.Equal(t, `{"a":1}`, string(body))
 	require.Equal(t, "/base/v1/order/create", r.URL.Path)
 	require.Equal(t, http.Header{"Accept": {"application/json"}, "Content-Type": {"application/json"}, "Content-Length": {"7"},
-		"User-Agent": {"test"}, "X-Api-Key": {keyA}, "X-Signature": {"5167"}, "Traceparent": {"00-trace"}}, r.Header)
+		"User-Agent": {"orderpost"}, "X-Api-Key": {keyA}, "X-Signature": {"5167"}, "Traceparent": {"00-trace"}}, r.Header)
 	c.get(context.Background(), keyA)
 	r = <-got
 	require.Equal(t, "GET", r.Method)
 	require.Equal(t, "/base/v1/account", r.URL.Path)
-	require.Equal(t, http.Header{"Accept": {"application/json"}, "User-Agent": {"test"}, "X-Api-Key": {keyA}}, r.Header)
+	require.Equal(t, http.Header{"Accept": {"application/json"}, "User-Agent": {"orderpost"}, "X-Api-Key": {keyA}}, r.Header)
 }
 
 func TestOnceBody(t *testing.T) {

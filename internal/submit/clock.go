@@ -1,13 +1,18 @@
 package submit
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
 )
 
 // ClockMode is the setting of ORDERPOST_CLOCK.
@@ -48,11 +53,14 @@ func (m *ClockMode) UnmarshalText(text []byte) error {
 
 const (
 	clockSamples = 64
-	// clockEvery is the shortest time between two samples. The window thus covers at
-	// least 64 × 250 ms.
+	// clockEvery is the shortest time between two samples that agree. The window thus
+	// covers at least 64 × 250 ms.
 	clockEvery = 250 * time.Millisecond
 	// clockRTT is the longest round trip that is used as a sample.
 	clockRTT = 5 * time.Second
+	// clockJump is the difference between the wall clock and the monotonic clock at
+	// which this machine's clock was set, or the machine was suspended.
+	clockJump = 500 * time.Millisecond
 )
 
 // clock returns timestamps and estimates the API's clock.
@@ -63,25 +71,38 @@ const (
 //
 //	Date − received  <  offset  <  Date + 1s − sent.
 //
-// The estimate is the middle of the intersection of the last 64 intervals. If the
-// intersection is empty, because somebody set a clock or a cache answered, the
-// estimate is the median of the intervals' middles, which outliers do not move.
+// The estimate is the middle of the intersection of the last 64 intervals. An interval
+// that contradicts them shows that somebody set a clock, or that a cache or another
+// server answered. The second one in a row that says so replaces what it contradicts,
+// and the first one does if the API refused the timestamp.
 type clock struct {
 	mode  ClockMode
 	limit time.Duration // the smallest difference that causes a warning
 	log   zerolog.Logger
 
 	mu      sync.Mutex
-	samples []clockSample // ring
-	next    int
-	last    time.Time // when the last sample was taken
+	samples []clockSample // they agree with each other; the newest is last
+	odd     *clockSample  // the last answer, if it contradicts them
+	last    time.Time     // when the last sample was taken
+	wall    time.Time     // the same, by the wall clock alone
 	warned  bool
 	est     ClockEstimate
+	// tolerated is the greatest difference between a timestamp and the API's clock with
+	// which the API accepted an order.
+	tolerated time.Duration
+	// shown is the last answer that refused a timestamp, for people. explained says
+	// that the clock was seen to be wrong then.
+	shown     string
+	explained bool
 }
 
 type clockSample struct{ low, high time.Duration }
 
-func (s clockSample) middle() time.Duration { return s.low + (s.high-s.low)/2 }
+// and returns the intersection with another interval; ok is false if it is empty.
+func (s clockSample) and(o clockSample) (both clockSample, ok bool) {
+	both = clockSample{max(s.low, o.low), min(s.high, o.high)}
+	return both, both.low <= both.high
+}
 
 // ClockEstimate is an estimate of the API's clock.
 type ClockEstimate struct {
@@ -93,20 +114,26 @@ type ClockEstimate struct {
 	Samples int
 }
 
+// clockWarn is the difference to the API's clock at which a warning is logged, and from
+// which a denial may be about the timestamp.
+const clockWarn = 2 * time.Second
+
 func newClock(mode ClockMode, limit time.Duration, log zerolog.Logger) *clock {
 	return &clock{mode: mode, limit: limit, log: log}
 }
 
-// stamp returns the timestamp of the next attempt in milliseconds: the present time
-// by ORDERPOST_CLOCK, but always later than the order's last timestamp
-// (docs/signing.md).
-func (c *clock) stamp(last int64) int64 {
+// now returns the present time by ORDERPOST_CLOCK.
+func (c *clock) now() time.Time {
 	now := time.Now()
 	if c.mode == ClockServer {
 		now = now.Add(c.estimate().Offset)
 	}
-	return max(now.UnixMilli(), last+1)
+	return now
 }
+
+// stamp returns the timestamp of the next attempt in milliseconds. last is the order's
+// last timestamp (docs/signing.md).
+func (c *clock) stamp(last int64) int64 { return order.NextTimestamp(last, c.now().UnixMilli()) }
 
 func (c *clock) estimate() ClockEstimate {
 	c.mu.Lock()
@@ -114,55 +141,76 @@ func (c *clock) estimate() ClockEstimate {
 	return c.est
 }
 
-// observe adds an answer's Date to the estimate. With reset it drops the earlier
-// samples first, because the API refused a timestamp.
-func (c *clock) observe(h http.Header, sent, received time.Time, reset bool) {
-	if h.Get("Age") != "" || received.Sub(sent) > clockRTT {
+// observe adds an answer's Date to the estimate. refused says that the API refused the
+// timestamp: then this one answer outweighs earlier ones.
+func (c *clock) observe(h http.Header, sent, received time.Time, refused bool) {
+	date, ok := dateOf(h, sent, received)
+	if !ok {
 		return
 	}
+	s := clockSample{low: date.Sub(received), high: date.Add(time.Second).Sub(sent)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !reset && !c.last.IsZero() && received.Sub(c.last) < clockEvery {
+	if c.setSince(received) {
+		c.samples, c.odd = nil, nil // they are about the clock as it was
+	}
+	agrees := len(c.samples) == 0
+	if !agrees {
+		_, agrees = s.and(clockSample{c.est.Offset - c.est.Error, c.est.Offset + c.est.Error})
+	}
+	switch {
+	case agrees:
+		if c.odd = nil; !refused && len(c.samples) > 0 && received.Sub(c.last) < clockEvery {
+			return
+		}
+	case refused:
+	case c.odd == nil:
+		c.odd = &s
 		return
+	default:
+		if _, twice := s.and(*c.odd); !twice {
+			c.odd = &s
+			return
+		}
+		c.samples = append(c.samples, *c.odd)
 	}
-	date, err := http.ParseTime(h.Get("Date"))
-	if err != nil {
-		return
-	}
-	if reset {
-		c.samples, c.next, c.est = c.samples[:0], 0, ClockEstimate{}
-	}
-	c.last = received
-	s := clockSample{low: date.Sub(received), high: date.Add(time.Second).Sub(sent)}
-	if len(c.samples) < clockSamples {
-		c.samples = append(c.samples, s)
-	} else {
-		c.samples[c.next] = s
-		c.next = (c.next + 1) % clockSamples
-	}
-	c.est = estimateOf(c.samples)
+	c.last, c.wall, c.odd = received, received.Round(0), nil
+	c.take(s)
 	c.warn()
 }
 
-func estimateOf(samples []clockSample) ClockEstimate {
-	low, high := samples[0].low, samples[0].high
-	for _, s := range samples[1:] {
-		low, high = max(low, s.low), min(high, s.high)
+// dateOf returns the API's clock as an answer tells it.
+func dateOf(h http.Header, sent, received time.Time) (date time.Time, ok bool) {
+	if h.Get("Age") != "" || received.Sub(sent) > clockRTT {
+		return date, false
 	}
-	if low <= high {
-		return ClockEstimate{Offset: low + (high-low)/2, Error: (high - low) / 2, Samples: len(samples)}
+	date, err := http.ParseTime(h.Get("Date"))
+	return date, err == nil
+}
+
+// setSince reports whether this machine's clock was set since the last sample.
+func (c *clock) setSince(now time.Time) bool {
+	return !c.last.IsZero() && (now.Round(0).Sub(c.wall)-now.Sub(c.last)).Abs() > clockJump
+}
+
+// take adds a sample and drops those that contradict it or newer ones. The caller holds
+// c.mu.
+func (c *clock) take(s clockSample) {
+	kept, all := []clockSample{s}, s
+	for i := len(c.samples) - 1; i >= 0 && len(kept) < clockSamples; i-- {
+		if both, ok := all.and(c.samples[i]); ok {
+			all = both
+			kept = append(kept, c.samples[i])
+		}
 	}
-	middles := make([]time.Duration, len(samples))
-	for i, s := range samples {
-		middles[i] = s.middle()
-	}
-	slices.Sort(middles)
-	return ClockEstimate{Offset: middles[len(middles)/2], Error: (low - high) / 2, Samples: len(samples)}
+	slices.Reverse(kept)
+	half := (all.high - all.low) / 2
+	c.samples, c.est = kept, ClockEstimate{Offset: all.low + half, Error: half, Samples: len(kept)}
 }
 
 // warn logs once that the clocks differ, and once that they agree again.
 func (c *clock) warn() {
-	off := c.est.Offset.Abs()-c.est.Error > c.limit
+	off := c.est.far(c.limit)
 	if off == c.warned {
 		return
 	}
@@ -176,4 +224,93 @@ func (c *clock) warn() {
 		advice = "timestamps follow the API's clock"
 	}
 	c.log.Warn().Dur("offset_ms", c.est.Offset).Str("advice", advice).Msg("clock differs from the API's")
+}
+
+// far reports whether the offset is certainly greater than a limit.
+func (e ClockEstimate) far(limit time.Duration) bool { return e.Offset.Abs()-e.Error > limit }
+
+// advice says in a sentence that this machine's clock is wrong, and what to do; "" if
+// timestamps agree with the API's clock.
+func (c *clock) advice() string {
+	e := c.estimate()
+	if c.mode == ClockServer || !e.far(c.limit) {
+		return ""
+	}
+	return "this machine's clock is " + differs(e.Offset) + " the API's: set it, or ORDERPOST_CLOCK=server"
+}
+
+// differs says how far this machine's clock is from the API's.
+func differs(offset time.Duration) string {
+	word := "behind"
+	if offset < 0 {
+		word = "ahead of"
+	}
+	d := offset.Abs().Round(time.Second)
+	return cmp.Or(d, time.Second).String() + " " + word
+}
+
+// wrong returns how far a timestamp is from the API's clock, by the answer's own Date or
+// else by the estimate; 0 if it may be right.
+func (c *clock) wrong(stamp int64, h http.Header, sent, received time.Time) time.Duration {
+	at := time.UnixMilli(stamp)
+	if date, ok := dateOf(h, sent, received); ok {
+		return outside(at, date.Add(sent.Sub(received)), date.Add(time.Second))
+	}
+	e := c.estimate()
+	if e.Samples == 0 {
+		return 0
+	}
+	return outside(at, sent.Add(e.Offset-e.Error), received.Add(e.Offset+e.Error))
+}
+
+// outside returns how far t is outside an interval.
+func outside(t, from, to time.Time) time.Duration {
+	switch {
+	case t.Before(from):
+		return from.Sub(t)
+	case t.After(to):
+		return t.Sub(to)
+	default:
+		return 0
+	}
+}
+
+// accepted notes that the API accepted an order whose timestamp was wrong by that much.
+func (c *clock) accepted(wrong time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tolerated = max(c.tolerated, wrong)
+}
+
+// mistimed reports whether an answer refuses the attempt for its timestamp: a rule says
+// so, or it is a denial of a timestamp that the API's clock does not explain. Then it
+// says nothing about the key or the order.
+func (c *clock) mistimed(j *answer.Judgement, a *answer.Answer, wrong time.Duration) bool {
+	switch j.Verdict {
+	case order.Accepted:
+		c.accepted(wrong)
+		return false
+	case order.Denied, order.Rejected:
+	default:
+		return j.TimeError
+	}
+	if j.TimeError {
+		return true
+	}
+	named := namesTime(a.Body)
+	limit := c.limit
+	if !named {
+		c.mu.Lock()
+		limit += c.tolerated
+		c.mu.Unlock()
+	}
+	return wrong > limit && (j.Verdict == order.Denied || named && j.Verdict == order.Rejected && !j.Final && j.Rule == 0)
+}
+
+// namesTime reports whether an answer speaks of the time of the request.
+func namesTime(body []byte) bool {
+	text := strings.ToLower(string(body[:min(len(body), 1024)]))
+	return slices.ContainsFunc([]string{"timestamp", "time stamp", "time_stamp", "clock", "recvwindow", "time window"}, func(word string) bool {
+		return strings.Contains(text, word)
+	})
 }

@@ -73,6 +73,75 @@ func TestClockThatIsSetIsFollowed(t *testing.T) {
 	})
 }
 
+// A closed gate leaves a probe now and then: two answers in a row are enough to see that
+// the API's clock was set, however many agreed before. The error bound stays small.
+func TestTwoAnswersShowAJump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockLocal, 2*time.Second, zerolog.Nop())
+		s := serverClock{0, rand.New(rand.NewPCG(1, 2))}
+		for range 100 {
+			s.ask(c)
+		}
+		s.off = -10 * time.Minute
+		s.ask(c)
+		require.Empty(t, c.advice(), "one answer may be a cache's")
+		time.Sleep(5 * time.Minute)
+		s.ask(c)
+		e := c.estimate()
+		require.InDelta(t, -600, e.Offset.Seconds(), 1)
+		require.Less(t, e.Error, time.Second)
+		require.Equal(t, 2, e.Samples)
+		require.Equal(t, "this machine's clock is 10m0s ahead of the API's: set it, or ORDERPOST_CLOCK=server", c.advice())
+	})
+}
+
+// Of several servers behind one name, one that is wrong does not move the estimate while
+// the others answer in between.
+func TestOneOfSeveralServersIsWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockServer, time.Second, zerolog.Nop())
+		rnd := rand.New(rand.NewPCG(1, 2))
+		right, wrong := serverClock{0, rnd}, serverClock{time.Minute, rnd}
+		for range 40 {
+			right.ask(c)
+			right.ask(c)
+			wrong.ask(c)
+			require.Less(t, c.estimate().Offset.Abs(), time.Second)
+		}
+	})
+}
+
+// The first answer after this machine's own clock was set counts alone: the earlier ones
+// were measured by another clock.
+func TestThisMachinesClockIsSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockLocal, 2*time.Second, zerolog.Nop())
+		s := serverClock{10 * time.Minute, rand.New(rand.NewPCG(1, 2))}
+		for range 10 {
+			s.ask(c)
+		}
+		require.NotEmpty(t, c.advice())
+		s.off, c.wall = 0, c.wall.Add(-10*time.Minute) // as if the wall clock had been put forward since
+		s.ask(c)
+		require.Empty(t, c.advice())
+		require.Equal(t, 1, c.estimate().Samples)
+	})
+}
+
+// A refused timestamp outweighs the answers before it at once.
+func TestARefusedTimestampCountsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClock(ClockServer, time.Second, zerolog.Nop())
+		s := serverClock{0, rand.New(rand.NewPCG(1, 2))}
+		for range 10 {
+			s.ask(c)
+		}
+		h := http.Header{"Date": {time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)}}
+		c.observe(h, time.Now(), time.Now(), true)
+		require.InDelta(t, 3600, c.estimate().Offset.Seconds(), 1)
+	})
+}
+
 func TestAnswersThatTellNothingOfTheClock(t *testing.T) {
 	now := time.Now()
 	date := now.UTC().Format(http.TimeFormat)

@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"orderpost/internal/order"
@@ -13,12 +14,9 @@ import (
 // releases the permit, and returns how the submission ends, or EndNone if it goes on.
 func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairState, x *exchange, f attemptFacts) order.End {
 	j := t.judge(x)
-	t.clock.observe(x.answer.Header, x.sent, x.ended, j.TimeError)
-	again := false
-	if j.TimeError && !t.timeError {
-		t.timeError, again = true, true
-		j.Verdict, j.Detail = order.Retry, "the timestamp was refused: once more with a new one"
-	}
+	mistimed := t.mistimed(x, &j)
+	t.clock.observe(x.answer.Header, x.sent, x.ended, mistimed)
+	again := mistimed && t.stampAgain(x, &j)
 	t.record(x, &j)
 	event := AttemptEvent{
 		OrderNo: t.Order.OrderNo(), Traceparent: t.Traceparent, Verdict: j.Verdict, Status: x.answer.Status,
@@ -33,6 +31,9 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 		Str("reason", j.Reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
 		Dur("duration_ms", x.ended.Sub(x.sent)).Msg("attempt")
 
+	if mistimed && !again && (j.Verdict == order.Denied || j.Verdict == order.Rejected) {
+		return t.onMistimed(ctx, p)
+	}
 	end := t.applyToPool(ctx, p, pair, x, &j)
 	if end != order.EndNone || again {
 		return end
@@ -58,35 +59,42 @@ func (t *submission) judge(x *exchange) answer.Judgement {
 	if j.Throttle {
 		t.ownThrottle(&j)
 	}
+	if j.AtProxy {
+		j.Hold += ": " + t.client.dialer.askedForCredentials()
+	}
 	j.Reason, j.Detail = answer.Bounded(t.clean(j.Reason), 200), answer.Bounded(t.clean(j.Detail), 500)
 	return j
 }
 
 // ownThrottle makes the order wait by itself if the API throttles only this order.
 func (t *submission) ownThrottle(j *answer.Judgement) {
-	own := t.throttles.throttled(t.Order.OrderNo())
+	own := t.faults.failed(faultThrottle, t.Order.OrderNo(), &t.faults.api, time.Now())
 	if own == 0 {
 		return
 	}
 	if own == 1 {
 		t.log.Warn().Str("order_no", t.Order.OrderNo()).Str("reason", t.clean(j.Reason)).Msg("the API throttles only this order and answers others: it waits by itself")
 	}
-	j.Throttle, j.Excused, j.Wait = false, own < ownEnough, max(j.Wait, ownWait)
+	j.Throttle, j.Excused, j.Wait = false, own < throttleProofs, max(j.Wait, throttleWait)
 	j.Detail = "only this order is throttled, while others are answered"
 }
 
 // record adds the attempt to the report. An unsure attempt puts the order in doubt.
 func (t *submission) record(x *exchange, j *answer.Judgement) {
 	r, h := &t.report, &t.report.History
+	t.before = *h
 	r.Verdict, r.Final, r.Status, r.Reason = j.Verdict, j.Final, x.answer.Status, j.Reason
-	r.Response = t.excerpt(x.answer.Body)
+	r.Response, r.Said, t.shown = t.excerpt(x.answer.Body), "", ""
+	if j.Verdict != order.Accepted {
+		r.Said, t.shown = x.answer.Said(t.Order.OrderNo()), x.answer.Shown()
+	}
 	r.Error = j.Detail
 	if r.Error == "" && x.err != nil {
 		r.Error = answer.Bounded(t.clean(x.err.Error()), 500)
 	}
 	switch {
-	case j.Verdict == order.Unsure:
-		h.Unsure = true
+	case j.Verdict.LeavesDoubt():
+		h.Doubt()
 	case j.Verdict == order.Accepted, j.Final:
 		h.Unsure = false
 	}
@@ -94,7 +102,7 @@ func (t *submission) record(x *exchange, j *answer.Judgement) {
 		r.Trail = append(r.Trail[:0], r.Trail[1:]...)
 	}
 	r.Trail = append(r.Trail, order.Attempt{At: h.LastAttemptAt, Verdict: j.Verdict, Status: x.answer.Status,
-		Reason: j.Reason, Answer: answer.Bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
+		Reason: j.Reason, Rule: j.Rule, Answer: answer.Bounded(r.Response, maxTrailAnswer), DurationMS: x.ended.Sub(x.sent).Milliseconds()})
 }
 
 // excerpt returns the part of a body that is recorded.
@@ -111,7 +119,7 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 		sig.Cause, sig.Body = answer.Bounded(t.clean(causeOf(x, j.Reason)), 200), x.answer.Shown()
 	}
 	if sig.Conclusive() {
-		t.throttles.settle(t.Order.OrderNo())
+		t.faults.concluded(t.Order.OrderNo(), j.Verdict, pair, x.sent)
 	}
 	if x.answer.Status == 0 && ctx.Err() != nil {
 		sig = gate.Signal{} // this process canceled the request, which shows nothing about the API
@@ -125,12 +133,15 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 	}
 	switch j.Verdict {
 	case order.Accepted, order.Duplicate:
-		t.refusals.orderCreated()
-		t.keys.noteCreated(pair, x.sent, t.Order.OrderNo(), j.Verdict == order.Accepted)
+		if ruleAt := t.exposed(j); ruleAt != "" {
+			t.holdForRule(ruleAt)
+		} else {
+			t.refusals.orderCreated()
+		}
 		p.Release(sig)
 		return order.EndAnswer
 	case order.Rejected:
-		return t.onRejected(ctx, p, sig, j)
+		return t.onRejected(ctx, p, sig, x, j)
 	case order.Denied:
 		return t.onDenied(ctx, p, pair, sig, x)
 	default:
@@ -140,64 +151,69 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 }
 
 // onRejected holds a refusal back until the refusal detector believes or recalls it.
-func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, j *answer.Judgement) order.End {
+func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, x *exchange, j *answer.Judgement) order.End {
 	orderNo := t.Order.OrderNo()
-	m, full := t.reportRefusal(p, orderNo, j)
+	awaits, full := t.reportRefusal(p, orderNo, j)
 	p.Release(sig)
-	if !full && (m == nil || t.refusals.await(ctx, m)) {
+	if !full && (awaits == nil || t.refusals.await(ctx, awaits)) {
+		t.believed()
 		return order.EndAnswer
 	}
-	t.keys.suspect(orderNo)
-	t.report.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
+	t.faults.recall(orderNo)
+	t.recall(x, j)
 	return t.interruptedOr(ctx, order.EndHandBack)
 }
 
 // reportRefusal reports the refusal to the detector. If that completes the run, it
 // holds the pool. Both steps happen under one lock: a refusal between them would
 // begin a new run, and be believed although the pool is held.
-func (t *submission) reportRefusal(p *gate.Permit, orderNo string, j *answer.Judgement) (m *pendingRefusal, full bool) {
+func (t *submission) reportRefusal(p *gate.Permit, orderNo string, j *answer.Judgement) (awaits *refusalDecision, full bool) {
 	t.reporting.Lock()
 	defer t.reporting.Unlock()
 	onTrial, held := t.gate.TrialOf(p, gate.BlockRefusals)
-	m, full = t.refusals.report(orderNo, held || t.wrongAddress(j))
+	awaits, full = t.refusals.report(orderNo, held || t.wrongAddress(j))
 	if full && (onTrial || !held) {
 		t.gate.HoldByAnswer(gate.BlockRefusals, t.refusalReason(j))
 	}
-	return m, full
+	return awaits, full
 }
 
-// wrongAddress reports whether a 404 or 405 means that the API's address is wrong.
+// wrongAddress reports whether a 404, or a status like it, means that the API's address is wrong.
 // One such answer is enough. But if this order was recalled for it before, and the
 // API created other orders since, the address is right and the order is to blame.
 func (t *submission) wrongAddress(j *answer.Judgement) bool {
-	return j.Misplaced && !(t.keys.suspected(t.Order.OrderNo()) && t.refusals.sawCreation())
+	return j.Misplaced && !(t.faults.suspected(t.Order.OrderNo()) && t.refusals.sawCreation())
 }
 
 func (t *submission) refusalReason(j *answer.Judgement) string {
-	what := "(" + j.Reason + ")"
+	what := "(" + j.Reason + t.answered() + ")"
+	if j.Rule > 0 {
+		what = fmt.Sprintf("(%s said rejected: %s%s)", j.RuleAt, j.Reason, t.answered())
+	}
 	if j.Misplaced {
 		return "the API does not know the address " + t.client.orders.String() + " " + what + ": is ORDERPOST_API_URL right? " +
 			"If this answer is about single orders, write a rule for it into the ORDERPOST_RULES file"
 	}
 	return "a run of refusals of different orders without one acceptance, the last one " + what +
-		": are ORDERPOST_API_URL and ORDERPOST_RULES right? If they are, resume"
+		": are ORDERPOST_API_URL and ORDERPOST_RULES right? If they are, resume. " + rulesAreReread
 }
 
 // onDenied shuts the gate because the API denied the key, and waits until it is
 // known whether the key or this order is at fault.
 func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairState, sig gate.Signal, x *exchange) order.End {
-	orderNo, detail := t.Order.OrderNo(), t.report.Reason
+	orderNo, detail := t.Order.OrderNo(), t.report.Reason+t.answered()
 	proven, _ := t.gate.TrialOf(p, gate.BlockCredentials)
 	if proven {
 		detail += "; the account answers, but signed orders are denied: is the secret right?"
 	}
 	decision := denialReject
-	if t.keys.noteDenial(orderNo, pair, x.ended) {
+	if t.faults.failed(faultDenial, orderNo, pair.shared, x.ended) >= denialProofs {
+		t.faults.forget(orderNo)
 		p.Release(sig)
 	} else {
 		t.denied(pair, proven, detail)
 		p.Release(sig)
-		decision = t.keys.await(ctx, t.gate, orderNo, pair)
+		decision = t.awaitDenial(ctx, pair)
 	}
 	switch decision {
 	case denialRetry:
@@ -208,13 +224,6 @@ func (t *submission) onDenied(ctx context.Context, p *gate.Permit, pair *pairSta
 	default:
 		return t.interruptedOr(ctx, order.EndHandBack)
 	}
-}
-
-func (t *submission) interruptedOr(ctx context.Context, e order.End) order.End {
-	if context.Cause(ctx) != nil {
-		return t.interrupted(ctx, context.Cause(ctx))
-	}
-	return e
 }
 
 // retryOrReturn handles verdicts that do not settle the order. It waits for the next
@@ -241,12 +250,4 @@ func (t *submission) retryOrReturn(ctx context.Context, j *answer.Judgement) ord
 	wait = t.untilDeadline(wait)
 	t.watch.Retrying(wait, false)
 	return t.wait(ctx, wait)
-}
-
-// untilDeadline shortens a wait that would end after the order's deadline.
-func (t *submission) untilDeadline(d time.Duration) time.Duration {
-	if t.Deadline.IsZero() {
-		return d
-	}
-	return max(0, min(d, time.Until(t.Deadline)+time.Millisecond))
 }

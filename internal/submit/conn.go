@@ -15,6 +15,7 @@ type conn struct {
 	socket   *socket          // below all TLS
 	records  []*recordTracker // one below each layer of TLS
 	requests int
+	born     time.Time // when it was opened, or up to 10 s before: not all end at once
 	used     time.Time // when the last request ended
 	deadline time.Time // as set by await; zero = none
 	one      [1]byte   // buffer of checkIdle

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -30,16 +31,6 @@ func newDialer(cfg Config, target *url.URL) (*dialer, error) {
 	}
 	d.conf, err = tlsConfig(cfg)
 	return d, err
-}
-
-var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
-
-func addrOf(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = proxyPorts[u.Scheme]
-	}
-	return net.JoinHostPort(u.Hostname(), port)
 }
 
 func tlsConfig(cfg Config) (*tls.Config, error) {
@@ -98,7 +89,7 @@ func (d *dialer) open(ctx context.Context, until time.Time) (_ *conn, err error)
 		return nil, d.unreached(err)
 	}
 	s := &socket{Conn: raw}
-	c := &conn{Conn: s, socket: s}
+	c := &conn{Conn: s, socket: s, born: time.Now().Add(-rand.N(longestUse / 6))}
 	defer func() {
 		if err != nil {
 			c.abort()

@@ -8,10 +8,10 @@
 //	Submit             submission.go  attempt after attempt, until something ends the submission
 //	  Enter            gate           a permit: no block stands, the ramp has room, the rate limit has a token
 //	  lastChecks       submission.go  deadline, fence, write-ahead note, fence again
-//	  stamp, sign      clock.go       last, with a timestamp later than the order's last one
+//	  stamp, sign      clock.go       last, with a timestamp that the order never had
 //	  post             client.go      one request, sent at most once (send.go, read.go)
 //	  Judge            answer         the operator's rules, then the built-in verdicts
-//	  Weigh            answer         is the answer about this order, and is there evidence of an acceptance?
+//	  Weigh            answer         is the answer about this order, and does its body bear the status out?
 //	  applyToPool      conclude.go    throttle, hold, run of refusals, denied key
 //	  Release          gate           returns the permit, with what the attempt showed
 //	  retryOrReturn    conclude.go    wait and try again, or return the order to the queue (budget.go)
@@ -64,7 +64,13 @@
 //     is believed, because there are few. A wrong setting then costs at most
 //     REFUSAL_RUN-1 orders.
 //
-// A 404 or 405 that no rule covers shuts the gate at once, and the order goes back. It
+// A refusal that goes back to the queue and came from a rule leaves doubt: the rule may be
+// wrong. Its answer is kept, and the present rules judge it before the next attempt and
+// before the next refusal is believed (recalled.go). A duplicate answer to such an order
+// ends no run, but shows that the rule is wrong.
+//
+// A 404, 405, 410, 421 or 426 that no rule covers shuts the gate at once, and the order
+// goes back. It
 // counts as a refusal only if the same order gets it again after the API created
 // others. A person who resumes after a run confirms the refusals: further ones are
 // believed for 15 minutes, or until the next such hold.
@@ -78,11 +84,18 @@
 // back off to one in 5 minutes. Keys are reloaded before each probe and every
 // KEY_RELOAD.
 //
-// A denied order waits until it is known what is at fault. If an attempt with another
-// order that began after the denial is accepted on the same pair, the denied order is
-// tried again. After two such denials the order itself is at fault, and its verdict is
+// A denied order waits until it is known what is at fault (faults.go). If an attempt with
+// another order that began after the denial is accepted on the same pair, the denied order
+// is tried again. After two such denials the order itself is at fault, and its verdict is
 // rejected. One is not enough: an API whose authentication fails for a second denies
 // every request in flight.
+//
+// # Time
+//
+// A denial of a timestamp that the API's clock does not explain is about the clock
+// (mistimed.go). The order is tried again with another timestamp, or goes back to the
+// queue, and the block clock shuts this worker's gate until the clock is right. Such a
+// denial counts against neither the key nor the order.
 //
 // # Budgets
 //
@@ -95,5 +108,5 @@
 // after which delay the next one may begin. Only an attempt that failed by itself can
 // use up the total budget. Denials, throttles and recalled refusals count as attempts
 // but exhaust no order. A throttle that only one order gets is its own failure
-// (throttles.go).
+// (faults.go).
 package submit

@@ -24,7 +24,7 @@ func TestLeaveEndsWaitsAndNoAttempt(t *testing.T) {
 		"backoff":    {reply{status: 503}, func(c *Config) { c.RetryBase, c.RetryMax, c.RetrySubmissionTime = time.Hour, time.Hour, 5*time.Hour }, nil, 1, 1},
 		"hold":       {reply{}, nil, func(r *rig) { r.Gate().Hold("lunch", time.Time{}) }, 5, 0},
 		"rate limit": {reply{}, func(c *Config) { c.RateLimit = 0.001 }, nil, 5, 1},
-		"ramp":       {reply{hang: true}, func(c *Config) { c.RequestTimeout, c.HeaderTimeout = time.Minute, time.Minute }, nil, 5, 1},
+		"ramp":       {reply{hang: true}, func(c *Config) { c.RequestTimeout = time.Minute }, nil, 5, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestAnswerAboutAnotherOrderSettlesNothing(t *testing.T) {
 		"both":                   {200, `{"order_no":"OURS","parent":{"orderNo":"OTHER"}}`, order.Unsure},
 		"refused":                {422, `{"order_no":"B-17"}`, order.Unsure},
 		"conflict":               {409, `{"data":{"order_no":"B-17"}}`, order.Unsure},
-		"collides":               {409, `{"order_no":"OURS","existing":{"order_no":"B-17"}}`, order.Duplicate},
+		"collides":               {409, `{"order_no":"OURS","existing":{"order_no":"B-17"}}`, order.Unsure},
 		"message":                {422, `{"order_no":["must have 1 to 255 bytes"]}`, order.Rejected},
 		"message among errors":   {422, `{"errors":{"order_no":"E17"}}`, order.Rejected},
 		"ours":                   {422, `{"order_no":"OURS"}`, order.Rejected},
@@ -249,9 +249,9 @@ func TestAcceptancesWithoutEvidenceAreToldOnce(t *testing.T) {
 }
 
 func TestARuleThatWasStoppedHoldsThePool(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // whose clock stands still: steps are counted, too
+	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, bodies(`{"a":[`+strings.Repeat("1,", 99_999)+`1]}`), once)
-		r.rules = mustRules(t, "rules:\n  - when: 'any(body.a, let x = #; any(body.a, # > x))'\n    verdict: rejected\n")
+		r.rules = mustRules(t, "rules:\n  - when: 'len(concat("+strings.Repeat("body.a, ", 10)+"body.a)) == 0'\n    verdict: rejected\n")
 		rep := r.one("n")
 		require.Equal(t, order.Unsure, rep.Verdict)
 		require.Equal(t, "rule 1 takes too long", rep.Reason)

@@ -61,7 +61,7 @@ func (c *client) send(ctx context.Context, conn *conn, r *request, until time.Ti
 	buf := requestBuffers.Get().(*[]byte)
 	text, err := c.heads.append((*buf)[:0], r)
 	if err == nil {
-		err, late = conn.send(ctx, text, c.cfg.HeaderTimeout, until)
+		err, late = conn.send(ctx, text, c.cfg.headerTimeout(), until)
 	}
 	if cap(text) <= maxKeptBuffer {
 		*buf = text

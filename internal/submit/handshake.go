@@ -54,7 +54,7 @@ func explain(addr, host string, err error) *handshakeError {
 	case errors.As(err, &record):
 		e.words = "the server there does not speak TLS: is the port in ORDERPOST_API_URL right, and is it https?"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		e.words = "the handshake took longer than ORDERPOST_TLS_TIMEOUT"
+		e.words = "the handshake took too long"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		e.words = "the connection was closed during the handshake"
 	default:

@@ -241,12 +241,14 @@ type rig struct {
 	log *logBuffer
 }
 
-// DefaultConfig returns the settings of an environment that sets only the base URL.
+// DefaultConfig returns the settings of an environment that sets only the base URL,
+// with the usual tuning.
 func DefaultConfig(baseURL string) (cfg Config) {
 	err := env.ParseWithOptions(&cfg, env.Options{Prefix: "ORDERPOST_", Environment: map[string]string{"ORDERPOST_API_URL": baseURL}})
 	if err != nil {
 		panic(err)
 	}
+	cfg.Tuning = DefaultTuning()
 	return cfg
 }
 

@@ -107,3 +107,6 @@ func (s *scrubber) Excerpt(text []byte, limit int) string {
 	const margin = 1024 // longer than a key in any form
 	return answer.Bounded(s.clean(string(text[:min(len(text), limit+margin)])), limit)
 }
+
+// clean masks API keys in text that is recorded or logged.
+func (s *Submitter) clean(text string) string { return s.keys.scrub.Load().clean(text) }

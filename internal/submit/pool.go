@@ -9,6 +9,7 @@ import (
 // connections that are not needed age and are closed.
 type pool struct {
 	keep time.Duration // how long a connection may be idle
+	age  time.Duration // how long a connection is used
 
 	mu     sync.Mutex
 	idle   []*conn // the longest idle first
@@ -31,9 +32,18 @@ func (p *pool) take() *conn {
 	return c
 }
 
-// put makes a connection idle. After close it closes the connection.
+// longestUse is how long a connection is used. A new one asks for the API's address
+// again and looks at its certificate, however busy the worker is.
+const longestUse = time.Minute
+
+// put makes a connection idle. After close it closes the connection, and also one that
+// was used for p.age.
 func (p *pool) put(c *conn) {
 	c.used = time.Now()
+	if c.used.Sub(c.born) >= p.age {
+		c.hangUp()
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -73,6 +73,14 @@ func (d *dialer) proxyError(err error, format string, args ...any) error {
 	return &proxyError{proxy: d.proxy.Scheme + "://" + d.proxy.Host, words: fmt.Sprintf(format, args...), err: err}
 }
 
+// askedForCredentials says what to do if a proxy answered an order with 407 or 511.
+func (d *dialer) askedForCredentials() string {
+	if d.proxy == nil {
+		return "it is none that HTTP_PROXY or HTTPS_PROXY names, so look at the network between this machine and " + d.addr
+	}
+	return "it is probably " + d.proxy.Scheme + "://" + d.proxy.Host + ": put its credentials into HTTP_PROXY or HTTPS_PROXY, as http://user:password@host:port"
+}
+
 // absolute reports whether an HTTP proxy reads the requests themselves. They then
 // name the whole URL.
 func (d *dialer) absolute() bool {
@@ -192,4 +200,14 @@ func basicAuth(u *url.URL) string {
 	}
 	password, _ := u.User.Password()
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
+}
+
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+func addrOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = proxyPorts[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }

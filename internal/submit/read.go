@@ -169,7 +169,8 @@ func readBody(resp *fasthttp.Response, r *bufio.Reader) ([]byte, error) {
 	return undo(body, string(resp.Header.Peek("Content-Encoding")))
 }
 
-// header returns the headers that are needed: all for a rules file, otherwise five.
+// header returns the headers that are needed: all for a rules file, otherwise five,
+// and the Location of a redirect.
 // Many answers of the same second share the result, so nobody may change it.
 func (c *client) header(resp *fasthttp.Response) http.Header {
 	if c.cfg.Rules != "" { // a rule may read any header
@@ -181,12 +182,16 @@ func (c *client) header(resp *fasthttp.Response) http.Header {
 	}
 	date, after, age := resp.Header.Peek("Date"), resp.Header.Peek("Retry-After"), resp.Header.Peek("Age")
 	kind, server := resp.Header.ContentType(), resp.Header.Server()
-	plain := len(after) == 0 && len(age) == 0
+	var location []byte
+	if resp.StatusCode()/100 == 3 {
+		location = resp.Header.Peek("Location")
+	}
+	plain := len(after) == 0 && len(age) == 0 && len(location) == 0
 	if last := c.cachedHeader.Load(); plain && last != nil && string(date) == last.date && string(kind) == last.kind && string(server) == last.server {
 		return last.header
 	}
 	h := make(http.Header, 5)
-	for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age, "Content-Type": kind, "Server": server} {
+	for name, value := range map[string][]byte{"Date": date, "Retry-After": after, "Age": age, "Content-Type": kind, "Server": server, "Location": location} {
 		if len(value) > 0 {
 			h.Set(name, strings.TrimSpace(string(value)))
 		}

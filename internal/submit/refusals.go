@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// refusalWaitMax is the longest time for which a refusal is held back.
-const refusalWaitMax = 15 * time.Second
-
 // refusalDetector finds out whether the API refuses orders because of the orders or
 // because of wrong settings, such as the URL or the rules file. It holds refusals
 // back until then.
@@ -25,18 +22,22 @@ type refusalDetector struct {
 
 	mu           sync.Mutex
 	run          map[string]struct{} // distinct order numbers of the run
-	pending      map[*pendingRefusal]struct{}
+	decision     *refusalDecision    // that the pending refusals await
+	pending      int
 	active       int       // submissions, those with a pending refusal included
 	created      bool      // the API created an order since the start or the last hold
 	trustedUntil time.Time // until then refusals are believed, because a person confirmed them
 	timer        *time.Timer
 }
 
-// pendingRefusal is one refused order that waits. The detector sends to believed once.
-type pendingRefusal struct{ believed chan bool }
+// refusalDecision says whether the refusals that await it are believed, once it is made.
+type refusalDecision struct {
+	made     chan struct{}
+	believed bool
+}
 
 func newRefusalDetector(cfg Config) *refusalDetector {
-	return &refusalDetector{limit: cfg.RefusalRun, quiet: cfg.RefusalQuiet, run: map[string]struct{}{}, pending: map[*pendingRefusal]struct{}{}}
+	return &refusalDetector{limit: cfg.RefusalRun, quiet: cfg.RefusalQuiet, run: map[string]struct{}{}, decision: &refusalDecision{made: make(chan struct{})}}
 }
 
 // begin counts a submission as active until end.
@@ -61,7 +62,7 @@ func (d *refusalDetector) restartTimer() {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	if len(d.pending) == 0 || len(d.pending) < d.active {
+	if d.pending == 0 || d.pending < d.active {
 		return
 	}
 	var mine *time.Timer
@@ -69,18 +70,17 @@ func (d *refusalDetector) restartTimer() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.timer == mine {
-			d.resolve(true)
+			d.decide(true)
 		}
 	})
 	d.timer = mine
 }
 
-// resolve ends the wait of all pending refusals. The caller holds d.mu.
-func (d *refusalDetector) resolve(believed bool) {
-	for p := range d.pending {
-		p.believed <- believed
-	}
-	clear(d.pending)
+// decide ends the wait of all pending refusals. The caller holds d.mu.
+func (d *refusalDetector) decide(believed bool) {
+	d.decision.believed = believed
+	close(d.decision.made)
+	d.decision, d.pending = &refusalDecision{made: make(chan struct{})}, 0
 	d.restartTimer()
 }
 
@@ -91,7 +91,7 @@ func (d *refusalDetector) orderCreated() {
 	d.created = true
 	if len(d.run) > 0 {
 		clear(d.run)
-		d.resolve(true)
+		d.decide(true)
 	}
 }
 
@@ -101,6 +101,19 @@ func (d *refusalDetector) sawCreation() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.created
+}
+
+// believes reports whether a refusal would be believed at once: a person confirmed the
+// refusals, or the API created an order since the start or the last hold.
+func (d *refusalDetector) believes() bool {
+	return d.trusted() || d.sawCreation()
+}
+
+// trusted reports whether a person confirmed the refusals.
+func (d *refusalDetector) trusted() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Now().Before(d.trustedUntil)
 }
 
 // trustTime is how long refusals are believed after a person confirmed them. It is
@@ -117,8 +130,8 @@ func (d *refusalDetector) trust() {
 
 // report counts a refused order. full says that the run is complete and its orders
 // go back to the queue: it reached its limit, or certain is set. Otherwise the caller
-// awaits p; nil means that the refusal is believed at once.
-func (d *refusalDetector) report(orderNo string, certain bool) (p *pendingRefusal, full bool) {
+// awaits the decision; nil means that the refusal is believed at once.
+func (d *refusalDetector) report(orderNo string, certain bool) (awaits *refusalDecision, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !certain && (d.limit == 0 || time.Now().Before(d.trustedUntil)) {
@@ -128,38 +141,34 @@ func (d *refusalDetector) report(orderNo string, certain bool) (p *pendingRefusa
 	if certain || len(d.run) >= d.limit {
 		clear(d.run)
 		d.created, d.trustedUntil = false, time.Time{}
-		d.resolve(false)
+		d.decide(false)
 		return nil, true
 	}
-	p = &pendingRefusal{believed: make(chan bool, 1)}
-	d.pending[p] = struct{}{}
+	d.pending++
 	d.restartTimer()
-	return p, false
+	return d.decision, false
 }
 
 // await waits for the decision and reports whether the refusal is believed. Without a
-// decision within refusalWaitMax the refusal is believed: fewer orders than the limit
-// can be wrong. If ctx ends first, the refusal is believed only if the API created
-// orders before.
-func (d *refusalDetector) await(ctx context.Context, p *pendingRefusal) bool {
-	t := time.NewTimer(refusalWaitMax)
+// decision within refusalWait the refusal is believed: fewer orders than the limit can be
+// wrong. If ctx ends first, the refusal is believed only if the API created orders before.
+func (d *refusalDetector) await(ctx context.Context, awaits *refusalDecision) bool {
+	t := time.NewTimer(refusalWait)
 	defer t.Stop()
 	late := false
 	select {
-	case b := <-p.believed:
-		return b
+	case <-awaits.made:
+		return awaits.believed
 	case <-t.C:
 		late = true
 	case <-ctx.Done():
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	select {
-	case b := <-p.believed: // decided at the same moment
-		return b
-	default:
+	if d.decision != awaits { // made at the same moment
+		return awaits.believed
 	}
-	delete(d.pending, p)
+	d.pending--
 	d.restartTimer()
 	return late || d.created
 }

@@ -43,7 +43,7 @@ func (s *standIn) carry(ctx context.Context, c *client, r *request, x *exchange)
 
 func (s *standIn) request(c *client, r *request) (*http.Request, *onceBody) {
 	u, body := c.orders, &onceBody{data: r.body}
-	h := http.Header{"Accept": {"application/json"}, "User-Agent": {c.cfg.UserAgent}, "X-Api-Key": {r.key}}
+	h := http.Header{"Accept": {"application/json"}, "User-Agent": {userAgent}, "X-Api-Key": {r.key}}
 	if r.account {
 		u = &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path[:len(u.Path)-len(orderPath)] + accountPath}
 		return &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: h}, body

@@ -2,7 +2,6 @@ package submit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,7 +24,9 @@ type submission struct {
 
 	report    order.Report // report.History is always up to date
 	budget    budget
-	timeError bool // a timestamp was refused in this submission
+	timeError bool          // a timestamp was refused in this submission
+	shown     string        // the beginning of the last answer
+	before    order.History // before the last answer was judged
 }
 
 // Submit makes attempts until an answer settles the order, a budget is used up, or ctx
@@ -37,10 +38,6 @@ func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report
 	defer s.refusals.end()
 	t := &submission{Submitter: s, Submission: v, budget: newBudget(&s.cfg)}
 	t.report.History = creditQueueTime(v.History, t.budget.began, s.cfg.RetryDelayMax)
-	if s.cfg.OnUnsure == order.Park && v.History.Unsure && !v.Allowed {
-		t.report.Verdict, t.report.Reason = order.Unsure, "parked: an earlier attempt may have created it"
-		return t.end(order.EndAnswer)
-	}
 	for {
 		if end := t.attempt(ctx); end != order.EndNone {
 			return t.end(end)
@@ -59,8 +56,13 @@ func (t *submission) attempt(ctx context.Context) order.End {
 	if end := t.mayTry(ctx); end != order.EndNone {
 		return end
 	}
+	if t.report.History.Unsure {
+		if end := t.kept(ctx); end != order.EndNone {
+			return end
+		}
+	}
 	began := time.Now()
-	p, err := t.gate.Enter(ctx, t.keys.suspected(t.Order.OrderNo()))
+	p, err := t.gate.Enter(ctx, t.faults.suspected(t.Order.OrderNo()))
 	waited := time.Since(began)
 	t.waitedAtGate(waited)
 	if err != nil {
@@ -88,25 +90,6 @@ func (t *submission) mayTry(ctx context.Context) order.End {
 
 func (t *submission) expired(now time.Time) bool {
 	return !t.Deadline.IsZero() && now.After(t.Deadline)
-}
-
-// waitedAtGate excludes a wait from the budgets.
-func (t *submission) waitedAtGate(d time.Duration) {
-	t.budget.gated += d
-	if !t.report.History.FirstAttemptAt.IsZero() { // the age counts from the first attempt
-		t.report.History.GateWaitMS += d.Milliseconds()
-	}
-}
-
-// interrupted returns how the submission ends after a wait failed with err.
-func (t *submission) interrupted(ctx context.Context, err error) order.End {
-	if errors.Is(err, order.ErrLeaseLost) || errors.Is(context.Cause(ctx), order.ErrLeaseLost) {
-		return order.EndLeaseLost
-	}
-	if t.report.Error == "" {
-		t.report.Error = t.clean(err.Error())
-	}
-	return order.EndHandBack
 }
 
 // lastChecks runs directly before the attempt, after all waits. It checks the deadline
@@ -205,19 +188,4 @@ type attemptFacts struct {
 	waited time.Duration
 	size   int
 	ended  func(AttemptEvent) // may be nil
-}
-
-// wait sleeps for d. It returns EndNone, or how the submission ends if it was
-// interrupted.
-func (t *submission) wait(ctx context.Context, d time.Duration) order.End {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return order.EndNone
-	case <-ctx.Done():
-		return t.interrupted(ctx, context.Cause(ctx))
-	case <-t.gate.Draining():
-		return t.interrupted(ctx, gate.ErrDraining)
-	}
 }

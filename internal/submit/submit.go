@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -27,21 +28,23 @@ type Deps struct {
 // Submitter posts orders until they have a verdict. Its methods are safe for
 // concurrent use.
 type Submitter struct {
-	cfg      Config
-	base     string // for messages
-	log      zerolog.Logger
-	watch    Observer
-	trace    Tracer
-	client   *client
-	rules    *answer.Rules
-	clock    *clock
-	gate     *gate.Gate
-	refusals *refusalDetector
+	cfg    Config
+	base   string // for messages
+	log    zerolog.Logger
+	watch  Observer
+	trace  Tracer
+	client *client
+	rules  *answer.Rules
+	// rulesNote says why the rules file could not be read again; nil = it could.
+	rulesNote atomic.Pointer[string]
+	clock     *clock
+	gate      *gate.Gate
+	refusals  *refusalDetector
 	// evidence is what acceptances looked like so far.
 	evidence *answer.Evidence
-	// throttles finds out whether the API throttles the pool or a single order.
-	throttles throttles
-	keys      *keyring
+	// faults finds out whether single orders are at fault.
+	faults *faults
+	keys   *keyring
 
 	reporting sync.Mutex // guards reportRefusal, which changes both detector and gate
 
@@ -55,12 +58,15 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Tuning == (Tuning{}) {
+		cfg.Tuning = DefaultTuning()
+	}
 	base, err := cfg.baseURL()
 	if err != nil {
 		return nil, err
 	}
 	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace,
-		evidence: answer.NewEvidence(deps.Log)}
+		evidence: answer.NewEvidence(deps.Log), faults: newFaults()}
 	if s.watch == nil {
 		s.watch = noObserver{}
 	}
@@ -75,7 +81,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err := s.connect(deps.Transport); err != nil {
 		return nil, err
 	}
-	s.clock = newClock(cfg.Clock, cfg.ClockWarn, deps.Log)
+	s.clock = newClock(cfg.Clock, clockWarn, deps.Log)
 	s.refusals = newRefusalDetector(cfg)
 	s.gate = gate.New(cfg.gate(), deps.Log, gate.Hooks{Changed: func(now gate.State) { s.watch.GateChanged(now) }, Resumed: s.refusals.trust})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,7 +94,7 @@ func (s *Submitter) connect(rt http.RoundTripper) (err error) {
 	if s.client, err = newClient(s.cfg, s.base); err != nil {
 		return err
 	}
-	s.client.ownNumbers = s.rules.AllowsOtherOrderNo()
+	s.client.rules = s.rules
 	if rt != nil {
 		s.client.standIn = &standIn{rt}
 	}
@@ -101,8 +107,18 @@ func (s *Submitter) Gate() *gate.Gate { return s.gate }
 // Clock returns the estimate of the API's clock.
 func (s *Submitter) Clock() ClockEstimate { return s.clock.estimate() }
 
-// Notes returns remarks for people about how the submitter interprets answers.
-func (s *Submitter) Notes() []string { return s.evidence.Notes() }
+// Notes returns remarks for people: about this machine's clock, and about how the
+// submitter interprets answers.
+func (s *Submitter) Notes() []string {
+	notes := s.evidence.Notes()
+	if advice := s.clock.advice(); advice != "" && !s.gate.Stands(gate.BlockClock) { // which says so itself
+		notes = append([]string{advice}, notes...)
+	}
+	if note := s.rulesNote.Load(); note != nil {
+		notes = append(notes, *note)
+	}
+	return notes
+}
 
 // Drain is for a worker that is about to stop. Submissions that wait for the gate or
 // for their next attempt end with EndHandBack, so another worker can take the orders
@@ -122,13 +138,19 @@ func (s *Submitter) Close() {
 }
 
 // maintain advances the gate's blocks when they are due, probes the account for them,
-// and reloads the keys.
+// and reloads the keys and the rules.
 func (s *Submitter) maintain(ctx context.Context) {
 	var reload <-chan time.Time
 	if s.cfg.KeyReload > 0 {
 		t := time.NewTicker(s.cfg.KeyReload)
 		defer t.Stop()
 		reload = t.C
+	}
+	var rules <-chan time.Time
+	if s.cfg.Rules != "" {
+		t := time.NewTicker(rulesEvery)
+		defer t.Stop()
+		rules = t.C
 	}
 	due := time.NewTimer(0)
 	defer due.Stop()
@@ -150,12 +172,8 @@ func (s *Submitter) maintain(ctx context.Context) {
 			if s.keys.reload() {
 				s.gate.KeysChanged()
 			}
+		case <-rules:
+			s.reloadRules()
 		}
 	}
 }
-
-// clean masks API keys in text that is recorded or logged.
-func (s *Submitter) clean(text string) string { return s.keys.scrub.Load().clean(text) }
-
-// capRetryAfter limits a Retry-After to the longest delay.
-func (s *Submitter) capRetryAfter(d time.Duration) time.Duration { return min(d, s.cfg.RetryDelayMax) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -12,7 +13,8 @@ import (
 	"orderpost/internal/order"
 )
 
-// wantVerdict is the table, written anew.
+// wantVerdict is the table of docs/rules.md, written anew, for a body that says no more
+// than code 0.
 func wantVerdict(status int, p Phase) order.Verdict {
 	if p == PhaseConnect || p == PhaseSend {
 		return order.Retry
@@ -21,26 +23,18 @@ func wantVerdict(status int, p Phase) order.Verdict {
 		return order.Unsure
 	}
 	switch status {
-	case 408, 425, 429:
+	case 407, 425, 429, 511:
 		return order.Retry
 	case 401, 403:
 		return order.Denied
-	case 409:
-		return order.Duplicate
-	case 501, 505:
+	case 400, 402, 404, 405, 410, 411, 413, 414, 415, 417, 418, 421, 422, 423, 426, 428, 431, 451, 501, 505:
 		return order.Rejected
-	}
-	switch status / 100 {
-	case 2:
-		if p == PhaseCut {
-			return order.Unsure
+	case 200, 201, 202, 204:
+		if p == PhaseDone {
+			return order.Accepted
 		}
-		return order.Accepted
-	case 3, 4:
-		return order.Rejected
-	default:
-		return order.Unsure
 	}
+	return order.Unsure
 }
 
 // inPhase makes the fake API fail, or answer, in a phase.
@@ -75,7 +69,7 @@ func wantSettlement(v order.Verdict, status int, p order.Policy, doubted bool) o
 		}
 		return settle(order.OutcomeRejected)
 	case order.Rejected:
-		if status == 404 || status == 405 {
+		if slices.Contains([]int{404, 405, 410, 421, 426}, status) {
 			return back
 		}
 		if doubted {

@@ -173,7 +173,7 @@ func (w *way) serve(t testing.TB, h http.HandlerFunc) string {
 // config is what a client needs that goes this way.
 func (w *way) config(t testing.TB, base string) Config {
 	cfg := DefaultConfig(base)
-	cfg.UserAgent, cfg.RequestTimeout, cfg.HeaderTimeout = "test", 5*time.Second, 5*time.Second
+	cfg.RequestTimeout = 5 * time.Second
 	if w.secure {
 		cfg.CAFile = caFile(t)
 	}

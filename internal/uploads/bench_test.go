@@ -62,7 +62,7 @@ func BenchmarkCheck(b *testing.B) {
 	peak := watchHeap()
 	b.ResetTimer()
 	begun = time.Now()
-	require.NoError(b, d.Check(u.ID, anna))
+	require.NoError(b, d.Check(u.ID, anna, ""))
 	u = finished(b, d, u.ID)
 	took := time.Since(begun)
 	b.StopTimer()

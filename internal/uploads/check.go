@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 	"orderpost/internal/order"
 )
 
@@ -20,24 +21,25 @@ const (
 )
 
 // Check starts the check of an upload with its settings. It reads the whole file, also
-// if rows are bad. Its result is Upload.Checked.
-func (d *Desk) Check(id string, by Person) error {
-	u, err := d.store.Get(id)
-	if err != nil {
-		return err
-	}
-	return d.start(id, by, false, func(ctx context.Context, j *job) error {
+// if rows are bad. Its result is Upload.Checked. saw is the Mark of the Look at the
+// upload; "" = any.
+func (d *Desk) Check(id string, by Person, saw string) error {
+	return d.start(id, by, saw, CheckKind, func(ctx context.Context, j *jobs.Job) (any, error) {
+		u, err := d.store.Get(id) // nobody changes it while the job runs
+		if err != nil {
+			return nil, err
+		}
 		checked, rejected, err := d.check(ctx, j, &u)
 		if ctx.Err() != nil {
-			return nil // stopped: the upload is as it was
+			return nil, ctx.Err() // stopped: the upload is as it was
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		checked.By, checked.At = by, time.Now().UTC()
-		checked.Took = checked.At.Sub(j.p.StartedAt) // never changes
-		return d.store.note(id, func(u *Upload) {
-			u.Checked, u.UsedAt = checked, checked.At
+		checked.Took = checked.At.Sub(j.Started)
+		return nil, d.store.note(id, func(u *Upload) {
+			u.Checked, u.UsedAt, u.Did = checked, checked.At, did(by, "checked it")
 			u.Bytes += rejected - u.Rejected
 			u.Rejected = rejected
 		})
@@ -45,13 +47,15 @@ func (d *Desk) Check(id string, by Person) error {
 }
 
 // check checks a file. rejected is the size of the rejects file on disk.
-func (d *Desk) check(ctx context.Context, j *job, u *Upload) (checked *Checked, rejected int64, err error) {
-	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) { o.SkipInvalid, o.MaxErrors = true, listed })
+func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Checked, rejected int64, err error) {
+	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
+		o.SkipInvalid, o.MaxErrors, o.Past = true, listed, u.Settings.past(time.Now())
+	})
 	checked = &Checked{Summary: s}
 	for _, bad := range s.Bad {
 		row := BadRow{Line: bad.Line, Column: bad.Column, Name: bad.Name, Value: bad.Value, Code: bad.Code, Message: bad.Plain()}
 		if field, _, ok := bad.Question(); ok {
-			row.Accept = field
+			row.Accept, row.Or = field, bad.Or()
 		}
 		checked.Bad = append(checked.Bad, row)
 	}
@@ -79,7 +83,7 @@ func (d *Desk) check(ctx context.Context, j *job, u *Upload) (checked *Checked, 
 		checked.First = append(checked.First, order.Clip(string(row.Order.Canonical()), maxLine))
 	}
 	if s.Invalid > 0 {
-		j.enter(Rejecting, u.Size)
+		j.Tell(jobs.Progress{Step: Rejecting, Of: u.Size})
 		checked.Rejects = f.RejectsName(u.Source())
 		rejected, err = d.writeRejects(ctx, u, f)
 	}
@@ -96,18 +100,17 @@ func (o *opened) close() { _ = o.content.Close() }
 
 // examine opens and checks an upload with the importer, as enqueue does. If the error
 // is nil, the caller must close the file.
-func (d *Desk) examine(ctx context.Context, j *job, u *Upload, change func(*importer.Options)) (f *opened, s importer.Summary, err error) {
+func (d *Desk) examine(ctx context.Context, j *jobs.Job, u *Upload, change func(*importer.Options)) (f *opened, s importer.Summary, err error) {
 	o, err := u.options()
 	if err != nil {
 		return nil, s, refuse(Unusable, "%w", err)
 	}
-	o.TempDir = d.store.folder(u.ID)
 	change(&o)
 	return d.inTurn(ctx, j, u, func(c *content) (*importer.File, error) { return importer.Open(c, o) })
 }
 
 // inTurn opens an upload by open and checks it, when no other check runs.
-func (d *Desk) inTurn(ctx context.Context, j *job, u *Upload, open func(*content) (*importer.File, error)) (f *opened, s importer.Summary, err error) {
+func (d *Desk) inTurn(ctx context.Context, j *jobs.Job, u *Upload, open func(*content) (*importer.File, error)) (f *opened, s importer.Summary, err error) {
 	select {
 	case d.checks <- struct{}{}:
 		defer func() { <-d.checks }()
@@ -115,16 +118,16 @@ func (d *Desk) inTurn(ctx context.Context, j *job, u *Upload, open func(*content
 		return nil, s, ctx.Err()
 	}
 	c, err := d.store.open(u, func(at int64) error {
-		j.moved(at)
+		j.Move(at)
 		return ctx.Err()
 	})
 	if err != nil {
 		return nil, s, err
 	}
 	f = &opened{content: c}
-	j.enter(Reading, u.Size)
+	j.Tell(jobs.Progress{Step: Reading, Of: u.Size})
 	if f.File, err = open(c); err == nil {
-		j.enter(Checking, u.Size)
+		j.Tell(jobs.Progress{Step: Checking, Of: u.Size})
 		s, err = f.Check(ctx)
 	}
 	if err != nil {

@@ -2,20 +2,22 @@ package uploads
 
 import (
 	"context"
-	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 	"orderpost/internal/queue"
 )
 
 // Desk runs the checks and imports of uploads as jobs, one at a time for each upload.
-// The caller must call Close.
+// The caller must close the jobs, and then the desk.
 type Desk struct {
 	store   *Store
 	queue   *queue.Queue
+	jobs    *jobs.Jobs
 	journal Journal
 	// fullWait is importer.Options.FullWait. A test shortens it.
 	fullWait time.Duration
@@ -25,21 +27,13 @@ type Desk struct {
 	// checks lets one check run at a time: a check keeps every core busy.
 	checks chan struct{}
 
-	mu   sync.Mutex
-	jobs map[string]*job
-	// failed holds why the last job of an upload could not write its result.
-	failed map[string]error
+	mu sync.Mutex // what a person does to an upload goes by what they saw of it
 }
 
-// Act is what a person does with an upload, for the journal.
+// Act is an import, for the journal.
 type Act struct {
-	// Kind is "import" or "cancel".
-	Kind   string
 	By     Person
-	Batch  string
 	Upload Upload
-	// Note says why, in the person's words.
-	Note string
 	ImportOptions
 }
 
@@ -57,15 +51,15 @@ type Ended struct {
 // result. If it returns an error, the act does not happen.
 type Journal func(ctx context.Context, a Act) (end func(context.Context, Ended), err error)
 
-// NewDesk returns a desk. A nil queue lets it check files, but not import them. A nil
-// journal is none.
-func NewDesk(s *Store, q *queue.Queue, j Journal) *Desk {
+// NewDesk returns a desk that runs its work among the jobs. A nil queue lets it check
+// files, but not import them. A nil journal is none.
+func NewDesk(s *Store, q *queue.Queue, all *jobs.Jobs, j Journal) *Desk {
 	if j == nil {
 		j = func(context.Context, Act) (func(context.Context, Ended), error) {
 			return func(context.Context, Ended) {}, nil
 		}
 	}
-	d := &Desk{store: s, queue: q, journal: j, checks: make(chan struct{}, 1), jobs: make(map[string]*job), failed: make(map[string]error)}
+	d := &Desk{store: s, queue: q, jobs: all, journal: j, checks: make(chan struct{}, 1)}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.work.Go(d.sweep)
 	return d
@@ -74,15 +68,45 @@ func NewDesk(s *Store, q *queue.Queue, j Journal) *Desk {
 // Store returns the desk's store.
 func (d *Desk) Store() *Store { return d.store }
 
-// sweepEvery is the interval between two looks for uploads that nobody needs.
-const sweepEvery = time.Minute
+const (
+	// sweepEvery is the interval between two looks for uploads that nobody needs.
+	sweepEvery = time.Minute
+	// sweepWait is how long an upload must be found unused before it goes. A clock that
+	// jumped ahead makes all of them look old, and is set right within that time.
+	sweepWait = time.Hour
+)
+
+// unused tells which uploads have been found unused for sweepWait.
+type unused map[string]time.Time // since when, by the monotonic clock
+
+// due returns which of the uploads that are found unused now may go.
+func (w unused) due(found []string, now time.Time) (out []string) {
+	for id := range w {
+		if !slices.Contains(found, id) {
+			delete(w, id)
+		}
+	}
+	for _, id := range found {
+		since, known := w[id]
+		switch {
+		case !known:
+			w[id] = now
+		case now.Sub(since) >= sweepWait:
+			out = append(out, id)
+		}
+	}
+	return out
+}
 
 func (d *Desk) sweep() {
+	wait := make(unused)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for {
-		for _, id := range d.store.Expired(time.Now()) {
-			_ = d.Remove(id) // what is in use, or cannot be removed, is tried again
+		now := time.Now()
+		fetched, unused := d.store.Expired(now)
+		for _, id := range append(fetched, wait.due(unused, now)...) {
+			_ = d.Remove(id, "") // what is in use, or cannot be removed, is tried again
 		}
 		select {
 		case <-tick.C:
@@ -92,196 +116,107 @@ func (d *Desk) sweep() {
 	}
 }
 
-// Close stops the jobs and waits for them. Imports can be resumed.
+// Close ends the desk.
 func (d *Desk) Close() {
 	d.stop()
 	d.work.Wait()
 }
 
-// Phase says what a job does.
-type Phase string
-
-// The phases of a job, in order.
+// The kinds of jobs. Their subject is the id of the upload.
 const (
-	Waiting    Phase = "waiting"  // for another check
-	Reading    Phase = "reading"  // the whole file, for its fingerprint
-	Checking   Phase = "checking" // reading it again, row by row
-	Rejecting  Phase = "rejects"  // writing the rejects file
-	Importing  Phase = "importing"
-	Hindered   Phase = "hindered" // the broker is out of reach, or the queue is full
-	Cancelling Phase = "cancelling"
+	CheckKind  = "check"
+	ImportKind = "import"
 )
 
-// Progress is the progress of a job.
-type Progress struct {
-	Import    bool // or a check
-	By        Person
-	StartedAt time.Time
-	Phase     Phase
-	// Done and Total count rows while importing, otherwise bytes.
-	Done, Total int64
-	// Hindrance is why the job does not go on at the moment.
-	Hindrance string
-}
+// The steps of a job, in order.
+const (
+	Waiting   = ""         // for another check
+	Reading   = "reading"  // the whole file, for its fingerprint
+	Checking  = "checking" // reading it again, row by row
+	Rejecting = "rejects"  // writing the rejects file
+	Importing = "importing"
+)
 
-// Share returns how much of its phase a job has done, from 0 to 1.
-func (p *Progress) Share() float64 {
-	if p.Total <= 0 {
-		return 0
-	}
-	return min(1, float64(p.Done)/float64(p.Total))
-}
-
-// job is a check or an import under way.
-type job struct {
-	stop context.CancelFunc
-	done chan struct{}
-
-	mu sync.Mutex
-	p  Progress
-	// stopped is set when a person stopped the job.
-	stopped bool
-	by      Person // who stopped it
-}
-
-func (j *job) enter(phase Phase, total int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.p.Phase, j.p.Done, j.p.Total, j.p.Hindrance = phase, 0, total, ""
-}
-
-// moved notes the progress within a phase.
-func (j *job) moved(done int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.p.Done = done; j.p.Phase == Hindered {
-		j.p.Phase, j.p.Hindrance = Importing, ""
-	}
-}
-
-// rows returns how many rows an import has done.
-func (j *job) rows() int64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.p.Done
-}
-
-// stopper returns who stopped the job.
-func (j *job) stopper() (by Person, stopped bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.by, j.stopped
-}
-
-func (j *job) hinder(err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.p.Phase, j.p.Hindrance = Hindered, err.Error()
-}
-
-// start runs a job unless the upload has one.
-func (d *Desk) start(id string, by Person, isImport bool, run func(context.Context, *job) error) error {
+// start runs a job unless the upload has one, or is not as the person saw it. A result
+// of nil says that the job did not come to one.
+func (d *Desk) start(id string, by Person, saw, kind string, run func(context.Context, *jobs.Job) (any, error)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if j := d.jobs[id]; j != nil {
-		return busy(j)
+	if err := d.idle(id); err != nil {
+		return err
 	}
-	if d.ctx.Err() != nil {
-		return errors.New("the console is stopping")
+	u, err := d.asSeen(id, saw)
+	if err != nil {
+		return err
 	}
-	ctx, stop := context.WithCancel(d.ctx)
-	j := &job{stop: stop, done: make(chan struct{}), p: Progress{Import: isImport, By: by, StartedAt: time.Now().UTC(), Phase: Waiting}}
-	d.jobs[id] = j
-	delete(d.failed, id)
-	d.work.Go(func() {
-		defer stop()
-		err := run(ctx, j)
-		d.mu.Lock()
-		if delete(d.jobs, id); err != nil {
-			d.failed[id] = err
-		}
-		d.mu.Unlock()
-		close(j.done)
-	})
-	return nil
+	title := map[string]string{CheckKind: "Check ", ImportKind: "Import "}[kind] + u.Name
+	_, err = d.jobs.Start(jobs.Spec{Kind: kind, Title: title, By: by.Name, Key: key(id), Unbounded: true, Subject: id}, run)
+	return err
 }
 
-func busy(j *job) error {
+// key is the key of an upload's jobs.
+func key(id string) string { return "upload " + id }
+
+// idle returns an error if an upload has a job.
+func (d *Desk) idle(id string) error {
+	j := d.Job(id)
+	if j == nil {
+		return nil
+	}
 	what := "is being checked"
-	if j.p.Import { // never changes
+	if j.Kind == ImportKind {
 		what = "is being imported"
 	}
-	return refuse(Busy, "the upload %s already, for %s since %s; wait for that, or stop it", what, j.p.By.Name, j.p.StartedAt.Format(time.TimeOnly+"Z"))
+	return refuse(Busy, "the upload %s already, for %s since %s; wait for that, or stop it", what, j.By, j.Started.Format(time.TimeOnly+"Z"))
 }
 
-// Progress returns the progress of an upload's job. ok is false if it has none.
-func (d *Desk) Progress(id string) (p Progress, ok bool) {
-	d.mu.Lock()
-	j := d.jobs[id]
-	d.mu.Unlock()
-	if j == nil {
-		return p, false
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.p, true
-}
-
-// Busy reports whether an upload has a job.
-func (d *Desk) Busy(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.jobs[id] != nil
-}
+// Job returns the job that an upload has; nil if it has none.
+func (d *Desk) Job(id string) *jobs.Job { return d.jobs.Running(key(id)) }
 
 // Failure returns why the last job of an upload has no result, such as a full disk;
-// nil = it has one, or there was no job.
+// nil = it has one, or was stopped, or there was no job.
 func (d *Desk) Failure(id string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.failed[id]
+	if j := d.jobs.Last(key(id)); j != nil && j.State() == jobs.Failed {
+		if result, err := j.Result(); result == nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Wait waits until an upload has no job.
 func (d *Desk) Wait(ctx context.Context, id string) error {
-	d.mu.Lock()
-	j := d.jobs[id]
-	d.mu.Unlock()
-	if j == nil {
-		return nil
+	if j := d.Job(id); j != nil {
+		return j.Wait(ctx)
 	}
-	select {
-	case <-j.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // Stop stops an upload's job and waits for its end. An import that was stopped can be
-// resumed. What it enqueued stays.
-func (d *Desk) Stop(ctx context.Context, id string, by Person) error {
+// resumed. What it enqueued stays. saw is the Mark of the Look at the job; "" = whichever
+// runs.
+func (d *Desk) Stop(ctx context.Context, id string, by Person, saw string) error {
 	d.mu.Lock()
-	j := d.jobs[id]
+	j := d.Job(id)
+	_, err := d.asSeen(id, saw)
 	d.mu.Unlock()
-	if j == nil {
-		return nil
+	if err != nil || j == nil {
+		return err
 	}
-	j.mu.Lock()
-	j.stopped, j.by = true, by
-	j.mu.Unlock()
-	j.stop()
-	return d.Wait(ctx, id)
+	j.Stop(by.Name)
+	return j.Wait(ctx)
 }
 
-// Remove removes an upload that has no job.
-func (d *Desk) Remove(id string) error {
+// Remove removes an upload that has no job. saw is the Mark of the Look at it; "" = any.
+func (d *Desk) Remove(id, saw string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if j := d.jobs[id]; j != nil {
-		return busy(j)
+	if err := d.idle(id); err != nil {
+		return err
 	}
-	delete(d.failed, id)
+	if _, err := d.asSeen(id, saw); err != nil {
+		return err
+	}
 	return d.store.Remove(id)
 }
 
@@ -304,11 +239,12 @@ func (d *Desk) Head(id string, rows int) (*importer.Head, error) {
 }
 
 // Arrange sets how to read an upload. The error says what is wrong with the settings
-// for this file; nothing is changed then. An earlier check does not count any more.
-func (d *Desk) Arrange(id string, set Settings) error {
+// for this file; nothing is changed then. An earlier check does not count any more. saw
+// is the Mark of the Look at the upload; "" = any. now is the one after the change.
+func (d *Desk) Arrange(id string, by Person, saw string, set Settings) (now string, err error) {
 	u, err := d.store.Get(id)
 	if err != nil {
-		return err
+		return "", err
 	}
 	u.Settings = set
 	o, err := u.options()
@@ -316,11 +252,11 @@ func (d *Desk) Arrange(id string, set Settings) error {
 		err = importer.CheckBatch(set.Batch)
 	}
 	if err != nil {
-		return refuse(Unusable, "%w", err)
+		return "", refuse(Unusable, "%w", err)
 	}
 	c, err := d.store.open(&u, nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = c.Close() }()
 	h, err := importer.ReadHead(c, o, 0)
@@ -328,17 +264,21 @@ func (d *Desk) Arrange(id string, set Settings) error {
 		err = h.Try(set.Mapping)
 	}
 	if err != nil {
-		return refuse(Unusable, "%w", err)
+		return "", refuse(Unusable, "%w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if j := d.jobs[id]; j != nil {
-		return busy(j)
+	if err := d.idle(id); err != nil {
+		return "", err
 	}
-	_, err = d.store.update(id, func(u *Upload) {
-		u.Settings, u.Checked, u.UsedAt = set, nil, time.Now().UTC()
+	if _, err := d.asSeen(id, saw); err != nil {
+		return "", err
+	}
+	u, err = d.store.update(id, func(u *Upload) {
+		u.Settings, u.Checked, u.Did = set, nil, did(by, "changed its columns")
+		u.UsedAt = u.Did.At
 	})
-	return err
+	return mark(u, nil), err
 }
 
 // MappingFile writes an upload's mapping as a file for enqueue --mapping.

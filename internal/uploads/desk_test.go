@@ -44,19 +44,19 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, size, d.store.Used())
 
 	// The same again: the rejects file replaces the first.
-	require.NoError(t, d.Check(u.ID, anna))
+	require.NoError(t, d.Check(u.ID, anna, ""))
 	finished(t, d, u.ID)
 	_, size = onDisk(t, d.store)
 	require.Equal(t, size, d.store.Used())
 
 	// The question is answered, the type is text: only the mistakes stay.
 	set := Settings{Mapping: importer.Mapping{Types: map[string]importer.Type{"qty": importer.TypeString}, Accept: map[string][]importer.Code{"order_no": {importer.CodeDate}}}, Batch: "march"}
-	require.NoError(t, d.Arrange(u.ID, set))
+	require.NoError(t, arrange(d, u.ID, set))
 	u, err := d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.Nil(t, u.Checked, "a check with other settings does not count")
 	require.Equal(t, Unready, KindOf(d.Rejects(t.Context(), u.ID, &rejects)))
-	require.NoError(t, d.Check(u.ID, anna))
+	require.NoError(t, d.Check(u.ID, anna, ""))
 	u = finished(t, d, u.ID)
 	require.Equal(t, 2, u.Checked.Summary.Invalid)
 	require.Equal(t, "march", u.Checked.Summary.Batch)
@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, set.Mapping, m)
 
-	require.NoError(t, d.Remove(u.ID))
+	require.NoError(t, d.Remove(u.ID, ""))
 	names, _ := onDisk(t, d.store)
 	require.Empty(t, names)
 }
@@ -120,16 +120,16 @@ func TestHead(t *testing.T) {
 	require.NoError(t, err)
 	m := h.Propose()
 	require.Equal(t, "order_no", m.Rename["Auftragsnummer"])
-	require.NoError(t, d.Arrange(u.ID, Settings{Mapping: m}))
+	require.NoError(t, arrange(d, u.ID, Settings{Mapping: m}))
 	for _, bad := range []Settings{{}, {Mapping: importer.Mapping{Empty: "x"}}, {Mapping: m, Delimiter: "two"}, {Mapping: m, Encoding: "latin"}, {Mapping: m, Batch: "a b"}} {
-		require.Equal(t, Unusable, KindOf(d.Arrange(u.ID, bad)), "%+v", bad)
+		require.Equal(t, Unusable, KindOf(arrange(d, u.ID, bad)), "%+v", bad)
 	}
 	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.Equal(t, m, u.Settings.Mapping, "a refused change changes nothing")
 	_, err = d.Head("../../../etc", 1)
 	require.Equal(t, Gone, KindOf(err))
-	require.Equal(t, Gone, KindOf(d.Check("0123456789abcdef", anna)))
+	require.Equal(t, Gone, KindOf(d.Check("0123456789abcdef", anna, "")))
 }
 
 // TestStoppedCheck: one check at a time, with its progress, and stopped it changes
@@ -138,25 +138,24 @@ func TestStoppedCheck(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), nil)
 	a, b := keep(t, d.store, "a.csv", numbered(1, 1000)), keep(t, d.store, "b.csv", numbered(1, 1000))
 	d.checks <- struct{}{} // another check runs
-	require.NoError(t, d.Check(a.ID, anna))
-	require.NoError(t, d.Check(b.ID, Person{Name: "ben"}))
-	err := d.Check(a.ID, anna)
+	require.NoError(t, d.Check(a.ID, anna, ""))
+	require.NoError(t, d.Check(b.ID, Person{Name: "ben"}, ""))
+	err := d.Check(a.ID, anna, "")
 	require.Equal(t, Busy, KindOf(err))
 	require.ErrorContains(t, err, "the upload is being checked already, for anna since")
-	require.Equal(t, Busy, KindOf(d.Remove(a.ID)))
-	require.Equal(t, Busy, KindOf(d.Arrange(a.ID, Settings{})))
-	p, ok := d.Progress(b.ID)
-	require.True(t, ok)
-	require.Equal(t, Waiting, p.Phase)
-	require.Equal(t, "ben", p.By.Name)
-	require.NoError(t, d.Stop(t.Context(), a.ID, anna))
-	require.False(t, d.Busy(a.ID))
+	require.Equal(t, Busy, KindOf(d.Remove(a.ID, "")))
+	require.Equal(t, Busy, KindOf(arrange(d, a.ID, Settings{})))
+	job := d.Job(b.ID)
+	require.NotNil(t, job)
+	require.Equal(t, Waiting, job.Progress().Step)
+	require.Equal(t, "ben", job.By)
+	require.NoError(t, d.Stop(t.Context(), a.ID, anna, ""))
+	require.Nil(t, d.Job(a.ID))
 	u, err := d.store.Get(a.ID)
 	require.NoError(t, err)
 	require.Nil(t, u.Checked)
 	<-d.checks
 	require.Equal(t, 1000, finished(t, d, b.ID).Checked.Summary.Rows)
-	_, ok = d.Progress(b.ID)
-	require.False(t, ok)
-	require.NoError(t, d.Stop(t.Context(), b.ID, anna), "there is nothing to stop")
+	require.Nil(t, d.Job(b.ID))
+	require.NoError(t, d.Stop(t.Context(), b.ID, anna, ""), "there is nothing to stop")
 }

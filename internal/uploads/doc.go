@@ -9,7 +9,7 @@
 //	content.go  a kept file as the importer reads it
 //	upload.go   what is remembered of an upload
 //	refusal.go  errors that the person who uploads can act on
-//	desk.go     jobs: one at a time for each upload, with progress, to be stopped
+//	desk.go     one job at a time for each upload: check or import
 //	check.go    the check, by the code of enqueue --dry-run
 //	import.go   the import, by the code of enqueue
 //	results.go  results and rejects as streams

@@ -53,7 +53,7 @@ func TestAPowerCutTakesNothingThatIsKept(t *testing.T) {
 
 	seen.watch(s)
 	d := openDesk(t, s, nil)
-	require.NoError(t, d.Check(u.ID, anna))
+	require.NoError(t, d.Check(u.ID, anna, ""))
 	finished(t, d, u.ID)
 	require.Equal(t, []string{"sync ID/" + rejectsFile + part, "rename ID/" + rejectsFile, "sync ID/" + metaFile + part, "rename ID/" + metaFile, "sync ID"}, seen.did)
 

@@ -8,15 +8,19 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
 // Import starts the import of a checked upload, or resumes one that was interrupted.
 // The batch, the intents and their ids are those of enqueue with the same file and
-// settings, so no order is enqueued twice. ctx is for the intention in the journal.
-func (d *Desk) Import(ctx context.Context, id string, by Person, o ImportOptions) error {
-	u, err := d.store.Get(id)
+// settings, so no order is enqueued twice. saw is the Mark of the Look at the upload;
+// "" = any. ctx is for the intention in the journal.
+func (d *Desk) Import(ctx context.Context, id string, by Person, saw string, o ImportOptions) error {
+	d.mu.Lock()
+	u, err := d.asSeen(id, saw)
+	d.mu.Unlock()
 	switch {
 	case err != nil:
 		return err
@@ -33,26 +37,29 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, o ImportOptions
 	if other := d.importing(batch); other != "" && other != id {
 		return refuse(Busy, "batch %s is being imported from another upload of the same file; wait for that", batch)
 	}
-	if d.Busy(id) {
-		return refuse(Busy, "the upload is being checked or imported already; wait for that, or stop it")
+	if err := d.idle(id); err != nil {
+		return err
 	}
-	end, err := d.journal(ctx, Act{Kind: "import", By: by, Batch: batch, Upload: u, ImportOptions: o})
+	end, err := d.journal(ctx, Act{By: by, Upload: u, ImportOptions: o})
 	if err != nil {
 		return err
 	}
 	run := &Import{Batch: batch, By: by, StartedAt: time.Now().UTC(), State: Running, ImportOptions: o}
-	err = d.start(id, by, true, func(ctx context.Context, j *job) error {
+	err = d.start(id, by, saw, ImportKind, func(ctx context.Context, j *jobs.Job) (any, error) {
 		u, err := d.store.update(id, func(u *Upload) { u.Import, u.UsedAt = run, run.StartedAt })
 		if err != nil {
 			end(ctx, Ended{State: Failed, Error: err.Error()})
-			return err
+			return nil, err
 		}
-		s, err := d.publish(ctx, j, &u, run)
+		s, ended := d.publish(ctx, j, &u, run)
 		result := *run
 		result.Summary, result.EndedAt = s, time.Now().UTC()
-		result.State, result.Error = d.ended(ctx, j, err)
+		result.State, result.Error = how(ctx, j, ended)
 		end(ctx, Ended{State: result.State, Counts: counts(&s), Partial: !s.AllFine(), Error: result.Error})
-		return d.store.note(id, func(u *Upload) { u.Import, u.UsedAt = &result, result.EndedAt })
+		if err := d.store.note(id, func(u *Upload) { u.Import, u.UsedAt, u.Did = &result, result.EndedAt, did(by, "imported it") }); err != nil {
+			return nil, err
+		}
+		return &result, ended
 	})
 	if err != nil {
 		end(ctx, Ended{State: Failed, Error: err.Error()})
@@ -63,26 +70,27 @@ func (d *Desk) Import(ctx context.Context, id string, by Person, o ImportOptions
 // importing returns the upload from which a batch is being imported.
 func (d *Desk) importing(batch string) string {
 	for _, u := range d.store.List() {
-		if p, ok := d.Progress(u.ID); ok && p.Import && u.Checked != nil && u.Checked.Summary.Batch == batch {
+		if j := d.Job(u.ID); j != nil && j.Kind == ImportKind && u.Checked != nil && u.Checked.Summary.Batch == batch {
 			return u.ID
 		}
 	}
 	return ""
 }
 
-// ended returns the state of an import that ended with err.
-func (d *Desk) ended(ctx context.Context, j *job, err error) (State, string) {
-	stopper, stopped := j.stopper()
-	switch {
+// how returns the state of an import that ended with err.
+func how(ctx context.Context, j *jobs.Job, err error) (State, string) {
+	switch stopper := j.Stopper(); {
 	case err == nil:
 		return Done, ""
 	case errors.Is(err, importer.ErrCancelled):
 		return Cancelled, "the import was cancelled"
-	case stopped:
-		return Interrupted, "stopped by " + stopper.Name
+	case stopper != "":
+		return Interrupted, "stopped by " + stopper
 	case ctx.Err() != nil:
 		return Interrupted, "the console was stopped"
-	case errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrNobodyFeeds):
+	case KindOf(err) == Unready:
+		return Failed, err.Error()
+	case errors.Is(err, importer.ErrUnknownLane):
 		return Failed, err.Error()
 	case errors.Is(err, importer.ErrOtherContent):
 		return Failed, "the batch belongs to other content or another mapping; choose another name for the batch"
@@ -106,27 +114,37 @@ const (
 
 // publish checks and publishes a file by the code of enqueue. While the broker is out
 // of reach, or the queue is full, it tries again: it goes on behind the last confirmed
-// row.
-func (d *Desk) publish(ctx context.Context, j *job, u *Upload, run *Import) (importer.Summary, error) {
+// row. The own times of rows must not be over when an import begins.
+func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import) (importer.Summary, error) {
+	past := time.Now()
+	if began, err := books.ReadImport(ctx, d.queue, run.Batch); err == nil && began != nil {
+		past = u.Checked.At // the rows that are left are as good as those that went before
+	}
 	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
 		o.SkipInvalid, o.RetryFailed, o.Deadline, o.Rate, o.By = run.SkipInvalid, run.RetryFailed, run.Deadline, run.Rate, run.By.Name
 		o.Lane, o.FullWait = run.lane(), d.fullWait
-		o.Progress = func(rows int) { j.moved(int64(rows)) }
+		o.NotBefore, o.Past = run.NotBefore, u.Settings.past(past)
+		o.Progress = func(rows int) { j.Move(int64(rows)) }
 	})
+	if err == nil {
+		defer f.close()
+	}
+	if _, bad := errors.AsType[*importer.BadRows](err); bad || err == nil && s.Invalid > u.Checked.Summary.Invalid { // nobody agreed to leave these out
+		return s, refuse(Unready, "the times of some rows are over since the file was checked, so nothing was imported; check it again")
+	}
 	if err != nil {
 		return s, err
 	}
-	defer f.close()
 	f.content.moved = func(int64) error { return ctx.Err() } // rows count from now on
-	j.enter(Importing, int64(s.Rows))
+	j.Tell(jobs.Progress{Step: Importing, Of: int64(s.Rows)})
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		before := j.rows()
+		before := j.Progress().Done
 		done, err := f.Publish(ctx, d.queue, s)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, queue.ErrUnreachable) && !errors.Is(err, importer.ErrInterrupted) {
 			return done.Summary, err
 		}
-		j.hinder(err)
-		if j.rows() > before {
+		j.Hinder(err)
+		if j.Progress().Done > before {
 			pause = firstPause
 		}
 		select {
@@ -139,21 +157,9 @@ func (d *Desk) publish(ctx context.Context, j *job, u *Upload, run *Import) (imp
 
 // CancelBatch withdraws what no worker was given of an import, and stops the import
 // first if it runs here. The batch may also be one that enqueue imported.
-func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person, note string) (c settle.Cancelled, err error) {
-	upload, _ := d.store.OfBatch(batch)
-	end, err := d.journal(ctx, Act{Kind: "cancel", By: by, Batch: batch, Upload: upload, Note: note})
-	if err != nil {
-		return c, err
-	}
-	defer func() {
-		e := Ended{State: Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, Partial: c.Started > 0}
-		if err != nil {
-			e.State, e.Error = Failed, err.Error()
-		}
-		end(ctx, e)
-	}()
+func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c settle.Cancelled, err error) {
 	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
-		if err := d.Stop(ctx, id, by); err != nil {
+		if err := d.Stop(ctx, id, by, ""); err != nil {
 			return c, err
 		}
 	}
@@ -167,7 +173,8 @@ func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person, note st
 		err = errors.Join(err, d.store.note(u.ID, func(u *Upload) {
 			next := *u.Import
 			next.State, next.Error = Cancelled, "cancelled by "+by.Name
-			u.Import, u.UsedAt = &next, time.Now().UTC()
+			u.Import, u.Did = &next, did(by, "cancelled its import")
+			u.UsedAt = u.Did.At
 		}))
 	}
 	return c, err

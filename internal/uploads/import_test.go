@@ -15,6 +15,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -56,17 +57,17 @@ func TestImport(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	content := numbered(1, 1200) + "U-1300,x,1\n"
 	u := keep(t, d.store, "orders.csv", content)
-	err := d.Import(t.Context(), u.ID, anna, ImportOptions{})
+	err := d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true})
 	require.Equal(t, Unready, KindOf(err))
 	require.ErrorContains(t, err, "check it first")
-	require.NoError(t, d.Check(u.ID, anna))
+	require.NoError(t, d.Check(u.ID, anna, ""))
 	u = finished(t, d, u.ID)
-	err = d.Import(t.Context(), u.ID, anna, ImportOptions{})
+	err = d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true})
 	require.ErrorContains(t, err, "1 rows are bad; correct them and upload the file again, or choose to skip them")
 	_, err = d.Results(t.Context(), u.ID, &bytes.Buffer{})
 	require.Equal(t, Unready, KindOf(err))
 
-	u = imported(t, d, u.ID, ImportOptions{SkipInvalid: true})
+	u = imported(t, d, u.ID, ImportOptions{Direct: true, SkipInvalid: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	require.Equal(t, map[importer.Fate]int{importer.Stored: 1200, importer.Invalid: 1}, u.Import.Summary.Fates)
 	imp, err := books.ReadImport(t.Context(), q, u.Import.Batch)
@@ -93,7 +94,7 @@ func TestImport(t *testing.T) {
 	require.Equal(t, u.Import.Batch, f.Batch)
 	require.Zero(t, done.Stored)
 	again := checked(t, d, "copy.csv", content)
-	again = imported(t, d, again.ID, ImportOptions{SkipInvalid: true})
+	again = imported(t, d, again.ID, ImportOptions{Direct: true, SkipInvalid: true})
 	require.Equal(t, 1200, again.Import.Summary.Fates[importer.AlreadyPending])
 	stored, pending := counted(t, q)
 	require.EqualValues(t, 1200, stored)
@@ -119,7 +120,7 @@ func TestImport(t *testing.T) {
 	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.NotZero(t, u.FetchedAt)
-	require.Equal(t, []string{u.ID}, d.store.Expired(u.FetchedAt.Add(DefaultGrace+time.Second)))
+	require.Equal(t, []string{u.ID}, expired(d.store, u.FetchedAt.Add(DefaultGrace+time.Second)))
 	other, ok := d.store.OfBatch(u.Import.Batch)
 	require.True(t, ok)
 	require.Equal(t, again.ID, other.ID, "the latest")
@@ -128,7 +129,7 @@ func TestImport(t *testing.T) {
 // imports starts an import and waits until so many rows are in the queue.
 func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, rows uint64) {
 	t.Helper()
-	require.NoError(t, d.Import(t.Context(), id, anna, o))
+	require.NoError(t, d.Import(t.Context(), id, anna, "", o))
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
 		return err == nil && c.LastIntent >= rows
@@ -143,25 +144,26 @@ func TestStoppedAndResumed(t *testing.T) {
 	s := openStore(t, dir)
 	d := openDesk(t, s, q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	slow := ImportOptions{Rate: 1000}
+	slow := ImportOptions{Direct: true, Rate: 1000}
 	imports(t, d, q, u.ID, slow, 500)
-	p, ok := d.Progress(u.ID)
-	require.True(t, ok)
-	require.True(t, p.Import)
-	require.Equal(t, Importing, p.Phase)
-	require.EqualValues(t, rows, p.Total)
-	require.Equal(t, Busy, KindOf(d.Import(t.Context(), u.ID, anna, slow)))
-	require.Equal(t, Busy, KindOf(d.Check(u.ID, anna)))
+	job := d.Job(u.ID)
+	require.NotNil(t, job)
+	require.Equal(t, ImportKind, job.Kind)
+	require.Equal(t, Importing, job.Progress().Step)
+	require.EqualValues(t, rows, job.Progress().Of)
+	require.Equal(t, Busy, KindOf(d.Import(t.Context(), u.ID, anna, "", slow)))
+	require.Equal(t, Busy, KindOf(d.Check(u.ID, anna, "")))
 	same := checked(t, d, "same.csv", numbered(1, rows))
-	err := d.Import(t.Context(), same.ID, anna, slow)
+	err := d.Import(t.Context(), same.ID, anna, "", slow)
 	require.ErrorContains(t, err, "is being imported from another upload of the same file")
-	require.NoError(t, d.Stop(t.Context(), u.ID, Person{Name: "ben"}))
+	require.NoError(t, d.Stop(t.Context(), u.ID, Person{Name: "ben"}, ""))
 	u, err = d.store.Get(u.ID)
 	require.NoError(t, err)
 	require.Equal(t, Interrupted, u.Import.State)
 	require.Equal(t, "stopped by ben", u.Import.Error)
 
 	imports(t, d, q, u.ID, slow, 2500)
+	d.jobs.Close()
 	d.Close()
 	require.NoError(t, s.Close())
 	s = openStore(t, dir)
@@ -174,6 +176,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	// A kill leaves what the disk says.
 	_, err = s.update(u.ID, func(u *Upload) { next := *u.Import; next.State = Running; u.Import = &next })
 	require.NoError(t, err)
+	d.jobs.Close()
 	d.Close()
 	require.NoError(t, s.Close())
 	s = openStore(t, dir)
@@ -183,7 +186,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	require.Equal(t, Interrupted, u.Import.State)
 	require.Equal(t, "the console ended in the middle of the import", u.Import.Error)
 
-	u = imported(t, d, u.ID, ImportOptions{})
+	u = imported(t, d, u.ID, ImportOptions{Direct: true})
 	require.Equal(t, Done, u.Import.State)
 	require.GreaterOrEqual(t, u.Import.Summary.Resumed, 2500-500*4)
 	fates := u.Import.Summary.Fates
@@ -205,15 +208,15 @@ func TestBrokerRestarts(t *testing.T) {
 	q := connect(t, broker, func(c *queue.Config) { c.Worker, c.Present = false, nil })
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, rows))
-	imports(t, d, q, u.ID, ImportOptions{Rate: 1000}, 500)
+	imports(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 1000}, 500)
 	broker.Stop()
 	require.Eventually(t, func() bool {
-		p, ok := d.Progress(u.ID)
-		if !ok {
+		job := d.Job(u.ID)
+		if job == nil {
 			u, _ = d.store.Get(u.ID)
 			require.FailNow(t, "it does not give up", u.Import.Error)
 		}
-		return p.Phase == Hindered && p.Hindrance != ""
+		return job.Progress().Hindrance != ""
 	}, time.Minute, 5*time.Millisecond)
 	startBroker(t, dir, listen)
 	u = finished(t, d, u.ID)
@@ -228,11 +231,11 @@ func TestFullQueue(t *testing.T) {
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	d.fullWait = time.Millisecond
 	u := checked(t, d, "orders.csv", numbered(1, 1000))
-	require.NoError(t, d.Import(t.Context(), u.ID, anna, ImportOptions{}))
+	require.NoError(t, d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true}))
 	require.Eventually(t, func() bool {
-		p, ok := d.Progress(u.ID)
-		require.True(t, ok)
-		return strings.Contains(p.Hindrance, "no order was settled")
+		job := d.Job(u.ID)
+		require.NotNil(t, job)
+		return strings.Contains(job.Progress().Hindrance, "no order was settled")
 	}, time.Minute, 5*time.Millisecond)
 	work(t, q, 600)
 	u = finished(t, d, u.ID)
@@ -247,8 +250,8 @@ func TestCancel(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	u := checked(t, d, "orders.csv", numbered(1, 4000))
-	imports(t, d, q, u.ID, ImportOptions{Rate: 500}, 300)
-	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
+	imports(t, d, q, u.ID, ImportOptions{Direct: true, Rate: 500}, 300)
+	c, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
 	require.NoError(t, err)
 	stored, pending := counted(t, q)
 	require.Less(t, stored, uint64(4000))
@@ -260,9 +263,9 @@ func TestCancel(t *testing.T) {
 	require.Equal(t, Cancelled, u.Import.State)
 	require.Equal(t, "cancelled by anna", u.Import.Error)
 
-	u = imported(t, d, u.ID, ImportOptions{})
+	u = imported(t, d, u.ID, ImportOptions{Direct: true})
 	require.Equal(t, Cancelled, u.Import.State, "only a person's choice sends it again")
-	u = imported(t, d, u.ID, ImportOptions{RetryFailed: true})
+	u = imported(t, d, u.ID, ImportOptions{Direct: true, RetryFailed: true})
 	require.Equal(t, Done, u.Import.State, u.Import.Error)
 	_, pending = counted(t, q)
 	require.EqualValues(t, 4000, pending)
@@ -273,8 +276,8 @@ func TestOtherContent(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	march := Settings{Batch: "march"}
-	imported(t, d, checked(t, d, "a.csv", numbered(1, 2), march).ID, ImportOptions{})
-	u := imported(t, d, checked(t, d, "b.csv", numbered(3, 4), march).ID, ImportOptions{})
+	imported(t, d, checked(t, d, "a.csv", numbered(1, 2), march).ID, ImportOptions{Direct: true})
+	u := imported(t, d, checked(t, d, "b.csv", numbered(3, 4), march).ID, ImportOptions{Direct: true})
 	require.Equal(t, Failed, u.Import.State)
 	require.Contains(t, u.Import.Error, "choose another name for the batch")
 }
@@ -285,20 +288,56 @@ func TestJournal(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
 	var lines []string
 	var refuse error
-	d := NewDesk(openStore(t, t.TempDir()), q, func(_ context.Context, a Act) (func(context.Context, Ended), error) {
+	all := jobs.NewJobs(t.Context())
+	d := NewDesk(openStore(t, t.TempDir()), q, all, func(_ context.Context, a Act) (func(context.Context, Ended), error) {
 		stored, _ := counted(t, q)
-		lines = append(lines, fmt.Sprintf("%s by %s of %s: %d stored", a.Kind, a.By.Name, a.Upload.Name, stored))
-		return func(_ context.Context, e Ended) { lines = append(lines, fmt.Sprintf("%s %+v", a.Kind, e)) }, refuse
+		lines = append(lines, fmt.Sprintf("%s of %s: %d stored", a.By.Name, a.Upload.Name, stored))
+		return func(_ context.Context, e Ended) { lines = append(lines, fmt.Sprintf("%+v", e)) }, refuse
 	})
 	defer d.Close()
+	defer all.Close()
 	u := checked(t, d, "a.csv", numbered(1, 2))
 	refuse = errors.New("the journal cannot be written")
-	require.ErrorIs(t, d.Import(t.Context(), u.ID, anna, ImportOptions{}), refuse)
+	require.ErrorIs(t, d.Import(t.Context(), u.ID, anna, "", ImportOptions{Direct: true}), refuse)
 	stored, _ := counted(t, q)
 	require.Zero(t, stored)
 	refuse, lines = nil, nil
-	imported(t, d, u.ID, ImportOptions{})
-	_, err := d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna, "wrong file")
+	imported(t, d, u.ID, ImportOptions{Direct: true})
+	require.Equal(t, []string{"anna of a.csv: 0 stored", "{State:done Counts:map[stored:2] Partial:false Error:}"}, lines)
+}
+
+// TestTimesThatPassedSinceTheCheck: the import says so instead of sending at once, or
+// leaving rows out that nobody saw. One that has begun goes on.
+func TestTimesThatPassedSinceTheCheck(t *testing.T) {
+	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
+	d := openDesk(t, openStore(t, t.TempDir()), q)
+	at := time.Now().Add(-time.Hour).UTC()
+	u := checked(t, d, "orders.csv", fmt.Sprintf("order_no,timeout,_not_before\nA-1,30,\nA-2,30,%s\n", at.Format(time.RFC3339)))
+	require.Equal(t, 1, u.Checked.Summary.Invalid)
+	require.Equal(t, importer.CodeTime, u.Checked.Bad[0].Code)
+	require.NotContains(t, u.Checked.Bad[0].Message, "--")
+	_, err := d.store.update(u.ID, func(u *Upload) { // as if it was checked before
+		earlier := *u.Checked
+		earlier.At, earlier.Summary.Invalid = at.Add(-time.Minute), 0
+		u.Checked = &earlier
+	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"import by anna of a.csv: 0 stored", "import {State:done Counts:map[stored:2] Partial:false Error:}", "cancel by anna of a.csv: 2 stored", "cancel {State:done Counts:map[cancelled:2 started:0] Partial:false Error:}"}, lines)
+	for _, o := range []ImportOptions{{}, {SkipInvalid: true}} {
+		u = imported(t, d, u.ID, o)
+		require.Equal(t, Failed, u.Import.State)
+		require.Contains(t, u.Import.Error, "the times of some rows are over since the file was checked, so nothing was imported; check it again")
+		stored, _ := counted(t, q)
+		require.Zero(t, stored)
+	}
+	o, err := u.options()
+	require.NoError(t, err)
+	c, err := d.store.open(&u, nil)
+	require.NoError(t, err)
+	f, err := importer.Open(c, o)
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.NoError(t, books.SaveImport(t.Context(), q, &books.Import{Batch: f.Batch, Fingerprint: f.Fingerprint, Content: f.Content, Rows: 2}))
+	u = imported(t, d, u.ID, ImportOptions{Direct: true})
+	require.Equal(t, Done, u.Import.State, u.Import.Error)
+	require.Equal(t, 2, u.Import.Summary.Stored)
 }

@@ -265,12 +265,12 @@ func TestRetention(t *testing.T) {
 	now := time.Now()
 	_, err := s.update(f.ID, func(u *Upload) { u.FetchedAt = now })
 	require.NoError(t, err)
-	require.Empty(t, s.Expired(now.Add(59*time.Minute)))
-	require.Equal(t, []string{f.ID}, s.Expired(now.Add(61*time.Minute)))
-	require.Len(t, s.Expired(now.Add(49*time.Hour)), 2)
+	require.Empty(t, expired(s, now.Add(59*time.Minute)))
+	require.Equal(t, []string{f.ID}, expired(s, now.Add(61*time.Minute)))
+	require.Len(t, expired(s, now.Add(49*time.Hour)), 2)
 	_, err = s.update(u.ID, func(u *Upload) { u.UsedAt = now.Add(24 * time.Hour) })
 	require.NoError(t, err)
-	require.Equal(t, []string{f.ID}, s.Expired(now.Add(49*time.Hour)))
+	require.Equal(t, []string{f.ID}, expired(s, now.Add(49*time.Hour)))
 }
 
 // TestOneConsole: two consoles on one folder would remove each other's uploads.
@@ -294,4 +294,25 @@ func TestUnreadable(t *testing.T) {
 	require.Len(t, again.Unreadable(), 1)
 	require.DirExists(t, s.folder(u.ID))
 	require.DirExists(t, filepath.Join(s.dir, "mine"))
+}
+
+// expired are the uploads that nobody needs any more.
+func expired(s *Store, now time.Time) []string {
+	fetched, unused := s.Expired(now)
+	return append(fetched, unused...)
+}
+
+// TestAClockThatJumpsRemovesNothing: an upload must be found unused for an hour, and a
+// clock that was ahead for less is forgotten.
+func TestAClockThatJumpsRemovesNothing(t *testing.T) {
+	wait, now := make(unused), time.Now()
+	for range 59 {
+		require.Empty(t, wait.due([]string{"a", "b"}, now))
+		now = now.Add(time.Minute)
+	}
+	require.Empty(t, wait.due([]string{"b"}, now), "somebody used a, or the clock is right again")
+	now = now.Add(time.Minute)
+	require.Equal(t, []string{"b"}, wait.due([]string{"a", "b"}, now))
+	require.Equal(t, []string{"a", "b"}, wait.due([]string{"a", "b"}, now.Add(time.Hour)))
+
 }

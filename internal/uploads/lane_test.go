@@ -14,9 +14,8 @@ import (
 // person chose, or nowhere.
 func TestUploadsTakeTurns(t *testing.T) {
 	q := connect(t, startBroker(t, t.TempDir(), "127.0.0.1:0"))
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	c := fleet.New(q)
-	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true, Feeds: true}))
+	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
 	require.NoError(t, c.SetLane(t.Context(), "night", 3, "anna"))
 	d := openDesk(t, openStore(t, t.TempDir()), q)
 	put := func(name string, from int, o ImportOptions) Upload {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/jobs"
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -104,8 +105,10 @@ func connect(t testing.TB, s *embedded.Server, change ...func(*queue.Config)) *q
 
 func openDesk(t testing.TB, s *Store, q *queue.Queue) *Desk {
 	t.Helper()
-	d := NewDesk(s, q, nil)
+	all := jobs.NewJobs(context.Background())
+	d := NewDesk(s, q, all, nil)
 	t.Cleanup(d.Close)
+	t.Cleanup(all.Close)
 	return d
 }
 
@@ -114,10 +117,16 @@ func checked(t testing.TB, d *Desk, name, content string, set ...Settings) Uploa
 	t.Helper()
 	u := keep(t, d.store, name, content)
 	for _, s := range set {
-		require.NoError(t, d.Arrange(u.ID, s))
+		require.NoError(t, arrange(d, u.ID, s))
 	}
-	require.NoError(t, d.Check(u.ID, anna))
+	require.NoError(t, d.Check(u.ID, anna, ""))
 	return finished(t, d, u.ID)
+}
+
+// arrange sets how to read an upload, whatever it is now.
+func arrange(d *Desk, id string, set Settings) error {
+	_, err := d.Arrange(id, anna, "", set)
+	return err
 }
 
 // finished waits for an upload's job.
@@ -134,7 +143,7 @@ func finished(t testing.TB, d *Desk, id string) Upload {
 
 func imported(t testing.TB, d *Desk, id string, o ImportOptions) Upload {
 	t.Helper()
-	require.NoError(t, d.Import(t.Context(), id, anna, o))
+	require.NoError(t, d.Import(t.Context(), id, anna, "", o))
 	return finished(t, d, id)
 }
 

@@ -24,6 +24,8 @@ const (
 	Unready
 	// Gone: there is no such upload, or it was removed.
 	Gone
+	// Changed: the upload is not as the person saw it.
+	Changed
 )
 
 // Refusal is an error that says what was seen and what to do.

@@ -11,6 +11,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
+	"orderpost/internal/jobs"
 )
 
 // Results writes every row of an imported upload with the outcome of its order. When
@@ -31,8 +32,8 @@ func (d *Desk) Results(ctx context.Context, id string, w io.Writer) (importer.Ta
 	if imp == nil {
 		return nil, refuse(Gone, "nothing is known about the import %s any more", u.Import.Batch)
 	}
-	f, _, err := d.inTurn(ctx, new(job), &u, func(c *content) (*importer.File, error) {
-		return importer.Reopen(c, imp, d.store.folder(u.ID))
+	f, _, err := d.inTurn(ctx, new(jobs.Job), &u, func(c *content) (*importer.File, error) {
+		return importer.Reopen(c, imp)
 	})
 	if err != nil {
 		return nil, err
@@ -95,6 +96,9 @@ func (u *Upload) command() string {
 		if flag.value != "" && flag.value != "auto" {
 			fmt.Fprintf(&b, " --%s '%s'", flag.name, flag.value)
 		}
+	}
+	if u.Settings.AllowPast {
+		b.WriteString(" --allow-past")
 	}
 	return b.String() + " FILE"
 }

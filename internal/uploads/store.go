@@ -277,14 +277,16 @@ func (s *Store) remove(id string) error {
 
 // Expired returns the uploads that nobody needs any more: those whose final results
 // were fetched, and those that nobody has used for long.
-func (s *Store) Expired(now time.Time) []string {
+func (s *Store) Expired(now time.Time) (fetched, unused []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []string
 	for id, u := range s.all {
-		if !u.FetchedAt.IsZero() && now.Sub(u.FetchedAt) > s.cfg.Grace || now.Sub(u.UsedAt) > s.cfg.Retention {
-			out = append(out, id)
+		switch {
+		case !u.FetchedAt.IsZero() && now.Sub(u.FetchedAt) > s.cfg.Grace:
+			fetched = append(fetched, id)
+		case now.Sub(u.UsedAt) > s.cfg.Retention:
+			unused = append(unused, id)
 		}
 	}
-	return out
+	return fetched, unused
 }

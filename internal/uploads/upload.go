@@ -46,6 +46,8 @@ type Upload struct {
 	Import *Import `json:"import,omitempty"`
 	// FetchedAt is when the final results were fetched.
 	FetchedAt time.Time `json:"fetched_at,omitzero"`
+	// Did is what a person changed last; zero = nothing since the upload came.
+	Did Did `json:"did,omitzero"`
 	// UsedAt is when a person last did something with the upload.
 	UsedAt time.Time `json:"used_at"`
 }
@@ -59,6 +61,16 @@ type Settings struct {
 	Delimiter string           `json:"delimiter,omitempty"` // one character, or tab
 	// Batch names the import; empty = by content and mapping.
 	Batch string `json:"batch,omitempty"`
+	// AllowPast takes times of rows that are over: such orders are sent at once.
+	AllowPast bool `json:"allow_past,omitempty"`
+}
+
+// past returns importer.Options.Past at a moment.
+func (s *Settings) past(now time.Time) time.Time {
+	if s.AllowPast {
+		return time.Time{}
+	}
+	return now
 }
 
 // Checked is the result of a check.
@@ -89,6 +101,8 @@ type BadRow struct {
 	// Accept is the field whose cells with this code a person may accept; empty =
 	// the row must be corrected.
 	Accept string `json:"accept,omitempty"`
+	// Or is another code that they may accept instead; empty = there is none.
+	Or importer.Code `json:"or,omitempty"`
 }
 
 // State is the state of an import.
@@ -130,6 +144,8 @@ type ImportOptions struct {
 	// room out.
 	Lane   string `json:"lane,omitempty"`
 	Direct bool   `json:"direct,omitempty"`
+	// NotBefore is the time before which no order is sent, unless its row names one.
+	NotBefore time.Time `json:"not_before,omitzero"`
 }
 
 // lane returns the lane as package importer has it.

@@ -2,7 +2,7 @@
 // fleet feeds, and another one takes over when it is gone.
 //
 //	feeder.go   one round after another, and what the log and the lease say of it
-//	listing.go  what is ready, and which of it is pulled
+//	listing.go  what is ready
 //	holds.go    which imports are held
 //	pace.go     how much the intents stream should get
 //	feed.go     turns, and the move

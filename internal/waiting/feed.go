@@ -24,7 +24,7 @@ func (f *Feeder) feed(ctx context.Context, n int) error {
 	until := f.lease.until
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	var page []settle.Arrival
+	var groups []settle.WaitingGroup
 	var errs []error
 	for which, share := range f.turns.Take(min(n, mostAtOnce), waiting, f.weights) {
 		if time.Until(until) < leaveToMove { // many small imports are read one after the other
@@ -36,28 +36,33 @@ func (f *Feeder) feed(ctx context.Context, n int) error {
 				break
 			}
 			got, err := s.take(ctx, f.Queue, min(share, s.ready()))
-			page, share = append(page, got...), share-len(got)
-			errs = append(errs, err)
+			if errs = append(errs, err); len(got.Messages) > 0 {
+				groups, share = append(groups, got), share-len(got.Messages)
+			}
 		}
 	}
-	if len(page) == 0 {
+	if len(groups) == 0 {
 		return errors.Join(errs...)
 	}
 	if !f.lease.held() {
-		cancel() // Move gives everything back
+		cancel() // Move moves nothing
 	}
-	ends, err := f.Queue.Move(ctx, page)
-	if f.after(page, ends); err != nil {
+	ends, err := f.Queue.Move(ctx, groups...)
+	f.after(groups, ends)
+	if err != nil {
 		f.unsureAt = time.Now()
 	}
 	return errors.Join(append(errs, err)...)
 }
 
 // after tells the sources what became of their intents.
-func (f *Feeder) after(page []settle.Arrival, ends []settle.Move) {
-	for i, end := range ends {
-		if s := f.sources[page[i].Subject]; s != nil {
-			s.moved(page[i], end)
+func (f *Feeder) after(groups []settle.WaitingGroup, ends []settle.Move) {
+	for _, g := range groups {
+		for _, m := range g.Messages {
+			if s := f.sources[m.Subject]; s != nil {
+				s.moved(m, ends[0])
+			}
+			ends = ends[1:]
 		}
 	}
 }

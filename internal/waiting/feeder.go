@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -31,10 +30,6 @@ const (
 	paceEvery = time.Second
 	// paceOver is the time over which it averages.
 	paceOver = 3 * time.Second
-	// It tries to open the waiting room at first after openSoon, then more and more
-	// rarely: a NATS user of an older version may not do that.
-	openSoon = time.Second
-	openMost = 5 * time.Minute
 	// mostDue bounds how many due subjects it keeps in mind that are not blocked. The
 	// others stay where they are until these are done.
 	mostDue = 4096
@@ -57,11 +52,7 @@ type Feeder struct {
 	lease leaseHolder
 	turns order.Turns
 
-	opened   atomic.Bool
-	openNext time.Time
-	openWait time.Duration
-	openErr  error  // why it is not open
-	told     string // the last problem that was logged
+	told string // the last problem that was logged
 
 	sources map[string]*source // by subject
 	listed  time.Time
@@ -70,6 +61,7 @@ type Feeder struct {
 	more    bool // the last sweep found more than the feeder keeps in mind
 	// sweepFrom is where the next sweep goes on, if there are very many times.
 	sweepFrom int
+	unlisted  unlisted
 	weights   map[string]int
 	pace      order.Pace
 	paced     time.Time
@@ -138,22 +130,22 @@ func (f *Feeder) tell(err error) {
 
 // round makes one step. busy says that something is ready to be fed.
 func (f *Feeder) round(ctx context.Context) (busy bool, err error) {
-	if !f.Open(ctx) {
-		return false, f.openErr
-	}
 	feeds, err := f.lease.keep(ctx)
 	if err != nil || !feeds {
 		return false, err
 	}
 	if f.lease.acquired && f.heldAt != f.lease.revision { // another worker fed until now: begin at the first intents
 		clear(f.sources)
-		f.listed, f.swept, f.summed, f.measured, f.heldAt = time.Time{}, time.Time{}, time.Time{}, nil, 0
+		f.listed, f.swept, f.summed, f.measured, f.heldAt, f.unlisted = time.Time{}, time.Time{}, time.Time{}, nil, 0, unlisted{}
 		f.Log.Debug().Msg("this worker feeds the queue from the waiting room")
 	}
 	if wait, err := f.readHolds(ctx); err != nil || wait {
 		return true, ignoreBehind(err)
 	}
 	if err := f.list(ctx); err != nil {
+		return false, err
+	}
+	if err := f.moveUnlisted(ctx); err != nil {
 		return false, err
 	}
 	if f.ready() == 0 {
@@ -177,21 +169,3 @@ func (f *Feeder) fill(ctx context.Context) (busy bool, err error) {
 	}
 	return true, f.feed(ctx, n)
 }
-
-// Open opens the waiting room. Call it before the worker tells the fleet that it
-// feeds, and not beside Run. A NATS user of an older version may not do that: the
-// worker then works without it.
-func (f *Feeder) Open(ctx context.Context) bool {
-	if f.opened.Load() || time.Now().Before(f.openNext) {
-		return f.opened.Load()
-	}
-	f.openWait = min(max(2*f.openWait, openSoon), openMost)
-	f.openNext = time.Now().Add(f.openWait)
-	f.openErr = f.Queue.OpenWaiting(ctx)
-	f.opened.Store(f.openErr == nil)
-	return f.openErr == nil
-}
-
-// Ready reports whether this worker feeds when its turn comes: the waiting room is
-// open.
-func (f *Feeder) Ready() bool { return f.opened.Load() }

@@ -1,9 +1,7 @@
 package waiting
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"orderpost/internal/queue"
@@ -147,43 +145,7 @@ func (f *Feeder) adopt(list []queue.Waiting, now time.Time) {
 		s.refresh(w, now)
 		keep[w.Subject] = s
 	}
-	gone := f.sources
 	f.sources = keep
-	for subject, s := range gone {
-		if s.pulled && keep[subject] == nil {
-			f.Queue.EndPulls(subject)
-		}
-	}
-	f.choosePulled(now)
-}
-
-// A source is pulled from a consumer of its own if at least pullLeast intents wait
-// in it, because a consumer costs the broker as much as some dozens of deletions.
-// Other sources are read. At most pullMost sources are pulled at once: for each
-// acknowledgement the broker looks at every consumer of the stream.
-const (
-	pullLeast = 100
-	pullMost  = 32
-)
-
-// choosePulled chooses the sources that are pulled, largest first.
-func (f *Feeder) choosePulled(now time.Time) {
-	left := pullMost
-	var large []*source
-	for _, s := range f.sources {
-		switch {
-		case s.pulled:
-			left--
-		case s.Count >= pullLeast && now.After(s.readUntil):
-			large = append(large, s)
-		}
-	}
-	slices.SortFunc(large, func(a, b *source) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Subject, b.Subject))
-	})
-	for _, s := range large[:min(len(large), max(left, 0))] {
-		s.pulled, s.gaveAt = true, now
-	}
 }
 
 // ready counts what may be fed.

@@ -16,7 +16,7 @@ func (f *Feeder) measureFleet(ctx context.Context) error {
 	limited := true
 	for _, p := range view.Present() {
 		f.inHand += p.InFlight
-		f.pace.Slots += max(p.Slots, p.InFlight) // workers of older versions do not say their slots
+		f.pace.Slots += max(p.Slots, p.InFlight)
 		f.pace.Posting += p.Posting
 		f.pace.Limit += p.Share
 		limited = limited && p.Share > 0

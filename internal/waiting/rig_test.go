@@ -38,7 +38,6 @@ func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*qu
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	return q
 }
 

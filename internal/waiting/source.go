@@ -2,7 +2,6 @@ package waiting
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -10,33 +9,24 @@ import (
 	"orderpost/internal/settle"
 )
 
-// source takes out the waiting intents of one subject in their order. It pulls them
-// from a consumer, or reads them and remembers where it is.
+// source reads the waiting intents of one subject in their order, and remembers where it
+// is.
 type source struct {
 	queue.Waiting
-	// pulled says that the source is pulled. gaveAt is when it gave something last, or
-	// began to be pulled.
-	pulled bool
-	gaveAt time.Time
-	// readUntil is until when a source is read that is pulled otherwise.
-	readUntil time.Time
-	next      uint64 // the sequence to read from
+	next uint64 // the sequence to read from
 	// stuck counts the intents that cannot be moved now.
 	stuck int
 	// again is when a source that has nothing more starts over, because intents are
-	// stuck; zero if it has more.
+	// stuck; zero if it has more. pause is how long it waits the next time.
 	again time.Time
+	pause time.Duration
 }
 
+// firstPause and longestPause bound how long blocked intents are left alone: their order
+// has another intent pending. The pauses grow while none of them can be moved.
 const (
-	// againPause is how long blocked intents are left alone: their order has another
-	// intent pending.
-	againPause = time.Second
-	// strayAfter is how long a consumer may give nothing of a subject that has intents.
-	// Then they are read for a while: a cluster may forget to remove what was
-	// acknowledged, and somebody else's consumer may be in the way.
-	strayAfter = 30 * time.Second
-	readFor    = time.Minute
+	firstPause   = time.Second
+	longestPause = time.Minute
 )
 
 // refresh adopts a new listing.
@@ -46,9 +36,10 @@ func (s *source) refresh(w queue.Waiting, now time.Time) {
 	case s.ready() > 0 || w.Count == 0:
 		s.again = time.Time{}
 	case s.again.IsZero():
-		s.again = now.Add(againPause)
+		s.pause = max(s.pause, firstPause)
+		s.again = now.Add(s.pause)
 	case now.After(s.again):
-		s.next, s.stuck, s.again = 0, 0, time.Time{}
+		s.next, s.stuck, s.again, s.pause = 0, 0, time.Time{}, min(2*s.pause, longestPause)
 	}
 }
 
@@ -56,63 +47,46 @@ func (s *source) refresh(w queue.Waiting, now time.Time) {
 func (s *source) ready() int { return max(s.Count-s.stuck, 0) }
 
 // moved notes what became of an intent.
-func (s *source) moved(m settle.Arrival, end settle.Move) {
-	switch {
-	case end == settle.Moved || end == settle.MovedBefore:
+func (s *source) moved(m *settle.Message, end settle.Move) {
+	switch end {
+	case settle.Moved, settle.MovedBefore:
 		s.Count--
-	case m.Answer != nil: // the broker hands it out again
-	case end == settle.MoveBlocked:
+		s.pause = 0
+	case settle.MoveBlocked:
 		s.stuck++
 	default: // the reason is over soon
 		s.next = min(s.next, m.Seq)
 	}
 }
 
-// take returns the next n intents.
-func (s *source) take(ctx context.Context, q *queue.Queue, n int) (page []settle.Arrival, err error) {
-	for len(page) < n {
-		var got []settle.Arrival
-		if s.pulled {
-			got, err = q.PullWaiting(ctx, s.Subject, n-len(page))
-		} else {
-			got, err = s.read(ctx, q, n-len(page))
+// take reads the next n intents. They are whole while nothing before them is stuck: what
+// comes before next was moved.
+func (s *source) take(ctx context.Context, q *queue.Queue, n int) (g settle.WaitingGroup, err error) {
+	left := 0
+	for len(g.Messages) < n {
+		var got []*settle.Message
+		if got, left, err = q.WaitingPage(ctx, s.Subject, s.next, n-len(g.Messages)); err != nil {
+			return g, err
 		}
-		page = append(page, got...)
-		switch {
-		case errors.Is(err, queue.ErrNoPulls):
-			s.readNow()
-			return page, err
-		case err != nil:
-			return page, err
-		case len(got) == 0:
-			s.empty()
-			return page, nil
+		if len(got) == 0 {
+			break
 		}
-		s.gaveAt = time.Now()
+		g.Messages, s.next = append(g.Messages, got...), got[len(got)-1].Seq+1
 	}
-	return page, nil
+	if g.Whole = s.stuck == 0; g.Whole && q.MayLag() {
+		g.Whole, err = s.complete(ctx, q, len(g.Messages)+left)
+	}
+	if len(g.Messages) < n { // the listing counts intents that are stuck, or that a follower lacks
+		s.stuck = s.Count
+	}
+	return g, err
 }
 
-// empty notes that the source has nothing more for the moment: the listing counts
-// intents that are stuck, or that a follower lacks.
-func (s *source) empty() {
-	s.stuck = s.Count
-	if s.pulled && time.Since(s.gaveAt) > strayAfter {
-		s.readNow()
-	}
-}
-
-func (s *source) readNow() {
-	s.pulled, s.readUntil, s.next, s.stuck = false, time.Now().Add(readFor), 0, 0
-}
-
-// read reads the next n intents.
-func (s *source) read(ctx context.Context, q *queue.Queue, n int) (page []settle.Arrival, err error) {
-	got, err := q.WaitingPage(ctx, s.Subject, s.next, n)
-	for _, m := range got {
-		page, s.next = append(page, settle.Arrival{Message: m}), m.Seq+1
-	}
-	return page, err
+// complete reports whether the stream's leader counts as many intents as were read and come
+// after those. A replica may lack some in between.
+func (s *source) complete(ctx context.Context, q *queue.Queue, seen int) (bool, error) {
+	n, err := q.WaitingUnder(ctx, s.Subject)
+	return n == seen, err
 }
 
 // sortSources puts intents whose time has come before those without a time, oldest

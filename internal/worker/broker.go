@@ -26,7 +26,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 		return nil, nil
 	}
 	for told := false; ; told = true {
-		server, err := embedded.Start(cfg.broker())
+		server, err := embedded.Start(cfg.broker(log))
 		if err == nil {
 			cfg.Queue.URL, cfg.Queue.Token, cfg.Queue.Locate = server.URL, server.Token, nil
 			if server.Renewed != "" {
@@ -34,7 +34,7 @@ func startBroker(ctx context.Context, cfg *Config, log zerolog.Logger) (*embedde
 			}
 			if len(server.Mended) > 0 {
 				log.Warn().Strs("mended", server.Mended).Str("data_dir", cfg.DataDir).
-					Msg("a crash had interrupted a change of these streams' configuration; their checksums are written again, and nothing is lost")
+					Msg("the checksums of these streams' configurations did not fit: a crash interrupted a change, or the disk is damaged. The configurations can be read, and their checksums are written again. If this worker also reports a stream that is not as it should be, the disk is damaged")
 			}
 			log.Debug().Str("url", server.URL).Str("data_dir", cfg.DataDir).Msg("embedded broker is running")
 			return server, nil

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -29,12 +31,11 @@ type Config struct {
 	Name         string        `env:"WORKER_NAME" desc:"name of this worker in results and presence; default host and process id"`
 	DrainTimeout time.Duration `env:"DRAIN_TIMEOUT" envDefault:"30s" desc:"how long orders in flight may take after SIGTERM before they go back to the queue"`
 
-	OpsAddr     string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
-	PProf       bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
-	LogLevel    string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
-	LogSample   int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders per second that get a log line each, the rest is counted in one line; other outcomes are always logged; 0 = log all"`
-	LogResponse int    `env:"LOG_RESPONSE" envDefault:"0" desc:"bytes of the API's last answer in the log line of an order; 0 = none"`
-	LogFormat   string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
+	OpsAddr   string `env:"OPS_ADDR" envDefault:"127.0.0.1:9464" empty:"kept" desc:"address of /metrics, /livez and /readyz; empty = none"`
+	PProf     bool   `env:"PPROF" envDefault:"false" desc:"serve Go profiles below /debug/pprof/ on ORDERPOST_OPS_ADDR"`
+	LogLevel  string `env:"LOG_LEVEL" envDefault:"info" desc:"debug, info, warn or error"`
+	LogSample int    `env:"LOG_SAMPLE" envDefault:"100" desc:"accepted orders per second that get a log line each, the rest is counted in one line; other outcomes are always logged; 0 = log all"`
+	LogFormat string `env:"LOG_FORMAT" envDefault:"auto" desc:"json, console, or auto: console on a terminal"`
 }
 
 // Normalize returns the settings with those filled in that follow from others.
@@ -62,14 +63,14 @@ func (c Config) Validate() error {
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
 	}
-	if c.LogSample < 0 || c.LogResponse < 0 {
-		errs = append(errs, errors.New("ORDERPOST_LOG_SAMPLE, ORDERPOST_LOG_RESPONSE: cannot be below 0"))
+	if c.LogSample < 0 {
+		errs = append(errs, errors.New("ORDERPOST_LOG_SAMPLE: cannot be below 0"))
 	}
 	if c.Queue.URL == "" && c.DataDir == "" {
 		errs = append(errs, errors.New("ORDERPOST_DATA_DIR: is required if ORDERPOST_NATS_URL is empty"))
 	}
-	if most := c.Queue.MaxAckPending; c.Submit.Concurrency > most/2 {
-		errs = append(errs, fmt.Errorf("ORDERPOST_CONCURRENCY: %d leaves no room for delayed orders below ORDERPOST_MAX_ACK_PENDING (%d); keep it at half of that or less", c.Submit.Concurrency, most))
+	if most := queue.MaxAckPending; c.Submit.Concurrency > most/2 {
+		errs = append(errs, fmt.Errorf("ORDERPOST_CONCURRENCY: %d leaves no room for delayed orders, of which the fleet holds %d at most; keep it at half of that or less", c.Submit.Concurrency, most))
 	}
 	if c.Submit.OnUnsure == order.Park && c.Queue.AckWait < time.Second {
 		errs = append(errs, errors.New("ORDERPOST_ACK_WAIT: is below 1s"))
@@ -77,7 +78,15 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// broker returns the configuration of the embedded broker.
-func (c Config) broker() embedded.Config {
-	return embedded.Config{Dir: c.DataDir, Listen: c.NATSListen, Streams: c.Queue.StreamNames()}
+// broker returns the configuration of the embedded broker, whose warnings and errors go
+// to log.
+func (c Config) broker(log zerolog.Logger) embedded.Config {
+	tell := func(text string, isError bool) {
+		if isError {
+			log.Error().Str("what", text).Msg("the embedded broker reports an error")
+		} else {
+			log.Warn().Str("what", text).Msg("the embedded broker warns")
+		}
+	}
+	return embedded.Config{Dir: c.DataDir, Listen: c.NATSListen, Streams: c.Queue.StreamNames(), Tell: tell}
 }

@@ -65,7 +65,7 @@ func (r *rig) join(name string, limit float64, rt http.RoundTripper, change ...f
 	require.NoError(r.t, err)
 	m.pool = worker.NewPool(worker.PoolOptions{Queue: m.q, Submitter: m.submitter, Concurrency: sc.Concurrency,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop()})
-	part := fleet.NewMember(fleet.Options{Control: m.control, Gate: m.submitter.Gate(), Name: name, KeyMark: m.submitter.KeyMark, Limit: limit, Log: zerolog.Nop(), Describe: func() fleet.Presence {
+	part := fleet.NewMember(fleet.Options{Control: m.control, Gate: m.submitter.Gate(), Name: name, Limit: limit, Log: zerolog.Nop(), Describe: func() fleet.Presence {
 		s := m.submitter.Gate().State()
 		return fleet.Presence{Since: time.Now(), InFlight: m.pool.InFlight(), Open: s.Open, Reasons: s.Reasons}
 	}})
@@ -271,14 +271,14 @@ func TestR12JoinerWaits(t *testing.T) {
 	r.settled(ghost)
 }
 
-// TestFleetHasOneProber: the API is down for a fleet; one worker asks for all,
-// and where it dies another one takes its place.
-func TestFleetHasOneProber(t *testing.T) {
+// TestFleetWithoutAPI: each worker asks the API for itself, whatever becomes of the others,
+// and people are told one reason.
+func TestFleetWithoutAPI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, order.Resubmit)
 	var down atomic.Bool
 	down.Store(true)
-	var asked [4]atomic.Int64
+	var asked [3]atomic.Int64
 	var all []*member
 	for i := range asked {
 		all = append(all, r.join(fmt.Sprintf("w%d", i), 0, transport(func(req *http.Request) (*http.Response, error) {
@@ -290,63 +290,27 @@ func TestFleetHasOneProber(t *testing.T) {
 		})))
 	}
 	r.publish(all[0].q, many("A", 200)...)
-	stalled := patient.WatchStalls(t)
-	prober := -1
-	oneProbes := func() bool {
-		prober = -1
-		for i, m := range all {
-			blocks := m.submitter.Gate().State().Blocks
-			if len(blocks) == 0 {
-				return false
-			}
-			for _, b := range blocks {
-				require.False(t, strings.HasPrefix(b.Name, "hold: breaker"), "a person's hold is another thing: %s", b.Name)
-			}
-			parked := slices.ContainsFunc(blocks, func(b gate.BlockState) bool { return b.Name == "breaker-elsewhere" })
-			if !parked && prober >= 0 {
-				return false
-			}
-			if !parked {
-				prober = i
-			}
-		}
-		return prober >= 0
-	}
-	r.eventually(time.Minute, oneProbes, "one probes, the others are held")
-
-	// The others do not ask while the prober does, time and again.
-	count := func() (own, others int64) {
-		for i := range asked {
-			if i == prober {
-				own += asked[i].Load()
-			} else {
-				others += asked[i].Load()
-			}
-		}
-		return own, others
-	}
 	r.eventually(time.Minute, func() bool {
-		flying := 0
-		for _, m := range all {
-			flying += m.submitter.Gate().State().InFlight
-		}
-		return flying == 0
-	}, "attempts under way end")
-	for {
-		own, others := count()
-		r.eventually(time.Minute, func() bool { now, _ := count(); return now >= own+2 || prober < 0 }, "the prober asks again")
-		if _, now := count(); now == others {
-			break
-		}
-		require.Greater(t, stalled(), time.Second, "somebody else asked the API, and no worker stood still for so long that another one took over")
-		r.eventually(time.Minute, oneProbes, "another one probes")
+		return !slices.ContainsFunc(all, func(m *member) bool { return !m.submitter.Gate().Stands(gate.BlockBreaker) })
+	}, "all gates are closed")
+	var told []string
+	r.eventually(time.Minute, func() bool {
+		workers, err := all[0].control.Workers(t.Context())
+		require.NoError(t, err)
+		told = fleet.Reasons(workers)
+		return !slices.ContainsFunc(workers, func(p fleet.Presence) bool { return p.Open })
+	}, "all say so")
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], gate.APIFails)
+	for i := range asked {
+		then := asked[i].Load()
+		r.eventually(time.Minute, func() bool { return asked[i].Load() > then }, "each asks for itself")
 	}
-
-	all[prober].kill()
+	all[0].kill()
 	down.Store(false)
-	r.eventually(60*time.Second, func() bool { return r.created() == 200 }, "another one finds that the API is back")
+	r.eventually(60*time.Second, func() bool { return r.created() == 200 }, "the others find that the API is back")
 	r.eventually(time.Minute, func() bool {
-		return !slices.ContainsFunc(all, func(m *member) bool { return m != all[prober] && !m.submitter.Gate().Open() })
+		return !slices.ContainsFunc(all[1:], func(m *member) bool { return !m.submitter.Gate().Open() })
 	}, "all go on")
 }
 

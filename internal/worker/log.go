@@ -19,8 +19,6 @@ type orderLog struct {
 	log zerolog.Logger
 	// sampler decides which accepted orders get a line; nil = all.
 	sampler zerolog.Sampler
-	// response is how many bytes of an answer's body a line shows.
-	response int
 
 	mu      sync.Mutex
 	skipped int         // accepted orders without a line since the last flush
@@ -29,8 +27,8 @@ type orderLog struct {
 
 // newOrderLog returns an orderLog that logs at most burst accepted orders within
 // logWindow. With burst 0 it logs all.
-func newOrderLog(log zerolog.Logger, burst, response int) *orderLog {
-	l := &orderLog{log: log, response: response}
+func newOrderLog(log zerolog.Logger, burst int) *orderLog {
+	l := &orderLog{log: log}
 	if burst > 0 {
 		l.sampler = &zerolog.BurstSampler{Burst: uint32(min(burst, math.MaxUint32)), Period: logWindow, NextSampler: skipCounter{l}}
 	}
@@ -74,9 +72,6 @@ func (l *orderLog) settled(rec *order.Record, delivered uint64, trace string) {
 		Str("error", rec.Error).Uint64("delivered", delivered)
 	if trace != "" {
 		e.Str("trace_id", trace)
-	}
-	if l.response > 0 && rec.Response != "" {
-		e.Str("response", order.Truncate(rec.Response, l.response))
 	}
 	e.Msg("order settled")
 }

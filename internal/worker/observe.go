@@ -54,6 +54,9 @@ func (o *observer) Retrying(wait time.Duration, queued bool) {
 func (o *observer) Settled(rec *order.Record) {
 	if outcome := rec.Outcome(); outcome != order.OutcomeNone {
 		o.metrics.Settled(outcome)
+		if outcome.NeedsLetter() {
+			o.metrics.Failed(rec.Status, rec.Said)
+		}
 	}
 	// The record of an intent that repeats a settled order, or is withheld, has the
 	// settling time of that order, which is before this intent was enqueued. Such an

@@ -105,7 +105,7 @@ func (o *operations) poll(ctx context.Context) {
 	if o.server == nil {
 		return // nobody can see them
 	}
-	repeat(ctx, sizesEvery, func(ctx context.Context) { o.sizes.Store(o.measure(ctx)) })
+	repeat(ctx, sizesEvery, nil, func(ctx context.Context) { o.sizes.Store(o.measure(ctx)) })
 }
 
 // measure returns the sizes, or nil if the broker does not answer: no number is better
@@ -115,10 +115,9 @@ func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	defer cancel()
 	q := o.sources.Load().queue
 	counts, err := q.Count(ctx)
-	oldest, oldestErr := q.OldestPending(ctx)
-	waiting, waitingErr := q.Undelivered(ctx)
-	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: waiting, OldestPending: oldest, Letters: counts.Letters, InRoom: counts.Waiting}
-	if err = errors.Join(err, oldestErr, waitingErr); err == nil {
+	deliveries, deliveriesErr := q.Deliveries(ctx)
+	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: deliveries.Undelivered, OldestPending: counts.Oldest, Letters: counts.Letters, InRoom: counts.Waiting}
+	if err = errors.Join(err, deliveriesErr); err == nil {
 		o.lanes(ctx, q, sizes)
 		return sizes
 	}

@@ -27,6 +27,7 @@ import (
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sandbox"
 	"orderpost/internal/settle"
+	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
 	"orderpost/internal/worker"
 )
@@ -118,8 +119,10 @@ func (s *shop) config(apiURL string) worker.Config {
 	require.NoError(s.t, program.ReadEnv(&cfg, map[string]string{
 		"ORDERPOST_API_URL": apiURL, "ORDERPOST_API_KEY": shopKey, "ORDERPOST_API_SECRET": shopSecret,
 		"ORDERPOST_NATS_URL": s.broker.URL, "ORDERPOST_OPS_ADDR": "127.0.0.1:0", "ORDERPOST_WORKER_NAME": "shop",
-		"ORDERPOST_PROBE_DELAY": "20ms", "ORDERPOST_CONCURRENCY": "8",
+		"ORDERPOST_CONCURRENCY": "8",
 	}))
+	cfg.Submit.Tuning = submit.DefaultTuning()
+	cfg.Submit.ProbeDelay = 20 * time.Millisecond
 	cfg.Queue.Token = s.broker.Token
 	cfg = cfg.Normalize()
 	require.NoError(s.t, cfg.Validate())

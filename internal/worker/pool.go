@@ -50,9 +50,9 @@ type PoolOptions struct {
 	// timeout ended the attempts; default 5 s.
 	SettleGrace time.Duration
 	Log         zerolog.Logger
-	// LogSample and LogResponse are as in Config.
-	LogSample, LogResponse int
-	Observer               Observer
+	// LogSample is as in Config.
+	LogSample int
+	Observer  Observer
 	// Trace makes spans; nil: no traces.
 	Trace trace.Tracer
 }
@@ -86,7 +86,7 @@ func NewPool(o PoolOptions) *Pool {
 		o.SettleGrace = settleGrace
 	}
 	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
-		lines: newOrderLog(o.Log, o.LogSample, o.LogResponse)}
+		lines: newOrderLog(o.Log, o.LogSample)}
 	p.slots = newSlots(o.Concurrency, func() int { return p.latency.prefetch(o.Concurrency) })
 	p.goroutines = newGoroutines(p.handle)
 	p.handler = p.newHandler()

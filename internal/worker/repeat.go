@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// repeat calls do at once and then at every tick, until ctx ends.
-func repeat(ctx context.Context, every time.Duration, do func(context.Context)) {
+// repeat calls do at once, at every tick, and when something arrives on wake (nil =
+// nothing ever does), until ctx ends.
+func repeat(ctx context.Context, every time.Duration, wake <-chan struct{}, do func(context.Context)) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -14,6 +15,7 @@ func repeat(ctx context.Context, every time.Duration, do func(context.Context)) 
 		select {
 		case <-ctx.Done():
 			return
+		case <-wake:
 		case <-tick.C:
 		}
 	}

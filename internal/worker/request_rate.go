@@ -16,9 +16,10 @@ const rateSeconds = 10
 type requestRate struct {
 	next submit.Observer // nil = none
 
-	mu    sync.Mutex
-	began time.Time
-	slots [rateSeconds + 1]struct {
+	mu     sync.Mutex
+	began  time.Time
+	latest latest
+	slots  [rateSeconds + 1]struct {
 		second int64
 		n      int
 		took   time.Duration // of these requests
@@ -60,6 +61,7 @@ func (p *requestRate) count(now time.Time, took time.Duration) {
 	}
 	s.n++
 	s.took += took
+	p.latest.add(now, took)
 }
 
 // posting returns how many requests were at the API on average, over the same time

@@ -185,6 +185,7 @@ func counted(n *atomic.Int64) transport {
 func submitConfig(t testing.TB, url string) (cfg submit.Config) {
 	t.Helper()
 	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_API_URL": url}))
+	cfg.Tuning = submit.DefaultTuning()
 	return cfg
 }
 

@@ -152,22 +152,24 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
 		DrainTimeout: cfg.DrainTimeout,
-		Log:          log, LogSample: cfg.LogSample, LogResponse: cfg.LogResponse, Observer: env.Orders, Trace: env.Trace,
+		Log:          log, LogSample: cfg.LogSample, Observer: env.Orders, Trace: env.Trace,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
 	control := fleet.New(q)
 	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Log: log})
-	feeder.Open(side) // so that the first presence tells whether this worker feeds
-	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, KeyMark: s.KeyMark, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
-		gate := s.Gate().State()
-		return fleet.Presence{Since: started, Version: env.Version,
-			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(time.Now()), Slots: pool.Concurrency, Posting: env.rate.posting(time.Now()), Feeds: feeder.Ready(), ClockMS: clockOffset(s.Clock())}
+	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
+		gate, now := s.Gate().State(), time.Now()
+		p := fleet.Presence{Since: started, Version: env.Version,
+			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(now), Slots: pool.Concurrency, Posting: env.rate.posting(now), ClockMS: clockOffset(s.Clock())}
+		env.rate.describe(&p, gate, now)
+		return p
 	}})
 	sides.Go(func() { member.Run(side) })
 	sides.Go(func() { (&staleIntents{queue: q, log: log}).run(side) })
 	topology := newTopologyMonitor(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
+	topology.first(side)
 	sides.Go(func() { topology.run(side) })
 	sides.Go(func() { storage.run(side) })
 	sides.Go(func() { feeder.Run(side) })

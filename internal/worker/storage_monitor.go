@@ -71,7 +71,7 @@ func newStorageMonitor(s *embedded.Server, q *queue.Queue, log zerolog.Logger) *
 
 // run checks the storage until ctx ends.
 func (m *storageMonitor) run(ctx context.Context) {
-	repeat(ctx, m.every, m.look)
+	repeat(ctx, m.every, nil, m.look)
 }
 
 // snapshot returns the last result.
@@ -203,7 +203,7 @@ func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string 
 // What waits may still be moved: the limits of the intents stream do not depend on it.
 func (m *storageMonitor) limitWaiting(ctx context.Context, disk embedded.Disk, queued queue.Room) string {
 	have, err := m.queue.WaitingRoom(ctx)
-	if err != nil || have.Stream == "" {
+	if err != nil {
 		return ""
 	}
 	disk.Free -= queued.Msgs*settleRoom + queued.Bytes

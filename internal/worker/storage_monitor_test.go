@@ -166,8 +166,8 @@ func TestMissingDescriptorsAreNamed(t *testing.T) {
 
 // A full waiting room is told by a worker that does not run the broker, too.
 func TestAFullWaitingRoomIsToldBesideAnExternalBroker(t *testing.T) {
-	_, _, q, _ := newPretended(t, func(c *queue.Config) { c.MaxWaiting = 2 })
-	require.NoError(t, q.OpenWaiting(t.Context()))
+	_, _, q, _ := newPretended(t)
+	require.NoError(t, q.LimitWaitingRoom(t.Context(), 2, -1))
 	m := newStorageMonitor(nil, q, zerolog.Nop())
 	m.look(t.Context())
 	require.Empty(t, m.problems())

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,20 +16,20 @@ import (
 
 const (
 	// topologyEvery is how often a worker checks that the streams, the bucket and the
-	// consumer exist. A check costs five small requests.
+	// consumer exist, and that no stream lost its end. A check costs a dozen small requests,
+	// and one write in the fleet if a stream has grown.
 	topologyEvery = 3 * time.Second
 	// topologyTimeout is the timeout of one check.
 	topologyTimeout = 4 * time.Second
-	// reviveAfterLooks is the number of checks for which a part is missing before a worker
-	// creates it again. By then every worker has noticed.
+	// reviveAfterLooks is the number of checks for which the consumer is missing before a
+	// worker creates it again. By then every worker has noticed.
 	reviveAfterLooks = 4
-	// journalLooks is the number of checks between two checks of the journal.
-	journalLooks = 10
 )
 
-// topologyMonitor checks that the streams, the fleet's bucket and the consumer exist.
-// While one of these parts is missing, it holds the gate. Workers create the consumer
-// and the bucket again. The content of a stream is lost, so a person must restore the
+// topologyMonitor checks that the streams, the fleet's bucket and the consumer exist, and
+// that no stream ends before the place that it had reached. While a part is missing or
+// lost its end, it holds the gate. Workers create the consumer and the
+// journal again. The content of a stream is lost, so a person must restore the
 // stream or accept the loss (worker repair).
 type topologyMonitor struct {
 	queue   *queue.Queue
@@ -37,15 +38,17 @@ type topologyMonitor struct {
 	every   time.Duration
 	ackWait time.Duration
 
-	looks     int
-	noJournal bool // the journal cannot be used by this worker, which asks no more
-
 	since map[queue.Part]time.Time // when a part was first found missing
 	born  map[queue.Part]time.Time // when a part was created, as last seen
 	hold  string                   // the reason of the hold; "" = none
+	seen  queue.Extents            // how far the streams had come at the last look
+	told  string                   // which losses were logged
+	wake  chan struct{}            // a look is due before its time
 
-	mu       sync.Mutex // guards last and replaced
+	mu       sync.Mutex // guards the following
+	fresh    int        // for how many looks the gate stays shut, because the bucket is another one
 	last     []queue.PartState
+	losses   []queue.Loss
 	replaced map[queue.Part]uint64
 }
 
@@ -53,12 +56,37 @@ func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, eve
 	if every == 0 {
 		every = topologyEvery
 	}
-	return &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait,
+	m := &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait, wake: make(chan struct{}, 1),
 		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), replaced: make(map[queue.Part]uint64)}
+	q.OnReconnect(func() { // the broker may have been restarted on a damaged store
+		select {
+		case m.wake <- struct{}{}:
+		default:
+		}
+	})
+	return m
 }
 
+// first looks before the pool begins, so that no order is posted on a damaged store. It
+// gives a broker that does not answer a few tries; afterwards run looks on.
+func (m *topologyMonitor) first(ctx context.Context) {
+	for range firstLooks {
+		if m.look(ctx); m.seen != nil || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// firstLooks is how often first tries.
+const firstLooks = 3
+
+// run looks until ctx ends, and remembers at the end how far the streams came.
 func (m *topologyMonitor) run(ctx context.Context) {
-	repeat(ctx, m.every, m.look)
+	repeat(ctx, m.every, m.wake, m.look)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), topologyTimeout)
+	defer cancel()
+	m.compare(ctx) // sees the end
+	m.compare(ctx) // remembers it
 }
 
 func (m *topologyMonitor) look(parent context.Context) {
@@ -76,29 +104,50 @@ func (m *topologyMonitor) look(parent context.Context) {
 		if s.Missing() {
 			m.missing(s)
 		} else {
-			m.present(s)
+			m.present(ctx, s)
 		}
 	}
+	m.compare(ctx)
 	m.revive(ctx, now)
+	m.mu.Lock()
+	m.fresh = max(m.fresh-1, 0)
+	m.mu.Unlock()
 	m.keepGate(now)
-	if m.looks++; m.looks%journalLooks == 0 && describe(now) == "" {
-		m.keepJournal(ctx)
-	}
 }
 
-// keepJournal creates the journal if it is missing. Orders go on without it.
-func (m *topologyMonitor) keepJournal(ctx context.Context) {
-	if m.noJournal {
+// compare looks whether a stream lost what its broker had confirmed, and remembers what
+// the last look saw.
+func (m *topologyMonitor) compare(ctx context.Context) {
+	losses, now, err := m.queue.Losses(ctx, m.seen)
+	if err != nil {
+		m.log.Debug().Err(err).Msg("cannot compare how far the streams have come")
 		return
 	}
-	made, err := m.queue.EnsureJournal(ctx)
-	switch {
-	case made:
-		m.log.Warn().Msg("the journal of people's acts was missing at the broker; created it, empty")
-	case err != nil && ctx.Err() == nil: // the queue has told it at the start
-		m.log.Debug().Err(err).Msg("cannot check the journal")
-		m.noJournal = true
+	if len(losses) == 0 && m.seen != nil {
+		if err := m.queue.RememberExtents(ctx, m.seen, now); err != nil {
+			m.log.Debug().Err(err).Msg("cannot remember how far the streams have come")
+		}
 	}
+	if len(losses) == 0 || m.seen == nil { // else the next look would compare what is left with itself, if the bucket was lost, too
+		m.seen = now
+	}
+	m.mu.Lock()
+	m.losses = losses
+	m.mu.Unlock()
+	text := describeLosses(losses)
+	if text != "" && text != m.told {
+		m.log.Error().Msg(text + "; nothing is posted. " + queue.LossAdvice)
+	}
+	m.told = text
+}
+
+// describeLosses names the streams that lost something; "" = none did.
+func describeLosses(losses []queue.Loss) string {
+	var lines []string
+	for _, l := range losses {
+		lines = append(lines, l.String())
+	}
+	return strings.Join(lines, "; ")
 }
 
 func (m *topologyMonitor) missing(s queue.PartState) {
@@ -121,15 +170,25 @@ func remedy(s queue.PartState) string {
 }
 
 // present notes a part that exists, and logs if it came back or was replaced.
-func (m *topologyMonitor) present(s queue.PartState) {
+func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 	if s.Part == queue.PartConsumer {
 		m.alignClaims(s)
 	}
 	_, was := m.since[s.Part]
 	delete(m.since, s.Part)
 	before, known := m.born[s.Part]
+	another := !s.Created.Equal(before) && (known || was)
+	if another && s.Part == queue.PartFleet {
+		m.mu.Lock()
+		m.fresh = 2 // until the next look; the fleet's member reads the hold in it meanwhile
+		m.mu.Unlock()
+		if err := m.queue.RestoreHighWaterMark(ctx); err != nil {
+			m.log.Debug().Err(err).Msg("cannot write the high-water mark into the bucket again; the next look tries again")
+			return
+		}
+	}
 	m.born[s.Part] = s.Created
-	if s.Created.Equal(before) || !known && !was {
+	if !another {
 		return
 	}
 	if s.Part == queue.PartConsumer && !was {
@@ -155,7 +214,7 @@ func (m *topologyMonitor) alignClaims(s queue.PartState) {
 	}
 }
 
-// revive creates the consumer and the bucket again, after every worker has noticed the
+// revive creates the consumer and the journal again, after every worker has noticed the
 // loss and every claim from the lost consumer has expired (R7). If a stream is missing
 // too, revive does nothing: this may be another broker.
 func (m *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
@@ -172,8 +231,8 @@ func (m *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
 		switch s.Part {
 		case queue.PartConsumer:
 			err = m.queue.ReviveConsumer(ctx)
-		case queue.PartFleet:
-			err = m.queue.ReviveBucket(ctx)
+		case queue.PartJournal:
+			err = m.queue.ReviveJournal(ctx)
 		}
 		if err != nil {
 			m.log.Warn().Err(err).Msg("cannot create " + s.Name + " again; will retry")
@@ -186,12 +245,12 @@ func (m *topologyMonitor) patience(p queue.Part) time.Duration {
 	if p == queue.PartConsumer {
 		return max(m.ackWait, m.queue.ClaimTerm(), reviveAfterLooks*m.every)
 	}
-	return reviveAfterLooks * m.every
+	return 0
 }
 
 // keepGate holds the gate while a part is missing.
 func (m *topologyMonitor) keepGate(now []queue.PartState) {
-	text := describe(now)
+	text := m.describe(now)
 	if text == m.hold {
 		return
 	}
@@ -202,31 +261,49 @@ func (m *topologyMonitor) keepGate(now []queue.PartState) {
 		m.gate.Release(m.hold)
 	}
 	if m.hold = text; text == "" {
-		m.log.Info().Msg("all streams, the bucket and the consumer exist again")
+		m.log.Info().Msg("all streams and the consumer are there again")
 	}
 }
 
-// describe says what is missing and what to do; "" = nothing is missing.
+// describe says what is missing or was lost, and what to do; "" = nothing.
+func (m *topologyMonitor) describe(now []queue.PartState) string {
+	if text := describe(now); text != "" {
+		return text
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fresh > 0 {
+		return "the fleet's bucket was created again, and is being read"
+	}
+	if text := describeLosses(m.losses); text != "" {
+		return text + ". " + queue.LossAdvice
+	}
+	return ""
+}
+
+// describe says what is missing and what to do; "" = nothing is missing but the journal,
+// without which orders go on.
 func describe(now []queue.PartState) string {
-	var precious, rest []string
+	var precious []string
+	consumer := ""
+	all := true // precious ones are missing
 	for _, s := range now {
+		all = all && (s.Missing() || !s.Precious())
 		switch {
 		case !s.Missing():
 		case s.Precious():
 			precious = append(precious, s.Name)
-		default:
-			rest = append(rest, s.Name)
+		case s.Part == queue.PartConsumer:
+			consumer = s.Name
 		}
 	}
 	switch {
-	case len(precious) == 3:
+	case all && len(precious) > 0:
 		return "the broker has lost all streams (" + strings.Join(precious, ", ") + "): it was started with an empty store, or it is another broker. " + queue.MissingAdvice
 	case len(precious) > 0:
 		return queue.DescribeMissing(precious) + " at the broker. " + queue.MissingAdvice
-	case len(rest) > 1:
-		return queue.DescribeMissing(rest) + " at the broker; the workers create them again"
-	case len(rest) == 1:
-		return queue.DescribeMissing(rest) + " at the broker; the workers create it again"
+	case consumer != "":
+		return queue.DescribeMissing([]string{consumer}) + " at the broker; the workers create it again"
 	}
 	return ""
 }
@@ -235,9 +312,11 @@ func describe(now []queue.PartState) string {
 // empty before the first check.
 func (m *topologyMonitor) status() (parts []ops.Part, missing string) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.last {
-		parts = append(parts, ops.Part{Name: string(s.Part), Present: !s.Missing(), Replaced: m.replaced[s.Part], Precious: s.Precious()})
+	last := m.last
+	for _, s := range last {
+		lost := slices.ContainsFunc(m.losses, func(l queue.Loss) bool { return l.Name == s.Name })
+		parts = append(parts, ops.Part{Name: string(s.Part), Present: !s.Missing() && !lost, Replaced: m.replaced[s.Part], Precious: s.Precious()})
 	}
-	return parts, describe(m.last)
+	m.mu.Unlock()
+	return parts, m.describe(last)
 }

@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,8 +68,9 @@ func (s *shop) repair() {
 	q, err := queue.Open(s.t.Context(), cfg, zerolog.Nop())
 	require.NoError(s.t, err)
 	defer q.Close()
-	_, err = q.Repair(s.t.Context(), "anna")
+	made, err := q.MakeLost(s.t.Context())
 	require.NoError(s.t, err)
+	require.NoError(s.t, q.AcceptLosses(s.t.Context(), "anna", made))
 }
 
 // A consumer can be made anew. What it had delivered comes again, and is told
@@ -130,7 +132,7 @@ func TestALostJournalIsMadeAnewAndStopsNothing(t *testing.T) {
 // What a stream held cannot be made anew: the worker stops, says so, and leaves
 // it to a person.
 func TestALostStreamIsLeftToAPerson(t *testing.T) {
-	for part, lost := range map[string]string{"intents": "ORDERS", "results": "ORDERS_RESULTS", "dead_letters": "ORDERS_DEAD"} {
+	for part, lost := range map[string]string{"intents": "ORDERS", "results": "ORDERS_RESULTS", "dead_letters": "ORDERS_DEAD", "waiting": "ORDERS_WAITING"} {
 		t.Run(lost, func(t *testing.T) {
 			s := openWatched(t, nil)
 			s.publish(0, 3)
@@ -172,7 +174,7 @@ func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(empty, "token"), token, 0o600))
 	s.broker, err = embedded.Start(embedded.Config{Dir: empty, Listen: address, NoSync: true})
 	require.NoError(t, err)
-	s.unready("the broker has lost all streams (stream ORDERS, stream ORDERS_RESULTS, stream ORDERS_DEAD)")
+	s.unready("the broker has lost all streams (stream ORDERS, stream ORDERS_RESULTS, stream ORDERS_DEAD, stream ORDERS_WAITING, bucket ORDERPOST)")
 	s.shows(`orderpost_broker_connected 1`, `orderpost_stream_present{stream="fleet"} 0`)
 	list := s.hands().StreamNames(t.Context())
 	for name := range list.Name() {
@@ -186,25 +188,28 @@ func TestABrokerThatComesBackEmptyIsLeftToAPerson(t *testing.T) {
 	s.shows(`orderpost_orders_total{outcome="accepted"} 5`)
 }
 
-// The fleet's bucket can be made anew, and a person's hold does not end by that.
-func TestALostBucketIsMadeAnewByWorkers(t *testing.T) {
-	s := openWatched(t, func(s *shop) { s.look = time.Second }) // it is missed for four looks
-	require.NoError(t, fleet.New(s.queue).SetHold(t.Context(), fleet.Hold{By: "anna", Reason: "audit", Since: time.Now()}))
-	held := func() bool {
-		return strings.Contains(strings.Join(s.reasons(), " "), "held by anna: audit")
-	}
-	s.eventually(held, "not held")
-	require.NoError(t, s.hands().DeleteKeyValue(t.Context(), "ORDERPOST"))
-	s.unready("bucket ORDERPOST is missing")
-	s.eventually(func() bool { return s.readiness().Ready }, "not made anew")
-	require.True(t, held(), "the hold outlives the bucket")
-	s.eventually(func() bool {
-		f, err := fleet.New(s.queue).Read(t.Context())
-		return err == nil && f.Hold != nil && f.Hold.By == "anna" && f.Identity != nil && len(f.Members) == 1
-	}, "the bucket does not say what it said")
-	require.NoError(t, fleet.New(s.queue).Resume(t.Context(), "anna"))
+// A person's hold does not end because somebody deleted the bucket: the workers stop until a
+// person repairs it. What they know is written again: the API and the high-water mark.
+func TestALostBucketIsLeftToAPerson(t *testing.T) {
+	s := openWatched(t, nil)
 	s.publish(0, 2)
 	s.shows(`orderpost_orders_total{outcome="accepted"} 2`)
+	js := s.hands()
+	require.NoError(t, js.DeleteStream(t.Context(), "KV_ORDERPOST"))
+	s.unready("bucket ORDERPOST is missing at the broker. Restore what is missing from a backup")
+	_, err := js.Stream(t.Context(), "KV_ORDERPOST")
+	require.ErrorIs(t, err, jetstream.ErrStreamNotFound, "no worker made it anew")
+	s.repair()
+	s.ready()
+	s.eventually(func() bool {
+		f, err := fleet.New(s.queue).Read(t.Context())
+		return err == nil && f.Identity != nil && len(f.Members) == 1
+	}, "the bucket does not say whose orders these are")
+	var mark struct{ Seq uint64 }
+	require.NoError(t, s.queue.Bucket().Walk(t.Context(), "seen.", func(e queue.Entry) error { return json.Unmarshal(e.Value, &mark) }))
+	require.EqualValues(t, 2, mark.Seq)
+	s.publish(2, 2)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 4`)
 }
 
 func (s *shop) reasons() (out []string) {

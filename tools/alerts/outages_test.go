@@ -278,7 +278,7 @@ var outages = map[string]outage{
 		heals: func(*rig) {},
 	},
 	"OrderpostClaimsLost": {
-		settings: map[string]string{"ORDERPOST_ACK_WAIT": "2s", "ORDERPOST_REQUEST_TIMEOUT": "2s", "ORDERPOST_HEADER_TIMEOUT": "2s"},
+		settings: map[string]string{"ORDERPOST_ACK_WAIT": "2s", "ORDERPOST_REQUEST_TIMEOUT": "2s"},
 		breaks: func(r *rig) {
 			r.change(func(s *sandbox.Settings) { s.Latency = time.Minute })
 			r.publish(16)
@@ -304,6 +304,18 @@ var outages = map[string]outage{
 			r.change(faults(func(f *sandbox.Faults) { f.DropAfter = 0 }))
 			r.settled()
 		},
+	},
+	"OrderpostClockRefused": {
+		breaks: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Skew = 10 * time.Minute })
+			r.publish(10)
+			r.above(0, "orderpost_gate_block", "block", "clock")
+		},
+		heals: func(r *rig) {
+			r.change(func(s *sandbox.Settings) { s.Skew = 0 })
+			r.settled()
+		},
+		also: []string{"OrderpostClockOff"},
 	},
 	"OrderpostClockOff": {
 		breaks: func(r *rig) { r.skew(30*time.Second, func(off float64) bool { return off > 25 }) },

@@ -55,16 +55,14 @@ func newRig(t *testing.T, change map[string]string) *rig {
 	url, err := r.api.Start("127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = r.api.Close() })
-	// Everything that a worker waits for by itself is made short: its clock is
+	// What a worker waits for by itself is made short where a setting can: its clock is
 	// the real one.
 	r.settings = map[string]string{
 		"ORDERPOST_API_URL": url, "ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret",
 		"ORDERPOST_NATS_URL": strings.Replace(r.broker.URL, "nats://", "nats://"+r.broker.Token+"@", 1),
 		"ORDERPOST_OPS_ADDR": "127.0.0.1:0", "ORDERPOST_LOG_FORMAT": "json", "ORDERPOST_CONCURRENCY": "16",
-		"ORDERPOST_ACK_WAIT": "20s", "ORDERPOST_PREFLIGHT": "false", "ORDERPOST_BREAKER_MIN": "4", "ORDERPOST_BREAKER_OPEN": "100ms",
-		"ORDERPOST_PROBE_DELAY": "20ms", "ORDERPOST_HOLD_RETRY": "100ms", "ORDERPOST_GATE_PATIENCE": "1s",
-		"ORDERPOST_RETRY_BASE": "10ms", "ORDERPOST_RETRY_MAX": "50ms", "ORDERPOST_RETRY_DELAY_BASE": "50ms", "ORDERPOST_RETRY_DELAY_MAX": "200ms",
-		"ORDERPOST_REFUSAL_QUIET": "100ms", "ORDERPOST_DRAIN_TIMEOUT": "1s",
+		"ORDERPOST_ACK_WAIT": "20s", "ORDERPOST_PREFLIGHT": "false",
+		"ORDERPOST_HOLD_RETRY": "100ms", "ORDERPOST_RETRY_DELAY_MAX": "200ms", "ORDERPOST_DRAIN_TIMEOUT": "1s",
 	}
 	maps.Copy(r.settings, change)
 	cfg := queue.DefaultConfig()

@@ -24,7 +24,7 @@ type target struct {
 // startTarget starts a worker and waits until it works.
 func startTarget(t *testing.T, name string, settings map[string]string) target {
 	t.Helper()
-	w := target{Child: child.Start(t, os.Args[0], name, settings)}
+	w := target{Child: child.Start(t, name, settings)}
 	require.Eventually(t, func() bool {
 		_, rest, found := strings.Cut(w.Said(), `"ops":"`)
 		w.metrics, _, _ = strings.Cut(rest, `"`)

@@ -18,7 +18,7 @@ func TestLogin(t *testing.T) {
 		p.sees("Open the link that was printed in the terminal")
 		require.Contains(t, p.at(), "/login?back=%2Ffleet")
 		p.goTo("http://" + s.address + "/login?token=WRONG")
-		p.sees("This link was used already or is older than 15 minutes.")
+		p.sees("This is not a link that this console has printed since it was started.")
 		p.accessible("a refused login")
 		if scripts {
 			p.goTo(link)
@@ -26,7 +26,7 @@ func TestLogin(t *testing.T) {
 			require.Equal(t, "http://"+s.address+"/", p.at(), "the secret is not in the address bar")
 		} else {
 			p.goTo(link)
-			p.sees("This link was used already or is older than 15 minutes.")
+			p.sees("This link was used already.")
 		}
 	}
 }
@@ -87,15 +87,21 @@ func TestPaused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, nil)
 	p := s.loggedIn(true)
-	p.click("Pause")
-	p.sees("Updates are paused.")
+	p.click("Stop updating")
+	p.sees("This page does not update itself.")
 	p.accessible("a paused page")
 	s.orderpost(0, "hold", "--reason", "seen from afar")
 	require.NotContains(t, p.text(), "seen from afar")
 	p.click("Update every 3 seconds")
 	p.sees("seen from afar")
+	p.sees("Nothing is sent since")
 	s.orderpost(0, "resume")
 	p.sees("1 worker sends orders.")
+	require.NotContains(t, p.text(), "Nothing is sent since", "the banner is refreshed with the page")
+	s.orderpost(0, "hold", "--reason", "once more")
+	p.sees("Nothing is sent since")
+	p.accessible("a page with the banner")
+	s.orderpost(0, "resume")
 }
 
 // TestHoldAndResume: each with the page that says what will happen, and the journal
@@ -117,6 +123,8 @@ func TestHoldAndResume(t *testing.T) {
 		p.accessible("resuming")
 		p.click("Resume the fleet")
 		watcher.sees("1 worker sends orders.")
+		p.click("Books & journal")
+		p.sees("Balance the books")
 		p.click("Journal")
 		p.sees("maintenance of the API")
 	}

@@ -23,6 +23,7 @@ var looks = []look{
 	{"GET /{$}", "/", "Settled, last hour"},
 	{"GET /fleet", "/fleet", "worker-1"},
 	{"GET /order", "/order", "Order number"},
+	{"GET /order", "/order?q=demo-0000", "Found as"},
 	{"GET /order", "/order?no=DEMO-00001", "The API created the order"},
 	{"GET /order", "/order?no=MARKUP-001", "<h1>no such article</h1>"},
 	{"GET /order", "/order?no=BUSY-001", "exhausted"},
@@ -52,9 +53,14 @@ var looks = []look{
 	{"GET /upload", "/upload", "Files that are here"},
 	{"GET /upload/{id}", "/upload/CHECKED", "bad rows"},
 	{"GET /upload/{id}", "/upload/IMPORTED", "The import"},
+	{"GET /upload/{id}/remove", "/upload/CHECKED/remove", "Orders that were imported from it stay."},
 	{"GET /imports", "/imports", "march"},
 	{"GET /import", "/import?batch=march", "Its orders, now"},
 	{"GET /import", "/import?batch=IMPORT", "What became of the rows"},
+	{"GET /pending", "/pending", "in the queue without an outcome"},
+	{"GET /waiting", "/waiting", "for their turn or their time"},
+	{"GET /import/pause", "/import/pause?batch=march", "Other imports take their turns."},
+	{"GET /import/resume", "/import/resume?batch=march", "Nobody holds the import."},
 	{"GET /import/cancel", "/import/cancel?batch=march", "Orders that have an outcome keep it."},
 	{"/", "/nowhere", "There is no such page."},
 }
@@ -130,11 +136,9 @@ func (s *stage) uploaded() *strings.Replacer {
 	s.Helper()
 	p := s.loggedIn(true)
 	s.upload(p, s.badFile("bad.csv"))
-	p.press("Check the file")
 	p.sees("2 bad rows")
 	checked := path.Base(p.at())
 	s.upload(p, s.goodFile("good.csv", "GOOD"))
-	p.press("Check the file")
 	p.sees("The first orders as they would be sent")
 	p.press("Import 3 orders")
 	p.sees("Follow its orders")

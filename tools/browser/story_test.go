@@ -37,7 +37,6 @@ func (d *story) shot(name string) {
 func (d *story) imports(file string, orders int) {
 	d.t.Helper()
 	d.stage.upload(d.page, file)
-	d.press("Check the file")
 	d.sees("The first orders as they would be sent")
 	d.shot("check")
 	d.press(fmt.Sprintf("Import %d orders", orders))
@@ -68,7 +67,6 @@ func TestStory(t *testing.T) {
 func (d *story) imported() {
 	d.stage.upload(d.page, d.badFile("orders.csv"))
 	d.shot("columns")
-	d.press("Check the file")
 	d.sees("2 bad rows")
 	d.sees(`"soon" is not a whole number`)
 	d.shot("bad-rows")
@@ -153,7 +151,7 @@ func (d *story) replayed() {
 
 // told: the books balance, and the journal has who did what.
 func (d *story) told() {
-	d.click("Books")
+	d.click("Books & journal")
 	d.press("Balance the books")
 	d.sees("The books balance")
 	d.shot("books")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"orderpost/docs"
 	"orderpost/internal/program/orderpost"
 )
 
@@ -23,6 +24,9 @@ func (b *build) documents() ([]file, error) {
 	var out []file
 	for _, name := range []string{"README.md", "CHANGELOG.md"} {
 		out = append(out, file{path: name, from: filepath.Join(b.root, name), mode: 0o644})
+	}
+	for _, name := range docs.Names() {
+		out = append(out, file{path: "docs/" + name + ".md", from: filepath.Join(b.root, "docs", name+".md"), mode: 0o644})
 	}
 	root := orderpost.NewCommand(map[string]string{}, strings.NewReader(""), io.Discard, io.Discard)
 	root.DisableAutoGenTag = true

@@ -145,6 +145,8 @@ func packaged(path string) (to string, zipped bool) {
 		default:
 			return "/usr/share/zsh/vendor-completions/_orderpost", false
 		}
+	case "docs":
+		return "/usr/share/doc/orderpost/docs/" + name + ".gz", true
 	default:
 		return "/usr/share/doc/orderpost/" + name + ".gz", true
 	}

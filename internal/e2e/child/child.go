@@ -1,5 +1,4 @@
-// Package child runs a test's own binary, or another one, as a worker process
-// that can be killed.
+// Package child runs a test's own binary as a worker process that can be killed.
 package child
 
 import (
@@ -35,15 +34,14 @@ type Child struct {
 	log  string
 }
 
-// Start starts a worker from a binary: os.Args[0], or one of another version.
-// The test's end kills it.
-func Start(t *testing.T, binary, name string, settings map[string]string) *Child {
+// Start starts a worker. The test's end kills it.
+func Start(t *testing.T, name string, settings map[string]string) *Child {
 	t.Helper()
 	c := &Child{t: t, Name: name, log: filepath.Join(t.TempDir(), name+".log")}
 	log, err := os.Create(c.log)
 	require.NoError(t, err)
 	defer func() { _ = log.Close() }() // the child has its own descriptor
-	c.cmd = exec.Command(binary)
+	c.cmd = exec.Command(os.Args[0])
 	c.cmd.Env = []string{mark + "=1", "HOME=" + t.TempDir(), "ORDERPOST_WORKER_NAME=" + name}
 	for k, v := range settings {
 		c.cmd.Env = append(c.cmd.Env, k+"="+v)

@@ -1,29 +1,44 @@
 package fleet
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"orderpost/internal/sandbox"
 )
 
 // TestDrainHandsOver: a worker is stopped while its orders wait for their next
-// attempt, which is months away (waits are drawn from zero on); the other one takes them at once, and not
-// after AckWait.
+// attempt, which the API wants 29 s later; the other one takes them at once, and not after
+// that time or AckWait.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	const orders = 16
 	r := newRig(t, map[string]string{
-		"ORDERPOST_ACK_WAIT": "30s", "ORDERPOST_RETRY_BASE": "5000h", "ORDERPOST_RETRY_MAX": "5000h", "ORDERPOST_RETRY_SUBMISSION_TIME": "5001h", "ORDERPOST_DRAIN_TIMEOUT": "50s",
-		"ORDERPOST_REQUEST_TIMEOUT": "10s", "ORDERPOST_HEADER_TIMEOUT": "10s", // nobody is asked twice because the machine is busy
+		"ORDERPOST_ACK_WAIT": "30s", "ORDERPOST_DRAIN_TIMEOUT": "50s",
+		"ORDERPOST_REQUEST_TIMEOUT": "10s", // nobody is asked twice because the machine is busy
 	})
-	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Faults.Unavailable, s.Faults.MaxPerOrder = 1, 1 }))
+	var early atomic.Int32
+	target, err := url.Parse(r.apiURL)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost && early.Add(1) <= orders {
+			w.Header().Set("Retry-After", "29")
+			w.WriteHeader(http.StatusTooEarly)
+			return
+		}
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(front.Close)
+	r.settings["ORDERPOST_API_URL"] = front.URL
 	first := r.start("first")
 	r.publish("A", orders)
-	r.eventually(func() bool { return len(r.attempts()) == orders }, "each order was refused once, and waits")
-	require.NoError(t, r.api.Update(func(s *sandbox.Settings) { s.Faults.Unavailable = 0 }))
+	r.eventually(func() bool { return early.Load() == orders }, "each order was refused once, and waits")
 	r.start("second")
 	r.eventually(func() bool { return len(r.members()) == 2 }, "both are there")
 	r.eventually(func() bool { return r.inHand() == orders }, "the first has all of them")

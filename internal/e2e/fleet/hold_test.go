@@ -17,8 +17,7 @@ import (
 func TestHoldOfProcesses(t *testing.T) {
 	t.Parallel()
 	const orders = 1200
-	r := newRig(t, map[string]string{"ORDERPOST_RATE_LIMIT": "120", "ORDERPOST_GATE_PATIENCE": "500ms",
-		"ORDERPOST_ACK_WAIT": "10s", "ORDERPOST_REQUEST_TIMEOUT": "5s", "ORDERPOST_HEADER_TIMEOUT": "5s"}) // nobody is asked twice because the machine is busy
+	r := newRig(t, map[string]string{"ORDERPOST_RATE_LIMIT": "120", "ORDERPOST_ACK_WAIT": "10s", "ORDERPOST_REQUEST_TIMEOUT": "5s"}) // nobody is asked twice because the machine is busy
 	all := r.startMany(3)
 	r.shares(3, 40)
 	r.publish("A", orders)

@@ -45,7 +45,7 @@ func newDesk(t *testing.T) *desk {
 	d.settings = map[string]string{
 		"ORDERPOST_API_URL": url, "ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": "",
 		"ORDERPOST_DATA_DIR": d.dir, "ORDERPOST_NATS_LISTEN": "127.0.0.1:0", "ORDERPOST_ACK_WAIT": "3s",
-		"ORDERPOST_REQUEST_TIMEOUT": "1s", "ORDERPOST_HEADER_TIMEOUT": "1s", "ORDERPOST_RATE_LIMIT": "200", "ORDERPOST_LOG_LEVEL": "debug",
+		"ORDERPOST_REQUEST_TIMEOUT": "1s", "ORDERPOST_RATE_LIMIT": "200", "ORDERPOST_LOG_LEVEL": "debug",
 	}
 	return d
 }
@@ -54,7 +54,7 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) open(name string) (*child.Child, string) {
 	d.t.Helper()
 	before, _ := embedded.ReadEndpoint(d.dir)
-	c := child.Start(d.t, os.Args[0], name, d.settings)
+	c := child.Start(d.t, name, d.settings)
 	var now embedded.Endpoint
 	require.Eventually(d.t, func() bool {
 		var err error

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -57,7 +56,7 @@ func newRig(t *testing.T, change map[string]string) *rig {
 		"ORDERPOST_NATS_URL": strings.Replace(r.broker.URL, "nats://", "nats://"+r.broker.Token+"@", 1),
 		"ORDERPOST_OPS_ADDR": "", "ORDERPOST_LOG_FORMAT": "json", "ORDERPOST_LOG_LEVEL": "debug",
 		"ORDERPOST_CONCURRENCY": "16", "ORDERPOST_BREAKER_RATIO": "0",
-		"ORDERPOST_ACK_WAIT": "3s", "ORDERPOST_REQUEST_TIMEOUT": "1s", "ORDERPOST_HEADER_TIMEOUT": "1s",
+		"ORDERPOST_ACK_WAIT": "3s", "ORDERPOST_REQUEST_TIMEOUT": "1s",
 	}
 	maps.Copy(r.settings, change)
 	cfg := queue.DefaultConfig()
@@ -84,8 +83,8 @@ func (r *rig) restartBroker() {
 	r.startBroker(strings.TrimPrefix(r.broker.URL, "nats://"))
 }
 
-// start starts a worker of this version.
-func (r *rig) start(name string) *child.Child { return child.Start(r.t, os.Args[0], name, r.settings) }
+// start starts a worker.
+func (r *rig) start(name string) *child.Child { return child.Start(r.t, name, r.settings) }
 
 // startMany starts workers w0, w1, …
 func (r *rig) startMany(n int) []*child.Child {

@@ -3,7 +3,6 @@ package broker
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,12 +25,6 @@ type Person struct {
 // Register adds the flags to a command. --by defaults to the user and the host.
 func (p *Person) Register(cmd *cobra.Command, environ map[string]string) {
 	cmd.Flags().StringVar(&p.Note, "note", "", "why, for the record")
-	p.RegisterName(cmd, environ)
-}
-
-// RegisterName adds only --by, for a command that has its reason in another
-// flag.
-func (p *Person) RegisterName(cmd *cobra.Command, environ map[string]string) {
 	p.claimed = journal.ByUser
 	name := cmp.Or(environ["USER"], environ["LOGNAME"], environ["USERNAME"])
 	if name != "" {
@@ -58,15 +51,6 @@ func atHost(user string) string {
 		return user + "@" + host
 	}
 	return user
-}
-
-// Check returns an error if no name is known. Commands call it whose effect is
-// recorded with the order.
-func (p *Person) Check() error {
-	if strings.TrimSpace(p.Name) == "" {
-		return errors.New("--by: your name is needed for the record")
-	}
-	return nil
 }
 
 // Actor returns the person as the journal names them. Without a name it is the

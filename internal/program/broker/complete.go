@@ -49,15 +49,26 @@ func CompleteLetter(environ map[string]string) cobra.CompletionFunc {
 
 // CompleteReason completes the reason of a dead letter.
 func CompleteReason(environ map[string]string) cobra.CompletionFunc {
+	return completeLetters(environ, func(l *settle.Letter) string { return l.Reason })
+}
+
+// CompleteAnswer completes what the answer to the order of a dead letter says.
+func CompleteAnswer(environ map[string]string) cobra.CompletionFunc {
+	return completeLetters(environ, func(l *settle.Letter) string { return l.Said })
+}
+
+// completeLetters completes a text that many dead letters have in common.
+func completeLetters(environ map[string]string, text func(*settle.Letter) string) cobra.CompletionFunc {
 	return complete(environ, func(ctx context.Context, q *queue.Queue, offer func(name, about string) error) error {
 		offered := make(map[string]bool)
 		return books.LetterPages(ctx, q, func(page []*settle.Letter, _ []error) error {
 			for _, l := range page {
-				if offered[l.Reason] || l.Reason == "" {
+				one := text(l)
+				if offered[one] || one == "" {
 					continue
 				}
-				offered[l.Reason] = true
-				if err := offer(l.Reason, l.Outcome.String()); err != nil {
+				offered[one] = true
+				if err := offer(one, l.Outcome.String()); err != nil {
 					return err
 				}
 			}

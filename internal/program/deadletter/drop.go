@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
@@ -52,9 +52,6 @@ func newDropCommand(s *surroundings) *cobra.Command {
 
 func (c *dropCommand) run(cmd *cobra.Command) error {
 	ctx, err := cmd.Context(), c.compile(time.Now())
-	if !c.dryRun {
-		err = errors.Join(c.person.Check(), err)
-	}
 	if c.Empty() != c.all {
 		err = errors.Join(err, errors.New("give a filter, or --all for every dead letter"))
 	}
@@ -126,9 +123,9 @@ func confirmed(stdin io.Reader, stderr io.Writer, n int) bool {
 
 // drop drops the letters that were counted before, up to the sequence last.
 func (c *dropCommand) drop(ctx context.Context, q *queue.Queue, last uint64) (map[string]int, error) {
-	deed := acts.Drop(q, c.person.Settle())
-	tally, err := acts.Run(ctx, q, acts.Group{Selects: c.selects, Last: last}, deed, acts.Options{Unreadable: c.skip})
-	err = errors.Join(err, c.tell(tally.Fates[acts.Dropped], tally.Fates[acts.Pending], "dropped", "stay"))
+	deed := letters.Drop(q, c.person.Settle())
+	tally, err := letters.Run(ctx, q, letters.Group{Selects: c.selects, Last: last}, deed, letters.Options{Unreadable: c.skip})
+	err = errors.Join(err, c.tell(tally.Fates[letters.Dropped], tally.Fates[letters.Pending], "dropped", "stay"))
 	for _, line := range tally.Errors {
 		say(c.stderr, "%s", line)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"orderpost/internal/acts"
+	"orderpost/internal/letters"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -56,13 +56,13 @@ func (c *exportCommand) run(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	to := acts.NDJSON(c.stdout)
+	to := letters.NDJSON(c.stdout)
 	if c.format == "csv" {
 		columns, err := c.columns(ctx, q)
 		if err != nil {
 			return err
 		}
-		to = acts.CSV(c.stdout, columns)
+		to = letters.CSV(c.stdout, columns)
 	}
 	skipped := 0
 	bad, err := c.selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
@@ -73,7 +73,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 			}
 			if why != nil {
 				hint := ""
-				if errors.As(why, new(acts.NotCSV)) {
+				if errors.As(why, new(letters.NotCSV)) {
 					hint = " (use --format ndjson)"
 				}
 				say(c.stderr, "order %q not exported: %v%s", l.OrderNo, why, hint)
@@ -89,7 +89,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 }
 
 // write exports one letter. why says why that is not possible.
-func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to acts.Orders, l *settle.Letter) (why, err error) {
+func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to letters.Orders, l *settle.Letter) (why, err error) {
 	body, err := q.WholeBody(ctx, l)
 	if err != nil {
 		return err, nil
@@ -98,8 +98,8 @@ func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to acts.Order
 }
 
 // columns returns the fields of all orders. They are the header of a CSV file.
-func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) (*acts.Columns, error) {
-	columns := &acts.Columns{}
+func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) (*letters.Columns, error) {
+	columns := &letters.Columns{}
 	_, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
 			if body, err := q.WholeBody(ctx, l); err == nil {

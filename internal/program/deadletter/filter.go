@@ -24,6 +24,7 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.Outcomes, "outcome", nil, "only these outcomes (rejected, exhausted, expired, invalid, poison, unknown)")
 	flags.StringVar(&f.Reason, "reason", "", "only reasons that contain this text, in upper or lower case")
+	flags.StringVar(&f.Answer, "answer", "", "only letters whose answer itself says this, as list shows it, in upper or lower case")
 	flags.StringVar(&f.Batch, "batch", "", "only this import")
 	flags.StringVar(&f.Since, "since", "", "only letters filed at or after this time (RFC 3339, or 90m, 24h, 7d ago)")
 	flags.StringVar(&f.Until, "until", "", "only letters filed before this time (as --since)")
@@ -36,7 +37,7 @@ func (f *filter) register(cmd *cobra.Command, environ map[string]string) {
 		}
 	}
 	for name, values := range map[string]cobra.CompletionFunc{
-		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "reason": broker.CompleteReason(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
+		"batch": broker.CompleteBatch(environ), "order-no": broker.CompleteLetter(environ), "reason": broker.CompleteReason(environ), "answer": broker.CompleteAnswer(environ), "outcome": cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist
 	}

@@ -44,7 +44,7 @@ func newJournalCommand(s *surroundings) *cobra.Command {
 			"resumed or limited what, from which host, with which filter, and what came of it. How a name is known\n" +
 			"stands beside it: a name of --by or $USER is a claim. Nobody can change or delete an entry.\n\n" +
 			"An act without a result still runs, or its program ended, or could not write it.",
-		Example: "  deadletter journal\n  deadletter journal --since 24h --kind replay\n  deadletter journal --order A-100 --json",
+		Example: "  deadletter journal\n  deadletter journal --since 24h --kind replay\n  deadletter journal --order-no A-100 --json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
@@ -53,13 +53,15 @@ func newJournalCommand(s *surroundings) *cobra.Command {
 	f.StringVar(&c.until, "until", "", "only acts before this time (as --since)")
 	f.StringVar(&c.query.By, "by", "", "only this person's acts; anna also finds anna@host")
 	f.StringVar(&c.kind, "kind", "", "only acts of this kind: "+kindNames())
-	f.StringVar(&c.query.OrderNo, "order", "", "only acts on this one order (acts on groups do not name their orders)")
+	f.StringVar(&c.query.OrderNo, "order-no", "", "only acts on this one order (acts on groups do not name their orders)")
+	f.StringVar(&c.query.OrderNo, "order", "", "another name of --order-no")
+	_ = f.MarkHidden("order") // the flag exists
 	f.StringVar(&c.query.Batch, "batch", "", "only acts on this import")
 	f.IntVar(&c.limit, "limit", journalRows, "acts shown at most; 0 = all")
 	f.BoolVar(&c.follow, "follow", false, "go on with what happens from now on, until Ctrl-C")
 	program.JSONFlag(cmd, &c.json, "journal")
 	for name, values := range map[string]cobra.CompletionFunc{
-		"batch": broker.CompleteBatch(s.environ), "order": broker.CompleteLetter(s.environ),
+		"batch": broker.CompleteBatch(s.environ), "order-no": broker.CompleteLetter(s.environ),
 		"kind": cobra.FixedCompletions(strings.Split(kindNames(), ", "), cobra.ShellCompDirectiveNoFileComp),
 	} {
 		_ = cmd.RegisterFlagCompletionFunc(name, values) // the flags exist

@@ -32,9 +32,11 @@ func newListCommand(s *surroundings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, counted by reason",
-		Long: "list counts the dead letters by outcome and reason, and then shows them, oldest first.\n" +
+		Long: "list counts the dead letters by outcome, reason and what the answers themselves say, and then shows\n" +
+			"them, oldest first. --answer selects by what the answers say: the API's code and message, at most\n" +
+			"60 characters, in which # stands for what differs from order to order.\n" +
 			"--json prints one object per line, --csv a table for spreadsheets. Both print all letters.",
-		Example: "  deadletter list --outcome unknown --since 24h\n  deadletter list --status 5xx --order-no 'A-2026*' --csv",
+		Example: "  deadletter list --outcome unknown --since 24h\n  deadletter list --status 5xx --order-no 'A-2026*' --csv\n  deadletter list --answer 'balance # is too low'",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
@@ -126,12 +128,12 @@ type csvRows struct {
 	begun bool
 }
 
-var csvHeader = []string{"filed_at", "order_no", "outcome", "verdict", "status", "attempts", "replays", "batch", "source", "reason", "error", "response"}
+var csvHeader = []string{"filed_at", "order_no", "outcome", "verdict", "status", "attempts", "replays", "batch", "source", "reason", "error", "response", "said"}
 
 func (r *csvRows) letter(l *settle.Letter) error {
 	r.begin()
 	record := []string{stamp(l.FiledAt), l.OrderNo, l.Outcome.String(), l.Verdict.String(), strconv.Itoa(l.Status),
-		strconv.Itoa(l.Attempts), strconv.Itoa(l.Replays), l.Batch, l.Source, l.Reason, l.Error, l.Response}
+		strconv.Itoa(l.Attempts), strconv.Itoa(l.Replays), l.Batch, l.Source, l.Reason, l.Error, l.Response, l.Said}
 	for i, cell := range record {
 		record[i] = harmless(cell)
 	}

@@ -21,10 +21,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func letters() []*settle.Letter {
+func someLetters() []*settle.Letter {
 	return []*settle.Letter{
-		{OrderNo: "A-100", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, History: order.History{Attempts: 1}, FiledAt: noon, Batch: "march"},
-		{OrderNo: "A-101", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, History: order.History{Attempts: 1}, FiledAt: noon.Add(time.Minute)},
+		{OrderNo: "A-100", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, Said: "40012: balance # is too low", History: order.History{Attempts: 1}, FiledAt: noon, Batch: "march"},
+		{OrderNo: "A-101", Outcome: order.OutcomeRejected, Reason: "rule 2: no funds", Status: 200, Said: "40012: balance # is too low", History: order.History{Attempts: 1}, FiledAt: noon.Add(time.Minute)},
 		{OrderNo: "a-very-long-order-number-0123456789", Outcome: order.OutcomeUnknown, Reason: "no answer within 30s, the request was sent to the last byte and then nothing came", History: order.History{Attempts: 60, Unsure: true}, FiledAt: noon.Add(time.Hour)},
 		{OrderNo: "Bestellung-Ä\x1b[31m", Outcome: order.OutcomeInvalid, FiledAt: noon.Add(25 * time.Hour)},
 		{OrderNo: "=1+1", Outcome: order.OutcomeExhausted, Reason: "refused by status 503", Status: 503, History: order.History{Attempts: 60}, FiledAt: noon.Add(26 * time.Hour)},
@@ -40,10 +40,10 @@ func lastYear() *settle.Letter {
 func TestListGolden(t *testing.T) {
 	var out bytes.Buffer
 	counts := newReasons()
-	require.NoError(t, counts.add(letters()))
+	require.NoError(t, counts.add(someLetters()))
 	counts.print(&out)
 	rows := &tableRows{w: &out, show: "deadletter show", now: noon}
-	for _, l := range append(letters(), lastYear()) {
+	for _, l := range append(someLetters(), lastYear()) {
 		require.NoError(t, rows.letter(l))
 	}
 	require.Contains(t, out.String(), "\n    a-very-long-order-number-0123456789\n", "an order number can be copied whole")
@@ -65,13 +65,13 @@ func TestListCSVIsHarmless(t *testing.T) {
 	var out bytes.Buffer
 	c.stdout = &out
 	rows := c.rows(t.Context())
-	for _, l := range letters() {
+	for _, l := range someLetters() {
 		require.NoError(t, rows.letter(l))
 	}
 	require.NoError(t, rows.end())
 	require.Contains(t, out.String(), ",'=1+1,")
 	require.NotContains(t, out.String(), ",=1+1,")
-	require.Len(t, strings.Split(strings.TrimSpace(out.String()), "\n"), len(letters())+1)
+	require.Len(t, strings.Split(strings.TrimSpace(out.String()), "\n"), len(someLetters())+1)
 }
 
 func TestFilters(t *testing.T) {
@@ -83,6 +83,7 @@ func TestFilters(t *testing.T) {
 		"none":       {filter{}, []int{0, 1, 2, 3, 4}},
 		"outcome":    {filter{LetterFilter: books.LetterFilter{Outcomes: []string{"unknown", "invalid"}}}, []int{2, 3}},
 		"reason":     {filter{LetterFilter: books.LetterFilter{Reason: "NO FUNDS"}}, []int{0, 1}},
+		"answer":     {filter{LetterFilter: books.LetterFilter{Answer: "BALANCE # is"}}, []int{0, 1}},
 		"batch":      {filter{LetterFilter: books.LetterFilter{Batch: "march"}}, []int{0}},
 		"class":      {filter{LetterFilter: books.LetterFilter{Statuses: []string{"5xx"}}}, []int{4}},
 		"status":     {filter{LetterFilter: books.LetterFilter{Statuses: []string{"200", "0"}}}, []int{0, 1, 2, 3}},
@@ -100,7 +101,7 @@ func TestFilters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, c.f.compile(now))
 			var got []int
-			for i, l := range letters() {
+			for i, l := range someLetters() {
 				if c.f.selects(l) {
 					got = append(got, i)
 				}

@@ -11,9 +11,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/time/rate"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
@@ -27,6 +28,8 @@ type replayCommand struct {
 	limit                       int
 	deadline                    string
 	person                      broker.Person
+	// nothingSent is a sentence if the orders wait because no worker sends.
+	nothingSent string
 }
 
 func newReplayCommand(s *surroundings) *cobra.Command {
@@ -82,7 +85,6 @@ func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 	}
 	if c.resubmit && !c.dryRun {
 		o.Person = c.person.Settle()
-		errs = append(errs, c.person.Check())
 	}
 	return o, errors.Join(errs...)
 }
@@ -102,24 +104,27 @@ func (c *replayCommand) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	deed, group := acts.Replay(q, o), acts.Group{Selects: c.selects, Last: last}
-	how := acts.Options{Limit: c.limit, Unreadable: c.skip}
+	deed, group := letters.Replay(q, o), letters.Group{Selects: c.selects, Last: last}
+	how := letters.Options{Limit: c.limit, Unreadable: c.skip}
 	if c.rate > 0 {
 		how.Pace = rate.NewLimiter(rate.Limit(c.rate), 1)
 	}
 	if c.dryRun {
-		tally, err := acts.Preview(ctx, q, group, deed, how)
+		tally, err := letters.Preview(ctx, q, group, deed, how)
 		return c.report(deed, tally, err)
 	}
 	about := c.journaled(journal.About{Kind: journal.Replay, Details: c.details()}, last)
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
-		tally, err := acts.Run(ctx, q, group, deed, how)
+		tally, err := letters.Run(ctx, q, group, deed, how)
+		if tally.Fates[letters.Fate(settle.Replayed.String())] > 0 {
+			c.nothingSent = program.Spell(ctx, fleet.New(q).NothingSent(ctx))
+		}
 		return tally.Counts(), c.report(deed, tally, err)
 	})
 }
 
 // report prints the summary and returns the command's error.
-func (c *replayCommand) report(d acts.Deed, t acts.Tally, err error) error {
+func (c *replayCommand) report(d letters.Deed, t letters.Tally, err error) error {
 	c.summary(t)
 	if stayed := t.Stayed(d); err == nil && stayed > 0 {
 		err = partial("%d dead letters stayed", stayed)
@@ -170,23 +175,26 @@ func explained(how settle.Replay, dry bool) string {
 	}
 }
 
-func (c *replayCommand) summary(t acts.Tally) {
-	failed := t.Fates[acts.Unsettled]
+func (c *replayCommand) summary(t letters.Tally) {
+	failed := t.Fates[letters.Unsettled]
 	if c.json {
 		counts := map[string]int{"failed": failed}
 		for _, how := range settle.Replays() {
-			counts[how.String()] = t.Fates[acts.Fate(how.String())]
+			counts[how.String()] = t.Fates[letters.Fate(how.String())]
 		}
-		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": t.Errors})
+		_ = json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": c.dryRun, "letters": counts, "errors": t.Errors, "nothing_sent": c.nothingSent})
 		return
 	}
 	for _, how := range settle.Replays() {
-		if n := t.Fates[acts.Fate(how.String())]; n > 0 {
+		if n := t.Fates[letters.Fate(how.String())]; n > 0 {
 			say(c.stdout, "%9d %s", n, explained(how, c.dryRun))
 		}
 	}
 	if failed > 0 {
 		say(c.stdout, "%9d stay: the broker did not confirm; run the same command again", failed)
+	}
+	if c.nothingSent != "" {
+		say(c.stdout, "%s The orders wait.", program.Printable(program.Sentence(c.nothingSent)))
 	}
 	if t.Matching() == 0 {
 		say(c.stdout, "No dead letters match.")

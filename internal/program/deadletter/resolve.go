@@ -16,6 +16,8 @@ import (
 
 type resolveCommand struct {
 	*surroundings
+	filter
+	all, yes, dryRun         bool
 	accepted, rejected, json bool
 	seen                     uint64
 	person                   broker.Person
@@ -24,21 +26,28 @@ type resolveCommand struct {
 func newResolveCommand(s *surroundings) *cobra.Command {
 	c := &resolveCommand{surroundings: s}
 	cmd := &cobra.Command{
-		Use:   "resolve ORDER_NO --accepted|--rejected --note TEXT",
-		Short: "Settle an unknown order with what you found out",
+		Use:   "resolve [ORDER_NO] --accepted|--rejected --note TEXT",
+		Short: "Settle unknown orders with what you found out",
 		Long: "resolve records, with your name and the time, whether an unknown order exists at the API. It removes\n" +
 			"the dead letter: export it first if you may need the order. If the letter is about a correction with\n" +
 			"another body and the order exists, the letter stays as a conflict. resolve refuses while an intent\n" +
 			"for the order_no is in the queue, and if the outcome is not unknown. You can correct your decision.\n" +
 			"If the API itself confirms an acceptance later, that counts instead.\n\n" +
-			"Exit code 3: nothing was changed.",
-		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'",
-		Args:    program.Named(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.run(cmd, args[0]) },
+			"Instead of an order number give a filter, or --all: resolve then settles the unknown orders of all\n" +
+			"dead letters that match, and asks first; without a terminal it needs --yes.\n\n" +
+			"Exit code 3: nothing was changed, or some letters stayed.",
+		Example: "  deadletter resolve A-100 --accepted --note 'seen in the back office, ticket 17'\n" +
+			"  deadletter resolve --outcome unknown --batch march --accepted --note 'the API lists them' --dry-run",
+		Args: program.Named(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
 	}
 	cmd.ValidArgsFunction = broker.CompleteLetter(s.environ)
 	f := cmd.Flags()
-	program.JSONFlag(cmd, &c.json, "result")
+	c.register(cmd, s.environ)
+	f.BoolVar(&c.all, "all", false, "every dead letter")
+	f.BoolVar(&c.yes, "yes", false, "do not ask")
+	f.BoolVar(&c.dryRun, "dry-run", false, "change nothing, say what would be settled")
+	program.JSONFlag(cmd, &c.json, "result", "resolve")
 	f.BoolVar(&c.accepted, "accepted", false, "the order exists at the API")
 	f.BoolVar(&c.rejected, "rejected", false, "the order does not exist at the API")
 	f.Uint64Var(&c.seen, "seen", 0, "sequence of the result that you looked into: change nothing if the order was handled again since (0 = any)")
@@ -46,12 +55,18 @@ func newResolveCommand(s *surroundings) *cobra.Command {
 	return cmd
 }
 
-func (c *resolveCommand) run(cmd *cobra.Command, orderNo string) error {
-	err := c.person.Check()
+func (c *resolveCommand) run(cmd *cobra.Command, args []string) error {
+	var err error
+	switch one := len(args) == 1; {
+	case !one:
+		err = c.checkGroup()
+	case !c.Empty() || c.all || c.dryRun:
+		err = errors.New("an order number takes neither a filter nor --all nor --dry-run")
+	}
 	if c.accepted == c.rejected {
 		err = errors.Join(err, errors.New("give one of --accepted and --rejected"))
 	}
-	if c.person.Note == "" {
+	if c.person.Note == "" && !c.dryRun {
 		err = errors.Join(err, errors.New("--note: say how you know, for the record"))
 	}
 	if err != nil {
@@ -66,6 +81,10 @@ func (c *resolveCommand) run(cmd *cobra.Command, orderNo string) error {
 		return err
 	}
 	defer done()
+	if len(args) == 0 {
+		return c.group(cmd, q, as)
+	}
+	orderNo := args[0]
 	about := journal.About{Kind: journal.Resolve, OrderNo: orderNo, Details: map[string]string{"as": as.String()}}
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := c.resolve(ctx, q, orderNo, as); err != nil {

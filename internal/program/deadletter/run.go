@@ -45,7 +45,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"  deadletter show A-100\n" +
 			"  deadletter replay --outcome exhausted --since 2h --dry-run\n" +
 			"  deadletter resolve A-100 --accepted --note 'seen in the back office'",
-		Args: cobra.NoArgs,
+		Args: program.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usage(fmt.Errorf("no command given (see %s --help)", cmd.CommandPath()))
 		},

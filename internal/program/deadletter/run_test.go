@@ -131,8 +131,7 @@ func TestListAndShow(t *testing.T) {
 
 func TestUsage(t *testing.T) {
 	environ := map[string]string{"ORDERPOST_DATA_DIR": t.TempDir()}
-	for _, args := range []string{"", "list --outcome lost", "list --json --csv", "show", "replay", "replay --all --batch x", "replay --all --deadline soon",
-		"replay --all --resubmit-unknown", "resolve A-1 --by x --note y", "resolve A-1 --by x --accepted", "drop --all --by x", "export --format xml", "list --nonsense"} {
+	for _, args := range []string{"", "list --outcome lost", "list --json --csv", "show", "replay", "replay --all --batch x", "replay --all --deadline soon", "resolve A-1 --by x --note y", "resolve A-1 --by x --accepted", "drop --all --by x", "export --format xml", "list --nonsense"} {
 		var out, errOut bytes.Buffer
 		require.Equal(t, program.ExitUsage, deadletter.Run(t.Context(), strings.Fields(args), environ, strings.NewReader(""), &out, &errOut), "%s: %s", args, errOut.String())
 		require.Empty(t, out.String())
@@ -214,6 +213,71 @@ func TestResolveAndDrop(t *testing.T) {
 	_, out, _ = o.run("list", "--json")
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `"A-2"`)
+	o.balanced()
+}
+
+// TestResolveAGroup: a filter, a preview, and one entry in the journal.
+func TestResolveAGroup(t *testing.T) {
+	o := open(t)
+	o.settle(refused, "A-1")
+	o.settle(doubtful, "B-1", "B-2", "B-3")
+
+	group := []string{"resolve", "--order-no", "B-*", "--accepted", "--note", "the API lists them"}
+	code, _, errOut := o.run(group...)
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, "there is no terminal to ask on; give --yes")
+	code, _, errOut = o.run("resolve", "--accepted", "--note", "x", "--yes")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, "give an order number, a filter, or --all")
+	code, _, errOut = o.run("resolve", "B-1", "--outcome", "unknown", "--accepted", "--note", "x")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, "an order number takes neither a filter")
+
+	code, out, _ := o.run("resolve", "--all", "--accepted", "--dry-run")
+	require.Equal(t, program.ExitPartial, code)
+	require.Contains(t, out, "3 would be accepted\n")
+	require.Contains(t, out, "1 stay: the outcome is not in doubt\n")
+	require.NotNil(t, o.letter("B-1"), "nothing was changed")
+
+	code, out, errOut = o.run(append(group, "--yes")...)
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "3 accepted\n")
+	for _, no := range []string{"B-1", "B-2", "B-3"} {
+		entry, err := o.q.Lookup(t.Context(), no)
+		require.NoError(t, err)
+		require.Equal(t, "accepted", entry.Record.Word)
+		require.Equal(t, annaHere, entry.Record.By)
+		require.Nil(t, o.letter(no))
+	}
+	require.NotNil(t, o.letter("A-1"))
+	code, out, _ = o.run("journal", "--json")
+	require.Zero(t, code)
+	require.Equal(t, 1, strings.Count(out, `"kind":"resolve"`), out)
+	require.Contains(t, out, `"order-no":["B-*"]`)
+
+	code, out, _ = o.run("resolve", "--outcome", "unknown", "--rejected", "--note", "none", "--yes", "--json")
+	require.Zero(t, code)
+	require.JSONEq(t, `{"dry_run":true,"as":"rejected","orders":{"resolved":0,"gone":0,"certain":0,"pending":0,"no-result":0,"failed":0},"errors":[]}`, out)
+	o.balanced()
+}
+
+// TestRefusalsAreToldApartByWhatTheAnswerSays: the same status, two reasons.
+func TestRefusalsAreToldApartByWhatTheAnswerSays(t *testing.T) {
+	o := open(t)
+	poor, odd := refused, refused
+	poor.Said, odd.Said = "40012: balance # is too low", "40017: symbol # is halted"
+	o.settle(poor, "A-1", "A-2")
+	o.settle(odd, "B-1")
+	code, out, _ := o.run("list")
+	require.Zero(t, code)
+	require.Contains(t, out, "2  rejected   refused by status 422\n           422        40012: balance # is too low\n")
+	require.Contains(t, out, "1  rejected   refused by status 422\n           422        40017: symbol # is halted\n")
+	code, out, errOut := o.run("replay", "--answer", "symbol # IS HALTED")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "1 replayed\n")
+	o.work(accepted, 1)
+	_, out, _ = o.run("list", "--json")
+	require.Equal(t, 2, strings.Count(out, `"said":"40012: balance # is too low"`))
 	o.balanced()
 }
 
@@ -320,4 +384,17 @@ func TestExportNamesWhatItCannotCarry(t *testing.T) {
 	require.Equal(t, program.ExitPartial, code)
 	require.Empty(t, out)
 	require.Contains(t, errOut, `"C-1"`)
+}
+
+// TestNobodyIsAskedForAName: without USER the record names the process's user id, as
+// the journal does.
+func TestNobodyIsAskedForAName(t *testing.T) {
+	o := open(t)
+	delete(o.environ, "USER")
+	o.settle(doubtful, "A-1", "A-2")
+	code, out, errOut := o.run("resolve", "A-2", "--rejected", "--note", "looked")
+	require.Zero(t, code, errOut)
+	require.Contains(t, out, "order A-2 is rejected, by uid-")
+	code, _, errOut = o.run("drop", "--all", "--yes")
+	require.Zero(t, code, errOut)
 }

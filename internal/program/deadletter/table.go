@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program/lookup"
 	"orderpost/internal/settle"
 )
@@ -18,9 +19,13 @@ import (
 // few unless a rule puts parts of the order into the reason.
 const maxReasons = 1000
 
-type reason struct{ outcome, text string }
+type reason struct {
+	outcome, text string
+	status        int
+	said          string
+}
 
-// reasons counts letters by outcome and reason.
+// reasons counts letters by outcome, reason, status and what the answer says.
 type reasons struct {
 	total  int
 	counts map[reason]int
@@ -31,9 +36,9 @@ func newReasons() *reasons { return &reasons{counts: make(map[reason]int)} }
 func (r *reasons) add(page []*settle.Letter) error {
 	for _, l := range page {
 		r.total++
-		key := reason{l.Outcome.String(), l.Reason}
+		key := reason{l.Outcome.String(), l.Reason, l.Status, l.Said}
 		if _, known := r.counts[key]; !known && len(r.counts) >= maxReasons {
-			key.text = "(other reasons)"
+			key = reason{outcome: key.outcome, text: books.OtherReasons}
 		}
 		r.counts[key]++
 	}
@@ -50,10 +55,13 @@ func (r *reasons) print(w io.Writer) {
 	}
 	say(w, "%d dead %s\n", r.total, plural(r.total, "letter", "letters"))
 	keys := slices.SortedFunc(maps.Keys(r.counts), func(a, b reason) int {
-		return cmp.Or(r.counts[b]-r.counts[a], cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.text, b.text))
+		return cmp.Or(r.counts[b]-r.counts[a], cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.text, b.text), cmp.Compare(a.status, b.status), cmp.Compare(a.said, b.said))
 	})
 	for _, k := range keys[:min(len(keys), reasonRows)] {
 		say(w, "%9d  %-9s  %s", r.counts[k], k.outcome, lookup.Clip(orDash(k.text), 57))
+		if k.said != "" {
+			say(w, "%9s  %-9s  %s", "", strconv.Itoa(k.status), lookup.Clip(k.said, 57))
+		}
 	}
 	if more := len(keys) - reasonRows; more > 0 {
 		say(w, "           … and %d more reasons", more)

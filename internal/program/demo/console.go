@@ -30,7 +30,7 @@ func (st *stage) live(ctx context.Context, stderr io.Writer) error {
 	defer stop()
 	stopped := make(chan error, 1)
 	go func() { stopped <- st.work(work) }()
-	_, err = st.enqueue(ctx, stderr)
+	_, err = st.enqueue(ctx, stopped, stderr)
 	if err == nil {
 		err = st.trickle(ctx, stopped)
 	}

@@ -83,6 +83,7 @@ func TestConsoleDemo(t *testing.T) {
 		t.Fatal("the demo does not stop")
 	}
 	require.NotContains(t, says.String(), "interrupted")
+	require.NotContains(t, says.String(), "waiting room", "the import came before the worker")
 }
 
 // TestConsoleDemoRefuses what makes no sense.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
 	"orderpost/internal/program"
 	"orderpost/internal/program/enqueue"
@@ -119,7 +120,7 @@ func (st *stage) perform(ctx context.Context, stderr io.Writer) (*summary, error
 	stopped := make(chan error, 1)
 	go func() { stopped <- st.work(work) }()
 
-	imported, err := st.enqueue(ctx, stderr)
+	imported, err := st.enqueue(ctx, stopped, stderr)
 	if err == nil {
 		err = st.waitSettled(ctx, imported, stopped, stderr)
 	}
@@ -151,8 +152,39 @@ func (st *stage) work(ctx context.Context) error {
 	return worker.Run(ctx, cfg, worker.Env{Version: program.Version(), Log: st.log, Attempts: st.tally, Orders: st.tally})
 }
 
-// enqueue runs the enqueue program against the embedded broker.
-func (st *stage) enqueue(ctx context.Context, stderr io.Writer) (*importer.Summary, error) {
+// awaitWorker waits until the fleet lists the worker.
+func (st *stage) awaitWorker(ctx context.Context, stopped chan error) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		view, err := fleet.New(st.queue).Read(ctx)
+		if err == nil && len(view.Present()) > 0 {
+			return nil
+		}
+		if err := st.pause(ctx, tick.C, stopped); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for the next tick. It fails if the worker ended, or ctx.
+func (st *stage) pause(ctx context.Context, tick <-chan time.Time, stopped chan error) error {
+	select {
+	case err := <-stopped:
+		stopped <- err
+		return errors.Join(errors.New("the worker ended early"), err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-tick:
+		return nil
+	}
+}
+
+// enqueue runs the enqueue program against the embedded broker, once the worker works.
+func (st *stage) enqueue(ctx context.Context, stopped chan error, stderr io.Writer) (*importer.Summary, error) {
+	if err := st.awaitWorker(ctx, stopped); err != nil {
+		return nil, err
+	}
 	env := map[string]string{"ORDERPOST_DATA_DIR": st.o.dir}
 	var out bytes.Buffer
 	args := append([]string{st.o.file, "--json"}, st.o.columns()...)
@@ -181,13 +213,8 @@ func (st *stage) waitSettled(ctx context.Context, imported *importer.Summary, st
 		if counts.Pending == 0 && counts.Waiting == 0 {
 			return nil
 		}
-		select {
-		case err := <-stopped:
-			stopped <- err
-			return errors.Join(errors.New("the worker ended early"), err)
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
+		if err := st.pause(ctx, tick.C, stopped); err != nil {
+			return err
 		}
 	}
 }

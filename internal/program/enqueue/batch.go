@@ -8,13 +8,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
@@ -27,12 +27,12 @@ type batchCommands struct {
 	environ        map[string]string
 	stdout, stderr io.Writer
 	json, quiet    bool
-	tempDir        string
+	source         source
 	dryRun         bool
 	asImport       bool // what cancel is told to take a name for
 	asOrder        bool
 	person         broker.Person
-	notices        *notices
+	line           *statusLine
 }
 
 func (b *batchCommands) all() []*cobra.Command {
@@ -54,8 +54,8 @@ func (b *batchCommands) withQueue(ctx context.Context, look bool, do func(*queue
 	if err := errors.Join(program.ReadEnv(&cfg, b.environ), cfg.Queue.Validate()); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	b.tempDir = tempDir(cfg.DataDir)
-	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr, Tell: b.notices.tell})
+	b.source.dir = tempDir(b.environ, cfg.DataDir)
+	q, done, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", StartStopped: look, Stderr: b.stderr, Tell: b.line.tell})
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (b *batchCommands) watch() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				m := newMeter(cmd.Context(), b.notices, b.quiet)
+				m := newMeter(cmd.Context(), b.line, b.quiet)
 				p, err := importer.Watch(cmd.Context(), q, imp, m.show)
 				m.end()
 				if err != nil {
@@ -153,7 +153,7 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 			encodeJSON(b.stdout, remembered{imp, hold.By()})
 			continue
 		}
-		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows done  %s%s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp), held(hold))
+		_, _ = fmt.Fprintf(b.stdout, "%s  %s  %d of %d rows imported  %s%s%s\n", imp.Batch, imp.StartedAt.Format("2006-01-02 15:04:05Z"), imp.Done, imp.Rows, program.Printable(imp.File), cancelled(imp), held(hold))
 	}
 	if b.json {
 		return nil
@@ -194,9 +194,11 @@ type status struct {
 	Pending int `json:"pending"`
 	// Waiting is how many of these are in the waiting room. PausedBy says who keeps them
 	// there.
-	Waiting  int            `json:"waiting,omitempty"`
-	PausedBy string         `json:"paused_by,omitempty"`
-	Outcomes map[string]int `json:"outcomes"`
+	Waiting  int    `json:"waiting,omitempty"`
+	PausedBy string `json:"paused_by,omitempty"`
+	// NothingSent is a sentence if no worker sends.
+	NothingSent string         `json:"nothing_sent,omitempty"`
+	Outcomes    map[string]int `json:"outcomes"`
 }
 
 func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *books.Import, took time.Duration) error {
@@ -208,10 +210,16 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 	if err != nil {
 		return err
 	}
+	why := ""
+	if counted.Pending > 0 {
+		why = fleet.New(q).NothingSent(ctx)
+	}
 	if b.json {
-		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), counted.Words()})
+		encodeJSON(b.stdout, status{imp, counted.Pending, counted.Waiting, hold.By(), why, counted.Words()})
 	} else {
-		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows done%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
+		accepted := counted.Outcomes[order.OutcomeAccepted]
+		_, _ = fmt.Fprintf(b.stdout, "%s: %s, %d of %d rows imported%s\n", imp.Batch, program.Printable(imp.File), imp.Done, imp.Rows, cancelled(imp))
+		_, _ = fmt.Fprintf(b.stdout, "         of its orders: %d accepted, %d failed, %d open\n", accepted, counted.Total()-counted.Pending-accepted, counted.Pending)
 		_, _ = fmt.Fprint(b.stdout, describeFates(imp))
 		_, _ = fmt.Fprintln(b.stdout, "orders of this import, now:")
 		for _, o := range order.Outcomes() {
@@ -227,6 +235,9 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		}
 		if counted.Waiting > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "%8d of these wait for their turn or their time\n", counted.Waiting)
+		}
+		if why != "" {
+			_, _ = fmt.Fprintf(b.stdout, "         %s\n", program.Printable(program.Spell(ctx, why)))
 		}
 		if len(hold) > 0 {
 			_, _ = fmt.Fprintf(b.stdout, "         %s\n", describeHold(ctx, hold, imp.Batch))
@@ -248,13 +259,13 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 func describeHold(ctx context.Context, hold books.Hold, batch string) string {
 	by, name := program.Printable(hold.By()), books.ShellWord(batch)
 	if !hold.Cancels() {
-		return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue resume %s lets them go on"), by, name)
+		return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue continue %s lets them go on"), by, name)
 	}
 	withdraws := "them"
 	if hold.Order() != "" {
 		withdraws = "that order"
 	}
-	return fmt.Sprintf(program.Spell(ctx, "held by %s; enqueue cancel %s withdraws %s, enqueue resume %s lets them go on"), by, books.ShellWord(cmp.Or(hold.Order(), batch)), withdraws, name)
+	return fmt.Sprintf(program.Spell(ctx, "held by %s; enqueue cancel %s withdraws %s, enqueue continue %s lets them go on"), by, books.ShellWord(cmp.Or(hold.Order(), batch)), withdraws, name)
 }
 
 // elsewhere returns the number of rows that were dealt with, but have no order of this
@@ -291,7 +302,7 @@ func (b *batchCommands) results() *cobra.Command {
 		Example: "  enqueue results 5f2c9e0d1a3b4c5d --output out.csv",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if b.json && out == "-" {
+			if b.json && isStdout(out) {
 				return &program.ExitError{Code: program.ExitUsage, Err: errors.New("--json prints a summary on standard output, where the rows go; name a file for them by --output")}
 			}
 			return b.withQueue(cmd.Context(), true, func(q *queue.Queue) error {
@@ -313,24 +324,19 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 	if file != "" {
 		imp.File = file
 	}
-	content, err := os.Open(imp.File)
+	content, _, closeFile, err := b.source.open(ctx, imp.File)
 	if err != nil {
 		return fmt.Errorf("the imported file is needed: %w (--file says where it is now)", err)
 	}
-	defer func() { _ = content.Close() }()
-	f, err := importer.Reopen(content, imp, b.tempDir)
+	defer closeFile()
+	f, err := importer.Reopen(content, imp)
 	if err != nil {
 		return err
 	}
 	if _, err := f.Check(ctx); err != nil {
 		return err
 	}
-	var tally importer.Tally
-	if out == "-" {
-		tally, err = f.WriteResults(ctx, q, program.ForTerminal(b.stdout))
-	} else {
-		tally, err = writeResults(ctx, q, f, out)
-	}
+	tally, err := output{out, b.stdout}.write(ctx, q, f, b.source.info(imp.File))
 	if err != nil {
 		return err
 	}

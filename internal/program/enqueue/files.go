@@ -1,6 +1,7 @@
 package enqueue
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -9,25 +10,26 @@ import (
 	"os"
 	"path/filepath"
 
-	"orderpost/internal/importer"
 	"orderpost/internal/program"
 )
 
 // defaultMaxStdin is the default of --max-stdin, in MiB.
 const defaultMaxStdin = 4096
 
-// source opens files so that they can be read twice.
+// source copies files, standard input and pipes to temporary files: an import reads its
+// input several times, and in between somebody may change it.
 type source struct {
 	stdin io.Reader
-	dir   string // for temporary files; "" = the system's
+	dir   string // for the copies
 	max   int64  // longest standard input or pipe, in bytes
 }
 
-// open opens a file. It copies standard input and pipes to a temporary file, which it
-// removes when the program ends. path is the file's path; "" for those.
+// open copies a file and opens the copy. closeFile removes the copy, and so does the end of
+// the program. path is the file's path; "" for standard input and pipes.
 func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, path string, closeFile func(), err error) {
 	if name == "-" {
-		return s.keep(ctx, "standard input", s.stdin)
+		content, closeFile, err = s.keepStream(ctx, "standard input", s.stdin)
+		return content, "", closeFile, err
 	}
 	f, err := openFile(ctx, name)
 	if err != nil {
@@ -45,13 +47,25 @@ func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, 
 		if path, err = filepath.Abs(name); err != nil {
 			path = name
 		}
-		return f, path, func() { _ = f.Close() }, nil
+		content, closeFile, err = s.keep(ctx, name, func(to *os.File) error { return copyFile(ctx, to, f) })
+		_ = f.Close()
+		return content, path, closeFile, err
 	}
-	content, _, closeFile, err = s.keep(ctx, name, program.Interruptible(ctx, f))
+	content, closeFile, err = s.keepStream(ctx, name, f)
 	if ctx.Err() == nil { // otherwise a read may still be waiting
 		_ = f.Close()
 	}
 	return content, "", closeFile, err
+}
+
+// info describes what a name opens; nil if nobody knows.
+func (s *source) info(name string) (info os.FileInfo) {
+	if name != "-" {
+		info, _ = os.Stat(name)
+	} else if f, ok := s.stdin.(*os.File); ok {
+		info, _ = f.Stat()
+	}
+	return info
 }
 
 // openFile opens a file. For a named pipe it waits for the writer until ctx ends.
@@ -60,13 +74,18 @@ func openFile(ctx context.Context, name string) (*os.File, error) {
 	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return os.Open(name)
 	}
+	return whenOpened(ctx, func() (*os.File, error) { return os.Open(name) })
+}
+
+// whenOpened opens a named pipe, which waits for its other end, until ctx ends.
+func whenOpened(ctx context.Context, open func() (*os.File, error)) (*os.File, error) {
 	type opened struct {
 		f   *os.File
 		err error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		f, err := os.Open(name)
+		f, err := open()
 		done <- opened{f, err}
 	}()
 	select {
@@ -77,99 +96,139 @@ func openFile(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-func (s *source) keep(ctx context.Context, name string, r io.Reader) (io.ReadSeeker, string, func(), error) {
-	tmp, remove, err := importer.TempFile(s.dir)
-	if err != nil {
-		return nil, "", nil, fmt.Errorf("%s is kept in a file while it is imported: %w", name, err)
-	}
-	n, err := io.Copy(tmp, io.LimitReader(program.Interruptible(ctx, r), s.max+1))
-	switch {
-	case ctx.Err() != nil:
-		err = ctx.Err()
-	case err != nil:
-		err = fmt.Errorf("%s is copied to a file while it is imported: %w; set ORDERPOST_DATA_DIR to a folder with more room, or save it as a file and import that", name, err)
-	case n > s.max:
+// changed reports whether a regular file was changed between two looks at it.
+func changed(before, after os.FileInfo) bool {
+	return before != nil && after != nil && before.Mode().IsRegular() && (before.Size() != after.Size() || !before.ModTime().Equal(after.ModTime()))
+}
+
+var errTooLong = errors.New("it is too long")
+
+// keepStream copies standard input or a pipe, up to the longest that is allowed.
+func (s *source) keepStream(ctx context.Context, name string, r io.Reader) (io.ReadSeeker, func(), error) {
+	content, closeFile, err := s.keep(ctx, name, func(to *os.File) error {
+		n, err := io.Copy(to, io.LimitReader(program.Interruptible(ctx, r), s.max+1))
+		if err == nil && n > s.max {
+			err = errTooLong
+		}
+		return err
+	})
+	if errors.Is(err, errTooLong) {
 		err = fmt.Errorf("%s is longer than %d MiB (--max-stdin); save it as a file and import that, files may have any size", name, s.max>>20)
 	}
-	if err != nil {
-		remove()
-		return nil, "", nil, err
-	}
-	return tmp, "", remove, nil
+	return content, closeFile, err
 }
 
-// tempDir returns the data folder if it exists, otherwise "" for the system's folder,
-// which may be small.
-func tempDir(dataDir string) string {
-	if info, err := os.Stat(dataDir); err == nil && info.IsDir() {
-		return dataDir
-	}
-	return ""
-}
-
-// writeNew writes a file completely or not at all.
-func writeNew(path string, write func(io.Writer) error) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(tmp.Name())
+// keep makes a copy and opens it.
+func (s *source) keep(ctx context.Context, name string, fill func(*os.File) error) (io.ReadSeeker, func(), error) {
+	tmp, remove, err := tempFile(s.dir)
+	if err == nil {
+		if err = fill(tmp); err == nil {
+			return tmp, remove, nil
 		}
-	}()
-	err = write(tmp)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil { // a power cut must not leave an empty file under the name
-		return err
+		remove()
 	}
-	return os.Rename(tmp.Name(), path)
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	return nil, nil, fmt.Errorf("an import works on a copy of %s in %s: %w; if there is no room, make some there, or set TMPDIR to a folder with more", name, s.dir, err)
 }
 
-// writeUnlessEdited writes a rejects file, but does not replace one with other content,
-// which may hold corrections.
+// copyPiece is how much copyFile copies before it looks whether it is interrupted.
+const copyPiece = 64 << 20
+
+// copyFile copies a file. Where the system can, both share their blocks.
+func copyFile(ctx context.Context, to, from *os.File) error {
+	for ctx.Err() == nil {
+		if _, err := io.CopyN(to, from, copyPiece); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// tempFile creates a temporary file in a folder and removes its name at once. The file
+// vanishes even if the program is killed. If the system cannot remove open files, closeFile
+// removes it.
+func tempFile(dir string) (f *os.File, closeFile func(), err error) {
+	if f, err = os.CreateTemp(dir, ".enqueue-*"); err != nil {
+		return nil, nil, err
+	}
+	if os.Remove(f.Name()) == nil {
+		return f, func() { _ = f.Close() }, nil
+	}
+	return f, func() { _ = f.Close(); _ = os.Remove(f.Name()) }, nil
+}
+
+// tempDir returns the folder for copies: TMPDIR, or else the data folder if one can write
+// there, or else the system's folder, which may be small.
+func tempDir(environ map[string]string, dataDir string) string {
+	if dir := environ["TMPDIR"]; dir != "" {
+		return dir
+	}
+	if dataDir == "" {
+		return os.TempDir()
+	}
+	_, remove, err := tempFile(dataDir)
+	if err != nil {
+		return os.TempDir()
+	}
+	remove()
+	return dataDir
+}
+
+// writeUnlessEdited writes a rejects file, at the end of its links. It leaves a file that
+// is not empty as it is, and refuses one with other content, which may hold corrections.
 func writeUnlessEdited(ctx context.Context, path string, write func(context.Context, io.Writer) error) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	end, err := target(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // no effect after the rename
-	err = write(ctx, tmp)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	same, err := sameContent(tmp.Name(), path)
+	info, err := os.Stat(end)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return os.Rename(tmp.Name(), path)
+	case errors.Is(err, os.ErrNotExist), err == nil && info.Mode().IsRegular() && info.Size() == 0:
+		return replace(end, func(w io.Writer) error { return write(ctx, w) })
 	case err != nil:
 		return err
-	case !same:
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is no regular file, and the bad rows need one; move it away first", path)
+	}
+	existing, err := os.Open(end)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = existing.Close() }()
+	same := &comparison{r: bufio.NewReader(existing)}
+	if err := write(ctx, same); err != nil && !errors.Is(err, errDiffers) {
+		return err
+	}
+	if !same.ended() {
 		return fmt.Errorf("%s exists with other content; if it holds corrections, import it or move it away first", path)
 	}
 	return nil
 }
 
-func sameContent(a, b string) (bool, error) {
-	var readers [2]*os.File
-	for i, name := range []string{a, b} {
-		f, err := os.Open(name)
-		if err != nil {
-			return false, err
-		}
-		defer func() { _ = f.Close() }()
-		readers[i] = f
-	}
-	var bufs [2][32 << 10]byte
-	for {
-		n, errA := io.ReadFull(readers[0], bufs[0][:])
-		m, errB := io.ReadFull(readers[1], bufs[1][:])
-		if n != m || !bytes.Equal(bufs[0][:n], bufs[1][:m]) {
-			return false, nil
-		}
-		if errA != nil || errB != nil {
-			return ended(errA) && ended(errB), nil
-		}
-	}
+var errDiffers = errors.New("the content differs")
+
+// comparison compares what is written to it with what is read.
+type comparison struct {
+	r       *bufio.Reader
+	differs bool
 }
 
-func ended(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+// Write implements io.Writer.
+func (c *comparison) Write(p []byte) (int, error) {
+	there := make([]byte, len(p))
+	if _, err := io.ReadFull(c.r, there); err != nil || !bytes.Equal(p, there) {
+		c.differs = true
+		return 0, errDiffers
+	}
+	return len(p), nil
+}
+
+// ended reports whether all that can be read was written.
+func (c *comparison) ended() bool {
+	_, err := c.r.ReadByte()
+	return !c.differs && errors.Is(err, io.EOF)
+}

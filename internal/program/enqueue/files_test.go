@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/importer"
 	"orderpost/internal/program"
 )
 
@@ -84,9 +85,10 @@ func TestFolder(t *testing.T) {
 	require.Equal(t, "enqueue: "+dir+" is a folder; name the files in it: "+dir+"/*.csv\n", got.errOut)
 }
 
-// TestFileThatChanges: the error tells how to go on.
-func TestFileThatChanges(t *testing.T) {
+// TestFileThatChangesWhileItIsSent: the import works on its own copy.
+func TestFileThatChangesWhileItIsSent(t *testing.T) {
 	settings := brokerSettings(t)
+	settings["TMPDIR"] = t.TempDir()
 	file := filepath.Join(t.TempDir(), "orders.csv")
 	var b strings.Builder
 	b.WriteString("order_no,timeout\n")
@@ -97,17 +99,88 @@ func TestFileThatChanges(t *testing.T) {
 	quietFor = 0
 	t.Cleanup(func() { quietFor = 2 * time.Second })
 	var out bytes.Buffer
-	errOut := &stopWhen{text: "rows done", stop: func() { _ = os.Truncate(file, 100_000) }}
+	errOut := &stopWhen{text: "rows done", stop: func() { _ = os.Truncate(file, 100) }}
 	code := Run(t.Context(), []string{file, "--rate", "5000"}, settings, strings.NewReader(""), &out, errOut)
-	require.Equal(t, program.ExitPartial, code, errOut.String())
+	require.Equal(t, program.ExitDone, code, errOut.String())
 	require.Regexp(t, `orders.csv: \d+ of 20000 rows done`, errOut.String())
-	require.Contains(t, errOut.String(), "orders.csv: the file changed after it was checked: it differs after row ")
-	require.Contains(t, errOut.String(), "and nothing from there on was enqueued. Put the right file in its place and run the command again")
+	require.Contains(t, out.String(), "   20000 enqueued\n")
+	left, err := os.ReadDir(settings["TMPDIR"])
+	require.NoError(t, err)
+	require.Empty(t, left)
 
+	_, batch, _ := strings.Cut(out.String(), "batch ")
+	batch, _, _ = strings.Cut(batch, "\n")
+	got := run(t, settings, "", "results", batch)
+	require.Equal(t, program.ExitFailed, got.code)
+	require.Contains(t, got.errOut, "orders.csv is not the file that was imported as batch "+batch)
 	require.NoError(t, os.WriteFile(file, []byte(b.String()), 0o600))
 	again := run(t, settings, "", file)
 	require.Equal(t, program.ExitDone, again.code, again.errOut)
-	require.Contains(t, again.out, "20000 rows")
+	require.Contains(t, again.out, "   20000 not enqueued: an intent for the order_no is pending already\n")
+}
+
+// writing is a context that writes to a file when somebody asks it for the first time.
+type writing struct {
+	context.Context
+	write func()
+}
+
+func (w *writing) Err() error {
+	if w.write != nil {
+		w.write()
+		w.write = nil
+	}
+	return w.Context.Err()
+}
+
+// TestFileThatIsWrittenWhileItIsRead is probably not complete.
+func TestFileThatIsWrittenWhileItIsRead(t *testing.T) {
+	file := orders(t, 0, 3)
+	check := func(write func()) error {
+		j := &job{o: &importOptions{}, source: source{dir: t.TempDir()}}
+		f, err := j.check(&writing{t.Context(), write}, file)
+		if err == nil {
+			f.close()
+		}
+		return err
+	}
+	require.NoError(t, check(func() {}))
+	require.EqualError(t, check(func() {
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		require.NoError(t, err)
+		_, err = f.WriteString("T-10,30\n")
+		require.NoError(t, err)
+		require.NoError(t, f.Close())
+	}), "nothing was enqueued: "+file+" changed while it was read (somebody writes it); run the command again when it is complete")
+	require.NoError(t, check(func() {}))
+}
+
+// TestWhereTheCopyLies: not in a data folder of somebody else.
+func TestWhereTheCopyLies(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ tmp, data, want string }{
+		{"", dir, dir},
+		{"elsewhere", dir, "elsewhere"},
+		{"", filepath.Join(dir, "missing"), os.TempDir()},
+		{"", orders(t, 0, 1), os.TempDir()},
+		{"", "", os.TempDir()},
+	} {
+		require.Equal(t, c.want, tempDir(map[string]string{"TMPDIR": c.tmp}, c.data), c)
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// TestNoRoomForACopy: the error says where room is missing, and nothing is sent.
+func TestNoRoomForACopy(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, name := range []string{orders(t, 0, 3), "-"} {
+		got := run(t, map[string]string{"TMPDIR": missing}, "order_no,timeout\nA,30\n", name, "--dry-run")
+		require.Equal(t, program.ExitFailed, got.code)
+		require.Contains(t, got.errOut, " in "+missing+": ")
+		require.Contains(t, got.errOut, "; if there is no room, make some there, or set TMPDIR to a folder with more\n")
+	}
 }
 
 // TestSpoiledCellsAreAsked: the error names the flag that answers it, and the
@@ -160,13 +233,100 @@ func TestWarningsAreSummedUp(t *testing.T) {
 // TestProgressLines: an import that takes a while says how far it is.
 func TestProgressLines(t *testing.T) {
 	var out bytes.Buffer
-	s := newSending(&out, "a.csv", 50_000)
+	s := newSending(newStatusLine(&out), "a.csv", 50_000)
 	s.show(500)
 	require.Empty(t, out.String(), "not at once")
-	s.begun, s.next = s.begun.Add(-2*time.Second), time.Now()
+	s.begun = s.begun.Add(-2 * time.Second)
 	s.show(10_500)
 	require.Regexp(t, `^a.csv: 10500 of 50000 rows done; \d+/s, \d+s left\n$`, out.String())
 	s.show(11_000)
 	require.Equal(t, 1, strings.Count(out.String(), "\n"), "not too often")
-	s.end()
+}
+
+// TestProgressOnATerminal: one line is redrawn. What else is told stands above it.
+func TestProgressOnATerminal(t *testing.T) {
+	var out bytes.Buffer
+	line := &statusLine{w: &out, terminal: true}
+	said := func() string { defer out.Reset(); return out.String() }
+	s := newSending(line, "a\x1b.csv", 50_000)
+	s.begun = s.begun.Add(-2 * time.Second)
+	s.show(0)
+	require.Equal(t, "\r\x1b[Ka\\u001b.csv: 0 of 50000 rows done", said())
+	line.tell("waiting for the broker")
+	require.Equal(t, "\r\x1b[Kwaiting for the broker\n\r\x1b[Ka\\u001b.csv: 0 of 50000 rows done", said())
+	line.end()
+	require.Equal(t, "\r\x1b[K", said())
+	line.end()
+	line.tell("done")
+	require.Equal(t, "done\n", said())
+
+	m := newMeter(t.Context(), line, false)
+	for range 2 {
+		m.show(importer.Progress{Total: 2, NothingSent: "nothing is sent: held by anna"})
+	}
+	require.Equal(t, "nothing is sent: held by anna\n"+strings.Repeat("\r\x1b[K0 of 2 orders settled; nothing is sent: held by anna", 2), said())
+	m.end()
+	require.Equal(t, "\r\x1b[K", said())
+}
+
+// TestNumbersAsPeopleWriteThem: the check asks, and flags or a mapping file answer.
+func TestNumbersAsPeopleWriteThem(t *testing.T) {
+	content := "order_no;timeout;Preis\nA-1;30;1,07\nA-2;30;1.234,50\n"
+	flags := []string{"-", "--dry-run", "--rename", "Preis=price", "--type", "price=number"}
+	got := run(t, nil, content, flags...)
+	require.Equal(t, program.ExitPartial, got.code)
+	require.Contains(t, got.errOut, `stdin:2:3: column Preis: "1,07" is 1.07 if the column's decimal sign is the comma, and no number of the column contradicts that. If it is: --accept price=decimal_comma`)
+	got = run(t, nil, content, append(flags, "--accept", "price=decimal_comma")...)
+	require.Contains(t, got.errOut, `stdin:3:3: column Preis: "1.234,50" is 1234.50 if what stands between its digits separates thousands. If it does: --accept price=thousands`)
+	got = run(t, nil, content, append(flags, "--accept", "price=decimal_comma", "--accept", "price=thousands")...)
+	require.Equal(t, program.ExitDone, got.code, got.errOut)
+	require.Contains(t, got.out, `{"order_no":"A-1","timeout":30,"price":1.07}`)
+	require.Contains(t, got.out, `{"order_no":"A-2","timeout":30,"price":1234.5}`)
+
+	mapping := filepath.Join(t.TempDir(), "mapping.yaml")
+	require.NoError(t, os.WriteFile(mapping, []byte("rename: {Preis: price}\ntypes: {price: number}\naccept: {price: [decimal_comma, thousands]}\n"), 0o600))
+	require.Equal(t, got.out, run(t, nil, content, "-", "--dry-run", "--mapping", mapping).out, "the same orders, and the same batch")
+}
+
+// TestRejectsFollowLinks, as results do, and replace neither a file that somebody wrote
+// nor anything that is no file.
+func TestRejectsFollowLinks(t *testing.T) {
+	dir := t.TempDir()
+	write := func(path, text string) error {
+		return writeUnlessEdited(t.Context(), path, func(_ context.Context, w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		})
+	}
+	kept, link := filepath.Join(dir, "kept.csv"), filepath.Join(dir, "link.csv")
+	require.NoError(t, os.Symlink("kept.csv", link))
+	isLink := func() {
+		info, err := os.Lstat(link)
+		require.NoError(t, err)
+		require.NotZero(t, info.Mode()&os.ModeSymlink, "the link is still one")
+	}
+	require.NoError(t, write(link, "bad rows\n"), "a link to nothing")
+	isLink()
+	require.NoError(t, write(link, "bad rows\n"), "the same again")
+	for _, other := range []string{"bad rows", "bad rows\nmore\n", "good rows\n"} {
+		require.ErrorContains(t, write(link, other), "link.csv exists with other content; if it holds corrections, import it or move it away first", other)
+	}
+	require.NoError(t, os.WriteFile(kept, nil, 0o640)) //nolint:gosec // the mode is what the test looks at
+	require.NoError(t, os.Chmod(kept, 0o640))
+	require.NoError(t, write(link, "other rows\n"), "an empty file is replaced")
+	isLink()
+	text, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	require.Equal(t, "other rows\n", string(text))
+	info, err := os.Stat(kept)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o640), info.Mode().Perm())
+
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	require.ErrorContains(t, write(pipe, "x"), "pipe is no regular file")
+	require.ErrorContains(t, write(dir, "x"), "is no regular file")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 3, "no temporary file is left")
 }

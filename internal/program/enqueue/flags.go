@@ -20,7 +20,7 @@ import (
 type importOptions struct {
 	batch, source, deadline          string
 	lane, notBefore                  string
-	direct                           bool
+	direct, allowPast                bool
 	format, encoding, delimiter      string
 	mappingFile, empty, template     string
 	types, renames, constants        []string
@@ -45,7 +45,7 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.StringArrayVar(&o.constants, "set", nil, "NAME=VALUE or NAME:TYPE=VALUE: a field that every order has (repeatable)")
 	f.StringVar(&o.empty, "empty", "", "empty cells become: string (the default), omit, null")
 	f.StringVar(&o.template, "order-no-template", "", "order numbers for a file without them, from {batch} and {row}")
-	f.StringArrayVar(&o.accepted, "accept", nil, "NAME=CODE: cells of a field that the check asks about are right as they are (repeatable)")
+	f.StringArrayVar(&o.accepted, "accept", nil, "NAME=CODE: the answer to what the check asks about cells of a field, as in price=decimal_comma (repeatable)")
 	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, set, empty, order_no_template, accept; flags go first")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and show the first orders; enqueue nothing")
 	f.BoolVar(&o.skipInvalid, "skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv")
@@ -55,12 +55,13 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.StringVar(&o.source, "source", "", "name of the file in messages and results (default: as given)")
 	f.StringVar(&o.deadline, "deadline", "", "RFC 3339 time after which the orders are not sent any more")
 	f.StringVar(&o.notBefore, "not-before", "", "RFC 3339 time before which the orders are not sent; a column _not_before has a row's own")
+	f.BoolVar(&o.allowPast, "allow-past", false, "take a --not-before or a row's _not_before that is over: such orders are sent at once")
 	f.StringVar(&o.lane, "lane", order.BulkLane, "lane of the waiting room; lanes take turns by their weights")
 	f.BoolVar(&o.direct, "direct", false, "leave out the waiting room: orders that come later wait behind all of these")
 	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
-	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file; implies --wait")
+	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file, - is standard output; implies --wait")
 	o.person.Register(cmd, environ)
 	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
@@ -92,6 +93,9 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	}
 	if len(files) > 1 && o.results != "" {
 		bad("--results: give it with a single file")
+	}
+	if o.json && isStdout(o.results) {
+		bad("--json: prints a summary on standard output, where the rows go; name a file for them by --results")
 	}
 	if o.dryRun && (o.wait || o.results != "") {
 		bad("--dry-run: enqueues nothing, so there is nothing to wait for")
@@ -132,7 +136,13 @@ func (o *importOptions) reading() (importer.Options, error) {
 	if o.notBefore != "" {
 		if out.NotBefore, err = order.ParseNotBefore(o.notBefore, time.Now()); err != nil {
 			bad("--not-before: %w", err)
+		} else if order.LongPast(out.NotBefore, time.Now()) && !o.allowPast {
+			bad("--not-before: %s was %s ago; leave it out if the orders are to be sent at once, or say --allow-past",
+				o.notBefore, time.Since(out.NotBefore).Round(time.Second))
 		}
+	}
+	if !o.allowPast {
+		out.Past = time.Now()
 	}
 	if o.delimiter != "" {
 		if out.Delimiter, err = importer.ParseDelimiter(o.delimiter); err != nil {

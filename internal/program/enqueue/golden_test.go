@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -137,9 +138,9 @@ func TestSession(t *testing.T) {
 		b.WriteString("$ enqueue " + strings.Join(args, " ") + "\n" + got.transcript())
 		return got
 	}
-	step("", examples+"plain.csv", "--batch", "march")
-	step("", examples+"plain.csv", "--batch", "march")
-	step("order_no,timeout,sku,quantity\nEX-0001,30,00012,7\nEX-0003,30,00012,1\n", "-", "--source", "april.csv", "--batch", "april")
+	step("", examples+"plain.csv", "--batch", "march", "--direct")
+	step("", examples+"plain.csv", "--batch", "march", "--direct")
+	step("order_no,timeout,sku,quantity\nEX-0001,30,00012,7\nEX-0003,30,00012,1\n", "-", "--source", "april.csv", "--batch", "april", "--direct")
 	step("other", "-", "--format", "ndjson", "--batch", "march")
 	step("order_no,timeout\nX,30\n", "-", "--batch", "march")
 	step("", "status", "april")
@@ -150,7 +151,7 @@ func TestSession(t *testing.T) {
 	step("", "cancel", "EX-0003", "--dry-run", "--json")
 	step("", "cancel", "EX-0003")
 	step("", "results", "march", "-o", "-")
-	step("", examples+"plain.csv", "--batch", "march")
+	step("", examples+"plain.csv", "--batch", "march", "--direct")
 	step("", "watch", "march", "--json")
 	step("", "status", "may")
 	host, err := os.Hostname()
@@ -196,7 +197,7 @@ func TestInterrupted(t *testing.T) {
 	errOut := &stopWhen{text: "no worker is running", stop: stop}
 	code := Run(ctx, []string{examples + "plain.csv", "--wait", "--batch", "march"}, settings, strings.NewReader(""), &out, errOut)
 	require.Equal(t, program.ExitInterrupted, code)
-	require.Contains(t, errOut.String(), "0 of 2 orders settled; no worker is running")
+	require.Contains(t, errOut.String(), "0 of 2 orders settled; nothing is sent: no worker is running")
 	for _, way := range []string{"enqueue watch march", "enqueue status march", "enqueue results march", "enqueue order ORDER_NO"} {
 		require.Contains(t, errOut.String(), way)
 	}
@@ -215,4 +216,17 @@ func (s *stopWhen) Write(p []byte) (int, error) {
 		s.stop()
 	}
 	return n, err
+}
+
+var (
+	someTime = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z`)
+	someTerm = regexp.MustCompile(`after [0-9.]+(ms|s)`)
+	somePath = regexp.MustCompile(`[^ "]*/examples/import/`)
+)
+
+// scrub takes out of a transcript what differs from run to run.
+func scrub(text string) string {
+	text = someTime.ReplaceAllString(text, "TIME")
+	text = someTerm.ReplaceAllString(text, "after SOME TIME")
+	return somePath.ReplaceAllString(text, "EXAMPLES/")
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -30,8 +31,9 @@ type job struct {
 	stdout, stderr io.Writer
 	environ        map[string]string
 	source         source
+	results        output
 	sending        *sending
-	notices        *notices
+	line           *statusLine
 	partial        bool // some rows or orders failed
 }
 
@@ -49,10 +51,13 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 	}
 	defer traces.Stop()
 	options.Trace = traces.Producer()
-	options.TempDir = tempDir(cfg.DataDir)
-	j := &job{o: o, cmd: cmd, options: options, stdout: stdout, stderr: stderr, environ: environ,
-		notices: &notices{w: stderr},
-		source:  source{stdin: stdin, dir: options.TempDir, max: o.maxStdin << 20}}
+	rows := output{o.results, stdout}
+	if isStdout(o.results) {
+		stdout = stderr // what is said about the rows must not stand among them
+	}
+	j := &job{o: o, cmd: cmd, results: rows, options: options, stdout: stdout, stderr: stderr, environ: environ,
+		line:   newStatusLine(stderr),
+		source: source{stdin: stdin, dir: tempDir(environ, cfg.DataDir), max: o.maxStdin << 20}}
 	if !o.quiet {
 		j.options.Progress = func(rows int) { j.sending.show(rows) }
 	}
@@ -68,11 +73,14 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 			return err
 		}
 		checked = append(checked, f)
+		if err := j.results.check(f.File, f.input); err != nil {
+			return fmt.Errorf("nothing was enqueued: --results: %w", err)
+		}
 	}
 	if o.dryRun {
 		return j.preview(ctx, checked)
 	}
-	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr, Tell: j.notices.tell})
+	q, closeQueue, err := broker.Open(ctx, cfg, broker.Options{Name: "enqueue", Stderr: stderr, Tell: j.line.tell})
 	if err != nil {
 		return err
 	}
@@ -101,10 +109,12 @@ type checkedFile struct {
 	*importer.File
 	close   func()
 	summary importer.Summary
-	rejects string // the file for its bad rows
+	rejects string      // the file for its bad rows
+	input   os.FileInfo // what it was read from; nil if nobody knows
 }
 
 func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
+	input := j.source.info(name)
 	content, path, closeFile, err := j.source.open(ctx, name)
 	if err != nil {
 		return nil, err
@@ -115,12 +125,14 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		options.File = "stdin"
 	}
 	options.File = cmp.Or(j.o.source, options.File)
-	f := &checkedFile{close: closeFile}
+	f := &checkedFile{close: closeFile, input: input}
 	if f.File, err = importer.Open(content, options); err == nil {
 		f.summary, err = f.Check(ctx)
 	}
 	var bad *importer.BadRows
 	switch {
+	case changed(input, j.source.info(name)) && ctx.Err() == nil:
+		err = fmt.Errorf("nothing was enqueued: %s changed while it was read (somebody writes it); run the command again when it is complete", options.File)
 	case errors.As(err, &bad):
 		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing was enqueued:\n%w", err)}
 	case err == nil && f.summary.Rows == 0:
@@ -196,9 +208,9 @@ func (j *job) enqueue(ctx context.Context, q *queue.Queue, f *checkedFile) error
 
 // publish publishes one file and prints its summary.
 func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*importer.Result, error) {
-	j.sending = newSending(j.stderr, f.Name(), f.summary.Rows)
+	j.sending = newSending(j.line, f.Name(), f.summary.Rows)
 	done, err := f.Publish(ctx, q, f.summary)
-	j.sending.end()
+	j.line.end()
 	var hold books.Hold
 	if err == nil {
 		hold, err = books.ReadHold(ctx, q, f.Batch)
@@ -207,13 +219,6 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	if err == nil || len(done.Fates) > 0 {
 		j.print(&done.Summary)
 	}
-	if done.Direct && done.Stored > 0 && err == nil && !j.o.quiet {
-		why := "No running worker feeds the queue from the waiting room: it is of an older version, or could not open the waiting room, as its log says"
-		if done.NoRoom {
-			why = "There is no waiting room yet: no worker of this version has worked with this broker"
-		}
-		_, _ = fmt.Fprintln(j.stderr, why+". The orders went straight to the queue.")
-	}
 	if len(hold) > 0 && !j.o.quiet {
 		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(ctx, hold, f.Batch)+".")
 	}
@@ -221,14 +226,9 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 		_, _ = fmt.Fprintln(j.stderr, program.Printable(line))
 	}
 	switch {
-	case errors.Is(err, importer.ErrChanged):
-		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%w, and nothing from there on was enqueued. Put the right file in its place and run the command again "+
-			"(with another --batch, if you gave one): rows that are known are recognised by order_no and content, none is enqueued twice", err)}
 	case errors.Is(err, queue.ErrUnreachable):
-	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrUnknownLane):
+	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrUnknownLane):
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}
-	case errors.Is(err, importer.ErrNobodyFeeds):
-		err = &program.ExitError{Code: program.ExitUnreachable, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
 		err = &program.ExitError{Code: program.ExitPartial, Err: err}
 	}
@@ -245,14 +245,20 @@ func (j *job) tellBad(f *checkedFile) {
 	}
 }
 
-// sayWorkers prints a line if no worker is running.
+// sayWorkers prints a line if nothing is sent.
 func (j *job) sayWorkers(ctx context.Context, q *queue.Queue) {
 	if j.o.quiet {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if workers, err := fleet.New(q).Workers(ctx); err == nil && len(workers) == 0 {
+	view, err := fleet.New(q).Look(ctx)
+	if err != nil {
+		return
+	}
+	if why := view.NothingSent(time.Now()); why != "" && len(view.Present()) > 0 {
+		_, _ = fmt.Fprintln(j.stderr, program.Printable(program.Spell(ctx, program.Sentence(why)+" The orders wait.")))
+	} else if len(view.Present()) == 0 {
 		_, _ = fmt.Fprintln(j.stderr, program.Spell(ctx, "No worker is running: the orders wait in the queue until one is (cmd/worker)."))
 	}
 }

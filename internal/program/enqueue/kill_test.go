@@ -55,7 +55,7 @@ func TestKilledFiveTimes(t *testing.T) {
 	}
 	for range 5 {
 		child := exec.Command(os.Args[0], "-test.run", "^TestChild$")
-		child.Env = []string{childArgs + "=" + file + "\n--rate\n4000", "TMPDIR=" + t.TempDir(), "ORDERPOST_NATS_URL=" + cfg.URL}
+		child.Env = []string{childArgs + "=" + file + "\n--direct\n--rate\n4000", "TMPDIR=" + t.TempDir(), "ORDERPOST_NATS_URL=" + cfg.URL}
 		require.NoError(t, child.Start())
 		until := stored() + 1 + rand.Uint64N(rows/8)
 		require.Eventually(t, func() bool { return stored() >= until }, 30*time.Second, time.Millisecond)
@@ -63,7 +63,7 @@ func TestKilledFiveTimes(t *testing.T) {
 		require.Error(t, child.Wait())
 	}
 	require.Less(t, stored(), uint64(rows), "it was killed in the middle")
-	got := run(t, settings, "", file)
+	got := run(t, settings, "", file, "--direct")
 	require.Equal(t, program.ExitDone, got.code, got.errOut)
 	require.EqualValues(t, rows, stored(), got.out)
 	counts, err := q.Count(t.Context())

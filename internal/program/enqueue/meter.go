@@ -6,138 +6,150 @@ import (
 	"io"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 )
 
-// meter shows the progress of the orders: as a bar on a terminal, otherwise as lines,
-// regularly and at every change.
-type meter struct {
-	notices  *notices
+// statusLine says how far an import is: on a terminal in one line that it redraws,
+// elsewhere in lines at intervals. Other lines may come at any time.
+type statusLine struct {
+	mu       sync.Mutex
 	w        io.Writer
 	terminal bool
-	quiet    bool
-	alone    string // the text if no worker runs
-	last     time.Time
-	state    string // what holds the orders up
-
-	now  atomic.Pointer[importer.Progress] // for the bar
-	pool *mpb.Progress
-	bar  *mpb.Bar
-}
-
-func newMeter(ctx context.Context, n *notices, quiet bool) *meter {
-	return &meter{alone: program.Spell(ctx, "no worker is running (cmd/worker)"), notices: n, w: n.w, quiet: quiet, terminal: program.IsTerminal(n.w), last: time.Now()}
-}
-
-// notices prints lines that may come at any time, above the bar if there is one.
-type notices struct {
-	mu  sync.Mutex
-	w   io.Writer
-	bar io.Writer
-}
-
-func (n *notices) tell(line string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	to := n.w
-	if n.bar != nil {
-		to = n.bar
-	}
-	_, _ = fmt.Fprintln(to, line)
-}
-
-// above sets the bar above which lines are printed; nil = none.
-func (n *notices) above(bar io.Writer) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.bar = bar
+	shown    string    // on the terminal
+	last     time.Time // of the last line elsewhere
 }
 
 // plainEvery is the time between two plain lines.
 const plainEvery = 10 * time.Second
 
+func newStatusLine(w io.Writer) *statusLine {
+	return &statusLine{w: w, terminal: program.IsTerminal(w)}
+}
+
+// tell prints a line, above the redrawn one.
+func (s *statusLine) tell(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shown := s.shown
+	s.redraw("")
+	_, _ = fmt.Fprintln(s.w, line)
+	s.redraw(shown)
+}
+
+// show replaces the redrawn line. Where there is none, it prints the line when it is time,
+// or at once if the line brings news.
+func (s *statusLine) show(line string, news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	line = program.Printable(line)
+	if s.terminal {
+		s.redraw(line)
+	} else if now := time.Now(); news || now.Sub(s.last) >= plainEvery {
+		s.last = now
+		_, _ = fmt.Fprintln(s.w, line)
+	}
+}
+
+// end removes the redrawn line.
+func (s *statusLine) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.redraw("")
+}
+
+func (s *statusLine) redraw(line string) {
+	if line == "" && s.shown == "" {
+		return
+	}
+	s.shown = line
+	if runes, most := []rune(line), program.Width(s.w)-1; most > 0 && len(runes) > most { // a longer one would leave its first part behind
+		line = string(runes[:most])
+	}
+	_, _ = fmt.Fprint(s.w, "\r\x1b[K"+line)
+}
+
+// sending shows how many rows of a file are done. A short import shows nothing.
+type sending struct {
+	line  *statusLine
+	file  string
+	total int
+	begun time.Time
+	first int // rows done by an earlier run
+}
+
+// quietFor is how long an import runs before it shows its progress.
+var quietFor = 2 * time.Second
+
+func newSending(line *statusLine, file string, total int) *sending {
+	line.last = time.Time{}
+	return &sending{line: line, file: file, total: total, begun: time.Now(), first: -1}
+}
+
+// show receives the number of rows done.
+func (s *sending) show(rows int) {
+	if s.first < 0 {
+		s.first = rows
+	}
+	took := time.Since(s.begun)
+	if took < quietFor || rows >= s.total {
+		return
+	}
+	line := fmt.Sprintf("%s: %d of %d rows done", s.file, rows, s.total)
+	if rate := float64(rows-s.first) / took.Seconds(); rate > 0 {
+		left := time.Duration(float64(s.total-rows) / rate * float64(time.Second))
+		line += fmt.Sprintf("; %.0f/s, %s left", rate, left.Round(time.Second))
+	}
+	s.line.show(line, false)
+}
+
+// meter shows the progress of the orders.
+type meter struct {
+	line  *statusLine
+	quiet bool
+	spell func(string) string
+	state string // what holds the orders up
+}
+
+func newMeter(ctx context.Context, line *statusLine, quiet bool) *meter {
+	line.last = time.Now()
+	return &meter{line: line, quiet: quiet, spell: func(text string) string { return program.Spell(ctx, text) }}
+}
+
 func (m *meter) show(p importer.Progress) {
-	switch {
-	case m.quiet:
-	case m.terminal:
-		m.draw(&p)
-	default:
-		m.print(&p)
+	if m.quiet {
+		return
 	}
-}
-
-func (m *meter) print(p *importer.Progress) {
-	state := m.obstacle(p)
-	if state != m.state || time.Since(m.last) >= plainEvery {
-		m.last = time.Now()
-		line := fmt.Sprintf("%d of %d orders settled%s", p.Settled, p.Total, byOutcome(p))
-		if speed := speed(p); speed != "" {
-			line += "; " + speed
-		}
-		if state != "" {
-			line += "; " + state
-		}
-		_, _ = fmt.Fprintln(m.w, program.Printable(line))
-	}
+	state := m.obstacle(&p)
+	news := state != m.state
 	m.state = state
+	line := fmt.Sprintf("%d of %d orders settled%s", p.Settled, p.Total, byOutcome(&p))
+	if speed := speed(&p); speed != "" {
+		line += "; " + speed
+	}
+	if state != "" {
+		line += "; " + state
+	}
+	if news && m.line.terminal && state != "" { // it may not fit in one line
+		m.line.tell(program.Printable(state))
+	}
+	m.line.show(line, news)
 }
 
-// draw updates the bar.
-func (m *meter) draw(p *importer.Progress) {
-	m.now.Store(p)
-	if m.bar == nil {
-		m.pool = mpb.New(mpb.WithOutput(m.w), mpb.WithWidth(40))
-		m.notices.above(m.pool)
-		m.bar = m.pool.AddBar(int64(p.Total),
-			mpb.BarRemoveOnComplete(), // the summary follows
-			mpb.PrependDecorators(decor.CountersNoUnit("%d of %d orders settled ")),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return speed(m.now.Load()) })),
-			mpb.BarExtender(mpb.BarFillerFunc(m.below), false))
-	}
-	m.bar.SetCurrent(int64(p.Settled))
-}
-
-// below returns the lines under the bar.
-func (m *meter) below(w io.Writer, _ decor.Statistics) error {
-	p := m.now.Load()
-	for _, line := range []string{strings.TrimPrefix(byOutcome(p), ", "), m.obstacle(p)} {
-		if line != "" {
-			if _, err := fmt.Fprintln(w, program.Printable(line)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// end removes the bar.
-func (m *meter) end() {
-	if m.bar != nil {
-		m.notices.above(nil)
-		m.bar.Abort(true)
-		m.pool.Wait()
-	}
-}
+func (m *meter) end() { m.line.end() }
 
 // obstacle says what holds the orders up; "" = nothing.
 func (m *meter) obstacle(p *importer.Progress) string {
 	switch {
 	case p.Ended:
 		return ""
-	case p.Workers == 0:
-		return m.alone
 	case p.Paused != "":
 		return fmt.Sprintf("%d wait, held by %s", p.Waiting, p.Paused)
-	case len(p.Held) > 0:
-		return "the pool is held: " + strings.Join(p.Held, "; ")
+	case p.NothingSent != "":
+		return m.spell(p.NothingSent)
 	case p.Waiting > 0:
 		return "the others wait for their turn or their time"
 	}

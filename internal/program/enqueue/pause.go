@@ -17,7 +17,7 @@ func (b *batchCommands) pause() *cobra.Command {
 	return b.holding(&cobra.Command{
 		Use:   "pause BATCH",
 		Short: "Keep what waits of an import where it is",
-		Long: "pause keeps the orders of an import that wait for their turn or their time where they are, until resume.\n" +
+		Long: "pause keeps the orders of an import that wait for their turn or their time where they are, until continue.\n" +
 			"Other imports take their turns. Orders that are in the queue already are sent.\n\n" +
 			"Exit code 3: nothing is known about the import.",
 		Example: "  enqueue pause march",
@@ -31,12 +31,13 @@ func (b *batchCommands) pause() *cobra.Command {
 
 func (b *batchCommands) resume() *cobra.Command {
 	return b.holding(&cobra.Command{
-		Use:   "resume BATCH",
-		Short: "Let an import go on that was paused",
-		Long: "resume ends a pause of an import, and what a cancellation left behind that was cut off: the orders that\n" +
+		Use:     "continue BATCH",
+		Aliases: []string{"resume"},
+		Short:   "Let an import go on that was paused",
+		Long: "continue ends a pause of an import, and what a cancellation left behind that was cut off: the orders that\n" +
 			"are left are sent.\n\n" +
 			"Exit code 3: nothing is known about the import.",
-		Example: "  enqueue resume march",
+		Example: "  enqueue continue march",
 	}, journal.GoOn, nil, func(cmd *cobra.Command, q *queue.Queue, batch string) error {
 		if _, err := books.ResumeImport(cmd.Context(), q, batch); err != nil {
 			return err
@@ -92,7 +93,7 @@ func (b *batchCommands) tellPaused(ctx context.Context, q *queue.Queue, batch st
 	case b.json:
 		encodeJSON(b.stdout, paused{batch, held, waiting})
 	case held:
-		_, _ = fmt.Fprintf(b.stdout, program.Spell(ctx, "%s: paused; %d orders wait. enqueue resume %[1]s lets them go on.\n"), batch, waiting)
+		_, _ = fmt.Fprintf(b.stdout, program.Spell(ctx, "%s: paused; %d orders wait. enqueue continue %[1]s lets them go on.\n"), batch, waiting)
 	default:
 		_, _ = fmt.Fprintf(b.stdout, "%s: goes on; %d orders wait.\n", batch, waiting)
 	}

@@ -38,7 +38,7 @@ func TestProducersImportsArePausedAndCancelled(t *testing.T) {
 		held, err := books.ReadHold(t.Context(), q, batch)
 		require.NoError(t, err)
 		require.NotEmpty(t, held)
-		require.Equal(t, program.ExitDone, enqueue("resume", name))
+		require.Equal(t, program.ExitDone, enqueue("continue", name))
 		require.Equal(t, program.ExitDone, enqueue("cancel", name))
 		n, err := q.WaitingTotal(t.Context())
 		require.NoError(t, err)
@@ -53,7 +53,6 @@ func waitingRoom(t *testing.T) (*queue.Queue, map[string]string) {
 	t.Helper()
 	q, settings := startStreams(t)
 	t.Cleanup(q.Close)
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	settings["USER"] = "anna"
 	return q, settings
 }
@@ -112,7 +111,7 @@ func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
 	got := run(t, settings, "", "pause", "march")
 	require.Equal(t, program.ExitDone, got.code, got.errOut)
 	require.Contains(t, got.errOut, "NOT in the journal")
-	got = run(t, settings, "", "resume", "march")
+	got = run(t, settings, "", "continue", "march")
 	require.Equal(t, program.ExitFailed, got.code, got.errOut)
 	held, err := books.ReadHold(t.Context(), q, "march")
 	require.NoError(t, err)
@@ -122,7 +121,7 @@ func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
 // An empty name is the mistake of a script. "-" names what waits of no import.
 func TestAnEmptyNameIsWrongUsage(t *testing.T) {
 	_, settings := waitingRoom(t)
-	for _, args := range []string{"pause", "resume", "cancel", "cancel --dry-run", "cancel --import", "cancel --order", "watch", "status", "results", "order"} {
+	for _, args := range []string{"pause", "continue", "cancel", "cancel --dry-run", "cancel --import", "cancel --order", "watch", "status", "results", "order"} {
 		got := run(t, settings, "", append(strings.Fields(args), "")...)
 		require.Equal(t, program.ExitUsage, got.code, "%s: %s", args, got.transcript())
 		require.Contains(t, got.errOut, "enqueue: a name is empty; enqueue "+strings.Fields(args)[0], args)

@@ -3,7 +3,10 @@ package enqueue
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -31,12 +34,16 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 			"  psql -c '...' --csv | enqueue - --source march.csv",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			return o.run(cmd, files, environ, stdin, stdout, stderr)
+			err := o.run(cmd, files, environ, stdin, stdout, stderr)
+			if meant := program.DidYouMean(cmd, files[0]); errors.Is(err, os.ErrNotExist) && meant != "" {
+				err = &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("%w%s", err, meant)}
+			}
+			return err
 		},
 	}
 	o.register(root, environ)
 	broker.Patient(root, environ, "; rows that are stored are recognised, and nothing is enqueued twice")
-	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr, notices: &notices{w: stderr}}
+	b := &batchCommands{environ: environ, stdout: stdout, stderr: stderr, line: newStatusLine(stderr), source: source{stdin: stdin, max: defaultMaxStdin << 20}}
 	root.AddCommand(b.all()...)
 	root.AddCommand(NewOrderCommand(environ, stdout, stderr), NewSignCommand(environ, stdin, stdout, stderr))
 	program.WarnUnknown(root, environ, program.Settings(worker.Config{}))

@@ -33,7 +33,7 @@ another one; a timestamp in the body is replaced.
 
 Without --explain only the signature is printed. A refused body ends with exit
 code 3 and the code of the rule that it breaks. A given signature that differs is
-explained and is no failure.`
+no failure.`
 
 // NewSignCommand returns the command sign. It signs one body and explains the
 // signature, and why a given one differs. The exit code is [program.ExitPartial] for a
@@ -65,7 +65,7 @@ func NewSignCommand(environ map[string]string, stdin io.Reader, stdout, stderr i
 	program.CompleteFiles(command)
 	program.JSONFlag(command, &flags.json, "signature")
 	command.Flags().Int64Var(&flags.timestampMS, "timestamp", 0, "sign with this timestamp, in milliseconds since 1970 (default: now)")
-	command.Flags().StringVar(&flags.signature, "signature", "", "say whether this signature differs, and why, if that can be found out")
+	command.Flags().StringVar(&flags.signature, "signature", "", "say whether this signature is the right one, and where to look if it is not")
 	command.Flags().IntVar(&flags.pair, "pair", 1, "sign with the secret of this key pair, counted from 1")
 	return command
 }

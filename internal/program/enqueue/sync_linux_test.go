@@ -39,7 +39,7 @@ func TestAWrittenFileIsSynced(t *testing.T) {
 	}
 	for name, write := range map[string]func(path string) error{
 		"results": func(path string) error {
-			return writeNew(path, func(w io.Writer) error { _, err := w.Write(text); return err })
+			return replace(path, func(w io.Writer) error { _, err := w.Write(text); return err })
 		},
 		"rejects": func(path string) error {
 			return writeUnlessEdited(t.Context(), path, func(_ context.Context, w io.Writer) error { _, err := w.Write(text); return err })

@@ -12,6 +12,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
+	"orderpost/internal/importer"
 	"orderpost/internal/program"
 )
 
@@ -34,21 +35,9 @@ func TestAnImportThatIsHeldSaysSo(t *testing.T) {
 	require.NoError(t, books.PauseImport(t.Context(), q, "march", "otto"))
 	got := run(t, settings, "", file, "--batch", "march")
 	require.Equal(t, program.ExitDone, got.code)
-	require.Contains(t, got.errOut, "The orders of this import that wait stay where they are: paused by otto; enqueue resume march lets them go on.\n")
+	require.Contains(t, got.errOut, "The orders of this import that wait stay where they are: paused by otto; enqueue continue march lets them go on.\n")
 	require.Contains(t, run(t, settings, "", file, "--batch", "march", "--json").out, `"paused_by":"otto"`)
-	require.Contains(t, run(t, settings, "", "status", "march").out, "         paused by otto; enqueue resume march lets them go on\n")
-}
-
-// An import whose orders do not wait for their turn says why.
-func TestAnImportThatGoesStraightToTheQueueSaysWhy(t *testing.T) {
-	settings := brokerSettings(t)
-	require.Contains(t, run(t, settings, "", orders(t, 0, 3)).errOut, "There is no waiting room yet: no worker of this version has worked with this broker. The orders went straight to the queue.\n")
-	q, settings := waitingRoom(t)
-	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
-	file := orders(t, 0, 3)
-	got := run(t, settings, "", file)
-	require.Contains(t, got.errOut, "No running worker feeds the queue from the waiting room: it is of an older version, or could not open the waiting room, as its log says. The orders went straight to the queue.\n")
-	require.NotContains(t, run(t, settings, "", file).errOut, "straight", "nothing was enqueued")
+	require.Contains(t, run(t, settings, "", "status", "march").out, "         paused by otto; enqueue continue march lets them go on\n")
 }
 
 // An import of orders with a time says until when they wait.
@@ -80,4 +69,84 @@ func TestTheListShowsWhatIsHeld(t *testing.T) {
 	got = run(t, settings, "", "status", "--json")
 	require.Equal(t, 2, strings.Count(got.out, "\n"))
 	require.Equal(t, 1, strings.Count(got.out, `"paused_by":"otto"`))
+}
+
+// TestTimesThatAreOverOrOther: a mistyped year sends nothing, and an import that is
+// pending is never left at another time without a word.
+func TestTimesThatAreOverOrOther(t *testing.T) {
+	_, settings := waitingRoom(t)
+	file := orders(t, 0, 2)
+	past := time.Now().Add(-366 * 24 * time.Hour).UTC().Format(time.RFC3339)
+	got := run(t, settings, "", file, "--not-before", past)
+	require.Equal(t, program.ExitUsage, got.code, got.errOut)
+	require.Regexp(t, `^enqueue: --not-before: .* was 8784h0m\ds ago; leave it out if the orders are to be sent at once, or say --allow-past`, got.errOut)
+
+	first, second := time.Now().Add(time.Hour).UTC().Format(time.RFC3339), time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)
+	importIt := func(args ...string) enqueued {
+		return run(t, settings, "", append([]string{file, "--batch", "march"}, args...)...)
+	}
+	require.Equal(t, program.ExitDone, importIt("--not-before", first).code)
+	require.Equal(t, program.ExitDone, importIt("--not-before", first).code, "the same again")
+	for _, other := range [][]string{{"--not-before", second}, {}, {"--not-before", past, "--allow-past"}} {
+		got = importIt(other...)
+		require.Equal(t, program.ExitUsage, got.code, got.out+got.errOut)
+		require.Contains(t, got.errOut, "another time for an import that is pending: 2 orders are pending with the time "+first+", and this run says ")
+		require.Contains(t, got.errOut, "enqueue cancel march")
+	}
+	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code)
+	got = importIt("--retry-failed", "--not-before", second)
+	require.Equal(t, program.ExitDone, got.code, got.errOut)
+	require.Contains(t, got.out, "2 of these wait for their time: "+second)
+
+	got = run(t, settings, "", orders(t, 10, 2), "--batch", "april", "--not-before", past, "--allow-past")
+	require.Equal(t, program.ExitDone, got.code, got.errOut)
+	require.Contains(t, run(t, settings, "", "status", "april").out, "of its orders: 0 accepted, 0 failed, 2 open\n")
+	times := filepath.Join(t.TempDir(), "times.csv")
+	require.NoError(t, os.WriteFile(times, []byte("order_no,timeout,_not_before\nO-1,30,2020-01-01T00:00:00Z\n"), 0o600))
+	got = run(t, settings, "", times)
+	require.Equal(t, program.ExitPartial, got.code)
+	require.Contains(t, got.errOut, `times.csv:2:3: column _not_before: "2020-01-01T00:00:00Z" is over, so the order would be sent at once; correct it, or leave the cell empty (or say --allow-past)`)
+	got = run(t, settings, "", times, "--allow-past")
+	require.Equal(t, program.ExitDone, got.code, got.errOut)
+	require.Contains(t, got.out, "1 enqueued")
+	rows := filepath.Join(t.TempDir(), "rows.csv")
+	got = run(t, settings, "", "results", strings.Fields(strings.SplitAfter(got.out, "batch ")[1])[0], "-o", rows)
+	text, err := os.ReadFile(rows)
+	require.NoError(t, err, got.errOut)
+	require.Contains(t, string(text), "O-1,30,2020-01-01T00:00:00Z,pending,")
+}
+
+// TestPlainLinesOnlyWhenTheSentenceChanges: a line that says the same again is noise.
+func TestPlainLinesOnlyWhenTheSentenceChanges(t *testing.T) {
+	var out strings.Builder
+	m := newMeter(t.Context(), newStatusLine(&out), false)
+	for range 3 {
+		m.show(importer.Progress{Total: 2, Workers: 2, NothingSent: "nothing is sent: held by anna"})
+	}
+	require.Equal(t, "0 of 2 orders settled; nothing is sent: held by anna\n", out.String())
+	m.show(importer.Progress{Total: 2, Workers: 2, NothingSent: "nothing is sent: a rule holds"})
+	require.Equal(t, 2, strings.Count(out.String(), "\n"))
+}
+
+// Whoever waits is told that nothing is sent, since when and why: while enqueue waits, by
+// status, and by order.
+func TestWhoeverWaitsIsToldThatNothingIsSent(t *testing.T) {
+	q, settings := waitingRoom(t)
+	c := fleet.New(q)
+	require.NoError(t, c.Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
+	file := orders(t, 0, 3)
+	require.NotContains(t, run(t, settings, "", file, "--batch", "march").transcript(), "othing is sent")
+	require.NotContains(t, run(t, settings, "", "status", "march").out, "othing is sent")
+
+	since := time.Now().UTC()
+	require.NoError(t, c.SetHold(t.Context(), fleet.Hold{By: "otto", Reason: "month end closing", Since: since}))
+	why := "thing is sent since " + since.Format("15:04") + " UTC: held by otto: month end closing"
+	require.Contains(t, run(t, settings, "", orders(t, 10, 1)).errOut, "No"+why+". The orders wait.\n")
+	require.Contains(t, run(t, settings, "", "status", "march").out, "         no"+why+"\n")
+	require.Contains(t, run(t, settings, "", "status", "march", "--json").out, `"nothing_sent":"no`+why+`"`)
+	got := run(t, settings, "", "order", "T-1")
+	require.Equal(t, program.ExitDone, got.code)
+	require.Contains(t, got.out, "fleet          no"+why[:30])
+	require.Contains(t, run(t, settings, "", "order", "T-1", "--json").out, `"nothing_sent": "no`+why+`"`)
+	require.Contains(t, run(t, settings, "", "order", "T-1").out, "it waits, and nothing is sent since")
 }

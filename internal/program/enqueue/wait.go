@@ -20,7 +20,7 @@ func comeBack(ctx context.Context, w io.Writer, batch string) {
 
 // wait waits until an import's orders are settled, and writes the results file.
 func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *importer.Result) error {
-	m := newMeter(ctx, j.notices, j.o.quiet)
+	m := newMeter(ctx, j.line, j.o.quiet)
 	p, err := done.Wait(ctx, q, m.show)
 	m.end()
 	if err != nil {
@@ -29,29 +29,13 @@ func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *im
 		}
 		return err
 	}
-	tally, err := writeResults(ctx, q, f.File, j.o.results)
+	tally, err := j.results.write(ctx, q, f.File, f.input)
 	if err != nil {
 		return err
 	}
 	j.tellOutcomes(f.File, p, tally)
 	j.partial = j.partial || !tally.AllAccepted()
 	return nil
-}
-
-// writeResults writes the results file, if path is set, and counts the rows by
-// outcome.
-func writeResults(ctx context.Context, q *queue.Queue, f *importer.File, path string) (tally importer.Tally, err error) {
-	if path == "" {
-		return f.WriteResults(ctx, q, nil)
-	}
-	err = writeNew(path, func(w io.Writer) error {
-		tally, err = f.WriteResults(ctx, q, w)
-		return err
-	})
-	if err != nil {
-		err = fmt.Errorf("results not written: %w", err)
-	}
-	return tally, err
 }
 
 func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer.Tally) {
@@ -64,7 +48,7 @@ func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer
 	}
 	_, _ = fmt.Fprintf(j.stdout, "%s: outcomes after %s\n", program.Printable(f.Name()), p.Elapsed.Round(100*time.Millisecond))
 	printTally(j.stdout, tally)
-	if j.o.results != "" {
+	if j.o.results != "" && !isStdout(j.o.results) {
 		_, _ = fmt.Fprintf(j.stdout, "         every row with its outcome: %s\n", j.o.results)
 	}
 }

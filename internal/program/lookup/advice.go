@@ -35,12 +35,14 @@ func (f *Finding) steps() []books.Step {
 			if name == "" {
 				name = settle.NoImport
 			}
-			return []books.Step{{Text: "It waits until its import goes on:", Command: "enqueue resume " + books.ShellWord(name)}}
+			return []books.Step{{Text: "It waits until its import goes on:", Command: "enqueue continue " + books.ShellWord(name)}}
+		case len(f.Waiting) > 0 && f.NothingSent != "":
+			return []books.Step{{Text: "Nothing: it waits, and " + f.NothingSent + "."}}
 		case len(f.Waiting) > 0:
 			return []books.Step{{Text: "Nothing: it waits, and a worker moves it into the queue."}}
 		case f.NoWaiting != "":
 			return []books.Step{{Text: "Look again when fewer orders wait: it may be one of them. Enqueueing it again is safe, with the same id or the same file."}}
 		}
 	}
-	return books.Found{Entry: settle.Entry{Record: f.Result, Seq: f.seq}, Letter: f.Letter, Pending: f.Pending}.Advice(f.OrderNo)
+	return books.Found{Entry: settle.Entry{Record: f.Result, Seq: f.seq}, Letter: f.Letter, Pending: f.Pending, NothingSent: f.NothingSent}.Advice(f.OrderNo)
 }

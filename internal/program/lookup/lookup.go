@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"io"
 
-	"orderpost/internal/acts"
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
+	"orderpost/internal/letters"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -26,6 +27,8 @@ type Finding struct {
 	Body string `json:"body,omitempty"`
 	// Pending says that an intent is in the queue.
 	Pending bool `json:"pending"`
+	// NothingSent is a sentence if the order has no outcome and no worker sends.
+	NothingSent string `json:"nothing_sent,omitempty"`
 	// Waiting are the order's intents in the waiting room. NoWaiting is why they are
 	// not known.
 	Waiting   []Waiting `json:"waiting,omitempty"`
@@ -51,7 +54,10 @@ func Find(ctx context.Context, q *queue.Queue, orderNo string) (*Finding, error)
 	if f.Letter != nil {
 		f.Body = string(f.Letter.Body)
 	}
-	if f.Journal, err = acts.OfOrder(ctx, q, orderNo, f.batch(), &found); err != nil {
+	if f.Pending && found.Record.Outcome() == order.OutcomeNone || len(f.Waiting) > 0 {
+		f.NothingSent = fleet.New(q).NothingSent(ctx)
+	}
+	if f.Journal, err = letters.OfOrder(ctx, q, orderNo, f.batch(), &found); err != nil {
 		if ctx.Err() != nil || errors.Is(err, queue.ErrUnreachable) {
 			return nil, err
 		}

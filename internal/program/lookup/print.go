@@ -47,6 +47,7 @@ func (f *Finding) print(ctx context.Context, out io.Writer) error {
 		p.row("queue", "an intent is waiting or being worked on")
 	}
 	p.waiting(f)
+	p.row("fleet", program.Spell(ctx, f.NothingSent))
 	if f.Result != nil {
 		p.result(f.Result)
 	}
@@ -118,6 +119,10 @@ func (p *page) result(r *order.Record) {
 		p.row("last verdict", r.Verdict.String()+", "+status(r.Status))
 	}
 	p.row("last answer", r.Response)
+	if k := r.Recalled; k.Status != 0 {
+		p.row("kept answer", fmt.Sprintf("%s: %s", status(k.Status), k.Answer))
+		p.row("", fmt.Sprintf("of %s, called back: %s", at(k.At), k.WhatSaid()))
+	}
 	p.row("attempts", strconv.Itoa(r.Attempts))
 	p.row("enqueued", at(r.EnqueuedAt))
 	p.row("first attempt", at(r.FirstAttemptAt))
@@ -179,6 +184,9 @@ func (p *page) attempt(a order.Attempt) {
 	text := fmt.Sprintf("%s, %s, %s", a.Verdict, status(a.Status), took)
 	if a.Reason != "" {
 		text += ": " + a.Reason
+	}
+	if a.CalledBack {
+		text += ", called back"
 	}
 	p.row("  "+a.At.UTC().Format("15:04:05.000"), text)
 	p.row("", meaning(a.Verdict))

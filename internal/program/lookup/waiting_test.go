@@ -28,7 +28,6 @@ func TestAnOrderThatWaitsIsFound(t *testing.T) {
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
-	require.NoError(t, q.OpenWaiting(t.Context()))
 	at := time.Now().Add(time.Hour).Truncate(time.Second).UTC()
 	for i, no := range []string{"A-1", "A-1", "A-2"} {
 		in := settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), ID: fmt.Sprint("i", i), Batch: "march", Lane: order.BulkLane}
@@ -50,7 +49,7 @@ func TestAnOrderThatWaitsIsFound(t *testing.T) {
 	out.Reset()
 	require.NoError(t, Show(t.Context(), q, "A-1", false, &out))
 	require.Contains(t, out.String(), "its turn (batch march), held by anna\n")
-	require.Contains(t, out.String(), "enqueue resume march")
+	require.Contains(t, out.String(), "enqueue continue march")
 	require.NotContains(t, out.String(), "Nothing: it waits")
 
 	mostWaiting = 2 // too many wait: whether this one does is not known, which is not the same as no

@@ -18,6 +18,7 @@ import (
 	"orderpost/internal/program/console"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/pending"
 	"orderpost/internal/program/worker"
 	pool "orderpost/internal/worker"
 )
@@ -56,11 +57,10 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret orderpost worker\n" +
 			"  orderpost enqueue orders.csv --wait --results out.csv\n" +
 			"  orderpost order A-100\n" +
-			"  orderpost hold --for 30m --reason 'maintenance of the API'\n" +
+			"  orderpost hold --for 30m --note 'maintenance of the API'\n" +
 			"  orderpost audit\n" +
 			"  source <(orderpost completion bash)",
-		Args:                       knownCommand,
-		SuggestionsMinimumDistance: 2,
+		Args: program.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("no command given (see %s --help)", cmd.CommandPath())}
 		},
@@ -76,39 +76,17 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	joined := []*cobra.Command{worker.NewCommand(environ, stderr), enqueue.NewCommand(environ, stdin, stdout, stderr),
 		deadletter.NewCommand(environ, stdin, stdout, stderr)}
 	group("programs", "Orders on their way:", joined...)
-	group("books", "One order, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr),
+	group("books", "Orders, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
 		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
-	group("tools", "Editors and shells:", newSchemaCommand())
+	group("tools", "The program itself, and shells:", newSchemaCommand(), newVersionCommand())
 	root.SetCompletionCommandGroupID("tools")
+	root.SetHelpCommand(newHelpCommand())
 	root.SetHelpCommandGroupID("tools")
 	hideTwins(root, joined)
 	program.WarnUnknown(root, environ, slices.Concat(program.Settings(pool.Config{}), program.Settings(pages.Config{})), root.Name(), "schema")
 	return root
-}
-
-// knownCommand refuses an unknown command and names the commands that may be meant,
-// those of the contained programs included.
-func knownCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var meant []string
-	for _, p := range root.Commands() {
-		for _, sub := range p.Commands() {
-			if _, joined := programs[p.Name()]; joined && sub.Name() == args[0] {
-				meant = append(meant, sub.CommandPath())
-			}
-		}
-	}
-	for _, name := range root.SuggestionsFor(args[0]) {
-		meant = append(meant, root.Name()+" "+name)
-	}
-	if len(meant) == 0 {
-		return fmt.Errorf("unknown command %q", args[0])
-	}
-	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(meant, " or "))
 }
 
 // hideTwins hides the commands that are also at the top from the help of the contained

@@ -100,10 +100,14 @@ func TestCompletionOfFiles(t *testing.T) {
 // TestUnknownCommand names what may be meant.
 func TestUnknownCommand(t *testing.T) {
 	for args, want := range map[string]string{
-		"watch march": `orderpost: unknown command "watch"; did you mean orderpost enqueue watch? (see orderpost --help)`,
-		"workr":       `orderpost: unknown command "workr"; did you mean orderpost worker? (see orderpost --help)`,
-		"sandbox":     `orderpost: unknown command "sandbox" (see orderpost --help)`,
-		"":            "orderpost: no command given (see orderpost --help)",
+		"watch march":       `orderpost: unknown command "watch"; did you mean orderpost enqueue watch? (see orderpost --help)`,
+		"workr":             `orderpost: unknown command "workr"; did you mean orderpost worker? (see orderpost --help)`,
+		"sandbox":           `orderpost: unknown command "sandbox" (see orderpost --help)`,
+		"":                  "orderpost: no command given (see orderpost --help)",
+		"deadletter lsit":   `orderpost: unknown command "lsit"; did you mean orderpost deadletter list? (see orderpost deadletter --help)`,
+		"deadletter orde A": `orderpost: unknown command "orde"; did you mean orderpost order? (see orderpost deadletter --help)`,
+		"worker fleett":     `orderpost: unknown command "fleett"; did you mean orderpost fleet? (see orderpost worker --help)`,
+		"enqueue statsu":    `orderpost: open statsu: no such file or directory; did you mean orderpost enqueue status?`,
 	} {
 		code, _, errOut := said(t, Run, strings.Fields(args)...)
 		require.Equal(t, program.ExitUsage, code)
@@ -134,4 +138,25 @@ func TestCompletionScripts(t *testing.T) {
 		require.Contains(t, out, "orderpost")
 		require.Empty(t, errOut)
 	}
+}
+
+// TestHelpPrintsDocuments: on a host with the package alone, the program is the runbook.
+func TestHelpPrintsDocuments(t *testing.T) {
+	code, out, _ := said(t, Run, "help", "runbook", "KeyDenied")
+	require.Equal(t, program.ExitDone, code)
+	require.True(t, strings.HasPrefix(out, "## OrderpostKeyDenied\n"), out)
+	_, out, _ = said(t, Run, "help", "enqueue", "status")
+	require.Contains(t, out, "orderpost enqueue status [BATCH]")
+	_, out, _ = said(t, Run, "help", "console")
+	require.Contains(t, out, "orderpost console [")
+	_, out, _ = said(t, Run, "help", "console.md")
+	require.True(t, strings.HasPrefix(out, "# "), out)
+	_, out, _ = said(t, Run, "help")
+	require.Contains(t, out, "Use \"orderpost [command] --help\"")
+	code, _, errOut := said(t, Run, "help", "runbok")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, `there is no command and no document "runbok"; the documents are architecture, `)
+	code, _, errOut = said(t, Run, "help", "runbook", "NoSuchAlert")
+	require.Equal(t, program.ExitUsage, code)
+	require.Contains(t, errOut, `runbook has no section "NoSuchAlert"; its sections are: `)
 }

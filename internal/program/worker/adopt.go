@@ -26,7 +26,7 @@ dead letters to the new API. Orders with an outcome count as settled and are not
 runs with the former API stops sending within a second and must be restarted.
 
 To keep the two apart instead, give the new worker a data folder of its own (ORDERPOST_DATA_DIR) or, on a
-shared NATS, other names (ORDERPOST_STREAM_PREFIX, ORDERPOST_SUBJECT_PREFIX, ORDERPOST_BUCKET).`
+shared NATS, other names (ORDERPOST_PREFIX).`
 
 type adoptCommand struct {
 	environ map[string]string
@@ -83,7 +83,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if !c.made(cmd.InOrStdin(), out, "Let the new API take over?") {
 		return errNotMade
 	}
-	by, about := c.person.Name, journal.About{Kind: journal.Adopt,
+	by, about := c.person.Actor().Name, journal.About{Kind: journal.Adopt,
 		Details:  map[string]string{"from": have.String(), "to": want.String()},
 		Expected: map[string]int{"pending": int(counts.Pending), "waiting": int(counts.Waiting), "results": int(counts.Results), "dead_letters": int(counts.Letters)}} //nolint:gosec // counts of messages
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {

@@ -60,11 +60,9 @@ func TestAdopt(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1"}))
 
-	for args, want := range map[string]string{"adopt": "give --yes", "adopt --yes --by=": "--by"} {
-		code, out = runWith(t, environ, nil, args)
-		require.Equal(t, program.ExitUsage, code, out)
-		require.Contains(t, out, want)
-	}
+	code, out = runWith(t, environ, nil, "adopt")
+	require.Equal(t, program.ExitUsage, code, out)
+	require.Contains(t, out, "give --yes")
 	code, out = runWith(t, environ, map[string]string{"ORDERPOST_API_URL": ""}, "adopt --yes")
 	require.Equal(t, program.ExitUsage, code, out)
 	require.Contains(t, out, "ORDERPOST_API_URL")
@@ -108,7 +106,7 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.NoError(t, err)
 	code, out = runWith(t, environ, nil, "repair --yes")
 	require.Zero(t, code, out)
-	require.Contains(t, out, "No stream is missing. Nothing was changed.")
+	require.Contains(t, out, "No stream is missing, and none lost its end. Nothing was changed.")
 
 	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
@@ -131,4 +129,15 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	code, out = runWith(t, environ, nil, "fleet")
 	require.Zero(t, code, out)
 	require.NotContains(t, out, "Missing")
+
+	require.NoError(t, js.DeleteStream(t.Context(), "KV_ORDERPOST"))
+	code, out = runWith(t, environ, nil, "hold")
+	require.Equal(t, program.ExitUnreachable, code, out)
+	require.Contains(t, out, "bucket ORDERPOST is missing at ")
+	code, out = runWith(t, environ, nil, "repair --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "bucket ORDERPOST is missing: the fleet's holds, limit and lanes and the pauses of imports are lost.")
+	code, out = runWith(t, environ, nil, "fleet")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "the bucket was lost: set the\n  limit", "a hold that was lost does not end unseen")
 }

@@ -28,11 +28,10 @@ func (d *decision) register(cmd *cobra.Command, environ map[string]string) {
 
 // check reports, before the command connects, whether the person can be asked.
 func (d *decision) check(stdin io.Reader) error {
-	errs := []error{d.person.Check()}
 	if !d.yes && !program.IsTerminal(stdin) {
-		errs = append(errs, errors.New("there is no terminal to ask on; give --yes"))
+		return errors.New("there is no terminal to ask on; give --yes")
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // made asks at the terminal, unless --yes was given. Any answer but yes means no.

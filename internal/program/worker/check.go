@@ -22,7 +22,8 @@ const checkLong = `check reads the settings and the rules file as the worker wou
 be used. It sends nothing.
 
 With --answer it shows the verdict on an answer of the API: give it the output of "curl -i", or only a body
-with --status, in a file or on standard input (-). For that, ORDERPOST_RULES is the only setting it needs.`
+with --status, in a file or on standard input (-). For that, ORDERPOST_RULES is the only setting it needs.
+The verdict is that of a worker that has seen no other answer yet.`
 
 // newCheckCommand returns the command check, which validates settings and rules, and
 // shows verdicts.
@@ -42,6 +43,7 @@ func newCheckCommand(environ map[string]string) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.answer, "answer", "", "file with an answer of the API, - for standard input")
 	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, if the file holds only a body (default 200)")
+	f.StringVar(&c.orderNo, "order-no", "", "number of the order that was answered: an answer that repeats it, or names another one, is judged by that")
 	program.CompleteFiles(cmd, "answer")
 	program.JSONFlag(cmd, &c.json, "check", "verdict")
 	return cmd
@@ -50,7 +52,9 @@ func newCheckCommand(environ map[string]string) *cobra.Command {
 type checkCommand struct {
 	answer string
 	status int
-	json   bool
+	// orderNo is the number of the order that was answered.
+	orderNo string
+	json    bool
 }
 
 func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io.Writer) error {
@@ -69,7 +73,7 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
-	checked, err := answer.Check(rules, cfg.Submit.OnUnsure, cfg.Submit.RetryDelayMax, raw, c.status)
+	checked, err := answer.Check(rules, cfg.Submit.OnUnsure, cfg.Submit.RetryDelayMax, raw, c.status, c.orderNo)
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
@@ -154,6 +158,7 @@ func printChecked(out io.Writer, c answer.Checked) error {
 	row("on a proven first attempt", becomes(c.First))
 	row("after an unsure one", becomes(c.Doubted))
 	row("the pool", held(c.Hold))
+	row("note", c.Note)
 	return w.Flush()
 }
 
@@ -185,11 +190,12 @@ type verdict struct {
 	Throttle  bool          `json:"throttle"`
 	TimeError bool          `json:"time_error"`
 	Hold      string        `json:"hold,omitempty"`
+	Note      string        `json:"note,omitempty"`
 	First     order.Outcome `json:"first,omitzero"`
 	Doubted   order.Outcome `json:"doubted,omitzero"`
 }
 
 func verdictOf(c answer.Checked) verdict {
 	return verdict{Status: c.Status, Verdict: c.Verdict, Final: c.Final, Reason: c.Reason, Detail: c.Detail, Rule: c.Rule, Line: c.Line,
-		WaitMS: c.Wait.Milliseconds(), Throttle: c.Throttle, TimeError: c.TimeError, Hold: c.Hold, First: c.First, Doubted: c.Doubted}
+		WaitMS: c.Wait.Milliseconds(), Throttle: c.Throttle, TimeError: c.TimeError, Hold: c.Hold, Note: c.Note, First: c.First, Doubted: c.Doubted}
 }

@@ -25,7 +25,6 @@ type fleetCommand struct {
 	environ map[string]string
 	stderr  io.Writer
 	person  broker.Person
-	reason  string
 	last    time.Duration
 	json    bool
 	// incomplete names the command that also works if streams are missing.
@@ -40,9 +39,10 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"there already are finished. A pull that is under way may still take orders: they wait at the gate, or go\n" +
 		"back to the queue. The time of a hold counts neither as attempts nor as age. It survives restarts of\n" +
 		"workers and broker."
-	hold.Example = "  worker hold --for 30m --reason 'maintenance of the API'"
-	hold.Flags().StringVar(&c.reason, "reason", "", "why; shown with the gate's state")
+	hold.Example = "  worker hold --for 30m --note 'maintenance of the API'"
 	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
+	hold.Flags().StringVar(&c.person.Note, "reason", "", "another name of --note")
+	_ = hold.Flags().MarkHidden("reason") // the flag exists
 	resume := c.command("resume", "Let all workers go on after a hold", cobra.NoArgs, c.resume)
 	resume.Long = "resume ends a hold. Workers whose gates the API's answers have shut also try again at once, because a\n" +
 		"person has looked at the cause."
@@ -60,20 +60,19 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	show := c.command("fleet", "Show the running workers and what controls them", cobra.NoArgs, c.show)
 	show.Long = "fleet lists the running workers: since when they run, how many orders they have in hand, how many requests\n" +
 		"per second they sent over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
-		"theirs, and whether their gate is open. Below that: the version, and why the gate is closed. Then the\n" +
-		"lanes of the waiting room: their weight, how many orders wait for their turn and for how long, and how\n" +
-		"many for a later time."
+		"theirs, and whether their gate is open. Below that: the version, how long the API takes for its latest\n" +
+		"answers (p50, p99), what holds the worker's rate (the limit, the slots or the API), and why its gate is\n" +
+		"closed. A worker that gives no sign of life is named, with what becomes of its orders. Then the lanes of\n" +
+		"the waiting room: their weight, how many orders wait for their turn and for how long, and how many for a\n" +
+		"later time."
 	show.Example = "  worker fleet\n  worker fleet --json"
 	program.JSONFlag(show, &c.json, "fleet")
 	c.incomplete = show.Name()
 	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
 		program.JSONFlag(cmd, &c.json, cmd.Name())
 	}
-	c.person.RegisterName(hold, environ)
-	c.person.Register(resume, environ)
-	c.person.Register(limit, environ)
-	c.person.Register(lane, environ)
 	for _, cmd := range []*cobra.Command{hold, resume, limit, lane} {
+		c.person.Register(cmd, environ)
 		broker.Patient(cmd, environ, broker.AgainWrite)
 	}
 	return []*cobra.Command{hold, resume, limit, lane, broker.Patient(show, environ, broker.AgainLook)}
@@ -115,7 +114,7 @@ func (c *fleetCommand) check(name string, args []string) error {
 
 func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) error {
 	control := fleet.New(q)
-	h := fleet.Hold{Reason: c.reason, By: c.person.Actor().Name, Since: time.Now().UTC()}
+	h := fleet.Hold{Reason: c.person.Note, By: c.person.Actor().Name, Since: time.Now().UTC()}
 	text, details := "until resume", map[string]string{}
 	if c.last > 0 {
 		h.Until = h.Since.Add(c.last)
@@ -126,7 +125,7 @@ func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 		now, err := control.Read(ctx)
 		return err != nil || now.Prolongs(h)
 	}
-	about := journal.About{Kind: journal.Hold, Note: c.reason, Details: details}
+	about := journal.About{Kind: journal.Hold, Note: c.person.Note, Details: details}
 	return c.person.Act(cmd, q, about, safer, func(ctx context.Context) (map[string]int, error) {
 		if err := control.SetHold(ctx, h); err != nil {
 			return nil, err
@@ -243,7 +242,7 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 	missing := names(parts, queue.PartState.Missing)
 	f := &fleet.View{}
 	if !slices.ContainsFunc(parts, func(s queue.PartState) bool { return s.Part == queue.PartFleet && s.Missing() }) {
-		if f, err = fleet.New(q).Read(ctx); err != nil {
+		if f, err = fleet.New(q).Look(ctx); err != nil {
 			return err
 		}
 	}
@@ -251,18 +250,29 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 	if err != nil {
 		return err
 	}
+	told := f.Tell(time.Now(), ackWait(ctx, q))
 	f.Members = f.Present()
 	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
-		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": room.Feeder, "feeder_problem": room.Problem, "paused": room.Paused})
+		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": room.Feeder, "feeder_problem": room.Problem, "paused": room.Paused,
+			"nothing_sent": told.NothingSent, "absent": told.Absent, "pace": told.Pace})
 	} else {
-		printFleet(ctx, out, f, missing, time.Now())
+		printFleet(ctx, out, f, told, missing)
 		printWaitingRoom(ctx, out, room, time.Now())
 	}
 	if len(missing) > 0 && err == nil {
 		err = errors.New(missingAdvice(parts))
 	}
 	return err
+}
+
+// ackWait returns how long a silent worker keeps its orders; 0 if that is not known.
+func ackWait(ctx context.Context, q *queue.Queue) time.Duration {
+	d, err := q.Deliveries(ctx)
+	if err != nil {
+		return 0 // the consumer is missing, which the command says
+	}
+	return d.AckWait
 }
 
 // names returns the names of the parts for which so returns true.
@@ -280,7 +290,7 @@ func names(parts []queue.PartState, so func(queue.PartState) bool) []string {
 func missingAdvice(parts []queue.PartState) string {
 	lost := names(parts, func(p queue.PartState) bool { return p.Missing() && p.Precious() })
 	switch {
-	case len(lost) == 3:
+	case len(lost) == len(names(parts, queue.PartState.Precious)):
 		return "this broker has no streams: no worker has worked with it yet, or it has lost them. Start a worker, which creates them, or see OrderpostStreamsMissing in docs/runbook.md"
 	case len(lost) > 0:
 		return queue.DescribeMissing(lost) + ". " + queue.MissingAdvice

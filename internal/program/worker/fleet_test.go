@@ -52,14 +52,17 @@ func TestFleetCommands(t *testing.T) {
 	code, out = run("limit 600/m")
 	require.Zero(t, code, out)
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1", Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
-		Version: "v1 abcdef", InFlight: 7, Rate: 9.87, Share: 10, Reasons: []string{"held by anna: maintenance"}}))
+		Version: "v1 abcdef", InFlight: 7, Rate: 9.87, Share: 10, P50MS: 12, P99MS: 80, Reasons: []string{"held by anna: maintenance"}}))
 	_, out = run("fleet")
-	require.Contains(t, out, "Held by "+annaHere+" since")
+	require.Contains(t, out, "Nothing is sent since ")
+	require.Contains(t, out, "UTC: held by "+annaHere+" until ")
 	require.Contains(t, out, "Limit: 10/s\n")
-	require.Contains(t, out, "w1                  03-01 12:00        7      9.9       10         -  closed\n  v1 abcdef\n  held by anna: maintenance\n")
+	require.Contains(t, out, "w1                  03-01 12:00        7      9.9       10         -  closed\n  v1 abcdef, answers p50 12 ms, p99 80 ms\n  held by anna: maintenance\n")
 	code, out = run("fleet --json")
 	require.Zero(t, code)
 	require.Contains(t, out, `"in_flight":7`)
+	require.Regexp(t, `"nothing_sent":"nothing is sent since [^"]* until [^"]*: maintenance"`, out)
+	require.Contains(t, out, `"p99_ms":80`)
 
 	before := f.Resumed
 	code, out = run("resume")

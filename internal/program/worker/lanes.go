@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
-	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/lookup"
 	"orderpost/internal/queue"
@@ -19,62 +17,29 @@ import (
 
 // waitingRoom is what fleet tells about the waiting room.
 type waitingRoom struct {
-	Lanes []laneState
+	Lanes []books.RoomLane
 	// Feeder is the worker that feeds the queue; "" = nobody does.
 	Feeder string
 	// Problem is why it moves nothing at the moment.
 	Problem string
 	// Paused are the imports that are not fed.
-	Paused []pausedImport
+	Paused []books.HeldImport
 }
 
-type laneState struct {
-	queue.Lane
-	Weight int `json:"weight"`
-}
-
-type pausedImport struct {
-	Import string `json:"import"`
-	By     string `json:"by"`
-}
-
-// readWaitingRoom reads the lanes, those included that have a weight and nothing
-// waiting. It reads nothing of an installation with missing parts.
+// readWaitingRoom reads nothing of an installation with missing parts.
 func readWaitingRoom(ctx context.Context, q *queue.Queue, f *fleet.View, missing []string) (*waitingRoom, error) {
-	room := &waitingRoom{}
 	if len(missing) > 0 {
-		return room, nil
+		return &waitingRoom{}, nil
 	}
-	feeding, err := books.ReadFeeding(ctx, q, 0)
+	all, err := books.ReadRoom(ctx, q, f.Lanes, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	lanes, err := q.Lanes(ctx, feeding.Held)
-	if err != nil {
-		return nil, err
-	}
-	for _, lane := range lanes {
-		room.Lanes = append(room.Lanes, laneState{lane, weightOf(f.Lanes, lane.Name)})
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Lanes)) {
-		if !slices.ContainsFunc(lanes, func(l queue.Lane) bool { return l.Name == name }) {
-			room.Lanes = append(room.Lanes, laneState{queue.Lane{Name: name}, f.Lanes[name]})
-		}
-	}
-	if l := feeding.Lease; l != nil && slices.ContainsFunc(f.Present(), func(p fleet.Presence) bool { return p.Worker == l.Worker }) {
+	room := &waitingRoom{Lanes: all.Lanes, Paused: all.Held}
+	if l := all.Lease; l != nil && slices.ContainsFunc(f.Present(), func(p fleet.Presence) bool { return p.Worker == l.Worker }) {
 		room.Feeder, room.Problem = l.Worker, l.Problem
 	}
-	for _, token := range slices.Sorted(maps.Keys(feeding.Holds)) {
-		room.Paused = append(room.Paused, pausedImport{books.ImportName(token), feeding.Holds[token].By()})
-	}
 	return room, nil
-}
-
-func weightOf(weights map[string]int, lane string) int {
-	if w, known := weights[lane]; known {
-		return w
-	}
-	return order.DefaultWeight
 }
 
 // printWaitingRoom prints the lanes; nothing where nothing waits and no lane has a
@@ -97,7 +62,7 @@ func printWaitingRoom(ctx context.Context, out io.Writer, room *waitingRoom, now
 			waits += lane.Ready + lane.Later
 		}
 		if waits > 0 && room.Feeder == "" {
-			sayLong(say, program.Spell(ctx, "nobody feeds the queue from these lanes: no running worker knows the waiting room (start a worker of this version)"))
+			sayLong(say, program.Spell(ctx, "nobody feeds the queue from these lanes: start a worker"))
 		}
 	}
 	if room.Problem != "" {

@@ -19,23 +19,12 @@ const fleetWidth = 80
 
 // printFleet prints the fleet's workers and what controls them, in lines of 80
 // columns. missing names the parts that the broker lacks.
-func printFleet(ctx context.Context, out io.Writer, f *fleet.View, missing []string, now time.Time) {
+func printFleet(ctx context.Context, out io.Writer, f *fleet.View, told fleet.Told, missing []string) {
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(out, strings.TrimRight(lookup.Clip(fmt.Sprintf(format, args...), fleetWidth), " "))
 	}
-	if h := f.Hold; h != nil && (h.Until.IsZero() || now.Before(h.Until)) {
-		until := "until resume"
-		if !h.Until.IsZero() {
-			until = "until " + h.Until.UTC().Format("01-02 15:04:05Z")
-		}
-		by := h.By
-		if by == "" {
-			by = "somebody"
-		}
-		say("Held by %s since %s, %s", by, h.Since.UTC().Format("01-02 15:04:05Z"), until)
-		if h.Reason != "" {
-			say("  %s", h.Reason)
-		}
+	if told.NothingSent != "" {
+		sayWrapped(say, strings.ToUpper(told.NothingSent[:1])+program.Spell(ctx, told.NothingSent[1:]))
 	}
 	for _, key := range f.Unreadable {
 		say("Held: the bucket's entry %s cannot be read", key)
@@ -48,8 +37,16 @@ func printFleet(ctx context.Context, out io.Writer, f *fleet.View, missing []str
 		say("API: %s", f.Identity)
 	}
 	say("Limit: %s", describeLimit(f.Limit))
+	if told.Pace != "" {
+		sayWrapped(say, "Pace: "+told.Pace)
+	}
+	for _, a := range told.Absent {
+		sayWrapped(say, a.Text)
+	}
 	if len(f.Members) == 0 {
-		say("No worker is running.")
+		if f.StoresNothing == "" {
+			say("No worker is running.")
+		}
 		return
 	}
 	_, _ = fmt.Fprintln(out)
@@ -75,7 +72,14 @@ func printMembers(ctx context.Context, say func(format string, args ...any), mem
 			gate = "closed"
 		}
 		say(line, lookup.Clip(p.Worker, 18), since, p.InFlight, perSecond(p.Rate), share, clock, gate)
-		say("  %s", p.Version)
+		about := "  " + p.Version
+		if answers := p.Answers(); answers != "" {
+			about += ", answers " + answers
+		}
+		if p.Binds != "" {
+			about += ", held by " + p.Binds.Words()
+		}
+		say("%s", about)
 		for _, reason := range p.Reasons {
 			sayLong(say, program.Spell(ctx, reason))
 		}
@@ -91,6 +95,16 @@ func printMembers(ctx context.Context, say func(format string, args ...any), mem
 
 // maxLines is the largest number of lines of one reason. /readyz and the log show all.
 const maxLines = 8
+
+// sayWrapped prints a sentence on as many lines as it takes.
+func sayWrapped(say func(format string, args ...any), text string) {
+	for i, line := range lookup.Lines(text, fleetWidth-2) {
+		if i > 0 {
+			line = "  " + line
+		}
+		say("%s", line)
+	}
+}
 
 // sayLong prints a text on up to maxLines lines.
 func sayLong(say func(format string, args ...any), text string) {

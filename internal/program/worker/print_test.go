@@ -29,14 +29,18 @@ func TestFleetGolden(t *testing.T) {
 		Members: []fleet.Presence{
 			{Worker: "orderpost-worker-6b7f9c-x2x9z", Since: noon.Add(-49 * time.Hour), Version: "v1.2.0 3187736", InFlight: 64, Rate: 24.96, Share: 25, Open: true, ClockMS: &ahead},
 			{Worker: "w-2\x1b[31m", Since: noon, Version: "devel", Rate: 0, ClockMS: &behind, Reasons: []string{
-				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "breaker of worker w-3, which asks the API for all: requests to the API keep failing: no connection: refused (17 times), no answer: timeout (3 times)",
+				"held by anna: maintenance of the API, announced by its operator for the whole of the afternoon", "requests to the API keep failing: no connection: refused (17 times), no answer: timeout (3 times)",
 				"an answer with status 200 was not taken for accepted" + strings.Repeat(", and so on and so forth", 40)},
 				Notes: []string{"taken for accepted without evidence: status 200, application/json, members id; no rule says so, and the answer does not repeat the order_no"}},
 			{Worker: "default.w-9", Version: "not understood by this version"},
 		},
 	}
 	var out bytes.Buffer
-	printFleet(t.Context(), &out, f, []string{"stream ORDERS_DEAD"}, noon.Add(time.Hour))
+	f.Members[0].P50MS, f.Members[0].P99MS, f.Members[0].Binds = 12.3, 1234, fleet.BindsLimit
+	told := f.Tell(noon.Add(time.Hour), 30*time.Second)
+	told.Pace = fleet.PaceOf(f.Members).Says()
+	told.Absent = []fleet.AbsentText{{Text: "w-7 not seen for 12 s, its 64 orders go to others in 18 s"}}
+	printFleet(t.Context(), &out, f, told, []string{"stream ORDERS_DEAD"})
 	path := filepath.Join("testdata", "fleet.golden")
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o700))

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
@@ -16,8 +19,11 @@ import (
 )
 
 const repairLong = `repair shows which streams the broker has lost, asks, and creates them again, empty. Their content is
-then lost: restore it from a backup first, if there is one. Running workers go on by themselves. They create
-the fleet's bucket and the consumer again without being asked.
+then lost: restore it from a backup first, if there is one. Running workers go on by themselves. If the fleet's
+bucket was lost, its holds are, too: repair holds the fleet, until you resume it.
+
+It also shows the streams that end before the place that they had reached: a damaged disk cut them off, or they
+were restored from a backup. Workers post nothing until repair accepts the streams as they are.
 
 The NATS user must be allowed to create streams: the role worker, not operator.`
 
@@ -31,7 +37,7 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 	c := &repairCommand{environ: environ, stderr: stderr}
 	cmd := &cobra.Command{
 		Use:     "repair",
-		Short:   "Create streams again that the broker has lost, and accept the loss",
+		Short:   "Create streams again that the broker has lost, or accept where they end now",
 		Long:    repairLong,
 		Example: "  worker repair\n  worker repair --yes --by anna",
 		Args:    cobra.NoArgs,
@@ -41,11 +47,14 @@ func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Comman
 	return cmd
 }
 
+const bucketLost = "the fleet's holds, limit and lanes and the pauses of imports are lost. The fleet is held afterwards: set them again, then run orderpost resume"
+
 // losses says what a missing stream means for the orders.
 var losses = map[queue.Part]string{
 	queue.PartIntents: "the pending orders are lost, and only their producers know them: enqueue the same files again, orders with an outcome are recognised",
 	queue.PartResults: "the outcomes of earlier orders are lost: an order that is enqueued again is posted again",
 	queue.PartWaiting: "the orders that waited for their turn or their time are lost, and only their producers know them: enqueue the same files again, orders with an outcome are recognised",
+	queue.PartFleet:   bucketLost,
 	queue.PartLetters: "the dead letters are lost; the results still say which orders failed",
 }
 
@@ -71,21 +80,61 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 			_, _ = fmt.Fprintf(out, "%s is missing: %s.\n", p.Name, losses[p.Part])
 		}
 	}
-	if len(lost) == 0 {
-		return c.done(cmd, repaired{}, "No stream is missing. Nothing was changed.")
+	shrunk, err := c.shrunk(ctx, q, parts)
+	if err != nil {
+		return err
+	}
+	hold := slices.ContainsFunc(parts, func(p queue.PartState) bool { return p.Part == queue.PartFleet && p.Missing() })
+	var shorter []string
+	for _, l := range shrunk {
+		shorter = append(shorter, l.String())
+		_, _ = fmt.Fprintf(out, "%s.\n", l)
+	}
+	if len(lost)+len(shorter) == 0 {
+		return c.done(cmd, repaired{}, "No stream is missing, and none lost its end. Nothing was changed.")
 	}
 	_, _ = fmt.Fprintf(out, "The broker is %s: is it the right one?\n", queue.RedactURL(q.Server()))
-	if !c.made(cmd.InOrStdin(), out, "Create them again, empty?") {
+	question := "Create them again, empty?"
+	if len(lost) == 0 {
+		question = "Accept the streams as they are?"
+	}
+	if !c.made(cmd.InOrStdin(), out, question) {
 		return errNotMade
 	}
-	by, about := c.person.Name, journal.About{Kind: journal.Repair, Details: map[string]string{"missing": strings.Join(lost, ", ")}}
+	details := make(map[string]string)
+	if len(lost) > 0 {
+		details["missing"] = strings.Join(lost, ", ")
+	}
+	if len(shorter) > 0 {
+		details["accepted"] = strings.Join(shorter, "; ")
+	}
+	by, about := c.person.Actor().Name, journal.About{Kind: journal.Repair, Details: details}
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
-		made, err := q.Repair(ctx, by)
-		if len(made) > 0 {
-			err = errors.Join(err, c.done(cmd, repaired{true, lost, made, by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
+		made, err := q.MakeLost(ctx)
+		if err == nil && hold { // before workers go on
+			err = fleet.New(q).SetHold(ctx, fleet.Hold{By: by, Reason: "the bucket was lost: set the limit, the lanes and the pauses of imports again, then resume", Since: time.Now().UTC()})
+		}
+		if err == nil {
+			err = q.AcceptLosses(ctx, by, made)
+		}
+		switch {
+		case len(made) > 0:
+			err = errors.Join(err, c.done(cmd, repaired{true, lost, made, shorter, by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
+		case err == nil:
+			err = c.done(cmd, repaired{true, nil, nil, shorter, by}, "The workers take the streams as they are from now on; %s decided it.", by)
 		}
 		return map[string]int{"created": len(made)}, err
 	})
+}
+
+// shrunk returns the streams that lost their end or are others. Without the bucket nobody
+// knows.
+func (c *repairCommand) shrunk(ctx context.Context, q *queue.Queue, parts []queue.PartState) (losses []queue.Loss, err error) {
+	if slices.ContainsFunc(parts, func(p queue.PartState) bool { return p.Part == queue.PartFleet && p.Missing() }) {
+		return nil, nil
+	}
+	losses, _, err = q.Losses(ctx, nil)
+	return losses, err
 }
 
 // repaired is the JSON output of repair.
@@ -93,5 +142,7 @@ type repaired struct {
 	Changed bool     `json:"changed"`
 	Missing []string `json:"missing,omitempty"`
 	Made    []string `json:"made,omitempty"`
-	By      string   `json:"by,omitempty"`
+	// Accepted says which streams were taken as they are although they lost their end.
+	Accepted []string `json:"accepted,omitempty"`
+	By       string   `json:"by,omitempty"`
 }

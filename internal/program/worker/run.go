@@ -39,9 +39,9 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"Settings:\n" + settingsHelp(),
 		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret worker\n" +
 			"  worker check\n" +
-			"  worker hold --for 30m --reason 'maintenance of the API'\n" +
+			"  worker hold --for 30m --note 'maintenance of the API'\n" +
 			"  worker fleet",
-		Args: cobra.NoArgs,
+		Args: program.OnlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return work(cmd.Context(), environ, noPreflight, stderr)
 		},

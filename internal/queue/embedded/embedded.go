@@ -63,6 +63,9 @@ type Config struct {
 	// Temporary says that the program opens the store only for a while and the
 	// server ends with it. Workers wait for that end instead of joining.
 	Temporary bool
+	// Tell receives the server's warnings and errors, and must not block; nil = nobody
+	// wants to know.
+	Tell func(text string, isError bool)
 }
 
 // Endpoint is what a program of this machine needs to reach an embedded server.
@@ -82,7 +85,9 @@ type Server struct {
 	// reconnect.
 	Renewed string
 	// Mended lists the streams and consumers ("stream/consumer") whose
-	// configuration a crash had left without its checksum.
+	// configuration a crash had left without its checksum. The configuration reads back as
+	// this version of the server writes it; whether it is the wanted one, package queue
+	// checks.
 	Mended []string
 	cfg    Config
 	lock   *flock.Flock
@@ -160,11 +165,12 @@ func (s *Server) boot() (token string, err error) {
 	if err := s.prepareStore(); err != nil {
 		return "", err
 	}
+	bare := bareFolders(s.cfg.Dir, s.cfg.Streams)
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return "", fmt.Errorf("embedded broker: %w", err)
 	}
-	faults := &faultLog{}
+	faults := newFaultLog(s.cfg.Tell, bare)
 	ns.SetLoggerV2(faults, false, false, false)
 	ns.Start()
 	if !ns.ReadyForConnections(readyTimeout) || !ns.JetStreamEnabled() {

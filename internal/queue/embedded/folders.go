@@ -39,6 +39,21 @@ func openStore(dir string, streams []string) error {
 	return errors.Join(durable.SyncFolder(dir), syncAll(filepath.Join(dir, "jetstream")))
 }
 
+// bareFolders returns the folders that openStore made for streams that nobody has created
+// yet, each with a final separator. The server warns that they have no configuration. A
+// folder that holds messages is none of them.
+func bareFolders(dir string, streams []string) (bare []string) {
+	for _, name := range streams {
+		folder := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", name)
+		_, err := os.Stat(filepath.Join(folder, metaFile))
+		blocks, listErr := os.ReadDir(filepath.Join(folder, "msgs"))
+		if errors.Is(err, os.ErrNotExist) && listErr == nil && len(blocks) == 0 {
+			bare = append(bare, folder+string(filepath.Separator))
+		}
+	}
+	return bare
+}
+
 // syncAll syncs all files and folders in a folder, if it exists. It takes little time for
 // what is on the disk already.
 func syncAll(dir string) error {

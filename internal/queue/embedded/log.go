@@ -2,25 +2,47 @@ package embedded
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/time/rate"
 )
 
 // faultLog keeps the server's last complaint, so a failed start can say why,
-// and the first one which says that the server gave a stream up. It drops
-// everything else that the server logs.
+// and the first one which says that the server gave a stream up. It passes the
+// server's warnings and errors to tell, and drops everything else that the server logs.
 type faultLog struct {
+	tell func(text string, isError bool) // nil = nobody wants to know
+	bare []string                        // folders that the server complains about without a reason
+	rate *rate.Limiter
+
 	mu     sync.Mutex
 	text   string
 	gaveUp string
 }
 
-func (l *faultLog) keep(format string, v []any) {
+// A server that fails to write may complain about each message.
+const (
+	complaintsPerSecond = 1
+	complaintsAtOnce    = 50
+)
+
+func newFaultLog(tell func(text string, isError bool), bare []string) *faultLog {
+	return &faultLog{tell: tell, bare: bare, rate: rate.NewLimiter(complaintsPerSecond, complaintsAtOnce)}
+}
+
+func (l *faultLog) keep(isError bool, format string, v []any) {
+	text := fmt.Sprintf(format, v...)
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text = fmt.Sprintf(format, v...)
-	if l.gaveUp == "" && strings.Contains(strings.ToLower(l.text), "critical write error") {
-		l.gaveUp = l.text
+	l.text = text
+	if l.gaveUp == "" && strings.Contains(strings.ToLower(text), "critical write error") {
+		l.gaveUp = text
+	}
+	l.mu.Unlock()
+	about := func(folder string) bool { return strings.Contains(text, folder) }
+	if l.tell != nil && !slices.ContainsFunc(l.bare, about) && l.rate.Allow() {
+		l.tell(strings.TrimSpace(text), isError)
 	}
 }
 
@@ -43,8 +65,8 @@ func (l *faultLog) last() string {
 }
 
 func (l *faultLog) Noticef(string, ...any)         {}
-func (l *faultLog) Warnf(format string, v ...any)  { l.keep(format, v) }
-func (l *faultLog) Fatalf(format string, v ...any) { l.keep(format, v) }
-func (l *faultLog) Errorf(format string, v ...any) { l.keep(format, v) }
+func (l *faultLog) Warnf(format string, v ...any)  { l.keep(false, format, v) }
+func (l *faultLog) Fatalf(format string, v ...any) { l.keep(true, format, v) }
+func (l *faultLog) Errorf(format string, v ...any) { l.keep(true, format, v) }
 func (l *faultLog) Debugf(string, ...any)          {}
 func (l *faultLog) Tracef(string, ...any)          {}

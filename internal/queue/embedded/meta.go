@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -8,8 +9,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/minio/highwayhash"
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // The files in which nats-server keeps the configuration of a stream or consumer, and
@@ -25,16 +28,21 @@ const (
 // message in it. The configuration itself is whole: the server syncs it under another
 // name before it renames it.
 //
-// mendMeta returns the names of the streams and consumers that it mended. It leaves a
-// configuration alone that it cannot read, so that the server reports it.
+// A damaged disk also makes a configuration and its checksum differ. So mendMeta trusts a
+// configuration only if it is, byte for byte, what this version of the server writes for
+// what it reads from it. It leaves any other alone, so that the server reports it. A
+// changed value passes that test: package queue compares the values with those that it
+// wants, and the time of creation with the one that the fleet remembers.
+//
+// mendMeta returns the names of the streams and consumers that it mended.
 func mendMeta(store string) (mended []string, err error) {
 	streams, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*"))
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
-	mend := func(dir, key string) {
-		did, err := mendSum(dir, key)
+	mend := func(dir, key string, whole func(meta []byte, name string) bool) {
+		did, err := mendSum(dir, key, whole)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("embedded broker: the configuration of %s: %w", key, err))
 		} else if did {
@@ -43,19 +51,20 @@ func mendMeta(store string) (mended []string, err error) {
 	}
 	for _, dir := range streams {
 		stream := filepath.Base(dir)
-		mend(dir, stream)
+		mend(dir, stream, wholeStream)
 		consumers, err := filepath.Glob(filepath.Join(dir, "obs", "*"))
 		errs = append(errs, err)
 		for _, dir := range consumers {
-			mend(dir, stream+"/"+filepath.Base(dir))
+			mend(dir, stream+"/"+filepath.Base(dir), wholeConsumer)
 		}
 	}
 	return mended, errors.Join(errs...)
 }
 
 // mendSum writes the checksum of the configuration in a folder unless it is right. The
-// key is what nats-server derives the checksum's key from.
-func mendSum(dir, key string) (bool, error) {
+// key is what nats-server derives the checksum's key from. whole says whether the
+// configuration can be trusted.
+func mendSum(dir, key string, whole func(meta []byte, name string) bool) (bool, error) {
 	meta, err := os.ReadFile(filepath.Join(dir, metaFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil // nothing was confirmed to anybody
@@ -77,13 +86,35 @@ func mendSum(dir, key string) (bool, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, err
 	}
-	var config struct {
-		Name string `json:"name"`
-	}
-	if json.Unmarshal(meta, &config) != nil || config.Name != filepath.Base(dir) {
+	if !whole(meta, filepath.Base(dir)) {
 		return false, nil
 	}
 	return true, replaceFile(filepath.Join(dir, sumFile), []byte(sum))
+}
+
+// wholeStream reports whether meta is the configuration of the stream with this name, as
+// the server writes it.
+func wholeStream(meta []byte, name string) bool {
+	var c server.FileStreamInfo
+	return readsBack(meta, &c) && c.Name == name && !c.Created.IsZero() && !c.Created.After(time.Now().Add(clockSlack))
+}
+
+// wholeConsumer is wholeStream for a consumer.
+func wholeConsumer(meta []byte, name string) bool {
+	var c server.FileConsumerInfo
+	return readsBack(meta, &c) && c.Name == name && !c.Created.IsZero() && !c.Created.After(time.Now().Add(clockSlack))
+}
+
+// clockSlack is by how much the clock may have been put back since a stream was created.
+const clockSlack = 48 * time.Hour
+
+// readsBack reports whether data is what encoding what was read from it yields.
+func readsBack(data []byte, into any) bool {
+	if json.Unmarshal(data, into) != nil {
+		return false
+	}
+	again, err := json.Marshal(into)
+	return err == nil && bytes.Equal(again, data)
 }
 
 // removeProbes removes the files by which nats-server tries whether it may write to its

@@ -1,11 +1,14 @@
 package embedded
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
@@ -115,7 +118,13 @@ func TestADamagedConfigurationIsLeftAlone(t *testing.T) {
 	store := t.TempDir()
 	dir := filepath.Join(store, "jetstream", "$G", "streams", "S")
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	for _, meta := range []string{`{"name":"S"`, `{"name":"T"}`, "\x00\x00"} {
+	whole, err := json.Marshal(server.FileStreamInfo{Created: time.Now().UTC(), StreamConfig: server.StreamConfig{Name: "S", Subjects: []string{"s.*"}, Storage: server.FileStorage}})
+	require.NoError(t, err)
+	flipped := strings.Replace(string(whole), `"subjects"`, `"subjectr"`, 1) // one bit
+	require.NotEqual(t, string(whole), flipped)
+	future := strings.Replace(string(whole), `"Created":"2`, `"Created":"6`, 1)
+	require.NotEqual(t, string(whole), future)
+	for _, meta := range []string{`{"name":"S"`, `{"name":"T"}`, "\x00\x00", `{"name":"S"}`, flipped, future} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, metaFile), []byte(meta), 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, sumFile), []byte("0123456789abcdef"), 0o600))
 		mended, err := mendMeta(store)

@@ -26,6 +26,8 @@ const (
 	// After lets the server have it, and drops the connection before its answer
 	// can arrive.
 	After
+	// Lose drops the message and leaves the connection alone: nobody answers.
+	Lose
 )
 
 // errCut is what the client's reads and writes get.
@@ -155,8 +157,10 @@ func (c *conn) Write(p []byte) (int, error) {
 		if verdict == After {
 			return 0, c.lastWords(out)
 		}
-		if _, err := c.Conn.Write(out); err != nil {
-			return 0, err
+		if verdict != Lose {
+			if _, err := c.Conn.Write(out); err != nil {
+				return 0, err
+			}
 		}
 		c.rest = c.rest[size:]
 	}

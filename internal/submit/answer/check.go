@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"orderpost/internal/order"
 )
 
@@ -32,6 +34,8 @@ type Checked struct {
 	TimeError bool
 	// Hold, if not empty, says why the worker would hold the pool.
 	Hold string
+	// Note, if not empty, says what the worker would believe without evidence.
+	Note string
 	// First is the outcome of an order whose proven first attempt got this
 	// answer. Doubted is the outcome of an order that an earlier attempt may have
 	// created. OutcomeNone means that the worker would try again.
@@ -39,23 +43,26 @@ type Checked struct {
 }
 
 // Check tells how a worker would judge an answer under rules (nil = none), a
-// policy for doubtful orders, and the longest Retry-After to honour.
+// policy for doubtful orders, and the longest Retry-After to honour. The worker has
+// seen no other answer yet. orderNo is the order's number; "" = not known.
 //
 // raw is an HTTP response as `curl -i` prints it, or a body alone. A body alone
 // gets the given status (0 = 200).
-func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte, status int) (Checked, error) {
+func Check(rules *Rules, policy order.Policy, longest time.Duration, raw []byte, status int, orderNo string) (Checked, error) {
 	a, err := pastedAnswer(raw, status)
 	if err != nil {
 		return Checked{}, err
 	}
-	j := rules.Judge(&a, 1)
+	a.Examine(orderNo)
+	j, evidence := rules.Judge(&a, 1), NewEvidence(zerolog.Nop())
+	evidence.Weigh(&a, &j)
 	c := Checked{Status: a.Status, Verdict: j.Verdict, Final: j.Final, Reason: j.Reason, Detail: j.Detail, Rule: j.Rule,
-		Wait: max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest)), Throttle: j.Throttle, TimeError: j.TimeError, Hold: j.Hold}
+		Wait: max(j.Wait, min(RetryAfter(a.Header, time.Now()), longest)), Throttle: j.Throttle, TimeError: j.TimeError, Hold: j.Hold, Note: strings.Join(evidence.Notes(), "; ")}
 	if j.Rule > 0 {
 		c.Line = rules.list[j.Rule-1].line
 	}
 	if j.Misplaced {
-		c.Hold = "404 and 405 without a rule are taken for a wrong ORDERPOST_API_URL"
+		c.Hold = fmt.Sprintf("%d without a rule is taken for a wrong ORDERPOST_API_URL", a.Status)
 	}
 	c.First = outcomeOf(j, policy, false)
 	c.Doubted = outcomeOf(j, policy, true)

@@ -39,9 +39,26 @@ func TestCheckAnswer(t *testing.T) {
 			require.Equal(t, order.OutcomeRejected, c.First)
 			require.Equal(t, order.OutcomeUnknown, c.Doubted)
 		}},
-		"duplicate": {``, 409, func(t *testing.T, c Checked) {
+		"duplicate": {`{"code":300301,"message":"an order with this order_no exists"}`, 409, func(t *testing.T, c Checked) {
 			require.Equal(t, order.OutcomeRejected, c.First)
 			require.Equal(t, order.OutcomeAccepted, c.Doubted)
+		}},
+		"a 409 that may be anything": {`{"error":"insufficient_balance","message":"order was NOT created"}`, 409, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Unsure, c.Verdict)
+			require.Contains(t, c.Hold, "insufficient_balance")
+			require.Equal(t, order.OutcomeNone, c.Doubted, "it would be asked again, not recorded as accepted")
+		}},
+		"believed without evidence": {`{"id":1}`, 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Accepted, c.Verdict)
+			require.Contains(t, c.Note, "taken for accepted without evidence")
+		}},
+		"with our order_no": {`{"id":"ORDER-2026-1"}`, 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Accepted, c.Verdict)
+			require.Empty(t, c.Note)
+		}},
+		"another order's": {`{"order_no":"B-17"}`, 0, func(t *testing.T, c Checked) {
+			require.Equal(t, order.Unsure, c.Verdict)
+			require.Contains(t, c.Hold, "other_order_no: true")
 		}},
 		"as curl prints it": {"HTTP/2 429 \r\ncontent-type: application/json\r\nretry-after: 30\r\ncontent-length: 9999\r\n\r\n{\"m\":1}\r\n", 0, func(t *testing.T, c Checked) {
 			require.Equal(t, 429, c.Status)
@@ -62,17 +79,17 @@ func TestCheckAnswer(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Check(rules, order.Resubmit, 5*time.Minute, []byte(c.raw), c.status)
+			got, err := Check(rules, order.Resubmit, 5*time.Minute, []byte(c.raw), c.status, "ORDER-2026-1")
 			require.NoError(t, err)
 			c.want(t, got)
 		})
 	}
-	got, err := Check(rules, order.Park, 5*time.Minute, nil, 500)
+	got, err := Check(rules, order.Park, 5*time.Minute, nil, 500, "")
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeUnknown, got.First)
 
 	for raw, status := range map[string]int{"{}": 99, "HTTP/1.1 abc": 0, "HTTP/1.1 200 OK\n\n{}": 201, "HTTP/1.1": 0} {
-		_, err := Check(rules, order.Resubmit, 5*time.Minute, []byte(raw), status)
+		_, err := Check(rules, order.Resubmit, 5*time.Minute, []byte(raw), status, "")
 		require.Error(t, err, raw)
 	}
 }

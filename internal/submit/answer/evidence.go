@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,10 @@ import (
 // Evidence believes the first kind of answer that has neither, and logs it once.
 // It does not believe any other kind from then on. If a rule says which bodies are
 // accepted, it believes none that the rule does not match, unless a member says success.
+//
+// A duplicate proves an acceptance, too, if an earlier attempt may have created the
+// order. So a status alone, such as 409, proves none: the body must say that the order
+// exists. And a refusal proves that no order was created, unless its body says so.
 //
 // It is safe for concurrent use.
 type Evidence struct {
@@ -43,9 +48,9 @@ const maxKinds = 256
 
 // kindOf hashes what makes up the kind of an answer: its status, its media type
 // and the shape of its body.
-func kindOf(a *Answer) uint64 {
+func kindOf(a *Answer, status int) uint64 {
 	media, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";")
-	k := splitMix64(uint64(a.Status)) + splitMix64(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
+	k := splitMix64(uint64(status)) + splitMix64(maphash.String(shapeSeed, strings.ToLower(strings.TrimSpace(media)))) + a.findings.shape
 	return max(k, 1)
 }
 
@@ -60,7 +65,68 @@ func (e *Evidence) Weigh(a *Answer, j *Judgement) {
 		*j = e.judgeOther(a, j)
 	case j.Verdict == order.Accepted:
 		e.accepted(a, j)
+	case j.Rule > 0: // the operator knows what it means
+	case j.Verdict == order.Duplicate:
+		e.duplicate(a, j)
+	case j.Verdict != order.Unsure:
+		notCreated(a, j)
 	}
+}
+
+// WeighKept is Weigh for an answer that was kept because a rule called it a refusal. Such
+// an answer is not believed as the first one of its kind: that takes a rule, a kind that
+// was accepted before, or the evidence that a first answer lacks.
+func (e *Evidence) WeighKept(a *Answer, j *Judgement) {
+	f := &a.findings
+	if j.Verdict == order.Accepted && j.Rule == 0 && !(f.ours && f.success) && !e.knows(a) {
+		*j = Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but no rule accepts it", a.Status), Detail: "an answer that a rule called a refusal needs a rule, or evidence, to be an acceptance"}
+		return
+	}
+	e.Weigh(a, j)
+}
+
+// duplicate checks an answer whose status says that the order exists. It believes the
+// status if a text says the same, or if the body has the evidence that an acceptance
+// needs, and holds no text that is not known. Business refusals have the status 409, too.
+func (e *Evidence) duplicate(a *Answer, j *Judgement) {
+	a.Examine("")
+	f := &a.findings
+	like := f.object && f.contradiction == "" && !f.unclear && (f.success || f.claimed) && (f.ours || e.knows(a))
+	switch {
+	case !a.Complete:
+		*j = Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, but its body was cut short or too long", a.Status)}
+	case f.denied:
+		*j = a.undecided("it says that the order was not created")
+	case f.otherIsNumber || !f.exists && !(like && f.other == nil): // an other that is no number may be a message
+		*j = a.undecided("nothing in it says that the order exists")
+	}
+}
+
+// knows reports whether the body is of a kind that was accepted under another status.
+func (e *Evidence) knows(a *Answer) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc([]int{http.StatusOK, http.StatusCreated, http.StatusAccepted}, func(status int) bool {
+		_, known := e.kinds[kindOf(a, status)]
+		return known
+	})
+}
+
+// notCreated checks an answer whose status says that no order was created.
+func notCreated(a *Answer, j *Judgement) {
+	a.Examine("")
+	switch f := &a.findings; {
+	case f.exists && !f.denied:
+		*j = a.undecided("it says that the order exists")
+	case f.claimed && f.contradiction == "":
+		*j = a.undecided("it says that the order was created")
+	}
+}
+
+// undecided returns the judgement of an answer whose status and body disagree. It holds
+// the pool: later orders get such answers, too, and only a rule can tell.
+func (a *Answer) undecided(what string) Judgement {
+	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but %s", a.Status, what), Detail: what, Hold: a.holdReason(what, conditionFor(a), "")}
 }
 
 // judgeOther returns the judgement of an answer that names another order. If the
@@ -86,7 +152,7 @@ func (e *Evidence) accepted(a *Answer, j *Judgement) {
 	if j.Rule > 0 { // it vouches for this answer, not for those of its kind that it does not match
 		return
 	}
-	kind := kindOf(a)
+	kind := kindOf(a, a.Status)
 	if kind == e.last.Load() {
 		return
 	}
@@ -162,6 +228,21 @@ func describe(a *Answer) string {
 		text += ", with our order_no"
 	}
 	return text
+}
+
+// conditionFor returns a condition that the answer fulfils. It reads the member that
+// says most.
+func conditionFor(a *Answer) string {
+	a.parse()
+	status, f := "status == "+strconv.Itoa(a.Status), &a.findings
+	switch _, object := a.json.(map[string]any); {
+	case len(a.Body) > 0 && !object:
+		return status + " && " + a.bodyCondition()
+	case f.contradiction != "" && f.contradictionValue != nil:
+		return status + " && " + a.memberCondition()
+	default:
+		return ruleFor(a)
+	}
 }
 
 // ruleFor returns a condition that the answer fulfils, made of its status and the

@@ -3,8 +3,8 @@ package answer
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,6 +28,12 @@ type findings struct {
 	// success says that a top-level member reports success.
 	success bool
 
+	// exists says that a text tells, in words that are all known, that an order with
+	// this order_no exists. claimed says that a member other than a code tells that the
+	// order was created. denied says that something tells that it was not, and unclear
+	// that there is a message, a reason or a code in words that are not known.
+	exists, claimed, denied, unclear bool
+
 	// shape is a hash over the top-level names with the kinds of their values,
 	// the unknown words about the order's state, and ours. Order does not matter.
 	shape uint64
@@ -49,6 +55,11 @@ type scanner struct {
 	names      []byte // the unquoted names that path points into
 	text       []byte // the string unquoted last
 	errorDepth int    // number of enclosing containers of error messages
+	listDepth  int    // number of enclosing lists of error messages, which may be about single fields
+
+	// weak is a member that contradicts an acceptance if nothing else speaks for it:
+	// any false, and a message below the top level. weakPath is where it is.
+	weak, weakPath []byte
 }
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
@@ -57,7 +68,7 @@ var scanners = sync.Pool{New: func() any { return new(scanner) }}
 func examine(body []byte, orderNo string) findings {
 	s := scanners.Get().(*scanner)
 	defer scanners.Put(s)
-	s.findings, s.orderNo, s.errorDepth = findings{}, orderNo, 0
+	s.findings, s.orderNo, s.errorDepth, s.listDepth, s.weak = findings{}, orderNo, 0, 0, nil
 	s.path, s.names = s.path[:0], s.names[:0]
 	s.input = *bytes.NewBuffer(body)
 	s.dec.Reset(&s.input)
@@ -65,7 +76,11 @@ func examine(body []byte, orderNo string) findings {
 	whole := s.value(memberNone) && len(bytes.Trim(body[s.dec.InputOffset():], " \t\r\n")) == 0
 	s.input = bytes.Buffer{} // do not keep the caller's body in the pool
 	s.dec.Reset(&s.input)
+	if s.weak != nil && s.contradiction == "" && !s.ours && !(s.success && s.weak[0] == 'f') {
+		s.contradiction, s.contradictionValue = string(s.weakPath), s.weak
+	}
 	f := s.findings
+	s.weak = nil // it points into the body
 	if !whole {
 		return findings{other: f.other, otherIsNumber: f.otherIsNumber, ours: f.ours}
 	}
@@ -100,6 +115,10 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 		s.errorDepth++
 		defer func() { s.errorDepth-- }()
 	}
+	if m == memberErrors {
+		s.listDepth++
+		defer func() { s.listDepth-- }()
+	}
 	at, names := len(s.path), len(s.names)
 	end := jsontext.Kind('}')
 	if kind == '[' {
@@ -108,9 +127,12 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 	count := 0
 	for s.dec.PeekKind() != end {
 		count++
-		inner := m // an array's elements belong to its member
-		if m != memberOrderNo {
-			inner = memberNone
+		inner := memberNone
+		switch m { // an array's elements belong to its member
+		case memberOrderNo:
+			inner = m
+		case memberError, memberErrors, memberMessage, memberRemark:
+			inner = memberRemark
 		}
 		s.path = append(s.path[:at], segment{index: count - 1})
 		if kind == '{' {
@@ -120,7 +142,7 @@ func (s *scanner) container(kind jsontext.Kind, m member) bool {
 			}
 			s.path[at] = segment{name: name}
 			inner = memberOf(name)
-			if inner == memberCode && at == 1 && isEnvelope(s.path[0].name) {
+			if inner == memberCode && at > 0 && inEnvelopes(s.path[:at]) {
 				inner = memberEnvelope
 			}
 			if at == 0 {
@@ -163,6 +185,7 @@ func (s *scanner) scalar(kind jsontext.Kind, m member, raw []byte) {
 		}
 	}
 	s.compare(kind, m, raw, text)
+	s.tell(kind, m, raw, text)
 	if m == memberNone || m == memberOrderNo {
 		return
 	}
@@ -196,24 +219,94 @@ func (s *scanner) compare(kind jsontext.Kind, m member, raw, text []byte) {
 	}
 }
 
-// accuse notes the value at the current path; nil = a container.
-func (s *scanner) contradict(raw []byte) {
-	if s.contradiction != "" {
+// tell notes what a scalar says about the order's existence, and texts that speak of a
+// failure.
+func (s *scanner) tell(kind jsontext.Kind, m member, raw, text []byte) {
+	switch m {
+	case memberNone:
+		if kind == 'f' {
+			s.suspect(raw)
+		}
+		if kind == '"' && s.errorDepth > 0 && saidBy(text, s.orderNo, false) == saidNot {
+			s.denied = true
+		}
+		return
+	case memberDone, memberYes:
+		yes := kind == 't' || string(text) == "true"
+		s.claimed = s.claimed || yes && m == memberDone
+		s.denied = s.denied || !yes && stanceOf(m, len(s.path), kind, len(text) == 0, text) == stanceAgainst
+		return
+	case memberSuccess, memberState:
+		number := len(bytes.Trim(text, "0123456789")) == 0
+		s.claimed = s.claimed || !number && stanceOf(m, 2, kind, len(text) == 0, text) == stanceFor
+		if m == memberState && kind == '"' {
+			s.denied = s.denied || isFinalRefusal(text)
+			s.exists = s.exists || saidBy(text, s.orderNo, false) == saidExists
+		}
+		return
+	case memberFailed, memberNo:
+		s.denied = s.denied || kind == 't' && s.path[len(s.path)-1].name != nil && isFinalRefusal(s.path[len(s.path)-1].name)
+		return
+	case memberField:
+		s.denied = s.denied || kind == '"' && !namesOrder(text)
+		return
+	case memberCode, memberErrno, memberErrorCode, memberError, memberMessage, memberRemark, memberOrderNo:
+	default:
 		return
 	}
-	var path strings.Builder
-	path.WriteString("body")
+	if kind != '"' || m == memberOrderNo && s.other != nil && s.otherIsNumber {
+		return
+	}
+	switch said := saidBy(text, s.orderNo, m == memberOrderNo); {
+	case said == saidExists && (s.listDepth == 0 || m == memberOrderNo || namesOrder(text)):
+		s.exists = true
+	case said == saidNot || said == saidError:
+		s.denied = s.denied || said == saidNot
+		s.unclear = true
+		if m == memberMessage && len(s.path) == 1 {
+			s.contradict(raw)
+		} else if m == memberMessage {
+			s.suspect(raw)
+		}
+	case said != saidNothing && m != memberOrderNo:
+		s.unclear = true
+	}
+}
+
+// suspect notes the value at the current path as a weak contradiction. The first one
+// stays, but a message displaces a false.
+func (s *scanner) suspect(raw []byte) {
+	if s.weak == nil || s.weak[0] == 'f' && raw[0] != 'f' {
+		s.weak, s.weakPath = raw, s.appendPath(s.weakPath[:0])
+	}
+}
+
+// contradict notes the value at the current path; nil = a container.
+func (s *scanner) contradict(raw []byte) {
+	if s.contradiction == "" {
+		s.contradiction, s.contradictionValue = string(s.appendPath(nil)), raw
+	}
+}
+
+// appendPath appends the current path, written as in a rule.
+func (s *scanner) appendPath(dst []byte) []byte {
+	dst = append(dst, "body"...)
 	for _, p := range s.path {
 		switch {
 		case p.name == nil:
-			path.WriteString("[" + strconv.Itoa(p.index) + "]")
+			dst = append(strconv.AppendInt(append(dst, '['), int64(p.index), 10), ']')
 		case isIdentifier(p.name):
-			path.WriteString("." + string(p.name))
+			dst = append(append(dst, '.'), p.name...)
 		default:
-			path.WriteString("[" + strconv.Quote(string(p.name)) + "]")
+			dst = append(strconv.AppendQuote(append(dst, '['), string(p.name)), ']')
 		}
 	}
-	s.contradiction, s.contradictionValue = path.String(), raw
+	return dst
+}
+
+// inEnvelopes reports whether all names of a path are those of envelopes.
+func inEnvelopes(path []segment) bool {
+	return !slices.ContainsFunc(path, func(p segment) bool { return p.name != nil && !isEnvelope(p.name) })
 }
 
 func isIdentifier(name []byte) bool {

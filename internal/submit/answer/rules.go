@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/expr-lang/expr"
@@ -17,6 +19,15 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"orderpost/internal/order"
+)
+
+const (
+	// ruleTime bounds the evaluation of all rules for one answer. Common rules
+	// take microseconds.
+	ruleTime = time.Second
+	// maxRules and maxRulesFile bound a rules file, in rules and in bytes.
+	maxRules     = 1000
+	maxRulesFile = 1 << 20
 )
 
 // ruleEnv holds the variables of an expression.
@@ -33,8 +44,6 @@ type ruleEnv struct {
 	Attempt int `expr:"attempt"`
 	// OrderNo is the order number that was sent.
 	OrderNo string `expr:"order_no"`
-	// Step counts the steps of an evaluation (rules_budget.go).
-	Step func() bool `expr:"__step"`
 }
 
 // ruleText is one entry of a rules file as written.
@@ -62,9 +71,10 @@ type rule struct {
 	ruleText
 	verdict order.Verdict
 	wait    time.Duration
-	number  int // 1-based
-	line    int // of "when" in the file
-	dnf     dnf
+	number  int    // 1-based
+	line    int    // of "when" in the file
+	at      string // number, file and line, for people
+	condition
 }
 
 // RulesError is a mistake in a rules file.
@@ -85,7 +95,15 @@ func (e *RulesError) Error() string {
 // Rules is a compiled rules file. The first rule that matches an answer gives
 // the verdict. If no rule matches, the built-in verdicts apply. A nil *Rules has
 // no rules.
-type Rules struct{ list []rule }
+type Rules struct {
+	list  []rule
+	file  string                // "" = none to read again
+	text  []byte                // of the file
+	newer atomic.Pointer[Rules] // what Reload read since
+
+	looked  os.FileInfo // the file as Reload read it last
+	mistake error       // in that file
+}
 
 // LoadRules reads, type-checks and compiles a rules file. Its error joins all
 // mistakes, each as a [*RulesError].
@@ -94,7 +112,11 @@ func LoadRules(file string) (*Rules, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ORDERPOST_RULES: %w", err)
 	}
-	return ParseRules(file, data)
+	r, err := ParseRules(file, data)
+	if r != nil {
+		r.file, r.text = file, data
+	}
+	return r, err
 }
 
 // ParseRules is LoadRules for the content of a file. Errors name file.
@@ -117,7 +139,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 			errs = append(errs, err)
 			continue
 		}
-		if by := one.dnf.coveredBy(r.list); by != "" {
+		if by := one.coveredBy(r.list); by != "" {
 			errs = append(errs, &RulesError{file, one.line, fmt.Sprintf("rule %d can never be reached: %s", one.number, by)})
 		}
 		r.list = append(r.list, one)
@@ -130,6 +152,7 @@ func ParseRules(file string, data []byte) (*Rules, error) {
 
 // AllowsOtherOrderNo reports whether any rule has other_order_no.
 func (r *Rules) AllowsOtherOrderNo() bool {
+	r = r.now()
 	return r != nil && slices.ContainsFunc(r.list, func(one rule) bool { return one.OtherOrderNo })
 }
 
@@ -214,6 +237,7 @@ func (r *rule) read(file string, node yamlast.Node) error {
 		return yamlError(file, r.line, err)
 	}
 	r.line = fieldLine(node, "when")
+	r.at = fmt.Sprintf("rule %d (%s:%d)", r.number, filepath.Base(file), r.line)
 	if strings.TrimSpace(r.When) == "" {
 		return fail("when", "`when` is missing: the expression that the answer must fulfil")
 	}
@@ -233,30 +257,28 @@ func (r *rule) read(file string, node yamlast.Node) error {
 		return fail("wait", "`wait` has no meaning with verdict %s: use it with retry or unsure", v)
 	case r.Throttle && v != order.Retry:
 		return fail("throttle", "`throttle` has no meaning with verdict %s: use it with retry", v)
+	case r.TimeError && r.Final:
+		return fail("final", "`final` says that nothing exists under the order_no, which a refused timestamp does not show: leave it out beside `time_error`")
 	case r.TimeError && v != order.Rejected && v != order.Retry && v != order.Denied:
 		return fail("time_error", "`time_error` says that the order was refused for its timestamp, which verdict %s does not: use it with rejected, retry or denied", v)
 	}
 	return r.compile(file)
 }
 
-func (r *rule) compile(file string) error {
-	whole, err := compileExpr(r.When)
-	if err == nil {
-		r.dnf, err = toDNF(whole, r.When)
-	}
-	if err != nil {
+func (r *rule) compile(file string) (err error) {
+	if r.condition, err = parseCondition(r.When); err != nil {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d: %s", r.number, exprMessage(err))}
 	}
-	if r.dnf.never() {
+	if len(r.alternatives) == 0 {
 		return &RulesError{file, r.line, fmt.Sprintf("rule %d can never match: no status from 100 to 599 fulfils it", r.number)}
 	}
 	return nil
 }
 
-func compileExpr(text string, more ...expr.Option) (*vm.Program, error) {
-	return expr.Compile(text, append([]expr.Option{expr.Env(ruleEnv{}), expr.AsBool(), expr.WarnOnAny(), expr.Optimize(false),
+func compileExpr(text string) (*vm.Program, error) {
+	return expr.Compile(text, expr.Env(ruleEnv{}), expr.AsBool(), expr.WarnOnAny(), expr.Optimize(false), expr.Patch(lowerHeaders{}),
 		// uniq takes quadratic time.
-		expr.DisableBuiltin("now"), expr.DisableBuiltin("uniq"), expr.Patch(lowerHeaders{})}, more...)...)
+		expr.DisableBuiltin("now"), expr.DisableBuiltin("uniq"))
 }
 
 func verdictList() string {
@@ -305,34 +327,32 @@ func (lowerHeaders) Visit(node *ast.Node) {
 // and might match the status, the verdict is unsure. So it is if a rule reads the body's
 // members, and the body begins like JSON but is none.
 func (r *Rules) Judge(a *Answer, attempt int) Judgement {
-	if r == nil || len(r.list) == 0 {
+	if r = r.now(); r == nil || len(r.list) == 0 {
 		return judgeStatus(a)
 	}
-	env, budget := a.env(attempt), newRuleBudget()
-	env.Step = budget.step
-	untested := false
+	env, began, untested := a.env(attempt), time.Now(), false
 	for i := range r.list {
 		one := &r.list[i]
-		if !one.dnf.mayMatch(a.Status) {
+		if !one.mayMatch(a.Status) {
 			continue
 		}
-		if !a.Complete && one.dnf.body {
+		if !a.Complete && one.body {
 			return Judgement{Verdict: order.Unsure, Failed: true, Reason: fmt.Sprintf("status %d, answer cut short", a.Status),
 				Detail: fmt.Sprintf("rule %d cannot be asked without the body", one.number)}
 		}
-		if one.dnf.json && a.unreadable() {
+		if one.json && a.unreadable() {
 			what := fmt.Sprintf("its body is not valid JSON in UTF-8, so rule %d cannot be asked; one before it can, if it reads text and not body", one.number)
 			return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("status %d, but its body is not valid JSON", a.Status), Detail: what,
 				Hold: a.holdReason(what, "status == "+strconv.Itoa(a.Status)+" && "+a.bodyCondition(), "")}
 		}
-		holds, err := one.dnf.holds(env, budget)
-		if err != nil {
+		holds, err := one.holds(env)
+		if err != nil || !holds && time.Since(began) > ruleTime {
 			return one.stopped(a)
 		}
 		if holds {
 			return one.judgement()
 		}
-		untested = untested || one.verdict == order.Accepted && one.dnf.body
+		untested = untested || one.verdict == order.Accepted && one.body
 	}
 	j := judgeStatus(a)
 	j.untested = untested
@@ -341,9 +361,18 @@ func (r *Rules) Judge(a *Answer, attempt int) Judgement {
 
 func (r *rule) judgement() Judgement {
 	j := Judgement{Verdict: r.verdict, Final: r.Final, Reason: r.Reason, Detail: r.Name, Wait: r.wait,
-		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, otherOrderNo: r.OtherOrderNo}
+		Throttle: r.Throttle, TimeError: r.TimeError, Failed: r.verdict == order.Unsure, Rule: r.number, RuleAt: r.at, otherOrderNo: r.OtherOrderNo}
 	if j.Reason == "" {
 		j.Reason = fmt.Sprintf("rule %d", r.number)
 	}
 	return j
+}
+
+// stopped returns the judgement of an answer if the rule takes too long or too much
+// memory. Later rules must not speak for it.
+func (r *rule) stopped(a *Answer) Judgement {
+	what := fmt.Sprintf("rule %d (line %d, %q) was stopped: the rules up to it took more than %s, or it took too much memory, for an answer of %d bytes",
+		r.number, r.line, Bounded(r.When, 100), ruleTime, len(a.Body))
+	return Judgement{Verdict: order.Unsure, Reason: fmt.Sprintf("rule %d takes too long", r.number), Detail: what, Rule: r.number,
+		Hold: "an answer was not understood: " + what + ". Make the rule in the ORDERPOST_RULES file simpler. " + a.beginning()}
 }

@@ -32,12 +32,16 @@ type Judgement struct {
 	// Hold, if not empty, stops the pool. It says why, for example because a 2xx
 	// answer is unreadable.
 	Hold string
-	// Misplaced marks a 404 or 405 without a rule: the URL or the path is wrong.
+	// Misplaced marks a 404, or a status like it, without a rule: the URL or the path is wrong.
 	Misplaced bool
+	// AtProxy says that a proxy answered in place of the API.
+	AtProxy bool
 	// Failed says that the API, or the way to it, looks broken. The breaker counts it.
 	Failed bool
 	// Rule is the 1-based number of the rule that matched; 0 = built in.
 	Rule int
+	// RuleAt names that rule, its file and its line, for people.
+	RuleAt string
 	// otherOrderNo says that the rule accepts another order_no in the answer.
 	otherOrderNo bool
 	// untested says that a rule with the verdict accepted reads the body, and did not
@@ -54,54 +58,6 @@ func NoAnswer(maySent bool, reason, detail string) Judgement {
 		j.Verdict = order.Unsure
 	}
 	return j
-}
-
-// judgeStatus returns the built-in judgement of an answer that no rule matched.
-func judgeStatus(a *Answer) Judgement {
-	by := func(v order.Verdict) Judgement {
-		return Judgement{Verdict: v, Reason: fmt.Sprintf("%s by status %d", pastTense(v), a.Status)}
-	}
-	switch s := a.Status; {
-	case s >= 200 && s < 300:
-		return judgeSuccess(a)
-	case s == http.StatusRequestTimeout || s == http.StatusTooEarly:
-		return by(order.Retry)
-	case s == http.StatusTooManyRequests:
-		j := by(order.Retry)
-		j.Throttle = true
-		return j
-	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		return by(order.Denied)
-	case s == http.StatusConflict:
-		return by(order.Duplicate)
-	case s == http.StatusNotFound || s == http.StatusMethodNotAllowed:
-		j := by(order.Rejected)
-		j.Misplaced = true
-		return j
-	case s >= 300 && s < 400:
-		j := by(order.Rejected)
-		j.Detail = "redirects are not followed: a signed order is not handed to another address"
-		return j
-	case s >= 400 && s < 500, s == http.StatusNotImplemented, s == http.StatusHTTPVersionNotSupported:
-		return by(order.Rejected)
-	default: // 5xx, a final 1xx, and invalid statuses
-		j := by(order.Unsure)
-		j.Failed = true
-		return j
-	}
-}
-
-func pastTense(v order.Verdict) string {
-	switch v {
-	case order.Retry:
-		return "put off"
-	case order.Unsure:
-		return "left open"
-	case order.Rejected:
-		return "refused"
-	default:
-		return v.String()
-	}
 }
 
 // judgeSuccess judges a 2xx. It accepts it only if the body is readable and does
@@ -132,7 +88,7 @@ func judgeSuccess(a *Answer) Judgement {
 			return doubt("its body has "+name, status+" && "+f.contradiction+" != nil")
 		}
 		shown := a.ruleLiteral(f.contradictionValue)
-		return doubt("its body says "+name+" = "+shown, status+" && "+f.contradiction+" == "+shown)
+		return doubt("its body says "+name+" = "+shown, status+" && "+a.memberCondition())
 	default:
 		return accepted(a)
 	}
@@ -146,7 +102,7 @@ func (a *Answer) holdReason(what, rule, more string) string {
 	if t := a.Header.Get("Content-Type"); t != "" {
 		kind = " (" + a.Excerpt([]byte(t), 64) + ")"
 	}
-	return fmt.Sprintf("an answer with status %d%s was not taken for accepted: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
+	return fmt.Sprintf("an answer with status %d%s settles nothing: %s. %sWrite a rule for it into the ORDERPOST_RULES file, such as\n"+
 		"  - when: '%s'\n    verdict: unsure   # put here what this answer means: duplicate, rejected, retry, denied, or accepted if the order exists%s",
 		a.Status, kind, what, a.beginning(), strings.ReplaceAll(rule, "'", "''"), more)
 }
@@ -154,11 +110,7 @@ func (a *Answer) holdReason(what, rule, more string) string {
 // bodyCondition returns a condition on the beginning of a body that is not JSON.
 // The quoted text ends before the first key in it.
 func (a *Answer) bodyCondition() string {
-	clean, n := a.Excerpt(a.Body, 32), 0
-	for n < min(len(clean), len(a.Body)) && clean[n] == a.Body[n] {
-		n++
-	}
-	start := strings.TrimRightFunc(strings.ToValidUTF8(string(a.Body[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
+	start := commonStart(a.Body, a.Excerpt(a.Body, 32))
 	if start == "" {
 		return `text != ""`
 	}
@@ -186,6 +138,29 @@ func accepted(a *Answer) Judgement {
 		return Judgement{Verdict: order.Accepted, Reason: "accepted by status 200"}
 	}
 	return Judgement{Verdict: order.Accepted, Reason: fmt.Sprintf("accepted by status %d", a.Status)}
+}
+
+// memberCondition returns a condition on the member that contradicts. Of a long text,
+// or one with a key in it, the condition compares only the beginning.
+func (a *Answer) memberCondition() string {
+	f := &a.findings
+	literal := a.ruleLiteral(f.contradictionValue)
+	if f.contradictionValue[0] == '"' {
+		whole, err := jsontext.AppendUnquote(nil, f.contradictionValue)
+		if begin := commonStart(whole, a.Excerpt(whole, 64)); err == nil && len(begin) < len(whole) {
+			return f.contradiction + " startsWith " + strconv.Quote(begin)
+		}
+	}
+	return f.contradiction + " == " + literal
+}
+
+// commonStart returns the part in which a text and its excerpt agree.
+func commonStart(text []byte, excerpt string) string {
+	n := 0
+	for n < min(len(excerpt), len(text)) && excerpt[n] == text[n] {
+		n++
+	}
+	return strings.TrimRightFunc(strings.ToValidUTF8(string(text[:n]), "\uFFFD"), func(r rune) bool { return r == utf8.RuneError })
 }
 
 // ruleLiteral writes a JSON value as a literal of a rule, shortened.

@@ -18,14 +18,19 @@ const (
 	memberOrderNo          // order_no
 	memberCode             // code, …: 0 and 200 mean success
 	memberErrno            // errno, …: the same, also below the top level
-	memberEnvelope         // code in status, result, …: a number other than 0 and 200 means failure
+	memberEnvelope         // code in status, result, data, …: a number other than 0 and 200 means failure
 	memberErrorCode        // error_code, …: 0, 200 and empty mean success
 	memberSuccess          // success, ok, …: true means success
 	memberError            // error, …: must be null
 	memberErrors           // errors, …: must be empty
 	memberFailed           // failed, …: must be false
 	memberDone             // created, …: must not be false
+	memberYes              // approved, …: must not be false or 0
+	memberNo               // declined, …: must not be true
 	memberState            // status, result, …: a word
+	memberMessage          // message, …: a text that must not tell of a failure
+	memberRemark           // detail, …: a text that may be the order's own
+	memberField            // field, …: what a message is about
 )
 
 // normal writes a name or a word to buf in lower case and without separators. It
@@ -71,8 +76,18 @@ func memberOf(name []byte) member {
 		return memberState
 	case "accepted", "created", "placed":
 		return memberDone
+	case "message", "msg", "reason", "retmsg", "resultmsg", "respmsg", "statusmessage", "statustext":
+		return memberMessage
+	case "detail", "details", "description", "desc", "title", "cause", "explanation", "hint", "info":
+		return memberRemark
+	case "field", "fieldname", "param", "parameter", "property", "attribute":
+		return memberField
 	}
-	switch {
+	switch state := withoutIs(word); {
+	case slices.Contains(yesNames, string(state)):
+		return memberYes
+	case slices.Contains(noNames, string(state)):
+		return memberNo
 	case tellsWhy(word):
 		return memberErrorCode
 	case bytes.HasSuffix(word, []byte("errors")): // userErrors
@@ -80,6 +95,24 @@ func memberOf(name []byte) member {
 	default:
 		return memberNone
 	}
+}
+
+// What an API says of an order that it took or did not take. New orders are
+// truthfully not filled, settled or paid: such names are not among them.
+var (
+	yesNames = []string{"approved", "authorized", "authorised", "valid", "validated", "passed", "allowed", "permitted", "granted", "confirmed",
+		"acknowledged", "registered", "stored", "saved", "submitted", "received", "booked"}
+	noNames = []string{"declined", "cancelled", "canceled", "expired", "blocked", "invalid", "aborted", "void", "voided", "suspended", "reject", "decline",
+		"unauthorized", "forbidden", "notcreated", "unsuccessful", "timedout", "duplicate", "duplicated"}
+)
+
+// withoutIs cuts "is" or "was" off a member's name.
+func withoutIs(word []byte) []byte {
+	if rest, ok := bytes.CutPrefix(word, []byte("is")); ok {
+		return rest
+	}
+	rest, _ := bytes.CutPrefix(word, []byte("was"))
+	return rest
 }
 
 // tellsWhy reports whether a member's name is that of the reason of a failure, such as
@@ -141,8 +174,10 @@ func stanceOf(m member, depth int, kind jsontext.Kind, empty bool, text []byte) 
 		return againstIf(top && kind != 'n' || !nothing)
 	case memberErrors, memberFailed:
 		return againstIf(!nothing)
-	case memberDone:
-		return againstIf(kind == 'f')
+	case memberDone, memberYes:
+		return againstIf(kind == 'f' || string(word) == "false" || string(word) == "no" || m == memberYes && zero)
+	case memberNo:
+		return againstIf(kind == 't' || string(word) == "true" || string(word) == "yes")
 	case memberState:
 		if number < 0 {
 			return stanceAgainst
@@ -170,7 +205,7 @@ func numberOf(kind jsontext.Kind, text []byte) (n float64, ok bool) {
 func isEnvelope(name []byte) bool {
 	var buf [64]byte
 	switch word := normal(buf[:], name); string(word) {
-	case "status", "result", "meta", "head", "header", "baseresp":
+	case "status", "result", "meta", "head", "header", "baseresp", "data", "body", "payload":
 		return true
 	default:
 		return bytes.HasSuffix(word, []byte("response"))

@@ -1,10 +1,8 @@
 package gate
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,20 +36,17 @@ func (s Stage) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 const (
 	BlockBreaker     = "breaker"     // shut → probe → trial → lifted
 	BlockCredentials = "credentials" // shut → probe → trial → lifted
+	BlockClock       = "clock"       // shut → probe → lifted, or → trial → lifted: the API refuses timestamps
 	BlockThrottle    = "throttle"    // shut → lifted
-	BlockAnswer      = "answer"      // shut → trial → lifted: an unreadable 2xx answer
-	BlockRefusals    = "refusals"    // shut → trial → lifted: a run of refusals, 404 or 405
-
-	// remoteSuffix marks a block that another worker of the fleet put up. That
-	// worker probes the API for all: shut → lifted.
-	remoteSuffix = "-elsewhere"
+	BlockAnswer      = "answer"      // shut → trial → lifted: an answer that only a rule can settle
+	BlockRefusals    = "refusals"    // shut → trial → lifted: a run of refusals, 404 and the like
 
 	holdPrefix = "hold: "
 )
 
 // BlockNames lists the label values for blocks. Every hold is counted as "hold".
 func BlockNames() []string {
-	return []string{BlockBreaker, BlockBreaker + remoteSuffix, BlockCredentials, BlockCredentials + remoteSuffix, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
+	return []string{BlockBreaker, BlockCredentials, BlockClock, BlockThrottle, BlockAnswer, BlockRefusals, "hold"}
 }
 
 // block is one reason why the gate is not open.
@@ -62,6 +57,7 @@ type block struct {
 	until  time.Time // when a shut block enters its next stage by itself; zero = never
 	tries  int       // failed trials and probes
 	tried  time.Time // start of the trial
+	trial  time.Time // of BlockClock: an order is tried then, even if the clock still looks wrong
 	normal bool      // part of the normal course: nobody needs to hear of it
 }
 
@@ -122,8 +118,7 @@ func (g *Gate) Release(reason string) {
 //
 // Resume after a run of refusals confirms the refusals: the worker believes
 // further ones for a while. Resume does not lift a denied credential or an open
-// breaker. It probes them at once if this worker is their prober. A throttle runs
-// out by itself.
+// breaker, but probes them at once. A throttle runs out by itself.
 func (g *Gate) Resume() { g.resume(true) }
 
 // ResumeAnswers is [Gate.Resume] for a person who looked at the API but not at
@@ -138,8 +133,8 @@ func (g *Gate) resume(holds bool) {
 		switch {
 		case name == BlockAnswer, name == BlockRefusals, holds && strings.HasPrefix(name, holdPrefix):
 			g.lift(name)
-		case (name == BlockBreaker || name == BlockCredentials) && b.stage == StageShut:
-			b.until = time.Now()
+		case (name == BlockBreaker || name == BlockCredentials || name == BlockClock) && b.stage == StageShut:
+			b.until, b.trial = time.Now(), time.Time{}
 		}
 	}
 	g.notify()
@@ -215,32 +210,12 @@ func (g *Gate) startTrial(name string) {
 }
 
 // stage returns the strictest stage of all blocks. The caller holds g.mu.
-//
-// While this worker tries a shared block for the fleet, stage ignores the shared
-// blocks that other workers try. Two workers that wait for each other's trial
-// would otherwise wait forever.
 func (g *Gate) stage() Stage {
-	s, tries := StageOpen, g.triesSharedBlock()
-	for name, b := range g.blocks {
-		if !tries || !probedElsewhere(name, b) {
-			s = max(s, b.stage)
-		}
+	s := StageOpen
+	for _, b := range g.blocks {
+		s = max(s, b.stage)
 	}
 	return s
-}
-
-// triesSharedBlock reports whether this worker has a shared block on trial.
-func (g *Gate) triesSharedBlock() bool {
-	return slices.ContainsFunc(SharedBlocks(), func(name string) bool {
-		b := g.blocks[name]
-		return b != nil && b.stage == StageTrial
-	})
-}
-
-// probedElsewhere reports whether another worker probes this block: either that
-// worker put it up, or DeferProbe handed it over.
-func probedElsewhere(name string, b *block) bool {
-	return strings.HasSuffix(name, remoteSuffix) || slices.Contains(SharedBlocks(), name) && b.stage == StageShut && b.until.IsZero()
 }
 
 // yieldsTrial reports whether a waiter must still let other orders try first.
@@ -287,7 +262,7 @@ func (g *Gate) Tick() (next time.Time, probe bool) {
 // advance moves a block whose time is up to its next stage.
 func (g *Gate) advance(name string, b *block) {
 	switch name {
-	case BlockBreaker, BlockCredentials:
+	case BlockBreaker, BlockCredentials, BlockClock:
 		b.stage, b.until = StageProbe, time.Time{}
 		g.notify()
 	case BlockAnswer, BlockRefusals:
@@ -317,7 +292,7 @@ func (p *Permit) Release(s Signal) {
 			g.failures.add(now, s)
 		}
 		if g.breaker.record(now, s.Failed) {
-			g.breakerReason = "requests to the API keep failing: " + g.failures.summary(now.Add(-g.cfg.BreakerWindow))
+			g.breakerReason = APIFails + ": " + g.failures.summary(now.Add(-g.cfg.BreakerWindow))
 			g.shut(BlockBreaker, g.breakerReason, jittered(g.cfg.BreakerOpen))
 		}
 	}
@@ -349,22 +324,28 @@ func (g *Gate) judgeTrial(s Signal) {
 		}
 		switch {
 		case name == BlockBreaker && s.Failed:
-			g.shutLonger(name, g.stillFailing("one order was tried", s.Cause, s.Body), g.cfg.BreakerOpen, 16*g.cfg.BreakerOpen)
+			g.stillFailing("one order was tried", s.Cause, s.Body, 16*g.cfg.BreakerOpen)
 		case name == BlockBreaker,
+			name == BlockClock && s.Verdict == order.Denied, // not for its timestamp: ClockOff has shut it then
 			name == BlockRefusals && created,
-			(name == BlockAnswer || name == BlockCredentials) && s.Conclusive():
+			(name == BlockAnswer || name == BlockCredentials || name == BlockClock) && s.Conclusive():
 			g.lift(name)
 		}
 	}
 }
 
-// stillFailing returns the breaker's reason after one more failed look at the API.
-func (g *Gate) stillFailing(looked, cause, body string) string {
-	text := cmp.Or(g.breakerReason, "requests to the API keep failing") + ". Since then " + looked + ", and failed: " + cause
+// APIFails begins the reason of an open breaker.
+const APIFails = "requests to the API keep failing"
+
+// stillFailing shuts the breaker for longer, at most for longest, after one more failed
+// look at the API. Each worker of a fleet looks for itself, so the backoff bounds what they
+// ask together.
+func (g *Gate) stillFailing(looked, cause, body string, longest time.Duration) {
+	text := g.breakerReason + ". Since then " + looked + ", and failed: " + cause
 	if body != "" {
 		text += "; it was answered: " + body
 	}
-	return text
+	g.shutLonger(BlockBreaker, text, g.cfg.BreakerOpen, longest)
 }
 
 // shutLonger shuts a block with exponential backoff: base, doubled with each
@@ -401,6 +382,15 @@ func (g *Gate) TrialOf(p *Permit, name string) (onTrial, stands bool) {
 	defer g.mu.Unlock()
 	b := g.blocks[name]
 	return p.trial && b != nil && b.stage == StageTrial, b != nil
+}
+
+// RulesChanged puts the blocks on trial that answers caused, because there are new rules.
+func (g *Gate) RulesChanged() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, name := range []string{BlockAnswer, BlockRefusals} {
+		g.startTrial(name)
+	}
 }
 
 // SuspectWait reports whether the block is on trial or lifted, and how much

@@ -38,8 +38,8 @@ func (g *Gate) KeysChanged() {
 	defer g.mu.Unlock()
 	if b := g.blocks[BlockCredentials]; b != nil && b.stage == StageShut {
 		b.until = time.Now()
-		g.notify()
 	}
+	g.notify() // denied orders in hand wait for a change
 }
 
 // Probed reports the result of a probe that [Gate.Tick] asked for. If the API
@@ -55,8 +55,7 @@ func (g *Gate) Probed(answered bool, detail string) {
 		case answered:
 			g.startTrial(name)
 		case name == BlockBreaker:
-			// No backoff: a probe costs the API one request without an order.
-			g.shut(name, g.stillFailing("the account was asked", detail, ""), jittered(g.cfg.BreakerOpen))
+			g.stillFailing("the account was asked", detail, "", 4*g.cfg.BreakerOpen) // it costs the API less than an order
 		default:
 			g.shutLonger(name, b.reason, g.cfg.ProbeDelay, maxProbeDelay)
 		}

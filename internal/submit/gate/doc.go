@@ -12,13 +12,13 @@
 //	throttle     429, or a rule with `throttle`; until the time is up
 //	breaker      failed requests; then the account is asked, then one order tries
 //	credentials  a denied key; then the account is asked, then one order tries
-//	answer       an unreadable 2xx answer; after HoldRetry one order tries
-//	refusals     a run of refusals, 404, 405; after HoldRetry one order tries
+//	answer       an answer that only a rule can settle; after HoldRetry one order tries
+//	refusals     a run of refusals, 404 and the like; after HoldRetry one order tries
 //
 // Each failed trial doubles the time to the next one, up to 16 times the first
-// (5 min for credentials). An open breaker probes the account at a fixed
-// interval, because a probe costs the API one request without an order. Resume
-// ends holds at once and probes breaker and credentials now.
+// (5 min for credentials). So does each failed probe of the account, for an open
+// breaker up to 4 times the first, because a probe costs the API less than an order.
+// Resume ends holds at once and probes breaker and credentials now.
 //
 // The ramp limits the attempts in flight. It starts at one whenever the gate
 // opens and grows by one with each conclusive answer, up to the concurrency. It
@@ -31,6 +31,5 @@
 // The gate makes no requests. Tick says when to probe the account, and the
 // caller reports the result with Probed. The caller also reports denied keys
 // (KeySuspected, KeyDenied, AllKeysDenied) and answers that stop the pool
-// (HoldByAnswer, Throttle). For blocks that concern the whole fleet, one worker
-// can probe for all (prober.go).
+// (HoldByAnswer, Throttle).
 package gate

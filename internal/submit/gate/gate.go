@@ -179,6 +179,8 @@ type State struct {
 	// RateBinds says that the rate limit made an order wait within rateMemory.
 	// More workers would not post more orders.
 	RateBinds bool
+	// Throttled says that the API asked for slower requests within rateMemory.
+	Throttled bool
 }
 
 // State returns the gate's current state.
@@ -189,7 +191,7 @@ func (g *Gate) State() State {
 }
 
 func (g *Gate) state() State {
-	s := State{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit}
+	s := State{Open: len(g.blocks) == 0, InFlight: g.inflight, Waiting: g.waiters.Len(), Limit: g.limit, Throttled: !g.rampCut.IsZero() && time.Since(g.rampCut) < rateMemory}
 	if l := g.limiter.Limit(); l != rate.Inf {
 		s.Rate = float64(l)
 		s.RateBinds = time.Since(time.Unix(0, g.rateWaited.Load())) < rateMemory

@@ -1,9 +1,0 @@
-// Command chaos kills workers and brokers under load and balances the books.
-package main
-
-import (
-	"orderpost/internal/program"
-	"orderpost/internal/program/chaos"
-)
-
-func main() { program.Main(chaos.Run) }

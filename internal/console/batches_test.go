@@ -1,0 +1,76 @@
+package console
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// places does what a map does.
+func TestPlacesAreAMap(t *testing.T) {
+	const hashes = 3000
+	r := rand.New(rand.NewPCG(1, 2))
+	hash := func() uint64 { return r.Uint64N(hashes) * 0x9e3779b97f4a7c15 } // few hashes, in all shards
+	var p places
+	want := make(map[uint64]place)
+	for range 20 * hashes {
+		switch h := hash(); r.IntN(3) {
+		case 0:
+			p.remove(h)
+			delete(want, h)
+		default:
+			at := place{r.Uint32(), r.Uint32()}
+			p.put(h, at)
+			want[h] = at
+		}
+	}
+	n := 0
+	for _, shard := range p {
+		n += len(shard)
+	}
+	require.Len(t, want, n)
+	for i := range uint64(hashes) {
+		h := i * 0x9e3779b97f4a7c15
+		at, found := p.get(h)
+		wanted, exists := want[h]
+		require.Equal(t, exists, found)
+		require.Equal(t, wanted, at)
+	}
+}
+
+// TestACorrectionSharesTheDoubt: an import that corrects an order in doubt counts it as
+// that is counted, until the API or a person ends the doubt.
+func TestACorrectionSharesTheDoubt(t *testing.T) {
+	b := newBatches(nil, zerolog.Nop())
+	counted := func(batch string) (unknown, rejected, conflicts int) {
+		i, known := b.names[batch]
+		require.True(t, known)
+		c := b.all[i].batchCount
+		require.Equal(t, 1, c.Total())
+		return c.Outcomes[order.OutcomeUnknown], c.Outcomes[order.OutcomeRejected], c.Conflicts
+	}
+	r := &order.Record{OrderNo: "A-1", IntentID: "a-1", BodyHash: "aa", Batch: "april"}
+	r.Refuse(&order.Record{IntentID: "m-1", BodyHash: "bb", Batch: "may"})
+	for range 2 { // a record may be read again
+		r.SetOutcome(order.OutcomeUnknown)
+		b.count(r)
+		for _, batch := range []string{"april", "may"} {
+			unknown, _, _ := counted(batch)
+			require.Equal(t, 1, unknown, batch)
+		}
+	}
+	r.SetOutcome(order.OutcomeRejected)
+	b.count(r)
+	_, rejected, _ := counted("may")
+	require.Equal(t, 1, rejected)
+	r.SetOutcome(order.OutcomeAccepted)
+	b.count(r)
+	_, _, conflicts := counted("may")
+	require.Equal(t, 1, conflicts)
+	_, _, conflicts = counted("april")
+	require.Zero(t, conflicts)
+}

@@ -1,0 +1,267 @@
+package console
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// bodyTime is how long a form may take to arrive. An upload may take longer, while it
+	// moves.
+	bodyTime = 15 * time.Second
+	// maxConns bounds the connections of one address, maxAtOnce the requests that one
+	// login, or one address without a login, has under way.
+	maxConns  = 200
+	maxAtOnce = 100
+)
+
+// crowd is a listener that bounds the connections of each address. One more closes the
+// oldest: first those on which nobody is logged in, then those without a request. So whoever holds connections open
+// without end keeps nobody else of the address out. The named proxies have no bound,
+// because everybody comes from there.
+type crowd struct {
+	net.Listener
+	unbounded func(netip.Addr) bool
+
+	mu    sync.Mutex
+	conns map[string]*list.List // of *conn, oldest first
+}
+
+// conn is a connection that its crowd counts.
+type conn struct {
+	net.Conn
+	crowd *crowd
+	from  string
+
+	// These belong to crowd.mu.
+	at             *list.Element // nil = closed
+	loggedIn, busy bool
+}
+
+func newCrowd(l net.Listener, unbounded func(netip.Addr) bool) *crowd {
+	return &crowd{Listener: l, unbounded: unbounded, conns: make(map[string]*list.List)}
+}
+
+// Accept implements net.Listener.
+func (c *crowd) Accept() (net.Conn, error) {
+	accepted, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	from, err := netip.ParseAddrPort(accepted.RemoteAddr().String())
+	if err != nil || c.unbounded(from.Addr().Unmap().WithZone("")) {
+		return accepted, nil //nolint:nilerr // an address that cannot be read cannot be counted
+	}
+	one := &conn{Conn: accepted, crowd: c, from: network(from.Addr().Unmap().WithZone("").String())}
+	if old := c.add(one); old != nil {
+		_ = old.Close()
+	}
+	return one, nil
+}
+
+// add counts a connection. It returns the one that makes room for it; nil = none needs to.
+func (c *crowd) add(one *conn) (old *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.conns[one.from]
+	if all == nil {
+		all = list.New()
+		c.conns[one.from] = all
+	}
+	if all.Len() >= maxConns {
+		for e := all.Front(); e != nil; e = e.Next() {
+			if next := e.Value.(*conn); old == nil || next.worth() < old.worth() {
+				old = next
+			}
+		}
+		c.remove(old)
+	}
+	one.at = all.PushBack(one)
+	return old
+}
+
+// worth says how much somebody loses if the connection is closed.
+func (c *conn) worth() int {
+	switch {
+	case !c.loggedIn:
+		return 0
+	case !c.busy:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// remove forgets a connection. The caller holds mu.
+func (c *crowd) remove(one *conn) {
+	if one.at == nil {
+		return
+	}
+	all := c.conns[one.from]
+	if all.Remove(one.at); all.Len() == 0 {
+		delete(c.conns, one.from)
+	}
+	one.at = nil
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.crowd.mu.Lock()
+	c.crowd.remove(c)
+	c.crowd.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// connKey is the context key of a request's connection.
+type connKey struct{}
+
+// remember is http.Server.ConnContext: it lets a request find its connection.
+func (c *crowd) remember(ctx context.Context, nc net.Conn) context.Context {
+	if wrapped, ok := nc.(interface{ NetConn() net.Conn }); ok { // TLS
+		nc = wrapped.NetConn()
+	}
+	if one, ok := nc.(*conn); ok {
+		return context.WithValue(ctx, connKey{}, one)
+	}
+	return ctx
+}
+
+// serves notes whether a request's connection is busy with it, and whether somebody is
+// logged in on it.
+func serves(ctx context.Context, loggedIn, busy bool) {
+	if one, ok := ctx.Value(connKey{}).(*conn); ok {
+		one.crowd.mu.Lock()
+		one.loggedIn, one.busy = loggedIn, busy
+		one.crowd.mu.Unlock()
+	}
+}
+
+// atOnce bounds the requests under way of each party. One more ends the oldest whose form
+// has not arrived yet, so that slow forms keep nobody out; without such one it is refused.
+type atOnce struct {
+	mu sync.Mutex
+	by map[string]*list.List // of *request, oldest first
+}
+
+// request is one that is under way.
+type request struct {
+	of  string
+	at  *list.Element
+	cut func() // ends a form that is still arriving; nil = there is none
+}
+
+// enter counts one more request. cut ends its form; nil = it has none, or it has arrived.
+// It returns nil if the party has as many as may be.
+func (a *atOnce) enter(who string, cut func()) *request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.by == nil {
+		a.by = make(map[string]*list.List)
+	}
+	all := a.by[who]
+	if all == nil {
+		all = list.New()
+		a.by[who] = all
+	}
+	if all.Len() >= maxAtOnce && !cutOldest(all) {
+		return nil
+	}
+	r := &request{of: who, cut: cut}
+	r.at = all.PushBack(r)
+	return r
+}
+
+// cutOldest ends the oldest form that is still arriving, and forgets its request.
+func cutOldest(all *list.List) bool {
+	for e := all.Front(); e != nil; e = e.Next() {
+		if r := e.Value.(*request); r.cut != nil {
+			r.cut()
+			all.Remove(e)
+			r.at, r.cut = nil, nil
+			return true
+		}
+	}
+	return false
+}
+
+// arrived notes that a request's form is there.
+func (a *atOnce) arrived(r *request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r.cut = nil
+}
+
+func (a *atOnce) leave(r *request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.cut = nil; r.at == nil {
+		return
+	}
+	all := a.by[r.of]
+	if all.Remove(r.at); all.Len() == 0 {
+		delete(a.by, r.of)
+	}
+}
+
+// count returns how many requests of a party are under way.
+func (a *atOnce) count(who string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if all := a.by[who]; all != nil {
+		return all.Len()
+	}
+	return 0
+}
+
+// bounded bounds what one party can take of the console: requests at once, and the time
+// and size of a form. Only an upload sets other bounds for its body.
+func (s *Server) bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, loggedIn := "from "+network(s.client(r)), false
+		if c, err := r.Cookie(s.cookieName(r)); err == nil && s.sessions.find(c.Value) != nil {
+			who, loggedIn = "login "+c.Value, true
+		}
+		serves(r.Context(), loggedIn, true)
+		defer serves(r.Context(), loggedIn, false)
+		control := http.NewResponseController(w)
+		var cut func()
+		if r.ContentLength != 0 && r.URL.Path != "/upload" {
+			cut = func() { _ = control.SetReadDeadline(time.Now()) }
+		}
+		one := s.atOnce.enter(who, cut)
+		if one == nil {
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, "Too many requests of yours are under way at the console. Close pages that you do not need, and try again.", http.StatusTooManyRequests)
+			return
+		}
+		defer s.atOnce.leave(one)
+		if cut != nil {
+			body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				w.Header().Set("Connection", "close")
+				s.refuse(w, r, http.StatusRequestTimeout, "The form did not arrive in time, so nothing was done.", "Look at your connection, and send it again.")
+				return
+			}
+			if _, large := errors.AsType[*http.MaxBytesError](err); err != nil && !large {
+				err = &problem{status: http.StatusBadRequest, what: "The form broke off, so nothing was done.", todo: "Send it again.", cause: err}
+			}
+			if err != nil {
+				(&visit{Request: r, w: w, s: s}).fail(err)
+				return
+			}
+			s.atOnce.arrived(one)
+			_ = control.SetReadDeadline(time.Time{})
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,98 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+
+	"orderpost/internal/books"
+)
+
+func (s *Server) pendingRoutes() []route {
+	return []route{{pattern: "GET /pending", need: Viewer, does: "The list of pending orders", serve: (*visit).pendingPage}}
+}
+
+const (
+	// pendingShown is how many orders a page lists, pendingLooked how many it looks at for
+	// them: a filter may match few of a long queue.
+	pendingShown  = 50
+	pendingLooked = 20_000
+)
+
+// pendingPage lists orders in the queue that have no outcome yet.
+type pendingPage struct {
+	Filter books.PendingFilter
+	// Import is what people call the import of the filter.
+	Import string
+	Orders []books.PendingOrder
+	// Total is how many orders are in the queue, whatever the filter says.
+	Total uint64
+	From  uint64
+	// Begin is the address of the first page, Next that of the next one, Others that of
+	// the list with or without the orders that were not attempted.
+	Begin, Next, Others string
+	// Cut says that the page ended because it had looked at many orders.
+	Cut bool
+}
+
+func pendingAddress(f books.PendingFilter, from uint64) string {
+	values := url.Values{}
+	if f.Batch != "" {
+		values.Set("batch", f.Batch)
+	}
+	if f.Retrying {
+		values.Set("retrying", "on")
+	}
+	if from > 0 {
+		values.Set("from", strconv.FormatUint(from, 10))
+	}
+	if len(values) == 0 {
+		return "/pending"
+	}
+	return "/pending?" + values.Encode()
+}
+
+func (v *visit) pendingPage() error {
+	p := pendingPage{Filter: books.PendingFilter{Batch: v.query("batch"), Retrying: v.query("retrying") == "on"}}
+	p.From, _ = strconv.ParseUint(v.query("from"), 10, 64)
+	ctx, cancel := v.brief()
+	defer cancel()
+	counts, err := v.queue().Count(ctx)
+	if err != nil {
+		return err
+	}
+	p.Total = counts.Pending
+	next, err := books.PendingOrders(ctx, v.queue(), p.Filter, p.From, pendingShown, pendingLooked, func(o books.PendingOrder) error {
+		p.Orders = append(p.Orders, o)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if p.Filter.Batch != "" {
+		p.Import, _ = v.s.batches.name(ctx, p.Filter.Batch)
+	}
+	if next > 0 {
+		p.Next, p.Cut = pendingAddress(p.Filter, next), len(p.Orders) < pendingShown
+	}
+	p.Begin = pendingAddress(p.Filter, 0)
+	p.Others = pendingAddress(books.PendingFilter{Batch: p.Filter.Batch, Retrying: !p.Filter.Retrying}, 0)
+	title := "Pending orders"
+	if p.Filter.Retrying {
+		title = "Orders that are retried"
+	}
+	v.live = true
+	return v.render("pending", title, p)
+}
+
+// due says when the next attempt of an order is due.
+func due(now time.Time, p books.PendingOrder) string {
+	switch {
+	case p.State != books.StateRetrying:
+		return "–"
+	case p.NextAt.After(now):
+		return "in " + span(p.NextAt.Sub(now))
+	default:
+		return "when a worker is free"
+	}
+}

@@ -1,0 +1,228 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
+	"orderpost/internal/queue"
+)
+
+func (s *Server) waitingRoutes() []route {
+	return []route{
+		{pattern: "GET /waiting", need: Viewer, does: "The waiting room", serve: (*visit).waitingPage},
+		{pattern: "GET /import/pause", need: Importer, does: "Pausing an import", serve: (*visit).pauseImport},
+		{pattern: "POST /import/pause", need: Importer, does: "Pausing an import", serve: (*visit).pauseImport},
+		{pattern: "GET /import/resume", need: Importer, does: "Letting an import go on", serve: (*visit).resumeImport},
+		{pattern: "POST /import/resume", need: Importer, does: "Letting an import go on", serve: (*visit).resumeImport},
+	}
+}
+
+// roomWatch reads the waiting room once for all viewers, at most once a second: the
+// broker lists up to 100,000 seconds and imports.
+type roomWatch struct {
+	mu   sync.Mutex
+	last *books.Room
+	at   time.Time
+}
+
+func (r *roomWatch) read(ctx context.Context, q *queue.Queue, weights map[string]int) (*books.Room, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.at) < freshFor {
+		return r.last, nil
+	}
+	room, err := books.ReadRoom(ctx, q, weights, time.Now())
+	if err == nil {
+		r.last, r.at = room, time.Now()
+	}
+	return room, err
+}
+
+// forget makes the next page read anew.
+func (r *roomWatch) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = time.Time{}
+}
+
+type waitingPage struct {
+	*books.Room
+	Total   uint64
+	Imports []waitingLine
+	Paused  []pausedLine
+	// Feeder is the worker that feeds the queue; Says is about it.
+	Feeder, Says string
+	Bad          bool
+	MayImport    bool
+}
+
+// waitingLine is what waits of an import.
+type waitingLine struct {
+	books.RoomImport
+	Name string
+	// Known: the console has a page of this import.
+	Known bool
+}
+
+// pausedLine is an import that is not fed.
+type pausedLine struct {
+	books.HeldImport
+	Name string
+}
+
+func (v *visit) waitingPage() error {
+	snap := v.s.watch.look(v.Context())
+	ctx, cancel := v.brief()
+	defer cancel()
+	room, err := v.s.room.read(ctx, v.s.queue, snap.Fleet.Lanes)
+	if err != nil {
+		return err
+	}
+	p := waitingPage{Room: room, Total: snap.Counts.Waiting, MayImport: v.may(Importer)}
+	for _, i := range room.Imports {
+		line := waitingLine{RoomImport: i}
+		line.Name, line.Known = v.s.batches.name(ctx, i.Batch)
+		p.Imports = append(p.Imports, line)
+	}
+	for _, h := range room.Held {
+		name, _ := v.s.batches.name(ctx, h.Import)
+		p.Paused = append(p.Paused, pausedLine{h, name})
+	}
+	l := room.Lease
+	present := l != nil && slices.ContainsFunc(snap.Workers, func(w fleet.Presence) bool { return w.Worker == l.Worker })
+	switch {
+	case present && l.Problem != "":
+		p.Feeder, p.Says, p.Bad = l.Worker, "Worker "+l.Worker+" cannot feed the queue: "+sentence(l.Problem), true
+	case present:
+		p.Feeder, p.Says = l.Worker, "Worker "+l.Worker+" feeds the queue from here."
+	case p.Total > 0:
+		p.Says, p.Bad = "Nobody feeds the queue from here: no worker is running.", true
+	}
+	v.live = true
+	return v.render("waiting", "Waiting room", p)
+}
+
+// heldChanged says who holds the import now.
+func heldChanged(h books.Hold) string {
+	says := "It is not held by anybody now."
+	if len(h) > 0 {
+		says = "It is held by " + strings.TrimSuffix(h.By(), ".") + "."
+	}
+	return "Somebody else has paused or continued the import since you opened this page. " + says
+}
+
+// heldImport reads an import's name and what holds it.
+func (v *visit) heldImport() (batch, name string, h books.Hold, err error) {
+	batch = v.query("batch")
+	if v.Method == http.MethodPost {
+		batch = v.field("batch")
+	}
+	ctx, cancel := v.brief()
+	defer cancel()
+	imp, err := books.ReadImport(ctx, v.queue(), batch)
+	if err != nil {
+		return "", "", nil, err
+	}
+	if h, err = books.ReadHold(ctx, v.queue(), batch); err != nil {
+		return "", "", nil, err
+	}
+	if imp == nil && h == nil {
+		waits, err := v.queue().StillWaits(ctx, books.ImportToken(batch), queue.ToTheEnd)
+		if err != nil {
+			return "", "", nil, err
+		}
+		if !waits {
+			return "", "", nil, notFound("Nothing is known about an import "+shorten(plain(batch), 100)+".", "The page Waiting room lists what waits.")
+		}
+	}
+	name = batch
+	if imp != nil {
+		name, _ = importName(imp)
+	}
+	return batch, name, h, nil
+}
+
+// holdTime bounds a pause: it returns once the feeder has let go of the import.
+const holdTime = 10 * time.Second
+
+func (v *visit) pauseImport() error {
+	batch, name, h, err := v.heldImport()
+	if err != nil {
+		return err
+	}
+	c := &confirmation{Title: "Pause import " + shorten(name, 60), Button: "Pause the import", Back: v.importBack(batch),
+		Says: []string{"Its orders that wait for their turn or their time stay where they are, until somebody lets the import go on.", "Other imports take their turns. Orders that are in the queue already are sent."},
+		Seen: mark(h), Changed: heldChanged(h), Fields: []fact{{"batch", batch}}, Inputs: []input{noteInput(false)}}
+	if len(h) > 0 {
+		c.Warning = "The import is held already, by " + h.By() + "."
+	}
+	ctx, cancel := v.brief()
+	defer cancel()
+	waits, err := v.queue().WaitingOf(ctx, books.ImportToken(batch))
+	if err != nil {
+		return err
+	}
+	c.Facts = []fact{{"They wait now", plural(waits, "order", "orders")}}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	about := journal.About{Kind: journal.Pause, Batch: batch, Note: c.Inputs[0].Value}
+	err = v.act(about, journal.Always, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, holdTime)
+		defer cancel()
+		return books.PauseImport(ctx, v.s.queue, batch, v.person().Name)
+	})
+	return v.heldDone(batch, err, "The import is paused.")
+}
+
+func (v *visit) resumeImport() error {
+	batch, name, h, err := v.heldImport()
+	if err != nil {
+		return err
+	}
+	c := &confirmation{Title: "Let import " + shorten(name, 60) + " go on", Button: "Let it go on", Back: v.importBack(batch),
+		Seen: mark(h), Changed: heldChanged(h), Fields: []fact{{"batch", batch}}, Inputs: []input{noteInput(false)}}
+	switch {
+	case len(h) == 0:
+		c.Says = []string{"Nobody holds the import."}
+	case h.Cancels():
+		c.Says = []string{"It is held by " + h.By() + "."}
+		c.Warning = "A cancellation is under way or was cut off. If the import goes on, the orders that are left are sent."
+	default:
+		c.Says = []string{"It is paused by " + h.By() + ". Its orders take their turns again."}
+	}
+	if ask, err := v.unconfirmed(c); ask {
+		return err
+	}
+	about := journal.About{Kind: journal.GoOn, Batch: batch, Note: c.Inputs[0].Value}
+	err = v.act(about, nil, func(ctx context.Context) error {
+		_, err := books.ResumeImport(ctx, v.s.queue, batch)
+		return err
+	})
+	return v.heldDone(batch, err, "The import goes on.")
+}
+
+// importBack is the page to which an act on an import leads: its own, or the waiting room
+// for an import of a producer.
+func (v *visit) importBack(batch string) string {
+	if _, known := v.s.batches.name(v.Context(), batch); known {
+		return importAddress(batch)
+	}
+	return "/waiting"
+}
+
+func (v *visit) heldDone(batch string, err error, sentence string) error {
+	if err != nil {
+		return err
+	}
+	v.s.watch.forget()
+	v.s.room.forget()
+	return v.done(v.importBack(batch), sentence)
+}

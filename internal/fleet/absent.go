@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Absent is a worker that gives no sign of life any more and did not leave: it was
+// killed, is frozen, or cannot reach the broker.
+type Absent struct {
+	Worker string `json:"worker"`
+	// SeenAt is when it gave its last sign of life, For how long ago that is.
+	SeenAt time.Time     `json:"seen_at"`
+	For    time.Duration `json:"-"`
+	// InFlight is how many orders it had in hand then.
+	InFlight int `json:"in_flight"`
+	// Again: a worker of this name is present, so this is a former run.
+	Again bool `json:"again,omitempty"`
+
+	alone bool // nobody is present
+}
+
+// absentAfter is how long a worker may give no sign of life before people are told. It
+// gives one each second. The others count it as present for PresenceTerm.
+const absentAfter = 4 * time.Second
+
+// Absent returns the workers that gave no sign of life for four seconds, the one that was
+// seen last first. The present ones erase an entry a minute after its last.
+func (v *View) Absent() (out []Absent) {
+	now := v.brokerNow()
+	gone := func(p Presence) bool { return now.Sub(p.SeenAt) > absentAfter }
+	alone := !slices.ContainsFunc(v.Members, func(p Presence) bool { return !gone(p) })
+	for _, p := range v.Members {
+		if gone(p) {
+			out = append(out, Absent{Worker: p.Worker, SeenAt: p.SeenAt, For: now.Sub(p.SeenAt), InFlight: p.InFlight, alone: alone,
+				Again: slices.ContainsFunc(v.Members, func(o Presence) bool { return !gone(o) && o.Worker == p.Worker })})
+		}
+	}
+	slices.SortFunc(out, func(a, b Absent) int {
+		if c := b.SeenAt.Compare(a.SeenAt); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Worker, b.Worker)
+	})
+	return out
+}
+
+// Says tells what becomes of the orders of a worker that is gone. The broker gives them
+// to others once the worker has not renewed its claims for ackWait; 0 = not known.
+func (a Absent) Says(ackWait time.Duration) string {
+	text := a.Worker
+	if a.Again {
+		text = "a former run of " + text
+	}
+	text += fmt.Sprintf(" not seen for %d s", int(a.For.Seconds()))
+	orders := fmt.Sprintf("its %d orders", a.InFlight)
+	verb, have := "go", "have gone"
+	if a.InFlight == 1 {
+		orders, verb, have = "its order", "goes", "has gone"
+	}
+	switch left := ackWait - a.For; {
+	case a.InFlight == 0:
+		return text + ", it had no orders in hand"
+	case left > 0 && a.alone:
+		return text + fmt.Sprintf(", %s %s to the next worker that starts, in %d s", orders, verb, int((left+time.Second-1).Seconds()))
+	case a.alone:
+		return text + ", " + orders + " " + verb + " to the next worker that starts"
+	case ackWait == 0:
+		return text + ", " + orders + " " + verb + " to others"
+	case left > 0:
+		return text + fmt.Sprintf(", %s %s to others in %d s", orders, verb, int((left+time.Second-1).Seconds()))
+	default:
+		return text + ", " + orders + " " + have + " to others"
+	}
+}

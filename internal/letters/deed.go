@@ -1,0 +1,128 @@
+package letters
+
+import (
+	"context"
+	"errors"
+
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// Fate says what became, or would become, of one letter. The words are those of the
+// commands' summaries.
+type Fate string
+
+// Fates besides those of settle.Replay.
+const (
+	// Dropped and Resolved are the deeds' own success.
+	Dropped  Fate = "dropped"
+	Resolved Fate = "resolved"
+	// Gone: the letter was removed or replaced since it was listed.
+	Gone Fate = "gone"
+	// Pending: an intent for the order_no is in the queue.
+	Pending Fate = "pending"
+	// Certain: the order's outcome is not in doubt, so there is nothing to resolve.
+	Certain Fate = "certain"
+	// NoResult: the result has expired.
+	NoResult Fate = "no-result"
+	// Unsettled: the broker did not confirm, or the letter's record cannot be read.
+	Unsettled Fate = "failed"
+)
+
+// Deed is what is done with each letter of a group.
+type Deed struct {
+	Kind journal.Kind
+	// Does is the fate of a letter with which the deed was done.
+	Does Fate
+	// do does it with one letter. look says what do would do with a page.
+	do   func(context.Context, *settle.Letter) (Fate, error)
+	look func(context.Context, []*settle.Letter) ([]Fate, error)
+}
+
+// Stays reports whether a letter of this fate is still there.
+func (d Deed) Stays(f Fate) bool {
+	return f != d.Does && f != Gone && f != Fate(settle.ReplayedBefore.String())
+}
+
+// Replay puts letters back into the queue.
+func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
+	return Deed{Kind: journal.Replay, Does: Fate(settle.Replayed.String()),
+		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
+			end, err := q.Replay(ctx, l, o)
+			return Fate(end.String()), err
+		},
+		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
+			ends, err := books.DryRunReplay(ctx, q, page, o)
+			fates := make([]Fate, len(ends))
+			for i, end := range ends {
+				if fates[i] = Fate(end.String()); end == settle.ReplayNone {
+					fates[i] = Unsettled
+				}
+			}
+			return fates, err
+		}}
+}
+
+// Drop forgets letters.
+func Drop(q *queue.Queue, who settle.Person) Deed {
+	return Deed{Kind: journal.Drop, Does: Dropped,
+		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
+			gone, err := q.Drop(ctx, l, who)
+			return refusal(gone, err, Dropped)
+		},
+		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
+			would, err := books.WouldDrop(ctx, q, page)
+			goes := make(map[uint64]bool, len(would))
+			for _, l := range would {
+				goes[l.Seq] = true
+			}
+			fates := make([]Fate, len(page))
+			for i, l := range page {
+				if fates[i] = Pending; goes[l.Seq] {
+					fates[i] = Dropped
+				}
+			}
+			return fates, err
+		}}
+}
+
+// Resolve settles orders in doubt with what a person found out.
+func Resolve(q *queue.Queue, as order.Outcome, who settle.Person) Deed {
+	return Deed{Kind: journal.Resolve, Does: Resolved,
+		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
+			gone, err := q.ResolveLetter(ctx, l, as, who)
+			return refusal(gone, err, Resolved)
+		},
+		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
+			ends, err := books.DryRunResolve(ctx, q, page)
+			fates := make([]Fate, len(page))
+			for i := range ends {
+				fates[i], _ = refusal(false, ends[i], Resolved)
+				if fates[i] == "" {
+					fates[i] = Unsettled
+				}
+			}
+			return fates, err
+		}}
+}
+
+// refusal turns what settle refuses into a fate.
+func refusal(gone bool, err error, done Fate) (Fate, error) {
+	switch {
+	case errors.Is(err, settle.ErrPending):
+		return Pending, nil
+	case errors.Is(err, settle.ErrNotInDoubt):
+		return Certain, nil
+	case errors.Is(err, settle.ErrNoResult):
+		return NoResult, nil
+	case err != nil:
+		return "", err
+	case gone:
+		return Gone, nil
+	default:
+		return done, nil
+	}
+}

@@ -1,0 +1,14 @@
+// Package letters does what a person asked for in one step and many dead letters must
+// go through. The commands and the console share it, so both preview and act alike.
+//
+//	group.go    which letters: those that match, up to a last sequence
+//	deed.go     what is done with each: replay, resolve, drop
+//	run.go      Preview counts what would happen, Run does it; Tally counts by fate
+//	export.go   the orders of a group as a file: what it would hold, and the file
+//	traces.go   which acts on groups one order was in
+//	jobs.go     runs that outlive the request which started them, and can be stopped
+//
+// Each letter is judged when its turn comes, by the rules of package settle. So a
+// preview that has become old, a run that was stopped and repeated, or two people who
+// run the same group at once lose nothing and do nothing twice.
+package letters

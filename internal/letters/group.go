@@ -1,0 +1,64 @@
+package letters
+
+import (
+	"context"
+	"slices"
+
+	"orderpost/internal/books"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// Group says which dead letters an act is about. Letters that are filed later are
+// never among them.
+type Group struct {
+	// Selects reports whether a letter belongs to the group; nil = all do.
+	Selects func(*settle.Letter) bool
+	// Last is the sequence of the last letter that can belong to the group.
+	Last uint64
+	// Seqs are the sequences of letters that were chosen one by one; nil = all that
+	// match.
+	Seqs []uint64
+}
+
+// Walk passes the letters of the group to visit, oldest first, at most 256 at a
+// time. seen counts the letters of the page that do not belong to the group, too.
+// unreadable are the errors of letters that this version cannot read.
+func (g Group) Walk(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int, unreadable []error) error) error {
+	if g.Seqs != nil {
+		return g.walkChosen(ctx, q, visit)
+	}
+	return books.LetterPagesTo(ctx, q, g.Last, func(page []*settle.Letter, bad []error) error {
+		seen := len(page) + len(bad)
+		return visit(g.filter(page), seen, bad)
+	})
+}
+
+// filter keeps the letters of the group.
+func (g Group) filter(page []*settle.Letter) []*settle.Letter {
+	if g.Selects == nil {
+		return page
+	}
+	return slices.DeleteFunc(page, func(l *settle.Letter) bool { return !g.Selects(l) })
+}
+
+// walkChosen visits the letters that were chosen one by one.
+func (g Group) walkChosen(ctx context.Context, q *queue.Queue, visit func(page []*settle.Letter, seen int, unreadable []error) error) error {
+	for _, seq := range slices.Sorted(slices.Values(g.Seqs)) {
+		var page []*settle.Letter
+		var bad []error
+		if seq <= g.Last {
+			err := books.LetterPagesFrom(ctx, q, seq, seq, func(p []*settle.Letter, unreadable []error) error {
+				page, bad = append(page, p...), append(bad, unreadable...)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := visit(g.filter(page), 1, bad); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+package letters
+
+import (
+	"testing"
+
+	"orderpost/internal/patient"
+)
+
+func TestMain(m *testing.M) { patient.Main(m) }

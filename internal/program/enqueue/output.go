@@ -1,0 +1,150 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"orderpost/internal/importer"
+	"orderpost/internal/program"
+	"orderpost/internal/queue"
+)
+
+// output is where the rows of a file go with their outcomes.
+type output struct {
+	path   string // "" = nowhere, "-" = standard output
+	stdout io.Writer
+}
+
+// isStdout reports whether a path is standard output. /dev/stdout may be a link to a
+// regular file, which a rename would take away from the shell that opened it.
+func isStdout(path string) bool {
+	return slices.Contains([]string{"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}, path)
+}
+
+// check refuses a path under which something would be lost: the imported file itself,
+// and any regular file that is not empty and holds no results. f was checked; input is
+// what it was read from and may be nil.
+func (o output) check(f *importer.File, input os.FileInfo) error {
+	if o.path == "" || isStdout(o.path) {
+		return nil
+	}
+	refuse := func(format string, args ...any) error {
+		return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf(format, args...)}
+	}
+	info, err := os.Stat(o.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.IsDir():
+		return refuse("%s is a folder; name a file for the results", o.path)
+	case input != nil && os.SameFile(info, input):
+		return refuse("%s is the imported file, the results would replace it; name another file for them", o.path)
+	case !info.Mode().IsRegular() || info.Size() == 0:
+		return nil
+	}
+	existing, err := os.Open(o.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = existing.Close() }()
+	if !f.IsResults(existing) {
+		return refuse("%s exists and holds no results of an import, so they do not replace it; name another file, or move it away", o.path)
+	}
+	return nil
+}
+
+// write writes the results and counts the rows by outcome. A regular file is replaced
+// as a whole, at the end of its links, with its mode and, where possible, its owner.
+// Pipes and devices are written directly.
+func (o output) write(ctx context.Context, q *queue.Queue, f *importer.File, input os.FileInfo) (tally importer.Tally, err error) {
+	rows := func(w io.Writer) error {
+		tally, err = f.WriteResults(ctx, q, w)
+		return err
+	}
+	if err := o.check(f, input); err != nil { // once more: the orders may have taken days
+		return nil, fmt.Errorf("results not written: %w", err)
+	}
+	info, statErr := os.Stat(o.path)
+	switch {
+	case o.path == "":
+		return f.WriteResults(ctx, q, nil)
+	case isStdout(o.path):
+		err = rows(program.ForTerminal(o.stdout))
+	case statErr == nil && !info.Mode().IsRegular():
+		err = writeDirectly(ctx, o.path, rows)
+	default:
+		err = replace(o.path, rows)
+	}
+	if err != nil {
+		err = fmt.Errorf("results not written: %w", err)
+	}
+	return tally, err
+}
+
+// writeDirectly writes into a pipe or a device. For a named pipe it waits for the
+// reader until ctx ends.
+func writeDirectly(ctx context.Context, path string, write func(io.Writer) error) error {
+	f, err := whenOpened(ctx, func() (*os.File, error) { return os.OpenFile(path, os.O_WRONLY, 0) })
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetWriteDeadline(time.Now()) }) // a reader may have stopped reading
+	defer stop()
+	if err := errors.Join(write(f), f.Close()); err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	return nil
+}
+
+// maxLinks is how many links a path may go through, as in Linux.
+const maxLinks = 40
+
+// target returns where the links of a path end. Nothing needs to be there.
+func target(path string) (string, error) {
+	for range maxLinks {
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // it is no link, or is not there
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	return "", fmt.Errorf("%s: too many links", path)
+}
+
+// replace writes a file completely or not at all.
+func replace(path string, write func(io.Writer) error) (err error) {
+	path, err = target(path)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	err = write(tmp)
+	if info, statErr := os.Stat(path); statErr == nil {
+		keepOwner(tmp, info)
+		err = errors.Join(err, tmp.Chmod(info.Mode().Perm()))
+	}
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil { // a power cut must not leave an empty file under the name
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -1,0 +1,65 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+)
+
+// A stream that was cut off and has grown beyond its former end since shows in the sequences
+// that writes get. The loss is remembered for every program until a person accepts it.
+func TestASequenceThatWasGivenAgainIsALoss(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "worker-1")
+	_, seen, err := q.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, q.RememberExtents(t.Context(), seen, seen))
+	_, err = q.store.PutRecord(t.Context(), "one", &order.Record{}, 0)
+	require.NoError(t, err)
+	q.results.ends.stored(reach{q.results.ends.era, 90}, 88) // 90 was confirmed before the write that got 88
+
+	losses, _, err := q.Losses(t.Context(), seen)
+	require.NoError(t, err)
+	require.Len(t, losses, 1)
+	require.Contains(t, losses[0].String(), "stream ORDERS_RESULTS")
+	require.Contains(t, losses[0].String(), "message 90")
+	require.Contains(t, losses[0].String(), "that its broker confirmed are lost")
+
+	other := openQueue(t, s, "worker-2")
+	losses, now, err := other.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, losses, 1)
+	require.NoError(t, other.RememberExtents(t.Context(), now, now)) // forgets nothing
+
+	err = other.AcceptLosses(t.Context(), "anna", nil)
+	require.NoError(t, err)
+	for _, who := range []*Queue{q, other} {
+		losses, _, err = who.Losses(t.Context(), nil)
+		require.NoError(t, err)
+		require.Empty(t, losses)
+	}
+}
+
+func TestEnds(t *testing.T) {
+	var e ends
+	first := era{created: time.Now()}
+	require.Zero(t, e.look(first))
+	none := e.reached()
+	e.stored(none, 5)
+	e.stored(none, 4) // sent before 5 was confirmed
+	five := e.reached()
+	require.Equal(t, reach{first, 5}, five)
+	require.Zero(t, e.look(first))
+	e.stored(five, 3)
+	require.EqualValues(t, 5, e.look(first))
+	require.EqualValues(t, 3, e.reached().last, "or each write would tell the loss again")
+	for _, next := range []era{{created: first.created, accepted: time.Now()}, {created: first.created.Add(time.Hour)}} {
+		require.Zero(t, e.look(next))
+		e.stored(five, 1) // sent in the former era
+		require.Equal(t, reach{next, 0}, e.reached())
+		require.Zero(t, e.look(next))
+	}
+}

@@ -1,0 +1,237 @@
+package queue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
+)
+
+// extentsKey is the bucket's key that holds how far each stream has come.
+const extentsKey = "extents"
+
+// Extent is how far a stream has come. Nothing that a broker may do lets the last
+// sequence of a stream go down: a lower one means that the broker lost what it had
+// confirmed. nats-server cuts a stream off where it finds a damaged record, and does
+// not tell its clients.
+type Extent struct {
+	Created time.Time `json:"created"`
+	Last    uint64    `json:"last"`
+	// Again is the sequence that the stream had reached when its broker gave the same or a
+	// lower one to a later message; 0 = it did not.
+	Again uint64 `json:"again,omitempty"`
+	// Accepted is when a person accepted the last loss (Repair).
+	Accepted time.Time `json:"accepted,omitzero"`
+}
+
+// Extents are the extents of an installation's streams, by the streams' names.
+type Extents map[string]Extent
+
+// Loss is a stream that ends before the place that it had reached, or that is another one
+// than before.
+type Loss struct {
+	// Name is the stream's name for people, such as "stream ORDERS".
+	Name      string
+	Was, Have Extent
+}
+
+// String says what was seen, without advice.
+func (l Loss) String() string {
+	switch {
+	case !l.Was.Created.Equal(l.Have.Created):
+		return fmt.Sprintf("%s was created at %s, and the one that this installation used was created at %s and had reached message %d",
+			l.Name, l.Have.Created.UTC().Format(time.RFC3339), l.Was.Created.UTC().Format(time.RFC3339), l.Was.Last)
+	case l.Have.Last >= l.Was.Last:
+		return fmt.Sprintf("%s ended before message %d, which it had reached, and has grown to message %d since: messages that its broker confirmed are lost",
+			l.Name, l.Was.Again, l.Have.Last)
+	}
+	return fmt.Sprintf("%s ends at message %d and had reached message %d: the last %d messages that its broker confirmed are lost",
+		l.Name, l.Have.Last, l.Was.Last, l.Was.Last-l.Have.Last)
+}
+
+// LossAdvice tells a person what to do about a Loss.
+const LossAdvice = "A disk is damaged, or this is an older copy of the streams. Restore a backup, or accept the loss: worker repair; then enqueue the files of the time since again. " +
+	"See OrderpostStreamsMissing in docs/runbook.md"
+
+// Losses compares the streams with what the bucket remembers of them, or with seen if the
+// bucket remembers nothing, which it then stores. It returns the present extents, too.
+//
+// In a cluster a new leader may be behind for a moment, so Losses looks again before it
+// reports a loss.
+func (q *Queue) Losses(ctx context.Context, seen Extents) (losses []Loss, now Extents, err error) {
+	was, revision, err := q.remembered(ctx) // before the streams: what is remembered meanwhile is no loss
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(was) == 0 && len(seen) > 0 { // the bucket was lost; worker repair must see what this worker saw
+		was = maps.Clone(seen)
+		if _, err := q.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
+			q.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
+		}
+	}
+	for look := 1; ; look++ {
+		if now, err = q.extents(ctx); err != nil {
+			return nil, nil, err
+		}
+		was = q.keepAgain(ctx, was, revision, now)
+		losses = q.compareExtents(was, now)
+		if len(losses) == 0 || !q.replicated() || look == lossLooks {
+			return losses, now, nil
+		}
+		if err := pause(ctx, lossPause); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+const (
+	lossLooks = 6
+	lossPause = 300 * time.Millisecond
+)
+
+// RememberExtents raises what the bucket remembers to what a former look at the streams
+// has seen, of the streams that the present look still finds. A look that is some seconds
+// old saw what is on the disk by now. RememberExtents never lowers anything, so it does not
+// accept a loss.
+func (q *Queue) RememberExtents(ctx context.Context, seen, now Extents) error {
+	was, revision, err := q.remembered(ctx)
+	if err != nil {
+		return err
+	}
+	raised := false
+	for name, e := range seen {
+		if !now[name].Created.Equal(e.Created) {
+			continue
+		}
+		e.Last = min(e.Last, now[name].Last)
+		have, known := was[name]
+		e.Again, e.Accepted = have.Again, have.Accepted
+		same := e.Created.Equal(have.Created)
+		if !known || same && e.Last > have.Last || !same && (name == q.n.journal || have.Last == 0) {
+			was[name], raised = e, true
+		}
+	}
+	if !raised {
+		return nil
+	}
+	_, err = q.bucket.Swap(ctx, extentsKey, was, revision)
+	if errors.Is(err, settle.ErrStale) {
+		return nil // another worker was first
+	}
+	return err
+}
+
+// acceptExtents makes the bucket remember the streams as they are now.
+func (q *Queue) acceptExtents(ctx context.Context) error {
+	now, err := q.extents(ctx)
+	if err != nil {
+		return err
+	}
+	at := time.Now().UTC()
+	for name, e := range now {
+		e.Accepted = at
+		now[name] = e
+	}
+	return q.bucket.Put(ctx, extentsKey, now)
+}
+
+// remembered reads what the bucket remembers. A value that cannot be read counts as none.
+func (q *Queue) remembered(ctx context.Context) (e Extents, revision uint64, err error) {
+	if q.bucket.kv == nil { // Open found none, and left it at that
+		return make(Extents), 0, nil
+	}
+	entries, err := q.bucket.Last(ctx, extentsKey)
+	if err != nil {
+		return nil, 0, err
+	}
+	e = make(Extents)
+	for _, entry := range entries {
+		revision = entry.Revision
+		if json.Unmarshal(entry.Value, &e) != nil {
+			e = make(Extents)
+		}
+	}
+	return e, revision, nil
+}
+
+// extents asks the streams' leaders how far the streams have come. It leaves out streams
+// that do not exist.
+func (q *Queue) extents(ctx context.Context) (Extents, error) {
+	out := make(Extents)
+	for _, spec := range q.cfg.streams() {
+		if spec.part == PartFleet { // workers write to it all the time
+			continue
+		}
+		stream, err := q.stream(ctx, spec.config.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		info := stream.CachedInfo()
+		out[spec.config.Name] = Extent{Created: info.Created, Last: info.State.LastSeq}
+	}
+	return out, nil
+}
+
+// endsOf returns what this program's writes to a stream have told about its end; nil = it
+// does not write there.
+func (q *Queue) endsOf(name string) *ends {
+	switch name {
+	case q.n.results:
+		return &q.results.ends
+	case q.n.dead:
+		return &q.letters.ends
+	}
+	return nil
+}
+
+// keepAgain adds to was what this program's writes have told about the ends of streams, and
+// makes the bucket remember it until a person accepts the loss (Repair).
+func (q *Queue) keepAgain(ctx context.Context, was Extents, revision uint64, now Extents) Extents {
+	told := false
+	for name, have := range now {
+		e := q.endsOf(name)
+		if e == nil {
+			continue
+		}
+		former := was[name]
+		if again := e.look(era{have.Created, former.Accepted}); again > former.Again {
+			if was == nil {
+				was = make(Extents)
+			}
+			was[name] = Extent{Created: have.Created, Last: max(former.Last, again), Again: again, Accepted: former.Accepted}
+			told = true
+		}
+	}
+	if told {
+		if _, err := q.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
+			q.log.Debug().Err(err).Msg("cannot remember that a stream lost its end; the next look tries again")
+		}
+	}
+	return was
+}
+
+// compareExtents returns the streams that lost something. Streams that are missing are
+// another check's. Workers create a lost journal again, so another one is no loss here.
+func (q *Queue) compareExtents(was, now Extents) (losses []Loss) {
+	for _, spec := range q.cfg.streams() {
+		have, ok := now[spec.config.Name]
+		former, known := was[spec.config.Name]
+		if !ok || !known {
+			continue
+		}
+		same := have.Created.Equal(former.Created)
+		if same && (have.Last < former.Last || former.Again > 0) || !same && spec.precious && former.Last > 0 {
+			losses = append(losses, Loss{spec.title(), former, have})
+		}
+	}
+	return losses
+}

@@ -1,0 +1,173 @@
+package queue
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/netcut"
+	"orderpost/internal/settle"
+	"orderpost/internal/settle/storecontract"
+)
+
+// TestJetStreamKeepsTheContract: so does the simulation's model (proof/simulation).
+func TestJetStreamKeepsTheContract(t *testing.T) {
+	storecontract.Test(t, storecontract.Promises(), func(t *testing.T, body func(*storecontract.Broker)) {
+		body(contractBroker(t))
+	})
+}
+
+// TestReplicasKeepTheContract: batched reads go to a follower that is cut off from the
+// leader, while other requests go to the leader.
+func TestReplicasKeepTheContract(t *testing.T) {
+	storecontract.Test(t, storecontract.Replicas(), func(t *testing.T, body func(*storecontract.Broker)) {
+		r, leader, follower, node, at := splitCluster(t)
+		b := brokerOf(t, leader)
+		b.Store = &twoNodes{Store: jetStore{leader}, batched: jetStore{follower}}
+		b.Lag = func() {
+			r.isolate(at)
+			require.Eventually(t, func() bool { return node.NumRoutes() == 0 }, 20*time.Second, time.Millisecond)
+		}
+		b.CatchUp = r.heal
+		body(b)
+	})
+}
+
+// contractBroker opens a queue at a broker of its own.
+func contractBroker(t *testing.T) *storecontract.Broker {
+	t.Helper()
+	dir, cut := t.TempDir(), &netcut.Dialer{}
+	s := startBrokerIn(t, dir)
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.AckWait = s.URL, s.Token, "contract", true, present, 2*time.Second
+	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut))
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	b, by := brokerOf(t, q), openQueue(t, s, "operator", func(c *Config) { c.Worker = false })
+	b.Cut = cut.Kill
+	b.Restart = func() {
+		at, err := url.Parse(s.URL)
+		require.NoError(t, err)
+		s.Stop()
+		again, err := embedded.Start(embedded.Config{Dir: dir, Listen: at.Host, NoSync: true})
+		require.NoError(t, err)
+		t.Cleanup(again.Stop)
+	}
+	// A stream at its MaxBytes would still replace a message by one that is no longer.
+	limit := func(size int32) {
+		for _, name := range []string{q.n.results, q.n.dead, q.bucket.stream()} {
+			stream, err := by.js.Stream(t.Context(), name)
+			require.NoError(t, err)
+			cfg := stream.CachedInfo().Config
+			cfg.MaxMsgSize = size
+			_, err = by.js.UpdateStream(t.Context(), cfg)
+			require.NoError(t, err)
+		}
+	}
+	b.Fill, b.MakeRoom = func() { limit(1) }, func() { limit(-1) }
+	return b
+}
+
+// brokerOf returns what a queue can do with its broker.
+func brokerOf(t *testing.T, q *Queue) *storecontract.Broker {
+	return &storecontract.Broker{
+		Store:   q.store,
+		Subject: func(no string) string { return q.n.newPre + no },
+		Wait: func(no, id string) uint64 {
+			status, seq, err := q.store.PublishIntent(t.Context(), q.IntentMessage(settle.Intent{OrderNo: no, Body: body(no), ID: id, Lane: "bulk", Batch: "b"}))
+			require.NoError(t, err)
+			require.Equal(t, settle.Stored, status)
+			return seq
+		},
+		Pull: func(n int, wait time.Duration) (got []settle.Arrival) {
+			p, err := q.startPull(q.n.intents, q.n.consumer, n, wait)
+			require.NoError(t, err)
+			defer p.end()
+			for msg := p.next(); msg != nil; msg = p.next() {
+				got = append(got, q.arrival(msg))
+			}
+			require.NoError(t, p.err)
+			return got
+		},
+		AckWait: q.cfg.AckWait,
+		Now:     time.Now,
+		Soon: func(holds func() bool) bool {
+			for since := time.Now(); time.Since(since) < time.Minute; {
+				if holds() {
+					return true
+				}
+				_ = pause(t.Context(), time.Millisecond)
+			}
+			return false
+		},
+	}
+}
+
+// stale answers every read of a record from the past: as it was when the first read
+// found it.
+type stale struct {
+	settle.Store
+	was map[string]settle.Entry
+}
+
+func (s stale) Record(ctx context.Context, token string) (settle.Entry, error) {
+	if e, read := s.was[token]; read {
+		return e, nil
+	}
+	e, err := s.Store.Record(ctx, token)
+	if e.Record != nil {
+		s.was[token] = e
+	}
+	return e, err
+}
+
+// unconditional writes records whatever was expected.
+type unconditional struct{ settle.Store }
+
+func (s unconditional) PutRecord(ctx context.Context, token string, r *order.Record, _ uint64) (uint64, error) {
+	e, err := s.Record(ctx, token)
+	if err != nil {
+		return 0, err
+	}
+	return s.Store.PutRecord(ctx, token, r, e.Seq)
+}
+
+// purges removes whatever letter there is, not only the one that was meant.
+type purges struct{ settle.Store }
+
+func (s purges) DeleteLetter(ctx context.Context, token string, _ *settle.Letter) error {
+	last, err := s.Letter(ctx, token)
+	if err != nil || last == nil {
+		return err
+	}
+	return s.Store.DeleteLetter(ctx, token, last)
+}
+
+// TestTheContractNoticesDifferences: a store that differs from JetStream in one thing
+// breaks the promise about that thing, which JetStream keeps.
+func TestTheContractNoticesDifferences(t *testing.T) {
+	differs := map[string]func(settle.Store) settle.Store{
+		"a record is read as it was last written":      func(s settle.Store) settle.Store { return stale{s, make(map[string]settle.Entry)} },
+		"a record is written only on the expected one": func(s settle.Store) settle.Store { return unconditional{s} },
+		"a letter is removed, and no other":            func(s settle.Store) settle.Store { return purges{s} },
+	}
+	for _, p := range storecontract.Promises() {
+		if differ := differs[p.Name]; differ != nil {
+			delete(differs, p.Name)
+			t.Run(p.Name, func(t *testing.T) {
+				require.False(t, p.Broken(contractBroker(t)))
+				b := contractBroker(t)
+				b.Store = differ(b.Store)
+				require.True(t, p.Broken(b))
+			})
+		}
+	}
+	require.Empty(t, differs, "no promise is called so")
+}

@@ -1,0 +1,145 @@
+package storecontract
+
+import (
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/settle"
+)
+
+// next pulls one intent, which must be this delivery of that sequence.
+func next(t require.TestingT, b *Broker, seq, delivered uint64) settle.Arrival {
+	got := b.Pull(1, long)
+	require.Len(t, got, 1)
+	require.Equal(t, seq, got[0].Seq)
+	require.Equal(t, delivered, got[0].Delivered)
+	return got[0]
+}
+
+// early is how much earlier than said the broker may be: it keeps milliseconds.
+const early = 5 * time.Millisecond
+
+// requireNotBefore requires that a time has passed since a moment.
+func requireNotBefore(t require.TestingT, b *Broker, since time.Time, d time.Duration) {
+	require.GreaterOrEqual(t, b.Now().Sub(since), d-early)
+}
+
+func ackRemoves(t require.TestingT, b *Broker) {
+	first, second := publish(t, b, b.intent("A-1", "i1"), settle.Stored), publish(t, b, b.intent("A-2", "i2"), settle.Stored)
+	a := next(t, b, first, 1) // in their order
+	requireIs(t, b.intent("A-1", "i1"), a.Message, first)
+	require.NotNil(t, intentOf(t, b, "A-1"), "it is stored until it is acknowledged")
+	publish(t, b, b.intent("A-1", "i3"), settle.AlreadyPending)
+	require.NoError(t, a.Answer.Ack())
+	require.True(t, b.Soon(func() bool { return intentOf(t, b, "A-1") == nil }))
+	require.NotNil(t, intentOf(t, b, "A-2"))
+	third := publish(t, b, b.intent("A-1", "i3"), settle.Stored)
+	require.NoError(t, next(t, b, second, 1).Answer.Ack())
+	require.NoError(t, next(t, b, third, 1).Answer.Ack())
+	require.Empty(t, b.Pull(1, moment))
+}
+
+func nakReturns(t require.TestingT, b *Broker) {
+	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	for delivered := range uint64(3) {
+		a := next(t, b, seq, delivered+1)
+		require.Empty(t, b.Pull(1, moment), "one worker has it")
+		require.NoError(t, a.Answer.Nak())
+	}
+	require.Equal(t, seq, pending(t, b, "A-1").Seq)
+}
+
+func nakDelays(t require.TestingT, b *Broker) {
+	first := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	a := next(t, b, first, 1)
+	since := b.Now()
+	require.NoError(t, a.Answer.NakWithDelay(b.AckWait/2))
+	second := publish(t, b, b.intent("A-2", "i2"), settle.Stored)
+	require.NoError(t, next(t, b, second, 1).Answer.Ack()) // nobody waits for it
+	next(t, b, first, 2)
+	requireNotBefore(t, b, since, b.AckWait/2)
+}
+
+func ackWaitEnds(t require.TestingT, b *Broker) {
+	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	since := b.Now()
+	next(t, b, seq, 1)
+	next(t, b, seq, 2)
+	requireNotBefore(t, b, since, b.AckWait)
+}
+
+func extendLasts(t require.TestingT, b *Broker) {
+	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	extended(t, b, seq, next(t, b, seq, 1), func(a settle.Arrival) string { return a.Reply })
+}
+
+// extended waits for half the ack wait, extends a claim by the given subject, and
+// requires that the intent comes again only when the ack wait has passed from then. On a
+// machine that stood still meanwhile the claim may be over, and extended tries again.
+func extended(t require.TestingT, b *Broker, seq uint64, a settle.Arrival, by func(settle.Arrival) string) {
+	for delivered := a.Delivered; ; delivered++ {
+		since := b.Now()
+		again := b.Pull(1, b.AckWait/2)
+		sent := b.Now()
+		require.NoError(t, b.Store.Extend(by(a), "contract.claims"))
+		if len(again) == 0 {
+			again = []settle.Arrival{next(t, b, seq, delivered+1)}
+		}
+		if sent.Sub(since) < b.AckWait*3/4 {
+			requireNotBefore(t, b, sent, b.AckWait)
+			return
+		}
+		a = again[0]
+	}
+}
+
+// formerOwnersCount is no promise that the protocol wants. It is a hazard that the
+// broker has, which the model must have, too: an answer to a former delivery counts as
+// if the present owner had sent it.
+func formerOwnersCount(t require.TestingT, b *Broker) {
+	seq := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	former := next(t, b, seq, 1)
+	require.NoError(t, former.Answer.Nak())
+	next(t, b, seq, 2)
+	require.NoError(t, former.Answer.Nak())
+	a := next(t, b, seq, 3)
+	extended(t, b, seq, a, func(settle.Arrival) string { return former.Reply })
+	require.NoError(t, former.Answer.Ack())
+	require.True(t, b.Soon(func() bool { return intentOf(t, b, "A-1") == nil }))
+}
+
+func removedStaysAway(t require.TestingT, b *Broker) {
+	first := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	a := next(t, b, first, 1)
+	remove(t, b, first)
+	require.NoError(t, a.Answer.Nak())
+	second := publish(t, b, b.intent("A-1", "i2"), settle.Stored)
+	require.NoError(t, a.Answer.Ack()) // of the removed one
+	got := b.Pull(2, moment)
+	require.Len(t, got, 1)
+	require.Equal(t, second, got[0].Seq)
+	require.Equal(t, second, pending(t, b, "A-1").Seq)
+}
+
+func pauseHolds(t require.TestingT, b *Broker) {
+	ctx, cancel := within()
+	defer cancel()
+	before := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	require.NoError(t, next(t, b, before, 1).Answer.Ack())
+	until := b.Now().Add(time.Hour)
+	require.NoError(t, b.Store.Pause(ctx, until))
+	seq := publish(t, b, b.intent("A-2", "i2"), settle.Stored)
+	require.Empty(t, b.Pull(1, moment))
+	at, err := b.Store.PausedUntil(ctx)
+	require.NoError(t, err)
+	require.True(t, at.Equal(until.Round(0)), "%s instead of %s", at, until)
+	highest, err := b.Store.Delivered(ctx)
+	require.NoError(t, err)
+	require.Equal(t, before, highest)
+	require.NoError(t, b.Store.Pause(ctx, b.Now()))
+	next(t, b, seq, 1)
+	highest, err = b.Store.Delivered(ctx)
+	require.NoError(t, err)
+	require.Equal(t, seq, highest)
+}

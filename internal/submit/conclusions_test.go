@@ -1,0 +1,100 @@
+package submit
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/submit/gate"
+)
+
+// The first connection drops, and nothing is created. The answer to the second attempt
+// has a status that concludes and a body that does not. Its order is not accepted, and
+// the pool is held once with the answer and a rule for it.
+func TestAStatusAloneConcludesNothing(t *testing.T) {
+	for _, c := range []reply{
+		{status: 409, body: `{"error":"insufficient_balance","message":"order was NOT created"}`},
+		{status: 409, body: `{"order_no":"n","status":"rejected","created":false}`},
+		{status: 409, body: "<html><center><h1>409 Conflict</h1></center><hr><center>nginx</center></html>"},
+		{status: 409},
+		{status: 412, body: `{"message":"the account is not verified"}`},
+		{status: 208, body: `{"ok":true}`},
+		{status: 302}, {status: 303, body: `{"order_no":"n","status":"created"}`}, {status: 424}, {status: 408}, {status: 499},
+		{status: 422, body: `{"order_no":"n","status":"created"}`},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, func(call call) reply {
+				if call.n == 1 {
+					return reply{err: errReset}
+				}
+				return c
+			}, func(cfg *Config) { cfg.RetrySubmissionAttempts, cfg.HoldRetry = 2, time.Hour })
+			rep := r.one("n")
+			require.Equal(t, []order.Verdict{order.Unsure, order.Unsure}, verdicts(rep), "%d %s", c.status, c.body)
+			for _, proven := range []bool{true, false} {
+				s := order.Decide(rep, order.Facts{FirstProven: proven})
+				require.Equal(t, order.Settlement{Action: order.ActDelay, Unsure: true}, s, "%d %s", c.status, c.body)
+			}
+			if c.status == 408 || c.status == 499 {
+				require.True(t, r.Gate().Open(), "the line is to blame")
+				return
+			}
+			state := r.Gate().State()
+			require.Len(t, state.Blocks, 1, "%d %s", c.status, c.body)
+			require.Equal(t, gate.BlockAnswer, state.Blocks[0].Name)
+			require.Contains(t, state.Reasons[0], strings.Join(strings.Fields(c.body), " "))
+			mustRules(t, "rules:\n"+state.Reasons[0][strings.Index(state.Reasons[0], "  - when"):])
+			require.Equal(t, 1, strings.Count(r.log.String(), "gate closed"))
+		})
+	}
+}
+
+// A rule decides what evidence cannot.
+func TestARuleConcludesWithoutEvidence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(call) reply { return reply{status: 409} }, once)
+		r.rules = mustRules(t, "rules:\n  - when: status == 409\n    verdict: duplicate\n")
+		require.Equal(t, order.Duplicate, r.one("n").Verdict)
+		require.True(t, r.Gate().Open())
+	})
+}
+
+// A proxy that wants credentials never handed the order on: it is no order's fault, and
+// no order's budget is spent.
+func TestAProxyThatWantsCredentialsHoldsThePool(t *testing.T) {
+	for _, status := range []int{407, 511} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			r := newRig(t, func(call) reply {
+				if time.Since(began) < 24*time.Hour {
+					return reply{status: status}
+				}
+				return reply{}
+			}, func(c *Config) {
+				c.RetryTotalAttempts, c.RetrySubmissionAttempts, c.GatePatience, c.RetrySubmissionTime = 3, 1e6, 1000*time.Hour, 1000*time.Hour
+			})
+			rep := r.one("n")
+			require.Equal(t, order.Accepted, rep.Verdict, rep.Reason)
+			require.Greater(t, rep.History.Attempts, 3)
+			require.False(t, rep.Trail[0].Verdict == order.Unsure)
+			require.Contains(t, r.log.String(), "a proxy on the way asks for credentials")
+		})
+	}
+}
+
+func TestAProxyThatAnswersAnOrderIsNamed(t *testing.T) {
+	w := &way{proxy: "http"}
+	base := w.serve(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusProxyAuthRequired) })
+	c, p := behind(t, "http", false, base)
+	x, j := c.try(t)
+	require.Equal(t, 407, x.answer.Status)
+	require.Equal(t, order.Retry, j.Verdict)
+	require.True(t, j.AtProxy)
+	require.Contains(t, c.dialer.askedForCredentials(), "http://"+p.ln.Addr().String()+": put its credentials into HTTP_PROXY")
+	require.NotContains(t, c.dialer.askedForCredentials(), "s3cret")
+}

@@ -1,0 +1,157 @@
+package submit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/submit/answer"
+	"orderpost/internal/submit/gate"
+)
+
+// recall calls the refusal of the last attempt back and keeps its answer. If a rule gave
+// the refusal, the order is in doubt from now on (R3).
+func (t *submission) recall(x *exchange, j *answer.Judgement) {
+	r, a := &t.report, &x.answer
+	r.Error = "refusal called back: it is not clear whether the order is to blame or the settings"
+	r.Final = false // a rule that may be wrong proves nothing
+	r.Trail[len(r.Trail)-1].CalledBack = true
+	r.History.Recall(t.before, order.Recalled{
+		At: r.History.LastAttemptAt, Attempt: r.History.Attempts, Status: a.Status, MediaType: a.Excerpt([]byte(a.Header.Get("Content-Type")), 64),
+		Answer: r.Response, Part: !a.Complete || r.Response != string(a.Body), Said: r.Said,
+		Rule: j.Rule, Reason: j.Reason, BodyHash: t.Order.BodyHash(),
+	})
+}
+
+// judgeKept judges the answer of an attempt that was called back by the present rules. It
+// returns false if there is none for this body, or no rule can judge it.
+func (t *submission) judgeKept() (answer.Judgement, bool) {
+	k := &t.report.History.Recalled
+	if !t.report.History.Unsure || k.Rule == 0 || k.Part || k.BodyHash != t.Order.BodyHash() || t.rules.ReadHeaders(k.Status) {
+		return answer.Judgement{}, false
+	}
+	a := answer.Answer{Status: k.Status, Header: http.Header{"Content-Type": {k.MediaType}}, Body: []byte(k.Answer), Complete: true, Scrub: t.keys.scrub.Load()}
+	a.Examine(t.Order.OrderNo())
+	j := t.rules.Judge(&a, k.Attempt)
+	t.evidence.WeighKept(&a, &j)
+	return j, true
+}
+
+// kept decides by the answer of an attempt that was called back, before another attempt
+// is made. If the present rules call it accepted, it settles the order.
+//
+// Under park, the order waits while the run of refusals holds the pool. Then the refusals
+// are believed and the rules call this one a refusal, too, or the order is parked.
+func (t *submission) kept(ctx context.Context) order.End {
+	h := &t.report.History
+	var patience <-chan time.Time
+	for {
+		changed := t.gate.Changed()
+		j, judged := t.judgeKept()
+		switch {
+		case judged && j.Verdict == order.Accepted:
+			t.settleByKept(&j)
+			return order.EndAnswer
+		case !t.parks() || !h.Unsure:
+			return order.EndNone
+		case h.Settleable() && t.gate.Stands(gate.BlockRefusals):
+		case h.Settleable() && judged && j.Verdict == order.Rejected && t.refusals.believes():
+			h.Unsure = false
+			return order.EndNone
+		default:
+			t.report.Verdict, t.report.Reason = order.Unsure, "parked: an earlier attempt may have created it"
+			return order.EndAnswer
+		}
+		if patience == nil {
+			timer := time.NewTimer(t.cfg.GatePatience)
+			defer timer.Stop()
+			patience = timer.C
+		}
+		began := time.Now()
+		select {
+		case <-changed:
+		case <-patience:
+			return order.EndHandBack
+		case <-ctx.Done():
+			return t.interrupted(ctx, context.Cause(ctx))
+		case <-t.gate.Draining():
+			return t.interrupted(ctx, gate.ErrDraining)
+		}
+		t.waitedAtGate(time.Since(began))
+	}
+}
+
+// parks reports whether an order in doubt is not posted again.
+func (t *submission) parks() bool { return t.cfg.OnUnsure == order.Park && !t.Allowed }
+
+// settleByKept makes the kept answer the report's.
+func (t *submission) settleByKept(j *answer.Judgement) {
+	r, k := &t.report, &t.report.History.Recalled
+	r.Verdict, r.Status, r.Response, r.Said, r.Reason = order.Accepted, k.Status, k.Answer, k.Said, answer.Bounded(t.clean(j.Reason), 200)
+	r.Error = fmt.Sprintf("the answer of %s, judged again: rule %d of that time called it a refusal", k.At.UTC().Format(time.RFC3339), k.Rule)
+	r.History.Unsure = false
+	t.log.Info().Str("order_no", t.Order.OrderNo()).Int("status", k.Status).Str("reason", r.Reason).Msg("order accepted by an answer that was kept: the rules called it a refusal before")
+}
+
+// believed is called for a refusal that is believed. If all doubt is about answers that
+// were called back, and the present rules call them refusals, too, the doubt ends.
+func (t *submission) believed() {
+	h := &t.report.History
+	if !h.Settleable() {
+		return
+	}
+	if j, judged := t.judgeKept(); judged && j.Verdict == order.Rejected {
+		h.Unsure = false
+	}
+}
+
+// exposed returns the rule that a duplicate answer shows to be wrong: the only attempt
+// that can have created the order is one that this rule calls a refusal still.
+func (t *submission) exposed(last *answer.Judgement) (ruleAt string) {
+	if last.Verdict != order.Duplicate || !t.report.History.Settleable() || t.refusals.trusted() {
+		return ""
+	}
+	if j, judged := t.judgeKept(); judged && j.Verdict == order.Rejected {
+		return j.RuleAt
+	}
+	return ""
+}
+
+// holdForRule holds the pool because a rule is wrong. It calls back the refusals that
+// wait: a duplicate would make them believed otherwise.
+func (t *submission) holdForRule(ruleAt string) {
+	t.reporting.Lock()
+	defer t.reporting.Unlock()
+	k := &t.report.History.Recalled
+	t.refusals.report(t.Order.OrderNo(), true)
+	t.gate.HoldByAnswer(gate.BlockRefusals, fmt.Sprintf("a rule is wrong: %s called the answer to order %s a refusal (%s), and the API has the order: correct the rule. %s",
+		ruleAt, t.Order.OrderNo(), answer.Bounded(t.clean(k.Answer), 200), rulesAreReread))
+}
+
+// rulesAreReread ends the reason of a hold that a better rules file ends.
+const rulesAreReread = "The worker reads the ORDERPOST_RULES file again when it changes, and judges the answers that were called back again"
+
+// rulesEvery is how often the worker looks whether the rules file changed.
+const rulesEvery = time.Second
+
+// reloadRules reads the rules file again. If that fails, the rules stay, and the error is
+// logged once.
+func (s *Submitter) reloadRules() {
+	changed, err := s.rules.Reload()
+	if err != nil {
+		note := "going on with the old rules: " + err.Error()
+		if last := s.rulesNote.Swap(&note); last == nil || *last != note {
+			s.log.Error().Err(err).Msg("cannot read the rules file again; going on with the old rules")
+		}
+		return
+	}
+	if s.rulesNote.Swap(nil) != nil && !changed {
+		s.log.Info().Msg("the rules file is as it was when it was read last")
+	}
+	if changed {
+		s.log.Info().Int("rules", s.rules.Len()).Msg("rules file read again")
+		s.gate.RulesChanged()
+	}
+}

@@ -1,0 +1,61 @@
+package waiting
+
+import (
+	"context"
+	"time"
+
+	"orderpost/internal/settle"
+)
+
+// unlistedEvery is how often the feeder compares the waiting room with its list of
+// subjects.
+const unlistedEvery = 5 * time.Second
+
+// unlisted is how far the feeder has read the waiting room for what the list lacks.
+type unlisted struct {
+	looked time.Time
+	next   uint64
+}
+
+// moveUnlisted moves intents whose subjects the broker does not list. They take no turns,
+// and nobody can pause them: only a producer that builds its subjects by hand makes one.
+func (f *Feeder) moveUnlisted(ctx context.Context) error {
+	u := &f.unlisted
+	if time.Since(u.looked) < unlistedEvery {
+		return nil
+	}
+	found, next, more, err := f.Queue.Unlisted(ctx, u.next)
+	if err != nil {
+		return err
+	}
+	if !more {
+		u.looked = time.Now()
+	}
+	u.next = next
+	if len(found) == 0 {
+		return nil
+	}
+	if feeds, err := f.lease.keep(ctx); err != nil || !feeds {
+		u.next = found[0].Seq
+		return err
+	}
+	ctx, cancel := context.WithDeadline(ctx, f.lease.until)
+	defer cancel()
+	ends, err := f.Queue.Move(ctx, settle.WaitingGroup{Messages: found})
+	if err != nil {
+		f.unsureAt = time.Now()
+	}
+	moved := 0
+	for i, end := range ends {
+		if end == settle.Moved || end == settle.MovedBefore {
+			moved++
+		} else {
+			u.next = min(u.next, found[i].Seq)
+		}
+	}
+	if moved > 0 {
+		f.Log.Warn().Int("intents", moved).Str("subject", found[0].Subject).
+			Msg("moved waiting intents whose subjects the broker cannot list: their producer does not encode them, see docs/producers.md")
+	}
+	return err
+}

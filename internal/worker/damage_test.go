@@ -1,0 +1,110 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/worker"
+)
+
+// flipBit changes one bit of the message that holds text in a stream of the broker in
+// dir, and removes the stream's index, as a kill leaves it. The broker must not run.
+func flipBit(t *testing.T, dir, stream, text string) {
+	t.Helper()
+	msgs := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", stream, "msgs")
+	blocks, err := filepath.Glob(filepath.Join(msgs, "*.blk"))
+	require.NoError(t, err)
+	for _, path := range blocks {
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		if at := bytes.Index(data, []byte(text)); at >= 0 {
+			data[at] ^= 1
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+			require.NoError(t, os.RemoveAll(filepath.Join(msgs, "index.db")))
+			return
+		}
+	}
+	require.Fail(t, "no block of "+stream+" holds "+text)
+}
+
+// One flipped bit makes the broker cut a stream off. The workers and the audit say so, and
+// nothing is posted until a person has accepted it.
+func TestAStreamThatLostItsEndHoldsTheFleet(t *testing.T) {
+	for stream, part := range map[string]string{"ORDERS": "intents", "ORDERS_RESULTS": "results"} {
+		t.Run(stream, func(t *testing.T) {
+			s := openWatched(t, nil)
+			s.publish(0, 20)
+			s.shows(`orderpost_orders_total{outcome="accepted"} 20`)
+			release := s.hold(0)
+			for i := range 300 {
+				s.publish(1000+i, 1)
+			}
+			had, err := s.queue.Intents().State(t.Context())
+			require.NoError(t, err)
+			s.eventually(func() bool {
+				e, err := s.queue.Bucket().Get(t.Context(), "extents")
+				return err == nil && bytes.Contains(e.Value, fmt.Appendf(nil, `"last":%d`, had.LastSeq))
+			}, "the workers do not remember how far the stream has come")
+
+			s.broker.Stop()
+			damaged := map[string]string{"ORDERS": "SECRET-NO-1100", "ORDERS_RESULTS": "SECRET-NO-3"}[stream]
+			flipBit(t, s.dir, stream, damaged)
+			s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
+			require.NoError(t, err)
+			s.unready("that its broker confirmed are lost") // whether or not the worker's writes have filled the end up
+			release()
+			s.shows(`orderpost_stream_present{stream="` + part + `"} 0`)
+			s.eventually(func() bool { return s.log.find("stream "+stream+" end", "level") == "error" }, "nobody is told")
+			s.eventually(s.queue.Connected, "not connected")
+			audit, err := books.Audit(t.Context(), s.queue)
+			require.NoError(t, err)
+			require.False(t, audit.Balanced())
+			require.Regexp(t, "stream "+stream+" end(s at|ed before) message .* that its broker confirmed are lost", fmt.Sprint(audit.Offenders))
+			require.Contains(t, fmt.Sprint(audit.Offenders), "worker repair")
+
+			s.repair()
+			s.ready()
+			s.shows(`orderpost_stream_present{stream="` + part + `"} 1`)
+		})
+	}
+}
+
+// A worker that starts on a damaged store posts nothing. The one before it remembered, at
+// its end, how far the streams had come.
+func TestAWorkerThatStartsOnADamagedStorePostsNothing(t *testing.T) {
+	var cfg *worker.Config
+	s := open(t, nil, func(c *worker.Config) { cfg = c })
+	s.publish(0, 20)
+	s.shows(`orderpost_orders_total{outcome="accepted"} 20`)
+	s.stop()
+	require.NoError(t, <-s.ended)
+	s.broker.Stop()
+	flipBit(t, s.dir, "ORDERS_RESULTS", "SECRET-NO-3")
+	var err error
+	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
+	require.NoError(t, err)
+	s.eventually(s.queue.Connected, "not connected")
+	s.publish(100, 5)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	lines, ended := &logLines{}, make(chan error, 1)
+	go func() { ended <- worker.Run(ctx, *cfg, worker.Env{Version: "v9.9.9", Log: zerolog.New(lines)}) }()
+	s.eventually(func() bool {
+		return lines.find("stream ORDERS_RESULTS ends at message", "level") == "error" && lines.find("working", "level") != ""
+	}, "nobody is told")
+	cancel()
+	require.NoError(t, <-ended)
+	for no := 100; no < 105; no++ {
+		require.Zero(t, s.api.Created(fmt.Sprintf("SECRET-NO-%d", no)), "posted")
+	}
+}

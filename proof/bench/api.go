@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"time"
+
+	"orderpost/proof/bench/contender"
+)
+
+// api is the sink process.
+type api struct {
+	*process
+	url string
+}
+
+// startAPI starts the sink.
+func (r *rig) startAPI(ctx context.Context, o contender.SinkOptions) (*api, error) {
+	addrs, err := freeAddrs(1)
+	if err != nil {
+		return nil, err
+	}
+	p, err := start(r.dir, "sink", r.self, os.Environ(), "sink", "--addr", addrs[0], "--warm", fmt.Sprint(o.Warm), fmt.Sprintf("--transit=%v", o.Transit))
+	if err != nil {
+		return nil, err
+	}
+	a := &api{process: p, url: "http://" + addrs[0]}
+	for {
+		if _, err = a.seen(ctx, false); err == nil {
+			return a, nil
+		}
+		select {
+		case <-p.done:
+			return nil, fmt.Errorf("the API ended: %w\n%s", p.err, p.lastWords())
+		case <-ctx.Done():
+			return nil, errors.Join(p.stop(), context.Cause(ctx))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (a *api) seen(ctx context.Context, transits bool) (s contender.Seen, err error) {
+	url := a.url + "/seen"
+	if transits {
+		url += "?transits"
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return s, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	return s, json.NewDecoder(resp.Body).Decode(&s)
+}

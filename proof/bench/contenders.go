@@ -1,0 +1,39 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/proof/bench/contender"
+)
+
+// contenders are hidden commands: the bench starts itself with them.
+func contenders() []*cobra.Command {
+	return []*cobra.Command{sinkCommand(), workerCommand("usual", contender.RunUsual), workerCommand("lean", contender.RunLean)}
+}
+
+func sinkCommand() *cobra.Command {
+	var o contender.SinkOptions
+	cmd := &cobra.Command{Use: "sink", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunSink(cmd.Context(), o) }}
+	f := cmd.Flags()
+	f.StringVar(&o.Addr, "addr", "", "")
+	f.Int64Var(&o.Warm, "warm", 0, "")
+	f.BoolVar(&o.Transit, "transit", false, "")
+	return cmd
+}
+
+func workerCommand(name string, work func(context.Context, contender.WorkerOptions) error) *cobra.Command {
+	var o contender.WorkerOptions
+	cmd := &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return work(cmd.Context(), o) }}
+	f := cmd.Flags()
+	f.StringVar(&o.URL, "url", "", "")
+	f.StringVar(&o.NATS, "nats", "", "")
+	f.StringVar(&o.Stream, "stream", "", "")
+	f.StringVar(&o.Consumer, "consumer", "", "")
+	f.StringVar(&o.Outcomes, "outcomes", "", "")
+	f.IntVar(&o.InFlight, "in-flight", 0, "")
+	return cmd
+}

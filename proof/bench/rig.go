@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+	"orderpost/proof/bench/contender"
+)
+
+// rig is what all trials share: the binaries and the folders.
+type rig struct {
+	*options
+	say    func(format string, args ...any)
+	dir    string // binaries and logs
+	store  string // stores of brokers
+	self   string
+	worker string
+	nats   string
+	failed int // trials
+}
+
+func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err error) {
+	r = &rig{options: o, say: func(format string, args ...any) { _, _ = fmt.Fprintf(stderr, format+"\n", args...) }}
+	defer func() {
+		if err != nil {
+			r.cleanUp()
+		}
+	}()
+	if r.self, err = os.Executable(); err != nil {
+		return r, err
+	}
+	base := o.store
+	if base == "" {
+		base = os.TempDir()
+		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+			base = "/dev/shm"
+		}
+	}
+	if r.store, err = os.MkdirTemp(base, "orderpost-bench-*"); err != nil {
+		return r, err
+	}
+	if r.dir, err = os.MkdirTemp("", "orderpost-bench-*"); err != nil {
+		return r, err
+	}
+	r.say("building the worker and a nats-server; stores are in %s", base)
+	if r.worker, err = r.build(ctx, "worker", "orderpost/cmd/worker"); err != nil {
+		return r, err
+	}
+	r.nats, err = r.build(ctx, "nats-server", "github.com/nats-io/nats-server/v2")
+	return r, err
+}
+
+func (r *rig) build(ctx context.Context, name, pkg string) (string, error) {
+	path := filepath.Join(r.dir, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
+	}
+	return path, nil
+}
+
+func (r *rig) cleanUp() {
+	for _, dir := range []string{r.dir, r.store} {
+		if dir != "" {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+// fill publishes the orders from..to-1, as an import does.
+func fill(ctx context.Context, q *queue.Queue, from, to int) error {
+	const page = 500
+	now := time.Now()
+	intents := make([]settle.Intent, 0, page)
+	for i := from; i < to; i++ {
+		intents = append(intents, intent(i, now))
+		if len(intents) < page && i+1 < to {
+			continue
+		}
+		for _, result := range q.PublishMany(ctx, intents) {
+			if result.Err != nil {
+				return result.Err
+			}
+		}
+		intents = intents[:0]
+	}
+	return nil
+}
+
+func intent(i int, now time.Time) settle.Intent {
+	return settle.Intent{OrderNo: contender.OrderNo(i), ID: fmt.Sprintf("bench:%d", i), Batch: "bench", Body: contender.Order(i, now)}
+}

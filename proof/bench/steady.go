@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/order"
+)
+
+// publishSteadily publishes s.rate orders a second, each when it is due,
+// whether the one before is stored or not.
+func (s *stage) publishSteadily(ctx context.Context) error {
+	if err := s.untilReady(ctx); err != nil {
+		return err
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	var failed error
+	began := time.Now()
+	for i := range s.orders {
+		due := began.Add(time.Duration(i) * time.Second / time.Duration(s.rate))
+		select {
+		case <-time.After(time.Until(due)):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		all.Go(func() {
+			if _, err := s.queue.Publish(ctx, intent(i, time.Now())); err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return failed
+}
+
+// untilReady sends one order ahead and waits until the API has it.
+func (s *stage) untilReady(ctx context.Context) error {
+	if _, err := s.queue.Publish(ctx, intent(s.orders, time.Now())); err != nil {
+		return err
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		seen, err := s.api.seen(ctx, false)
+		if err == nil && seen.Orders > 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-s.workers[0].done:
+			return s.endedEarly()
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// allAccepted reads our worker's books.
+func (s *stage) allAccepted(ctx context.Context) error {
+	return books.EachRecord(ctx, s.queue, func(r *order.Record) error {
+		if r.Outcome() != order.OutcomeAccepted {
+			return fmt.Errorf("order %s: %s: %s", r.OrderNo, r.Word, r.Reason)
+		}
+		return nil
+	})
+}

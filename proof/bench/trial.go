@@ -1,0 +1,297 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/proof/bench/contender"
+)
+
+// trial is one contender's working-off of one queue.
+type trial struct {
+	contender string
+	inFlight  int
+	orders    int
+	// warm orders come before the rate is measured.
+	warm int
+	// rate, in orders a second: published while the contender works, instead
+	// of filled in before.
+	rate int
+	// nodes is the number of servers, which is also that of replicas; 0 = 1.
+	nodes   int
+	profile string
+}
+
+// outcome is what a trial measured.
+type outcome struct {
+	Rate      float64   `json:"orders_per_second"`
+	CPU       float64   `json:"cpu_us_per_order"`
+	Peak      float64   `json:"peak_mb"`
+	BrokerCPU float64   `json:"broker_cpu_us_per_order"`
+	SinkCPU   float64   `json:"api_cpu_us_per_order"`
+	Transit   []float64 `json:"-"`                // ms, sorted
+	Failed    string    `json:"failed,omitempty"` // why; the rest is empty
+}
+
+// sum is the CPU of worker and brokers.
+func (o outcome) sum() float64 { return o.CPU + o.BrokerCPU }
+
+// stage is what one trial runs on.
+type stage struct {
+	*rig
+	trial
+	api     *api
+	broker  *broker // nil if the worker runs it
+	queue   *queue.Queue
+	workers []*process
+	// profileAddr is where a profiled worker serves its profile.
+	profileAddr string
+}
+
+// trialTimeout bounds one trial, the filling of its queue included.
+const trialTimeout = 10 * time.Minute
+
+func (r *rig) tryFor(ctx context.Context, t trial, limit time.Duration) (outcome, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trial is not done within %s", limit))
+	defer cancel()
+	return r.try(ctx, t)
+}
+
+// try runs one trial with a fresh API and a fresh broker.
+func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
+	s := &stage{rig: r, trial: t}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w%s", t.contender, err, s.lastWords())
+		}
+		s.end()
+	}()
+	s.api, err = r.startAPI(ctx, contender.SinkOptions{Warm: int64(t.warm), Transit: t.rate > 0})
+	if err != nil {
+		return out, err
+	}
+	if err := s.prepareQueue(ctx); err != nil {
+		return out, err
+	}
+	if err := s.startWorker(); err != nil {
+		return out, err
+	}
+	if t.rate > 0 {
+		if err := s.publishSteadily(ctx); err != nil {
+			return out, err
+		}
+	}
+	ended, err := s.untilDone(ctx)
+	if err != nil {
+		return out, err
+	}
+	return s.measure(ctx, ended)
+}
+
+func (s *stage) prepareQueue(ctx context.Context) (err error) {
+	if s.broker, err = s.startBroker(max(1, s.nodes), s.profile != ""); err != nil {
+		return err
+	}
+	if s.queue, err = s.broker.open(ctx); err != nil {
+		return err
+	}
+	if stores(s.contender) {
+		if err := s.broker.makeOutcomes(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.broker.placeLeaders(ctx); err != nil {
+		return err
+	}
+	if s.rate > 0 {
+		return nil
+	}
+	err = fill(ctx, s.queue, 0, s.orders)
+	s.broker.mark()
+	return err
+}
+
+func (s *stage) startWorker() error {
+	var p *process
+	var err error
+	switch s.contender {
+	case usualStored:
+		p, err = s.startContender("usual")
+	case leanStored:
+		p, err = s.startContender("lean")
+	default:
+		if s.profile != "" {
+			addrs, err := freeAddrs(1)
+			if err != nil {
+				return err
+			}
+			s.profileAddr = addrs[0]
+		}
+		p, err = start(s.dir, "worker", s.worker, s.workerEnv("ORDERPOST_NATS_URL="+s.broker.url, "ORDERPOST_REPLICAS="+strconv.Itoa(s.broker.replicas)))
+	}
+	if err != nil {
+		return err
+	}
+	s.workers = append(s.workers, p)
+	if s.profile != "" {
+		go s.takeProfiles()
+	}
+	return nil
+}
+
+func (s *stage) startContender(name string) (*process, error) {
+	return start(s.dir, name, s.self, os.Environ(), name, "--url", s.api.url, "--nats", s.broker.url,
+		"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomesPrefix, "--in-flight", strconv.Itoa(s.inFlight))
+}
+
+// workerEnv is the worker's environment: its defaults but for what the trial
+// is about.
+func (s *stage) workerEnv(more ...string) []string {
+	env := append(os.Environ(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
+		"ORDERPOST_CONCURRENCY="+strconv.Itoa(s.inFlight), "ORDERPOST_WORKER_NAME=worker-1", "ORDERPOST_LOG_FORMAT=json",
+		"ORDERPOST_OPS_ADDR=127.0.0.1:0")
+	if s.profile != "" {
+		env = append(env, "ORDERPOST_PPROF=true", "ORDERPOST_OPS_ADDR="+s.profileAddr)
+	}
+	env = append(env, more...)
+	for _, set := range s.settings {
+		env = append(env, "ORDERPOST_"+set)
+	}
+	return env
+}
+
+// stallTimeout is how long a trial may go without progress.
+const stallTimeout = time.Minute
+
+// untilDone waits until the API has seen every order and none is left in the queue.
+func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var progress int64
+	moved := time.Now()
+	for {
+		seen, err := s.api.seen(ctx, false)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if seen.Orders > progress {
+			progress, moved = seen.Orders, time.Now()
+		}
+		if time.Since(moved) > stallTimeout {
+			return time.Time{}, fmt.Errorf("the API has seen %d orders of %d, and none for %s", seen.Orders, s.orders, stallTimeout)
+		}
+		if seen.Refused > 0 {
+			return time.Time{}, fmt.Errorf("the API refused %d signatures", seen.Refused)
+		}
+		if seen.Orders >= int64(s.orders) {
+			if c, err := s.queue.Count(ctx); err == nil && c.Pending == 0 && c.Waiting == 0 {
+				return time.Now(), nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-s.workers[0].done:
+			return time.Time{}, s.endedEarly()
+		case <-ctx.Done():
+			return time.Time{}, fmt.Errorf("%w: the API has seen %d orders of %d", context.Cause(ctx), seen.Orders, s.orders)
+		}
+	}
+}
+
+func (s *stage) endedEarly() error {
+	return fmt.Errorf("it ended before its orders were done: %v", s.workers[0].cmd.ProcessState)
+}
+
+// measure ends everything and reads what it used.
+func (s *stage) measure(ctx context.Context, ended time.Time) (out outcome, err error) {
+	seen, err := s.api.seen(ctx, s.rate > 0)
+	if err != nil {
+		return out, err
+	}
+	if seen.Refused > 0 {
+		return out, fmt.Errorf("the API refused %d signatures", seen.Refused)
+	}
+	if s.broker != nil {
+		s.broker.freeze() // what follows reads the books
+	}
+	out.Rate = float64(seen.Orders-int64(s.warm)) / ended.Sub(time.Unix(0, seen.WarmAt)).Seconds()
+	if s.contender == ours {
+		if err := s.allAccepted(ctx); err != nil {
+			return out, err
+		}
+	}
+	if stores(s.contender) {
+		if n, err := s.broker.countOutcomes(ctx); err != nil || n < uint64(s.orders) {
+			return out, errors.Join(err, fmt.Errorf("%d outcomes are stored of %d", n, s.orders))
+		}
+	}
+	posted := float64(seen.Orders)
+	for _, p := range s.workers {
+		if err := p.stop(); err != nil {
+			return out, err
+		}
+		out.CPU += micros(p.cpu()) / posted
+		out.Peak = max(out.Peak, float64(p.peak)/(1<<20))
+	}
+	if s.broker != nil {
+		s.queue.Close()
+		s.queue = nil
+		if err := s.broker.stop(); err != nil {
+			return out, err
+		}
+		out.BrokerCPU = micros(s.broker.cpu()) / posted
+	}
+	if err := s.api.stop(); err != nil {
+		return out, err
+	}
+	out.SinkCPU = micros(s.api.cpu()) / posted
+	for _, ns := range seen.Transits {
+		out.Transit = append(out.Transit, float64(ns)/1e6)
+	}
+	slices.Sort(out.Transit)
+	return out, nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// end kills what a failed trial left running.
+func (s *stage) end() {
+	if s.queue != nil {
+		s.queue.Close()
+	}
+	for _, p := range s.all() {
+		select {
+		case <-p.done:
+		default:
+			_ = p.cmd.Process.Kill()
+			<-p.done
+		}
+	}
+	if s.broker != nil && s.broker.dir != "" {
+		_ = os.RemoveAll(s.broker.dir)
+	}
+}
+
+func (s *stage) all() []*process {
+	list := slices.Clone(s.workers)
+	if s.broker != nil {
+		list = append(list, s.broker.nodes...)
+	}
+	if s.api != nil && s.api.process != nil {
+		list = append(list, s.api.process)
+	}
+	return list
+}
+
+func (s *stage) lastWords() (text string) {
+	for _, p := range s.all() {
+		text += "\n" + p.lastWords()
+	}
+	return text
+}

@@ -1,0 +1,256 @@
+// Package chaos starts the real programs, injects the faults of real operation, and
+// then balances the books.
+//
+//	schedule.go  which fault comes when, as the seed determines
+//	faults.go    the table of faults; faults_*.go and power.go inject them
+//	rig.go       the processes: brokers and workers (process.go)
+//	proxy.go     the network between workers, brokers and API
+//	intents.go   the producers, and the intents confirmed to them
+//	commands.go  the programs for people, which must survive the faults
+//	summary.go   compares every confirmed intent with its outcome and the ledger
+//	history.go   what happened, as JSON lines, judged by proof/oracle (judge.go)
+//	night.go     each fault of a bad night by itself: what does the operator read, and when?
+//	soak.go      without faults: what grows from the start to the end? (footprint.go)
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"orderpost/internal/planted"
+	"orderpost/internal/program"
+	"orderpost/proof/powercut"
+)
+
+// The values of --on-unsure and --scenario.
+const (
+	resubmitPolicy = "resubmit"
+	parkPolicy     = "park"
+	replayScenario = "replay"
+)
+
+type options struct {
+	minutes  float64
+	scenario string
+	orders   int
+	rate     float64
+	gap      time.Duration
+	kills    int
+	workers  int
+	broker   string
+	policy   string
+	faults   []string
+	seed     uint64
+	calm     bool
+	commands bool
+	json     bool
+	list     bool
+	keep     string
+	hostile  bool
+	tls      bool
+	timeout  time.Duration
+	history  string
+	plant    string
+	usual    bool // the workers have their default settings
+
+	chosen  []fault
+	command string
+}
+
+const long = `chaos builds the programs, starts workers and brokers as processes of their own against the sandbox, and
+produces orders at a steady rate. Meanwhile faults come and go, several at once, as the seed deals them
+(--list-faults). Then everything is healed, and when the queue is empty every intent that was ever confirmed
+to a producer is compared with its outcome, and every outcome with what the sandbox really created.
+
+Meanwhile people import files and wait for them, watch, list, export, replay and audit, by programs that must
+survive the faults: each run's exit code must be one that is documented for it, and none gives up.
+
+With --on-unsure park the sandbox creates a repeated order_no again, so that a second POST shows as doubled.
+chaos soak does the same without faults, and says what grew.
+--scenario replay turns --orders into dead letters and replays them all, with kills.
+
+Exit codes: 0 the books balance, nothing was lost, doubled or unexplained; 1 they do not,
+or something failed; 2 wrong usage; 130 interrupted.`
+
+// Run runs the program and returns the exit code.
+func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
+	o := &options{command: strings.Join(append([]string{"go run ./proof/cmd/chaos"}, args...), " ")}
+	root := &cobra.Command{
+		Use: "chaos", Short: "Break everything under load, then balance the books", Long: long,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, stdout, stderr) },
+	}
+	f := root.Flags()
+	f.SortFlags = false
+	f.Float64Var(&o.minutes, "minutes", 1, "how long faults are injected")
+	f.Float64Var(&o.rate, "rate", 100, "orders that the producer publishes per second; 0 = all at once")
+	f.IntVar(&o.orders, "orders", 0, "orders of the producer at most; 0 = as many as the time allows")
+	f.StringVar(&o.broker, "broker", embeddedBroker, "embedded (in the first worker), external (a nats-server), or cluster (three of them)")
+	f.StringVar(&o.policy, "on-unsure", resubmitPolicy, "the workers' ORDERPOST_ON_UNSURE: resubmit or park")
+	f.IntVar(&o.workers, "workers", 3, "worker processes")
+	f.StringSliceVar(&o.faults, "faults", nil, "only these faults (default: all that the broker allows)")
+	f.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time from one fault to the next; a fault stands for up to 9 s")
+	f.Uint64Var(&o.seed, "seed", 1, "decides which faults come when, and the sandbox's own")
+	f.BoolVar(&o.calm, "calm", false, "the sandbox injects no faults of its own beside those of the schedule")
+	f.BoolVar(&o.commands, "commands", true, "run the programs for people meanwhile, and hold their exit codes against the documented ones")
+	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
+	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
+	f.BoolVar(&o.hostile, "hostile", false, "also the faults of hostile hands: giant intents, a disk that fills, answers about other orders")
+	f.BoolVar(&o.tls, "tls", false, "the sandbox speaks TLS, so that the faults between workers and API strike handshakes and records")
+	f.BoolVar(&o.list, "list-faults", false, "list the faults and end")
+	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
+	f.StringVar(&o.keep, "keep", "", "keep binaries, logs and data in this folder (default: a temporary one, removed)")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "give up so long after the faults are over")
+	f.StringVar(&o.history, "history", "", "write what happened to this file, one event a line, and judge it by the invariants of the simulation (again: chaos judge FILE)")
+	f.StringVar(&o.plant, "plant", "", "build a fault into the workers, which the history must show: ack-first, blind, old-timestamp")
+	root.AddCommand(newJudge(stdout), newNight(stdout, stderr), newSoak(o.command, stdout, stderr))
+	root.AddCommand(powercut.NewCommand(o.command, stdout, stderr))
+	return program.Execute(ctx, root, args, stdin, stdout, stderr)
+}
+
+// length returns how long faults are injected.
+func (o *options) length() time.Duration { return time.Duration(o.minutes * float64(time.Minute)) }
+
+func (o *options) byName(name string) fault {
+	for _, f := range o.chosen {
+		if f.name == name {
+			return f
+		}
+	}
+	panic("chaos: the schedule names a fault that was not chosen: " + name)
+}
+
+// validate checks the flags and sets those that follow from others. Its error names
+// every mistake.
+func (o *options) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.orders < 0 || o.kills < 0 || o.workers < 1 || o.rate < 0 || o.gap < 10*time.Millisecond || !(o.minutes > 0) {
+		bad("--workers must be at least 1, --gap at least 10ms, --minutes above 0; --orders, --kills and --rate cannot be below 0")
+	}
+	if o.broker != embeddedBroker && o.broker != externalBroker && o.broker != clusterBroker {
+		bad("--broker: %q is neither embedded nor external nor cluster", o.broker)
+	}
+	if o.policy != resubmitPolicy && o.policy != parkPolicy {
+		bad("--on-unsure: %q is neither resubmit nor park", o.policy)
+	}
+	if o.scenario != "" && o.scenario != replayScenario {
+		bad("--scenario: replay is the only one")
+	}
+	if o.scenario == replayScenario && o.orders == 0 {
+		bad("--scenario replay: --orders says how many")
+	}
+	if o.scenario == replayScenario && o.policy == parkPolicy {
+		bad("--scenario replay: replays orders in doubt, which is right only where the API refuses duplicates: not with --on-unsure park")
+	}
+	if o.orders == 0 && o.rate == 0 {
+		bad("--rate 0 needs --orders")
+	}
+	if o.plant != "" && (o.history == "" || !slices.Contains(planted.Faults(), planted.Fault(o.plant)) || o.plant == string(planted.Leak)) {
+		bad("--plant: ack-first, blind or old-timestamp, with --history")
+	}
+	var err error
+	if o.chosen, err = chosen(o.faults, o.broker, o.hostile); err != nil {
+		bad("%w", err)
+	}
+	if o.scenario != "" {
+		o.chosen = nil
+	}
+	if o.scenario == replayScenario {
+		o.rate = 0
+	}
+	if o.orders == 0 {
+		o.orders = math.MaxInt
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	return nil
+}
+
+func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if o.list {
+		return list(stdout)
+	}
+	limit := o.length() + o.timeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not done within %s (--timeout)", limit))
+	defer cancel()
+	r := &rig{o: o, out: stderr, intents: newIntents()}
+	defer r.cleanUp()
+	if err := r.prepare(ctx); err != nil {
+		return errors.Join(err, r.lastWords())
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.watch(watching)
+	s, err := r.carryOut(ctx)
+	if err != nil {
+		return errors.Join(err, r.lastWords())
+	}
+	if err := s.print(stdout, o.json); err != nil {
+		return err
+	}
+	told := stdout
+	if o.json {
+		told = stderr
+	}
+	err = o.found(told)
+	if o.plant != "" {
+		return err // the run may rightly have lost orders
+	}
+	return errors.Join(s.verdict(), err)
+}
+
+func (r *rig) carryOut(ctx context.Context) (*summary, error) {
+	switch {
+	case r.o.scenario == replayScenario:
+		return r.replayAll(ctx)
+	default:
+		return r.perform(ctx)
+	}
+}
+
+// verdict returns an error if the run shows a defect.
+func (s *summary) verdict() error {
+	if s.Lost+s.Doubled+s.Unexplained > 0 {
+		return fmt.Errorf("lost %d, doubled %d, unexplained %d", s.Lost, s.Doubled, s.Unexplained)
+	}
+	if !s.Balanced {
+		return errors.New("the books do not balance")
+	}
+	if n := len(s.CommandProblems); n > 0 {
+		return fmt.Errorf("%d runs of commands ended in an undocumented way", n)
+	}
+	if s.Confirmed == 0 || s.CreatedOnce == 0 {
+		return errors.New("nothing was confirmed or created: this run shows nothing")
+	}
+	if s.injected() == 0 && len(s.Faults) > 0 {
+		return errors.New("no fault was injected: this run shows nothing")
+	}
+	return nil
+}
+
+func list(out io.Writer) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "FAULT\tBROKER\tWEIGHT\tWHAT")
+	for _, f := range faults() {
+		needs := "all"
+		if len(f.needs) > 0 {
+			needs = strings.Join(f.needs, ", ")
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", f.name, needs, f.weight, f.what)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,14 @@
+// Command simulate plays the settle protocol in simulated time, from a seed.
+package main
+
+import (
+	"runtime/debug"
+
+	"orderpost/internal/program"
+	"orderpost/proof/simulate"
+)
+
+func main() {
+	debug.SetGCPercent(800) // a schedule's garbage is small, and all of it at once
+	program.Main(simulate.Run)
+}

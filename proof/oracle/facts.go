@@ -1,0 +1,358 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// submission is an intent as the broker stored it.
+type submission struct {
+	id, body, batch, source string
+	at                      time.Time
+	seq                     uint64
+}
+
+// keep notes what an intent says about itself.
+func (o *Oracle) keep(c *course, e *Event) {
+	if !o.settings.Outside { // from outside nobody sees that
+		c.copies = append(c.copies, submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At), e.Seq})
+	}
+}
+
+// has reports whether an intent that was stored is as told, or none was seen.
+func (c *course) has(is func(s *submission) bool) bool {
+	return len(c.copies) == 0 || slices.ContainsFunc(c.copies, func(s submission) bool { return is(&s) })
+}
+
+// carry notes which body a delivery brings.
+func (o *Oracle) carry(c *course, e *Event) {
+	own := o.claims[e.Claim]
+	for _, s := range c.copies {
+		if s.seq == e.Seq && s.id == e.Intent {
+			own.intent, own.body = s.id, s.body
+		}
+	}
+	if e.Count > 1 { // what the delivery before did is not known
+		own.mayHavePosted()
+	}
+}
+
+// mayHavePosted notes that a delivery may have posted its body. One that was withheld, or
+// that asked for what exists, did not.
+func (c *claim) mayHavePosted() {
+	if c.body == "" {
+		return
+	}
+	if all := c.course.records; len(all) > 0 {
+		switch last := all[len(all)-1].rec; last.Outcome() {
+		case order.OutcomeAccepted:
+			return
+		case order.OutcomeUnknown:
+			if !last.Allows(c.intent) {
+				return
+			}
+		}
+	}
+	c.course.mayHavePosted(c.body)
+}
+
+// mayHavePosted notes that nobody knows whether a body was posted.
+func (c *course) mayHavePosted(body string) {
+	if c.lostBodies == nil {
+		c.lostBodies = make(map[string]bool)
+	}
+	c.lostBodies[body] = true
+}
+
+// checkFacts checks that a record says of its intent what is true of that one, and keeps
+// what belongs to the order_no. prev is the record that it replaces; nil = none.
+func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
+	rec := e.Record
+	if prev != nil && order.LaterTimestamp(rec.LastTimestamp, prev.LastTimestamp) != rec.LastTimestamp {
+		o.find(Stamped, c.orderNo, nil, "%s by %s forgets the timestamp %d, and names %d", rec.Word, e.Process, prev.LastTimestamp, rec.LastTimestamp)
+	}
+	if o.settings.Outside {
+		return
+	}
+	if wrong := shape(rec); wrong != "" {
+		o.find(Own, c.orderNo, nil, "%s (%s) %s", rec.IntentID, rec.Word, wrong)
+	}
+	if prev != nil {
+		o.checkKept(c, e, prev)
+	}
+	if by := rec.By; by != "" && e.Claim != 0 && rec.Outcome() != order.OutcomeAccepted && (prev == nil || prev.By != by || prev.IntentID != rec.IntentID) {
+		o.find(Own, c.orderNo, nil, "%s writes that %s settled %s (%s)", e.Process, by, rec.IntentID, rec.Word)
+	}
+	if !c.has(func(s *submission) bool {
+		return s.batch == rec.Batch && s.source == rec.Source && s.body == rec.BodyHash
+	}) {
+		o.find(Own, c.orderNo, nil, "%s (%s) comes from %q, %q, and no intent with its body does", rec.IntentID, rec.Word, rec.Batch, rec.Source)
+	}
+	same := prev != nil && prev.IntentID == rec.IntentID && prev.EnqueuedAt.Equal(rec.EnqueuedAt) // the time of a withdrawal is one of its own
+	if !rec.Unqueued && !same && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.at.Equal(rec.EnqueuedAt) }) {
+		o.find(Own, c.orderNo, nil, "%s (%s) was not stored at %s", rec.IntentID, rec.Word, rec.EnqueuedAt)
+	}
+	o.checkConflicts(c, rec)
+	o.checkBody(c, rec, prev)
+	o.checkBooks(c, rec)
+}
+
+// checkConflicts checks that a record lists intents as refused that were stored as it says,
+// each once and none with its own body.
+func (o *Oracle) checkConflicts(c *course, rec *order.Record) {
+	for i, x := range rec.Conflicts {
+		if x.BodyHash != "" && x.BodyHash == rec.BodyHash {
+			o.find(Own, c.orderNo, nil, "%s (%s) lists %s as refused, with its own body", rec.IntentID, rec.Word, x.IntentID)
+		}
+		if slices.ContainsFunc(rec.Conflicts[:i], func(y order.Conflict) bool { return y.IntentID == x.IntentID }) {
+			o.find(Own, c.orderNo, nil, "%s (%s) lists %s twice", rec.IntentID, rec.Word, x.IntentID)
+		}
+		// One that repeated an accepted order is known by the import of the intent before.
+		repeated := slices.ContainsFunc(c.records, func(r observed) bool {
+			return r.rec.Outcome() == order.OutcomeAccepted && r.rec.IntentID == x.IntentID && r.rec.Batch == x.Batch && r.rec.BodyHash == x.BodyHash
+		})
+		if !repeated && !c.has(func(s *submission) bool {
+			return s.id == x.IntentID && s.body == x.BodyHash && s.batch == x.Batch && s.source == x.Source
+		}) {
+			o.find(Own, c.orderNo, nil, "%s is listed as refused, and was another intent", x.IntentID)
+		}
+	}
+}
+
+// shape returns what a record must not say besides its outcome; "" = all is well.
+func shape(r *order.Record) string {
+	out := r.Outcome()
+	note, open := out == order.OutcomeNone, out == order.OutcomeNone || out == order.OutcomeUnknown
+	switch {
+	case note != r.SettledAt.IsZero(), note != (r.Note != order.NoteNone):
+		return "is half a note"
+	case !note && r.Unsure != (out == order.OutcomeUnknown):
+		return "is an outcome that does not fit its doubt"
+	case r.Allowed && !open, !r.Allowed && r.AllowedFor != "":
+		return "permits what needs no permission"
+	case note && (r.By != "" || r.Dropped), r.Dropped && !out.NeedsLetter():
+		return "says what a person did about another outcome"
+	case !r.NotBefore.IsZero() && r.Note != order.NoteDelayed:
+		return "delays no attempt"
+	default:
+		return ""
+	}
+}
+
+// checkKept checks that a record keeps what the one before says about the order_no.
+func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
+	rec, person := e.Record, e.Claim == 0
+	if !person && !slices.Equal(rec.Interventions, prev.Interventions) {
+		o.find(Own, c.orderNo, nil, "%s forgets or invents what people did", e.Process)
+	}
+	switch granted := rec.Allowed && (!prev.Allowed || prev.AllowedFor != rec.AllowedFor); {
+	case granted && !person:
+		o.find(Own, c.orderNo, nil, "%s permits another attempt", e.Process)
+	case granted && !rec.Dropped && c.pending == 0 && (c.letter == nil || settle.LetterReplayed(rec.AllowedFor) != c.letter.seq):
+		o.find(Own, c.orderNo, nil, "%s permits an attempt for %s, and the letter is %s", e.Process, rec.AllowedFor, c.letter)
+	}
+	if rec.Outcome() != order.OutcomeAccepted || rec.BodyHash != prev.BodyHash || len(rec.Conflicts) >= 10 {
+		return
+	}
+	for _, x := range prev.Conflicts {
+		if rec.ConflictOf(x.IntentID) == nil {
+			o.find(Own, c.orderNo, nil, "%s forgets that %s was refused", e.Process, x.IntentID)
+		}
+	}
+}
+
+// checkBody checks that the body in a record is the one that is in doubt, or that the API
+// has.
+func (o *Oracle) checkBody(c *course, rec, prev *order.Record) {
+	posted, unsure := false, false // an attempt with that body; one that may have created the order
+	for _, a := range c.posts {
+		if a.body == rec.BodyHash {
+			posted, unsure = true, unsure || a.unsure()
+		}
+	}
+	if rec.By != "" && rec.Outcome() == order.OutcomeUnknown { // a withdrawal that outlasted its pause
+		c.mayHavePosted(rec.BodyHash)
+	}
+	inherits := prev != nil && prev.Unsure
+	if !rec.Unsure || rec.BodyHash == "" && !inherits {
+		c.neverSent = rec.Unsure
+	}
+	switch {
+	case rec.Outcome() == order.OutcomeUnknown && inherits && !posted && !c.lostBodies[rec.BodyHash] &&
+		(prev.BodyHash != "" && prev.BodyHash != rec.BodyHash && !rec.Aside() || !c.neverSent && !o.killed && c.mayExist()):
+		o.find(Own, c.orderNo, nil, "the body of %s is in doubt, and was never posted", rec.IntentID)
+	case rec.Outcome() == order.OutcomeAccepted && !rec.Aside() && !c.has(func(s *submission) bool { return s.id == rec.IntentID && s.body == rec.BodyHash }):
+		o.find(Own, c.orderNo, nil, "%s is accepted with another body than its own", rec.IntentID)
+	}
+	switch {
+	case rec.Outcome() != order.OutcomeAccepted || prev.Outcome() == order.OutcomeAccepted || c.created == 0 || c.bodies[rec.BodyHash]:
+	case c.saidNoTooSoon(), c.lostBodies[rec.BodyHash], o.killed && rec.BodyHash != "", posted && (unsure || rec.Verdict == order.Accepted): // nobody can tell which of two bodies the API has
+		o.Counts.OtherBodies++
+	default:
+		o.find(True, c.orderNo, nil, "%s is accepted, and the API has another body", rec.IntentID)
+	}
+}
+
+// mayExist reports whether an attempt, or a lost delivery, may have created the order.
+func (c *course) mayExist() bool {
+	return len(c.lostBodies) > 0 || slices.ContainsFunc(c.posts, (*attempt).unsure)
+}
+
+// checkBooks checks that a record counts each stored intent, but for the one in the queue
+// if no record settles that one yet (R11).
+func (o *Oracle) checkBooks(c *course, rec *order.Record) {
+	at := o.clock(c.storedAt)
+	settles := func(r *order.Record) bool {
+		if x := r.ConflictOf(c.named); x != nil {
+			return !x.EnqueuedAt.Before(at)
+		}
+		return r.Settles(c.named) && !r.EnqueuedAt.Before(at)
+	}
+	settled := c.intents
+	if c.pending != 0 && !slices.ContainsFunc(c.records, func(r observed) bool { return settles(r.rec) }) {
+		settled--
+	}
+	if rec.Settled != settled {
+		o.find(OneOutcome, c.orderNo, nil, "%d intents were stored, %d are settled by %s", c.intents, rec.Settled, rec.Word)
+	}
+}
+
+// checkLetter checks that a letter is about the intent whose body it holds, and names the
+// letter that it replaces.
+func (o *Oracle) checkLetter(c *course, e *Event) {
+	l := e.Letter
+	if l == nil {
+		return
+	}
+	if l.BodyHash != e.Body || !c.has(func(s *submission) bool {
+		return s.id == l.IntentID && s.body == e.Body && s.batch == l.Batch && s.source == l.Source && s.at.Equal(l.EnqueuedAt)
+	}) {
+		o.find(Letters, c.orderNo, nil, "letter %d is not what %s was: from %q, %q", e.Seq, l.IntentID, l.Batch, l.Source)
+	}
+	have := c.letter
+	if seq := settle.LetterReplayed(l.IntentID); have == nil && seq != 0 {
+		have = c.filed[seq]
+	}
+	if have != nil && !slices.ContainsFunc(l.Earlier, func(x settle.Earlier) bool { return x.IntentID == have.intent && x.Outcome == have.outcome }) {
+		o.find(Letters, c.orderNo, []int{have.line}, "the letter of %s comes after that of %s, and does not say so", l.IntentID, have.intent)
+	}
+}
+
+// file keeps the letter that is stored now.
+func (c *course) file() {
+	if c.filed == nil {
+		c.filed = make(map[uint64]*letter)
+	}
+	c.filed[c.letter.seq], c.unheld = c.letter, nil
+}
+
+// checkRemoval checks that the letter of an intent that was refused stays, and one that
+// alone holds a body.
+func (o *Oracle) checkRemoval(c *course, e *Event) {
+	l := c.letter
+	if l == nil || l.seq != e.Seq || len(c.records) == 0 || o.settings.Outside {
+		return
+	}
+	last := &c.records[len(c.records)-1]
+	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
+	switch {
+	case dropped(last.rec, l), replayed, c.saidNo(l.at): // a person knows that neither exists
+	case last.rec.ConflictOf(l.intent) == nil:
+		if c.holdsAlone(l, last) {
+			o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, l.intent, last.rec.Word)
+		}
+	case c.gaveWay(e.Process): // the end shows whether it is filed again
+		c.unheld, c.unheldBy = l, e.Process
+	default:
+		o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which was refused", e.Process, l.intent)
+	}
+}
+
+// dropped reports whether a record says that a person dropped the letter.
+func dropped(r *order.Record, l *letter) bool {
+	return slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == l.seq })
+}
+
+// droppedLast reports whether a record says that a person dropped the intent's last letter.
+func (c *course) droppedLast(r *order.Record, intent string) bool {
+	var last *letter
+	for _, l := range c.filed {
+		if l.intent == intent && (last == nil || l.seq > last.seq) {
+			last = l
+		}
+	}
+	return last != nil && dropped(r, last)
+}
+
+// holdsAlone reports whether nothing but this letter, which is in doubt, holds its body, and
+// somebody may still need that.
+func (c *course) holdsAlone(l *letter, last *observed) bool {
+	rec := last.rec
+	switch {
+	case c.misfiled, l.outcome != order.OutcomeUnknown, l.body == "", l.body == rec.BodyHash:
+	case l.at > last.at, c.refiled(l): // it was filed behind what settled the order, or a former owner filed it once more
+	case (rec.Resolved() || rec.Dropped) && rec.IntentID == l.intent: // it was filed behind a person's act
+	case c.pending != 0 && c.named == l.intent: // whoever settles it files its letter again
+	default:
+		return true
+	}
+	return false
+}
+
+// refiled reports whether the letter's intent had another one before.
+func (c *course) refiled(l *letter) bool {
+	for _, other := range c.filed {
+		if other.intent == l.intent && other.seq != l.seq {
+			return true
+		}
+	}
+	return false
+}
+
+// gaveWay reports whether a process wrote a person's word which another process replaced since.
+func (c *course) gaveWay(process string) bool {
+	i := slices.IndexFunc(c.records, func(r observed) bool { return r.process == process && r.rec.Resolved() })
+	return i >= 0 && c.records[len(c.records)-1].process != process
+}
+
+// saidNo reports whether a person said since a moment that no order exists.
+func (c *course) saidNo(since Moment) bool {
+	return slices.ContainsFunc(c.records, func(r observed) bool {
+		return r.rec.By != "" && r.rec.Outcome() == order.OutcomeRejected && r.at >= since
+	})
+}
+
+// checkFiled checks that the letter of an intent is stored when the intent is acknowledged
+// (R4).
+func (o *Oracle) checkFiled(c *course, e *Event) {
+	if len(c.records) == 0 || o.settings.Outside {
+		return
+	}
+	last := c.records[len(c.records)-1]
+	rec, l, want := last.rec, c.letter, ""
+	if rec.Outcome() == order.OutcomeAccepted && last.claim != e.Claim && o.process(last.process).ended == 0 {
+		return // a late acceptance, whose writer comes to the letter; the end shows whether it did
+	}
+	switch {
+	case rec.ConflictOf(e.Intent) != nil && l == nil && c.droppedLast(rec, e.Intent): // and the intent was stored once more
+	case rec.ConflictOf(e.Intent) != nil && (l == nil || l.intent != e.Intent || !l.conflict):
+		want = "conflict"
+	case rec.NeedsLetter() && rec.IntentID == e.Intent && (l == nil || l.intent != e.Intent || l.outcome != rec.Outcome()):
+		want = rec.Word
+	}
+	if want != "" {
+		o.find(Letters, c.orderNo, nil, "%s is acknowledged (%s), and its letter is %s", e.Intent, want, l)
+	}
+}
+
+// String says what a letter is about.
+func (l *letter) String() string {
+	if l == nil {
+		return "not there"
+	}
+	return fmt.Sprintf("about %s (%s)", l.intent, l.outcome)
+}

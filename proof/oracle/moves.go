@@ -1,0 +1,62 @@
+package oracle
+
+import "slices"
+
+// place is an intent in the waiting room.
+type place struct {
+	course *course
+	intent string
+	line   int
+}
+
+// waited notes an intent that a producer put into the waiting room.
+func (o *Oracle) waited(e *Event) {
+	c := o.course(e.OrderNo)
+	c.known, c.must = true, true
+	c.given(e.Intent)
+	o.keep(c, e)
+	o.waiting[e.Seq] = &place{c, e.Intent, e.Line}
+}
+
+// left checks an intent that leaves the waiting room: the queue has or had it, or a
+// person withdrew it.
+func (o *Oracle) left(e *Event) {
+	p := o.waiting[e.Seq]
+	if p == nil {
+		return
+	}
+	delete(o.waiting, e.Seq)
+	withdrawn := slices.ContainsFunc(p.course.records, func(r observed) bool { return r.rec.Knows(p.intent) })
+	if p.course.queued[p.intent] == 0 && !withdrawn {
+		o.find(Moved, p.course.orderNo, []int{p.line}, "%s removes %s from the waiting room, and it was never in the queue", e.Process, p.intent)
+	}
+}
+
+// given counts a submission by a producer.
+func (c *course) given(id string) {
+	if c.submitted == nil {
+		c.submitted = make(map[string]int)
+	}
+	c.submitted[id]++
+}
+
+// checkMoved checks that an intent that came out of the waiting room is not in the
+// queue more often than producers submitted it.
+func (o *Oracle) checkMoved(c *course, e *Event) {
+	if c.queued == nil {
+		c.queued = make(map[string]int)
+	}
+	c.queued[e.Intent]++
+	if e.Waited == 0 {
+		c.given(e.Intent)
+		return
+	}
+	o.Counts.Moved++
+	switch {
+	case c.queued[e.Intent] <= c.submitted[e.Intent], o.settings.Outside:
+	case e.Paused: // the feeder was frozen between the last look at its term and the socket
+		o.Counts.MovedTwice++
+	default:
+		o.find(Moved, c.orderNo, nil, "%s was submitted %d times and is in the queue for the %d. time", e.Intent, c.submitted[e.Intent], c.queued[e.Intent])
+	}
+}

@@ -1,0 +1,376 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+	"orderpost/proof/oracle"
+)
+
+// broker models JetStream as far as the protocol uses it: a work queue with one message
+// per subject and discard new, results and dead letters with one message per subject,
+// the marks, one consumer. Stored data survives a crash. Other state may not.
+type broker struct {
+	w    *world
+	up   bool
+	life int  // number of restarts
+	full bool // the broker refuses results
+
+	seq     uint64 // of the intents
+	intents map[uint64]*intent
+	bySubj  map[string]*intent
+	dedupe  map[string]known
+	results map[string]*resultEntry
+	letters map[string]*settle.Letter
+	marks   map[string]markEntry
+	resSeq  uint64
+	deadSeq uint64
+	markSeq uint64
+
+	followers   *followers // nil on one replica
+	leaders     [allStreams]leader
+	changeAfter int // so many more writes to the results, then their leader stops
+	waiting     *waitingRoom
+
+	// the consumer
+	consumer leader // of the workers' consumer
+	term     int    // of that leader
+	next     uint64 // the next sequence to deliver for the first time
+	pending  map[uint64]*handed
+	again    []uint64 // to be redelivered, in this order
+	pulls    []*pull
+	paused   time.Duration // until then
+	pokeWait bool
+}
+
+type intent struct {
+	msg     *settle.Message
+	id      string
+	orderNo string
+}
+
+type known struct {
+	seq uint64
+	at  time.Duration
+}
+
+type resultEntry struct {
+	rec *order.Record
+	seq uint64
+}
+
+type markEntry struct {
+	mark settle.HighWaterMark
+	seq  uint64
+}
+
+// handed is the consumer's state of a delivered message.
+type handed struct {
+	count  uint64
+	claim  int // the delivery that holds the message; 0 = it waits for redelivery
+	serial int // number of its deadline
+	// replicated is when the message was delivered or its claim extended, as far as the
+	// next leader of the consumer knows.
+	replicated time.Duration
+}
+
+// pull is a worker's standing request for messages.
+type pull struct {
+	h     *host
+	n     int
+	until time.Duration
+	link  int
+	take  func(ms []settle.Arrival) // at the worker
+	over  bool
+}
+
+// dedupeWindow is the stream's duplicate window.
+const dedupeWindow = 2 * time.Minute
+
+func newBroker(w *world) *broker {
+	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
+		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
+		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1,
+		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration), held: make(map[string]map[streamID]bool)}}
+}
+
+// fill makes the broker refuse results from now on.
+func (b *broker) fill() {
+	if !b.full {
+		b.full = true
+		b.w.witness.tell(oracle.Event{Kind: oracle.Full})
+	}
+}
+
+// makeRoom makes the broker take results again.
+func (b *broker) makeRoom() {
+	b.full = false
+	b.w.witness.tell(oracle.Event{Kind: oracle.Room})
+}
+
+// publish stores an intent.
+func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, uint64) {
+	if k, dup := b.dedupe[id]; id != "" && dup && b.w.e.at-k.at < dedupeWindow {
+		return settle.AlreadyKnown, k.seq
+	}
+	if b.bySubj[m.Subject] != nil {
+		return settle.AlreadyPending, 0
+	}
+	b.seq++
+	stored := *m
+	stored.Seq, stored.Time = b.seq, b.w.e.now()
+	in := &intent{msg: &stored, id: intentID(&stored, id), orderNo: orderNoOf(m.Subject)}
+	b.intents[b.seq], b.bySubj[m.Subject] = in, in
+	if id != "" {
+		b.dedupe[id] = known{b.seq, b.w.e.at}
+	}
+	b.w.witness.stored(in)
+	if t := b.w.e.trace; t != nil {
+		t.say(b.w.e, "broker", "stored", in.orderNo, "%s", in.id)
+	}
+	b.serve()
+	return settle.Stored, b.seq
+}
+
+// remove removes an intent. by is the claim that acknowledged it, 0 if it is deleted.
+func (b *broker) remove(seq uint64, by int) {
+	if in := b.intents[seq]; in != nil {
+		b.w.witness.removed(in, by)
+		delete(b.intents, seq)
+		delete(b.bySubj, in.msg.Subject)
+	}
+	delete(b.pending, seq)
+	b.again = slices.DeleteFunc(b.again, func(s uint64) bool { return s == seq })
+}
+
+// serve delivers messages to the waiting pulls.
+func (b *broker) serve() {
+	if !b.leadsConsumer() {
+		return
+	}
+	if b.w.e.at < b.paused {
+		if !b.pokeWait {
+			b.pokeWait = true
+			b.w.e.after(b.paused-b.w.e.at, func() { b.pokeWait = false; b.serve() })
+		}
+		return
+	}
+	if len(b.w.idle) > 0 && b.up && b.ready() {
+		b.w.wakeIdle()
+	}
+	for b.up && len(b.pulls) > 0 && b.ready() {
+		p := b.pulls[0]
+		if p.over || p.until < b.w.e.at || p.h.link != p.link {
+			b.pulls = b.pulls[1:]
+			continue
+		}
+		n := 1
+		if p.n > 1 && b.w.e.chance(0.7) {
+			n = p.n
+		}
+		var group []settle.Arrival
+		for ; n > 0 && b.ready(); n-- {
+			group = append(group, b.deliver(p.h))
+		}
+		if p.n -= len(group); p.n == 0 {
+			b.pulls = b.pulls[1:]
+		}
+		b.w.e.after(b.w.latency(), func() { p.take(group) })
+	}
+}
+
+func (b *broker) ready() bool {
+	for len(b.again) > 0 && b.intents[b.again[0]] == nil {
+		b.again = b.again[1:]
+	}
+	for b.next <= b.seq && b.intents[b.next] == nil {
+		b.next++
+	}
+	return len(b.again) > 0 || b.next <= b.seq && len(b.pending) < b.w.cfg.MaxAckPending
+}
+
+// deliver hands the next message to h.
+func (b *broker) deliver(h *host) settle.Arrival {
+	var seq uint64
+	if len(b.again) > 0 {
+		seq, b.again = b.again[0], b.again[1:]
+	} else {
+		seq = b.next
+		b.next++
+	}
+	p := b.pending[seq]
+	if p == nil {
+		p = &handed{}
+		b.pending[seq] = p
+	}
+	in := b.intents[seq]
+	p.replicated = in.msg.Time.Sub(epoch) // consumer.go
+	p.count++
+	b.w.claims++
+	p.claim = b.w.claims
+	b.w.witness.delivered(in, p.claim, p.count, h)
+	if t := b.w.e.trace; t != nil {
+		t.say(b.w.e, "broker", "pull", in.orderNo, "%s to %s, delivery %d", in.id, h.name, p.count)
+	}
+	b.deadline(seq, p)
+	return settle.Arrival{Message: in.msg, Answer: answer{b.w, h, seq, p.claim}, Reply: replyOf(seq, p.claim), Delivered: p.count}
+}
+
+// deadline restarts the ack wait of a message.
+func (b *broker) deadline(seq uint64, p *handed) {
+	b.expire(seq, p, b.w.e.at+b.w.cfg.AckWait, oracle.ByTime)
+}
+
+// expire ends the claim on a message at a time, unless the message gets another
+// deadline before.
+func (b *broker) expire(seq uint64, p *handed, at time.Duration, why string) {
+	p.serial++
+	serial, life := p.serial, b.life
+	b.w.e.after(at-b.w.e.at, func() {
+		if b.life != life || b.pending[seq] != p || p.serial != serial {
+			return
+		}
+		if p.claim != 0 {
+			b.w.e.trace.say(b.w.e, "broker", "claim ends", b.intents[seq].orderNo, "not acknowledged within %s: %s", b.w.cfg.AckWait, why)
+			b.w.witness.released(p.claim, why)
+			p.claim = 0
+		}
+		b.again = append(b.again, seq)
+		b.serve()
+	})
+}
+
+// nak returns a message in the name of claim by. paused says that the sender was
+// frozen after its last check. A former owner returns a message that now belongs to
+// another worker.
+func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
+	p := b.pending[seq]
+	if p == nil || b.intents[seq] == nil || p.claim == 0 {
+		return
+	}
+	if !b.leadsConsumer() && (delay == 0 || !b.stopping(0.5)) { // only a delay is replicated
+		b.w.e.trace.say(b.w.e, "broker", "nak lost", b.intents[seq].orderNo, "nobody leads the consumer")
+		return
+	}
+	b.w.witness.handedBack(p.claim, by, paused)
+	p.claim = 0
+	if delay > 0 {
+		p.replicated = b.w.e.at - b.w.cfg.AckWait + delay
+	}
+	p.serial++
+	serial, life := p.serial, b.life
+	b.w.e.after(delay, func() {
+		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim == 0 && !slices.Contains(b.again, seq) {
+			b.again = append(b.again, seq)
+			b.serve()
+		}
+	})
+}
+
+// extend extends the claim on a message, whoever asks for it, and reports whether the
+// request is answered. A leader that stops answers and stores nothing.
+func (b *broker) extend(seq uint64) (answered bool) {
+	if !b.leadsConsumer() {
+		return b.stopping(0.7)
+	}
+	if p := b.pending[seq]; p != nil && p.claim != 0 {
+		p.replicated = b.w.e.at
+		b.deadline(seq, p)
+	}
+	return true
+}
+
+func (b *broker) ask(p *pull) {
+	if !b.leadsConsumer() {
+		return
+	}
+	b.pulls = append(b.pulls, p)
+	b.serve()
+}
+
+func (b *broker) dropPulls(h *host) {
+	b.pulls = slices.DeleteFunc(b.pulls, func(p *pull) bool { return p.h == h })
+}
+
+// memory says how much a restarted broker remembers of its deliveries.
+type memory int
+
+const (
+	remembersAll memory = iota
+	remembersSome
+	remembersNothing
+)
+
+// kill kills the broker and all connections. Stored data is synced and stays.
+func (b *broker) kill(down time.Duration, m memory) {
+	if !b.up {
+		return
+	}
+	b.up = false
+	b.life++
+	b.w.faults++
+	b.w.e.reached.strike(FaultBrokerKilled+Fault(min(m, 1)), b.w.busiest())
+	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerKilled})
+	b.w.e.trace.say(b.w.e, "broker", "killed", "", "comes back in %s and %s", down, [...]string{"knows its deliveries", "knows some of its deliveries", "knows none of its deliveries"}[m])
+	for _, h := range b.w.hosts {
+		if h.cut {
+			continue // the process notices later
+		}
+		h.disconnect(down + b.w.e.between(0, time.Second))
+	}
+	b.pulls = nil
+	for _, p := range b.pending {
+		if p.claim != 0 {
+			b.w.witness.released(p.claim, oracle.ByKill)
+		}
+	}
+	b.w.e.after(down, func() {
+		b.up = true
+		b.remember(m)
+		b.w.e.trace.say(b.w.e, "broker", "runs again", "", "")
+		b.serve()
+	})
+}
+
+// remember rebuilds the consumer and the duplicate window after a restart.
+func (b *broker) remember(m memory) {
+	b.w.witness.tell(oracle.Event{Kind: oracle.BrokerBack})
+	b.consumer = leader{}
+	clear(b.dedupe)
+	clear(b.waiting.dedupe)
+	for _, m := range b.waiting.intents {
+		if id := given(m); id != "" {
+			b.waiting.dedupe[id] = m.Time.Sub(epoch)
+		}
+	}
+	for seq, in := range b.intents {
+		if id := given(in.msg); id != "" {
+			b.dedupe[id] = known{seq, in.msg.Time.Sub(epoch)}
+		}
+	}
+	old := b.pending
+	b.pending, b.again = make(map[uint64]*handed), nil
+	switch m {
+	case remembersNothing:
+		b.next = 1
+		return
+	case remembersSome:
+		b.next -= uint64(b.w.e.rng.Int64N(int64(b.next)))
+	}
+	for _, seq := range sortedKeys(old) {
+		if seq >= b.next || b.intents[seq] == nil {
+			continue
+		}
+		p := &handed{count: old[seq].count, replicated: old[seq].replicated}
+		if m == remembersSome {
+			p.count = 1 + b.w.e.rng.Uint64N(p.count)
+		}
+		b.pending[seq] = p
+		b.w.claims++
+		p.claim = b.w.claims // a claim without an owner: it waits for its deadline
+		b.w.witness.owned(b.intents[seq], p.claim, p.count)
+		b.deadline(seq, p)
+	}
+}

@@ -1,0 +1,21 @@
+// Package simulation runs the settle protocol in simulated time. A seed determines a
+// schedule of a broker, an API, workers, feeders, producers and persons, with crashes,
+// frozen processes, delays, lost requests and lost answers at every step. An oracle sees
+// only messages, records, requests and the API's orders. It reports every broken
+// invariant.
+//
+// The simulation runs the shipped code of internal/settle, its Handler included, and
+// of internal/order. It models internal/worker's pool (worker.go) and
+// internal/submit's attempt loop (submission.go) function by function. The broker
+// (broker.go), its followers (followers.go), a change of leadership (leader.go), the
+// clocks (clock.go) and the API (api.go) are simplified models.
+//
+// A seed and edits make a schedule (schedule.go, streams.go). A search plays one
+// seed after the other, notes which faults struck where (search.go, coverage.go, step.go),
+// and makes a schedule that breaks short (shrink.go).
+//
+// R1 to R13 in comments are the rules of docs/protocol.md.
+//
+// Only one goroutine runs at a time. The steps of a process are a coroutine
+// (engine.go), which yields wherever it waits.
+package simulation
