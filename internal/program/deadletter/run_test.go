@@ -300,7 +300,7 @@ func TestExportRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 
 	var got, bad bytes.Buffer
-	code = enqueue.Run(t.Context(), []string{"-", "--retry-failed"}, o.environ, strings.NewReader(out), &got, &bad)
+	code = enqueue.Run(t.Context(), []string{"-", "--retry-failed", "--direct"}, o.environ, strings.NewReader(out), &got, &bad)
 	require.Zero(t, code, bad.String())
 	o.work(accepted, 2)
 	after, err := o.q.Lookup(t.Context(), "A,2")
@@ -354,7 +354,7 @@ func TestExportComesBackAsItWas(t *testing.T) {
 			require.Zero(t, code, errOut)
 
 			var got, bad bytes.Buffer
-			code = enqueue.Run(t.Context(), []string{"-", "--retry-failed"}, o.environ, strings.NewReader(out), &got, &bad)
+			code = enqueue.Run(t.Context(), []string{"-", "--retry-failed", "--direct"}, o.environ, strings.NewReader(out), &got, &bad)
 			require.Zero(t, code, "%s\n%s", bad.String(), out)
 			o.work(accepted, len(orders))
 			for no := range orders {
