@@ -111,6 +111,27 @@ var (
 // notOurs are libraries that are called like files.
 var notOurs = []string{"nats.go"}
 
+// TestReadingOrdersAreWhole: the packages of the heart name each of their files in doc.go,
+// where a reader begins.
+func TestReadingOrdersAreWhole(t *testing.T) {
+	for _, dir := range []string{"settle", "queue", "submit", "worker"} {
+		doc, err := os.ReadFile(filepath.Join("..", dir, "doc.go"))
+		require.NoError(t, err)
+		named := regexp.MustCompile(`[a-z_]+\.go\b`).FindAllString(string(doc), -1)
+		files, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, f := range files {
+			if name := filepath.Base(f); name != "doc.go" && !strings.HasSuffix(name, "_test.go") {
+				require.Contains(t, named, name, "internal/%s/doc.go does not name it", dir)
+			}
+		}
+		for _, name := range named {
+			require.FileExists(t, filepath.Join("..", dir, name), "internal/%s/doc.go names it", dir)
+		}
+	}
+}
+
 // TestEveryNamedFileExists: documents and comments name Go files and documents that exist.
 func TestEveryNamedFileExists(t *testing.T) {
 	r := readRepository(t)

@@ -6,6 +6,7 @@
 //
 // The connection:
 //
+//	config.go    where the broker is, and how the streams are laid out
 //	connect.go, address.go, security.go  how the broker is reached
 //	link.go      requests end when the connection breaks
 //	holder.go    whether it breaks with the server that has the streams
@@ -18,7 +19,8 @@
 //	parts.go, revive.go     what is missing, and what is created again
 //	extents.go, ends.go     whether a stream lost what its broker had confirmed
 //	room.go                 their limits
-//	waiting.go, overdue.go  what waits, by lane, import and time
+//	waiting.go, lanes.go, overdue.go  what waits, by lane, import and time
+//	unlisted.go             what waits under a subject that the broker does not list
 //	waitingcount.go         how much waits, and an import's waiting intents
 //	feed.go                 what a feeder takes out of the waiting room
 //	journal.go   the journal, without which orders go on
@@ -29,13 +31,15 @@
 //	publish.go, publishmsgs.go  many intents at once: a producer's, a feeder's
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
-//	read.go, inbox.go       single reads at the leader, batched reads
+//	read.go, readone.go, inbox.go  single reads at the leader, batched reads
+//	delete.go               removes single messages
 //	stream.go, extent.go    many messages of one stream, for package books
 //	singly.go    large streams with holes, which batched reads make slow
-//	consumer.go  what the workers' consumer has acknowledged
+//	consumer.go, pauseconsumer.go  what the workers' consumer has acknowledged; its pause
 //	count.go, stats.go      sizes and ages of the streams, failed writes
 //
 // The key-value bucket that the programs share:
 //
 //	bucket.go, bucketread.go  its keys; package fleet gives most of them a meaning
+//	bucketnow.go, bucketstores.go  the broker's time, and whether it takes a value
 package queue

@@ -9,6 +9,8 @@
 //
 // The files in the order in which a delivery meets them:
 //
+//	protocol.go   the Protocol, and what it must know about its installation
+//	delivery.go   one intent that the broker handed to a worker
 //	pull.go       what a pull records before it asks, and what it does with the
 //	              messages that arrive
 //	intent.go     reads a message as an order intent
@@ -20,6 +22,7 @@
 //	              decides what the delivery needs (R6)
 //	lastword.go   batched reads that are exact, even with replicas (R2)
 //	handler.go    the steps for each kind of work
+//	look.go       the fence: a last look at claim and record before each attempt (R7)
 //	suspect.go    orders that may have crashed a worker (R8)
 //	settle.go     result, then dead letter, then acknowledgement (R4)
 //	refuse.go     intents that an earlier outcome settles: repetitions, conflicts,
@@ -36,6 +39,13 @@
 //	filed.go      the token that an order's messages are filed under
 //	patience.go   how a command waits for a broker that is out of reach
 //
-// store.go and runtime.go declare what the package needs. The simulation breaks the
+// What waits to be moved into the queue (R13):
+//
+//	waiting.go            which intents wait, and how they are stored
+//	move.go, moved.go     the feeder's move, and what the broker's answer to it means
+//	withdraw.go           a person withdraws what waits
+//
+// store.go and runtime.go declare what the package needs, limits.go the times that it
+// shares with its store. The simulation breaks the
 // rules with mutation.go.
 package settle

@@ -39,11 +39,10 @@ func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
 }
 
 // explained returns err. If it is errWritten, this delivery posts nothing, and
-// explained notes that.
+// explained notes that and gives it back: the next one decides on the new record.
 func (q *Protocol) explained(ctx context.Context, d *Delivery, err error) error {
 	if errors.Is(err, errWritten) {
-		_, failed := q.noteUnattempted(ctx, d)
-		err = errors.Join(err, failed)
+		err = errors.Join(err, q.HandBack(ctx, d, 0))
 	}
 	return err
 }

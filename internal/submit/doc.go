@@ -109,4 +109,13 @@
 // use up the total budget. Denials, throttles and recalled refusals count as attempts
 // but exhaust no order. A throttle that only one order gets is its own failure
 // (faults.go).
+//
+// # The other files
+//
+//	config.go, account.go, request.go   the API's address and limits, GET of the account, a request
+//	keys.go, keyring.go, mask.go        the key pairs, which one is in use, how one is named
+//	exchange.go, phase.go, causes.go    what came of a request, how far it got, and why it failed
+//	encoding.go                         answers that are compressed though nobody asked
+//	pool.go, peek_unix.go, peek_other.go  idle connections, and what they show before they are used
+//	submit.go, observe.go, standin.go   what a Submitter needs, whom it tells, and a test's transport
 package submit

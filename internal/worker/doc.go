@@ -19,4 +19,12 @@
 //	storage.go           holds the gate while the broker does not store results
 //	stale.go             removes intents that a killed broker stored again
 //	observe.go, ops.go   metrics, health, and the server for both
+//
+// Its parts:
+//
+//	config.go, supervisor.go, notify.go  the settings; what systemd is told
+//	pace.go, request_rate.go  how long the API takes, and how many requests it gets
+//	memory.go, descriptors.go, goroutines.go  what an order in hand costs
+//	log.go, repeat.go, atomic.go  lines about orders, things done again and again, a duration
+//	leak.go              the leak that a soak must find
 package worker
