@@ -201,16 +201,3 @@ func TestR1WhatRestsOnTheRecordIsNotWrittenOverALaterOne(t *testing.T) {
 	require.ErrorIs(t, err, order.ErrLeaseLost)
 	require.Equal(t, order.OutcomeRejected, lookup(t, a, "A-1").Outcome())
 }
-
-// R1: its message comes back at once, and counts as one that posted nothing.
-func TestR1WhatRestsOnAnEarlierRecordIsGivenBack(t *testing.T) {
-	a, b, former, present := twoOwners(t)
-	settleAs(t, a, former, order.Report{End: order.EndHandBack, History: former.History})
-
-	r := order.Report{End: order.EndDeadline, History: present.History}
-	_, err := b.Settle(t.Context(), present, r, order.Decide(r, order.Facts{Policy: order.Park}))
-	require.ErrorIs(t, err, order.ErrLeaseLost)
-	next := pull(t, b, 1)[0]
-	require.EqualValues(t, 3, next.Delivered)
-	require.Zero(t, next.Unexplained)
-}

@@ -217,16 +217,23 @@ func TestR13NoPurgeByAWildcard(t *testing.T) {
 // removals notes what is removed from the waiting room, and how.
 type removals struct {
 	settle.Store
+	mu   sync.Mutex
 	list []string
 }
 
+func (r *removals) note(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, what)
+}
+
 func (r *removals) DeleteWaiting(ctx context.Context, seq uint64) error {
-	r.list = append(r.list, fmt.Sprint(seq))
+	r.note(fmt.Sprint(seq))
 	return r.Store.DeleteWaiting(ctx, seq)
 }
 
 func (r *removals) PurgeWaiting(ctx context.Context, subject string, upTo uint64) error {
-	r.list = append(r.list, fmt.Sprint("up to ", upTo))
+	r.note(fmt.Sprint("up to ", upTo))
 	return r.Store.PurgeWaiting(ctx, subject, upTo)
 }
 

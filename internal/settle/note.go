@@ -39,10 +39,11 @@ func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
 }
 
 // explained returns err. If it is errWritten, this delivery posts nothing, and
-// explained notes that and gives it back: the next one decides on the new record.
+// explained notes that.
 func (q *Protocol) explained(ctx context.Context, d *Delivery, err error) error {
 	if errors.Is(err, errWritten) {
-		err = errors.Join(err, q.HandBack(ctx, d, 0))
+		_, failed := q.noteUnattempted(ctx, d)
+		err = errors.Join(err, failed)
 	}
 	return err
 }

@@ -54,7 +54,7 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 	mine.WriteID = newWriteID()
 	w := q.cfg.Patience.Wait()
 	defer w.Done()
-	for try := 1; ; try++ {
+	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
 			return base, nil
@@ -68,7 +68,7 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 		case ctx.Err() != nil:
 			return base, err
 		case !errors.Is(err, ErrStale):
-			if err := q.pauseWrite(ctx, w, token, try, err); err != nil {
+			if err := w.Backoff(ctx, err); err != nil {
 				return base, err
 			}
 		}
@@ -91,19 +91,6 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 	}
 }
 
-// pauseWrite pauses before a write that failed with cause is repeated. A worker, which has
-// no Patience, pauses too: a broker may refuse a write at once and answer every read. Its
-// first failure is logged, since nobody else is told while the write is repeated.
-func (q *Protocol) pauseWrite(ctx context.Context, w Wait, token string, try int, cause error) error {
-	if q.patient() {
-		return w.Backoff(ctx, cause)
-	}
-	if try == 1 {
-		q.log.Warn().Err(cause).Str("token", token).Msg("record not written; the write is repeated")
-	}
-	return q.time.Sleep(ctx, rereadPause)
-}
-
 // ErrStorage is returned if the broker refuses a result, a note or a letter
 // because it has no room or its storage fails. It closes the gate (R10).
 var ErrStorage = errors.New("the broker cannot store results")
@@ -120,8 +107,8 @@ var ErrRefused = errors.New("the broker refused")
 // (R1).
 func newWriteID() string { return rand.Text() }
 
-// rereadPause is the time between two tries of a read, or of a worker's write, while the
-// broker is out of reach.
+// rereadPause is the time between two tries of a read while the broker is out
+// of reach.
 const rereadPause = 100 * time.Millisecond
 
 // rereadRecord reads the record under token at the leader. It repeats the read

@@ -1,15 +1,11 @@
 package settle_test
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
@@ -131,36 +127,4 @@ func TestR1ALetterFollowsItsResultToUnknown(t *testing.T) {
 
 	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
 	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "who comes late takes nothing back")
-}
-
-// sleeper counts the pauses.
-type sleeper struct {
-	settle.Runtime
-	pauses int
-}
-
-func (s *sleeper) Sleep(ctx context.Context, d time.Duration) error {
-	s.pauses++
-	return s.Runtime.Sleep(ctx, d)
-}
-
-// R1: the broker refuses a worker's write at once, and answers every read.
-func TestR1AWriteThatFailsAtOncePauses(t *testing.T) {
-	w := openQueue(t, startBroker(t), "a")
-	failures, store := 3, &cancelStore{Store: w.Store()}
-	store.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
-		if failures--; failures >= 0 {
-			return 0, fmt.Errorf("%w: not allowed", settle.ErrRefused)
-		}
-		return store.Store.PutRecord(ctx, token, r, expect)
-	}
-	clock, said := &sleeper{Runtime: settle.RealTime()}, &bytes.Buffer{}
-	q := settle.New(settle.Config{Worker: "a", Log: zerolog.New(said)}, store, clock)
-	rec := order.Record{OrderNo: "A-1", IntentID: "i1", Note: order.NoteHandedBack, EnqueuedAt: time.Now()}
-	rec.SetOutcome(order.OutcomeNone)
-	_, err := q.ExportWriteRecord(t.Context(), settle.FileToken(order.Token("A-1")), settle.Entry{}, rec)
-	require.NoError(t, err)
-	require.Equal(t, "i1", lookup(t, w, "A-1").IntentID)
-	require.Equal(t, 3, clock.pauses)
-	require.Equal(t, 1, strings.Count(said.String(), "not allowed"), said)
 }

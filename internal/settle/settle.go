@@ -53,7 +53,7 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 		}
 	})
 	if err != nil {
-		return stored, q.explained(ctx, d, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err))
+		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
 	outcome := stored.Record.Outcome()
 	switch {

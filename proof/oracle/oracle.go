@@ -152,6 +152,7 @@ type attempt struct {
 	sent         Moment
 	stamp        int64
 	reading      int64 // of the clock that stamped it; 0 = not known
+	shared       bool  // an attempt of another delivery had this timestamp, which was excused
 	body         string
 	done, recall bool
 	doubt        bool // its refusal was called back, and a rule may be wrong
