@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -28,9 +27,8 @@ type AuditResult struct {
 	// the audit proves that what was moved is settled, not that everything was moved.
 	Waiting uint64 `json:"waiting"`
 	// Unacked is the number of intents that have their outcome and are still
-	// stored: a crash came between result and acknowledgement, or between
-	// acknowledgement and removal. Their next delivery removes them, or a worker
-	// does (RemoveStale).
+	// stored. Workers remove them in groups, a moment after the acknowledgement
+	// (R14). After a crash before that, their next delivery acknowledges them.
 	Unacked uint64 `json:"unacked"`
 	// Expired is the number of intents whose outcome is not kept any more. An
 	// audit cannot tell them from intents that were removed by hand. It counts
@@ -127,13 +125,3 @@ func audit(ctx context.Context, q *queue.Queue, retention time.Duration, tell fu
 
 // pause sleeps for d, or returns ctx's error when ctx ends first.
 func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }
-
-// settledBy says whether the record counts this stored intent, and not only an
-// earlier one with the same ID.
-func settledBy(intent *settle.Message, r *order.Record) bool {
-	id := intent.IntentID()
-	if c := r.ConflictOf(id); c != nil {
-		return !intent.Time.After(c.EnqueuedAt)
-	}
-	return r.Outcome() != order.OutcomeNone && !intent.Time.After(r.EnqueuedAt) && r.IntentID == id
-}

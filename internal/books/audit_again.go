@@ -71,7 +71,7 @@ func (l *auditor) add(token string, record, intent, letter *settle.Message) {
 		}
 	}
 	if intent != nil && intent.Seq <= l.lastIntent {
-		l.a.stored(r != nil && settledBy(intent, r))
+		l.a.stored(r != nil && intent.SettledBy(r))
 	}
 }
 

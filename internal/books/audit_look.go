@@ -208,7 +208,7 @@ func (l *auditor) readIntents(ctx context.Context) error {
 			settled := false
 			if records[i] != nil {
 				entry, err := queue.DecodeRecord(records[i])
-				settled = err == nil && settledBy(m, entry.Record)
+				settled = err == nil && m.SettledBy(entry.Record)
 			}
 			if !settled && m.Seq <= l.floor {
 				if settled, err = l.stranded(ctx, m); err != nil {
@@ -228,11 +228,20 @@ func (l *auditor) readIntents(ctx context.Context) error {
 
 // stranded looks again at an intent that the broker counts as acknowledged.
 func (l *auditor) stranded(ctx context.Context, m *settle.Message) (settled bool, err error) {
-	stored, settled, err := staleIntent(ctx, l.q, m.Seq)
-	if err == nil && !settled && stored != nil {
+	stranded, err := l.q.Stranded(ctx, m.Seq)
+	if stranded {
 		l.a.offend(orderNoOf(l.q, m), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
 	}
-	return settled, err
+	return !stranded, err
+}
+
+// orderNoOf names an intent by its subject.
+func orderNoOf(q *queue.Queue, m *settle.Message) string {
+	no, err := order.OrderNoFromToken(q.Intents().Token(m))
+	if err != nil {
+		return m.Subject
+	}
+	return no
 }
 
 func (l *auditor) readLetters(ctx context.Context) error {

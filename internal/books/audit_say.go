@@ -62,4 +62,4 @@ func (a *AuditResult) AccountOfLetters() []Sum {
 }
 
 // Unacknowledged says in words what Unacked counts.
-const Unacknowledged = "more are settled and still stored; their next delivery, or a worker, removes them"
+const Unacknowledged = "more are settled and still stored; a worker removes them soon"

@@ -16,8 +16,6 @@
 //	cancel.go    withdraw an import or an order
 //	hold.go      keep the waiting intents of an import where they are, and which
 //	             worker feeds the queue with the others
-//	stale.go     remove intents that a killed broker stores although they were
-//	             acknowledged
 //
 // The audit (R11, docs/protocol.md#r11):
 //

@@ -10,7 +10,7 @@ import (
 
 // OrderStatus is what the streams hold about one order_no.
 type OrderStatus struct {
-	// Pending is the stored intent; nil where none waits or is worked on.
+	// Pending is the stored intent that has no outcome yet; nil where there is none.
 	Pending *settle.Pending
 	// LastWord is the record; its Record is nil where there is none.
 	settle.LastWord
@@ -25,15 +25,16 @@ func OrderStatuses(ctx context.Context, q *queue.Queue, orderNos []string) ([]Or
 	for i, no := range orderNos {
 		tokens[i] = order.Token(no)
 	}
-	err := q.Intents().Last(ctx, tokens, func(i int, m *settle.Message) {
-		out[i].Pending = settle.ReadPending(orderNos[i], m)
-	})
-	if err != nil {
+	stored := make([]*settle.Message, len(orderNos))
+	if err := q.Intents().Last(ctx, tokens, func(i int, m *settle.Message) { stored[i] = m }); err != nil {
 		return nil, err
 	}
 	words, err := q.LastWords(ctx, orderNos)
 	for i := range words {
 		out[i].LastWord = words[i]
+		if m := stored[i]; m != nil && !m.SettledBy(words[i].Record) {
+			out[i].Pending = settle.ReadPending(orderNos[i], m)
+		}
 	}
 	return out, err
 }
@@ -71,7 +72,7 @@ func Find(ctx context.Context, q *queue.Queue, name string) (f Found, err error)
 		f.Letter.FiledUnder = token
 	}
 	raw, err := q.Store().Intent(ctx, name)
-	if err == nil && raw != nil {
+	if err == nil && raw != nil && !raw.SettledBy(f.Record) {
 		f.Pending, f.Intent = true, settle.ReadPending(name, raw)
 	}
 	return f, err

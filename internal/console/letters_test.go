@@ -47,8 +47,9 @@ func (r *rig) settlesPending(report order.Report) {
 			require.NoError(r, err)
 			d.Release()
 		}
-		c, err := r.worker.Count(r.Context())
-		return err == nil && c.Pending == 0
+		_ = r.worker.Trim(r.Context())
+		room, err := r.worker.Room(r.Context())
+		return err == nil && room.Msgs == 0
 	}, patience, time.Millisecond)
 }
 

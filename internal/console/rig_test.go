@@ -314,8 +314,9 @@ func (r *rig) settles(no string, report order.Report) {
 	require.NoError(r, err)
 	got[0].Release()
 	require.Eventually(r, func() bool {
-		c, err := r.worker.Count(r.Context())
-		return err == nil && c.Pending == 0
+		_ = r.worker.Trim(r.Context())
+		room, err := r.worker.Room(r.Context())
+		return err == nil && room.Msgs == 0
 	}, time.Minute, 5*time.Millisecond)
 }
 

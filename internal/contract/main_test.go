@@ -118,8 +118,9 @@ func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, 
 func gone(t *testing.T, q *queue.Queue, orderNo string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		pending, err := q.IsPending(t.Context(), orderNo)
-		return err == nil && !pending
+		_ = q.Trim(t.Context())
+		stored, err := q.Store().Intent(t.Context(), orderNo)
+		return err == nil && stored == nil
 	}, 20*time.Second, time.Millisecond)
 }
 

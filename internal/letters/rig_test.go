@@ -87,8 +87,9 @@ func (r *rig) fail(n int, end order.Report) {
 		n -= len(got)
 	}
 	require.Eventually(r, func() bool {
-		c, err := r.worker.Count(r.T.Context())
-		return err == nil && c.Pending == 0
+		_ = r.worker.Trim(r.T.Context())
+		room, err := r.worker.Room(r.T.Context())
+		return err == nil && room.Msgs == 0
 	}, patience, 5*time.Millisecond)
 }
 

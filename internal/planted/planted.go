@@ -18,9 +18,12 @@ const (
 	Blind Fault = "blind"
 	// OldTimestamp: a further attempt is sent with the timestamp of the first.
 	OldTimestamp Fault = "old-timestamp"
+	// TrimAhead: the log of intents is purged up to what was delivered, before the results
+	// are certain (R14).
+	TrimAhead Fault = "trim-ahead"
 	// Leak: each settled order leaves 16 kB, and every other one a goroutine and a file.
 	Leak Fault = "leak"
 )
 
 // Faults lists them.
-func Faults() []Fault { return []Fault{AckFirst, Blind, OldTimestamp, Leak} }
+func Faults() []Fault { return []Fault{AckFirst, Blind, OldTimestamp, TrimAhead, Leak} }

@@ -71,6 +71,7 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	require.LessOrEqual(t, int64(most), q.pullBytes())
 	require.Greater(t, pulls, 2)
 
+	requireDrained(t, q)
 	fill(t, q, n)
 	pages := 0
 	require.NoError(t, q.walk(t.Context(), q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {

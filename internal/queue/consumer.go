@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -33,18 +32,4 @@ func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	return c.CachedInfo().AckFloor.Stream, nil
-}
-
-// AcknowledgeAgain sends the acknowledgement that a worker would send for the
-// intent with this sequence, and waits for the answer. JetStream removes an
-// intent that it still stores although it was acknowledged before.
-func (q *Queue) AcknowledgeAgain(ctx context.Context, seq uint64) error {
-	ctx, cancel := q.link.bound(ctx)
-	defer cancel()
-	// $JS.ACK.stream.consumer.deliveries.stream sequence.consumer sequence.time.pending
-	subject := fmt.Sprintf("$JS.ACK.%s.%s.1.%d.1.%d.0", q.n.intents, q.n.consumer, seq, time.Now().UnixNano())
-	if _, err := q.nc.RequestWithContext(ctx, subject, plainAck); err != nil {
-		return fmt.Errorf("intent %d is settled but still stored, and could not be acknowledged again: %w", seq, err)
-	}
-	return nil
 }

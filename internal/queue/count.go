@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,7 +12,8 @@ import (
 
 // Counts are the sizes of the streams.
 type Counts struct {
-	// Pending counts stored intents, delayed ones and those in flight included.
+	// Pending counts the intents that no worker has settled, delayed ones and those in
+	// flight included. Settled ones are stored for a moment longer.
 	Pending uint64 `json:"pending"`
 	// Results counts the records that are kept, notes included.
 	Results uint64 `json:"results"`
@@ -53,7 +55,10 @@ func (q *Queue) count(ctx context.Context) (Counts, error) {
 		switch s.name {
 		case q.n.intents:
 			c.LastIntent = state.LastSeq
-			if state.Msgs > 0 { // FirstTime has another meaning otherwise
+			if c.Pending, err = q.pending(ctx, state); err != nil {
+				return c, err
+			}
+			if c.Pending > 0 {
 				c.Oldest = state.FirstTime
 			}
 		case q.n.dead:
@@ -65,6 +70,26 @@ func (q *Queue) count(ctx context.Context) (Counts, error) {
 		}
 	}
 	return c, nil
+}
+
+// pending returns how many of the stored intents are not acknowledged.
+func (q *Queue) pending(ctx context.Context, state jetstream.StreamState) (uint64, error) {
+	if state.Msgs == 0 {
+		return 0, nil
+	}
+	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound): // a new one delivers everything
+		return state.Msgs, nil
+	case err != nil:
+		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
+	}
+	info := consumer.CachedInfo()
+	n := info.NumPending + uint64(max(info.NumAckPending, 0))
+	if n == 0 && info.Delivered.Stream < state.LastSeq { // it has not heard of the last ones yet
+		n = 1
+	}
+	return min(n, state.Msgs), nil
 }
 
 // Deliveries is how far the queue was given to workers.

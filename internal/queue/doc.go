@@ -2,7 +2,7 @@
 // publishing, and reading many messages at once. [Queue] embeds settle.Protocol
 // and implements its Store.
 //
-// Rules R1 to R13 in comments are those of docs/protocol.md.
+// Rules R1 to R14 in comments are those of docs/protocol.md.
 //
 // The connection:
 //

@@ -29,7 +29,7 @@ type Backlog struct {
 	// Undelivered counts the intents that no worker was given. Delivered counts
 	// those that workers have in hand or that wait for another delivery.
 	Undelivered, Delivered int
-	// Gone counts the intents that ever left the stream.
+	// Gone counts the intents that were settled or removed.
 	Gone uint64
 }
 
@@ -44,5 +44,7 @@ func (q *Queue) Backlog(ctx context.Context) (Backlog, error) {
 		return Backlog{}, err
 	}
 	state, info := stream.CachedInfo().State, consumer.CachedInfo()
-	return Backlog{Undelivered: int(info.NumPending), Delivered: info.NumAckPending, Gone: state.LastSeq - min(state.LastSeq, state.Msgs)}, nil
+	b := Backlog{Undelivered: int(info.NumPending), Delivered: info.NumAckPending}
+	b.Gone = state.LastSeq - min(state.LastSeq, uint64(b.Undelivered+b.Delivered))
+	return b, nil
 }

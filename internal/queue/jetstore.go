@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -126,6 +127,48 @@ func (s jetStore) PurgeWaiting(ctx context.Context, subject string, upTo uint64)
 
 func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
 	return unlessGone(s.q.deleteMsg(ctx, s.q.n.intents, seq))
+}
+
+func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message, error) {
+	query := map[string]any{"seq": max(seq, 1), "next_by_subj": s.q.n.newPre + "*"}
+	m, err := s.q.getMsg(ctx, s.q.n.intents, query)
+	if err != nil || m == nil || !strings.ContainsRune(m.Subject, utf8.RuneError) {
+		return m, err
+	}
+	query["batch"] = 1 // the leader's answer is JSON, which cannot hold this subject
+	req, err := json.Marshal(query)
+	if err != nil {
+		return nil, err
+	}
+	err = s.q.patiently(ctx, func(ctx context.Context) error {
+		page, _, _, err := s.q.askPage(ctx, s.q.n.intents, s.q.n.newPre+"*", req)
+		if err == nil && len(page) == 1 && page[0].Seq == m.Seq {
+			m = page[0]
+		}
+		return err
+	})
+	return m, err
+}
+
+func (s jetStore) AckFloor(ctx context.Context) (uint64, error) { return s.q.AckFloor(ctx) }
+
+// PurgeIntents implements settle.Store. It never empties the stream with a purge:
+// nats-server (2.15) then puts a new folder in the place of the one with the messages, and
+// syncs neither. So the last of the intents is removed by itself.
+func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
+	last, err := s.q.getMsg(ctx, s.q.n.intents, map[string]any{"last_by_subj": s.q.n.newPre + "*"})
+	if err != nil || last == nil {
+		return err
+	}
+	upTo = min(upTo, last.Seq)
+	err = s.q.patiently(ctx, func(ctx context.Context) error {
+		_, err := s.q.ask(ctx, s.q.n.intents, "$JS.API.STREAM.PURGE."+s.q.n.intents, fmt.Appendf(nil, `{"seq":%d}`, upTo))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the settled intents up to sequence %d are not removed: %w", upTo, err)
+	}
+	return s.DeleteIntent(ctx, upTo)
 }
 
 func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {

@@ -79,8 +79,9 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())
-		return err == nil && c.Pending == 2 && c.Letters == 3
+		return err == nil && c.Pending == 2 && c.Letters == 3 && q.Trim(t.Context()) == nil
 	}, time.Minute, 5*time.Millisecond)
+	requireStored(t, q, 2)
 	q.Close()
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -95,10 +96,35 @@ func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":
 
 func publish(t *testing.T, q *Queue, in ...settle.Intent) {
 	t.Helper()
+	defer trimming(t, q)()
 	for i, r := range q.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
 		require.Equal(t, settle.Stored, r.Status, "intent %d", i)
 	}
+}
+
+// requireStored waits until the intents stream holds so many intents.
+func requireStored(t *testing.T, q *Queue, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_ = q.Trim(t.Context())
+		room, err := q.Room(t.Context())
+		return err == nil && room.Msgs == int64(n)
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// trimming trims the log of intents until it is called again, as a worker does.
+func trimming(t *testing.T, q *Queue) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			_ = q.Trim(ctx)
+			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
+		}
+	})
+	return func() { cancel(); done.Wait() }
 }
 
 // pull returns exactly n checked deliveries.
@@ -125,12 +151,8 @@ func report(v order.Verdict, h order.History) order.Report {
 	return order.Report{End: order.EndAnswer, Verdict: v, Status: 200, History: h}
 }
 
-// requireDrained waits until every plain ack has arrived.
+// requireDrained waits until every plain ack has arrived and the log is trimmed.
 func requireDrained(t *testing.T, q *Queue) {
 	t.Helper()
-	require.NoError(t, q.nc.Flush())
-	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
-		return err == nil && c.Pending == 0
-	}, time.Minute, 5*time.Millisecond)
+	requireStored(t, q, 0)
 }

@@ -52,8 +52,7 @@ func (c Config) streams() []streamSpec {
 
 	intents.Name, intents.Description = n.intents, "orderpost: order intents"
 	intents.Subjects = []string{n.newPre + "*"}
-	intents.Retention = jetstream.WorkQueuePolicy
-	intents.DiscardNewPerSubject = true
+	intents.DiscardNewPerSubject = true // what is settled leaves in groups (R14), since each removal is an fsync
 	intents.MaxMsgs, intents.MaxBytes, intents.MaxMsgSize = c.MaxIntents, c.MaxBytes, settle.MaxIntentSize
 
 	results.Name, results.Description = n.results, "orderpost: last word on each order_no"

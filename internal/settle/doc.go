@@ -27,6 +27,7 @@
 //	settle.go     result, then dead letter, then acknowledgement (R4)
 //	refuse.go     intents that an earlier outcome settles: repetitions, conflicts,
 //	              withheld ones (R6)
+//	trim.go       settled intents leave the log in groups (R14)
 //	note.go       notes about work that goes on, or that was not done
 //	record.go     conditional writes, and what follows a refused or lost one (R1)
 //	letter.go     dead letters

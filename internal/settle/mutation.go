@@ -37,6 +37,11 @@ const (
 	// PurgeBlocked: a move purges the waiting room up to the last intent that was
 	// moved, though one before it stays (R13).
 	PurgeBlocked
+	// TrimOneTooMany: a trim takes the first intent that is not settled, too (R14).
+	TrimOneTooMany
+	// TrimDelivered: a trim takes what was delivered, before its result is certain
+	// (R14).
+	TrimDelivered
 	// WallClockAlone: claims are measured by the wall clock alone (R7).
 	WallClockAlone
 	// MonotonicAlone: claims are measured by the monotonic clock alone (R7).

@@ -90,11 +90,15 @@ func (q *Protocol) updateRecord(ctx context.Context, token string, decide func(c
 	}
 }
 
-// requireNonePending returns ErrPending if an intent for the order_no is
-// stored.
+// requireNonePending returns ErrPending if an intent for the order_no is stored that
+// has no outcome yet, or lacks its letter: whoever settles it is about to file that.
 func (q *Protocol) requireNonePending(ctx context.Context, orderNo string) error {
-	pending, err := q.IsPending(ctx, orderNo)
-	if err == nil && pending {
+	m, entry, err := q.storedAndRecord(ctx, orderNo)
+	if err != nil || m == nil {
+		return err
+	}
+	complete, err := q.isComplete(ctx, m, entry.Record)
+	if err == nil && !complete {
 		err = fmt.Errorf("order %s: %w", orderNo, ErrPending)
 	}
 	return err

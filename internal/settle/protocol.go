@@ -40,6 +40,7 @@ type Protocol struct {
 
 	leases    *keeper
 	highWater *highWater
+	trimmer   trimmer
 
 	disconnects atomic.Uint64                           // counts Disconnected and ForgetDeliveries
 	reconnected atomic.Pointer[time.Time]               // time of the last reconnect; nil = never

@@ -53,8 +53,11 @@ func (q *Protocol) Publish(ctx context.Context, in Intent) (PublishStatus, error
 		if err != nil || p == Stored {
 			return p, err
 		}
-		if p, err = q.Verify(ctx, in, p, seq); p != PublishNone || err != nil || try == freedTries {
+		if p, err = q.Verify(ctx, in, p, seq); p != PublishNone || err != nil {
 			return p, err
+		}
+		if try == freedTries {
+			return AlreadyPending, nil
 		}
 		if err := q.time.Sleep(ctx, freedPause); err != nil {
 			return PublishNone, err
@@ -62,23 +65,23 @@ func (q *Protocol) Publish(ctx context.Context, in Intent) (PublishStatus, error
 	}
 }
 
-// With replicas, the broker may refuse a publish as "already pending" for a moment
-// after it acknowledged the pending intent (R6). Publish then tries again.
+// The broker refuses a publish as "already pending" until the settled intent of the
+// order_no was trimmed (R14). Publish then tries again.
 const (
-	freedTries = 20
+	freedTries = 40
 	freedPause = 50 * time.Millisecond
 )
 
 // Verify checks an answer that says "not stored" (R6). original is the sequence
 // of the message that the broker names as the duplicate. PublishNone without an
-// error means that no stored intent explains the answer: publish again.
+// error means that no pending intent explains the answer: publish again.
 func (q *Protocol) Verify(ctx context.Context, in Intent, p PublishStatus, original uint64) (PublishStatus, error) {
 	switch {
 	case p == AlreadyKnown && in.Waits():
 		return p, q.findWaiting(ctx, in, original)
-	case p == AlreadyPending && q.store.Replicated():
-		waiting, err := q.IsPending(ctx, in.OrderNo)
-		if err != nil || !waiting {
+	case p == AlreadyPending && !in.Waits():
+		pending, err := q.IsPending(ctx, in.OrderNo)
+		if err != nil || !pending {
 			return PublishNone, err
 		}
 	case p == AlreadyKnown:

@@ -131,9 +131,8 @@ func (q *Protocol) Lookup(ctx context.Context, orderNo string) (Entry, error) {
 	return q.store.Record(ctx, FileToken(order.Token(orderNo)))
 }
 
-// IsPending reports whether an intent for the order_no is stored, waiting or
-// being handled.
+// IsPending reports whether an intent for the order_no is stored that has no outcome yet.
 func (q *Protocol) IsPending(ctx context.Context, orderNo string) (bool, error) {
-	raw, err := q.store.Intent(ctx, orderNo)
-	return raw != nil, err
+	m, entry, err := q.storedAndRecord(ctx, orderNo)
+	return m != nil && !m.SettledBy(entry.Record), err
 }

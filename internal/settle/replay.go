@@ -112,7 +112,7 @@ func (q *Protocol) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (R
 // of its order_no (nil = none) and last the record. JudgeReplay reads and
 // changes nothing.
 func (q *Protocol) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayOptions) Replay {
-	return q.judgeReplay(l, whereaboutsOf(l.replayID(), intent, last), o)
+	return q.judgeReplay(l, whereaboutsOf(l, l.replayID(), intent, last), o)
 }
 
 // judgeReplay is the replay's policy on the facts that order.Admit states (R6).
@@ -201,16 +201,17 @@ func (q *Protocol) findIntent(ctx context.Context, l *Letter, id string) (w wher
 	if err != nil {
 		return w, err
 	}
-	return whereaboutsOf(id, raw, entry), nil
+	return whereaboutsOf(l, id, raw, entry), nil
 }
 
-// whereaboutsOf compares the ID with the stored intent (nil = none) and the
-// record.
-func whereaboutsOf(id string, intent *Message, entry Entry) whereabouts {
+// whereaboutsOf compares the ID of the letter's replay with the stored intent (nil = none)
+// and the record. A stored intent that is settled, with its letter, is only waiting to be
+// trimmed (R14).
+func whereaboutsOf(l *Letter, id string, intent *Message, entry Entry) whereabouts {
 	w := whereabouts{entry: entry}
 	if intent != nil {
 		w.ours = intent.Header.Get(HeaderIntentID) == id
-		w.other = !w.ours
+		w.other = !w.ours && !intent.completedBy(entry.Record, l)
 	}
 	w.ours = w.ours || entry.Record != nil && (entry.Record.IntentID == id || entry.Record.ConflictOf(id) != nil)
 	return w

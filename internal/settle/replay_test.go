@@ -279,6 +279,7 @@ func TestReplayUnderWork(t *testing.T) {
 			}
 		})
 	}
+	defer trimming(t, q)()
 	cuts, most := 0, 20 // milliseconds; grows until slow machines finish, too
 	require.Eventually(t, func() bool {
 		brief, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(most))*time.Millisecond)

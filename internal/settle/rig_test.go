@@ -3,6 +3,7 @@ package settle_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -138,10 +139,25 @@ func intent(no, id string) settle.Intent { return settle.Intent{OrderNo: no, Bod
 
 func publish(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	t.Helper()
+	defer trimming(t, q)()
 	for i, r := range q.PublishMany(t.Context(), in) {
 		require.NoError(t, r.Err)
 		require.Equal(t, settle.Stored, r.Status, "intent %d", i)
 	}
+}
+
+// trimming trims the log of intents until it is called again, as a worker does.
+func trimming(t *testing.T, q *queue.Queue) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			_ = q.Trim(ctx)
+			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
+		}
+	})
+	return func() { cancel(); done.Wait() }
 }
 
 // forgetIDs makes the broker forget the IDs of intents soon. Call it before the first is
@@ -221,8 +237,18 @@ func requireBalanced(t *testing.T, q *queue.Queue) *books.AuditResult {
 	return a
 }
 
-// requireDrained waits until every plain ack has arrived.
+// requireDrained waits until every plain ack has arrived and the log is trimmed.
 func requireDrained(t *testing.T, q *queue.Queue) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_ = q.Trim(t.Context())
+		room, err := q.Room(t.Context())
+		return err == nil && room.Msgs == 0
+	}, time.Minute, 5*time.Millisecond)
+}
+
+// requireAcknowledged waits until every plain ack has arrived.
+func requireAcknowledged(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		c, err := q.Count(t.Context())

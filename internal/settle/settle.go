@@ -229,7 +229,9 @@ func (q *Protocol) ack(d *Delivery) error {
 	}
 	if err := d.answer.Ack(); err != nil {
 		q.log.Debug().Err(err).Msg("acknowledgement not sent; the intent is delivered again and its result is found")
+		return nil
 	}
+	q.trimmer.remember(d.Seq, q.time.Now(), q.link())
 	return nil
 }
 

@@ -52,9 +52,17 @@ type Store interface {
 	// returns an answer for each. It calls may directly before it sends
 	// anything; an error means that nothing more may be sent.
 	PublishIntents(ctx context.Context, ms []*Message, may func() error) []Published
-	// DeleteIntent removes a withdrawn intent. It is no error if the intent is
-	// gone.
+	// DeleteIntent removes an intent that was withdrawn or is settled. It is no error
+	// if the intent is gone.
 	DeleteIntent(ctx context.Context, seq uint64) error
+	// IntentAfter reads the first stored intent from a sequence on, nil if there is
+	// none.
+	IntentAfter(ctx context.Context, seq uint64) (*Message, error)
+	// AckFloor returns the sequence up to which every intent was acknowledged or
+	// removed, as far as the broker remembers; 0 = none was, or there is no consumer.
+	AckFloor(ctx context.Context) (uint64, error)
+	// PurgeIntents removes the intents up to a sequence, and no others.
+	PurgeIntents(ctx context.Context, upTo uint64) error
 
 	// WaitingAt reads an intent in the waiting room by its sequence there, nil if
 	// there is none.

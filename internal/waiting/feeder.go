@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -52,7 +53,8 @@ type Feeder struct {
 	lease leaseHolder
 	turns order.Turns
 
-	told string // the last problem that was logged
+	told  string      // the last problem that was logged
+	leads atomic.Bool // this worker held the lease when it last looked
 
 	sources map[string]*source // by subject
 	listed  time.Time
@@ -128,9 +130,14 @@ func (f *Feeder) tell(err error) {
 	f.told, f.lease.mine.Problem = text, text
 }
 
+// Leads reports whether this worker holds the lease. Others may hold it a moment later, so
+// it only saves work that one worker of a fleet is enough for.
+func (f *Feeder) Leads() bool { return f.leads.Load() }
+
 // round makes one step. busy says that something is ready to be fed.
 func (f *Feeder) round(ctx context.Context) (busy bool, err error) {
 	feeds, err := f.lease.keep(ctx)
+	f.leads.Store(feeds)
 	if err != nil || !feeds {
 		return false, err
 	}

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"testing"
 
@@ -49,7 +50,8 @@ func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
 	flow.Go(func() error {
 		for ctx.Err() == nil {
 			err := books.LetterPages(ctx, l.q, func(page []*settle.Letter, _ []error) error {
-				for _, letter := range page {
+				rand.Shuffle(len(page), func(i, j int) { page[i], page[j] = page[j], page[i] })
+				for _, letter := range page[:min(3, len(page))] { // all at once would be a run of refusals
 					if _, err := l.q.Replay(ctx, letter, settle.ReplayOptions{}); err != nil {
 						return err
 					}

@@ -17,7 +17,7 @@
 //	topology_monitor.go  holds the gate while a stream, the bucket or the consumer is missing
 //	storage_monitor.go   watches the broker's disk, and limits producers
 //	storage.go           holds the gate while the broker does not store results
-//	stale.go             removes intents that a killed broker stored again
+//	trim.go              settled intents leave the queue's stream in groups
 //	observe.go, ops.go   metrics, health, and the server for both
 //
 // Its parts:

@@ -53,6 +53,9 @@ type PoolOptions struct {
 	// LogSample is as in Config.
 	LogSample int
 	Observer  Observer
+	// Trims reports whether this pool trims the log of intents, which one of a fleet does
+	// (R14); nil = always.
+	Trims func() bool
 	// Trace makes spans; nil: no traces.
 	Trace trace.Tracer
 }
@@ -82,6 +85,9 @@ func NewPool(o PoolOptions) *Pool {
 	if o.Observer == nil {
 		o.Observer = noObserver{}
 	}
+	if o.Trims == nil {
+		o.Trims = func() bool { return true }
+	}
 	if o.SettleGrace == 0 {
 		o.SettleGrace = settleGrace
 	}
@@ -107,6 +113,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	go p.goroutines.look()
 	defer p.goroutines.end()
 	defer p.lines.flush()
+	trims := p.startTrimming()
+	defer trims()
 
 	p.intake(ctx)
 	p.draining.Store(true)

@@ -149,16 +149,16 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 // work runs the pool and the goroutines beside it.
 func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, storage *storageMonitor) error {
 	log := env.Log
+	control := fleet.New(q)
+	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Log: log})
 	pool := NewPool(PoolOptions{
 		Queue: q, Submitter: s, Concurrency: cfg.Submit.Concurrency, Policy: cfg.Submit.OnUnsure,
-		DrainTimeout: cfg.DrainTimeout,
-		Log:          log, LogSample: cfg.LogSample, Observer: env.Orders, Trace: env.Trace,
+		DrainTimeout: cfg.DrainTimeout, Trims: feeder.Leads,
+		Log: log, LogSample: cfg.LogSample, Observer: env.Orders, Trace: env.Trace,
 	})
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	control := fleet.New(q)
-	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Log: log})
 	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
 		gate, now := s.Gate().State(), time.Now()
 		p := fleet.Presence{Since: started, Version: env.Version,
@@ -167,7 +167,6 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 		return p
 	}})
 	sides.Go(func() { member.Run(side) })
-	sides.Go(func() { (&staleIntents{queue: q, log: log}).run(side) })
 	topology := newTopologyMonitor(q, s.Gate(), log, env.look, cfg.Queue.AckWait)
 	topology.first(side)
 	sides.Go(func() { topology.run(side) })

@@ -12,5 +12,5 @@
 //	records.go   what must be true of a record, and of an acknowledgement
 //	end.go       what must be true in the end
 //
-// R1 to R13 in comments are the rules of docs/protocol.md.
+// R1 to R14 in comments are the rules of docs/protocol.md.
 package oracle

@@ -336,14 +336,17 @@ func (o *Oracle) stored(e *Event) {
 	if e.Seq == 0 {
 		return
 	}
-	c.pending, c.storedAt, c.named = e.Seq, e.At, e.Intent
-	o.pending[e.Seq] = c
-	if o.settings.Outside { // a broker that was killed brings back what it had removed
-		if o.seen[e.Seq] {
-			return
-		}
-		o.seen[e.Seq] = true
+	again := o.seen[e.Seq] // a broker that was killed brings back what it had removed, or forgot an acknowledgement
+	if !again || o.settings.Outside {
+		c.storedAt = e.At
 	}
+	c.pending, c.named = e.Seq, e.Intent
+	o.pending[e.Seq] = c
+	if again {
+		c.forgot = c.forgot || !o.settings.Outside
+		return
+	}
+	o.seen[e.Seq] = true
 	o.Counts.Intents++
 	c.intents++
 	o.keep(c, e)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/reconcile"
@@ -138,23 +137,12 @@ func (t *trace) balance(ctx context.Context, s *state, q *queue.Queue, a *api, b
 	return nil
 }
 
-// staleAfter is when settled begins to look for stale intents, as a worker does every 15
-// seconds: acknowledged ones whose removal the power cut undid.
-const staleAfter = 2 * time.Second
-
-// settled waits until no intent is stored.
+// settled waits until no intent is stored: each is settled, and the worker has trimmed the log.
 func settled(ctx context.Context, q *queue.Queue) error {
-	var stale books.StaleIntents
-	for began := time.Now(); ; {
+	for {
 		room, err := q.Room(ctx)
 		if err == nil && room.Msgs == 0 {
 			return nil
-		}
-		if err == nil && time.Since(began) > staleAfter {
-			stale, err = books.RemoveStale(ctx, q, stale)
-		}
-		if len(stale.Stranded) > 0 {
-			return &loss{"intents are stranded: no outcome, and delivered to nobody", strings.Join(stale.Stranded, " ")}
 		}
 		if waitErr := pause(ctx, 5*time.Millisecond); waitErr != nil {
 			return &loss{"orders are not settled", fmt.Sprintf("%d pending: %v", room.Msgs, errors.Join(waitErr, err))}

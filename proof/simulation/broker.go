@@ -9,7 +9,7 @@ import (
 	"orderpost/proof/oracle"
 )
 
-// broker models JetStream as far as the protocol uses it: a work queue with one message
+// broker models JetStream as far as the protocol uses it: a log of intents with one message
 // per subject and discard new, results and dead letters with one message per subject,
 // the marks, one consumer. Stored data survives a crash. Other state may not.
 type broker struct {
@@ -35,9 +35,11 @@ type broker struct {
 	waiting     *waitingRoom
 
 	// the consumer
-	consumer leader // of the workers' consumer
-	term     int    // of that leader
-	next     uint64 // the next sequence to deliver for the first time
+	consumer leader          // of the workers' consumer
+	term     int             // of that leader
+	next     uint64          // the next sequence to deliver for the first time
+	acked    map[uint64]bool // stored intents that were acknowledged
+	trimmers []idler         // wait until an intent is acknowledged
 	pending  map[uint64]*handed
 	again    []uint64 // to be redelivered, in this order
 	pulls    []*pull
@@ -92,7 +94,7 @@ const dedupeWindow = 2 * time.Minute
 func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
 		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
-		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), next: 1,
+		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), acked: make(map[uint64]bool), next: 1,
 		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration), held: make(map[string]map[streamID]bool)}}
 }
 
@@ -134,16 +136,35 @@ func (b *broker) publish(m *settle.Message, id string) (settle.PublishStatus, ui
 	return settle.Stored, b.seq
 }
 
-// remove removes an intent. by is the claim that acknowledged it, 0 if it is deleted.
-func (b *broker) remove(seq uint64, by int) {
+// remove removes an intent from the stream.
+func (b *broker) remove(seq uint64) {
 	if in := b.intents[seq]; in != nil {
-		b.w.witness.removed(in, by)
+		if !b.acked[seq] {
+			b.w.witness.removed(in, 0)
+		}
 		delete(b.intents, seq)
+		delete(b.acked, seq)
 		delete(b.bySubj, in.msg.Subject)
 	}
+	b.forget(seq)
+}
+
+// forget takes a message out of what the consumer has to deliver.
+func (b *broker) forget(seq uint64) {
 	delete(b.pending, seq)
 	b.again = slices.DeleteFunc(b.again, func(s uint64) bool { return s == seq })
 }
+
+// open returns a stored intent that nobody acknowledged; nil = there is none.
+func (b *broker) open(seq uint64) *intent {
+	if b.acked[seq] {
+		return nil
+	}
+	return b.intents[seq]
+}
+
+// unsettled is how many there are.
+func (b *broker) unsettled() int { return len(b.intents) - len(b.acked) }
 
 // serve delivers messages to the waiting pulls.
 func (b *broker) serve() {
@@ -182,10 +203,10 @@ func (b *broker) serve() {
 }
 
 func (b *broker) ready() bool {
-	for len(b.again) > 0 && b.intents[b.again[0]] == nil {
+	for len(b.again) > 0 && b.open(b.again[0]) == nil {
 		b.again = b.again[1:]
 	}
-	for b.next <= b.seq && b.intents[b.next] == nil {
+	for b.next <= b.seq && b.open(b.next) == nil {
 		b.next++
 	}
 	return len(b.again) > 0 || b.next <= b.seq && len(b.pending) < b.w.cfg.MaxAckPending
@@ -247,7 +268,7 @@ func (b *broker) expire(seq uint64, p *handed, at time.Duration, why string) {
 // another worker.
 func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	p := b.pending[seq]
-	if p == nil || b.intents[seq] == nil || p.claim == 0 {
+	if p == nil || b.open(seq) == nil || p.claim == 0 {
 		return
 	}
 	if !b.leadsConsumer() && (delay == 0 || !b.stopping(0.5)) { // only a delay is replicated
@@ -352,6 +373,7 @@ func (b *broker) remember(m memory) {
 	}
 	old := b.pending
 	b.pending, b.again = make(map[uint64]*handed), nil
+	defer b.loseAcks(m)
 	switch m {
 	case remembersNothing:
 		b.next = 1

@@ -124,6 +124,7 @@ type proc struct {
 	ctx    context.Context // ends the wait early; may be nil
 	over   bool            // the coroutine has ended or must end
 
+	stream   *stream // of the numbers that it draws; nil = that of its process
 	step     Step
 	checking bool      // the proc reads results for deliveries (for mutations)
 	delivery *delivery // the delivery that the proc handles; may be nil
@@ -167,7 +168,9 @@ func (e *engine) wake(p *proc, n uint64) {
 	}
 	p.wait = 0
 	outer, stream := e.running, e.cur
-	e.running, e.cur = p, p.host.stream
+	if e.running, e.cur = p, p.host.stream; p.stream != nil {
+		e.cur = p.stream
+	}
 	p.resume()
 	e.running, e.cur = outer, stream
 }

@@ -75,13 +75,14 @@ func (h *host) left(p *proc) {
 
 // boundary separates two steps. The process may end or freeze here.
 func (h *host) boundary(p *proc) {
-	if h.crashIn > 0 {
+	aside := p != nil && p.stream != nil // its steps are not counted
+	if h.crashIn > 0 && !aside {
 		if h.crashIn--; h.crashIn == 0 {
 			h.crash("killed")
 			panic(killed{})
 		}
 	}
-	if h.freezeIn > 0 {
+	if h.freezeIn > 0 && !aside {
 		if h.freezeIn--; h.freezeIn == 0 {
 			h.freeze(h.freezeFor)
 		}

@@ -78,9 +78,13 @@ const (
 	Kept
 	// Purge: a feeder purges the waiting room past an intent that stays (a part of R13).
 	Purge
+	// Floor: a trim takes the first intent that is not settled, too (a part of R14).
+	Floor
+	// Certain: a trim takes what was delivered, before its result is certain (a part of R14).
+	Certain
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -99,7 +103,9 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a worker writes no note before it posts a redelivery",
 	"an order that is given up opens the gate, while others still wait for room",
 	"a refusal that a rule gave, and that was called back, is no doubt",
-	"a feeder purges the waiting room past an intent that stays"}
+	"a feeder purges the waiting room past an intent that stays",
+	"a trim takes the first intent that is not settled, too",
+	"a trim takes what was delivered, before its result is certain"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -114,7 +120,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge)
+	return append(out, Kept, Purge, Floor, Certain)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -158,6 +164,10 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.NoMoveCheck
 	case Purge:
 		return settle.PurgeBlocked
+	case Floor:
+		return settle.TrimOneTooMany
+	case Certain:
+		return settle.TrimDelivered
 	case WallClock:
 		return settle.WallClockAlone
 	case Monotonic:

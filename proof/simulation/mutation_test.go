@@ -37,6 +37,8 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Moved:     {"2", oracle.Moved},
 	Kept:      {"262", oracle.True},
 	Purge:     {"2219", oracle.Moved},
+	Floor:     {"3", oracle.OneOutcome},
+	Certain:   {"3", oracle.OneOutcome},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.

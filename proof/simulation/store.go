@@ -287,7 +287,7 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 }
 
 func (s store) DeleteIntent(_ context.Context, seq uint64) error {
-	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq, 0) })
+	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq) })
 }
 
 func (s store) StreamCreated(context.Context) (at time.Time, err error) {
@@ -446,7 +446,17 @@ func (b *broker) ack(seq uint64, by int) {
 		if p := b.pending[seq]; p != nil && p.claim != 0 {
 			b.w.witness.released(p.claim, "")
 		}
-		b.remove(seq, by)
+		if b.acked[seq] {
+			return
+		}
+		b.w.witness.removed(in, by)
+		b.acked[seq] = true
+		b.forget(seq)
+		if b.w.trims() {
+			b.wakeTrimmers()
+		} else {
+			b.remove(seq)
+		}
 		b.serve()
 	}
 }

@@ -21,9 +21,10 @@ const (
 	ofPerson   // person, process
 	ofTrouble  // fault, number
 	ofFeeder   // feeder, process
+	ofTrimmer  // worker, process
 )
 
-var streamNames = [...]string{"world", "order", "producer", "worker", "person", "trouble", "feeder"}
+var streamNames = [...]string{"world", "order", "producer", "worker", "person", "trouble", "feeder", "trimmer"}
 
 func streamOf(kind, a, b, c int) streamID {
 	return streamID(kind<<24 | (a&0xff)<<16 | (b&0xff)<<8 | min(c, 0xff))

@@ -50,6 +50,9 @@ func (w *world) startWorker(i int) *worker {
 	}
 	w.e.trace.say(w.e, k.name, "started", "", "")
 	w.e.spawn(k.host, func(*proc) { k.intake() })
+	if w.trims() {
+		w.e.spawn(k.host, func(*proc) { k.trim() }).stream = w.e.stream(streamOf(ofTrimmer, i, w.started[i]-1, 0))
+	}
 	return k
 }
 

@@ -201,7 +201,7 @@ func (w *world) populate() {
 
 // awaitWork skips the pulls of an idle worker that would return nothing.
 func (w *world) awaitWork(k *worker) {
-	for !w.broker.ready() && (len(w.broker.intents) == 0 || w.e.chance(0.7)) && !k.stopping {
+	for !w.broker.ready() && (w.broker.unsettled() == 0 || w.e.chance(0.7)) && !k.stopping {
 		p := w.e.running
 		p.wait = w.e.newWait()
 		w.idle = append(w.idle, idler{p, p.wait})

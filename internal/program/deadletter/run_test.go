@@ -90,8 +90,9 @@ func (o *office) work(end order.Report, n int) {
 	}))
 	require.Zero(o.t, n, "orders did not come")
 	require.Eventually(o.t, func() bool {
-		c, err := o.q.Count(o.t.Context())
-		return err == nil && c.Pending == 0
+		_ = o.q.Trim(o.t.Context())
+		room, err := o.q.Room(o.t.Context())
+		return err == nil && room.Msgs == 0
 	}, time.Minute, 5*time.Millisecond)
 }
 

@@ -25,6 +25,79 @@ func requireNotBefore(t require.TestingT, b *Broker, since time.Time, d time.Dur
 	require.GreaterOrEqual(t, b.Now().Sub(since), d-early)
 }
 
+// acknowledged waits until the floor is at a sequence.
+func acknowledged(t require.TestingT, b *Broker, seq uint64) {
+	ctx, cancel := within()
+	defer cancel()
+	require.True(t, b.Soon(func() bool {
+		floor, err := b.Store.AckFloor(ctx)
+		require.NoError(t, err)
+		require.LessOrEqual(t, floor, seq)
+		return floor == seq
+	}))
+}
+
+func purge(t require.TestingT, b *Broker, upTo uint64) {
+	ctx, cancel := within()
+	defer cancel()
+	require.NoError(t, b.Store.PurgeIntents(ctx, upTo))
+}
+
+// floorRises: an acknowledged intent stays in the log, and its subject taken, until it is
+// purged.
+func floorRises(t require.TestingT, b *Broker) {
+	ctx, cancel := within()
+	defer cancel()
+	var seqs []uint64
+	for _, no := range []string{"A-1", "A-2", "A-3", "A-4"} {
+		seqs = append(seqs, publish(t, b, b.intent(no, "i"+no), settle.Stored))
+	}
+	acknowledged(t, b, seqs[0]-1)
+	var got []settle.Arrival
+	for i := range 3 {
+		got = append(got, next(t, b, seqs[i], 1))
+	}
+	require.NoError(t, got[1].Answer.Ack())
+	require.NoError(t, got[2].Answer.Ack())
+	acknowledged(t, b, seqs[0]-1)
+	require.NoError(t, got[0].Answer.Ack())
+	acknowledged(t, b, seqs[2])
+	publish(t, b, b.intent("A-2", "later"), settle.AlreadyPending)
+	after := func(seq uint64) uint64 {
+		m, err := b.Store.IntentAfter(ctx, seq)
+		require.NoError(t, err)
+		if m == nil {
+			return 0
+		}
+		return m.Seq
+	}
+	require.Equal(t, []uint64{seqs[0], seqs[0], seqs[1], 0}, []uint64{after(1), after(seqs[0]), after(seqs[0] + 1), after(seqs[3] + 1)})
+	for range 2 { // the answer to the first may have been lost
+		purge(t, b, seqs[1])
+	}
+	require.Equal(t, []uint64{seqs[2], seqs[3]}, []uint64{after(1), after(seqs[3])})
+	require.Nil(t, intentOf(t, b, "A-2"))
+	require.NotNil(t, intentOf(t, b, "A-3"))
+	again := publish(t, b, b.intent("A-2", "later"), settle.Stored)
+	require.Greater(t, again, seqs[3])
+	purge(t, b, seqs[2])
+	require.NoError(t, next(t, b, seqs[3], 1).Answer.Ack())
+	require.NoError(t, next(t, b, again, 1).Answer.Ack())
+	acknowledged(t, b, again)
+	purge(t, b, again)
+	require.Zero(t, after(1))
+	require.Greater(t, publish(t, b, b.intent("A-5", "i5"), settle.Stored), again, "no sequence comes twice")
+}
+
+// floorPassesRemoved: an intent that was removed holds nothing up.
+func floorPassesRemoved(t require.TestingT, b *Broker) {
+	first, second := publish(t, b, b.intent("A-1", "i1"), settle.Stored), publish(t, b, b.intent("A-2", "i2"), settle.Stored)
+	next(t, b, first, 1)
+	require.NoError(t, next(t, b, second, 1).Answer.Ack())
+	remove(t, b, first)
+	acknowledged(t, b, second)
+}
+
 func ackRemoves(t require.TestingT, b *Broker) {
 	first, second := publish(t, b, b.intent("A-1", "i1"), settle.Stored), publish(t, b, b.intent("A-2", "i2"), settle.Stored)
 	a := next(t, b, first, 1) // in their order
@@ -32,7 +105,9 @@ func ackRemoves(t require.TestingT, b *Broker) {
 	require.NotNil(t, intentOf(t, b, "A-1"), "it is stored until it is acknowledged")
 	publish(t, b, b.intent("A-1", "i3"), settle.AlreadyPending)
 	require.NoError(t, a.Answer.Ack())
-	require.True(t, b.Soon(func() bool { return intentOf(t, b, "A-1") == nil }))
+	acknowledged(t, b, first)
+	purge(t, b, first)
+	require.Nil(t, intentOf(t, b, "A-1"))
 	require.NotNil(t, intentOf(t, b, "A-2"))
 	third := publish(t, b, b.intent("A-1", "i3"), settle.Stored)
 	require.NoError(t, next(t, b, second, 1).Answer.Ack())
@@ -106,7 +181,7 @@ func formerOwnersCount(t require.TestingT, b *Broker) {
 	a := next(t, b, seq, 3)
 	extended(t, b, seq, a, func(settle.Arrival) string { return former.Reply })
 	require.NoError(t, former.Answer.Ack())
-	require.True(t, b.Soon(func() bool { return intentOf(t, b, "A-1") == nil }))
+	acknowledged(t, b, seq)
 }
 
 func removedStaysAway(t require.TestingT, b *Broker) {

@@ -71,9 +71,7 @@ func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue
 	k.putBack()
 	s = k.start()
 	q = openQueue(k.t, s, "b")
-	c, err := q.Count(k.t.Context())
-	require.NoError(k.t, err)
-	require.EqualValues(k.t, 1, c.Pending, "the message is there again")
+	requireStored(k.t, q, 1) // the message is there again
 	n := 0
 	require.NoError(k.t, q.Pull(k.t.Context(), 1, 300*time.Millisecond, func(ds []*settle.Delivery) { n += len(ds) }))
 	require.Zero(k.t, n, "and delivered to nobody")
@@ -97,7 +95,7 @@ func (k *keptBroker) acknowledge(_ *queue.Queue, s *embedded.Server) {
 	require.NoError(k.t, msg.DoubleAck(k.t.Context()))
 }
 
-func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
+func TestR14ASettledIntentThatCameBackIsTrimmed(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(k.accept)
 	a, err := Audit(t.Context(), q)
@@ -105,28 +103,25 @@ func TestASettledIntentThatTheBrokerForgotToRemoveIsRemoved(t *testing.T) {
 	require.True(t, a.Balanced(), a.Offenders)
 	require.EqualValues(t, 1, a.Unacked)
 
-	found, err := RemoveStale(t.Context(), q, StaleIntents{})
-	require.NoError(t, err)
-	require.Zero(t, found.Removed, "it may just be on its way out")
-	found, err = RemoveStale(t.Context(), q, found)
-	require.NoError(t, err)
-	require.Equal(t, 1, found.Removed)
-	require.Empty(t, found.Stranded)
-	c, err := q.Count(t.Context())
-	require.NoError(t, err)
-	require.Zero(t, c.Pending)
+	require.NoError(t, q.Trim(t.Context()))
+	requireStored(t, q, 0)
 	publish(t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
-
 	for range 2 {
-		found, err = RemoveStale(t.Context(), q, found)
-		require.NoError(t, err)
-		require.Zero(t, found.Removed, "what waits is left alone")
+		require.NoError(t, q.Trim(t.Context()))
+		requireStored(t, q, 1) // what waits is left alone
 	}
+}
+
+func requireStored(t *testing.T, q *queue.Queue, n int) {
+	t.Helper()
+	room, err := q.Room(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, n, room.Msgs)
 }
 
 // The order's last word is about a later intent, which could be stored only when
 // this one had its outcome and was removed.
-func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
+func TestR14AnIntentThatCameBackAfterALaterOneIsTrimmed(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, _ := k.left(k.accept)
 	entry, err := q.Store().Record(t.Context(), order.Token("L-1"))
@@ -142,32 +137,23 @@ func TestAnIntentThatCameBackAfterALaterOneIsRemoved(t *testing.T) {
 	require.Zero(t, a.Pending)
 	require.EqualValues(t, 1, a.Unacked)
 	require.EqualValues(t, 2, a.Settled)
-	found, err := RemoveStale(t.Context(), q, StaleIntents{})
-	require.NoError(t, err)
-	found, err = RemoveStale(t.Context(), q, found)
-	require.NoError(t, err)
-	require.Equal(t, 1, found.Removed)
-}
-
-// Where the clock of the broker stepped back, the record is about an intent that
-// was stored after the waiting one, by the clock.
-func TestAWaitingIntentIsPendingWhateverTheClockSaid(t *testing.T) {
-	intent := &settle.Message{Time: time.Unix(1000, 0)}
-	r := &order.Record{EnqueuedAt: time.Unix(2000, 0)}
-	require.False(t, settledBy(intent, r))
-	require.True(t, broughtBack(intent, r))
+	require.NoError(t, q.Trim(t.Context()))
+	requireStored(t, q, 0)
 }
 
 // What has no outcome is never removed, and never silent.
-func TestAStrandedIntentIsNamed(t *testing.T) {
+func TestR14AStrandedIntentIsNamedAndStays(t *testing.T) {
 	k := &keptBroker{t: t, dir: t.TempDir()}
 	q, s := k.left(k.acknowledge)
-	found, err := RemoveStale(t.Context(), q, StaleIntents{})
-	require.NoError(t, err)
-	found, err = RemoveStale(t.Context(), q, found)
-	require.NoError(t, err)
-	require.Zero(t, found.Removed)
-	require.Equal(t, []string{"L-1"}, found.Stranded)
+	publish(t, q, settle.Intent{OrderNo: "L-2", Body: body("L-2")})
+	d := pull(t, q, 1)[0]
+	settleAs(t, q, d, report(order.Accepted, d.History))
+	require.Eventually(t, func() bool {
+		floor, err := q.AckFloor(t.Context())
+		return err == nil && floor == 2
+	}, time.Minute, time.Millisecond)
+	require.NoError(t, q.Trim(t.Context()))
+	requireStored(t, q, 2) // nothing at or above the stranded one leaves in a purge
 	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced())

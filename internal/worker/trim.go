@@ -1,0 +1,48 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"orderpost/internal/settle"
+)
+
+// startTrimming removes settled intents from the queue's stream until stop is called
+// (R14). stop removes what was settled last.
+func (p *Pool) startTrimming() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(settle.TrimEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				p.trim(ctx)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+		last, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		p.trim(last)
+	}
+}
+
+func (p *Pool) trim(ctx context.Context) {
+	var err error
+	if p.Trims() {
+		err = p.Queue.Trim(ctx)
+	}
+	if err == nil {
+		err = p.Queue.TrimSingly(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		p.Log.Debug().Err(err).Msg("settled intents are not removed yet; will retry")
+	}
+}

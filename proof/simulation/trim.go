@@ -1,0 +1,107 @@
+package simulation
+
+import (
+	"context"
+	"time"
+
+	"orderpost/internal/settle"
+)
+
+// trims reports whether what is acknowledged stays in the log until a worker trims it
+// (R14). It leaves at once in schedules and with mutations that came before that.
+func (w *world) trims() bool {
+	return !w.e.schedule.Old && (w.mutation == None || w.mutation == Floor || w.mutation == Certain)
+}
+
+// trim models the pool's trimming, without its lease: every worker trims.
+func (k *worker) trim() {
+	b, ctx := k.w.broker, context.Background()
+	for {
+		if len(b.acked) == 0 {
+			p := k.e.running
+			p.wait = k.e.newWait()
+			b.trimmers = append(b.trimmers, idler{p, p.wait})
+			p.suspend()
+		}
+		k.e.nap(k.e.between(50*time.Millisecond, 3*time.Second))
+		if len(b.acked) == 0 {
+			continue
+		}
+		err := k.q.Trim(ctx)
+		if err == nil {
+			err = k.q.TrimSingly(ctx)
+		}
+		if err != nil {
+			k.e.trace.say(k.e, k.name, "trim", "", "%v", err)
+		}
+	}
+}
+
+// wakeTrimmers wakes the workers that have nothing to trim. It draws nothing.
+func (b *broker) wakeTrimmers() {
+	for _, i := range b.trimmers {
+		b.w.e.after(settle.TrimEvery, func() { b.w.e.wake(i.p, i.n) })
+	}
+	b.trimmers = b.trimmers[:0]
+}
+
+// loseAcks undoes acknowledgements that the killed broker had not written to its disk. It
+// draws nothing from the streams.
+func (b *broker) loseAcks(m memory) {
+	for _, seq := range sortedKeys(b.acked) {
+		delivered := seq < b.next
+		if m == remembersAll || m == remembersSome && delivered && mix(b.w.e.schedule.Seed^mix(seq)^uint64(b.life))&1 == 0 {
+			continue
+		}
+		delete(b.acked, seq)
+		b.w.witness.stored(b.intents[seq])
+		if delivered {
+			b.w.claims++
+			p := &handed{count: 1, claim: b.w.claims, replicated: b.w.e.at}
+			b.pending[seq] = p
+			b.w.witness.owned(b.intents[seq], p.claim, p.count)
+			b.deadline(seq, p)
+		}
+	}
+}
+
+// floor returns the sequence up to which nothing is left to be acknowledged.
+func (b *broker) floor() uint64 {
+	floor := b.next - 1
+	for seq := range b.intents {
+		if !b.acked[seq] {
+			floor = min(floor, seq-1)
+		}
+	}
+	return floor
+}
+
+func (s store) AckFloor(context.Context) (seq uint64, err error) {
+	err = s.askConsumer(func() { seq = s.w.broker.floor() })
+	return seq, err
+}
+
+func (s store) IntentAfter(_ context.Context, seq uint64) (m *settle.Message, err error) {
+	b := s.w.broker
+	err = s.read(inIntents, StepLookup, func() bool { return false }, func() {
+		for _, at := range sortedKeys(b.intents) {
+			if at >= seq {
+				m = b.intents[at].msg
+				return
+			}
+		}
+	})
+	return m, err
+}
+
+func (s store) PurgeIntents(_ context.Context, upTo uint64) error {
+	return s.write(inIntents, StepWithdraw, func() {
+		b := s.w.broker
+		for _, seq := range sortedKeys(b.intents) {
+			if seq <= upTo {
+				b.w.e.trace.say(b.w.e, "broker", "trimmed", b.intents[seq].orderNo, "%s", b.intents[seq].id)
+				b.remove(seq)
+			}
+		}
+	})
+}
