@@ -69,6 +69,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool {
+		_ = q.Trim(t.Context())
 		a, err := books.Audit(t.Context(), q)
 		return err == nil && a.Unacked == 0
 	}, time.Minute, 10*time.Millisecond)

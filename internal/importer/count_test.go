@@ -87,6 +87,7 @@ func TestAnAcceptedOrderIsEnqueuedAgain(t *testing.T) {
 	work(t, q, 1, nil)
 	see()
 	for _, other := range []string{"second", "third"} {
+		requireTrimmed(t, q)
 		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"1"}`), ID: other + ":1", Batch: other})
 		require.NoError(t, err)
 		require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
@@ -200,6 +201,12 @@ func refuse(t *testing.T, q *queue.Queue) {
 			}
 		}))
 	}
+	requireTrimmed(t, q)
+}
+
+// requireTrimmed waits until every settled intent has left the queue.
+func requireTrimmed(t *testing.T, q *queue.Queue) {
+	t.Helper()
 	require.Eventually(t, func() bool {
 		_ = q.Trim(t.Context())
 		room, err := q.Room(t.Context())

@@ -42,6 +42,12 @@ func work(t testing.TB, q *queue.Queue, n int) {
 		}))
 		require.NoError(t, all.Wait())
 	}
+	require.Eventually(t, func() bool { // as the worker does beside its orders
+		_ = q.Trim(t.Context())
+		room, err := q.Room(t.Context())
+		_, pending := counted(t, q)
+		return err == nil && uint64(room.Msgs) == pending
+	}, time.Minute, 5*time.Millisecond)
 }
 
 func counted(t testing.TB, q *queue.Queue) (stored, pending uint64) {
