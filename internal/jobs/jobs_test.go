@@ -55,6 +55,7 @@ func TestJobs(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, again, jobs.Last("upload"))
 	again.Stop("bo")
+	require.NoError(t, again.Wait(t.Context()))
 
 	first.Stop("bo")
 	require.NoError(t, first.Wait(t.Context()))

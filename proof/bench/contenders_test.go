@@ -66,7 +66,12 @@ func (f field) work(t *testing.T, work workFunc, o contender.WorkerOptions) {
 
 func (f field) untilEmpty(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, func() bool { return f.messages(t, intentsStream) == 0 }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		c, err := f.js.Consumer(t.Context(), intentsStream, poolConsumer)
+		require.NoError(t, err)
+		info := c.CachedInfo()
+		return info.NumPending == 0 && info.NumAckPending == 0
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 // TestContenders: each contender posts each order once, and has stored all outcomes
