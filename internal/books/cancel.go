@@ -2,252 +2,335 @@ package books
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
+	"orderpost/internal/fleet"
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-// CancelBatch withdraws what was never delivered of an import. It notes that the
-// import was cancelled, so that a run that is still under way stops. It withdraws
-// what waits without pausing the fleet, and nothing that is stored after it began: a
-// producer that goes on would keep it at work for ever. A run of the import that
-// stops withdraws what it stored meanwhile by a CancelBatch of its own.
+// Cancelled says what became of the orders that a cancellation covers.
+type Cancelled struct {
+	// Withdrawn counts those whose outcome is cancelled now.
+	Withdrawn int `json:"cancelled"`
+	// Started counts those that are left to their workers, because an attempt may have
+	// created them, and those that ended otherwise meanwhile.
+	Started int `json:"started"`
+	// Open counts those that nobody has come to yet. A worker settles them as soon as it is
+	// given one; it does not post them.
+	Open int `json:"open"`
+	// Unaware names workers that are present and had not taken notice when the command
+	// ended. They may still post some.
+	Unaware []string `json:"unaware,omitempty"`
+	// NoWorker says that no worker was present.
+	NoWorker bool `json:"no_worker,omitempty"`
+}
+
+// CancelBatch withdraws an import by a mark (settle.Cancellation), and waits until what is
+// covered has its outcome, or nothing changes any more. It notes first that the import was
+// cancelled, so that a run that is still under way stops. Nothing that is stored after it
+// began is covered: a run of the import that stops covers what it stored meanwhile by a
+// CancelBatch of its own.
 //
-// If it is cut off, or if it counts blocked intents, the rest of what waits stays where
-// it is, until CancelBatch is called again, or ResumeImport.
-func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (settle.Cancelled, error) {
-	at := time.Now().UTC()
-	if err := mark(ctx, q, batch, at); err != nil {
-		return settle.Cancelled{}, err
+// The mark stands as soon as it is stored, also if CancelBatch is cut off then.
+func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (Cancelled, error) {
+	if err := mark(ctx, q, batch, time.Now().UTC()); err != nil {
+		return Cancelled{}, err
 	}
-	holds := &holdings{q: q, by: by, held: make(map[string]*holding)}
-	waiting, err := waitingNow(ctx, q, batch)
+	c, err := cancellationOf(ctx, q, batch)
 	if err != nil {
-		return settle.Cancelled{}, err
+		return Cancelled{}, err
 	}
-	c, err := cancel(ctx, holds, waiting, PendingOfBatch(ctx, q, batch))
-	if errors.Is(err, ErrResumed) {
-		return c, errors.Join(err, unmark(ctx, q, batch, at))
+	out, err := c.begin(ctx, by)
+	if err == nil && out.Open == 0 {
+		_, err = ResumeImport(ctx, q, batch) // nothing is left that a pause could hold
 	}
-	if err != nil || c.Blocked > 0 {
-		return c, err // the holds stay: the rest must not be sent before somebody decides
-	}
-	_, err = release(ctx, q, batch) // nothing is left that a pause or an earlier cancellation could hold
-	if err == nil {
-		err = mark(ctx, q, batch, at) // somebody may have resumed it before there was a hold
-	}
-	return c, errors.Join(err, holds.end(ctx))
+	return out, err
 }
 
 // mark notes that an import was cancelled, unless that is noted already.
 func mark(ctx context.Context, q *queue.Queue, batch string, at time.Time) error {
-	return changeImport(ctx, q, batch, func(i *Import) bool {
-		if !i.CancelledAt.IsZero() {
-			return false
-		}
-		i.CancelledAt = at
-		return true
-	})
-}
-
-// unmark takes a cancellation's mark back: its import goes on. The zero time means
-// whichever cancellation's.
-func unmark(ctx context.Context, q *queue.Queue, batch string, at time.Time) error {
-	return changeImport(ctx, q, batch, func(i *Import) bool {
-		if i.CancelledAt.IsZero() || !at.IsZero() && !i.CancelledAt.Equal(at) {
-			return false
-		}
-		i.CancelledAt = time.Time{}
-		return true
-	})
-}
-
-// changeImport writes what change makes of an import, if it is remembered and change
-// says that something changed.
-func changeImport(ctx context.Context, q *queue.Queue, batch string, change func(*Import) bool) error {
 	for {
 		i, err := ReadImport(ctx, q, batch)
-		if err != nil || i == nil || !change(i) {
+		if err != nil || i == nil || !i.CancelledAt.IsZero() {
 			return err
 		}
-		if err := SaveImport(ctx, q, i); !errors.Is(err, ErrImportChanged) {
+		i.CancelledAt = at
+		if err := SaveImport(ctx, q, i); err != ErrImportChanged {
 			return err
 		}
 	}
 }
 
-// CancelOrder withdraws the intents of one order_no. If it is killed, what waits of its
-// import stays where it is, until CancelOrder is called again, or ResumeImport.
-func CancelOrder(ctx context.Context, q *queue.Queue, orderNo, by string) (settle.Cancelled, error) {
-	holds := &holdings{q: q, by: by, order: orderNo, held: make(map[string]*holding)}
-	nothing := func() (bool, error) { return false, nil } // subjects do not name orders
-	c, err := cancel(ctx, holds, waitingOf{WaitingOfOrder(ctx, q, orderNo), nothing}, PendingOfOrder(ctx, q, orderNo))
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), settle.RequestTimeout)
-	defer stop()
-	ended := holds.end(ctx) // other orders of the import go on
-	if err = errors.Join(err, ended); err != nil {
-		return c, err
-	}
-	return c, endOfOrder(ctx, q, orderNo)
-}
-
-// WouldCancelBatch counts what CancelBatch would withdraw, and changes nothing.
-func WouldCancelBatch(ctx context.Context, q *queue.Queue, batch string) (settle.Cancelled, error) {
-	waiting, err := q.WaitingOf(ctx, ImportToken(batch))
+// CancelOrder is CancelBatch for one order_no.
+func CancelOrder(ctx context.Context, q *queue.Queue, orderNo, by string) (Cancelled, error) {
+	c, err := cancellationOfOrder(ctx, q, orderNo)
 	if err != nil {
-		return settle.Cancelled{}, err
+		return Cancelled{}, err
 	}
-	c, err := q.WouldCancel(ctx, PendingOfBatch(ctx, q, batch))
-	c.Withdrawn += int(waiting)
-	return c, err
+	return c.begin(ctx, by)
 }
 
-// WouldCancelOrder counts what CancelOrder would withdraw, and changes nothing.
-func WouldCancelOrder(ctx context.Context, q *queue.Queue, orderNo string) (settle.Cancelled, error) {
-	n := 0
-	if err := WaitingOfOrder(ctx, q, orderNo)(func(page []*settle.Message) error {
-		n += len(page)
+// WouldCancelBatch counts what CancelBatch would find now, and changes nothing. What it
+// counts as Withdrawn may be at the API already.
+func WouldCancelBatch(ctx context.Context, q *queue.Queue, batch string) (Cancelled, error) {
+	c, err := cancellationOf(ctx, q, batch)
+	if err != nil {
+		return Cancelled{}, err
+	}
+	return c.preview(ctx)
+}
+
+// WouldCancelOrder is WouldCancelBatch for one order_no.
+func WouldCancelOrder(ctx context.Context, q *queue.Queue, orderNo string) (Cancelled, error) {
+	c, err := cancellationOfOrder(ctx, q, orderNo)
+	if err != nil {
+		return Cancelled{}, err
+	}
+	return c.preview(ctx)
+}
+
+// cancellation is one run of a command that cancels.
+type cancellation struct {
+	q    *queue.Queue
+	mark settle.Cancellation
+	// pending passes what is in the queue of the import or order to visit.
+	pending func(ctx context.Context, visit func([]*settle.Pending) error) error
+	after   uint64    // records up to here are counted
+	ended   int       // orders that ended otherwise since the command began
+	found   Cancelled // so far
+	// patience is how long nothing must change until the command does not wait any longer.
+	patience time.Duration
+}
+
+// newCancellation covers what is stored now.
+func newCancellation(ctx context.Context, q *queue.Queue) (*cancellation, error) {
+	waiting, err := q.LastWaiting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queued, err := q.Intents().State(ctx) // last: what is moved meanwhile is known by its place in the waiting room
+	if err != nil {
+		return nil, err
+	}
+	return &cancellation{q: q, mark: settle.Cancellation{Queued: queued.LastSeq, Waiting: waiting}, patience: stalled}, nil
+}
+
+func cancellationOf(ctx context.Context, q *queue.Queue, batch string) (*cancellation, error) {
+	c, err := newCancellation(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	c.mark.Import = ImportToken(batch)
+	c.pending = func(ctx context.Context, visit func([]*settle.Pending) error) error {
+		return EachPending(ctx, q, batch, visit)
+	}
+	return c, nil
+}
+
+func cancellationOfOrder(ctx context.Context, q *queue.Queue, orderNo string) (*cancellation, error) {
+	c, err := newCancellation(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	c.mark.OrderNo = orderNo
+	err = WaitingOfOrder(ctx, q, orderNo)(func(page []*settle.Message) error {
+		for _, m := range page {
+			c.mark.Found = append(c.mark.Found, m.Seq)
+		}
 		return nil
-	}); err != nil {
-		return settle.Cancelled{}, err
+	})
+	c.pending = func(ctx context.Context, visit func([]*settle.Pending) error) error {
+		m, err := q.Store().Intent(ctx, orderNo)
+		if err != nil || m == nil {
+			return err
+		}
+		return visit([]*settle.Pending{settle.ReadPending(orderNo, m)})
 	}
-	c, err := q.WouldCancel(ctx, PendingOfOrder(ctx, q, orderNo))
-	c.Withdrawn += n
 	return c, err
 }
 
-type (
-	eachWaiting = func(visit func([]*settle.Message) error) error
-	eachPending = func(visit func([]*settle.Pending) error) error
+const (
+	// firstLook and longestLook bound the time between two looks at what a cancellation
+	// covers.
+	firstLook   = 50 * time.Millisecond
+	longestLook = 2 * time.Second
+	// stalled is the patience of a command.
+	stalled = 10 * time.Second
 )
 
-// waitingOf is what waits and is to be withdrawn. A follower that lags may answer
-// each. The stream's leader answers left: whether anything is left.
-type waitingOf struct {
-	each eachWaiting
-	left func() (bool, error)
-}
-
-// waitingNow is what waits of an import at this moment. What is stored later is not.
-func waitingNow(ctx context.Context, q *queue.Queue, batch string) (waitingOf, error) {
-	last, err := q.LastWaiting(ctx)
-	token := ImportToken(batch)
-	return waitingOf{
-		each: func(visit func([]*settle.Message) error) error { return q.EachWaiting(ctx, token, last, visit) },
-		left: func() (bool, error) { return q.StillWaits(ctx, token, last) },
-	}, err
-}
-
-// cancel withdraws what waits, and then what is in the queue. It pauses the
-// deliveries of the queue only if there is something to withdraw from it.
-func cancel(ctx context.Context, holds *holdings, waiting waitingOf, pending eachPending) (settle.Cancelled, error) {
-	c, err := holds.withdraw(ctx, waiting)
-	if err != nil {
-		return c, err
+// begin stores the mark and follows what becomes of what it covers.
+func (c *cancellation) begin(ctx context.Context, by string) (Cancelled, error) {
+	var err error
+	if c.after, err = LastResult(ctx, c.q); err != nil {
+		return c.found, err
 	}
-	if c.Withdrawn > 0 && c.Blocked == 0 {
-		queued := false
-		if err := pending(func([]*settle.Pending) error { queued = true; return nil }); err != nil || !queued {
-			return c, err
-		}
+	if covers, err := c.preview(ctx); err != nil || covers.Withdrawn+covers.Started == 0 {
+		return Cancelled{}, err
 	}
-	queued, err := holds.q.Cancel(ctx, holds.by, pending)
-	c.Withdrawn, c.Started = c.Withdrawn+queued.Withdrawn, c.Started+queued.Started
-	if err != nil || c.Blocked == 0 {
-		return c, err
-	}
-	rest, err := holds.withdraw(ctx, waiting) // what blocked them may be withdrawn
-	c.Withdrawn, c.Blocked = c.Withdrawn+rest.Withdrawn, rest.Blocked
-	return c, err
-}
-
-// holdings are the imports from which one cancellation keeps the feeder.
-type holdings struct {
-	q  *queue.Queue
-	by string
-	// order is the order_no that is cancelled; "" = the import.
-	order string
-	held  map[string]*holding // by the import's token
-}
-
-// withdraw withdraws what waits. Of what it reads, the feeder may have moved some
-// before it knew of the hold. Withdraw recognises that.
-func (h *holdings) withdraw(ctx context.Context, waiting waitingOf) (c settle.Cancelled, err error) {
-	for {
-		some, err := h.withdrawOnce(ctx, waiting.each)
-		c.Withdrawn, c.Blocked = c.Withdrawn+some.Withdrawn, some.Blocked
-		if err != nil || c.Blocked > 0 {
-			return c, err
-		}
-		if left, err := waiting.left(); err != nil || !left {
-			return c, err
-		}
-		if err := pause(ctx, holdLook); err != nil {
-			return c, err
-		}
-	}
-}
-
-func (h *holdings) withdrawOnce(ctx context.Context, waiting eachWaiting) (c settle.Cancelled, err error) {
-	err = waiting(func(page []*settle.Message) error {
-		for _, token := range importsOf(h.q, page) {
-			if err := h.keep(ctx, token); err != nil {
-				return err
-			}
-		}
-		done, err := h.q.Withdraw(ctx, h.by, page)
-		c.Withdrawn, c.Blocked = c.Withdrawn+done.Withdrawn, c.Blocked+done.Blocked
-		return err
+	c.mark.By, c.mark.At = by, time.Now().UTC()
+	control := fleet.New(c.q)
+	stored, err := control.ChangeCancellations(ctx, func(marks []settle.Cancellation) ([]settle.Cancellation, bool) {
+		return append(slices.Clone(marks), c.mark), false
 	})
-	return c, err
-}
-
-// keep makes sure that the feeder moves nothing of an import.
-func (h *holdings) keep(ctx context.Context, token string) (err error) {
-	if held := h.held[token]; held != nil {
-		_, err := held.look(ctx)
-		return err
+	if err != nil {
+		return c.found, err
 	}
-	h.held[token], err = hold(ctx, h.q, token, h.by, h.order)
-	return err
-}
-
-// end lets the feeder go on.
-func (h *holdings) end(ctx context.Context) (err error) {
-	for _, held := range h.held {
-		err = errors.Join(err, held.end(ctx))
-	}
-	return err
-}
-
-// importsOf returns the tokens of a page's imports.
-func importsOf(q *queue.Queue, page []*settle.Message) (tokens []string) {
-	seen := make(map[string]bool)
-	for _, m := range page {
-		if token := q.WaitingImport(m); !seen[token] {
-			seen[token], tokens = true, append(tokens, token)
+	changed := time.Now()
+	for wait := firstLook; ; wait = min(2*wait, longestLook) {
+		view, err := control.Look(ctx)
+		if err != nil {
+			return c.found, err
+		}
+		before := c.found
+		if err := c.look(ctx); err != nil {
+			return c.found, err
+		}
+		c.found.Unaware, c.found.NoWorker = view.Unaware(stored.Version), len(view.Present()) == 0
+		if c.found.Withdrawn != before.Withdrawn || c.found.Started != before.Started || c.found.Open != before.Open {
+			changed, wait = time.Now(), firstLook
+		}
+		switch {
+		case c.found.Open == 0 && len(c.found.Unaware) == 0, c.found.NoWorker, time.Since(changed) > c.patience:
+			return c.found, nil
+		}
+		if err := pause(ctx, wait); err != nil {
+			return c.found, err
 		}
 	}
-	return tokens
 }
 
-// PendingOfBatch lists the stored intents of an import, for settle.Protocol's
-// Cancel and WouldCancel.
-func PendingOfBatch(ctx context.Context, q *queue.Queue, batch string) func(visit func([]*settle.Pending) error) error {
-	return func(visit func([]*settle.Pending) error) error { return EachPending(ctx, q, batch, visit) }
+// look counts what became of what the mark covers, and what is left.
+func (c *cancellation) look(ctx context.Context) error {
+	// What is left first: what is settled meanwhile is among the records then.
+	open, started, err := c.left(ctx)
+	if err != nil {
+		return err
+	}
+	c.after, err = RecordsSince(ctx, c.q, c.after, func(r *order.Record) error {
+		switch {
+		case !c.mark.About(r):
+		case r.Outcome() == order.OutcomeCancelled:
+			c.found.Withdrawn++
+		case r.Outcome() != order.OutcomeNone:
+			c.ended++
+		}
+		return nil
+	})
+	c.found.Open, c.found.Started = open, c.ended+started
+	return err
 }
 
-// PendingOfOrder is PendingOfBatch for one order_no.
-func PendingOfOrder(ctx context.Context, q *queue.Queue, orderNo string) func(visit func([]*settle.Pending) error) error {
-	return func(visit func([]*settle.Pending) error) error {
-		statuses, err := OrderStatuses(ctx, q, []string{orderNo})
-		if err != nil || statuses[0].Pending == nil {
+// preview counts what is covered now.
+func (c *cancellation) preview(ctx context.Context) (Cancelled, error) {
+	open, started, err := c.left(ctx)
+	return Cancelled{Withdrawn: open, Started: started}, err
+}
+
+// left counts what is covered and has no outcome: what is in doubt, and the rest.
+func (c *cancellation) left(ctx context.Context) (open, inDoubt int, err error) {
+	if open, err = waitingCovered(ctx, c.q, &c.mark); err != nil {
+		return 0, 0, err
+	}
+	err = c.pending(ctx, func(page []*settle.Pending) error {
+		page = slices.DeleteFunc(page, func(p *settle.Pending) bool {
+			return !c.mark.Covers(ImportToken(p.Batch), p.OrderNo, p.Seq, p.WaitedAt)
+		})
+		numbers := make([]string, len(page))
+		for i, p := range page {
+			numbers[i] = p.OrderNo
+		}
+		words, err := c.q.LastWords(ctx, numbers)
+		if err != nil {
 			return err
 		}
-		return visit([]*settle.Pending{statuses[0].Pending})
+		for i, p := range page {
+			switch r := words[i].Record; {
+			case words[i].Unreadable != nil, r != nil && r.Unsure && !r.Settles(p.ID):
+				inDoubt++
+			case !r.Settles(p.ID):
+				open++
+			}
+		}
+		return nil
+	})
+	return open, inDoubt, err
+}
+
+// waitingCovered counts what waits and is covered. The stream's leader says whether any
+// does; how many may be a little too high.
+func waitingCovered(ctx context.Context, q *queue.Queue, m *settle.Cancellation) (n int, err error) {
+	if m.OrderNo == "" {
+		left, err := q.StillWaits(ctx, m.Import, m.Waiting)
+		if err != nil || !left {
+			return 0, err
+		}
+		some, err := q.WaitingOf(ctx, m.Import)
+		return max(int(some), 1), err
+	}
+	for _, seq := range m.Found {
+		waits, err := q.Store().WaitingAt(ctx, seq)
+		if err != nil {
+			return n, err
+		}
+		if waits != nil {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// RetireCancellations removes the marks that cover nothing any more. It is the feeder's: no
+// move of it may be under way.
+func RetireCancellations(ctx context.Context, q *queue.Queue) error {
+	if len(q.Cancellations().Marks) == 0 {
+		return nil
+	}
+	var failed error
+	now, err := fleet.New(q).ChangeCancellations(ctx, func(marks []settle.Cancellation) (next []settle.Cancellation, same bool) {
+		same = true
+		for _, m := range marks {
+			keep, changed, err := retire(ctx, q, m)
+			if failed = err; err != nil {
+				return nil, true
+			}
+			if same = same && !changed; keep != nil {
+				next = append(next, *keep)
+			}
+		}
+		return next, same
+	})
+	if err == nil && failed == nil {
+		q.SetCancellations(now)
+	}
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+// retire returns what becomes of a mark; nil = it covers nothing any more. First nothing of
+// it waits. Then what was moved until that moment has left the log.
+func retire(ctx context.Context, q *queue.Queue, m settle.Cancellation) (keep *settle.Cancellation, changed bool, err error) {
+	waits := 0
+	if m.Moved == 0 {
+		if waits, err = waitingCovered(ctx, q, &m); err != nil || waits > 0 {
+			return &m, false, err
+		}
+	}
+	log, err := q.Intents().State(ctx)
+	switch {
+	case err != nil:
+		return &m, false, err
+	case m.Moved == 0:
+		m.Moved = max(log.LastSeq, m.Queued, 1)
+		return &m, true, nil
+	case log.Messages == 0 || log.FirstSeq > m.Moved:
+		return nil, true, nil
+	default:
+		return &m, false, nil
 	}
 }
 

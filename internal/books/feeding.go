@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // Keys of the fleet's bucket. Each has one writer's discipline: LeaseKey is written
@@ -39,26 +41,16 @@ type Feeding struct {
 	// Lease is nil if no worker ever fed or the last one left.
 	Lease         *Lease
 	LeaseRevision uint64
-	// Holds are the held imports, by their tokens.
-	Holds         map[string]Hold
+	// Holds are the paused imports, by their tokens.
+	Holds         map[string]*Hold
 	HoldsRevision uint64
+	// Cancelled are the cancellations that are not done.
+	Cancelled         settle.Cancellations
+	cancelledRevision uint64
 }
 
 // Held reports whether an import is not fed, by its token.
-func (f *Feeding) Held(token string) bool { return len(f.Holds[token]) > 0 }
-
-// HeldBy counts the imports that a person paused, and those that a cancellation
-// holds.
-func (f *Feeding) HeldBy() (paused, cancelled int) {
-	for _, h := range f.Holds {
-		if h.Cancels() {
-			cancelled++
-		} else {
-			paused++
-		}
-	}
-	return paused, cancelled
-}
+func (f *Feeding) Held(token string) bool { return f.Holds[token] != nil }
 
 // ErrBehind is returned by ReadFeeding if a replica answered that lags behind.
 var ErrBehind = errors.New("the replica that answered lags behind; ask again")
@@ -66,25 +58,31 @@ var ErrBehind = errors.New("the replica that answered lags behind; ask again")
 // ReadFeeding reads it as it was at a revision of the bucket, or later (R2). The
 // revision is one at which the lease or the holds were written; 0 asks for no proof.
 func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding, error) {
-	entries, err := q.Bucket().Last(ctx, LeaseKey, holdsKey) // a producer may read only so
+	entries, err := q.Bucket().Last(ctx, LeaseKey, holdsKey, fleet.CancelledKey) // a producer may read only so
 	if err != nil {
 		return nil, err
 	}
 	f := &Feeding{}
 	for _, e := range entries {
-		if e.Key == LeaseKey {
+		var err error
+		switch e.Key {
+		case LeaseKey:
 			f.Lease, f.LeaseRevision = new(Lease), e.Revision
 			if json.Unmarshal(e.Value, f.Lease) != nil {
 				f.Lease = &Lease{Worker: "unreadable"} // a newer version's; it is taken over like any other
 			}
-			continue
+		case fleet.CancelledKey:
+			f.cancelledRevision = e.Revision
+			f.Cancelled, err = fleet.ReadCancellations(e)
+		default:
+			f.HoldsRevision = e.Revision
+			err = json.Unmarshal(e.Value, &f.Holds)
 		}
-		f.HoldsRevision = e.Revision
-		if err := json.Unmarshal(e.Value, &f.Holds); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("bucket %s, key %s: %w", q.Bucket().Name(), e.Key, err)
 		}
 	}
-	if max(f.LeaseRevision, f.HoldsRevision) < revision {
+	if max(f.LeaseRevision, f.HoldsRevision, f.cancelledRevision) < revision {
 		return nil, ErrBehind
 	}
 	return f, nil

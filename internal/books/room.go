@@ -38,10 +38,10 @@ type RoomImport struct {
 	// Ready waits for its turn, Later for its time. First and Last are those times.
 	Ready, Later int
 	First, Last  time.Time
-	Hold         Hold
+	Hold         *Hold
 }
 
-// HeldImport is an import that a person paused or a cancellation holds.
+// HeldImport is an import that a person paused.
 type HeldImport struct {
 	Import string `json:"import"`
 	By     string `json:"by"`

@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
 		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted"},
-	"internal/books":   {"internal/order", "internal/settle", "internal/queue"},
+	"internal/books":   {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
 	"internal/uploads": {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer", "internal/jobs"},
 	"internal/jobs":    {},

@@ -15,7 +15,6 @@ import (
 	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
-	"orderpost/internal/settle"
 	"orderpost/internal/uploads"
 )
 
@@ -239,7 +238,7 @@ func (v *visit) cancelImport() error {
 		changed = "This import was cancelled at " + stamp(imp.CancelledAt) + "."
 	}
 	c := &confirmation{Title: "Cancel import " + shorten(name, 60), Button: "Cancel the import", Danger: true, Back: importAddress(imp.Batch),
-		Says:   []string{"What waits for its turn is withdrawn first. Workers get no new orders, of any import, while those in the queue are withdrawn. If the import still runs, it stops.", "Orders that have an outcome keep it."},
+		Says:   []string{"The workers are told, and post none of its orders from then on. Other imports go on. If the import still runs, it stops.", "Orders that have an outcome keep it."},
 		Fields: []fact{{"batch", imp.Batch}}, Seen: mark(imp.Batch, imp.Rows, imp.Fingerprint, imp.StartedAt, imp.CancelledAt, began), Changed: changed, Inputs: []input{noteInput(false)}}
 	if v.Method != http.MethodPost {
 		ctx, cancel := context.WithTimeout(v.Context(), previewTime)
@@ -250,8 +249,8 @@ func (v *visit) cancelImport() error {
 		}
 		c.Facts = []fact{
 			{"File", imp.File},
-			{"Withdrawn now", plural(would.Withdrawn, "order", "orders") + " that no worker was given. They end as cancelled."},
-			{"Left alone", plural(would.Started, "order", "orders") + " that a worker was given, because they may be on their way."},
+			{"Withdrawn now", plural(would.Withdrawn, "order", "orders") + ". They end as cancelled, unless a worker posts them first."},
+			{"Left alone", plural(would.Started, "order", "orders") + " that an attempt may have created."},
 		}
 	}
 	if ask, err := v.unconfirmed(c); ask {
@@ -276,24 +275,24 @@ const cancelKind = "cancel"
 
 func cancelKey(batch string) string { return "cancel " + batch }
 
-// withdraw cancels an import. Its result is a settle.Cancelled.
+// withdraw cancels an import. Its result is a books.Cancelled.
 func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by uploads.Person, in journal.Intention) (any, error) {
 	act, err := s.journal().Begin(ctx, in)
 	if err != nil {
-		return settle.Cancelled{}, err
+		return books.Cancelled{}, err
 	}
-	var c settle.Cancelled
+	var c books.Cancelled
 	if s.desk != nil {
 		c, err = s.desk.CancelBatch(ctx, batch, by)
 	} else {
 		c, err = books.CancelBatch(ctx, s.queue, batch, by.Name)
 	}
-	r := journal.Result{End: journal.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started}}
+	r := journal.Result{End: journal.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started, "open": c.Open}}
 	switch {
 	case err != nil:
 		r.End, r.Error = journal.Failed, err.Error()
 		s.log.Error().Err(err).Str("batch", batch).Msg("the console could not cancel an import")
-	case c.Started > 0:
+	case c.Started+c.Open > 0:
 		r.End = journal.Partial
 	}
 	job.Lack(s.unwritten(act, act.End(ctx, r)))
@@ -303,7 +302,7 @@ func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by u
 // cancelling is a cancellation under way or done.
 type cancelling struct {
 	*jobs.Job
-	settle.Cancelled
+	books.Cancelled
 	Running bool
 	Error   string
 }
@@ -316,7 +315,7 @@ func (s *Server) cancelling(batch string) *cancelling {
 	}
 	c := &cancelling{Job: job, Running: job.State() == jobs.Running}
 	result, err := job.Result()
-	c.Cancelled, _ = result.(settle.Cancelled)
+	c.Cancelled, _ = result.(books.Cancelled)
 	if err != nil {
 		c.Error = sentence(err.Error())
 	}

@@ -181,6 +181,6 @@ func TestTheTemplatesCarryWhatTheyShow(t *testing.T) {
 func began(t *testing.T, r *rig, batch string) {
 	t.Helper()
 	_, err := r.jobs.Start(jobs.Spec{Kind: cancelKind, Key: cancelKey(batch), Unbounded: true, By: "bo", Subject: batch},
-		func(context.Context, *jobs.Job) (any, error) { return settle.Cancelled{}, nil })
+		func(context.Context, *jobs.Job) (any, error) { return books.Cancelled{}, nil })
 	require.NoError(t, err)
 }

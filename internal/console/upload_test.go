@@ -396,11 +396,13 @@ func TestProgress(t *testing.T) {
 	batch := regexp.MustCompile(`/import\?batch=([0-9a-f]+)`).FindStringSubmatch(page)[1]
 	said := text(b.open(http.StatusOK, "/import/cancel?batch="+batch))
 	require.Contains(t, said, "Withdrawn now")
-	b.send(http.StatusOK, "/import/cancel", "batch", batch, "note", "wrong file")
-	require.Eventually(t, func() bool {
-		said = text(b.open(http.StatusOK, "/import?batch="+batch))
-		return strings.Contains(said, "cancelled the import:")
-	}, 3*time.Minute, 20*time.Millisecond)
+	r.besideWorker(func() {
+		b.send(http.StatusOK, "/import/cancel", "batch", batch, "note", "wrong file")
+		require.Eventually(t, func() bool {
+			said = text(b.open(http.StatusOK, "/import?batch="+batch))
+			return strings.Contains(said, "cancelled the import:")
+		}, 3*time.Minute, 20*time.Millisecond)
+	})
 	page = b.settled(at)
 	require.Contains(t, text(page), "Cancelled by anna.")
 	list := b.open(http.StatusOK, "/jobs") // of all kinds, and each leads to its own page

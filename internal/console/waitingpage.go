@@ -110,16 +110,16 @@ func (v *visit) waitingPage() error {
 }
 
 // heldChanged says who holds the import now.
-func heldChanged(h books.Hold) string {
+func heldChanged(h *books.Hold) string {
 	says := "It is not held by anybody now."
-	if len(h) > 0 {
+	if h != nil {
 		says = "It is held by " + strings.TrimSuffix(h.By(), ".") + "."
 	}
 	return "Somebody else has paused or continued the import since you opened this page. " + says
 }
 
 // heldImport reads an import's name and what holds it.
-func (v *visit) heldImport() (batch, name string, h books.Hold, err error) {
+func (v *visit) heldImport() (batch, name string, h *books.Hold, err error) {
 	batch = v.query("batch")
 	if v.Method == http.MethodPost {
 		batch = v.field("batch")
@@ -160,7 +160,7 @@ func (v *visit) pauseImport() error {
 	c := &confirmation{Title: "Pause import " + shorten(name, 60), Button: "Pause the import", Back: v.importBack(batch),
 		Says: []string{"Its orders that wait for their turn or their time stay where they are, until somebody lets the import go on.", "Other imports take their turns. Orders that are in the queue already are sent."},
 		Seen: mark(h), Changed: heldChanged(h), Fields: []fact{{"batch", batch}}, Inputs: []input{noteInput(false)}}
-	if len(h) > 0 {
+	if h != nil {
 		c.Warning = "The import is held already, by " + h.By() + "."
 	}
 	ctx, cancel := v.brief()
@@ -190,11 +190,8 @@ func (v *visit) resumeImport() error {
 	c := &confirmation{Title: "Let import " + shorten(name, 60) + " go on", Button: "Let it go on", Back: v.importBack(batch),
 		Seen: mark(h), Changed: heldChanged(h), Fields: []fact{{"batch", batch}}, Inputs: []input{noteInput(false)}}
 	switch {
-	case len(h) == 0:
+	case h == nil:
 		c.Says = []string{"Nobody holds the import."}
-	case h.Cancels():
-		c.Says = []string{"It is held by " + h.By() + "."}
-		c.Warning = "A cancellation is under way or was cut off. If the import goes on, the orders that are left are sent."
 	default:
 		c.Says = []string{"It is paused by " + h.By() + ". Its orders take their turns again."}
 	}

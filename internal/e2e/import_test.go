@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
-	"orderpost/internal/settle"
 )
 
 // TestImportWaitsAndTells: one command from the file to one outcome per row,
@@ -65,8 +65,8 @@ func TestImportWaitsAndTells(t *testing.T) {
 	require.Equal(t, want, s.Fates)
 }
 
-// TestWrongFileIsStopped: with the pool at work, what was not given to a worker
-// is withdrawn, and the rest is settled.
+// TestWrongFileIsStopped: with the pool at work, what was not posted is withdrawn, and the
+// rest is settled.
 func TestWrongFileIsStopped(t *testing.T) {
 	const rows = 4000
 	settings, url := api(t, "--fault-slow", "1", "--slow-delay", "100ms", "--max-faults-per-order", "1")
@@ -76,9 +76,10 @@ func TestWrongFileIsStopped(t *testing.T) {
 	code, _, errOut := importFile(t, settings, file, "--batch", "wrong")
 	require.Equal(t, program.ExitDone, code, errOut)
 	code, stdout, errOut := importFile(t, settings, "cancel", "wrong", "--json")
-	var c settle.Cancelled
+	var c books.Cancelled
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c), errOut)
 	require.Positive(t, c.Withdrawn)
+	require.Zero(t, c.Open)
 	require.Equal(t, c.Started > 0, code == program.ExitPartial)
 	q := openStreams(t, settings)
 	drained(t, q)

@@ -95,7 +95,7 @@ func TestEveryActIsJournaled(t *testing.T) {
 		{"worker adopt --yes --by berta", program.ExitDone, journal.Adopt, journal.Done, "(another)"},
 	} {
 		if c.kind == journal.Import {
-			waitUntilHeld(t, q, js) // or the orders would count as started
+			waitUntilHeld(t, q, js) // or the orders would be posted
 		}
 		settings := p.settings
 		if c.kind == journal.Adopt {

@@ -14,9 +14,9 @@ import (
 func (m *Member) announce(ctx context.Context) error {
 	p := m.Describe()
 	p.Worker, p.ID, p.Joined = m.Name, m.membership.id, m.membership.joined
-	p.Sees, p.Limit, p.Share = m.others, m.Limit, m.share
+	p.Sees, p.Limit, p.Share, p.Cancelled = m.others, m.Limit, m.share, m.cancelled
 	last := m.announced
-	same := slices.Equal(p.Sees, last.Sees) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share
+	same := slices.Equal(p.Sees, last.Sees) && p.Joined == last.Joined && p.ID == last.ID && p.Share == last.Share && p.Cancelled == last.Cancelled
 	sent := time.Now()
 	if same && sent.Sub(m.announcedAt) < announceEvery {
 		return nil

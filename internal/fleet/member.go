@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/settle"
 	"orderpost/internal/submit/gate"
 )
 
@@ -42,7 +43,9 @@ type Options struct {
 	Identity Identity
 	// Describe gives the worker's Presence. The member fills in what it knows itself.
 	Describe func() Presence
-	Log      zerolog.Logger
+	// Cancel is told the cancellations; nil = nobody is.
+	Cancel func(settle.Cancellations)
+	Log    zerolog.Logger
 }
 
 // Member is one worker's part in the fleet: it applies holds, limits and throttles
@@ -66,6 +69,7 @@ type Member struct {
 	holdUntil      time.Time
 	foreign        string // why the fleet's API is not this worker's; "" if it is
 	resumed        uint64
+	cancelled      int64  // version of the cancellations
 	throttle       uint64 // revision of the last throttle
 	throttledUntil time.Time
 

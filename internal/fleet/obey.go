@@ -11,6 +11,7 @@ import (
 // than before: holds first, then the share. It returns whether the bucket lists
 // this worker.
 func (m *Member) obey(view *View) (listed bool) {
+	m.obeyCancellations(view)
 	m.obeyIdentity(view)
 	m.obeyHold(view)
 	m.obeyThrottle(view)
@@ -50,6 +51,16 @@ func (m *Member) divide(limit float64) {
 		m.Gate.Release(holdJoining)
 		m.Gate.Release(holdFenced)
 	}
+}
+
+// obeyCancellations passes the cancellations on. They count as known from the next sign of
+// life on.
+func (m *Member) obeyCancellations(view *View) {
+	if view.Cancelled.Version <= m.cancelled || m.Cancel == nil {
+		return
+	}
+	m.Cancel(view.Cancelled)
+	m.cancelled = view.Cancelled.Version
 }
 
 // obeyIdentity stops a worker whose fleet was given another API: by a person

@@ -53,6 +53,8 @@ type Presence struct {
 	SilentMS int64   `json:"silent_ms,omitempty"`
 	// Binds is what holds its rate; empty = nothing does.
 	Binds Binds `json:"binds,omitempty"`
+	// Cancelled is the version of the cancellations that it knows.
+	Cancelled int64 `json:"cancelled,omitempty"`
 	// Joined: it has its share and may send.
 	Joined bool `json:"joined"`
 	// ClockMS is the API's clock minus the worker's, in milliseconds; nil if the

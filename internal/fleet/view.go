@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // View is what the bucket says of the fleet at one moment.
@@ -20,6 +21,8 @@ type View struct {
 	Identity *Claim
 	// Lanes holds the weights of the waiting room's lanes.
 	Lanes map[string]int
+	// Cancelled are the cancellations that are not done.
+	Cancelled settle.Cancellations
 	// Members are the workers that have an entry, expired ones included. A worker
 	// whose entry this version does not understand has its key as ID, and sees
 	// nobody.
@@ -100,6 +103,11 @@ func (v *View) take(e queue.Entry) {
 	case key == lanesKey:
 		if lanes := readEntry[Lanes](e); lanes != nil {
 			v.Lanes = lanes.Weights
+		}
+	case key == CancelledKey:
+		var err error
+		if v.Cancelled, err = ReadCancellations(e); err != nil {
+			v.Unreadable = append(v.Unreadable, key)
 		}
 	case key == resumeKey:
 		v.Resumed = e.Revision

@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,8 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/program"
+	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
@@ -24,10 +28,15 @@ var nopLog = zerolog.Nop()
 // openQueue runs a broker for one test and connects to it.
 func openQueue(t testing.TB, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
+	return connect(t, startBroker(t), "test", change...)
+}
+
+func startBroker(t testing.TB) *embedded.Server {
+	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
-	return connect(t, s, "test", change...)
+	return s
 }
 
 func connect(t testing.TB, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
@@ -54,9 +63,12 @@ func publish(t testing.TB, q *queue.Queue, f *File) *Result {
 }
 
 // work settles n intents as verdicts says by order number; "accepted" where it
-// says nothing.
+// says nothing. People cancelled none of them.
 func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict) {
 	t.Helper()
+	view, err := fleet.New(q).Read(t.Context())
+	require.NoError(t, err)
+	q.SetCancellations(view.Cancelled)
 	for n > 0 {
 		var all errgroup.Group
 		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
@@ -73,6 +85,36 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 		a, err := books.Audit(t.Context(), q)
 		return err == nil && a.Unacked == 0
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// besideWorker calls do beside a worker that is held: it posts nothing, and settles what
+// people cancel.
+func besideWorker(t testing.TB, s *embedded.Server, do func()) {
+	t.Helper()
+	url := strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)
+	cfg := queue.DefaultConfig()
+	cfg.URL = url
+	q, err := queue.Open(t.Context(), cfg, nopLog)
+	require.NoError(t, err)
+	defer q.Close()
+	control := fleet.New(q)
+	require.NoError(t, control.SetHold(t.Context(), fleet.Hold{Reason: "test", Since: time.Now().UTC()}))
+	ctx, stop := context.WithCancel(context.Background())
+	code, said := make(chan int, 1), &bytes.Buffer{}
+	go func() {
+		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
+			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, said)
+	}()
+	defer func() {
+		stop()
+		require.Equal(t, program.ExitDone, <-code, said)
+		require.NoError(t, control.Resume(context.Background(), "test"))
+	}()
+	require.Eventually(t, func() bool {
+		present, err := control.Workers(t.Context())
+		return err == nil && len(present)+len(code) > 0
+	}, time.Minute, 5*time.Millisecond)
+	do()
 }
 
 func settleAs(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {

@@ -10,7 +10,6 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // TestResults: every row in the file's order, in the file's manner, with what
@@ -132,21 +131,24 @@ func TestWaitInterrupted(t *testing.T) {
 	require.Equal(t, 3, counted.Pending)
 }
 
-// TestCancelledImport: what no worker was given is withdrawn and stays so when
+// TestCancelledImport: what was not posted is withdrawn and stays so when
 // the command is run again, until somebody says otherwise.
 func TestCancelledImport(t *testing.T) {
-	q := openQueue(t)
+	s := startBroker(t)
+	q := connect(t, s, "test")
 	content := numbered(1, 700, "1")
 	f := openText(t, content)
 	publish(t, q, f)
 	work(t, q, 50, nil)
-	c, err := books.CancelBatch(t.Context(), q, f.Batch, "test")
-	require.NoError(t, err)
-	require.Equal(t, settle.Cancelled{Withdrawn: 650}, c)
+	besideWorker(t, s, func() {
+		c, err := books.CancelBatch(t.Context(), q, f.Batch, "test")
+		require.NoError(t, err)
+		require.Equal(t, books.Cancelled{Withdrawn: 650}, c)
+	})
 	again := openText(t, content)
-	s, err := again.Check(t.Context())
+	sum, err := again.Check(t.Context())
 	require.NoError(t, err)
-	_, err = again.Publish(t.Context(), q, s)
+	_, err = again.Publish(t.Context(), q, sum)
 	require.ErrorIs(t, err, ErrCancelled)
 	done := publish(t, q, openText(t, content, func(o *Options) { o.RetryFailed = true }))
 	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 50, Retried: 650}, done.Fates)
@@ -159,7 +161,8 @@ func TestCancelledImport(t *testing.T) {
 
 // TestCancelStopsARun: a wrong file can be stopped while it is being imported.
 func TestCancelStopsARun(t *testing.T) {
-	q := openQueue(t)
+	b := startBroker(t)
+	q := connect(t, b, "test")
 	stopped := false
 	f := openText(t, numbered(1, 40*chunkRows, "1"), func(o *Options) {
 		o.Rate = 5_000
@@ -174,9 +177,11 @@ func TestCancelStopsARun(t *testing.T) {
 	})
 	s, err := f.Check(t.Context())
 	require.NoError(t, err)
-	done, err := f.Publish(t.Context(), q, s)
-	require.ErrorIs(t, err, ErrCancelled)
-	require.Less(t, done.Stored, 40*chunkRows)
+	besideWorker(t, b, func() {
+		done, err := f.Publish(t.Context(), q, s)
+		require.ErrorIs(t, err, ErrCancelled)
+		require.Less(t, done.Stored, 40*chunkRows)
+	})
 	counts, err := q.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, counts.Pending)

@@ -104,13 +104,14 @@ func TestOnlyAFieldOfItsOwnIsATimeInNDJSON(t *testing.T) {
 	}
 }
 
-// A cancellation withdraws what was stored when it began. The run that it stops
-// withdraws the rest, also if it notices only when it saves its progress for the last
+// A cancellation covers what was stored when it began. The run that it stops covers
+// the rest, also if it notices only when it saves its progress for the last
 // time, and if it was interrupted.
 func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 	for name, interrupted := range map[string]bool{"it ends": false, "it is interrupted": true} {
 		t.Run(name, func(t *testing.T) {
-			q := openQueue(t)
+			s := startBroker(t)
+			q := connect(t, s, "test")
 			ctx, interrupt := context.WithCancel(t.Context())
 			defer interrupt()
 			var f *File
@@ -137,9 +138,18 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 			require.NoError(t, err)
 			_, err = f.Publish(ctx, q, sum)
 			require.ErrorIs(t, err, ErrCancelled)
+			besideWorker(t, s, func() { // whoever owns them by then withdraws them
+				require.Eventually(t, func() bool {
+					a, err := books.Audit(t.Context(), q)
+					return err == nil && a.Outcomes["cancelled"] == uint64(n)
+				}, time.Minute, 50*time.Millisecond)
+			})
 			left, err := q.WaitingTotal(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, left)
+			counts, err := q.Count(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, counts.LastIntent, "they were not moved")
 		})
 	}
 }

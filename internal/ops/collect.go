@@ -59,7 +59,7 @@ func newCollector(o Options) *collector {
 		held:        desc("waiting_room_orders", "Orders in the waiting room: for their turn, for their time, or paused."+fleetWide),
 		lane:        desc("lane_orders", "Orders that wait for their turn, by lane of the waiting room, without those of paused imports."+fleetWide, "lane"),
 		fed:         desc("waiting_room_fed", "0 while orders are in the waiting room and no worker moves them into the queue, or can; otherwise 1."+fleetWide),
-		heldImports: desc("held_imports", "Imports whose waiting orders stay where they are: paused by a person, or held by a cancellation that is under way or was cut off."+fleetWide, "by"),
+		heldImports: desc("held_imports", "Imports whose waiting orders stay where they are, because a person paused them."+fleetWide),
 		laneOldest:  desc("lane_oldest_timestamp_seconds", "When the oldest order that waits for its turn was stored, or its time came, in seconds since 1970, by lane; none where none waits."+fleetWide, "lane"),
 
 		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing or lost its end: intents, results, dead_letters, waiting, journal, fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
@@ -113,8 +113,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(c.deadMail, float64(s.Sizes.Letters))
 		gauge(c.held, float64(s.Sizes.InRoom))
 		gauge(c.fed, number(s.Sizes.Fed || s.Sizes.InRoom == 0))
-		gauge(c.heldImports, float64(s.Sizes.Paused), "person")
-		gauge(c.heldImports, float64(s.Sizes.Cancelled), "cancellation")
+		gauge(c.heldImports, float64(s.Sizes.Paused))
 		for _, l := range s.Sizes.Lanes {
 			gauge(c.lane, float64(l.Ready), l.Name)
 			if !l.Oldest.IsZero() {

@@ -118,9 +118,8 @@ type Sizes struct {
 	// InRoom counts the intents in the waiting room, those included that wait for their
 	// time or are paused.
 	InRoom uint64
-	// Paused counts the imports that people paused, Cancelled those that a cancellation
-	// holds, which is under way or was cut off.
-	Paused, Cancelled int
+	// Paused counts the imports that people paused.
+	Paused int
 	// Fed says that a worker moves waiting intents into the queue.
 	Fed bool
 	// OldestPending is when the oldest pending intent was stored; zero = none.

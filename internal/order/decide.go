@@ -46,8 +46,8 @@ type Settlement struct {
 
 // Decide decides the outcome of a submission, which is every intent that a worker may
 // post. Intents that are never posted get their outcome where that is found out:
-// settle.classify and settle.Refuse (repetitions, conflicts, withheld ones),
-// settle.Cancel, and a person's Resolve.
+// settle.classify and settle.Refuse (repetitions, conflicts, withheld ones), settle.Move
+// (cancelled while they waited), and a person's Resolve.
 //
 // Doubt is sticky (R3). Once an attempt may have created the order, Decide turns
 // every outcome that claims "not created" into unknown, unless the answer proves
@@ -80,6 +80,8 @@ func Decide(r Report, f Facts) Settlement {
 		return notCreated(OutcomeInvalid, doubt)
 	case EndPoison:
 		return notCreated(OutcomePoison, doubt)
+	case EndCancelled:
+		return notCreated(OutcomeCancelled, doubt)
 	case EndAnswer:
 		return answered(r, f, doubt)
 	default:

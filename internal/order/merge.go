@@ -220,12 +220,9 @@ func mergeNewer(cur *Record, out Record) *Record {
 }
 
 // carryDoubt changes an outcome that claims "not created" to unknown if cur is in
-// doubt (R3), or a cancellation if a worker is at the intent.
+// doubt (R3).
 func (r *Record) carryDoubt(cur *Record) {
-	switch {
-	case r.Outcome() == OutcomeCancelled && cur.Open() && cur.IntentID == r.IntentID:
-		r.TakeBack()
-	case r.claimsNotCreated() && doubtLeft(cur, r):
+	if r.claimsNotCreated() && doubtLeft(cur, r) {
 		r.SetOutcome(OutcomeUnknown)
 		r.Unsure, r.Recalled = joinDoubt(cur.History, r.History)
 	}

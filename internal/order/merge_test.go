@@ -157,22 +157,6 @@ func TestR1MergeIsIdempotent(t *testing.T) {
 	})
 }
 
-// A cancellation says that no worker tried. An open note says that one is about to.
-func TestR3ACancellationOverAnOpenAttemptLeavesDoubt(t *testing.T) {
-	for _, cur := range recordKinds("i1", epoch, 1) {
-		cancelled := Record{OrderNo: "A-1", IntentID: "i1", EnqueuedAt: epoch, By: "ann", SettledAt: epoch.Add(time.Minute)}
-		cancelled.SetOutcome(OutcomeCancelled)
-		next := Merge(&cur, &cancelled)
-		if cur.Open() {
-			require.NotNil(t, next)
-			require.Equal(t, OutcomeUnknown, next.Outcome())
-			require.True(t, next.Unsure)
-		} else if next != nil {
-			require.Equal(t, cur.Unsure, next.Outcome() == OutcomeUnknown, cur.Word)
-		}
-	}
-}
-
 // The worker that was given an order before its cancellation was stored reports later that it
 // may have created it.
 func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
@@ -186,7 +170,9 @@ func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
 	require.Equal(t, 1, next.Attempts)
 	require.Equal(t, 1, next.Settled)
 	require.NotEqual(t, cur.Reason, next.Reason, "it was not withdrawn before any attempt")
-	require.False(t, next.NeedsLetter(), "a person withdrew it")
+	require.False(t, next.NeedsLetter(), "its message is gone, and nobody comes to file one")
+	cur.Unqueued = true
+	require.True(t, Merge(&cur, &late).NeedsLetter(), "whoever is given it next files one")
 	late.Unsure, late.Verdict = false, Retry
 	require.Nil(t, Merge(&cur, &late))
 }

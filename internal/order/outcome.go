@@ -19,7 +19,7 @@ const (
 	OutcomeInvalid
 	// OutcomePoison: the intent repeatedly crashed its worker before any attempt.
 	OutcomePoison
-	// OutcomeCancelled: a person withdrew the intent before any attempt.
+	// OutcomeCancelled: a person withdrew the intent before the order was created.
 	OutcomeCancelled
 	// OutcomeUnknown: an attempt may have created the order, and nothing has resolved the doubt.
 	OutcomeUnknown
@@ -82,7 +82,7 @@ func (o Outcome) Meaning() string {
 	case OutcomePoison:
 		return "it took its worker down repeatedly"
 	case OutcomeCancelled:
-		return "withdrawn by a person before any attempt"
+		return "withdrawn by a person before it was created"
 	case OutcomeUnknown:
 		return "an attempt may have created it, and nothing has settled the doubt"
 	default:

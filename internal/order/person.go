@@ -51,12 +51,15 @@ func (r *Record) Resolved() bool {
 	return r != nil && r.By != "" && (r.Outcome() == OutcomeAccepted || r.Outcome() == OutcomeRejected)
 }
 
-// TakeBack changes a cancellation to unknown: a worker was given the intent before the
-// cancellation was stored, and may have posted it.
+// TakeBack changes a cancellation to unknown: the feeder that withdrew the intent was frozen,
+// another one had moved it, and a worker may have posted it (R13).
 func (r *Record) TakeBack() {
 	r.SetOutcome(OutcomeUnknown)
 	r.Doubt()
 	r.Reason = "withdrawn while a worker may have posted it"
+	if r.Unqueued {
+		r.By = "" // whoever is given the intent files its letter
+	}
 }
 
 // inheritPermission copies the permission of cur, which r replaces. A person allows

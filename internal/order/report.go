@@ -28,9 +28,11 @@ const (
 	EndInvalid
 	// EndPoison: the intent repeatedly crashed its worker while handled alone.
 	EndPoison
+	// EndCancelled: a person withdrew the order before an attempt that may have created it.
+	EndCancelled
 )
 
-var endNames = [...]string{"", "answer", "submission-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison"}
+var endNames = [...]string{"", "answer", "submission-budget", "total-budget", "deadline", "hand-back", "lease-lost", "invalid", "poison", "cancelled"}
 
 // String returns the word used in logs.
 func (e End) String() string { return nameOf(endNames[:], int(e)) }

@@ -30,6 +30,11 @@ type Submission struct {
 	// before a request is sent: with EndLeaseLost for ErrLeaseLost, otherwise with
 	// EndHandBack. Fence may be nil.
 	Fence func(ctx context.Context) error
+	// Cancelled is called with the history by now, before the wait at the gate and directly
+	// before each attempt. It reports whether a person withdrew the order, and returns a
+	// channel that is closed when the answer may be another one. A withdrawn order ends
+	// with EndCancelled. Cancelled may be nil.
+	Cancelled func(h History) (bool, <-chan struct{})
 	// WriteAhead is set under the policy Park. It is called before each attempt with
 	// the history that includes this attempt, and returns once the broker has
 	// confirmed it. An error ends the submission before a request is sent, and the

@@ -33,3 +33,12 @@ func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
 	}
 	return c.CachedInfo().AckFloor.Stream, nil
 }
+
+// Delivered implements settle.Store.
+func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
+	consumer, err := s.q.workersConsumer(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return consumer.CachedInfo().Delivered.Stream, nil
+}

@@ -35,7 +35,7 @@
 //	delete.go               removes single messages
 //	stream.go, extent.go    many messages of one stream, for package books
 //	singly.go    large streams with holes, which batched reads make slow
-//	consumer.go, pauseconsumer.go  what the workers' consumer has acknowledged; its pause
+//	consumer.go  what the workers' consumer has delivered, and what was acknowledged
 //	count.go, stats.go      sizes and ages of the streams, failed writes
 //
 // The key-value bucket that the programs share:

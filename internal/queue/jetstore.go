@@ -91,6 +91,29 @@ func (s jetStore) Intent(ctx context.Context, orderNo string) (*settle.Message, 
 	return s.q.lastMsg(ctx, s.q.n.intents, s.q.n.newPre+order.Token(orderNo))
 }
 
+// Intents reads in one batch where one server has the stream, which then is exact.
+func (s jetStore) Intents(ctx context.Context, orderNos []string) ([]*settle.Message, error) {
+	out := make([]*settle.Message, len(orderNos))
+	if s.Replicated() {
+		return out, settle.RealTime().Each(len(orderNos), settle.LeaderReads, func(i int) (err error) {
+			out[i], err = s.Intent(ctx, orderNos[i])
+			return err
+		})
+	}
+	subjects := make([]string, len(orderNos))
+	for i, no := range orderNos {
+		subjects[i] = s.q.n.newPre + order.Token(no)
+	}
+	found, err := s.q.lastBySubject(ctx, s.q.n.intents, subjects)
+	if err != nil {
+		return nil, err
+	}
+	for i, subject := range subjects {
+		out[i] = found[subject]
+	}
+	return out, nil
+}
+
 func (s jetStore) IntentAt(ctx context.Context, seq uint64) (*settle.Message, error) {
 	return s.q.msgAt(ctx, s.q.n.intents, seq)
 }

@@ -55,6 +55,12 @@ func (q *Queue) WaitingInMinute(ctx context.Context, at time.Time) (list []Waiti
 	return l.list, err
 }
 
+// WaitingTimed lists what waits for a time of an import, by its token.
+func (q *Queue) WaitingTimed(ctx context.Context, token string) (list []Waiting, err error) {
+	l, err := q.listWaiting(ctx, q.n.waitPre+"at.*.*.*.*."+token, 0)
+	return l.list, err
+}
+
 // WaitingUnder counts what waits under one subject. The stream's leader answers.
 func (q *Queue) WaitingUnder(ctx context.Context, subject string) (n int, err error) {
 	l, err := q.listWaiting(ctx, subject, 0)

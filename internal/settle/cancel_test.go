@@ -1,207 +1,196 @@
 package settle_test
 
 import (
-	"fmt"
+	"context"
+	"math"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
+	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
 
-func batchOf(from, to int, batch string) (in []settle.Intent) {
-	for i := from; i <= to; i++ {
-		no := fmt.Sprintf("C-%d", i)
-		in = append(in, settle.Intent{OrderNo: no, Body: body(no), ID: fmt.Sprintf("%s:%d", batch, i), Batch: batch})
+// mark tells a process that anna cancelled what is stored of an import, in the queue and in
+// the waiting room.
+func mark(q *queue.Queue, batch string) {
+	known := q.Cancellations()
+	q.SetCancellations(settle.Cancellations{Version: known.Version + 1, Marks: append(known.Marks, settle.Cancellation{
+		Import: settle.ImportToken(batch), Queued: math.MaxUint64, Waiting: math.MaxUint64, By: "anna"})})
+}
+
+// withdrawn puts intents of one import into the waiting room, and withdraws them there.
+func withdrawn(t *testing.T, q *queue.Queue, in ...settle.Intent) {
+	t.Helper()
+	ms := wait(t, q, in...)
+	before := q.Cancellations()
+	mark(q, in[0].Batch)
+	for _, end := range move(t, q, ms) {
+		require.Equal(t, settle.Withdrawn, end)
 	}
+	q.SetCancellations(settle.Cancellations{Version: q.Cancellations().Version + 1, Marks: before.Marks})
+	require.Empty(t, waiting(t, q))
+}
+
+// handle lets the Handler do what a delivery needs. It must not be posted.
+func handle(t *testing.T, q *queue.Queue, d *settle.Delivery) {
+	t.Helper()
+	settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
+		require.Fail(t, "posted")
+		return order.Report{}
+	}}).Handle(t.Context(), t.Context(), d, quiet{})
+}
+
+// quiet is an Observer that hears nothing.
+type quiet struct{}
+
+func (quiet) Submitting(ctx context.Context) context.Context { return ctx }
+func (quiet) Settling(order.Settlement) func(*order.Record, error) {
+	return func(*order.Record, error) {}
+}
+func (quiet) Settled(*order.Record)                                  {}
+func (quiet) Recognised(*order.Record)                               {}
+func (quiet) Returned(order.Report, order.Settlement, *order.Record) {}
+func (quiet) Panicked(any)                                           {}
+
+func covered(no, id string) settle.Intent {
+	in := intent(no, id)
+	in.Batch = "b"
 	return in
 }
 
-// TestCancelLeavesWhatWasDelivered: a worker may be posting a delivered intent
-// at this moment, whatever the results say.
-func TestCancelLeavesWhatWasDelivered(t *testing.T) {
+// A worker that is given an intent that a person cancelled records that, and posts nothing.
+func TestR15AWorkerSettlesWhatIsCancelled(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, batchOf(1, 300, "b")...)
-	publish(t, q, batchOf(301, 310, "other")...)
-	inHand := pull(t, q, 3)
-	c, err := books.CancelBatch(t.Context(), q, "b", "a person")
-	require.NoError(t, err)
-	require.Equal(t, settle.Cancelled{Withdrawn: 297, Started: 3}, c)
-	counts, err := q.Count(t.Context())
-	require.NoError(t, err)
-	require.EqualValues(t, 3+10, counts.Pending, "the withdrawn ones are gone, another import's are not")
-	for _, d := range inHand {
-		require.Equal(t, order.OutcomeAccepted, settleAs(t, q, d, report(order.Accepted, d.History)).Record.Outcome())
-	}
-	for _, d := range pull(t, q, 10) { // deliveries go on
-		require.Equal(t, "other", d.Intent.Batch)
-		settleAs(t, q, d, report(order.Accepted, d.History))
-	}
-	requireDrained(t, q)
-	a, err := books.Audit(t.Context(), q)
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), "%+v", a)
-	require.Equal(t, map[string]uint64{"accepted": 13, "cancelled": 297}, a.Outcomes)
-	require.Zero(t, a.Letters, "who withdraws an order needs no letter about it")
-	entry, err := q.Lookup(t.Context(), "C-300")
-	require.NoError(t, err)
-	require.Equal(t, "a person", entry.Record.By)
-	require.Zero(t, entry.Record.Attempts)
-}
-
-// TestCancelCrashedHalfway: the outcome is written and the intent still stored.
-// Its delivery finds the outcome, and nothing is posted.
-func TestCancelCrashedHalfway(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, batchOf(1, 1, "b")...)
-	require.NoError(t, q.ExportCancelHalf(t.Context(), "a person", books.PendingOfBatch(t.Context(), q, "b")))
-	ds := pull(t, q, 1)
-	require.Equal(t, settle.WorkSettled, ds[0].Work)
-	require.NoError(t, q.Complete(t.Context(), ds[0]))
-	ds[0].Release()
-	requireDrained(t, q)
-	entry, err := q.Lookup(t.Context(), "C-1")
-	require.NoError(t, err)
-	require.Equal(t, order.OutcomeCancelled, entry.Record.Outcome())
-	require.Equal(t, 1, entry.Record.Settled)
-}
-
-// TestCancelKeepsDoubt: an earlier attempt of the order_no may have created the
-// order. Withdrawing a later intent does not prove that it does not exist.
-func TestCancelKeepsDoubt(t *testing.T) {
-	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, batchOf(1, 2, "b")...)
+	publish(t, q, covered("A-1", "i1"), intent("A-2", "i2"))
+	mark(q, "b")
 	ds := pull(t, q, 2)
-	doubtful := report(order.Unsure, ds[0].History)
-	doubtful.End, doubtful.History.Unsure = order.EndTotalBudget, true
-	settleAs(t, q, ds[0], doubtful)
+	require.Equal(t, settle.WorkCancelled, ds[0].Work)
+	require.Equal(t, settle.WorkSubmit, ds[1].Work, "another import's")
+	handle(t, q, ds[0])
 	settleAs(t, q, ds[1], report(order.Accepted, ds[1].History))
 	requireDrained(t, q)
-	publish(t, q, batchOf(1, 2, "again")...)
-	c, err := books.CancelBatch(t.Context(), q, "again", "a person")
-	require.NoError(t, err)
-	require.Equal(t, 2, c.Withdrawn)
-	for no, want := range map[string]order.Outcome{"C-1": order.OutcomeUnknown, "C-2": order.OutcomeAccepted} {
-		entry, err := q.Lookup(t.Context(), no)
-		require.NoError(t, err)
-		require.Equal(t, want, entry.Record.Outcome(), no)
-		require.Equal(t, 2, entry.Record.Settled, no)
-	}
-	a, err := books.Audit(t.Context(), q)
-	require.NoError(t, err)
-	require.True(t, a.Balanced(), "%+v", a)
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, []any{"cancelled", "anna", "b", "withdrawn by a person", 0}, []any{rec.Word, rec.By, rec.Batch, rec.Reason, rec.Attempts})
+	a := requireBalanced(t, q)
+	require.Equal(t, map[string]uint64{"accepted": 1, "cancelled": 1}, a.Outcomes)
+	require.Zero(t, a.Letters, "who withdraws an order needs no letter about it")
 }
 
-// TestCancelCountsWorkersMarks: a broker that was killed has forgotten what it
-// delivered. The workers' high-water marks have not.
-func TestCancelCountsWorkersMarks(t *testing.T) {
+// A mark covers what was stored when it was made, by the intent's place in the queue, or in
+// the waiting room that it came from.
+func TestR15AMarkCoversWhatWasStored(t *testing.T) {
+	mark := settle.Cancellation{Import: "march", Queued: 7, Waiting: 70}
+	one := settle.Cancellation{OrderNo: "A-1", Queued: 7, Waiting: 70}
+	for _, c := range []struct {
+		importToken, orderNo   string
+		queued, waiting        uint64
+		covers, coversOneOrder bool
+	}{
+		{"march", "A-1", 7, 0, true, true},
+		{"march", "A-1", 8, 0, false, false},
+		{"march", "A-1", 800, 70, true, true},
+		{"march", "A-1", 7, 71, false, false},
+		{"march", "A-2", 7, 0, true, false},
+		{"april", "A-1", 7, 0, false, true},
+		{"april", "A-2", 7, 0, false, false},
+	} {
+		require.Equal(t, c.covers, mark.Covers(c.importToken, c.orderNo, c.queued, c.waiting), "%+v", c)
+		require.Equal(t, c.coversOneOrder, one.Covers(c.importToken, c.orderNo, c.queued, c.waiting), "%+v", c)
+	}
+}
+
+// An older version of the marks, from a replica that lags, changes nothing.
+func TestR15MarksOnlyGrowNewer(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, batchOf(1, 5, "b")...)
-	require.NoError(t, q.ExportAdvance(t.Context(), 2)) // as if a worker had been given 1 and 2 before the kill
-	c, err := books.CancelBatch(t.Context(), q, "b", "a person")
-	require.NoError(t, err)
-	require.Equal(t, settle.Cancelled{Withdrawn: 3, Started: 2}, c)
+	mark(q, "b")
+	version, changed := q.CancellationsChanged()
+	q.SetCancellations(settle.Cancellations{Version: version - 1})
+	require.Len(t, q.Cancellations().Marks, 1)
+	select {
+	case <-changed:
+		t.Fatal("nothing changed")
+	default:
+	}
+	q.SetCancellations(settle.Cancellations{Version: version + 1})
+	<-changed
+	require.Empty(t, q.Cancellations().Marks)
 }
 
-// TestCancelWakesWaitingPulls: a pull that waits while the pause ends gets what
-// is published afterwards.
-func TestCancelWakesWaitingPulls(t *testing.T) {
-	s := startBroker(t)
-	q, other := openQueue(t, s, "w1"), openQueue(t, s, "person")
-	got := make(chan *settle.Delivery, 1)
-	ended := make(chan error, 1)
-	go func() {
-		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*settle.Delivery) { got <- ds[0] })
-	}()
-	publish(t, other, batchOf(1, 1, "b")...)
-	first := <-got
-	require.NoError(t, <-ended)
-	settleAs(t, q, first, report(order.Accepted, first.History))
-	go func() {
-		ended <- q.Pull(t.Context(), 1, 30*time.Second, func(ds []*settle.Delivery) { got <- ds[0] })
-	}()
-	c, err := books.CancelOrder(t.Context(), other, "C-9", "a person")
-	require.NoError(t, err)
-	require.Zero(t, c)
-	publish(t, other, batchOf(2, 2, "b")...)
-	select {
-	case d := <-got:
-		require.NoError(t, <-ended)
-		settleAs(t, q, d, report(order.Accepted, d.History))
-	case <-time.After(10 * time.Second):
-		t.Fatal("the waiting pull was not woken")
+// What an attempt may have created is left to its worker: only the API or a person ends
+// doubt. So is an order whose earlier intent is in doubt.
+func TestR15DoubtIsLeftToItsWorker(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, covered("A-1", "i1"), covered("A-2", "i2"))
+	ds := pull(t, q, 2)
+	for _, d := range ds {
+		r := report(order.Unsure, d.History)
+		r.End, r.History.Unsure = order.EndSubmissionBudget, true
+		settleAs(t, q, d, r)
 	}
+	mark(q, "b")
+	for _, d := range pull(t, q, 2) {
+		require.Equal(t, settle.WorkSubmit, d.Work)
+		settleAs(t, q, d, report(order.Duplicate, d.History))
+	}
+	requireDrained(t, q)
+	require.Equal(t, map[string]uint64{"accepted": 2}, requireBalanced(t, q).Outcomes)
+}
+
+// A delivery that no note explains may have been posted.
+func TestR15AnUnexplainedDeliveryIsLeftToItsWorker(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, covered("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	mark(q, "b")
+	d = again(t, d, q)
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	settleAs(t, q, d, report(order.Accepted, d.History))
 	requireDrained(t, q)
 }
 
-// TestCancelNoticesDeliveries: Cancel notices that somebody ended the pause.
-func TestCancelNoticesDeliveries(t *testing.T) {
-	s := startBroker(t)
-	q := openQueue(t, s, "w1")
-	publish(t, q, batchOf(1, 3, "b")...)
-	js := jetStream(t, s)
-	_, err := q.Cancel(t.Context(), "a person", func(visit func([]*settle.Pending) error) error {
-		_, err := js.PauseConsumer(t.Context(), "ORDERS", "workers", time.Now().Add(-time.Second))
-		require.NoError(t, err)
-		for _, d := range pull(t, q, 3) {
-			d.Release()
-		}
-		return books.EachPending(t.Context(), q, "b", visit)
-	})
-	require.ErrorContains(t, err, "the broker delivered intents while they were withdrawn")
-	for i := 1; i <= 3; i++ {
-		rec := lookup(t, q, fmt.Sprintf("C-%d", i))
-		require.Equal(t, order.OutcomeUnknown, rec.Outcome(), "a worker may have posted it")
-		require.False(t, rec.NeedsLetter(), "a person knows of it")
-	}
-	requireBalanced(t, q)
-	_, err = q.Resolve(t.Context(), "C-1", 0, order.OutcomeRejected, anna)
-	require.NoError(t, err)
+// An order that was tried without effect waits for its next attempt. A person cancels it:
+// the attempt is not made.
+func TestR15AnOrderThatIsTriedAgainIsCancelled(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, covered("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	r := report(order.Retry, d.History)
+	r.End, r.Delay = order.EndSubmissionBudget, time.Minute
+	s := settleAs(t, q, d, r)
+	require.Equal(t, order.NoteDelayed, s.Record.Note)
+	mark(q, "b")
+	require.NoError(t, d.ExportAnswer().Nak()) // the broker forgets the delay
+	d = pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkCancelled, d.Work)
+	handle(t, q, d)
+	requireDrained(t, q)
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, []any{"cancelled", 1}, []any{rec.Word, rec.Attempts})
 }
 
-// TestCancellationsDoNotEndEachOthersPause: one that begins later and ends
-// earlier leaves deliveries paused, and so does one that ends while another
-// works. Found by the simulation.
-func TestCancellationsDoNotEndEachOthersPause(t *testing.T) {
-	s := startBroker(t)
-	q, other := openQueue(t, s, "w1"), openQueue(t, s, "ben")
-	js := jetStream(t, s)
-	publish(t, q, batchOf(1, 3, "b")...)
-	publish(t, q, batchOf(4, 6, "other")...)
-	paused := func() time.Duration {
-		c, err := js.Consumer(t.Context(), "ORDERS", "workers")
-		require.NoError(t, err)
-		return c.CachedInfo().PauseRemaining
-	}
-	_, err := q.Cancel(t.Context(), "anna", func(visit func([]*settle.Pending) error) error {
-		_, err := books.CancelBatch(t.Context(), other, "other", "ben")
-		require.NoError(t, err)
-		require.Greater(t, paused(), 30*time.Second, "anna's goes on")
-		return books.EachPending(t.Context(), q, "b", visit)
-	})
-	require.NoError(t, err)
-	require.Less(t, paused(), time.Second)
-
-	publish(t, q, batchOf(7, 9, "b")...)
-	reached, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
-	_, err = q.Cancel(t.Context(), "anna", func(visit func([]*settle.Pending) error) error {
-		go func() {
-			_, err := other.Cancel(t.Context(), "ben", func(func([]*settle.Pending) error) error {
-				close(reached)
-				<-goOn
-				return nil
-			})
-			done <- err
-		}()
-		<-reached
-		return books.EachPending(t.Context(), q, "b", visit)
-	})
-	require.NoError(t, err)
-	require.Greater(t, paused(), 30*time.Second, "ben's goes on")
-	close(goOn)
-	require.NoError(t, <-done)
-	requireBalanced(t, q)
+// A person cancels an order that waits at the gate. The submission hears of it, and ends
+// before an attempt.
+func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	publish(t, q, covered("A-1", "i1"))
+	d := pull(t, q, 1)[0]
+	require.Equal(t, settle.WorkSubmit, d.Work)
+	settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		cancelled, news := s.Cancelled(s.History)
+		require.False(t, cancelled)
+		mark(q, "b")
+		<-news
+		cancelled, _ = s.Cancelled(s.History)
+		require.True(t, cancelled)
+		doubtful := s.History
+		doubtful.Doubt()
+		cancelled, _ = s.Cancelled(doubtful)
+		require.False(t, cancelled, "doubt stays with its worker")
+		return order.Report{End: order.EndCancelled, History: s.History}
+	}}).Handle(t.Context(), t.Context(), d, quiet{})
+	requireDrained(t, q)
+	require.Equal(t, []any{"cancelled", "anna"}, []any{lookup(t, q, "A-1").Word, lookup(t, q, "A-1").By})
 }

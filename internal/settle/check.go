@@ -65,10 +65,9 @@ func (d *Delivery) doubtBefore() bool {
 	}
 }
 
-// gone reports whether a delivery's intent was removed after it was delivered. A
-// cancellation does that, once it recorded the outcome. If a later intent of the
-// order_no was handled since, the record is about that one and no longer says
-// that this one was cancelled. Only then is the leader asked.
+// gone reports whether a delivery's intent left the stream after it was delivered: another
+// worker settled it. If a later intent of the order_no was handled since, the record is
+// about that one. Only then is the leader asked.
 func (q *Protocol) gone(ctx context.Context, d *Delivery) (bool, error) {
 	last := d.Last.Record
 	if last == nil || last.IntentID == d.Intent.ID || !d.StoredAt.Before(last.EnqueuedAt) {
@@ -162,7 +161,7 @@ func (q *Protocol) classify(d *Delivery, now time.Time) Work {
 			return WorkNone
 		case last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
 			return WorkClaimed
-		case now.Before(last.NotBefore):
+		case now.Before(last.NotBefore) && q.withdrawn(d, d.History) == nil:
 			return WorkNotYet
 		}
 	case order.AcceptedBefore:
@@ -186,8 +185,13 @@ func (d *Delivery) bodyHash() string {
 }
 
 // classifyUnsettled returns what an intent needs that no earlier outcome
-// decides: R8's handling alone, an outcome as invalid, or a submission.
+// decides: the outcome of a cancellation, R8's handling alone, an outcome as invalid, or a
+// submission.
 func (q *Protocol) classifyUnsettled(d *Delivery, now time.Time) Work {
+	if mark := q.withdrawn(d, d.History); mark != nil {
+		d.cancelledBy = mark.By
+		return WorkCancelled
+	}
 	switch {
 	case d.Unexplained >= suspectAfter, d.openNote(order.NoteSuspect):
 		return WorkSuspect

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -75,10 +74,7 @@ func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	doubtful(t, q)
 	l := letterOf(t, q, "A-1")
-	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
-	_, err := books.CancelBatch(t.Context(), q, "b3", "anna")
-	require.NoError(t, err)
-	requireDrained(t, q)
+	withdrawn(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
 	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), afterLetter: func() { withheld(t, q) }})
 	gone, err := slow.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
 	require.NoError(t, err)

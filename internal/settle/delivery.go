@@ -1,6 +1,7 @@
 package settle
 
 import (
+	"strconv"
 	"time"
 
 	"orderpost/internal/order"
@@ -44,6 +45,8 @@ type Delivery struct {
 	looked    time.Time     // when Last was asked for or written
 	doubted   *order.Record // in doubt about another intent's body; nil = none is, or this one's may be, too
 
+	cancelledBy string // who withdrew the intent; "" = nobody, as far as this delivery has looked
+
 	msg        *Message
 	answer     Answer
 	token      string
@@ -77,6 +80,13 @@ func (d *Delivery) notBefore() time.Time {
 
 // waited reports whether the intent came out of the waiting room.
 func (d *Delivery) waited() bool { return d.msg.Header.Get(HeaderWaited) != "" }
+
+// waitedAt returns the sequence that an intent had in the waiting room; 0 = it never
+// waited.
+func waitedAt(m *Message) uint64 {
+	seq, _ := strconv.ParseUint(m.Header.Get(HeaderWaited), 10, 64) // a producer may have written anything
+	return seq
+}
 
 // Release stops extending the claim. Call it when the handling has ended.
 func (d *Delivery) Release() { d.lease.release() }
@@ -112,11 +122,14 @@ const (
 	WorkClaimed
 	// WorkSuspect: handle it alone, after a suspect note (R8).
 	WorkSuspect
-	// WorkGone: the intent was withdrawn after it was delivered. Do nothing.
+	// WorkCancelled: a person withdrew the intent, and nothing has put it in doubt. Settle
+	// it as cancelled.
+	WorkCancelled
+	// WorkGone: the intent left the stream after it was delivered. Do nothing.
 	WorkGone
 )
 
-var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect", "gone"}
+var workNames = [...]string{"", "submit", "invalid", "settled", "repeat", "conflict", "withheld", "not-yet", "claimed", "suspect", "cancelled", "gone"}
 
 // String returns the word used in logs.
 func (w Work) String() string { return workNames[w] }

@@ -1,4 +1,4 @@
-// Package settle is the settle protocol: the rules R1 to R10 of
+// Package settle is the settle protocol: the rules R1 to R10 and R13 to R15 of
 // docs/protocol.md. They make sure that every stored intent ends with exactly one
 // recorded outcome. The package knows neither NATS nor HTTP. It declares what it
 // needs: [Store] (the streams), [Runtime] (clock, sleep, lock) and one function
@@ -36,7 +36,8 @@
 //
 //	publish.go    stores one intent, and finds out what an answer means (R6)
 //	replay.go, resolve.go, drop.go, person.go  settle dead letters (R5)
-//	cancel.go, pending.go  withdraw what no worker was given
+//	cancel.go     what people cancelled, by marks (R15)
+//	pending.go    a stored intent as listings see it
 //	filed.go      the token that an order's messages are filed under
 //	patience.go   how a command waits for a broker that is out of reach
 //
@@ -44,7 +45,7 @@
 //
 //	waiting.go            which intents wait, and how they are stored
 //	move.go, moved.go     the feeder's move, and what the broker's answer to it means
-//	withdraw.go           a person withdraws what waits
+//	withdraw.go           the feeder withdraws what a person cancelled (R15)
 //
 // store.go and runtime.go declare what the package needs, limits.go the times that it
 // shares with its store. The simulation breaks the

@@ -68,17 +68,6 @@ func (q *Protocol) ExportPutBack(ctx context.Context, l *Letter, rec *order.Reco
 	return q.putBack(ctx, l, rec, o)
 }
 
-// ExportCancelHalf writes the outcomes of a cancellation and ends before it
-// removes the intents.
-func (q *Protocol) ExportCancelHalf(ctx context.Context, by string, each func(visit func([]*Pending) error) error) error {
-	c := &canceller{q: q, by: by}
-	defer c.resume()
-	if err := c.pause(ctx); err != nil {
-		return err
-	}
-	return each(func(page []*Pending) error { return c.cancel(ctx, page) })
-}
-
 // ExportAdvance advances this worker's delivered high-water mark to seq.
 func (q *Protocol) ExportAdvance(ctx context.Context, seq uint64) error {
 	if _, err := q.highWater.high(ctx, q.link()); err != nil {

@@ -128,8 +128,10 @@ func (j *job) run() {
 		j.invalid()
 	case WorkSuspect:
 		j.suspect()
+	case WorkCancelled:
+		j.conclude(order.Report{End: order.EndCancelled, Reason: withdrawnReason, History: d.History}, false)
 	case WorkGone:
-		j.log.Info().Str("order_no", d.OrderNo()).Msg("intent withdrawn while it was on its way to this worker; not submitted")
+		j.log.Info().Str("order_no", d.OrderNo()).Msg("intent settled by another worker while it was on its way to this one; not submitted")
 	case WorkSubmit:
 		j.submit()
 	default:
@@ -231,7 +233,8 @@ func (j *job) submit() {
 	s := order.Submission{
 		Order: d.Order, History: d.History, EnqueuedAt: d.StoredAt, Deadline: d.Intent.Deadline,
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
-		Fence: func(ctx context.Context) error { return j.Fence(ctx, d) },
+		Fence:     func(ctx context.Context) error { return j.Fence(ctx, d) },
+		Cancelled: func(h order.History) (bool, <-chan struct{}) { return j.cancels(d, h) },
 	}
 	if j.mutated(NoLease) {
 		s.Fence = nil
@@ -244,7 +247,21 @@ func (j *job) submit() {
 		}
 	}
 	report := j.Submit(ctx, s)
+	if report.End == order.EndCancelled {
+		report.Reason, report.Error = withdrawnReason, ""
+	}
 	j.conclude(report, proven)
+}
+
+// cancels reports whether a person withdrew the order, whose history is h by now, and
+// returns a channel that is closed when the answer may be another one.
+func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
+	_, changed := j.CancellationsChanged()
+	mark := j.withdrawn(d, h)
+	if mark != nil {
+		d.cancelledBy = mark.By
+	}
+	return mark != nil, changed
 }
 
 // mustNoteBegin reports whether a later delivery could not tell that this one

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
@@ -52,10 +51,7 @@ func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
 	requireDrained(t, q)
 	require.Equal(t, order.OutcomeInvalid, letterOf(t, q, "A-1").Outcome)
 
-	publish(t, q, settle.Intent{OrderNo: "A-1", ID: "i2", Body: body("A-1"), Batch: "b"})
-	counts, err := books.CancelBatch(t.Context(), q, "b", "anna")
-	require.NoError(t, err)
-	require.Equal(t, 1, counts.Withdrawn)
+	withdrawn(t, q, covered("A-1", "i2"))
 	publishAgain(t, q, intent("A-1", "i1"))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)

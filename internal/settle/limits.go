@@ -6,6 +6,3 @@ import "time"
 // takes longer has not failed. It is unconfirmed and must be looked up before
 // it is repeated.
 const RequestTimeout = 5 * time.Second
-
-// cancelAtOnce is how many outcomes a cancellation writes concurrently.
-const cancelAtOnce = 256

@@ -26,6 +26,8 @@ const (
 	MoveLater Move = iota
 	// Moved: the intent is in the intents stream, and leaves the waiting room.
 	Moved
+	// Withdrawn: a person cancelled it. It has its outcome, and leaves the waiting room.
+	Withdrawn
 	// MovedBefore: the intents stream had the intent, by a feeder that was cut
 	// off before it removed the intent from the waiting room. That is done now.
 	MovedBefore
@@ -35,10 +37,13 @@ const (
 	MoveBlocked
 )
 
-var moveNames = [...]string{"later", "moved", "moved-before", "blocked"}
+var moveNames = [...]string{"later", "moved", "withdrawn", "moved-before", "blocked"}
 
 // String returns the word used in logs.
 func (m Move) String() string { return moveNames[m] }
+
+// Leaves reports whether the intent leaves the waiting room.
+func (m Move) Leaves() bool { return m == Moved || m == Withdrawn || m == MovedBefore }
 
 // waitingIntent is one intent on its way from the waiting room.
 type waitingIntent struct {
@@ -51,7 +56,8 @@ type waitingIntent struct {
 	ahead time.Duration
 	// storedAt is when the waiting room stored it.
 	storedAt time.Time
-	msg      *Message // for the intents stream
+	msg      *Message      // for the intents stream
+	mark     *Cancellation // that covers it; nil = none does
 	end      Move
 }
 
@@ -70,8 +76,8 @@ type WaitingGroup struct {
 //
 // Each intent keeps its own ID, so a move that was cut off anywhere, or that two
 // feeders make at once, stores it once. Move removes an intent from the waiting
-// room only when the intents stream has it, or its record names it. End ctx when
-// another feeder may take over.
+// room only when the intents stream has it, or its record names it. It withdraws what a
+// person cancelled instead (withdraw.go). End ctx when another feeder may take over.
 func (q *Protocol) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Move, err error) {
 	connection := q.link()
 	groups := make([]waitingGroup, len(waiting))
@@ -112,8 +118,11 @@ func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection l
 		return err
 	}
 	var open []*waitingIntent
+	var cancelled []*withdrawing
 	for i, in := range intents {
 		switch {
+		case in.mark != nil:
+			cancelled = append(cancelled, &withdrawing{in, words[i]})
 		case in.ahead > 0: // in the intents stream it would take a worker's place until then (R9)
 			in.end = MoveBlocked
 		case q.mutated(NoMoveCheck):
@@ -126,13 +135,31 @@ func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection l
 			open = append(open, in)
 		}
 	}
-	err = q.publishWaiting(ctx, open, func() error {
+	may := func() error {
 		if q.link() != connection {
 			return errOtherConnection
 		}
 		return ctx.Err()
-	})
+	}
+	err = q.withdraw(ctx, cancelled, may)
+	if failed := q.publishWaiting(ctx, open, may); failed != nil {
+		if !errors.Is(failed, ErrFull) { // that the stream is full, it says itself
+			now := q.time.Now()
+			q.moveFailed.Store(&now)
+		}
+		err = errors.Join(err, failed)
+	}
 	return errors.Join(err, q.removeMoved(ctx, groups))
+}
+
+// moveEnds is how long the publish of a move that failed may be on its way.
+const moveEnds = RequestTimeout
+
+// MoveUnderWay reports whether a publish of this process may be on its way to the intents
+// stream, because a move failed a moment ago.
+func (q *Protocol) MoveUnderWay() bool {
+	at := q.moveFailed.Load()
+	return at != nil && q.time.Now().Sub(*at) < moveEnds
 }
 
 // publishWaiting publishes intents and sets their ends. It asks may before it sends
@@ -173,6 +200,8 @@ func (q *Protocol) leaveWaiting(m *Message) *waitingIntent {
 	} else if odd := q.oddTime(m, now); odd != "" { // the worker refuses it
 		in.msg.Header.Set(HeaderNotBefore, "subject at."+odd)
 	}
+	_, token, _ := SplitWaiting(strings.TrimPrefix(m.Subject, q.cfg.WaitingSubjects))
+	in.mark = q.cancelled.load().find(token, in.orderNo, 0, m.Seq)
 	in.msg.Header.Set(HeaderIntentID, in.id)
 	in.msg.Header.Set(HeaderWaited, strconv.FormatUint(m.Seq, 10))
 	return in

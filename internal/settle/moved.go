@@ -70,10 +70,10 @@ type waitingGroup struct {
 func (g *waitingGroup) moved() (gone []*waitingIntent, purged int) {
 	together := g.whole && PlainSubject(g.intents[0].from)
 	for _, in := range g.intents {
-		if in.end != Moved && in.end != MovedBefore || in.from != g.intents[0].from {
+		if !in.end.Leaves() || in.from != g.intents[0].from {
 			together = false
 		}
-		if in.end == Moved || in.end == MovedBefore {
+		if in.end.Leaves() {
 			gone = append(gone, in)
 		}
 		if together {

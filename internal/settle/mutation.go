@@ -42,6 +42,8 @@ const (
 	// TrimDelivered: a trim takes what was delivered, before its result is certain
 	// (R14).
 	TrimDelivered
+	// PostWithdrawn: a worker posts what it knows to be cancelled (R15).
+	PostWithdrawn
 	// WallClockAlone: claims are measured by the wall clock alone (R7).
 	WallClockAlone
 	// MonotonicAlone: claims are measured by the monotonic clock alone (R7).

@@ -16,15 +16,16 @@ type Pending struct {
 	// BodyHash is the hash of the canonical body; "" for a body that can never
 	// be sent.
 	BodyHash string
-	// Waited says that the intent came out of the waiting room.
-	Waited bool
+	// WaitedAt is the sequence that the intent had in the waiting room; 0 = it never
+	// waited.
+	WaitedAt uint64
 }
 
 // ReadPending reads a stored intent from its message.
 func ReadPending(orderNo string, raw *Message) *Pending {
 	p := &Pending{OrderNo: orderNo, Seq: raw.Seq, StoredAt: raw.Time,
 		Batch: order.Truncate(raw.Header.Get(HeaderBatch), maxLabel), Source: order.Truncate(raw.Header.Get(HeaderSource), maxLabel),
-		ID: raw.IntentID(), Waited: raw.Header.Get(HeaderWaited) != ""}
+		ID: raw.IntentID(), WaitedAt: waitedAt(raw)}
 	if parsed, err := order.Parse(raw.Data); err == nil {
 		p.BodyHash = parsed.BodyHash()
 	}

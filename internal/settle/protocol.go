@@ -41,6 +41,9 @@ type Protocol struct {
 	leases    *keeper
 	highWater *highWater
 	trimmer   trimmer
+	cancelled cancelled
+
+	moveFailed atomic.Pointer[time.Time] // when a move's publish failed last; nil = never
 
 	disconnects atomic.Uint64                           // counts Disconnected and ForgetDeliveries
 	reconnected atomic.Pointer[time.Time]               // time of the last reconnect; nil = never

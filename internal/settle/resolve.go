@@ -107,5 +107,5 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now
 
 // withdrawn reports whether the record's intent was withdrawn: the doubt is that of the one before.
 func withdrawn(r *order.Record) bool {
-	return r.Outcome() == order.OutcomeUnknown && r.By != "" && (r.Reason == withdrawnReason || r.Reason == withdrawnWaiting)
+	return r.Outcome() == order.OutcomeUnknown && r.By != "" && r.Reason == withdrawnReason
 }

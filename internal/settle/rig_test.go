@@ -94,6 +94,12 @@ func (s *meanwhile) Intent(ctx context.Context, orderNo string) (*settle.Message
 	return s.Store.Intent(ctx, orderNo)
 }
 
+func (s *meanwhile) Intents(ctx context.Context, orderNos []string) ([]*settle.Message, error) {
+	once(&s.beforeIntent)
+	defer once(&s.afterIntent)
+	return s.Store.Intents(ctx, orderNos)
+}
+
 func (s *meanwhile) Letter(ctx context.Context, token string) (*settle.Letter, error) {
 	defer once(&s.afterLetter)
 	return s.Store.Letter(ctx, token)

@@ -107,6 +107,9 @@ func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order
 	switch {
 	case s.Outcome != order.OutcomeNone:
 		rec.SettledAt = now
+		if s.Outcome == order.OutcomeCancelled {
+			rec.By = d.cancelledBy
+		}
 	case s.Action == order.ActDelay:
 		rec.Note, rec.NotBefore = order.NoteDelayed, now.Add(r.Delay)
 	default:
@@ -145,6 +148,8 @@ func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trai
 		err = q.removeLetter(ctx, d.token, rec)
 	case rec.NeedsLetter() && mine:
 		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
+	case rec.Resolved() && mine && d.Redelivered():
+		err = q.removeLetter(ctx, d.token, rec) // a former owner may have filed it behind the person's word
 	}
 	switch {
 	case errors.Is(err, errLapsed) && rec.Outcome() == order.OutcomeAccepted:
@@ -193,6 +198,10 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
 	at, rec := last.EnqueuedAt, q.recordFor(d)
+	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() {
+		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
+		rec.By = ""
+	}
 	if c := last.ConflictOf(d.Intent.ID); c != nil {
 		at, rec = c.EnqueuedAt, *q.refusal(d, last, WorkConflict).refusedRecord(last)
 	}

@@ -44,6 +44,8 @@ type Store interface {
 	// nil if there is none.
 	Intent(ctx context.Context, orderNo string) (*Message, error)
 	IntentAt(ctx context.Context, seq uint64) (*Message, error)
+	// Intents is Intent for at most a thousand order numbers.
+	Intents(ctx context.Context, orderNos []string) ([]*Message, error)
 	// PublishIntent stores an intent. It uses m's Subject, Header and Data. seq
 	// is the intent's sequence, or for AlreadyKnown the sequence of the
 	// original.
@@ -52,7 +54,7 @@ type Store interface {
 	// returns an answer for each. It calls may directly before it sends
 	// anything; an error means that nothing more may be sent.
 	PublishIntents(ctx context.Context, ms []*Message, may func() error) []Published
-	// DeleteIntent removes an intent that was withdrawn or is settled. It is no error
+	// DeleteIntent removes an intent that is settled. It is no error
 	// if the intent is gone.
 	DeleteIntent(ctx context.Context, seq uint64) error
 	// IntentAfter reads the first stored intent from a sequence on, nil if there is
@@ -81,12 +83,8 @@ type Store interface {
 	HighWaterMark(ctx context.Context, key string) (m HighWaterMark, seq uint64, err error)
 	PutHighWaterMark(ctx context.Context, key string, m HighWaterMark, expect uint64) (uint64, error)
 
-	// Pause stops deliveries until the given time, and returns once they have
-	// stopped. PausedUntil returns that time, which may be past. Delivered
-	// returns the highest sequence that was delivered, as far as the broker
+	// Delivered returns the highest sequence that was delivered, as far as the broker
 	// remembers.
-	Pause(ctx context.Context, until time.Time) error
-	PausedUntil(ctx context.Context) (time.Time, error)
 	Delivered(ctx context.Context) (uint64, error)
 	// Extend asks the broker for more time for a claim. The broker answers to
 	// the subject answer, or not at all.

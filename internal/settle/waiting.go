@@ -16,17 +16,22 @@ func (in Intent) Waits() bool { return in.Lane != "" || !in.NotBefore.IsZero() }
 // NoImport is the token of intents that belong to no import.
 const NoImport = "-"
 
+// ImportToken returns the token under which the intents of an import wait.
+func ImportToken(batch string) string {
+	if batch == "" {
+		return NoImport
+	}
+	return order.Token(batch)
+}
+
 // subjectOf returns the subject that an intent is published to.
 func (q *Protocol) subjectOf(in Intent) string {
 	if !in.Waits() {
 		return q.cfg.IntentSubjects + order.Token(in.OrderNo)
 	}
-	lane, batch := in.Lane, NoImport
+	lane, batch := in.Lane, ImportToken(in.Batch)
 	if lane == "" {
 		lane = order.BulkLane
-	}
-	if in.Batch != "" {
-		batch = order.Token(in.Batch)
 	}
 	if in.NotBefore.IsZero() {
 		return q.cfg.WaitingSubjects + lane + "." + batch

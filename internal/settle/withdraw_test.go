@@ -11,12 +11,11 @@ import (
 	"orderpost/internal/settle"
 )
 
-func withdraw(t *testing.T, q *queue.Queue, ms []*settle.Message) settle.Cancelled {
+// cancels moves messages of an import that a person cancelled.
+func cancels(t *testing.T, q *queue.Queue, ms []*settle.Message) []settle.Move {
 	t.Helper()
-	c, err := q.Withdraw(t.Context(), "anna", ms)
-	require.NoError(t, err)
-	require.Empty(t, waiting(t, q))
-	return c
+	mark(q, "b")
+	return move(t, q, ms)
 }
 
 // What a feeder stored in the queue, and did not remove from the waiting room, is
@@ -32,12 +31,13 @@ func TestR13WhatWasMovedIsNotWithdrawn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := openQueue(t, startBroker(t), "w1")
-			page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1", Batch: "march"})
+			page := wait(t, q, covered("A-1", "march:1"))
 			moveCut(t, q, page)
 			meanwhile(t, q)
 			before := lookup(t, q, "A-1")
-			require.Zero(t, withdraw(t, q, page))
+			require.Equal(t, []settle.Move{settle.MovedBefore}, cancels(t, q, page))
 			require.Equal(t, before, lookup(t, q, "A-1"))
+			require.Empty(t, waiting(t, q))
 			requireBalanced(t, q)
 		})
 	}
@@ -47,9 +47,11 @@ func TestR13WhatWasMovedIsNotWithdrawn(t *testing.T) {
 // submission is withdrawn once, and none counts in the queue's books.
 func TestR13EachSubmissionIsWithdrawnOnce(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"}, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "april:1"})
+	page := wait(t, q, covered("A-1", "march:1"), covered("A-1", "april:1"))
 	twice := *page[0]
-	require.Equal(t, settle.Cancelled{Withdrawn: 2}, withdraw(t, q, append(page, &twice)))
+	require.Equal(t, []settle.Move{settle.Withdrawn, settle.MoveLater, settle.MoveLater}, cancels(t, q, append(page, &twice)))
+	require.Equal(t, []settle.Move{settle.MovedBefore, settle.Withdrawn}, move(t, q, append([]*settle.Message{&twice}, waiting(t, q)...)))
+	require.Empty(t, waiting(t, q))
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, order.OutcomeCancelled, rec.Outcome())
 	require.Zero(t, rec.Settled)
@@ -67,13 +69,11 @@ func TestR13WhatWaitsBehindAnotherSubmissionIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := openQueue(t, startBroker(t), "w1")
 			publish(t, q, intent("A-1", "direct"))
-			page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"})
-			c, err := q.Withdraw(t.Context(), "anna", page)
-			require.NoError(t, err)
-			require.Equal(t, settle.Cancelled{Blocked: 1}, c)
+			page := wait(t, q, covered("A-1", "march:1"))
+			require.Equal(t, []settle.Move{settle.MoveBlocked}, cancels(t, q, page))
 			settleAs(t, q, pull(t, q, 1)[0], end)
 			requireDrained(t, q)
-			require.Equal(t, 1, withdraw(t, q, page).Withdrawn)
+			require.Equal(t, []settle.Move{settle.Withdrawn}, move(t, q, page))
 			rec := lookup(t, q, "A-1")
 			require.Equal(t, 1, rec.Settled)
 			require.True(t, rec.Knows("march:1"))
@@ -92,11 +92,8 @@ func TestR13WhatWaitsBehindAnotherSubmissionIsLeft(t *testing.T) {
 // The worker recognises the outcome, posts nothing and counts the intent.
 func TestR13AWithdrawnIntentThatIsStoredLateIsNotPosted(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"})
-	require.Equal(t, 1, withdraw(t, q, page).Withdrawn)
-	late := intent("A-1", "march:1")
-	late.Body = body("A-1")
-	publish(t, q, late)
+	withdrawn(t, q, covered("A-1", "march:1"))
+	publish(t, q, covered("A-1", "march:1"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
 	require.NoError(t, q.Complete(t.Context(), d))
@@ -106,12 +103,28 @@ func TestR13AWithdrawnIntentThatIsStoredLateIsNotPosted(t *testing.T) {
 	requireBalanced(t, q)
 }
 
+// The same, and a worker posted it before the outcome was stored, and died. The next
+// delivery does not believe the outcome.
+func TestR15ALateOutcomeOfAFeederIsTakenBack(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	withdrawn(t, q, covered("A-1", "march:1"))
+	publish(t, q, covered("A-1", "march:1"))
+	d := again(t, pull(t, q, 1)[0], q)
+	require.Equal(t, settle.WorkSettled, d.Work)
+	require.NoError(t, q.Complete(t.Context(), d))
+	requireDrained(t, q)
+	rec := lookup(t, q, "A-1")
+	require.Equal(t, []any{"unknown", true, "", 1}, []any{rec.Word, rec.Unsure, rec.By, rec.Settled})
+	require.Equal(t, "march:1", letterOf(t, q, "A-1").IntentID)
+	requireBalanced(t, q)
+}
+
 // While a withdrawal waits for the results, the publish of a move arrives, and a worker
-// begins to work on the order. The withdrawal decides again: the order is that worker's.
+// begins to work on the order. The next move decides again: the order is that worker's.
 func TestR13AWithdrawalThatAWorkerOvertookDecidesAgain(t *testing.T) {
 	server := startBroker(t)
-	q, w := openQueue(t, server, "operator"), openQueue(t, server, "w1")
-	page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"})
+	q, w := openQueue(t, server, "feeder"), openQueue(t, server, "w1")
+	page := wait(t, q, covered("A-1", "march:1"))
 	var d *settle.Delivery
 	s := &cancelStore{Store: q.ExportStore()}
 	s.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
@@ -122,32 +135,71 @@ func TestR13AWithdrawalThatAWorkerOvertookDecidesAgain(t *testing.T) {
 		return s.PutRecord(ctx, token, r, expect)
 	}
 	q.ExportSetStore(s)
-	require.Zero(t, withdraw(t, q, page))
+	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
+	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, page))
 	require.Equal(t, order.OutcomeNone, lookup(t, w, "A-1").Outcome())
 	settleAs(t, w, d, report(order.Accepted, d.History))
 	requireDrained(t, w)
 	requireBalanced(t, w)
 }
 
+// cancelStore lets a test act before a record is written.
+type cancelStore struct {
+	settle.Store
+	putRecord func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error)
+}
+
+func (s *cancelStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
+	if s.putRecord != nil {
+		return s.putRecord(ctx, token, r, expect)
+	}
+	return s.Store.PutRecord(ctx, token, r, expect)
+}
+
 // A withdrawal is held up between its reads. Meanwhile another intent of the order_no is
 // stored and recorded, and not yet acknowledged. Its redelivery must find its outcome.
 func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
 	server := startBroker(t)
-	q, w := openQueue(t, server, "operator"), openQueue(t, server, "w1")
-	page := wait(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "march:1"})
+	q, w := openQueue(t, server, "feeder"), openQueue(t, server, "w1")
+	page := wait(t, q, covered("A-1", "march:1"))
 	var d *settle.Delivery
 	q.ExportSetStore(&meanwhile{Store: q.ExportStore(), afterIntent: func() {
 		publish(t, w, intent("A-1", "i2"))
 		d = pull(t, w, 1)[0]
 		writeOnly(t, w, d, report(order.Rejected, d.History))
 	}})
-	counts, err := q.Withdraw(t.Context(), "anna", page)
-	require.NoError(t, err)
-	require.Equal(t, settle.Cancelled{Blocked: 1}, counts)
+	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
+	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, page))
 	d = again(t, d, w)
 	require.Equal(t, settle.WorkSettled, d.Work)
 	require.NoError(t, w.Complete(t.Context(), d))
 	requireDrained(t, w)
-	require.Equal(t, 1, withdraw(t, q, page).Withdrawn)
+	require.Equal(t, []settle.Move{settle.Withdrawn}, move(t, q, page))
 	requireBalanced(t, w)
+}
+
+// A publish of a move that failed a moment ago may be on its way: it would bring the intent
+// into the queue beside its outcome. Nothing is withdrawn until that is over.
+func TestR13NothingIsWithdrawnWhileAMoveMayBeOnItsWay(t *testing.T) {
+	q := openQueue(t, startBroker(t), "w1")
+	page := wait(t, q, covered("A-1", "march:1"))
+	store := q.ExportStore()
+	q.ExportSetStore(failsToPublish{store})
+	_, err := q.Move(t.Context(), whole(page))
+	require.Error(t, err)
+	require.True(t, q.MoveUnderWay())
+	q.ExportSetStore(store)
+	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
+	require.Nil(t, lookup(t, q, "A-1"))
+}
+
+// failsToPublish is a store whose publishes get no answer.
+type failsToPublish struct{ settle.Store }
+
+func (failsToPublish) PublishIntents(_ context.Context, ms []*settle.Message, _ func() error) []settle.Published {
+	out := make([]settle.Published, len(ms))
+	for i := range out {
+		out[i].Err = context.DeadlineExceeded
+	}
+	return out
 }

@@ -117,13 +117,20 @@ func (t *submission) untilDeadline(d time.Duration) time.Duration {
 func (t *submission) wait(ctx context.Context, d time.Duration) order.End {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return order.EndNone
-	case <-ctx.Done():
-		return t.interrupted(ctx, context.Cause(ctx))
-	case <-t.gate.Draining():
-		return t.interrupted(ctx, gate.ErrDraining)
+	for {
+		withdrawn, news := t.cancelled()
+		if withdrawn {
+			return order.EndCancelled
+		}
+		select {
+		case <-timer.C:
+			return order.EndNone
+		case <-ctx.Done():
+			return t.interrupted(ctx, context.Cause(ctx))
+		case <-t.gate.Draining():
+			return t.interrupted(ctx, gate.ErrDraining)
+		case <-news:
+		}
 	}
 }
 

@@ -300,7 +300,7 @@ func (r *rig) many(prefix string, n int) []order.Report {
 func (r *rig) warm() {
 	r.gate.SetLimit(0)
 	for range r.cfg.Concurrency {
-		p, err := r.gate.Enter(r.t.Context(), false)
+		p, err := r.gate.Enter(r.t.Context(), false, nil)
 		require.NoError(r.t, err)
 		p.Release(gate.Signal{Verdict: order.Accepted})
 	}

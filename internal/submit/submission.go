@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -62,9 +63,12 @@ func (t *submission) attempt(ctx context.Context) order.End {
 		}
 	}
 	began := time.Now()
-	p, err := t.gate.Enter(ctx, t.faults.suspected(t.Order.OrderNo()))
+	p, err := t.enter(ctx)
 	waited := time.Since(began)
 	t.waitedAtGate(waited)
+	if errors.Is(err, gate.ErrNews) {
+		return order.EndCancelled
+	}
 	if err != nil {
 		return t.interrupted(ctx, err)
 	}
@@ -74,6 +78,29 @@ func (t *submission) attempt(ctx context.Context) order.End {
 		return end
 	}
 	return t.exchange(ctx, p, waited)
+}
+
+// enter waits at the gate. It returns gate.ErrNews if a person withdraws the order
+// meanwhile.
+func (t *submission) enter(ctx context.Context) (*gate.Permit, error) {
+	for {
+		withdrawn, news := t.cancelled()
+		if withdrawn {
+			return nil, gate.ErrNews
+		}
+		p, err := t.gate.Enter(ctx, t.faults.suspected(t.Order.OrderNo()), news)
+		if !errors.Is(err, gate.ErrNews) {
+			return p, err
+		}
+	}
+}
+
+// cancelled calls Submission.Cancelled with the history by now.
+func (t *submission) cancelled() (bool, <-chan struct{}) {
+	if t.Cancelled == nil {
+		return false, nil
+	}
+	return t.Cancelled(t.report.History)
 }
 
 // mayTry checks ctx and the deadline before the wait at the gate.
@@ -92,11 +119,14 @@ func (t *submission) expired(now time.Time) bool {
 	return !t.Deadline.IsZero() && now.After(t.Deadline)
 }
 
-// lastChecks runs directly before the attempt, after all waits. It checks the deadline
-// and the fence, writes the note ahead, and checks the fence again.
+// lastChecks runs directly before the attempt, after all waits. It checks the deadline, a
+// person's cancellation and the fence, writes the note ahead, and checks the fence again.
 func (t *submission) lastChecks(ctx context.Context) order.End {
 	if t.expired(time.Now()) {
 		return order.EndDeadline
+	}
+	if withdrawn, _ := t.cancelled(); withdrawn {
+		return order.EndCancelled
 	}
 	if err := t.fenced(ctx); err != nil {
 		return t.interrupted(ctx, err)

@@ -10,7 +10,6 @@ import (
 	"orderpost/internal/importer"
 	"orderpost/internal/jobs"
 	"orderpost/internal/queue"
-	"orderpost/internal/settle"
 )
 
 // Import starts the import of a checked upload, or resumes one that was interrupted.
@@ -157,7 +156,7 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 
 // CancelBatch withdraws what no worker was given of an import, and stops the import
 // first if it runs here. The batch may also be one that enqueue imported.
-func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c settle.Cancelled, err error) {
+func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c books.Cancelled, err error) {
 	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
 		if err := d.Stop(ctx, id, by, ""); err != nil {
 			return c, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/jobs"
 	"orderpost/internal/patient"
+	"orderpost/internal/program"
+	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
@@ -101,6 +104,36 @@ func connect(t testing.TB, s *embedded.Server, change ...func(*queue.Config)) *q
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
 	return q
+}
+
+// besideWorker calls do beside a worker that is held: it posts nothing, and settles what
+// people cancel.
+func besideWorker(t testing.TB, s *embedded.Server, do func()) {
+	t.Helper()
+	url := strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)
+	cfg := queue.DefaultConfig()
+	cfg.URL = url
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	defer q.Close()
+	control := fleet.New(q)
+	require.NoError(t, control.SetHold(t.Context(), fleet.Hold{Reason: "test", Since: time.Now().UTC()}))
+	ctx, stop := context.WithCancel(context.Background())
+	code, said := make(chan int, 1), &bytes.Buffer{}
+	go func() {
+		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
+			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, said)
+	}()
+	defer func() {
+		stop()
+		require.Equal(t, program.ExitDone, <-code, said)
+		require.NoError(t, control.Resume(context.Background(), "test"))
+	}()
+	require.Eventually(t, func() bool {
+		present, err := control.Workers(t.Context())
+		return err == nil && len(present)+len(code) > 0
+	}, time.Minute, 5*time.Millisecond)
+	do()
 }
 
 func openDesk(t testing.TB, s *Store, q *queue.Queue) *Desk {

@@ -49,9 +49,6 @@ func (f *Feeder) feed(ctx context.Context, n int) error {
 	}
 	ends, err := f.Queue.Move(ctx, groups...)
 	f.after(groups, ends)
-	if err != nil {
-		f.unsureAt = time.Now()
-	}
 	return errors.Join(append(errs, err)...)
 }
 

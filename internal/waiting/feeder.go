@@ -71,7 +71,8 @@ type Feeder struct {
 
 	holds    *books.Feeding // the imports that are not fed
 	heldAt   uint64         // as of this renewal of the lease
-	unsureAt time.Time      // when a move failed last
+	underWay func() bool    // see settle.Protocol.MoveUnderWay
+	retired  time.Time      // when it looked for cancellations that are done
 	measured []removal
 }
 
@@ -83,7 +84,7 @@ type removal struct {
 
 // New returns a feeder.
 func New(o Options) *Feeder {
-	f := &Feeder{Options: o, sources: make(map[string]*source)}
+	f := &Feeder{Options: o, sources: make(map[string]*source), underWay: o.Queue.MoveUnderWay}
 	f.lease = leaseHolder{queue: o.Queue, mine: books.Lease{Owner: rand.Text(), Worker: o.Name}}
 	return f
 }
@@ -91,6 +92,9 @@ func New(o Options) *Feeder {
 // Run feeds until ctx ends. Then another worker may feed at once.
 func (f *Feeder) Run(ctx context.Context) {
 	defer func() {
+		if f.underWay() { // the next feeder must not begin before that is over
+			return
+		}
 		if err := f.lease.leave(); err != nil {
 			f.Log.Debug().Err(err).Msg("another worker feeds the queue in a few seconds")
 		}
@@ -152,11 +156,15 @@ func (f *Feeder) round(ctx context.Context) (busy bool, err error) {
 	if err := f.list(ctx); err != nil {
 		return false, err
 	}
+	cancels, err := f.cancel(ctx)
+	if err != nil {
+		return true, err
+	}
 	if err := f.moveUnlisted(ctx); err != nil {
 		return false, err
 	}
 	if f.ready() == 0 {
-		return false, nil
+		return cancels, nil
 	}
 	return f.fill(ctx)
 }

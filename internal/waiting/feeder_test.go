@@ -1,12 +1,15 @@
 package waiting
 
 import (
+	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -153,27 +156,61 @@ func TestAHeldImportIsNotFed(t *testing.T) {
 	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, 10*time.Millisecond)
 }
 
-// What waits is withdrawn beside a feeder that is at work: every intent is either
-// withdrawn or settled, and none is both.
-func TestWhatIsFedIsNotWithdrawn(t *testing.T) {
+// A person cancels an import beside a feeder that is at work: every intent is either
+// withdrawn or settled, and none is both. Neither a pause of the import nor a full queue
+// keeps the feeder from it, nor a time that has not come.
+func TestTheFeederWithdrawsWhatIsCancelled(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	publish(t, q, waitingIntents("bulk", "march", 400)...)
+	in := waitingIntents("bulk", "march", 2500)
+	for i := range 100 {
+		in[2400+i].NotBefore = time.Now().Add(time.Hour)
+	}
+	publish(t, q, in...)
+	publish(t, q, waitingIntents("bulk", "april", 50)...)
 	run(t, newFeeder(t, q, "w1"))
 	got := work(t, q, 40)
-	c, err := books.CancelBatch(t.Context(), q, "march", "anna")
+	require.NoError(t, books.PauseImport(t.Context(), q, "march", "anna"))
+	c, err := books.CancelBatch(t.Context(), q, "march", "anna") // no worker is present that would settle what is queued
 	require.NoError(t, err)
-	require.Equal(t, 360, c.Withdrawn)
-	require.Zero(t, c.Started)
-	require.Zero(t, total(t, q))
+	require.True(t, c.NoWorker)
+	require.Eventually(t, func() bool { return len(q.Cancellations().Marks) == 1 }, time.Minute, time.Millisecond, "the feeder knows")
+	march := 0
+	for _, no := range got {
+		if strings.Contains(no, "march") {
+			march++
+		}
+	}
+	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		return order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
+	}})
+	require.Eventually(t, func() bool {
+		require.NoError(t, q.Pull(t.Context(), 50, 20*time.Millisecond, func(ds []*settle.Delivery) {
+			for _, d := range ds {
+				handler.Handle(t.Context(), t.Context(), d, quiet{})
+			}
+		}))
+		_ = q.Trim(t.Context())
+		now, err := books.ReadFeeding(t.Context(), q, 0)
+		require.NoError(t, err)
+		return total(t, q) == 0 && len(now.Cancelled.Marks) == 0
+	}, time.Minute, time.Millisecond)
 	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.True(t, a.Balanced(), "%+v", a)
-	require.Equal(t, map[string]uint64{"accepted": 40, "cancelled": 360}, a.Outcomes)
-	require.Len(t, got, 40)
-	now, err := books.ReadFeeding(t.Context(), q, 0)
-	require.NoError(t, err)
-	require.Empty(t, now.Holds)
+	require.Equal(t, map[string]uint64{"accepted": uint64(march + 50), "cancelled": uint64(2500 - march)}, a.Outcomes)
 }
+
+// quiet is a settle.Observer that hears nothing.
+type quiet struct{}
+
+func (quiet) Submitting(ctx context.Context) context.Context { return ctx }
+func (quiet) Settling(order.Settlement) func(*order.Record, error) {
+	return func(*order.Record, error) {}
+}
+func (quiet) Settled(*order.Record)                                  {}
+func (quiet) Recognised(*order.Record)                               {}
+func (quiet) Returned(order.Report, order.Settlement, *order.Record) {}
+func (quiet) Panicked(any)                                           {}
 
 func TestTheFeederTellsWhatIsReady(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")

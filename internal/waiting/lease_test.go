@@ -106,7 +106,7 @@ func TestAHoldIsToldWhenNothingIsOnItsWay(t *testing.T) {
 	f := newFeeder(t, q, "w1")
 	_, err := f.round(t.Context())
 	require.NoError(t, err)
-	f.unsureAt = time.Now().Add(time.Minute)
+	f.underWay = func() bool { return true }
 	moved := 0
 	paused := make(chan error, 1)
 	go func() { paused <- books.PauseImport(t.Context(), q, "march", "anna") }()
@@ -122,7 +122,7 @@ func TestAHoldIsToldWhenNothingIsOnItsWay(t *testing.T) {
 	_, err = f.round(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, moved, total(t, q), "it moved while a move may have been on its way")
-	f.unsureAt = time.Time{}
+	f.underWay = func() bool { return false }
 	_, err = f.round(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, <-paused)

@@ -22,7 +22,11 @@ func (f *Feeder) list(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		list = append(list, due...)
+		timed, err := f.cancelledTimed(ctx)
+		if err != nil {
+			return err
+		}
+		list = append(append(list, due...), timed...)
 	}
 	if now.Sub(f.paced) >= paceEvery {
 		if err := f.measureFleet(ctx); err != nil {
@@ -38,6 +42,9 @@ func (f *Feeder) list(ctx context.Context) error {
 	f.lease.mine.Lanes, err = f.Queue.LanesOf(ctx, list, now, f.holds.Held)
 	return err
 }
+
+// listNow makes the next round list anew.
+func (f *Feeder) listNow() { f.listed, f.swept = time.Time{}, time.Time{} }
 
 func count(list []queue.Waiting) (n int) {
 	for _, w := range list {

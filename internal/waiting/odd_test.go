@@ -127,9 +127,13 @@ func TestATimeInTheHeaderAloneIsKept(t *testing.T) {
 	run(t, newFeeder(t, q, "w1"))
 	require.Equal(t, []string{in[1].OrderNo}, work(t, q, 1))
 	require.Eventually(t, func() bool { return total(t, q) == 1 }, time.Minute, time.Millisecond)
-	c, err := books.CancelBatch(t.Context(), q, "march", "anna")
+	c, err := books.CancelBatch(t.Context(), q, "march", "anna") // it waits for its time, under a subject without one
 	require.NoError(t, err)
-	require.Equal(t, 1, c.Withdrawn)
+	require.Equal(t, 1, c.Open)
+	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, time.Millisecond)
+	entry, err := q.Lookup(t.Context(), in[0].OrderNo)
+	require.NoError(t, err)
+	require.Equal(t, order.OutcomeCancelled, entry.Record.Outcome())
 }
 
 // Very many imports of one order each are fed in one round.

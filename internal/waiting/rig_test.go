@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { patient.Main(m) }
 
-func startBroker(t *testing.T) *embedded.Server {
+func startBroker(t testing.TB) *embedded.Server {
 	t.Helper()
 	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func startBroker(t *testing.T) *embedded.Server {
 }
 
 // openQueue connects a worker with a waiting room.
-func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
+func openQueue(t testing.TB, s *embedded.Server, name string, change ...func(*queue.Config)) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present = s.URL, s.Token, name, true, fleet.Present
@@ -42,7 +42,7 @@ func openQueue(t *testing.T, s *embedded.Server, name string, change ...func(*qu
 }
 
 // newFeeder returns a feeder that a test runs or steps.
-func newFeeder(t *testing.T, q *queue.Queue, name string) *Feeder {
+func newFeeder(t testing.TB, q *queue.Queue, name string) *Feeder {
 	return New(Options{Queue: q, Fleet: fleet.New(q), Name: name, Log: zerolog.New(zerolog.NewTestWriter(t))})
 }
 

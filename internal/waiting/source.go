@@ -49,7 +49,7 @@ func (s *source) ready() int { return max(s.Count-s.stuck, 0) }
 // moved notes what became of an intent.
 func (s *source) moved(m *settle.Message, end settle.Move) {
 	switch end {
-	case settle.Moved, settle.MovedBefore:
+	case settle.Moved, settle.Withdrawn, settle.MovedBefore:
 		s.Count--
 		s.pause = 0
 	case settle.MoveBlocked:

@@ -42,12 +42,9 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	ctx, cancel := context.WithDeadline(ctx, f.lease.until)
 	defer cancel()
 	ends, err := f.Queue.Move(ctx, settle.WaitingGroup{Messages: found})
-	if err != nil {
-		f.unsureAt = time.Now()
-	}
 	moved := 0
 	for i, end := range ends {
-		if end == settle.Moved || end == settle.MovedBefore {
+		if end.Leaves() {
 			moved++
 		} else {
 			u.next = min(u.next, found[i].Seq)

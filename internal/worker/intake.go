@@ -21,28 +21,55 @@ const (
 // intake pulls while ctx lasts: gate first, then slots, then messages.
 func (p *Pool) intake(ctx context.Context) {
 	trouble := &pullTrouble{pool: p}
-	gate := p.Submitter.Gate()
 	for {
-		if gate.Wait(ctx) != nil || trouble.wait(ctx) != nil {
+		most, sweeps, err := p.awaitGate(ctx)
+		if err != nil || trouble.wait(ctx) != nil {
 			return
 		}
-		n, err := p.slots.takeForPull(ctx, max(1, min(gate.Capacity(), pullMost)))
+		n, err := p.slots.takeForPull(ctx, min(most, pullMost))
 		if err != nil {
 			return
 		}
-		go p.pull(n, trouble)
+		go p.pull(n, sweeps, trouble)
 	}
 }
 
-// pull fills n slots, as far as messages come.
-func (p *Pool) pull(n int, trouble *pullTrouble) {
-	filled, began := 0, time.Now()
+// awaitGate waits until the pool may pull, and returns how many orders. What a person
+// cancelled needs no gate: if the gate is shut, sweeps is the version of the cancellations
+// for which the pool pulls, until a pull finds none that are cancelled.
+func (p *Pool) awaitGate(ctx context.Context) (most int, sweeps int64, err error) {
+	gate := p.Submitter.Gate()
+	for {
+		changed := gate.Changed()
+		version, news := p.Queue.CancellationsChanged()
+		if n := gate.Capacity(); n > 0 {
+			return n, 0, nil
+		}
+		if version != p.swept.Load() && len(p.Queue.Cancellations().Marks) > 0 {
+			return pullMost, version, nil
+		}
+		select {
+		case <-changed:
+		case <-news:
+		case <-ctx.Done():
+			return 0, 0, context.Cause(ctx)
+		}
+	}
+}
+
+// pull fills n slots, as far as messages come. sweeps is as in awaitGate.
+func (p *Pool) pull(n int, sweeps int64, trouble *pullTrouble) {
+	filled, cancelled, began := 0, false, time.Now()
 	err := p.Queue.Pull(p.work, n, pullWait, func(ds []*settle.Delivery) {
 		filled += len(ds)
 		for _, d := range ds {
+			cancelled = cancelled || d.Work == settle.WorkCancelled
 			p.goroutines.dispatch(d, began)
 		}
 	})
+	if sweeps != 0 && !cancelled {
+		p.swept.Store(sweeps)
+	}
 	trouble.note(err)
 	p.slots.pullDone(n - filled)
 }

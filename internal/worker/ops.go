@@ -137,7 +137,7 @@ func (o *operations) lanes(ctx context.Context, q *queue.Queue, sizes *ops.Sizes
 		o.log.Debug().Err(err).Msg("cannot read what is fed from the waiting room")
 		return
 	}
-	sizes.Paused, sizes.Cancelled = now.HeldBy()
+	sizes.Paused = len(now.Holds)
 	if now.Lease == nil {
 		return
 	}

@@ -71,6 +71,7 @@ type Pool struct {
 	storage    *storageFault
 	lines      *orderLog
 	draining   atomic.Bool
+	swept      atomic.Int64 // see awaitGate
 	// inHand counts the orders that are worked on now.
 	inHand atomic.Int64
 

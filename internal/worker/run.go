@@ -159,7 +159,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Describe: func() fleet.Presence {
+	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Cancel: q.SetCancellations, Describe: func() fleet.Presence {
 		gate, now := s.Gate().State(), time.Now()
 		p := fleet.Presence{Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(now), Slots: pool.Concurrency, Posting: env.rate.posting(now), ClockMS: clockOffset(s.Clock())}

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -79,10 +81,36 @@ func write(ctx context.Context, q *queue.Queue, in *intents) {
 			in.confirm(order.OutcomeNone, no)
 			continue
 		}
-		if c, err := books.CancelOrder(ctx, q, no, "test"); err == nil && c.Withdrawn == 1 {
+		if withdraw(ctx, q, no) == nil {
 			in.confirm(order.OutcomeCancelled, no)
 		}
 	}
+}
+
+// withdraw cancels an order, and is the worker that settles it.
+func withdraw(ctx context.Context, q *queue.Queue, no string) error {
+	if _, err := books.CancelOrder(ctx, q, no, "test"); err != nil {
+		return err
+	}
+	view, err := fleet.New(q).Read(ctx)
+	if err != nil {
+		return err
+	}
+	q.SetCancellations(view.Cancelled)
+	for withdrawn := false; !withdrawn && err == nil; err = cmp.Or(err, ctx.Err()) {
+		pullErr := q.Pull(ctx, 1, time.Second, func(ds []*settle.Delivery) {
+			for _, d := range ds {
+				if d.Work == settle.WorkCancelled {
+					r := order.Report{End: order.EndCancelled, Reason: "withdrawn by a person", History: d.History}
+					_, err = q.Settle(ctx, d, r, order.Decide(r, order.Facts{}))
+					withdrawn = d.OrderNo() == no
+				}
+				d.Release()
+			}
+		})
+		err = cmp.Or(err, pullErr)
+	}
+	return err
 }
 
 // copyStore copies what the disk holds: indexes before the blocks that they

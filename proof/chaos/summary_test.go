@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -39,8 +38,7 @@ func ledgers(t *testing.T) (*queue.Queue, *sandbox.Server, *intents, func(orderN
 		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
 		require.NoError(t, err)
 		in.confirm(order.OutcomeNone, no)
-		_, err = books.CancelOrder(t.Context(), q, no, "test")
-		require.NoError(t, err)
+		require.NoError(t, withdraw(t.Context(), q, no))
 	}
 	api, err := sandbox.New(sandbox.Config{Keys: map[string]string{apiKey: apiSecret}, Logger: zerolog.Nop(),
 		Settings: sandbox.Settings{Duplicates: sandbox.CreateTwice}})

@@ -72,6 +72,11 @@ const (
 	// broker ended by that, and Paused says that the process was frozen after its
 	// last look at its claim.
 	HandedBack
+	// Marked: a person's cancellation of an order_no was stored. Seq and Waited are the last
+	// sequences that it covers, Count is its version. Heard: a process knows the
+	// cancellations up to the version Count.
+	Marked
+	Heard
 	// Acknowledged: an acknowledgement of a delivery reached the broker.
 	Acknowledged
 	// Extended: a process asked for more time for a claim. The request may be lost.
@@ -127,7 +132,7 @@ const (
 	End
 )
 
-var kindNames = [...]string{"", "begin", "published", "stored", "waited", "left", "delivered", "released", "handed-back", "acknowledged", "extended", "removed", "emptied", "posted",
+var kindNames = [...]string{"", "begin", "published", "stored", "waited", "left", "delivered", "released", "handed-back", "marked", "heard", "acknowledged", "extended", "removed", "emptied", "posted",
 	"arrived", "answered", "called-back", "took-down", "recorded", "filed", "unfiled", "created", "foreign", "started", "frozen", "reconnected", "ended",
 	"clock-set", "suspended", "refused", "unrefused", "full", "room", "broker-killed", "broker-back", "end"}
 

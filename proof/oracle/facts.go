@@ -13,13 +13,19 @@ import (
 type submission struct {
 	id, body, batch, source string
 	at                      time.Time
-	seq                     uint64
+	seq                     uint64 // in the waiting room, or in the queue
+	queued                  bool
+	waited                  uint64 // its sequence in the waiting room; 0 = it never was there
 }
 
 // keep notes what an intent says about itself.
 func (o *Oracle) keep(c *course, e *Event) {
 	if !o.settings.Outside { // from outside nobody sees that
-		c.copies = append(c.copies, submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At), e.Seq})
+		s := submission{e.Intent, e.Body, e.Batch, e.Source, o.clock(e.At), e.Seq, e.Kind == Stored, e.Waited}
+		if e.Kind == Waited {
+			s.waited = e.Seq
+		}
+		c.copies = append(c.copies, s)
 	}
 }
 
@@ -84,7 +90,8 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 	if prev != nil {
 		o.checkKept(c, e, prev)
 	}
-	if by := rec.By; by != "" && e.Claim != 0 && rec.Outcome() != order.OutcomeAccepted && (prev == nil || prev.By != by || prev.IntentID != rec.IntentID) {
+	o.checkCancelled(c, rec)
+	if by := rec.By; by != "" && e.Claim != 0 && rec.Outcome() != order.OutcomeAccepted && rec.Outcome() != order.OutcomeCancelled && (prev == nil || prev.By != by || prev.IntentID != rec.IntentID) {
 		o.find(Own, c.orderNo, nil, "%s writes that %s settled %s (%s)", e.Process, by, rec.IntentID, rec.Word)
 	}
 	if !c.has(func(s *submission) bool {

@@ -24,6 +24,7 @@ const (
 	Stamped      = "each attempt is stamped anew"
 	Moved        = "a move stores an intent once and loses none"
 	Own          = "a record says what is true of its intent"
+	Cancelled    = "cancelled is what a person withdrew, and is not posted"
 	Settled      = "everything is settled in the end"
 )
 
@@ -31,7 +32,7 @@ const (
 // relies on besides.
 var rules = map[string]string{
 	OneOutcome: "R11", AcceptedOnce: "R2", Explained: "R2", Park: "R3", True: "R3", Stays: "R1", Conditional: "R1", OneClaim: "R7", Delay: "R9",
-	Poison: "R8", Letters: "R4", AckLast: "R4", Reason: "R3", Storage: "R10", Stamped: "the order of the last steps in docs/signing.md", Moved: "R13", Own: "R6", Settled: "R11",
+	Poison: "R8", Letters: "R4", AckLast: "R4", Reason: "R3", Storage: "R10", Stamped: "the order of the last steps in docs/signing.md", Moved: "R13", Own: "R6", Cancelled: "R15", Settled: "R11",
 }
 
 // Invariants lists the invariants.

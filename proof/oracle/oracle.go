@@ -114,6 +114,7 @@ type course struct {
 	lostBodies        map[string]bool    // of deliveries that ended without their worker: each may have been posted
 	unheld            *letter            // of a refused intent, removed for a record that had just given way, until it is filed again
 	unheldBy          string             // the process that removed it
+	marks             []mark             // what people cancelled
 	neverSent         bool               // the doubt names no body: what is in doubt can never have been sent
 }
 
@@ -195,6 +196,7 @@ type letter struct {
 
 // process is one run of a program.
 type process struct {
+	heard       []heard
 	frozen      Moment // until then
 	reconnected bool
 	refused     map[string]Moment // orders that wait until the broker stores their results, and when it refused them last
@@ -232,6 +234,11 @@ func (o *Oracle) Observe(e Event) {
 		o.released(e.Claim, e.Why)
 	case HandedBack:
 		o.handedBack(&e)
+	case Marked:
+		o.marked(&e)
+	case Heard:
+		p := o.process(e.Process)
+		p.heard = append(p.heard, heard{e.Count, e.At})
 	case Extended:
 		if c := o.claims[e.Claim]; c != nil {
 			c.asked = true

@@ -20,6 +20,7 @@ func (o *Oracle) posted(e *Event) {
 		o.checkOwner(c, a, own)
 		o.checkRecord(c, a, own, e.until())
 	}
+	o.checkWithdrawn(c, a, before)
 	if o.full {
 		for _, no := range sortedKeys(p.refused) {
 			if at := p.refused[no]; at > o.fullSince && a.gate > at {

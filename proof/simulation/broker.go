@@ -43,8 +43,8 @@ type broker struct {
 	pending  map[uint64]*handed
 	again    []uint64 // to be redelivered, in this order
 	pulls    []*pull
-	paused   time.Duration // until then
-	pokeWait bool
+
+	cancelled settle.Cancellations
 }
 
 type intent struct {
@@ -95,7 +95,7 @@ func newBroker(w *world) *broker {
 	return &broker{w: w, up: true, intents: make(map[uint64]*intent), bySubj: make(map[string]*intent),
 		dedupe: make(map[string]known), results: make(map[string]*resultEntry), letters: make(map[string]*settle.Letter),
 		marks: make(map[string]markEntry), pending: make(map[uint64]*handed), acked: make(map[uint64]bool), next: 1,
-		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration), held: make(map[string]map[streamID]bool)}}
+		waiting: &waitingRoom{intents: make(map[uint64]*settle.Message), dedupe: make(map[string]time.Duration)}}
 }
 
 // fill makes the broker refuse results from now on.
@@ -169,13 +169,6 @@ func (b *broker) unsettled() int { return len(b.intents) - len(b.acked) }
 // serve delivers messages to the waiting pulls.
 func (b *broker) serve() {
 	if !b.leadsConsumer() {
-		return
-	}
-	if b.w.e.at < b.paused {
-		if !b.pokeWait {
-			b.pokeWait = true
-			b.w.e.after(b.paused-b.w.e.at, func() { b.pokeWait = false; b.serve() })
-		}
 		return
 	}
 	if len(b.w.idle) > 0 && b.up && b.ready() {

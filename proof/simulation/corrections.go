@@ -90,6 +90,8 @@ func (w *world) attend(i int) {
 				w.resolve(h, no)
 			case n < 17:
 				w.correctWord(h, no)
+			case n < 18:
+				w.cancel(h, no)
 			default:
 				w.dropLetter(h, no)
 			}

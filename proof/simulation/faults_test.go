@@ -12,7 +12,7 @@ func TestEveryFaultStrikes(t *testing.T) {
 	reached := Search{Seed: 1, Schedules: 1500, Parallel: 2}.Run(t.Context()).Reached
 	for f := FaultLostRequest; f <= lastFault; f++ {
 		var steps []string
-		for s := StepIdle; s <= StepPause; s++ {
+		for s := StepIdle; s <= StepTrim; s++ {
 			if reached.Has(f, s) {
 				steps = append(steps, s.String())
 			}

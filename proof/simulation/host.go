@@ -56,6 +56,7 @@ func (h *host) open() {
 	cfg.Worker = h.name
 	h.q = settle.New(cfg, store{h.w, h}, runtime{h.e, h})
 	h.q.StartClaims(h.w.cfg.AckWait, claimAnswers)
+	h.hear()
 }
 
 // claimAnswers is the reply subject of requests to extend a claim.
@@ -206,6 +207,7 @@ func (h *host) reconnect() {
 		h.up = true
 		h.e.trace.say(h.e, h.name, "connected again", "", "")
 		h.q.Reconnected()
+		h.hear()
 		h.w.witness.of(oracle.Reconnected, h)
 	})
 }

@@ -82,9 +82,11 @@ const (
 	Floor
 	// Certain: a trim takes what was delivered, before its result is certain (a part of R14).
 	Certain
+	// Withdrawn: a worker posts what it knows to be cancelled (R15).
+	Withdrawn
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -105,7 +107,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a refusal that a rule gave, and that was called back, is no doubt",
 	"a feeder purges the waiting room past an intent that stays",
 	"a trim takes the first intent that is not settled, too",
-	"a trim takes what was delivered, before its result is certain"}
+	"a trim takes what was delivered, before its result is certain",
+	"a worker posts what it knows to be cancelled"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -120,7 +123,7 @@ func Mutations() []Mutation {
 	for m := R1; m < Reconnect; m++ {
 		out = append(out, m)
 	}
-	return append(out, Kept, Purge, Floor, Certain)
+	return append(out, Kept, Purge, Floor, Certain, Withdrawn)
 }
 
 // RareMutations lists the mutations that Mutations omits.
@@ -168,6 +171,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.TrimOneTooMany
 	case Certain:
 		return settle.TrimDelivered
+	case Withdrawn:
+		return settle.PostWithdrawn
 	case WallClock:
 		return settle.WallClockAlone
 	case Monotonic:

@@ -39,6 +39,7 @@ var noticed = map[Mutation]struct{ schedule, breaks string }{
 	Purge:     {"2219", oracle.Moved},
 	Floor:     {"3", oracle.OneOutcome},
 	Certain:   {"3", oracle.OneOutcome},
+	Withdrawn: {"101", oracle.Cancelled},
 }
 
 // Without a rule, an invariant breaks. With all rules, the same schedule breaks none.

@@ -226,18 +226,3 @@ func (w *world) dropLetter(h *host, no string) {
 		w.e.nap(pauseAfter(err))
 	}
 }
-
-func (w *world) cancel(h *host, no string) {
-	ctx := context.Background()
-	if w.cfg.Feeders > 0 {
-		w.withdraw(h, no)
-	}
-	counts, err := h.q.Cancel(ctx, anna.Name, func(visit func([]*settle.Pending) error) error {
-		m, err := store{w, h}.Intent(ctx, no)
-		if err != nil || m == nil {
-			return err
-		}
-		return visit([]*settle.Pending{settle.ReadPending(no, m)})
-	})
-	w.e.trace.say(w.e, h.name, "cancel", no, "withdrawn %d, started %d: %v", counts.Withdrawn, counts.Started, err)
-}

@@ -42,7 +42,6 @@ type plan struct {
 	LeaderChanges, BatchChanges          int // at any time, and in the middle of a batch of writes
 	ClockJumps, Suspends                 int // of workers' machines
 	Pages                                int // persons that act on a page that has been open
-	Stopped                              int // cancellations that are stopped for longer than their pause
 	ConsumerChanges                      int // of the leader of the workers' consumer
 	Corrections                          int // further submissions of each order_no; 0 = as produce draws them
 	Attentive                            int // persons that come back to an order
@@ -87,7 +86,6 @@ func drawPlan(e *engine) plan {
 	p.Pages = count(0.4, 2)
 	_ = count(0.2, 2) // a setting that is gone: the numbers that follow stay
 	p.FullDisks = max(p.FullDisks, count(0.2, 3))
-	p.Stopped = stopped(e.schedule)
 	p.Misread = misread(e.schedule)
 	if p.Replicas > 1 {
 		e.in(streamOf(ofTrouble, troubleConsumer, 0xff, 0), func() { p.ConsumerChanges = count(0.7, 6) })

@@ -19,11 +19,10 @@ const (
 	StepExtend
 	StepPublish
 	StepLookup // a person or a producer reads
-	StepWithdraw
-	StepPause
+	StepTrim
 )
 
-var stepNames = [...]string{"idle", "pull", "mark", "check", "note", "gate", "POST", "record", "letter", "ack", "give back", "extend", "publish", "look up", "withdraw", "pause"}
+var stepNames = [...]string{"idle", "pull", "mark", "check", "note", "gate", "POST", "record", "letter", "ack", "give back", "extend", "publish", "look up", "trim"}
 
 // String returns the step's name.
 func (s Step) String() string { return stepNames[s] }

@@ -262,6 +262,16 @@ func (in *intent) message() *settle.Message {
 	return in.msg
 }
 
+func (s store) Intents(ctx context.Context, orderNos []string) (out []*settle.Message, err error) {
+	out = make([]*settle.Message, len(orderNos))
+	for i, no := range orderNos {
+		if out[i], err = s.Intent(ctx, no); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
 func (s store) IntentAt(_ context.Context, seq uint64) (m *settle.Message, err error) {
 	b := s.w.broker
 	err = s.read(inIntents, StepLookup, func() bool { return false }, func() { m = b.intents[seq].message() })
@@ -287,7 +297,7 @@ func (s store) PublishIntent(ctx context.Context, m *settle.Message) (p settle.P
 }
 
 func (s store) DeleteIntent(_ context.Context, seq uint64) error {
-	return s.write(inIntents, StepWithdraw, func() { s.w.broker.remove(seq) })
+	return s.write(inIntents, StepTrim, func() { s.w.broker.remove(seq) })
 }
 
 func (s store) StreamCreated(context.Context) (at time.Time, err error) {
@@ -329,23 +339,8 @@ func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWate
 	return seq, refused
 }
 
-func (s store) Pause(_ context.Context, until time.Time) error {
-	s.at(StepPause)
-	return s.h.request(func() {
-		s.w.broker.paused = until.Sub(epoch)
-		s.w.e.trace.say(s.w.e, "broker", "deliveries paused", "", "until %s", s.w.broker.paused)
-		s.w.broker.serve()
-	})
-}
-
-func (s store) PausedUntil(context.Context) (until time.Time, err error) {
-	s.at(StepPause)
-	err = s.askConsumer(func() { until = epoch.Add(s.w.broker.paused) })
-	return until, err
-}
-
 func (s store) Delivered(context.Context) (seq uint64, err error) {
-	s.at(StepPause)
+	s.at(StepLookup)
 	err = s.askConsumer(func() { seq = s.w.broker.next - 1 })
 	return seq, err
 }

@@ -58,6 +58,9 @@ func (v *submission) attempt() order.End {
 	if v.expired() {
 		return order.EndDeadline
 	}
+	if v.cancelled() {
+		return order.EndCancelled
+	}
 	if v.report.History.Unsure {
 		if end := v.kept(); end != order.EndNone {
 			return end
@@ -119,6 +122,8 @@ func (v *submission) lastChecks() order.End {
 	switch {
 	case v.expired():
 		return order.EndDeadline
+	case v.cancelled():
+		return order.EndCancelled
 	}
 	if err := v.fenced(); err != nil {
 		return v.interruptedBy(err)
@@ -133,6 +138,12 @@ func (v *submission) lastChecks() order.End {
 		return v.interruptedBy(err)
 	}
 	return order.EndNone
+}
+
+// cancelled models submission.cancelled.
+func (v *submission) cancelled() bool {
+	withdrawn, _ := v.Cancelled(v.report.History)
+	return withdrawn
 }
 
 func (v *submission) fenced() error {

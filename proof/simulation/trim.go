@@ -95,7 +95,7 @@ func (s store) IntentAfter(_ context.Context, seq uint64) (m *settle.Message, er
 }
 
 func (s store) PurgeIntents(_ context.Context, upTo uint64) error {
-	return s.write(inIntents, StepWithdraw, func() {
+	return s.write(inIntents, StepTrim, func() {
 		b := s.w.broker
 		for _, seq := range sortedKeys(b.intents) {
 			if seq <= upTo {

@@ -15,8 +15,6 @@ type waitingRoom struct {
 	seq     uint64
 	intents map[uint64]*settle.Message
 	dedupe  map[string]time.Duration
-	// held holds by order_no which cancellations keep the feeders from it.
-	held map[string]map[streamID]bool
 }
 
 // imports is how many imports wait. A subject of the waiting room does not name the order.
@@ -107,10 +105,12 @@ func (f *feeder) feed() {
 func (f *feeder) take(n int, whole bool) (g settle.WaitingGroup, err error) {
 	err = f.request(func() {
 		room, skipped := f.w.broker.waiting, make(map[string]bool)
+		known := f.w.broker.cancelled // a feeder knows the marks as of what it reads
+		f.notice(func() { f.q.SetCancellations(known) })
 		g.Whole = whole
 		for _, seq := range sortedKeys(room.intents) {
 			m := room.intents[seq]
-			held := len(room.held[settle.WaitingOrderNo(m)]) > 0
+			held := f.w.broker.fresh(m)
 			switch {
 			case whole && len(g.Messages) > 0 && g.Messages[0].Subject != m.Subject:
 				continue
@@ -214,36 +214,6 @@ func (s store) PublishIntents(ctx context.Context, ms []*settle.Message, may fun
 		out[i].Err = err
 	}
 	return out
-}
-
-// withdraw withdraws what waits of an order. A feeder that read some of it before the
-// hold has it in hand for its term at most, and a publish may be on its way.
-func (w *world) withdraw(h *host, no string) {
-	room, id, ctx := w.broker.waiting, h.stream.id&^0xff, context.Background() // the same for each run of the cancellation
-	insist := func(effect func()) {
-		for h.request(effect) != nil {
-			w.e.nap(time.Second)
-		}
-	}
-	insist(func() {
-		if room.held[no] == nil {
-			room.held[no] = make(map[streamID]bool)
-		}
-		room.held[no][id] = true
-	})
-	w.e.nap(feederTerm + settle.RequestTimeout)
-	var page []*settle.Message
-	insist(func() {
-		page = nil
-		for _, seq := range sortedKeys(room.intents) {
-			if m := room.intents[seq]; settle.WaitingOrderNo(m) == no {
-				page = append(page, m)
-			}
-		}
-	})
-	counts, err := h.q.Withdraw(ctx, anna.Name, page)
-	w.e.trace.say(w.e, h.name, "withdraw", no, "withdrawn %d, blocked %d: %v", counts.Withdrawn, counts.Blocked, err)
-	insist(func() { delete(room.held[no], id) })
 }
 
 // troubleFeeders schedules what goes wrong with feeders.

@@ -192,11 +192,6 @@ func (w *world) populate() {
 	for i := range w.cfg.Attentive {
 		w.e.in(streamOf(ofPerson, attentive+i, 1, 0), func() { w.attend(attentive + i) })
 	}
-	for i := range w.cfg.Stopped {
-		if w.mutation == None { // the seeds at which mutations are known to be noticed have none
-			w.e.in(streamOf(ofPerson, stoppedPerson+i, 1, 0), func() { w.stopCancellation(stoppedPerson + i) })
-		}
-	}
 }
 
 // awaitWork skips the pulls of an idle worker that would return nothing.

@@ -1,7 +1,6 @@
 package enqueue
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,15 +169,11 @@ type remembered struct {
 	PausedBy string `json:"paused_by,omitempty"`
 }
 
-func held(h books.Hold) string {
-	switch {
-	case len(h) == 0:
+func held(h *books.Hold) string {
+	if h == nil {
 		return ""
-	case h.Cancels():
-		return "  held by " + program.Printable(h.By())
-	default:
-		return "  paused by " + program.Printable(h.By())
 	}
+	return "  paused by " + program.Printable(h.By())
 }
 
 func cancelled(imp *books.Import) string {
@@ -239,7 +234,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 		if why != "" {
 			_, _ = fmt.Fprintf(b.stdout, "         %s\n", program.Printable(program.Spell(ctx, why)))
 		}
-		if len(hold) > 0 {
+		if hold != nil {
 			_, _ = fmt.Fprintf(b.stdout, "         %s\n", describeHold(ctx, hold, imp.Batch))
 		}
 		if n := elsewhere(imp, counted); n > 0 {
@@ -255,17 +250,9 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 	return nil
 }
 
-// describeHold says who holds an import, and what ends that.
-func describeHold(ctx context.Context, hold books.Hold, batch string) string {
-	by, name := program.Printable(hold.By()), books.ShellWord(batch)
-	if !hold.Cancels() {
-		return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue continue %s lets them go on"), by, name)
-	}
-	withdraws := "them"
-	if hold.Order() != "" {
-		withdraws = "that order"
-	}
-	return fmt.Sprintf(program.Spell(ctx, "held by %s; enqueue cancel %s withdraws %s, enqueue continue %s lets them go on"), by, books.ShellWord(cmp.Or(hold.Order(), batch)), withdraws, name)
+// describeHold says who paused an import, and what ends that.
+func describeHold(ctx context.Context, hold *books.Hold, batch string) string {
+	return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue continue %s lets them go on"), program.Printable(hold.By()), books.ShellWord(batch))
 }
 
 // elsewhere returns the number of rows that were dealt with, but have no order of this

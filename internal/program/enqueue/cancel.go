@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +19,13 @@ import (
 func (b *batchCommands) cancel() *cobra.Command {
 	cmd := b.flags(&cobra.Command{
 		Use:   "cancel BATCH|ORDER_NO",
-		Short: "Withdraw orders that no worker has been given",
-		Long: "cancel withdraws the orders of an import, or one order. It leaves orders that a worker has been given:\n" +
-			"they may have been posted. Orders that wait are withdrawn while the fleet goes on. For the others of the\n" +
-			"import, workers get no new orders meanwhile. It may be interrupted and run again; until then what waits\n" +
-			"of the import stays where it is. An import that still runs stops.\n\n" +
+		Short: "Withdraw orders that are not posted yet",
+		Long: "cancel withdraws the orders of an import, or one order. The workers, who own the orders, are told: whoever\n" +
+			"comes to one of them does not post it. The fleet goes on meanwhile; it may also be held. Orders that an\n" +
+			"attempt may have created are left to their workers. The command waits until the workers have settled what\n" +
+			"they withdraw. It may be interrupted: what it told them stands. An import that still runs stops.\n\n" +
 			"A name that is an import's and that of an order in the queue needs --import or --order.\n\n" +
-			"Exit code 3: nothing was withdrawn, or a worker had been given some of the orders.",
+			"Exit code 3: nothing was withdrawn, or some orders had been started, or are not settled yet.",
 		Example: "  enqueue cancel march --dry-run\n  enqueue cancel march\n  enqueue cancel A-100",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,7 +61,7 @@ func (b *batchCommands) withdraw(cmd *cobra.Command, q *queue.Queue, name string
 			cancel = books.CancelBatch
 		}
 		c, err := cancel(ctx, q, name, b.person.Actor().Name)
-		return map[string]int{"cancelled": c.Withdrawn, "started": c.Started}, b.cancelled(name, c, err)
+		return map[string]int{"cancelled": c.Withdrawn, "started": c.Started, "open": c.Open}, b.cancelled(name, c, err)
 	})
 }
 
@@ -90,33 +91,40 @@ func (b *batchCommands) meansImport(ctx context.Context, q *queue.Queue, name st
 
 // cancelled prints what was withdrawn, or would be, and returns the command's
 // error.
-func (b *batchCommands) cancelled(name string, c settle.Cancelled, err error) error {
+func (b *batchCommands) cancelled(name string, c books.Cancelled, err error) error {
 	b.printCancelled(c)
 	switch {
 	case err != nil:
 		return err
-	case c.Blocked > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%d orders still wait, because another submission of their order_no is in the queue: run the command again when that has its outcome", c.Blocked)}
-	case c.Withdrawn+c.Started == 0:
+	case c.Withdrawn+c.Started+c.Open == 0:
 		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
+	case c.NoWorker && c.Open > 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("no worker runs; the next one settles what is open, and posts none of it")}
+	case len(c.Unaware) > 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%s did not take notice and may still post some; see whether it runs", strings.Join(c.Unaware, ", "))}
+	case c.Open > 0:
+		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("the workers know of it and post none of what is open; they settle each order when they come to it. It waits for its next attempt, or another submission of its order_no is in the queue, or the fleet is held")}
 	case c.Started > 0:
 		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some orders had been started; see their outcomes")}
 	}
 	return nil
 }
 
-func (b *batchCommands) printCancelled(c settle.Cancelled) {
+func (b *batchCommands) printCancelled(c books.Cancelled) {
 	switch {
 	case b.json && b.dryRun:
 		encodeJSON(b.stdout, struct {
 			DryRun bool `json:"dry_run"`
-			settle.Cancelled
+			books.Cancelled
 		}{true, c})
 	case b.json:
 		encodeJSON(b.stdout, c)
 	case b.dryRun:
-		_, _ = fmt.Fprintf(b.stdout, "%8d would be cancelled\n%8d started before, would be left to their workers\n", c.Withdrawn, c.Started)
+		_, _ = fmt.Fprintf(b.stdout, "%8d would be cancelled, unless a worker posts them first\n%8d may have been created, would be left to their workers\n", c.Withdrawn, c.Started)
 	default:
 		_, _ = fmt.Fprintf(b.stdout, "%8d cancelled\n%8d started before, left to their workers\n", c.Withdrawn, c.Started)
+		if c.Open > 0 {
+			_, _ = fmt.Fprintf(b.stdout, "%8d open: not settled yet\n", c.Open)
+		}
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -16,6 +18,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/patient"
 	"orderpost/internal/program"
+	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 )
@@ -126,11 +129,40 @@ func startStreams(t *testing.T) (*queue.Queue, map[string]string) {
 	return q, map[string]string{"ORDERPOST_NATS_URL": strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)}
 }
 
+// besideWorker calls do beside a worker that is held: it posts nothing, and settles what
+// people cancel.
+func besideWorker(t *testing.T, settings map[string]string, do func()) {
+	t.Helper()
+	url := settings["ORDERPOST_NATS_URL"]
+	cfg := queue.DefaultConfig()
+	cfg.URL = url
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	defer q.Close()
+	control := fleet.New(q)
+	require.NoError(t, control.SetHold(t.Context(), fleet.Hold{Reason: "test", Since: time.Now().UTC()}))
+	ctx, stop := context.WithCancel(context.Background())
+	code, said := make(chan int, 1), &bytes.Buffer{}
+	go func() {
+		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
+			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, said)
+	}()
+	defer func() {
+		stop()
+		require.Equal(t, program.ExitDone, <-code, said)
+		require.NoError(t, control.Resume(context.Background(), "test"))
+	}()
+	require.Eventually(t, func() bool {
+		present, err := control.Workers(t.Context())
+		return err == nil && len(present)+len(code) > 0
+	}, time.Minute, 5*time.Millisecond)
+	do()
+}
+
 // TestSession is an import from its beginning to its cancellation, as its user
 // sees it.
 func TestSession(t *testing.T) {
-	settings := brokerSettings(t)
-	settings["USER"] = "anna"
+	q, settings := waitingRoom(t)
 	dir := t.TempDir()
 	var b strings.Builder
 	step := func(stdin string, args ...string) enqueued {
@@ -147,9 +179,16 @@ func TestSession(t *testing.T) {
 	step("", "results", "march", "-o", filepath.Join(dir, "out.csv"))
 	step("", "cancel", "march", "--dry-run")
 	step("", "cancel", "march")
-	step("", "cancel", "march")
-	step("", "cancel", "EX-0003", "--dry-run", "--json")
-	step("", "cancel", "EX-0003")
+	b.WriteString("$ worker\n")
+	besideWorker(t, settings, func() {
+		require.Eventually(t, func() bool { // the order of april is left
+			c, err := q.Count(t.Context())
+			return err == nil && c.Pending == 1
+		}, time.Minute, 5*time.Millisecond)
+		step("", "cancel", "march")
+		step("", "cancel", "EX-0003", "--dry-run", "--json")
+		step("", "cancel", "EX-0003")
+	})
 	step("", "results", "march", "-o", "-")
 	step("", examples+"plain.csv", "--batch", "march", "--direct")
 	step("", "watch", "march", "--json")

@@ -211,7 +211,7 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	j.sending = newSending(j.line, f.Name(), f.summary.Rows)
 	done, err := f.Publish(ctx, q, f.summary)
 	j.line.end()
-	var hold books.Hold
+	var hold *books.Hold
 	if err == nil {
 		hold, err = books.ReadHold(ctx, q, f.Batch)
 		done.PausedBy = hold.By()
@@ -219,7 +219,7 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	if err == nil || len(done.Fates) > 0 {
 		j.print(&done.Summary)
 	}
-	if len(hold) > 0 && !j.o.quiet {
+	if hold != nil && !j.o.quiet {
 		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(ctx, hold, f.Batch)+".")
 	}
 	for _, line := range done.Errors {

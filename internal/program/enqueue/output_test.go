@@ -118,7 +118,9 @@ func TestResultsOnStandardOutput(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "orders.csv")
 	require.NoError(t, os.WriteFile(file, []byte("order_no,timeout\nA-1,30\n"), 0o600))
 	require.Equal(t, program.ExitDone, run(t, settings, "", file, "--batch", "march").code)
-	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code)
+	besideWorker(t, settings, func() {
+		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code)
+	})
 	for _, name := range []string{"-", "/dev/stdout"} {
 		// The orders are settled, so that there is nothing to wait for.
 		got := run(t, settings, "", file, "--batch", "april", "--results", name)

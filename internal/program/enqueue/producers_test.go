@@ -39,7 +39,7 @@ func TestProducersImportsArePausedAndCancelled(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, held)
 		require.Equal(t, program.ExitDone, enqueue("continue", name))
-		require.Equal(t, program.ExitDone, enqueue("cancel", name))
+		besideWorker(t, settings, func() { require.Equal(t, program.ExitDone, enqueue("cancel", name)) })
 		n, err := q.WaitingTotal(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
@@ -76,18 +76,22 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 		require.NoError(t, err)
 		return entry.Record.Outcome()
 	}
-	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march", "--order").code)
-	require.Equal(t, order.OutcomeCancelled, outcome("march"))
-	require.Equal(t, order.OutcomeNone, outcome("A-1"))
-	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code, "only the import is left")
-	require.Equal(t, order.OutcomeCancelled, outcome("A-1"))
+	besideWorker(t, settings, func() {
+		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march", "--order").code)
+		require.Equal(t, order.OutcomeCancelled, outcome("march"))
+		require.Equal(t, order.OutcomeNone, outcome("A-1"))
+		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "march").code, "only the import is left")
+		require.Equal(t, order.OutcomeCancelled, outcome("A-1"))
+	})
 
 	for i, no := range []string{"basket", "basket-2"} { // both wait
-		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: fmt.Sprint("b", i), Batch: "basket", Lane: order.BulkLane, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
+		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: fmt.Sprint("b", i), Batch: "basket", NotBefore: time.Now().Add(time.Hour), Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
 		require.NoError(t, err)
 	}
 	require.Equal(t, program.ExitUsage, run(t, settings, "", "cancel", "basket").code)
-	require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "basket", "--order").code)
+	besideWorker(t, settings, func() {
+		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "basket", "--order").code)
+	})
 	require.Equal(t, []order.Outcome{order.OutcomeCancelled, order.OutcomeNone}, []order.Outcome{outcome("basket"), outcome("basket-2")})
 }
 

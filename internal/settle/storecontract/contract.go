@@ -71,7 +71,7 @@ func Promises() []Promise {
 		{"an extended claim lasts longer", extendLasts},
 		{"a former owner's answers count", formerOwnersCount},
 		{"a removed intent does not come again", removedStaysAway},
-		{"a pause keeps intents from workers", pauseHolds},
+		{"the highest delivery is known", deliveredIsTheHighest},
 		{"a broker without room stores nothing and says so", fullRefuses},
 		{"no answer is no refusal", cutIsUnconfirmed},
 		{"a restarted broker has what it confirmed", restartKeeps},

@@ -197,24 +197,14 @@ func removedStaysAway(t require.TestingT, b *Broker) {
 	require.Equal(t, second, pending(t, b, "A-1").Seq)
 }
 
-func pauseHolds(t require.TestingT, b *Broker) {
+func deliveredIsTheHighest(t require.TestingT, b *Broker) {
 	ctx, cancel := within()
 	defer cancel()
-	before := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
-	require.NoError(t, next(t, b, before, 1).Answer.Ack())
-	until := b.Now().Add(time.Hour)
-	require.NoError(t, b.Store.Pause(ctx, until))
-	seq := publish(t, b, b.intent("A-2", "i2"), settle.Stored)
-	require.Empty(t, b.Pull(1, moment))
-	at, err := b.Store.PausedUntil(ctx)
-	require.NoError(t, err)
-	require.True(t, at.Equal(until.Round(0)), "%s instead of %s", at, until)
+	first := publish(t, b, b.intent("A-1", "i1"), settle.Stored)
+	require.NoError(t, next(t, b, first, 1).Answer.Nak())
+	second := publish(t, b, b.intent("A-2", "i2"), settle.Stored)
+	require.Len(t, b.Pull(2, moment), 2)
 	highest, err := b.Store.Delivered(ctx)
 	require.NoError(t, err)
-	require.Equal(t, before, highest)
-	require.NoError(t, b.Store.Pause(ctx, b.Now()))
-	next(t, b, seq, 1)
-	highest, err = b.Store.Delivered(ctx)
-	require.NoError(t, err)
-	require.Equal(t, seq, highest)
+	require.Equal(t, second, highest)
 }

@@ -32,6 +32,12 @@ func intentOf(t require.TestingT, b *Broker, no string) *settle.Message {
 	defer cancel()
 	m, err := b.Store.Intent(ctx, no)
 	require.NoError(t, err)
+	among, err := b.Store.Intents(ctx, []string{no, "none"})
+	require.NoError(t, err)
+	require.Nil(t, among[1])
+	if require.Equal(t, m == nil, among[0] == nil); m != nil {
+		require.Equal(t, []any{m.Seq, m.IntentID()}, []any{among[0].Seq, among[0].IntentID()})
+	}
 	return m
 }
 

@@ -34,7 +34,7 @@ func TestAWrongClockIsWatchedAndRarelyTried(t *testing.T) {
 			g.Probed(true, "")
 			if b := clockBlock(g); b.Stage == StageTrial {
 				trials = append(trials, time.Since(began).Round(time.Second))
-				p, err := g.Enter(t.Context(), false)
+				p, err := g.Enter(t.Context(), false, nil)
 				require.NoError(t, err)
 				g.ClockOff("still ten minutes behind")
 				p.Release(Signal{Verdict: order.Denied})
@@ -64,7 +64,7 @@ func TestADenialOfARightTimestampIsNotTheClocks(t *testing.T) {
 		g.ClockLooked("unknown")
 		g.Probed(true, "")
 		require.Equal(t, StageTrial, clockBlock(g).Stage, "a person asked for a trial")
-		p, err := g.Enter(t.Context(), false)
+		p, err := g.Enter(t.Context(), false, nil)
 		require.NoError(t, err)
 		g.KeySuspected("denied")
 		p.Release(Signal{Verdict: order.Denied})

@@ -63,7 +63,7 @@ func TestAKeyThatTheAccountKnowsIsTriedByOneOrder(t *testing.T) {
 		probe(t, g)
 		g.Probed(true, "")
 		require.Equal(t, StageTrial, credentials(g).Stage)
-		p, err := g.Enter(context.Background(), false)
+		p, err := g.Enter(context.Background(), false, nil)
 		require.NoError(t, err)
 		onTrial, stands := g.TrialOf(p, BlockCredentials)
 		require.True(t, onTrial)

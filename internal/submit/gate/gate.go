@@ -89,6 +89,8 @@ var (
 	errClosed = errors.New("the submitter is closed")
 	// ErrDraining is returned after Drain.
 	ErrDraining = errors.New("the worker is stopping")
+	// ErrNews is returned when the channel that an order waits with was closed.
+	ErrNews = errors.New("there is news about an order that waited at the gate")
 )
 
 // New returns an open gate with the ramp at one.
@@ -216,11 +218,12 @@ func (g *Gate) notify() {
 
 // Enter waits for a permit. At a gate that stays closed it gives up after
 // Config.Patience. For the ramp and the rate limit it waits as long as it takes.
-// suspect says that an earlier attempt of this order was denied.
-func (g *Gate) Enter(ctx context.Context, suspect bool) (*Permit, error) {
+// suspect says that an earlier attempt of this order was denied. An order that waits
+// leaves with ErrNews when news is closed, which may be nil.
+func (g *Gate) Enter(ctx context.Context, suspect bool, news <-chan struct{}) (*Permit, error) {
 	var total time.Duration
 	for {
-		p, err := g.waitForPermit(ctx, suspect)
+		p, err := g.waitForPermit(ctx, suspect, news)
 		if err != nil {
 			return nil, err
 		}
@@ -237,7 +240,7 @@ func (g *Gate) Enter(ctx context.Context, suspect bool) (*Permit, error) {
 	}
 }
 
-func (g *Gate) waitForPermit(ctx context.Context, suspect bool) (*Permit, error) {
+func (g *Gate) waitForPermit(ctx context.Context, suspect bool, news <-chan struct{}) (*Permit, error) {
 	w := &waiter{ready: make(chan *Permit, 1), suspect: suspect}
 	g.mu.Lock()
 	if g.closed {
@@ -267,6 +270,9 @@ func (g *Gate) waitForPermit(ctx context.Context, suspect bool) (*Permit, error)
 		case <-g.draining:
 			g.withdraw(e, w)
 			return nil, ErrDraining
+		case <-news:
+			g.withdraw(e, w)
+			return nil, ErrNews
 		case <-patience.C:
 			if g.blocked() {
 				g.withdraw(e, w)

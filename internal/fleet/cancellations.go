@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// CancelledKey is the key of the cancellations: one value, written by compare-and-set.
+const CancelledKey = controlPrefix + "cancelled"
+
+// mostCancellations bounds how many are not done at once: each change writes all of them.
+const mostCancellations = 1000
+
+// changeAgain is the time between two tries of a change.
+const changeAgain = 50 * time.Millisecond
+
+// ErrCancellations is returned if too many cancellations are not done.
+var ErrCancellations = fmt.Errorf("%d cancellations are not done yet: wait until workers have settled what they cover", mostCancellations)
+
+// ReadCancellations reads a value of CancelledKey.
+func ReadCancellations(e queue.Entry) (c settle.Cancellations, err error) {
+	if err = json.Unmarshal(e.Value, &c); err != nil {
+		err = fmt.Errorf("the bucket's key %s: %w", e.Key, err)
+	}
+	return c, err
+}
+
+// ChangeCancellations writes what change returns for the present marks, and returns what is
+// stored then. It writes nothing if change returns the same marks, as same reports.
+func (c *Control) ChangeCancellations(ctx context.Context, change func([]settle.Cancellation) (next []settle.Cancellation, same bool)) (now settle.Cancellations, err error) {
+	for {
+		entries, err := c.bucket.Last(ctx, CancelledKey) // a producer may read only so
+		if err != nil {
+			return now, err
+		}
+		var revision uint64
+		now = settle.Cancellations{}
+		for _, e := range entries {
+			revision = e.Revision
+			if now, err = ReadCancellations(e); err != nil {
+				return now, err
+			}
+		}
+		next, same := change(now.Marks)
+		if same {
+			return now, nil
+		}
+		if len(next) > mostCancellations {
+			return now, ErrCancellations
+		}
+		now.Marks, now.Version = next, max(now.Version+1, time.Now().UnixNano()) // it grows also if the bucket was lost
+		_, err = c.bucket.Swap(ctx, CancelledKey, now, revision)
+		if !errors.Is(err, settle.ErrStale) {
+			return now, err
+		}
+		select { // somebody else was first, or a replica that lags answered
+		case <-ctx.Done():
+			return now, ctx.Err()
+		case <-time.After(changeAgain):
+		}
+	}
+}
+
+// Unaware names the workers that are present and do not know a version of the
+// cancellations yet.
+func (v *View) Unaware(version int64) (names []string) {
+	for _, p := range v.Present() {
+		if p.Cancelled < version {
+			names = append(names, p.Worker)
+		}
+	}
+	return names
+}
