@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // workersConsumer reads the state of the workers' consumer into its CachedInfo.
@@ -24,14 +26,23 @@ func (q *Queue) workersConsumer(ctx context.Context) (c jetstream.Consumer, err 
 // intent as acknowledged. It returns 0 if there is no consumer: a new one
 // delivers everything.
 func (q *Queue) AckFloor(ctx context.Context) (uint64, error) {
-	c, err := q.workersConsumer(ctx)
+	p, err := jetStore{q}.Progress(ctx)
+	return p.Floor, err
+}
+
+// Progress implements settle.Store. The broker delivers what is to come again before
+// anything else. So nothing waits for that while a pull waits.
+func (s jetStore) Progress(ctx context.Context) (settle.Progress, error) {
+	c, err := s.q.workersConsumer(ctx)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, nil
+		return settle.Progress{}, nil
 	}
 	if err != nil {
-		return 0, err
+		return settle.Progress{}, err
 	}
-	return c.CachedInfo().AckFloor.Stream, nil
+	info := c.CachedInfo()
+	return settle.Progress{Floor: info.AckFloor.Stream, Delivered: info.Delivered.Stream,
+		NoneAgain: info.NumAckPending == 0 || info.NumWaiting > 0 && !info.Paused}, nil
 }
 
 // Delivered implements settle.Store.

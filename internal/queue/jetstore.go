@@ -173,11 +173,12 @@ func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message,
 	return m, err
 }
 
-func (s jetStore) AckFloor(ctx context.Context) (uint64, error) { return s.q.AckFloor(ctx) }
-
 // PurgeIntents implements settle.Store. It never empties the stream with a purge:
 // nats-server (2.15) then puts a new folder in the place of the one with the messages, and
 // syncs neither. So the last of the intents is removed by itself.
+//
+// At each purge of a stream, its consumers forget which messages wait to be delivered again
+// (nats-server 2.15, consumer.purge). They still know that these are not acknowledged.
 func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
 	last, err := s.q.getMsg(ctx, s.q.n.intents, map[string]any{"last_by_subj": s.q.n.newPre + "*"})
 	if err != nil || last == nil {

@@ -60,10 +60,10 @@ type Store interface {
 	// IntentAfter reads the first stored intent from a sequence on, nil if there is
 	// none.
 	IntentAfter(ctx context.Context, seq uint64) (*Message, error)
-	// AckFloor returns the sequence up to which every intent was acknowledged or
-	// removed, as far as the broker remembers; 0 = none was, or there is no consumer.
-	AckFloor(ctx context.Context) (uint64, error)
-	// PurgeIntents removes the intents up to a sequence, and no others.
+	// Progress returns how far the workers are, zero if there is no consumer.
+	Progress(ctx context.Context) (Progress, error)
+	// PurgeIntents removes the intents up to a sequence, and no others. What waits to
+	// be delivered again may come only when its ack wait is over.
 	PurgeIntents(ctx context.Context, upTo uint64) error
 
 	// WaitingAt reads an intent in the waiting room by its sequence there, nil if
@@ -97,6 +97,16 @@ type Store interface {
 	// Replicated reports whether the streams have more than one replica or may
 	// get more.
 	Replicated() bool
+}
+
+// Progress is how far the workers are, as far as the broker remembers.
+type Progress struct {
+	// Floor is the sequence up to which every intent was acknowledged or removed.
+	Floor uint64
+	// Delivered is the highest sequence that was delivered.
+	Delivered uint64
+	// NoneAgain says that no intent waits to be delivered again.
+	NoneAgain bool
 }
 
 // Published is the broker's answer to a publish.

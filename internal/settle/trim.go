@@ -16,13 +16,18 @@ const (
 	// TrimEvery is how often the log of intents is trimmed while orders are settled.
 	TrimEvery = 250 * time.Millisecond
 	// lingerMax is how long a settled intent may stay in the log above an intent that is
-	// not settled.
+	// not settled, or while nothing may be purged.
 	lingerMax = 5 * time.Second
 	// lookAgain is the time between two looks at an intent that keeps the log from
 	// being trimmed although the broker counts it as acknowledged.
 	lookAgain = 15 * time.Second
 	// maxLingering bounds what a worker remembers of the intents that it acknowledged.
 	maxLingering = 100_000
+	// purgeBusy is the time between two purges while all workers are busy.
+	purgeBusy = time.Second
+	// purgeFrom is how many settled intents are worth a purge. Fewer are removed one by
+	// one, which holds up nothing.
+	purgeFrom = 5
 )
 
 // trimmer keeps the log of intents short (R14).
@@ -39,6 +44,16 @@ type trimmer struct {
 	stranded uint64 // the first intent at or below the floor that is not settled; 0 = none
 	lookedAt time.Time
 	told     uint64 // the stranded intent that was logged
+
+	heard    heard
+	purgedAt time.Time
+}
+
+// heard is what Trim heard last of the workers' progress.
+type heard struct {
+	on        link
+	at        time.Time
+	delivered uint64
 }
 
 // acknowledged is an intent that this process settled and acknowledged.
@@ -77,7 +92,7 @@ func (t *trimmer) lingering(before time.Time, on link) (seqs []uint64) {
 	return seqs
 }
 
-// Trim removes the settled intents at the start of the log, in one purge (R14). Any
+// Trim removes the settled intents at the start of the log, many in one purge (R14). Any
 // number of processes may call it, one after the other or at once; one of a fleet is
 // enough.
 func (q *Protocol) Trim(ctx context.Context) error {
@@ -87,16 +102,28 @@ func (q *Protocol) Trim(ctx context.Context) error {
 	}
 	defer t.trimming.Unlock()
 	asked, connection := q.time.Now(), q.link()
-	floor, err := q.store.AckFloor(ctx)
-	if err != nil || floor == 0 || floor == t.trimmed && connection == t.proven {
+	p, err := q.store.Progress(ctx)
+	if err != nil {
 		return err
+	}
+	may := t.mayPurge(p, asked, connection)
+	floor := p.Floor
+	if floor == 0 || floor == t.trimmed && connection == t.proven {
+		return nil
 	}
 	anew := connection != t.proven || floor < t.trimmed // a consumer that was made again begins at 0
 	if anew || t.stranded != 0 && age(t.lookedAt, asked) > lookAgain {
 		if err := q.prove(ctx, floor); err != nil {
 			return err
 		}
-		t.proven, t.lookedAt, t.trimmed = connection, q.time.Now(), 0
+		t.proven, t.lookedAt = connection, q.time.Now()
+		if anew {
+			t.trimmed = 0
+		}
+		if p, err = q.store.Progress(ctx); err != nil { // that took a while
+			return err
+		}
+		may = t.mayPurge(p, q.time.Now(), connection)
 	}
 	upTo := floor
 	if t.stranded != 0 {
@@ -114,18 +141,42 @@ func (q *Protocol) Trim(ctx context.Context) error {
 	if q.link() != connection || age(asked, q.time.Now()) > q.leases.term() {
 		return nil
 	}
-	if upTo <= t.trimmed {
+	switch {
+	case upTo <= t.trimmed:
+		return nil
+	case upTo-t.trimmed < purgeFrom:
+		var seqs []uint64
+		for seq := t.trimmed + 1; seq <= upTo; seq++ {
+			seqs = append(seqs, seq)
+		}
+		err = q.removeEach(ctx, connection, seqs)
+	case may:
+		t.purgedAt = q.time.Now()
+		err = q.store.PurgeIntents(ctx, upTo)
+	default:
 		return nil
 	}
-	if err := q.store.PurgeIntents(ctx, upTo); err != nil {
-		return err
+	if err == nil {
+		t.trimmed = upTo
 	}
-	t.trimmed = upTo
-	return nil
+	return err
+}
+
+// mayPurge reports whether a purge makes hardly any intent late. One that waits to be
+// delivered again comes after a purge only when its ack wait is over. With thousands of
+// them, after an outage, a purge every quarter of a second would leave the workers idle.
+//
+// While all workers are busy, some may wait at any time. But the broker delivers those
+// first, so none waited when it delivered a new intent.
+func (t *trimmer) mayPurge(p Progress, now time.Time, on link) bool {
+	last := t.heard
+	t.heard = heard{on, now, p.Delivered}
+	flows := last.on == on && p.Delivered > last.delivered && age(last.at, now) < purgeBusy
+	return p.NoneAgain || flows && age(t.purgedAt, now) >= purgeBusy
 }
 
 // TrimSingly removes the intents that this process settled a while ago, and that Trim does
-// not reach, because one before them is not settled.
+// not reach, because one before them is not settled, or leaves, because it may not purge.
 func (q *Protocol) TrimSingly(ctx context.Context) error {
 	connection := q.link()
 	seqs := q.trimmer.lingering(q.time.Now().Add(-lingerMax), connection)
@@ -137,6 +188,11 @@ func (q *Protocol) TrimSingly(ctx context.Context) error {
 		return err
 	}
 	seqs = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq < first.Seq })
+	return q.removeEach(ctx, connection, seqs)
+}
+
+// removeEach removes settled intents by their sequences, while the connection lasts.
+func (q *Protocol) removeEach(ctx context.Context, connection link, seqs []uint64) error {
 	return q.time.Each(len(seqs), trimAtOnce, func(i int) error {
 		if q.link() != connection {
 			return nil

@@ -73,6 +73,9 @@ type handed struct {
 	count  uint64
 	claim  int // the delivery that holds the message; 0 = it waits for redelivery
 	serial int // number of its deadline
+	// since is when the ack wait began: at the delivery, at a request for more time, or
+	// when the former one ended.
+	since time.Duration
 	// replicated is when the message was delivered or its claim extended, as far as the
 	// next leader of the consumer knows.
 	replicated time.Duration
@@ -176,7 +179,7 @@ func (b *broker) serve() {
 	}
 	for b.up && len(b.pulls) > 0 && b.ready() {
 		p := b.pulls[0]
-		if p.over || p.until < b.w.e.at || p.h.link != p.link {
+		if b.stale(p) {
 			b.pulls = b.pulls[1:]
 			continue
 		}
@@ -194,6 +197,9 @@ func (b *broker) serve() {
 		b.w.e.after(b.w.latency(), func() { p.take(group) })
 	}
 }
+
+// stale reports whether nobody waits for a pull any more.
+func (b *broker) stale(p *pull) bool { return p.over || p.until < b.w.e.at || p.h.link != p.link }
 
 func (b *broker) ready() bool {
 	for len(b.again) > 0 && b.open(b.again[0]) == nil {
@@ -234,6 +240,7 @@ func (b *broker) deliver(h *host) settle.Arrival {
 
 // deadline restarts the ack wait of a message.
 func (b *broker) deadline(seq uint64, p *handed) {
+	p.since = b.w.e.at
 	b.expire(seq, p, b.w.e.at+b.w.cfg.AckWait, oracle.ByTime)
 }
 
@@ -251,6 +258,7 @@ func (b *broker) expire(seq uint64, p *handed, at time.Duration, why string) {
 			b.w.witness.released(p.claim, why)
 			p.claim = 0
 		}
+		p.since = b.w.e.at
 		b.again = append(b.again, seq)
 		b.serve()
 	})
@@ -277,6 +285,9 @@ func (b *broker) nak(seq uint64, delay time.Duration, by int, paused bool) {
 	serial, life := p.serial, b.life
 	b.w.e.after(delay, func() {
 		if b.life == life && b.pending[seq] == p && p.serial == serial && p.claim == 0 && !slices.Contains(b.again, seq) {
+			if delay > 0 {
+				p.since = b.w.e.at
+			}
 			b.again = append(b.again, seq)
 			b.serve()
 		}

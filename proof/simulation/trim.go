@@ -2,9 +2,11 @@ package simulation
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"orderpost/internal/settle"
+	"orderpost/proof/oracle"
 )
 
 // trims reports whether what is acknowledged stays in the log until a worker trims it
@@ -76,9 +78,17 @@ func (b *broker) floor() uint64 {
 	return floor
 }
 
-func (s store) AckFloor(context.Context) (seq uint64, err error) {
-	err = s.askConsumer(func() { seq = s.w.broker.floor() })
-	return seq, err
+// noneAgain reports whether the broker says that no intent waits to be delivered again.
+func (b *broker) noneAgain() bool {
+	return len(b.pending) == 0 || b.w.e.at >= b.paused && slices.ContainsFunc(b.pulls, func(p *pull) bool { return !b.stale(p) })
+}
+
+func (s store) Progress(context.Context) (p settle.Progress, err error) {
+	err = s.askConsumer(func() {
+		b := s.w.broker
+		p = settle.Progress{Floor: b.floor(), Delivered: b.next - 1, NoneAgain: b.noneAgain()}
+	})
+	return p, err
 }
 
 func (s store) IntentAfter(_ context.Context, seq uint64) (m *settle.Message, err error) {
@@ -103,5 +113,17 @@ func (s store) PurgeIntents(_ context.Context, upTo uint64) error {
 				b.remove(seq)
 			}
 		}
+		b.forgetAgain()
 	})
+}
+
+// forgetAgain makes what waits to be delivered again wait for the end of its ack wait, as a
+// purge does.
+func (b *broker) forgetAgain() {
+	for _, seq := range b.again {
+		if p := b.pending[seq]; p != nil {
+			b.expire(seq, p, max(b.w.e.at, p.since+b.w.cfg.AckWait), oracle.ByTime)
+		}
+	}
+	b.again = nil
 }

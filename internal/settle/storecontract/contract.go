@@ -66,6 +66,7 @@ func Promises() []Promise {
 		{"the floor rises over what is acknowledged, and a purge takes it", floorRises},
 		{"the floor passes what was removed", floorPassesRemoved},
 		{"a returned intent comes again", nakReturns},
+		{"a purge holds up what is to come again", purgeForgetsAgain},
 		{"an intent comes again after the delay", nakDelays},
 		{"an intent that nobody acknowledges comes again", ackWaitEnds},
 		{"an extended claim lasts longer", extendLasts},

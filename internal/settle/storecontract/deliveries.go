@@ -30,10 +30,10 @@ func acknowledged(t require.TestingT, b *Broker, seq uint64) {
 	ctx, cancel := within()
 	defer cancel()
 	require.True(t, b.Soon(func() bool {
-		floor, err := b.Store.AckFloor(ctx)
+		p, err := b.Store.Progress(ctx)
 		require.NoError(t, err)
-		require.LessOrEqual(t, floor, seq)
-		return floor == seq
+		require.LessOrEqual(t, p.Floor, seq)
+		return p.Floor == seq
 	}))
 }
 
@@ -123,6 +123,34 @@ func nakReturns(t require.TestingT, b *Broker) {
 		require.NoError(t, a.Answer.Nak())
 	}
 	require.Equal(t, seq, pending(t, b, "A-1").Seq)
+}
+
+// purgeForgetsAgain is no promise that the protocol wants, either: a purge makes an intent
+// that waits to be delivered again wait until its ack wait is over. Progress says when none
+// waits.
+func purgeForgetsAgain(t require.TestingT, b *Broker) {
+	first, second := publish(t, b, b.intent("A-1", "i1"), settle.Stored), publish(t, b, b.intent("A-2", "i2"), settle.Stored)
+	ctx, cancel := within()
+	defer cancel()
+	progress := func(want settle.Progress) {
+		require.True(t, b.Soon(func() bool {
+			p, err := b.Store.Progress(ctx)
+			require.NoError(t, err)
+			return p == want
+		}))
+	}
+	progress(settle.Progress{Floor: first - 1, Delivered: first - 1, NoneAgain: true})
+	a := next(t, b, first, 1)
+	since := b.Now()
+	require.NoError(t, next(t, b, second, 1).Answer.Nak())
+	progress(settle.Progress{Floor: first - 1, Delivered: second})
+	require.NoError(t, a.Answer.Ack())
+	progress(settle.Progress{Floor: first, Delivered: second})
+	purge(t, b, first)
+	a = next(t, b, second, 2)
+	requireNotBefore(t, b, since, b.AckWait)
+	require.NoError(t, a.Answer.Ack())
+	progress(settle.Progress{Floor: second, Delivered: second, NoneAgain: true})
 }
 
 func nakDelays(t require.TestingT, b *Broker) {
