@@ -80,7 +80,7 @@ func (b *broker) floor() uint64 {
 
 // noneAgain reports whether the broker says that no intent waits to be delivered again.
 func (b *broker) noneAgain() bool {
-	return len(b.pending) == 0 || b.w.e.at >= b.paused && slices.ContainsFunc(b.pulls, func(p *pull) bool { return !b.stale(p) })
+	return len(b.pending) == 0 || slices.ContainsFunc(b.pulls, func(p *pull) bool { return !b.stale(p) })
 }
 
 func (s store) Progress(context.Context) (p settle.Progress, err error) {
