@@ -104,6 +104,9 @@ type durableTrial struct {
 	began, ended time.Time
 }
 
+// memoryFsync is more than an fsync takes in memory, and less than on any disk.
+const memoryFsync = 50 * time.Microsecond
+
 // try runs one system once, in a fresh folder, with a fresh API.
 func (c *durableCase) try(ctx context.Context, row durableRow) (out outcome, err error) {
 	if row.delay != untraced && c.noStrace != nil {
@@ -118,12 +121,14 @@ func (c *durableCase) try(ctx context.Context, row durableRow) (out outcome, err
 	if row.delay != untraced {
 		d.strace = straced{out: filepath.Join(d.dir, "strace.txt"), delay: row.delay}
 	}
-	if row.folder != c.store {
-		took, err := timeFsync(d.dir)
-		if err != nil {
-			return out, err
-		}
+	took, err := timeFsync(d.dir)
+	switch {
+	case err != nil:
+		return out, err
+	case row.folder != c.store:
 		c.fsyncs = append(c.fsyncs, micros(took))
+	case took > memoryFsync:
+		return out, fmt.Errorf("%w: an fsync in %s takes %s, so that is no memory: name a tmpfs with --store", errLeftOut, c.store, took)
 	}
 	defer func() {
 		if err != nil {
