@@ -23,28 +23,35 @@ func first[T any](short bool, list ...T) []T {
 	return list
 }
 
-// interleave runs every trial once a round, in turn, so that a neighbour's load
-// hits all contenders alike. A trial that fails is an outcome, too; the error is
+// attempt is what a round does once for a row of a table.
+type attempt struct {
+	name string
+	run  func(ctx context.Context, round int) (outcome, error)
+}
+
+// interleave makes every attempt once a round, in turn, so that a neighbour's load
+// hits all contenders alike. An attempt that fails is an outcome, too; the error is
 // only that the run was ended.
-func (r *rig) interleave(ctx context.Context, name string, n int, trials []trial) ([][]outcome, error) {
-	outcomes := make([][]outcome, len(trials))
-	for round := range n {
-		for i, t := range trials {
-			if round > 0 {
-				t.profile = ""
-			}
-			out, err := r.tryFor(ctx, t, trialTimeout)
+func (r *rig) interleave(ctx context.Context, name string, attempts []attempt) ([][]outcome, error) {
+	outcomes := make([][]outcome, len(attempts))
+	for round := range r.rounds {
+		for i, a := range attempts {
+			limited, cancel := context.WithTimeoutCause(ctx, trialTimeout, fmt.Errorf("the trial is not done within %s", trialTimeout))
+			out, err := a.run(limited, round)
+			cancel()
 			if ctx.Err() != nil {
 				return nil, errors.Join(context.Cause(ctx), err)
 			}
 			if err != nil {
-				r.failed++
 				why, _, _ := strings.Cut(err.Error(), "\n")
-				out = outcome{Failed: strings.TrimPrefix(why, t.contender+": ")}
-				r.say("%s, round %d: failed: %v", name, round+1, err)
+				out = outcome{Failed: why}
+				if !errors.Is(err, errLeftOut) {
+					out.Failed = "failed: " + why
+					r.failed++
+				}
+				r.say("%s, round %d: %s: %s%s", name, round+1, a.name, out.Failed, strings.TrimPrefix(err.Error(), why))
 			} else {
-				r.say("%s, round %d: %s, %d in flight: %.0f orders/s, %.1f µs CPU, %.0f MB; brokers %.1f µs, API %.1f µs",
-					name, round+1, t.contender, t.inFlight, out.Rate, out.CPU, out.Peak, out.BrokerCPU, out.SinkCPU)
+				r.say("%s, round %d: %s: %.0f orders/s, %.0f µs CPU, %s fsyncs/order", name, round+1, a.name, out.Rate, out.sum(), number("%.3f", out.fsyncs()))
 			}
 			outcomes[i] = append(outcomes[i], out)
 		}
@@ -52,13 +59,30 @@ func (r *rig) interleave(ctx context.Context, name string, n int, trials []trial
 	return outcomes, nil
 }
 
+// errLeftOut says that this machine lacks what an attempt needs. That is no failure.
+var errLeftOut = errors.New("left out")
+
+// interleaveTrials runs trials. The first round may take a profile.
+func (r *rig) interleaveTrials(ctx context.Context, name string, trials []trial) ([][]outcome, error) {
+	var attempts []attempt
+	for _, t := range trials {
+		attempts = append(attempts, attempt{fmt.Sprintf("%s, %d in flight", t.contender, t.inFlight), func(ctx context.Context, round int) (outcome, error) {
+			if round > 0 {
+				t.profile = ""
+			}
+			return r.try(ctx, t)
+		}})
+	}
+	return r.interleave(ctx, name, attempts)
+}
+
 // contest has the contenders work off the same queue, for each number of
 // orders in flight, and compares them.
-func (r *rig) contest(ctx context.Context, name, title string, rounds int, sizes []trial, contenders ...string) ([]table, error) {
+func (r *rig) contest(ctx context.Context, name, title string, sizes []trial) ([]table, error) {
 	var tables []table
 	for _, size := range first(r.short, sizes...) {
 		var trials []trial
-		for _, c := range r.entered(contenders...) {
+		for _, c := range r.entered(usual, ours) {
 			t := size
 			t.contender = c
 			if c == ours {
@@ -66,7 +90,7 @@ func (r *rig) contest(ctx context.Context, name, title string, rounds int, sizes
 			}
 			trials = append(trials, t)
 		}
-		outcomes, err := r.interleave(ctx, name, rounds, trials)
+		outcomes, err := r.interleaveTrials(ctx, name, trials)
 		if err != nil {
 			return tables, err
 		}
@@ -81,7 +105,7 @@ func (r *rig) sizes(orders int, t trial, inFlight ...int) (list []trial) {
 	if len(r.inFlight) > 0 {
 		inFlight = r.inFlight
 	}
-	t.orders = r.some(orders)
+	t.orders = r.ordersOf(orders)
 	t.warm = t.orders / 20
 	for _, n := range inFlight {
 		t.inFlight = n
@@ -92,24 +116,24 @@ func (r *rig) sizes(orders int, t trial, inFlight ...int) (list []trial) {
 
 // pipeline is the working-off of a full queue with an API that answers at once.
 func pipeline(ctx context.Context, r *rig) ([]table, error) {
-	return r.contest(ctx, "pipeline", "Pipeline: http, one server, no API latency", r.rounds, r.sizes(60_000, trial{}, 64, 256), usualStored, ours, leanStored)
+	return r.contest(ctx, "pipeline", "Pipeline: one server, store in memory", r.sizes(60_000, trial{}, 64, 256))
 }
 
 // cluster is the same with three servers and three replicas of each stream.
 func cluster(ctx context.Context, r *rig) ([]table, error) {
-	title := fmt.Sprintf("Cluster: http, %d servers, %d replicas, no API latency", clusterSize, clusterSize)
-	return r.contest(ctx, "cluster", title, r.rounds, r.sizes(30_000, trial{nodes: clusterSize}, 64, 256), usualStored, ours, leanStored)
+	title := fmt.Sprintf("Cluster: %d servers, %d replicas, stores in memory", clusterSize, clusterSize)
+	return r.contest(ctx, "cluster", title, r.sizes(30_000, trial{nodes: clusterSize}, 64, 256))
 }
 
 // latency is the time from publishing to the POST's arrival at a steady rate.
 func latency(ctx context.Context, r *rig) ([]table, error) {
 	const rate = 500
-	n := r.some(5000)
+	n := r.ordersOf(5000)
 	var trials []trial
-	for _, name := range r.entered(usualStored, ours) {
+	for _, name := range r.entered(usual, ours) {
 		trials = append(trials, trial{contender: name, inFlight: 64, orders: n, warm: n / 10, rate: rate})
 	}
-	outcomes, err := r.interleave(ctx, "latency", r.rounds, trials)
+	outcomes, err := r.interleaveTrials(ctx, "latency", trials)
 	if err != nil {
 		return nil, err
 	}

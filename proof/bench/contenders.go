@@ -1,8 +1,6 @@
 package bench
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"orderpost/proof/bench/contender"
@@ -10,7 +8,7 @@ import (
 
 // contenders are hidden commands: the bench starts itself with them.
 func contenders() []*cobra.Command {
-	return []*cobra.Command{sinkCommand(), workerCommand("usual", contender.RunUsual), workerCommand("lean", contender.RunLean)}
+	return []*cobra.Command{sinkCommand(), usualCommand()}
 }
 
 func sinkCommand() *cobra.Command {
@@ -24,10 +22,10 @@ func sinkCommand() *cobra.Command {
 	return cmd
 }
 
-func workerCommand(name string, work func(context.Context, contender.WorkerOptions) error) *cobra.Command {
+func usualCommand() *cobra.Command {
 	var o contender.WorkerOptions
-	cmd := &cobra.Command{Use: name, Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return work(cmd.Context(), o) }}
+	cmd := &cobra.Command{Use: "usual", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return contender.RunUsual(cmd.Context(), o) }}
 	f := cmd.Flags()
 	f.StringVar(&o.URL, "url", "", "")
 	f.StringVar(&o.NATS, "nats", "", "")

@@ -52,15 +52,13 @@ func (f field) messages(t *testing.T, stream string) uint64 {
 	return s.CachedInfo().State.Msgs
 }
 
-type workFunc func(context.Context, contender.WorkerOptions) error
-
-// work runs a contender until the test ends.
-func (f field) work(t *testing.T, work workFunc, o contender.WorkerOptions) {
+// work runs the usual worker until the test ends.
+func (f field) work(t *testing.T, o contender.WorkerOptions) {
 	t.Helper()
 	o.NATS, o.Stream, o.Consumer, o.InFlight = f.url, intentsStream, poolConsumer, 16
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- work(ctx, o) }()
+	go func() { done <- contender.RunUsual(ctx, o) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-done) })
 }
 
@@ -74,23 +72,19 @@ func (f field) untilEmpty(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// TestContenders: each contender posts each order once, and has stored all outcomes
-// when the queue is empty.
-func TestContenders(t *testing.T) {
-	for name, work := range map[string]workFunc{usualStored: contender.RunUsual, leanStored: contender.RunLean} {
-		t.Run(name, func(t *testing.T) {
-			f := newField(t)
-			require.NoError(t, (&broker{replicas: 1, url: f.url}).makeOutcomes(t.Context()))
-			a := serveSink(t)
-			f.work(t, work, contender.WorkerOptions{URL: a.url, Outcomes: outcomesPrefix})
-			f.untilEmpty(t)
-			seen, err := a.seen(t.Context(), false)
-			require.NoError(t, err)
-			require.EqualValues(t, someOrders, seen.Orders)
-			require.Zero(t, seen.Refused)
-			require.EqualValues(t, someOrders, f.messages(t, outcomesStream))
-		})
-	}
+// TestUsualWorker: it posts each order once, and has stored all outcomes when the
+// queue is empty.
+func TestUsualWorker(t *testing.T) {
+	f := newField(t)
+	require.NoError(t, (&broker{replicas: 1, url: f.url}).makeOutcomes(t.Context()))
+	a := serveSink(t)
+	f.work(t, contender.WorkerOptions{URL: a.url, Outcomes: outcomesPrefix})
+	f.untilEmpty(t)
+	seen, err := a.seen(t.Context(), false)
+	require.NoError(t, err)
+	require.EqualValues(t, someOrders, seen.Orders)
+	require.Zero(t, seen.Refused)
+	require.EqualValues(t, someOrders, f.messages(t, outcomesStream))
 }
 
 func serveSink(t *testing.T) *api {
@@ -110,46 +104,42 @@ func serveSink(t *testing.T) *api {
 // acknowledged, a failing API gets the order again, and a refusal is an
 // outcome.
 func TestOutcomesComeFirst(t *testing.T) {
-	for name, work := range map[string]workFunc{usualStored: contender.RunUsual, leanStored: contender.RunLean} {
-		t.Run(name, func(t *testing.T) {
-			f := newField(t)
-			var mu sync.Mutex
-			posts := map[string]int{}
-			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var body struct {
-					OrderNo string `json:"order_no"`
-				}
-				_ = json.NewDecoder(r.Body).Decode(&body) // an order without a number shows below
-				mu.Lock()
-				posts[body.OrderNo]++
-				first := posts[body.OrderNo] == 1
-				mu.Unlock()
-				switch {
-				case body.OrderNo == contender.OrderNo(1) && first:
-					w.WriteHeader(http.StatusBadGateway)
-				case body.OrderNo == contender.OrderNo(2):
-					w.WriteHeader(http.StatusUnprocessableEntity)
-				}
-			}))
-			t.Cleanup(api.Close)
-			f.work(t, work, contender.WorkerOptions{URL: api.URL, Outcomes: outcomesPrefix})
-			require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(posts) >= 2*16 }, 30*time.Second, time.Millisecond)
-			require.EqualValues(t, someOrders, f.messages(t, intentsStream))
+	f := newField(t)
+	var mu sync.Mutex
+	posts := map[string]int{}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			OrderNo string `json:"order_no"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&body) // an order without a number shows below
+		mu.Lock()
+		posts[body.OrderNo]++
+		first := posts[body.OrderNo] == 1
+		mu.Unlock()
+		switch {
+		case body.OrderNo == contender.OrderNo(1) && first:
+			w.WriteHeader(http.StatusBadGateway)
+		case body.OrderNo == contender.OrderNo(2):
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}
+	}))
+	t.Cleanup(api.Close)
+	f.work(t, contender.WorkerOptions{URL: api.URL, Outcomes: outcomesPrefix})
+	require.Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(posts) >= 2*16 }, 30*time.Second, time.Millisecond)
+	require.EqualValues(t, someOrders, f.messages(t, intentsStream))
 
-			require.NoError(t, (&broker{replicas: 1, url: f.url}).makeOutcomes(t.Context()))
-			f.untilEmpty(t)
-			require.GreaterOrEqual(t, f.messages(t, outcomesStream), uint64(someOrders))
-			mu.Lock()
-			defer mu.Unlock()
-			require.Len(t, posts, someOrders)
-			require.Greater(t, posts[contender.OrderNo(1)], 1)
-			s, err := f.js.Stream(t.Context(), outcomesStream)
-			require.NoError(t, err)
-			for no, status := range map[string]string{contender.OrderNo(1): `"status":200`, contender.OrderNo(2): `"status":422`} {
-				msg, err := s.GetLastMsgForSubject(t.Context(), outcomesPrefix+no)
-				require.NoError(t, err)
-				require.Contains(t, string(msg.Data), status)
-			}
-		})
+	require.NoError(t, (&broker{replicas: 1, url: f.url}).makeOutcomes(t.Context()))
+	f.untilEmpty(t)
+	require.GreaterOrEqual(t, f.messages(t, outcomesStream), uint64(someOrders))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, posts, someOrders)
+	require.Greater(t, posts[contender.OrderNo(1)], 1)
+	s, err := f.js.Stream(t.Context(), outcomesStream)
+	require.NoError(t, err)
+	for no, status := range map[string]string{contender.OrderNo(1): `"status":200`, contender.OrderNo(2): `"status":422`} {
+		msg, err := s.GetLastMsgForSubject(t.Context(), outcomesPrefix+no)
+		require.NoError(t, err)
+		require.Contains(t, string(msg.Data), status)
 	}
 }

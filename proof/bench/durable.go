@@ -1,188 +1,237 @@
 package bench
 
 import (
+	"bufio"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
-	"orderpost/internal/fleet"
-	"orderpost/internal/queue"
-	"orderpost/internal/queue/embedded"
-	"orderpost/internal/worker"
 	"orderpost/proof/bench/contender"
 )
 
-// durable is what an empty configuration gives: the embedded broker, which
-// fsyncs every write, on a disk.
+// defaultSlots is the default of ORDERPOST_CONCURRENCY. The other job queues get as many.
+const defaultSlots = 64
+
+// system is what works the orders off in the durable case.
+type system struct {
+	name   string
+	folder string // that its data folders are made in
+	run    func(ctx context.Context, d *durableTrial) error
+}
+
+// durable is the README's way: a file of orders, the enqueue command, and a worker with
+// the broker inside, which fsyncs every write, on a disk. Everything is by default.
 func durable(ctx context.Context, r *rig) ([]table, error) {
 	disk, err := os.MkdirTemp(r.disk, "orderpost-bench-disk-*")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(disk) }()
-	n := r.some(20_000)
-	t := table{Title: fmt.Sprintf("Durable default: embedded broker, every write fsynced, 64 in flight, %d orders", n),
-		Columns: []string{"round", "one fsync takes", "intake, orders/s", "worked off, orders/s", "CPU µs/order (broker included)", "fsyncs/order"}}
-	rounds := (r.rounds + 1) / 2
-	var outs []outcome
-	for round := range rounds {
-		fsync, err := timeFsync(disk)
-		if err != nil {
-			return nil, err
-		}
-		d := durableTrial{rig: r, dir: filepath.Join(disk, strconv.Itoa(round)), orders: n}
-		if r.fsyncs && round == rounds-1 {
-			d.trace = filepath.Join(disk, "strace.txt")
-		}
-		if err := d.run(ctx); err != nil {
-			return nil, err
-		}
-		r.say("durable, round %d: %.0f orders/s, intake %.0f/s, %s fsyncs an order", round+1, d.out.Rate, d.intake, d.fsyncs)
-		t.row(strconv.Itoa(round+1), fmt.Sprintf("%.0f µs", micros(fsync)), fmt.Sprintf("%.0f", d.intake), fmt.Sprintf("%.0f", d.out.Rate),
-			fmt.Sprintf("%.1f", d.out.CPU), d.fsyncs)
-		outs = append(outs, d.out)
+	if err := os.Chmod(disk, 0o711); err != nil { // Postgres runs as another user
+		return nil, err
 	}
-	t.Outcomes = []named{{"orderpost worker", outs}}
-	return []table{t}, nil
+	c := &durableCase{rig: r, orders: r.ordersOf(6000), file: filepath.Join(r.dir, "orders.ndjson"), noStrace: checkStrace(ctx)}
+	if err := writeOrders(c.file, c.orders); err != nil {
+		return nil, err
+	}
+	c.enter(disk)
+	var attempts []attempt
+	for _, row := range c.rows {
+		attempts = append(attempts, attempt{row.name + ", fsync: " + row.delay.String(), func(ctx context.Context, round int) (outcome, error) {
+			return c.try(ctx, row)
+		}})
+	}
+	outcomes, err := r.interleave(ctx, "durable", attempts)
+	if err != nil {
+		return nil, err
+	}
+	return []table{c.table(outcomes)}, nil
 }
 
-type durableTrial struct {
+// durableCase is a run of the case.
+type durableCase struct {
 	*rig
-	dir    string
-	orders int
-	trace  string // strace's summary, or empty
-
-	intake float64
-	fsyncs string
-	out    outcome
+	orders   int
+	file     string // of the orders, one a line
+	noStrace error  // why strace does not work here
+	rows     []durableRow
+	fsyncs   []float64 // what one of the disk's takes, in microseconds
 }
 
-func (d *durableTrial) run(ctx context.Context) (err error) {
-	d.fsyncs = "not counted"
-	if err := d.fill(ctx); err != nil {
-		return fmt.Errorf("filling: %w", err)
-	}
-	s := &stage{rig: d.rig, trial: trial{contender: ours, inFlight: 64, orders: d.orders, warm: d.orders / 20}}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("%w%s", err, s.lastWords())
-		}
-		s.end()
-	}()
-	if s.api, err = d.startAPI(ctx, contender.SinkOptions{Warm: int64(s.warm)}); err != nil {
-		return err
-	}
-	program, args := d.worker, []string(nil)
-	if d.trace != "" {
-		// -D: the worker stays our own child, strace is its grandchild.
-		program, args = "strace", []string{"-D", "-f", "-c", "-e", "trace=fsync,fdatasync", "-o", d.trace, d.worker}
-	}
-	p, err := start(d.rig.dir, "worker", program, s.workerEnv("ORDERPOST_NATS_URL=", "ORDERPOST_DATA_DIR="+d.dir, "ORDERPOST_NATS_LISTEN=127.0.0.1:0"), args...)
-	if err != nil {
-		return err
-	}
-	s.workers = append(s.workers, p)
-	if s.queue, err = d.join(ctx); err != nil {
-		return err
-	}
-	ended, err := s.untilDone(ctx)
-	if err != nil {
-		return err
-	}
-	if d.out, err = s.measure(ctx, ended); err != nil || d.trace == "" {
-		return err
-	}
-	return d.countFsyncs()
+type durableRow struct {
+	system
+	delay fsyncDelay
 }
 
-// fill stores the orders as an import does, in an embedded broker of our own
-// that then makes way for the worker's.
-func (d *durableTrial) fill(ctx context.Context) error {
-	server, err := embedded.Start(embedded.Config{Dir: d.dir, Listen: "127.0.0.1:0"})
-	if err != nil {
-		return err
-	}
-	defer server.Stop()
-	cfg := queue.DefaultConfig()
-	cfg.URL, cfg.Token, cfg.Name = server.URL, server.Token, "bench"
-	q, err := queue.Open(ctx, cfg, zerolog.Nop())
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	began := time.Now()
-	err = fill(ctx, q, 0, d.orders)
-	d.intake = float64(d.orders) / time.Since(began).Seconds()
-	return err
-}
+const inMemory = ours + ", store in memory"
 
-// join waits for the worker's broker.
-func (d *durableTrial) join(ctx context.Context) (*queue.Queue, error) {
-	for {
-		cfg := queue.DefaultConfig()
-		cfg.Name, cfg.ConnectTimeout, cfg.Present = "bench", time.Second, fleet.Present
-		err := worker.JoinEmbedded(&cfg, d.dir)
-		if err == nil {
-			var q *queue.Queue
-			if q, err = queue.Open(ctx, cfg, zerolog.Nop()); err == nil {
-				return q, nil
+// enter makes the rows: every system at every delay. Ours runs in memory, too, once
+// without strace and once with it, since no delay slows that down.
+func (c *durableCase) enter(disk string) {
+	systems := map[string][]system{
+		ours:          {{ours, disk, runOurs()}, {ours + ", park", disk, runOurs("ORDERPOST_ON_UNSURE=park")}},
+		riverPostgres: {{riverPostgres, disk, runRiverPostgres}},
+		riverSQLite:   {{riverSQLite, disk, runRiverSQLite}},
+	}
+	traced := false
+	for _, delay := range c.delays {
+		for _, name := range c.entered(ours, riverPostgres, riverSQLite) {
+			for _, s := range systems[name] {
+				c.rows = append(c.rows, durableRow{s, delay})
+			}
+			if name == ours && (delay == untraced || !traced) {
+				c.rows = append(c.rows, durableRow{system{inMemory, c.store, runOurs()}, min(delay, 0)})
+				traced = traced || delay != untraced
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(50 * time.Millisecond):
-		}
 	}
 }
 
-var syncCount = regexp.MustCompile(`(?m)^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s.*f(?:data)?sync$`)
+// durableTrial is one system's working-off of the file.
+type durableTrial struct {
+	*stage
+	dir          string // the system's own folder
+	file         string
+	strace       straced
+	traced       *process
+	root         string // what is synced is named from here
+	began, ended time.Time
+}
 
-// countFsyncs reads strace's summary.
-func (d *durableTrial) countFsyncs() error {
-	var text []byte
-	var err error
-	for wait := time.Now().Add(stopTimeout); len(text) == 0 && time.Now().Before(wait); { // strace writes it after the worker's end
-		if text, err = os.ReadFile(d.trace); err != nil {
-			return err
-		}
+// memoryFsync is more than an fsync takes in memory, and less than on any disk.
+const memoryFsync = 50 * time.Microsecond
+
+// try runs one system once, in a fresh folder, with a fresh API.
+func (c *durableCase) try(ctx context.Context, row durableRow) (out outcome, err error) {
+	if row.delay != untraced && c.noStrace != nil {
+		return out, fmt.Errorf("%w: %w", errLeftOut, c.noStrace)
 	}
-	total := 0
-	for _, m := range syncCount.FindAllSubmatch(text, -1) {
-		n, err := strconv.Atoi(string(m[1]))
+	d := &durableTrial{stage: &stage{rig: c.rig, trial: trial{orders: c.orders}}, file: c.file}
+	if d.dir, err = os.MkdirTemp(row.folder, "trial-*"); err != nil {
+		return out, err
+	}
+	d.root = d.dir
+	defer func() { _ = os.RemoveAll(d.dir) }()
+	if row.delay != untraced {
+		d.strace = straced{out: filepath.Join(d.dir, "strace.txt"), delay: row.delay}
+	}
+	took, err := timeFsync(d.dir)
+	switch {
+	case err != nil:
+		return out, err
+	case row.folder != c.store:
+		c.fsyncs = append(c.fsyncs, micros(took))
+	case took > memoryFsync:
+		return out, fmt.Errorf("%w: an fsync in %s takes %s, so that is no memory: name a tmpfs with --store", errLeftOut, c.store, took)
+	}
+	defer func() {
 		if err != nil {
-			return err
+			err = fmt.Errorf("%w%s", err, d.lastWords())
 		}
-		total += n
+		d.end()
+	}()
+	if d.api, err = d.startAPI(ctx, contender.SinkOptions{Warm: 1}); err != nil {
+		return out, err
 	}
-	d.fsyncs = fmt.Sprintf("%.2f (under strace)", float64(total)/float64(d.orders))
-	return nil
+	if err := row.run(ctx, d); err != nil {
+		return out, err
+	}
+	return d.measure(ctx)
 }
 
-// timeFsync is the median of small appends with an fsync each.
-func timeFsync(dir string) (time.Duration, error) {
-	f, err := os.CreateTemp(dir, "fsync-*")
+// measure ends every process and reads what it used.
+func (d *durableTrial) measure(ctx context.Context) (out outcome, err error) {
+	seen, err := d.api.seen(ctx, false)
 	if err != nil {
-		return 0, err
+		return out, err
 	}
-	defer func() { _ = f.Close(); _ = os.Remove(f.Name()) }()
-	var took []float64
-	for range 200 {
-		began := time.Now()
-		if _, err := f.Write(make([]byte, 512)); err != nil {
-			return 0, err
-		}
-		if err := f.Sync(); err != nil {
-			return 0, err
-		}
-		took = append(took, float64(time.Since(began)))
+	if seen.Refused > 0 || seen.Orders < int64(d.orders) {
+		return out, fmt.Errorf("the API saw %d orders of %d, and refused %d signatures", seen.Orders, d.orders, seen.Refused)
 	}
-	return time.Duration(median(took)), nil
+	out.Rate = float64(d.orders) / d.ended.Sub(d.began).Seconds()
+	for _, p := range slices.Backward(d.workers) { // a client before its database
+		if err := p.stop(); err != nil {
+			return out, err
+		}
+		out.CPU += micros(p.cpu()) / float64(d.orders)
+	}
+	if d.strace.out == "" {
+		return out, nil
+	}
+	out.Fsyncs, err = d.strace.count(d.traced.cmd.Process.Pid, d.began, d.ended, d.root)
+	for part := range out.Fsyncs {
+		out.Fsyncs[part] /= float64(d.orders)
+	}
+	return out, err
+}
+
+// writeOrders writes the file of orders, one a line.
+func writeOrders(path string, n int) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	w := bufio.NewWriter(file)
+	now := time.Now()
+	for i := range n {
+		_, _ = w.Write(append(contender.Order(i, now), '\n')) // Flush returns the error
+	}
+	return w.Flush()
+}
+
+// table is the table of the case.
+func (c *durableCase) table(outcomes [][]outcome) table {
+	t := table{Title: fmt.Sprintf("Durable: %d orders, from the start of enqueue until every outcome is stored; %d in flight; one fsync of this disk takes %.2f ms (%.2f to %.2f)",
+		c.orders, defaultSlots, median(c.fsyncs)/1000, least(c.fsyncs)/1000, most(c.fsyncs)/1000),
+		Columns: []string{"system", "an fsync takes", "orders/s: min", "median", "max", "of " + inMemory, "fsyncs/order", "of which", "CPU µs/order"}}
+	rate := func(o outcome) float64 { return o.Rate }
+	for i, row := range c.rows {
+		of := outcomes[i]
+		t.Outcomes = append(t.Outcomes, named{row.name + ", fsync: " + row.delay.String(), of})
+		if len(measured(of)) == 0 {
+			t.row(row.name, row.delay.String(), failure(of))
+			continue
+		}
+		share := "–"
+		if base := c.base(row); base >= 0 {
+			share = number("%.2f", ratio(of, outcomes[base], rate))
+		}
+		rates := values(of, rate)
+		t.row(row.name+remark(of), row.delay.String(), number("%.0f", least(rates)), number("%.0f", median(rates)), number("%.0f", most(rates)), share,
+			number("%.3f", each(of, outcome.fsyncs)), ofWhich(of), number("%.0f", each(of, func(o outcome) float64 { return o.CPU })))
+	}
+	return t
+}
+
+// base is the row in memory that was traced if row was, or -1.
+func (c *durableCase) base(row durableRow) int {
+	return slices.IndexFunc(c.rows, func(b durableRow) bool {
+		return b.name == inMemory && (b.delay == untraced) == (row.delay == untraced)
+	})
+}
+
+// ofWhich lists the fsyncs of an order by what was synced, the most first. What hardly
+// counts is left out.
+func ofWhich(of []outcome) string {
+	all := make(map[string]float64)
+	for _, o := range measured(of) {
+		for part := range o.Fsyncs {
+			all[part] = each(of, func(o outcome) float64 { return o.Fsyncs[part] })
+		}
+	}
+	parts := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(all[b], all[a]) })
+	var list []string
+	for _, part := range parts {
+		if all[part] >= 0.001 {
+			list = append(list, fmt.Sprintf("%s %.3f", part, all[part]))
+		}
+	}
+	return strings.Join(list, ", ")
 }

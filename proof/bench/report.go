@@ -34,28 +34,17 @@ type named struct {
 
 func (t *table) row(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// bases are the contenders that the others are held against.
-var bases = []struct{ name, short string }{{usualStored, "usual, stored"}, {leanStored, "lean, stored"}}
-
-// compare is the table of a case in which contenders did the same.
+// compare is the table of a case in which contenders did the same. Ratios are to the
+// usual worker.
 func compare(title string, trials []trial, outcomes [][]outcome) table {
-	rate, cpu, brokers, sum := func(o outcome) float64 { return o.Rate }, func(o outcome) float64 { return o.CPU },
-		func(o outcome) float64 { return o.BrokerCPU }, outcome.sum
-	t := table{Title: title, Columns: []string{"contender", "orders/s"}}
-	t.columns("of %s", bases)
-	t.Columns = append(t.Columns, "worker CPU µs/order", "brokers", "sum")
-	t.columns("sum, of %s", bases)
-	t.Columns = append(t.Columns, "peak MB", "API CPU µs/order")
-	held := func(i int, value func(outcome) float64) (cells []string) {
-		for _, base := range bases {
-			at := slices.IndexFunc(trials, func(t trial) bool { return t.contender == base.name })
-			if at < 0 {
-				cells = append(cells, "–")
-			} else {
-				cells = append(cells, number("%.2f", ratio(outcomes[i], outcomes[at], value)))
-			}
+	rate, sum := func(o outcome) float64 { return o.Rate }, outcome.sum
+	t := table{Title: title, Columns: []string{"contender", "orders/s", "of the usual", "worker CPU µs/order", "brokers", "sum", "of the usual", "peak MB", "API CPU µs/order"}}
+	base := slices.IndexFunc(trials, func(t trial) bool { return t.contender == usual })
+	held := func(i int, value func(outcome) float64) string {
+		if base < 0 {
+			return "–"
 		}
-		return cells
+		return number("%.2f", ratio(outcomes[i], outcomes[base], value))
 	}
 	for i, trial := range trials {
 		of := outcomes[i]
@@ -65,20 +54,11 @@ func compare(title string, trials []trial, outcomes [][]outcome) table {
 			t.row(name, failure(of))
 			continue
 		}
-		cells := []string{name + remark(of), number("%.0f", each(of, rate))}
-		cells = append(cells, held(i, rate)...)
-		cells = append(cells, number("%.1f", each(of, cpu)), number("%.1f", each(of, brokers)), number("%.1f", each(of, sum)))
-		cells = append(cells, held(i, sum)...)
-		t.row(append(cells, number("%.0f", each(of, func(o outcome) float64 { return o.Peak })),
-			number("%.1f", each(of, func(o outcome) float64 { return o.SinkCPU })))...)
+		t.row(name+remark(of), number("%.0f", each(of, rate)), held(i, rate), number("%.1f", each(of, func(o outcome) float64 { return o.CPU })),
+			number("%.1f", each(of, func(o outcome) float64 { return o.BrokerCPU })), number("%.1f", each(of, sum)), held(i, sum),
+			number("%.0f", each(of, func(o outcome) float64 { return o.Peak })), number("%.1f", each(of, func(o outcome) float64 { return o.SinkCPU })))
 	}
 	return t
-}
-
-func (t *table) columns(format string, bases []struct{ name, short string }) {
-	for _, base := range bases {
-		t.Columns = append(t.Columns, fmt.Sprintf(format, base.short))
-	}
 }
 
 // compareTransit is the table of the latency case. Ratios are to the first.
@@ -108,7 +88,7 @@ func measured(of []outcome) []outcome {
 func failure(of []outcome) string {
 	for _, o := range of {
 		if o.Failed != "" {
-			return "failed: " + o.Failed
+			return o.Failed
 		}
 	}
 	return "not tried"
@@ -132,11 +112,14 @@ func number(format string, value float64) string {
 
 // each is the median over the rounds.
 func each(of []outcome, value func(outcome) float64) float64 {
-	var list []float64
+	return median(values(of, value))
+}
+
+func values(of []outcome, value func(outcome) float64) (list []float64) {
 	for _, o := range measured(of) {
 		list = append(list, value(o))
 	}
-	return median(list)
+	return list
 }
 
 // ratio is the median of the ratios of the rounds in which neither failed.
@@ -162,6 +145,20 @@ func median(list []float64) float64 {
 	return sorted[middle]
 }
 
+func least(list []float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	return slices.Min(list)
+}
+
+func most(list []float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	return slices.Max(list)
+}
+
 // quantile of a sorted list, by the nearest rank.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
@@ -175,7 +172,7 @@ func (r *report) print(out io.Writer, asJSON bool) error {
 		return program.PrintReport(out, r)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "Measured %s on %s.\nBroker of all contenders: %s, store in %s.\n", r.Date, r.Machine, r.Broker, r.Store)
+	fmt.Fprintf(&b, "Measured %s on %s.\nBrokers of the cases in memory: %s, store in %s.\n", r.Date, r.Machine, r.Broker, r.Store)
 	for _, t := range r.Tables {
 		fmt.Fprintf(&b, "\n**%s**\n\n| %s |\n|%s\n", t.Title, strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
 		for _, row := range t.Rows {

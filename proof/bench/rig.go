@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"orderpost/internal/queue"
@@ -17,13 +18,14 @@ import (
 // rig is what all trials share: the binaries and the folders.
 type rig struct {
 	*options
-	say    func(format string, args ...any)
-	dir    string // binaries and logs
-	store  string // stores of brokers
-	self   string
-	worker string
-	nats   string
-	failed int // trials
+	say       func(format string, args ...any)
+	dir       string // binaries and logs
+	store     string // stores of brokers
+	self      string
+	orderpost string
+	nats      string
+	peers     string // built for the first that needs it
+	failed    int    // trials
 }
 
 func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err error) {
@@ -49,17 +51,23 @@ func prepare(ctx context.Context, o *options, stderr io.Writer) (r *rig, err err
 	if r.dir, err = os.MkdirTemp("", "orderpost-bench-*"); err != nil {
 		return r, err
 	}
-	r.say("building the worker and a nats-server; stores are in %s", base)
-	if r.worker, err = r.build(ctx, "worker", "orderpost/cmd/worker"); err != nil {
+	r.say("building; stores are in %s", base)
+	if r.orderpost, err = r.build(ctx, "", "orderpost", "orderpost/cmd/orderpost"); err != nil {
 		return r, err
 	}
-	r.nats, err = r.build(ctx, "nats-server", "github.com/nats-io/nats-server/v2")
+	if !slices.Equal(o.cases, []string{"durable"}) {
+		r.nats, err = r.build(ctx, "", "nats-server", "github.com/nats-io/nats-server/v2")
+	}
 	return r, err
 }
 
-func (r *rig) build(ctx context.Context, name, pkg string) (string, error) {
+// build compiles a package. A folder names a module that is not of the workspace.
+func (r *rig) build(ctx context.Context, folder, name, pkg string) (string, error) {
 	path := filepath.Join(r.dir, name)
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
+	if folder != "" {
+		cmd.Dir, cmd.Env = folder, append(os.Environ(), "GOWORK=off")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build %s: %w\n%s", pkg, err, out)
 	}

@@ -1,8 +1,10 @@
-// Package bench measures the worker beside the loops that its users would
-// write themselves: on the same machine, in the same run, against the same API.
+// Package bench measures orderpost beside the worker that its users would write
+// themselves, and beside other job queues: on the same machine, in the same run,
+// against the same API.
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,37 +22,44 @@ type options struct {
 	cases      []string
 	contenders []string
 	inFlight   []int
+	fsync      []string
+	delays     []fsyncDelay // of fsync
 	rounds     int
-	scale      float64
+	orders     int
 	store      string
 	disk       string
 	json       bool
 	short      bool
 	profile    string
-	fsyncs     bool
 	settings   []string
 	timeout    time.Duration
 }
 
-const long = `bench builds the worker and a nats-server, and has the worker and others post the same orders of 300 bytes to the
-same API, which verifies every signature. The others are the usual worker (nats.go and net/http) and a lean one
-(fasthttp, one pass over the JSON); both store outcomes before the ack. Each contender is a process of its own; each
-trial has a fresh broker and a fresh API. Rounds are interleaved, figures are medians, ratios are medians of the
-rounds' ratios. CPU is that of the whole process (user and system, start included) by order, brokers that of all
-servers, memory the peak resident set. A trial that fails is a row of its table.
+const long = `bench builds the programs, and has orderpost and others post the same orders of 300 bytes to the same API, which
+answers at once and verifies every signature. Every program is a process of its own. Each trial has a fresh API and a
+fresh broker or database. Rounds are interleaved, figures are medians, ratios are medians of the rounds' ratios. CPU is
+that of whole processes (user and system) by order. A contender must have stored the outcome of each
+order. A trial that fails is a row of its table; what this machine lacks is left out.
 
-Cases: pipeline (one server), cluster (three servers, three replicas), latency (500/s), durable (embedded broker, every
-write fsynced).
+Cases:
+  durable   the README's way: a file, "orderpost enqueue", the worker with the broker inside and its disk, all by
+            default; measured from the start of enqueue until every outcome is stored, CPU, too. Beside it the same with
+            ORDERPOST_ON_UNSURE=park and with the store in memory, and River on Postgres and on SQLite with fsync on.
+            strace counts the fsyncs and makes them slower by --fsync, as the disks of other machines are.
+  pipeline  a full queue on one server whose store is in memory, beside the worker that most users would write
+            (nats.go, net/http, the outcome stored before the ack)
+  cluster   the same with three servers and three replicas
+  latency   from publish to POST at 500 orders/s
 
 Exit codes: 0 measured; 1 something failed; 2 wrong usage; 130 interrupted.`
 
-var caseNames = []string{"pipeline", "cluster", "latency", "durable"}
+var caseNames = []string{"durable", "pipeline", "cluster", "latency"}
 
 // Run is the program without its process: it returns the exit code.
 func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o := &options{}
 	root := &cobra.Command{
-		Use: "bench", Short: "Compare the worker with the loops that users would write themselves", Long: long,
+		Use: "bench", Short: "Compare orderpost with the worker that users would write, and with other job queues", Long: long,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o, stdout, stderr) },
 	}
@@ -58,14 +67,14 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.StringSliceVar(&o.cases, "cases", caseNames, "what to measure")
 	f.StringSliceVar(&o.contenders, "contenders", entrantWords(), "who takes part, where a case has several contenders")
 	f.IntSliceVar(&o.inFlight, "in-flight", nil, "orders in flight, instead of those of the pipeline and cluster cases")
-	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case; the longer cases take fewer")
-	f.Float64Var(&o.scale, "scale", 1, "factor on the number of orders of each trial")
-	f.StringVar(&o.store, "store", "", "folder of the brokers' stores (default /dev/shm where there is one, else the temporary folder)")
+	f.StringSliceVar(&o.fsync, "fsync", []string{untracedWord, "0", "0.5ms", "2ms", "5ms"}, "what an fsync of the durable case takes beyond the disk's own time; 0: only counted; "+untracedWord+": without strace")
+	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case")
+	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 6000, pipeline 60000, cluster 30000, latency 5000)")
+	f.StringVar(&o.store, "store", "", "folder of the stores in memory (default /dev/shm where there is one, else the temporary folder)")
 	f.StringVar(&o.disk, "disk", "", "folder on a disk for the durable case (default: the temporary folder)")
 	f.BoolVar(&o.json, "json", false, "print the figures as JSON")
 	f.BoolVar(&o.short, "short", false, "one small round of each case: checks that the bench runs, measures nothing")
 	f.StringVar(&o.profile, "profile", "", "write a CPU profile of the worker's first trial to this file, and those of the servers to files beside it")
-	f.BoolVar(&o.fsyncs, "fsyncs", false, "count the fsyncs of the durable case with strace, in a trial of its own")
 	f.StringArrayVar(&o.settings, "set", nil, "NAME=VALUE: one more setting of the worker, without ORDERPOST_ (repeatable)")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Hour, "give up after this time")
 	program.CompleteFiles(root, "store", "disk", "profile")
@@ -75,8 +84,8 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 
 func (o *options) validate() error {
 	var errs []error
-	if o.rounds < 1 || o.scale <= 0 {
-		errs = append(errs, errors.New("--rounds and --scale must be positive"))
+	if o.rounds < 1 || o.orders < 0 {
+		errs = append(errs, errors.New("--rounds and --orders must be positive"))
 	}
 	for _, name := range o.cases {
 		if !slices.Contains(caseNames, name) {
@@ -84,6 +93,7 @@ func (o *options) validate() error {
 		}
 	}
 	errs = append(errs, o.validateContenders()...)
+	errs = append(errs, o.parseDelays()...)
 	if slices.ContainsFunc(o.inFlight, func(n int) bool { return n < 1 }) {
 		errs = append(errs, errors.New("--in-flight must be positive"))
 	}
@@ -96,13 +106,14 @@ func (o *options) validate() error {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	if o.short {
-		o.rounds, o.scale = 1, 0.01
+		o.rounds, o.orders = 1, 200
+		o.delays = o.delays[:min(2, len(o.delays))]
 	}
 	return nil
 }
 
-// some scales a number of orders.
-func (o *options) some(n int) int { return max(200, int(float64(n)*o.scale)) }
+// ordersOf is the number of orders of a trial, by default n.
+func (o *options) ordersOf(n int) int { return cmp.Or(o.orders, n) }
 
 func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 	if err := o.validate(); err != nil {
@@ -133,9 +144,6 @@ func run(ctx context.Context, o *options, stdout, stderr io.Writer) error {
 			failed.row(name, "failed: "+why)
 			report.Tables = append(report.Tables, failed)
 		}
-	}
-	if t, any := promised(report.Tables); any {
-		report.Tables = append(report.Tables, t)
 	}
 	if err := report.print(stdout, o.json); err != nil {
 		return err

@@ -62,12 +62,18 @@ func (s *stage) untilReady(ctx context.Context) error {
 	}
 }
 
-// allAccepted reads our worker's books.
+// allAccepted reads our worker's books: every order has an outcome, and it is accepted.
 func (s *stage) allAccepted(ctx context.Context) error {
-	return books.EachRecord(ctx, s.queue, func(r *order.Record) error {
+	n := 0
+	err := books.EachRecord(ctx, s.queue, func(r *order.Record) error {
+		n++
 		if r.Outcome() != order.OutcomeAccepted {
 			return fmt.Errorf("order %s: %s: %s", r.OrderNo, r.Word, r.Reason)
 		}
 		return nil
 	})
+	if err == nil && n < s.orders {
+		err = fmt.Errorf("%d outcomes are stored of %d", n, s.orders)
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -35,8 +36,21 @@ type outcome struct {
 	Peak      float64   `json:"peak_mb"`
 	BrokerCPU float64   `json:"broker_cpu_us_per_order"`
 	SinkCPU   float64   `json:"api_cpu_us_per_order"`
-	Transit   []float64 `json:"-"`                // ms, sorted
-	Failed    string    `json:"failed,omitempty"` // why; the rest is empty
+	Transit   []float64 `json:"-"` // ms, sorted
+	// Fsyncs of an order by what was synced; nil if they were not counted.
+	Fsyncs map[string]float64 `json:"fsyncs_per_order,omitempty"`
+	Failed string             `json:"failed,omitempty"` // failed or left out, and why; the rest is empty
+}
+
+// fsyncs are all of an order; not a number if they were not counted.
+func (o outcome) fsyncs() (sum float64) {
+	if o.Fsyncs == nil {
+		return math.NaN()
+	}
+	for _, n := range o.Fsyncs {
+		sum += n
+	}
+	return sum
 }
 
 // sum is the CPU of worker and brokers.
@@ -57,18 +71,12 @@ type stage struct {
 // trialTimeout bounds one trial, the filling of its queue included.
 const trialTimeout = 10 * time.Minute
 
-func (r *rig) tryFor(ctx context.Context, t trial, limit time.Duration) (outcome, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the trial is not done within %s", limit))
-	defer cancel()
-	return r.try(ctx, t)
-}
-
 // try runs one trial with a fresh API and a fresh broker.
 func (r *rig) try(ctx context.Context, t trial) (out outcome, err error) {
 	s := &stage{rig: r, trial: t}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: %w%s", t.contender, err, s.lastWords())
+			err = fmt.Errorf("%w%s", err, s.lastWords())
 		}
 		s.end()
 	}()
@@ -101,7 +109,7 @@ func (s *stage) prepareQueue(ctx context.Context) (err error) {
 	if s.queue, err = s.broker.open(ctx); err != nil {
 		return err
 	}
-	if stores(s.contender) {
+	if s.contender == usual {
 		if err := s.broker.makeOutcomes(ctx); err != nil {
 			return err
 		}
@@ -121,10 +129,9 @@ func (s *stage) startWorker() error {
 	var p *process
 	var err error
 	switch s.contender {
-	case usualStored:
-		p, err = s.startContender("usual")
-	case leanStored:
-		p, err = s.startContender("lean")
+	case usual:
+		p, err = start(s.dir, "usual", s.self, os.Environ(), "usual", "--url", s.api.url, "--nats", s.broker.url,
+			"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomesPrefix, "--in-flight", strconv.Itoa(s.inFlight))
 	default:
 		if s.profile != "" {
 			addrs, err := freeAddrs(1)
@@ -133,7 +140,8 @@ func (s *stage) startWorker() error {
 			}
 			s.profileAddr = addrs[0]
 		}
-		p, err = start(s.dir, "worker", s.worker, s.workerEnv("ORDERPOST_NATS_URL="+s.broker.url, "ORDERPOST_REPLICAS="+strconv.Itoa(s.broker.replicas)))
+		p, err = start(s.dir, "worker", s.orderpost, s.workerEnv("ORDERPOST_NATS_URL="+s.broker.url, "ORDERPOST_REPLICAS="+strconv.Itoa(s.broker.replicas),
+			"ORDERPOST_CONCURRENCY="+strconv.Itoa(s.inFlight)), "worker")
 	}
 	if err != nil {
 		return err
@@ -145,17 +153,11 @@ func (s *stage) startWorker() error {
 	return nil
 }
 
-func (s *stage) startContender(name string) (*process, error) {
-	return start(s.dir, name, s.self, os.Environ(), name, "--url", s.api.url, "--nats", s.broker.url,
-		"--stream", intentsStream, "--consumer", poolConsumer, "--outcomes", outcomesPrefix, "--in-flight", strconv.Itoa(s.inFlight))
-}
-
 // workerEnv is the worker's environment: its defaults but for what the trial
 // is about.
 func (s *stage) workerEnv(more ...string) []string {
 	env := append(os.Environ(), "ORDERPOST_API_URL="+s.api.url, "ORDERPOST_API_KEY="+contender.APIKey, "ORDERPOST_API_SECRET="+contender.APISecret,
-		"ORDERPOST_CONCURRENCY="+strconv.Itoa(s.inFlight), "ORDERPOST_WORKER_NAME=worker-1", "ORDERPOST_LOG_FORMAT=json",
-		"ORDERPOST_OPS_ADDR=127.0.0.1:0")
+		"ORDERPOST_WORKER_NAME=worker-1", "ORDERPOST_LOG_FORMAT=json", "ORDERPOST_OPS_ADDR=127.0.0.1:0")
 	if s.profile != "" {
 		env = append(env, "ORDERPOST_PPROF=true", "ORDERPOST_OPS_ADDR="+s.profileAddr)
 	}
@@ -226,7 +228,7 @@ func (s *stage) measure(ctx context.Context, ended time.Time) (out outcome, err 
 			return out, err
 		}
 	}
-	if stores(s.contender) {
+	if s.contender == usual {
 		if n, err := s.broker.countOutcomes(ctx); err != nil || n < uint64(s.orders) {
 			return out, errors.Join(err, fmt.Errorf("%d outcomes are stored of %d", n, s.orders))
 		}

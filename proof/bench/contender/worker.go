@@ -49,12 +49,12 @@ type link struct {
 	consumer jetstream.Consumer
 }
 
-func (o WorkerOptions) connect(ctx context.Context, more ...jetstream.JetStreamOpt) (l link, err error) {
+func (o WorkerOptions) connect(ctx context.Context) (l link, err error) {
 	if l.Conn, err = nats.Connect(o.NATS, nats.MaxReconnects(-1)); err != nil {
 		return l, err
 	}
-	more = append(more, jetstream.WithPublishAsyncMaxPending(max(4000, 4*o.InFlight)), jetstream.WithPublishAsyncTimeout(confirmTimeout))
-	if l.js, err = jetstream.New(l.Conn, more...); err == nil {
+	l.js, err = jetstream.New(l.Conn, jetstream.WithPublishAsyncMaxPending(max(4000, 4*o.InFlight)), jetstream.WithPublishAsyncTimeout(confirmTimeout))
+	if err == nil {
 		l.consumer, err = l.js.Consumer(ctx, o.Stream, o.Consumer)
 	}
 	if err != nil {

@@ -1,0 +1,97 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"orderpost/proof/bench/contender"
+)
+
+// runRiverPostgres works the file off with River. Only Postgres is traced: River itself
+// syncs nothing.
+func runRiverPostgres(ctx context.Context, d *durableTrial) error {
+	if err := d.startPostgres(ctx); err != nil {
+		return err
+	}
+	return d.river(ctx, "river-postgres", fmt.Sprintf("host='%s' user=%s dbname=postgres", d.dir, postgresUser), straced{})
+}
+
+// runRiverSQLite works the file off with River, which has SQLite inside.
+func runRiverSQLite(ctx context.Context, d *durableTrial) error {
+	return d.river(ctx, "river-sqlite", filepath.Join(d.dir, "river.db"), d.strace)
+}
+
+// river starts River, which measures itself, and waits for its end.
+func (d *durableTrial) river(ctx context.Context, name, database string, strace straced) error {
+	if err := d.buildPeers(ctx); err != nil {
+		return err
+	}
+	program, args := strace.wrap(d.peers, "--system", name, "--database", database, "--url", d.api.url, "--key", contender.APIKey,
+		"--secret", contender.APISecret, "--file", d.file, "--slots", strconv.Itoa(defaultSlots))
+	p, err := start(d.rig.dir, name, program, os.Environ(), args...)
+	if err != nil {
+		return err
+	}
+	d.workers = append(d.workers, p)
+	if d.traced == nil {
+		d.traced = p
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if p.err != nil {
+		return fmt.Errorf("it ended before its orders were done: %w", p.err)
+	}
+	return d.readResult(p)
+}
+
+// readResult reads the line that River ends with.
+func (d *durableTrial) readResult(p *process) error {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err
+	}
+	var result struct {
+		BeganNS    int64 `json:"began_ns"`
+		EndedNS    int64 `json:"ended_ns"`
+		StartCPUNS int64 `json:"start_cpu_ns"`
+		Stored     int   `json:"stored"`
+	}
+	at := bytes.LastIndex(text, []byte(`{"began_ns"`))
+	if at < 0 {
+		return errors.New("it printed no result")
+	}
+	if err := json.Unmarshal(text[at:], &result); err != nil {
+		return err
+	}
+	if result.Stored < d.orders {
+		return fmt.Errorf("%d outcomes are stored of %d", result.Stored, d.orders)
+	}
+	p.before = time.Duration(result.StartCPUNS)
+	d.began, d.ended = time.Unix(0, result.BeganNS), time.Unix(0, result.EndedNS)
+	return nil
+}
+
+// buildPeers compiles the other job queues, which are a module for themselves.
+func (r *rig) buildPeers(ctx context.Context) error {
+	if r.peers != "" {
+		return nil
+	}
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "orderpost/proof").Output()
+	if err != nil {
+		return fmt.Errorf("go list -m orderpost/proof: %w", err)
+	}
+	path, err := r.build(ctx, filepath.Join(string(bytes.TrimSpace(out)), "peers"), "peers", ".")
+	r.peers = path
+	return err
+}
