@@ -17,25 +17,25 @@ const roomPause = 250 * time.Millisecond
 
 // room waits for room in a full queue.
 type room struct {
-	settled uint64    // settled orders at the last look
-	since   time.Time // when settled last changed; zero = not looked yet
+	left  uint64    // intents that had left the queue at the last look
+	since time.Time // when that last changed; zero = not looked yet
 }
 
-// await returns nil when another try makes sense: workers settled orders and so made
-// room. Once no order was settled for Options.FullWait, it returns why with
+// await returns nil when another try makes sense: settled orders left the queue and so
+// made room. Once no order was settled for Options.FullWait, it returns why with
 // ErrInterrupted. The first call always allows another try, because orders may have
 // been settled since the refusal.
 func (r *room) await(ctx context.Context, p *publisher, why error) error {
 	for {
-		now, err := p.settledSoFar(ctx)
+		now, err := p.leftSoFar(ctx)
 		switch {
 		case err != nil:
 			return err
 		case r.since.IsZero():
-			r.settled, r.since = now, time.Now()
+			r.left, r.since = now, time.Now()
 			return pause(ctx)
-		case now > r.settled:
-			r.settled, r.since = now, time.Now()
+		case now > r.left:
+			r.left, r.since = now, time.Now()
 			return nil
 		case time.Since(r.since) >= p.f.o.FullWait:
 			return fmt.Errorf("%w, and no order was settled for %s: %w", why, p.f.o.FullWait, ErrInterrupted)
@@ -53,10 +53,11 @@ func pause(ctx context.Context) error {
 	return nil
 }
 
-// settledSoFar returns the number of intents that have left the queue.
-func (p *publisher) settledSoFar(ctx context.Context) (uint64, error) {
-	c, err := p.q.Count(ctx)
-	return c.LastIntent - min(c.LastIntent, c.Pending), err
+// leftSoFar returns the number of intents that have left the queue. What is settled makes
+// room only then (R14).
+func (p *publisher) leftSoFar(ctx context.Context) (uint64, error) {
+	state, err := p.q.Intents().State(ctx)
+	return state.LastSeq - min(state.LastSeq, state.Messages), err
 }
 
 // isFull reports whether the queue is full.

@@ -44,12 +44,3 @@ func (s jetStore) Progress(ctx context.Context) (settle.Progress, error) {
 	return settle.Progress{Floor: info.AckFloor.Stream, Delivered: info.Delivered.Stream,
 		NoneAgain: info.NumAckPending == 0 || info.NumWaiting > 0 && !info.Paused}, nil
 }
-
-// Delivered implements settle.Store.
-func (s jetStore) Delivered(ctx context.Context) (uint64, error) {
-	consumer, err := s.q.workersConsumer(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return consumer.CachedInfo().Delivered.Stream, nil
-}

@@ -16,13 +16,14 @@ const (
 	singly
 )
 
-// A batch of fewer than minWriteBatch writes is never faster than single writes.
+// A batch of fewer than minWriteBatch writes is never faster than single writes: the broker
+// (nats-server 2.15) syncs four times for a batch of any size, once for each single write.
 // Every flush with a number divisible by sampleEvery samples the slower mode, and
 // before the first of those every flush whose number is a power of two: what a
 // mode costs is seldom clear at once. It samples single writes with the smallest
 // useful number, because each of them may take tens of milliseconds on a slow disk.
 const (
-	minWriteBatch = 16
+	minWriteBatch = 5
 	sampleEvery   = 512
 )
 

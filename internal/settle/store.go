@@ -83,9 +83,6 @@ type Store interface {
 	HighWaterMark(ctx context.Context, key string) (m HighWaterMark, seq uint64, err error)
 	PutHighWaterMark(ctx context.Context, key string, m HighWaterMark, expect uint64) (uint64, error)
 
-	// Delivered returns the highest sequence that was delivered, as far as the broker
-	// remembers.
-	Delivered(ctx context.Context) (uint64, error)
 	// Extend asks the broker for more time for a claim. The broker answers to
 	// the subject answer, or not at all.
 	Extend(reply, answer string) error

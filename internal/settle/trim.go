@@ -133,9 +133,7 @@ func (q *Protocol) Trim(ctx context.Context) error {
 		upTo++
 	}
 	if q.mutated(TrimDelivered) || planted.Is(planted.TrimAhead) {
-		if upTo, err = q.store.Delivered(ctx); err != nil {
-			return err
-		}
+		upTo = p.Delivered
 	}
 	// The floor may be another broker's by now, which gives sequences again.
 	if q.link() != connection || age(asked, q.time.Now()) > q.leases.term() {

@@ -339,12 +339,6 @@ func (s store) PutHighWaterMark(_ context.Context, key string, m settle.HighWate
 	return seq, refused
 }
 
-func (s store) Delivered(context.Context) (seq uint64, err error) {
-	s.at(StepLookup)
-	err = s.askConsumer(func() { seq = s.w.broker.next - 1 })
-	return seq, err
-}
-
 // askConsumer asks the leader of the workers' consumer.
 func (s store) askConsumer(effect func()) error {
 	return s.h.ask(func() reaction {

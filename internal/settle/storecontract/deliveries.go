@@ -232,7 +232,7 @@ func deliveredIsTheHighest(t require.TestingT, b *Broker) {
 	require.NoError(t, next(t, b, first, 1).Answer.Nak())
 	second := publish(t, b, b.intent("A-2", "i2"), settle.Stored)
 	require.Len(t, b.Pull(2, moment), 2)
-	highest, err := b.Store.Delivered(ctx)
+	p, err := b.Store.Progress(ctx)
 	require.NoError(t, err)
-	require.Equal(t, second, highest)
+	require.Equal(t, second, p.Delivered)
 }
