@@ -16,14 +16,13 @@ const (
 	singly
 )
 
-// A batch of fewer than minWriteBatch writes is never faster than single writes: the broker
-// (nats-server 2.15) syncs four times for a batch of any size, once for each single write.
+// A batch of fewer than minWriteBatch writes is never faster than single writes.
 // Every flush with a number divisible by sampleEvery samples the slower mode, and
 // before the first of those every flush whose number is a power of two: what a
 // mode costs is seldom clear at once. It samples single writes with the smallest
 // useful number, because each of them may take tens of milliseconds on a slow disk.
 const (
-	minWriteBatch = 5
+	minWriteBatch = 16
 	sampleEvery   = 512
 )
 
