@@ -6,10 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
-	"orderpost/internal/settle"
 )
 
 // outage is what makes one alert fire: a real fault, and its end.
@@ -200,23 +198,6 @@ var outages = map[string]outage{
 				return err == nil && n == 0
 			})
 			r.above(0, "orderpost_waiting_room_fed")
-			r.settled()
-		},
-	},
-	"OrderpostCancellationOpen": {
-		breaks: func(r *rig) {
-			r.write(holdsKey, `{"-":[{"id":"cut off","by":"anna","at":"2026-11-22T08:00:00Z","cancel":true}]}`)
-			r.publishUntil(order.BulkLane, "it is told", func() bool { // the feeder looks with the next renewal of its lease
-				return r.prom.sum("orderpost_held_imports", "by", "cancellation") > 0
-			})
-		},
-		heals: func(r *rig) {
-			c, err := books.CancelBatch(r.t.Context(), r.q, settle.NoImport, "anna")
-			require.NoError(r.t, err)
-			require.Positive(r.t, c.Withdrawn)
-			r.eventually("nothing is held", func() bool {
-				return slices.Equal(r.prom.reads("orderpost_held_imports", "by", "cancellation"), []float64{0})
-			})
 			r.settled()
 		},
 	},

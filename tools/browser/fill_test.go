@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -38,9 +39,29 @@ func rare(t *testing.T) func(dir string) {
 		}
 		publish("may", "MAY-1", 2)
 		publish("may", "MAY-2", 3)
-		withdrawn, err := books.CancelBatch(t.Context(), q, "may", "bert@office")
+		settles := func(report order.Report, work settle.Work) {
+			t.Helper()
+			for settled := false; !settled; {
+				require.NoError(t, q.Pull(t.Context(), 1, patience, func(ds []*settle.Delivery) {
+					for _, d := range ds {
+						require.Equal(t, work, d.Work, d.OrderNo())
+						_, err := q.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
+						require.NoError(t, err)
+						d.Release()
+						settled = true
+					}
+				}))
+			}
+		}
+		marked, err := books.CancelBatch(t.Context(), q, "may", "bert@office")
 		require.NoError(t, err)
-		require.Equal(t, 2, withdrawn.Withdrawn)
+		require.Equal(t, books.Cancelled{Open: 2, NoWorker: true}, marked)
+		view, err := fleet.New(q).Read(t.Context())
+		require.NoError(t, err)
+		q.SetCancellations(view.Cancelled)
+		for range 2 {
+			settles(order.Report{End: order.EndCancelled, Reason: "withdrawn by a person"}, settle.WorkCancelled)
+		}
 		row := 1
 		for _, c := range []struct {
 			n        int
@@ -60,20 +81,10 @@ func rare(t *testing.T) func(dir string) {
 				row++
 				no := fmt.Sprintf("%s-%03d", c.prefix, i+1)
 				publish("april", no, row)
-				settled := false
-				for !settled {
-					require.NoError(t, q.Pull(t.Context(), 1, patience, func(ds []*settle.Delivery) {
-						for _, d := range ds {
-							now := time.Now().UTC()
-							report := c.report
-							report.History = order.History{Attempts: c.attempts, FirstAttemptAt: now, LastAttemptAt: now, Unsure: c.report.Verdict == order.Unsure}
-							_, err := q.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
-							require.NoError(t, err)
-							d.Release()
-							settled = true
-						}
-					}))
-				}
+				now := time.Now().UTC()
+				report := c.report
+				report.History = order.History{Attempts: c.attempts, FirstAttemptAt: now, LastAttemptAt: now, Unsure: c.report.Verdict == order.Unsure}
+				settles(report, settle.WorkSubmit)
 			}
 		}
 		for pending := uint64(1); pending > 0; time.Sleep(5 * time.Millisecond) { // until all are acknowledged
