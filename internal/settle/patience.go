@@ -30,9 +30,6 @@ type Wait interface {
 	Done()
 }
 
-// patient reports whether requests wait for a broker that is out of reach.
-func (q *Protocol) patient() bool { return q.cfg.Patience != Patience(impatient{}) }
-
 // impatient is the Patience of callers that do not wait.
 type impatient struct{}
 
