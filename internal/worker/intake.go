@@ -67,7 +67,7 @@ func (p *Pool) pull(n int, sweeps int64, trouble *pullTrouble) {
 			p.goroutines.dispatch(d, began)
 		}
 	})
-	if sweeps != 0 && !cancelled {
+	if err == nil && sweeps != 0 && !cancelled {
 		p.swept.Store(sweeps)
 	}
 	trouble.note(err)
