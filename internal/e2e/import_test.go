@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -75,6 +76,7 @@ func TestWrongFileIsStopped(t *testing.T) {
 	file := writeOrders(t, rows)
 	code, _, errOut := importFile(t, settings, file, "--batch", "wrong")
 	require.Equal(t, program.ExitDone, code, errOut)
+	require.Eventually(t, func() bool { return len(ledger(t, url)) > 0 }, patience, time.Millisecond, "the pool is at work")
 	code, stdout, errOut := importFile(t, settings, "cancel", "wrong", "--json")
 	var c books.Cancelled
 	require.NoError(t, json.Unmarshal([]byte(stdout), &c), errOut)
