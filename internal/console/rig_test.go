@@ -113,7 +113,7 @@ func (r *rig) besideWorker(do func()) {
 	code, said := make(chan int, 1), &bytes.Buffer{}
 	go func() {
 		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
-			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, said)
+			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, zerolog.SyncWriter(said))
 	}()
 	defer func() {
 		stop()
