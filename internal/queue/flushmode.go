@@ -6,39 +6,43 @@ import (
 	"time"
 )
 
-// flushMode is how a flush sends its writes.
-type flushMode uint8
-
-const (
-	// together: as one atomic batch.
-	together flushMode = iota
-	// singly: one after another, all before the first answer arrives.
-	singly
-)
-
-// A batch of fewer than minWriteBatch writes is never faster than single writes.
 // Every flush with a number divisible by sampleEvery samples the slower mode, and
 // before the first of those every flush whose number is a power of two: what a
-// mode costs is seldom clear at once. It samples single writes with the smallest
-// useful number, because each of them may take tens of milliseconds on a slow disk.
+// mode costs is seldom clear at once.
 const (
-	minWriteBatch = 16
-	sampleEvery   = 512
+	sampleEvery = 512
+	// firstBatch is the size from which a batch is tried, and sampled.
+	firstBatch = 16
+	// fewSingles is how many single writes are sampled at least. More of them are as
+	// long as they should take no longer than a batch: each may take tens of
+	// milliseconds on a slow disk.
+	fewSingles = 4
 )
 
-// flushModes measures which mode is faster with this broker. A batch costs one
-// fsync, or one round of a cluster's consensus, where single writes cost one each.
-// But the broker stages a batch in files of its own, which costs as much as some
-// tens of writes that are not synced. A client cannot ask the broker which of the
-// two dominates, so flushModes measures both. One goroutine uses it.
+// flushModes measures which mode is faster with this broker: one atomic batch, or single
+// writes, one after another, all sent before the first answer arrives. Single writes cost
+// an fsync each, or a round of a cluster's consensus. A batch costs a few, whatever its
+// size: the broker stages it in files of its own. Where nothing is synced, that costs as
+// much as some tens of single writes. A client cannot ask the broker, so flushModes
+// measures. One goroutine uses it.
 type flushModes struct {
-	cost    [2]recent // of one further write
-	alone   recent    // the time of a write that went alone, the way to the broker and back included
+	roundTrip func() time.Duration // to the broker and back
+
+	away    recent   // round trips
+	each    recent   // what one of several single writes takes, without the round trip
+	batches [4]batch // the last ones
+	batched int      // how many there were
 	flushes int
 }
 
+// batch is how long an atomic batch of n writes took.
+type batch struct {
+	n    int
+	took time.Duration
+}
+
 // Only the linker sets it (-X), for a worker whose power is cut: "fresh" sends any two
-// writes together that replace nothing, as a loaded worker does with minWriteBatch of them;
+// writes together that replace nothing, as a loaded worker does with some more of them;
 // "all" those that replace something, too, see apart.
 var batches string
 
@@ -46,42 +50,71 @@ var batches string
 // others together.
 func (m *flushModes) singles(n int) int {
 	switch {
-	case batches != "" && n > 1:
+	case n < 2:
+		return n
+	case batches != "":
 		return 0
-	case n < minWriteBatch:
+	case n < firstBatch && m.batched == 0:
 		return n
 	}
 	m.flushes++
 	sample := m.flushes%sampleEvery == 0 || m.flushes < sampleEvery && bits.OnesCount(uint(m.flushes)) == 1
-	switch {
-	case m.cost[together].n == 0:
+	switch faster := m.singly(n) < m.together(n); {
+	case m.batched == 0:
 		return 0
-	case m.cost[singly].n == 0, m.cost[singly].least() >= m.cost[together].least() && sample:
-		return minWriteBatch
-	case m.cost[singly].least() < m.cost[together].least() && !sample:
+	case m.each.n == 0:
+		return m.sample(n, fewSingles)
+	case faster && sample && n >= firstBatch:
+		return 0
+	case faster:
 		return n
+	case sample:
+		return m.sample(n, max(fewSingles, int(m.together(n)/max(m.each.least(), 1))))
 	default:
 		return 0
 	}
+}
+
+// sample returns how many of n writes go singly if a few are sampled: all, if a batch of
+// one would be left.
+func (m *flushModes) sample(n, few int) int {
+	m.away.add(m.roundTrip())
+	if n < few+2 {
+		return n
+	}
+	return few
+}
+
+// singly returns about how long n single writes take.
+func (m *flushModes) singly(n int) time.Duration {
+	return m.away.least() + time.Duration(n)*m.each.least()
+}
+
+// together returns about how long an atomic batch of n writes takes: as long as a larger one
+// did, or as a smaller one, of whose time a half depends on its size.
+func (m *flushModes) together(n int) (least time.Duration) {
+	for i, b := range m.batches[:min(m.batched, len(m.batches))] {
+		took := (b.took + b.took*time.Duration(max(n, b.n))/time.Duration(b.n)) / 2
+		if i == 0 || took < least {
+			least = took
+		}
+	}
+	return least
 }
 
 // observeSingly notes that a flush of n single writes was answered after a time. The
 // time of the first answer says nothing about one write: the broker answers all writes that
 // it reads at once together.
 func (m *flushModes) observeSingly(n int, took time.Duration) {
-	if n == 1 {
-		m.alone.add(took)
+	if n >= fewSingles && m.away.n > 0 {
+		m.each.add(max(took-m.away.least(), 0) / time.Duration(n))
 	}
-	m.observe(singly, n, took)
 }
 
 // observeTogether notes an atomic batch of n writes.
-func (m *flushModes) observeTogether(n int, took time.Duration) { m.observe(together, n, took) }
-
-func (m *flushModes) observe(mode flushMode, n int, took time.Duration) {
-	if n >= minWriteBatch { // the way there and back dominates fewer
-		m.cost[mode].add((took - min(m.alone.least(), took*9/10)) / time.Duration(n-1))
-	}
+func (m *flushModes) observeTogether(n int, took time.Duration) {
+	m.batches[m.batched%len(m.batches)] = batch{n, took}
+	m.batched++
 }
 
 // recent holds the last values. The least of them is what something takes when

@@ -8,6 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// flushMode is how a flush sends its writes.
+type flushMode uint8
+
+const (
+	together flushMode = iota
+	singly
+)
+
 // brokerModel returns how long a broker takes for n writes.
 type brokerModel func(mode flushMode, n int) time.Duration
 
@@ -31,17 +39,18 @@ func far(near brokerModel) brokerModel {
 	return func(mode flushMode, n int) time.Duration { return 2*time.Millisecond + near(mode, n) }
 }
 
-// play flushes batches of n, each beside a write alone, and returns how many writes
-// went together.
+// play flushes batches of n, and returns how many writes went together.
 func (b brokerModel) play(m *flushModes, flushes, n int) (batched int) {
+	m.roundTrip = func() time.Duration { return b(singly, 0) }
 	for range flushes {
-		m.observeSingly(1, b(singly, 1))
 		alone := m.singles(n)
 		if alone > 0 {
 			m.observeSingly(alone, b(singly, alone))
 		}
-		m.observeTogether(n-alone, b(together, n-alone))
-		batched += n - alone
+		if rest := n - alone; rest > 0 {
+			m.observeTogether(rest, b(together, rest))
+			batched += rest
+		}
 	}
 	return batched
 }
@@ -51,10 +60,32 @@ var learning = bits.Len(sampleEvery) - 1
 
 func TestTheFasterFlushModeIsFound(t *testing.T) {
 	const flushes, n = 4 * sampleEvery, 64
-	require.GreaterOrEqual(t, brokerModel(synced).play(&flushModes{}, flushes, n), flushes*n-(learning+5)*minWriteBatch, "a few writes to learn, and in one flush of %d", sampleEvery)
+	require.GreaterOrEqual(t, brokerModel(synced).play(&flushModes{}, flushes, n), flushes*n-(learning+5)*fewSingles, "a few writes to learn, and in one flush of %d", sampleEvery)
 	require.LessOrEqual(t, brokerModel(unsynced).play(&flushModes{}, flushes, n), (learning+6)*n)
 	require.LessOrEqual(t, far(unsynced).play(&flushModes{}, flushes, n), (learning+6)*n, "the round trip is no part of it")
-	require.GreaterOrEqual(t, far(synced).play(&flushModes{}, flushes, n), flushes*n-(learning+5)*minWriteBatch)
+	require.GreaterOrEqual(t, far(synced).play(&flushModes{}, flushes, n), flushes*n-(learning+5)*10, "a sample takes no longer than a batch")
+}
+
+// A batch costs the same for few writes as for many.
+func TestFewWritesGoTogetherIfTheyWouldCostMore(t *testing.T) {
+	for name, c := range map[string]struct {
+		broker brokerModel
+		n      int
+		want   bool
+	}{
+		"three fsyncs, as long as a batch": {synced, 3, false},
+		"eight fsyncs":                     {synced, 8, true},
+		"eight fsyncs, far away":           {far(synced), 8, true},
+		"in memory":                        {unsynced, 8, false},
+		"in memory, far away":              {far(unsynced), 8, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &flushModes{}
+			c.broker.play(m, 10, 64)
+			m.flushes = sampleEvery // the next is no sample
+			require.Equal(t, c.want, c.broker.play(m, 1, c.n) == c.n)
+		})
+	}
 }
 
 // A first flush that took long, because the program or the broker had only
@@ -70,20 +101,22 @@ func TestASlowStartIsForgotten(t *testing.T) {
 			m, first := &flushModes{}, true
 			b := brokerModel(func(mode flushMode, n int) time.Duration {
 				d := c.broker(mode, n)
-				if first && mode == c.slow && n >= minWriteBatch {
+				if first && mode == c.slow && n > 1 {
 					d, first = 100*d, false
 				}
 				return d
 			})
 			b.play(m, sampleEvery/2, n)
 			require.False(t, first)
+			m.flushes = sampleEvery // the next is no sample
 			require.Equal(t, c.batched, b.play(m, 1, n) == n)
 		})
 	}
 }
 
+// Until a batch was tried, few writes are no reason to.
 func TestFewWritesGoSingly(t *testing.T) {
-	require.Zero(t, brokerModel(synced).play(&flushModes{}, 2*sampleEvery, minWriteBatch-1))
+	require.Zero(t, brokerModel(synced).play(&flushModes{}, 2*sampleEvery, fewSingles))
 }
 
 // A store that moves to a slower disk, or a cluster that loses a node, is

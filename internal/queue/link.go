@@ -62,3 +62,15 @@ func (l *link) within(ctx context.Context, d time.Duration) (context.Context, co
 
 // pause returns nil after d, or ctx's error when ctx ends first.
 func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }
+
+// roundTrip measures the way to the broker and back, where nothing is stored. It returns 0
+// while the broker is out of reach.
+func (q *Queue) roundTrip() time.Duration {
+	ctx, cancel := q.link.bound(context.Background())
+	defer cancel()
+	began := time.Now()
+	if q.nc.FlushWithContext(ctx) != nil {
+		return 0
+	}
+	return time.Since(began)
+}

@@ -52,7 +52,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	_, err := q.results.put(t.Context(), conditional(q, "B-7", 0).msg, 0)
 	require.NoError(t, err)
 	var batch []*write
-	for i := range 2 * minWriteBatch {
+	for i := range 2 * firstBatch {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
 	w := makeWriter(q, q.n.results)
@@ -86,15 +86,15 @@ func TestWhatReplacesTheOnlyCopyGoesSingly(t *testing.T) {
 		q       *Queue
 		batched int
 	}{
-		"one server":     {openQueue(t, startBroker(t), "a"), minWriteBatch},
-		"three replicas": {openCluster(t, nodes, "a"), 2 * minWriteBatch},
+		"one server":     {openQueue(t, startBroker(t), "a"), firstBatch},
+		"three replicas": {openCluster(t, nodes, "a"), 2 * firstBatch},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, q := makeWriter(c.q, c.q.n.results), c.q
 			w.modes.flushes = 4 // the next two are no samples
-			w.modes.cost[singly].add(time.Hour)
+			w.modes.each.add(time.Hour)
 			var old, mixed []*write
-			for i := range minWriteBatch {
+			for i := range firstBatch {
 				old = append(old, conditional(q, fmt.Sprint("B-", i), 0))
 			}
 			w.flush(old)
