@@ -195,7 +195,7 @@ func (q *Protocol) leaveWaiting(m *Message) *waitingIntent {
 		}
 	}
 	now := q.time.Now()
-	if at, err := order.ParseNotBefore(m.Header.Get(HeaderNotBefore), now); err == nil {
+	if at, ok := namedTime(m, now); ok {
 		in.ahead = at.Sub(now)
 	} else if odd := q.oddTime(m, now); odd != "" { // the worker refuses it
 		in.msg.Header.Set(HeaderNotBefore, "subject at."+odd)
@@ -205,6 +205,16 @@ func (q *Protocol) leaveWaiting(m *Message) *waitingIntent {
 	in.msg.Header.Set(HeaderIntentID, in.id)
 	in.msg.Header.Set(HeaderWaited, strconv.FormatUint(m.Seq, 10))
 	return in
+}
+
+// namedTime returns the time in the header of a waiting message; most have none.
+func namedTime(m *Message, now time.Time) (at time.Time, ok bool) {
+	text := m.Header.Get(HeaderNotBefore)
+	if text == "" {
+		return at, false
+	}
+	at, err := order.ParseNotBefore(text, now)
+	return at, err == nil
 }
 
 // WaitingOrderNo returns the order number of a waiting message. The subject does

@@ -12,8 +12,8 @@ import (
 // leaveToMove is the part of the lease's term that is kept for a move itself.
 const leaveToMove = 2 * time.Second
 
-// feed moves the next n intents, by turns.
-func (f *Feeder) feed(ctx context.Context, n int) error {
+// feed moves the next n intents, by turns, and returns how many left.
+func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 	waiting, sources := make(map[order.LaneImport]int), make(map[order.LaneImport][]*source)
 	for _, s := range f.sources {
 		which := order.LaneImport{Lane: s.Lane, Import: s.Import}
@@ -42,24 +42,29 @@ func (f *Feeder) feed(ctx context.Context, n int) error {
 		}
 	}
 	if len(groups) == 0 {
-		return errors.Join(errs...)
+		return 0, errors.Join(errs...)
 	}
 	if !f.lease.held() {
 		cancel() // Move moves nothing
 	}
 	ends, err := f.Queue.Move(ctx, groups...)
-	f.after(groups, ends)
-	return errors.Join(append(errs, err)...)
+	left = f.after(groups, ends)
+	f.drained = f.ready() == 0 && left > 0
+	return left, errors.Join(append(errs, err)...)
 }
 
-// after tells the sources what became of their intents.
-func (f *Feeder) after(groups []settle.WaitingGroup, ends []settle.Move) {
+// after tells the sources what became of their intents, and returns how many left.
+func (f *Feeder) after(groups []settle.WaitingGroup, ends []settle.Move) (left int) {
 	for _, g := range groups {
 		for _, m := range g.Messages {
 			if s := f.sources[m.Subject]; s != nil {
 				s.moved(m, ends[0])
 			}
+			if ends[0].Leaves() {
+				left++
+			}
 			ends = ends[1:]
 		}
 	}
+	return left
 }

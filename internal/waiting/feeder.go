@@ -73,13 +73,8 @@ type Feeder struct {
 	heldAt   uint64         // as of this renewal of the lease
 	underWay func() bool    // see settle.Protocol.MoveUnderWay
 	retired  time.Time      // when it looked for cancellations that are done
-	measured []removal
-}
-
-// removal is how many intents had left the stream at a moment.
-type removal struct {
-	at   time.Time
-	gone uint64
+	looks    []look
+	drained  bool // all that was listed as ready has left
 }
 
 // New returns a feeder.
@@ -105,14 +100,11 @@ func (f *Feeder) Run(ctx context.Context) {
 			return
 		case <-time.After(wait):
 		}
-		busy, err := f.round(ctx)
-		if ctx.Err() != nil {
+		var err error
+		if wait, err = f.round(ctx); ctx.Err() != nil {
 			return
 		}
 		f.tell(err)
-		if wait = idleEvery; busy {
-			wait = roundEvery
-		}
 	}
 }
 
@@ -138,49 +130,57 @@ func (f *Feeder) tell(err error) {
 // it only saves work that one worker of a fleet is enough for.
 func (f *Feeder) Leads() bool { return f.leads.Load() }
 
-// round makes one step. busy says that something is ready to be fed.
-func (f *Feeder) round(ctx context.Context) (busy bool, err error) {
+// round makes one step, and returns how long to wait before the next one.
+func (f *Feeder) round(ctx context.Context) (wait time.Duration, err error) {
 	feeds, err := f.lease.keep(ctx)
 	f.leads.Store(feeds)
 	if err != nil || !feeds {
-		return false, err
+		return idleEvery, err
 	}
 	if f.lease.acquired && f.heldAt != f.lease.revision { // another worker fed until now: begin at the first intents
 		clear(f.sources)
-		f.listed, f.swept, f.summed, f.measured, f.heldAt, f.unlisted = time.Time{}, time.Time{}, time.Time{}, nil, 0, unlisted{}
+		f.listed, f.swept, f.summed, f.looks, f.heldAt, f.unlisted = time.Time{}, time.Time{}, time.Time{}, nil, 0, unlisted{}
 		f.Log.Debug().Msg("this worker feeds the queue from the waiting room")
 	}
-	if wait, err := f.readHolds(ctx); err != nil || wait {
-		return true, ignoreBehind(err)
+	if behind, err := f.readHolds(ctx); err != nil || behind {
+		return roundEvery, ignoreBehind(err)
 	}
 	if err := f.list(ctx); err != nil {
-		return false, err
+		return idleEvery, err
 	}
 	cancels, err := f.cancel(ctx)
 	if err != nil {
-		return true, err
+		return roundEvery, err
 	}
 	if err := f.moveUnlisted(ctx); err != nil {
-		return false, err
+		return idleEvery, err
 	}
-	if f.ready() == 0 {
-		return cancels, nil
+	switch {
+	case f.ready() > 0:
+		return f.fill(ctx)
+	case cancels:
+		return roundEvery, nil
+	default:
+		return idleEvery, nil
 	}
-	return f.fill(ctx)
 }
 
 // fill feeds what the intents stream has room for. A slow listing must not use up the
 // term. If it did, a person may have been told meanwhile that nobody feeds.
-func (f *Feeder) fill(ctx context.Context) (busy bool, err error) {
+func (f *Feeder) fill(ctx context.Context) (wait time.Duration, err error) {
 	if feeds, err := f.lease.keep(ctx); err != nil || !feeds {
-		return false, err
+		return idleEvery, err
 	}
-	if wait, err := f.readHolds(ctx); err != nil || wait {
-		return true, ignoreBehind(err)
+	if behind, err := f.readHolds(ctx); err != nil || behind {
+		return roundEvery, ignoreBehind(err)
 	}
 	n, err := f.room(ctx)
 	if err != nil || n <= 0 {
-		return true, err
+		return roundEvery, err
 	}
-	return true, f.feed(ctx, n)
+	left, err := f.feed(ctx, n)
+	if err == nil && left > 0 && n > mostAtOnce { // there is room for more
+		return 0, nil
+	}
+	return roundEvery, err
 }

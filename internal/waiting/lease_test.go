@@ -86,7 +86,7 @@ func TestR13AFeederWithoutALeaseMovesNothing(t *testing.T) {
 			list(t, f)
 			require.Equal(t, 20, f.ready())
 			end(&f.lease)
-			if err := f.feed(t.Context(), 5); err != nil {
+			if _, err := f.feed(t.Context(), 5); err != nil {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 			require.Equal(t, 20, total(t, q))
@@ -150,12 +150,14 @@ func TestAFeederTakesNothingNearTheEndOfItsTerm(t *testing.T) {
 	f := newFeeder(t, q, "w1")
 	list(t, f)
 	f.lease.until = time.Now().Add(leaveToMove * 3 / 4)
-	require.NoError(t, f.feed(t.Context(), 5))
+	_, err := f.feed(t.Context(), 5)
+	require.NoError(t, err)
 	require.Equal(t, 20, total(t, q))
 	for _, s := range f.sources {
 		require.Zero(t, s.next, "it read something")
 	}
 	f.lease.until = time.Now().Add(time.Minute)
-	require.NoError(t, f.feed(t.Context(), 5))
+	_, err = f.feed(t.Context(), 5)
+	require.NoError(t, err)
 	require.Equal(t, 15, total(t, q))
 }

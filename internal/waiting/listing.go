@@ -10,7 +10,7 @@ import (
 // list finds out what is ready to be fed.
 func (f *Feeder) list(ctx context.Context) error {
 	now := time.Now()
-	if now.Sub(f.listed) < listEvery {
+	if now.Sub(f.listed) < listEvery && !f.drained {
 		return nil
 	}
 	list, total, err := f.Queue.WaitingNow(ctx)
@@ -34,7 +34,7 @@ func (f *Feeder) list(ctx context.Context) error {
 		}
 	}
 	f.adopt(list, now)
-	f.listed = now
+	f.listed, f.drained = now, false
 	if now.Sub(f.summed) < sumEvery {
 		return nil
 	}

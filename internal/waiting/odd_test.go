@@ -191,7 +191,8 @@ func TestWhatIsWithdrawnIsNotReady(t *testing.T) {
 	for range 2 { // it finds nothing, then it counts
 		f.lease.acquired, f.listed, f.summed, f.heldAt = false, time.Time{}, time.Time{}, f.lease.revision
 		require.NoError(t, f.list(t.Context()))
-		require.NoError(t, f.feed(t.Context(), 5))
+		_, err := f.feed(t.Context(), 5)
+		require.NoError(t, err)
 	}
 	require.Equal(t, swept, f.swept)
 	require.Empty(t, f.sources)

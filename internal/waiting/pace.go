@@ -3,6 +3,8 @@ package waiting
 import (
 	"context"
 	"time"
+
+	"orderpost/internal/queue"
 )
 
 // measureFleet reads what the workers say about themselves, and the weights.
@@ -33,20 +35,36 @@ func (f *Feeder) room(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	f.pace.PerSecond = f.measure(time.Now(), b.Gone)
+	f.pace.PerSecond = f.measure(time.Now(), b)
 	return f.pace.Depth() - b.Undelivered - min(b.Delivered, f.inHand), nil
 }
 
-// measure returns how many intents left the stream in a second, lately.
-func (f *Feeder) measure(now time.Time, gone uint64) float64 {
-	if n := len(f.measured); n > 0 && gone < f.measured[n-1].gone {
-		f.measured = nil // another stream
+// look is how many intents had left the stream at a moment.
+type look struct {
+	at   time.Time
+	gone uint64
+	dry  bool // the workers had been given everything
+}
+
+// measure returns how many intents leave the stream in a second: the mean of the last
+// seconds, or what left between two looks if the stream then was dry, since the workers
+// could have taken more. Otherwise a fleet that begins would be fed slowly for seconds.
+func (f *Feeder) measure(now time.Time, b queue.Backlog) float64 {
+	if n := len(f.looks); n > 0 && b.Gone < f.looks[n-1].gone {
+		f.looks = nil // another stream
 	}
-	f.measured = append(f.measured, removal{now, gone})
-	for len(f.measured) > 2 && now.Sub(f.measured[1].at) >= paceOver {
-		f.measured = f.measured[1:]
+	f.looks = append(f.looks, look{now, b.Gone, b.Undelivered == 0})
+	for len(f.looks) > 2 && now.Sub(f.looks[1].at) >= paceOver {
+		f.looks = f.looks[1:]
 	}
-	first := f.measured[0]
-	over := max(now.Sub(first.at), time.Second)
-	return float64(gone-first.gone) / over.Seconds()
+	rate := func(from, to look, atLeast time.Duration) float64 {
+		return float64(to.gone-from.gone) / max(to.at.Sub(from.at), atLeast).Seconds()
+	}
+	most := rate(f.looks[0], f.looks[len(f.looks)-1], time.Second)
+	for i := 1; i < len(f.looks); i++ {
+		if f.looks[i].dry {
+			most = max(most, rate(f.looks[i-1], f.looks[i], roundEvery))
+		}
+	}
+	return most
 }
