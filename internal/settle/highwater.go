@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // highWaterKeys is how many keys of the fleet's bucket hold high-water marks.
@@ -28,6 +29,8 @@ const highWaterKeys = 16
 type highWater struct {
 	q   *Protocol
 	key string
+
+	wanted atomic.Uint64 // the highest sequence that advance was called with
 
 	mu      sync.Mutex
 	loaded  bool
@@ -97,12 +100,13 @@ func (s *highWater) reread() {
 }
 
 // advance records that the stream has been delivered up to seq, and returns
-// once the broker has confirmed it.
+// once the broker has confirmed it. Pulls that arrive during a write share the next one.
 func (s *highWater) advance(ctx context.Context, seq uint64) error {
+	s.want(seq)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for seq > s.own.Seq {
-		next := HighWaterMark{s.own.Stream, seq}
+		next := HighWaterMark{s.own.Stream, max(seq, s.wanted.Load())}
 		written, err := s.q.store.PutHighWaterMark(ctx, s.key, next, s.ownSeq)
 		if err == nil {
 			s.own, s.ownSeq = next, written
@@ -118,6 +122,14 @@ func (s *highWater) advance(ctx context.Context, seq uint64) error {
 		}
 	}
 	return nil
+}
+
+func (s *highWater) want(seq uint64) {
+	for before := s.wanted.Load(); seq > before; before = s.wanted.Load() {
+		if s.wanted.CompareAndSwap(before, seq) {
+			return
+		}
+	}
 }
 
 // restore writes this worker's mark into a bucket that was created again.

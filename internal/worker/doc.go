@@ -7,6 +7,7 @@
 //	slots.go             how many orders may be in hand
 //	handle.go            the settle protocol's Handler works off a delivery, with
 //	                     submit.Submit for the attempts
+//	prefetch.go          how many orders are in hand beside those at the API
 //	trace.go             what logs, metrics and traces learn about a delivery
 //	pool.go              start, drain, stop
 //

@@ -88,36 +88,3 @@ func (h *goroutines) look() {
 
 // end lets those that wait go.
 func (h *goroutines) end() { close(h.ended) }
-
-// instant is how long an order may wait in hand for its turn at the API: about
-// as long as the broker takes to bring one and to take a result.
-const instant = 25 * time.Millisecond
-
-// maxPrefetch bounds the prefetch of a pool with few slots, where a quarter of
-// them would be less.
-const maxPrefetch = 64
-
-// latencyAverage is a moving average of how long submissions take: requests, and what they
-// wait for, the rate limit for instance.
-type latencyAverage struct{ mean atomic.Int64 } // nanoseconds; 0 = not known
-
-func (p *latencyAverage) note(d time.Duration) {
-	took := max(int64(d), int64(time.Millisecond))
-	mean := p.mean.Load()
-	if mean == 0 {
-		p.mean.Store(took)
-		return
-	}
-	p.mean.Store(mean + (took-mean)/64)
-}
-
-// prefetch is how many of n orders in flight are over within an instant. With a
-// slow API, or a rate limit, there are none: orders are left to workers that have nothing to do.
-func (p *latencyAverage) prefetch(n int) int {
-	mean := time.Duration(p.mean.Load())
-	if mean == 0 {
-		return 0
-	}
-	most := max(n/4, min(n-1, maxPrefetch))
-	return int(min(int64(most), int64(n)*int64(instant)/int64(mean)))
-}

@@ -31,7 +31,7 @@ func (p *Pool) newHandler() *settle.Handler {
 	return settle.NewHandler(p.Queue.Protocol, settle.HandlerOptions{
 		Submit: func(ctx context.Context, s order.Submission) order.Report {
 			began := time.Now()
-			defer func() { p.latency.note(time.Since(began)) }()
+			defer func() { p.prefetch.submit.note(time.Since(began)) }()
 			return p.Submitter.Submit(ctx, s)
 		},
 		Policy: p.Policy, Draining: p.draining.Load, Refused: p.storage.refused, Stored: p.storage.left,
@@ -40,6 +40,7 @@ func (p *Pool) newHandler() *settle.Handler {
 
 // Settled implements settle.Observer.
 func (o *deliveryObserver) Settled(rec *order.Record) {
+	o.pool.prefetch.settling.note(time.Since(o.settling))
 	o.pool.Observer.Settled(rec)
 	o.pool.lines.settled(rec, o.delivered, o.traceID())
 }

@@ -42,7 +42,10 @@ func (p *Pool) awaitGate(ctx context.Context) (most int, sweeps int64, err error
 	for {
 		changed := gate.Changed()
 		version, news := p.Queue.CancellationsChanged()
-		if n := gate.Capacity(); n > 0 {
+		switch n := gate.Capacity(); {
+		case n >= p.Concurrency:
+			return pullMost, 0, nil
+		case n > 0: // the API has just come back, or is slow
 			return n, 0, nil
 		}
 		if version != p.swept.Load() && len(p.Queue.Cancellations().Marks) > 0 {

@@ -13,24 +13,25 @@ func TestSmallHeapsMayGrowLargeOnesLess(t *testing.T) {
 	require.Equal(t, 100, gcPercent(10_000))
 }
 
-// More orders than slots are in hand only with an API that answers within an instant.
+// More orders than slots are in hand as long as the API would wait for the broker.
 func TestPrefetch(t *testing.T) {
 	for _, c := range []struct {
-		submission time.Duration
-		slots      int
-		want       int
+		submission, settling time.Duration
+		slots                int
+		want                 int
 	}{
-		{0, 64, 0}, // not known yet
-		{time.Millisecond, 64, 63},
-		{time.Millisecond, 1, 0},
-		{100 * time.Millisecond, 64, 16},
-		{100 * time.Millisecond, 2000, 500},
-		{5 * time.Second, 64, 0},
+		{0, 0, 64, 0}, // not known yet
+		{time.Millisecond, time.Millisecond, 64, 128},
+		{100 * time.Microsecond, time.Millisecond, 64, 128},
+		{time.Millisecond, 30 * time.Millisecond, 64, 441}, // a disk
+		{time.Millisecond, 30 * time.Millisecond, 1, 0},
+		{100 * time.Millisecond, 10 * time.Millisecond, 64, 12},
+		{100 * time.Millisecond, 200 * time.Millisecond, 2000, 500},
+		{5 * time.Second, 10 * time.Millisecond, 64, 0},
 	} {
-		var p latencyAverage
-		if c.submission > 0 {
-			p.note(c.submission)
-		}
-		require.Equal(t, c.want, p.prefetch(c.slots), "%s, %d slots", c.submission, c.slots)
+		p := prefetch{slots: c.slots}
+		p.submit.note(c.submission)
+		p.settling.note(c.settling)
+		require.Equal(t, c.want, p.now(), "%+v", c)
 	}
 }

@@ -67,7 +67,7 @@ type Pool struct {
 	slots      *slots
 	handler    *settle.Handler
 	goroutines *goroutines
-	latency    latencyAverage
+	prefetch   prefetch
 	storage    *storageFault
 	lines      *orderLog
 	draining   atomic.Bool
@@ -94,7 +94,8 @@ func NewPool(o PoolOptions) *Pool {
 	}
 	p := &Pool{PoolOptions: o, storage: &storageFault{gate: o.Submitter.Gate(), log: o.Log},
 		lines: newOrderLog(o.Log, o.LogSample)}
-	p.slots = newSlots(o.Concurrency, func() int { return p.latency.prefetch(o.Concurrency) })
+	p.prefetch.slots = o.Concurrency
+	p.slots = newSlots(o.Concurrency, p.prefetch.now)
 	p.goroutines = newGoroutines(p.handle)
 	p.handler = p.newHandler()
 	return p

@@ -30,6 +30,7 @@ type deliveryObserver struct {
 	pool      *Pool
 	delivered uint64
 	span      trace.Span // nil = no traces
+	settling  time.Time  // when the writing of the outcome began
 }
 
 // observe returns the observer of a delivery whose pull began at pulled, and starts
@@ -79,6 +80,7 @@ func (o *deliveryObserver) traceID() string {
 
 // Settling implements settle.Observer.
 func (o *deliveryObserver) Settling(s order.Settlement) func(*order.Record, error) {
+	o.settling = time.Now()
 	if o.span == nil {
 		return func(*order.Record, error) {}
 	}
