@@ -7,11 +7,15 @@ import (
 	"orderpost/internal/settle"
 )
 
+// mostWaiting bounds a page of waiting intents. It waits for every write to the stream that is
+// under way, so few large ones are read.
+const mostWaiting = 1000
+
 // WaitingPage reads up to n waiting intents of a subject, from a sequence on, in
 // their order. left is how many come after them. With several replicas a follower that
 // lags may answer; what it lacks is read later.
 func (q *Queue) WaitingPage(ctx context.Context, subject string, from uint64, n int) (page []*settle.Message, left int, err error) {
-	req, err := json.Marshal(map[string]any{"seq": max(from, 1), "batch": min(n, pageSize), "max_bytes": answerBytes, "next_by_subj": subject})
+	req, err := json.Marshal(map[string]any{"seq": max(from, 1), "batch": min(n, mostWaiting), "max_bytes": answerBytes, "next_by_subj": subject})
 	if err != nil {
 		return nil, 0, err
 	}

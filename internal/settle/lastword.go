@@ -51,8 +51,9 @@ func (q *Protocol) readLastWords(ctx context.Context, tokens []string) ([]LastWo
 	return words, err
 }
 
-// ReadBatch is how many records one batched read asks for, besides the barrier.
-const ReadBatch = 256
+// ReadBatch is how many records one batched read asks for, besides the barrier. The server
+// answers for at most 1,024 subjects.
+const ReadBatch = 1000
 
 // LeaderReads bounds how many single reads run at once.
 const LeaderReads = 32

@@ -20,7 +20,7 @@ const (
 	// roundEvery is the time between two looks while something waits, idleEvery
 	// while nothing does or another worker feeds.
 	roundEvery = 100 * time.Millisecond
-	idleEvery  = 500 * time.Millisecond
+	idleEvery  = 250 * time.Millisecond
 	// listEvery is how often the feeder lists what waits.
 	listEvery = 500 * time.Millisecond
 	// sweepEvery is how often it looks for times that are long past.

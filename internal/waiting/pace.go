@@ -47,7 +47,7 @@ type look struct {
 }
 
 // measure returns how many intents leave the stream in a second: the mean of the last
-// seconds, or what left between two looks if the stream then was dry, since the workers
+// seconds, or twice what left between two looks if the stream then was dry, since the workers
 // could have taken more. Otherwise a fleet that begins would be fed slowly for seconds.
 func (f *Feeder) measure(now time.Time, b queue.Backlog) float64 {
 	if n := len(f.looks); n > 0 && b.Gone < f.looks[n-1].gone {
@@ -63,7 +63,7 @@ func (f *Feeder) measure(now time.Time, b queue.Backlog) float64 {
 	most := rate(f.looks[0], f.looks[len(f.looks)-1], time.Second)
 	for i := 1; i < len(f.looks); i++ {
 		if f.looks[i].dry {
-			most = max(most, rate(f.looks[i-1], f.looks[i], roundEvery))
+			most = max(most, 2*rate(f.looks[i-1], f.looks[i], roundEvery))
 		}
 	}
 	return most
