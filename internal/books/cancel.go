@@ -2,7 +2,10 @@ package books
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"orderpost/internal/fleet"
@@ -28,13 +31,40 @@ type Cancelled struct {
 	NoWorker bool `json:"no_worker,omitempty"`
 }
 
+// Left says what is left to know about a cancellation that has ended; "" if every order
+// that it covers is withdrawn.
+func (c Cancelled) Left() string {
+	switch {
+	case c.NoWorker && c.Open > 0:
+		return "no worker runs; the next one settles what is open, and posts none of it"
+	case len(c.Unaware) > 0:
+		return strings.Join(c.Unaware, ", ") + " did not take notice and may still post some; see whether it runs"
+	case c.Open > 0:
+		return "the workers know of it and post none of what is open; they settle each order when they come to it. It waits for its next attempt, or another submission of its order_no is in the queue, or the fleet is held"
+	case c.Started > 0:
+		return "some orders had been started; see their outcomes"
+	default:
+		return ""
+	}
+}
+
+// Counts is what the journal keeps of it.
+func (c Cancelled) Counts() map[string]int {
+	return map[string]int{"cancelled": c.Withdrawn, "started": c.Started, "open": c.Open, "unaware": len(c.Unaware)}
+}
+
+// ErrNotAwaited means that a command was cut off after the mark was stored. The
+// cancellation stands; the command did not see what became of what it covers.
+var ErrNotAwaited = errors.New("the cancellation stands, but its end was not waited for; see the outcomes")
+
 // CancelBatch withdraws an import by a mark (settle.Cancellation), and waits until what is
 // covered has its outcome, or nothing changes any more. It notes first that the import was
 // cancelled, so that a run that is still under way stops. Nothing that is stored after it
 // began is covered: a run of the import that stops covers what it stored meanwhile by a
 // CancelBatch of its own.
 //
-// The mark stands as soon as it is stored, also if CancelBatch is cut off then.
+// The mark stands as soon as it is stored, also if CancelBatch is cut off then
+// (ErrNotAwaited).
 func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (Cancelled, error) {
 	if err := mark(ctx, q, batch, time.Now().UTC()); err != nil {
 		return Cancelled{}, err
@@ -178,26 +208,35 @@ func (c *cancellation) begin(ctx context.Context, by string) (Cancelled, error) 
 	if err != nil {
 		return c.found, err
 	}
+	if err := c.follow(ctx, control, stored.Version); err != nil {
+		return c.found, fmt.Errorf("%w (%w)", ErrNotAwaited, err)
+	}
+	return c.found, nil
+}
+
+// follow waits until what the mark covers has its outcome and every worker knows the mark, or
+// nothing changes any more.
+func (c *cancellation) follow(ctx context.Context, control *fleet.Control, version int64) error {
 	changed := time.Now()
 	for wait := firstLook; ; wait = min(2*wait, longestLook) {
 		view, err := control.Look(ctx)
 		if err != nil {
-			return c.found, err
+			return err
 		}
 		before := c.found
 		if err := c.look(ctx); err != nil {
-			return c.found, err
+			return err
 		}
-		c.found.Unaware, c.found.NoWorker = view.Unaware(stored.Version), len(view.Present()) == 0
+		c.found.Unaware, c.found.NoWorker = view.Unaware(version), len(view.Present()) == 0
 		if c.found.Withdrawn != before.Withdrawn || c.found.Started != before.Started || c.found.Open != before.Open {
 			changed, wait = time.Now(), firstLook
 		}
 		switch {
 		case c.found.Open == 0 && len(c.found.Unaware) == 0, c.found.NoWorker, time.Since(changed) > c.patience:
-			return c.found, nil
+			return nil
 		}
 		if err := pause(ctx, wait); err != nil {
-			return c.found, err
+			return err
 		}
 	}
 }

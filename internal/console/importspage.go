@@ -287,12 +287,12 @@ func (s *Server) withdraw(ctx context.Context, job *jobs.Job, batch string, by u
 	} else {
 		c, err = books.CancelBatch(ctx, s.queue, batch, by.Name)
 	}
-	r := journal.Result{End: journal.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started, "open": c.Open}}
+	r := journal.Result{End: journal.Done, Counts: c.Counts()}
 	switch {
 	case err != nil:
 		r.End, r.Error = journal.Failed, err.Error()
 		s.log.Error().Err(err).Str("batch", batch).Msg("the console could not cancel an import")
-	case c.Started+c.Open > 0:
+	case c.Left() != "":
 		r.End = journal.Partial
 	}
 	job.Lack(s.unwritten(act, act.End(ctx, r)))

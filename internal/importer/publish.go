@@ -89,7 +89,7 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 		return err
 	}, func(vs []rowResult) error { return p.apply(ctx, vs) })
 	within := ctx
-	if err != nil || ctx.Err() != nil { // an interrupted run saves its progress, too
+	if ctx.Err() != nil || err != nil && !errors.Is(err, ErrCancelled) { // an interrupted run saves its progress, too
 		var cancel context.CancelFunc
 		within, cancel = context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
@@ -100,10 +100,10 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 	if !errors.Is(err, ErrCancelled) {
 		return p.out, err
 	}
-	if ctx.Err() == nil {
-		within = ctx
-	}
 	_, cancelErr := books.CancelBatch(within, q, f.Batch, "enqueue") // what was stored after the cancellation began
+	if errors.Is(cancelErr, books.ErrNotAwaited) {
+		cancelErr = nil
+	}
 	return p.out, errors.Join(err, cancelErr)
 }
 

@@ -154,8 +154,7 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 	}
 }
 
-// CancelBatch withdraws what no worker was given of an import, and stops the import
-// first if it runs here. The batch may also be one that enqueue imported.
+// CancelBatch is books.CancelBatch that stops the import first if it runs here. The batch may also be one that enqueue imported.
 func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c books.Cancelled, err error) {
 	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
 		if err := d.Stop(ctx, id, by, ""); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +60,7 @@ func (b *batchCommands) withdraw(cmd *cobra.Command, q *queue.Queue, name string
 			cancel = books.CancelBatch
 		}
 		c, err := cancel(ctx, q, name, b.person.Actor().Name)
-		return map[string]int{"cancelled": c.Withdrawn, "started": c.Started, "open": c.Open}, b.cancelled(name, c, err)
+		return c.Counts(), b.cancelled(name, c, err)
 	})
 }
 
@@ -98,14 +97,8 @@ func (b *batchCommands) cancelled(name string, c books.Cancelled, err error) err
 		return err
 	case c.Withdrawn+c.Started+c.Open == 0:
 		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing is pending of %s", name)}
-	case c.NoWorker && c.Open > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("no worker runs; the next one settles what is open, and posts none of it")}
-	case len(c.Unaware) > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%s did not take notice and may still post some; see whether it runs", strings.Join(c.Unaware, ", "))}
-	case c.Open > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("the workers know of it and post none of what is open; they settle each order when they come to it. It waits for its next attempt, or another submission of its order_no is in the queue, or the fleet is held")}
-	case c.Started > 0:
-		return &program.ExitError{Code: program.ExitPartial, Err: errors.New("some orders had been started; see their outcomes")}
+	case c.Left() != "":
+		return &program.ExitError{Code: program.ExitPartial, Err: errors.New(c.Left())}
 	}
 	return nil
 }
