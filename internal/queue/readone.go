@@ -32,13 +32,10 @@ func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*settle.Me
 		case !held:
 			return nil, nil
 		case try == 2: // the first time, the message may have come in between
-			return nil, fmt.Errorf("read from stream %s: %w: subject %s; see the log and the disk of the broker", stream, errNotLoaded, subject)
+			return nil, fmt.Errorf("read from stream %s: %w: subject %s; see the log and the disk of the broker", stream, settle.ErrNotLoaded, subject)
 		}
 	}
 }
-
-// errNotLoaded means that the broker has a message and could not read it.
-var errNotLoaded = errors.New("the broker has a message but could not read it")
 
 // holds reports whether the index of a stream's leader lists a message under
 // the subject. The index is in memory.

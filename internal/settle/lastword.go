@@ -136,10 +136,10 @@ func (q *Protocol) leaderWords(ctx context.Context, tokens []string) ([]LastWord
 }
 
 // set stores what a read returned. An unreadable record is no error of the
-// read: it concerns its own order only.
+// read, nor is one that the broker cannot load: it concerns its own order only.
 func (w *LastWord) set(e Entry, err error) error {
 	w.Entry, w.Unreadable = e, nil
-	if errors.Is(err, ErrUnreadable) {
+	if errors.Is(err, ErrUnreadable) || errors.Is(err, ErrNotLoaded) {
 		w.Unreadable, err = err, nil
 	}
 	return err

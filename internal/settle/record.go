@@ -24,6 +24,10 @@ type Entry struct {
 // this program understands. Its order can be neither posted nor settled.
 var ErrUnreadable = errors.New("the last word on this order cannot be read")
 
+// ErrNotLoaded means that the broker has a message and could not read it: its disk fails, or it
+// closes the stream.
+var ErrNotLoaded = errors.New("the broker has a message but could not read it")
+
 // writeRecord merges mine into the record under token, by the rules of
 // order.Merge, starting from base, which its writer read last. It returns the
 // record that the stream holds afterwards. After lost confirmations and while
