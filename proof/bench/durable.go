@@ -36,7 +36,7 @@ func durable(ctx context.Context, r *rig) ([]table, error) {
 	if err := os.Chmod(disk, 0o711); err != nil { // Postgres runs as another user
 		return nil, err
 	}
-	c := &durableCase{rig: r, orders: r.ordersOf(6000), file: filepath.Join(r.dir, "orders.ndjson"), noStrace: checkStrace(ctx)}
+	c := &durableCase{rig: r, orders: r.ordersOf(20_000), file: filepath.Join(r.dir, "orders.ndjson"), noStrace: checkStrace(ctx)}
 	if err := writeOrders(c.file, c.orders); err != nil {
 		return nil, err
 	}
@@ -102,6 +102,7 @@ type durableTrial struct {
 	traced       *process
 	root         string // what is synced is named from here
 	began, ended time.Time
+	freed        float64 // see outcome
 }
 
 // memoryFsync is more than an fsync takes in memory, and less than on any disk.
@@ -154,6 +155,7 @@ func (d *durableTrial) measure(ctx context.Context) (out outcome, err error) {
 	if seen.Refused > 0 || seen.Orders < int64(d.orders) {
 		return out, fmt.Errorf("the API saw %d orders of %d, and refused %d signatures", seen.Orders, d.orders, seen.Refused)
 	}
+	out.Freed = d.freed
 	out.Rate = float64(d.orders) / d.ended.Sub(d.began).Seconds()
 	for _, p := range slices.Backward(d.workers) { // a client before its database
 		if err := p.stop(); err != nil {
@@ -190,7 +192,7 @@ func writeOrders(path string, n int) error {
 func (c *durableCase) table(outcomes [][]outcome) table {
 	t := table{Title: fmt.Sprintf("Durable: %d orders, from the start of enqueue until every outcome is stored; %d in flight; one fsync of this disk takes %.2f ms (%.2f to %.2f)",
 		c.orders, defaultSlots, median(c.fsyncs)/1000, least(c.fsyncs)/1000, most(c.fsyncs)/1000),
-		Columns: []string{"system", "an fsync takes", "orders/s: min", "median", "max", "of " + inMemory, "fsyncs/order", "of which", "CPU µs/order"}}
+		Columns: []string{"system", "an fsync takes", "orders/s: min", "median", "max", "of " + inMemory, "fsyncs/order", "of which", "CPU µs/order", "free again, p99 s"}}
 	rate := func(o outcome) float64 { return o.Rate }
 	for i, row := range c.rows {
 		of := outcomes[i]
@@ -205,7 +207,8 @@ func (c *durableCase) table(outcomes [][]outcome) table {
 		}
 		rates := values(of, rate)
 		t.row(row.name+remark(of), row.delay.String(), number("%.0f", least(rates)), number("%.0f", median(rates)), number("%.0f", most(rates)), share,
-			number("%.3f", each(of, outcome.fsyncs)), ofWhich(of), number("%.0f", each(of, func(o outcome) float64 { return o.CPU })))
+			number("%.3f", each(of, outcome.fsyncs)), ofWhich(of), number("%.0f", each(of, func(o outcome) float64 { return o.CPU })),
+			number("%.2f", each(of, outcome.freed)))
 	}
 	return t
 }

@@ -28,6 +28,8 @@ func runOurs(settings ...string) func(ctx context.Context, d *durableTrial) erro
 		if d.queue, err = d.join(ctx, data); err != nil {
 			return err
 		}
+		watch := watchFreed(ctx, d.queue)
+		defer watch.end()
 		p.mark()
 		d.began = time.Now()
 		command, err := start(d.rig.dir, "enqueue", d.orderpost, env, "enqueue", d.file)
@@ -42,7 +44,11 @@ func runOurs(settings ...string) func(ctx context.Context, d *durableTrial) erro
 		if <-command.done; command.err != nil {
 			return fmt.Errorf("enqueue: %w", command.err)
 		}
+		watch.end()
 		if err := d.allAccepted(ctx); err != nil {
+			return err
+		}
+		if d.freed, err = watch.quantile(ctx, d.queue, 0.99); err != nil {
 			return err
 		}
 		d.queue.Close()

@@ -69,7 +69,7 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.IntSliceVar(&o.inFlight, "in-flight", nil, "orders in flight, instead of those of the pipeline and cluster cases")
 	f.StringSliceVar(&o.fsync, "fsync", []string{untracedWord, "0", "0.5ms", "2ms", "5ms"}, "what an fsync of the durable case takes beyond the disk's own time; 0: only counted; "+untracedWord+": without strace")
 	f.IntVar(&o.rounds, "rounds", 3, "rounds of each case")
-	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 6000, pipeline 60000, cluster 30000, latency 5000)")
+	f.IntVar(&o.orders, "orders", 0, "orders of each trial (default: durable 20000, pipeline 60000, cluster 30000, latency 5000)")
 	f.StringVar(&o.store, "store", "", "folder of the stores in memory (default /dev/shm where there is one, else the temporary folder)")
 	f.StringVar(&o.disk, "disk", "", "folder on a disk for the durable case (default: the temporary folder)")
 	f.BoolVar(&o.json, "json", false, "print the figures as JSON")

@@ -39,7 +39,9 @@ type outcome struct {
 	Transit   []float64 `json:"-"` // ms, sorted
 	// Fsyncs of an order by what was synced; nil if they were not counted.
 	Fsyncs map[string]float64 `json:"fsyncs_per_order,omitempty"`
-	Failed string             `json:"failed,omitempty"` // failed or left out, and why; the rest is empty
+	// Freed is after how many seconds an order_no is free again; 0 if it was not measured.
+	Freed  float64 `json:"free_again_p99_s,omitempty"`
+	Failed string  `json:"failed,omitempty"` // failed or left out, and why; the rest is empty
 }
 
 // fsyncs are all of an order; not a number if they were not counted.
@@ -51,6 +53,14 @@ func (o outcome) fsyncs() (sum float64) {
 		sum += n
 	}
 	return sum
+}
+
+// freed is Freed; not a number if it was not measured.
+func (o outcome) freed() float64 {
+	if o.Freed == 0 {
+		return math.NaN()
+	}
+	return o.Freed
 }
 
 // sum is the CPU of worker and brokers.
