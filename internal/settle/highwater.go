@@ -30,7 +30,7 @@ type highWater struct {
 	q   *Protocol
 	key string
 
-	wanted atomic.Uint64 // the highest sequence that advance was called with
+	wanted atomic.Uint64 // the highest sequence that advance was called with over this link
 
 	mu      sync.Mutex
 	loaded  bool
@@ -73,6 +73,7 @@ func (s *highWater) high(ctx context.Context, over link) (highest uint64, err er
 	}
 	stream := created.UnixNano()
 	s.highest, s.own = 0, HighWaterMark{Stream: stream}
+	s.wanted.Store(0) // it may be of another stream
 	for i := range highWaterKeys {
 		m, seq, err := s.q.store.HighWaterMark(ctx, highWaterKey(i))
 		if err != nil {
@@ -124,6 +125,7 @@ func (s *highWater) advance(ctx context.Context, seq uint64) error {
 	return nil
 }
 
+// want makes a write that begins from now on record seq, too.
 func (s *highWater) want(seq uint64) {
 	for before := s.wanted.Load(); seq > before; before = s.wanted.Load() {
 		if s.wanted.CompareAndSwap(before, seq) {
