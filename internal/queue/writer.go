@@ -28,11 +28,18 @@ const (
 	maxWriteBytes = 4 << 20
 )
 
+// lingerShare is the part of a batch's time for which the next flush waits for company, at
+// most mostLinger.
+const (
+	lingerShare = 8
+	mostLinger  = 10 * time.Millisecond
+)
+
 // writer writes messages to one stream on condition that their subjects have
 // not changed. Writes that arrive during a flush go into the next one, in one
 // atomic batch or singly without waiting in between, whichever flushModes finds
-// faster. A write that arrives alone goes alone and at once, and so does one that
-// replaces a message which only one server has, see apart.
+// faster. A write that arrives alone goes alone and at once, unless a batch went before it.
+// One that replaces a message which only one server has goes alone, too, see apart.
 type writer struct {
 	js       jetstream.JetStream
 	link     *link
@@ -46,6 +53,7 @@ type writer struct {
 	ended    chan struct{} // closed after the last write
 
 	modes   flushModes
+	linger  time.Duration // how long the next flush waits for more writes
 	batches atomic.Uint64 // atomic batches that were stored
 	failed  failures
 	ends    ends
@@ -113,6 +121,7 @@ func (w *writer) run() {
 	for {
 		select {
 		case req := <-w.queue:
+			time.Sleep(w.linger) // after a batch, writes come in crowds, and the first would cost the others its fsync
 			batch = w.collect(append(batch[:0], req))
 			w.flush(batch)
 		case <-w.quit:
@@ -143,6 +152,7 @@ func (w *writer) collect(batch []*write) []*write {
 }
 
 func (w *writer) flush(batch []*write) {
+	w.linger = 0
 	n := w.apart(batch)
 	n += w.modes.singles(len(batch) - n)
 	if n > 0 {
@@ -156,7 +166,9 @@ func (w *writer) flush(batch []*write) {
 		w.flushSingly(batch)
 		return
 	}
-	w.modes.observeTogether(len(batch), time.Since(began))
+	took := time.Since(began)
+	w.modes.observeTogether(len(batch), took)
+	w.linger = min(took/lingerShare, mostLinger)
 }
 
 // apart moves the writes that must not go into an atomic batch to the front, and returns
