@@ -22,8 +22,7 @@ func (d *Door) Outcomes(ctx context.Context, after uint64) iter.Seq2[Outcome, er
 	return func(yield func(Outcome, error) bool) {
 		f := &feed{d: d, after: after, yield: yield, run: d.follow.enter()}
 		defer d.follow.leave()
-		err := f.serve(ctx)
-		if err != nil && !errors.Is(err, errStopped) && ctx.Err() == nil {
+		if err := f.serve(ctx); !errors.Is(err, errStopped) && ctx.Err() == nil {
 			yield(Outcome{}, err)
 		}
 	}
@@ -40,6 +39,7 @@ type feed struct {
 	yield func(Outcome, error) bool
 }
 
+// serve returns why it ended.
 func (f *feed) serve(ctx context.Context) error {
 	if err := f.d.awaits(ctx, f.run.ready); err != nil {
 		return err

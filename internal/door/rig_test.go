@@ -65,7 +65,9 @@ func newRig(t testing.TB, change ...func(*queue.Config)) *rig {
 	return r
 }
 
-func body(no, qty string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, no, qty) }
+func body(no, qty string) []byte {
+	return fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, no, qty)
+}
 
 // one is an order with an ID.
 func one(no, id string) Order { return Order{Body: body(no, "1"), ID: id, Source: "shop"} }
@@ -78,19 +80,31 @@ func (r *rig) submit(o Order, want Status) Receipt {
 	return got
 }
 
-// answer settles the next n deliveries as the API's answer says, and trims the log.
+// nobody observes a delivery.
+type nobody struct{}
+
+func (nobody) Submitting(ctx context.Context) context.Context { return ctx }
+func (nobody) Settling(order.Settlement) func(*order.Record, error) {
+	return func(*order.Record, error) {}
+}
+func (nobody) Settled(*order.Record)                                  {}
+func (nobody) Recognised(*order.Record)                               {}
+func (nobody) Returned(order.Report, order.Settlement, *order.Record) {}
+func (nobody) Panicked(v any)                                         { panic(v) }
+
+// answer handles the next n deliveries as a worker does, to which the API answers with a
+// verdict.
 func (r *rig) answer(n int, verdict order.Verdict) {
 	r.t.Helper()
+	h := settle.NewHandler(r.worker.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		s.History.Attempts++
+		return order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
+	}})
 	for done, began := 0, time.Now(); done < n; {
 		require.Less(r.t, time.Since(began), time.Minute)
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				if d.Work == settle.WorkSubmit {
-					rep := order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: order.History{Attempts: 1}}
-					_, err := r.worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
-					require.NoError(r.t, err)
-				}
-				d.Release()
+				h.Handle(r.t.Context(), r.t.Context(), d, nobody{})
 				done++
 			}
 		}))
