@@ -52,7 +52,7 @@ type Entry struct {
 	// Name is the client's name, and the Order-Source of its orders.
 	Name   string  `yaml:"name"`
 	Scopes []Scope `yaml:"scopes"`
-	// Tokens are one or two hashes, each "sha256:" and 64 hex digits. With two of them a
+	// Tokens are one or two hashes, each "sha256-" and 64 hex digits. With two of them a
 	// token can be replaced without a moment in which neither works.
 	Tokens []string `yaml:"tokens"`
 	// Rate is the most requests per second, and the most orders per second on the lines
@@ -79,7 +79,7 @@ func (e Entry) YAML() (string, error) {
 	return string(text), err
 }
 
-const hashPrefix = "sha256:"
+const hashPrefix = "sha256-"
 
 func hashed(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
@@ -90,7 +90,7 @@ func hashed(token string) []byte {
 // (submissionID).
 var (
 	clientName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-	tokenHash  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	tokenHash  = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 )
 
 // check returns every mistake of the entry. It never repeats a hash.
@@ -113,7 +113,7 @@ func (e Entry) check() error {
 	}
 	for i, t := range e.Tokens {
 		if !tokenHash.MatchString(t) {
-			bad("tokens: number %d is not sha256: and 64 lower-case hex digits; it must be the hash of the token, never the token", i+1)
+			bad("tokens: number %d is not sha256- and 64 lower-case hex digits; it must be the hash of the token, never the token", i+1)
 		}
 	}
 	for name, n := range map[string]int{"rate": e.Rate, "in_flight": e.InFlight, "waiting": e.Waiting, "max_body": e.MaxBody} {

@@ -56,7 +56,7 @@ func TestAnOrderAndItsOutcome(t *testing.T) {
 func TestTheBodyNamesASubmissionWithoutAKey(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for i, text := range []string{`{"order_no":"A","timeout":30,"timestamp":1}`, `{"order_no":"A","timeout":30,"timestamp":2}`, `{ "timeout":30, "order_no":"A"}`} {
+	for i, text := range []string{`{"order_no":"A","timeout":30,"timestamp":1}`, `{"order_no":"A","timeout":30,"timestamp":2}`, `{ "order_no" : "A", "timeout":30 }`} {
 		want := http.StatusCreated
 		if i > 0 {
 			want = http.StatusOK

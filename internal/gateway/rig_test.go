@@ -175,7 +175,7 @@ func (r *rig) stored() int {
 	r.t.Helper()
 	state, err := r.worker.Intents().State(r.t.Context())
 	require.NoError(r.t, err)
-	return int(state.Msgs)
+	return int(state.Messages)
 }
 
 // clientsFile writes a file of clients with these scopes, by name. Their tokens are
@@ -193,7 +193,7 @@ func writeClients(t testing.TB, path string, clients map[string][]Scope) {
 	for name, scopes := range clients {
 		e, _, err := NewEntry(name, scopes)
 		require.NoError(t, err)
-		e.Tokens = []string{fmt.Sprintf("sha256:%x", hashed("token-"+name))}
+		e.Tokens = []string{fmt.Sprintf("sha256-%x", hashed("token-"+name))}
 		lines, err := e.YAML()
 		require.NoError(t, err)
 		text += lines
@@ -202,7 +202,6 @@ func writeClients(t testing.TB, path string, clients map[string][]Scope) {
 }
 
 func bearer(name string) string { return "Bearer token-" + name }
-
 
 // open returns how many requests of a route are under way.
 func (r *rig) open(route string) float64 {

@@ -27,7 +27,7 @@ const (
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
 	// restTimeout bounds what arrives of a request after its answer.
-	restTimeout = 5 * time.Second
+	restTimeout = 2 * time.Second
 	// writeTimeout bounds each write of an answer, or of a part of it: a client that
 	// does not read loses its connection.
 	writeTimeout = 30 * time.Second

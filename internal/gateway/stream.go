@@ -47,7 +47,7 @@ type lineReader struct {
 // next ones are read. The status of the answer says nothing: each line has its own.
 func (c *call) submitLines(like door.Order, key string) error {
 	_ = c.control.EnableFullDuplex()
-	ctx, cancel := context.WithCancel(c.Context())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context())) // a read that fails ends the request's own
 	r := &lineReader{call: c, like: like, key: key, in: bufio.NewReaderSize(c.Body, 64<<10), lines: make(chan line, ahead), room: semaphore.NewWeighted(aheadBytes)}
 	var reads sync.WaitGroup
 	reads.Go(func() { r.run(ctx) })
