@@ -14,6 +14,11 @@ import (
 //go:embed *.md
 var files embed.FS
 
+// OpenAPI describes the HTTP door (orderpost gateway) for machines, in YAML.
+//
+//go:embed openapi.yaml
+var OpenAPI []byte
+
 // Names lists the documents without their ending, sorted. The index is none of them.
 func Names() []string {
 	found, _ := fs.Glob(files, "*.md") // the pattern is right

@@ -17,6 +17,10 @@ const SandboxPrefix = EnvPrefix + "SANDBOX_"
 // do not read them.
 const ConsolePrefix = EnvPrefix + "CONSOLE_"
 
+// GatewayPrefix is the prefix of the HTTP door's settings. Programs without such a door
+// do not read them.
+const GatewayPrefix = EnvPrefix + "GATEWAY_"
+
 // Unknown is a variable of the environment that has the prefix of the settings
 // and is not a setting: a misspelt name, for example. Unknown does not
 // hold the value, which may be a secret.
@@ -36,18 +40,21 @@ func (u Unknown) String() string {
 
 // UnknownSettings lists the variables of the environment, by name, that have the
 // prefix of the settings and are not among the known ones. It skips the sandbox's
-// variables, because the sandbox itself refuses unknown ones, the console's unless
-// some of them are known, and the variables that Kubernetes sets for a service whose
+// variables, because the sandbox itself refuses unknown ones, those of the console and of
+// the HTTP door unless some of them are known, and the variables that Kubernetes sets for a service whose
 // name begins with orderpost.
 func UnknownSettings(environ map[string]string, known []Setting) []Unknown {
 	names := make(map[string]bool)
 	for _, s := range known {
 		names[s.Name] = true
 	}
-	console := slices.ContainsFunc(known, func(s Setting) bool { return strings.HasPrefix(s.Name, ConsolePrefix) })
+	reads := func(prefix string) bool {
+		return slices.ContainsFunc(known, func(s Setting) bool { return strings.HasPrefix(s.Name, prefix) })
+	}
+	console, gateway := reads(ConsolePrefix), reads(GatewayPrefix)
 	var out []Unknown
 	for name := range environ {
-		if strings.HasPrefix(name, ConsolePrefix) && !console {
+		if strings.HasPrefix(name, ConsolePrefix) && !console || strings.HasPrefix(name, GatewayPrefix) && !gateway {
 			continue
 		}
 		if !strings.HasPrefix(name, EnvPrefix) || strings.HasPrefix(name, SandboxPrefix) || names[name] || serviceLink(name, environ) {

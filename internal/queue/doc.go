@@ -29,6 +29,7 @@
 //
 //	pull.go, pulling.go     intents for a worker
 //	publish.go, publishmsgs.go  many intents at once: a producer's, a feeder's
+//	publisher.go            many at once, of concurrent callers
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
 //	read.go, readone.go, inbox.go  single reads at the leader, batched reads

@@ -15,6 +15,7 @@
 //
 //	run.go               the worker program
 //	broker.go            the embedded broker, or the address of another one
+//	door.go              the HTTP door, if the settings name its address
 //	topology_monitor.go  holds the gate while a stream, the bucket or the consumer is missing
 //	storage_monitor.go   watches the broker's disk, and limits producers
 //	storage.go           holds the gate while the broker does not store results

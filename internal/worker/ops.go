@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/books"
@@ -44,6 +45,7 @@ type sources struct {
 // also see a worker that waits for them.
 type operations struct {
 	server   *ops.Server // nil = none
+	registry *prometheus.Registry
 	log      zerolog.Logger
 	stopping func() bool
 	sources  atomic.Pointer[sources] // nil until attach
@@ -56,8 +58,8 @@ type operations struct {
 // startOperations creates the metrics and serves them on Config.OpsAddr. It inserts
 // its observer before those of env. The worker counts as draining once ctx ends.
 func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, error) {
-	o := &operations{log: env.Log, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	reg := ops.NewRegistry()
+	o := &operations{log: env.Log, registry: reg, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
 	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
 	env.Attempts, env.Orders = watch, watch

@@ -174,12 +174,19 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	sides.Go(func() { feeder.Run(side) })
 	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage})
 	sides.Go(func() { view.poll(side) })
+	closeDoor, err := openDoor(ctx, cfg, q, view.registry, log)
+	if err != nil {
+		stop()
+		sides.Wait()
+		return err
+	}
 	sends := log.Info().Int("concurrency", cfg.Submit.Concurrency).Float64("rate_limit", cfg.Submit.RateLimit).Stringer("on_unsure", cfg.Submit.OnUnsure)
 	if view.server != nil {
 		sends.Str("ops", view.server.URL())
 	}
 	sends.Str("version", env.Version).Msg("working")
-	err := pool.Run(ctx)
+	err = pool.Run(ctx)
+	closeDoor()
 	stop()
 	sides.Wait()
 	if err == nil {

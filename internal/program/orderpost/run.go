@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	pages "orderpost/internal/console"
+	httpdoor "orderpost/internal/gateway"
 	"orderpost/internal/program"
 	"orderpost/internal/program/console"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/gateway"
 	"orderpost/internal/program/pending"
 	"orderpost/internal/program/worker"
 	pool "orderpost/internal/worker"
@@ -80,12 +82,13 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
+	group("doors", "For programs:", gateway.NewCommand(environ, stderr))
 	group("tools", "The program itself, and shells:", newSchemaCommand(), newVersionCommand())
 	root.SetCompletionCommandGroupID("tools")
 	root.SetHelpCommand(newHelpCommand())
 	root.SetHelpCommandGroupID("tools")
 	hideTwins(root, joined)
-	program.WarnUnknown(root, environ, slices.Concat(program.Settings(pool.Config{}), program.Settings(pages.Config{})), root.Name(), "schema")
+	program.WarnUnknown(root, environ, slices.Concat(program.Settings(pool.Config{}), program.Settings(pages.Config{}), program.Settings(httpdoor.Config{})), root.Name(), "schema")
 	return root
 }
 

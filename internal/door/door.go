@@ -1,0 +1,62 @@
+package door
+
+import (
+	"context"
+	"sync"
+
+	"orderpost/internal/queue"
+)
+
+// Door is one process's way into the fleet. It shares one publisher (group commit) and
+// one follower of results among all its callers. It is safe for concurrent use.
+type Door struct {
+	q    *queue.Queue
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
+
+	mu     sync.Mutex // guards closed
+	closed bool
+	work   sync.WaitGroup // the goroutines that Close waits for
+
+	checks  gather[*submission] // for submissions that may have been stored before
+	queued  line                // publishes into the queue
+	waiting line                // publishes into the waiting room
+	looks   gather[*look]
+	scans   gather[*scan]
+	follow  follower
+}
+
+// New returns a door over an open queue, which the caller closes after the door.
+func New(q *queue.Queue) *Door {
+	d := &Door{q: q}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	d.checks = newGather(d, batchOf, d.check)
+	d.queued, d.waiting = newLine(d), newLine(d)
+	d.looks = newGather(d, batchOf, d.lookUp)
+	d.scans = newGather(d, batchOf, d.scanRoom)
+	d.follow.init(d)
+	return d
+}
+
+// batchOf bounds how many calls share one request.
+const batchOf = 256
+
+// Close ends what runs. Submissions under way end unconfirmed, waits with ErrClosed. It
+// may be called twice.
+func (d *Door) Close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.stop()
+	d.work.Wait()
+}
+
+// run runs f in a goroutine that Close waits for. After Close it does nothing: whoever
+// waits for f sees the end of d.ctx.
+func (d *Door) run(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.work.Go(f)
+	}
+}

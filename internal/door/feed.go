@@ -1,0 +1,147 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"orderpost/internal/books"
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// Outcomes yields the outcome of every submission that the results hold after a position,
+// oldest first, and then each as it is stored, until ctx ends. 0 is the beginning.
+//
+// Each comes at least once: whoever keeps Outcome.Position and goes on after it misses
+// none. A record that is replaced before it is read comes once, as it is then. While the
+// broker is out of reach, Outcomes waits. It yields an error as its last value: ErrPosition,
+// ErrClosed, or the broker's refusal.
+func (d *Door) Outcomes(ctx context.Context, after uint64) iter.Seq2[Outcome, error] {
+	return func(yield func(Outcome, error) bool) {
+		f := &feed{d: d, after: after, yield: yield, run: d.follow.enter()}
+		defer d.follow.leave()
+		if err := f.serve(ctx); !errors.Is(err, errStopped) && ctx.Err() == nil {
+			yield(Outcome{}, err)
+		}
+	}
+}
+
+// errStopped means that the reader wants no more.
+var errStopped = errors.New("stopped")
+
+// feed is one reader of all outcomes.
+type feed struct {
+	d     *Door
+	run   *run
+	after uint64
+	yield func(Outcome, error) bool
+}
+
+// serve returns why it ended.
+func (f *feed) serve(ctx context.Context) error {
+	if err := f.d.awaits(ctx, f.run.ready); err != nil {
+		return err
+	}
+	if err := f.begin(ctx); err != nil {
+		return err
+	}
+	for {
+		page, news, ok := f.d.follow.since(f.run, f.after)
+		err := f.passAll(page)
+		switch {
+		case err == nil && f.d.follow.anew(f.run):
+			err = fmt.Errorf("%w: they were made anew", ErrPosition)
+		case err == nil && !ok:
+			err = f.catchUp(ctx)
+		case err == nil && len(page) == 0:
+			err = f.d.awaits(ctx, news)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// begin refuses a position that cannot be true.
+func (f *feed) begin(ctx context.Context) error {
+	if f.after == 0 {
+		return nil
+	}
+	last, err := books.LastResult(ctx, f.d.q)
+	if err == nil && f.after > last {
+		return fmt.Errorf("%w: %d, they end at %d", ErrPosition, f.after, last)
+	}
+	return f.d.unread(err)
+}
+
+// catchUp reads the stream to its end, because the follower does not have what is next.
+func (f *feed) catchUp(ctx context.Context) error {
+	from := f.d.follow.start(f.run)
+	err := f.d.q.Results().Walk(ctx, f.after+1, queue.ToTheEnd, func(page []*settle.Message) error {
+		for _, m := range page {
+			if err := f.pass(&entry{msg: m}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil && !f.d.q.MayLag():
+		f.after = max(f.after, from) // nothing else is stored up to there
+		return nil
+	case err == nil && f.after >= from, err != nil && !f.d.q.OutOfReach(err):
+		return err
+	default: // a replica that lags, or an outage
+		return settle.RealTime().Sleep(ctx, lookEvery)
+	}
+}
+
+func (f *feed) passAll(page []*entry) error {
+	for _, e := range page {
+		if err := f.pass(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pass yields the outcomes of one record. It leaves out notes, and records that this
+// version cannot read.
+func (f *feed) pass(e *entry) error {
+	f.after = e.msg.Seq
+	if r := e.read(); r.Record != nil {
+		for _, o := range all(r) {
+			if !f.yield(o, nil) {
+				return errStopped
+			}
+		}
+	}
+	return nil
+}
+
+// since returns the records after a sequence, and a channel that is closed when there are
+// more. ok is false if the follower does not have all of them.
+func (f *follower) since(r *run, seq uint64) (page []*entry, news <-chan struct{}, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	page, ok = r.recent.after(seq)
+	return page, r.news, ok
+}
+
+// anew reports whether the results were made anew during a run.
+func (f *follower) anew(r *run) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return r.anew > 0
+}
+
+// start returns the sequence after which the follower has every record.
+func (f *follower) start(r *run) uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return r.recent.from
+}

@@ -1,0 +1,151 @@
+package door
+
+import (
+	"errors"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// line publishes to one stream: one flush at a time, of what gathered meanwhile.
+type line struct {
+	gather[*submission]
+	publisher *queue.Publisher
+}
+
+func newLine(d *Door) line {
+	l := line{publisher: d.q.NewPublisher()}
+	l.gather = newGather(d, queue.MaxPublish, func(batch []*submission) { d.flush(l.publisher, batch) })
+	return l
+}
+
+// line returns the line of a submission.
+func (d *Door) line(s *submission) *line {
+	if s.in.Waits() {
+		return &d.waiting
+	}
+	return &d.queued
+}
+
+// flush publishes a batch and ends each submission that is stored. Every other answer is
+// pursued beside the line: it holds up nobody else.
+func (d *Door) flush(p *queue.Publisher, batch []*submission) {
+	all := batch
+	batch = make([]*submission, 0, len(all))
+	intents := make([]settle.Intent, 0, len(all))
+	for _, s := range all {
+		if s.begin() {
+			batch, intents = append(batch, s), append(intents, s.in)
+		}
+	}
+	if len(batch) == 0 {
+		return
+	}
+	for i, a := range p.Publish(d.ctx, intents) {
+		if s := batch[i]; a.Status == settle.Stored && a.Err == nil {
+			s.finish(Stored, nil)
+		} else {
+			s.note(a.Err)
+			d.run(func() { d.pursue(s, a) })
+		}
+	}
+}
+
+// begin reports whether somebody still waits for the submission, and notes that it is
+// sent.
+func (s *submission) begin() bool {
+	if s.ctx.Err() == nil && (s.state.CompareAndSwap(unsent, sent) || s.state.Load() == sent) {
+		return true
+	}
+	s.rest()
+	return false
+}
+
+// note notes whether the last publish may have stored the submission.
+func (s *submission) note(err error) {
+	if queue.MayBeStored(err) {
+		s.maybe = true
+		return
+	}
+	if !s.maybe {
+		s.state.CompareAndSwap(sent, unsent)
+	}
+}
+
+const (
+	// freedTries and freedPause bound how long a submission waits for the place of a
+	// settled order, which is free when that order has left the log (R14).
+	freedTries = 40
+	freedPause = 50 * time.Millisecond
+)
+
+// pursue finds out what an answer means that does not say "stored" (R6), and publishes
+// again while the broker is waited for, or while a settled order takes the place. a is
+// zero for a submission that was not published yet.
+func (d *Door) pursue(s *submission, a settle.Published) {
+	status, err := d.judge(s, a)
+	switch {
+	case err == nil && status != 0:
+		s.finish(status, nil)
+		return
+	case err == nil && s.freed == freedTries:
+		s.fail(ErrPending)
+		return
+	case err == nil && a.Status == settle.AlreadyPending:
+		s.freed++
+		err = settle.RealTime().Sleep(s.ctx, freedPause)
+	case err != nil:
+		err = s.backoff(d.q, err)
+	}
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	d.line(s).add(s)
+}
+
+// backoff waits before a publish is repeated that failed with err. It returns an error if
+// it must not be repeated.
+func (s *submission) backoff(q *queue.Queue, err error) error {
+	if s.wait == nil {
+		w, patient := q.NewWait()
+		if !patient {
+			return err
+		}
+		s.wait = w
+	}
+	if !q.OutOfReach(err) {
+		return err
+	}
+	return s.wait.Backoff(s.ctx, err)
+}
+
+// judge returns the status of a submission by its answer, or 0: it is to be published.
+func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
+	switch {
+	case a.Err != nil:
+		return 0, denied(d.q, a.Err)
+	case a.Status == settle.Stored:
+		return Stored, nil
+	}
+	status, err := d.known(s)
+	if err != nil || status != 0 || a.Status != settle.AlreadyKnown {
+		return status, err
+	}
+	// Nothing is stored of this order under this ID. The message that the broker
+	// remembers tells the rest.
+	_, err = d.q.Verify(s.ctx, s.in, a.Status, a.Seq)
+	if errors.Is(err, settle.ErrSwallowed) {
+		return 0, idUsed(s, "the broker remembers it from another order, or from a submission that is gone")
+	}
+	return Same, err
+}
+
+// denied adds why no answer came, if the broker denied the request.
+func denied(q *queue.Queue, err error) error {
+	if why := q.Refusal(); why != nil && queue.MayBeStored(err) {
+		return errors.Join(err, why)
+	}
+	return err
+}

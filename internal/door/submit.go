@@ -1,0 +1,140 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+// Status says how a submission came to be stored.
+type Status uint8
+
+// The statuses of a submission that is stored.
+const (
+	// Stored: it was stored now.
+	Stored Status = iota + 1
+	// Same: the same submission was stored before, and may have its outcome.
+	Same
+)
+
+// String returns "stored" or "same".
+func (s Status) String() string { return [...]string{"", "stored", "same"}[s] }
+
+// Receipt names a submission. An error comes with its ID, too, and with its OrderNo if the
+// body has one.
+type Receipt struct {
+	OrderNo, ID string
+	Status      Status
+}
+
+// Submit stores one order and returns once the broker has confirmed it. Concurrent calls
+// share writes. A broker that is out of reach is waited for as the queue's
+// Config.BrokerWait says, for as long as ctx lasts.
+//
+// Errors: *InvalidError, ErrPending, ErrIDUsed, ErrFull, ErrUnavailable, and
+// *UnconfirmedError, after which the order may be stored.
+func (d *Door) Submit(ctx context.Context, o Order) (Receipt, error) {
+	s := newSubmission(ctx, o)
+	d.start(s)
+	return d.await(ctx, s)
+}
+
+// submission is one order on its way.
+type submission struct {
+	ctx     context.Context
+	in      settle.Intent
+	hash    string // of the body
+	made    bool   // Submit made the ID, so nobody stored it before
+	receipt Receipt
+	err     error
+	done    chan struct{} // closed once receipt and err are final
+
+	state atomic.Uint32 // unsent, sent, left
+	// What follows belongs to whoever handles the submission.
+	maybe bool        // a publish before was not confirmed
+	freed int         // how often it found a settled order in its place
+	wait  settle.Wait // nil = it did not wait for the broker yet
+}
+
+// The states of a submission.
+const (
+	unsent uint32 = iota // nothing of it can be stored
+	sent                 // it may be stored
+	left                 // its caller went away while it was unsent
+)
+
+func newSubmission(ctx context.Context, o Order) *submission {
+	s := &submission{ctx: ctx, done: make(chan struct{}), made: o.ID == ""}
+	if s.made {
+		o.ID = newID()
+	}
+	s.in, s.hash, s.err = o.intent(time.Now())
+	s.receipt = Receipt{OrderNo: s.in.OrderNo, ID: o.ID}
+	return s
+}
+
+// start hands a submission to the publisher. Submissions are stored in the order in
+// which they start, unless some of them have an ID of their own and others do not.
+func (d *Door) start(s *submission) {
+	switch {
+	case s.err != nil:
+		close(s.done)
+	case s.made:
+		d.line(s).add(s)
+	default:
+		d.checks.add(s)
+	}
+}
+
+// await returns what became of a submission, or what is known when ctx ends.
+func (d *Door) await(ctx context.Context, s *submission) (Receipt, error) {
+	var err error
+	select {
+	case <-s.done:
+		return s.receipt, s.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-d.ctx.Done():
+		err = ErrClosed
+	}
+	receipt := Receipt{OrderNo: s.in.OrderNo, ID: s.in.ID}
+	if s.state.CompareAndSwap(unsent, left) {
+		return receipt, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return receipt, &UnconfirmedError{ID: s.in.ID, Err: err}
+}
+
+// finish ends a submission.
+func (s *submission) finish(status Status, err error) {
+	if status == Same && s.maybe {
+		status = Stored // by the publish of which the confirmation is missing
+	}
+	s.receipt.Status, s.err = status, err
+	s.rest()
+	close(s.done)
+}
+
+// rest ends the wait for the broker.
+func (s *submission) rest() {
+	if s.wait != nil {
+		s.wait.Done()
+	}
+}
+
+// fail ends a submission that is not known to be stored.
+func (s *submission) fail(err error) {
+	if s.maybe || queue.MayBeStored(err) && s.state.Load() == sent {
+		var known *UnconfirmedError
+		if !errors.As(err, &known) {
+			err = &UnconfirmedError{ID: s.in.ID, Err: err}
+		}
+		s.finish(0, err)
+		return
+	}
+	s.finish(0, refusal(err))
+}

@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	"orderpost/internal/program/gateway"
+	workers "orderpost/internal/program/worker"
+)
+
+// doorOf waits until a program has opened its HTTP door, and returns its address.
+func doorOf(p *process) (url string) {
+	p.t.Helper()
+	rest := p.saw(&p.errOut, `"message":"the HTTP door is open"`)
+	for line := range strings.Lines(p.errOut.String()) {
+		var said struct{ URL, Message string }
+		if json.Unmarshal([]byte(line), &said) == nil && said.Message == "the HTTP door is open" {
+			return said.URL
+		}
+	}
+	p.t.Fatal(rest)
+	return ""
+}
+
+func askDoor(t *testing.T, method, url, token, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	req.Close = true // no connection outlives the test
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	return resp.StatusCode, string(text)
+}
+
+// TestTheHTTPDoor of a worker is the whole installation of one host, and orderpost gateway
+// is a door of its own at the same broker.
+func TestTheHTTPDoor(t *testing.T) {
+	settings, _ := api(t)
+	settings["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
+	worker := startWorker(t, settings)
+	url := doorOf(worker)
+	status, text := askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"A-1","timeout":30}`)
+	require.Equal(t, http.StatusCreated, status, text)
+	_, text = askDoor(t, "GET", url+"/v1/orders/A-1?wait=1m", "", "")
+	require.Contains(t, text, `"outcome":"accepted","created":"yes"`)
+
+	entry, token := newClient(t)
+	clients := filepath.Join(t.TempDir(), "clients.yaml")
+	require.NoError(t, os.WriteFile(clients, []byte("clients:\n"+entry), 0o600))
+	settings["ORDERPOST_GATEWAY_CLIENTS"] = clients
+	door := start(t, "gateway", gateway.Run, settings)
+	url = doorOf(door)
+	status, _ = askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"B-1","timeout":30}`)
+	require.Equal(t, http.StatusUnauthorized, status)
+	status, text = askDoor(t, "POST", url+"/v1/orders", token, `{"order_no":"B-1","timeout":30}`)
+	require.Equal(t, http.StatusCreated, status, text)
+	_, text = askDoor(t, "GET", url+"/v1/orders/B-1?wait=1m", token, "")
+	require.Contains(t, text, `"outcome":"accepted"`)
+	status, _ = askDoor(t, "GET", url+"/v1/orders/A-1", token, "")
+	require.Equal(t, http.StatusNotFound, status, "it is the client local's")
+	require.Equal(t, program.ExitDone, door.end())
+	require.Equal(t, program.ExitDone, worker.end())
+	require.NotContains(t, door.errOut.String()+worker.errOut.String(), token)
+
+	settings["ORDERPOST_GATEWAY_LISTEN"] = "0.0.0.0:0" // and no TLS
+	for _, run := range []program.RunFunc{gateway.Run, workers.Run} {
+		code, _, errOut := runProgram(t, run, settings)
+		require.Equal(t, program.ExitUsage, code, errOut)
+		require.Contains(t, errOut, "ORDERPOST_GATEWAY_BEHIND_PROXY=true if a proxy ends TLS")
+	}
+}
+
+// newClient makes a client by its command.
+func newClient(t *testing.T) (entry, token string) {
+	t.Helper()
+	code, entry, errOut := runProgram(t, gateway.Run, nil, "client", "shop", "--scopes", "submit,read")
+	require.Equal(t, program.ExitDone, code, errOut)
+	lines := strings.Split(strings.TrimSpace(errOut), "\n")
+	return entry, lines[len(lines)-1]
+}

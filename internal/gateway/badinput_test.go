@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+)
+
+// raw is a connection on which a test writes what no client would.
+type raw struct {
+	net.Conn
+	in *bufio.Reader
+	t  testing.TB
+}
+
+func (r *rig) dial() *raw {
+	r.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.URL(), "http://"))
+	require.NoError(r.t, err)
+	r.t.Cleanup(func() { _ = c.Close() })
+	require.NoError(r.t, c.SetDeadline(time.Now().Add(patience)))
+	return &raw{c, bufio.NewReader(c), r.t}
+}
+
+func (c *raw) send(format string, args ...any) *raw {
+	c.t.Helper()
+	_, err := fmt.Fprintf(c, strings.ReplaceAll(format, "\n", "\r\n"), args...)
+	require.NoError(c.t, err)
+	return c
+}
+
+func (c *raw) answer() answer {
+	c.t.Helper()
+	resp, err := http.ReadResponse(c.in, nil)
+	require.NoError(c.t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(c.t, err)
+	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+// closed waits until the door closes the connection.
+func (c *raw) closed() {
+	c.t.Helper()
+	_, err := io.Copy(io.Discard, c.in)
+	if ne, timeout := err.(net.Error); timeout && ne.Timeout() { //nolint:errorlint // a net.Conn's own
+		c.t.Fatal("the door leaves the connection open")
+	}
+}
+
+const post = "POST /v1/orders HTTP/1.1\nHost: localhost\nContent-Type: application/json\n"
+
+// TestBodiesThatDoNotArrive are given up after a while, broken off, or refused at their
+// limit. None stores anything, and none keeps its connection.
+func TestBodiesThatDoNotArrive(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) {
+		o.bodyTimeout, o.Log = 300*time.Millisecond, zerolog.New(io.Discard)
+	})
+	cases := map[string]struct {
+		send string
+		want kind
+	}{
+		"half of it":              {post + "Content-Length: 100\n\n{\"order_no\":", slowBody},
+		"nothing of it":           {post + "Content-Length: 100\n\n", slowBody},
+		"half a chunk":            {post + "Transfer-Encoding: chunked\n\n40\n{\"order_no\"", slowBody},
+		"no chunk":                {post + "Transfer-Encoding: chunked\n\nzz\n{}\n0\n\n", badRequest},
+		"1 GB, said before":       {post + "Content-Length: 1073741824\n\n", tooLarge},
+		"1 GB, waiting for 100":   {post + "Expect: 100-continue\nContent-Length: 1073741824\n\n", tooLarge},
+		"more than it may, mute":  {post + "Transfer-Encoding: chunked\n\n100001\n" + strings.Repeat("x", 1<<20+1), tooLarge},
+		"nothing, and that is it": {post + "Content-Length: 0\n\n", invalidOrder},
+	}
+	t.Run("each", func(t *testing.T) {
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				conn := r.dial()
+				conn.t = t
+				a := conn.send("%s", strings.ReplaceAll(c.send, "\n", "\r\n")).answer()
+				require.Equal(t, c.want.status, a.status, a.text)
+				require.Equal(t, c.want.name, a.problem(t).name(), a.text)
+				if c.want != invalidOrder {
+					conn.closed()
+				}
+			})
+		}
+	})
+	require.Zero(t, r.stored())
+}
+
+// TestAGigabyteIsCutOff: a client that sends and sends is stopped at its limit.
+func TestAGigabyteIsCutOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.dial().send(post + "Transfer-Encoding: chunked\n\n40000000\n")
+	sent, part := 0, make([]byte, 1<<20)
+	for sent < 1<<30 {
+		n, err := c.Write(part)
+		if sent += n; err != nil {
+			break
+		}
+	}
+	require.Less(t, sent, 64<<20, "the door reads on")
+}
+
+// TestAClientThatDoesNotRead loses its connection.
+func TestAClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.writeTimeout = 200 * time.Millisecond })
+	c := r.dial()
+	go func() {
+		for {
+			if _, err := io.WriteString(c, "GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+				return
+			}
+		}
+	}()
+	require.Eventually(t, func() bool { return r.crowd.open.Load() == 1 }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return r.crowd.open.Load() == 0 }, patience, 10*time.Millisecond)
+}
+
+// TestACrowd: connections beyond the bound are told so and closed, and those within it
+// are served meanwhile.
+func TestACrowd(t *testing.T) {
+	t.Parallel()
+	const most = 50
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.mostConns = most })
+	inside := r.dial().send("GET /livez HTTP/1.1\nHost: localhost\n\n")
+	require.Equal(t, http.StatusOK, inside.answer().status)
+	for range most - 1 {
+		r.dial()
+	}
+	require.Eventually(t, func() bool { return r.crowd.open.Load() == most }, patience, time.Millisecond)
+	told, cut := 0, 0
+	var outside []*raw
+	for range 2000 {
+		outside = append(outside, r.dial())
+	}
+	for _, c := range outside {
+		_, err := io.WriteString(c, "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		if err == nil {
+			_, err = c.in.Peek(1)
+		}
+		if err != nil {
+			cut++
+			continue
+		}
+		a := c.answer()
+		require.Equal(t, "crowded", a.problem(t).name())
+		require.NotEmpty(t, a.header.Get("Retry-After"))
+		c.closed()
+		told++
+	}
+	require.GreaterOrEqual(t, told, mostTold)
+	require.Equal(t, 2000, told+cut)
+	require.Equal(t, http.StatusOK, inside.send("GET /livez HTTP/1.1\nHost: localhost\n\n").answer().status)
+}
+
+// TestAnotherHost: a page in a browser may resolve its own name to this machine.
+func TestAnotherHost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for host, want := range map[string]int{"localhost": 404, "127.0.0.1:8080": 404, "[::1]:8080": 404, "evil.example": 421, "127.0.0.1.evil.example:80": 421, "10.0.0.1": 421} {
+		a := r.dial().send("GET /v1/orders/A HTTP/1.1\nHost: %s\n\n", host).answer()
+		require.Equal(t, want, a.status, "%s: %s", host, a.text)
+	}
+}

@@ -1,0 +1,63 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// DefaultListen is where the command orderpost gateway listens unless it is told.
+const DefaultListen = "127.0.0.1:8080"
+
+// Config holds the settings of the HTTP door.
+type Config struct {
+	Listen      string `env:"GATEWAY_LISTEN" desc:"address of the HTTP door, such as 127.0.0.1:8080; empty = none in a worker, 127.0.0.1:8080 for orderpost gateway; beyond loopback it needs a file of clients, and TLS or a proxy"`
+	Clients     string `env:"GATEWAY_CLIENTS" desc:"YAML or JSON file of clients: names, scopes, hashes of tokens, limits; orderpost gateway client NAME makes an entry; read again when it changes; empty = every program of this machine may do everything"`
+	TLSCert     string `env:"GATEWAY_TLS_CERT_FILE" desc:"PEM file of the HTTP door's certificate"`
+	TLSKey      string `env:"GATEWAY_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
+	BehindProxy bool   `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy in front of the HTTP door ends TLS, so the door may listen beyond loopback without a certificate"`
+}
+
+// Enabled reports whether there is a door to open.
+func (c Config) Enabled() bool { return c.Listen != "" }
+
+// Validate returns every invalid setting at once, by the name of its variable. Settings
+// of a door that is not opened are not looked at.
+func (c Config) Validate() error {
+	if !c.Enabled() {
+		return nil
+	}
+	var errs []error
+	bad := func(name, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("ORDERPOST_GATEWAY_"+name+": "+format, args...))
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		bad("LISTEN", "%q is not an address such as %s", c.Listen, DefaultListen)
+		return errors.Join(errs...)
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		bad("TLS_CERT_FILE", "a certificate needs its key (ORDERPOST_GATEWAY_TLS_KEY_FILE), and a key its certificate")
+	}
+	if c.Clients == "" && c.BehindProxy {
+		bad("BEHIND_PROXY", "whoever reaches the proxy could do everything: name the clients (ORDERPOST_GATEWAY_CLIENTS)")
+	}
+	if !c.loopback() && c.Clients == "" {
+		bad("LISTEN", "%s can be reached from other machines, and the door does not know who may do what: set ORDERPOST_GATEWAY_CLIENTS, or listen on 127.0.0.1", c.Listen)
+	}
+	if !c.loopback() && c.TLSCert == "" && !c.BehindProxy {
+		bad("LISTEN", "%s can be reached from other machines, and tokens would cross the network in plain text: set ORDERPOST_GATEWAY_TLS_CERT_FILE and ORDERPOST_GATEWAY_TLS_KEY_FILE, or ORDERPOST_GATEWAY_BEHIND_PROXY=true if a proxy ends TLS, or listen on 127.0.0.1", c.Listen)
+	}
+	return errors.Join(errs...)
+}
+
+// loopback reports whether only programs of this machine can reach the door.
+func (c Config) loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && isLoopback(host)
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}

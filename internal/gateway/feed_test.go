@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// page is an answer of lines.
+type page struct {
+	got  []outcome
+	next uint64
+}
+
+func outcomes(t testing.TB, text string) (p page) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range lines {
+		if i == len(lines)-1 {
+			var n next
+			require.NoError(t, json.Unmarshal([]byte(line), &n), text)
+			p.next = n.Next
+			return p
+		}
+		var o outcome
+		require.NoError(t, json.Unmarshal([]byte(line), &o), text)
+		p.got = append(p.got, o)
+	}
+	return p
+}
+
+// bring stores and settles orders.
+func (r *rig) bring(numbers ...string) {
+	r.t.Helper()
+	for _, no := range numbers {
+		a := r.do("POST", "/v1/orders", body(no))
+		require.Equal(r.t, http.StatusCreated, a.status, a.text)
+	}
+	r.settle(len(numbers))
+}
+
+// TestLinesOfOutcomes come page by page, and a poll waits for the next one.
+func TestLinesOfOutcomes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	require.Equal(t, page{}, outcomes(t, r.do("GET", "/v1/outcomes", "").text), "there are none")
+	r.bring("A", "B", "C")
+	var all []string
+	p := page{}
+	for range 3 {
+		p = outcomes(t, r.do("GET", fmt.Sprintf("/v1/outcomes?limit=1&after=%d", p.next), "").text)
+		require.Len(t, p.got, 1)
+		all = append(all, p.got[0].OrderNo)
+	}
+	require.ElementsMatch(t, []string{"A", "B", "C"}, all)
+	require.Empty(t, outcomes(t, r.do("GET", fmt.Sprintf("/v1/outcomes?after=%d", p.next), "").text).got)
+
+	polled := make(chan answer, 1)
+	go func() {
+		a, err := r.try("GET", "/v1/outcomes?after=end&wait=1m", nil)
+		if err != nil {
+			a.text = err.Error()
+		}
+		polled <- a
+	}()
+	require.Eventually(t, func() bool { return r.open("outcomes") == 1 }, patience, time.Millisecond)
+	r.bring("D")
+	got := outcomes(t, (<-polled).text).got
+	require.Len(t, got, 1)
+	require.Equal(t, "D", got[0].OrderNo)
+	gone := r.do("GET", "/v1/outcomes?after=99", "")
+	require.Equal(t, http.StatusGone, gone.status, gone.text)
+}
+
+// events follows the feed of events until it has n of them.
+func (r *rig) events(n int, lastID string) (orders []string, last string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), "GET", r.URL()+"/v1/outcomes", nil)
+	require.NoError(r.t, err)
+	req.Header.Set("Accept", mediaEvents)
+	if lastID != "" {
+		req.Header.Set("Last-Event-ID", lastID)
+	}
+	resp, err := r.client.Do(req)
+	require.NoError(r.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(r.t, mediaEvents, resp.Header.Get("Content-Type"))
+	for lines := bufio.NewScanner(resp.Body); len(orders) < n && lines.Scan(); {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			last = id
+		}
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			var o outcome
+			require.NoError(r.t, json.Unmarshal([]byte(data), &o))
+			orders = append(orders, o.OrderNo)
+		}
+	}
+	return orders, last
+}
+
+// TestEvents follow, and go on where a client left.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.bring("A", "B")
+	seen, last := r.events(1, "")
+	more, _ := r.events(1, last)
+	require.ElementsMatch(t, []string{"A", "B"}, append(seen, more...))
+	followed := make(chan []string, 1)
+	go func() { got, _ := r.events(3, ""); followed <- got }()
+	require.Eventually(t, func() bool { return r.open("outcomes") == 1 }, patience, time.Millisecond)
+	r.bring("C")
+	require.Equal(t, "C", (<-followed)[2])
+}

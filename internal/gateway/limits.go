@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// limits are what one client can take of the door. A client's flood uses up its own.
+type limits struct {
+	pace *rate.Limiter
+
+	mu      sync.Mutex
+	working slots // requests that store or look something up
+	waiting slots // long polls and feeds
+}
+
+// slots counts what is under way against a bound.
+type slots struct{ used, most int }
+
+func newLimits(e Entry) *limits {
+	l := &limits{pace: rate.NewLimiter(rate.Inf, 0)}
+	l.set(e)
+	if e.Name == "" { // every program of this machine: it could run enqueue as well
+		l.pace.SetLimit(rate.Inf)
+	}
+	return l
+}
+
+// set changes the limits to those of an entry, and leaves what is under way alone.
+func (l *limits) set(e Entry) {
+	perSec := cmp.Or(e.Rate, defaultRate)
+	l.pace.SetBurst(perSec)
+	l.pace.SetLimit(rate.Limit(perSec))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.working.most, l.waiting.most = cmp.Or(e.InFlight, defaultInFlight), cmp.Or(e.Waiting, defaultWaiting)
+}
+
+// admit takes one request from the rate. It returns how long to wait instead; 0 = it is
+// admitted.
+func (l *limits) admit() (after time.Duration) {
+	r := l.pace.Reserve()
+	if after = r.Delay(); after > 0 {
+		r.Cancel()
+	}
+	return after
+}
+
+// paced waits until the rate has room for one more order of a stream.
+func (l *limits) paced(ctx context.Context) error { return l.pace.Wait(ctx) }
+
+// enter takes a slot. leave gives it back; nil = none is free.
+func (l *limits) enter(wait bool) (leave func()) {
+	s := &l.working
+	if wait {
+		s = &l.waiting
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.used >= s.most {
+		return nil
+	}
+	s.used++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		s.used--
+	}
+}
+
+// seconds rounds a wait up to what Retry-After can say.
+func seconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }

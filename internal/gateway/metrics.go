@@ -1,0 +1,21 @@
+package gateway
+
+import (
+	"net/http"
+	"slices"
+
+	"orderpost/internal/ops"
+)
+
+// MetricsOptions name what the door answers.
+func MetricsOptions() ops.GatewayOptions {
+	o := ops.GatewayOptions{Routes: []string{"submit", "order", "cancel", "outcomes", otherRoute}, Results: []string{"stored", "same"},
+		Statuses: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}}
+	for _, k := range kinds() {
+		o.Results = append(o.Results, k.name)
+		o.Statuses = append(o.Statuses, k.status)
+	}
+	slices.Sort(o.Statuses)
+	o.Statuses = slices.Compact(o.Statuses)
+	return o
+}

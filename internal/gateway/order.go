@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"orderpost/internal/door"
+	"orderpost/internal/order"
+)
+
+// maxWait bounds the parameter wait.
+const maxWait = 10 * time.Minute
+
+// order answers what became of one submission, and waits for it if the client asks.
+func (c *call) order() error {
+	wait, p := c.wait()
+	if p != nil {
+		return p
+	}
+	o, err := c.find()
+	if err != nil {
+		return err
+	}
+	if o.Pending && wait > 0 {
+		ctx, cancel := c.until(wait)
+		defer cancel()
+		settled, err := c.s.door.Wait(ctx, o.OrderNo, o.ID)
+		switch {
+		case err == nil:
+			o = settled
+		case ctx.Err() == nil:
+			return looking(err)
+		}
+	}
+	c.answer(http.StatusOK, outcomeOf(o))
+	return nil
+}
+
+// cancel withdraws one submission.
+func (c *call) cancel() error {
+	o, err := c.find()
+	if err != nil {
+		return err
+	}
+	if o.Pending {
+		ctx, cancel := c.until(c.s.storeTimeout)
+		defer cancel()
+		switch o, err = c.s.door.Cancel(ctx, o.OrderNo, o.ID, "client "+c.client.name); {
+		case err != nil && o.Pending && ctx.Err() != nil:
+			// The mark may stand. The client asks again, or waits for the outcome.
+		case err != nil:
+			return looking(err)
+		}
+	}
+	switch {
+	case o.Pending:
+		c.answer(http.StatusAccepted, outcomeOf(o))
+	case o.Outcome == order.OutcomeCancelled:
+		c.answer(http.StatusOK, outcomeOf(o))
+	default:
+		p := problemOf(settledOther, "order_no", fmt.Sprintf("it ended as %s (created: %s)", o.Outcome, o.Created), "")
+		p.Outcome = outcomeOf(o)
+		return p.of(o.OrderNo, o.ID)
+	}
+	return nil
+}
+
+// find looks up the submission that a request names. One that the client may not see is
+// answered like one that there is not, and only after the same look-up.
+func (c *call) find() (door.Outcome, error) {
+	ctx, cancel := context.WithTimeout(c.Context(), lookTimeout)
+	defer cancel()
+	for _, id := range c.submissions() {
+		o, err := c.s.door.Outcome(ctx, c.PathValue("order_no"), id)
+		switch {
+		case errors.Is(err, door.ErrUnknownOrder):
+		case err != nil:
+			return o, looking(err)
+		case c.client.sees(o):
+			return o, nil
+		}
+	}
+	return door.Outcome{}, noSuchOrder()
+}
+
+// submissions returns the ids that the parameter submission may mean: the one of a
+// receipt, or the client's own Idempotency-Key. Without the parameter it is the last
+// submission of the order_no.
+func (c *call) submissions() []string {
+	given := c.URL.Query().Get("submission")
+	if given == "" || c.client.owns(given) {
+		return []string{given}
+	}
+	return []string{submissionID(c.client.name, given, nil), given}
+}
+
+// wait reads the parameter wait; 0 = there is none.
+func (c *call) wait() (time.Duration, *problem) {
+	text := c.URL.Query().Get("wait")
+	if text == "" {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil || wait < 0 || wait > maxWait {
+		return 0, problemOf(badRequest, "parameter wait", fmt.Sprintf("%.40q", text), "give a duration such as 30s, at most "+maxWait.String())
+	}
+	return wait, nil
+}

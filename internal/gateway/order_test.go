@@ -1,0 +1,121 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+)
+
+func (a answer) outcome(t testing.TB) (o outcome) {
+	t.Helper()
+	require.Equal(t, mediaJSON, a.header.Get("Content-Type"), a.text)
+	require.NoError(t, json.Unmarshal([]byte(a.text), &o), a.text)
+	return o
+}
+
+// TestAnOrderAndItsOutcome: in by a POST, repeated, waited for, and settled.
+func TestAnOrderAndItsOutcome(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a := r.do("POST", "/v1/orders", body("A/1 é"), "Idempotency-Key", `"k1"`)
+	require.Equal(t, http.StatusCreated, a.status, a.text)
+	require.Equal(t, "/v1/orders/A%2F1%20%C3%A9?submission=local%3Ak1", a.header.Get("Location"))
+	require.Equal(t, 1, r.stored(), "2xx only after the broker confirmed")
+	again := r.do("POST", "/v1/orders", body("A/1 é"), "Idempotency-Key", "k1")
+	require.Equal(t, http.StatusOK, again.status, again.text)
+
+	where := a.header.Get("Location")
+	require.Equal(t, "pending", r.do("GET", where, "").outcome(t).State)
+	require.Equal(t, "pending", r.do("GET", where+"&wait=1ms", "").outcome(t).State)
+	waited := make(chan answer, 1)
+	go func() {
+		a, err := r.try("GET", where+"&wait=1m", nil)
+		if err != nil {
+			a.text = err.Error()
+		}
+		waited <- a
+	}()
+	r.settle(1)
+	o := (<-waited).outcome(t)
+	require.Equal(t, outcome{OrderNo: "A/1 é", Submission: "local:k1", State: "settled", Outcome: "accepted", Created: "yes", Reason: o.Reason, Attempts: 1,
+		EnqueuedAt: o.EnqueuedAt, SettledAt: o.SettledAt, Source: "local", Position: o.Position}, o)
+	require.NotZero(t, o.Position)
+	for _, way := range []string{"?submission=k1", "?submission=local:k1", ""} { // the key, the id, the last word
+		require.Equal(t, o, r.do("GET", "/v1/orders/A%2F1%20%C3%A9"+way, "").outcome(t), way)
+	}
+	same := r.do("POST", "/v1/orders", body("A/1 é"), "Idempotency-Key", "k1")
+	require.Equal(t, http.StatusOK, same.status, "it is known after its outcome, too")
+}
+
+// TestTheBodyNamesASubmissionWithoutAKey, whatever its timestamp and its spaces.
+func TestTheBodyNamesASubmissionWithoutAKey(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i, text := range []string{`{"order_no":"A","timeout":30,"timestamp":1}`, `{"order_no":"A","timeout":30,"timestamp":2}`, `{ "order_no" : "A", "timeout":30 }`} {
+		want := http.StatusCreated
+		if i > 0 {
+			want = http.StatusOK
+		}
+		a := r.do("POST", "/v1/orders", text)
+		require.Equal(t, want, a.status, a.text)
+	}
+	require.Equal(t, 1, r.stored())
+}
+
+// TestAClientSeesItsOwnOrders, and learns nothing of others.
+func TestAClientSeesItsOwnOrders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) {
+		o.Clients = clientsFile(t, map[string][]Scope{"shop": {Submit, Read, Cancel}, "rival": {Submit, Read, Cancel}, "desk": {ReadAll, Cancel}, "mute": {Submit}})
+	})
+	as := func(name, method, path, body string) answer {
+		return r.do(method, path, body, "Authorization", bearer(name), "Idempotency-Key", "1", "Order-Source", "rival")
+	}
+	require.Equal(t, http.StatusCreated, as("shop", "POST", "/v1/orders", body("A")).status)
+	require.Equal(t, http.StatusCreated, as("rival", "POST", "/v1/orders", body("B")).status, "two clients may use one key")
+	require.Equal(t, "pending", as("rival", "POST", "/v1/orders", body("A")).problem(t).name())
+	require.Equal(t, "shop", as("shop", "GET", "/v1/orders/A", "").outcome(t).Source, "whatever a header says")
+
+	hidden := func() {
+		t.Helper()
+		for _, method := range []string{"GET", "DELETE"} {
+			for _, query := range []string{"", "?submission=shop:1", "?submission=1"} {
+				a, none := as("rival", method, "/v1/orders/A"+query, ""), as("rival", method, "/v1/orders/no-such-order"+query, "")
+				require.Equal(t, http.StatusNotFound, a.status, a.text)
+				require.Equal(t, none.text, a.text, "%s %s: it tells that there is an order", method, query)
+			}
+		}
+	}
+	hidden()
+	require.Equal(t, "pending", as("desk", "GET", "/v1/orders/A?submission=shop:1", "").outcome(t).State)
+	require.Equal(t, "forbidden", as("mute", "GET", "/v1/orders/A", "").problem(t).name())
+	r.settle(2)
+	hidden()
+	for name, sees := range map[string]int{"shop": 1, "rival": 1, "desk": 2} {
+		lines := outcomes(t, as(name, "GET", "/v1/outcomes?wait=5s", "").text)
+		require.Len(t, lines.got, sees, name)
+		require.EqualValues(t, 2, lines.next, "%s goes on behind what it does not see", name)
+	}
+}
+
+// TestWithdrawing an order answers what became of it.
+func TestWithdrawing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do("POST", "/v1/orders", body("A"), "Idempotency-Key", "1")
+	r.settle(1)
+	a := r.do("DELETE", "/v1/orders/A?submission=1", "")
+	require.Equal(t, http.StatusConflict, a.status)
+	require.Equal(t, "accepted", a.problem(t).Outcome.Outcome)
+
+	r.do("POST", "/v1/orders", body("B"), "Idempotency-Key", "1", "Order-Not-Before", time.Now().Add(time.Hour).Format(time.RFC3339))
+	require.Equal(t, "pending", r.do("GET", "/v1/orders/B?submission=1", "").outcome(t).State, "it waits for its time")
+	a = r.do("DELETE", "/v1/orders/B?submission=1", "")
+	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, a.status, a.text)
+	require.Equal(t, "unknown-order", r.do("DELETE", "/v1/orders/B?submission=2", "").problem(t).name())
+}

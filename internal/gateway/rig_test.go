@@ -1,0 +1,223 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/door"
+	"orderpost/internal/fleet"
+	"orderpost/internal/ops"
+	"orderpost/internal/order"
+	"orderpost/internal/patient"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
+)
+
+func TestMain(m *testing.M) { patient.Main(m) }
+
+const patience = time.Minute
+
+// text collects a log.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *text) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *text) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// rig is a broker, a worker's queue, and an HTTP door with a queue of its own.
+type rig struct {
+	*Server
+	t        testing.TB
+	dir      string
+	broker   *embedded.Server
+	worker   *queue.Queue
+	log      *text
+	registry *prometheus.Registry
+	client   *http.Client
+}
+
+// newRig opens a door on loopback. change changes its options, the queue's settings or both.
+func newRig(t testing.TB, change ...func(*Options, *queue.Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), log: &text{}, registry: prometheus.NewRegistry()}
+	r.startBroker("127.0.0.1:0")
+	t.Cleanup(func() { r.broker.Stop() })
+	r.worker = r.connect(func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })
+	o := Options{Config: Config{Listen: "127.0.0.1:0"}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
+		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
+	q := r.connect(func(cfg *queue.Config) {
+		cfg.BrokerWait = 10 * time.Second
+		for _, c := range change {
+			c(&o, cfg)
+		}
+	})
+	d := door.New(q)
+	t.Cleanup(d.Close)
+	o.Door, o.Connected = d, q.Connected
+	s, err := Listen(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	r.Server = s
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	t.Cleanup(transport.CloseIdleConnections)
+	r.client = &http.Client{Transport: transport}
+	return r
+}
+
+func (r *rig) startBroker(listen string) {
+	r.t.Helper()
+	var err error
+	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: listen, NoSync: true})
+	require.NoError(r.t, err)
+}
+
+func (r *rig) connect(change func(*queue.Config)) *queue.Queue {
+	r.t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name = r.broker.URL, r.broker.Token, "test"
+	change(&cfg)
+	q, err := queue.Open(r.t.Context(), cfg, zerolog.Nop())
+	require.NoError(r.t, err)
+	r.t.Cleanup(q.Close)
+	return q
+}
+
+// answer is what the door answered.
+type answer struct {
+	status int
+	header http.Header
+	text   string
+}
+
+// problem reads the answer as a problem.
+func (a answer) problem(t testing.TB) *problem {
+	t.Helper()
+	require.Equal(t, "application/problem+json", a.header.Get("Content-Type"), a.text)
+	p := new(problem)
+	require.NoError(t, json.Unmarshal([]byte(a.text), p), a.text)
+	require.Equal(t, a.status, p.Status)
+	return p
+}
+
+// do sends a request. headers are names and values in turn; Content-Type is JSON unless
+// they say otherwise.
+func (r *rig) do(method, path, body string, headers ...string) answer {
+	r.t.Helper()
+	a, err := r.try(method, path, strings.NewReader(body), headers...)
+	require.NoError(r.t, err)
+	return a
+}
+
+func (r *rig) try(method, path string, body io.Reader, headers ...string) (a answer, err error) {
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.URL()+path, body)
+	if err != nil {
+		return a, err
+	}
+	req.Header.Set("Content-Type", mediaJSON)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(text)}, err
+}
+
+func body(no string) string { return fmt.Sprintf(`{"order_no":%q,"timeout":30,"qty":"1"}`, no) }
+
+// settle settles the next n deliveries as accepted.
+func (r *rig) settle(n int) {
+	r.t.Helper()
+	for done, began := 0, time.Now(); done < n; {
+		require.Less(r.t, time.Since(began), patience)
+		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
+			for _, d := range ds {
+				rep := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
+				_, err := r.worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+				require.NoError(r.t, err)
+				d.Release()
+				done++
+			}
+		}))
+	}
+}
+
+// stored counts the intents in the queue.
+func (r *rig) stored() int {
+	r.t.Helper()
+	state, err := r.worker.Intents().State(r.t.Context())
+	require.NoError(r.t, err)
+	return int(state.Messages)
+}
+
+// clientsFile writes a file of clients with these scopes, by name. Their tokens are
+// "token-" and the name.
+func clientsFile(t testing.TB, clients map[string][]Scope) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "clients.yaml")
+	writeClients(t, path, clients)
+	return path
+}
+
+func writeClients(t testing.TB, path string, clients map[string][]Scope) {
+	t.Helper()
+	text := "clients:\n"
+	for name, scopes := range clients {
+		e, _, err := NewEntry(name, scopes)
+		require.NoError(t, err)
+		e.Tokens = []string{fmt.Sprintf("sha256-%x", hashed("token-"+name))}
+		lines, err := e.YAML()
+		require.NoError(t, err)
+		text += lines
+	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+func bearer(name string) string { return "Bearer token-" + name }
+
+// open returns how many requests of a route are under way.
+func (r *rig) open(route string) float64 {
+	families, err := r.registry.Gather()
+	if err != nil {
+		return -1
+	}
+	for _, f := range families {
+		if f.GetName() != "orderpost_gateway_open_requests" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if m.GetLabel()[0].GetValue() == route {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}

@@ -1,0 +1,245 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"orderpost/docs"
+)
+
+// route is one address and method.
+type route struct {
+	method string
+	name   string // the label of metrics
+	need   Scope
+	// waits says that a request may only wait: a long poll or a feed. nil = never.
+	waits func(*http.Request) bool
+	serve func(*call) error
+}
+
+// call is one request of a client.
+type call struct {
+	*http.Request
+	w       http.ResponseWriter
+	control *http.ResponseController
+	client  *client
+	s       *Server
+}
+
+// routes lists what the door does, by path.
+func (s *Server) routes() map[string][]route {
+	return map[string][]route{
+		"/v1/orders": {{method: http.MethodPost, name: "submit", need: Submit, serve: (*call).submit}},
+		"/v1/orders/{order_no}": {
+			{method: http.MethodGet, name: "order", need: Read, waits: hasWait, serve: (*call).order},
+			{method: http.MethodDelete, name: "cancel", need: Cancel, serve: (*call).cancel}},
+		"/v1/outcomes": {{method: http.MethodGet, name: "outcomes", need: Read, waits: func(*http.Request) bool { return true }, serve: (*call).outcomes}},
+	}
+}
+
+const otherRoute = "other"
+
+// hasWait reports whether a request asks to wait.
+func hasWait(r *http.Request) bool { return r.URL.Query().Has("wait") }
+
+// handler returns what the door answers.
+func (s *Server) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, all := range s.routes() {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, all) })
+	}
+	mux.HandleFunc("/openapi.yaml", s.open("application/yaml", func() (int, []byte) { return http.StatusOK, docs.OpenAPI }))
+	mux.HandleFunc("/livez", s.open("text/plain; charset=utf-8", func() (int, []byte) { return http.StatusOK, []byte("ok\n") }))
+	mux.HandleFunc("/readyz", s.open("application/json", s.readiness))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, r, problemOf(notFound, "path", fmt.Sprintf("%.100q", r.URL.Path), "see /openapi.yaml for what there is"))
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isCrowded(r.Context()) {
+			w.Header().Set("Connection", "close")
+			s.refuse(w, r, problemOf(tooManyAtAll, "", fmt.Sprintf("%d connections are open", s.crowd.most), "keep connections and reuse them, and try again").retry(retryCrowded))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// open serves what needs no client.
+func (s *Server) open(media string, answer func() (int, []byte)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			s.refuse(w, r, notAllowed(r, "GET, HEAD"))
+			return
+		}
+		status, body := answer()
+		w.Header().Set("Content-Type", media)
+		w.Header().Set("Cache-Control", "no-store")
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.writeTimeout))
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the client is gone
+	}
+}
+
+// readiness is the answer of /readyz.
+func (s *Server) readiness() (int, []byte) {
+	reasons := []string{}
+	if s.drain.Err() != nil {
+		reasons = append(reasons, "draining: the door is being closed")
+	}
+	if !s.ready() {
+		reasons = append(reasons, "not connected to the broker")
+	}
+	status := http.StatusOK
+	if len(reasons) > 0 {
+		status = http.StatusServiceUnavailable
+	}
+	return status, jsonLine(map[string]any{"ready": len(reasons) == 0, "reasons": reasons})
+}
+
+func notAllowed(r *http.Request, allow string) *problem {
+	p := problemOf(badMethod, "method", fmt.Sprintf("%.20q", r.Method), "use "+allow)
+	p.allow = allow
+	return p
+}
+
+// dispatch serves a request of a path that has routes.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, all []route) {
+	var allow []string
+	for _, rt := range all {
+		if rt.method == r.Method {
+			s.serve(w, r, rt)
+			return
+		}
+		allow = append(allow, rt.method)
+	}
+	s.refuse(w, r, notAllowed(r, strings.Join(allow, ", ")))
+}
+
+// refuse answers a request that reached no route.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *problem) {
+	s.metrics.Requested(otherRoute, p.Status, 0)
+	c := &call{Request: r, w: w, control: http.NewResponseController(w), s: s}
+	c.deadline()
+	p.write(w)
+	c.rest()
+}
+
+// serve serves a request of a route, and counts it.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
+	began := time.Now()
+	seen := &answered{ResponseWriter: w}
+	c := &call{Request: r, w: seen, control: http.NewResponseController(w), s: s}
+	err := c.admitted(rt)
+	var p *problem
+	if err != nil && !errors.As(err, &p) {
+		p = problemOf(internal, "", "", "tell whoever runs the door; its log says more")
+		p.cause = err
+	}
+	if p != nil {
+		c.fail(rt, p, seen.status == 0)
+	}
+	c.rest()
+	s.metrics.Requested(rt.name, seen.status, time.Since(began))
+}
+
+// rest bounds the arrival of what the client still sends of a request that has its answer.
+func (c *call) rest() { _ = c.control.SetReadDeadline(time.Now().Add(min(restTimeout, c.s.bodyTimeout))) }
+
+// fail answers with a problem, unless an answer has begun, and logs what is the door's or
+// the broker's fault.
+func (c *call) fail(rt route, p *problem, answer bool) {
+	if p.Status >= http.StatusInternalServerError && c.Context().Err() == nil {
+		c.s.log.Warn().Err(p.cause).Str("route", rt.name).Int("status", p.Status).Str("problem", p.Title).Msg("HTTP door: a request failed")
+	}
+	if answer {
+		c.deadline()
+		p.write(c.w)
+	}
+}
+
+// deadline bounds the next write of the answer.
+func (c *call) deadline() { _ = c.control.SetWriteDeadline(time.Now().Add(c.s.writeTimeout)) }
+
+// admitted serves the request if its client is known, may do this, and has room for it.
+func (c *call) admitted(rt route) error {
+	if c.s.drain.Err() != nil {
+		c.w.Header().Set("Connection", "close")
+		return problemOf(draining, "", "", "send it to another door, or again in a moment").retry(retryDraining)
+	}
+	var p *problem
+	if c.client, p = c.s.who(c.Request); p != nil {
+		return p
+	}
+	if !c.client.may(rt.need) {
+		return problemOf(forbidden, "client "+c.client.name, "it lacks the scope "+string(rt.need), "ask whoever keeps the file of clients")
+	}
+	if after := c.client.limits.admit(); after > 0 {
+		return problemOf(tooMany, "client "+c.client.name, "its rate is used up", "send fewer requests a second, or many orders in one request ("+mediaLines+")").retry(after)
+	}
+	leave := c.client.limits.enter(rt.waits != nil && rt.waits(c.Request))
+	if leave == nil {
+		return problemOf(tooMany, "client "+c.client.name, "it has as many requests under way as it may", "wait for their answers").retry(retrySlots)
+	}
+	defer leave()
+	defer c.s.metrics.Opened(rt.name)()
+	if rt.method != http.MethodPost { // it may wait, and has no body
+		_ = c.control.SetReadDeadline(time.Time{})
+	}
+	return rt.serve(c)
+}
+
+// who returns the client of a request.
+func (s *Server) who(r *http.Request) (*client, *problem) {
+	if s.clients == nil {
+		// A page in a browser of this machine may resolve its own name to 127.0.0.1.
+		if host := hostOf(r.Host); !isLoopback(host) {
+			return nil, problemOf(misdirected, "header Host", fmt.Sprintf("%.100q", host), "without a file of clients (ORDERPOST_GATEWAY_CLIENTS) the door answers to localhost and loopback addresses alone")
+		}
+		return s.local, nil
+	}
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return nil, problemOf(unauthorized, "header Authorization", "there is no bearer token", "send Authorization: Bearer TOKEN")
+	}
+	if c := s.clients.find(strings.TrimSpace(token)); c != nil {
+		return c, nil
+	}
+	return nil, problemOf(unauthorized, "header Authorization", "the token is no client's", "compare it with the file of clients; its hash must be there")
+}
+
+func hostOf(hostport string) string {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	return strings.Trim(host, "[]")
+}
+
+// answered notes the status of an answer.
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answered) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// until returns a context that ends with the request, with the door, and after a while.
+func (c *call) until(wait time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(c.Context(), wait)
+	stop := context.AfterFunc(c.s.drain, cancel)
+	return ctx, func() { stop(); cancel() }
+}

@@ -1,0 +1,182 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"iter"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/door"
+	"orderpost/internal/ops"
+)
+
+// The server's limits.
+const (
+	// headerTimeout bounds the arrival of a request's header, bodyTimeout that of an
+	// order, or of one line of a stream.
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	// restTimeout bounds what arrives of a request after its answer.
+	restTimeout = 2 * time.Second
+	// writeTimeout bounds each write of an answer, or of a part of it: a client that
+	// does not read loses its connection.
+	writeTimeout = 30 * time.Second
+	idleTimeout  = 2 * time.Minute
+	maxHeader    = 16 << 10
+	// storeTimeout bounds the wait for the broker's confirmation, lookTimeout that for an
+	// answer to a look-up.
+	storeTimeout = 20 * time.Second
+	lookTimeout  = 10 * time.Second
+)
+
+// Door is what the gateway needs of *door.Door.
+type Door interface {
+	Submit(ctx context.Context, o door.Order) (door.Receipt, error)
+	SubmitAll(ctx context.Context, orders iter.Seq[door.Order]) iter.Seq2[door.Receipt, error]
+	Outcome(ctx context.Context, orderNo, id string) (door.Outcome, error)
+	Wait(ctx context.Context, orderNo, id string) (door.Outcome, error)
+	Outcomes(ctx context.Context, after uint64) iter.Seq2[door.Outcome, error]
+	End(ctx context.Context) (uint64, error)
+	Cancel(ctx context.Context, orderNo, id, by string) (door.Outcome, error)
+}
+
+// Options are what a gateway needs. Door, Connected and Metrics are required.
+type Options struct {
+	Config
+	Door Door
+	// Connected reports whether the broker is in reach, for /readyz.
+	Connected func() bool
+	Metrics   *ops.Gateway
+	Log       zerolog.Logger
+	// DrainTimeout is how long requests may take once Stop was called.
+	DrainTimeout time.Duration
+
+	mostConns    int           // 0 = mostConns, or what the system allows
+	bodyTimeout  time.Duration // 0 = bodyTimeout; a test shortens these
+	writeTimeout time.Duration // 0 = writeTimeout
+	storeTimeout time.Duration // 0 = storeTimeout
+}
+
+// Server is the HTTP door. The caller must call Stop.
+type Server struct {
+	cfg     Config
+	door    Door
+	clients *clients // nil = every program of this machine is local
+	local   *client
+	ready   func() bool
+	metrics *ops.Gateway
+	log     zerolog.Logger
+
+	bodyTimeout, writeTimeout, storeTimeout, drainTimeout time.Duration
+
+	crowd *crowd
+	url   string
+	http  *http.Server
+	done  chan struct{}
+	// drain ends when Stop is called: waits and feeds end with it.
+	drain     context.Context
+	stopWaits context.CancelFunc
+	stopOnce  sync.Once
+}
+
+// ErrConfig is wrapped by errors that a changed setting can fix.
+var ErrConfig = errors.New("configuration")
+
+// Listen opens the door. The error wraps ErrConfig if a changed setting can fix it.
+func Listen(ctx context.Context, o Options) (*Server, error) {
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	s := &Server{cfg: o.Config, door: o.Door, ready: o.Connected, metrics: o.Metrics, log: o.Log, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
+		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout)}
+	if err := s.know(o.Config); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	l, err := s.listen(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
+	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ConnContext: remember, ErrorLog: log.New(complaints{s.log}, "", 0)}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error().Err(err).Msg("the HTTP door takes no more connections")
+		}
+	}()
+	return s, nil
+}
+
+// know reads the file of clients.
+func (s *Server) know(cfg Config) error {
+	if cfg.Clients == "" {
+		s.local = localClient()
+		return nil
+	}
+	s.clients = &clients{path: cfg.Clients, log: s.log}
+	return s.clients.load()
+}
+
+// listen opens the address, with TLS if there is a certificate.
+func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
+	var pair tls.Certificate
+	if o.TLSCert != "" {
+		var err error
+		if pair, err = tls.LoadX509KeyPair(o.TLSCert, o.TLSKey); err != nil {
+			return nil, fmt.Errorf("%w: ORDERPOST_GATEWAY_TLS_CERT_FILE: %w", ErrConfig, err)
+		}
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("%w: ORDERPOST_GATEWAY_LISTEN: %w; choose another address, or stop the program that has this one", ErrConfig, err)
+	}
+	most := o.mostConns
+	if most == 0 {
+		most = affordable(mostConns)
+	}
+	s.crowd, s.url = &crowd{Listener: l, most: int64(most)}, "http://"+l.Addr().String()
+	if o.TLSCert == "" {
+		return s.crowd, nil
+	}
+	s.url = "https://" + l.Addr().String()
+	return tls.NewListener(s.crowd, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}), nil
+}
+
+// URL returns the door's address with its actual port.
+func (s *Server) URL() string { return s.url }
+
+// Stop takes no new requests, ends waits and feeds, and lets the other requests finish
+// for at most Options.DrainTimeout. It may be called more than once.
+func (s *Server) Stop() {
+	s.stopOnce.Do(func() {
+		s.stopWaits()
+		ctx, cancel := context.WithTimeout(context.Background(), s.drainTimeout)
+		defer cancel()
+		if s.http.Shutdown(ctx) != nil {
+			_ = s.http.Close()
+		}
+	})
+	<-s.done
+}
+
+// complaints passes what net/http complains about to the log. It names addresses, and
+// neither headers nor bodies.
+type complaints struct{ log zerolog.Logger }
+
+// Write implements io.Writer.
+func (c complaints) Write(text []byte) (int, error) {
+	c.log.Debug().Str("detail", strings.TrimSpace(string(text))).Msg("HTTP door")
+	return len(text), nil
+}

@@ -1,0 +1,220 @@
+package gateway
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/queue"
+)
+
+// told is one line of the answer to a stream.
+type told struct {
+	Line, Status int
+	OrderNo      string `json:"order_no"`
+	Submission   string
+	Type, Where  string
+}
+
+func toldLines(t testing.TB, in io.Reader) (out []told) {
+	t.Helper()
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		var l told
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &l), lines.Text())
+		out = append(out, l)
+	}
+	return out
+}
+
+// TestManyOrdersInOneRequest: each line is answered in order, a wrong one too, and the
+// stream can be sent again.
+func TestManyOrdersInOneRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var text strings.Builder
+	const n = 3000
+	for i := range n {
+		switch i {
+		case 7:
+			text.WriteString("\n")
+		case 8:
+			text.WriteString("{]\r\n")
+		case 9:
+			text.WriteString(body("A-1") + "\r\n") // a line that was there
+		default:
+			text.WriteString(body(fmt.Sprintf("A-%d", i)) + "\n")
+		}
+	}
+	for round, want := range []int{http.StatusCreated, http.StatusOK} {
+		a := r.do("POST", "/v1/orders", text.String(), "Content-Type", mediaLines)
+		require.Equal(t, http.StatusOK, a.status)
+		require.Equal(t, mediaLines, a.header.Get("Content-Type"))
+		lines := toldLines(t, strings.NewReader(a.text))
+		require.Len(t, lines, n-1, "an empty line has no answer")
+		for i, l := range lines {
+			row := i + 1
+			if i >= 7 {
+				row++
+			}
+			require.Equal(t, row, l.Line)
+			switch row {
+			case 9:
+				require.Equal(t, http.StatusUnprocessableEntity, l.Status)
+			case 10:
+				require.Equal(t, []any{http.StatusOK, "A-1"}, []any{l.Status, l.OrderNo})
+			default:
+				require.Equal(t, want, l.Status, "round %d: %+v", round, l)
+				require.Equal(t, fmt.Sprintf("A-%d", row-1), l.OrderNo)
+			}
+		}
+	}
+	require.Equal(t, n-3, r.stored())
+	require.Empty(t, r.do("POST", "/v1/orders", "", "Content-Type", mediaLines).text)
+}
+
+// stream is a POST whose lines a test sends one by one.
+type stream struct {
+	t    testing.TB
+	in   *io.PipeWriter
+	out  *bufio.Scanner
+	resp *http.Response
+	sent chan error
+}
+
+func (r *rig) stream(headers ...string) *stream {
+	r.t.Helper()
+	reader, writer := io.Pipe()
+	s := &stream{t: r.t, in: writer, sent: make(chan error, 1)}
+	req, err := http.NewRequestWithContext(r.t.Context(), "POST", r.URL()+"/v1/orders", reader)
+	require.NoError(r.t, err)
+	req.Header.Set("Content-Type", mediaLines)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	go func() {
+		var err error
+		s.resp, err = r.client.Do(req) //nolint:bodyclose // by the test's end
+		s.sent <- err
+	}()
+	r.t.Cleanup(func() { _ = writer.CloseWithError(errors.New("the test is over")) })
+	return s
+}
+
+// line sends a line and returns its answer.
+func (s *stream) line(text string) (l told) {
+	s.t.Helper()
+	_, err := io.WriteString(s.in, text+"\n")
+	require.NoError(s.t, err)
+	return s.next()
+}
+
+func (s *stream) next() (l told) {
+	s.t.Helper()
+	if s.out == nil {
+		require.NoError(s.t, <-s.sent)
+		s.out = bufio.NewScanner(s.resp.Body)
+		s.t.Cleanup(func() { _ = s.resp.Body.Close() })
+	}
+	require.True(s.t, s.out.Scan(), "the answer ended: %v", s.out.Err())
+	require.NoError(s.t, json.Unmarshal(s.out.Bytes(), &l), s.out.Text())
+	return l
+}
+
+// TestALineIsAnsweredBeforeTheNext: a client may wait for each answer. A line that is too
+// large, or does not arrive, ends the stream.
+func TestALineIsAnsweredBeforeTheNext(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.bodyTimeout = time.Second })
+	s := r.stream(headerKey, "b1")
+	for i := 1; i <= 3; i++ {
+		l := s.line(body(fmt.Sprintf("B-%d", i)))
+		require.Equal(t, told{Line: i, Status: http.StatusCreated, OrderNo: fmt.Sprintf("B-%d", i), Submission: fmt.Sprintf("local:b1:%d", i)}, l)
+	}
+	_, err := io.WriteString(s.in, `{"order_no":`)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusRequestTimeout, s.next().Status)
+	require.False(t, s.out.Scan())
+
+	s = r.stream()
+	require.Equal(t, http.StatusCreated, s.line(body("C")).Status)
+	go func() { _, _ = io.WriteString(s.in, strings.Repeat("x", 2<<20)) }()
+	require.Equal(t, http.StatusRequestEntityTooLarge, s.next().Status)
+	require.False(t, s.out.Scan())
+}
+
+// TestClosingTheDoor: what is under way is finished, waits end, and nothing new begins.
+func TestClosingTheDoor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := r.stream()
+	require.Equal(t, http.StatusCreated, s.line(body("A")).Status)
+	polled, followed := make(chan answer, 1), make(chan answer, 1)
+	get := func(to chan answer, path string, headers ...string) {
+		a, err := r.try("GET", path, nil, headers...)
+		if err != nil {
+			a.text = err.Error()
+		}
+		to <- a
+	}
+	go get(polled, "/v1/orders/A?wait=5m")
+	go get(followed, "/v1/outcomes", "Accept", mediaEvents)
+	require.Eventually(t, func() bool { return r.open("order")+r.open("outcomes") == 2 }, patience, time.Millisecond)
+	began := time.Now()
+	r.Stop()
+	require.Less(t, time.Since(began), r.drainTimeout)
+	require.Equal(t, "pending", (<-polled).outcome(t).State)
+	require.Equal(t, http.StatusOK, (<-followed).status)
+	l := s.next()
+	require.Equal(t, typePrefix+draining.name, l.Type)
+	require.False(t, s.out.Scan())
+	require.Equal(t, 1, r.stored())
+}
+
+// TestTheBrokerRestartsUnderManyWriters: every 2xx is stored, and every repetition is
+// recognised.
+func TestTheBrokerRestartsUnderManyWriters(t *testing.T) {
+	t.Parallel()
+	const writers, each = 64, 20
+	r := newRig(t)
+	var stored sync.Map
+	var work sync.WaitGroup
+	begun := make(chan struct{}, writers*each)
+	for w := range writers {
+		work.Go(func() {
+			for i := range each {
+				no := fmt.Sprintf("R-%d-%d", w, i)
+				for {
+					a, err := r.try("POST", "/v1/orders", strings.NewReader(body(no)))
+					if err == nil && a.status < 300 {
+						stored.Store(no, true)
+						break
+					}
+					if err != nil || a.status < 500 {
+						t.Errorf("%s: %v %+v", no, err, a)
+						return
+					}
+				}
+				begun <- struct{}{}
+			}
+		})
+	}
+	<-begun
+	address := strings.TrimPrefix(r.broker.URL, "nats://")
+	r.broker.Stop()
+	r.startBroker(address)
+	work.Wait()
+	require.Equal(t, writers*each, r.stored())
+	stored.Range(func(no, _ any) bool {
+		require.Equal(t, http.StatusOK, r.do("POST", "/v1/orders", body(no.(string))).status, no)
+		return true
+	})
+}

@@ -1,0 +1,146 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"orderpost/internal/door"
+	"orderpost/internal/order"
+)
+
+// The media types of bodies.
+const (
+	mediaJSON   = "application/json"
+	mediaLines  = "application/x-ndjson"
+	mediaEvents = "text/event-stream"
+)
+
+// The headers of an order, besides Order-Lane the same as over NATS.
+const (
+	headerKey         = "Idempotency-Key"
+	headerDeadline    = "Order-Deadline"
+	headerNotBefore   = "Order-Not-Before"
+	headerLane        = "Order-Lane"
+	headerBatch       = "Order-Batch"
+	headerTraceparent = "traceparent"
+)
+
+const (
+	// maxKey bounds an Idempotency-Key in bytes.
+	maxKey = 255
+	// maxBatch bounds Order-Batch in bytes: a record would cut a longer one.
+	maxBatch = 1024
+)
+
+// bodyKind returns the media type of a body: mediaJSON or mediaLines.
+func bodyKind(r *http.Request) (string, *problem) {
+	given := r.Header.Get("Content-Type")
+	kind, params, err := mime.ParseMediaType(given)
+	charset := params["charset"]
+	if err != nil || kind != mediaJSON && kind != mediaLines || charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return "", problemOf(mediaType, "header Content-Type", fmt.Sprintf("%q", order.Clip(given, 100)),
+			"send "+mediaJSON+" for one order, or "+mediaLines+" for one on each line, in UTF-8")
+	}
+	if given := r.Header.Get("Content-Encoding"); given != "" && !strings.EqualFold(given, "identity") {
+		return "", problemOf(mediaType, "header Content-Encoding", fmt.Sprintf("%q", order.Clip(given, 100)), "send the body as it is")
+	}
+	return kind, nil
+}
+
+// orderOf reads the order's headers. The client's name is the order's source, whatever a
+// header says.
+func orderOf(r *http.Request, c *client) (o door.Order, key string, p *problem) {
+	h := r.Header
+	o = door.Order{Source: c.name, Lane: h.Get(headerLane), Batch: h.Get(headerBatch), Traceparent: h.Get(headerTraceparent)}
+	if key, p = readKey(h); p != nil {
+		return o, "", p
+	}
+	if len(o.Batch) > maxBatch || !utf8.ValidString(o.Batch) {
+		return o, "", problemOf(invalidOrder, "header "+headerBatch, fmt.Sprintf("%d bytes", len(o.Batch)), fmt.Sprintf("give at most %d bytes of UTF-8", maxBatch))
+	}
+	if o.Lane != "" {
+		if err := order.CheckLane(o.Lane); err != nil {
+			return o, "", problemOf(invalidOrder, "header "+headerLane, err.Error(), "")
+		}
+	}
+	if o.Deadline, p = readTime(h, headerDeadline); p == nil {
+		o.NotBefore, p = readTime(h, headerNotBefore)
+	}
+	return o, key, p
+}
+
+// readTime reads a header with a time; zero = there is none.
+func readTime(h http.Header, name string) (time.Time, *problem) {
+	text := h.Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := order.ParseNotBefore(text, time.Now())
+	if name == headerDeadline {
+		at, err = time.Parse(time.RFC3339, text)
+		if err != nil {
+			err = fmt.Errorf("%q is not an RFC 3339 time such as 2026-11-23T18:00:00Z", order.Clip(text, 60))
+		}
+	}
+	if err != nil {
+		return time.Time{}, problemOf(invalidOrder, "header "+name, err.Error(), "")
+	}
+	return at, nil
+}
+
+// readKey reads the Idempotency-Key; "" = there is none. It may be in quotes, as the
+// draft of its standard has it.
+func readKey(h http.Header) (string, *problem) {
+	given := h.Values(headerKey)
+	if len(given) == 0 {
+		return "", nil
+	}
+	key := given[0]
+	if len(key) >= 2 && key[0] == '"' && key[len(key)-1] == '"' {
+		key = key[1 : len(key)-1]
+	}
+	if len(given) > 1 || key == "" || len(key) > maxKey || !visible(key) {
+		return "", problemOf(badRequest, "header "+headerKey, fmt.Sprintf("%q", order.Clip(strings.Join(given, ", "), 60)),
+			fmt.Sprintf("give one key of 1 to %d visible ASCII characters, such as a UUID", maxKey))
+	}
+	return key, nil
+}
+
+func visible(key string) bool {
+	return strings.IndexFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
+}
+
+// submissionID names a submission. The client's name begins it: the broker takes two
+// messages with one id for the same one, and no client must be able to hide another's
+// orders. Without a key the id comes from the body, so that a repeated POST is the same
+// submission.
+func submissionID(client, key string, body []byte) string {
+	if key == "" {
+		key = "sha256-" + bodyHash(body)
+	}
+	return client + ":" + key
+}
+
+// bodyHash returns the hash of what the body says, without its timestamp, which the
+// worker replaces.
+func bodyHash(body []byte) string {
+	if parsed, err := order.Parse(body); err == nil {
+		return parsed.BodyHash()
+	}
+	sum := sha256.Sum256(body) // it is about to be refused
+	return hex.EncodeToString(sum[:])
+}
+
+// lineKey returns the key of one line of a stream that has a key.
+func lineKey(key string, line int) string {
+	if key == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", key, line)
+}

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"orderpost/internal/door"
+)
+
+// submit stores one order, or one on each line.
+func (c *call) submit() error {
+	kind, p := bodyKind(c.Request)
+	if p != nil {
+		return p
+	}
+	o, key, p := orderOf(c.Request, c.client)
+	if p != nil {
+		return p
+	}
+	if kind == mediaLines {
+		return c.submitLines(o, key)
+	}
+	if c.ContentLength > int64(c.client.maxBody) { // before the client sends it, if it waits for 100
+		return tooLargeBody(c.client.maxBody)
+	}
+	if o.Body, p = c.body(); p != nil {
+		return p
+	}
+	o.ID = submissionID(c.client.name, key, o.Body)
+	return c.store(o)
+}
+
+// body reads the body of one order.
+func (c *call) body() ([]byte, *problem) {
+	_ = c.control.SetReadDeadline(time.Now().Add(c.s.bodyTimeout))
+	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, int64(c.client.maxBody)))
+	if err != nil {
+		c.w.Header().Set("Connection", "close")
+		return nil, reading(err, c.client.maxBody)
+	}
+	_ = c.control.SetReadDeadline(time.Time{}) // else it would end the request while the broker stores it
+	return body, nil
+}
+
+// store stores one order and answers once the broker confirmed it.
+func (c *call) store(o door.Order) error {
+	ctx, cancel := context.WithTimeout(c.Context(), c.s.storeTimeout)
+	defer cancel()
+	r, err := c.s.door.Submit(ctx, o)
+	if err != nil {
+		p := storing(err, r.OrderNo, o.ID)
+		c.s.metrics.Submitted(p.name())
+		return p
+	}
+	out := receiptOf(r)
+	c.s.metrics.Submitted(out.Result)
+	c.w.Header().Set("Location", orderURL(r.OrderNo, r.ID))
+	c.answer(out.Status, out)
+	return nil
+}
+
+// receiptOf returns the answer to an order that is stored.
+func receiptOf(r door.Receipt) receipt {
+	out := receipt{Status: http.StatusCreated, OrderNo: r.OrderNo, Submission: r.ID, Result: "stored"}
+	if r.Status == door.Same {
+		out.Status, out.Result = http.StatusOK, "same"
+	}
+	return out
+}
+
+// orderURL returns where the outcome of a submission is.
+func orderURL(orderNo, submission string) string {
+	segment := url.PathEscape(orderNo)
+	if strings.Trim(segment, ".") == "" { // clients resolve these
+		segment = strings.ReplaceAll(segment, ".", "%2E")
+	}
+	return "/v1/orders/" + segment + "?submission=" + url.QueryEscape(submission)
+}
+
+// answer answers with a value of ours as JSON.
+func (c *call) answer(status int, v any) {
+	c.deadline()
+	c.w.Header().Set("Content-Type", mediaJSON)
+	c.w.Header().Set("Cache-Control", "no-store")
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(jsonLine(v)) // the client is gone
+}
