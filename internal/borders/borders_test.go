@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
 	"internal/uploads": {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer", "internal/jobs"},
 	"internal/jobs":    {},
-	"internal/notify":  {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/submit/answer"},
+	"internal/notify":  {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
 	"internal/letters": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
 	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads"},
 }

@@ -56,9 +56,6 @@ func NewSender(o Options) (*Sender, error) {
 	return s, nil
 }
 
-// Stats returns the numbers for metrics. It is safe for concurrent use.
-func (s *Sender) Stats() Stats { return s.stats.read() }
-
 // Run sends until ctx ends. Then another process may send at once.
 func (s *Sender) Run(ctx context.Context) {
 	defer s.client.close()

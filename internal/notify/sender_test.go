@@ -103,7 +103,7 @@ func TestAReceiverThatFails(t *testing.T) {
 	}
 }
 
-func fails1(f func(got) (int, http.Header)) int { code, _ := f(got{}); return code / 100 }
+func fails1(f func(got) (int, http.Header)) string { code, _ := f(got{}); return classes[code/100] }
 
 // TestOneEventIsRefused: the others go on, also those of its lane. A 410 parks it at once.
 func TestOneEventIsRefused(t *testing.T) {
@@ -119,7 +119,7 @@ func TestOneEventIsRefused(t *testing.T) {
 	s := newTestSender(t, q, e.URL)
 	stop := run(t, s)
 	b.put("bad", "rejected")
-	require.Eventually(t, func() bool { return s.Stats().Attempts[4] > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Stats().Attempts["4xx"] > 0 }, time.Minute, time.Millisecond)
 	b.put("good", "accepted") // proves that the receiver takes others
 	require.Eventually(t, func() bool { return s.Stats().Parked == 1 }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool { return kept(t, q).Position.Seq == b.seqs["good"] }, time.Minute, 5*time.Millisecond)
@@ -319,6 +319,6 @@ func TestASlowReceiver(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return kept(t, q).Position.Seq == b.seqs["A-39"] }, time.Minute, 5*time.Millisecond)
 	require.EqualValues(t, 41, taken.Load(), "the slow one was sent again")
-	require.EqualValues(t, 1, s.Stats().Attempts[0])
+	require.EqualValues(t, 1, s.Stats().Attempts["none"])
 	close(block)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/notify"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -21,6 +22,7 @@ type Config struct {
 	Submit submit.Config
 	Keys   submit.KeyConfig
 	Queue  queue.Config
+	Notify notify.Config
 
 	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; all workers of a fleet must have the same, and the same API URL if it is empty"`
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start, and exit if the API refuses the key"`
@@ -48,6 +50,7 @@ func (c Config) Normalize() Config {
 		c.Name = host + "-" + strconv.Itoa(os.Getpid())
 	}
 	c.Queue.Name, c.Queue.Worker, c.Queue.Present = c.Name, true, fleet.Present
+	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts
 	c.Queue.AttemptTimeout = c.Submit.RequestTimeout
 	return c
 }
@@ -59,7 +62,7 @@ func (c Config) Identity() fleet.Identity {
 
 // Validate reports every bad setting at once, by the name of its variable.
 func (c Config) Validate() error {
-	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.validateOps()}
+	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.Notify.Validate(), c.validateOps()}
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/books"
+	"orderpost/internal/notify"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -37,6 +38,7 @@ type sources struct {
 	pool      *Pool
 	topology  *topologyMonitor
 	storage   *storageMonitor
+	sender    *notify.Sender // nil = outcomes are not sent
 }
 
 // operations is what operators see of a worker: metrics, health, and the server for
@@ -59,6 +61,9 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 	o := &operations{log: env.Log, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	reg := ops.NewRegistry()
 	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
+	if cfg.Notify.On() {
+		ops.RegisterNotify(reg, o.notify)
+	}
 	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
 	env.Attempts, env.Orders = watch, watch
 	if cfg.OpsAddr == "" {
@@ -172,6 +177,14 @@ func (o *operations) snapshot() ops.Snapshot {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}
 	}
 	return s
+}
+
+// notify returns the numbers of webhooks.
+func (o *operations) notify() ops.Notify {
+	if p := o.sources.Load(); p != nil {
+		return p.sender.Stats()
+	}
+	return (*notify.Sender)(nil).Stats()
 }
 
 func gateSnapshot(s gate.State) ops.Gate {

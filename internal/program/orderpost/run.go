@@ -18,6 +18,7 @@ import (
 	"orderpost/internal/program/console"
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
+	"orderpost/internal/program/notify"
 	"orderpost/internal/program/pending"
 	"orderpost/internal/program/worker"
 	pool "orderpost/internal/worker"
@@ -79,6 +80,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	group("books", "Orders, and the books:", enqueue.NewOrderCommand(environ, stdout, stderr), pending.NewCommand(environ, stdout, stderr),
 		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
+	group("told", "For other systems:", notify.NewCommand(environ, stdout, stderr))
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
 	group("tools", "The program itself, and shells:", newSchemaCommand(), newVersionCommand())
 	root.SetCompletionCommandGroupID("tools")
