@@ -48,6 +48,13 @@ func newGlob(text string) glob {
 	return g
 }
 
+// Pattern returns what reports whether a whole text matches a pattern. The star stands for
+// any text, the question mark for one character; a backslash makes the next one literal.
+func Pattern(text string) func(string) bool {
+	g := newGlob(text)
+	return func(text string) bool { return g.matches([]byte(text)) }
+}
+
 // literal returns the text that a pattern matches, if it matches no other.
 func (g glob) literal() (text string, one bool) {
 	if len(g) != 1 || g[0].runes != nil {

@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"proof/simulation":              {"internal/order", "internal/settle", "proof/oracle"},
 	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
-		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway"},
+		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify"},
 	"internal/gateway": {"docs", "internal/order", "internal/door", "internal/ops"},
 	"internal/books":   {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
 	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
@@ -64,6 +64,7 @@ var mayImport = map[string][]string{
 	"internal/jobs":    {},
 	"internal/door":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
 	"client":           {"internal/door", "internal/order", "internal/queue", "internal/queue/embedded"},
+	"internal/notify":  {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
 	"internal/letters": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
 	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads"},
 }
@@ -86,7 +87,7 @@ var onlyIn = map[string][]string{
 		"proof/powercut",        // it reads what a broker kept
 		"proof/chaos"},          // it breaks brokers, and publishes what our own code would not
 	"github.com/synadia-io/": {"internal/queue"},
-	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway",
+	"net/http": {"internal/submit", "internal/submit/answer", "internal/sandbox", "internal/ops", "internal/console", "internal/gateway", "internal/notify",
 		"proof/bench", "proof/bench/contender",
 		"proof/powercut", // it traces requests, and counts those that arrive
 		"proof/chaos"},   // it reads the workers' metrics

@@ -110,7 +110,7 @@ func describeAct(item journal.Item) actLine {
 func actWords(a journal.About) string {
 	words := map[journal.Kind]string{journal.Import: "import a file", journal.Cancel: "cancel orders", journal.Replay: "replay dead letters", journal.Resolve: "resolve",
 		journal.Drop: "drop dead letters", journal.Export: "export dead letters", journal.Hold: "hold the fleet", journal.Resume: "resume the fleet", journal.Limit: "limit the fleet",
-		journal.Adopt: "assign the orders to another API", journal.Repair: "accept the loss of streams", journal.Remove: "remove a file"}[a.Kind]
+		journal.Adopt: "assign the orders to another API", journal.Repair: "accept the loss of streams", journal.Remove: "remove a file", journal.Tell: "send parked webhooks again"}[a.Kind]
 	if what := a.Details["what"]; a.Kind == journal.Export && what != "" {
 		words = "save " + what
 	}

@@ -59,6 +59,9 @@ func workersSeries(t *testing.T) series {
 	stages := []string{gate.StageTrial.String(), gate.StageProbe.String(), gate.StageShut.String()}
 	full := ops.Snapshot{Clock: &ops.Clock{}, Sizes: &ops.Sizes{OldestPending: time.Now(), Lanes: []ops.Lane{{Name: "bulk", Oldest: time.Now()}}}, Parts: []ops.Part{{Name: "results", Precious: true}}} // or these would have no series
 	ops.New(reg, ops.Options{Blocks: gate.BlockNames(), Stages: stages, State: func() ops.Snapshot { return full }})
+	ops.RegisterNotify(reg, func() ops.Notify {
+		return ops.Notify{Sends: true, Oldest: time.Now(), Attempts: map[string]uint64{"2xx": 1}}
+	})
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	out := make(series)

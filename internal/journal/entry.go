@@ -31,11 +31,12 @@ const (
 	Adopt   Kind = "adopt"   // assign the orders to another API
 	Repair  Kind = "repair"  // accept the loss of streams
 	Remove  Kind = "remove"  // remove an uploaded file
+	Tell    Kind = "tell"    // send parked webhooks again
 )
 
 // Kinds returns every kind.
 func Kinds() []Kind {
-	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove}
+	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell}
 }
 
 // About says what an act is about. Only Kind and Actor are always set.

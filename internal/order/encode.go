@@ -14,6 +14,7 @@ func (r *Record) AppendJSON(dst []byte) ([]byte, error) {
 	e := encoder{out: append(dst, '{')}
 	e.text("order_no", r.OrderNo, true)
 	e.text("outcome", r.Word, true)
+	e.text("was", r.Was, false)
 	e.text("note", r.Note.String(), false)
 	e.text("verdict", r.Verdict.String(), false)
 	e.number("status", int64(r.Status), false)

@@ -40,6 +40,17 @@ func mergeWords(cur, mine *Record) *Record {
 	}
 }
 
+// corrects notes in r, which replaces cur, the outcome that cur gave.
+func (r *Record) corrects(cur *Record) {
+	switch {
+	case cur.Outcome() == OutcomeNone:
+	case cur.Word == r.Word:
+		r.Was = cur.Was
+	default:
+		r.Was = cur.Word
+	}
+}
+
 // passed reports whether mine is a late acceptance, and r lists a later intent: mine was
 // counted before that one was stored (R11).
 func (r *Record) passed(mine *Record) bool {
@@ -56,6 +67,7 @@ func mergeSame(cur *Record, out Record) *Record {
 		if curRank == rankNote {
 			out.carryDoubt(cur)
 		}
+		out.corrects(cur)
 		unsure := out.Unsure
 		out.History = joinHistory(cur.History, out.History)
 		out.Unsure = unsure
@@ -67,6 +79,7 @@ func mergeSame(cur *Record, out Record) *Record {
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
 		doubtful.TakeBack()
+		doubtful.corrects(cur)
 		doubtful.WriteID, doubtful.Verdict, doubtful.Status = out.WriteID, out.Verdict, out.Status
 		return &doubtful
 	case outRank > rankNote && storedAgain(cur, &out) && !out.Unqueued:
@@ -145,6 +158,7 @@ func mergeOlder(cur, mine *Record) *Record {
 		raised.Settled++ // this settles the newer intent, too
 	}
 	raised.SetOutcome(OutcomeAccepted)
+	raised.corrects(cur)
 	raised.Unsure, raised.By, raised.Allowed, raised.AllowedFor, raised.Proven, raised.Dropped = false, "", false, "", false, false
 	raised.Verdict, raised.Status, raised.Response, raised.Said = mine.Verdict, mine.Status, mine.Response, mine.Said
 	raised.Reason, raised.Error = "accepted by an attempt for an earlier intent of this order_no", ""

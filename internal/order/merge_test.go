@@ -343,3 +343,22 @@ func TestR11ALateAcceptanceBehindALaterConflictIsCounted(t *testing.T) {
 		require.Nil(t, Merge(cur, mine), body)
 	}
 }
+
+// A record says by itself whether its submission had another outcome before.
+func TestR1ACorrectionNamesTheOutcomeBefore(t *testing.T) {
+	eachPair(t, func(t *testing.T, cur, mine, after *Record) {
+		if after == cur || after.Outcome() == OutcomeNone {
+			return
+		}
+		newer := mine.IntentID == "i2" && after.IntentID == "i2"
+		if cur.Outcome() == OutcomeNone || newer || cur.Outcome() == after.Outcome() {
+			require.Empty(t, after.Was, "%s", explainPair(cur, mine, after))
+			return
+		}
+		require.Equal(t, cur.Word, after.Was, "%s", explainPair(cur, mine, after))
+		again := Merge(after, &Record{OrderNo: "A-1", IntentID: "i9", BodyHash: "other", EnqueuedAt: epoch.Add(9 * time.Hour), Word: "rejected"})
+		if again.Outcome() == OutcomeAccepted {
+			require.Equal(t, cur.Word, again.Was, "a conflict that is added hides no correction")
+		}
+	})
+}

@@ -22,6 +22,16 @@ func (r *Record) Intervene(i Intervention) {
 	r.Interventions = append(append([]Intervention(nil), kept...), i)
 }
 
+// SettledBy changes an outcome to a person's word.
+func (r *Record) SettledBy(person string, as Outcome, at time.Time) {
+	before := *r
+	r.SetOutcome(as)
+	r.corrects(&before)
+	r.Unsure, r.Allowed, r.AllowedFor, r.Dropped = false, false, "", false
+	r.By, r.SettledAt = person, at
+	r.Reason = "settled by a person"
+}
+
 // Intervened reports whether a person has already done this.
 func (r *Record) Intervened(did string) bool {
 	for _, i := range r.Interventions {

@@ -99,6 +99,9 @@ type Record struct {
 	OrderNo string `json:"order_no"`
 	// Word is an outcome's name or [Retrying]; use Outcome and SetOutcome.
 	Word string `json:"outcome"`
+	// Was is the outcome that this submission had before: a late acceptance, a person or
+	// new doubt corrected it. It is empty for a submission's first outcome.
+	Was string `json:"was,omitempty"`
 	// Note is the kind of note. It is NoteNone if Word is an outcome.
 	Note NoteKind `json:"note,omitzero"`
 

@@ -97,10 +97,7 @@ func resolved(cur *order.Record, orderNo string, as order.Outcome, p Person, now
 		return nil, fmt.Errorf("order %s is %s: %w", orderNo, cur.Word, ErrNotInDoubt)
 	}
 	next := *cur
-	next.SetOutcome(as)
-	next.Unsure, next.Allowed, next.AllowedFor, next.Dropped = false, false, "", false
-	next.By, next.SettledAt = p.Name, now.UTC()
-	next.Reason = "settled by a person"
+	next.SettledBy(p.Name, as, now.UTC())
 	next.Intervene(p.did(didResolve+as.String(), now))
 	return &next, nil
 }

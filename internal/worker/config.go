@@ -11,6 +11,7 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
+	"orderpost/internal/notify"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -24,6 +25,7 @@ type Config struct {
 	Queue  queue.Config
 	// Gateway is the HTTP door that the worker opens, if it has an address.
 	Gateway gateway.Config
+	Notify  notify.Config
 
 	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; all workers of a fleet must have the same, and the same API URL if it is empty"`
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start, and exit if the API refuses the key"`
@@ -51,6 +53,7 @@ func (c Config) Normalize() Config {
 		c.Name = host + "-" + strconv.Itoa(os.Getpid())
 	}
 	c.Queue.Name, c.Queue.Worker, c.Queue.Present = c.Name, true, fleet.Present
+	c.Notify.PlainHTTPHosts = c.Submit.PlainHTTPHosts
 	c.Queue.AttemptTimeout = c.Submit.RequestTimeout
 	return c
 }
@@ -62,7 +65,7 @@ func (c Config) Identity() fleet.Identity {
 
 // Validate reports every bad setting at once, by the name of its variable.
 func (c Config) Validate() error {
-	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.Gateway.Validate(), c.validateOps()}
+	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.Gateway.Validate(), c.Notify.Validate(), c.validateOps()}
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
 	}

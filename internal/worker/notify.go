@@ -13,9 +13,9 @@ import (
 // manager that reads nothing must not keep a worker from ending.
 const notifyTimeout = time.Second
 
-// notify sends one message of sd_notify(3) to NOTIFY_SOCKET. It is not go-systemd's,
+// sdNotify sends one message of sd_notify(3) to NOTIFY_SOCKET. It is not go-systemd's,
 // which waits for ever where nobody reads.
-func notify(lines ...string) error {
+func sdNotify(lines ...string) error {
 	path := os.Getenv("NOTIFY_SOCKET") // with "@" it is an abstract one, as in package net
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {

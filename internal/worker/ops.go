@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"orderpost/internal/books"
+	"orderpost/internal/notify"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
@@ -38,6 +39,7 @@ type sources struct {
 	pool      *Pool
 	topology  *topologyMonitor
 	storage   *storageMonitor
+	sender    *notify.Sender // nil = outcomes are not sent
 }
 
 // operations is what operators see of a worker: metrics, health, and the server for
@@ -61,6 +63,9 @@ func startOperations(ctx context.Context, cfg Config, env *Env) (*operations, er
 	reg := ops.NewRegistry()
 	o := &operations{log: env.Log, registry: reg, stopping: func() bool { return ctx.Err() != nil }, working: make(chan struct{})}
 	metrics := ops.New(reg, ops.Options{Version: env.Version, Blocks: gate.BlockNames(), Stages: stageNames(), State: o.snapshot})
+	if cfg.Notify.On() {
+		ops.RegisterNotify(reg, o.notify)
+	}
 	watch := &observer{metrics: metrics, attempts: env.Attempts, orders: env.Orders}
 	env.Attempts, env.Orders = watch, watch
 	if cfg.OpsAddr == "" {
@@ -174,6 +179,14 @@ func (o *operations) snapshot() ops.Snapshot {
 		s.Clock = &ops.Clock{Offset: c.Offset, Error: c.Error}
 	}
 	return s
+}
+
+// notify returns the numbers of webhooks.
+func (o *operations) notify() ops.Notify {
+	if p := o.sources.Load(); p != nil {
+		return p.sender.Stats()
+	}
+	return (*notify.Sender)(nil).Stats()
 }
 
 func gateSnapshot(s gate.State) ops.Gate {

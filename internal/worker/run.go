@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/fleet"
+	"orderpost/internal/notify"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
@@ -146,9 +147,25 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 	return &ms
 }
 
+// newSender returns what sends outcomes to a receiver; nil = they are not sent.
+func newSender(cfg Config, q *queue.Queue, log zerolog.Logger) (*notify.Sender, error) {
+	if !cfg.Notify.On() {
+		return nil, nil
+	}
+	s, err := notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: cfg.Name, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return s, nil
+}
+
 // work runs the pool and the goroutines beside it.
 func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, storage *storageMonitor) error {
 	log := env.Log
+	sender, err := newSender(cfg, q, log)
+	if err != nil {
+		return err
+	}
 	control := fleet.New(q)
 	feeder := waiting.New(waiting.Options{Queue: q, Fleet: control, Name: cfg.Name, Log: log})
 	pool := NewPool(PoolOptions{
@@ -172,7 +189,10 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	sides.Go(func() { topology.run(side) })
 	sides.Go(func() { storage.run(side) })
 	sides.Go(func() { feeder.Run(side) })
-	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage})
+	if sender != nil {
+		sides.Go(func() { sender.Run(side) })
+	}
+	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage, sender: sender})
 	sides.Go(func() { view.poll(side) })
 	closeDoor, err := openDoor(ctx, cfg, q, view.registry, log)
 	if err != nil {

@@ -126,7 +126,7 @@ func (s *supervisor) alive(ctx context.Context) bool {
 
 // send logs the first failure of a row of them.
 func (s *supervisor) send(lines ...string) {
-	err := notify(lines...)
+	err := sdNotify(lines...)
 	if err != nil && !s.mute {
 		s.log.Warn().Err(err).Msg("systemd cannot be told how this worker is (NOTIFY_SOCKET)")
 	}

@@ -1,11 +1,13 @@
 package alerts
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/notify"
 	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
 )
@@ -301,6 +303,33 @@ var outages = map[string]outage{
 	"OrderpostClockOff": {
 		breaks: func(r *rig) { r.skew(30*time.Second, func(off float64) bool { return off > 25 }) },
 		heals:  func(r *rig) { r.skew(0, func(off float64) bool { return off < 1 }) },
+	},
+	"OrderpostNotifyBehind": {
+		breaks: func(r *rig) {
+			r.hooks.down.Store(true)
+			r.publish(10)
+			r.above(0, "orderpost_notify_oldest_timestamp_seconds")
+		},
+		heals: func(r *rig) {
+			r.hooks.down.Store(false)
+			r.settled()
+		},
+	},
+	"OrderpostNotifyParked": {
+		breaks: func(r *rig) {
+			refused := fmt.Sprintf("A-%05d", r.orders+1)
+			r.hooks.refuses.Store(&refused)
+			r.publishUntil("", "the refused one is parked", func() bool { return r.prom.sum("orderpost_notify_parked") > 0 })
+		},
+		heals: func(r *rig) {
+			r.hooks.refuses.Store(nil)
+			all, err := notify.ReadAside(r.t.Context(), r.q)
+			require.NoError(r.t, err)
+			require.Len(r.t, all, 1)
+			require.NoError(r.t, all[0].Retry(r.t.Context(), r.q))
+			r.eventually("nothing is parked", func() bool { return r.prom.sum("orderpost_notify_parked") == 0 })
+			r.settled()
+		},
 	},
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/notify"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/worker"
@@ -39,6 +40,7 @@ type rig struct {
 	settings map[string]string
 	q        *queue.Queue
 	prom     *prometheus
+	hooks    *hooks
 	workers  map[string]target // by instance
 	started  int
 	orders   int
@@ -64,6 +66,8 @@ func newRig(t *testing.T, change map[string]string) *rig {
 		"ORDERPOST_ACK_WAIT": "20s", "ORDERPOST_PREFLIGHT": "false",
 		"ORDERPOST_HOLD_RETRY": "100ms", "ORDERPOST_RETRY_DELAY_MAX": "200ms", "ORDERPOST_DRAIN_TIMEOUT": "1s",
 	}
+	r.hooks = startHooks(t)
+	r.settings["ORDERPOST_NOTIFY_URL"], r.settings["ORDERPOST_NOTIFY_SECRET"] = r.hooks.URL, notify.NewSecret()
 	maps.Copy(r.settings, change)
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name = r.broker.URL, r.broker.Token, "test"
@@ -235,6 +239,7 @@ func (r *rig) settled() {
 		if len(open) > 0 && open[0] == 0 {
 			r.publish(1)
 		}
-		return len(open) > 0 && open[0] == 1 && r.prom.sum("orderpost_pending_orders") == 0
+		told := r.hooks.down.Load() || len(r.prom.reads("orderpost_notify_oldest_timestamp_seconds")) == 0
+		return told && len(open) > 0 && open[0] == 1 && r.prom.sum("orderpost_pending_orders") == 0
 	})
 }

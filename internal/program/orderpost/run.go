@@ -20,6 +20,7 @@ import (
 	"orderpost/internal/program/deadletter"
 	"orderpost/internal/program/enqueue"
 	"orderpost/internal/program/gateway"
+	"orderpost/internal/program/notify"
 	"orderpost/internal/program/pending"
 	"orderpost/internal/program/worker"
 	pool "orderpost/internal/worker"
@@ -82,7 +83,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 		deadletter.NewAuditCommand(environ, stdin, stdout, stderr), deadletter.NewJournalCommand(environ, stdin, stdout, stderr), enqueue.NewSignCommand(environ, stdin, stdout, stderr))
 	group("fleet", "All workers at once:", worker.NewFleetCommands(environ, stderr)...)
 	group("page", "For people without a terminal:", console.NewCommand(environ, stdin, stderr))
-	group("doors", "For programs:", gateway.NewCommand(environ, stderr))
+	group("doors", "For programs:", gateway.NewCommand(environ, stderr), notify.NewCommand(environ, stdout, stderr))
 	group("tools", "The program itself, and shells:", newSchemaCommand(), newVersionCommand())
 	root.SetCompletionCommandGroupID("tools")
 	root.SetHelpCommand(newHelpCommand())

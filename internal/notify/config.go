@@ -1,0 +1,123 @@
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"orderpost/internal/order"
+)
+
+// Secret is a setting that is never printed.
+type Secret string
+
+// String hides the value.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "****"
+}
+
+// GoString hides the value.
+func (s Secret) GoString() string { return s.String() }
+
+// Format hides the value whatever the verb.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
+
+// MarshalText hides the value.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Config holds the settings of the sender.
+type Config struct {
+	URL        string   `env:"NOTIFY_URL" desc:"address to which outcomes are posted as webhooks; empty = none are"`
+	Secret     Secret   `env:"NOTIFY_SECRET" desc:"secret (whsec_…) that signs webhooks; two, one a line, sign at once while the receiver changes from one to the other"`
+	SecretFile string   `env:"NOTIFY_SECRET_FILE" desc:"file with the secret(s), read again when it changes"`
+	Outcomes   []string `env:"NOTIFY_OUTCOMES" desc:"only webhooks about these outcomes, comma-separated; empty = all"`
+	Sources    []string `env:"NOTIFY_SOURCES" desc:"only webhooks about orders of these sources, comma-separated; * stands for any text; empty = all"`
+	Imports    []string `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), comma-separated; * stands for any text; empty = all"`
+	Begin      string   `env:"NOTIFY_BEGIN" envDefault:"now" desc:"where the first sender of a fleet begins: now, or oldest (every outcome that is kept)"`
+
+	// PlainHTTPHosts are the hosts beyond loopback to which plain http is allowed.
+	PlainHTTPHosts []string `env:"-"`
+}
+
+// On reports whether webhooks are sent at all.
+func (c Config) On() bool { return c.URL != "" }
+
+// Where a first sender begins.
+const (
+	beginNow    = "now"
+	beginOldest = "oldest"
+)
+
+// Validate reports every bad setting at once, by the name of its variable. Without
+// NOTIFY_URL the other settings have no effect, and Validate says nothing about them.
+func (c Config) Validate() error {
+	if !c.On() {
+		return nil
+	}
+	errs := []error{c.checkURL(), c.checkSecret()}
+	if c.Begin != beginNow && c.Begin != beginOldest {
+		errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_BEGIN: %q: give %s or %s", c.Begin, beginNow, beginOldest))
+	}
+	for _, word := range c.Outcomes {
+		var o order.Outcome
+		if err := o.UnmarshalText([]byte(strings.TrimSpace(word))); err != nil || o == order.OutcomeNone {
+			errs = append(errs, fmt.Errorf("ORDERPOST_NOTIFY_OUTCOMES: %q is no outcome; the outcomes are %v", word, order.Outcomes()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) checkSecret() error {
+	switch {
+	case c.Secret == "" && c.SecretFile == "":
+		return errors.New("ORDERPOST_NOTIFY_SECRET_FILE (or ORDERPOST_NOTIFY_SECRET): is required; orderpost notify secret prints a new secret")
+	case c.Secret != "" && c.SecretFile != "":
+		return errors.New("ORDERPOST_NOTIFY_SECRET and ORDERPOST_NOTIFY_SECRET_FILE: give one of them")
+	case c.Secret == "":
+		return nil // the file is read by NewSender
+	}
+	if _, err := readSecrets(string(c.Secret)); err != nil {
+		return fmt.Errorf("ORDERPOST_NOTIFY_SECRET: %w", err)
+	}
+	return nil
+}
+
+// checkURL checks the address. Its errors never show the whole of it, which may hold a
+// secret.
+func (c Config) checkURL() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("ORDERPOST_NOTIFY_URL: "+format, args...)
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return bad("is not a URL")
+	}
+	switch host := u.Hostname(); {
+	case u.Scheme != "https" && u.Scheme != "http":
+		return bad("scheme %q: give https://… (or http://… to loopback)", u.Scheme)
+	case host == "":
+		return bad("has no host")
+	case u.User != nil:
+		return bad("must not hold a user name or password: the signature proves who sends")
+	case u.Fragment != "":
+		return bad("must not hold a fragment")
+	case u.Scheme == "http" && !isLoopback(host) && !c.plainAllowed(host):
+		return bad("plain http to %s would send outcomes in clear text: use https, or name the host in ORDERPOST_PLAIN_HTTP_HOSTS", host)
+	}
+	return nil
+}
+
+func (c Config) plainAllowed(host string) bool {
+	return slices.ContainsFunc(c.PlainHTTPHosts, func(h string) bool { return strings.EqualFold(strings.TrimSpace(h), host) })
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}

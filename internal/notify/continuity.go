@@ -1,0 +1,50 @@
+package notify
+
+import (
+	"context"
+	"time"
+
+	"orderpost/internal/queue"
+)
+
+// resume returns where to read on so that nothing is left out, given the place up to which
+// the results were read: the same place, or an earlier one if the broker lost the end of the
+// stream, restored it from a copy, or made it anew. Sequences are given out again then, and
+// outcomes under the old numbers would be taken for delivered ones.
+//
+// The broker's times tell. What was stored after the record at the place must have a higher
+// sequence. If it has not, resume goes back to the first of those: some events come twice.
+func resume(ctx context.Context, q *queue.Queue, read Position) (from Position, err error) {
+	state, err := q.Results().State(ctx)
+	if err != nil {
+		return read, err
+	}
+	from = read
+	from.Created = state.Created
+	if !read.At.IsZero() {
+		first, err := q.Results().At(ctx, read.At.Add(time.Nanosecond))
+		if err != nil {
+			return read, err
+		}
+		if another := !state.Created.Equal(read.Created); first > 0 && (another || first <= read.Seq) {
+			from.Seq = first - 1
+		}
+	} else if !state.Created.Equal(read.Created) {
+		from.Seq = 0
+	}
+	from.Seq = min(from.Seq, state.LastSeq)
+	return from, nil
+}
+
+// beginning returns the position of a fleet's first sender.
+func beginning(ctx context.Context, q *queue.Queue, oldest bool) (Position, error) {
+	state, err := q.Results().State(ctx)
+	if err != nil {
+		return Position{}, err
+	}
+	p := Position{Created: state.Created}
+	if !oldest {
+		p.Seq, p.At = state.LastSeq, state.LastTime
+	}
+	return p, nil
+}

@@ -1,0 +1,41 @@
+package notify
+
+import (
+	"slices"
+	"strings"
+
+	"orderpost/internal/books"
+)
+
+// filter says which events are wanted. Each of its lists that is not empty must match one
+// and the same submission.
+type filter struct {
+	outcomes         []string
+	sources, imports []func(string) bool
+}
+
+func newFilter(c Config) *filter {
+	f := &filter{sources: patterns(c.Sources), imports: patterns(c.Imports)}
+	for _, word := range c.Outcomes {
+		f.outcomes = append(f.outcomes, strings.TrimSpace(word))
+	}
+	return f
+}
+
+func patterns(texts []string) (all []func(string) bool) {
+	for _, text := range texts {
+		all = append(all, books.Pattern(strings.TrimSpace(text)))
+	}
+	return all
+}
+
+func (f *filter) matches(subs []Submission) bool {
+	return slices.ContainsFunc(subs, func(s Submission) bool {
+		return (len(f.outcomes) == 0 || slices.Contains(f.outcomes, s.Outcome)) && one(f.sources, s.Source) && one(f.imports, s.Batch)
+	})
+}
+
+// one reports whether one of the patterns matches, or there are none.
+func one(patterns []func(string) bool, text string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(matches func(string) bool) bool { return matches(text) })
+}

@@ -1,0 +1,176 @@
+package notify
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+const (
+	// longestPause bounds the Retry-After that is honoured.
+	longestPause = time.Hour
+	// downAfter and downTries say when the receiver counts as down: it took nothing for so
+	// long, or failed so often in a row. Then one event at a time is tried.
+	downAfter = 5 * time.Second
+	downTries = 2 * hands
+	// firstProbe and longestProbe are the times between two such trials. Each is twice the one
+	// before, give or take a half.
+	firstProbe, longestProbe = 500 * time.Millisecond, 10 * time.Second
+)
+
+// receiver is what all attempts know of the receiver. While it takes nothing, they wait for
+// one of them at a time, which is another event each time: so an event that the receiver
+// refuses alone does not stand for it.
+type receiver struct {
+	probe chan struct{} // holds a token while one attempt tries whether the receiver is back
+
+	mu       sync.Mutex
+	taken    time.Time // when it last took an event
+	failing  time.Time // the first failure since then; zero = none
+	failures int
+	down     bool
+	returned chan struct{} // closes when it takes events again
+	waits    *backoff.ExponentialBackOff
+	next     time.Time // when it is tried next
+	pause    time.Time // until then it asked not to be sent anything
+	problem  string
+	tell     func(problem string) // is called when the problem begins and ends; "" = ended
+}
+
+func newReceiver(tell func(string)) *receiver {
+	return &receiver{probe: make(chan struct{}, 1), returned: make(chan struct{}), waits: newBackoff(firstProbe, longestProbe), tell: tell}
+}
+
+// newBackoff returns the times between attempts, which never end.
+func newBackoff(first, longest time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(backoff.WithInitialInterval(first), backoff.WithMultiplier(2),
+		backoff.WithMaxInterval(longest), backoff.WithMaxElapsedTime(0))
+}
+
+// enter waits until an attempt may be made. The caller calls leave after it. ok is false if
+// ctx ended before.
+func (r *receiver) enter(ctx context.Context) (leave func(), ok bool) {
+	for {
+		pause, down, returned := r.state()
+		switch {
+		case pause > 0:
+			if !sleep(ctx, pause, nil) {
+				return nil, false
+			}
+			continue
+		case !down:
+			return func() {}, ctx.Err() == nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false
+		case <-returned:
+		case r.probe <- struct{}{}:
+			if leave, ok = r.await(ctx, returned); leave != nil {
+				return leave, ok
+			}
+		}
+	}
+}
+
+// await waits for the time of the next trial. leave is nil if the receiver is back before.
+func (r *receiver) await(ctx context.Context, returned <-chan struct{}) (leave func(), ok bool) {
+	leave = func() { <-r.probe }
+	r.mu.Lock()
+	wait := time.Until(r.next)
+	r.mu.Unlock()
+	if !sleep(ctx, wait, returned) {
+		leave()
+		return func() {}, false
+	}
+	select {
+	case <-returned:
+		leave()
+		return nil, false
+	default:
+		return leave, true
+	}
+}
+
+func (r *receiver) state() (pause time.Duration, down bool, returned <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.pause), r.down, r.returned
+}
+
+// took notes that the receiver took an event.
+func (r *receiver) took() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.taken, r.failing, r.failures = time.Now(), time.Time{}, 0
+	if r.down {
+		r.down = false
+		close(r.returned)
+		r.returned = make(chan struct{})
+	}
+	r.say("")
+}
+
+// refused notes a failed attempt. alone reports whether it is the event's own failure, as far
+// as is known: the receiver is not down, and asked for no pause.
+func (r *receiver) refused(a reply) (alone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if a.after > 0 {
+		if until := now.Add(min(a.after, longestPause)); until.After(r.pause) {
+			r.pause = until
+		}
+		r.say(a.String())
+		return false
+	}
+	if r.failures++; r.failing.IsZero() {
+		r.failing = now
+	}
+	if !r.down && (r.failures >= downTries || now.Sub(r.failing) >= downAfter) {
+		r.down = true
+		r.waits.Reset()
+	}
+	if r.down && !now.Before(r.next) {
+		r.next = now.Add(r.waits.NextBackOff())
+		r.say(a.String())
+	}
+	return !r.down
+}
+
+// say tells when a problem begins and ends. The caller holds the lock.
+func (r *receiver) say(problem string) {
+	if (problem == "") != (r.problem == "") {
+		r.tell(problem)
+	}
+	r.problem = problem
+}
+
+// takenSince reports whether the receiver took an event after t.
+func (r *receiver) takenSince(t time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.taken.After(t)
+}
+
+// trouble returns why the receiver takes nothing; "" if it does.
+func (r *receiver) trouble() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problem
+}
+
+// sleep returns true after d or once sooner closes, and false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration, sooner <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-sooner:
+	}
+	return ctx.Err() == nil
+}

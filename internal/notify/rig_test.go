@@ -1,0 +1,175 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/patient"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+func TestMain(m *testing.M) { patient.Main(m) }
+
+func startBroker(t testing.TB) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func openQueue(t testing.TB, s *embedded.Server) *queue.Queue {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, "notify", true
+	cfg.Present = func(context.Context, *queue.Bucket) ([]string, error) { return nil, nil }
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	return q
+}
+
+// ledger writes records as workers do: over the one before.
+type ledger struct {
+	t    testing.TB
+	q    *queue.Queue
+	seqs map[string]uint64
+	base time.Time
+}
+
+func newLedger(t testing.TB, q *queue.Queue) *ledger {
+	return &ledger{t: t, q: q, seqs: make(map[string]uint64), base: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+}
+
+// put stores an outcome, or a note where the word is retrying.
+func (b *ledger) put(no, word string, change ...func(*order.Record)) {
+	b.t.Helper()
+	b.base = b.base.Add(time.Second)
+	r := &order.Record{OrderNo: no, Word: word, IntentID: "i-" + no, WriteID: b.base.String(), SettledAt: b.base, Settled: 1}
+	for _, c := range change {
+		c(r)
+	}
+	seq, err := b.q.Store().PutRecord(b.t.Context(), no, r, b.seqs[no])
+	require.NoError(b.t, err)
+	b.seqs[no] = seq
+}
+
+// got is one event that the receiver took.
+type got struct {
+	ID   string
+	Type string `json:"type"`
+	Data Order  `json:"data"`
+}
+
+// endpoint is a receiver. answer says what it answers to an event; nil = 204.
+type endpoint struct {
+	*httptest.Server
+	mu     sync.Mutex
+	answer func(got) (status int, header http.Header)
+	tries  []got
+	taken  []got
+}
+
+func newEndpoint(t testing.TB) *endpoint {
+	e := &endpoint{}
+	e.Server = httptest.NewServer(e)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	g := got{ID: r.Header.Get("Webhook-Id")}
+	bad := json.Unmarshal(body, &g)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	status, header := http.StatusNoContent, http.Header(nil)
+	if e.answer != nil {
+		status, header = e.answer(g)
+	}
+	if bad != nil || r.Method != http.MethodPost {
+		status = http.StatusTeapot
+	}
+	e.tries = append(e.tries, g)
+	if status/100 == 2 {
+		e.taken = append(e.taken, g)
+	}
+	for name, values := range header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(status)
+}
+
+func (e *endpoint) answers(f func(got) (int, http.Header)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answer = f
+}
+
+// last returns the last outcome that was taken for each order_no, and all that were taken.
+func (e *endpoint) last() (last map[string]string, all []got) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	last = make(map[string]string)
+	for _, g := range e.taken {
+		last[g.Data.OrderNo] = g.Data.Outcome
+	}
+	return last, append(all, e.taken...)
+}
+
+// await waits until the receiver's last outcomes are these.
+func (e *endpoint) await(t testing.TB, want map[string]string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		last, _ := e.last()
+		for no, outcome := range want {
+			require.Equal(c, outcome, last[no], no)
+		}
+	}, time.Minute, 5*time.Millisecond)
+}
+
+func status(code int) func(got) (int, http.Header) {
+	return func(got) (int, http.Header) { return code, nil }
+}
+
+func newTestSender(t testing.TB, q *queue.Queue, url string, change ...func(*Config)) *Sender {
+	t.Helper()
+	c := Config{URL: url, Secret: Secret(NewSecret()), Begin: beginOldest}
+	for _, f := range change {
+		f(&c)
+	}
+	s, err := NewSender(Options{Config: c, Queue: q, Name: t.Name(), Log: zerolog.Nop()})
+	require.NoError(t, err)
+	return s
+}
+
+// run runs a sender until stop is called.
+func run(t testing.TB, s *Sender) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { s.Run(ctx) })
+	stop = func() { cancel(); done.Wait() }
+	t.Cleanup(stop)
+	return stop
+}
+
+// kept reads what the bucket keeps.
+func kept(t testing.TB, q *queue.Queue) Kept {
+	t.Helper()
+	k, _, err := readKept(t.Context(), q)
+	require.NoError(t, err)
+	return k
+}

@@ -1,0 +1,122 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/queue"
+	"orderpost/internal/settle"
+)
+
+const (
+	// drainTime is how long attempts that are under way may take once the sender stops. It
+	// is less than what is left of the lease after a renewal.
+	drainTime = 3 * time.Second
+	// measureEvery is how often the backlog is measured.
+	measureEvery = 2 * time.Second
+)
+
+// session is one process's time as the sender: from the position that the bucket keeps,
+// until it stops or loses the lease.
+type session struct {
+	queue     *queue.Queue
+	log       zerolog.Logger
+	client    *client
+	lease     *lease
+	stats     *counters
+	window    *window
+	reader    *reader
+	receiver  *receiver
+	asides    *asides
+	fleetTold atomic.Pointer[fleetTold]
+	turns     *turns
+	tell      func(problem string)
+}
+
+// newSession begins at the kept position, or before it if the results are others.
+func (s *Sender) newSession(ctx context.Context) (*session, error) {
+	kept := s.lease.mine
+	from, err := resume(ctx, s.queue, kept.Position)
+	if err != nil {
+		return nil, err
+	}
+	if from.Seq < kept.Position.Seq {
+		s.log.Warn().Uint64("position", kept.Position.Seq).Uint64("from", from.Seq).
+			Msg("the broker lost the end of the results, or has others than before: outcomes are told again from where they are new")
+	}
+	n := &session{queue: s.queue, log: s.log, client: s.client, lease: s.lease, stats: &s.stats, tell: s.tell,
+		window: newWindow(from), receiver: newReceiver(s.receives), asides: newAsides(s.queue), turns: newTurns()}
+	n.fleetTold.Store(&kept.Fleet)
+	n.reader = &reader{queue: s.queue, filter: s.filter, window: n.window, turns: n.turns, log: s.log}
+	return n, nil
+}
+
+// run sends until ctx ends or the lease is lost. Then it lets attempts that are under way
+// finish, and keeps the position in the lease's value, which the caller stores.
+func (s *session) run(ctx context.Context) error {
+	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWork()
+	intake, endIntake := context.WithCancelCause(ctx)
+	defer endIntake(nil)
+	lost := func() { endIntake(nil); endWork() }
+	watchdog := time.AfterFunc(s.lease.left(), lost) // a renewal may hang
+	defer watchdog.Stop()
+
+	var all sync.WaitGroup
+	for range hands {
+		all.Go(func() { s.hand(intake, work) })
+	}
+	all.Go(func() { s.watchAside(intake) })
+	all.Go(func() { s.watchFleet(intake, work) })
+	all.Go(func() { s.measure(intake) })
+	all.Go(func() { endIntake(s.reader.run(intake)) })
+	s.renew(intake, work, watchdog)
+	endIntake(nil)
+	drain := time.AfterFunc(drainTime, endWork)
+	defer drain.Stop()
+	all.Wait()
+	s.keep()
+	if err := context.Cause(intake); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// renew keeps the lease, and stores the position with it, until intake ends or the lease is
+// lost.
+func (s *session) renew(intake, work context.Context, watchdog *time.Timer) {
+	for settle.RealTime().Sleep(intake, renewEvery) == nil {
+		s.keep()
+		held, err := s.lease.renew(work)
+		if !held {
+			return
+		}
+		if err == nil {
+			watchdog.Reset(s.lease.left())
+		}
+	}
+}
+
+// keep brings the lease's value up to date.
+func (s *session) keep() {
+	s.lease.mine.Position, _ = s.window.position()
+	s.lease.mine.Fleet, s.lease.mine.Problem = s.told(), s.receiver.trouble()
+}
+
+// measure measures the backlog until ctx ends.
+func (s *session) measure(ctx context.Context) {
+	for {
+		if state, err := s.queue.Results().State(ctx); err == nil {
+			position, _ := s.window.position()
+			s.stats.backlog.Store(state.LastSeq - min(position.Seq, state.LastSeq))
+		}
+		if settle.RealTime().Sleep(ctx, measureEvery) != nil {
+			return
+		}
+	}
+}
