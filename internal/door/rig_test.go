@@ -100,14 +100,16 @@ func (r *rig) answer(n int, verdict order.Verdict) {
 		s.History.Attempts++
 		return order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
 	}})
+	var handled sync.WaitGroup
 	for done, began := 0, time.Now(); done < n; {
 		require.Less(r.t, time.Since(began), time.Minute)
-		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
+		require.NoError(r.t, r.worker.Pull(r.t.Context(), min(n-done, 500), time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				h.Handle(r.t.Context(), r.t.Context(), d, nobody{})
 				done++
+				handled.Go(func() { h.Handle(r.t.Context(), r.t.Context(), d, nobody{}) })
 			}
 		}))
+		handled.Wait()
 	}
 }
 
@@ -123,3 +125,9 @@ func (r *rig) trim() {
 	})
 	r.t.Cleanup(func() { cancel(); done.Wait() })
 }
+
+// waitLong and waitShort are for require.Eventually.
+const (
+	waitLong  = time.Minute
+	waitShort = time.Millisecond
+)

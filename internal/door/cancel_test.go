@@ -1,0 +1,67 @@
+package door
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/books"
+	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
+	"orderpost/internal/order"
+	"orderpost/internal/settle"
+)
+
+// obeys plays a worker of the fleet that knows the cancellations, until the test ends.
+func (r *rig) obeys() {
+	ctx, cancel := context.WithCancel(context.Background())
+	control := fleet.New(r.worker)
+	h := settle.NewHandler(r.worker.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		return order.Report{End: order.EndHandBack, History: s.History}
+	}})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			view, err := control.Read(ctx)
+			if err != nil {
+				continue
+			}
+			r.worker.SetCancellations(view.Cancelled)
+			_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
+			_ = r.worker.Pull(ctx, 1, 10*time.Millisecond, func(ds []*settle.Delivery) {
+				for _, d := range ds {
+					if view.Cancelled.Version > 0 {
+						h.Handle(ctx, ctx, d, nobody{})
+					} else {
+						_ = r.worker.HandBack(ctx, d, 0)
+					}
+				}
+			})
+			_ = r.worker.Trim(ctx)
+			_ = books.RetireCancellations(ctx, r.worker)
+		}
+	})
+	r.t.Cleanup(func() { cancel(); done.Wait() })
+}
+
+// TestASubmissionIsWithdrawn, once, and the journal says by whom.
+func TestASubmissionIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.submit(one("A", "s1"), Stored)
+	_, err := r.Cancel(t.Context(), "A", "s2", "shop")
+	require.ErrorIs(t, err, ErrUnknownOrder, "somebody else's")
+	r.obeys()
+	for range 2 { // the second finds what became of it
+		o, err := r.Cancel(t.Context(), "A", "s1", "shop")
+		require.NoError(t, err)
+		require.Equal(t, []any{order.OutcomeCancelled, "no"}, []any{o.Outcome, o.Created})
+	}
+	acts, err := journal.OfOrder(t.Context(), r.worker, "A", "")
+	require.NoError(t, err)
+	require.Len(t, acts, 1)
+	require.Equal(t, journal.Actor{Name: "shop", Known: journal.ByProcess}, acts[0].Actor)
+}

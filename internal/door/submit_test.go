@@ -1,0 +1,210 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+// TestWhatIsInvalidIsNamed: where, what and what to do, before anything is sent.
+func TestWhatIsInvalidIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	good := body("A", "1")
+	for name, c := range map[string]struct {
+		o           Order
+		where, code string
+	}{
+		"no JSON":        {Order{Body: []byte("{")}, "", "invalid_json"},
+		"no order_no":    {Order{Body: []byte(`{"timeout":30}`)}, "order_no", "missing_field"},
+		"timeout a text": {Order{Body: []byte(`{"order_no":"A","timeout":"30"}`)}, "timeout", "wrong_type"},
+		"too large":      {Order{Body: fmt.Appendf(nil, `{"order_no":"A","timeout":30,"x":%q}`, strings.Repeat("x", order.MaxBody))}, "", "too_large"},
+		"deep":           {Order{Body: []byte(`{"order_no":"A","timeout":30,"items":[{"price":9007199254740993}]}`)}, "items[0].price", "number_not_exact"},
+		"line in the id": {Order{Body: good, ID: "a\r\nNats-TTL: 1s"}, "id", "bad_id"},
+		"blank":          {Order{Body: good, Source: "shop "}, "source", "bad_source"},
+		"long":           {Order{Body: good, Batch: strings.Repeat("b", 1025)}, "batch", "bad_batch"},
+		"lane":           {Order{Body: good, Lane: "at"}, "lane", "bad_lane"},
+		"far":            {Order{Body: good, NotBefore: time.Now().Add(400 * 24 * time.Hour)}, "not_before", "bad_not_before"},
+		"late":           {Order{Body: good, Deadline: time.Date(12026, 1, 1, 0, 0, 0, 0, time.UTC)}, "deadline", "bad_deadline"},
+	} {
+		_, err := r.Submit(t.Context(), c.o)
+		var bad *InvalidError
+		require.ErrorAs(t, err, &bad, name)
+		require.Equal(t, [2]string{c.where, c.code}, [2]string{bad.Where, bad.Code}, name)
+		require.NotEmpty(t, bad.Seen, name)
+	}
+	counts, err := r.worker.Count(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, counts.LastIntent)
+}
+
+// TestOneRepetitionDoesNotRefuseTheOthers: callers share batches, in which repetitions,
+// other submissions and two of one order stand beside new orders.
+func TestOneRepetitionDoesNotRefuseTheOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 40 {
+		r.submit(one(fmt.Sprintf("old-%d", i), fmt.Sprintf("old-%d", i)), Stored)
+	}
+	var orders []Order
+	for i := range 40 {
+		orders = append(orders, Order{Body: body(fmt.Sprintf("new-%d", i), "1")}, // without an id: nothing is looked up before
+			Order{Body: body(fmt.Sprintf("new-%d", i), "1")},
+			one(fmt.Sprintf("old-%d", i), fmt.Sprintf("old-%d", i)),
+			one(fmt.Sprintf("old-%d", i), "another"))
+	}
+	i := 0
+	for got, err := range r.SubmitAll(t.Context(), slices.Values(orders)) {
+		switch i % 4 {
+		case 0:
+			require.NoError(t, err)
+			require.Equal(t, Stored, got.Status)
+			require.NotEmpty(t, got.ID)
+		case 2:
+			require.NoError(t, err)
+			require.Equal(t, Receipt{OrderNo: fmt.Sprintf("old-%d", i/4), ID: got.OrderNo, Status: Same}, got)
+		default:
+			require.ErrorIs(t, err, ErrPending, "order %d", i)
+		}
+		i++
+	}
+	require.Equal(t, len(orders), i)
+	counts, err := r.worker.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 80, counts.LastIntent)
+}
+
+// TestALoopThatIsLeftAsksForNoMore of endless orders, and a sequence that blocks does not
+// keep the receipts that are there.
+func TestALoopThatIsLeftAsksForNoMore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	asked, ended := 0, make(chan struct{})
+	endless := func(yield func(Order) bool) {
+		defer close(ended)
+		for asked = 0; yield(one(fmt.Sprint(asked), "")); asked++ {
+		}
+	}
+	for got, err := range r.SubmitAll(t.Context(), endless) {
+		require.NoError(t, err)
+		require.Equal(t, "0", got.OrderNo)
+		break
+	}
+	<-ended
+	require.LessOrEqual(t, asked, mostAhead+2)
+
+	answered := make(chan struct{})
+	slow := func(yield func(Order) bool) {
+		if yield(one("first", "")) {
+			<-answered // as from somebody who waits for the answer before the next line
+			yield(one("second", ""))
+		}
+	}
+	var got []string
+	for receipt, err := range r.SubmitAll(t.Context(), slow) {
+		require.NoError(t, err)
+		if got = append(got, receipt.OrderNo); len(got) == 1 {
+			close(answered)
+		}
+	}
+	require.Equal(t, []string{"first", "second"}, got)
+}
+
+// TestTheBrokerRestartsUnder64Writers: every order that was confirmed is stored, and every
+// stored one is recognised when it is submitted again.
+func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
+	t.Parallel()
+	cfg := embedded.Config{Dir: t.TempDir(), NoSync: true, Listen: "127.0.0.1:0"}
+	first, err := embedded.Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(first.Stop)
+	cfg.Listen = strings.TrimPrefix(first.URL, "nats://")
+	worker := connect(t, first, asWorker)
+	d := New(connect(t, first))
+	t.Cleanup(d.Close)
+
+	var confirmed sync.Map
+	var stored, failed atomic.Int64
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for w := range 64 {
+		writers.Go(func() {
+			for n := 0; ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				no := fmt.Sprintf("w%d-%d", w, n)
+				_, err := d.Submit(context.Background(), one(no, no))
+				var unconfirmed *UnconfirmedError
+				switch {
+				case err == nil:
+					confirmed.Store(no, true)
+					stored.Add(1)
+					n++
+				case errors.As(err, &unconfirmed), errors.Is(err, ErrUnavailable):
+					failed.Add(1) // again, with the same id
+				default:
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	enough := func(n int64) func() bool { return func() bool { return stored.Load() >= n } }
+	require.Eventually(t, enough(500), time.Minute, time.Millisecond)
+	first.Stop()
+	second, err := embedded.Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(second.Stop)
+	before := stored.Load()
+	require.Eventually(t, enough(before+500), time.Minute, time.Millisecond)
+	close(stop)
+	writers.Wait()
+	require.Positive(t, failed.Load(), "nobody noticed the restart")
+
+	counts, err := worker.Count(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, stored.Load(), counts.Pending, "confirmed and stored")
+	confirmed.Range(func(no, _ any) bool {
+		got, err := d.Submit(t.Context(), one(no.(string), no.(string)))
+		require.NoError(t, err)
+		require.Equal(t, Same, got.Status)
+		return !t.Failed()
+	})
+}
+
+// TestABrokerThatIsAway: at once if the queue does not wait, and stored after all if it
+// does. Nothing was stored in between.
+func TestABrokerThatIsAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	patient := New(connect(t, r.broker, func(c *queue.Config) { c.BrokerWait = time.Minute }))
+	t.Cleanup(patient.Close)
+	r.broker.Stop()
+	require.Eventually(t, func() bool { return !r.q.Connected() }, time.Minute, time.Millisecond)
+	for _, id := range []string{"", "s1"} {
+		_, err := r.Submit(t.Context(), one("A", id))
+		require.ErrorIs(t, err, ErrUnavailable)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := patient.Submit(ctx, one("A", "s1"))
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = r.Outcome(t.Context(), "A", "s1")
+	require.ErrorIs(t, err, ErrUnavailable)
+}
