@@ -11,8 +11,10 @@ import (
 func MetricsOptions() ops.GatewayOptions {
 	o := ops.GatewayOptions{Routes: []string{"submit", "order", "cancel", "outcomes", otherRoute}, Results: []string{"stored", "same"},
 		Statuses: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}}
+	for _, k := range []kind{invalidOrder, keyReused, pendingOther, full, unavailable, unconfirmed, tooLarge, slowBody, badRequest, draining} {
+		o.Results = append(o.Results, k.name) // others end a request before it has an order
+	}
 	for _, k := range kinds() {
-		o.Results = append(o.Results, k.name)
 		o.Statuses = append(o.Statuses, k.status)
 	}
 	slices.Sort(o.Statuses)

@@ -152,3 +152,11 @@ func jsonLine(v any) []byte {
 
 // name returns the end of the problem's type.
 func (p *problem) name() string { return strings.TrimPrefix(p.Type, typePrefix) }
+
+// ProblemTypes lists the types of all problems, as docs/openapi.yaml does.
+func ProblemTypes() (types []string) {
+	for _, k := range kinds() {
+		types = append(types, typePrefix+k.name)
+	}
+	return types
+}

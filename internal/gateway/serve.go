@@ -148,7 +148,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 }
 
 // rest bounds the arrival of what the client still sends of a request that has its answer.
-func (c *call) rest() { _ = c.control.SetReadDeadline(time.Now().Add(min(restTimeout, c.s.bodyTimeout))) }
+func (c *call) rest() {
+	_ = c.control.SetReadDeadline(time.Now().Add(min(restTimeout, c.s.bodyTimeout)))
+}
 
 // fail answers with a problem, unless an answer has begun, and logs what is the door's or
 // the broker's fault.
