@@ -28,14 +28,15 @@ var acts = map[string]journal.Kind{
 	"orderpost deadletter replay": journal.Replay, "orderpost deadletter resolve": journal.Resolve, "orderpost deadletter drop": journal.Drop,
 	"orderpost hold": journal.Hold, "orderpost resume": journal.Resume, "orderpost limit": journal.Limit,
 	"orderpost worker hold": journal.Hold, "orderpost worker resume": journal.Resume, "orderpost worker limit": journal.Limit,
-	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair,
+	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair, "orderpost notify retry": journal.Tell,
 }
 
 // looks are the commands that change nothing, and the worker itself.
 var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost pending", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost version", "orderpost console", "orderpost console user",
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
-	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health"}
+	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health",
+	"orderpost notify", "orderpost notify parked", "orderpost notify secret"}
 
 // journaled reads the whole journal, newest first. On a busy machine the connection may
 // break for a moment.
@@ -87,6 +88,8 @@ func TestEveryActIsJournaled(t *testing.T) {
 		{"deadletter resolve DOUBT-7 --rejected --note asked", program.ExitPartial, journal.Resolve, journal.Partial, "has no result"},
 		{"deadletter drop --order-no REFUSED-1 --yes", program.ExitDone, journal.Drop, journal.Done, "done: 1 dropped"},
 		{"deadletter replay --outcome rejected --since 24h", program.ExitDone, journal.Replay, journal.Done, "--outcome rejected --since 2"},
+		{"notify retry --all --note repaired", program.ExitDone, journal.Tell, journal.Done, "events: all"},
+		{"notify retry DOUBT-0", program.ExitPartial, journal.Tell, journal.Partial, "order DOUBT-0"},
 		{"worker repair --yes", program.ExitDone, "", "", ""},
 		{"deadletter replay --all --dry-run", program.ExitDone, "", "", ""},
 		{"enqueue orders.csv --dry-run", program.ExitDone, "", "", ""},

@@ -9,14 +9,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/docs/schema"
+	"orderpost/internal/notify"
 	"orderpost/internal/program"
 	"orderpost/internal/program/orderpost"
+	"orderpost/internal/queue"
+	pool "orderpost/internal/worker"
 )
 
 // everyCommand lists orderpost's commands that do something, by their paths.
@@ -115,6 +120,7 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, os.WriteFile("more.csv", []byte("order_no,timeout,amount\nJ-1,60,1\n"), 0o600))
 	require.NoError(t, os.WriteFile("held.csv", []byte("order_no,timeout\nH-1,60\n"), 0o600))
 	require.NoError(t, os.WriteFile("order.json", []byte(`{"order_no":"A","timeout":30,"note":null}`), 0o600))
+	parkWebhook(t, p.settings)
 	seen := make(map[string]bool)
 	for _, c := range []struct {
 		args string
@@ -165,6 +171,8 @@ func TestJSON(t *testing.T) {
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
 		{"deadletter drop --order-no REFUSED-2 --yes", program.ExitDone, "drop"},
 		{"order REFUSED-2", program.ExitDone, "order"},
+		{"notify parked", program.ExitDone, "notify-parked"},
+		{"notify retry --all", program.ExitDone, "notify-retry"},
 		{"journal", program.ExitDone, "journal"},
 	} {
 		code, out, errOut := runProgram(t, orderpost.Run, p.settings, append(strings.Fields(c.args), "--json")...)
@@ -195,6 +203,19 @@ func TestJSON(t *testing.T) {
 			require.True(t, seen[name], "%s: no run of it here prints %s", path, name)
 		}
 	}
+}
+
+// parkWebhook puts an event aside that the receiver refused for good.
+func parkWebhook(t *testing.T, settings map[string]string) {
+	t.Helper()
+	cfg := queue.DefaultConfig()
+	require.NoError(t, pool.JoinEmbedded(&cfg, settings["ORDERPOST_DATA_DIR"]))
+	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	defer q.Close()
+	at := time.Now().UTC()
+	require.NoError(t, q.Bucket().Put(t.Context(), "notify.aside.7", notify.Aside{OrderNo: "REFUSED-1", Type: notify.TypeSettled, ID: "evt_1", Outcome: "rejected",
+		Position: 4, Parked: true, Tries: 3, FirstAt: at, LastAt: at, Status: 410, StatusSince: at, Answer: "gone", Token: "REFUSED-1"}))
 }
 
 // documentsOf reads what a command printed: JSON values, one after another.

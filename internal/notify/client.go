@@ -106,7 +106,11 @@ func (c *client) post(ctx context.Context, m *message) reply {
 	defer func() { _ = resp.Body.Close() }()
 	// The status counts, whatever becomes of the rest of the answer.
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, answerLimit))
-	return reply{status: resp.StatusCode, after: answer.RetryAfter(resp.Header, time.Now()), said: order.Truncate(strings.ToValidUTF8(strings.TrimSpace(string(text)), "�"), saidLimit)}
+	r := reply{status: resp.StatusCode, said: order.Truncate(strings.ToValidUTF8(strings.TrimSpace(string(text)), "�"), saidLimit)}
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
+		r.after = answer.RetryAfter(resp.Header, time.Now())
+	}
+	return r
 }
 
 // plain returns an error's text without the address, whose path or query may be secret.

@@ -56,16 +56,17 @@ func (l *lease) acquire(ctx context.Context, begin func(context.Context) (Positi
 	if err != nil {
 		return false, err
 	}
-	if now.Owner != "" && now.Owner != l.mine.Owner && !l.expired(revision) {
-		return false, nil
-	}
-	l.mine.Position, l.mine.Fleet, l.mine.Beat, l.mine.Problem = now.Position, now.Fleet, now.Beat, ""
-	if revision == 0 {
+	if revision > 0 {
+		l.mine.Position, l.mine.Fleet, l.mine.Beat = now.Position, now.Fleet, now.Beat
+	} else if l.mine.Position.Created.IsZero() { // otherwise the bucket was lost, and this process knows
 		if l.mine.Position, err = begin(ctx); err != nil {
 			return false, err
 		}
 	}
-	l.revision, l.mine.Since = revision, time.Now().UTC()
+	if now.Owner != "" && now.Owner != l.mine.Owner && !l.expired(revision) {
+		return false, nil
+	}
+	l.revision, l.mine.Since, l.mine.Problem = revision, time.Now().UTC(), ""
 	return l.write(ctx)
 }
 

@@ -69,7 +69,7 @@ func (r *reader) round(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if from != read {
+		if from.Seq != read.Seq {
 			return errLost
 		}
 	}

@@ -80,6 +80,7 @@ type endpoint struct {
 	answer func(got) (status int, header http.Header)
 	tries  []got
 	taken  []got
+	bodies []string
 }
 
 func newEndpoint(t testing.TB) *endpoint {
@@ -104,7 +105,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.tries = append(e.tries, g)
 	if status/100 == 2 {
-		e.taken = append(e.taken, g)
+		e.taken, e.bodies = append(e.taken, g), append(e.bodies, string(body))
 	}
 	for name, values := range header {
 		w.Header()[name] = values

@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/docs/schema"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/settle"
 )
 
 // TestDelivers: each outcome once, notes not at all, and the position is kept when the sender stops.
@@ -296,6 +301,7 @@ func TestTheFleetIsHeld(t *testing.T) {
 	require.NoError(t, control.Resume(t.Context(), "ann"))
 	require.Eventually(t, func() bool { return len(types()) == 2 }, time.Minute, 5*time.Millisecond)
 	require.Equal(t, []string{TypeHeld, TypeResumed}, types())
+	requireSchema(t, e)
 }
 
 // TestASlowReceiver: others are told meanwhile, and the slow event's attempt is bounded.
@@ -321,4 +327,81 @@ func TestASlowReceiver(t *testing.T) {
 	require.EqualValues(t, 41, taken.Load(), "the slow one was sent again")
 	require.EqualValues(t, 1, s.Stats().Attempts["none"])
 	close(block)
+}
+
+// TestAPersonCorrects: what a worker and a person do to an order, as the receiver hears it. Each
+// event is as the schema says.
+func TestAPersonCorrects(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t))
+	e := newEndpoint(t)
+	run(t, newTestSender(t, q, e.URL))
+	body := []byte(`{"order_no":"A-1","timeout":30}`)
+	for _, r := range q.PublishMany(t.Context(), []settle.Intent{{OrderNo: "A-1", Body: body, ID: "i1", Batch: "march", Source: "march.csv:2"}}) {
+		require.NoError(t, r.Err)
+	}
+	require.NoError(t, q.Pull(t.Context(), 1, 10*time.Second, func(ds []*settle.Delivery) {
+		for _, d := range ds {
+			r := order.Report{End: order.EndAnswer, Verdict: order.Unsure, History: order.History{Attempts: 1, Unsure: true}}
+			_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
+			require.NoError(t, err)
+			d.Release()
+		}
+	}))
+	e.await(t, map[string]string{"A-1": "unknown"})
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		_ = q.Trim(t.Context()) // until then the intent counts as pending
+		_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ann"})
+		require.NoError(c, err)
+	}, time.Minute, 10*time.Millisecond)
+	e.await(t, map[string]string{"A-1": "rejected"})
+	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ann"})
+	require.NoError(t, err)
+	e.await(t, map[string]string{"A-1": "accepted"})
+	_, all := e.last()
+	var told []string
+	for _, g := range all {
+		told = append(told, g.Type+" "+g.Data.Was+">"+g.Data.Outcome)
+		require.Equal(t, "march.csv:2", g.Data.Submissions[0].Source)
+	}
+	require.Equal(t, []string{"order.unknown >unknown", "order.corrected unknown>rejected", "order.corrected rejected>accepted"}, told)
+	requireSchema(t, e)
+}
+
+// requireSchema holds every body that was taken against docs/schema/notify-event.json.
+func requireSchema(t *testing.T, e *endpoint) {
+	t.Helper()
+	text, err := schema.Text("notify-event")
+	require.NoError(t, err)
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	require.NoError(t, c.AddResource("event", doc))
+	compiled, err := c.Compile("event")
+	require.NoError(t, err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	require.NotEmpty(t, e.bodies)
+	for _, body := range e.bodies {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(body))
+		require.NoError(t, err)
+		require.NoError(t, compiled.Validate(value), body)
+	}
+}
+
+// TestTheBucketIsLost: a process that knows the position goes on with it.
+func TestTheBucketIsLost(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t))
+	e, b := newEndpoint(t), newLedger(t, q)
+	e.answers(status(500))
+	s := newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow })
+	run(t, s)
+	require.Eventually(t, func() bool { return s.Stats().Sends }, time.Minute, time.Millisecond)
+	b.put("A-1", "accepted")
+	require.NoError(t, q.Bucket().Delete(t.Context(), senderKey, 0))
+	require.Eventually(t, func() bool { return kept(t, q).Owner != "" }, time.Minute, time.Millisecond)
+	e.answers(nil)
+	e.await(t, map[string]string{"A-1": "accepted"})
 }

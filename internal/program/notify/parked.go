@@ -1,13 +1,13 @@
 package notify
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,9 +127,14 @@ func newRetryCommand(s *surroundings) *cobra.Command {
 			return err
 		}
 		defer done()
-		about := journal.About{Kind: journal.Tell, Details: map[string]string{"events": cmp.Or(fmt.Sprint(args), "all")}}
-		if all {
-			about.Details["events"] = "all"
+		about := journal.About{Kind: journal.Tell}
+		switch {
+		case all:
+			about.Details = map[string]string{"events": "all"}
+		case len(args) == 1:
+			about.OrderNo = args[0]
+		default:
+			about.Details = map[string]string{"orders": strings.Join(args, " ")}
 		}
 		return person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
 			n, gone, err := retry(ctx, q, args, all)
