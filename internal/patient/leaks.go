@@ -16,7 +16,17 @@ const patience = time.Minute
 // Main runs a package's tests, and fails if goroutines are left when they are over. Call
 // it in TestMain; it ends the process.
 func Main(m *testing.M, options ...goleak.Option) {
+	options = append(options, ofBrokers()...)
 	goleak.VerifyTestMain(run{m, options}, options...)
+}
+
+// ofBrokers ignores what nats-server (2.15) leaves behind: the file store of an atomic batch in
+// the middle of which a broker was stopped, or of a stream that a cluster gave to a server
+// which stopped just then.
+func ofBrokers() []goleak.Option {
+	const server = "github.com/nats-io/nats-server/v2/server"
+	return []goleak.Option{goleak.IgnoreTopFunction(server + ".(*msgBlock).flushLoop"), goleak.IgnoreTopFunction(server + ".(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction(server + "/ats.Register.func1")}
 }
 
 // run is a testing.M that ends when no goroutines are left, or patience is over.

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
@@ -20,12 +19,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// A cluster may give a stream to a server that stops just then, which never closes the
-// stream's store (nats-server 2.15, on a busy machine).
-func TestMain(m *testing.M) {
-	patient.Main(m, goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server.(*fileStore).flushStreamStateLoop"),
-		goleak.IgnoreTopFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
-}
+func TestMain(m *testing.M) { patient.Main(m) }
 
 // startBroker runs an embedded server for one test.
 func startBroker(t *testing.T) *embedded.Server { return startBrokerIn(t, t.TempDir()) }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/jobs"
@@ -28,11 +27,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(childVariable); dir != "" {
 		child(dir)
 	}
-	// A broker that is stopped in the middle of an atomic batch leaves the goroutines of
-	// the batch's file store behind.
-	const server = "github.com/nats-io/nats-server/v2/server"
-	patient.Main(m, goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"), goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
-		goleak.IgnoreTopFunction(server+"/ats.Register.func1"))
+	patient.Main(m)
 }
 
 var anna = Person{Name: "anna", How: "login"}
