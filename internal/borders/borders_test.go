@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"internal/uploads": {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer", "internal/jobs"},
 	"internal/jobs":    {},
 	"internal/door":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"client":           {"internal/door", "internal/order", "internal/queue", "internal/queue/embedded"},
+	"client":           {"internal/door", "internal/queue"},
 	"internal/letters": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
 	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads"},
 }

@@ -9,8 +9,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 // BenchmarkSubmit compares 64 callers that submit with as many that publish and wait for
@@ -81,4 +83,43 @@ func at64(b *testing.B, do func(i int64) error) {
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
+}
+
+// BenchmarkSubmitAll compares many orders of one caller with what an import publishes:
+// four chunks at once.
+func BenchmarkSubmitAll(b *testing.B) {
+	b.Run("import", func(b *testing.B) {
+		r := benchRig(b, false)
+		const chunk = 500
+		var chunks errgroup.Group
+		chunks.SetLimit(4)
+		for start := 0; start < b.N; start += chunk {
+			chunks.Go(func() error {
+				var intents []settle.Intent
+				for i := start; i < min(start+chunk, b.N); i++ {
+					no := fmt.Sprintf("N-%d", i)
+					intents = append(intents, settle.Intent{OrderNo: no, Body: body(no, "1"), ID: no})
+				}
+				for _, res := range r.q.PublishMany(b.Context(), intents) {
+					if res.Err != nil {
+						return res.Err
+					}
+				}
+				return nil
+			})
+		}
+		require.NoError(b, chunks.Wait())
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
+	})
+	b.Run("all", func(b *testing.B) {
+		r := benchRig(b, false)
+		orders := func(yield func(Order) bool) {
+			for i := 0; i < b.N && yield(one(fmt.Sprintf("N-%d", i), fmt.Sprintf("N-%d", i))); i++ {
+			}
+		}
+		for _, err := range r.SubmitAll(b.Context(), orders) {
+			require.NoError(b, err)
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "orders/s")
+	})
 }

@@ -29,7 +29,11 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 	if err != nil {
 		return o, d.unread(err)
 	}
-	c, err := books.CancelOrder(ctx, d.q, orderNo, by)
+	var c books.Cancelled
+	err = d.q.UnlessRefused(ctx, func(ctx context.Context) (err error) {
+		c, err = books.CancelOrder(ctx, d.q, orderNo, by)
+		return err
+	})
 	result := journal.Result{End: journal.Done, Counts: map[string]int{"cancelled": c.Withdrawn, "started": c.Started, "open": c.Open}}
 	if err != nil {
 		result.End, result.Error = journal.Failed, err.Error()

@@ -42,7 +42,9 @@ func (d *Door) flush(p *queue.Publisher, batch []*submission) {
 	if len(batch) == 0 {
 		return
 	}
+	refused, _ := d.q.Refusals()
 	for i, a := range p.Publish(d.ctx, intents) {
+		a.Err = d.explain(a.Err, refused)
 		if s := batch[i]; a.Status == settle.Stored && a.Err == nil {
 			s.finish(Stored, nil)
 		} else {
@@ -125,7 +127,7 @@ func (s *submission) backoff(q *queue.Queue, err error) error {
 func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
 	switch {
 	case a.Err != nil:
-		return 0, denied(d.q, a.Err)
+		return 0, a.Err
 	case a.Status == settle.Stored:
 		return Stored, nil
 	}
@@ -142,9 +144,9 @@ func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
 	return Same, err
 }
 
-// denied adds why no answer came, if the broker denied the request.
-func denied(q *queue.Queue, err error) error {
-	if why := q.Refusal(); why != nil && queue.MayBeStored(err) {
+// explain adds why no answer came, if the broker has refused a permission meanwhile.
+func (d *Door) explain(err error, before uint64) error {
+	if n, why := d.q.Refusals(); n != before && queue.MayBeStored(err) {
 		return errors.Join(err, why)
 	}
 	return err

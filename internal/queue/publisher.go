@@ -160,11 +160,11 @@ func (q *Queue) OutOfReach(err error) bool { return errors.Is(err, ErrUnreachabl
 // for a queue whose requests fail at once (Config.BrokerWait).
 func (q *Queue) NewWait() (w settle.Wait, ok bool) { return q.wait(), q.patient() }
 
-// Refusal returns what the broker's permissions denied to this connection last, or nil.
-// Such a request gets no answer.
-func (q *Queue) Refusal() error {
+// Refusals returns how often the broker has refused this connection a permission, and what
+// it said last; nil = never. Such a request gets no answer.
+func (q *Queue) Refusals() (n uint64, last error) {
 	if denied := q.outages.refusal.Load(); denied != nil {
-		return fmt.Errorf("the broker refuses it: %w", *denied)
+		last = fmt.Errorf("the broker refuses it: %w", *denied)
 	}
-	return nil
+	return q.outages.refused.Load(), last
 }
