@@ -88,6 +88,7 @@ type place struct {
 	t        *testing.T
 	settings map[string]string
 	ops      string
+	door     string   // of the worker, for programs over HTTP; "" with roles
 	doubtful []string // order numbers with the outcome unknown, one for each document
 	commands int
 	ending   []*process
@@ -108,14 +109,22 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 	t.Chdir(t.TempDir())
 	copyExamples(t, examples)
 	require.NoError(t, os.WriteFile("answer.txt", []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"code\":7}"), 0o600))
+	require.NoError(t, os.WriteFile("orders.ndjson", []byte(`{"order_no":"E-1","timeout":60}`+"\n"), 0o600))
 	require.NoError(t, os.WriteFile("orders.csv", []byte("order_no,timeout,amount\nD-1,60,1\nD-2,60,2\n"), 0o600))
 	as := func(string) map[string]string { return settings }
 	if secure != nil {
 		as = func(role string) map[string]string { return secure.as(role, settings) }
 	}
-	w := startWorker(t, as("worker"))
+	its := maps.Clone(as("worker"))
+	if secure == nil {
+		its["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
+	}
+	w := startWorker(t, its)
 	address, _, _ := strings.Cut(w.saw(&w.errOut, `"ops":"http://`), `"`)
 	p := &place{t: t, settings: as("operator"), ops: "http://" + address}
+	if secure == nil {
+		p.door = doorOf(w)
+	}
 
 	rows := "order_no,timeout\n"
 	for i := range documents {
@@ -196,7 +205,7 @@ func (p *place) exec(ctx context.Context, args []string) error {
 		args = []string{strings.TrimPrefix(args[2], "./cmd/")}
 	}
 	if args[0] == "curl" {
-		return p.get(ctx, args[len(args)-1])
+		return p.curl(ctx, args[1:])
 	}
 	if slices.Contains(args, "--not-before") {
 		args = append(args, "--allow-past") // a document's day is over some day
@@ -226,6 +235,9 @@ func (p *place) exec(ctx context.Context, args []string) error {
 	case command == "console":
 		environ["ORDERPOST_CONSOLE_LISTEN"] = "127.0.0.1:0"
 		return p.until(run, environ, "Log in once", args[1:]...)
+	case command == "gateway":
+		environ["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
+		return p.until(run, environ, "the HTTP door is open", args[1:]...)
 	case command == "console user":
 		stdin = strings.NewReader("what a person would type\n")
 	}
@@ -244,21 +256,48 @@ func (p *place) until(run program.RunFunc, environ map[string]string, text strin
 	return nil
 }
 
-// get is curl for those who only read. The documents name the default address.
-func (p *place) get(ctx context.Context, url string) error {
-	url = strings.Replace(url, "http://127.0.0.1:9464", p.ops, 1)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// curl is curl with the options that the documents use. They name the default addresses.
+func (p *place) curl(ctx context.Context, args []string) error {
+	method, body, header := http.MethodGet, "", http.Header{}
+	for len(args) > 1 {
+		switch option := args[0]; option {
+		case "-N", "-s", "-sv":
+			args = args[1:]
+			continue
+		case "-H":
+			name, value, _ := strings.Cut(args[1], ": ")
+			header.Set(name, value)
+		case "-X":
+			method = args[1]
+		case "-T":
+			text, err := os.ReadFile(interp.HandlerCtx(ctx).Dir + "/" + args[1])
+			if err != nil {
+				return err
+			}
+			body = string(text)
+		case "--json":
+			method, body = http.MethodPost, args[1]
+			header.Set("Content-Type", "application/json")
+		default:
+			return fmt.Errorf("curl %s: not an option that this test knows", option)
+		}
+		args = args[2:]
+	}
+	url := strings.Replace(strings.Replace(args[0], "http://127.0.0.1:9464", p.ops, 1), "http://127.0.0.1:8080", p.door, 1)
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	req.Header, req.Close = header, true
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, resp.Body)
-	if strings.HasPrefix(url, p.ops) && resp.StatusCode != http.StatusOK {
+	if header.Get("Accept") != "text/event-stream" { // which does not end
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
+	if resp.StatusCode >= http.StatusBadRequest && (strings.HasPrefix(url, p.ops) || p.door != "" && strings.HasPrefix(url, p.door)) {
 		return fmt.Errorf("%s: %s", url, resp.Status)
 	}
 	return nil

@@ -93,3 +93,28 @@ func newClient(t *testing.T) (entry, token string) {
 	lines := strings.Split(strings.TrimSpace(errOut), "\n")
 	return entry, lines[len(lines)-1]
 }
+
+// TestTheHTTPDoorWithTheRoleProducer does everything but withdraw.
+func TestTheHTTPDoorWithTheRoleProducer(t *testing.T) {
+	s := startSecured(t)
+	settings, _ := api(t)
+	startWorker(t, s.as("worker", settings))
+	settings["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
+	url := doorOf(start(t, "gateway", gateway.Run, s.as("producer", settings)))
+	for _, no := range []string{"A-1", "A-2"} {
+		status, text := askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
+		require.Equal(t, http.StatusCreated, status, text)
+		_, text = askDoor(t, "GET", url+"/v1/orders/"+no+"?wait=1m", "", "")
+		require.Contains(t, text, `"outcome":"accepted"`)
+		status, _ = askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
+		require.Equal(t, http.StatusOK, status)
+	}
+	_, text := askDoor(t, "GET", url+"/v1/outcomes?wait=10s&limit=2", "", "")
+	require.Contains(t, text, `"order_no":"A-2"`)
+	hold, _, errOut := runProgram(t, workers.Run, s.as("operator", settings), "hold")
+	require.Equal(t, program.ExitDone, hold, errOut)
+	askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"A-3","timeout":30}`)
+	status, text := askDoor(t, "DELETE", url+"/v1/orders/A-3", "", "")
+	require.Equal(t, http.StatusServiceUnavailable, status, text)
+	require.Contains(t, text, "the broker refused")
+}

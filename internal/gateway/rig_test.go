@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,7 @@ import (
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
 )
 
@@ -64,18 +66,28 @@ type rig struct {
 // newRig opens a door on loopback. change changes its options, the queue's settings or both.
 func newRig(t testing.TB, change ...func(*Options, *queue.Config)) *rig {
 	t.Helper()
+	return newRigOver(t, nil, change...)
+}
+
+// newRigOver is newRig with a dialer between the door and the broker; nil = none.
+func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *queue.Config)) *rig {
+	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), log: &text{}, registry: prometheus.NewRegistry()}
 	r.startBroker("127.0.0.1:0")
 	t.Cleanup(func() { r.broker.Stop() })
 	r.worker = r.connect(func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })
 	o := Options{Config: Config{Listen: "127.0.0.1:0"}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
 		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
+	var opts []nats.Option
+	if dialer != nil {
+		opts = append(opts, nats.SetCustomDialer(dialer))
+	}
 	q := r.connect(func(cfg *queue.Config) {
 		cfg.BrokerWait = 10 * time.Second
 		for _, c := range change {
 			c(&o, cfg)
 		}
-	})
+	}, opts...)
 	d := door.New(q)
 	t.Cleanup(d.Close)
 	o.Door, o.Connected = d, q.Connected
@@ -96,12 +108,12 @@ func (r *rig) startBroker(listen string) {
 	require.NoError(r.t, err)
 }
 
-func (r *rig) connect(change func(*queue.Config)) *queue.Queue {
+func (r *rig) connect(change func(*queue.Config), opts ...nats.Option) *queue.Queue {
 	r.t.Helper()
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name = r.broker.URL, r.broker.Token, "test"
 	change(&cfg)
-	q, err := queue.Open(r.t.Context(), cfg, zerolog.Nop())
+	q, err := queue.Open(r.t.Context(), cfg, zerolog.Nop(), opts...)
 	require.NoError(r.t, err)
 	r.t.Cleanup(q.Close)
 	return q

@@ -2,19 +2,26 @@ package gateway
 
 import (
 	"bufio"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/queue/netcut"
 )
 
 // told is one line of the answer to a stream.
@@ -217,4 +224,55 @@ func TestTheBrokerRestartsUnderManyWriters(t *testing.T) {
 		require.Equal(t, http.StatusOK, r.do("POST", "/v1/orders", body(no.(string))).status, no)
 		return true
 	})
+}
+
+// TestAnUnconfirmedOrder may be stored: the same request finds out, and stores it once.
+func TestAnUnconfirmedOrder(t *testing.T) {
+	t.Parallel()
+	var lose atomic.Bool
+	cut := &netcut.Dialer{Decide: func(subject string, _ []byte) netcut.Cut {
+		if lose.Load() && strings.HasPrefix(subject, "orders.new.") {
+			return netcut.After
+		}
+		return netcut.Pass
+	}}
+	r := newRigOver(t, cut, func(o *Options, cfg *queue.Config) { o.storeTimeout, cfg.BrokerWait = time.Second, 0 })
+	lose.Store(true)
+	a := r.do("POST", "/v1/orders", body("A"))
+	require.Equal(t, http.StatusGatewayTimeout, a.status, a.text)
+	require.Equal(t, "unconfirmed", a.problem(t).name())
+	require.NotEmpty(t, a.header.Get("Retry-After"))
+	lose.Store(false)
+	require.Eventually(t, func() bool {
+		a = r.do("POST", "/v1/orders", body("A"))
+		return a.status == http.StatusOK
+	}, patience, 10*time.Millisecond)
+	require.Equal(t, 1, r.stored())
+}
+
+// TestTLS: the door ends it by itself, and takes no plain requests then.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	other := httptest.NewTLSServer(http.NotFoundHandler()) // has a certificate for 127.0.0.1
+	defer other.Close()
+	pair := other.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
+		return path
+	}
+	r := newRig(t, func(o *Options, _ *queue.Config) {
+		o.Clients = clientsFile(t, map[string][]Scope{"shop": {Submit}})
+		o.TLSCert, o.TLSKey = write("cert", "CERTIFICATE", pair.Certificate[0]), write("key", "PRIVATE KEY", key)
+	})
+	require.True(t, strings.HasPrefix(r.URL(), "https://"))
+	r.client = other.Client()
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A"), "Authorization", bearer("shop")).status)
+	plain, err := http.Get("http" + strings.TrimPrefix(r.URL(), "https") + "/livez") //nolint:noctx // the test's own door
+	require.NoError(t, err)
+	require.NoError(t, plain.Body.Close())
+	require.Equal(t, http.StatusBadRequest, plain.StatusCode)
 }
