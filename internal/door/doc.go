@@ -24,5 +24,6 @@
 //	entry.go     the records that it read last
 //	wait.go      until a submission has its outcome
 //	feed.go      all outcomes, from a position on
+//	end.go       the present end of the results
 //	cancel.go    withdraw a submission
 package door

@@ -73,17 +73,28 @@ func (c *call) cancel() error {
 func (c *call) find() (door.Outcome, error) {
 	ctx, cancel := context.WithTimeout(c.Context(), lookTimeout)
 	defer cancel()
+	p := noSuchOrder()
 	for _, id := range c.submissions() {
 		o, err := c.s.door.Outcome(ctx, c.PathValue("order_no"), id)
 		switch {
 		case errors.Is(err, door.ErrUnknownOrder):
+			c.hint(p, o.Record)
 		case err != nil:
 			return o, looking(err)
 		case c.client.sees(o):
 			return o, nil
 		}
 	}
-	return door.Outcome{}, noSuchOrder()
+	return door.Outcome{}, p
+}
+
+// hint adds what the client may know of the order_no: a submission whose order was
+// accepted before with the same body has no outcome of its own.
+func (c *call) hint(p *problem, last *order.Record) {
+	if last != nil && c.client.sees(door.Outcome{Source: last.Source, ID: last.IntentID}) {
+		*p = *problemOf(unknownOrder, "parameter submission", fmt.Sprintf("nothing is known about this submission; the last word on the order_no is about another one, and is %q", last.Word),
+			"ask without submission: an order that was accepted before is not sent again")
+	}
 }
 
 // submissions returns the ids that the parameter submission may mean: the one of a

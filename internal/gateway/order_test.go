@@ -93,9 +93,11 @@ func TestAClientSeesItsOwnOrders(t *testing.T) {
 	}
 	hidden()
 	require.Equal(t, "pending", as("desk", "GET", "/v1/orders/A?submission=shop:1", "").outcome(t).State)
+	require.NotContains(t, as("shop", "GET", "/v1/orders/A?submission=2", "").text, "last word", "there is no result yet")
 	require.Equal(t, "forbidden", as("mute", "GET", "/v1/orders/A", "").problem(t).name())
 	r.settle(2)
 	hidden()
+	require.Contains(t, as("shop", "GET", "/v1/orders/A?submission=2", "").problem(t).Detail, `the last word on the order_no is about another one, and is "accepted"`)
 	for name, sees := range map[string]int{"shop": 1, "rival": 1, "desk": 2} {
 		lines := outcomes(t, as(name, "GET", "/v1/outcomes?wait=5s", "").text)
 		require.Len(t, lines.got, sees, name)

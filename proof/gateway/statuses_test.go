@@ -68,7 +68,7 @@ func TestEveryStatus(t *testing.T) {
 	r.settle(1)
 	get(200, "", "", "/v1/orders/A?wait=30s", "Authorization", "Bearer "+tokens["desk"])
 	do(exchange{method: "DELETE", path: "/v1/orders/A?submission=k1", status: 409, problem: "settled", where: "order_no"})
-	do(exchange{method: "DELETE", path: "/v1/orders/A?submission=k9", status: 404, problem: "unknown-order", where: "order_no"})
+	do(exchange{method: "DELETE", path: "/v1/orders/A?submission=k9", status: 404, problem: "unknown-order", where: "parameter submission"})
 
 	lines := strings.Split(strings.TrimSpace(get(200, "", "", "/v1/outcomes?after=0&limit=1&wait=1s")), "\n")
 	require.Len(t, lines, 2)
