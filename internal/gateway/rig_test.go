@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"orderpost/internal/door"
 	"orderpost/internal/fleet"
@@ -29,7 +30,12 @@ import (
 	"orderpost/internal/settle"
 )
 
-func TestMain(m *testing.M) { patient.Main(m) }
+// A nats-server that is stopped under writers may leave these goroutines behind.
+func TestMain(m *testing.M) {
+	const server = "github.com/nats-io/nats-server/v2/server"
+	patient.Main(m, goleak.IgnoreTopFunction(server+".(*msgBlock).flushLoop"), goleak.IgnoreTopFunction(server+".(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreTopFunction(server+"/ats.Register.func1"))
+}
 
 const patience = time.Minute
 

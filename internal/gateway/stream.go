@@ -7,8 +7,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -17,11 +15,12 @@ import (
 )
 
 const (
-	// ahead bounds the lines that are read before they are stored, aheadBytes their size
-	// unless one line alone is larger, and atOnce the lines that are stored together.
-	ahead      = 2000
+	// aheadLines and aheadBytes bound what is read before its answer is written. One line
+	// may be larger than that alone.
+	aheadLines = 4096
 	aheadBytes = 4 << 20
-	atOnce     = 500
+	// flushBytes is how much of the answer is kept back while more of it is about to come.
+	flushBytes = 32 << 10
 )
 
 // line is one line of a stream: an order, or why there is none.
@@ -33,14 +32,14 @@ type line struct {
 	size  int64
 }
 
-// lineReader reads the lines of a stream ahead of what is stored.
+// lineReader reads the lines of a stream ahead of their answers.
 type lineReader struct {
-	call  *call
-	like  door.Order // has the headers of the request
-	key   string
-	in    *bufio.Reader
-	lines chan line
-	room  *semaphore.Weighted
+	call *call
+	like door.Order // has the headers of the request
+	key  string
+	in   *bufio.Reader
+	room *semaphore.Weighted
+	read chan line // in the order in which their answers come
 }
 
 // submitLines stores one order for each line, and answers each line in order while the
@@ -48,32 +47,62 @@ type lineReader struct {
 func (c *call) submitLines(like door.Order, key string) error {
 	_ = c.control.EnableFullDuplex()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context())) // a read that fails ends the request's own
-	r := &lineReader{call: c, like: like, key: key, in: bufio.NewReaderSize(c.Body, 64<<10), lines: make(chan line, ahead), room: semaphore.NewWeighted(aheadBytes)}
-	var reads sync.WaitGroup
-	reads.Go(func() { r.run(ctx) })
+	r := &lineReader{call: c, like: like, key: key, in: bufio.NewReaderSize(c.Body, 64<<10), read: make(chan line, aheadLines), room: semaphore.NewWeighted(aheadBytes)}
 	endRead := func() { _ = c.control.SetReadDeadline(time.Now()) }
 	defer context.AfterFunc(c.s.drain, endRead)()
+	f := &feed{call: c, media: mediaLines}
+	ended := make(chan struct{})
 	defer func() {
 		cancel()
 		endRead()
-		reads.Wait()
+		<-ended // the body must not be read once the handler has returned
 	}()
-	f := &feed{call: c, media: mediaLines}
-	for batch := range r.batches() {
-		more, err := c.storeLines(ctx, f, batch)
-		if err != nil || !more {
-			return nil //nolint:nilerr // the client does not read
-		}
-		for _, l := range batch {
-			r.room.Release(l.size)
-		}
+	orders := func(yield func(door.Order) bool) {
+		defer close(ended)
+		r.orders(ctx, yield)
 	}
-	return f.write(nil) // an empty stream has an empty answer
+	var answers []byte
+	for receipt, err := range c.s.door.SubmitAll(ctx, orders) {
+		l := <-r.read
+		answer, more := c.lineAnswer(l, receipt, err)
+		answers = append(answers, answer...)
+		r.room.Release(l.size)
+		if !more {
+			break
+		}
+		if len(answers) < flushBytes && len(r.read) > 0 {
+			continue // another answer comes without the client's doing
+		}
+		if f.write(answers) != nil || f.flush() != nil {
+			return nil // the client does not read
+		}
+		answers = answers[:0]
+	}
+	_ = f.write(answers) // an empty stream has an empty answer
+	return nil
 }
 
-// run reads lines until the body ends. It closes lines.
-func (r *lineReader) run(ctx context.Context) {
-	defer close(r.lines)
+// lineAnswer returns the answer to one line. more is false if the stream ends here: the
+// client sends it again from the beginning.
+func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, more bool) {
+	p := l.wrong
+	if p == nil && err != nil {
+		p = storing(err, r.OrderNo, l.order.ID)
+	}
+	if p != nil {
+		p.Line = l.n
+		c.s.metrics.Submitted(p.name())
+		return p.line(), !l.last && p.Status < http.StatusInternalServerError
+	}
+	out := receiptOf(r)
+	out.Line = l.n
+	c.s.metrics.Submitted(out.Result)
+	return jsonLine(out), true
+}
+
+// orders yields the order of each line until the body ends. A line that is wrong in itself
+// is yielded without a body, so that its answer has its place among the others.
+func (r *lineReader) orders(ctx context.Context, yield func(door.Order) bool) {
 	for n := 1; ; n++ {
 		l, more := r.next(n)
 		if !more {
@@ -86,11 +115,11 @@ func (r *lineReader) run(ctx context.Context) {
 			return
 		}
 		select {
-		case r.lines <- l:
+		case r.read <- l:
 		case <-ctx.Done():
 			return
 		}
-		if l.last {
+		if !yield(l.order) || l.last {
 			return
 		}
 	}
@@ -139,72 +168,4 @@ func (r *lineReader) text() ([]byte, error) {
 			return text, err
 		}
 	}
-}
-
-// batches yields the lines that have been read meanwhile, at least one: a client that
-// waits for each answer gets it, and one that does not has many stored together.
-func (r *lineReader) batches() func(yield func([]line) bool) {
-	return func(yield func([]line) bool) {
-		for first := range r.lines {
-			batch := append(make([]line, 0, len(r.lines)+1), first)
-			for len(batch) < atOnce {
-				select {
-				case l, more := <-r.lines:
-					if more {
-						batch = append(batch, l)
-						continue
-					}
-				default:
-				}
-				break
-			}
-			if !yield(batch) {
-				return
-			}
-		}
-	}
-}
-
-// storeLines stores a batch and answers each of its lines. more is false if the stream
-// ends here: the client sends it again from the beginning.
-func (c *call) storeLines(ctx context.Context, f *feed, batch []line) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.s.storeTimeout)
-	defer cancel()
-	orders := make([]door.Order, 0, len(batch))
-	for _, l := range batch {
-		if l.wrong == nil {
-			orders = append(orders, l.order)
-		}
-	}
-	var answers bytes.Buffer
-	more, i := true, 0
-	refuse := func(l line, p *problem) {
-		p.Line = l.n
-		more = more && !l.last && p.Status < http.StatusInternalServerError
-		answers.Write(p.line())
-		c.s.metrics.Submitted(p.name())
-	}
-	upTo := func(n int) { // answers the lines that are wrong in themselves
-		for ; i < n && batch[i].wrong != nil; i++ {
-			refuse(batch[i], batch[i].wrong)
-		}
-	}
-	for r, err := range c.s.door.SubmitAll(ctx, slices.Values(orders)) {
-		upTo(len(batch))
-		l := batch[i]
-		i++
-		if err != nil {
-			refuse(l, storing(err, r.OrderNo, l.order.ID))
-			continue
-		}
-		out := receiptOf(r)
-		out.Line = l.n
-		answers.Write(jsonLine(out))
-		c.s.metrics.Submitted(out.Result)
-	}
-	upTo(len(batch))
-	if err := f.write(answers.Bytes()); err != nil {
-		return false, err
-	}
-	return more, f.flush()
 }
