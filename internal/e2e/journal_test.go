@@ -31,12 +31,12 @@ var acts = map[string]journal.Kind{
 	"orderpost worker adopt": journal.Adopt, "orderpost worker repair": journal.Repair, "orderpost notify retry": journal.Tell,
 }
 
-// looks are the commands that change nothing, and the worker itself.
+// looks are the commands that change nothing, and the programs that run on.
 var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "orderpost order", "orderpost pending", "orderpost sign", "orderpost fleet", "orderpost schema", "orderpost version", "orderpost console", "orderpost console user",
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health",
-	"orderpost notify", "orderpost notify parked", "orderpost notify secret"}
+	"orderpost notify", "orderpost notify parked", "orderpost notify secret", "orderpost gateway", "orderpost gateway client"}
 
 // journaled reads the whole journal, newest first. On a busy machine the connection may
 // break for a moment.
