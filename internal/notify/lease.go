@@ -25,6 +25,7 @@ const (
 // but for held.
 type lease struct {
 	queue *queue.Queue
+	self  string // names this run of the process
 	mine  Kept
 
 	revision uint64 // of our own entry; 0 = another process sends, or nobody
@@ -63,7 +64,7 @@ func (l *lease) acquire(ctx context.Context, begin func(context.Context) (Positi
 			return false, err
 		}
 	}
-	if now.Owner != "" && now.Owner != l.mine.Owner && !l.expired(revision) {
+	if now.Owner != "" && now.Owner != l.self && !l.expired(revision) {
 		return false, nil
 	}
 	l.revision, l.mine.Since, l.mine.Problem = revision, time.Now().UTC(), ""
@@ -73,22 +74,37 @@ func (l *lease) acquire(ctx context.Context, begin func(context.Context) (Positi
 // renew keeps the lease and stores mine. It returns false if another process has it.
 func (l *lease) renew(ctx context.Context) (bool, error) { return l.write(ctx) }
 
-// write stores mine over our own entry.
+// write stores mine over our own entry. If somebody wrote it since, that may be a write of
+// ours whose confirmation was lost; otherwise another process has the lease.
 func (l *lease) write(ctx context.Context) (bool, error) {
-	sent := time.Now()
-	l.mine.Beat++
-	revision, err := l.queue.Bucket().Swap(ctx, senderKey, l.mine, l.revision)
-	if errors.Is(err, settle.ErrStale) { // another process was first
-		l.drop()
-		return false, nil
+	for try := 1; ; try++ {
+		sent := time.Now()
+		l.mine.Beat++
+		revision, err := l.queue.Bucket().Swap(ctx, senderKey, l.mine, l.revision)
+		switch {
+		case err == nil:
+			l.revision = revision
+			until := sent.Add(leaseTerm - leaseMargin)
+			l.until.Store(&until)
+			return true, nil
+		case !errors.Is(err, settle.ErrStale):
+			return l.held(), err
+		case try == 1 && l.adopt(ctx):
+		default: // another process was first
+			l.drop()
+			return false, nil
+		}
 	}
-	if err != nil {
-		return l.held(), err
+}
+
+// adopt takes the stored entry for ours if it is.
+func (l *lease) adopt(ctx context.Context) bool {
+	now, revision, err := readKept(ctx, l.queue)
+	if err != nil || now.Owner != l.self {
+		return false
 	}
 	l.revision = revision
-	until := sent.Add(leaseTerm - leaseMargin)
-	l.until.Store(&until)
-	return true, nil
+	return true
 }
 
 // expired reports whether another process's lease was not renewed for one term, by this
@@ -112,10 +128,9 @@ func (l *lease) leave() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
-	owner := l.mine.Owner
 	l.mine.Owner = ""
 	_, err := l.write(ctx)
-	l.mine.Owner = owner
+	l.mine.Owner = l.self
 	l.drop()
 	return err
 }

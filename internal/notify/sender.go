@@ -48,8 +48,9 @@ func NewSender(o Options) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
+	self := rand.Text()
 	s := &Sender{queue: o.Queue, log: o.Log, filter: newFilter(o.Config), oldest: o.Config.Begin == beginOldest,
-		lease: &lease{queue: o.Queue, mine: Kept{Owner: rand.Text(), Process: o.Name}}}
+		lease: &lease{queue: o.Queue, self: self, mine: Kept{Owner: self, Process: o.Name}}}
 	s.client = newClient(o.Config, keys, func(err error) {
 		s.log.Warn().Err(err).Msg("the secret for webhooks cannot be read again; the former one stays in use")
 	})

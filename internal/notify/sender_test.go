@@ -226,7 +226,7 @@ func TestCrashes(t *testing.T) {
 	for round := range 12 {
 		ctx, crash := context.WithCancel(t.Context())
 		s := newTestSender(t, q, e.URL)
-		s.lease.mine.Owner = "the same" // the next one need not wait for the term
+		s.lease.self, s.lease.mine.Owner = "the same", "the same" // the next one need not wait for the term
 		ended := make(chan struct{})
 		go func() { defer close(ended); _, _ = s.lead(ctx) }()
 		for i := range 120 {
@@ -404,4 +404,21 @@ func TestTheBucketIsLost(t *testing.T) {
 	require.Eventually(t, func() bool { return kept(t, q).Owner != "" }, time.Minute, time.Millisecond)
 	e.answers(nil)
 	e.await(t, map[string]string{"A-1": "accepted"})
+}
+
+// A sender whose write was stored without a confirmation keeps the lease.
+func TestAnUnconfirmedRenewalIsOurs(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t))
+	s := newTestSender(t, q, "http://127.0.0.1:1")
+	held, err := s.lease.acquire(t.Context(), func(ctx context.Context) (Position, error) { return beginning(ctx, q, true) })
+	require.NoError(t, err)
+	require.True(t, held)
+	_, err = q.Bucket().Swap(t.Context(), senderKey, s.lease.mine, s.lease.revision)
+	require.NoError(t, err)
+	s.lease.mine.Position.Seq = 7
+	held, err = s.lease.renew(t.Context())
+	require.NoError(t, err)
+	require.True(t, held)
+	require.EqualValues(t, 7, kept(t, q).Position.Seq)
 }

@@ -2,9 +2,12 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/notify"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/orderpost"
@@ -131,4 +135,11 @@ func (b *books) put(i int, outcome order.Outcome) {
 		require.NoError(c, err)
 		b.seqs[no], b.last[no] = seq, outcome.String()
 	}, time.Minute, 10*time.Millisecond)
+}
+
+// told reports whether the sender has kept that all of it was delivered.
+func (b *books) told() bool {
+	e, err := b.q.Bucket().Get(b.t.Context(), "notify.sender")
+	var kept notify.Kept
+	return err == nil && json.Unmarshal(e.Value, &kept) == nil && kept.Position.Seq == slices.Max(slices.Collect(maps.Values(b.seqs)))
 }

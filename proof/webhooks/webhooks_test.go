@@ -48,6 +48,7 @@ func TestKilledSenders(t *testing.T) {
 	some(50)
 	settled()
 	r.flakes(0)
+	require.Eventually(t, ledger.told, time.Minute, 20*time.Millisecond)
 	third.end()
 	requireOrder(t, r)
 	require.Zero(t, r.unproven, "events that the library does not verify")
