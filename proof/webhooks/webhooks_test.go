@@ -56,6 +56,7 @@ func TestKilledSenders(t *testing.T) {
 	before := r.count()
 	fourth := startSender(t, settings)
 	ledger.put(0, order.OutcomeAccepted)
+	require.Eventually(t, ledger.told, time.Minute, 20*time.Millisecond)
 	settled()
 	fourth.end()
 	require.Equal(t, before+1, r.count(), "after an orderly stop nothing is told twice")
