@@ -2,7 +2,6 @@ package door
 
 import (
 	"errors"
-	"time"
 
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
@@ -75,13 +74,6 @@ func (s *submission) note(err error) {
 	}
 }
 
-const (
-	// freedTries and freedPause bound how long a submission waits for the place of a
-	// settled order, which is free when that order has left the log (R14).
-	freedTries = 40
-	freedPause = 50 * time.Millisecond
-)
-
 // pursue finds out what an answer means that does not say "stored" (R6), and publishes
 // again while the broker is waited for, or while a settled order takes the place. a is
 // zero for a submission that was not published yet.
@@ -91,12 +83,12 @@ func (d *Door) pursue(s *submission, a settle.Published) {
 	case err == nil && status != 0:
 		s.finish(status, nil)
 		return
-	case err == nil && s.freed == freedTries:
+	case err == nil && s.freed == settle.FreedTries:
 		s.fail(ErrPending)
 		return
 	case err == nil && a.Status == settle.AlreadyPending:
 		s.freed++
-		err = settle.RealTime().Sleep(s.ctx, freedPause)
+		err = settle.RealTime().Sleep(s.ctx, settle.FreedPause)
 	case err != nil:
 		err = s.backoff(d.q, err)
 	}

@@ -9,37 +9,18 @@ import (
 	"strings"
 
 	"orderpost/internal/order"
+	"orderpost/internal/secret"
 )
-
-// Secret is a setting that is never printed.
-type Secret string
-
-// String hides the value.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "****"
-}
-
-// GoString hides the value.
-func (s Secret) GoString() string { return s.String() }
-
-// Format hides the value whatever the verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
-
-// MarshalText hides the value.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // Config holds the settings of the sender.
 type Config struct {
-	URL        string   `env:"NOTIFY_URL" desc:"address to which outcomes are posted as webhooks; empty = none are"`
-	Secret     Secret   `env:"NOTIFY_SECRET" desc:"secret (whsec_…) that signs webhooks; two, one a line, sign at once while the receiver changes from one to the other"`
-	SecretFile string   `env:"NOTIFY_SECRET_FILE" desc:"file with the secret(s), read again when it changes"`
-	Outcomes   []string `env:"NOTIFY_OUTCOMES" desc:"only webhooks about these outcomes, comma-separated; empty = all"`
-	Sources    []string `env:"NOTIFY_SOURCES" desc:"only webhooks about orders of these sources, comma-separated; * stands for any text; empty = all"`
-	Imports    []string `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), comma-separated; * stands for any text; empty = all"`
-	Begin      string   `env:"NOTIFY_BEGIN" envDefault:"now" desc:"where the first sender of a fleet begins: now, or oldest (every outcome that is kept)"`
+	URL        string      `env:"NOTIFY_URL" desc:"address to which outcomes are posted as webhooks; empty = none are"`
+	Secret     secret.Text `env:"NOTIFY_SECRET" desc:"secret (whsec_…) that signs webhooks; two, one a line, sign at once while the receiver changes from one to the other"`
+	SecretFile string      `env:"NOTIFY_SECRET_FILE" desc:"file with the secret(s), read again when it changes"`
+	Outcomes   []string    `env:"NOTIFY_OUTCOMES" desc:"only webhooks about these outcomes, comma-separated; empty = all"`
+	Sources    []string    `env:"NOTIFY_SOURCES" desc:"only webhooks about orders of these sources, comma-separated; * stands for any text; empty = all"`
+	Imports    []string    `env:"NOTIFY_IMPORTS" desc:"only webhooks about orders of these imports (Order-Batch), comma-separated; * stands for any text; empty = all"`
+	Begin      string      `env:"NOTIFY_BEGIN" envDefault:"now" desc:"where the first sender of a fleet begins: now, or oldest (every outcome that is kept)"`
 
 	// PlainHTTPHosts are the hosts beyond loopback to which plain http is allowed.
 	PlainHTTPHosts []string `env:"-"`

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"orderpost/internal/order"
+	"orderpost/internal/secret"
 	"orderpost/internal/settle"
 )
 
@@ -117,7 +118,7 @@ func TestEventsOfRecords(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, Config{}.Validate(), "off")
-	good := Config{URL: "https://shop.example/hooks", Secret: Secret(NewSecret()), Begin: "now"}
+	good := Config{URL: "https://shop.example/hooks", Secret: secret.Text(NewSecret()), Begin: "now"}
 	require.NoError(t, good.Validate())
 	for want, change := range map[string]func(*Config){
 		"ORDERPOST_NOTIFY_URL: scheme":               func(c *Config) { c.URL = "ftp://x" },
@@ -126,7 +127,7 @@ func TestConfig(t *testing.T) {
 		"ORDERPOST_NOTIFY_SECRET: secret 1 is not":   func(c *Config) { c.Secret = "whsec_hunter2!" },
 		"ORDERPOST_NOTIFY_SECRET: secret 1 does not": func(c *Config) { c.Secret = "hunter2" },
 		"ORDERPOST_NOTIFY_SECRET: secret 1 has 3":    func(c *Config) { c.Secret = "whsec_YWJj" },
-		"ORDERPOST_NOTIFY_SECRET: holds 3 secrets":   func(c *Config) { c.Secret = Secret(NewSecret() + "\n" + NewSecret() + "\n" + NewSecret()) },
+		"ORDERPOST_NOTIFY_SECRET: holds 3 secrets":   func(c *Config) { c.Secret = secret.Text(NewSecret() + "\n" + NewSecret() + "\n" + NewSecret()) },
 		"is required; orderpost notify secret":       func(c *Config) { c.Secret = "" },
 		"ORDERPOST_NOTIFY_OUTCOMES: \"retrying\"":    func(c *Config) { c.Outcomes = []string{"accepted", "retrying"} },
 		"ORDERPOST_NOTIFY_BEGIN: \"never\"":          func(c *Config) { c.Begin = "never" },

@@ -18,6 +18,7 @@ import (
 	"orderpost/internal/patient"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/secret"
 )
 
 func TestMain(m *testing.M) { patient.Main(m) }
@@ -147,7 +148,7 @@ func status(code int) func(got) (int, http.Header) {
 
 func newTestSender(t testing.TB, q *queue.Queue, url string, change ...func(*Config)) *Sender {
 	t.Helper()
-	c := Config{URL: url, Secret: Secret(NewSecret()), Begin: beginOldest}
+	c := Config{URL: url, Secret: secret.Text(NewSecret()), Begin: beginOldest}
 	for _, f := range change {
 		f(&c)
 	}

@@ -93,6 +93,19 @@ type Setting struct {
 	kind  reflect.Type
 }
 
+// SettingsHelp describes the variables of a configuration struct for a command's help.
+func SettingsHelp(cfg any) string {
+	var b strings.Builder
+	for _, s := range Settings(cfg) {
+		fmt.Fprintf(&b, "  %s", s.Name)
+		if s.Default != "" {
+			fmt.Fprintf(&b, " (%s)", s.Default)
+		}
+		fmt.Fprintf(&b, "\n        %s\n", s.Description)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 // Settings lists the variables of a configuration struct in the order of its
 // fields. The field's tag env holds the name. A test compares the table in docs/configuration.md with this list.
 func Settings(cfg any) []Setting {

@@ -90,6 +90,7 @@ func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Opti
 		return nil, err
 	}
 	q.holder.find(ctx, q)
+	q.mover.modes.roundTrip = q.roundTrip
 	q.results = newWriter(q, q.n.results)
 	q.letters = newWriter(q, q.n.dead)
 	q.marks = newWriter(q, q.bucket.stream())

@@ -25,7 +25,6 @@ type mover struct {
 func (q *Queue) publishMsgs(ctx context.Context, ms []*settle.Message, may func() error) []settle.Published {
 	q.mover.mu.Lock()
 	defer q.mover.mu.Unlock()
-	q.mover.modes.roundTrip = q.roundTrip
 	out := make([]settle.Published, len(ms))
 	for start := 0; start < len(ms); {
 		end := batchEnd(len(ms), start, func(i int) int { return len(ms[i].Data) })

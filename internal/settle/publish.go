@@ -56,20 +56,21 @@ func (q *Protocol) Publish(ctx context.Context, in Intent) (PublishStatus, error
 		if p, err = q.Verify(ctx, in, p, seq); p != PublishNone || err != nil {
 			return p, err
 		}
-		if try == freedTries {
+		if try == FreedTries {
 			return AlreadyPending, nil
 		}
-		if err := q.time.Sleep(ctx, freedPause); err != nil {
+		if err := q.time.Sleep(ctx, FreedPause); err != nil {
 			return PublishNone, err
 		}
 	}
 }
 
-// The broker refuses a publish as "already pending" until the settled intent of the
-// order_no was trimmed (R14). Publish then tries again.
+// FreedTries and FreedPause bound how long a publish is repeated because a settled intent has
+// the place of the order_no. The broker refuses it as "already pending" until that intent was
+// trimmed (R14).
 const (
-	freedTries = 40
-	freedPause = 50 * time.Millisecond
+	FreedTries = 40
+	FreedPause = 50 * time.Millisecond
 )
 
 // Verify checks an answer that says "not stored" (R6). original is the sequence

@@ -260,10 +260,10 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 			return ReplayNone, err
 		case p == AlreadyKnown:
 			return ReplayNone, fmt.Errorf("order %s: %w; replay it again in a few minutes", l.OrderNo, ErrSwallowed)
-		case where.other || try == freedTries:
+		case where.other || try == FreedTries:
 			return ReplayPending, nil
 		}
-		if err := q.time.Sleep(ctx, freedPause); err != nil { // the intent that was in the way is gone by now
+		if err := q.time.Sleep(ctx, FreedPause); err != nil { // the intent that was in the way is gone by now
 			return ReplayNone, err
 		}
 	}

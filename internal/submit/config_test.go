@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/secret"
 )
 
 func parseEnv[T any](t *testing.T, vars map[string]string) T {
@@ -126,11 +127,11 @@ func TestKeysFromSettings(t *testing.T) {
 	}{
 		"one":             {KeyConfig{Key: "k", Secret: "s"}, ""},
 		"two":             {KeyConfig{Key: "k1\nk2\n", Secret: "s1\r\ns2"}, ""},
-		"ten":             {KeyConfig{Key: Secret(numbered(10)), Secret: Secret(numbered(10))}, ""},
+		"ten":             {KeyConfig{Key: secret.Text(numbered(10)), Secret: secret.Text(numbered(10))}, ""},
 		"none":            {KeyConfig{}, "ORDERPOST_API_KEY (or ORDERPOST_API_KEY_FILE): is required"},
 		"no secret":       {KeyConfig{Key: "k"}, "ORDERPOST_API_SECRET (or ORDERPOST_API_SECRET_FILE): is required"},
 		"both forms":      {KeyConfig{Key: "k", KeyFile: "f", Secret: "s"}, "give one of them"},
-		"eleven":          {KeyConfig{Key: Secret(numbered(11)), Secret: Secret(numbered(11))}, "at most 10"},
+		"eleven":          {KeyConfig{Key: secret.Text(numbered(11)), Secret: secret.Text(numbered(11))}, "at most 10"},
 		"fewer secrets":   {KeyConfig{Key: "k1\nk2", Secret: "s"}, "2 key(s), ORDERPOST_API_SECRET 1 secret(s)"},
 		"twice":           {KeyConfig{Key: "k\nk", Secret: "s\nt"}, "occurs twice"},
 		"blank":           {KeyConfig{Key: "\n", Secret: "\n"}, "no API key pair"},
@@ -231,7 +232,7 @@ func TestNothingPrintsAKeyOrASecret(t *testing.T) {
 	require.Equal(t, "AK…01", p.String())
 	require.Equal(t, "****", KeyPair{Key: "short"}.String())
 	require.Equal(t, "****", fmt.Sprint(cfg.Secret))
-	require.Empty(t, fmt.Sprint(Secret("")))
+	require.Empty(t, fmt.Sprint(secret.Text("")))
 }
 
 func TestBadKeySources(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"orderpost/internal/order"
+	"orderpost/internal/secret"
 )
 
 // MaxPairs is the largest number of key pairs that an account has.
@@ -82,40 +83,20 @@ func checkPairs(pairs []KeyPair) error {
 	return nil
 }
 
-// Secret is a setting that is never printed.
-type Secret string
-
-// String hides the value.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "****"
-}
-
-// GoString hides the value.
-func (s Secret) GoString() string { return s.String() }
-
-// Format hides the value whatever the verb.
-func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s.String())) }
-
-// MarshalText hides the value.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
 // KeyConfig says where the key pairs come from. A value holds one key or secret per
 // line. The first key belongs to the first secret, and so on. The program reads the
 // files again while it runs.
 type KeyConfig struct {
-	Key        Secret `env:"API_KEY" desc:"API key; several, one a line, are used in order"`
-	KeyFile    string `env:"API_KEY_FILE" desc:"file with the API key(s), read again when it changes"`
-	Secret     Secret `env:"API_SECRET" desc:"API secret; several, one a line, in the order of the keys"`
-	SecretFile string `env:"API_SECRET_FILE" desc:"file with the API secret(s), read again when it changes"`
+	Key        secret.Text `env:"API_KEY" desc:"API key; several, one a line, are used in order"`
+	KeyFile    string      `env:"API_KEY_FILE" desc:"file with the API key(s), read again when it changes"`
+	Secret     secret.Text `env:"API_SECRET" desc:"API secret; several, one a line, in the order of the keys"`
+	SecretFile string      `env:"API_SECRET_FILE" desc:"file with the API secret(s), read again when it changes"`
 }
 
 // Validate reports every bad setting at once, by the name of its variable.
 func (c KeyConfig) Validate() error {
 	var errs []error
-	one := func(name string, value Secret, file string) {
+	one := func(name string, value secret.Text, file string) {
 		switch {
 		case value == "" && file == "":
 			errs = append(errs, fmt.Errorf("ORDERPOST_%s (or ORDERPOST_%s_FILE): is required", name, name))
@@ -218,7 +199,7 @@ func (f *FileKeys) build(keys, secrets []string) ([]KeyPair, error) {
 	return pairs, nil
 }
 
-func readSetting(name string, value Secret, file string) (string, error) {
+func readSetting(name string, value secret.Text, file string) (string, error) {
 	if file == "" {
 		return string(value), nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/sandbox"
+	"orderpost/internal/secret"
 	"orderpost/internal/sign"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/gate"
@@ -92,7 +93,7 @@ func newBench(t testing.TB, c benchConfig) *bench {
 	if c.secret == "" {
 		c.secret = testSecret
 	}
-	keys, err := submit.NewFileKeys(submit.KeyConfig{Key: submit.Secret(c.key), Secret: submit.Secret(c.secret)},
+	keys, err := submit.NewFileKeys(submit.KeyConfig{Key: secret.Text(c.key), Secret: secret.Text(c.secret)},
 		func(secret string) (submit.Signer, error) {
 			if c.signer != nil {
 				return c.signer, nil

@@ -45,7 +45,7 @@ func (p *Pool) awaitGate(ctx context.Context) (most int, sweeps int64, err error
 		switch n := gate.Capacity(); {
 		case n >= p.Concurrency:
 			return pullMost, 0, nil
-		case n > 0: // the API has just come back, or is slow
+		case n > 0: // a trial: few orders find out whether the API is back
 			return n, 0, nil
 		}
 		if version != p.swept.Load() && len(p.Queue.Cancellations().Marks) > 0 {

@@ -9,9 +9,8 @@ import (
 // is pulled, so that no message waits in this process while another worker is
 // idle.
 //
-// Beside the orders that are in flight there may be a few more, on their way
-// from the broker or to it, so that the API is not waited with for the broker:
-// as many as the pool says are done with in an instant.
+// Beside the orders that are at the API there may be more, on their way from the broker
+// or to it: as many as prefetch says.
 type slots struct {
 	mu       sync.Mutex
 	size     int

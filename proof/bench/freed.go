@@ -18,8 +18,7 @@ const freedLook = 20 * time.Millisecond
 // freed measures how long after it was settled an order's intent leaves the queue's stream.
 // Only then do other producers find its order_no free.
 type freed struct {
-	mu    sync.Mutex
-	looks []trimmed
+	looks []trimmed // read them after end
 	end   func()
 }
 
@@ -29,7 +28,7 @@ type trimmed struct {
 	first uint64
 }
 
-// watchFreed looks until stop.
+// watchFreed looks until end is called.
 func watchFreed(ctx context.Context, q *queue.Queue) *freed {
 	ctx, cancel := context.WithCancel(ctx)
 	f := &freed{}
@@ -37,9 +36,7 @@ func watchFreed(ctx context.Context, q *queue.Queue) *freed {
 	watching.Go(func() {
 		for ; ctx.Err() == nil; time.Sleep(freedLook) {
 			if state, err := q.Intents().State(ctx); err == nil {
-				f.mu.Lock()
 				f.looks = append(f.looks, trimmed{time.Now(), state.FirstSeq})
-				f.mu.Unlock()
 			}
 		}
 	})

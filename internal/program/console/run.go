@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +41,7 @@ func NewCommand(environ map[string]string, stdin io.Reader, stderr io.Writer) *c
 			"It listens on " + "127.0.0.1:9465" + " and prints a link that lets you in once. To let other machines in, it needs\n" +
 			"people whom it knows (a file of users, or an authenticating proxy) and TLS (its own, or the proxy's).\n\n" +
 			"Exit codes: 0 stopped; 1 failed; 2 wrong usage or configuration; 4 broker out of reach.\n\n" +
-			"Settings, besides those of the broker (orderpost worker --help):\n" + settingsHelp(),
+			"Settings, besides those of the broker (orderpost worker --help):\n" + program.SettingsHelp(console.Config{}),
 		Example: "  orderpost console\n  orderpost console user anna --role operator >> users",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,18 +51,6 @@ func NewCommand(environ map[string]string, stdin io.Reader, stderr io.Writer) *c
 	program.NoJSON(cmd, "it serves pages until it is stopped")
 	cmd.AddCommand(newUserCommand(stdin, stderr))
 	return cmd
-}
-
-func settingsHelp() string {
-	var b strings.Builder
-	for _, s := range program.Settings(console.Config{}) {
-		fmt.Fprintf(&b, "  %s", s.Name)
-		if s.Default != "" {
-			fmt.Fprintf(&b, " (%s)", s.Default)
-		}
-		fmt.Fprintf(&b, "\n        %s\n", s.Description)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // indexGC makes the index of a million dead letters and the counts of a million results,

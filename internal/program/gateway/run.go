@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -57,7 +56,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"same door in itself.\n\n" +
 			"On SIGTERM or Ctrl-C it takes no new requests and finishes those under way.\n\n" +
 			"Exit codes: 0 stopped; 1 failed; 2 wrong usage or configuration; 4 broker out of reach.\n\n" +
-			"Settings, besides those of the broker (orderpost worker --help):\n" + settingsHelp(),
+			"Settings, besides those of the broker (orderpost worker --help):\n" + program.SettingsHelp(gateway.Config{}),
 		Example: "  orderpost gateway\n" +
 			"  curl --json '{\"order_no\":\"A-1\",\"timeout\":30}' http://" + gateway.DefaultListen + "/v1/orders\n" +
 			"  orderpost gateway client shop --scopes submit,read >> clients.yaml",
@@ -69,18 +68,6 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	program.NoJSON(cmd, "it serves until it is stopped")
 	cmd.AddCommand(newClientCommand(stderr))
 	return cmd
-}
-
-func settingsHelp() string {
-	var b strings.Builder
-	for _, s := range program.Settings(gateway.Config{}) {
-		fmt.Fprintf(&b, "  %s", s.Name)
-		if s.Default != "" {
-			fmt.Fprintf(&b, " (%s)", s.Default)
-		}
-		fmt.Fprintf(&b, "\n        %s\n", s.Description)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func serve(ctx context.Context, environ map[string]string, stderr io.Writer) error {

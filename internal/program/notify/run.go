@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -46,7 +45,7 @@ func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 			"has each of them. Of several processes one sends, and another takes over.\n\n" +
 			"A worker does the same if ORDERPOST_NOTIFY_URL is set for it. `orderpost help notify` says more.\n\n" +
 			"Exit codes: 0 stopped; 1 failed; 2 wrong usage or configuration; 4 broker out of reach.\n\n" +
-			"Settings, besides those of the broker (orderpost worker --help):\n" + settingsHelp(),
+			"Settings, besides those of the broker (orderpost worker --help):\n" + program.SettingsHelp(notify.Config{}),
 		Example: "  orderpost notify secret > secret\n" +
 			"  ORDERPOST_NOTIFY_URL=https://shop.example/hooks ORDERPOST_NOTIFY_SECRET_FILE=secret orderpost notify\n" +
 			"  orderpost notify parked",
@@ -58,18 +57,6 @@ func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 	cmd.AddCommand(broker.Patient(newParkedCommand(s), environ, broker.AgainLook),
 		broker.Patient(newRetryCommand(s), environ, broker.AgainWrite), newSecretCommand(stdout))
 	return cmd
-}
-
-func settingsHelp() string {
-	var b strings.Builder
-	for _, s := range program.Settings(notify.Config{}) {
-		fmt.Fprintf(&b, "  %s", s.Name)
-		if s.Default != "" {
-			fmt.Fprintf(&b, " (%s)", s.Default)
-		}
-		fmt.Fprintf(&b, "\n        %s\n", s.Description)
-	}
-	return strings.TrimSuffix(b.String(), "\n")
 }
 
 func serve(ctx context.Context, environ map[string]string, stderr io.Writer) error {

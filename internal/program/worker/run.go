@@ -36,7 +36,7 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 			"Exit codes: 0 stopped, with nothing in flight, or done; 1 failed; 2 wrong usage or configuration, the\n" +
 			"API refused the key, or the fleet posts elsewhere; 4 broker out of reach; 130 interrupted before it worked.\n\n" +
 			"It exports traces if OTEL_EXPORTER_OTLP_ENDPOINT is set.\n\n" +
-			"Settings:\n" + settingsHelp(),
+			"Settings:\n" + program.SettingsHelp(pool.Config{}) + "\n",
 		Example: "  ORDERPOST_API_URL=https://api.example.com ORDERPOST_API_KEY_FILE=key ORDERPOST_API_SECRET_FILE=secret worker\n" +
 			"  worker check\n" +
 			"  worker hold --for 30m --note 'maintenance of the API'\n" +
@@ -52,18 +52,6 @@ func NewCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	root.AddCommand(newCheckCommand(environ), newHealthCommand(environ), newAdoptCommand(environ, stderr), newRepairCommand(environ, stderr))
 	program.WarnUnknown(root, environ, program.Settings(pool.Config{}), "worker", "health") // the worker logs them
 	return root
-}
-
-func settingsHelp() string {
-	var b strings.Builder
-	for _, s := range program.Settings(pool.Config{}) {
-		fmt.Fprintf(&b, "  %s", s.Name)
-		if s.Default != "" {
-			fmt.Fprintf(&b, " (%s)", s.Default)
-		}
-		fmt.Fprintf(&b, "\n        %s\n", s.Description)
-	}
-	return b.String()
 }
 
 func work(ctx context.Context, environ map[string]string, noPreflight bool, stderr io.Writer) error {
