@@ -176,6 +176,7 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	writers.Wait()
 	require.Positive(t, failed.Load(), "nobody noticed the restart")
 
+	require.Eventually(t, worker.Connected, time.Minute, time.Millisecond) // it reconnects by itself
 	counts, err := worker.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, stored.Load(), counts.Pending, "confirmed and stored")

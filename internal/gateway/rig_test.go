@@ -191,6 +191,7 @@ func (r *rig) settle(n int) {
 // stored counts the intents in the queue.
 func (r *rig) stored() int {
 	r.t.Helper()
+	require.Eventually(r.t, r.worker.Connected, patience, time.Millisecond) // it reconnects by itself
 	state, err := r.worker.Intents().State(r.t.Context())
 	require.NoError(r.t, err)
 	return int(state.Messages)
