@@ -97,6 +97,28 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	require.Zero(t, r.stored())
 }
 
+// TestATooLargeOrderIsAnswered: a client that sends all of it before it reads hears why. One
+// that waits for 100 hears it at once.
+func TestATooLargeOrderIsAnswered(t *testing.T) {
+	t.Parallel()
+	const size = 2 << 20
+	body := strings.Repeat("x", size)
+	for name, request := range map[string]string{
+		"whole":         fmt.Sprintf("Content-Length: %d\n\n%s", size, body),
+		"in chunks":     fmt.Sprintf("Transfer-Encoding: chunked\n\n%x\n%s\n0\n\n", size, body),
+		"waits for 100": fmt.Sprintf("Expect: 100-continue\nContent-Length: %d\n\n", size),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			c := r.dial()
+			require.NoError(t, c.Conn.(*net.TCPConn).SetWriteBuffer(64<<10)) // the door must read it
+			require.Equal(t, http.StatusRequestEntityTooLarge, c.send(post+request).answer().status)
+			require.Zero(t, r.stored())
+		})
+	}
+}
+
 // TestAGigabyteIsCutOff: a client that sends and sends is stopped at its limit.
 func TestAGigabyteIsCutOff(t *testing.T) {
 	t.Parallel()

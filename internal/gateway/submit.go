@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -24,7 +25,9 @@ func (c *call) submit() error {
 	if kind == mediaLines {
 		return c.submitLines(o, key)
 	}
-	if c.ContentLength > int64(c.client.maxBody) { // before the client sends it, if it waits for 100
+	if c.ContentLength > int64(c.client.maxBody) {
+		c.w.Header().Set("Connection", "close")
+		c.discard()
 		return tooLargeBody(c.client.maxBody)
 	}
 	if o.Body, p = c.body(); p != nil {
@@ -39,11 +42,27 @@ func (c *call) body() ([]byte, *problem) {
 	_ = c.control.SetReadDeadline(time.Now().Add(c.s.bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, int64(c.client.maxBody)))
 	if err != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			c.discard()
+		}
 		c.w.Header().Set("Connection", "close")
 		return nil, reading(err, c.client.maxBody)
 	}
 	_ = c.control.SetReadDeadline(time.Time{}) // else it would end the request while the broker stores it
 	return body, nil
+}
+
+// mostDiscarded bounds how much is read of a body that is refused.
+const mostDiscarded = 4 << 20
+
+// discard reads on for a moment: a client that sends all of its body before it reads would
+// lose the answer with its connection. One that waits for 100 sends nothing yet.
+func (c *call) discard() {
+	if c.Header.Get("Expect") != "" {
+		return
+	}
+	c.rest()
+	_, _ = io.CopyN(io.Discard, c.Body, mostDiscarded)
 }
 
 // store stores one order and answers once the broker confirmed it.
