@@ -8,7 +8,7 @@
 #   docker build -t orderpost-sandbox --target sandbox .
 #   docker build -t orderpost-operator --target operator .
 #
-# .ci/image runs what can be run of it without a container engine.
+# .ci/containers builds it, and runs the images as deployments/compose.yaml says.
 ARG GO_VERSION=1.26
 ARG VERSION=
 
@@ -55,7 +55,7 @@ COPY --from=build --chown=65532:65532 /out/data /data
 ENV ORDERPOST_DATA_DIR=/data ORDERPOST_OPS_ADDR=0.0.0.0:9464 ORDERPOST_LOG_FORMAT=json
 VOLUME /data
 EXPOSE 9464
-# The worker asks itself: there is no shell. Other programs of the image run
-# too briefly to be asked.
+# The worker asks itself, and so does the door: there is no shell. Other programs run too
+# briefly to be asked.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=20s CMD ["/usr/local/bin/worker", "health"]
 ENTRYPOINT ["/usr/local/bin/worker"]

@@ -35,6 +35,10 @@ func Connect(ctx context.Context, url string, options ...Option) (*Client, error
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	schema, err := s.schema.Load(zerolog.Nop())
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
 	q, err := queue.Open(ctx, s.queue, zerolog.Nop())
 	if missing := new(queue.MissingError); errors.Is(err, queue.ErrUnreachable) || errors.As(err, &missing) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -42,7 +46,7 @@ func Connect(ctx context.Context, url string, options ...Option) (*Client, error
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return &Client{queue: q, door: door.New(q), name: s.queue.Name}, nil
+	return &Client{queue: q, door: door.New(q, schema), name: s.queue.Name}, nil
 }
 
 // Close ends what is under way and the connection. Submissions that the broker has not
@@ -138,7 +142,8 @@ func (c *Client) Outcomes(ctx context.Context, from ...From) iter.Seq2[Outcome, 
 // Cancel withdraws a submission and returns what became of it: "cancelled", another
 // outcome, or Pending if it is left to its worker, because an attempt may have created the
 // order, or if no worker has come to it within ten seconds. The journal names the client
-// (see Name). The NATS user needs the rights of an operator.
+// (see Name). The NATS user needs the rights of the
+// role gateway or operator.
 //
 // Errors: those of Outcome, and ErrPending if another submission of the order_no is
 // stored, which would be withdrawn with it.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 )
 
@@ -17,6 +18,7 @@ type Option func(*settings)
 type settings struct {
 	queue   queue.Config
 	dataDir string
+	schema  orderschema.Config
 }
 
 // defaultPatience is how long a request waits for a broker that went away.
@@ -67,6 +69,10 @@ func Name(name string) Option { return func(s *settings) { s.queue.Name = name }
 // Patience is how long a request waits for a broker that went away, within its context. 0
 // means that it fails at once. The default is 30 seconds.
 func Patience(d time.Duration) Option { return func(s *settings) { s.queue.BrokerWait = d } }
+
+// OrderSchema names the file of a JSON Schema. An order that breaks it is refused with an
+// InvalidError, and is not stored. The file is read again when it changes.
+func OrderSchema(path string) Option { return func(s *settings) { s.schema.File = path } }
 
 // check completes the settings.
 func (s *settings) check() error {

@@ -46,6 +46,8 @@ type AuditResult struct {
 	// Moving counts the orders for which several intents were settled while the
 	// audit read them. It is not known how many of those intents belong to its sum.
 	Moving uint64 `json:"moving"`
+	// Awaiting counts the imports that wait for an approval.
+	Awaiting int `json:"awaiting_approval,omitempty"`
 	// Looks is how often the audit read the streams.
 	Looks int `json:"looks"`
 	// Offenders names what does not fit, at most 100; OffenderCount is complete.
@@ -69,6 +71,9 @@ func (a *AuditResult) Balanced() bool {
 func (a *AuditResult) Unsure() bool {
 	return a.OffenderCount == 0 && a.Moving > 0 && !a.Balanced()
 }
+
+// Offend adds a contradiction that another look found. orderNo may also name an import.
+func (a *AuditResult) Offend(orderNo, format string, args ...any) { a.offend(orderNo, format, args...) }
 
 func (a *AuditResult) offend(orderNo, format string, args ...any) {
 	a.OffenderCount++

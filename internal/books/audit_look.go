@@ -60,12 +60,19 @@ func (l *auditor) moved() bool { return len(l.changed) > 0 || l.a.Pending+l.a.Un
 // begin takes the end of the results before the end of the intents: every intent
 // that a record up to there has settled was stored up to here.
 func (l *auditor) begin(ctx context.Context) (err error) {
-	losses, _, err := l.q.Losses(ctx, nil)
+	losses, _, err := l.q.Extents.Losses(ctx, nil)
 	if err != nil {
 		return err
 	}
 	for _, loss := range losses {
 		l.a.offend(loss.Name, "%s. %s", loss, queue.LossAdvice)
+	}
+	gaps, err := l.q.Census.ReplicaGaps(ctx)
+	if err != nil {
+		return err
+	}
+	for _, gap := range gaps {
+		l.a.offend(gap.Stream, "%s. %s", gap, queue.GapAdvice)
 	}
 	if l.lastResult, err = LastResult(ctx, l.q); err != nil {
 		return err
@@ -75,7 +82,7 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 		return err
 	}
 	l.lastIntent, l.lastStored, l.a.Intents = state.LastSeq, state.LastTime, state.LastSeq
-	if l.a.Waiting, err = l.q.WaitingTotal(ctx); err != nil {
+	if l.a.Waiting, err = l.q.Waiting.Total(ctx); err != nil {
 		return err
 	}
 	if l.floor, err = l.q.AckFloor(ctx); err != nil { // before the rest: what was acknowledged by now has its outcome
@@ -99,7 +106,7 @@ func (l *auditor) begin(ctx context.Context) (err error) {
 // within seconds.
 func (l *auditor) countUnlisted(ctx context.Context) error {
 	for next, more := uint64(1), true; more; {
-		found, after, rest, err := l.q.Unlisted(ctx, next)
+		found, after, rest, err := l.q.Waiting.Unlisted(ctx, next)
 		if err != nil {
 			return err
 		}
@@ -228,7 +235,7 @@ func (l *auditor) readIntents(ctx context.Context) error {
 
 // stranded looks again at an intent that the broker counts as acknowledged.
 func (l *auditor) stranded(ctx context.Context, m *settle.Message) (settled bool, err error) {
-	stranded, err := l.q.Stranded(ctx, m.Seq)
+	stranded, err := l.q.Trimmer.Stranded(ctx, m.Seq)
 	if stranded {
 		l.a.offend(orderNoOf(l.q, m), "stored without an outcome, but the broker counts it as acknowledged and will deliver it to nobody; see After a broker was killed in docs/operations.md")
 	}

@@ -26,6 +26,9 @@ func (a *AuditResult) AccountOfIntents() []Sum {
 	if a.Waiting > 0 {
 		sums = append(sums, Sum{a.Waiting, "more wait in the waiting room for their turn or their time"})
 	}
+	if a.Awaiting > 0 {
+		sums = append(sums, Sum{uint64(a.Awaiting), "imports of these wait for an approval"})
+	}
 	return sums
 }
 

@@ -29,7 +29,7 @@ func TestSettledOrdersBalance(t *testing.T) {
 		}
 		go func() {
 			r := report(verdict, d.History)
-			_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+			_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
 			done <- err
 		}()
 	}
@@ -63,7 +63,7 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 	lost := deadLetter(t, q, "A-1")
 	left := deadLetter(t, q, "A-2")
 	require.NoError(t, q.Store().DeleteLetter(t.Context(), "A-1", lost))
-	entry, err := q.Lookup(t.Context(), "A-2")
+	entry, err := q.Ledger.Lookup(t.Context(), "A-2")
 	require.NoError(t, err)
 	entry.Record.SetOutcome(order.OutcomeAccepted)
 	_, err = q.Store().PutRecord(t.Context(), "A-2", entry.Record, entry.Seq)
@@ -71,7 +71,7 @@ func TestTheAuditNamesContradictions(t *testing.T) {
 	deadLetter(t, q, "A-3")
 	results, err := jetStream(t, s).Stream(t.Context(), "ORDERS_RESULTS")
 	require.NoError(t, err)
-	entry, err = q.Lookup(t.Context(), "A-3")
+	entry, err = q.Ledger.Lookup(t.Context(), "A-3")
 	require.NoError(t, err)
 	require.NoError(t, results.DeleteMsg(t.Context(), entry.Seq))
 	publish(t, q, intent("A-4", "i4")) // something is on its way, so that each is looked at several times
@@ -123,7 +123,7 @@ func TestTheAuditLeavesOutWhatCameLater(t *testing.T) {
 			publish(t, q, intent("A-4", id))
 			d := pull(t, q, 1)[0]
 			if d.Work == settle.WorkRepeat {
-				_, err := q.Repeat(t.Context(), d)
+				_, err := q.Worker.Repeat(t.Context(), d)
 				require.NoError(t, err)
 				d.Release()
 			} else {

@@ -59,14 +59,19 @@ var ErrNotAwaited = errors.New("the cancellation stands, but its end was not wai
 
 // CancelBatch withdraws an import by a mark (settle.Cancellation), and waits until what is
 // covered has its outcome, or nothing changes any more. It notes first that the import was
-// cancelled, so that a run that is still under way stops. Nothing that is stored after it
+// cancelled, so that a run that is still under way stops; one that is over, with nothing left to
+// withdraw, is not called cancelled afterwards. Nothing that is stored after it
 // began is covered: a run of the import that stops covers what it stored meanwhile by a
 // CancelBatch of its own.
 //
 // The mark stands as soon as it is stored, also if CancelBatch is cut off then
 // (ErrNotAwaited).
 func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (Cancelled, error) {
-	if err := mark(ctx, q, batch, time.Now().UTC()); err != nil {
+	over, err := isOver(ctx, q, batch)
+	if err == nil && !over {
+		err = mark(ctx, q, batch, time.Now().UTC())
+	}
+	if err != nil {
 		return Cancelled{}, err
 	}
 	c, err := cancellationOf(ctx, q, batch)
@@ -78,6 +83,17 @@ func CancelBatch(ctx context.Context, q *queue.Queue, batch, by string) (Cancell
 		_, err = ResumeImport(ctx, q, batch) // nothing is left that a pause could hold
 	}
 	return out, err
+}
+
+// isOver reports whether an import was stored to its end, and no order of it is left to
+// withdraw.
+func isOver(ctx context.Context, q *queue.Queue, batch string) (bool, error) {
+	i, err := ReadImport(ctx, q, batch)
+	if err != nil || i == nil || !i.Complete() || i.Storing {
+		return false, err
+	}
+	would, err := WouldCancelBatch(ctx, q, batch)
+	return err == nil && would.Withdrawn+would.Started == 0, err
 }
 
 // mark notes that an import was cancelled, unless that is noted already.
@@ -137,7 +153,7 @@ type cancellation struct {
 
 // newCancellation covers what is stored now.
 func newCancellation(ctx context.Context, q *queue.Queue) (*cancellation, error) {
-	waiting, err := q.LastWaiting(ctx)
+	waiting, err := q.Waiting.Last(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -281,7 +297,7 @@ func (c *cancellation) left(ctx context.Context) (open, inDoubt int, err error) 
 		for i, p := range page {
 			numbers[i] = p.OrderNo
 		}
-		words, err := c.q.LastWords(ctx, numbers)
+		words, err := c.q.Ledger.LastWords(ctx, numbers)
 		if err != nil {
 			return err
 		}
@@ -302,11 +318,11 @@ func (c *cancellation) left(ctx context.Context) (open, inDoubt int, err error) 
 // does; how many may be a little too high.
 func waitingCovered(ctx context.Context, q *queue.Queue, m *settle.Cancellation) (n int, err error) {
 	if m.OrderNo == "" {
-		left, err := q.StillWaits(ctx, m.Import, m.Waiting)
+		left, err := q.Waiting.StillWaits(ctx, m.Import, m.Waiting)
 		if err != nil || !left {
 			return 0, err
 		}
-		some, err := q.WaitingOf(ctx, m.Import)
+		some, err := q.Waiting.Of(ctx, m.Import)
 		return max(int(some), 1), err
 	}
 	for _, seq := range m.Found {
@@ -324,7 +340,7 @@ func waitingCovered(ctx context.Context, q *queue.Queue, m *settle.Cancellation)
 // RetireCancellations removes the marks that cover nothing any more. It is the feeder's: no
 // move of it may be under way.
 func RetireCancellations(ctx context.Context, q *queue.Queue) error {
-	if len(q.Cancellations().Marks) == 0 {
+	if len(q.Ledger.Cancellations().Marks) == 0 {
 		return nil
 	}
 	var failed error
@@ -342,7 +358,7 @@ func RetireCancellations(ctx context.Context, q *queue.Queue) error {
 		return next, same
 	})
 	if err == nil && failed == nil {
-		q.SetCancellations(now)
+		q.Ledger.SetCancellations(now)
 	}
 	if failed != nil {
 		return failed
@@ -377,7 +393,7 @@ func retire(ctx context.Context, q *queue.Queue, m settle.Cancellation) (keep *s
 // waits, because subjects of the waiting room do not name orders.
 func WaitingOfOrder(ctx context.Context, q *queue.Queue, orderNo string) func(visit func([]*settle.Message) error) error {
 	return func(visit func([]*settle.Message) error) error {
-		return q.EachWaiting(ctx, "", queue.ToTheEnd, func(page []*settle.Message) error {
+		return q.Waiting.Each(ctx, "", queue.ToTheEnd, func(page []*settle.Message) error {
 			mine := slices.DeleteFunc(page, func(m *settle.Message) bool { return settle.WaitingOrderNo(m) != orderNo })
 			if len(mine) == 0 {
 				return nil

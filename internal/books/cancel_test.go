@@ -34,7 +34,7 @@ func waitIn(t *testing.T, q *queue.Queue, batch string, n int) {
 
 func waits(t *testing.T, q *queue.Queue, batch string) int {
 	t.Helper()
-	n, err := q.WaitingOf(t.Context(), ImportToken(batch))
+	n, err := q.Waiting.Of(t.Context(), ImportToken(batch))
 	require.NoError(t, err)
 	return int(n)
 }
@@ -53,7 +53,7 @@ func obeys(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	control := fleet.New(q)
-	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		return order.Report{End: order.EndHandBack, History: s.History}
 	}})
 	step := func() {
@@ -61,31 +61,31 @@ func obeys(t *testing.T, q *queue.Queue) {
 		if err != nil {
 			return
 		}
-		q.SetCancellations(view.Cancelled)
+		q.Ledger.SetCancellations(view.Cancelled)
 		_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
-		list, err := q.WaitingAll(ctx)
+		list, err := q.Waiting.All(ctx)
 		if err != nil {
 			return
 		}
 		for _, w := range list {
-			page, _, err := q.WaitingPage(ctx, w.Subject, 0, w.Count)
+			page, _, err := q.Waiting.Page(ctx, w.Subject, 0, w.Count)
 			if upTo := view.Cancelled; err == nil && upTo.CoversOf(w.Import) > 0 {
-				_, _ = q.Move(ctx, settle.WaitingGroup{Messages: page, Whole: true})
+				_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: page, Whole: true})
 			}
 		}
 		for _, m := range view.Cancelled.Marks {
 			for _, seq := range m.Found {
 				if in, err := q.Store().WaitingAt(ctx, seq); err == nil && in != nil {
-					_, _ = q.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{in}})
+					_, _ = q.Mover.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{in}})
 				}
 			}
 		}
 		_ = q.Pull(ctx, 50, 10*time.Millisecond, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				handler.Handle(ctx, ctx, d, quiet{})
+				handler.Handle(ctx, ctx, d, nil)
 			}
 		})
-		_ = q.Trim(ctx)
+		_ = q.Trimmer.Trim(ctx)
 		_ = RetireCancellations(ctx, q)
 	}
 	var done sync.WaitGroup
@@ -96,18 +96,6 @@ func obeys(t *testing.T, q *queue.Queue) {
 	})
 	t.Cleanup(func() { cancel(); done.Wait() })
 }
-
-// quiet is a settle.Observer that hears nothing.
-type quiet struct{}
-
-func (quiet) Submitting(ctx context.Context) context.Context { return ctx }
-func (quiet) Settling(order.Settlement) func(*order.Record, error) {
-	return func(*order.Record, error) {}
-}
-func (quiet) Settled(*order.Record)                                  {}
-func (quiet) Recognised(*order.Record)                               {}
-func (quiet) Returned(order.Report, order.Settlement, *order.Record) {}
-func (quiet) Panicked(any)                                           {}
 
 // marksOf returns the cancellations that are stored.
 func marksOf(t *testing.T, q *queue.Queue) []settle.Cancellation {
@@ -134,7 +122,7 @@ func TestWhatWaitsIsWithdrawn(t *testing.T) {
 	require.Equal(t, []int{0, 3}, []int{waits(t, q, "march"), waits(t, q, "april")})
 	a := balanced(t, q)
 	require.Equal(t, []uint64{0, 0, 300, 3}, []uint64{a.Intents, a.Settled, a.Outcomes["cancelled"], a.Waiting})
-	entry, err := q.Lookup(t.Context(), "march-1")
+	entry, err := q.Ledger.Lookup(t.Context(), "march-1")
 	require.NoError(t, err)
 	require.Equal(t, []any{"cancelled", "anna", "march", "march:2"}, []any{entry.Record.Word, entry.Record.By, entry.Record.Batch, entry.Record.IntentID})
 	held, err := ReadHold(t.Context(), q, "march")
@@ -163,7 +151,7 @@ func TestWhatIsQueuedIsWithdrawn(t *testing.T) {
 	require.NoError(t, w.Pull(t.Context(), 1, time.Minute, func(ds []*settle.Delivery) {
 		r := order.Report{End: order.EndSubmissionBudget, Verdict: order.Unsure, History: ds[0].History}
 		r.History.Doubt()
-		_, err := w.Settle(t.Context(), ds[0], r, order.Decide(r, order.Facts{}))
+		_, err := w.Worker.Settle(t.Context(), ds[0], r, order.Decide(r, order.Facts{}))
 		require.NoError(t, err)
 		ds[0].Release()
 	}))
@@ -202,9 +190,36 @@ func TestACancellationWithoutAWorkerStands(t *testing.T) {
 		require.NoError(t, err)
 		return a.Outcomes["cancelled"] == 5
 	}, time.Minute, 5*time.Millisecond)
-	pending, err := q.IsPending(t.Context(), "A-1")
+	pending, err := q.Ledger.IsPending(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.True(t, pending, "it was stored after the cancellation")
+}
+
+// An import is over: its orders have their outcomes. Who cancels it then withdraws nothing, and
+// it is no cancelled import.
+func TestAnImportThatIsOverIsNotCancelled(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "anna")
+	waitIn(t, q, "march", 4)
+	require.NoError(t, SaveImport(t.Context(), q, &Import{Batch: "march", Rows: 5, Done: 4}))
+	obeys(t, openQueue(t, s, "w1"))
+	require.Eventually(t, func() bool { return present(t, q) }, time.Minute, time.Millisecond)
+	now := func() *Import {
+		t.Helper()
+		i, err := ReadImport(t.Context(), q, "march")
+		require.NoError(t, err)
+		return i
+	}
+	c, err := CancelBatch(t.Context(), q, "march", "anna")
+	require.NoError(t, err)
+	require.Equal(t, Cancelled{Withdrawn: 4}, c)
+	require.False(t, now().CancelledAt.IsZero(), "a row is left to store")
+
+	require.NoError(t, SaveImport(t.Context(), q, (&Import{Batch: "march", Rows: 5, Done: 5}).After(now())))
+	c, err = CancelBatch(t.Context(), q, "march", "anna")
+	require.NoError(t, err)
+	require.Zero(t, c)
+	require.True(t, now().CancelledAt.IsZero())
 }
 
 // A worker that is present does not take notice. The command names it.

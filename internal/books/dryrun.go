@@ -9,7 +9,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-// DryRunReplay says what settle.Protocol.Replay would do with listed letters, 256
+// DryRunReplay says what settle.Operator.Replay would do with listed letters, 256
 // at most, and changes nothing. It says ReplayNone of a letter whose record cannot
 // be read. It reads many at once, from whichever replica answers.
 func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter, o settle.ReplayOptions) ([]settle.Replay, error) {
@@ -33,15 +33,16 @@ func DryRunReplay(ctx context.Context, q *queue.Queue, letters []*settle.Letter,
 				continue
 			}
 		}
-		ends[i] = q.JudgeReplay(l, pending[i], entry, o)
+		ends[i] = q.Operator.JudgeReplay(l, pending[i], entry, o)
 	}
 	return ends, nil
 }
 
-// DryRunResolve says what settle.Protocol.ResolveLetter would refuse of listed
+// DryRunResolve says what settle.Operator.ResolveLetter would refuse of listed
 // letters, 256 at most, and changes nothing: ErrPending, ErrNoResult, ErrNotInDoubt,
-// or ErrUnreadable for a record that cannot be read; nil = it would settle the order.
-func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter) ([]error, error) {
+// ErrReplaced for one that who cannot have known, or ErrUnreadable for one that cannot be
+// read; nil = it would settle the order.
+func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter, who settle.Person) ([]error, error) {
 	pending, err := q.Intents().Peek(ctx, intentTokens(letters))
 	if err != nil {
 		return nil, err
@@ -56,12 +57,12 @@ func DryRunResolve(ctx context.Context, q *queue.Queue, letters []*settle.Letter
 	}
 	ends := make([]error, len(letters))
 	for i, l := range letters {
-		ends[i] = mayResolve(l, pending[i], records[i])
+		ends[i] = mayResolve(l, pending[i], records[i], who)
 	}
 	return ends, nil
 }
 
-func mayResolve(l *settle.Letter, intent, record *settle.Message) error {
+func mayResolve(l *settle.Letter, intent, record *settle.Message, who settle.Person) error {
 	switch {
 	case intent != nil:
 		return settle.ErrPending
@@ -76,6 +77,9 @@ func mayResolve(l *settle.Letter, intent, record *settle.Message) error {
 	}
 	if r := entry.Record; r.Outcome() != order.OutcomeUnknown && r.By == "" {
 		return settle.ErrNotInDoubt
+	}
+	if who.Knew > 0 && record.Seq > who.Knew {
+		return settle.ErrReplaced
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func TestBooksThatAreOlderThanTheirResults(t *testing.T) {
 	requireDrained(t, q)
 	publish(t, q, settle.Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "i4"})
 	d := pull(t, q, 1)[0]
-	_, err = q.Refuse(t.Context(), d)
+	_, err = q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)

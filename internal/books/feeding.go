@@ -47,9 +47,12 @@ type Feeding struct {
 	// Cancelled are the cancellations that are not done.
 	Cancelled         settle.Cancellations
 	cancelledRevision uint64
+	// Approvals are what needs a second person, and what was approved.
+	Approvals         Approvals
+	approvalsRevision uint64
 }
 
-// Held reports whether an import is not fed, by its token.
+// Held reports whether a person paused an import, by its token.
 func (f *Feeding) Held(token string) bool { return f.Holds[token] != nil }
 
 // ErrBehind is returned by ReadFeeding if a replica answered that lags behind.
@@ -58,7 +61,7 @@ var ErrBehind = errors.New("the replica that answered lags behind; ask again")
 // ReadFeeding reads it as it was at a revision of the bucket, or later (R2). The
 // revision is one at which the lease or the holds were written; 0 asks for no proof.
 func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding, error) {
-	entries, err := q.Bucket().Last(ctx, LeaseKey, holdsKey, fleet.CancelledKey) // a producer may read only so
+	entries, err := q.Bucket().Last(ctx, LeaseKey, holdsKey, fleet.CancelledKey, approvalsKey) // a producer may read only so
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +77,8 @@ func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding
 		case fleet.CancelledKey:
 			f.cancelledRevision = e.Revision
 			f.Cancelled, err = fleet.ReadCancellations(e)
+		case approvalsKey:
+			err = f.readApprovals(e)
 		default:
 			f.HoldsRevision = e.Revision
 			err = json.Unmarshal(e.Value, &f.Holds)
@@ -82,7 +87,7 @@ func ReadFeeding(ctx context.Context, q *queue.Queue, revision uint64) (*Feeding
 			return nil, fmt.Errorf("bucket %s, key %s: %w", q.Bucket().Name(), e.Key, err)
 		}
 	}
-	if max(f.LeaseRevision, f.HoldsRevision, f.cancelledRevision) < revision {
+	if max(f.LeaseRevision, f.HoldsRevision, f.cancelledRevision, f.approvalsRevision) < revision {
 		return nil, ErrBehind
 	}
 	return f, nil

@@ -17,12 +17,18 @@ import (
 type Hold struct {
 	Who string    `json:"by,omitempty"`
 	At  time.Time `json:"at"`
+	// ForApproval says that nobody paused the import, and it needs an approval: what needs
+	// one. Only HeldBy fills it in.
+	ForApproval string `json:"-"`
 }
 
-// By says who paused the import; "" if nobody did.
+// By says who paused the import, or that it lacks an approval; "" if neither.
 func (h *Hold) By() string {
 	if h == nil {
 		return ""
+	}
+	if h.ForApproval != "" {
+		return "the approval that it needs"
 	}
 	return cmp.Or(h.Who, "somebody")
 }

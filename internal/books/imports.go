@@ -29,9 +29,11 @@ type Import struct {
 	Fingerprint string          `json:"fingerprint"`
 	Mapping     json.RawMessage `json:"mapping,omitempty"`
 	// Format, Encoding and Delimiter are how the file was read.
-	Format    string    `json:"format,omitempty"`
-	Encoding  string    `json:"encoding,omitempty"`
-	Delimiter string    `json:"delimiter,omitempty"`
+	Format    string `json:"format,omitempty"`
+	Encoding  string `json:"encoding,omitempty"`
+	Delimiter string `json:"delimiter,omitempty"`
+	// Sheet is the sheet of a workbook.
+	Sheet     string    `json:"sheet,omitempty"`
 	Rows      int       `json:"rows"`
 	StartedAt time.Time `json:"started_at"`
 	UpdatedAt time.Time `json:"updated_at"`
@@ -40,6 +42,9 @@ type Import struct {
 	Done int `json:"done"`
 	// Counts are what became of these rows.
 	Counts map[string]int `json:"counts,omitempty"`
+	// Storing says that a run of it stores orders, or ended without having stored all.
+	// Only an import that may need an approval says so.
+	Storing bool `json:"storing,omitempty"`
 	// FirstResult: records up to this sequence are older than the import.
 	FirstResult uint64 `json:"first_result"`
 	// NotBefore is the time before which no order of it is sent; zero = none.

@@ -56,6 +56,36 @@ func (f *LetterFilter) Fields(m *LetterMatcher) map[string][]string {
 	return fields
 }
 
+// FilterOf is the reverse of Fields. It refuses a field that this version does not know: the
+// filter would select more without it.
+func FilterOf(fields map[string][]string) (f LetterFilter, err error) {
+	for name, values := range fields {
+		one := strings.Join(values, "")
+		switch name {
+		case "outcome":
+			f.Outcomes = values
+		case "status":
+			f.Statuses = values
+		case "reason":
+			f.Reason = one
+		case "answer":
+			f.Answer = one
+		case "batch":
+			f.Batch = one
+		case "since":
+			f.Since = one
+		case "until":
+			f.Until = one
+		case "order-no":
+			f.OrderNo = one
+		case "all":
+		default:
+			return f, fmt.Errorf("the filter %s is not known here", name)
+		}
+	}
+	return f, nil
+}
+
 // Only returns the order number that the filter selects, if it can select no other.
 func (f *LetterFilter) Only() (orderNo string, one bool) {
 	if f.OrderNo == "" {

@@ -153,15 +153,15 @@ func TestTheIndexFollowsTheLetters(t *testing.T) {
 			}
 			switch rnd.IntN(3) {
 			case 0:
-				if _, err := q.Drop(t.Context(), l, anna); !errors.Is(err, settle.ErrPending) {
+				if _, err := q.Operator.Drop(t.Context(), l, anna); !errors.Is(err, settle.ErrPending) {
 					require.NoError(t, err)
 				}
 			case 1:
-				if _, err := q.Resolve(t.Context(), l.OrderNo, 0, order.OutcomeAccepted, anna); !errors.Is(err, settle.ErrNotInDoubt) && !errors.Is(err, settle.ErrPending) {
+				if _, err := q.Operator.Resolve(t.Context(), l.OrderNo, 0, order.OutcomeAccepted, anna); !errors.Is(err, settle.ErrNotInDoubt) && !errors.Is(err, settle.ErrPending) {
 					require.NoError(t, err)
 				}
 			default:
-				if end, err := q.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}); end == settle.Replayed {
+				if end, err := q.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna}); end == settle.Replayed {
 					require.NoError(t, err)
 					replayed++
 				}
@@ -180,7 +180,7 @@ func TestTheIndexFollowsTheLetters(t *testing.T) {
 			_, err := x.Follow(t.Context(), time.Second)
 			require.Error(t, err)
 			start(address)
-			require.Eventually(t, q.Connected, time.Minute, 5*time.Millisecond)
+			require.Eventually(t, q.Conn.Connected, time.Minute, 5*time.Millisecond)
 		}
 		requireIndexed(t, x)
 	}
@@ -227,7 +227,7 @@ func TestTheIndexReadsInTheBackground(t *testing.T) {
 
 	// What the broker cannot list is found by reading again.
 	for i := range 50 {
-		_, err := q.Drop(t.Context(), letterOf(t, q, fmt.Sprintf("A-3-%d", i)), settle.Person{Name: "anna"})
+		_, err := q.Operator.Drop(t.Context(), letterOf(t, q, fmt.Sprintf("A-3-%d", i)), settle.Person{Name: "anna"})
 		require.NoError(t, err)
 	}
 	for more = true; more; {

@@ -56,7 +56,7 @@ func LetterPagesFrom(ctx context.Context, q *queue.Queue, first, last uint64, vi
 	})
 }
 
-// WouldDrop returns those of the listed letters that settle.Protocol.Drop would
+// WouldDrop returns those of the listed letters that settle.Operator.Drop would
 // forget now: those for whose order_no no intent is in the queue.
 func WouldDrop(ctx context.Context, q *queue.Queue, letters []*settle.Letter) ([]*settle.Letter, error) {
 	pending := make([]bool, len(letters))

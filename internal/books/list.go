@@ -73,5 +73,5 @@ func EachPending(ctx context.Context, q *queue.Queue, batch string, visit func([
 // EachWaiting passes the waiting intents of an import to visit, page by page. The
 // subject names the import that an intent waits in, whatever its header says.
 func EachWaiting(ctx context.Context, q *queue.Queue, batch string, visit func([]*settle.Message) error) error {
-	return q.EachWaiting(ctx, ImportToken(batch), queue.ToTheEnd, visit)
+	return q.Waiting.Each(ctx, ImportToken(batch), queue.ToTheEnd, visit)
 }

@@ -70,10 +70,10 @@ func TestRecordsOfANewerVersion(t *testing.T) {
 	}
 	requireBalanced(t, q)
 
-	rec, err := q.Resolve(t.Context(), "resolve", 0, order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
+	rec, err := q.Operator.Resolve(t.Context(), "resolve", 0, order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
 	require.NoError(t, err)
 	require.Equal(t, "accepted", rec.Word)
-	_, err = q.Drop(t.Context(), letterOf(t, q, "drop"), settle.Person{Name: "anna"})
+	_, err = q.Operator.Drop(t.Context(), letterOf(t, q, "drop"), settle.Person{Name: "anna"})
 	require.NoError(t, err)
 	require.Equal(t, settle.Replayed, replay(t, q, letterOf(t, q, "replay"), settle.ReplayOptions{}))
 	publish(t, q, settle.Intent{OrderNo: "correct", Body: []byte(`{"order_no":"correct","timeout":30,"qty":"2"}`), ID: "c2"})
@@ -110,7 +110,7 @@ func TestLettersOfAnUnknownKind(t *testing.T) {
 	}))
 	require.Len(t, unreadable, 1)
 	require.ErrorContains(t, unreadable[0], "postponed")
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, c.Letters)
 }

@@ -126,7 +126,7 @@ func TestBooksAreReadThroughAnOutage(t *testing.T) {
 	q := openCommand(t, dir, time.Minute, func(string) { once.Do(func() { close(waiting) }) })
 	hasty := openCommand(t, dir, 300*time.Millisecond, func(string) {})
 	first.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() && !hasty.Connected() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Conn.Connected() && !hasty.Conn.Connected() }, time.Minute, time.Millisecond)
 	for i, err := range askAll(t, hasty) {
 		require.ErrorIs(t, err, queue.ErrUnreachable, requests[i].name)
 	}

@@ -67,7 +67,7 @@ func PendingOrders(ctx context.Context, q *queue.Queue, f PendingFilter, from ui
 	if err != nil {
 		return 0, err
 	}
-	deliveries, err := q.Deliveries(ctx)
+	deliveries, err := q.Census.Deliveries(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -124,7 +124,7 @@ func pendingPage(ctx context.Context, q *queue.Queue, f PendingFilter, page []*s
 	if len(out) == 0 {
 		return nil, nil
 	}
-	words, err := q.LastWords(ctx, numbers)
+	words, err := q.Ledger.LastWords(ctx, numbers)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { patient.Main(m) }
 
 // startBroker runs an embedded server for one test.
-func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Server {
+func startBroker(t testing.TB, change ...func(*embedded.Config)) *embedded.Server {
 	t.Helper()
 	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
 	for _, c := range change {
@@ -35,7 +35,7 @@ func startBroker(t *testing.T, change ...func(*embedded.Config)) *embedded.Serve
 }
 
 // openQueue connects a worker of the given name to the broker.
-func openQueue(t *testing.T, s *embedded.Server, name string) *queue.Queue {
+func openQueue(t testing.TB, s *embedded.Server, name string) *queue.Queue {
 	t.Helper()
 	cfg := queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker = s.URL, s.Token, name, true
@@ -78,7 +78,7 @@ func trimming(t *testing.T, q *queue.Queue) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			_ = q.Trim(ctx)
+			_ = q.Trimmer.Trim(ctx)
 			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
 		}
 	})
@@ -103,7 +103,7 @@ func report(v order.Verdict, h order.History) order.Report {
 
 func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 	return entry
@@ -112,14 +112,14 @@ func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) 
 // lookup reads the last word on an order_no.
 func lookup(t *testing.T, q *queue.Queue, no string) settle.Entry {
 	t.Helper()
-	entry, err := q.Lookup(t.Context(), no)
+	entry, err := q.Ledger.Lookup(t.Context(), no)
 	require.NoError(t, err)
 	return entry
 }
 
 func letterOf(t *testing.T, q *queue.Queue, no string) *settle.Letter {
 	t.Helper()
-	l, err := q.Letter(t.Context(), no)
+	l, err := q.Ledger.Letter(t.Context(), no)
 	require.NoError(t, err)
 	return l
 }
@@ -136,8 +136,8 @@ func requireBalanced(t *testing.T, q *queue.Queue) *AuditResult {
 func requireDrained(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context())
-		room, err := q.Room(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
+		room, err := q.Census.Room(t.Context())
 		return err == nil && room.Msgs == 0
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -159,7 +159,7 @@ func replay(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptio
 	t.Helper()
 	would, err := DryRunReplay(t.Context(), q, []*settle.Letter{l}, o)
 	require.NoError(t, err)
-	end, err := q.Replay(t.Context(), l, o)
+	end, err := q.Operator.Replay(t.Context(), l, o)
 	require.NoError(t, err)
 	require.Equal(t, would[0], end, "what was foretold")
 	return end

@@ -38,7 +38,8 @@ type RoomImport struct {
 	// Ready waits for its turn, Later for its time. First and Last are those times.
 	Ready, Later int
 	First, Last  time.Time
-	Hold         *Hold
+	// Hold is what keeps it from being fed: a pause, or the lack of an approval.
+	Hold *Hold
 }
 
 // HeldImport is an import that a person paused.
@@ -57,13 +58,13 @@ func ReadRoom(ctx context.Context, q *queue.Queue, weights map[string]int, now t
 		return nil, err
 	}
 	r := &Room{Feeding: feeding}
-	list, err := q.WaitingAll(ctx)
+	list, err := q.Waiting.All(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var lanes []queue.Lane
 	if len(list) > 0 {
-		if lanes, err = q.LanesOf(ctx, list, now, feeding.Held); err != nil {
+		if lanes, err = q.Waiting.LanesOf(ctx, list, now, func(token string) bool { return feeding.HoldOf(token) != nil }); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +94,7 @@ func (r *Room) sum(list []queue.Waiting, now time.Time) {
 	for _, w := range list {
 		i := all[key{w.Lane, w.Import}]
 		if i == nil {
-			i = &RoomImport{Lane: w.Lane, Hold: r.Holds[w.Import]}
+			i = &RoomImport{Lane: w.Lane, Hold: r.HoldOf(w.Import)}
 			if w.Import != ImportToken("") {
 				i.Batch = ImportName(w.Import)
 			}

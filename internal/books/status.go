@@ -29,7 +29,7 @@ func OrderStatuses(ctx context.Context, q *queue.Queue, orderNos []string) ([]Or
 	if err := q.Intents().Last(ctx, tokens, func(i int, m *settle.Message) { stored[i] = m }); err != nil {
 		return nil, err
 	}
-	words, err := q.LastWords(ctx, orderNos)
+	words, err := q.Ledger.LastWords(ctx, orderNos)
 	for i := range words {
 		out[i].LastWord = words[i]
 		if m := stored[i]; m != nil && !m.SettledBy(words[i].Record) {
@@ -56,9 +56,9 @@ type Found struct {
 
 // Find reads all that is known about an order, at the leaders of the streams.
 // name is an order_no, or what a listing shows of a message whose subject belongs
-// to no order_no (settle.Protocol.TokenOf).
+// to no order_no (settle.Ledger.TokenOf).
 func Find(ctx context.Context, q *queue.Queue, name string) (f Found, err error) {
-	token, err := q.TokenOf(ctx, name)
+	token, err := q.Ledger.TokenOf(ctx, name)
 	if err != nil {
 		return f, err
 	}

@@ -28,7 +28,7 @@ func TestOrderStatuses(t *testing.T) {
 		settleAs(t, q, d, report(order.Accepted, d.History))
 	}
 	require.Eventually(t, func() bool {
-		p, err := q.IsPending(t.Context(), numbers[9])
+		p, err := q.Ledger.IsPending(t.Context(), numbers[9])
 		return err == nil && !p
 	}, waitForBroker, tickOfBroker)
 	_, err := jetStream(t, s).Publish(t.Context(), "orders.results."+order.Token(numbers[pageful+49]), []byte(`{"outcome":"from the future"}`))

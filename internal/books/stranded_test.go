@@ -62,7 +62,7 @@ func (k *keptBroker) left(done func(q *queue.Queue, s *embedded.Server)) (*queue
 	k.keep()
 	done(q, s)
 	require.Eventually(k.t, func() bool {
-		c, err := q.Count(k.t.Context())
+		c, err := q.Census.Count(k.t.Context())
 		floor, ferr := q.AckFloor(k.t.Context())
 		return err == nil && ferr == nil && c.Pending == 0 && floor == 1
 	}, time.Minute, time.Millisecond)
@@ -103,18 +103,18 @@ func TestR14ASettledIntentThatCameBackIsTrimmed(t *testing.T) {
 	require.True(t, a.Balanced(), a.Offenders)
 	require.EqualValues(t, 1, a.Unacked)
 
-	require.NoError(t, q.Trim(t.Context()))
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	requireStored(t, q, 0)
 	publish(t, q, settle.Intent{OrderNo: "L-1", Body: body("L-1")}) // its order_no can be used again
 	for range 2 {
-		require.NoError(t, q.Trim(t.Context()))
+		require.NoError(t, q.Trimmer.Trim(t.Context()))
 		requireStored(t, q, 1) // what waits is left alone
 	}
 }
 
 func requireStored(t *testing.T, q *queue.Queue, n int) {
 	t.Helper()
-	room, err := q.Room(t.Context())
+	room, err := q.Census.Room(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, n, room.Msgs)
 }
@@ -137,7 +137,7 @@ func TestR14AnIntentThatCameBackAfterALaterOneIsTrimmed(t *testing.T) {
 	require.Zero(t, a.Pending)
 	require.EqualValues(t, 1, a.Unacked)
 	require.EqualValues(t, 2, a.Settled)
-	require.NoError(t, q.Trim(t.Context()))
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	requireStored(t, q, 0)
 }
 
@@ -152,7 +152,7 @@ func TestR14AStrandedIntentIsNamedAndStays(t *testing.T) {
 		floor, err := q.AckFloor(t.Context())
 		return err == nil && floor == 2
 	}, time.Minute, time.Millisecond)
-	require.NoError(t, q.Trim(t.Context()))
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	requireStored(t, q, 2) // nothing at or above the stranded one leaves in a purge
 	a, err := Audit(t.Context(), q)
 	require.NoError(t, err)

@@ -33,42 +33,52 @@ var mayImport = map[string][]string{
 	"internal/e2e":                  {},
 	"internal/e2e/fleet":            {},
 	"internal/e2e/child":            {"internal/program", "internal/program/worker"}, // for tests alone
-	"examples/producers/go":         {},                                              // as a producer of somebody else's would be
+	"examples/producers/go":         {"client"},                                      // as a producer of somebody else's would be
+	"internal/contract/producer":    {},                                              // for tests alone: it speaks NATS as docs/producers.md says
 	"internal/durable":              {},
+	"internal/livefile":             {},
+	"internal/orderschema":          {"internal/order", "internal/livefile"},
 	"internal/patient":              {}, // for tests alone
 	"internal/queue/embedded":       {"internal/durable"},
 	"internal/queue/netcut":         {},
 	"internal/queue/smalldisk":      {},
+	"internal/queue/bitrot":         {}, // for tests alone
 	"internal/sandbox":              {},
 	"internal/sign":                 {"internal/order"},
-	"internal/submit":               {"internal/secret", "internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted"},
+	"internal/submit":               {"internal/secret", "internal/order", "internal/submit/gate", "internal/submit/answer", "internal/planted", "internal/orderschema"},
 	"internal/submit/gate":          {"internal/order"},
-	"internal/submit/answer":        {"internal/order"},
+	"internal/submit/answer":        {"internal/order", "internal/livefile"},
 	"internal/ops":                  {"internal/order"},
-	"internal/tracing":              {},
+	"internal/tracing":              {"internal/tracing/span"},
+	"internal/tracing/span":         {},
 	"internal/settle":               {"internal/order", "internal/planted"},
 	"internal/settle/storecontract": {"internal/order", "internal/settle"}, // for tests alone
 	"internal/queue":                {"internal/order", "internal/settle"},
 	"internal/fleet":                {"internal/order", "internal/settle", "internal/queue", "internal/submit/gate"},
-	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
+	"internal/importer":             {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/xlsx", "internal/orderschema"},
+	"internal/xlsx":                 {},
+	"internal/xlsx/xlsxtest":        {}, // for tests alone
 	"internal/planted":              {},
 	"proof/oracle":                  {"internal/order", "internal/settle"},
 	"proof/webhooks":                {}, // for tests alone
 	"proof/simulation":              {"internal/order", "internal/settle", "proof/oracle"},
 	"internal/waiting":              {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet"},
 	"internal/worker": {"internal/order", "internal/sign", "internal/submit", "internal/submit/gate", "internal/ops",
-		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify"},
-	"internal/gateway": {"docs", "internal/order", "internal/door", "internal/ops"},
-	"internal/books":   {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
-	"internal/journal": {"internal/order", "internal/settle", "internal/queue"},
-	"internal/uploads": {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/importer", "internal/jobs"},
-	"internal/jobs":    {},
-	"internal/secret":  {},
-	"internal/door":    {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/notify":  {"internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
-	"client":           {"internal/door", "internal/queue"},
-	"internal/letters": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
-	"internal/console": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads"},
+		"internal/settle", "internal/queue", "internal/queue/embedded", "internal/books", "internal/fleet", "internal/waiting", "internal/planted", "internal/door", "internal/gateway", "internal/notify", "internal/tracing/span", "internal/orderschema", "internal/approvals", "internal/journal"},
+	"internal/gateway":   {"docs", "internal/order", "internal/queue", "internal/journal", "internal/door", "internal/ops", "internal/tracing/span", "internal/orderschema"},
+	"internal/imports":   {"internal/order", "internal/queue", "internal/door", "internal/books", "internal/journal", "internal/approvals", "internal/importer", "internal/jobs", "internal/uploads"},
+	"internal/books":     {"internal/order", "internal/settle", "internal/queue", "internal/fleet"},
+	"internal/approvals": {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/journal", "internal/letters"},
+	"internal/journal":   {"internal/order", "internal/settle", "internal/queue"},
+	"internal/uploads":   {"internal/durable", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/importer", "internal/jobs", "internal/xlsx", "internal/orderschema", "internal/approvals"},
+	"internal/jobs":      {},
+	"internal/folder":    {},
+	"internal/secret":    {},
+	"internal/door":      {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal", "internal/orderschema"},
+	"internal/notify":    {"internal/secret", "internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/ops", "internal/submit/answer"},
+	"client":             {"internal/door", "internal/queue", "internal/orderschema"},
+	"internal/letters":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/journal"},
+	"internal/console":   {"internal/order", "internal/settle", "internal/queue", "internal/books", "internal/fleet", "internal/importer", "internal/jobs", "internal/journal", "internal/letters", "internal/uploads", "internal/xlsx", "internal/orderschema", "internal/approvals"},
 }
 
 // programs that prove, by their packages.
@@ -83,7 +93,7 @@ func isMain(pkg string) bool { return strings.HasPrefix(strings.TrimPrefix(pkg, 
 
 // onlyIn lists, for foreign packages, the only places that may import them.
 var onlyIn = map[string][]string{
-	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "examples/producers/go",
+	"github.com/nats-io/": {"internal/queue", "internal/queue/embedded", "internal/contract/producer",
 		"proof/bench",           // a cluster whose leaders are the same in each trial
 		"proof/bench/contender", // the worker that others write
 		"proof/powercut",        // it reads what a broker kept
@@ -97,8 +107,8 @@ var onlyIn = map[string][]string{
 	"github.com/expr-lang/":   {"internal/submit/answer"},
 	"github.com/prometheus/":  {"internal/ops", "internal/worker"},
 	"github.com/caarlos0/env": {"internal/program"},
-	// Spans are made by the worker and the producer; the SDK is for one place.
-	"go.opentelemetry.io/":                     {"internal/tracing", "internal/worker"},
+	// Spans are made by the worker, the door and the producer; the SDK is for one place.
+	"go.opentelemetry.io/":                     {"internal/tracing", "internal/tracing/span", "internal/worker", "internal/gateway", "internal/program/gateway"},
 	"go.opentelemetry.io/otel/sdk/":            {"internal/tracing"},
 	"go.opentelemetry.io/otel/exporters/otlp/": {"internal/tracing"},
 	"github.com/valyala/fasthttp":              {"internal/submit", "proof/bench/contender"},

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite the generated parts of the docu
 // Programs and tests join everything and would hide the order.
 func inPicture(name string) bool {
 	return strings.HasPrefix(name, "internal/") && !anything(name) &&
-		!slices.Contains([]string{"internal/borders", "internal/contract", "internal/e2e", "internal/e2e/fleet", "internal/e2e/child", "internal/queue/netcut", "internal/queue/smalldisk", "internal/settle/storecontract"}, name)
+		!slices.Contains([]string{"internal/borders", "internal/contract", "internal/contract/producer", "internal/e2e", "internal/e2e/fleet", "internal/e2e/child", "internal/queue/netcut", "internal/queue/smalldisk", "internal/queue/bitrot", "internal/settle/storecontract", "internal/xlsx/xlsxtest"}, name)
 }
 
 // drawImports gives the imports among our packages as a Mermaid flowchart. An

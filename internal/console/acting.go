@@ -3,11 +3,10 @@ package console
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/journal"
-	"orderpost/internal/uploads"
 )
 
 // actTimeout bounds an act that one request carries out. It goes on if the person
@@ -36,12 +35,13 @@ func (s *Server) journal() *journal.Journal {
 }
 
 // act carries out what a person has confirmed. The journal has the intention before
-// and the result after it. safer is as in journal.Intention. Nothing was done if the
+// and the result after it. An act that needs a second person is an error that [Server.handler]
+// turns into the page on which people approve it. safer is as in journal.Intention. Nothing was done if the
 // error is a problem with status 409.
 func (v *visit) act(about journal.About, safer func(context.Context) bool, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
 	defer cancel()
-	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about), Safer: safer})
+	act, err := approvals.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about), Safer: safer})
 	if err != nil {
 		return unannounced(err)
 	}
@@ -82,44 +82,4 @@ func (s *Server) unwritten(act *journal.Act, end error) (says string) {
 	}
 	s.log.Error().AnErr("intention", missing).AnErr("result", end).Str("id", act.ID()).Msg("the journal lacks a part of an act")
 	return says
-}
-
-// journalImport writes the import of an upload into the journal.
-func (s *Server) journalImport(ctx context.Context, a uploads.Act) (func(context.Context, uploads.Ended), error) {
-	in := journal.Intention{About: journal.About{Kind: journal.Import, Actor: journal.Actor{Name: a.By.Name, Known: journal.Known(a.By.How)}, Details: map[string]string{}}}
-	detail := func(name, value string) {
-		if value != "" {
-			in.Details[name] = value
-		}
-	}
-	detail("from", a.By.From)
-	detail("file", a.Upload.Source())
-	detail("upload", a.Upload.ID)
-	if c := a.Upload.Checked; c != nil {
-		in.Batch, in.Expected = c.Summary.Batch, map[string]int{"rows": c.Summary.Rows, "invalid": c.Summary.Invalid}
-	}
-	for name, on := range map[string]bool{"skip_invalid": a.SkipInvalid, "retry_failed": a.RetryFailed} {
-		if on {
-			detail(name, strconv.FormatBool(on))
-		}
-	}
-	if !a.Deadline.IsZero() {
-		detail("deadline", stamp(a.Deadline))
-	}
-	act, err := s.journal().Begin(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, e uploads.Ended) {
-		r := journal.Result{End: journal.Done, Counts: e.Counts, Error: e.Error}
-		switch {
-		case e.State == uploads.Interrupted || e.State == uploads.Cancelled:
-			r.End = journal.Stopped
-		case e.State == uploads.Failed:
-			r.End = journal.Failed
-		case e.Partial:
-			r.End = journal.Partial
-		}
-		_ = s.unwritten(act, act.End(ctx, r))
-	}, nil
 }

@@ -139,7 +139,7 @@ const namesFor = 10 * time.Second
 func (b *batches) name(ctx context.Context, batch string) (name string, known bool) {
 	b.reading.Lock()
 	name, known = b.files[batch]
-	again := !known && batch != "" && b.queue.Connected() && time.Since(b.asked) > namesFor
+	again := !known && batch != "" && b.queue.Conn.Connected() && time.Since(b.asked) > namesFor
 	if again {
 		b.asked = time.Now()
 	}
@@ -168,7 +168,7 @@ func (b *batches) run(ctx context.Context) {
 			b.reset()
 		}
 		b.mu.Unlock()
-		if idle < watchFor && b.queue.Connected() {
+		if idle < watchFor && b.queue.Conn.Connected() {
 			if err := b.follow(ctx); err != nil && ctx.Err() == nil && !away(err) {
 				b.log.Warn().Err(err).Msg("results could not be followed for the console's imports")
 			}

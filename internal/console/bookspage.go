@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/jobs"
 )
@@ -23,7 +24,8 @@ func (s *Server) booksRoutes() []route {
 
 // booksPage shows the last audit, running or done.
 type booksPage struct {
-	Job *jobs.Job
+	Job     *jobs.Job
+	Running bool // asked once: the audit may end while the page is made
 	// Audit is nil until the first audit has ended well.
 	Audit   *books.AuditResult
 	Tone    string
@@ -41,7 +43,7 @@ func (v *visit) booksPage() error {
 		return v.render("books", "Books", p)
 	}
 	p.MayStop = v.mayStop(p.Job)
-	if p.Job.State() == jobs.Running {
+	if p.Running = p.Job.State() == jobs.Running; p.Running {
 		return v.render("books", "Books", p)
 	}
 	p.Took = p.Job.Ended().Sub(p.Job.Started).Round(time.Millisecond)
@@ -91,9 +93,13 @@ func (p *booksPage) judge() {
 func (v *visit) audit() error {
 	q := v.queue()
 	_, err := v.s.jobs.Start(jobs.Spec{Kind: auditKind, Key: auditKind, Title: "Audit", By: v.person().Name}, func(ctx context.Context, job *jobs.Job) (any, error) {
-		return books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
+		a, err := books.AuditAndTell(ctx, q, func(p books.AuditProgress) {
 			job.Tell(jobs.Progress{Step: fmt.Sprintf("look %d", p.Look), Done: int64(p.Read), Of: int64(max(p.Read, p.Of))})
 		})
+		if err == nil {
+			err = approvals.Audit(ctx, q, a)
+		}
+		return a, err
 	})
 	if err != nil {
 		return busy(err)

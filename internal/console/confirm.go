@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"path"
 	"strings"
+
+	"orderpost/internal/approvals"
 )
 
 // confirmation is a page that says what an act will do before it does it. A GET
@@ -150,6 +152,12 @@ func unseen() error {
 func (v *visit) pageOf() string {
 	if batch := v.field("batch"); strings.HasPrefix(v.URL.Path, "/import/") {
 		return importAddress(batch)
+	}
+	if strings.HasPrefix(v.URL.Path, "/approval/") {
+		if act := v.field("act"); act != "" {
+			return approvals.ActAddress(act)
+		}
+		return approvals.Address(v.field("batch"))
 	}
 	if dir := path.Dir(v.URL.Path); dir != "/" {
 		return dir

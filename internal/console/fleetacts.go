@@ -174,13 +174,17 @@ func (v *visit) limit() error {
 	default:
 		c.Says = append(c.Says, "No worker is running. Those that start send at most "+perSecond(l.PerSecond)+" requests per second together.")
 	}
+	about := journal.About{Kind: journal.Limit, Details: map[string]string{"limit": text}}
+	if err := v.aboutToAsk(c, about); err != nil {
+		return err
+	}
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}
+	about.Note = c.Inputs[0].Value
 	if l != nil {
 		l.By, l.At = v.person().Name, time.Now().UTC()
 	}
-	about := journal.About{Kind: journal.Limit, Note: c.Inputs[0].Value, Details: map[string]string{"limit": text}}
 	lowers := func(context.Context) bool { return f.Lowers(l) }
 	return v.steered(v.act(about, lowers, func(ctx context.Context) error { return v.s.fleet.SetLimitAsSeen(ctx, l, f.View) }),
 		"The fleet's limit: "+describeLimit(l)+".")

@@ -36,9 +36,7 @@ var functions = template.FuncMap{
 	"size":     size,
 	"yes":      yes,
 	"minus":    func(a, b int) int { return a - b },
-	"formats": func() []importer.Format {
-		return []importer.Format{importer.FormatAuto, importer.FormatCSV, importer.FormatNDJSON}
-	},
+	"formats":  importer.Formats,
 }
 
 // dict makes a map of names and values, for templates that take several.

@@ -3,7 +3,6 @@ package console
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
@@ -332,6 +332,9 @@ func (v *visit) confirmGroup() error {
 		c.Danger, c.Count, c.CountOf = true, n, "orders"
 		c.Warning = "Some of these orders may exist at the API. They are created twice if the API does not recognise their order numbers. Your permission is recorded with your name."
 	}
+	if err := v.aboutToAsk(c, p.about(tally, "")); err != nil {
+		return err
+	}
 	if ask, err := v.unconfirmed(c); ask {
 		return err
 	}
@@ -363,7 +366,7 @@ func (v *visit) startGroup(preview *jobs.Job, p *plan, expected letters.Tally, a
 	}
 	ctx, cancel := context.WithTimeout(v.Context(), actTimeout)
 	defer cancel()
-	act, err := v.s.journal().Begin(ctx, journal.Intention{About: v.journaled(about)})
+	act, err := approvals.Begin(ctx, v.s.queue, v.s.journal(), journal.Intention{About: v.journaled(about)})
 	if err != nil {
 		return unannounced(err)
 	}
@@ -377,7 +380,7 @@ func (v *visit) startGroup(preview *jobs.Job, p *plan, expected letters.Tally, a
 		result, err := walk(ctx, job)
 		v.s.watch.forget()
 		tally, _ := result.(letters.Tally)
-		job.Lack(v.s.unwritten(act, act.End(ctx, groupResult(ctx, deed, tally, err))))
+		job.Lack(v.s.unwritten(act, act.End(ctx, tally.Result(ctx, deed, err))))
 		return result, err
 	})
 	if err != nil {
@@ -388,18 +391,4 @@ func (v *visit) startGroup(preview *jobs.Job, p *plan, expected letters.Tally, a
 		return busy(err)
 	}
 	return v.done("/jobs/"+job.ID, "")
-}
-
-// groupResult is what the journal keeps of a run.
-func groupResult(ctx context.Context, d letters.Deed, t letters.Tally, err error) journal.Result {
-	r := journal.Result{End: journal.Done, Counts: t.Counts()}
-	switch {
-	case err != nil && ctx.Err() != nil:
-		r.End, r.Error = journal.Stopped, "stopped in the middle"
-	case err != nil:
-		r.End, r.Error = journal.Failed, err.Error()
-	case t.Stayed(d)+t.Unreadable > 0:
-		r.End, r.Error = journal.Partial, fmt.Sprintf("%d dead letters stayed", t.Stayed(d)+t.Unreadable)
-	}
-	return r
 }

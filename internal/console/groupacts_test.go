@@ -58,7 +58,7 @@ func (b *browser) run(preview string, pairs ...string) string {
 
 func (r *rig) lettersLeft() int {
 	r.Helper()
-	c, err := r.worker.Count(r.T.Context())
+	c, err := r.worker.Census.Count(r.T.Context())
 	require.NoError(r, err)
 	return int(c.Letters)
 }
@@ -169,7 +169,7 @@ func TestTwoPeopleRunTheSameGroup(t *testing.T) {
 	require.Contains(t, one.ended(one.run(first)), "3 dead letters were put back into the queue.")
 	page := two.ended(two.run(second))
 	require.Contains(t, page, "0 dead letters were put back into the queue.")
-	c, err := r.worker.Count(t.Context())
+	c, err := r.worker.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, uint64(3), c.Pending)
 }
@@ -201,7 +201,7 @@ func TestTwoPeopleRunTheSameGroupAtOnce(t *testing.T) {
 		require.Zero(t, tally.Fates[letters.Unsettled], tally.Errors)
 	}
 	require.Equal(t, n, put)
-	c, err := r.worker.Count(t.Context())
+	c, err := r.worker.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []uint64{n, 0}, []uint64{c.Pending, c.Letters})
 }

@@ -302,7 +302,7 @@ func TestUserLines(t *testing.T) {
 	require.NoError(t, err)
 	users, err := readUsers([]byte("# people\n\n" + line + "\nbo:viewer:proxy\n"))
 	require.NoError(t, err)
-	require.Equal(t, Rights{Operator, true}, users["anna"].rights)
+	require.Equal(t, Rights{Role: Operator, ResubmitUnknown: true}, users["anna"].rights)
 	_, err = readUsers([]byte("anna:operator\nbo:boss:proxy\ncy:viewer:plain text\nbo:viewer:proxy"))
 	for _, want := range []string{"line 1 is not name:role:hash", `line 2: "boss" is not a role`, "line 3: the third field is neither", `line 4: "bo" is there already`} {
 		require.ErrorContains(t, err, want)

@@ -155,6 +155,8 @@ type importPage struct {
 	// there; "" = nobody.
 	Waits  uint64
 	HeldBy string
+	// ForApproval: they stay there until somebody approves them.
+	ForApproval bool
 	// MayCancel: there may be orders that no worker was given.
 	MayCancel bool
 }
@@ -197,18 +199,24 @@ func (v *visit) importPage() error {
 	p.importLine, p.Behind = v.importLine(imp)
 	ctx, cancel := v.brief()
 	defer cancel()
-	if p.Waits, err = v.s.queue.WaitingOf(ctx, books.ImportToken(imp.Batch)); err != nil {
+	if p.Waits, err = v.s.queue.Waiting.Of(ctx, books.ImportToken(imp.Batch)); err != nil {
 		return err
 	}
-	hold, err := books.ReadHold(ctx, v.queue(), imp.Batch)
+	hold, err := books.HeldBy(ctx, v.queue(), imp.Batch)
 	if err != nil {
 		return err
 	}
-	p.HeldBy = hold.By()
+	if hold != nil && hold.ForApproval != "" {
+		p.ForApproval = p.Waits > 0
+	} else {
+		p.HeldBy = hold.By()
+	}
 	if p.Open > 0 && imp.Complete() && p.Word == "under way" {
 		switch why := v.s.watch.nothingSent(ctx, true); {
 		case why != "":
 			p.Word, p.Tone, p.Says = "waiting", "warn", p.Says+" "+sentence(why)
+		case p.ForApproval:
+			p.Word, p.Tone = "needs approval", "warn"
 		case p.HeldBy != "":
 			p.Word, p.Tone = "paused", "warn"
 		}

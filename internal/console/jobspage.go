@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/jobs"
 	"orderpost/internal/journal"
@@ -79,6 +80,8 @@ func (v *visit) jobPage() error {
 	switch subject, _ := job.Subject.(string); job.Kind {
 	case auditKind:
 		return v.done("/books", "")
+	case assessKind:
+		return v.done(approvals.Address(subject), "")
 	case cancelKind:
 		return v.done(importAddress(subject), "")
 	case uploads.CheckKind, uploads.ImportKind:

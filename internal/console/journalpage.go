@@ -93,6 +93,7 @@ func describeAct(item journal.Item) actLine {
 		l.Ended = string(r.End)
 		l.Tone = map[journal.End]string{journal.Done: "good", journal.Partial: "warn", journal.Stopped: "warn", journal.Failed: "bad"}[r.End]
 		add("Result", counted(r.Counts))
+		add("Approved by", r.ApprovedBy)
 		add("Error", r.Error)
 	} else {
 		add("Result", journal.NoResult)
@@ -110,7 +111,8 @@ func describeAct(item journal.Item) actLine {
 func actWords(a journal.About) string {
 	words := map[journal.Kind]string{journal.Import: "import a file", journal.Cancel: "cancel orders", journal.Replay: "replay dead letters", journal.Resolve: "resolve",
 		journal.Drop: "drop dead letters", journal.Export: "export dead letters", journal.Hold: "hold the fleet", journal.Resume: "resume the fleet", journal.Limit: "limit the fleet",
-		journal.Adopt: "assign the orders to another API", journal.Repair: "accept the loss of streams", journal.Remove: "remove a file", journal.Tell: "send parked webhooks again"}[a.Kind]
+		journal.Adopt: "assign the orders to another API", journal.Repair: "accept the loss of streams", journal.Remove: "remove a file", journal.Tell: "send parked webhooks again",
+		journal.Approve: "approve", journal.Refuse: "refuse", journal.Rule: "set what needs approval"}[a.Kind]
 	if what := a.Details["what"]; a.Kind == journal.Export && what != "" {
 		words = "save " + what
 	}

@@ -26,7 +26,7 @@ func TestAnUploadWaitsInALane(t *testing.T) {
 	require.Contains(t, text(b.send(http.StatusBadRequest, at+"/import", "lane", "at")), "cannot be a lane: the word begins the subjects of intents with a time. Go back")
 	b.send(http.StatusOK, at+"/import", "lane", "night")
 	b.settled(at)
-	list, _, err := r.worker.WaitingNow(t.Context())
+	list, _, err := r.worker.Waiting.Now(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, []any{"night", 3}, []any{list[0].Lane, list[0].Count})
@@ -36,7 +36,7 @@ func TestAnUploadWaitsInALane(t *testing.T) {
 	r.besideWorker(func() {
 		b.send(http.StatusOK, "/import/cancel", "batch", list[0].Import, "note", "wrong file")
 		require.Eventually(t, func() bool {
-			n, err := r.worker.WaitingTotal(t.Context())
+			n, err := r.worker.Waiting.Total(t.Context())
 			return err == nil && n == 0
 		}, patience, 10*time.Millisecond)
 	})

@@ -161,6 +161,16 @@ func (v *visit) replay() error {
 	if plan.late {
 		c.Says = append(c.Says, "Its deadline has passed ("+settle.Header(l.Headers).Get(settle.HeaderDeadline)+"), so it is sent without a deadline.")
 	}
+	about := journal.About{Kind: journal.Replay, Details: make(map[string]string), Expected: map[string]int{plan.end.String(): 1}}
+	if plan.unknown {
+		about.Details["resubmit-unknown"] = "true"
+	}
+	if plan.late {
+		about.Details["deadline"] = "none"
+	}
+	if err := v.aboutToAsk(c, about); err != nil {
+		return err
+	}
 	c.Inputs = []input{noteInput(plan.unknown)}
 	if plan.unknown {
 		c.Button, c.Danger = "Send it again", true
@@ -174,15 +184,9 @@ func (v *visit) replay() error {
 		c.Wrong, v.status = "Nothing was done. What you typed is not "+typed(l)+".", http.StatusUnprocessableEntity
 		return v.confirm(c)
 	}
-	about := journal.About{Kind: journal.Replay, Note: plan.Person.Note, Details: make(map[string]string), Expected: map[string]int{plan.end.String(): 1}}
-	if plan.unknown {
-		about.Details["resubmit-unknown"] = "true"
-	}
-	if plan.late {
-		about.Details["deadline"] = "none"
-	}
+	about.Note = plan.Person.Note
 	err = v.actOn(l, about, func(ctx context.Context) error {
-		end, err := v.s.queue.Replay(ctx, l, plan.ReplayOptions)
+		end, err := v.s.queue.Operator.Replay(ctx, l, plan.ReplayOptions)
 		if err == nil {
 			err = replayPlan{end: end}.would(v)
 		}
@@ -229,6 +233,9 @@ func (v *visit) resolve() error {
 		{Name: "as", Label: "At the API, the order", Must: true, Options: []fact{{"", "choose"}, {order.OutcomeAccepted.String(), "exists (accepted)"}, {order.OutcomeRejected.String(), "does not exist (rejected)"}}},
 		noteInput(true),
 	}
+	if err := v.aboutToAsk(c, journal.About{Kind: journal.Resolve}); err != nil {
+		return err
+	}
 	c.Inputs[1].Hint = "How you know, for the record. Your name and the time are recorded, too."
 	if ask, err := v.unconfirmed(c); ask {
 		return err
@@ -239,7 +246,7 @@ func (v *visit) resolve() error {
 	}
 	who := settle.Person{Name: v.person().Name, Note: c.Inputs[1].Value}
 	err = v.actOn(l, journal.About{Kind: journal.Resolve, Note: who.Note, Details: map[string]string{"as": as.String()}}, func(ctx context.Context) error {
-		gone, err := v.s.queue.ResolveLetter(ctx, l, as, who)
+		gone, err := v.s.queue.Operator.ResolveLetter(ctx, l, as, who)
 		if gone {
 			return letterStale()
 		}
@@ -289,7 +296,7 @@ func (v *visit) drop() error {
 	}
 	who := settle.Person{Name: v.person().Name, Note: c.Inputs[0].Value}
 	err = v.actOn(l, journal.About{Kind: journal.Drop, Note: who.Note}, func(ctx context.Context) error {
-		gone, err := v.s.queue.Drop(ctx, l, who)
+		gone, err := v.s.queue.Operator.Drop(ctx, l, who)
 		if err == nil && gone {
 			err = letterStale()
 		}

@@ -144,7 +144,7 @@ func (l *letterWatch) run(ctx context.Context, watched func() bool) {
 func (v *visit) seeLetters() *letterWatch {
 	w := v.s.watch
 	w.see()
-	if w.queue.Connected() && w.letters.look(v.Context()) {
+	if w.queue.Conn.Connected() && w.letters.look(v.Context()) {
 		w.mu.Lock()
 		w.note(false)
 		w.mu.Unlock()

@@ -43,12 +43,12 @@ func (r *rig) settlesPending(report order.Report) {
 		var got []*settle.Delivery
 		require.NoError(r, r.worker.Pull(r.Context(), 100, 10*time.Millisecond, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 		for _, d := range got {
-			_, err := r.worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
+			_, err := r.worker.Worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
 			require.NoError(r, err)
 			d.Release()
 		}
-		_ = r.worker.Trim(r.Context())
-		room, err := r.worker.Room(r.Context())
+		_ = r.worker.Trimmer.Trim(r.Context())
+		room, err := r.worker.Census.Room(r.Context())
 		return err == nil && room.Msgs == 0
 	}, patience, time.Millisecond)
 }
@@ -317,7 +317,7 @@ func TestReplayOfAnUnknownOrder(t *testing.T) {
 	item := r.lastAct()
 	require.Equal(t, "true", item.Details["resubmit-unknown"])
 	require.Equal(t, "ticket 17", item.Note)
-	entry, err := r.worker.Lookup(t.Context(), "A-1")
+	entry, err := r.worker.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Equal(t, "chief", entry.Record.Interventions[0].By)
 }
@@ -336,7 +336,7 @@ func TestResolve(t *testing.T) {
 	}
 	b.send(http.StatusBadRequest, path+"/resolve", "as", "expired", "note", "seen")
 	require.Contains(t, text(b.send(http.StatusOK, path+"/resolve", "as", "accepted", "note", "seen in the back office")), "Recorded: the order is accepted.")
-	entry, err := r.worker.Lookup(t.Context(), "A-1")
+	entry, err := r.worker.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"accepted", "operator"}, []string{entry.Record.Word, entry.Record.By})
 	require.Contains(t, text(b.send(http.StatusConflict, path+"/resolve", "as", "rejected", "note", "no", "seen", "x")), "This dead letter is gone")
@@ -355,7 +355,7 @@ func TestResolveACorrection(t *testing.T) {
 	require.Eventually(t, func() (refused bool) {
 		require.NoError(t, r.worker.Pull(t.Context(), 1, time.Second, func(ds []*settle.Delivery) {
 			require.Equal(t, settle.WorkWithheld, ds[0].Work)
-			_, err := r.worker.Refuse(t.Context(), ds[0])
+			_, err := r.worker.Worker.Refuse(t.Context(), ds[0])
 			require.NoError(t, err)
 			refused = true
 		}))

@@ -226,7 +226,7 @@ func (v *visit) useLink(token string) error {
 	if wrong := v.s.link.use(token, time.Now()); wrong != "" {
 		return v.showLogin(http.StatusUnauthorized, loginPage{Wrong: wrong + " Print a new one in the terminal."})
 	}
-	v.begin(Person{Name: v.s.starter, Rights: Rights{Operator, true}, How: "link"})
+	v.begin(Person{Name: v.s.starter, Rights: Rights{Role: Operator, ResubmitUnknown: true}, How: "link"})
 	return v.done(local(v.query("back")), "")
 }
 

@@ -30,7 +30,7 @@ func TestADroppedLetterSettlesNothing(t *testing.T) {
 	var letters []*settle.Letter
 	require.NoError(t, books.EachLetter(t.Context(), r.worker, func(l *settle.Letter) error { letters = append(letters, l); return nil }))
 	require.Len(t, letters, 1)
-	gone, err := r.worker.Drop(t.Context(), letters[0], settle.Person{Name: "anna"})
+	gone, err := r.worker.Operator.Drop(t.Context(), letters[0], settle.Person{Name: "anna"})
 	require.NoError(t, err)
 	require.False(t, gone)
 	require.Equal(t, 1, count(early), "the rewritten record counted as settled again")

@@ -68,7 +68,7 @@ func (v *visit) orderPage() error {
 		return err
 	}
 	if found.Record == nil && found.Letter == nil && !found.Pending {
-		if found.Waiting, err = v.queue().WaitingTotal(ctx); err != nil {
+		if found.Waiting, err = v.queue().Waiting.Total(ctx); err != nil {
 			return err
 		}
 	}

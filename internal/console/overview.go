@@ -24,6 +24,7 @@ type overviewPage struct {
 	Letters  []outcomeCount
 	Unknown  int
 	Totaling books.LetterTotals
+	Awaiting awaiting
 }
 
 type outcomeCount struct {
@@ -54,6 +55,7 @@ func (v *visit) overview() error {
 			p.Letters = append(p.Letters, outcomeCount{o, n})
 		}
 	}
+	p.Awaiting = v.awaiting(snap.Approvals)
 	p.Gate.Steer = v.may(Operator)
 	v.live = true
 	return v.render("overview", "Overview", p)

@@ -55,7 +55,7 @@ func TestOrderPage(t *testing.T) {
 	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "Nothing is known about this order number.")
 
 	q := r.open("w9", true)
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","timeout":30}`), ID: "c1", Lane: order.BulkLane})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","timeout":30}`), ID: "c1", Lane: order.BulkLane})
 	require.NoError(t, err)
 	require.Contains(t, text(r.as("viewer").open(http.StatusOK, "/order?no=C-1")), "It may be in the waiting room, which holds 1;")
 }

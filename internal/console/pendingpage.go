@@ -57,7 +57,7 @@ func (v *visit) pendingPage() error {
 	p.From, _ = strconv.ParseUint(v.query("from"), 10, 64)
 	ctx, cancel := v.brief()
 	defer cancel()
-	counts, err := v.queue().Count(ctx)
+	counts, err := v.queue().Census.Count(ctx)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ var templateFiles embed.FS
 var menu = []section{
 	{"Overview", []menuItem{{"/", "Overview", Viewer}}},
 	{"Orders", []menuItem{{"/order", "Find", Viewer}, {"/pending", "Pending", Viewer}}},
-	{"Imports", []menuItem{{"/imports", "Imports", Viewer}, {"/upload", "Uploaded files", Importer}, {"/waiting", "Waiting room", Viewer}}},
+	{"Imports", []menuItem{{"/imports", "Imports", Viewer}, {"/upload", "Uploaded files", Importer}, {"/approvals", "Approvals", Viewer}, {"/waiting", "Waiting room", Viewer}}},
 	{"Dead letters", []menuItem{{"/letters", "Dead letters", Viewer}, {"/jobs", "Jobs", Viewer}}},
 	{"Fleet", []menuItem{{"/fleet", "Fleet", Viewer}}},
 	{"Books & journal", []menuItem{{"/books", "Books", Viewer}, {"/journal", "Journal", Viewer}}},

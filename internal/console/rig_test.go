@@ -214,6 +214,9 @@ func (b *browser) seenAt(path string, form url.Values) string {
 	if batch := form.Get("batch"); batch != "" {
 		path += "?batch=" + url.QueryEscape(batch)
 	}
+	if act := form.Get("act"); act != "" && strings.HasPrefix(path, "/approval/") {
+		path += "?act=" + url.QueryEscape(act)
+	}
 	a := b.do(http.MethodGet, path, nil)
 	if found := seenField.FindStringSubmatch(a.page); found != nil {
 		return found[1]
@@ -344,12 +347,12 @@ func (r *rig) settles(no string, report order.Report) {
 		require.NoError(r, r.worker.Pull(r.Context(), 1, time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 	}
 	require.Len(r, got, 1)
-	_, err = r.worker.Settle(r.Context(), got[0], report, order.Decide(report, order.Facts{}))
+	_, err = r.worker.Worker.Settle(r.Context(), got[0], report, order.Decide(report, order.Facts{}))
 	require.NoError(r, err)
 	got[0].Release()
 	require.Eventually(r, func() bool {
-		_ = r.worker.Trim(r.Context())
-		room, err := r.worker.Room(r.Context())
+		_ = r.worker.Trimmer.Trim(r.Context())
+		room, err := r.worker.Census.Room(r.Context())
 		return err == nil && room.Msgs == 0
 	}, time.Minute, 5*time.Millisecond)
 }

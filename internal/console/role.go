@@ -28,30 +28,40 @@ func (r Role) String() string { return roleNames[r] }
 // unknownRight is the separate right to send orders again that may exist already.
 const unknownRight = "+resubmit-unknown"
 
-// Rights are a role, and whether the person may send orders again that may exist
-// already (outcome unknown).
+// approveRight is the separate right to approve and refuse imports.
+const approveRight = "+approve"
+
+// Rights are a role, whether the person may send orders again that may exist already
+// (outcome unknown), and whether they may approve and refuse imports.
 type Rights struct {
 	Role            Role
 	ResubmitUnknown bool
+	Approve         bool
 }
 
 // String returns the rights as the file of users spells them.
 func (r Rights) String() string {
+	text := r.Role.String()
 	if r.ResubmitUnknown {
-		return r.Role.String() + unknownRight
+		text += unknownRight
 	}
-	return r.Role.String()
+	if r.Approve {
+		text += approveRight
+	}
+	return text
 }
 
-// readRole reads viewer, importer, operator or operator+resubmit-unknown.
+// readRole reads viewer, importer, operator or operator+resubmit-unknown. The last three may
+// end with +approve: whoever approves must see bodies.
 func readRole(text string) (Rights, error) {
-	name, unknown := strings.CutSuffix(text, unknownRight)
+	name, approve := strings.CutSuffix(text, approveRight)
+	name, unknown := strings.CutSuffix(name, unknownRight)
 	for r := Viewer; r <= Operator; r++ {
-		if r.String() == name && (!unknown || r == Operator) {
-			return Rights{r, unknown}, nil
+		if r.String() == name && (!unknown || r == Operator) && (!approve || r >= Importer) {
+			return Rights{r, unknown, approve}, nil
 		}
 	}
-	return Rights{}, fmt.Errorf("%q is not a role: viewer, importer, operator, operator%s", text, unknownRight)
+	return Rights{}, fmt.Errorf("%q is not a role: viewer, importer, operator, operator%s, the last three also with %s at the end", text, unknownRight, approveRight)
 }
 
 // Person is somebody who is logged in.

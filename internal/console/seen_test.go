@@ -76,7 +76,7 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 	r.refuses("B-1")
 	resolvedBy := func(no string) func() {
 		return func() {
-			_, err := r.worker.Resolve(t.Context(), no, 0, order.OutcomeAccepted, settle.Person{Name: "bo", Note: "seen"})
+			_, err := r.worker.Operator.Resolve(t.Context(), no, 0, order.OutcomeAccepted, settle.Person{Name: "bo", Note: "seen"})
 			require.NoError(t, err)
 		}
 	}
@@ -104,6 +104,8 @@ func TestEveryFormCarriesWhatItShows(t *testing.T) {
 		"POST /import/cancel":         {"/import/cancel", []string{"batch", batch}, func() { began(t, r, batch) }, "bo began to cancel this import at "},
 		"POST /import/pause":          {"/import/pause", []string{"batch", batch}, nil, "It is not held by anybody now."},
 		"POST /import/resume":         {"/import/resume", []string{"batch", batch}, func() { require.NoError(t, books.PauseImport(t.Context(), r.worker, batch, "bo")) }, "It is held by bo"},
+		"POST /approval/approve":      {"/approval/approve", []string{"batch", batch}, nil, "What waits of this import is not what your page showed."},
+		"POST /approval/refuse":       {"/approval/refuse", []string{"batch", batch, "note", "x"}, nil, "What waits of this import is not what your page showed."},
 		"POST /letters/{seq}/replay":  {r.letterPath("A-1") + "/replay", []string{"note", "x", "typed", "A-1"}, nil, "What is known about this order has changed since you opened the page."},
 		"POST /letters/{seq}/resolve": {r.letterPath("A-2") + "/resolve", []string{"as", "rejected", "note", "x"}, resolvedBy("A-2"), ""},
 		"POST /letters/{seq}/drop":    {r.letterPath("A-3") + "/drop", nil, resolvedBy("A-3"), ""},

@@ -20,6 +20,8 @@ import (
 
 	"orderpost/internal/fleet"
 	"orderpost/internal/jobs"
+	"orderpost/internal/journal"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 	"orderpost/internal/uploads"
 )
@@ -47,6 +49,8 @@ type Options struct {
 	Starter string
 	// DataDir is the folder for uploaded files; empty = the console takes none.
 	DataDir string
+	// Schema is what the orders of uploaded files must fulfil; nil = none.
+	Schema *orderschema.Schema
 	// Announce receives lines for whoever started the console: its address, and
 	// one-time links, which are secrets.
 	Announce func(line string)
@@ -138,7 +142,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
 	s.server.BaseContext = func(net.Listener) context.Context { return run }
-	s.openUploads(o.DataDir)
+	s.openUploads(o.DataDir, o.Schema)
 	s.work.Go(func() { s.watch.run(run) })
 	s.work.Go(func() { s.watch.letters.run(run, s.watch.watched) })
 	s.work.Go(func() { s.batches.run(run) })
@@ -176,7 +180,7 @@ func (s *Server) Stop() {
 
 // openUploads opens the folder of uploaded files. Without it the console shows
 // everything and takes no files.
-func (s *Server) openUploads(dir string) {
+func (s *Server) openUploads(dir string, schema *orderschema.Schema) {
 	if dir == "" {
 		s.noUploads = "it has no data folder (ORDERPOST_DATA_DIR)"
 		return
@@ -191,13 +195,14 @@ func (s *Server) openUploads(dir string) {
 	for _, err := range store.Unreadable() {
 		s.log.Warn().Err(err).Msg("an uploaded file was left alone")
 	}
-	s.desk = uploads.NewDesk(store, s.queue, s.jobs, s.journalImport)
+	s.desk = uploads.NewDesk(store, s.queue, s.jobs, uploads.Journaled(s.journal(), func(act *journal.Act, end error) { _ = s.unwritten(act, end) }))
+	s.desk.CheckBy(schema)
 }
 
 // routes returns what the console answers.
 func (s *Server) routes() []route {
 	return slices.Concat(s.loginRoutes(), s.refreshRoutes(), s.overviewRoutes(), s.fleetRoutes(), s.fleetActRoutes(), s.orderRoutes(), s.letterRoutes(), s.booksRoutes(), s.journalRoutes(),
-		s.groupRoutes(), s.exportRoutes(), s.jobRoutes(), s.importRoutes(), s.pendingRoutes(), s.waitingRoutes(), s.uploadRoutes())
+		s.groupRoutes(), s.exportRoutes(), s.jobRoutes(), s.importRoutes(), s.pendingRoutes(), s.waitingRoutes(), s.approvalRoutes(), s.uploadRoutes())
 }
 
 // Handler returns the console's pages.

@@ -1,12 +1,15 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
@@ -59,7 +62,7 @@ func TestPendingPage(t *testing.T) {
 	require.Len(t, got, 1)
 	report := answered(order.Retry, 500, "status 500", `{"error":"<b>poison</b>"}`)
 	report.End, report.Delay, report.History.Attempts = order.EndSubmissionBudget, time.Hour, 7
-	_, err := r.worker.Settle(t.Context(), got[0], report, order.Decide(report, order.Facts{}))
+	_, err := r.worker.Worker.Settle(t.Context(), got[0], report, order.Decide(report, order.Facts{}))
 	require.NoError(t, err)
 	got[0].Release()
 	var rest []settle.Intent
@@ -161,7 +164,7 @@ func TestAnUploadWaitsForItsTime(t *testing.T) {
 	at := time.Now().UTC().Add(48 * time.Hour).Truncate(time.Minute)
 	b.send(http.StatusOK, path+"/import", "not-before", at.Format("2006-01-02T15:04"))
 	b.settled(path)
-	list, err := r.worker.WaitingAll(t.Context())
+	list, err := r.worker.Waiting.All(t.Context())
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.True(t, at.Equal(list[0].At), list[0].At)
@@ -175,7 +178,7 @@ func TestAnUploadWaitsForItsTime(t *testing.T) {
 	require.Contains(t, b.open(http.StatusOK, path+"/mapping"), " --allow-past FILE")
 	b.send(http.StatusOK, path+"/import", "not-before", over.Format("2006-01-02T15:04"), "past", "on")
 	require.Contains(t, text(b.settled(path)), "imported")
-	waits, err := r.worker.WaitingTotal(t.Context())
+	waits, err := r.worker.Waiting.Total(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 3, waits)
 }
@@ -198,4 +201,22 @@ func TestTheFleetsPaceAndItsAbsentWorkers(t *testing.T) {
 	r.Server.watch.last = &snap
 	r.Server.watch.mu.Unlock()
 	require.Regexp(t, `w-1 not seen for 1\d s, its 64 orders go to the next worker that starts, in 1\d s\.`, text(b.open(http.StatusOK, "/fleet")))
+}
+
+// TestTheFleetPageShowsDoors: who lets orders in, and who tells outcomes.
+func TestTheFleetPageShowsDoors(t *testing.T) {
+	r := newRig(t)
+	ctx, hide := context.WithCancel(t.Context())
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		fleet.New(r.worker).ShowDoor(ctx, zerolog.Nop(), func() fleet.Door {
+			return fleet.Door{Kind: fleet.DoorNotify, Name: "teller<1>", Version: "v7", Sends: true, Backlog: 1234, Problem: "status 500: <b>no</b>"}
+		})
+	})
+	defer func() { hide(); shown.Wait() }()
+	b := r.loggedIn()
+	require.Eventually(t, func() bool {
+		return strings.Contains(text(b.open(http.StatusOK, "/fleet")), "teller&lt;1&gt; notify 0 1,234")
+	}, patience, 20*time.Millisecond)
+	require.Contains(t, text(b.open(http.StatusOK, "/fleet")), "status 500: &lt;b&gt;no&lt;/b&gt;")
 }

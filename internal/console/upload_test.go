@@ -258,7 +258,7 @@ func (r *rig) pull(n int, v order.Verdict) {
 		require.NoError(r, r.worker.Pull(r.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				report := answered(v, 200, "", "")
-				_, err := r.worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
+				_, err := r.worker.Worker.Settle(r.Context(), d, report, order.Decide(report, order.Facts{}))
 				require.NoError(r, err)
 				d.Release()
 				n--
@@ -411,7 +411,7 @@ func TestProgress(t *testing.T) {
 	require.Len(t, links, 2)
 	require.Contains(t, text(b.open(http.StatusOK, links[1])), "cancelled the import:")
 	require.Contains(t, text(b.send(http.StatusConflict, links[1]+"/stop")), "This job cannot be stopped here.")
-	c, err := r.worker.Count(t.Context())
+	c, err := r.worker.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.Pending)
 	var acts []string
@@ -429,7 +429,7 @@ func TestWithoutDataFolder(t *testing.T) {
 	first := r.Server
 	r.Server = r.console() // on the same folder
 	b := r.loggedIn()
-	require.Contains(t, text(b.open(http.StatusServiceUnavailable, "/upload")), "This console takes no uploads. Another console uses the folder")
+	require.Contains(t, text(b.open(http.StatusServiceUnavailable, "/upload")), "This console takes no uploads. Another process uses the folder")
 	require.Contains(t, text(b.open(http.StatusOK, "/imports")), "Nothing was imported yet.")
 	first.Stop()
 }

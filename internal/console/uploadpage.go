@@ -19,6 +19,7 @@ import (
 	"orderpost/internal/journal"
 	"orderpost/internal/order"
 	"orderpost/internal/uploads"
+	"orderpost/internal/xlsx"
 )
 
 func (s *Server) uploadRoutes() []route {
@@ -162,6 +163,8 @@ type uploadedPage struct {
 	Failed           string
 	// HeadError is why the columns cannot be read; empty = they can.
 	HeadError string
+	// Sheets lists the sheets of a workbook if there are several.
+	Sheets    []string
 	Head      *importer.Head
 	Proposed  bool
 	Columns   []columnField
@@ -219,19 +222,29 @@ func (v *visit) uploadedPage() error {
 	if i := u.Import; i != nil {
 		p.Fates = fates(fateCounts(i.Summary.Fates))
 	}
-	p.arrange(v.s.desk)
+	p.arrange(v.s.desk, v.FormValue("sheet"))
 	return v.render("uploaded", u.Name, p)
 }
 
 // arrange fills the columns' form: with the settings, or with a proposal if nobody has
 // said anything yet.
-func (p *uploadedPage) arrange(d *uploads.Desk) {
-	h, err := d.Head(p.ID, samples)
+//
+// sheet is the sheet of a workbook that the person wants to see; "" = that of the settings.
+func (p *uploadedPage) arrange(d *uploads.Desk, sheet string) {
+	h, err := d.SheetHead(p.ID, sheet, samples)
 	if err != nil {
+		if choose, ok := errors.AsType[*xlsx.ChooseSheet](err); ok {
+			for _, s := range choose.Sheets {
+				p.Sheets = append(p.Sheets, s.Name)
+			}
+		}
 		p.HeadError = sentence(withoutFlags(err))
 		return
 	}
 	p.Head, p.Mapping = h, p.Settings.Mapping
+	if len(h.Sheets) > 1 {
+		p.Sheets = h.Sheets
+	}
 	proposed := h.Propose()
 	if p.Checked == nil && p.Settings.Mapping.IsZero() {
 		p.Mapping = proposed
@@ -266,7 +279,7 @@ func withoutFlags(err error) string {
 // settings reads the columns' form. The error is a problem with status 409 if the form is
 // about other columns than the file has.
 func (v *visit) settings(u *uploads.Look) (uploads.Settings, error) {
-	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch"), AllowPast: v.field("past") == "on"}
+	set := uploads.Settings{Format: importer.Format(v.field("format")), Encoding: v.field("encoding"), Delimiter: v.field("delimiter"), Batch: v.field("batch"), Sheet: v.field("sheet"), AllowPast: v.field("past") == "on"}
 	if set.Format == importer.FormatAuto {
 		set.Format = ""
 	}
@@ -288,7 +301,7 @@ func (v *visit) settings(u *uploads.Look) (uploads.Settings, error) {
 	}
 	// The header is read by the encoding and delimiter of before: they decide which
 	// columns the form showed.
-	h, err := v.s.desk.Head(u.ID, 0)
+	h, err := v.s.desk.SheetHead(u.ID, set.Sheet, 0)
 	if err != nil {
 		return set, nil //nolint:nilerr // Arrange reads the file as it is set now, and says what is wrong
 	}
@@ -460,7 +473,10 @@ func (v *visit) download(name, kind string) {
 	v.w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
 }
 
-const csvType = "text/csv; charset=utf-8"
+const (
+	csvType  = "text/csv; charset=utf-8"
+	bookType = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+)
 
 func (v *visit) mappingFile() error {
 	u, err := v.upload()
@@ -489,8 +505,12 @@ func (v *visit) resultsFile() error {
 	if err != nil {
 		return err
 	}
-	return v.handOut(&u, "results", u.ResultsName(), func(w io.Writer) (map[string]int, error) {
-		tally, err := v.s.desk.Results(v.Context(), u.ID, w)
+	as := importer.FormatCSV
+	if v.FormValue("as") == string(importer.FormatXLSX) {
+		as = importer.FormatXLSX
+	}
+	return v.handOut(&u, "results", u.ResultsNameAs(as), func(w io.Writer) (map[string]int, error) {
+		tally, err := v.s.desk.ResultsAs(v.Context(), u.ID, w, as)
 		rows := 0
 		for _, n := range tally {
 			rows += n
@@ -512,7 +532,11 @@ func (v *visit) handOut(u *uploads.Look, what, name string, write func(io.Writer
 	if err != nil {
 		return unannounced(err)
 	}
-	out := &late{v: v, begin: func() { v.download(name, csvType) }}
+	kind := csvType
+	if strings.HasSuffix(name, "."+string(importer.FormatXLSX)) {
+		kind = bookType
+	}
+	out := &late{v: v, begin: func() { v.download(name, kind) }}
 	counts, err := write(out)
 	_ = v.s.unwritten(act, act.End(v.Context(), exported(v.Context(), counts, err))) // the answer is a file
 	if !out.begun {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/queue"
 )
 
@@ -135,6 +136,10 @@ func (s *Server) handler(rt route) http.Handler {
 		if err == nil {
 			err = rt.serve(v)
 		}
+		if asked, ok := errors.AsType[*approvals.Asked](err); ok {
+			s.watch.forget()
+			err = v.done(asked.Address(), "You asked for it. Nothing was done yet: another login must approve it.")
+		}
 		if err != nil {
 			v.fail(err)
 		}
@@ -202,7 +207,7 @@ func (v *visit) fail(err error) {
 		p = &problem{status: http.StatusRequestEntityTooLarge, what: "What you sent is larger than the console takes.", todo: "Send less at once."}
 	case v.Context().Err() != nil:
 		return // nobody is there any more
-	case away(err) || !v.queue().Connected():
+	case away(err) || !v.queue().Conn.Connected():
 		p = &problem{status: http.StatusServiceUnavailable, what: "The broker is out of reach, so the console cannot say or do anything about orders now.",
 			todo: "Try again in a moment. If it stays away, look at the machine that runs it; docs/runbook.md has the steps.", cause: err}
 	}

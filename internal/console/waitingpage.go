@@ -134,7 +134,7 @@ func (v *visit) heldImport() (batch, name string, h *books.Hold, err error) {
 		return "", "", nil, err
 	}
 	if imp == nil && h == nil {
-		waits, err := v.queue().StillWaits(ctx, books.ImportToken(batch), queue.ToTheEnd)
+		waits, err := v.queue().Waiting.StillWaits(ctx, books.ImportToken(batch), queue.ToTheEnd)
 		if err != nil {
 			return "", "", nil, err
 		}
@@ -165,7 +165,7 @@ func (v *visit) pauseImport() error {
 	}
 	ctx, cancel := v.brief()
 	defer cancel()
-	waits, err := v.queue().WaitingOf(ctx, books.ImportToken(batch))
+	waits, err := v.queue().Waiting.Of(ctx, books.ImportToken(batch))
 	if err != nil {
 		return err
 	}

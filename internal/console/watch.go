@@ -36,10 +36,14 @@ type snapshot struct {
 	Undelivered uint64
 	Fleet       *fleet.View
 	Workers     []fleet.Presence
+	// Doors are the processes that let orders in, or outcomes out.
+	Doors []fleet.Door
 	// Told is the fleet in sentences.
 	Told fleet.Told
 	// Paused counts the imports that are not fed from the waiting room.
 	Paused int
+	// Approvals are what needs a second person, and what was approved.
+	Approvals *books.Feeding
 	// Missing names what the broker does not have.
 	Missing []string
 }
@@ -73,7 +77,7 @@ func (w *watch) look(ctx context.Context) *snapshot {
 	case w.wake <- struct{}{}:
 	default:
 	}
-	if time.Since(last.At) < freshFor || !w.queue.Connected() {
+	if time.Since(last.At) < freshFor || !w.queue.Conn.Connected() {
 		w.noteConnection()
 		return last
 	}
@@ -125,7 +129,7 @@ func (w *watch) see() *snapshot {
 // read reads everything that the overview and the fleet's page show.
 func (w *watch) read(ctx context.Context) (*snapshot, error) {
 	s := &snapshot{Fleet: &fleet.View{}}
-	parts, err := w.queue.Inspect(ctx)
+	parts, err := w.queue.Topology.Inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,13 +142,13 @@ func (w *watch) read(ctx context.Context) (*snapshot, error) {
 		}
 	}
 	if !missing(queue.PartIntents, queue.PartResults, queue.PartLetters, queue.PartWaiting) {
-		if s.Counts, err = w.queue.Count(ctx); err != nil {
+		if s.Counts, err = w.queue.Census.Count(ctx); err != nil {
 			return nil, err
 		}
 	}
 	var deliveries queue.Deliveries
 	if !missing(queue.PartConsumer, queue.PartIntents) {
-		if deliveries, err = w.queue.Deliveries(ctx); err != nil {
+		if deliveries, err = w.queue.Census.Deliveries(ctx); err != nil {
 			return nil, err
 		}
 		s.Undelivered = deliveries.Undelivered
@@ -157,10 +161,10 @@ func (w *watch) read(ctx context.Context) (*snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Paused = len(feeding.Holds)
+		s.Paused, s.Approvals = len(feeding.Holds), feeding
 		s.Told = s.Fleet.Tell(time.Now(), deliveries.AckWait)
 	}
-	s.Workers = s.Fleet.Present()
+	s.Workers, s.Doors = s.Fleet.Present(), s.Fleet.Doors()
 	slices.SortStableFunc(s.Workers, func(a, b fleet.Presence) int { return strings.Compare(a.Worker, b.Worker) })
 	s.At = time.Now()
 	return s, nil
@@ -178,7 +182,7 @@ func (w *watch) run(ctx context.Context) {
 		case <-w.wake:
 		}
 		w.noteConnection()
-		if w.watched() && w.queue.Connected() {
+		if w.watched() && w.queue.Conn.Connected() {
 			if err := w.minutes.follow(ctx, time.Now()); err != nil && ctx.Err() == nil && !away(err) {
 				w.log.Warn().Err(err).Msg("results could not be followed for the console")
 			}
@@ -201,7 +205,7 @@ func (w *watch) watched() bool {
 func (w *watch) noteConnection() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.queue.Connected() {
+	if !w.queue.Conn.Connected() {
 		w.note(true)
 	} else if time.Since(w.last.At) < watchFor {
 		w.note(false)

@@ -95,7 +95,7 @@ func pull(t *testing.T, q *queue.Queue) *settle.Delivery {
 		switch {
 		case len(got) == 0:
 		case got[0].Work == settle.WorkNotYet:
-			require.NoError(t, q.HandBack(t.Context(), got[0], time.Until(got[0].Last.Record.NotBefore)))
+			require.NoError(t, q.Worker.HandBack(t.Context(), got[0], time.Until(got[0].Last.Record.NotBefore)))
 			got[0].Release()
 		default:
 			return got[0]
@@ -108,7 +108,7 @@ func pull(t *testing.T, q *queue.Queue) *settle.Delivery {
 // settle ends a visit as a worker does.
 func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, f order.Facts) {
 	t.Helper()
-	_, err := q.Settle(t.Context(), d, r, order.Decide(r, f))
+	_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, f))
 	require.NoError(t, err)
 	d.Release()
 }
@@ -118,7 +118,7 @@ func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report, 
 func gone(t *testing.T, q *queue.Queue, orderNo string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
 		stored, err := q.Store().Intent(t.Context(), orderNo)
 		return err == nil && stored == nil
 	}, 20*time.Second, time.Millisecond)

@@ -57,11 +57,11 @@ func guardedServer(t *testing.T) (login func(user string) string) {
 	}
 }
 
-// buildExample compiles examples/producers/go as its readers would.
+// buildExample compiles the program that does what docs/producers.md says.
 func buildExample(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "producer.exe")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"examples/producers/go").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, root+"internal/contract/producer").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return program
 }
@@ -79,9 +79,9 @@ func example(t *testing.T, program, brokerURL string, args ...string) (out strin
 	return strings.TrimSpace(stdout.String()), err == nil
 }
 
-// TestGoExample runs the example with a producer's permissions, through every
+// TestAProducer runs the program with a producer's permissions, through every
 // answer that a broker with one replica gives.
-func TestGoExample(t *testing.T) {
+func TestAProducer(t *testing.T) {
 	program, login := buildExample(t), guardedServer(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
@@ -123,14 +123,14 @@ func TestGoExample(t *testing.T) {
 
 func count(t *testing.T, q *queue.Queue) queue.Counts {
 	t.Helper()
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	return c
 }
 
-// TestGoExampleWaitsForItsOwnOutcome: the outcome of an earlier submission of
+// TestAProducerWaitsForItsOwnOutcome: the outcome of an earlier submission of
 // the order_no is not the one that is waited for.
-func TestGoExampleWaitsForItsOwnOutcome(t *testing.T) {
+func TestAProducerWaitsForItsOwnOutcome(t *testing.T) {
 	program, login := buildExample(t), guardedServer(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
@@ -153,9 +153,9 @@ func TestGoExampleWaitsForItsOwnOutcome(t *testing.T) {
 	require.Contains(t, <-answer, `"outcome":"accepted","intent_id":"second"`)
 }
 
-// TestGoExampleIsToldOfAConflict: another body for an accepted order_no is not
+// TestAProducerIsToldOfAConflict: another body for an accepted order_no is not
 // sent, its producer is told so, and the first one finds its own result.
-func TestGoExampleIsToldOfAConflict(t *testing.T) {
+func TestAProducerIsToldOfAConflict(t *testing.T) {
 	program, login := buildExample(t), guardedServer(t)
 	cfg := queue.DefaultConfig()
 	cfg.URL = login("orderpost")
@@ -171,7 +171,7 @@ func TestGoExampleIsToldOfAConflict(t *testing.T) {
 	gone(t, q, "G")
 	says("stored", "publish", "g-2", `{"order_no":"G","timeout":30,"amount":"2"}`)
 	d := pull(t, q)
-	_, err := q.Refuse(t.Context(), d)
+	_, err := q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	gone(t, q, "G")
@@ -279,10 +279,10 @@ func TestFollowingResults(t *testing.T) {
 	require.Empty(t, follow())
 }
 
-// TestGoExampleOnAnswersOfACluster plays what a broker with one replica never
+// TestAProducerOnAnswersOfACluster plays what a broker with one replica never
 // says: no answer at first, then a place that counts as taken although nothing
 // is pending, then stored; and a stream that is full.
-func TestGoExampleOnAnswersOfACluster(t *testing.T) {
+func TestAProducerOnAnswersOfACluster(t *testing.T) {
 	program, s := buildExample(t), startServer(t, &server.Options{})
 	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)

@@ -280,12 +280,14 @@ func visits() []visit {
 		{"poison", "", ends(order.Report{End: order.EndPoison}, order.Facts{})},
 		{"delayed", "", ends(order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Status: 429, Delay: time.Hour}, order.Facts{})},
 		{"attempt", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error {
-			_, err := q.NoteAttempt(t.Context(), d, d.History)
+			err := q.Worker.NoteAttempt(t.Context(), d, d.History)
 			return err
 		})},
-		{"suspect", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error { return q.NoteSuspect(t.Context(), d) })},
+		{"suspect", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error {
+			return q.Worker.NoteSuspect(t.Context(), d)
+		})},
 		{"handed-back", "", notes(func(q *queue.Queue, t *testing.T, d *settle.Delivery) error {
-			return q.HandBack(t.Context(), d, time.Hour)
+			return q.Worker.HandBack(t.Context(), d, time.Hour)
 		})},
 	}
 }
@@ -298,7 +300,7 @@ func stored(t *testing.T, q *queue.Queue, all []visit) {
 		if body == "" {
 			body = fmt.Sprintf(`{"order_no":%q,"timeout":30}`, v.word)
 		}
-		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: v.word, Body: []byte(body), ID: "id:" + v.word, Batch: "b", Source: "f:1",
+		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: v.word, Body: []byte(body), ID: "id:" + v.word, Batch: "b", Source: "f:1",
 			Deadline: time.Now().Add(time.Hour), Traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"})
 		require.NoError(t, err)
 		d := pull(t, q)
@@ -355,7 +357,7 @@ func TestReplacedLettersAreValid(t *testing.T) {
 			continue
 		}
 		require.Equal(t, settle.WorkConflict, d.Work)
-		_, err := q.Refuse(t.Context(), d)
+		_, err := q.Worker.Refuse(t.Context(), d)
 		require.NoError(t, err)
 		d.Release()
 	}

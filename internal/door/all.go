@@ -22,7 +22,7 @@ func (d *Door) SubmitAll(ctx context.Context, orders iter.Seq[Order]) iter.Seq2[
 		go func() {
 			defer close(ahead)
 			for o := range orders {
-				s := newSubmission(ctx, o)
+				s := d.newSubmission(ctx, o)
 				select {
 				case ahead <- s:
 					d.start(s)

@@ -64,7 +64,7 @@ func BenchmarkSubmit(b *testing.B) {
 func benchRig(b *testing.B, sync bool) *rig {
 	s := startBroker(b, func(c *embedded.Config) { c.NoSync = !sync })
 	r := &rig{t: b, broker: s, worker: connect(b, s, asWorker)}
-	r.Door = New(connect(b, s))
+	r.Door = New(connect(b, s), nil)
 	b.Cleanup(r.Door.Close)
 	return r
 }

@@ -6,6 +6,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/journal"
+	"orderpost/internal/settle"
 )
 
 // Cancel withdraws one submission and returns what became of it: OutcomeCancelled, another
@@ -21,8 +22,10 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 	if err != nil || !o.Pending {
 		return o, err
 	}
-	if err := d.alone(ctx, orderNo, o.ID); err != nil {
+	if there, err := d.alone(ctx, orderNo, o.ID); err != nil {
 		return o, err
+	} else if !there { // it is settled by now, or was only one of too many that wait
+		return d.ended(ctx, orderNo, o.ID)
 	}
 	about := journal.About{Kind: journal.Cancel, OrderNo: orderNo, Actor: journal.Actor{Name: by, Known: journal.ByProcess}, Details: map[string]string{"submission": o.ID}}
 	act, err := journal.New(d.q, "door", "").Begin(ctx, journal.Intention{About: about, Safer: journal.Always})
@@ -30,7 +33,7 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 		return o, d.unread(err)
 	}
 	var c books.Cancelled
-	err = d.q.UnlessRefused(ctx, func(ctx context.Context) (err error) {
+	err = d.q.Conn.UnlessRefused(ctx, func(ctx context.Context) (err error) {
 		c, err = books.CancelOrder(ctx, d.q, orderNo, by)
 		return err
 	})
@@ -47,24 +50,45 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 	return d.Outcome(ctx, orderNo, o.ID)
 }
 
-// alone returns ErrPending if another submission of the order_no is stored than this one.
-func (d *Door) alone(ctx context.Context, orderNo, id string) error {
-	st, err := d.look(ctx, orderNo)
+// alone reports whether a submission is stored, and returns ErrPending if another one of the
+// order_no is. It reads the waiting room to its end, as the withdrawal itself does.
+func (d *Door) alone(ctx context.Context, orderNo, id string) (there bool, err error) {
+	stored, err := d.stored(ctx, orderNo)
 	if err != nil {
-		return err
+		return false, d.unread(err)
 	}
-	waits, err := d.scan(ctx, orderNo)
-	if err != nil {
-		return err
-	}
-	others := waits.found
-	if st.Pending != nil {
-		others = append(others, Outcome{ID: st.Pending.ID})
-	}
-	for _, o := range others {
-		if o.ID != id {
-			return fmt.Errorf("%w: order %q, submission %q; orderpost enqueue cancel --order withdraws all of them", ErrPending, orderNo, o.ID)
+	for _, other := range stored {
+		if other != id {
+			return false, fmt.Errorf("%w: order %q, submission %q; orderpost enqueue cancel --order withdraws all of them", ErrPending, orderNo, other)
 		}
 	}
-	return nil
+	return len(stored) > 0, nil
+}
+
+// stored returns the IDs of all submissions of an order_no that have no outcome. It looks at
+// the waiting room first, because what is there may be moved into the queue.
+func (d *Door) stored(ctx context.Context, orderNo string) (ids []string, err error) {
+	err = books.WaitingOfOrder(ctx, d.q, orderNo)(func(page []*settle.Message) error {
+		for _, m := range page {
+			ids = append(ids, m.IntentID())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	st, err := d.look(ctx, orderNo)
+	if err == nil && st.Pending != nil {
+		ids = append(ids, st.Pending.ID)
+	}
+	return ids, err
+}
+
+// ended is Outcome for a submission that is not stored any more, or never was.
+func (d *Door) ended(ctx context.Context, orderNo, id string) (Outcome, error) {
+	o, found, err := d.find(ctx, orderNo, id)
+	if err == nil && !found {
+		err = fmt.Errorf("%w: %s", ErrUnknownOrder, unknown(o, orderNo, id))
+	}
+	return o, err
 }

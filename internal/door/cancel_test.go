@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 func (r *rig) obeys() {
 	ctx, cancel := context.WithCancel(context.Background())
 	control := fleet.New(r.worker)
-	h := settle.NewHandler(r.worker.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	h := settle.NewHandler(r.worker.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		return order.Report{End: order.EndHandBack, History: s.History}
 	}})
 	var done sync.WaitGroup
@@ -29,18 +30,18 @@ func (r *rig) obeys() {
 			if err != nil {
 				continue
 			}
-			r.worker.SetCancellations(view.Cancelled)
+			r.worker.Ledger.SetCancellations(view.Cancelled)
 			_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
 			_ = r.worker.Pull(ctx, 1, 10*time.Millisecond, func(ds []*settle.Delivery) {
 				for _, d := range ds {
 					if view.Cancelled.Version > 0 {
-						h.Handle(ctx, ctx, d, nobody{})
+						h.Handle(ctx, ctx, d, nil)
 					} else {
-						_ = r.worker.HandBack(ctx, d, 0)
+						_ = r.worker.Worker.HandBack(ctx, d, 0)
 					}
 				}
 			})
-			_ = r.worker.Trim(ctx)
+			_ = r.worker.Trimmer.Trim(ctx)
 			_ = books.RetireCancellations(ctx, r.worker)
 		}
 	})
@@ -64,4 +65,33 @@ func TestASubmissionIsWithdrawn(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, acts, 1)
 	require.Equal(t, journal.Actor{Name: "shop", Known: journal.ByProcess}, acts[0].Actor)
+}
+
+// TestAMadeUpIDWithdrawsNothing, also while too many orders wait to look for one of them: the
+// mark would cover whatever else is stored of the order_no.
+func TestAMadeUpIDWithdrawsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	waits := func(no, id string) Order { return Order{Body: body(no, "1"), ID: id, Lane: order.BulkLane} }
+	r.submit(waits("A", "rival:1"), Stored)
+	for _, err := range r.SubmitAll(t.Context(), func(yield func(Order) bool) {
+		for i := range mostScanned {
+			if !yield(waits(fmt.Sprint("F-", i), "")) {
+				return
+			}
+		}
+	}) {
+		require.NoError(t, err)
+	}
+	o, err := r.Outcome(t.Context(), "A", "shop:1")
+	require.NoError(t, err)
+	require.True(t, o.Pending, "it may be among them")
+
+	_, err = r.Cancel(t.Context(), "A", "shop:1", "shop")
+	require.ErrorIs(t, err, ErrPending)
+	_, err = r.Cancel(t.Context(), "B", "shop:1", "shop")
+	require.ErrorIs(t, err, ErrUnknownOrder)
+	view, err := fleet.New(r.worker).Read(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, view.Cancelled.Marks)
 }

@@ -4,15 +4,17 @@ import (
 	"context"
 	"sync"
 
+	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 )
 
 // Door is one process's way into the fleet. It shares one publisher (group commit) and
 // one follower of results among all its callers. It is safe for concurrent use.
 type Door struct {
-	q    *queue.Queue
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
+	q      *queue.Queue
+	schema *orderschema.Schema // nil = none
+	ctx    context.Context     // ends with Close
+	stop   context.CancelFunc
 
 	mu     sync.Mutex // guards closed
 	closed bool
@@ -26,9 +28,10 @@ type Door struct {
 	follow  follower
 }
 
-// New returns a door over an open queue, which the caller closes after the door.
-func New(q *queue.Queue) *Door {
-	d := &Door{q: q}
+// New returns a door over an open queue, which the caller closes after the door. It stores
+// no order that breaks the schema, which may be nil.
+func New(q *queue.Queue, schema *orderschema.Schema) *Door {
+	d := &Door{q: q, schema: schema}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.checks = newGather(d, batchOf, d.check)
 	d.queued, d.waiting = newLine(d), newLine(d)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/settle"
 )
 
@@ -83,6 +84,14 @@ func invalidBody(err error) error {
 	return &InvalidError{Where: bad.Path, Seen: said.Error(), Do: bad.Advice, Code: string(bad.Code)}
 }
 
+// broken converts what is wrong with an order by the user's schema.
+func broken(bad *orderschema.Violation) error {
+	if bad == nil {
+		return nil
+	}
+	return &InvalidError{Where: bad.Path, Seen: bad.Says(), Do: "correct the order", Code: orderschema.Code}
+}
+
 // refusal converts an error of a publish that stored nothing.
 func refusal(err error) error {
 	var own *InvalidError
@@ -100,7 +109,7 @@ func refusal(err error) error {
 
 // unread converts an error of a read.
 func (d *Door) unread(err error) error {
-	if err == nil || d.ctx.Err() == nil && !d.q.OutOfReach(err) {
+	if err == nil || d.ctx.Err() == nil && !d.q.Conn.OutOfReach(err) {
 		return err
 	}
 	if d.ctx.Err() != nil {

@@ -93,7 +93,7 @@ func (f *feed) catchUp(ctx context.Context) error {
 	case err == nil && !f.d.q.MayLag():
 		f.after = max(f.after, from) // nothing else is stored up to there
 		return nil
-	case err == nil && f.after >= from, err != nil && !f.d.q.OutOfReach(err):
+	case err == nil && f.after >= from, err != nil && !f.d.q.Conn.OutOfReach(err):
 		return err
 	default: // a replica that lags, or an outage
 		return settle.RealTime().Sleep(ctx, lookEvery)

@@ -181,10 +181,16 @@ func (f *follower) pause(ctx context.Context) bool {
 type waiter struct {
 	token string
 	news  chan *entry // the newest; nil = look again
+	// changed is called instead of using news; nil = it is not.
+	changed func()
 }
 
 // tell replaces what the waiter was told before.
 func (w *waiter) tell(e *entry) {
+	if w.changed != nil {
+		go w.changed()
+		return
+	}
 	select {
 	case <-w.news:
 	default:
@@ -194,13 +200,12 @@ func (w *waiter) tell(e *entry) {
 
 // await registers a waiter. The follower tells it of each record of the order_no that is
 // stored after ready is closed, or the newest of several.
-func (f *follower) await(token string) (*waiter, <-chan struct{}) {
+func (f *follower) await(w *waiter) (ready <-chan struct{}) {
 	r := f.enter()
-	w := &waiter{token: token, news: make(chan *entry, 1)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.waiters[token] = append(f.waiters[token], w)
-	return w, r.ready
+	f.waiters[w.token] = append(f.waiters[w.token], w)
+	return r.ready
 }
 
 func (f *follower) forget(w *waiter) {

@@ -25,10 +25,11 @@ func (d *Door) check(batch []*submission) {
 	both.Go(func() (err error) { records, err = d.q.Results().Peek(d.ctx, tokens); return err })
 	err := both.Wait()
 	for i, s := range batch {
+		s.checked = err == nil
 		switch {
 		case err != nil:
 			d.run(func() { d.pursue(s, settle.Published{Err: err}) })
-		case stored[i] == nil && records[i] == nil:
+		case stored[i] == nil && records[i] == nil && s.broken == nil:
 			d.line(s).add(s)
 		default:
 			d.run(func() { d.pursue(s, settle.Published{}) })

@@ -38,17 +38,17 @@ type Order struct {
 const maxLabel = 1024
 
 // intent checks the order and returns what is published. The error is an *InvalidError.
-func (o *Order) intent(now time.Time) (in settle.Intent, hash string, err error) {
-	parsed, err := order.Parse(o.Body)
+func (o *Order) intent(now time.Time) (in settle.Intent, parsed *order.Order, err error) {
+	parsed, err = order.Parse(o.Body)
 	if err != nil {
-		return in, "", invalidBody(err)
+		return in, nil, invalidBody(err)
 	}
 	in = settle.Intent{OrderNo: parsed.OrderNo(), Body: o.Body, ID: o.ID, Batch: o.Batch, Source: o.Source,
 		Deadline: o.Deadline, Lane: o.Lane, Traceparent: o.Traceparent}
 	if o.NotBefore.After(now) {
 		in.NotBefore = o.NotBefore
 	}
-	return in, parsed.BodyHash(), o.checkAround(now)
+	return in, parsed, o.checkAround(now)
 }
 
 // checkAround checks what comes beside the body.

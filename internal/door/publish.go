@@ -41,7 +41,7 @@ func (d *Door) flush(p *queue.Publisher, batch []*submission) {
 	if len(batch) == 0 {
 		return
 	}
-	refused, _ := d.q.Refusals()
+	refused, _ := d.q.Conn.Refusals()
 	for i, a := range p.Publish(d.ctx, intents) {
 		a.Err = d.explain(a.Err, refused)
 		if s := batch[i]; a.Status == settle.Stored && a.Err == nil {
@@ -96,20 +96,20 @@ func (d *Door) pursue(s *submission, a settle.Published) {
 		s.fail(err)
 		return
 	}
-	d.line(s).add(s)
+	d.proceed(s)
 }
 
 // backoff waits before a publish is repeated that failed with err. It returns an error if
 // it must not be repeated.
 func (s *submission) backoff(q *queue.Queue, err error) error {
 	if s.wait == nil {
-		w, patient := q.NewWait()
+		w, patient := q.Conn.NewWait()
 		if !patient {
 			return err
 		}
 		s.wait = w
 	}
-	if !q.OutOfReach(err) {
+	if !q.Conn.OutOfReach(err) {
 		return err
 	}
 	return s.wait.Backoff(s.ctx, err)
@@ -124,12 +124,15 @@ func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
 		return Stored, nil
 	}
 	status, err := d.known(s)
+	if s.broken != nil && status == 0 && (err == nil || errors.Is(err, ErrPending)) {
+		return 0, s.broken
+	}
 	if err != nil || status != 0 || a.Status != settle.AlreadyKnown {
 		return status, err
 	}
 	// Nothing is stored of this order under this ID. The message that the broker
 	// remembers tells the rest.
-	_, err = d.q.Verify(s.ctx, s.in, a.Status, a.Seq)
+	_, err = d.q.Producer.Verify(s.ctx, s.in, a.Status, a.Seq)
 	if errors.Is(err, settle.ErrSwallowed) {
 		return 0, idUsed(s, "the broker remembers it from another order, or from a submission that is gone")
 	}
@@ -138,7 +141,7 @@ func (d *Door) judge(s *submission, a settle.Published) (Status, error) {
 
 // explain adds why no answer came, if the broker has refused a permission meanwhile.
 func (d *Door) explain(err error, before uint64) error {
-	if n, why := d.q.Refusals(); n != before && queue.MayBeStored(err) {
+	if n, why := d.q.Conn.Refusals(); n != before && queue.MayBeStored(err) {
 		return errors.Join(err, why)
 	}
 	return err

@@ -60,7 +60,7 @@ func newRig(t testing.TB, change ...func(*queue.Config)) *rig {
 	t.Helper()
 	s := startBroker(t)
 	r := &rig{t: t, broker: s, worker: connect(t, s, asWorker)}
-	r.Door = New(connect(t, s, change...))
+	r.Door = New(connect(t, s, change...), nil)
 	t.Cleanup(r.Door.Close)
 	return r
 }
@@ -80,23 +80,11 @@ func (r *rig) submit(o Order, want Status) Receipt {
 	return got
 }
 
-// nobody observes a delivery.
-type nobody struct{}
-
-func (nobody) Submitting(ctx context.Context) context.Context { return ctx }
-func (nobody) Settling(order.Settlement) func(*order.Record, error) {
-	return func(*order.Record, error) {}
-}
-func (nobody) Settled(*order.Record)                                  {}
-func (nobody) Recognised(*order.Record)                               {}
-func (nobody) Returned(order.Report, order.Settlement, *order.Record) {}
-func (nobody) Panicked(v any)                                         { panic(v) }
-
 // answer handles the next n deliveries as a worker does, to which the API answers with a
 // verdict.
 func (r *rig) answer(n int, verdict order.Verdict) {
 	r.t.Helper()
-	h := settle.NewHandler(r.worker.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	h := settle.NewHandler(r.worker.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		s.History.Attempts++
 		return order.Report{End: order.EndAnswer, Verdict: verdict, Status: 200, History: s.History}
 	}})
@@ -106,7 +94,7 @@ func (r *rig) answer(n int, verdict order.Verdict) {
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), min(n-done, 500), time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				done++
-				handled.Go(func() { h.Handle(r.t.Context(), r.t.Context(), d, nobody{}) })
+				handled.Go(func() { h.Handle(r.t.Context(), r.t.Context(), d, nil) })
 			}
 		}))
 		handled.Wait()
@@ -119,7 +107,7 @@ func (r *rig) trim() {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			_ = r.worker.Trim(ctx)
+			_ = r.worker.Trimmer.Trim(ctx)
 			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
 		}
 	})

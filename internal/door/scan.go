@@ -47,7 +47,7 @@ func (s *scan) find(id string) *Outcome {
 
 // scanRoom makes the scans of a batch.
 func (d *Door) scanRoom(batch []*scan) {
-	total, err := d.q.WaitingTotal(d.ctx)
+	total, err := d.q.Waiting.Total(d.ctx)
 	wanted := make(map[string][]*scan, len(batch))
 	for _, s := range batch {
 		s.any = total > 0
@@ -57,7 +57,7 @@ func (d *Door) scanRoom(batch []*scan) {
 		wanted[s.orderNo] = append(wanted[s.orderNo], s)
 	}
 	if err == nil && total > 0 && total <= mostScanned {
-		err = d.q.EachWaiting(d.ctx, "", queue.ToTheEnd, func(page []*settle.Message) error {
+		err = d.q.Waiting.Each(d.ctx, "", queue.ToTheEnd, func(page []*settle.Message) error {
 			for _, m := range page {
 				for _, s := range wanted[settle.WaitingOrderNo(m)] {
 					s.found = append(s.found, waitingOutcome(s.orderNo, m))

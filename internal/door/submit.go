@@ -1,12 +1,14 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -39,7 +41,7 @@ type Receipt struct {
 // Errors: *InvalidError, ErrPending, ErrIDUsed, ErrFull, ErrUnavailable, and
 // *UnconfirmedError, after which the order may be stored.
 func (d *Door) Submit(ctx context.Context, o Order) (Receipt, error) {
-	s := newSubmission(ctx, o)
+	s := d.newSubmission(ctx, o)
 	d.start(s)
 	return d.await(ctx, s)
 }
@@ -50,15 +52,17 @@ type submission struct {
 	in      settle.Intent
 	hash    string // of the body
 	made    bool   // Submit made the ID, so nobody stored it before
+	broken  error  // the user's schema refuses it, unless it was stored before
 	receipt Receipt
 	err     error
 	done    chan struct{} // closed once receipt and err are final
 
 	state atomic.Uint32 // unsent, sent, left
 	// What follows belongs to whoever handles the submission.
-	maybe bool        // a publish before was not confirmed
-	freed int         // how often it found a settled order in its place
-	wait  settle.Wait // nil = it did not wait for the broker yet
+	checked bool        // what is stored of its order_no was read
+	maybe   bool        // a publish before was not confirmed
+	freed   int         // how often it found a settled order in its place
+	wait    settle.Wait // nil = it did not wait for the broker yet
 }
 
 // The states of a submission.
@@ -68,12 +72,18 @@ const (
 	left                 // its caller went away while it was unsent
 )
 
-func newSubmission(ctx context.Context, o Order) *submission {
+func (d *Door) newSubmission(ctx context.Context, o Order) *submission {
 	s := &submission{ctx: ctx, done: make(chan struct{}), made: o.ID == ""}
 	if s.made {
 		o.ID = newID()
 	}
-	s.in, s.hash, s.err = o.intent(time.Now())
+	var parsed *order.Order
+	if s.in, parsed, s.err = o.intent(time.Now()); s.err == nil {
+		s.hash, s.broken = parsed.BodyHash(), broken(d.schema.Check(parsed))
+	}
+	if s.made {
+		s.err = cmp.Or(s.err, s.broken)
+	}
 	s.receipt = Receipt{OrderNo: s.in.OrderNo, ID: o.ID}
 	return s
 }
@@ -81,12 +91,19 @@ func newSubmission(ctx context.Context, o Order) *submission {
 // start hands a submission to the publisher. Submissions are stored in the order in
 // which they start, unless some of them have an ID of their own and others do not.
 func (d *Door) start(s *submission) {
-	switch {
-	case s.err != nil:
+	if s.err != nil {
 		close(s.done)
-	case s.made:
+		return
+	}
+	d.proceed(s)
+}
+
+// proceed takes the next step of a submission: the look at what is stored of its order_no, or
+// the publish.
+func (d *Door) proceed(s *submission) {
+	if s.made || s.checked {
 		d.line(s).add(s)
-	default:
+	} else {
 		d.checks.add(s)
 	}
 }

@@ -45,7 +45,7 @@ func TestWhatIsInvalidIsNamed(t *testing.T) {
 		require.Equal(t, [2]string{c.where, c.code}, [2]string{bad.Where, bad.Code}, name)
 		require.NotEmpty(t, bad.Seen, name)
 	}
-	counts, err := r.worker.Count(t.Context())
+	counts, err := r.worker.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, counts.LastIntent)
 }
@@ -81,7 +81,7 @@ func TestOneRepetitionDoesNotRefuseTheOthers(t *testing.T) {
 		i++
 	}
 	require.Equal(t, len(orders), i)
-	counts, err := r.worker.Count(t.Context())
+	counts, err := r.worker.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 80, counts.LastIntent)
 }
@@ -132,7 +132,7 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	t.Cleanup(first.Stop)
 	cfg.Listen = strings.TrimPrefix(first.URL, "nats://")
 	worker := connect(t, first, asWorker)
-	d := New(connect(t, first))
+	d := New(connect(t, first), nil)
 	t.Cleanup(d.Close)
 
 	var confirmed sync.Map
@@ -176,8 +176,8 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 	writers.Wait()
 	require.Positive(t, failed.Load(), "nobody noticed the restart")
 
-	require.Eventually(t, worker.Connected, time.Minute, time.Millisecond) // it reconnects by itself
-	counts, err := worker.Count(t.Context())
+	require.Eventually(t, worker.Conn.Connected, time.Minute, time.Millisecond) // it reconnects by itself
+	counts, err := worker.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, stored.Load(), counts.Pending, "confirmed and stored")
 	confirmed.Range(func(no, _ any) bool {
@@ -193,10 +193,10 @@ func TestTheBrokerRestartsUnder64Writers(t *testing.T) {
 func TestABrokerThatIsAway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	patient := New(connect(t, r.broker, func(c *queue.Config) { c.BrokerWait = time.Minute }))
+	patient := New(connect(t, r.broker, func(c *queue.Config) { c.BrokerWait = time.Minute }), nil)
 	t.Cleanup(patient.Close)
 	r.broker.Stop()
-	require.Eventually(t, func() bool { return !r.q.Connected() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !r.q.Conn.Connected() }, time.Minute, time.Millisecond)
 	for _, id := range []string{"", "s1"} {
 		_, err := r.Submit(t.Context(), one("A", id))
 		require.ErrorIs(t, err, ErrUnavailable)

@@ -17,7 +17,7 @@ import (
 
 // attackers are the roles outside of the streams' account. A worker is inside
 // and trusted with the streams, as docs/security.md says.
-var attackers = []string{"publisher", "producer", "operator", "viewer"}
+var attackers = []string{"publisher", "producer", "gateway", "notify", "operator", "viewer"}
 
 var shippedStreams = []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_WAITING", "ORDERS_JOURNAL", "KV_ORDERPOST"}
 
@@ -119,7 +119,9 @@ func (b *besieged) requireUnharmed(t *testing.T, role string, may ...string) {
 // writes are the subjects of streams that a role may write to.
 var writes = map[string][]string{
 	"publisher": {"orders.new.", "orders.waiting."},
-	"producer":  {"orders.new.", "orders.waiting.", "orders.journal.import.", "$KV.ORDERPOST.import."},
+	"producer":  {"orders.new.", "orders.waiting.", "orders.journal.import.", "$KV.ORDERPOST.import.", "$KV.ORDERPOST.door.watch."},
+	"gateway":   {"orders.new.", "orders.waiting.", "orders.journal.cancel.", "orders.journal.import.", "$KV.ORDERPOST.import.", "$KV.ORDERPOST.waiting.holds", "$KV.ORDERPOST.fleet.cancelled", "$KV.ORDERPOST.door.gateway."},
+	"notify":    {"$KV.ORDERPOST.notify.", "$KV.ORDERPOST.door.notify."},
 	"operator":  {"orders.new.", "orders.results.", "orders.dead.", "orders.journal.", "$KV.ORDERPOST."},
 }
 
@@ -127,10 +129,18 @@ func mayWrite(role, subject string) bool {
 	return slices.ContainsFunc(writes[role], func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
 }
 
+// target is a subject that the role may write to: one key, or one of those that begin so.
+func target(prefix, name string) string {
+	if strings.HasSuffix(prefix, ".") {
+		return prefix + name
+	}
+	return prefix
+}
+
 // requests are what a role may ask, for answers that say something elsewhere.
 func requests(role string) (out []*nats.Msg) {
 	for _, prefix := range writes[role] {
-		out = append(out, &nats.Msg{Subject: prefix + "ATTACK", Data: []byte("{}")})
+		out = append(out, &nats.Msg{Subject: target(prefix, "ATTACK"), Data: []byte("{}")})
 	}
 	ask := func(subject, body string) { out = append(out, &nats.Msg{Subject: subject, Data: []byte(body)}) }
 	for bait := range baits { // for a publisher these are refused
@@ -145,6 +155,8 @@ func requests(role string) (out []*nats.Msg) {
 		ask("$JS.API.DIRECT.GET."+stream, `{"multi_last":["no.such"]}`)
 	}
 	ask("$JS.API.DIRECT.GET.KV_ORDERPOST.$KV.ORDERPOST.import.ATTACK", "")
+	ask("$JS.API.DIRECT.GET.KV_ORDERPOST.$KV.ORDERPOST.fleet.cancelled", "")
+	ask("$JS.API.DIRECT.GET.KV_ORDERPOST.$KV.ORDERPOST.notify.ATTACK", "")
 	ask("$JS.API.CONSUMER.INFO.ORDERS.workers", "")
 	ask("$JS.API.INFO", "")
 	return out
@@ -210,12 +222,12 @@ func TestHeadersReachNoOtherMessage(t *testing.T) {
 		nc := b.connect(t, role)
 		var own []string
 		for _, prefix := range writes[role] {
-			own = append(own, prefix+"ATTACK")
+			own = append(own, target(prefix, "ATTACK"))
 			for name, header := range harmful {
 				if mayWrite(role, header.Get("Nats-Trace-Dest")) {
 					continue // it could publish there as well
 				}
-				subject := prefix + "ATTACK-" + strings.ReplaceAll(name, " ", "-")
+				subject := target(prefix, "ATTACK-"+strings.ReplaceAll(name, " ", "-"))
 				require.NoError(t, nc.PublishMsg(&nats.Msg{Subject: subject, Header: header, Data: []byte("{}")}))
 			}
 		}
@@ -230,7 +242,8 @@ func TestHeadersReachNoOtherMessage(t *testing.T) {
 func TestRolesReadNothingElse(t *testing.T) {
 	b := besiege(t)
 	mayRead := map[string]string{ // the streams, by role
-		"publisher": "", "producer": "ORDERS ORDERS_RESULTS ORDERS_WAITING KV_ORDERPOST", "operator": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_WAITING ORDERS_JOURNAL KV_ORDERPOST",
+		"publisher": "", "producer": "ORDERS ORDERS_RESULTS ORDERS_WAITING KV_ORDERPOST",
+		"gateway": "ORDERS ORDERS_RESULTS ORDERS_WAITING KV_ORDERPOST", "notify": "ORDERS_RESULTS KV_ORDERPOST", "operator": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_WAITING ORDERS_JOURNAL KV_ORDERPOST",
 		"viewer": "ORDERS ORDERS_RESULTS ORDERS_DEAD ORDERS_WAITING ORDERS_JOURNAL KV_ORDERPOST"}
 	for _, role := range attackers {
 		nc := b.connect(t, role)
@@ -263,10 +276,10 @@ func TestForgedAcceptancesAreNone(t *testing.T) {
 	require.NoError(t, nc.Flush())
 	q := b.queue(t, "producer")
 	require.Eventually(t, func() bool {
-		words, err := q.LastWords(t.Context(), []string{"FORGED"})
+		words, err := q.Ledger.LastWords(t.Context(), []string{"FORGED"})
 		return err == nil && words[0].Unreadable != nil
 	}, patience, pause)
-	settled, err := q.Lookup(t.Context(), "SETTLED")
+	settled, err := q.Ledger.Lookup(t.Context(), "SETTLED")
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeAccepted, settled.Record.Outcome())
 }

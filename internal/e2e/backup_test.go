@@ -191,7 +191,7 @@ func TestOrdersSettledAfterABackup(t *testing.T) {
 	b.worker = startWorker(t, b.as("worker", b.settings))
 	q = b.queue(t, "operator")
 	require.Eventually(t, func() bool { // what was moved while the streams were saved is restored in both
-		counts, err := q.Count(t.Context())
+		counts, err := q.Census.Count(t.Context())
 		return err == nil && counts.Pending+counts.Waiting == 3
 	}, patience, pause)
 	require.Contains(t, b.do(enqueue.Run, "operator", "cancel", "late"), "3")

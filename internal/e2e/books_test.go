@@ -74,7 +74,7 @@ func compare(t *testing.T, q *queue.Queue, records map[string]*order.Record, cre
 			require.Equal(t, 1, entry.Created, "%s is recorded as accepted", no)
 		case order.OutcomeRejected:
 			require.Zero(t, entry.Created, "%s is recorded as rejected", no)
-			letter, err := q.Letter(t.Context(), no)
+			letter, err := q.Ledger.Letter(t.Context(), no)
 			require.NoError(t, err)
 			require.NotNil(t, letter, no)
 			require.Contains(t, letter.Reason, "422")
@@ -123,13 +123,13 @@ func TestInvalidIntentsAreDeadLettered(t *testing.T) {
 		"inexact":     {`{"order_no":"inexact","timeout":30,"id":9007199254740993}`, "9007199254740993"},
 	}
 	for no, b := range bad {
-		published, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, Body: []byte(b.body)})
+		published, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, Body: []byte(b.body)})
 		require.NoError(t, err)
 		require.Equal(t, settle.Stored, published)
 	}
 	drained(t, q)
 	for no, b := range bad {
-		letter, err := q.Letter(t.Context(), no)
+		letter, err := q.Ledger.Letter(t.Context(), no)
 		require.NoError(t, err)
 		require.NotNil(t, letter, no)
 		require.Equal(t, order.OutcomeInvalid, letter.Outcome, no)
@@ -180,7 +180,7 @@ func TestBadRowsEnqueueNothing(t *testing.T) {
 		require.Contains(t, errOut, want)
 	}
 	q := openStreams(t, settings)
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.LastIntent)
 }

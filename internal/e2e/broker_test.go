@@ -77,7 +77,7 @@ func TestForeignServerOnThePort(t *testing.T) {
 func addressOf(t *testing.T, settings map[string]string) string {
 	t.Helper()
 	q := openStreams(t, settings)
-	return q.Server()
+	return q.Conn.Server()
 }
 
 func TestDataFolderNotWritable(t *testing.T) {

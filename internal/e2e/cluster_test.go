@@ -48,19 +48,7 @@ func clusterOf(t *testing.T) (nodes []*server.Server, byRole map[string]map[stri
 	}
 	t.Setenv("NATS_ROUTES", "["+strings.Join(routes, ", ")+"]")
 	for i, port := range ports {
-		t.Setenv("NATS_SERVER_NAME", fmt.Sprint("nats-", i))
-		t.Setenv("NATS_STORE_DIR", t.TempDir())
-		opts, err := server.ProcessConfigFile("../../deployments/nats/cluster.conf")
-		require.NoError(t, err)
-		require.Len(t, opts.Routes, 3, "NATS_ROUTES is read as a list")
-		opts.Host, opts.Port, opts.HTTPPort = "127.0.0.1", server.RANDOM_PORT, 0 // beside each other
-		opts.Cluster.Host, opts.Cluster.Port = "127.0.0.1", port
-		opts.NoSigs, opts.NoLog = true, true
-		node, err := server.NewServer(opts)
-		require.NoError(t, err)
-		node.Start()
-		t.Cleanup(func() { node.Shutdown(); node.WaitForShutdown() })
-		nodes = append(nodes, node)
+		nodes = append(nodes, runNode(t, fmt.Sprint("nats-", i), t.TempDir(), port))
 	}
 	require.Eventually(t, func() bool {
 		return slices.ContainsFunc(nodes, func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == 3 })
@@ -73,6 +61,24 @@ func clusterOf(t *testing.T) (nodes []*server.Server, byRole map[string]map[stri
 		settings["ORDERPOST_NATS_URL"] = strings.Join(urls, ",")
 	}
 	return nodes, byRole
+}
+
+// runNode starts one of the three, with the files of a former run in dir if there are some.
+func runNode(t *testing.T, name, dir string, port int) *server.Server {
+	t.Helper()
+	t.Setenv("NATS_SERVER_NAME", name)
+	t.Setenv("NATS_STORE_DIR", dir)
+	opts, err := server.ProcessConfigFile("../../deployments/nats/cluster.conf")
+	require.NoError(t, err)
+	require.Len(t, opts.Routes, 3, "NATS_ROUTES is read as a list")
+	opts.Host, opts.Port, opts.HTTPPort = "127.0.0.1", server.RANDOM_PORT, 0 // beside each other
+	opts.Cluster.Host, opts.Cluster.Port = "127.0.0.1", port
+	opts.NoSigs, opts.NoLog = true, true
+	node, err := server.NewServer(opts)
+	require.NoError(t, err)
+	node.Start()
+	t.Cleanup(func() { node.Shutdown(); node.WaitForShutdown() })
+	return node
 }
 
 func freePorts(t *testing.T, n int) (ports []int) {

@@ -28,11 +28,12 @@ import (
 	"orderpost/internal/program/sandbox"
 	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
+	"orderpost/internal/xlsx/xlsxtest"
 )
 
 // needsMore are the tools whose commands no test can run: a document that
 // names one must say so.
-var needsMore = []string{"kubectl", "docker", "nats", "timedatectl"}
+var needsMore = []string{"kubectl", "helm", "docker", "nats", "timedatectl"}
 
 // needsRoot are the tools that change the machine: .ci/packages does in a folder
 // what they do. A document that names one must say so, too.
@@ -111,6 +112,9 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 	require.NoError(t, os.WriteFile("answer.txt", []byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"code\":7}"), 0o600))
 	require.NoError(t, os.WriteFile("orders.ndjson", []byte(`{"order_no":"E-1","timeout":60}`+"\n"), 0o600))
 	require.NoError(t, os.WriteFile("orders.csv", []byte("order_no,timeout,amount\nD-1,60,1\nD-2,60,2\n"), 0o600))
+	book := xlsxtest.Book{Sheets: []string{`<cols><col min="3" max="3" hidden="1"/></cols><sheetData><row r="1">` + xlsxtest.Texts("order_no", "timeout") +
+		`</row><row r="2" hidden="1">` + xlsxtest.Texts("X-1") + `<c><f>6*10</f><v>60</v></c></row></sheetData><autoFilter ref="A1:B2"/><mergeCells><mergeCell ref="A2:A3"/></mergeCells>`}}
+	require.NoError(t, os.WriteFile("orders.xlsx", book.Bytes(), 0o600))
 	as := func(string) map[string]string { return settings }
 	if secure != nil {
 		as = func(role string) map[string]string { return secure.as(role, settings) }
@@ -144,7 +148,7 @@ func newPlace(t *testing.T, documents int, secure *secured) *place {
 		q = openStreams(t, settings)
 	}
 	for no, want := range map[string]order.Outcome{p.doubtful[0]: order.OutcomeUnknown, "REFUSED-1": order.OutcomeRejected} {
-		last, err := q.Lookup(t.Context(), no)
+		last, err := q.Ledger.Lookup(t.Context(), no)
 		require.NoError(t, err)
 		require.Equal(t, want, last.Record.Outcome(), no)
 	}
@@ -238,6 +242,11 @@ func (p *place) exec(ctx context.Context, args []string) error {
 	case command == "gateway":
 		environ["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
 		return p.until(run, environ, "the HTTP door is open", args[1:]...)
+	case command == "watch inbox":
+		if err := os.MkdirAll(args[2], 0o750); err != nil {
+			return err
+		}
+		return p.until(run, environ, `"watching"`, args[1:]...)
 	case command == "console user":
 		stdin = strings.NewReader("what a person would type\n")
 	}

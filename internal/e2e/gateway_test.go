@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,12 +33,21 @@ func doorOf(p *process) (url string) {
 
 func askDoor(t *testing.T, method, url, token, body string) (status int, answer string) {
 	t.Helper()
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return askDoorWith(t, method, url, header, body)
+}
+
+func askDoorWith(t *testing.T, method, url string, header http.Header, body string) (status int, answer string) {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	require.NoError(t, err)
-	req.Header.Set("Content-Type", "application/json")
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	for name, values := range header {
+		req.Header[name] = values
 	}
+	req.Header.Set("Content-Type", "application/json")
 	req.Close = true // no connection outlives the test
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -94,27 +104,42 @@ func newClient(t *testing.T) (entry, token string) {
 	return entry, lines[len(lines)-1]
 }
 
-// TestTheHTTPDoorWithTheRoleProducer does everything but withdraw.
-func TestTheHTTPDoorWithTheRoleProducer(t *testing.T) {
+// TestTheHTTPDoorWithRoles stores, waits, follows and withdraws, in a process of its own with
+// the role gateway and inside a worker with the role worker.
+func TestTheHTTPDoorWithRoles(t *testing.T) {
 	s := startSecured(t)
 	settings, _ := api(t)
-	startWorker(t, s.as("worker", settings))
 	settings["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
-	url := doorOf(start(t, "gateway", gateway.Run, s.as("producer", settings)))
-	for _, no := range []string{"A-1", "A-2"} {
-		status, text := askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
-		require.Equal(t, http.StatusCreated, status, text)
-		_, text = askDoor(t, "GET", url+"/v1/orders/"+no+"?wait=1m", "", "")
-		require.Contains(t, text, `"outcome":"accepted"`)
-		status, _ = askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
-		require.Equal(t, http.StatusOK, status)
+	worker := startWorker(t, s.as("worker", settings))
+	own := start(t, "gateway", gateway.Run, s.as("gateway", settings))
+	doors := map[string]string{"worker": doorOf(worker), "gateway": doorOf(own)}
+	for role, url := range doors {
+		for _, no := range []string{role + "-1", role + "-2"} {
+			status, text := askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
+			require.Equal(t, http.StatusCreated, status, "%s: %s", role, text)
+			_, text = askDoor(t, "GET", url+"/v1/orders/"+no+"?wait=1m", "", "")
+			require.Contains(t, text, `"outcome":"accepted"`, role)
+			status, _ = askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"`+no+`","timeout":30}`)
+			require.Equal(t, http.StatusOK, status, role)
+		}
+		_, text := askDoor(t, "GET", url+"/v1/outcomes?wait=10s&limit=1000", "", "")
+		require.Contains(t, text, `"order_no":"`+role+`-2"`)
 	}
-	_, text := askDoor(t, "GET", url+"/v1/outcomes?wait=10s&limit=2", "", "")
-	require.Contains(t, text, `"order_no":"A-2"`)
 	hold, _, errOut := runProgram(t, workers.Run, s.as("operator", settings), "hold")
 	require.Equal(t, program.ExitDone, hold, errOut)
-	askDoor(t, "POST", url+"/v1/orders", "", `{"order_no":"A-3","timeout":30}`)
-	status, text := askDoor(t, "DELETE", url+"/v1/orders/A-3", "", "")
-	require.Equal(t, http.StatusServiceUnavailable, status, text)
-	require.Contains(t, text, "the broker refused")
+	s.waitForNoPull(t)
+	for role, url := range doors {
+		for no, header := range map[string]http.Header{role + "-3": nil, role + "-4": {"Order-Lane": {"bulk"}},
+			role + "-5": {"Order-Not-Before": {time.Now().Add(time.Hour).Format(time.RFC3339)}}} {
+			status, text := askDoorWith(t, "POST", url+"/v1/orders", header, `{"order_no":"`+no+`","timeout":30}`)
+			require.Equal(t, http.StatusCreated, status, "%s: %s", no, text)
+			status, text = askDoor(t, "DELETE", url+"/v1/orders/"+no, "", "")
+			require.Equal(t, http.StatusOK, status, "%s: %s", no, text)
+			require.Contains(t, text, `"outcome":"cancelled"`, no)
+		}
+	}
+	for _, p := range []*process{worker, own} {
+		require.Equal(t, program.ExitDone, p.end())
+		require.NotContains(t, p.errOut.String(), "ermissions violation")
+	}
 }

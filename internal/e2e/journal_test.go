@@ -36,7 +36,8 @@ var looks = []string{"orderpost", "orderpost audit", "orderpost journal", "order
 	"orderpost enqueue watch", "orderpost enqueue status", "orderpost enqueue results", "orderpost enqueue order", "orderpost enqueue sign",
 	"orderpost deadletter", "orderpost deadletter list", "orderpost deadletter show", "orderpost deadletter export", "orderpost deadletter audit", "orderpost deadletter journal",
 	"orderpost worker", "orderpost worker fleet", "orderpost worker check", "orderpost worker health",
-	"orderpost notify", "orderpost notify parked", "orderpost notify secret", "orderpost gateway", "orderpost gateway client"}
+	"orderpost notify", "orderpost notify parked", "orderpost notify secret", "orderpost gateway", "orderpost gateway client",
+	"orderpost watch"} // its imports are in the journal: TestADay of package watch
 
 // journaled reads the whole journal, newest first. On a busy machine the connection may
 // break for a moment.

@@ -129,6 +129,7 @@ func TestJSON(t *testing.T) {
 	}{
 		{"version", program.ExitDone, "version"},
 		{"worker check", program.ExitDone, "check"},
+		{"worker check --broker", program.ExitDone, "check"},
 		{"worker check --answer answer.txt", program.ExitDone, "verdict"},
 		{"worker health", program.ExitDone, "health"},
 		{"worker adopt --yes", program.ExitDone, "adopt"},
@@ -148,6 +149,7 @@ func TestJSON(t *testing.T) {
 		{"enqueue orders.csv --batch json", program.ExitDone, "import"},
 		{"enqueue more.csv --batch more --wait", program.ExitDone, "import outcomes"},
 		{"enqueue more.csv --dry-run", program.ExitDone, "import"},
+		{"enqueue orders.xlsx --dry-run", program.ExitDone, "import"},
 		{"enqueue pause more", program.ExitDone, "pause"},
 		{"enqueue status more", program.ExitDone, "status"},
 		{"enqueue resume more", program.ExitDone, "pause"},

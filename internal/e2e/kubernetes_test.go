@@ -16,6 +16,8 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/gateway"
+	"orderpost/internal/notify"
 	"orderpost/internal/program"
 	pool "orderpost/internal/worker"
 )
@@ -53,8 +55,9 @@ type deployment struct {
 }
 
 type container struct {
-	Image string `yaml:"image"`
-	Env   []struct {
+	Image   string   `yaml:"image"`
+	Command []string `yaml:"command"`
+	Env     []struct {
 		Name  string `yaml:"name"`
 		Value string `yaml:"value"`
 	} `yaml:"env"`
@@ -149,17 +152,105 @@ func TestDeployment(t *testing.T) {
 	require.Equal(t, 9464, c.Ports[0].ContainerPort)
 	require.True(t, strings.HasPrefix(cfg.Queue.URL, "tls://"))
 
-	for _, file := range []string{"base/poddisruptionbudget.yaml", "overlays/production/servicemonitor.yaml"} {
-		var o struct {
-			Spec struct {
-				Selector struct {
-					MatchLabels map[string]string `yaml:"matchLabels"`
-				} `yaml:"selector"`
-			} `yaml:"spec"`
-		}
-		readManifest(t, file, &o)
-		require.Equal(t, d.Spec.Selector.MatchLabels, o.Spec.Selector.MatchLabels, "%s selects other pods", file)
+	requireSelects(t, "base/poddisruptionbudget.yaml", d)
+	var monitor struct {
+		Spec struct {
+			Selector struct {
+				MatchLabels      map[string]string `yaml:"matchLabels"`
+				MatchExpressions []struct {
+					Key    string   `yaml:"key"`
+					Values []string `yaml:"values"`
+				} `yaml:"matchExpressions"`
+			} `yaml:"selector"`
+		} `yaml:"spec"`
 	}
+	readManifest(t, "overlays/production/servicemonitor.yaml", &monitor)
+	require.Equal(t, map[string]string{"app.kubernetes.io/name": "orderpost"}, monitor.Spec.Selector.MatchLabels)
+	require.Len(t, monitor.Spec.Selector.MatchExpressions, 1)
+	require.Equal(t, "app.kubernetes.io/component", monitor.Spec.Selector.MatchExpressions[0].Key)
+	for folder, component := range map[string]string{"base": "worker", "gateway": "gateway", "notify": "notify"} {
+		var service struct {
+			Metadata struct {
+				Labels map[string]string `yaml:"labels"`
+			} `yaml:"metadata"`
+		}
+		readManifest(t, folder+"/service.yaml", &service)
+		require.Equal(t, map[string]string{"app.kubernetes.io/name": "orderpost", "app.kubernetes.io/component": component}, service.Metadata.Labels)
+		require.Contains(t, monitor.Spec.Selector.MatchExpressions[0].Values, component, "nobody scrapes it")
+	}
+}
+
+// requireSelects: an object is about the pods of a deployment.
+func requireSelects(t *testing.T, file string, d deployment) {
+	t.Helper()
+	var o struct {
+		Spec struct {
+			Selector struct {
+				MatchLabels map[string]string `yaml:"matchLabels"`
+			} `yaml:"selector"`
+		} `yaml:"spec"`
+	}
+	readManifest(t, file, &o)
+	require.Equal(t, d.Spec.Selector.MatchLabels, o.Spec.Selector.MatchLabels, "%s selects other pods", file)
+}
+
+// TestDoors: the HTTP door and the sender of webhooks use settings that they accept, secrets
+// that are mounted, the right role, and ports that their services and policies name.
+func TestDoors(t *testing.T) {
+	for name, check := range map[string]func(t *testing.T, environ map[string]string, c container){
+		"gateway": func(t *testing.T, environ map[string]string, c container) {
+			var cfg gateway.Config
+			require.NoError(t, program.ReadEnv(&cfg, environ))
+			require.NoError(t, cfg.Validate())
+			require.Equal(t, "https", c.Ports[0].Name)
+			require.True(t, strings.HasSuffix(cfg.Listen, fmt.Sprint(":", c.Ports[0].ContainerPort)), cfg.Listen)
+			var service, policy struct {
+				Spec struct {
+					Selector map[string]string `yaml:"selector"`
+					Ports    []struct {
+						Port       int    `yaml:"port"`
+						TargetPort string `yaml:"targetPort"`
+					} `yaml:"ports"`
+					Ingress []struct {
+						Ports []struct{ Port int } `yaml:"ports"`
+					} `yaml:"ingress"`
+				} `yaml:"spec"`
+			}
+			readManifest(t, "gateway/service.yaml", &service)
+			require.Equal(t, "https", service.Spec.Ports[0].TargetPort)
+			readManifest(t, "gateway/networkpolicy.yaml", &policy)
+			require.Equal(t, c.Ports[0].ContainerPort, policy.Spec.Ingress[0].Ports[0].Port)
+		},
+		"notify": func(t *testing.T, environ map[string]string, _ container) {
+			var cfg notify.Config
+			require.NoError(t, program.ReadEnv(&cfg, environ))
+			require.NoError(t, cfg.Validate())
+			require.True(t, cfg.On())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d deployment
+			readManifest(t, name+"/deployment.yaml", &d)
+			c := d.Spec.Template.Spec.Containers[0]
+			require.Equal(t, d.Spec.Selector.MatchLabels, d.Spec.Template.Metadata.Labels)
+			environ := requireTask(t, name+"/deployment.yaml", name, d)
+			require.Equal(t, "0.0.0.0:9464", environ["ORDERPOST_OPS_ADDR"])
+			ops := c.Ports[len(c.Ports)-1]
+			require.Equal(t, "ops", ops.Name)
+			require.Equal(t, 9464, ops.ContainerPort)
+			require.Equal(t, "/livez", c.LivenessProbe.HTTPGet.Path)
+			require.Equal(t, "/readyz", c.ReadinessProbe.HTTPGet.Path)
+			require.Equal(t, []string{"ops", "ops"}, []string{c.LivenessProbe.HTTPGet.Port, c.ReadinessProbe.HTTPGet.Port})
+			require.Equal(t, []string{"/usr/local/bin/orderpost", name}, c.Command)
+			check(t, environ, c)
+		})
+	}
+	var d deployment
+	readManifest(t, "gateway/deployment.yaml", &d)
+	requireSelects(t, "gateway/poddisruptionbudget.yaml", d)
+	var cfg pool.Config
+	require.NoError(t, program.ReadEnv(&cfg, map[string]string{}))
+	require.Greater(t, time.Duration(d.Spec.Template.Spec.Grace)*time.Second, cfg.DrainTimeout+10*time.Second, "killed before it has answered")
 }
 
 // TestKustomizations: each file is one document with a kind, every one is
@@ -228,26 +319,38 @@ func TestTasks(t *testing.T) {
 	for path, role := range map[string]string{"operator/deployment.yaml": "operator", "enqueue/job.yaml": "producer"} {
 		var d deployment
 		readManifest(t, path, &d)
-		pod := d.Spec.Template.Spec
-		require.Len(t, pod.Containers, 1, path)
-		mounts := make(map[string]string)
-		for _, m := range pod.Containers[0].VolumeMounts {
-			mounts[m.Name] = m.MountPath
-		}
-		environ := make(map[string]string)
-		for _, e := range pod.Containers[0].Env {
-			environ[e.Name] = e.Value
-			if strings.HasSuffix(e.Name, "_FILE") {
-				require.Equal(t, mounts["nats"], filepath.Dir(e.Value), "%s: %s", path, e.Name)
-			}
-		}
-		require.Empty(t, program.UnknownSettings(environ, program.Settings(pool.Config{})), path)
-		require.Equal(t, readEnvFile(t)["ORDERPOST_NATS_URL"], environ["ORDERPOST_NATS_URL"], path)
-		require.Equal(t, "_INBOX_"+role, environ["ORDERPOST_NATS_INBOX_PREFIX"], path)
-		require.Equal(t, role+".nk", filepath.Base(environ["ORDERPOST_NATS_NKEY_FILE"]), path)
-		require.Equal(t, "orderpost-nats-"+role, pod.Volumes[0].Secret.SecretName, path)
-		require.True(t, pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem, path)
+		requireTask(t, path, role, d)
 	}
+}
+
+// requireTask: a pod of one program uses settings that are known, secrets that are mounted,
+// and the role. It returns the program's environment.
+func requireTask(t *testing.T, path, role string, d deployment) (environ map[string]string) {
+	t.Helper()
+	pod := d.Spec.Template.Spec
+	require.Len(t, pod.Containers, 1, path)
+	mounts := make(map[string]string)
+	for _, m := range pod.Containers[0].VolumeMounts {
+		mounts[m.Name] = m.MountPath
+	}
+	secrets := make(map[string]string)
+	for _, v := range pod.Volumes {
+		secrets[mounts[v.Name]] = v.Secret.SecretName
+	}
+	environ = make(map[string]string)
+	for _, e := range pod.Containers[0].Env {
+		environ[e.Name] = e.Value
+		if strings.HasSuffix(e.Name, "_FILE") {
+			require.NotEmpty(t, secrets[filepath.Dir(e.Value)], "%s: %s lies in no mounted secret", path, e.Name)
+		}
+	}
+	require.Empty(t, program.UnknownSettings(environ, program.Settings(pool.Config{})), path)
+	require.Equal(t, readEnvFile(t)["ORDERPOST_NATS_URL"], environ["ORDERPOST_NATS_URL"], path)
+	require.Equal(t, "_INBOX_"+role, environ["ORDERPOST_NATS_INBOX_PREFIX"], path)
+	require.Equal(t, role+".nk", filepath.Base(environ["ORDERPOST_NATS_NKEY_FILE"]), path)
+	require.Equal(t, "orderpost-nats-"+role, secrets[filepath.Dir(environ["ORDERPOST_NATS_NKEY_FILE"])], path)
+	require.True(t, pod.Containers[0].SecurityContext.ReadOnlyRootFilesystem, path)
+	return environ
 }
 
 // TestScalingSignal: what the fleet is scaled by exists.

@@ -14,6 +14,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/gateway"
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/submit/gate"
@@ -62,6 +63,7 @@ func workersSeries(t *testing.T) series {
 	ops.RegisterNotify(reg, func() ops.Notify {
 		return ops.Notify{Sends: true, Oldest: time.Now(), Attempts: map[string]uint64{"2xx": 1}}
 	})
+	ops.NewGateway(reg, gateway.MetricsOptions())
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	out := make(series)

@@ -15,7 +15,7 @@ import (
 	"orderpost/internal/program/orderpost"
 )
 
-// TestNotifyPrintsNoSecret: webhooks by a process with the operator's rights alone, while the
+// TestNotifyPrintsNoSecret: webhooks by a process with the rights of its role alone, while the
 // receiver fails and when it is back; and within a worker. Neither logs the secret, nor the
 // address's path or query.
 func TestNotifyPrintsNoSecret(t *testing.T) {
@@ -39,7 +39,7 @@ func TestNotifyPrintsNoSecret(t *testing.T) {
 	alone["ORDERPOST_NOTIFY_URL"] = ""
 	worker := startWorker(t, s.as("worker", alone))
 	settings["ORDERPOST_OPS_ADDR"] = "127.0.0.1:0"
-	own := start(t, "notify", orderpost.Run, s.as("operator", settings), "notify")
+	own := start(t, "notify", orderpost.Run, s.as("notify", settings), "notify")
 	code, _, errOut := importFile(t, s.as("producer", nil), writeOrders(t, 5), "--wait")
 	require.Equal(t, program.ExitDone, code, errOut)
 	own.saw(&own.errOut, "the receiver did not take an event")
@@ -59,7 +59,7 @@ func TestNotifyPrintsNoSecret(t *testing.T) {
 		}
 	}
 	settings["ORDERPOST_NOTIFY_SECRET_FILE"] = filepath.Join(t.TempDir(), "none")
-	code, _, errOut = runProgram(t, orderpost.Run, s.as("operator", settings), "notify")
+	code, _, errOut = runProgram(t, orderpost.Run, s.as("notify", settings), "notify")
 	require.Equal(t, program.ExitUsage, code, errOut)
 	require.Contains(t, errOut, "ORDERPOST_NOTIFY_SECRET_FILE")
 }

@@ -148,7 +148,7 @@ func openStreams(t *testing.T, settings map[string]string) *queue.Queue {
 func drained(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
+		c, err := q.Census.Count(t.Context())
 		return err == nil && c.LastIntent > 0 && c.Waiting == 0 && c.Pending == 0
 	}, patience, 20*time.Millisecond)
 }

@@ -28,7 +28,7 @@ import (
 	"orderpost/internal/settle"
 )
 
-var roles = []string{"publisher", "producer", "worker", "operator", "viewer", "admin"}
+var roles = []string{"publisher", "producer", "gateway", "notify", "worker", "operator", "viewer", "admin"}
 
 // secured is a server that was started from deployments/nats/nats.conf, with
 // the settings that each role's programs need for it.
@@ -120,10 +120,15 @@ func (s *secured) queue(t *testing.T, role string) *queue.Queue {
 // connect is a bare connection with a role's rights.
 func (s *secured) connect(t *testing.T, role string) *nats.Conn {
 	t.Helper()
-	set := s.settings[role]
+	return connectAs(t, s.settings[role], s.url)
+}
+
+// connectAs is a bare connection with the rights that settings give.
+func connectAs(t *testing.T, set map[string]string, url string) *nats.Conn {
+	t.Helper()
 	seed, err := nats.NkeyOptionFromSeed(set["ORDERPOST_NATS_NKEY_FILE"])
 	require.NoError(t, err)
-	nc, err := nats.Connect(s.url, seed, nats.RootCAs(set["ORDERPOST_NATS_CA_FILE"]),
+	nc, err := nats.Connect(url, seed, nats.RootCAs(set["ORDERPOST_NATS_CA_FILE"]),
 		nats.ClientCert(set["ORDERPOST_NATS_CERT_FILE"], set["ORDERPOST_NATS_KEY_FILE"]),
 		nats.CustomInboxPrefix(set["ORDERPOST_NATS_INBOX_PREFIX"]), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test asks for them itself
@@ -199,7 +204,7 @@ func TestRolesDoTheirJobs(t *testing.T) {
 		}
 		require.Equal(t, want, r.Outcome(), r.OrderNo)
 	}
-	counts, err := operator.Count(t.Context())
+	counts, err := operator.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, counts.Letters, "an acceptance removes its letter")
 	require.Len(t, ledger(t, url), 20)
@@ -239,16 +244,22 @@ func (s *secured) waitForNoPull(t *testing.T) {
 	waitUntilHeld(t, q, js)
 }
 
-// TestGoExampleAgainstTheShippedServer: a program of somebody else's publishes
-// and reads its result, with the rights of a role alone.
-func TestGoExampleAgainstTheShippedServer(t *testing.T) {
+// build compiles a program of this repository.
+func build(t *testing.T, folder string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program.exe")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../"+folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// TestProducersAgainstTheShippedServer: the Go example, and a program that speaks NATS as
+// docs/producers.md says, publish and learn the outcome with the rights of a role alone.
+func TestProducersAgainstTheShippedServer(t *testing.T) {
 	s := startSecured(t)
 	settings, _ := api(t)
 	w := startWorker(t, s.as("worker", settings))
-	program := filepath.Join(t.TempDir(), "producer.exe")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../examples/producers/go").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	example := func(role string, args ...string) string {
+	run := func(program, role string, args ...string) string {
 		t.Helper()
 		set := s.settings[role]
 		cmd := exec.CommandContext(t.Context(), program, args...)
@@ -258,14 +269,38 @@ func TestGoExampleAgainstTheShippedServer(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}
-	require.Equal(t, "stored\n", example("producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`))
-	require.Contains(t, example("producer", "await", "P-1", "id-1"), "created: yes")
+	bare := build(t, "internal/contract/producer")
+	require.Equal(t, "stored\n", run(bare, "producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`))
+	require.Contains(t, run(bare, "producer", "await", "P-1", "id-1"), "created: yes")
 	require.Eventually(t, func() bool { // until the settled intent is trimmed, it is stored
-		return example("producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`) == "settled before\n"
+		return run(bare, "producer", "publish", "id-1", `{"order_no":"P-1","timeout":30}`) == "settled before\n"
 	}, time.Minute, 10*time.Millisecond)
-	require.Equal(t, "stored\n", example("publisher", "publish", "id-2", `{"order_no":"P-2","timeout":30}`))
-	require.Contains(t, example("producer", "await", "P-2", "id-2"), "created: yes")
+	require.Equal(t, "stored\n", run(bare, "publisher", "publish", "id-2", `{"order_no":"P-2","timeout":30}`))
+	require.Contains(t, run(bare, "producer", "await", "P-2", "id-2"), "created: yes")
+
+	example := build(t, "examples/producers/go")
+	require.Equal(t, "stored: accepted, created: yes\n", run(example, "producer", "id-3", `{"order_no":"P-3","timeout":30}`))
+	require.Equal(t, "same: accepted, created: yes\n", run(example, "producer", "id-3", `{"order_no":"P-3","timeout":30}`))
 	require.Equal(t, 0, w.end())
+}
+
+// TestTheGoExampleIsShort: what a Go program needs fits on one screen.
+func TestTheGoExampleIsShort(t *testing.T) {
+	files, err := filepath.Glob("../../examples/producers/go/*.go")
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	text, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.Less(t, strings.Count(string(text), "\n"), 40)
+}
+
+// TestTheOtherExamplesNameTheDoor: whoever opens one of them learns that HTTP would do.
+func TestTheOtherExamplesNameTheDoor(t *testing.T) {
+	for _, file := range []string{"cli/orders.sh", "java/PublishOrder.java", "node/main.js", "python/orders.py"} {
+		text, err := os.ReadFile("../../examples/producers/" + file)
+		require.NoError(t, err)
+		require.Contains(t, string(text), "Or HTTP, without NATS (docs/gateway.md): curl --json '{\"order_no\":\"A-1001\",\"timeout\":30}' http://127.0.0.1:8080/v1/orders", file)
+	}
 }
 
 // TestRolesDoNothingElse tries every action as every role.
@@ -275,26 +310,27 @@ func TestRolesDoNothingElse(t *testing.T) {
 	w := startWorker(t, s.as("worker", settings)) // makes the streams
 	require.Equal(t, program.ExitDone, w.end())
 	publish := []struct{ subject, allowed string }{
-		{"orders.new.X", "publisher producer worker operator"}, // a worker's come out of the waiting room
-		{"orders.waiting.bulk.march", "publisher producer"},
-		{"orders.waiting.at.20261123.0700.00.bulk.march", "publisher producer"},
+		{"orders.new.X", "publisher producer gateway worker operator"}, // a worker's come out of the waiting room, or through its HTTP door
+		{"orders.waiting.bulk.march", "publisher producer gateway worker"},
+		{"orders.waiting.at.20261123.0700.00.bulk.march", "publisher producer gateway worker"},
 		{"orders.journal.hold.all.-.X.intention", "worker operator"},
-		{"orders.journal.import.batch.b.X.intention", "producer worker operator"},
+		{"orders.journal.import.batch.b.X.intention", "producer gateway worker operator"},
+		{"orders.journal.cancel.order.b.X.intention", "gateway worker operator"},
 		{"$JS.API.DIRECT.GET.ORDERS_JOURNAL", "worker operator viewer"},
 		{"$JS.API.STREAM.MSG.GET.ORDERS_JOURNAL", ""},
-		{"$JS.API.STREAM.INFO.ORDERS_JOURNAL", "producer worker operator viewer"},
+		{"$JS.API.STREAM.INFO.ORDERS_JOURNAL", "producer gateway notify worker operator viewer"},
 		{"$JS.API.STREAM.CREATE.ORDERS_JOURNAL", "worker"},
 		{"$JS.API.STREAM.UPDATE.ORDERS_JOURNAL", "worker"},
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS_JOURNAL", ""},
 		{"$JS.API.STREAM.PURGE.ORDERS_JOURNAL", ""},
 		{"$JS.API.STREAM.DELETE.ORDERS_JOURNAL", ""},
-		{"$JS.API.STREAM.INFO.ORDERS", "producer worker operator viewer"},
+		{"$JS.API.STREAM.INFO.ORDERS", "producer gateway notify worker operator viewer"},
 		{"orders.results.X", "worker operator"},
 		{"orders.dead.X", "worker operator"},
 		{"$KV.ORDERPOST.presence.X", "worker operator"},
-		{"$JS.API.STREAM.MSG.GET.ORDERS", "producer worker operator viewer"},
-		{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "producer worker operator viewer"},
-		{"$JS.API.DIRECT.GET.ORDERS_RESULTS", "producer worker operator viewer"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS", "producer gateway worker operator viewer"},
+		{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "producer gateway notify worker operator viewer"},
+		{"$JS.API.DIRECT.GET.ORDERS_RESULTS", "producer gateway notify worker operator viewer"},
 		{"$JS.API.STREAM.MSG.GET.ORDERS_DEAD", "worker operator viewer"},
 		{"$JS.API.DIRECT.GET.ORDERS_DEAD", "worker operator viewer"},
 		{"$JS.API.CONSUMER.MSG.NEXT.ORDERS.workers", "worker"},
@@ -303,8 +339,8 @@ func TestRolesDoNothingElse(t *testing.T) {
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS_DEAD", "worker operator"},
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS_RESULTS", ""},
 		{"$JS.API.STREAM.MSG.DELETE.ORDERS_WAITING", "worker"},
-		{"$JS.API.STREAM.INFO.ORDERS_WAITING", "producer worker operator viewer"},
-		{"$JS.API.DIRECT.GET.ORDERS_WAITING", "producer worker operator viewer"},
+		{"$JS.API.STREAM.INFO.ORDERS_WAITING", "producer gateway notify worker operator viewer"},
+		{"$JS.API.DIRECT.GET.ORDERS_WAITING", "producer gateway worker operator viewer"},
 		{"$JS.API.CONSUMER.CREATE.ORDERS_WAITING.mine", ""},
 		{"$JS.API.CONSUMER.CREATE.ORDERS_WAITING.mine.orders.waiting.bulk.march", ""},
 		{"$JS.API.STREAM.PURGE.ORDERS_WAITING", "worker"},
@@ -322,15 +358,27 @@ func TestRolesDoNothingElse(t *testing.T) {
 		{"$JS.API.STREAM.SNAPSHOT.ORDERS", ""},
 		{"$JS.API.STREAM.NAMES", ""},
 		{"$JS.API.CONSUMER.CREATE.ORDERS.workers", "worker"},
+		{"$JS.API.CONSUMER.DELETE.ORDERS.workers", "worker"},
 		{"$JS.API.CONSUMER.CREATE.ORDERS.mine", ""},
 		{"$JS.API.CONSUMER.CREATE.ORDERS_RESULTS.mine.orders.results.X", ""},
 		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine.$KV.ORDERPOST.fleet.>", "worker"},
 		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine.$KV.ORDERPOST.>", ""},
 		{"$JS.API.CONSUMER.CREATE.KV_ORDERPOST.mine", ""},
 		{"$JS.API.STREAM.PURGE.KV_ORDERPOST", "worker"},
-		{"$KV.ORDERPOST.import.X", "producer worker operator"},
+		{"$KV.ORDERPOST.import.X", "producer gateway worker operator"},
 		{"$KV.ORDERPOST.fleet.hold", "worker operator"},
-		{"$JS.API.CONSUMER.DELETE.ORDERS.workers", ""},
+		{"$KV.ORDERPOST.fleet.limit", "worker operator"},
+		{"$KV.ORDERPOST.fleet.cancelled", "gateway worker operator"},
+		{"$KV.ORDERPOST.waiting.holds", "gateway worker operator"},
+		{"$KV.ORDERPOST.waiting.feeder", "worker operator"},
+		{"$KV.ORDERPOST.notify.sender", "notify worker operator"},
+		{"$KV.ORDERPOST.notify.aside.1", "notify worker operator"},
+		{"$KV.ORDERPOST.door.gateway.0", "gateway worker operator"},
+		{"$KV.ORDERPOST.door.notify.0", "notify worker operator"},
+		{"$KV.ORDERPOST.door.watch.0", "producer worker operator"},
+		{"$JS.API.DIRECT.GET.KV_ORDERPOST", "producer gateway notify worker operator viewer"},
+		{"$JS.API.DIRECT.GET.KV_ORDERPOST.$KV.ORDERPOST.fleet.cancelled", "gateway worker operator viewer"},
+		{"$JS.API.DIRECT.GET.KV_ORDERPOST.$KV.ORDERPOST.notify.sender", "notify worker operator viewer"},
 		{"$JS.API.CONSUMER.PAUSE.ORDERS.workers", ""},
 		{"_INBOX_worker.X", ""}, // a forged answer
 		{"$SYS.REQ.SERVER.PING", ""},
@@ -338,9 +386,10 @@ func TestRolesDoNothingElse(t *testing.T) {
 	subscribe := []struct{ subject, allowed string }{
 		{">", ""}, {"orders.>", ""}, {"orders.new.*", ""}, {"$JS.>", ""}, {"$KV.>", ""}, {"_INBOX.>", ""},
 		{"_INBOX_publisher.>", "publisher"}, {"_INBOX_producer.>", "producer"},
+		{"_INBOX_gateway.>", "gateway"}, {"_INBOX_notify.>", "notify"},
 		{"_INBOX_worker.>", "worker"}, {"_INBOX_operator.>", "operator"}, {"_INBOX_viewer.>", "viewer"},
 	}
-	for _, role := range []string{"publisher", "producer", "worker", "operator", "viewer"} { // an admin may do everything
+	for _, role := range []string{"publisher", "producer", "gateway", "notify", "worker", "operator", "viewer"} { // an admin may do everything
 		for _, c := range publish {
 			nc := s.connect(t, role)
 			require.NoError(t, nc.Publish(c.subject, []byte("{}")))

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -66,12 +67,12 @@ func (u unit) environment() map[string]string {
 // TestUnitsNameWhatExists: every setting and every command.
 func TestUnitsNameWhatExists(t *testing.T) {
 	known := map[string]bool{}
-	for _, s := range program.Settings(pool.Config{}) {
+	for _, s := range program.Settings(pool.Config{}) { // it has those of the doors, too
 		known[s.Name] = true
 	}
 	files, err := filepath.Glob(systemdFolder + "/*")
 	require.NoError(t, err)
-	require.Len(t, files, 5)
+	require.Len(t, files, 10)
 	names := 0
 	for _, path := range files {
 		text, err := os.ReadFile(path)
@@ -91,29 +92,70 @@ func TestUnitsNameWhatExists(t *testing.T) {
 		require.NoError(t, err, "%s: %v", path, args)
 		require.NotEqual(t, root, cmd, path)
 		require.NoError(t, cmd.ParseFlags(rest), "%s: %v", path, args)
-		require.Empty(t, cmd.Flags().Args(), path)
-		require.Equal(t, "/etc/orderpost/orderpost.env", u.one(t, "EnvironmentFile"), path)
+		require.ElementsMatch(t, u["Service ReadWritePaths"], cmd.Flags().Args(), "%s: a program writes in the folder that it is told", path)
+		settings := []string{"/etc/orderpost/orderpost.env"}
+		if own := filepath.Join(systemdFolder, args[1]+".env"); slices.Contains(files, own) { // it may be missing on a host
+			settings = append(settings, "-/etc/orderpost/"+filepath.Base(own))
+		}
+		require.Equal(t, settings, u["Service EnvironmentFile"], path)
 		require.Equal(t, "%S/orderpost", u.environment()["ORDERPOST_DATA_DIR"], path)
 	}
 	require.Greater(t, names, 8)
 }
 
-// TestTheUnitsTimesFitTheWorkers: nobody is killed who drains by the defaults,
-// and each secret is one that systemd hands over.
-func TestTheUnitsTimesFitTheWorkers(t *testing.T) {
-	u := readUnit(t, systemdFolder+"/orderpost-worker.service")
-	require.Equal(t, "notify", u.one(t, "Type"))
-	require.Equal(t, "SIGTERM", u.one(t, "KillSignal"))
+// TestTheUnitsTimesFitThePrograms: nobody is killed who drains by the defaults, and each
+// secret is one that systemd hands over.
+func TestTheUnitsTimesFitThePrograms(t *testing.T) {
 	var cfg pool.Config
 	require.NoError(t, program.ReadEnv(&cfg, map[string]string{}))
-	stop, err := strconv.Atoi(u.one(t, "TimeoutStopSec"))
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, time.Duration(stop)*time.Second, cfg.DrainTimeout+30*time.Second)
-	for name, value := range u.environment() {
-		if file, secret := strings.CutPrefix(value, "%d/"); secret {
-			require.True(t, strings.HasSuffix(name, "_FILE"), name)
-			require.Contains(t, u["Service LoadCredential"], file+":/etc/orderpost/"+file)
+	addresses := map[string]bool{cfg.OpsAddr: true} // no two of them on one host
+	for name, want := range map[string]struct {
+		kind    string
+		stop    time.Duration
+		secrets int
+	}{
+		"worker":  {"notify", cfg.DrainTimeout + 30*time.Second, 2},
+		"gateway": {"exec", cfg.DrainTimeout + 10*time.Second, 0},
+		"notify":  {"exec", 15 * time.Second, 1}, // an attempt's timeout, though it waits for three seconds
+		"watch":   {"exec", 10 * time.Second, 0}, // an import saves its progress within five seconds
+	} {
+		u := readUnit(t, systemdFolder+"/orderpost-"+name+".service")
+		require.Equal(t, want.kind, u.one(t, "Type"), name)
+		require.Equal(t, "SIGTERM", u.one(t, "KillSignal"), name)
+		stop, err := strconv.Atoi(u.one(t, "TimeoutStopSec"))
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, time.Duration(stop)*time.Second, want.stop, name)
+		for variable, value := range u.environment() {
+			if file, secret := strings.CutPrefix(value, "%d/"); secret {
+				require.True(t, strings.HasSuffix(variable, "_FILE"), variable)
+				require.Contains(t, u["Service LoadCredential"], file+":/etc/orderpost/"+file)
+			}
+		}
+		require.Len(t, u["Service LoadCredential"], want.secrets, name)
+		if addr, set := u.environment()["ORDERPOST_OPS_ADDR"]; set {
+			require.False(t, addresses[addr], "%s: %s is another's", name, addr)
+			addresses[addr] = true
 		}
 	}
-	require.Len(t, u["Service LoadCredential"], 2)
+}
+
+// TestTheUnitsAreHardenedAlike: a door is confined as the worker is, since strangers talk to it.
+func TestTheUnitsAreHardenedAlike(t *testing.T) {
+	worker := readUnit(t, systemdFolder+"/orderpost-worker.service")
+	for _, name := range []string{"gateway", "notify", "watch"} {
+		u := readUnit(t, systemdFolder+"/orderpost-"+name+".service")
+		if name == "watch" { // it sees who has a file open, and its group reads results
+			require.Equal(t, []string{"CAP_LEASE", "CAP_LEASE", "0007"}, []string{u.one(t, "CapabilityBoundingSet"), u.one(t, "AmbientCapabilities"), u.one(t, "UMask")})
+			for _, key := range []string{"CapabilityBoundingSet", "AmbientCapabilities", "UMask"} {
+				u["Service "+key] = worker["Service "+key]
+			}
+		}
+		for key, values := range worker {
+			if word := strings.TrimPrefix(key, "Service "); strings.HasPrefix(word, "Protect") || strings.HasPrefix(word, "Restrict") || strings.HasPrefix(word, "Private") ||
+				strings.HasPrefix(word, "SystemCall") || slices.Contains([]string{"NoNewPrivileges", "CapabilityBoundingSet", "AmbientCapabilities", "DevicePolicy", "RemoveIPC",
+				"KeyringMode", "LockPersonality", "MemoryDenyWriteExecute", "LimitCORE", "UMask", "StateDirectoryMode"}, word) {
+				require.Equal(t, values, u[key], "%s: %s", name, key)
+			}
+		}
+	}
 }

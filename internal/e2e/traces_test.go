@@ -139,13 +139,13 @@ func TestOneTraceFromTheProducerToTheOutcome(t *testing.T) {
 	require.Equal(t, program.ExitDone, w.end()) // sends what is left
 
 	const orderNo = "E2E-00000"
-	root := r.of(orderNo, "", "enqueue", 1)[0]
+	root := r.of(orderNo, "", "create ORDERS_WAITING", 1)[0]
 	require.Equal(t, "orderpost-enqueue", root.service)
 	require.Empty(t, root.parent)
-	receive := r.of(orderNo, root.trace, "receive", 1)[0]
-	process := r.of(orderNo, root.trace, "process", 1)[0]
+	receive := r.of(orderNo, root.trace, "receive ORDERS", 1)[0]
+	process := r.of(orderNo, root.trace, "process ORDERS", 1)[0]
 	attempts := r.of(orderNo, root.trace, "POST", 2)
-	settle := r.of(orderNo, root.trace, "settle", 1)[0]
+	settle := r.of(orderNo, root.trace, "settle ORDERS", 1)[0]
 	for _, s := range append(attempts, receive, process, settle) {
 		require.Equal(t, root.trace, s.trace, s.name)
 		require.Equal(t, "orderpost-worker", s.service)

@@ -40,14 +40,14 @@ func TestWaitingOrders(t *testing.T) {
 		require.Equal(t, settle.Stored, r.Status)
 	}
 	record := func(no string) *order.Record {
-		entry, err := q.Lookup(t.Context(), no)
+		entry, err := q.Ledger.Lookup(t.Context(), no)
 		require.NoError(t, err)
 		return entry.Record
 	}
 	require.Eventually(t, func() bool { return record("W-0").Outcome() == order.OutcomeAccepted }, 30*time.Second, 50*time.Millisecond)
 	require.False(t, record("W-0").FirstAttemptAt.Before(at), "sent before its time")
 	require.Eventually(t, func() bool {
-		_, n, err := q.WaitingNow(t.Context())
+		_, n, err := q.Waiting.Now(t.Context())
 		return err == nil && n == 0
 	}, patience, 50*time.Millisecond)
 	operator := openAs(t, s, "operator")
@@ -116,7 +116,7 @@ func TestImportsWait(t *testing.T) {
 	require.Contains(t, run(program.ExitDone, "enqueue", "times.csv", "--batch", "times", "--lane", "night", "--allow-past"), "3 enqueued")
 	q := openStreams(t, settings)
 	settled := func(no string) bool {
-		entry, err := q.Lookup(t.Context(), no)
+		entry, err := q.Ledger.Lookup(t.Context(), no)
 		require.NoError(t, err)
 		return entry.Record.Outcome() == order.OutcomeAccepted
 	}
@@ -127,11 +127,11 @@ func TestImportsWait(t *testing.T) {
 	require.Regexp(t, `(?m)^night +3 +0 +- +1 +0$`, fleet)
 	require.Contains(t, fleet, "Paused: import march, by anna@")
 	require.Contains(t, run(program.ExitDone, "audit"), "more wait in the waiting room for their turn or their time")
-	waited, err := q.WaitingOf(t.Context(), "march")
+	waited, err := q.Waiting.Of(t.Context(), "march")
 	require.NoError(t, err)
 	require.Contains(t, run(program.ExitDone, "enqueue", "resume", "march"), "march: goes on; ")
 	require.Eventually(t, func() bool {
-		n, err := q.WaitingOf(t.Context(), "march")
+		n, err := q.Waiting.Of(t.Context(), "march")
 		require.NoError(t, err)
 		return n < waited
 	}, 30*time.Second, 50*time.Millisecond)
@@ -139,11 +139,11 @@ func TestImportsWait(t *testing.T) {
 	_, out, _ := runProgram(t, orderpost.Run, settings, "enqueue", "cancel", "march") // some may have been posted before
 	require.Regexp(t, `(?m)^ +\d+ cancelled$`, out)
 	require.Contains(t, run(program.ExitDone, "enqueue", "cancel", "T-0"), "1 cancelled")
-	n, err := q.WaitingTotal(t.Context())
+	n, err := q.Waiting.Total(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
+		c, err := q.Census.Count(t.Context())
 		require.NoError(t, err)
 		return c.Pending == 0
 	}, 30*time.Second, 50*time.Millisecond)

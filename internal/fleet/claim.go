@@ -103,7 +103,7 @@ func (c *Control) mayReplace(ctx context.Context, have, want Identity) error {
 	if have.Same(want) {
 		return nil
 	}
-	counts, err := c.queue.Count(ctx)
+	counts, err := c.queue.Census.Count(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@
 //	control.go   what persons set: holds, limits
 //	presence.go  who is there
 //	view.go      all of it at one moment
+//	door.go      which processes let orders in and outcomes out
 //	identity.go, claim.go  the API that the fleet posts to
 //
 // What people are told of it (look.go, told.go):

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Look is Read for people. It also asks for the broker's time, so that a worker that
+// Look is Read for people, with the doors. It also asks for the broker's time, so that a worker that
 // gives no sign of life is noticed whatever this machine's clock says. If no worker gives
 // one, it tries whether the broker stores anything: workers cannot say that they run if
 // its disk is full.
 func (c *Control) Look(ctx context.Context) (*View, error) {
-	v, err := c.Read(ctx)
+	v, err := c.read(ctx, controlPrefix+">", presencePrefix+">", identityKey, doorPrefix+">")
 	if err != nil {
 		return nil, err
 	}

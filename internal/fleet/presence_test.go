@@ -30,10 +30,10 @@ func TestR7AckWaitIsTheFleets(t *testing.T) {
 	require.ErrorContains(t, err, "ORDERPOST_ACK_WAIT")
 	producer, err := tryOpen(t, s, "b", func(c *queue.Config) { shorter(c); c.Worker = false })
 	require.NoError(t, err)
-	require.Equal(t, 1080*time.Millisecond, producer.ClaimTerm(), "the deployed AckWait less the margin")
+	require.Equal(t, 1080*time.Millisecond, producer.Claims.Term(), "the deployed AckWait less the margin")
 
 	require.NoError(t, q.Remove(t.Context(), Presence{Worker: "a", ID: "1"}))
 	b, err := tryOpen(t, s, "b", shorter)
 	require.NoError(t, err)
-	require.Equal(t, 900*time.Millisecond, b.ClaimTerm())
+	require.Equal(t, 900*time.Millisecond, b.Claims.Term())
 }

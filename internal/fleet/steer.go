@@ -53,6 +53,26 @@ func (c *Control) SetLimitAsSeen(ctx context.Context, l *Limit, seen *View) erro
 	}
 }
 
+// LimitRevision names the limit that a person set last. It changes with each limit; 0 = none is set.
+func (v *View) LimitRevision() uint64 { return v.limitRevision }
+
+// SetLimitAfter is SetLimitAsSeen for the limit with a revision. An earlier try that set the
+// very same limit was enough.
+func (c *Control) SetLimitAfter(ctx context.Context, l *Limit, revision uint64) error {
+	err := c.SetLimitAsSeen(ctx, l, &View{limitRevision: revision})
+	if l == nil || !errors.Is(err, ErrSteered) {
+		return err
+	}
+	now, readErr := c.Read(ctx)
+	if readErr != nil {
+		return readErr
+	}
+	if is := now.Limit; is != nil && is.PerSecond == l.PerSecond && is.By == l.By && is.At.Equal(l.At) {
+		return nil
+	}
+	return err
+}
+
 func (c *Control) swap(ctx context.Context, key string, v any, revision uint64) error {
 	_, err := c.bucket.Swap(ctx, key, v, revision)
 	if errors.Is(err, settle.ErrStale) {

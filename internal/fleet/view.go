@@ -30,6 +30,7 @@ type View struct {
 	// Unreadable names the keys that steer all and that this version does not
 	// understand: they may ask that nobody sends.
 	Unreadable []string
+	doors      []Door // expired ones included; only of Look
 	// Now is the broker's time of the view; zero if it was not asked for, see Look.
 	Now time.Time
 
@@ -72,7 +73,11 @@ func (v *View) Present() []Presence {
 // Read reads the bucket. With one replica the view is exact; with more, a follower
 // may answer that lags.
 func (c *Control) Read(ctx context.Context) (*View, error) {
-	entries, err := c.bucket.Last(ctx, controlPrefix+">", presencePrefix+">", identityKey)
+	return c.read(ctx, controlPrefix+">", presencePrefix+">", identityKey)
+}
+
+func (c *Control) read(ctx context.Context, keys ...string) (*View, error) {
+	entries, err := c.bucket.Last(ctx, keys...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +119,10 @@ func (v *View) take(e queue.Entry) {
 	case key == throttleKey:
 		if v.Throttle = readEntry[Throttle](e); v.Throttle != nil {
 			v.Throttle.At, v.Throttle.Revision = e.At, e.Revision
+		}
+	case strings.HasPrefix(key, doorPrefix):
+		if d, ok := readDoor(e); ok {
+			v.doors = append(v.doors, d)
 		}
 	case strings.HasPrefix(key, presencePrefix):
 		p, ok := readPresence(e)

@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/door"
 	"orderpost/internal/queue"
 )
 
@@ -97,25 +101,121 @@ func TestBodiesThatDoNotArrive(t *testing.T) {
 	require.Zero(t, r.stored())
 }
 
-// TestATooLargeOrderIsAnswered: a client that sends all of it before it reads hears why. One
-// that waits for 100 hears it at once.
-func TestATooLargeOrderIsAnswered(t *testing.T) {
+// TestRefusalsAreHeard by a client that sends all of a large body before it reads, and at
+// once by one that waits for 100, or whose body has no end.
+func TestRefusalsAreHeard(t *testing.T) {
 	t.Parallel()
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit}, "reader": {Read}, "slow": {Submit}})
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: slow", "- in_flight: 1\n  name: slow")), 0o600))
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients, o.bodyTimeout = path, 10*patience })
+	const lines = "application/x-ndjson"
+	under := r.dial().send("POST /v1/orders HTTP/1.1\nHost: localhost\nAuthorization: %s\nContent-Type: %s\nTransfer-Encoding: chunked\n\n%x\n%s\n\n",
+		bearer("slow"), lines, len(body("U")+"\r\n"), body("U")) // it keeps the only slot
+	resp, err := http.ReadResponse(under.in, nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = resp.Body.Close() })
+
+	cases := map[string]struct {
+		method, path, client, media, header string
+		want                                kind
+	}{
+		"nobody":       {"POST", "/v1/orders", "nobody", mediaJSON, "", unauthorized},
+		"no scope":     {"POST", "/v1/orders", "reader", mediaJSON, "", forbidden},
+		"media":        {"POST", "/v1/orders", "shop", "text/html", "", mediaType},
+		"no slot":      {"POST", "/v1/orders", "slow", mediaJSON, "", tooMany},
+		"bad key":      {"POST", "/v1/orders", "shop", mediaJSON, "Idempotency-Key: a b\n", badRequest},
+		"bad lane":     {"POST", "/v1/orders", "shop", lines, "Order-Lane: a b\n", invalidOrder},
+		"too large":    {"POST", "/v1/orders", "shop", mediaJSON, "", tooLarge},
+		"long line":    {"POST", "/v1/orders", "shop", lines, "", tooLarge},
+		"other method": {"PUT", "/v1/orders", "shop", mediaJSON, "", badMethod},
+		"other path":   {"POST", "/v2/orders", "shop", mediaJSON, "", notFound},
+	}
 	const size = 2 << 20
-	body := strings.Repeat("x", size)
-	for name, request := range map[string]string{
-		"whole":         fmt.Sprintf("Content-Length: %d\n\n%s", size, body),
-		"in chunks":     fmt.Sprintf("Transfer-Encoding: chunked\n\n%x\n%s\n0\n\n", size, body),
+	whole := strings.Repeat("x", size)
+	framings := map[string]string{
+		"whole":         fmt.Sprintf("Content-Length: %d\n\n%s", size, whole),
+		"in chunks":     fmt.Sprintf("Transfer-Encoding: chunked\n\n%x\n%s\n0\n\n", size, whole),
 		"waits for 100": fmt.Sprintf("Expect: 100-continue\nContent-Length: %d\n\n", size),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t)
-			c := r.dial()
-			require.NoError(t, c.Conn.(*net.TCPConn).SetWriteBuffer(64<<10)) // the door must read it
-			require.Equal(t, http.StatusRequestEntityTooLarge, c.send(post+request).answer().status)
-			require.Zero(t, r.stored())
-		})
+		"has no end":    fmt.Sprintf("Transfer-Encoding: chunked\n\n%x\n%s\n", size, whole),
+	}
+	heard := func(t *testing.T, request string, want kind) {
+		t.Helper()
+		c := r.dial()
+		require.NoError(t, c.Conn.(*net.TCPConn).SetWriteBuffer(64<<10)) // the door must read it
+		c.t = t
+		began := time.Now()
+		resp, err := http.ReadResponse(c.send(request).in, nil)
+		require.NoError(t, err)
+		answer, err := bufio.NewReader(resp.Body).ReadString('\n')
+		require.NoError(t, err)
+		require.Contains(t, answer, `"urn:orderpost:problem:`+want.name+`"`)
+		require.Less(t, time.Since(began), restTimeout, "it is told only when the door has waited for the rest")
+	}
+	t.Run("each", func(t *testing.T) {
+		for name, c := range cases {
+			for framing, rest := range framings {
+				if framing == "waits for 100" && name == "long line" {
+					continue // it is told to send
+				}
+				t.Run(name+" "+framing, func(t *testing.T) {
+					t.Parallel()
+					heard(t, fmt.Sprintf("%s %s HTTP/1.1\nHost: localhost\nAuthorization: %s\nContent-Type: %s\n%s%s", c.method, c.path, bearer(c.client), c.media, c.header, rest), c.want)
+				})
+			}
+		}
+	})
+	require.Equal(t, 1, r.stored(), "only the order of the client that has one under way")
+
+	r.stopWaits() // the door begins to drain
+	for framing, rest := range framings {
+		t.Run("draining "+framing, func(t *testing.T) { heard(t, post+rest, draining) })
+	}
+}
+
+// TestAShortRefusedBodyKeepsItsConnection, so that a client that is refused need not
+// connect again.
+func TestAShortRefusedBodyKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	c := newRig(t).dial()
+	for range 3 {
+		a := c.send("POST /v1/orders HTTP/1.1\nHost: localhost\nContent-Type: text/html\nContent-Length: 100000\n\n%s", strings.Repeat("x", 100_000)).answer()
+		require.Equal(t, http.StatusUnsupportedMediaType, a.status)
+	}
+}
+
+// TestAPanic is the failure of one request: it is answered, logged, and ends nothing else.
+// An answer that has begun is cut off.
+func TestAPanic(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Door = new(panicking) })
+	c := r.dial()
+	for range 2 {
+		a := c.send("GET /v1/orders/A HTTP/1.1\nHost: localhost\n\n").answer()
+		require.Equal(t, http.StatusInternalServerError, a.status, a.text)
+		require.Equal(t, "internal", a.problem(t).name())
+		require.NotContains(t, a.text, "a fault", "the client is told what is inside")
+	}
+	require.Contains(t, r.log.String(), "panic: a fault")
+	require.Contains(t, r.log.String(), "(*call).find", "the log says where")
+	_, err := r.try("GET", "/v1/outcomes", nil)
+	require.ErrorContains(t, err, "EOF", "it looks whole")
+	require.NotContains(t, r.do("GET", "/v1/outcomes", "", "Accept", mediaEvents).text, "problem", "that one has begun")
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("A")).status)
+}
+
+// panicking is the rig's door with a fault.
+type panicking struct{ Door }
+
+func (p *panicking) over(d Door) { p.Door = d }
+
+func (panicking) Outcome(context.Context, string, string) (door.Outcome, error) { panic("a fault") }
+
+func (panicking) Outcomes(context.Context, uint64) iter.Seq2[door.Outcome, error] {
+	return func(yield func(door.Outcome, error) bool) {
+		yield(door.Outcome{OrderNo: "A", Position: 1}, nil)
+		panic("a fault")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -54,7 +55,10 @@ type Entry struct {
 	Scopes []Scope `yaml:"scopes"`
 	// Tokens are one or two hashes, each "sha256-" and 64 hex digits. With two of them a
 	// token can be replaced without a moment in which neither works.
-	Tokens []string `yaml:"tokens"`
+	Tokens []string `yaml:"tokens,omitempty"`
+	// Certificates are names that a client's certificate has, instead of tokens or beside
+	// them: subject:CN=shop,O=Example, dns:shop.example.com, or uri:spiffe://example.com/shop.
+	Certificates []string `yaml:"certificates,omitempty"`
 	// Rate is the most requests per second, and the most orders per second on the lines
 	// of a stream.
 	Rate int `yaml:"rate,omitempty"`
@@ -66,8 +70,13 @@ type Entry struct {
 	MaxBody int `yaml:"max_body,omitempty"`
 }
 
-// NewEntry makes an entry with a new token. Only the token's hash is in the entry.
-func NewEntry(name string, scopes []Scope) (e Entry, token string, err error) {
+// NewEntry makes an entry with a new token, or for a client with a certificate of these
+// names. Only the token's hash is in the entry.
+func NewEntry(name string, scopes []Scope, certificates ...string) (e Entry, token string, err error) {
+	if len(certificates) > 0 {
+		e = Entry{Name: name, Scopes: scopes, Certificates: certificates}
+		return e, "", e.check()
+	}
 	token = "op_" + rand.Text() + rand.Text()
 	e = Entry{Name: name, Scopes: scopes, Tokens: []string{hashPrefix + hex.EncodeToString(hashed(token))}}
 	return e, token, e.check()
@@ -108,12 +117,17 @@ func (e Entry) check() error {
 			bad("scopes: %q is none of %s", s, joined(Scopes()))
 		}
 	}
-	if n := len(e.Tokens); n < 1 || n > 2 {
+	if n := len(e.Tokens); n > 2 || n == 0 && len(e.Certificates) == 0 {
 		bad("tokens: %d; give one hash, or two while a token is replaced", n)
 	}
 	for i, t := range e.Tokens {
 		if !tokenHash.MatchString(t) {
 			bad("tokens: number %d is not sha256- and 64 lower-case hex digits; it must be the hash of the token, never the token", i+1)
+		}
+	}
+	for i, name := range e.Certificates {
+		if kind, text, _ := strings.Cut(name, ":"); text == "" || !slices.Contains([]string{bySubject, byDNS, byURI}, kind+":") || kind+":" == byDNS && text != strings.ToLower(text) {
+			bad("certificates: number %d is not subject:CN=…, dns: and a host in lower case, or uri: and a URI", i+1)
 		}
 	}
 	for name, n := range map[string]int{"rate": e.Rate, "in_flight": e.InFlight, "waiting": e.Waiting, "max_body": e.MaxBody} {
@@ -148,7 +162,7 @@ func readEntries(text []byte) ([]Entry, error) {
 		return nil, errors.New(`it names nobody: write "clients:" and an entry for each`)
 	}
 	var errs []error
-	names, tokens := make(map[string]bool), make(map[string]bool)
+	names, tokens, certificates := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	for i, e := range file.Clients {
 		if err := e.check(); err != nil {
 			errs = append(errs, fmt.Errorf("client %d: %w", i+1, err))
@@ -162,6 +176,12 @@ func readEntries(text []byte) ([]Entry, error) {
 			}
 			tokens[t] = true
 		}
+		for _, name := range e.Certificates {
+			if certificates[name] {
+				errs = append(errs, fmt.Errorf("client %d: the certificate %q is there already; each client needs its own", i+1, name))
+			}
+			certificates[name] = true
+		}
 		names[e.Name] = true
 	}
 	return file.Clients, errors.Join(errs...)
@@ -169,7 +189,10 @@ func readEntries(text []byte) ([]Entry, error) {
 
 // client is one program that is known, or every program of this machine.
 type client struct {
-	name    string
+	name string
+	// by is the hash of the token, or the name in the certificate, that this client is known
+	// by; "" = every program of this machine.
+	by      string
 	scopes  []Scope
 	maxBody int
 	limits  *limits
@@ -183,10 +206,11 @@ func (c *client) may(s Scope) bool {
 // sees reports whether the client may know of this submission. If so many orders wait
 // that nobody looks for one of them, only its id tells whose it is.
 func (c *client) sees(o door.Outcome) bool {
-	return c.may(ReadAll) || o.Source == c.name || o.Source == "" && o.Pending && c.owns(o.ID)
+	return c.may(ReadAll) || o.Source == c.name || c.owns(o.Source) || o.Source == "" && o.Pending && c.owns(o.ID)
 }
 
-// owns reports whether the id is one of the client's own submissions.
+// owns reports whether a submission's id, or the source of an order that came in a file,
+// is the client's.
 func (c *client) owns(id string) bool { return strings.HasPrefix(id, c.name+":") }
 
 // localClient is who asks when there is no file of clients: any program of this machine.
@@ -204,13 +228,15 @@ type clients struct {
 	path string
 	log  zerolog.Logger
 
-	mu       sync.RWMutex
-	byToken  map[string]*client
-	limits   map[string]*limits // by name: they outlive a change of the file
-	looked   time.Time
-	modified time.Time
-	size     int64
-	wrong    string // the error of the last look, so that it is logged once
+	mu      sync.RWMutex
+	byToken map[string]*client
+	// byCertificate has the names of certificates as an entry has them.
+	byCertificate map[string]*client
+	limits        map[string]*limits // by name: they outlive a change of the file
+	looked        time.Time
+	modified      time.Time
+	size          int64
+	wrong         string // the error of the last look, so that it is logged once
 }
 
 // find returns the client of a token; nil = nobody's.
@@ -219,6 +245,50 @@ func (c *clients) find(token string) *client {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byToken[hashPrefix+hex.EncodeToString(hashed(token))]
+}
+
+// findCertified returns the client of a certificate; nil = nobody's, or more than one's.
+func (c *clients) findCertified(cert *x509.Certificate) (found *client) {
+	c.look()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, name := range namesOf(cert) {
+		one := c.byCertificate[name]
+		if one != nil && found != nil && one.name != found.name {
+			return nil
+		}
+		found = cmp.Or(found, one)
+	}
+	return found
+}
+
+// still reports whether the token or certificate that a client came with may still do what it
+// could then.
+func (c *clients) still(was *client) bool {
+	c.look()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	now := cmp.Or(c.byToken[was.by], c.byCertificate[was.by])
+	return now != nil && now.name == was.name && slices.Equal(now.scopes, was.scopes)
+}
+
+// certificateName begins a name in Entry.Certificates.
+const (
+	bySubject = "subject:"
+	byDNS     = "dns:"
+	byURI     = "uri:"
+)
+
+// namesOf returns the names of a certificate as an entry has them.
+func namesOf(cert *x509.Certificate) []string {
+	names := []string{bySubject + cert.Subject.String()}
+	for _, host := range cert.DNSNames {
+		names = append(names, byDNS+strings.ToLower(host))
+	}
+	for _, u := range cert.URIs {
+		names = append(names, byURI+u.String())
+	}
+	return names
 }
 
 // look reads the file again if it changed, once a second at most.
@@ -273,10 +343,10 @@ func (c *clients) load() error {
 	return nil
 }
 
-// take replaces the clients. What a client has under way goes on, and counts against its
-// new limits. The caller holds mu.
+// take replaces the clients. What a client has under way goes on, feeds excepted (still), and
+// counts against its new limits. The caller holds mu.
 func (c *clients) take(entries []Entry) {
-	byToken, kept := make(map[string]*client), make(map[string]*limits)
+	byToken, byCertificate, kept := make(map[string]*client), make(map[string]*client), make(map[string]*limits)
 	for _, e := range entries {
 		l := c.limits[e.Name]
 		if l == nil {
@@ -285,12 +355,17 @@ func (c *clients) take(entries []Entry) {
 			l.set(e)
 		}
 		kept[e.Name] = l
-		one := &client{name: e.Name, scopes: e.Scopes, maxBody: cmp.Or(e.MaxBody, order.MaxBody), limits: l}
+		known := func(by string) *client {
+			return &client{name: e.Name, by: by, scopes: e.Scopes, maxBody: cmp.Or(e.MaxBody, order.MaxBody), limits: l}
+		}
 		for _, t := range e.Tokens {
-			byToken[t] = one
+			byToken[t] = known(t)
+		}
+		for _, name := range e.Certificates {
+			byCertificate[name] = known(name)
 		}
 	}
-	c.byToken, c.limits = byToken, kept
+	c.byToken, c.byCertificate, c.limits = byToken, byCertificate, kept
 }
 
 // private returns an error if anybody on the machine can change the file: they could let

@@ -30,6 +30,9 @@ func TestFilesOfClients(t *testing.T) {
 		"clients:\n- &a {name: shop, scopes: [read], tokens: [" + hash + "]}\n- *a":                                `client 2: the name "shop" is there already`,
 		"clients:\n- {name: shop, scopes: [read], tokens: [" + hash + ", " + hash + ", " + hash + "]}":             "tokens: 3; give one hash, or two",
 		"clients:\n- {name: a, scopes: [read], tokens: [" + hash + "]}\n- {name: b, scopes: [], tokens: [x, y]}\n": "scopes: none",
+		"clients:\n- {name: shop, scopes: [read], certificates: [op_secret]}":                                      "certificates: number 1 is not subject:CN=",
+		"clients:\n- {name: shop, scopes: [read], certificates: ['dns:Shop.example']}":                             "a host in lower case",
+		"clients:\n- {name: a, scopes: [read], certificates: ['dns:x', 'dns:x']}":                                  "the certificate \"dns:x\" is there already",
 	} {
 		_, err := readEntries([]byte(text))
 		require.ErrorContains(t, err, want, text)
@@ -88,6 +91,7 @@ func TestSettings(t *testing.T) {
 		{Config{Listen: "[::]:8080", Clients: "f", TLSCert: "c", TLSKey: "k"}, ""},
 		{Config{Listen: "[::]:8080", Clients: "f", TLSCert: "c"}, "a certificate needs its key"},
 		{Config{Listen: "127.0.0.1:8080", BehindProxy: true}, "name the clients"},
+		{Config{Listen: "127.0.0.1:8080", Clients: "f", TLSClientCA: "a"}, "need a certificate of the door"},
 	} {
 		if err := c.cfg.Validate(); c.want == "" {
 			require.NoError(t, err, "%+v", c.cfg)

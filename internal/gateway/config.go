@@ -16,6 +16,8 @@ type Config struct {
 	Clients     string `env:"GATEWAY_CLIENTS" desc:"YAML or JSON file of clients: names, scopes, hashes of tokens, limits; orderpost gateway client NAME makes an entry; read again when it changes; empty = every program of this machine may do everything"`
 	TLSCert     string `env:"GATEWAY_TLS_CERT_FILE" desc:"PEM file of the HTTP door's certificate"`
 	TLSKey      string `env:"GATEWAY_TLS_KEY_FILE" desc:"PEM file of the certificate's key"`
+	TLSClientCA string `env:"GATEWAY_TLS_CLIENT_CA_FILE" desc:"PEM file of the authorities of clients' certificates; a client may then have a certificate instead of a token"`
+	ImportTotal int64  `env:"GATEWAY_IMPORT_TOTAL" envDefault:"8192" desc:"what the files of imports over HTTP together may take in the data folder, in MiB; 0 = the door takes no files"`
 	BehindProxy bool   `env:"GATEWAY_BEHIND_PROXY" envDefault:"false" desc:"a proxy in front of the HTTP door ends TLS, so the door may listen beyond loopback without a certificate"`
 }
 
@@ -39,6 +41,9 @@ func (c Config) Validate() error {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("TLS_CERT_FILE", "a certificate needs its key (ORDERPOST_GATEWAY_TLS_KEY_FILE), and a key its certificate")
 	}
+	if c.TLSClientCA != "" && (c.TLSCert == "" || c.Clients == "") {
+		bad("TLS_CLIENT_CA_FILE", "certificates of clients need a certificate of the door (ORDERPOST_GATEWAY_TLS_CERT_FILE) and a file that says who they are (ORDERPOST_GATEWAY_CLIENTS)")
+	}
 	if c.Clients == "" && c.BehindProxy {
 		bad("BEHIND_PROXY", "whoever reaches the proxy could do everything: name the clients (ORDERPOST_GATEWAY_CLIENTS)")
 	}
@@ -47,6 +52,9 @@ func (c Config) Validate() error {
 	}
 	if !c.loopback() && c.TLSCert == "" && !c.BehindProxy {
 		bad("LISTEN", "%s can be reached from other machines, and tokens would cross the network in plain text: set ORDERPOST_GATEWAY_TLS_CERT_FILE and ORDERPOST_GATEWAY_TLS_KEY_FILE, or ORDERPOST_GATEWAY_BEHIND_PROXY=true if a proxy ends TLS, or listen on 127.0.0.1", c.Listen)
+	}
+	if c.ImportTotal < 0 {
+		bad("IMPORT_TOTAL", "%d is not a number of MiB", c.ImportTotal)
 	}
 	return errors.Join(errs...)
 }

@@ -10,11 +10,14 @@
 //	serve.go     what happens to every request: who asks, may it, has it room
 //	problem.go   every answer that is not 2xx (RFC 9457)
 //	failure.go   the problem that an error of the door is
+//	later.go     waits that last, without net/http
 //	submission.go the order in a request: headers, key, body
 //	submit.go    POST of one order
 //	stream.go    POST of many, one on each line
+//	trace.go     the span of an order at the door
 //	outcome.go   what an outcome looks like
 //	order.go     GET and DELETE of one order
+//	imports.go   files of orders: POST, GET, DELETE
 //	feed.go      GET of outcomes: lines, or server-sent events
 //
 // An answer with a status 2xx to a POST says that the broker confirmed the order. The

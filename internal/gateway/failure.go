@@ -49,6 +49,13 @@ func storingProblem(err error) *problem {
 	return problemOf(unconfirmed, "", "", again+"; nothing is stored twice").retry(retryUnavailable)
 }
 
+// internalProblem returns the problem that any other error is.
+func internalProblem(err error) *problem {
+	p := problemOf(internal, "", "", "tell whoever runs the door; its log says more")
+	p.cause = err
+	return p
+}
+
 // headerOf names the header that a field of door.Order comes from.
 var headerOf = map[string]string{"id": headerKey, "deadline": headerDeadline, "not_before": headerNotBefore, "lane": headerLane, "batch": headerBatch, "traceparent": headerTraceparent}
 

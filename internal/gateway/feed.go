@@ -37,7 +37,7 @@ func (c *call) outcomes() error {
 		return p
 	}
 	if c.wantsEvents() {
-		return c.events(after)
+		return &later{more: func(c *call) error { return c.events(after) }, writes: true}
 	}
 	limit, p := c.number("limit", "1000", 1)
 	if p != nil {
@@ -101,11 +101,15 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 	if after == end {
 		patience = wait
 	}
-	ctx, cancel := c.until(patience + lookTimeout)
+	first := patience
+	if !c.parked {
+		first = min(patience, c.s.parkAfter)
+	}
+	ctx, cancel := c.until(first + lookTimeout)
 	defer cancel()
 	ctx, quiet := context.WithCancel(ctx)
 	defer quiet()
-	pause := time.AfterFunc(patience, quiet)
+	pause := time.AfterFunc(first, quiet)
 	defer pause.Stop()
 	n := uint64(0)
 	for o, err := range c.s.door.Outcomes(ctx, after) {
@@ -126,6 +130,9 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 		}
 		pause.Reset(linger)
 	}
+	if at, left := f.at, patience-first; n == 0 && left > 0 && c.Context().Err() == nil && c.s.drain.Err() == nil {
+		return &later{more: func(c *call) error { return c.lines(at, at, limit, left) }}
+	}
 	if c.Context().Err() == nil {
 		_ = f.write(jsonLine(next{f.at}))
 		_ = f.flush()
@@ -133,7 +140,8 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 	return nil
 }
 
-// events writes outcomes as server-sent events until the client or the door goes.
+// events writes outcomes as server-sent events until the client or the door goes, or the
+// client's token is not good any more.
 func (c *call) events(after uint64) error {
 	ctx, cancel := context.WithCancel(c.Context())
 	defer cancel()
@@ -150,6 +158,9 @@ func (c *call) events(after uint64) error {
 			}
 			return nil
 		}
+		if !c.stillKnown() {
+			return nil
+		}
 		if !c.client.sees(o) {
 			f.pass(o.Position)
 			continue
@@ -160,6 +171,9 @@ func (c *call) events(after uint64) error {
 	}
 	return nil
 }
+
+// stillKnown reports whether the client may still do what it could when it came.
+func (c *call) stillKnown() bool { return c.s.clients == nil || c.s.clients.still(c.client) }
 
 // feed writes the parts of a long answer. Its methods may be called by several goroutines.
 type feed struct {
@@ -216,7 +230,7 @@ func (f *feed) pass(position uint64) {
 
 // beat says every now and then that the feed is alive, and how far it is: a client that
 // sees few of the outcomes need not begin far back. It ends the feed of a client that is
-// gone.
+// gone, or is not known any more.
 func (f *feed) beat(end func()) (stop func()) {
 	var timer *time.Timer
 	stopped := false
@@ -226,7 +240,7 @@ func (f *feed) beat(end func()) (stop func()) {
 		if stopped {
 			return
 		}
-		if f.writeLocked(fmt.Appendf(nil, ": alive\nid: %d\n\n", f.at)) != nil {
+		if !f.stillKnown() || f.writeLocked(fmt.Appendf(nil, ": alive\nid: %d\n\n", f.at)) != nil {
 			end()
 			return
 		}

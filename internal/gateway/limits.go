@@ -73,5 +73,13 @@ func (l *limits) enter(wait bool) (leave func()) {
 	}
 }
 
+// rate is the most orders a second; 0 = no bound.
+func (l *limits) rate() float64 {
+	if most := l.pace.Limit(); most != rate.Inf {
+		return float64(most)
+	}
+	return 0
+}
+
 // seconds rounds a wait up to what Retry-After can say.
 func seconds(d time.Duration) int { return max(1, int(math.Ceil(d.Seconds()))) }

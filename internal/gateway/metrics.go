@@ -9,7 +9,7 @@ import (
 
 // MetricsOptions name what the door answers.
 func MetricsOptions() ops.GatewayOptions {
-	o := ops.GatewayOptions{Routes: []string{"submit", "order", "cancel", "outcomes", otherRoute}, Results: []string{"stored", "same"},
+	o := ops.GatewayOptions{Routes: []string{"submit", "order", "cancel", "outcomes", "import", "import-state", "import-cancel", "import-results", otherRoute}, Results: []string{"stored", "same"},
 		Statuses: []int{http.StatusOK, http.StatusCreated, http.StatusAccepted}}
 	for _, k := range []kind{invalidOrder, keyReused, pendingOther, full, unavailable, unconfirmed, tooLarge, slowBody, badRequest, draining} {
 		o.Results = append(o.Results, k.name) // others end a request before it has an order

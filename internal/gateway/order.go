@@ -25,18 +25,29 @@ func (c *call) order() error {
 		return err
 	}
 	if o.Pending && wait > 0 {
-		ctx, cancel := c.until(wait)
-		defer cancel()
-		settled, err := c.s.door.Wait(ctx, o.OrderNo, o.ID)
-		switch {
-		case err == nil:
-			o = settled
-		case ctx.Err() == nil:
-			return looking(err)
+		if o, err = c.await(o, min(wait, c.s.parkAfter)); err != nil {
+			return err
 		}
+	}
+	if left := wait - c.s.parkAfter; o.Pending && left > 0 && c.Context().Err() == nil && c.s.drain.Err() == nil {
+		return &later{poll: &poll{orderNo: o.OrderNo, id: o.ID, known: outcomeOf(o), wait: left}}
 	}
 	c.answer(http.StatusOK, outcomeOf(o))
 	return nil
+}
+
+// await waits for the outcome of a pending submission.
+func (c *call) await(o door.Outcome, wait time.Duration) (door.Outcome, error) {
+	ctx, cancel := c.until(wait)
+	defer cancel()
+	settled, err := c.s.door.Wait(ctx, o.OrderNo, o.ID)
+	switch {
+	case err == nil:
+		return settled, nil
+	case ctx.Err() == nil:
+		return o, looking(err)
+	}
+	return o, nil
 }
 
 // cancel withdraws one submission.

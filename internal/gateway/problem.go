@@ -27,31 +27,36 @@ var (
 	forbidden      = kind{"forbidden", http.StatusForbidden, "The client may not do this."}
 	notFound       = kind{"not-found", http.StatusNotFound, "There is nothing at this address."}
 	unknownOrder   = kind{"unknown-order", http.StatusNotFound, "Nobody knows this order."}
+	unknownImport  = kind{"unknown-import", http.StatusNotFound, "Nobody knows this import."}
 	badMethod      = kind{"method-not-allowed", http.StatusMethodNotAllowed, "This address does not take this method."}
 	slowBody       = kind{"slow-body", http.StatusRequestTimeout, "The body did not arrive in time."}
 	pendingOther   = kind{"pending", http.StatusConflict, "Another submission of this order_no is pending."}
 	settledOther   = kind{"settled", http.StatusConflict, "The order cannot be withdrawn any more."}
+	notReady       = kind{"not-ready", http.StatusConflict, "The import is not that far."}
 	goneBy         = kind{"position-gone", http.StatusGone, "The results do not reach to this position."}
 	tooLarge       = kind{"too-large", http.StatusRequestEntityTooLarge, "The body is too large."}
 	mediaType      = kind{"media-type", http.StatusUnsupportedMediaType, "The body has another media type."}
 	misdirected    = kind{"misdirected", http.StatusMisdirectedRequest, "The request is for another host."}
 	invalidOrder   = kind{"invalid-order", http.StatusUnprocessableEntity, "The order can never be sent."}
+	invalidImport  = kind{"invalid-import", http.StatusUnprocessableEntity, "The file cannot be imported; nothing of it is stored."}
 	keyReused      = kind{"key-reused", http.StatusUnprocessableEntity, "The key names another order."}
 	tooMany        = kind{"too-many-requests", http.StatusTooManyRequests, "The client asks for more than its share."}
 	internal       = kind{"internal", http.StatusInternalServerError, "The door failed."}
+	noImports      = kind{"no-imports", http.StatusNotImplemented, "This door takes no files."}
 	full           = kind{"full", http.StatusServiceUnavailable, "There is no room for orders; nothing was stored."}
 	unavailable    = kind{"unavailable", http.StatusServiceUnavailable, "The broker is out of reach; nothing was stored."}
 	unreachable    = kind{"unreachable", http.StatusServiceUnavailable, "The broker is out of reach."}
 	draining       = kind{"draining", http.StatusServiceUnavailable, "The door is being closed; nothing was done."}
 	tooManyAtAll   = kind{"crowded", http.StatusServiceUnavailable, "The door has no room for another connection; nothing was done."}
+	noRoom         = kind{"no-room", http.StatusInsufficientStorage, "There is no room for the file; nothing of it is kept."}
 	unconfirmed    = kind{"unconfirmed", http.StatusGatewayTimeout, "The broker did not confirm the order in time; it may be stored."}
 	unansweredLook = kind{"unanswered", http.StatusGatewayTimeout, "The broker did not answer in time."}
 )
 
 // kinds lists every kind, for the document and its test.
 func kinds() []kind {
-	return []kind{badRequest, unauthorized, forbidden, notFound, unknownOrder, badMethod, slowBody, pendingOther, settledOther, goneBy, tooLarge,
-		mediaType, misdirected, invalidOrder, keyReused, tooMany, internal, full, unavailable, unreachable, draining, tooManyAtAll, unconfirmed, unansweredLook}
+	return []kind{badRequest, unauthorized, forbidden, notFound, unknownOrder, unknownImport, badMethod, slowBody, pendingOther, settledOther, notReady, goneBy, tooLarge,
+		mediaType, misdirected, invalidOrder, invalidImport, keyReused, tooMany, internal, noImports, full, unavailable, unreachable, draining, tooManyAtAll, noRoom, unconfirmed, unansweredLook}
 }
 
 // problem is an answer that is not 2xx, as RFC 9457 has it. It is the error of the
@@ -79,7 +84,9 @@ type problem struct {
 
 	retryAfter time.Duration // for Retry-After; 0 = none
 	allow      string        // for Allow
+	accept     string        // for Accept-Post
 	cause      error         // for the log; the client is not told
+	cut        bool          // what was written of an answer must not look whole
 }
 
 // problemOf makes a problem. Each of where, seen and do may be empty.
@@ -132,10 +139,12 @@ func (p *problem) write(w http.ResponseWriter) {
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", `Bearer realm="orderpost"`)
 	case http.StatusUnsupportedMediaType:
-		h.Set("Accept-Post", mediaJSON+", "+mediaLines)
+		h.Set("Accept-Post", p.accept)
 	}
+	text := p.line()
+	h.Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(p.line()) // the client is gone
+	_, _ = w.Write(text) // the client is gone
 }
 
 // line returns the problem as one line of JSON.

@@ -82,7 +82,7 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 	r.startBroker("127.0.0.1:0")
 	t.Cleanup(func() { r.broker.Stop() })
 	r.worker = r.connect(func(cfg *queue.Config) { cfg.Worker, cfg.Present = true, fleet.Present })
-	o := Options{Config: Config{Listen: "127.0.0.1:0"}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
+	o := Options{Config: Config{Listen: "127.0.0.1:0", ImportTotal: 64}, Metrics: ops.NewGateway(r.registry, MetricsOptions()),
 		Log: zerolog.New(r.log), DrainTimeout: 10 * time.Second}
 	var opts []nats.Option
 	if dialer != nil {
@@ -94,9 +94,14 @@ func newRigOver(t testing.TB, dialer *netcut.Dialer, change ...func(*Options, *q
 			c(&o, cfg)
 		}
 	}, opts...)
-	d := door.New(q)
+	d := door.New(q, o.Schema)
 	t.Cleanup(d.Close)
-	o.Door, o.Connected = d, q.Connected
+	o.Unusable, o.Queue, o.DataDir = q.Conn.Unusable, q, r.dir
+	if f, ok := o.Door.(interface{ over(Door) }); ok {
+		f.over(d)
+	} else {
+		o.Door = d
+	}
 	s, err := Listen(t.Context(), o)
 	require.NoError(t, err)
 	t.Cleanup(s.Stop)
@@ -179,7 +184,7 @@ func (r *rig) settle(n int) {
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				rep := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-				_, err := r.worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+				_, err := r.worker.Worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
 				require.NoError(r.t, err)
 				d.Release()
 				done++
@@ -191,7 +196,7 @@ func (r *rig) settle(n int) {
 // stored counts the intents in the queue.
 func (r *rig) stored() int {
 	r.t.Helper()
-	require.Eventually(r.t, r.worker.Connected, patience, time.Millisecond) // it reconnects by itself
+	require.Eventually(r.t, r.worker.Conn.Connected, patience, time.Millisecond) // it reconnects by itself
 	state, err := r.worker.Intents().State(r.t.Context())
 	require.NoError(r.t, err)
 	return int(state.Messages)

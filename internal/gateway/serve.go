@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -29,6 +32,10 @@ type call struct {
 	control *http.ResponseController
 	client  *client
 	s       *Server
+	read    bool            // the body was read to its end
+	parked  bool            // net/http does not serve it any more
+	within  context.Context // has the span of a request that brings orders; nil = no traces
+	release func()
 }
 
 // routes lists what the door does, by path.
@@ -38,7 +45,12 @@ func (s *Server) routes() map[string][]route {
 		"/v1/orders/{order_no}": {
 			{method: http.MethodGet, name: "order", need: Read, waits: hasWait, serve: (*call).order},
 			{method: http.MethodDelete, name: "cancel", need: Cancel, serve: (*call).cancel}},
-		"/v1/outcomes": {{method: http.MethodGet, name: "outcomes", need: Read, waits: func(*http.Request) bool { return true }, serve: (*call).outcomes}},
+		"/v1/imports": {{method: http.MethodPost, name: "import", need: Submit, serve: (*call).takeFile}},
+		"/v1/imports/{id}": {
+			{method: http.MethodGet, name: "import-state", need: Read, serve: (*call).importState},
+			{method: http.MethodDelete, name: "import-cancel", need: Cancel, serve: (*call).cancelImport}},
+		"/v1/imports/{id}/results": {{method: http.MethodGet, name: "import-results", need: Read, serve: (*call).importResults}},
+		"/v1/outcomes":             {{method: http.MethodGet, name: "outcomes", need: Read, waits: func(*http.Request) bool { return true }, serve: (*call).outcomes}},
 	}
 }
 
@@ -91,8 +103,8 @@ func (s *Server) readiness() (int, []byte) {
 	if s.drain.Err() != nil {
 		reasons = append(reasons, "draining: the door is being closed")
 	}
-	if !s.ready() {
-		reasons = append(reasons, "not connected to the broker")
+	if why := s.unusable(); why != "" {
+		reasons = append(reasons, why)
 	}
 	status := http.StatusOK
 	if len(reasons) > 0 {
@@ -124,8 +136,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, all []route) {
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *problem) {
 	s.metrics.Requested(otherRoute, p.Status, 0)
 	c := &call{Request: r, w: w, control: http.NewResponseController(w), s: s}
-	c.deadline()
-	p.write(w)
+	c.refuse(p)
 	c.rest()
 }
 
@@ -133,22 +144,72 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, p *problem) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
 	began := time.Now()
 	seen := &answered{ResponseWriter: w}
-	c := &call{Request: r, w: seen, control: http.NewResponseController(w), s: s}
-	err := c.admitted(rt)
+	c := &call{Request: r, w: seen, control: http.NewResponseController(w), s: s, release: func() {}}
+	err := c.safely(func() error { return c.admitted(rt) })
+	if l, waits := errors.AsType[*later](err); waits {
+		if c.park(rt, l, began) {
+			return
+		}
+		c.parked = true // as far as it goes
+		err = c.safely(func() error { return l.serve(c) })
+	}
+	c.end(rt, seen, began, err)
+}
+
+// end answers a request that failed, and counts it.
+func (c *call) end(rt route, seen *answered, began time.Time, err error) {
+	c.release()
 	var p *problem
 	if err != nil && !errors.As(err, &p) {
-		p = problemOf(internal, "", "", "tell whoever runs the door; its log says more")
-		p.cause = err
+		p = internalProblem(err)
 	}
 	if p != nil {
 		c.fail(rt, p, seen.status == 0)
 	}
+	c.s.metrics.Requested(rt.name, seen.status, time.Since(began))
+	if _, bare := seen.ResponseWriter.(*bare); !bare && p != nil && p.cut && seen.status != p.Status {
+		panic(http.ErrAbortHandler) // an answer that breaks off must not look whole
+	}
 	c.rest()
-	s.metrics.Requested(rt.name, seen.status, time.Since(began))
 }
 
-// rest bounds the arrival of what the client still sends of a request that has its answer.
+// safely calls serve. A panic is an error of this request alone.
+func (c *call) safely(serve func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := internalProblem(fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			p.cut, err = true, p
+		}
+	}()
+	return serve()
+}
+
+// refuse answers with a problem. A body of unknown length may have no end, so its client
+// is told at once and loses its connection.
+func (c *call) refuse(p *problem) {
+	if c.ContentLength < 0 && !c.read {
+		c.w.Header().Set("Connection", "close")
+	}
+	c.deadline()
+	p.write(c.w)
+}
+
+// rest reads on for a moment if the client still sends a request that has its answer. A
+// client that sends all of it before it reads would else lose the answer with its
+// connection. Whatever the client does, the connection is closed once it has sent
+// restBytes more, or after restTimeout.
 func (c *call) rest() {
+	c.restEnds()
+	if c.read || c.Body == http.NoBody {
+		return
+	}
+	if c.control.Flush() == nil { // net/http reads a short rest itself, and keeps the connection
+		_, _ = io.CopyN(io.Discard, c.Body, restBytes)
+	}
+}
+
+// restEnds bounds how long the rest of a request may take.
+func (c *call) restEnds() {
 	_ = c.control.SetReadDeadline(time.Now().Add(min(restTimeout, c.s.bodyTimeout)))
 }
 
@@ -159,8 +220,7 @@ func (c *call) fail(rt route, p *problem, answer bool) {
 		c.s.log.Warn().Err(p.cause).Str("route", rt.name).Int("status", p.Status).Str("problem", p.Title).Msg("HTTP door: a request failed")
 	}
 	if answer {
-		c.deadline()
-		p.write(c.w)
+		c.refuse(p)
 	}
 }
 
@@ -187,8 +247,8 @@ func (c *call) admitted(rt route) error {
 	if leave == nil {
 		return problemOf(tooMany, "client "+c.client.name, "it has as many requests under way as it may", "wait for their answers").retry(retrySlots)
 	}
-	defer leave()
-	defer c.s.metrics.Opened(rt.name)()
+	closed := c.s.metrics.Opened(rt.name)
+	c.release = func() { closed(); leave() }
 	if rt.method != http.MethodPost { // it may wait, and has no body
 		_ = c.control.SetReadDeadline(time.Time{})
 	}
@@ -204,6 +264,12 @@ func (s *Server) who(r *http.Request) (*client, *problem) {
 		}
 		return s.local, nil
 	}
+	if cert := certificateOf(r); cert != nil && r.Header.Get("Authorization") == "" {
+		if c := s.clients.findCertified(cert); c != nil && time.Now().Before(cert.NotAfter) { // it may have ended since the handshake
+			return c, nil
+		}
+		return nil, problemOf(unauthorized, "certificate", fmt.Sprintf("%.300q is no client's, or is over", strings.Join(namesOf(cert), ", ")), "name one of these in the file of clients, or send a token")
+	}
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, problemOf(unauthorized, "header Authorization", "there is no bearer token", "send Authorization: Bearer TOKEN")
@@ -212,6 +278,15 @@ func (s *Server) who(r *http.Request) (*client, *problem) {
 		return c, nil
 	}
 	return nil, problemOf(unauthorized, "header Authorization", "the token is no client's", "compare it with the file of clients; its hash must be there")
+}
+
+// certificateOf returns the client's certificate, which one of the door's authorities has
+// signed; nil = it has none.
+func certificateOf(r *http.Request) *x509.Certificate {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return nil
+	}
+	return r.TLS.VerifiedChains[0][0]
 }
 
 func hostOf(hostport string) string {

@@ -4,20 +4,25 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"iter"
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/door"
 	"orderpost/internal/ops"
+	"orderpost/internal/orderschema"
+	"orderpost/internal/queue"
 )
 
 // The server's limits.
@@ -26,8 +31,9 @@ const (
 	// order, or of one line of a stream.
 	headerTimeout = 10 * time.Second
 	bodyTimeout   = 30 * time.Second
-	// restTimeout bounds what arrives of a request after its answer.
-	restTimeout = 2 * time.Second
+	// restTimeout and restBytes bound what is read of a request after its answer.
+	restTimeout = 5 * time.Second
+	restBytes   = 4 << 20
 	// writeTimeout bounds each write of an answer, or of a part of it: a client that
 	// does not read loses its connection.
 	writeTimeout = 30 * time.Second
@@ -45,19 +51,28 @@ type Door interface {
 	SubmitAll(ctx context.Context, orders iter.Seq[door.Order]) iter.Seq2[door.Receipt, error]
 	Outcome(ctx context.Context, orderNo, id string) (door.Outcome, error)
 	Wait(ctx context.Context, orderNo, id string) (door.Outcome, error)
+	Watch(ctx context.Context, orderNo string, changed func()) (stop func())
 	Outcomes(ctx context.Context, after uint64) iter.Seq2[door.Outcome, error]
 	End(ctx context.Context) (uint64, error)
 	Cancel(ctx context.Context, orderNo, id, by string) (door.Outcome, error)
 }
 
-// Options are what a gateway needs. Door, Connected and Metrics are required.
+// Options are what a gateway needs. Door, Unusable and Metrics are required.
 type Options struct {
 	Config
 	Door Door
-	// Connected reports whether the broker is in reach, for /readyz.
-	Connected func() bool
-	Metrics   *ops.Gateway
-	Log       zerolog.Logger
+	// Unusable says for /readyz why the broker cannot be used; "" = it can.
+	Unusable func() string
+	Metrics  *ops.Gateway
+	Log      zerolog.Logger
+	// Queue and DataDir are for imports; without them the door takes no files.
+	Queue   *queue.Queue
+	DataDir string
+	// Schema is what the orders of imports must fulfil; nil = none. Door has its own.
+	Schema  *orderschema.Schema
+	Version string
+	// Trace makes spans, and needs Queue; nil = no traces.
+	Trace trace.Tracer
 	// DrainTimeout is how long requests may take once Stop was called.
 	DrainTimeout time.Duration
 
@@ -65,24 +80,33 @@ type Options struct {
 	bodyTimeout  time.Duration // 0 = bodyTimeout; a test shortens these
 	writeTimeout time.Duration // 0 = writeTimeout
 	storeTimeout time.Duration // 0 = storeTimeout
+	parkAfter    time.Duration // 0 = parkAfter
 }
 
 // Server is the HTTP door. The caller must call Stop.
 type Server struct {
-	cfg     Config
-	door    Door
-	clients *clients // nil = every program of this machine is local
-	local   *client
-	ready   func() bool
-	metrics *ops.Gateway
-	log     zerolog.Logger
+	cfg      Config
+	door     Door
+	clients  *clients // nil = every program of this machine is local
+	local    *client
+	unusable func() string
+	metrics  *ops.Gateway
+	log      zerolog.Logger
+	trace    trace.Tracer
+	streamOf func(waits bool) string // for traces
 
-	bodyTimeout, writeTimeout, storeTimeout, drainTimeout time.Duration
+	bodyTimeout, writeTimeout, storeTimeout, parkAfter, drainTimeout time.Duration
+
+	// files is nil if the door takes none; noFiles says why.
+	files   door.Files
+	noFiles string
 
 	crowd *crowd
 	url   string
 	http  *http.Server
 	done  chan struct{}
+	// parked are the waits and feeds that net/http does not serve any more.
+	parked sync.WaitGroup
 	// drain ends when Stop is called: waits and feeds end with it.
 	drain     context.Context
 	stopWaits context.CancelFunc
@@ -97,8 +121,11 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s := &Server{cfg: o.Config, door: o.Door, ready: o.Connected, metrics: o.Metrics, log: o.Log, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
-		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout)}
+	s := &Server{cfg: o.Config, door: o.Door, unusable: o.Unusable, metrics: o.Metrics, log: o.Log, trace: o.Trace, done: make(chan struct{}), drainTimeout: o.DrainTimeout,
+		bodyTimeout: cmp.Or(o.bodyTimeout, bodyTimeout), writeTimeout: cmp.Or(o.writeTimeout, writeTimeout), storeTimeout: cmp.Or(o.storeTimeout, storeTimeout), parkAfter: cmp.Or(o.parkAfter, parkAfter)}
+	if s.trace != nil {
+		s.streamOf = o.Queue.StreamOf
+	}
 	if err := s.know(o.Config); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -106,6 +133,7 @@ func Listen(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.openFiles(ctx, o)
 	s.drain, s.stopWaits = context.WithCancel(context.WithoutCancel(ctx))
 	s.http = &http.Server{Handler: s.handler(), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ConnContext: remember, ErrorLog: log.New(complaints{s.log}, "", 0)}
@@ -130,12 +158,9 @@ func (s *Server) know(cfg Config) error {
 
 // listen opens the address, with TLS if there is a certificate.
 func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
-	var pair tls.Certificate
-	if o.TLSCert != "" {
-		var err error
-		if pair, err = tls.LoadX509KeyPair(o.TLSCert, o.TLSKey); err != nil {
-			return nil, fmt.Errorf("%w: ORDERPOST_GATEWAY_TLS_CERT_FILE: %w", ErrConfig, err)
-		}
+	conf, err := o.tls()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", o.Listen)
@@ -147,11 +172,44 @@ func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
 		most = affordable(mostConns)
 	}
 	s.crowd, s.url = &crowd{Listener: l, most: int64(most)}, "http://"+l.Addr().String()
-	if o.TLSCert == "" {
+	if conf == nil {
 		return s.crowd, nil
 	}
 	s.url = "https://" + l.Addr().String()
-	return tls.NewListener(s.crowd, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}), nil
+	return tls.NewListener(s.crowd, conf), nil
+}
+
+// tls returns how the door ends TLS; nil = it does not.
+func (c Config) tls() (*tls.Config, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("ORDERPOST_GATEWAY_TLS_CERT_FILE: %w", err)
+	}
+	conf := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if c.TLSClientCA == "" {
+		return conf, nil
+	}
+	text, err := os.ReadFile(c.TLSClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE: %w", err)
+	}
+	if conf.ClientCAs = x509.NewCertPool(); !conf.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("ORDERPOST_GATEWAY_TLS_CLIENT_CA_FILE: %s has no certificate in PEM", c.TLSClientCA)
+	}
+	conf.ClientAuth = tls.VerifyClientCertIfGiven
+	return conf, nil
+}
+
+// openFiles opens the folder of imports. Without it the door does everything else.
+func (s *Server) openFiles(ctx context.Context, o Options) {
+	var err error
+	if s.files, err = door.OpenFiles(ctx, door.FilesOptions{Dir: o.DataDir, Total: o.ImportTotal << 20, Queue: o.Queue, Schema: o.Schema, Version: o.Version, Log: s.log}); err != nil {
+		s.noFiles = err.Error()
+		s.log.Info().Err(err).Msg("the HTTP door takes no files")
+	}
 }
 
 // URL returns the door's address with its actual port.
@@ -166,6 +224,10 @@ func (s *Server) Stop() {
 		defer cancel()
 		if s.http.Shutdown(ctx) != nil {
 			_ = s.http.Close()
+		}
+		s.parked.Wait() // each write of theirs has its deadline
+		if s.files != nil {
+			s.files.Close()
 		}
 	})
 	<-s.done

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"orderpost/internal/door"
@@ -30,6 +31,7 @@ type line struct {
 	wrong *problem
 	last  bool // nothing is read behind it
 	size  int64
+	span  trace.Span // nil = no traces
 }
 
 // lineReader reads the lines of a stream ahead of their answers.
@@ -51,10 +53,10 @@ func (c *call) submitLines(like door.Order, key string) error {
 	endRead := func() { _ = c.control.SetReadDeadline(time.Now()) }
 	defer context.AfterFunc(c.s.drain, endRead)()
 	f := &feed{call: c, media: mediaLines}
-	ended := make(chan struct{})
+	ended, end := make(chan struct{}), c.restEnds
 	defer func() {
 		cancel()
-		endRead()
+		end()
 		<-ended // the body must not be read once the handler has returned
 	}()
 	orders := func(yield func(door.Order) bool) {
@@ -74,11 +76,13 @@ func (c *call) submitLines(like door.Order, key string) error {
 			continue // another answer comes without the client's doing
 		}
 		if f.write(answers) != nil || f.flush() != nil {
-			return nil // the client does not read
+			end = endRead // the client does not read
+			return nil
 		}
 		answers = answers[:0]
 	}
 	_ = f.write(answers) // an empty stream has an empty answer
+	_ = f.flush()        // the rest of the body may take a while
 	return nil
 }
 
@@ -89,6 +93,7 @@ func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, mor
 	if p == nil && err != nil {
 		p = storing(err, r.OrderNo, l.order.ID)
 	}
+	endSpan(l.span, r, p)
 	if p != nil {
 		p.Line = l.n
 		c.s.metrics.Submitted(p.name())
@@ -104,7 +109,7 @@ func (c *call) lineAnswer(l line, r door.Receipt, err error) (answer []byte, mor
 // is yielded without a body, so that its answer has its place among the others.
 func (r *lineReader) orders(ctx context.Context, yield func(door.Order) bool) {
 	for n := 1; ; n++ {
-		l, more := r.next(n)
+		l, more := r.next(ctx, n)
 		if !more {
 			return
 		}
@@ -125,9 +130,12 @@ func (r *lineReader) orders(ctx context.Context, yield func(door.Order) bool) {
 	}
 }
 
-// next reads line n. more is false at the end of the body.
-func (r *lineReader) next(n int) (l line, more bool) {
+// next reads line n. more is false at the end of the body, or of ctx.
+func (r *lineReader) next(ctx context.Context, n int) (l line, more bool) {
 	_ = r.call.control.SetReadDeadline(time.Now().Add(r.call.s.bodyTimeout))
+	if ctx.Err() != nil { // what ends it sets another deadline afterwards
+		return l, false
+	}
 	l = line{n: n, order: r.like}
 	var text []byte
 	err := r.call.s.drain.Err() // if it ends from here on, it ends the read
@@ -139,6 +147,7 @@ func (r *lineReader) next(n int) (l line, more bool) {
 		l.wrong, l.last = problemOf(draining, "", "this line and those behind it were not stored", "send the stream again").retry(retryDraining), true
 		return l, true
 	case errors.Is(err, io.EOF):
+		r.call.read = true
 		if len(text) == 0 {
 			return l, false
 		}
@@ -151,6 +160,9 @@ func (r *lineReader) next(n int) (l line, more bool) {
 	}
 	l.order.Body = bytes.TrimRight(text, "\r\n")
 	l.order.ID = submissionID(r.call.client.name, lineKey(r.key, n), l.order.Body)
+	if len(l.order.Body) > 0 {
+		l.span = r.call.traced(&l.order)
+	}
 	return l, true
 }
 

@@ -44,13 +44,20 @@ func bodyKind(r *http.Request) (string, *problem) {
 	kind, params, err := mime.ParseMediaType(given)
 	charset := params["charset"]
 	if err != nil || kind != mediaJSON && kind != mediaLines || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return "", problemOf(mediaType, "header Content-Type", fmt.Sprintf("%q", order.Clip(given, 100)),
-			"send "+mediaJSON+" for one order, or "+mediaLines+" for one on each line, in UTF-8")
+		return "", badMedia("Content-Type", given, "send "+mediaJSON+" for one order, or "+mediaLines+" for one on each line, in UTF-8", mediaJSON, mediaLines)
 	}
 	if given := r.Header.Get("Content-Encoding"); given != "" && !strings.EqualFold(given, "identity") {
-		return "", problemOf(mediaType, "header Content-Encoding", fmt.Sprintf("%q", order.Clip(given, 100)), "send the body as it is")
+		return "", badMedia("Content-Encoding", given, "send the body as it is", mediaJSON, mediaLines)
 	}
 	return kind, nil
+}
+
+// badMedia is the problem of a header that says what the body is. accepted are the media
+// types that the address takes.
+func badMedia(header, seen, do string, accepted ...string) *problem {
+	p := problemOf(mediaType, "header "+header, fmt.Sprintf("%q", order.Clip(seen, 100)), do)
+	p.accept = strings.Join(accepted, ", ")
+	return p
 }
 
 // orderOf reads the order's headers. The client's name is the order's source, whatever a
@@ -69,27 +76,26 @@ func orderOf(r *http.Request, c *client) (o door.Order, key string, p *problem) 
 			return o, "", problemOf(invalidOrder, "header "+headerLane, err.Error(), "")
 		}
 	}
-	if o.Deadline, p = readTime(h, headerDeadline); p == nil {
-		o.NotBefore, p = readTime(h, headerNotBefore)
+	if o.Deadline, p = readTime(h.Get(headerDeadline), "header "+headerDeadline, true); p == nil {
+		o.NotBefore, p = readTime(h.Get(headerNotBefore), "header "+headerNotBefore, false)
 	}
 	return o, key, p
 }
 
-// readTime reads a header with a time; zero = there is none.
-func readTime(h http.Header, name string) (time.Time, *problem) {
-	text := h.Get(name)
+// readTime reads a time; zero = there is none. where is its place in the request.
+func readTime(text, where string, deadline bool) (time.Time, *problem) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	at, err := order.ParseNotBefore(text, time.Now())
-	if name == headerDeadline {
+	if deadline {
 		at, err = time.Parse(time.RFC3339, text)
 		if err != nil {
 			err = fmt.Errorf("%q is not an RFC 3339 time such as 2026-11-23T18:00:00Z", order.Clip(text, 60))
 		}
 	}
 	if err != nil {
-		return time.Time{}, problemOf(invalidOrder, "header "+name, err.Error(), "")
+		return time.Time{}, problemOf(invalidOrder, where, err.Error(), "")
 	}
 	return at, nil
 }

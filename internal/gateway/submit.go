@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,7 +12,9 @@ import (
 )
 
 // submit stores one order, or one on each line.
-func (c *call) submit() error {
+func (c *call) submit() (err error) {
+	done := c.serving()
+	defer func() { done(err) }()
 	kind, p := bodyKind(c.Request)
 	if p != nil {
 		return p
@@ -27,7 +28,6 @@ func (c *call) submit() error {
 	}
 	if c.ContentLength > int64(c.client.maxBody) {
 		c.w.Header().Set("Connection", "close")
-		c.discard()
 		return tooLargeBody(c.client.maxBody)
 	}
 	if o.Body, p = c.body(); p != nil {
@@ -42,39 +42,27 @@ func (c *call) body() ([]byte, *problem) {
 	_ = c.control.SetReadDeadline(time.Now().Add(c.s.bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.Body, int64(c.client.maxBody)))
 	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			c.discard()
-		}
 		c.w.Header().Set("Connection", "close")
 		return nil, reading(err, c.client.maxBody)
 	}
+	c.read = true
 	_ = c.control.SetReadDeadline(time.Time{}) // else it would end the request while the broker stores it
 	return body, nil
-}
-
-// mostDiscarded bounds how much is read of a body that is refused.
-const mostDiscarded = 4 << 20
-
-// discard reads on for a moment: a client that sends all of its body before it reads would
-// lose the answer with its connection. One that waits for 100 sends nothing yet.
-func (c *call) discard() {
-	if c.Header.Get("Expect") != "" {
-		return
-	}
-	c.rest()
-	_, _ = io.CopyN(io.Discard, c.Body, mostDiscarded)
 }
 
 // store stores one order and answers once the broker confirmed it.
 func (c *call) store(o door.Order) error {
 	ctx, cancel := context.WithTimeout(c.Context(), c.s.storeTimeout)
 	defer cancel()
+	span := c.traced(&o)
 	r, err := c.s.door.Submit(ctx, o)
 	if err != nil {
 		p := storing(err, r.OrderNo, o.ID)
+		endSpan(span, r, p)
 		c.s.metrics.Submitted(p.name())
 		return p
 	}
+	endSpan(span, r, nil)
 	out := receiptOf(r)
 	c.s.metrics.Submitted(out.Result)
 	c.w.Header().Set("Location", orderURL(r.OrderNo, r.ID))

@@ -15,6 +15,7 @@ import (
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/settle"
+	"orderpost/internal/xlsx/xlsxtest"
 )
 
 // bigFile writes a CSV file whose rows have about 300 bytes.
@@ -99,15 +100,63 @@ func syncedQueue(b *testing.B) *queue.Queue {
 	return connect(b, s, "bench")
 }
 
-// BenchmarkCheck is the checking pass alone; B/op is per row.
+// bigBook writes a workbook with the rows of bigFile, as spreadsheets do: texts are shared.
+func bigBook(tb testing.TB, rows int) *os.File {
+	tb.Helper()
+	f, err := os.Create(filepath.Join(tb.TempDir(), "big.xlsx"))
+	require.NoError(tb, err)
+	tb.Cleanup(func() { _ = f.Close() })
+	header := []string{"order_no", "timeout", "sku", "item", "quantity", "amount", "currency", "customer", "street", "city", "note"}
+	xlsxtest.WriteBig(f, rows, header, func(i int) []any {
+		return []any{fmt.Sprintf("ORDER-%010d", i), 30, fmt.Sprintf("%08d", i*7919%100000000), "filter Ø 40 mm stainless", i%9 + 1, float64(i%900) + float64(i%100)/100, "EUR",
+			fmt.Sprintf("customer number %d", i), fmt.Sprintf("Long Street %d, back door", i%300), "Springfield", fmt.Sprintf("leave it with the neighbour; ring twice, then wait %0100d", i)}
+	})
+	return f
+}
+
+// BenchmarkCheck is the checking pass alone, of CSV and of a workbook with the same rows;
+// B/op is per row. peak-MB is the most memory that the process had during the check: run
+// one format at a time to compare.
+//
+//	go test ./internal/importer -run XXX -bench Check/xlsx -benchtime 1000000x
 func BenchmarkCheck(b *testing.B) {
-	f, err := Open(bigFile(b, b.N), Options{File: "big.csv"})
-	require.NoError(b, err)
-	b.ReportAllocs()
-	b.ResetTimer()
-	_, err = f.Check(b.Context())
-	require.NoError(b, err)
-	info, err := f.content.(io.Seeker).Seek(0, io.SeekEnd)
-	require.NoError(b, err)
-	b.SetBytes(info / int64(b.N))
+	for name, file := range map[string]func(testing.TB, int) *os.File{"csv": bigFile, "xlsx": bigBook} {
+		b.Run(name, func(b *testing.B) {
+			f, err := Open(file(b, b.N), Options{File: "big." + name, Temp: b.TempDir()})
+			require.NoError(b, err)
+			forgetPeak(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			s, err := f.Check(b.Context())
+			require.NoError(b, err)
+			require.Equal(b, b.N, s.Rows)
+			b.StopTimer()
+			b.ReportMetric(peak(b), "peak-MB")
+			require.NoError(b, f.Close())
+		})
+	}
+}
+
+// BenchmarkResults writes the results of a file whose orders are unknown to the queue, as
+// CSV and as a workbook.
+//
+//	go test ./internal/importer -run XXX -bench Results/xlsx -benchtime 1000000x
+func BenchmarkResults(b *testing.B) {
+	for _, as := range []Format{FormatCSV, FormatXLSX} {
+		b.Run(string(as), func(b *testing.B) {
+			q := syncedQueue(b)
+			f, err := Open(bigBook(b, b.N), Options{File: "big.xlsx", Temp: b.TempDir()})
+			require.NoError(b, err)
+			_, err = f.Check(b.Context())
+			require.NoError(b, err)
+			forgetPeak(b)
+			b.ResetTimer()
+			tally, err := f.WriteResults(b.Context(), q, io.Discard, as)
+			require.NoError(b, err)
+			require.Equal(b, b.N, tally[outcomeNothing])
+			b.StopTimer()
+			b.ReportMetric(peak(b), "peak-MB")
+			require.NoError(b, f.Close())
+		})
+	}
 }

@@ -68,7 +68,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 	t.Helper()
 	view, err := fleet.New(q).Read(t.Context())
 	require.NoError(t, err)
-	q.SetCancellations(view.Cancelled)
+	q.Ledger.SetCancellations(view.Cancelled)
 	for n > 0 {
 		var all errgroup.Group
 		require.NoError(t, q.Pull(t.Context(), min(n, 500), 5*time.Second, func(ds []*settle.Delivery) {
@@ -81,7 +81,7 @@ func work(t testing.TB, q *queue.Queue, n int, verdicts map[string]order.Verdict
 		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
 		a, err := books.Audit(t.Context(), q)
 		return err == nil && a.Unacked == 0
 	}, time.Minute, 10*time.Millisecond)
@@ -130,7 +130,7 @@ func settleAs(q *queue.Queue, d *settle.Delivery, v order.Verdict) error {
 	if v == order.Unsure {
 		r.End, r.History.Unsure = order.EndTotalBudget, true
 	}
-	_, err := q.Settle(context.Background(), d, r, order.Decide(r, facts))
+	_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, facts))
 	return err
 }
 

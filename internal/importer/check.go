@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
 )
 
 // BadRows is the error of a file with rows that cannot be sent.
@@ -19,10 +20,15 @@ type BadRows struct {
 	Rows []*RowError
 	// More says that there may be further bad rows.
 	More bool
+	// Every says in one line what is wrong with every row that was read; "" = they differ.
+	Every string
 }
 
 // Error lists the rows, one per line.
 func (e *BadRows) Error() string {
+	if e.Every != "" {
+		return e.File + ": " + e.Every
+	}
 	lines := make([]string, 0, len(e.Rows)+1)
 	for _, row := range e.Rows {
 		lines = append(lines, row.Error())
@@ -49,7 +55,9 @@ var errEnough = errors.New("enough bad rows")
 // the first in Summary.Bad. Any other error concerns the file as a whole.
 func (f *File) Check(ctx context.Context) (Summary, error) {
 	s := Summary{File: f.o.File, Batch: f.Batch}
-	f.repeated, f.head = newDuplicates(), nil
+	f.repeated, f.head, f.broken = newDuplicates(), nil, nil
+	var broken set
+	var rule oneRule
 	f.rounded, f.notations, f.timed = nil, nil, false
 	began := time.Now()
 	var bad []*RowError
@@ -65,7 +73,10 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 				continue
 			}
 			if row.Err != nil {
-				s.reject(row.Err)
+				if s.reject(row.Err); row.Err.Code == CodeSchema {
+					broken.add(row.Number)
+					rule.note(row.Err)
+				}
 				if len(bad) < f.o.MaxErrors {
 					bad = append(bad, row.Err.quote(row))
 				}
@@ -74,7 +85,7 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 				}
 				continue
 			}
-			s.warn(f.o.File, row)
+			s.warn(f.head, row)
 			f.timed = f.timed || row.notBefore(f.o.NotBefore).After(began)
 			long = f.countRounded(row, long)
 			f.repeated.add(row.OrderNo, row.Line)
@@ -85,6 +96,9 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	switch {
 	case errors.Is(err, errEnough):
 	case errors.As(err, &fatal):
+		if f.head != nil {
+			s.Format = f.head.format
+		}
 		s.reject(fatal)
 		s.Bad = append(bad, fatal)
 		return s, &BadRows{File: f.o.File, Rows: s.Bad}
@@ -93,6 +107,10 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	}
 	s.describe(t)
 	more := errors.Is(err, errEnough)
+	if !more {
+		f.broken = &broken
+	}
+	s.Every = rule.every(s.Rows)
 	if err := f.findRepeated(ctx, more); err != nil {
 		return s, err
 	}
@@ -110,7 +128,37 @@ func (f *File) Check(ctx context.Context) (Summary, error) {
 	if len(bad) == 0 || f.o.SkipInvalid {
 		return s, nil
 	}
-	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad)}
+	return s, &BadRows{File: f.o.File, Rows: bad, More: more || s.Invalid > len(bad), Every: s.Every}
+}
+
+// oneRule notes whether all rows break one and the same rule of the schema.
+type oneRule struct {
+	rule  string
+	first *RowError
+	rows  int
+}
+
+// suspectRows is how many rows must break one rule, and no row another or none, before
+// the schema or the columns' types are suspected instead of the rows.
+const suspectRows = 5
+
+func (o *oneRule) note(bad *RowError) {
+	v, _ := errors.AsType[*orderschema.Violation](bad)
+	if o.first == nil {
+		o.first, o.rule = bad, v.Rule
+	}
+	if v.Rule == o.rule {
+		o.rows++
+	}
+}
+
+// every returns what is wrong with every one of the rows; "" = not all break one rule.
+func (o *oneRule) every(rows int) string {
+	if o.rows < max(rows, suspectRows) {
+		return ""
+	}
+	return fmt.Sprintf("every row that was read (%d) breaks the same rule of the order schema, as in %s: %s; is the schema right, and has the column the type that it wants?",
+		rows, o.first.Place(), o.first.Message())
 }
 
 // findRepeated completes the search for order numbers that occur twice. For a very large
@@ -164,11 +212,12 @@ func (f *File) findLateProblems(ctx context.Context, s *Summary, bad []*RowError
 }
 
 func (f *File) repeatedError(row *Row) *RowError {
-	where := "in an earlier line"
+	unit := f.head.format.Unit()
+	where := "in an earlier " + unit
 	if line := f.repeated.firstLine(row.Line); line > 0 {
-		where = fmt.Sprintf("in line %d", line)
+		where = fmt.Sprintf("in %s %d", unit, line)
 	}
-	return &RowError{File: f.o.File, Line: row.Line, Name: order.FieldOrderNo, Code: CodeDuplicate,
+	return &RowError{File: f.o.File, Sheet: f.head.sheet, Line: row.Line, Name: order.FieldOrderNo, Code: CodeDuplicate,
 		Err: fmt.Errorf("order_no %q occurs %s already; each order needs its own", row.OrderNo, where)}
 }
 

@@ -291,3 +291,14 @@ func (l *layout) fields() []string {
 func (l *layout) find(field string) int {
 	return 1 + slices.IndexFunc(l.columns, func(c column) bool { return !c.skip && c.field == field })
 }
+
+// findAround returns the column of a path, or of the nearest value around it; 0 = there is
+// none.
+func (l *layout) findAround(path string) int {
+	for ; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
+		if column := l.find(path); column > 0 {
+			return column
+		}
+	}
+	return 0
+}

@@ -102,9 +102,9 @@ const sniffed = 512
 // foreign lists the beginnings of files that are not text, with what they are and what
 // to do. The first match counts.
 var foreign = []struct{ begin, what, todo string }{
-	{"PK\x03\x04", "a spreadsheet or a zip archive", "save the sheet as CSV (UTF-8) and import that"},
+	{"PK\x03\x04", "a spreadsheet or a zip archive", "unpack it, and import the workbook or the file in it by itself"},
 	{"PK\x05\x06", "an empty zip archive", "put the CSV file itself here"},
-	{"\xd0\xcf\x11\xe0", "an old Excel or Word file", "save the sheet as CSV (UTF-8) and import that"},
+	{"\xd0\xcf\x11\xe0", "an old Excel file (.xls), or a workbook with a password", "save it as a workbook (.xlsx) without a password, or as CSV (UTF-8), and import that"},
 	{"%PDF", "a PDF", "a PDF has no rows; export the data as CSV where the PDF was made"},
 	{"{\\rtf", "a document of a word processor (RTF)", "save it as plain text, or export the data as CSV"},
 	{"SQLite format 3\x00", "an SQLite database", "export the table: sqlite3 -header -csv FILE 'SELECT ...'"},
@@ -119,7 +119,7 @@ var foreign = []struct{ begin, what, todo string }{
 	{"\x7fELF", "a program", "choose the file with the orders"},
 	{"<!doctype html", "a web page", "perhaps a download that was a login page; download the file again"},
 	{"<html", "a web page", "perhaps a download that was a login page; download the file again"},
-	{"<?xml", "XML", "save the sheet as CSV (UTF-8), or export the data as CSV or NDJSON"},
+	{"<?xml", "XML", "save the sheet as a workbook (.xlsx), or export the data as CSV or NDJSON"},
 }
 
 // NotText returns an error if a file that begins like this is certainly not text. The

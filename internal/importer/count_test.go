@@ -18,7 +18,7 @@ import (
 func replayAll(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.NoError(t, books.EachLetter(t.Context(), q, func(l *settle.Letter) error {
-		how, err := q.Replay(t.Context(), l, settle.ReplayOptions{})
+		how, err := q.Operator.Replay(t.Context(), l, settle.ReplayOptions{})
 		require.Equal(t, settle.Replayed, how)
 		return err
 	}))
@@ -72,7 +72,7 @@ func TestAnAcceptedOrderIsEnqueuedAgain(t *testing.T) {
 	done := publish(t, q, openText(t, numbered(1, 1, "1")))
 	live := newFollower(done.Batch, 1, 1, 0, nil)
 	see := func() {
-		entry, err := q.Lookup(t.Context(), "A-1")
+		entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 		require.NoError(t, err)
 		late := newFollower(done.Batch, 1, 1, 0, nil)
 		for _, f := range []*follower{live, late} {
@@ -88,17 +88,17 @@ func TestAnAcceptedOrderIsEnqueuedAgain(t *testing.T) {
 	see()
 	for _, other := range []string{"second", "third"} {
 		requireTrimmed(t, q)
-		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"1"}`), ID: other + ":1", Batch: other})
+		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"1"}`), ID: other + ":1", Batch: other})
 		require.NoError(t, err)
 		require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				require.Equal(t, settle.WorkRepeat, d.Work)
-				_, err := q.Repeat(context.Background(), d)
+				_, err := q.Worker.Repeat(context.Background(), d)
 				require.NoError(t, err)
 				d.Release()
 			}
 		}))
-		entry, err := q.Lookup(t.Context(), "A-1")
+		entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 		require.NoError(t, err)
 		require.Equal(t, other+":1", entry.Record.IntentID)
 		see()
@@ -110,7 +110,7 @@ func TestRowsThatConflict(t *testing.T) {
 	q := openQueue(t)
 	done := publish(t, q, openText(t, numbered(1, 2, "1")))
 	work(t, q, 2, nil)
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "later:1", Batch: "later"})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "later:1", Batch: "later"})
 	require.NoError(t, err)
 	refuse(t, q)
 
@@ -141,7 +141,7 @@ func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
 				follow[batch] = newFollower(batch, 1, 1, 0, nil)
 			}
 			stands := func(outcomes []order.Outcome, words ...string) {
-				entry, err := q.Lookup(t.Context(), "A-1")
+				entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 				require.NoError(t, err)
 				for i, batch := range imports {
 					counted, err := CountBatch(t.Context(), q, batch)
@@ -160,7 +160,7 @@ func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
 			}
 			one("first", "1")
 			work(t, q, 1, map[string]order.Verdict{"A-1": order.Unsure})
-			entry, err := q.Lookup(t.Context(), "A-1")
+			entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 			require.NoError(t, err)
 			require.NoError(t, follow["first"].see(entry.Record))
 			one("second", "2")
@@ -168,9 +168,9 @@ func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
 			unknown := []order.Outcome{order.OutcomeUnknown, order.OutcomeUnknown}
 			stands(unknown, "unknown", "unknown")
 			if sent != order.VerdictNone {
-				l, err := q.Letter(t.Context(), "A-1")
+				l, err := q.Ledger.Letter(t.Context(), "A-1")
 				require.NoError(t, err)
-				end, err := q.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+				end, err := q.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
 				require.NoError(t, err)
 				require.Equal(t, settle.Replayed, end)
 				work(t, q, 1, map[string]order.Verdict{"A-1": sent})
@@ -179,7 +179,7 @@ func TestACorrectionOfWhatIsInDoubt(t *testing.T) {
 				stands(unknown, "unknown", "unknown")
 			}
 			if sent != order.Duplicate {
-				_, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+				_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 				require.NoError(t, err)
 			}
 			stands([]order.Outcome{order.OutcomeAccepted, order.OutcomeRejected}, "accepted", outcomeConflict)
@@ -194,7 +194,7 @@ func refuse(t *testing.T, q *queue.Queue) {
 		require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				require.Contains(t, []settle.Work{settle.WorkConflict, settle.WorkWithheld}, d.Work)
-				_, err := q.Refuse(context.Background(), d)
+				_, err := q.Worker.Refuse(context.Background(), d)
 				require.NoError(t, err)
 				d.Release()
 				done = true
@@ -208,8 +208,8 @@ func refuse(t *testing.T, q *queue.Queue) {
 func requireTrimmed(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context())
-		room, err := q.Room(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
+		room, err := q.Census.Room(t.Context())
 		return err == nil && room.Msgs == 0
 	}, time.Minute, 10*time.Millisecond)
 }

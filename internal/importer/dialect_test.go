@@ -117,8 +117,8 @@ func TestWhatIsNoTable(t *testing.T) {
 	for content, want := range map[string]string{
 		"":                            "orders.csv:1: the file is empty",
 		"\n\n":                        "orders.csv:1: the file is empty",
-		"PK\x03\x04rest":              "save the sheet as CSV",
-		"\xd0\xcf\x11\xe0rest":        "save the sheet as CSV",
+		"PK\x03\x04rest":              "the workbook (or zip archive) is damaged",
+		"\xd0\xcf\x11\xe0rest":        "save it as a workbook (.xlsx) without a password",
 		"\x1f\x8bno":                  "not readable as gzip",
 		"order_no,,timeout\n":         "orders.csv:1:2: the column has no name",
 		"order_no,timeout,order_no\n": `orders.csv:1:3: the name "order_no" is taken by column 1`,

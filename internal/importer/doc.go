@@ -7,7 +7,8 @@
 //	content.go      gzip and zstd, and files that are not text, told by their first bytes
 //	text.go         UTF-8, UTF-16 and Windows-1252, by mark, by option or guessed
 //	dialect.go      the delimiter, Excel's sep= line
-//	table.go        rows, of CSV or NDJSON
+//	table.go        rows, of CSV, NDJSON or a workbook
+//	workbook.go     rows of a workbook's sheet, and what its cells are
 //	head.go         the beginning, and a proposal for the mapping
 //	mapping.go      what the user says about columns
 //	columns.go      header and mapping to the layout of the JSON body
@@ -29,7 +30,7 @@
 //	count.go        counts an import's orders by outcome
 //	results.go      each row with its outcome
 //	rejects.go      the rows that could not be enqueued
-//	spreadsheet.go  writes CSV for spreadsheets
+//	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook
 //
 // An import reads its file several times and holds only a few chunks of it in memory. It
 // needs a file that nobody changes, so the commands and the console give it their own copy.

@@ -53,8 +53,12 @@ func (d *duplicates) add(orderNo string, line int) {
 	if !d.keeps(e) {
 		return
 	}
-	if n := len(d.entries); n == cap(d.entries) && n > d.limit/8 && n < d.limit {
-		d.entries = slices.Grow(d.entries, d.limit+d.limit/8-n) // at once: each smaller step leaves garbage
+	if n, most := len(d.entries), d.limit+d.limit/8; n == cap(d.entries) && n > d.limit/8 && n < d.limit {
+		next := 3 * n // in two steps: each leaves garbage, and room that is not needed makes the collector wait
+		if next > most/2 {
+			next = most
+		}
+		d.entries = slices.Grow(d.entries, next-n)
 	}
 	d.entries = append(d.entries, e)
 	if d.room--; d.room > 0 {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"orderpost/internal/xlsx"
 )
 
 // cellError is about one cell of a row.
@@ -19,22 +21,28 @@ type cellError struct {
 func (e *cellError) Error() string { return e.err.Error() }
 
 // appendBody appends a row as a JSON object with its fields in the order of the
-// columns. made is the order number from the template. The body is complete even if
+// columns. kinds says what the cells of a workbook are. made is the order number from the template. The body is complete even if
 // the error is one of [Questions].
-func (l *layout) appendBody(dst []byte, cells []string, made string) ([]byte, *cellError) {
+func (l *layout) appendBody(dst []byte, cells []string, kinds []xlsx.Kind, made string) ([]byte, *cellError) {
 	dst = append(dst, '{')
-	dst, _, err := l.appendMembers(dst, l.root.members, cells, made)
+	dst, _, err := l.appendMembers(dst, l.root.members, cells, kinds, made)
 	if err == nil {
-		err = l.questions(cells)
+		err = l.questions(cells, kinds)
 	}
 	return append(dst, '}'), err
 }
 
 // questions returns a question about the first suspicious cell of a row.
-func (l *layout) questions(cells []string) *cellError {
+func (l *layout) questions(cells []string, kinds []xlsx.Kind) *cellError {
 	for i := range l.columns {
 		c := &l.columns[i]
 		if c.skip || c.typ != TypeString && !c.hasNumbers() {
+			continue
+		}
+		if kind := kindOf(kinds, i); kind != xlsx.Text && kind != xlsx.Empty {
+			if code := c.questionOfKind(kind, i == l.orderNo); code != "" && !c.accept.has(code) {
+				return &cellError{column: i + 1, code: code, field: c.field, err: questionOfCell(c.field, cells[i], kind, code)}
+			}
 			continue
 		}
 		var code Code
@@ -58,7 +66,7 @@ func (l *layout) questions(cells []string) *cellError {
 	return nil
 }
 
-func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made string) ([]byte, int, *cellError) {
+func (l *layout) appendMembers(dst []byte, members []*node, cells []string, kinds []xlsx.Kind, made string) ([]byte, int, *cellError) {
 	written := 0
 	for _, n := range members {
 		start := len(dst)
@@ -71,7 +79,7 @@ func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made
 		switch {
 		case n.members != nil:
 			var inside int
-			dst, inside, err = l.appendMembers(append(dst, '{'), n.members, cells, made)
+			dst, inside, err = l.appendMembers(append(dst, '{'), n.members, cells, kinds, made)
 			dst = append(dst, '}')
 			there = inside > 0
 		case n.constant != nil:
@@ -79,7 +87,7 @@ func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made
 		case n.column == madeOrderNo:
 			dst, _ = jsontext.AppendQuote(dst, made)
 		default:
-			dst, there, err = l.appendColumn(dst, n.column, cells[n.column])
+			dst, there, err = l.appendColumn(dst, n.column, cells[n.column], kindOf(kinds, n.column))
 		}
 		if err != nil {
 			return dst, written, err
@@ -94,8 +102,12 @@ func (l *layout) appendMembers(dst []byte, members []*node, cells []string, made
 }
 
 // appendColumn appends a cell. there is false if an empty cell is omitted.
-func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there bool, bad *cellError) {
+func (l *layout) appendColumn(dst []byte, i int, cell string, kind xlsx.Kind) (out []byte, there bool, bad *cellError) {
 	c := &l.columns[i]
+	if bad = c.checkKind(cell, kind); bad != nil {
+		bad.column = i + 1
+		return dst, false, bad
+	}
 	if i == l.orderNo {
 		if isPadded(cell) {
 			bad = padded(cell)
@@ -111,7 +123,7 @@ func (l *layout) appendColumn(dst []byte, i int, cell string) (out []byte, there
 		}
 	}
 	var err error
-	if c.hasNumbers() {
+	if c.hasNumbers() && !kind.IsNumber() { // a number of a workbook has no decimal sign to ask about
 		cell, err = c.number(cell)
 	}
 	if err == nil {

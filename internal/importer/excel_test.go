@@ -67,7 +67,7 @@ func TestExcelFile(t *testing.T) {
 
 	work(t, q, excelRows-before+each, nil)
 	var out strings.Builder
-	tally, err := f.WriteResults(t.Context(), q, &out)
+	tally, err := f.WriteResults(t.Context(), q, &out, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, Tally{"accepted": excelRows - before + 2*each, "rejected": each, "unknown": each, outcomeConflict: 2 * each}, tally)
 	text, marked := strings.CutPrefix(out.String(), "\ufeff")

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"orderpost/internal/books"
+	"orderpost/internal/orderschema"
+	"orderpost/internal/xlsx"
 )
 
 // Options say how to read and import a file.
@@ -23,9 +26,15 @@ type Options struct {
 	Format    Format
 	Encoding  string
 	Delimiter rune // 0 = detect
-	Mapping   Mapping
-	// Batch names the import. If empty, the name is the beginning of the fingerprint.
-	Batch string
+	// Sheet is the sheet of a workbook; empty = the only one with content.
+	Sheet string
+	// Temp is the folder for what a workbook needs on disk while it is read; empty = the
+	// system's.
+	Temp    string
+	Mapping Mapping
+	// Batch names the import. If empty, the name is BatchPrefix and the beginning of the
+	// fingerprint.
+	Batch, BatchPrefix string
 	// Deadline of every order; zero = none.
 	Deadline time.Time
 	// Lane is the lane of the waiting room in which the orders wait for their turn;
@@ -52,10 +61,16 @@ type Options struct {
 	// Progress is called after each chunk with the number of rows done. It may be
 	// nil.
 	Progress func(rows int)
+	// Begun is called once the batch is known to be this file's, before an order is stored.
+	// Its error ends the import. It may be nil.
+	Begun func(context.Context) error
 	// By names the person who imports, for the batch's record. It may be empty.
 	By string
-	// Trace returns the W3C trace header of a new intent. It may be nil.
-	Trace func(orderNo, intentID string) string
+	// Schema is what every order must fulfil; nil = none. Open pins it: all passes over
+	// the file agree.
+	Schema *orderschema.Schema
+	// Trace returns the W3C trace header of a new intent, which stream takes. It may be nil.
+	Trace func(orderNo, intentID, stream string) string
 }
 
 // DefaultMaxErrors is the default of Options.MaxErrors.
@@ -79,8 +94,21 @@ type File struct {
 	rounded []int
 	// notations says, by column, how numbers are written; nil if each row tells by itself.
 	notations []notation
+	// broken holds the numbers of the rows that break the schema, once Check has read
+	// all rows; before, every pass checks every row.
+	broken *set
 	// head is the table that Check read: header and dialect.
 	head *table
+	// book is the workbook that the file is, once it was read.
+	book *xlsx.Book
+}
+
+// Close frees what the file holds beside its content, which the caller closes.
+func (f *File) Close() error {
+	if f.book == nil {
+		return nil
+	}
+	return f.book.Close()
 }
 
 // batchName matches the valid names of imports.
@@ -110,11 +138,12 @@ func Open(content io.ReadSeeker, o Options) (*File, error) {
 	if _, err := io.Copy(hash, content); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.File, err)
 	}
+	o.Schema = o.Schema.Pinned()
 	f := &File{o: o, content: content, Content: hex.EncodeToString(hash.Sum(nil)), repeated: newDuplicates()}
 	_, _ = hash.Write(o.reading())
 	f.Fingerprint = hex.EncodeToString(hash.Sum(nil))
 	if f.Batch = o.Batch; f.Batch == "" {
-		f.Batch = f.Fingerprint[:16]
+		f.Batch = o.BatchPrefix + f.Fingerprint[:16]
 	}
 	return f, nil
 }
@@ -129,7 +158,8 @@ func (o *Options) reading() []byte {
 		Format    Format
 		Encoding  string
 		Delimiter rune
-	}{o.Format, o.Encoding, o.Delimiter}
+		Sheet     string `json:",omitempty"`
+	}{o.Format, o.Encoding, o.Delimiter, o.Sheet}
 	if said.Format == FormatAuto {
 		said.Format = ""
 	}
@@ -137,7 +167,7 @@ func (o *Options) reading() []byte {
 		said.Encoding = ""
 	}
 	mapping := o.Mapping.canonical()
-	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 {
+	if said.Format == "" && said.Encoding == "" && said.Delimiter == 0 && said.Sheet == "" {
 		return mapping
 	}
 	data, _ := json.Marshal(said) // nothing in it can fail
@@ -145,9 +175,9 @@ func (o *Options) reading() []byte {
 }
 
 // Reopen opens the file of an earlier import with the options of that import. It
-// returns an error if the content has changed.
-func Reopen(content io.ReadSeeker, imp *books.Import) (*File, error) {
-	o := Options{File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Batch: imp.Batch, SkipInvalid: true}
+// returns an error if the content has changed. temp is Options.Temp.
+func Reopen(content io.ReadSeeker, imp *books.Import, temp string) (*File, error) {
+	o := Options{Temp: temp, File: imp.File, Format: Format(imp.Format), Encoding: imp.Encoding, Sheet: imp.Sheet, Batch: imp.Batch, SkipInvalid: true}
 	if imp.Delimiter != "" {
 		o.Delimiter, _ = utf8.DecodeRuneInString(imp.Delimiter)
 	}

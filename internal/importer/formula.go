@@ -46,7 +46,7 @@ func (l *layout) formulas(cells []string, warnings []order.Warning) []order.Warn
 // whether to name the flags of enqueue.
 func (k *WarningKind) Meaning(format Format, flags bool) (what, advice string) {
 	flag := func(text string, args ...any) string {
-		if !flags || format != FormatCSV {
+		if !flags || !format.hasColumns() {
 			return ""
 		}
 		return " (" + fmt.Sprintf(text, args...) + ")"

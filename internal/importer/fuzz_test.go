@@ -21,6 +21,7 @@ func FuzzImport(f *testing.F) {
 		f.Add([]byte(seed), "omit", "")
 		f.Add([]byte(seed), "", "{batch}-{row}")
 	}
+	f.Add(book(header, texts("A-1", "30", "x"), `<c><v>42</v></c>`+texts("30", "x"), texts("A-2")+`<c><f>1</f><v>30</v></c><c s="1"><v>46387</v></c>`).Bytes(), "", "")
 	f.Fuzz(func(t *testing.T, content []byte, empty, template string) {
 		m := Mapping{Empty: empty, OrderNoTemplate: template}
 		if m.Validate() != nil {

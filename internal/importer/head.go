@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"orderpost/internal/order"
+	"orderpost/internal/xlsx"
 )
 
 // Head is the beginning of a file: what a person sees before they map its columns.
@@ -20,7 +21,10 @@ type Head struct {
 	Encoding  string
 	Guessed   bool
 	Delimiter string
-	Columns   []Column
+	// Sheet is the sheet of a workbook that is read, and Sheets lists all of them.
+	Sheet   string
+	Sheets  []string
+	Columns []Column
 	// Lines are the first lines of NDJSON, clipped.
 	Lines []string
 
@@ -43,17 +47,22 @@ type Column struct {
 
 // ReadHead reads the header and the first rows of a file as an import with these
 // options would, whatever the mapping is.
-func ReadHead(content io.Reader, o Options, rows int) (*Head, error) {
-	unpacked, closeContent, err := Unpack(o.File, content)
-	defer closeContent()
+func ReadHead(content io.ReadSeeker, o Options, rows int) (*Head, error) {
+	var book *xlsx.Book
+	t, closeTable, err := openTable(content, &o, &book)
+	defer closeTable()
+	if book != nil {
+		defer func() { _ = book.Close() }()
+	}
 	if err != nil {
 		return nil, err
 	}
-	t, err := readTable(unpacked, &o)
-	if err != nil {
-		return nil, err
+	h := &Head{Format: t.format, Sheet: t.sheet, t: t}
+	if book != nil {
+		for _, s := range book.Sheets() {
+			h.Sheets = append(h.Sheets, s.Name)
+		}
 	}
-	h := &Head{Format: t.format, t: t}
 	for _, name := range t.header {
 		c, err := readColumn(name, Mapping{})
 		if err != nil {
@@ -110,7 +119,7 @@ var synonyms = map[string][]string{
 // types: every other cell stays text, as in an import without mapping.
 func (h *Head) Propose() Mapping {
 	var m Mapping
-	if h.Format != FormatCSV {
+	if !h.Format.hasColumns() {
 		return m
 	}
 	rename := func(from, to string) {

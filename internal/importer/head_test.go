@@ -146,8 +146,8 @@ func TestUnendedFiles(t *testing.T) {
 // TestForeignFiles: what is no text says what it is and what to do.
 func TestForeignFiles(t *testing.T) {
 	for content, want := range map[string]string{
-		"PK\x03\x04\x14\x00\x06\x00":                         "a spreadsheet or a zip archive, not text; save the sheet as CSV",
-		"\xd0\xcf\x11\xe0\xa1\xb1":                           "an old Excel or Word file",
+		"PK\x03\x04\x14\x00\x06\x00":                         "the workbook (or zip archive) is damaged: its zip archive cannot be read, or is cut off",
+		"\xd0\xcf\x11\xe0\xa1\xb1":                           "an old Excel file (.xls), or a workbook with a password",
 		"%PDF-1.7\n%\xe2\xe3":                                "this is a PDF",
 		"\ufeff\r\n<!DOCTYPE html><html>":                    "a web page, not text; perhaps a download that was a login page",
 		"<?xml version=\"1.0\"?>":                            "this is XML",

@@ -116,14 +116,15 @@ type notation struct {
 
 // witness is a cell that proves a decimal sign.
 type witness struct {
-	line int // 0 = there is none
+	line int    // 0 = there is none
+	unit string // Format.Unit
 	cell string
 }
 
 func (w witness) there() bool { return w.line > 0 }
 
 // add takes a cell into account.
-func (n *notation) add(c *column, cell string, line int) {
+func (n *notation) add(c *column, cell string, line int, unit string) {
 	if n.point.there() && n.comma.there() || isDigits(cell) {
 		return
 	}
@@ -131,9 +132,9 @@ func (n *notation) add(c *column, cell string, line int) {
 	switch {
 	case point.ok() == comma.ok():
 	case point.ok() && !n.point.there():
-		n.point = witness{line, clip(cell)}
+		n.point = witness{line, unit, clip(cell)}
 	case comma.ok() && !n.comma.there():
-		n.comma = witness{line, clip(cell)}
+		n.comma = witness{line, unit, clip(cell)}
 	}
 }
 
@@ -195,8 +196,8 @@ func (c *column) ask(cell string, as reading, code Code, or reading) *cellError 
 // refused returns the error of a number that may be two, because the column has both
 // decimal signs.
 func (c *column) refused(cell string, beside witness) *cellError {
-	return &cellError{code: CodeType, field: c.field, err: fmt.Errorf("%q is unclear beside %q in line %d, which uses point and comma the other way; write all numbers of the column in one way",
-		clip(cell), beside.cell, beside.line)}
+	return &cellError{code: CodeType, field: c.field, err: fmt.Errorf("%q is unclear beside %q in %s %d, which uses point and comma the other way; write all numbers of the column in one way",
+		clip(cell), beside.cell, beside.unit, beside.line)}
 }
 
 // asksOfColumn reports whether only the whole column tells what to say about the row.
@@ -205,15 +206,15 @@ func (e *RowError) asksOfColumn() bool { return e.Code == CodeComma || e.Code ==
 // countNotation takes the row's numbers into account.
 func (f *File) countNotation(row *Row) {
 	t := f.head
-	if t.format != FormatCSV || len(row.Cells) != len(t.layout.columns) {
+	if !t.format.hasColumns() || len(row.Cells) != len(t.layout.columns) {
 		return
 	}
 	if f.notations == nil {
 		f.notations = make([]notation, len(t.layout.columns))
 	}
 	for i := range t.layout.columns {
-		if c := &t.layout.columns[i]; c.hasNumbers() {
-			f.notations[i].add(c, row.Cells[i], row.Line)
+		if c := &t.layout.columns[i]; c.hasNumbers() && !kindOf(row.kinds, i).IsNumber() {
+			f.notations[i].add(c, row.Cells[i], row.Line, t.format.Unit())
 		}
 	}
 }
@@ -236,7 +237,7 @@ func (f *File) judgeNotations(asked bool) bool {
 func (f *File) notationError(row *Row) *RowError {
 	for i, n := range f.notations {
 		c := &f.head.layout.columns[i]
-		if !c.hasNumbers() {
+		if !c.hasNumbers() || kindOf(row.kinds, i).IsNumber() {
 			continue
 		}
 		if bad := c.judge(row.Cells[i], n); bad != nil {

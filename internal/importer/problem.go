@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
+	"orderpost/internal/xlsx"
 )
 
 // Code names what is wrong with a row, in the rejects file. A row that the signing
@@ -43,6 +45,10 @@ const (
 	CodeThousands Code = "thousands"
 	// CodeTime: a _not_before that is no time, has no zone or is too far ahead.
 	CodeTime Code = "bad_time"
+	// CodeUncalculated: a formula in a workbook without a value that counts.
+	CodeUncalculated Code = "not_calculated"
+	// CodeSchema: an order that breaks the user's schema.
+	CodeSchema Code = orderschema.Code
 	// CodeHeader: the first row does not name the columns correctly.
 	CodeHeader Code = "header"
 )
@@ -50,6 +56,8 @@ const (
 // RowError is a mistake in a row. It names the cell and says what to do.
 type RowError struct {
 	File string
+	// Sheet is the name of the sheet in a workbook, in which Line is a row.
+	Sheet string
 	// Line counts the lines of the file from 1, the header included. Column counts
 	// the cells from 1; 0 = the whole row.
 	Line, Column int
@@ -65,14 +73,29 @@ type RowError struct {
 	or Code
 }
 
-// Error returns "file:line:column: message".
+// Error returns "file:line:column: message", and in a workbook "file:sheet!cell: message".
 func (e *RowError) Error() string {
-	where := fmt.Sprintf("%s:%d", e.File, e.Line)
-	if e.Column > 0 {
-		where += fmt.Sprintf(":%d", e.Column)
-	}
-	return where + ": " + e.Message()
+	return place(e.File, e.Sheet, e.Line, e.Column) + ": " + e.Message()
 }
+
+// Place returns where the error is, without the file: line and column, or sheet and cell.
+func (e *RowError) Place() string {
+	return strings.TrimPrefix(place("", e.Sheet, e.Line, e.Column), ":")
+}
+
+// place names a row of a file, or a cell if column is not 0.
+func place(file, sheet string, line, column int) string {
+	switch {
+	case sheet != "":
+		return file + ":" + xlsx.Place(sheet, line, column)
+	case column > 0:
+		return fmt.Sprintf("%s:%d:%d", file, line, column)
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// place names a row of the table.
+func (t *table) place(line int) string { return place(t.file, t.sheet, line, 0) }
 
 // Message returns the error without its position.
 func (e *RowError) Message() string {
@@ -114,6 +137,9 @@ func refused(err error) (Code, string) {
 	var rule *order.Error
 	if errors.As(err, &rule) {
 		return Code(rule.Code), rule.Path
+	}
+	if broken, ok := errors.AsType[*orderschema.Violation](err); ok {
+		return CodeSchema, broken.Path
 	}
 	return CodeType, ""
 }

@@ -32,6 +32,10 @@ var ErrOtherContent = errors.New("the batch belongs to other content or another 
 // ErrOtherTime means that orders of the import are pending with another time.
 var ErrOtherTime = errors.New("another time for an import that is pending")
 
+// ErrDirect means that the import may need an approval, and was to leave out the waiting
+// room, where it would be held for that.
+var ErrDirect = errors.New("imports need approval here, and wait for it in the waiting room: leave --direct out")
+
 // ErrInterrupted means that rows could not be stored. The same import continues after
 // the last confirmed row.
 var ErrInterrupted = errors.New("stopped; run the same command again, it goes on behind the last confirmed row and enqueues nothing twice")
@@ -66,8 +70,10 @@ type publisher struct {
 	lane    string // in which new intents wait; "" = none
 	waiting set    // the rows whose intents waited when the import began
 	limiter *rate.Limiter
-	piece   int
-	saved   time.Time
+	// approvals is what needs an approval here.
+	approvals books.ApprovalRule
+	piece     int
+	saved     time.Time
 }
 
 // Publish reads a checked file again and publishes its rows. It recognises known
@@ -77,6 +83,11 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 	p := &publisher{f: f, q: q, out: &Result{Summary: checked, f: f}, piece: chunkRows}
 	if err := p.begin(ctx); err != nil {
 		return p.out, err
+	}
+	if f.o.Begun != nil {
+		if err := f.o.Begun(ctx); err != nil {
+			return p.out, err
+		}
 	}
 	if f.o.Rate > 0 {
 		p.piece = max(1, min(chunkRows, int(f.o.Rate/5)))
@@ -97,6 +108,9 @@ func (f *File) Publish(ctx context.Context, q *queue.Queue, checked Summary) (*R
 	if !errors.Is(err, ErrCancelled) {
 		err = errors.Join(err, p.save(within))
 	}
+	if err == nil {
+		err = p.storing(within, false)
+	}
 	if !errors.Is(err, ErrCancelled) {
 		return p.out, err
 	}
@@ -112,11 +126,14 @@ func (p *publisher) begin(ctx context.Context) error {
 	if err := p.chooseLane(ctx); err != nil {
 		return err
 	}
+	if err := p.mayNeedApproval(ctx); err != nil {
+		return err
+	}
 	last, err := books.LastResult(ctx, p.q)
 	if err != nil {
 		return err
 	}
-	counts, err := p.q.Count(ctx)
+	counts, err := p.q.Census.Count(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,14 +142,20 @@ func (p *publisher) begin(ctx context.Context) error {
 		return err
 	}
 	if p.imp == nil {
-		p.imp = &books.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
-			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Rows: p.out.Rows, StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
-		err := books.SaveImport(ctx, p.q, p.imp)
-		if !errors.Is(err, books.ErrImportChanged) {
-			return err
-		}
-		if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err != nil || p.imp == nil {
-			return errors.Join(err, books.ErrImportChanged)
+		fresh := &books.Import{Batch: p.f.Batch, File: cmp.Or(p.f.o.Path, p.f.o.File), Content: p.f.Content, Fingerprint: p.f.Fingerprint,
+			By: p.f.o.By, Mapping: p.f.o.Mapping.canonical(), Format: string(p.out.Format), Encoding: p.out.Encoding, Delimiter: p.out.Delimiter, Sheet: p.f.head.sheet, Rows: p.out.Rows, Storing: p.approvals.Imports(), StartedAt: time.Now().UTC(), FirstResult: last, NotBefore: p.f.o.NotBefore}
+		for p.imp == nil {
+			err := books.SaveImport(ctx, p.q, fresh)
+			if !errors.Is(err, books.ErrImportChanged) {
+				p.imp = fresh
+				return err
+			}
+			if p.imp, err = books.ReadImport(ctx, p.q, p.f.Batch); err == nil && p.imp == nil {
+				err = pause(ctx) // the replica that answered is behind
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	if p.waiting, err = p.f.waitingRows(ctx, p.q); err != nil {
@@ -141,7 +164,38 @@ func (p *publisher) begin(ctx context.Context) error {
 	if err := p.resume(); err != nil {
 		return err
 	}
-	return p.keepTime(ctx)
+	if err := p.keepTime(ctx); err != nil {
+		return err
+	}
+	return p.storing(ctx, true)
+}
+
+// storing notes whether a run stores orders. A worker must know when an import that may need
+// an approval is whole, to judge all of it.
+func (p *publisher) storing(ctx context.Context, on bool) error {
+	if !p.approvals.Imports() || p.imp.Storing == on {
+		return nil
+	}
+	p.imp.Storing = on
+	return p.record(ctx, func(now *books.Import) (over bool) {
+		over = now.Storing == on
+		p.imp = now
+		p.imp.Storing = on
+		return over
+	})
+}
+
+// mayNeedApproval reads the rule for approvals.
+func (p *publisher) mayNeedApproval(ctx context.Context) error {
+	f, err := books.ReadFeeding(ctx, p.q, 0)
+	if err != nil {
+		return err
+	}
+	p.approvals = f.Approvals.ReadRule()
+	if p.approvals.Imports() && p.lane == "" {
+		return fmt.Errorf("%w (%s)", ErrDirect, p.approvals.What())
+	}
+	return nil
 }
 
 // keepTime refuses another time for an import of which orders are pending: they keep
@@ -151,7 +205,7 @@ func (p *publisher) keepTime(ctx context.Context) error {
 	if given.Equal(known) || !given.After(now) && !known.After(now) {
 		return nil
 	}
-	left, err := unsettled(ctx, p.q, p.imp.Batch)
+	left, err := Unsettled(ctx, p.q, p.imp.Batch)
 	if err != nil {
 		return err
 	}
@@ -244,7 +298,7 @@ func (p *publisher) publishPiece(ctx context.Context, rows []Row) ([]rowResult, 
 		if open, err = p.publishOpen(ctx, rows, open, statuses, out); err != nil || len(open) == 0 {
 			return out, err
 		}
-		why := fmt.Errorf("%s:%d: order %s: %w", p.f.o.File, rows[open[0]].Line, rows[open[0]].OrderNo, out[open[0]].err)
+		why := fmt.Errorf("%s: order %s: %w", p.f.head.place(rows[open[0]].Line), rows[open[0]].OrderNo, out[open[0]].err)
 		switch {
 		case errors.Is(why, queue.ErrUnreachable):
 			return nil, why
@@ -280,7 +334,7 @@ func (p *publisher) lookUp(ctx context.Context, rows []Row, open []int, pending 
 	if pending {
 		return books.OrderStatuses(ctx, p.q, numbers)
 	}
-	words, err := p.q.LastWords(ctx, numbers)
+	words, err := p.q.Ledger.LastWords(ctx, numbers)
 	statuses := make([]books.OrderStatus, len(words))
 	for i := range words {
 		statuses[i].LastWord = words[i]
@@ -423,11 +477,11 @@ func (p *publisher) intent(row *Row, over settle.Entry) settle.Intent {
 	}
 	in := settle.Intent{
 		OrderNo: row.OrderNo, Body: row.Order.Canonical(), Batch: p.f.Batch, Deadline: p.f.o.Deadline,
-		ID: id, Source: p.f.o.File + ":" + strconv.Itoa(row.Line),
+		ID: id, Source: p.f.head.place(row.Line),
 	}
 	p.place(&in, row)
 	if p.f.o.Trace != nil {
-		in.Traceparent = p.f.o.Trace(in.OrderNo, id)
+		in.Traceparent = p.f.o.Trace(in.OrderNo, id, p.q.StreamOf(in.Waits()))
 	}
 	return in
 }
@@ -504,6 +558,19 @@ func (p *publisher) save(ctx context.Context) error {
 	for fate, n := range p.out.Fates {
 		p.imp.Counts[string(fate)] = n
 	}
+	return p.record(ctx, func(now *books.Import) (over bool) {
+		if now.Done > p.imp.Done {
+			p.imp = now
+			return true
+		}
+		p.imp = p.imp.After(now)
+		return false
+	})
+}
+
+// record writes p.imp. If somebody wrote another one meanwhile, join brings that into p.imp, and
+// says whether nothing is left to write.
+func (p *publisher) record(ctx context.Context, join func(now *books.Import) (over bool)) error {
 	for {
 		err := books.SaveImport(ctx, p.q, p.imp)
 		if !errors.Is(err, books.ErrImportChanged) {
@@ -517,11 +584,8 @@ func (p *publisher) save(ctx context.Context) error {
 			p.imp = p.imp.Renewed()
 		case !now.CancelledAt.IsZero():
 			return fmt.Errorf("batch %s: %w", p.f.Batch, ErrCancelled)
-		case now.Done > p.imp.Done:
-			p.imp = now
+		case join(now):
 			return nil
-		default:
-			p.imp = p.imp.After(now)
 		}
 	}
 }

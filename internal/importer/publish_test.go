@@ -64,11 +64,11 @@ func TestAcceptedStaysAccepted(t *testing.T) {
 	f := openText(t, numbered(1, 1, "1"))
 	publish(t, q, f)
 	work(t, q, 1, nil)
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"9"}`), ID: "other"})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"9"}`), ID: "other"})
 	require.NoError(t, err)
 	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 1}, publish(t, q, openText(t, numbered(1, 1, "1"))).Fates)
 	require.Equal(t, map[Fate]int{Conflict: 1}, publish(t, q, openText(t, numbered(1, 1, "9"))).Fates)
-	tally, err := f.WriteResults(t.Context(), q, nil)
+	tally, err := f.WriteResults(t.Context(), q, nil, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, Tally{"accepted": 1}, tally)
 }
@@ -143,7 +143,7 @@ func TestInterruptedImports(t *testing.T) {
 	done := publish(t, q, openText(t, content))
 	require.GreaterOrEqual(t, done.Resumed, 9*chunkRows)
 	require.Equal(t, rows, done.Fates[Stored]+done.Fates[AlreadyPending]+done.Fates[AlreadyKnown]+done.Fates[Settled(order.OutcomeAccepted)])
-	counts, err := q.Count(t.Context())
+	counts, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, rows, counts.LastIntent, "each row once")
 	work(t, q, rows-500, nil)
@@ -224,13 +224,13 @@ func TestQueueIsFull(t *testing.T) {
 	}()
 	work(t, q, 700, nil)
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context()) // as a worker goes on to do
+		_ = q.Trimmer.Trim(t.Context()) // as a worker goes on to do
 		return len(published) == 1
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, <-published)
 	require.Positive(t, done.Stored)
 	work(t, q, 300, nil)
-	counts, err := q.Count(t.Context())
+	counts, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 2*chunkRows, counts.LastIntent, "each row once")
 	require.EqualValues(t, 2*chunkRows, counts.Results)

@@ -129,7 +129,7 @@ func TestOwnResultsComeBack(t *testing.T) {
 	publish(t, q, f)
 	work(t, q, 4, nil)
 	var out strings.Builder
-	_, err := f.WriteResults(t.Context(), q, &out)
+	_, err := f.WriteResults(t.Context(), q, &out, FormatCSV)
 	require.NoError(t, err)
 	require.Contains(t, out.String(), "\n'=A1,30,'=1+1,accepted,")
 	require.Contains(t, out.String(), "\n''=C,30,'''+x,accepted,")
@@ -140,7 +140,7 @@ func TestOwnResultsComeBack(t *testing.T) {
 	done := publish(t, q, back)
 	require.Equal(t, map[Fate]int{Settled(order.OutcomeAccepted): 4}, done.Fates)
 	var again strings.Builder
-	_, err = back.WriteResults(t.Context(), q, &again)
+	_, err = back.WriteResults(t.Context(), q, &again, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, out.String(), again.String())
 
@@ -160,12 +160,12 @@ func TestSkippedQuestionsAreLookedUp(t *testing.T) {
 	content := joined("order_no,timeout", "A-1,30", "2026-12-31,30", "A-2,soon")
 	skipped := openText(t, content, skipInvalid)
 	require.Equal(t, map[Fate]int{Stored: 1, Invalid: 2}, publish(t, q, skipped).Fates)
-	tally, err := skipped.WriteResults(t.Context(), q, nil)
+	tally, err := skipped.WriteResults(t.Context(), q, nil, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, Tally{outcomePending: 1, outcomeNothing: 2}, tally)
 	publish(t, q, openText(t, content, skipInvalid, mapped(Mapping{Accept: map[string][]Code{"order_no": {CodeDate}}})))
 	work(t, q, 2, nil)
-	tally, err = skipped.WriteResults(t.Context(), q, nil)
+	tally, err = skipped.WriteResults(t.Context(), q, nil, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, Tally{"accepted": 2, outcomeNothing: 1}, tally)
 }

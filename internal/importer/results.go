@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/order"
 	"orderpost/internal/queue"
+	"orderpost/internal/xlsx"
 )
 
 // resultColumns follow the original columns in a results file.
@@ -86,21 +88,19 @@ func (f *File) statusesOf(ctx context.Context, q *queue.Queue, rows []Row) ([]bo
 // WriteResults writes each row of a checked file, followed by the result of its
 // order, in file order and in constant memory. It returns the count of the outcomes.
 // For NDJSON it writes the order number instead of the row. If w is nil, it only
-// counts.
-func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (Tally, error) {
+// counts. as is FormatCSV, or FormatXLSX for a workbook, in which colours tell the outcomes
+// apart.
+func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer, as Format) (Tally, error) {
 	if w == nil {
 		w = io.Discard
 	}
 	tally := make(Tally)
-	out, err := f.newSheet(w)
+	columns, header := f.original()
+	out, escape, err := f.newRows(w, as, append(header, resultColumns...))
 	if err != nil {
 		return nil, err
 	}
-	columns, header := f.original()
-	if err := out.Write(append(header, resultColumns...)); err != nil {
-		return nil, err
-	}
-	line := make([]string, 0, len(header)+len(resultColumns))
+	line, kinds := make([]string, 0, len(header)+len(resultColumns)), make([]xlsx.Kind, 0, len(header))
 	waiting, err := f.waitingRows(ctx, q) // first: what leaves the waiting room is in the queue, or has a result
 	if err != nil {
 		return nil, err
@@ -108,23 +108,27 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 	err = f.eachStatus(ctx, q, func(rows []Row, statuses []books.OrderStatus) error {
 		for i := range rows {
 			row := &rows[i]
-			line = line[:0]
+			line, kinds = line[:0], kinds[:0]
 			if f.head.format == FormatNDJSON {
-				line = append(line, EscapeFormula(row.OrderNo))
+				line = append(line, escape(row.OrderNo))
 			}
 			for _, c := range columns {
 				cell := ""
 				if c < len(row.Cells) {
-					cell = EscapeFormula(row.Cells[c])
+					cell = escape(row.Cells[c])
 				}
-				line = append(line, cell)
+				line, kinds = append(line, cell), append(kinds, kindOf(row.kinds, c))
 			}
+			outcome := len(line)
 			r := resultOf(row, f.problem(row), &statuses[i], waiting.has(row.Number))
 			tally[r[0]]++
 			for _, cell := range r {
-				line = append(line, EscapeFormula(cell))
+				if as == FormatXLSX {
+					cell = order.Clip(cell, xlsx.MaxText-3)
+				}
+				line = append(line, escape(cell))
 			}
-			if err := out.Write(line); err != nil {
+			if err := out.Write(line, kinds, outcome, tone(r[0])); err != nil {
 				return err
 			}
 		}
@@ -133,17 +137,48 @@ func (f *File) WriteResults(ctx context.Context, q *queue.Queue, w io.Writer) (T
 	if err != nil {
 		return tally, err
 	}
-	return tally, out.Flush()
+	return tally, out.Close()
+}
+
+// tone returns the colour of an _outcome: what a person need not look at, may look at, and
+// must look at.
+func tone(outcome string) xlsx.Tone {
+	switch outcome {
+	case order.OutcomeAccepted.String():
+		return xlsx.Good
+	case outcomePending, order.OutcomeCancelled.String():
+		return xlsx.Quiet
+	case order.OutcomeUnknown.String(), outcomeConflict:
+		return xlsx.Warn
+	}
+	return xlsx.Bad
+}
+
+// CheckRoom returns an error if the rows of a checked file do not fit into a file of this
+// format.
+func (s *Summary) CheckRoom(as Format) error {
+	if as == FormatXLSX && s.Rows >= xlsx.MaxRows {
+		return fmt.Errorf("%d rows do not fit into a workbook's sheet, which has %d; write them as CSV", s.Rows, xlsx.MaxRows)
+	}
+	return nil
 }
 
 // IsResults reports whether content is a results file in the manner of this checked
 // file: its header ends in the columns that WriteResults adds.
-func (f *File) IsResults(content io.Reader) bool {
+func (f *File) IsResults(content io.ReadSeeker) bool {
 	o := Options{Format: FormatCSV, Encoding: UTF8, Delimiter: ','}
 	if f.head.format == FormatCSV {
 		o.Delimiter = f.head.dialect.comma
 	}
-	t, err := readTable(content, &o)
+	if is, err := isBook(content, FormatAuto); err == nil && is {
+		o = Options{Format: FormatXLSX}
+	}
+	var book *xlsx.Book
+	t, closeTable, err := openTable(content, &o, &book)
+	defer closeTable()
+	if book != nil {
+		defer func() { _ = book.Close() }()
+	}
 	return err == nil && len(t.header) >= len(resultColumns) && slices.Equal(t.header[len(t.header)-len(resultColumns):], resultColumns)
 }
 

@@ -25,7 +25,7 @@ func TestResults(t *testing.T) {
 	work(t, q, 4, map[string]order.Verdict{"A-2": order.Rejected, "A-4": order.Unsure, "A-5": order.Duplicate})
 
 	var out strings.Builder
-	tally, err := f.WriteResults(t.Context(), q, &out)
+	tally, err := f.WriteResults(t.Context(), q, &out, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, Tally{"accepted": 1, "rejected": 2, "unknown": 1, outcomeConflict: 2, outcomePending: 1, outcomeNothing: 1}, tally)
 	require.Equal(t, 1, tally.Open())
@@ -47,21 +47,21 @@ func TestResults(t *testing.T) {
 
 	imp, err := books.ReadImport(t.Context(), q, "march")
 	require.NoError(t, err)
-	again, err := Reopen(strings.NewReader(content), imp)
+	again, err := Reopen(strings.NewReader(content), imp, t.TempDir())
 	require.NoError(t, err)
 	_, err = again.Check(t.Context())
 	require.NoError(t, err)
 	var same strings.Builder
-	_, err = again.WriteResults(t.Context(), q, &same)
+	_, err = again.WriteResults(t.Context(), q, &same, FormatCSV)
 	require.NoError(t, err)
 	require.Equal(t, out.String(), same.String(), "what is remembered of the import is enough to read it again")
-	_, err = Reopen(strings.NewReader(content+" "), imp)
+	_, err = Reopen(strings.NewReader(content+" "), imp, t.TempDir())
 	require.ErrorContains(t, err, "is not the file that was imported as batch march")
 }
 
 func batchOf(t *testing.T, q *queue.Queue, no string) string {
 	t.Helper()
-	e, err := q.Lookup(t.Context(), no)
+	e, err := q.Ledger.Lookup(t.Context(), no)
 	require.NoError(t, err)
 	return e.Record.Batch
 }
@@ -73,7 +73,7 @@ func TestResultsOfNDJSON(t *testing.T) {
 	publish(t, q, f)
 	work(t, q, 2, nil)
 	var out strings.Builder
-	tally, err := f.WriteResults(t.Context(), q, &out)
+	tally, err := f.WriteResults(t.Context(), q, &out, FormatCSV)
 	require.NoError(t, err)
 	require.True(t, tally.AllAccepted())
 	require.True(t, strings.HasPrefix(out.String(), "order_no,_outcome,"), out.String())
@@ -182,7 +182,7 @@ func TestCancelStopsARun(t *testing.T) {
 		require.ErrorIs(t, err, ErrCancelled)
 		require.Less(t, done.Stored, 40*chunkRows)
 	})
-	counts, err := q.Count(t.Context())
+	counts, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, counts.Pending)
 	audit, err := books.Audit(t.Context(), q)

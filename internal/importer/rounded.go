@@ -65,7 +65,7 @@ func (f *File) countRounded(row *Row, counts []rounding) []rounding {
 		counts = make([]rounding, len(t.layout.columns))
 	}
 	for _, i := range t.layout.numbers {
-		if cell := row.Cells[i]; len(cell) > spreadsheetDigits {
+		if cell := row.Cells[i]; len(cell) > spreadsheetDigits && !kindOf(row.kinds, i).IsNumber() {
 			counts[i].add(cell)
 		}
 	}
@@ -88,7 +88,10 @@ func (f *File) judgeRounded(counts []rounding) bool {
 func (f *File) roundedError(row *Row) *RowError {
 	for _, i := range f.rounded {
 		cell, field := row.OrderNo, order.FieldOrderNo
-		if f.head.format == FormatCSV {
+		if f.head.format.hasColumns() {
+			if kindOf(row.kinds, i).IsNumber() { // the row was asked about already
+				continue
+			}
 			cell, field = row.Cells[i], f.head.layout.columns[i].field
 		}
 		if !looksRounded(cell) {

@@ -50,7 +50,7 @@ func TestRoundTrip(t *testing.T) {
 			require.Equal(t, want[i], row.Cells, "%q", content)
 		}
 		var results, rejects strings.Builder
-		_, err := f.WriteResults(t.Context(), q, &results)
+		_, err := f.WriteResults(t.Context(), q, &results, FormatCSV)
 		require.NoError(t, err)
 		require.True(t, strings.HasSuffix(results.String(), end))
 		again := rowsOf(t, openText(t, results.String(), skipInvalid))

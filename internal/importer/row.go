@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
+	"orderpost/internal/xlsx"
 )
 
 // Row is one row of a file with its order.
@@ -22,6 +24,8 @@ type Row struct {
 	Err       *RowError
 	// Cells holds the cells as read. For NDJSON it holds the line.
 	Cells []string
+	// kinds says what the cells of a workbook are; nil = text.
+	kinds []xlsx.Kind
 }
 
 // encoder converts rows to orders. It is not safe for concurrent use.
@@ -30,6 +34,8 @@ type encoder struct {
 	batch    string
 	template string
 	buf      []byte
+	schema   *orderschema.Schema
+	broken   *set // the rows that break the schema; nil = nobody knows yet
 	// common caches the warnings of a layout with sameWarnings. known says that it
 	// is filled.
 	common []order.Warning
@@ -37,7 +43,7 @@ type encoder struct {
 }
 
 func (e *encoder) row(rec record) Row {
-	row := Row{Number: rec.number, Line: rec.line, Cells: rec.cells, Err: rec.bad}
+	row := Row{Number: rec.number, Line: rec.line, Cells: rec.cells, kinds: rec.kinds, Err: rec.bad}
 	if row.Err != nil {
 		return row
 	}
@@ -58,7 +64,7 @@ func (e *encoder) row(rec record) Row {
 			row.Err = e.t.cellError(rec, bad)
 			return row
 		}
-		if body, bad = e.t.layout.appendBody(body, rec.cells, made); bad != nil {
+		if body, bad = e.t.layout.appendBody(body, rec.cells, rec.kinds, made); bad != nil {
 			row.Err = e.t.cellError(rec, bad)
 			if !row.Err.question() {
 				return row
@@ -71,6 +77,11 @@ func (e *encoder) row(rec record) Row {
 		row.Err = e.t.ruleError(rec, err)
 		return row
 	}
+	if row.Err == nil {
+		if row.Err = e.checkSchema(rec, parsed); row.Err != nil {
+			return row
+		}
+	}
 	row.OrderNo = parsed.OrderNo()
 	if e.t.format == FormatNDJSON {
 		if bad := e.t.checkOrderNo(row.OrderNo); bad != nil {
@@ -81,10 +92,21 @@ func (e *encoder) row(rec record) Row {
 		}
 	}
 	row.Order, row.Warnings = parsed, e.warnings(rec, parsed)
-	if e.t.format == FormatCSV {
+	if e.t.format.hasColumns() {
 		row.Warnings = e.t.layout.formulas(rec.cells, row.Warnings)
 	}
 	return row
+}
+
+// checkSchema checks an order against the schema, unless an earlier pass did.
+func (e *encoder) checkSchema(rec record, parsed *order.Order) *RowError {
+	if e.broken != nil && !e.broken.has(rec.number) {
+		return nil
+	}
+	if bad := e.schema.Check(parsed); bad != nil {
+		return e.t.ruleError(rec, bad)
+	}
+	return nil
 }
 
 // checkOrderNo checks the order number of an NDJSON row.
@@ -126,19 +148,21 @@ func (t *table) cellError(rec record, bad *cellError) *RowError {
 	}
 	i := bad.column - 1
 	line := rec.line
-	for _, cell := range rec.cells[:i] {
-		line += strings.Count(cell, "\n")
+	if t.format == FormatCSV {
+		for _, cell := range rec.cells[:i] {
+			line += strings.Count(cell, "\n")
+		}
 	}
-	return &RowError{File: t.file, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field, or: bad.or}
+	return &RowError{File: t.file, Sheet: t.sheet, Line: line, Column: bad.column, Name: t.layout.columns[i].header, Code: bad.code, Err: bad.err, field: bad.field, or: bad.or}
 }
 
 // ruleError returns an error of the signing rules with its column.
 func (t *table) ruleError(rec record, err error) *RowError {
-	e := &RowError{File: t.file, Line: rec.line, Err: err}
+	e := &RowError{File: t.file, Sheet: t.sheet, Line: rec.line, Err: err}
 	var path string
 	e.Code, path = refused(err)
 	if t.layout != nil && path != "" {
-		if e.Column = t.layout.find(path); e.Column > 0 {
+		if e.Column = t.layout.findAround(path); e.Column > 0 {
 			e.Name = t.layout.columns[e.Column-1].field
 		}
 	}

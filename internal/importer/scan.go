@@ -13,6 +13,9 @@ import (
 // as one atomic batch.
 const chunkRows = 500
 
+// chunkText bounds the text of a chunk. A hostile file may have only the longest rows.
+const chunkText = 512 << 10
+
 // chunk is a piece of the file on its way through the pipeline.
 type chunk struct {
 	records []record
@@ -25,16 +28,13 @@ type chunk struct {
 // Reading, encoding and visit run concurrently. Memory holds only a few chunks. It
 // returns the table with every error except those of the header.
 func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, error) {
-	if _, err := f.content.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	unpacked, closeContent, err := Unpack(f.o.File, f.content)
-	defer closeContent()
+	t, closeTable, err := openTable(f.content, &f.o, &f.book)
+	defer closeTable()
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTable(unpacked, &f.o)
-	if err != nil {
+	t.past = f.o.Past
+	if err := t.arrange(f.o.Mapping); err != nil {
 		return nil, err
 	}
 	if f.head == nil {
@@ -50,7 +50,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 	})
 	for range encoders {
 		all.Go(func() error {
-			e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate}
+			e := &encoder{t: t, batch: f.Batch, template: f.o.Mapping.OrderNoTemplate, schema: f.o.Schema, broken: f.broken}
 			for c := range work {
 				for _, rec := range c.records {
 					c.rows = append(c.rows, e.row(rec))
@@ -79,7 +79,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 func (t *table) readChunks(ctx context.Context, work, ordered chan<- *chunk) error {
 	for ended := false; !ended; {
 		c := &chunk{records: make([]record, 0, chunkRows), rows: make([]Row, 0, chunkRows), done: make(chan struct{})}
-		for len(c.records) < chunkRows {
+		for size := 0; len(c.records) < chunkRows && size < chunkText; {
 			rec, err := t.next()
 			if err != nil {
 				ended = true
@@ -87,6 +87,9 @@ func (t *table) readChunks(ctx context.Context, work, ordered chan<- *chunk) err
 					c.err = err
 				}
 				break
+			}
+			for _, cell := range rec.cells {
+				size += len(cell)
 			}
 			c.records = append(c.records, rec)
 		}

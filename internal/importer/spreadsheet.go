@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"orderpost/internal/order"
+	"orderpost/internal/xlsx"
 )
 
 // number matches a cell that begins like a formula but is a number.
@@ -60,6 +61,32 @@ func unescapeFormula(cell string) string {
 	return cell
 }
 
+// rowWriter writes the rows of results and rejects.
+type rowWriter interface {
+	// Write writes a row. kinds says what the first cells are; the others are text.
+	Write(cells []string, kinds []xlsx.Kind, toned int, tone xlsx.Tone) error
+	// Close writes the rest. It does not close what it writes to.
+	Close() error
+}
+
+// newRows returns a writer for rows with this header, and the function that makes text
+// harmless in it: a workbook knows what is text and what is a formula, CSV does not.
+func (f *File) newRows(w io.Writer, as Format, header []string) (out rowWriter, escape func(string) string, err error) {
+	if as == FormatXLSX {
+		name := f.head.sheet
+		if name == "" {
+			name = "Orders"
+		}
+		out, err := xlsx.NewWriter(w, name, header)
+		return out, func(cell string) string { return cell }, err
+	}
+	sheet, err := f.newSheet(w)
+	if err == nil {
+		err = sheet.Write(header, nil, -1, xlsx.Plain)
+	}
+	return sheet, EscapeFormula, err
+}
+
 // sheet writes CSV that keeps each cell byte for byte. csv.Writer with UseCRLF
 // changes the line ends in the cells, too.
 type sheet struct {
@@ -90,7 +117,7 @@ func (f *File) newSheet(w io.Writer) (*sheet, error) {
 }
 
 // Write writes a row.
-func (s *sheet) Write(cells []string) error {
+func (s *sheet) Write(cells []string, _ []xlsx.Kind, _ int, _ xlsx.Tone) error {
 	s.row.Reset()
 	if err := s.csv.Write(cells); err != nil {
 		return err
@@ -102,8 +129,8 @@ func (s *sheet) Write(cells []string) error {
 	return err
 }
 
-// Flush writes what is buffered.
-func (s *sheet) Flush() error { return s.w.Flush() }
+// Close writes what is buffered.
+func (s *sheet) Close() error { return s.w.Flush() }
 
 // original returns the positions and names of the file's original columns, without
 // those that a rejects or results file added.

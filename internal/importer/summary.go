@@ -98,6 +98,8 @@ type Summary struct {
 	// Guessed says that the encoding is a guess: the file has no mark and is not UTF-8.
 	Guessed   bool   `json:"encoding_guessed,omitempty"`
 	Delimiter string `json:"delimiter,omitempty"`
+	// Sheet is the sheet of a workbook, and what a person should hear about it.
+	Sheet *Sheet `json:"sheet,omitempty"`
 	// Stored is the number of rows that this import enqueued: new ones,
 	// corrections and repetitions.
 	Stored int `json:"stored"`
@@ -119,6 +121,8 @@ type Summary struct {
 	// InvalidKinds counts the bad rows by kind, in the order of their first rows. A
 	// check that stopped early counted only what it read.
 	InvalidKinds []InvalidKind `json:"invalid_kinds,omitempty"`
+	// Every says in one line what is wrong with every row that was read; "" = they differ.
+	Every string `json:"-"`
 	// Bad lists the first bad rows.
 	Bad []*RowError `json:"-"`
 	// Unended is the line of the last row if that has no line end, which may mean that
@@ -172,12 +176,12 @@ const (
 	maxFields   = 5
 )
 
-func (s *Summary) warn(file string, row *Row) {
+func (s *Summary) warn(t *table, row *Row) {
 	s.Warnings += len(row.Warnings)
 	for _, w := range row.Warnings {
 		s.kind(w.Code, row).add(w.Path, row.Number)
 		if len(s.Examples) < maxExamples {
-			s.Examples = append(s.Examples, fmt.Sprintf("%s:%d: %s", file, row.Line, w))
+			s.Examples = append(s.Examples, fmt.Sprintf("%s: %s", t.place(row.Line), w))
 		}
 	}
 }
@@ -209,6 +213,9 @@ func (k *WarningKind) add(field string, row int) {
 func (s *Summary) describe(t *table) {
 	s.Blank, s.Format, s.Unended = t.blank, t.format, t.unended()
 	s.Encoding, s.Guessed = t.text.encoding()
+	if t.format == FormatXLSX {
+		s.Sheet = &Sheet{Name: t.sheet, Notes: t.rows.Notes()}
+	}
 	if t.format == FormatCSV {
 		s.Delimiter = string(t.dialect.comma)
 	}

@@ -12,32 +12,41 @@ import (
 	"time"
 
 	"orderpost/internal/order"
+	"orderpost/internal/xlsx"
 )
 
 // record is one row as read.
 type record struct {
 	number, line int
 	cells        []string
-	bad          *RowError // the row does not fit the header
+	kinds        []xlsx.Kind // what the cells of a workbook are; nil = text
+	bad          *RowError   // the row does not fit the header
 }
 
-// table reads the rows of a file, CSV or NDJSON.
+// table reads the rows of a file: CSV, NDJSON or a sheet of a workbook.
 type table struct {
 	file   string
 	text   *text
 	format Format
 	limit  *rowLimit
 
+	// For CSV and workbooks.
+	header []string
+	layout *layout
+	past   time.Time // Options.Past
+	named  int       // line of the header
+
 	// For CSV.
 	csv     *csv.Reader
 	dialect dialect
-	header  []string
-	layout  *layout
-	past    time.Time // Options.Past
-	named   int       // line of the header
-	skipped int       // lines before the header: Excel's sep=
+	skipped int // lines before the header: Excel's sep=
 	// ours says that the file is a results file, whose cells [EscapeFormula] wrote.
 	ours bool
+
+	// For workbooks. merged returns a merged area in the header; it reads the whole sheet.
+	sheet  string
+	rows   *xlsx.Rows
+	merged func() string
 
 	// For NDJSON.
 	lines  *bufio.Reader
@@ -58,7 +67,22 @@ const (
 	FormatAuto   Format = "auto"
 	FormatCSV    Format = "csv"
 	FormatNDJSON Format = "ndjson"
+	FormatXLSX   Format = "xlsx"
 )
+
+// Formats lists the formats that a person can choose.
+func Formats() []Format { return []Format{FormatAuto, FormatCSV, FormatNDJSON, FormatXLSX} }
+
+// Unit is what a file of the format counts its places by: lines, or rows of a sheet.
+func (f Format) Unit() string {
+	if f == FormatXLSX {
+		return "row"
+	}
+	return "line"
+}
+
+// hasColumns reports whether a header names the columns of the format.
+func (f Format) hasColumns() bool { return f != FormatNDJSON }
 
 // maxRow bounds one row. Without a bound, an unclosed quote would read the whole file
 // into memory.
@@ -82,17 +106,35 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newTable reads the head of a file and maps its columns.
-func newTable(content io.Reader, o *Options) (*table, error) {
-	t, err := readTable(content, o)
-	if err != nil {
-		return t, err
+// openTable reads the head of a file from its beginning. book is the workbook that the
+// file was opened as before, if it was; openTable opens it otherwise, and then book stays
+// open when the table is closed. closeTable is never nil.
+func openTable(content io.ReadSeeker, o *Options, book **xlsx.Book) (t *table, closeTable func(), err error) {
+	closeTable = func() {}
+	if _, err := content.Seek(0, io.SeekStart); err != nil {
+		return nil, closeTable, err
 	}
-	t.past = o.Past
-	return t, t.arrange(o.Mapping)
+	is := *book != nil
+	if !is {
+		if is, err = isBook(content, o.Format); err == nil && is {
+			*book, err = openBook(content, o)
+		}
+		if err != nil {
+			return nil, closeTable, err
+		}
+	}
+	if is {
+		return sheetTable(*book, o)
+	}
+	unpacked, closeTable, err := Unpack(o.File, content)
+	if err != nil {
+		return nil, closeTable, err
+	}
+	t, err = readTable(unpacked, o)
+	return t, closeTable, err
 }
 
-// readTable reads the head of a file.
+// readTable reads the head of a file of text.
 func readTable(content io.Reader, o *Options) (*table, error) {
 	decoded, err := decode(o.File, content, o.Encoding)
 	if err != nil {
@@ -130,11 +172,16 @@ func (t *table) arrange(m Mapping) (err error) {
 	if t.layout, err = newLayout(t.header, m); err == nil {
 		return nil
 	}
-	bad := &RowError{File: t.file, Line: t.named, Code: CodeHeader, Err: err}
+	bad := &RowError{File: t.file, Sheet: t.sheet, Line: t.named, Code: CodeHeader, Err: err}
+	if t.format == FormatXLSX {
+		if area := t.merged(); area != "" {
+			return t.mergedHeader(area)
+		}
+	}
 	var of *columnError
 	if errors.As(err, &of) {
 		bad.Column, bad.Err = of.column, of.err
-	} else if t.dialect.comma != ',' || len(t.header) == 1 {
+	} else if t.format == FormatCSV && (t.dialect.comma != ',' || len(t.header) == 1) {
 		bad.Err = fmt.Errorf("%w (delimiter %q; --delimiter sets another one)", err, t.dialect.comma)
 	}
 	return bad
@@ -158,7 +205,7 @@ func (e *ending) Read(p []byte) (int, error) {
 // unended returns the line of the last row if that has no line end, otherwise 0. Call
 // it after the last row.
 func (t *table) unended() int {
-	if t.ending.last == '\n' || t.ending.last == '\r' {
+	if t.format == FormatXLSX || t.ending.last == '\n' || t.ending.last == '\r' {
 		return 0
 	}
 	return t.last
@@ -247,8 +294,11 @@ func (t *table) advance(cells []string) int {
 // next reads one row. An error ends the file: io.EOF, a *RowError if further rows
 // cannot be told apart, or a read error.
 func (t *table) next() (record, error) {
-	if t.format == FormatNDJSON {
+	switch t.format {
+	case FormatNDJSON:
 		return t.nextLineOfJSON()
+	case FormatXLSX:
+		return t.nextOfSheet()
 	}
 	for {
 		t.limit.left = maxRow

@@ -177,7 +177,7 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 	defer tick.Stop()
 	for {
 		before := f.p.Settled
-		counts, err := q.Count(ctx) // count before reading the results: an intent that has left the queue has a result
+		counts, err := q.Census.Count(ctx) // count before reading the results: an intent that has left the queue has a result
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (f *follower) follow(ctx context.Context, q *queue.Queue, show func(Progres
 		over = settled
 		if idle >= patience && !f.p.Ended {
 			idle = 0
-			left, err := unsettled(ctx, q, f.batch)
+			left, err := Unsettled(ctx, q, f.batch)
 			if err != nil {
 				return err
 			}
@@ -241,17 +241,17 @@ func (f *follower) waiting(ctx context.Context, q *queue.Queue, counts queue.Cou
 	}
 	f.counted = time.Now()
 	var err error
-	if f.p.Waiting, err = q.WaitingOf(ctx, books.ImportToken(f.batch)); err != nil {
+	if f.p.Waiting, err = q.Waiting.Of(ctx, books.ImportToken(f.batch)); err != nil {
 		return err
 	}
-	hold, err := books.ReadHold(ctx, q, f.batch)
+	hold, err := books.HeldBy(ctx, q, f.batch)
 	f.p.Paused = hold.By()
 	return err
 }
 
-// unsettled counts the intents of an import that have no outcome yet.
-func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
-	waiting, err := q.WaitingOf(ctx, books.ImportToken(batch)) // first: what leaves the waiting room is in the queue then
+// Unsettled counts the intents of an import that have no outcome yet.
+func Unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err error) {
+	waiting, err := q.Waiting.Of(ctx, books.ImportToken(batch)) // first: what leaves the waiting room is in the queue then
 	if err != nil {
 		return 0, err
 	}
@@ -261,7 +261,7 @@ func unsettled(ctx context.Context, q *queue.Queue, batch string) (n int, err er
 		for i, p := range page {
 			numbers[i] = p.OrderNo
 		}
-		records, err := q.LastWords(ctx, numbers)
+		records, err := q.Ledger.LastWords(ctx, numbers)
 		for i, st := range records {
 			if !st.Record.Settles(page[i].ID) { // otherwise its acknowledgement is under way
 				n++
@@ -299,7 +299,7 @@ func (p *Result) waitForOthers(ctx context.Context, q *queue.Queue) error {
 	tick := time.NewTicker(4 * lookEvery)
 	defer tick.Stop()
 	for {
-		counts, err := q.Count(ctx)
+		counts, err := q.Census.Count(ctx)
 		if err != nil || counts.Pending == 0 {
 			return err
 		}

@@ -20,7 +20,7 @@ import (
 func TestTheWaitingRoomIsFull(t *testing.T) {
 	const room = 700
 	q := openQueue(t)
-	require.NoError(t, q.LimitWaitingRoom(t.Context(), room, -1))
+	require.NoError(t, q.Census.LimitWaitingRoom(t.Context(), room, -1))
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{Worker: "w1", ID: "w1", Since: time.Now().UTC(), Open: true, Joined: true}))
 	run := func(content string, change ...func(*Options)) (*Result, error) {
 		f := openText(t, content, change...)
@@ -34,7 +34,7 @@ func TestTheWaitingRoomIsFull(t *testing.T) {
 	require.ErrorIs(t, err, ErrInterrupted)
 	require.ErrorIs(t, err, settle.ErrFull)
 	require.ErrorContains(t, err, "no room left in stream ORDERS_WAITING: maximum messages exceeded, and no order was settled for 1ms")
-	n, err := q.WaitingTotal(t.Context())
+	n, err := q.Waiting.Total(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, room, n, "nothing is discarded")
 
@@ -50,7 +50,7 @@ func TestTheWaitingRoomIsFull(t *testing.T) {
 	})
 	feed(t, q, 2*chunkRows)
 	require.NoError(t, all.Wait())
-	counts, err := q.Count(t.Context())
+	counts, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 2*chunkRows+1, counts.LastIntent, "each row once")
 	require.EqualValues(t, 2*chunkRows+1, counts.Results)
@@ -60,12 +60,12 @@ func TestTheWaitingRoomIsFull(t *testing.T) {
 func feed(t *testing.T, q *queue.Queue, n int) {
 	t.Helper()
 	for moved := 0; moved < n; {
-		list, _, err := q.WaitingNow(t.Context())
+		list, _, err := q.Waiting.Now(t.Context())
 		require.NoError(t, err)
 		for _, w := range list {
-			page, _, err := q.WaitingPage(t.Context(), w.Subject, 0, 100)
+			page, _, err := q.Waiting.Page(t.Context(), w.Subject, 0, 100)
 			require.NoError(t, err)
-			ends, err := q.Move(t.Context(), settle.WaitingGroup{Messages: page, Whole: true})
+			ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: page, Whole: true})
 			require.NoError(t, err)
 			for _, end := range ends {
 				require.Equal(t, settle.Moved, end)
@@ -85,7 +85,7 @@ func TestAnImportWhileNoWorkerRunsWaits(t *testing.T) {
 	done, err := f.Publish(t.Context(), q, sum)
 	require.NoError(t, err)
 	require.Equal(t, 5, done.Stored)
-	n, err := q.WaitingTotal(t.Context())
+	n, err := q.Waiting.Total(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
 }
@@ -144,10 +144,10 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 					return err == nil && a.Outcomes["cancelled"] == uint64(n)
 				}, time.Minute, 50*time.Millisecond)
 			})
-			left, err := q.WaitingTotal(t.Context())
+			left, err := q.Waiting.Total(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, left)
-			counts, err := q.Count(t.Context())
+			counts, err := q.Census.Count(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, counts.LastIntent, "they were not moved")
 		})

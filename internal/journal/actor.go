@@ -18,13 +18,16 @@ const (
 	Link        Known = "link"        // the console's login link, which its terminal shows
 	Proxy       Known = "proxy"       // an authenticating proxy named it
 	Certificate Known = "certificate" // a client certificate names it
+	Token       Known = "token"       // the token of a client of the HTTP door
 	ByFlag      Known = "by"          // the flag --by
 	ByUser      Known = "user"        // the variables $USER, $LOGNAME or $USERNAME, and the host
 	ByProcess   Known = "process"     // nobody gave a name: the process's user id, and the host
 )
 
 // Claimed reports whether nobody has checked the name.
-func (k Known) Claimed() bool { return k != Login && k != Link && k != Proxy && k != Certificate }
+func (k Known) Claimed() bool {
+	return k != Login && k != Link && k != Proxy && k != Certificate && k != Token
+}
 
 // Meaning says in a few words how the name is known.
 func (k Known) Meaning() string {
@@ -37,6 +40,8 @@ func (k Known) Meaning() string {
 		return "named by the proxy"
 	case Certificate:
 		return "named by a certificate"
+	case Token:
+		return "named by a client's token"
 	case ByFlag:
 		return "claimed by --by"
 	case ByUser:

@@ -93,8 +93,14 @@ func (j *Journal) Begin(ctx context.Context, in Intention) (*Act, error) {
 	}
 }
 
+// Continue returns an act that another program began, so that this one ends it.
+func (j *Journal) Continue(i *Item) *Act { return &Act{journal: j, entry: i.Entry} }
+
 // ID names the act in the journal.
 func (a *Act) ID() string { return a.entry.ID }
+
+// Name names its intention in the journal, for Find.
+func (a *Act) Name() string { return a.entry.subject() }
 
 // Unannounced returns why the act's intention is not in the journal; nil = it
 // is there.

@@ -32,11 +32,14 @@ const (
 	Repair  Kind = "repair"  // accept the loss of streams
 	Remove  Kind = "remove"  // remove an uploaded file
 	Tell    Kind = "tell"    // send parked webhooks again
+	Approve Kind = "approve" // let an import go that needs a second person
+	Refuse  Kind = "refuse"  // refuse one, and withdraw it
+	Rule    Kind = "rule"    // set what needs a second person
 )
 
 // Kinds returns every kind.
 func Kinds() []Kind {
-	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell}
+	return []Kind{Import, Cancel, Replay, Resolve, Drop, Export, Hold, Resume, Limit, Pause, GoOn, Lane, Adopt, Repair, Remove, Tell, Approve, Refuse, Rule}
 }
 
 // About says what an act is about. Only Kind and Actor are always set.
@@ -78,6 +81,8 @@ type Result struct {
 	Counts map[string]int `json:"counts,omitempty"`
 	// Error is why the act failed, or is not complete.
 	Error string `json:"error,omitempty"`
+	// ApprovedBy names who approved an act that needed a second person, or refused it.
+	ApprovedBy string `json:"approved_by,omitempty"`
 }
 
 // Step says which half of an act an entry is.

@@ -14,7 +14,7 @@ const followEvery = time.Second
 
 // Last returns the sequence of the newest entry; 0 if there is none.
 func Last(ctx context.Context, q *queue.Queue) (last uint64, err error) {
-	err = q.UnlessRefused(ctx, func(ctx context.Context) error {
+	err = q.Conn.UnlessRefused(ctx, func(ctx context.Context) error {
 		state, err := q.Journal().State(ctx)
 		last = state.LastSeq
 		return err

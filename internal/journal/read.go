@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,7 +27,7 @@ type Item struct {
 }
 
 // NoResult is what to say of an act without a result.
-const NoResult = "no result: it still runs, or its program ended, or could not write it"
+const NoResult = "no result: it still runs, or waits for an approval, or its program ended, or could not write it"
 
 // Query selects acts. An empty field selects all.
 type Query struct {
@@ -70,7 +72,7 @@ func Read(ctx context.Context, q *queue.Queue, query Query) (p Page, err error) 
 		query.Limit = defaultLimit
 	}
 	r := reader{s: q.Journal(), query: query, page: &p, ended: make(map[string]*Entry), announced: make(map[string]bool)}
-	err = q.UnlessRefused(ctx, func(ctx context.Context) error {
+	err = q.Conn.UnlessRefused(ctx, func(ctx context.Context) error {
 		if query.OrderNo+query.Batch != "" || query.Many {
 			return r.matching(ctx)
 		}
@@ -103,6 +105,48 @@ func All(ctx context.Context, q *queue.Queue, query Query, visit func(Item) bool
 			return unreadable, nil
 		}
 	}
+}
+
+// NameOf returns the name of the intention of the act with an id, for Find; "" if there is none.
+func NameOf(ctx context.Context, q *queue.Queue, id string) (name string, err error) {
+	if id == "" || strings.ContainsAny(id, ".*> \t\r\n") {
+		return "", nil
+	}
+	s := q.Journal()
+	if _, err := s.State(ctx); err != nil { // of a stream that does not exist, nobody answers
+		return "", err
+	}
+	err = s.Matching(ctx, "*.*.*."+id+"."+string(StepIntention), queue.ToTheEnd, func(page []*settle.Message) error {
+		for _, m := range page {
+			name = s.Token(m)
+		}
+		return nil
+	})
+	return name, err
+}
+
+// Find returns the act whose intention has a name, and the SHA-256 of that intention in
+// hex. It is nil if there is none, or if a replica that lags has answered.
+func Find(ctx context.Context, q *queue.Queue, name string) (item *Item, digest string, err error) {
+	s := q.Journal()
+	halves, err := s.Peek(ctx, []string{name, strings.TrimSuffix(name, string(StepIntention)) + string(StepResult)})
+	if err != nil || halves[0] == nil {
+		return nil, "", err
+	}
+	e, err := decode(halves[0], s.Token(halves[0]))
+	if err != nil {
+		return nil, "", err
+	}
+	item = &Item{Seq: e.seq, Stored: e.stored.UTC(), Entry: *e}
+	if halves[1] != nil {
+		end, err := decode(halves[1], s.Token(halves[1]))
+		if err != nil {
+			return nil, "", err
+		}
+		item.Result, item.Ended = end.Result, end.stored.UTC()
+	}
+	sum := sha256.Sum256(halves[0].Data)
+	return item, hex.EncodeToString(sum[:]), nil
 }
 
 // OfOrder returns the acts on one order, and those on its import if batch is

@@ -51,7 +51,7 @@ func (d Deed) Stays(f Fate) bool {
 func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
 	return Deed{Kind: journal.Replay, Does: Fate(settle.Replayed.String()),
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
-			end, err := q.Replay(ctx, l, o)
+			end, err := q.Operator.Replay(ctx, l, o)
 			return Fate(end.String()), err
 		},
 		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
@@ -70,7 +70,7 @@ func Replay(q *queue.Queue, o settle.ReplayOptions) Deed {
 func Drop(q *queue.Queue, who settle.Person) Deed {
 	return Deed{Kind: journal.Drop, Does: Dropped,
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
-			gone, err := q.Drop(ctx, l, who)
+			gone, err := q.Operator.Drop(ctx, l, who)
 			return refusal(gone, err, Dropped)
 		},
 		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
@@ -93,11 +93,11 @@ func Drop(q *queue.Queue, who settle.Person) Deed {
 func Resolve(q *queue.Queue, as order.Outcome, who settle.Person) Deed {
 	return Deed{Kind: journal.Resolve, Does: Resolved,
 		do: func(ctx context.Context, l *settle.Letter) (Fate, error) {
-			gone, err := q.ResolveLetter(ctx, l, as, who)
+			gone, err := q.Operator.ResolveLetter(ctx, l, as, who)
 			return refusal(gone, err, Resolved)
 		},
 		look: func(ctx context.Context, page []*settle.Letter) ([]Fate, error) {
-			ends, err := books.DryRunResolve(ctx, q, page)
+			ends, err := books.DryRunResolve(ctx, q, page, who)
 			fates := make([]Fate, len(page))
 			for i := range ends {
 				fates[i], _ = refusal(false, ends[i], Resolved)
@@ -118,6 +118,8 @@ func refusal(gone bool, err error, done Fate) (Fate, error) {
 		return Certain, nil
 	case errors.Is(err, settle.ErrNoResult):
 		return NoResult, nil
+	case errors.Is(err, settle.ErrReplaced):
+		return Gone, nil
 	case err != nil:
 		return "", err
 	case gone:

@@ -243,7 +243,7 @@ func Export(ctx context.Context, q *queue.Queue, g Group, to Orders) (written, l
 func eachBody(ctx context.Context, q *queue.Queue, g Group, page func(seen, unreadable int), visit func(l *settle.Letter, body []byte, why error) error) error {
 	return g.Walk(ctx, q, func(letters []*settle.Letter, seen int, unreadable []error) error {
 		for _, l := range letters {
-			body, why := q.WholeBody(ctx, l)
+			body, why := q.Ledger.WholeBody(ctx, l)
 			if why != nil && (ctx.Err() != nil || errors.Is(why, queue.ErrUnreachable)) {
 				return why
 			}

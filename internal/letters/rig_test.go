@@ -80,15 +80,15 @@ func (r *rig) fail(n int, end order.Report) {
 		var got []*settle.Delivery
 		require.NoError(r, r.worker.Pull(r.T.Context(), min(n, 64), time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
 		for _, d := range got {
-			_, err := r.worker.Settle(r.T.Context(), d, end, order.Decide(end, order.Facts{}))
+			_, err := r.worker.Worker.Settle(r.T.Context(), d, end, order.Decide(end, order.Facts{}))
 			require.NoError(r, err)
 			d.Release()
 		}
 		n -= len(got)
 	}
 	require.Eventually(r, func() bool {
-		_ = r.worker.Trim(r.T.Context())
-		room, err := r.worker.Room(r.T.Context())
+		_ = r.worker.Trimmer.Trim(r.T.Context())
+		room, err := r.worker.Census.Room(r.T.Context())
 		return err == nil && room.Msgs == 0
 	}, patience, 5*time.Millisecond)
 }
@@ -117,14 +117,14 @@ func (r *rig) all(prefix string) Group {
 // pending counts the stored intents whose order number begins with a prefix.
 func (r *rig) pending() int {
 	r.Helper()
-	c, err := r.q.Count(r.T.Context())
+	c, err := r.q.Census.Count(r.T.Context())
 	require.NoError(r, err)
 	return int(c.Pending)
 }
 
 func (r *rig) left() int {
 	r.Helper()
-	c, err := r.q.Count(r.T.Context())
+	c, err := r.q.Census.Count(r.T.Context())
 	require.NoError(r, err)
 	return int(c.Letters)
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"orderpost/internal/journal"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -78,6 +79,20 @@ func (t Tally) Counts() map[string]int {
 		out[string(fate)] = n
 	}
 	return out
+}
+
+// Result is what the journal keeps of a run. err is Run's.
+func (t Tally) Result(ctx context.Context, d Deed, err error) journal.Result {
+	r := journal.Result{End: journal.Done, Counts: t.Counts()}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		r.End, r.Error = journal.Stopped, "stopped in the middle"
+	case err != nil:
+		r.End, r.Error = journal.Failed, err.Error()
+	case t.Stayed(d)+t.Unreadable > 0:
+		r.End, r.Error = journal.Partial, fmt.Sprintf("%d dead letters stayed", t.Stayed(d)+t.Unreadable)
+	}
+	return r
 }
 
 // errEnough ends a walk at Options.Limit.

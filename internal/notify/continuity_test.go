@@ -34,7 +34,7 @@ func TestTheBrokerLosesTheEnd(t *testing.T) {
 				between(resultsFolder(t, cfg.Dir))
 				server, err = embedded.Start(cfg)
 				require.NoError(t, err)
-				require.Eventually(t, q.Connected, time.Minute, time.Millisecond)
+				require.Eventually(t, q.Conn.Connected, time.Minute, time.Millisecond)
 			}
 
 			b.put("A-1", "accepted")

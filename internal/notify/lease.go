@@ -42,6 +42,20 @@ func (l *lease) held() bool {
 	return until != nil && now.Before(*until) && now.Round(0).Before(until.Round(0))
 }
 
+// heldEvery is the time between two looks of await.
+const heldEvery = 50 * time.Millisecond
+
+// await waits until this process may send, and returns false if ctx ends first. A wall clock
+// that was set ahead ends held until the next renewal, and not the session.
+func (l *lease) await(ctx context.Context) bool {
+	for !l.held() {
+		if !sleep(ctx, heldEvery, nil) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
 // left returns for how long this process may still send.
 func (l *lease) left() time.Duration {
 	if until := l.until.Load(); until != nil {

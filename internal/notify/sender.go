@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/queue"
 	"orderpost/internal/settle"
 )
@@ -21,7 +22,9 @@ type Options struct {
 	Queue  *queue.Queue
 	// Name is this process's, for people.
 	Name string
-	Log  zerolog.Logger
+	// Version is the program's, for people.
+	Version string
+	Log     zerolog.Logger
 }
 
 // Sender tells the receiver the outcomes while it holds the lease. One of all senders of a
@@ -34,6 +37,7 @@ type Sender struct {
 	lease  *lease
 	oldest bool
 	stats  counters
+	door   fleet.Door // what stays the same of it
 
 	mu      sync.Mutex
 	problem string
@@ -50,6 +54,7 @@ func NewSender(o Options) (*Sender, error) {
 	}
 	self := rand.Text()
 	s := &Sender{queue: o.Queue, log: o.Log, filter: newFilter(o.Config), oldest: o.Config.Begin == beginOldest,
+		door:  fleet.Door{Kind: fleet.DoorNotify, Name: o.Name, Since: time.Now().UTC(), Version: o.Version},
 		lease: &lease{queue: o.Queue, self: self, mine: Kept{Owner: self, Process: o.Name}}}
 	s.client = newClient(o.Config, keys, func(err error) {
 		s.log.Warn().Err(err).Msg("the secret for webhooks cannot be read again; the former one stays in use")
@@ -60,6 +65,9 @@ func NewSender(o Options) (*Sender, error) {
 // Run sends until ctx ends. Then another process may send at once.
 func (s *Sender) Run(ctx context.Context) {
 	defer s.client.close()
+	var shown sync.WaitGroup
+	shown.Go(func() { fleet.New(s.queue).ShowDoor(ctx, s.log, s.describe) })
+	defer shown.Wait()
 	defer func() {
 		if err := s.lease.leave(); err != nil {
 			s.log.Debug().Err(err).Msg("another process sends outcomes in a few seconds")
@@ -75,6 +83,16 @@ func (s *Sender) Run(ctx context.Context) {
 			_ = settle.RealTime().Sleep(ctx, lookEvery)
 		}
 	}
+}
+
+// describe returns what people are shown of this process.
+func (s *Sender) describe() fleet.Door {
+	d, n := s.door, s.Stats()
+	d.Done, d.Sends, d.Backlog = n.Attempts[classes[2]], n.Sends, n.Backlog
+	if now := s.stats.session.Load(); now != nil {
+		d.Problem = now.receiver.trouble()
+	}
+	return d
 }
 
 // lead sends for as long as this process may. It returns false if another one does.

@@ -343,19 +343,19 @@ func TestAPersonCorrects(t *testing.T) {
 	require.NoError(t, q.Pull(t.Context(), 1, 10*time.Second, func(ds []*settle.Delivery) {
 		for _, d := range ds {
 			r := order.Report{End: order.EndAnswer, Verdict: order.Unsure, History: order.History{Attempts: 1, Unsure: true}}
-			_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
+			_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
 			require.NoError(t, err)
 			d.Release()
 		}
 	}))
 	e.await(t, map[string]string{"A-1": "unknown"})
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		_ = q.Trim(t.Context()) // until then the intent counts as pending
-		_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ann"})
+		_ = q.Trimmer.Trim(t.Context()) // until then the intent counts as pending
+		_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ann"})
 		require.NoError(c, err)
 	}, time.Minute, 10*time.Millisecond)
 	e.await(t, map[string]string{"A-1": "rejected"})
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ann"})
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ann"})
 	require.NoError(t, err)
 	e.await(t, map[string]string{"A-1": "accepted"})
 	_, all := e.last()

@@ -10,19 +10,20 @@ import (
 type collector struct {
 	Options
 
-	connected, draining       *prometheus.Desc
-	inFlight, slots           *prometheus.Desc
-	gateOpen, gateBlock       *prometheus.Desc
-	requests, limit           *prometheus.Desc
-	waiting, rate             *prometheus.Desc
-	leaseLosses               *prometheus.Desc
-	failures, filed, scaling  *prometheus.Desc
-	clockOffset, clockError   *prometheus.Desc
-	pending, oldest, deadMail *prometheus.Desc
-	held, lane, laneOldest    *prometheus.Desc
-	fed, heldImports          *prometheus.Desc
-	present, replaced         *prometheus.Desc
-	failing, full, free       *prometheus.Desc
+	connected, draining         *prometheus.Desc
+	server                      *prometheus.Desc
+	inFlight, slots             *prometheus.Desc
+	gateOpen, gateBlock         *prometheus.Desc
+	requests, limit             *prometheus.Desc
+	waiting, rate               *prometheus.Desc
+	leaseLosses                 *prometheus.Desc
+	failures, filed, scaling    *prometheus.Desc
+	clockOffset, clockError     *prometheus.Desc
+	pending, oldest, deadMail   *prometheus.Desc
+	held, lane, laneOldest      *prometheus.Desc
+	fed, heldImports            *prometheus.Desc
+	present, replaced, stranded *prometheus.Desc
+	failing, full, free         *prometheus.Desc
 }
 
 const fleetWide = " Of the whole fleet: each worker reports the same value, and no value while the broker does not answer."
@@ -34,6 +35,7 @@ func newCollector(o Options) *collector {
 	return &collector{
 		Options:   o,
 		connected: desc("broker_connected", "1 while the broker is in reach."),
+		server:    desc("broker_info", "1, with the version of the server that this worker is connected to, and whether programs work with it: ok, weak (it has a known defect) or refused; none without a connection.", "version", "verdict"),
 		draining:  desc("draining", "1 while the worker stops and takes nothing new."),
 		inFlight:  desc("in_flight_orders", "Orders that this worker has in hand."),
 		slots:     desc("slots", "Orders that this worker can have in hand (ORDERPOST_CONCURRENCY)."),
@@ -64,6 +66,7 @@ func newCollector(o Options) *collector {
 
 		present:  desc("stream_present", "1 while the broker has the stream, 0 while it is missing or lost its end: intents, results, dead_letters, waiting, journal, fleet (the bucket) or consumer (of the intents). As last seen; none before the broker was asked.", "stream"),
 		replaced: desc("streams_replaced_total", "How often a stream was found to be another one than before: what it had held is gone.", "stream"),
+		stranded: desc("intent_stranded", "1 while an intent is stored without an outcome and the broker delivers it to nobody; only in the worker that trims the log."),
 		failing:  desc("storage_failing", "1 while the broker does not store what this worker writes: its disk is full or fails (/readyz says which)."),
 		full:     desc("intents_refused", "1 while the intents stream takes no more from producers: a limit is reached, or the embedded broker keeps the rest of its disk for results and dead letters."),
 		free:     desc("storage_free_bytes", "Bytes that are free on the disk of the embedded broker; only in the worker that runs it."),
@@ -76,9 +79,9 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.connected, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
+	for _, d := range []*prometheus.Desc{c.connected, c.server, c.draining, c.inFlight, c.slots, c.gateOpen, c.gateBlock,
 		c.requests, c.limit, c.waiting, c.rate,
-		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.held, c.fed, c.heldImports, c.lane, c.laneOldest, c.present, c.replaced, c.failing, c.full, c.free} {
+		c.leaseLosses, c.failures, c.filed, c.scaling, c.clockOffset, c.clockError, c.pending, c.oldest, c.deadMail, c.held, c.fed, c.heldImports, c.lane, c.laneOldest, c.present, c.replaced, c.stranded, c.failing, c.full, c.free} {
 		out <- d
 	}
 }
@@ -90,6 +93,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	gauge(c.connected, number(s.Connected))
+	if s.Broker != nil {
+		gauge(c.server, 1, s.Broker.Version, s.Broker.Verdict)
+	}
 	gauge(c.draining, number(s.Draining))
 	gauge(c.inFlight, float64(s.InFlight))
 	gauge(c.slots, float64(s.Slots))
@@ -124,6 +130,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, p := range s.Parts {
 		gauge(c.present, number(p.Present), p.Name)
 	}
+	gauge(c.stranded, number(s.Stranded))
 	gauge(c.failing, number(s.Store.Failing != ""))
 	gauge(c.full, number(s.Store.Full != ""))
 	if s.Store.Free != nil {

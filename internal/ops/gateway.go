@@ -2,6 +2,7 @@ package ops
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,7 @@ type Gateway struct {
 	orders   *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	open     *prometheus.GaugeVec
+	brought  atomic.Uint64
 }
 
 // NewGateway registers the metrics of an HTTP door with reg. It panics where reg has them
@@ -56,7 +58,13 @@ func (g *Gateway) Requested(route string, status int, took time.Duration) {
 }
 
 // Submitted counts an order by what became of it.
-func (g *Gateway) Submitted(result string) { g.orders.WithLabelValues(result).Inc() }
+func (g *Gateway) Submitted(result string) {
+	g.brought.Add(1)
+	g.orders.WithLabelValues(result).Inc()
+}
+
+// Brought returns how many orders were counted.
+func (g *Gateway) Brought() uint64 { return g.brought.Load() }
 
 // Opened counts a request under way until closed is called.
 func (g *Gateway) Opened(route string) (closed func()) {

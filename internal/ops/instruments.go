@@ -48,6 +48,15 @@ func histogramOpts(name, help string, buckets []float64) prometheus.HistogramOpt
 	}
 }
 
+// observe adds a duration to a histogram, as an exemplar if its trace is sampled.
+func observe(h prometheus.Histogram, d time.Duration, traceID string) {
+	if e, ok := h.(prometheus.ExemplarObserver); ok && traceID != "" {
+		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": traceID})
+		return
+	}
+	h.Observe(d.Seconds())
+}
+
 func counter(f promauto.Factory, name, help, label string) *prometheus.CounterVec {
 	return f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, []string{label})
 }

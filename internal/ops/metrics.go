@@ -112,8 +112,9 @@ func (m *Metrics) Settled(outcome order.Outcome) { m.orders[outcome].Inc() }
 // Poisoned counts an order that was put aside because it crashed its workers.
 func (m *Metrics) Poisoned() { m.poisoned.Inc() }
 
-// Took records the time from enqueue to outcome of a settled order.
-func (m *Metrics) Took(d time.Duration) { m.settling.Observe(d.Seconds()) }
+// Took records the time from enqueue to outcome of a settled order. traceID makes it an
+// exemplar; "" = its trace is not sampled.
+func (m *Metrics) Took(d time.Duration, traceID string) { observe(m.settling, d, traceID) }
 
 // Returned counts a submission that ended without an outcome.
 func (m *Metrics) Returned(action order.Action) { m.returned[action].Inc() }
@@ -148,12 +149,14 @@ type Attempt struct {
 	RateWaited time.Duration
 	// Bytes is the size of the request's body.
 	Bytes int
+	// TraceID makes the duration an exemplar; "" = its trace is not sampled.
+	TraceID string
 }
 
 // Attempted records an attempt.
 func (m *Metrics) Attempted(a Attempt) {
 	m.attempts[a.Verdict].Inc()
-	m.duration.Observe(a.Duration.Seconds())
+	observe(m.duration, a.Duration, a.TraceID)
 	m.waiting.Observe(a.Waited.Seconds())
 	m.size.Observe(float64(a.Bytes))
 	if a.RateWaited > 0 {

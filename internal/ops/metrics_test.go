@@ -106,7 +106,7 @@ func TestWhatIsNotKnownIsNotClaimed(t *testing.T) {
 
 func TestHistogramsAreNativeAndClassic(t *testing.T) {
 	reg, m := newMetrics(nil)
-	m.Took(300 * time.Millisecond)
+	m.Took(300*time.Millisecond, "")
 	m.Attempted(Attempt{Verdict: order.Accepted, Duration: 20 * time.Millisecond, Waited: time.Millisecond, RateWaited: time.Microsecond, Bytes: 500})
 	m.Retrying(time.Second, true)
 	ours := families(t, reg)
@@ -138,7 +138,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	_, m := newMetrics(nil)
 	count := func() {
 		m.Settled(order.OutcomeAccepted)
-		m.Took(time.Second)
+		m.Took(time.Second, "")
 		m.Attempted(Attempt{Verdict: order.Accepted, Duration: time.Second, Bytes: 500, RateWaited: time.Second})
 		m.Returned(order.ActDelay)
 		m.Redelivered(true)
@@ -200,6 +200,10 @@ func TestAScrapeAsksTheWorker(t *testing.T) {
 	require.Equal(t, map[string]float64{"refused,results": 1, "unconfirmed,results": 2, "refused,dead_letters": 3, "unconfirmed,dead_letters": 4},
 		values(families(t, reg)["orderpost_publish_failures_total"]))
 	require.EqualValues(t, 9, values(families(t, reg)["orderpost_dead_letters_filed_total"])["unknown"])
+
+	require.NotContains(t, families(t, reg), "orderpost_broker_info", "there is no connection")
+	now.Broker = &Broker{Version: "2.15.2", Verdict: "ok"}
+	require.Equal(t, map[string]float64{"ok,2.15.2": 1}, values(families(t, reg)["orderpost_broker_info"]))
 
 	require.NotContains(t, families(t, reg), "orderpost_stream_present", "nobody was asked")
 	now.Parts = []Part{{Name: "results", Present: true, Replaced: 2, Precious: true}, {Name: "fleet"}}

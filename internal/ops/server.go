@@ -99,6 +99,7 @@ func (s *Server) handler(o ServerOptions) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Metrics, promhttp.HandlerOpts{
 		ErrorLog: scrapeErrors{o.Log}, ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout,
+		EnableOpenMetrics: true, // the one text format with exemplars
 	}))
 	mux.HandleFunc("GET /livez", livez)
 	mux.HandleFunc("GET /readyz", s.readyz)

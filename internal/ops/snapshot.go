@@ -13,6 +13,8 @@ type Snapshot struct {
 	Started bool
 	// Connected says that the broker is reachable.
 	Connected bool
+	// Broker is the server that the worker is connected to; nil = none.
+	Broker *Broker
 	// Draining says that the worker is stopping and takes no new orders.
 	Draining bool
 	// InFlight is the number of orders in hand, at most Slots.
@@ -32,11 +34,18 @@ type Snapshot struct {
 	// Sizes is nil while they are unknown.
 	Sizes *Sizes
 	// Parts lists the streams, the bucket and the consumer as of the last check.
-	// Missing says which of them are missing and what to do; "" = none.
+	// Missing says which of them are missing, or why the broker is refused, and what to
+	// do; "" = none, and it is not.
 	Parts   []Part
 	Missing string
-	Store   Store
+	// Stranded says that an intent is stored without an outcome, and that the broker delivers
+	// it to nobody (R14).
+	Stranded bool
+	Store    Store
 }
+
+// Broker is a NATS server. Verdict is ok, weak or refused (queue.BrokerVerdict).
+type Broker struct{ Version, Verdict string }
 
 // Part is a stream, the fleet's bucket or the consumer.
 type Part struct {

@@ -25,9 +25,8 @@ func (a Action) String() string { return nameOf(actionNames[:], int(a)) }
 // Facts are what Decide needs besides the report.
 type Facts struct {
 	Policy Policy
-	// FirstProven says that a confirmed note proves the last attempt to be our
-	// first one for this order_no. A duplicate answer then refers to an order that
-	// somebody else created.
+	// FirstProven says that the last submission is proven to be our first one for this
+	// order_no. A duplicate answer then refers to an order that somebody else created.
 	FirstProven bool
 	// Allowed says that a person allowed this intent although the order is in
 	// doubt. Under Park, only a new unsure attempt then parks it again.
@@ -54,8 +53,8 @@ type Settlement struct {
 // that no order exists (Report.Final).
 //
 // A duplicate answer under doubt means that our own earlier attempt created the
-// order. Without doubt, it is a refusal only if a note proves that this was our
-// first attempt.
+// order. Without doubt, it is a refusal only if this was our first submission, which is
+// proven under park alone.
 func Decide(r Report, f Facts) Settlement {
 	doubt := (r.History.Unsure || r.Verdict.LeavesDoubt()) && !r.Final
 	switch {

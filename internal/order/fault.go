@@ -134,3 +134,17 @@ func kindWord(kind byte) string {
 		return "true or false"
 	}
 }
+
+// Path returns the path of steps through a body as in code, such as items[0].price. A step
+// is the name of a member, or the index of an entry as an int.
+func Path(steps ...any) string {
+	var b strings.Builder
+	for _, step := range steps {
+		if i, ok := step.(int); ok {
+			b.WriteString("[" + strconv.Itoa(i) + "]")
+			continue
+		}
+		writeName(&b, step.(string))
+	}
+	return Clip(b.String(), maxPath)
+}

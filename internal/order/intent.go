@@ -58,6 +58,9 @@ func (o *Order) Timestamp() (ms int64, ok bool) { return o.timestamp, o.timestam
 // top-level timestamp. This form is published, stored and hashed.
 func (o *Order) Canonical() []byte { return []byte(o.text[:o.bodyEnd]) }
 
+// Text is Canonical without a copy.
+func (o *Order) Text() string { return o.text[:o.bodyEnd] }
+
 // BodyHash returns the SHA-256 of the canonical body without timestamp, in
 // lower-case hex. Two intents for the same order have equal hashes.
 func (o *Order) BodyHash() string {

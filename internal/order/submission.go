@@ -36,8 +36,8 @@ type Submission struct {
 	// with EndCancelled. Cancelled may be nil.
 	Cancelled func(h History) (bool, <-chan struct{})
 	// WriteAhead is set under the policy Park. It is called before each attempt with
-	// the history that includes this attempt, and returns once the broker has
-	// confirmed it. An error ends the submission before a request is sent, and the
+	// the history that includes this attempt, and returns once the broker has confirmed
+	// what tells a later delivery about it. An error ends the submission before a request is sent, and the
 	// attempt is not counted: with EndLeaseLost for ErrLeaseLost, otherwise with
 	// EndHandBack.
 	WriteAhead func(ctx context.Context, h History) error

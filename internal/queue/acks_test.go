@@ -62,7 +62,7 @@ func FuzzPlainAck(f *testing.F) {
 // A late answer to a flush that was given up does not count for the next flush.
 func TestALateAnswerIsNotTheNextWrites(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	a := &acks{nc: q.nc, link: &q.link}
+	a := &acks{nc: q.Conn.nc, link: &q.Conn.link}
 	first := conditional(q, "L-1", 0)
 	a.flush([]*write{first})
 	require.NoError(t, first.err)
@@ -82,9 +82,9 @@ func TestALateAnswerIsNotTheNextWrites(t *testing.T) {
 
 func TestWritesThatNobodyTakesAreNotConfirmed(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	a := &acks{nc: q.nc, link: &q.link}
+	a := &acks{nc: q.Conn.nc, link: &q.Conn.link}
 	lost := conditional(q, "L-1", 0)
-	lost.msg.Subject = "nobody." + fmt.Sprint(q.n.results)
+	lost.msg.Subject = "nobody." + fmt.Sprint(q.Conn.n.results)
 	a.flush([]*write{lost})
 	require.ErrorIs(t, lost.err, errUnconfirmed)
 }

@@ -43,16 +43,16 @@ type Entry struct {
 var ErrNoKey = errors.New("no such key")
 
 // Bucket returns the bucket.
-func (q *Queue) Bucket() *Bucket { return &q.bucket }
+func (q *Queue) Bucket() *Bucket { return q.bucket }
 
 // Name returns the bucket's name.
-func (b *Bucket) Name() string { return b.q.n.bucket }
+func (b *Bucket) Name() string { return b.q.Conn.n.bucket }
 
 // stream returns the name of the stream that stores the bucket.
-func (b *Bucket) stream() string { return bucketPrefix + b.q.n.bucket }
+func (b *Bucket) stream() string { return bucketPrefix + b.q.Conn.n.bucket }
 
 // prefix returns the prefix of the subjects of the bucket's keys.
-func (b *Bucket) prefix() string { return "$KV." + b.q.n.bucket + "." }
+func (b *Bucket) prefix() string { return "$KV." + b.q.Conn.n.bucket + "." }
 
 // entry reads a stored message. ok is false for the marker of a deletion.
 func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
@@ -63,8 +63,8 @@ func (b *Bucket) entry(raw *settle.Message) (e Entry, ok bool) {
 // do carries out one request. It bounds each try, because the client would wait
 // for a lost answer as long as its caller has time.
 func (b *Bucket) do(ctx context.Context, request func(context.Context) error) error {
-	return b.q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := b.q.link.bound(ctx)
+	return b.q.Conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := b.q.Conn.link.bound(ctx)
 		defer cancel()
 		return request(ctx)
 	})
@@ -106,11 +106,11 @@ func (b *Bucket) PutSoon(ctx context.Context, key string, v any) error {
 	}
 	var silent time.Time // since when
 	return b.wrap(b.do(ctx, func(ctx context.Context) error {
-		if silent.IsZero() || !b.q.Connected() {
+		if silent.IsZero() || !b.q.Conn.Connected() {
 			silent = time.Now()
 		}
 		_, err := b.kv.Put(ctx, key, data)
-		if err != nil && b.q.transient(err) && b.q.Connected() && time.Since(silent) > b.silentTerm {
+		if err != nil && b.q.Conn.transient(err) && b.q.Conn.Connected() && time.Since(silent) > b.silentTerm {
 			return fmt.Errorf("%w for %s (%v)", ErrSilent, time.Since(silent).Round(time.Second), err)
 		}
 		return err
@@ -147,7 +147,7 @@ func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (
 				return nil
 			}
 		}
-		if stale && (err == nil || !b.q.transient(err)) {
+		if stale && (err == nil || !b.q.Conn.transient(err)) {
 			err = settle.ErrStale
 		}
 		repeated = true
@@ -176,7 +176,7 @@ func (b *Bucket) Delete(ctx context.Context, key string, revision uint64) error 
 
 // Erase removes a key and leaves no marker.
 func (b *Bucket) Erase(ctx context.Context, key string) error {
-	return b.wrap(b.q.purge(ctx, b.stream(), b.prefix()+key, 0))
+	return b.wrap(b.q.reader.purge(ctx, b.stream(), b.prefix()+key, 0))
 }
 
 func (b *Bucket) wrap(err error) error {

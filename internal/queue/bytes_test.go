@@ -25,7 +25,7 @@ func fill(t *testing.T, q *Queue, n int) {
 	t.Helper()
 	for i := range n {
 		no := fmt.Sprint("BIG-", i)
-		_, err := q.js.Publish(t.Context(), q.n.newPre+no, largeBody(no))
+		_, err := q.Conn.js.Publish(t.Context(), q.Conn.n.newPre+no, largeBody(no))
 		require.NoError(t, err)
 	}
 }
@@ -34,17 +34,17 @@ func fill(t *testing.T, q *Queue, n int) {
 // publishes it, because its dead letter could not be stored (R4).
 func TestR4TheBrokerRefusesGiants(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	_, err := q.js.Publish(t.Context(), q.n.newPre+"A-1", make([]byte, 2<<20))
+	_, err := q.Conn.js.Publish(t.Context(), q.Conn.n.newPre+"A-1", make([]byte, 2<<20))
 	var api *jetstream.APIError
 	require.ErrorAs(t, err, &api)
 	require.EqualValues(t, codeMessageTooLarge, api.ErrorCode)
 	_, err = publishAnswer("ORDERS", nil, err)
 	require.ErrorIs(t, err, settle.ErrTooLarge)
-	_, err = q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
+	_, err = q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: make([]byte, order.MaxBody+1)})
 	require.ErrorIs(t, err, settle.ErrTooLarge)
-	_, err = q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: largeBody("A-1"), Batch: strings.Repeat("b", 40<<10)})
+	_, err = q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: largeBody("A-1"), Batch: strings.Repeat("b", 40<<10)})
 	require.NoError(t, err, "the largest order that is promised")
-	require.Less(t, int64(settle.MaxIntentSize)+settle.LetterReserve, q.nc.MaxPayload(), "a letter fits into one message")
+	require.Less(t, int64(settle.MaxIntentSize)+settle.LetterReserve, q.Conn.nc.MaxPayload(), "a letter fits into one message")
 }
 
 // A pull and a page end at their limit of bytes. So a client never lags further
@@ -74,7 +74,7 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	requireDrained(t, q)
 	fill(t, q, n)
 	pages := 0
-	require.NoError(t, q.walk(t.Context(), q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {
+	require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", func(page []*settle.Message) error {
 		pages++
 		require.LessOrEqual(t, len(page), answerBytes/order.MaxBody+1)
 		return nil
@@ -84,9 +84,9 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 	var subjects, nos []string
 	for i := range n {
 		nos = append(nos, fmt.Sprint("BIG-", i))
-		subjects = append(subjects, q.n.newPre+nos[i])
+		subjects = append(subjects, q.Conn.n.newPre+nos[i])
 	}
-	heads, err := q.lastHeadersBySubject(t.Context(), q.n.intents, append(subjects, q.n.newPre+"absent"))
+	heads, err := q.reader.lastHeadersBySubject(t.Context(), q.Conn.n.intents, append(subjects, q.Conn.n.newPre+"absent"))
 	require.NoError(t, err)
 	require.Len(t, heads, n)
 	for _, raw := range heads {
@@ -100,11 +100,11 @@ func TestPullsAndPagesAreBoundByBytes(t *testing.T) {
 // A message that was stored while somebody had lifted the limit is still delivered.
 func TestAMessageAboveTheLimitIsDelivered(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	cfg := q.cfg.streams()[0].config
+	cfg := q.Conn.cfg.streams()[0].config
 	cfg.MaxMsgSize = -1
-	_, err := q.js.UpdateStream(t.Context(), cfg)
+	_, err := q.Conn.js.UpdateStream(t.Context(), cfg)
 	require.NoError(t, err)
-	_, err = q.js.Publish(t.Context(), q.n.newPre+"A-1", make([]byte, q.nc.MaxPayload()))
+	_, err = q.Conn.js.Publish(t.Context(), q.Conn.n.newPre+"A-1", make([]byte, q.Conn.nc.MaxPayload()))
 	require.NoError(t, err)
 	_, err = reopen(t, q, func(*Config) {})
 	require.NoError(t, err)
@@ -121,12 +121,12 @@ func TestALateEndOfAPullIsNotTheNextOnes(t *testing.T) {
 	late := func() {
 		msg := nats.NewMsg(in.subject)
 		msg.Header["Status"], msg.Header["Description"] = []string{"409"}, []string{"Batch Completed"}
-		require.NoError(t, q.nc.PublishMsg(msg))
-		require.NoError(t, q.nc.Flush())
+		require.NoError(t, q.Conn.nc.PublishMsg(msg))
+		require.NoError(t, q.Conn.nc.Flush())
 	}
 	late()
 	require.Eventually(t, func() bool { return len(in.answers) == 1 }, time.Minute, time.Millisecond)
-	p, err := q.startPull(q.n.intents, q.n.consumer, 1, time.Minute)
+	p, err := q.startPull(q.Conn.n.intents, q.Conn.n.consumer, 1, time.Minute)
 	require.NoError(t, err)
 	require.Same(t, in, p.in)
 	late()
@@ -146,7 +146,7 @@ func TestSilentNamesTheStreamThatIsNotAnswered(t *testing.T) {
 	require.NotZero(t, q.results.failed.since.Load())
 	q.results.failed.since.Add(-int64(silence))
 	stream, since := q.Silent()
-	require.Equal(t, q.n.results, stream)
+	require.Equal(t, q.Conn.n.results, stream)
 	require.Positive(t, time.Since(since))
 	q.results.failed.note(settle.ErrStale)
 	stream, _ = q.Silent()

@@ -19,21 +19,21 @@ type claims struct {
 // startClaims starts extending claims. ackWait is the consumer's own AckWait:
 // the server decides how long it waits, not this program's setting.
 func (q *Queue) startClaims(ackWait time.Duration) error {
-	inbox := q.nc.NewInbox()
-	q.StartClaims(ackWait, inbox)
-	if _, err := q.nc.Subscribe(inbox+".*.*", q.claimAnswered); err != nil {
+	inbox := q.Conn.nc.NewInbox()
+	q.Claims.Start(ackWait, inbox)
+	if _, err := q.Conn.nc.Subscribe(inbox+".*.*", q.claimAnswered); err != nil {
 		return fmt.Errorf("lease answers: %w", err)
 	}
 	q.claims.quit = make(chan struct{})
 	q.claims.done.Go(func() {
-		every := q.ExtendEvery()
+		every := q.Claims.Every()
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				q.ExtendClaims()
-				if now := q.ExtendEvery(); now != every { // AckWait was changed
+				q.Claims.Extend()
+				if now := q.Claims.Every(); now != every { // AckWait was changed
 					every = now
 					tick.Reset(every)
 				}
@@ -50,7 +50,7 @@ func (q *Queue) claimAnswered(msg *nats.Msg) {
 	if msg.Header.Get("Status") != "" { // no responders: nothing was extended
 		return
 	}
-	q.ClaimExtended(msg.Subject)
+	q.Claims.Answered(msg.Subject)
 }
 
 func (c *claims) stop() {

@@ -110,7 +110,7 @@ func (p *posts) recorded(no string) {
 
 // workOff pulls until ctx ends, and lets the Handler settle what comes.
 func (p *posts) workOff(ctx context.Context, q *Queue) {
-	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		if s.Fence(ctx) != nil { // the claim ended while the order waited for its turn (R7)
 			return order.Report{End: order.EndLeaseLost, History: s.History}
 		}
@@ -157,8 +157,8 @@ func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *
 	nodes, r := startCluster(t)
 	longClaims := func(c *Config) { c.AckWait = 8 * time.Second } // longer than a busy machine stands still
 	q := openCluster(t, nodes, "producer", longClaims)
-	require.EqualValues(t, clusterSize, q.replicas.most.Load())
-	stream, err := q.js.Stream(t.Context(), q.n.results)
+	require.EqualValues(t, clusterSize, q.reader.replicas.most.Load())
+	stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.results)
 	require.NoError(t, err)
 	leader := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })
 	next := (leader + 1) % clusterSize
@@ -177,13 +177,13 @@ func loseLeader(t *testing.T, n int, lose, back func(nodes []*server.Server, r *
 	}
 	counted := func(enough func(Counts) bool) func() bool {
 		return func() bool {
-			c, err := b.Count(ctx)
+			c, err := b.Census.Count(ctx)
 			return err == nil && enough(c)
 		}
 	}
 	require.Eventually(t, counted(func(c Counts) bool { return c.Results >= uint64(n/6) }), 30*time.Second, 5*time.Millisecond)
 	lose(nodes, r, leader)
-	c, err := b.Count(ctx)
+	c, err := b.Census.Count(ctx)
 	if err == nil {
 		require.Positive(t, c.Pending, "all was done before the leader was lost")
 	}

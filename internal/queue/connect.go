@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,102 +27,30 @@ const requestTimeout = settle.RequestTimeout
 // dialTimeout bounds one attempt to connect.
 const dialTimeout = 2 * time.Second
 
-// Queue is an open connection to the streams of one installation. It is safe
-// for concurrent use. Close it when everything that uses it has stopped.
-type Queue struct {
-	*settle.Protocol
-	cfg   Config
-	store jetStore
-	n     names
-	log   zerolog.Logger
+// Conn is the connection to the broker. With Config.BrokerWait, requests wait for a broker
+// that is out of reach.
+type Conn struct {
+	cfg Config
+	n   names
+	log zerolog.Logger
 
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	bucket   Bucket
-	replicas replicas
-	made     []string // the streams that Open created
-
-	results *writer
-	letters *writer
-	marks   *writer // for delivered high-water marks, at most one write at a time
-	inboxes inboxes // for reads
-	pulls   inboxes // for pulls, in which a status may follow the last message
-	tails   tailCount
-
-	claims claims
-	link   link
-	holder holder
-	mover  mover
+	nc   *nats.Conn
+	js   jetstream.JetStream
+	link link
+	// worker is told of lost connections.
+	worker *settle.Worker
 	// reconnected is called after each reconnect; nil = by nobody.
 	reconnected atomic.Pointer[func()]
 
 	refusals link // ends what must not wait after the broker refused a permission
 	outages  outages
-}
-
-// Open connects and returns the queue. A worker creates the streams on a broker
-// that has none. Other programs find them there, see Config.Missing.
-//
-// Open waits for the broker for at most cfg.ConnectTimeout and then returns an
-// error that wraps ErrUnreachable. It returns *MissingError if streams are
-// missing that it must not create. The connection reconnects forever after
-// later disconnects. With cfg.BrokerWait, requests wait for the reconnect. opts
-// are added to the connection's options, for instance for an in-process server.
-func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if cfg.Worker && cfg.Present == nil {
-		return nil, errors.New("queue.Config.Present is not set: a worker must know which others are present (fleet.Present)")
-	}
-	q := &Queue{cfg: cfg, n: cfg.names(), log: log}
-	q.store, q.bucket.q, q.bucket.silentTerm = jetStore{q}, q, silentTerm
-	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: q.n.newPre, WaitingSubjects: q.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
-	if q.patient() {
-		protocol.Patience = patience{q}
-	}
-	q.Protocol = settle.New(protocol, q.store, settle.RealTime()) // before connect: the connection's handlers use it
-	if err := q.connect(ctx, opts); err != nil {
-		return nil, err
-	}
-	ackWait, err := q.prepare(ctx)
-	if err != nil {
-		q.nc.Close()
-		return nil, err
-	}
-	q.holder.find(ctx, q)
-	q.mover.modes.roundTrip = q.roundTrip
-	q.results = newWriter(q, q.n.results)
-	q.letters = newWriter(q, q.n.dead)
-	q.marks = newWriter(q, q.bucket.stream())
-	if err := q.startClaims(ackWait); err != nil {
-		q.Close()
-		return nil, err
-	}
-	return q, nil
-}
-
-// minPayload is the smallest max_payload of a broker that can store dead
-// letters.
-const minPayload = 4 * settle.LetterReserve
-
-// prepare makes sure of the streams and returns the AckWait that claims rely
-// on.
-func (q *Queue) prepare(ctx context.Context) (ackWait time.Duration, err error) {
-	if have := q.nc.MaxPayload(); have < minPayload {
-		return 0, fmt.Errorf("broker at %s accepts messages of at most %d bytes (max_payload); orderpost needs %d", RedactURL(q.cfg.URL), have, minPayload)
-	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		ackWait, err = q.ensureTopology(ctx)
-		return err
-	})
-	return ackWait, err
+	denials  denials
 }
 
 // connect opens the connection and the JetStream context.
-func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
+func (cn *Conn) connect(ctx context.Context, extra []nats.Option) error {
 	opts := []nats.Option{
-		nats.Name("orderpost " + q.cfg.Name),
+		nats.Name("orderpost " + cn.cfg.Name),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(), // a broker that is being set up may refuse us for a while
 		nats.ReconnectWait(250 * time.Millisecond),
@@ -130,32 +59,37 @@ func (q *Queue) connect(ctx context.Context, extra []nats.Option) error {
 		nats.PingInterval(5 * time.Second),
 		nats.MaxPingsOutstanding(2),
 		nats.Timeout(dialTimeout),
-		nats.DisconnectErrHandler(q.onDisconnect),
-		nats.ReconnectHandler(q.onReconnect),
-		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { q.outages.dial.Store(&err) }),
-		nats.ErrorHandler(q.onError),
+		nats.DisconnectErrHandler(cn.onDisconnect),
+		nats.ReconnectHandler(cn.onReconnect),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { cn.outages.dial.Store(&err) }),
+		nats.ErrorHandler(cn.onError),
 	}
-	secure, err := q.cfg.security()
+	access, err := cn.cfg.access()
 	if err != nil {
 		return err
 	}
-	opts = append(opts, secure...)
+	nc, err := cn.dial(ctx, slices.Concat(opts, access, extra))
+	if err != nil {
+		return err
+	}
+	cn.nc = nc
+	cn.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
+	return err
+}
+
+// access returns the options by which a program gets in.
+func (c Config) access() ([]nats.Option, error) {
+	opts, err := c.security()
 	switch {
-	case q.cfg.Locate != nil:
-		opts = append(opts, nats.SetCustomDialer(&locator{find: q.cfg.Locate}), nats.TokenHandler(func() string {
-			_, token, _ := q.cfg.Locate() // without a token the broker refuses us and we try again
+	case c.Locate != nil:
+		opts = append(opts, nats.SetCustomDialer(&locator{find: c.Locate}), nats.TokenHandler(func() string {
+			_, token, _ := c.Locate() // without a token the broker refuses us and we try again
 			return token
 		}))
-	case q.cfg.Token != "":
-		opts = append(opts, nats.Token(q.cfg.Token))
+	case c.Token != "":
+		opts = append(opts, nats.Token(c.Token))
 	}
-	nc, err := q.dial(ctx, append(opts, extra...))
-	if err != nil {
-		return err
-	}
-	q.nc, q.inboxes.nc, q.pulls.nc = nc, nc, nc
-	q.js, err = jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncTimeout(requestTimeout))
-	return err
+	return opts, err
 }
 
 // locator dials the broker at its current address.
@@ -181,13 +115,13 @@ func (l *locator) Dial(network, _ string) (net.Conn, error) {
 
 // dial tries until the broker answers or the time is up. It stops at once if
 // the broker refuses the credentials, because waiting does not correct them.
-func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
-	cfg, began := q.cfg, time.Now()
+func (cn *Conn) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error) {
+	cfg, began := cn.cfg, time.Now()
 	for told := false; ; told = true {
-		nc, err := q.connectOnce(opts)
+		nc, err := cn.connectOnce(opts)
 		if err == nil {
 			if told {
-				q.tell(fmt.Sprintf("the broker answered after %s", time.Since(began).Round(100*time.Millisecond)))
+				cn.tell(fmt.Sprintf("the broker answered after %s", time.Since(began).Round(100*time.Millisecond)))
 			}
 			return nc, nil
 		}
@@ -195,10 +129,10 @@ func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error
 			return nil, fmt.Errorf("broker at %s refused our credentials: %w", RedactURL(cfg.URL), err)
 		}
 		if time.Since(began) > cfg.ConnectTimeout {
-			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, q.broker(), cfg.ConnectTimeout, err)
+			return nil, fmt.Errorf("%w: no answer from %s within %s: %w", ErrUnreachable, cn.broker(), cfg.ConnectTimeout, err)
 		}
 		if !told {
-			q.tell(q.waitingFor(err, cfg.ConnectTimeout))
+			cn.tell(cn.waitingFor(err, cfg.ConnectTimeout))
 		}
 		select {
 		case <-ctx.Done():
@@ -209,11 +143,11 @@ func (q *Queue) dial(ctx context.Context, opts []nats.Option) (*nats.Conn, error
 }
 
 // connectOnce tries to connect once.
-func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
-	at := q.cfg.URL
-	if q.cfg.Locate != nil {
+func (cn *Conn) connectOnce(opts []nats.Option) (*nats.Conn, error) {
+	at := cn.cfg.URL
+	if cn.cfg.Locate != nil {
 		var err error
-		if at, _, err = q.cfg.Locate(); err != nil {
+		if at, _, err = cn.cfg.Locate(); err != nil {
 			return nil, err
 		}
 	}
@@ -221,18 +155,18 @@ func (q *Queue) connectOnce(opts []nats.Option) (*nats.Conn, error) {
 }
 
 // broker returns the broker's name for messages, with its address.
-func (q *Queue) broker() string {
-	if at := q.address(); at != "" {
+func (cn *Conn) broker() string {
+	if at := cn.address(); at != "" {
 		return "the broker at " + at
 	}
 	return "the broker"
 }
 
 // address returns the broker's current address without secrets.
-func (q *Queue) address() string {
-	at := q.cfg.URL
-	if q.cfg.Locate != nil {
-		if now, _, err := q.cfg.Locate(); err == nil {
+func (cn *Conn) address() string {
+	at := cn.cfg.URL
+	if cn.cfg.Locate != nil {
+		if now, _, err := cn.cfg.Locate(); err == nil {
 			at = now
 		}
 	}
@@ -241,43 +175,45 @@ func (q *Queue) address() string {
 
 // waitingFor returns the line that tells a person about a broker that is out of
 // reach.
-func (q *Queue) waitingFor(cause error, left time.Duration) string {
+func (cn *Conn) waitingFor(cause error, left time.Duration) string {
 	if errors.Is(cause, nats.ErrNoServers) { // the client tried every address
 		cause = errors.New("no NATS server answers there")
 	}
-	return fmt.Sprintf("waiting for %s: %v (Ctrl-C stops; gives up in %s)", q.broker(), cause, left.Round(time.Second))
+	return fmt.Sprintf("waiting for %s: %v (Ctrl-C stops; gives up in %s)", cn.broker(), cause, left.Round(time.Second))
 }
 
-func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
-	q.link.disconnect()
-	q.Disconnected() // R7: a disconnect ends every lease
+func (cn *Conn) onDisconnect(_ *nats.Conn, err error) {
+	cn.link.disconnect()
+	cn.worker.Disconnected() // R7: a disconnect ends every lease
 	switch {
 	case err == nil:
-	case q.patient(): // waiting requests tell the user themselves
-		q.log.Debug().Err(err).Msg("broker connection lost; reconnecting")
+	case cn.patient(): // waiting requests tell the user themselves
+		cn.log.Debug().Err(err).Msg("broker connection lost; reconnecting")
 	default:
-		q.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
+		cn.log.Warn().Err(err).Msg("broker connection lost; reconnecting")
 	}
 }
 
-func (q *Queue) onReconnect(nc *nats.Conn) {
-	q.Reconnected()
-	q.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
-	if do := q.reconnected.Load(); do != nil {
+func (cn *Conn) onReconnect(nc *nats.Conn) {
+	cn.worker.Reconnected()
+	cn.log.Info().Str("server", nc.ConnectedServerName()).Msg("broker connection is back")
+	cn.judgeBroker()
+	if do := cn.reconnected.Load(); do != nil {
 		(*do)()
 	}
 }
 
 // OnReconnect sets what is called after each reconnect. It must return at once.
-func (q *Queue) OnReconnect(do func()) { q.reconnected.Store(&do) }
+func (cn *Conn) OnReconnect(do func()) { cn.reconnected.Store(&do) }
 
-func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
+func (cn *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		q.outages.refusal.Store(&err)
-		q.outages.refused.Add(1)
-		q.refusals.disconnect()
+		cn.outages.refusal.Store(&err)
+		cn.outages.refused.Add(1)
+		cn.refusals.disconnect()
+		cn.deny(err)
 	}
-	ev := q.log.Warn().Err(err)
+	ev := cn.log.Warn().Err(err)
 	if sub != nil {
 		ev = ev.Str("subject", sub.Subject)
 	}
@@ -285,23 +221,8 @@ func (q *Queue) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 }
 
 // Connected reports whether the connection is up at this moment.
-func (q *Queue) Connected() bool { return q.nc.IsConnected() }
-
-// Close flushes and closes the connection. Everything that uses the queue must
-// have stopped before.
-func (q *Queue) Close() {
-	q.claims.stop()
-	for _, w := range []*writer{q.results, q.letters, q.marks} {
-		if w != nil {
-			w.stop()
-		}
-	}
-	if q.nc.IsConnected() {
-		_ = q.nc.FlushTimeout(requestTimeout) // flushes acks; after a lost one, the redelivery finds its result
-	}
-	q.nc.Close()
-}
+func (cn *Conn) Connected() bool { return cn.nc.IsConnected() }
 
 // Server returns host and port of the broker that the queue is connected to, or
 // was last.
-func (q *Queue) Server() string { return q.nc.ConnectedAddr() }
+func (cn *Conn) Server() string { return cn.nc.ConnectedAddr() }

@@ -28,41 +28,49 @@ type Counts struct {
 	Oldest time.Time `json:"-"`
 }
 
+// Census counts what the streams hold, and keeps their limits.
+type Census struct {
+	conn     *Conn
+	reader   *reader
+	topology *Topology
+	tails    tailCount
+}
+
 // Count reads the sizes of the streams.
-func (q *Queue) Count(ctx context.Context) (c Counts, err error) {
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.within(ctx, 2*requestTimeout)
+func (cs *Census) Count(ctx context.Context) (c Counts, err error) {
+	err = cs.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := cs.conn.link.within(ctx, 2*requestTimeout)
 		defer cancel()
-		c, err = q.count(ctx)
+		c, err = cs.count(ctx)
 		return err
 	})
 	return c, err
 }
 
-func (q *Queue) count(ctx context.Context) (Counts, error) {
+func (cs *Census) count(ctx context.Context) (Counts, error) {
 	var c Counts
 	for _, s := range []struct {
 		name string
 		size *uint64
-	}{{q.n.waiting, &c.Waiting}, // first: what leaves is in the intents stream then
-		{q.n.intents, &c.Pending}, {q.n.results, &c.Results}, {q.n.dead, &c.Letters}} {
-		stream, err := q.js.Stream(ctx, s.name)
+	}{{cs.conn.n.waiting, &c.Waiting}, // first: what leaves is in the intents stream then
+		{cs.conn.n.intents, &c.Pending}, {cs.conn.n.results, &c.Results}, {cs.conn.n.dead, &c.Letters}} {
+		stream, err := cs.conn.js.Stream(ctx, s.name)
 		if err != nil {
 			return c, fmt.Errorf("stream %s: %w", s.name, err)
 		}
 		state := stream.CachedInfo().State
 		*s.size = state.Msgs
 		switch s.name {
-		case q.n.intents:
+		case cs.conn.n.intents:
 			c.LastIntent = state.LastSeq
-			if c.Pending, err = q.pending(ctx, state); err != nil {
+			if c.Pending, err = cs.pending(ctx, state); err != nil {
 				return c, err
 			}
 			if c.Pending > 0 {
 				c.Oldest = state.FirstTime
 			}
-		case q.n.dead:
-			tails, err := q.tails.count(ctx, stream, q.tailSubject("*", "*"))
+		case cs.conn.n.dead:
+			tails, err := cs.tails.count(ctx, stream, cs.conn.n.tailSubject("*", "*"))
 			if err != nil {
 				return c, fmt.Errorf("stream %s: %w", s.name, err)
 			}
@@ -73,16 +81,16 @@ func (q *Queue) count(ctx context.Context) (Counts, error) {
 }
 
 // pending returns how many of the stored intents are not acknowledged.
-func (q *Queue) pending(ctx context.Context, state jetstream.StreamState) (uint64, error) {
+func (cs *Census) pending(ctx context.Context, state jetstream.StreamState) (uint64, error) {
 	if state.Msgs == 0 {
 		return 0, nil
 	}
-	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	consumer, err := cs.conn.js.Consumer(ctx, cs.conn.n.intents, cs.conn.n.consumer)
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerNotFound): // a new one delivers everything
 		return state.Msgs, nil
 	case err != nil:
-		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
+		return 0, fmt.Errorf("consumer %s of stream %s: %w", cs.conn.n.consumer, cs.conn.n.intents, err)
 	}
 	info := consumer.CachedInfo()
 	n := info.NumPending + uint64(max(info.NumAckPending, 0))
@@ -102,10 +110,10 @@ type Deliveries struct {
 }
 
 // Deliveries reads the state of the workers' consumer.
-func (q *Queue) Deliveries(ctx context.Context) (Deliveries, error) {
-	consumer, err := q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+func (cs *Census) Deliveries(ctx context.Context) (Deliveries, error) {
+	consumer, err := cs.conn.js.Consumer(ctx, cs.conn.n.intents, cs.conn.n.consumer)
 	if err != nil {
-		return Deliveries{}, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
+		return Deliveries{}, fmt.Errorf("consumer %s of stream %s: %w", cs.conn.n.consumer, cs.conn.n.intents, err)
 	}
 	info := consumer.CachedInfo()
 	return Deliveries{Undelivered: info.NumPending, Last: info.Delivered.Stream, AckWait: info.Config.AckWait}, nil

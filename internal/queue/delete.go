@@ -25,20 +25,20 @@ const (
 //
 // It sends the request itself: the client's own function asks for the stream's
 // state first, and its error does not say that the message is gone.
-func (q *Queue) deleteMsg(ctx context.Context, stream string, seq uint64) error {
+func (rd *reader) deleteMsg(ctx context.Context, stream string, seq uint64) error {
 	req := fmt.Appendf(nil, `{"seq":%d,"no_erase":true}`, seq)
-	return q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
+	return rd.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := rd.conn.link.bound(ctx)
 		defer cancel()
-		if err := q.askDelete(ctx, stream, req); err != nil {
+		if err := rd.askDelete(ctx, stream, req); err != nil {
 			return fmt.Errorf("stream %s, sequence %d: not removed: %w", stream, seq, err)
 		}
 		return nil
 	})
 }
 
-func (q *Queue) askDelete(ctx context.Context, stream string, req []byte) error {
-	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+stream, req)
+func (rd *reader) askDelete(ctx context.Context, stream string, req []byte) error {
+	resp, err := rd.conn.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.DELETE."+stream, req)
 	if err != nil {
 		return err
 	}
@@ -63,4 +63,17 @@ func unlessGone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// purge removes the messages of a subject with sequences below before, 0 = all.
+func (rd *reader) purge(ctx context.Context, name, subject string, before uint64) error {
+	stream, err := rd.stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	return rd.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := rd.conn.link.bound(ctx)
+		defer cancel()
+		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(before))
+	})
 }

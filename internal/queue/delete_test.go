@@ -13,26 +13,26 @@ import (
 func TestWhatIsGoneIsDeleted(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1", func(c *Config) { c.Worker = true })
 	for stream, remove := range map[string]func(uint64) error{
-		q.n.intents: func(seq uint64) error { return q.store.DeleteIntent(t.Context(), seq) },
-		q.n.waiting: func(seq uint64) error { return q.store.DeleteWaiting(t.Context(), seq) },
+		q.Conn.n.intents: func(seq uint64) error { return q.store.DeleteIntent(t.Context(), seq) },
+		q.Conn.n.waiting: func(seq uint64) error { return q.store.DeleteWaiting(t.Context(), seq) },
 	} {
-		subject := q.n.newPre
-		if stream == q.n.waiting {
-			subject = q.n.waitPre + "bulk."
+		subject := q.Conn.n.newPre
+		if stream == q.Conn.n.waiting {
+			subject = q.Conn.n.waitPre + "bulk."
 		}
 		for i := range 5 {
-			_, err := q.js.Publish(t.Context(), fmt.Sprintf("%sA-%d", subject, i), []byte("{}"))
+			_, err := q.Conn.js.Publish(t.Context(), fmt.Sprintf("%sA-%d", subject, i), []byte("{}"))
 			require.NoError(t, err)
 		}
 		for _, seq := range []uint64{3, 3, 1, 1, 5, 5, 2, 2} {
 			require.NoError(t, remove(seq), "%s %d", stream, seq)
 		}
-		require.ErrorIs(t, q.deleteMsg(t.Context(), stream, 3), jetstream.ErrMsgNotFound)
+		require.ErrorIs(t, q.reader.deleteMsg(t.Context(), stream, 3), jetstream.ErrMsgNotFound)
 		require.ErrorContains(t, remove(99), "sequence 99: not removed", "the stream never had it")
-		state, err := q.js.Stream(t.Context(), stream)
+		state, err := q.Conn.js.Stream(t.Context(), stream)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, state.CachedInfo().State.Msgs)
 	}
 	var refused *jetstream.APIError
-	require.ErrorAs(t, q.deleteMsg(t.Context(), "NOWHERE", 1), &refused)
+	require.ErrorAs(t, q.reader.deleteMsg(t.Context(), "NOWHERE", 1), &refused)
 }

@@ -1,14 +1,19 @@
-// Package queue is access to JetStream: the connection, the streams, pulling,
-// publishing, and reading many messages at once. [Queue] embeds settle.Protocol
-// and implements its Store.
+// Package queue is access to JetStream. A [Queue] has a part for each reader: the
+// connection ([Conn]), the streams ([Topology], [ExtentKeeper], [Census]), the waiting room
+// ([WaitingRoom]), the key-value bucket ([Bucket]), many messages of one stream ([Stream]),
+// and the parts of the settle protocol, whose Store it implements.
 //
-// Rules R1 to R14 in comments are those of docs/protocol.md.
+// Rules R1 to R15 in comments are those of docs/protocol.md.
 //
 // The connection:
 //
 //	config.go    where the broker is, and how the streams are laid out
+//	queue.go     the Queue and its parts
 //	connect.go, address.go, security.go  how the broker is reached
+//	brokerversion.go  which versions of nats-server are refused, or warned of
+//	survey.go    the versions of all servers
 //	link.go      requests end when the connection breaks
+//	denied.go    publishes that the NATS user may not make
 //	holder.go    whether it breaks with the server that has the streams
 //	outage.go    commands wait for a broker that is out of reach
 //	claims.go    claims on deliveries are extended
@@ -17,27 +22,30 @@
 //
 //	topology.go, ensure.go  the table of streams, and the loop that makes and checks them
 //	parts.go, revive.go     what is missing, and what is created again
+//	consumer.go  what the workers' consumer has delivered, and what was acknowledged
 //	extents.go, ends.go     whether a stream lost what its broker had confirmed
-//	room.go                 their limits
+//	replicagap.go, replicawatch.go  whether a replica lost messages that others have
+//	count.go, room.go, stats.go  their sizes, ages and limits, and failed writes
+//	journal.go   the journal, without which orders go on
+//
+// The waiting room:
+//
 //	waiting.go, lanes.go, overdue.go  what waits, by lane, import and time
 //	unlisted.go             what waits under a subject that the broker does not list
 //	waitingcount.go         how much waits, and an import's waiting intents
 //	feed.go                 what a feeder takes out of the waiting room
-//	journal.go   the journal, without which orders go on
 //
 // Messages:
 //
+//	read.go, readone.go, inbox.go  single reads at the leader, batched reads
+//	singly.go    large streams with holes, which batched reads make slow
+//	delete.go    removes single messages
+//	stream.go, extent.go    many messages of one stream, for package books
 //	pull.go, pulling.go     intents for a worker
 //	publish.go, publishmsgs.go  many intents at once: a producer's, a feeder's
 //	publisher.go            many at once, of concurrent callers
 //	jetstore.go, letterstore.go  settle.Store, and how records and letters are stored
 //	writer.go, acks.go, flushmode.go  conditional writes, flushed in batches
-//	read.go, readone.go, inbox.go  single reads at the leader, batched reads
-//	delete.go               removes single messages
-//	stream.go, extent.go    many messages of one stream, for package books
-//	singly.go    large streams with holes, which batched reads make slow
-//	consumer.go  what the workers' consumer has delivered, and what was acknowledged
-//	count.go, stats.go      sizes and ages of the streams, failed writes
 //
 // The key-value bucket that the programs share:
 //

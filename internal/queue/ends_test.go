@@ -14,14 +14,14 @@ import (
 func TestASequenceThatWasGivenAgainIsALoss(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "worker-1")
-	_, seen, err := q.Losses(t.Context(), nil)
+	_, seen, err := q.Extents.Losses(t.Context(), nil)
 	require.NoError(t, err)
-	require.NoError(t, q.RememberExtents(t.Context(), seen, seen))
+	require.NoError(t, q.Extents.RememberExtents(t.Context(), seen, seen))
 	_, err = q.store.PutRecord(t.Context(), "one", &order.Record{}, 0)
 	require.NoError(t, err)
 	q.results.ends.stored(reach{q.results.ends.era, 90}, 88) // 90 was confirmed before the write that got 88
 
-	losses, _, err := q.Losses(t.Context(), seen)
+	losses, _, err := q.Extents.Losses(t.Context(), seen)
 	require.NoError(t, err)
 	require.Len(t, losses, 1)
 	require.Contains(t, losses[0].String(), "stream ORDERS_RESULTS")
@@ -29,18 +29,43 @@ func TestASequenceThatWasGivenAgainIsALoss(t *testing.T) {
 	require.Contains(t, losses[0].String(), "that its broker confirmed are lost")
 
 	other := openQueue(t, s, "worker-2")
-	losses, now, err := other.Losses(t.Context(), nil)
+	losses, now, err := other.Extents.Losses(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, losses, 1)
-	require.NoError(t, other.RememberExtents(t.Context(), now, now)) // forgets nothing
+	require.NoError(t, other.Extents.RememberExtents(t.Context(), now, now)) // forgets nothing
 
-	err = other.AcceptLosses(t.Context(), "anna", nil)
+	err = other.Extents.AcceptLosses(t.Context(), "anna", nil)
 	require.NoError(t, err)
 	for _, who := range []*Queue{q, other} {
-		losses, _, err = who.Losses(t.Context(), nil)
+		losses, _, err = who.Extents.Losses(t.Context(), nil)
 		require.NoError(t, err)
 		require.Empty(t, losses)
 	}
+}
+
+// A loss that one look has found is one for every program, whatever has been written before
+// theirs.
+func TestALossThatWasSeenIsRemembered(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "worker-1")
+	_, seen, err := q.Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	results := seen[q.Conn.n.results]
+	results.Last = 1 // confirmed, and lost since
+	seen[q.Conn.n.results] = results
+	require.NoError(t, q.bucket.Put(t.Context(), extentsKey, seen))
+	losses, _, err := q.Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, losses, 1)
+
+	for _, orderNo := range []string{"one", "two"} {
+		_, err = q.store.PutRecord(t.Context(), orderNo, &order.Record{}, 0)
+		require.NoError(t, err)
+	}
+	losses, _, err = openQueue(t, s, "worker-2").Extents.Losses(t.Context(), nil)
+	require.NoError(t, err)
+	require.Len(t, losses, 1)
+	require.Contains(t, losses[0].String(), "stream ORDERS_RESULTS ended before message 1, which it had reached, and has grown to message 2 since")
 }
 
 func TestEnds(t *testing.T) {

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"orderpost/internal/settle"
 )
 
 // Missing says what Open does about streams that the broker does not have.
@@ -72,16 +75,45 @@ const (
 	ensurePause = 100 * time.Millisecond
 )
 
+// Topology makes and checks the streams of an installation, and the workers' consumer.
+type Topology struct {
+	conn   *Conn
+	reader *reader
+	bucket *Bucket
+	made   []string // the streams that Open created
+}
+
+// minPayload is the smallest max_payload of a broker that can store dead
+// letters.
+const minPayload = 4 * settle.LetterReserve
+
+// prepare makes sure of the streams and returns the AckWait that claims rely
+// on.
+func (tp *Topology) prepare(ctx context.Context) (ackWait time.Duration, err error) {
+	if why := tp.conn.Refused(); why != "" {
+		return 0, errors.New(why)
+	}
+	tp.conn.judgeBroker()
+	if have := tp.conn.nc.MaxPayload(); have < minPayload {
+		return 0, fmt.Errorf("broker at %s accepts messages of at most %d bytes (max_payload); orderpost needs %d", RedactURL(tp.conn.cfg.URL), have, minPayload)
+	}
+	err = tp.conn.patiently(ctx, func(ctx context.Context) error {
+		ackWait, err = tp.ensureTopology(ctx)
+		return err
+	})
+	return ackWait, err
+}
+
 // ensureTopology creates what is missing and may be created, and checks what
 // exists. It returns the AckWait that claims rely on.
-func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err error) {
-	brief, cancel := q.link.within(ctx, q.cfg.ConnectTimeout+requestTimeout)
+func (tp *Topology) ensureTopology(ctx context.Context) (ackWait time.Duration, err error) {
+	brief, cancel := tp.conn.link.within(ctx, tp.conn.cfg.ConnectTimeout+requestTimeout)
 	defer cancel()
-	soon := time.Now().Add(min(streamsSoon, q.cfg.ConnectTimeout))
+	soon := time.Now().Add(min(streamsSoon, tp.conn.cfg.ConnectTimeout))
 	for {
-		err = q.ensureStreams(brief)
+		err = tp.ensureStreams(brief)
 		var missing *MissingError
-		appears := q.cfg.Missing == RefuseMissing && errors.As(err, &missing) && time.Now().Before(soon)
+		appears := tp.conn.cfg.Missing == RefuseMissing && errors.As(err, &missing) && time.Now().Before(soon)
 		if !appears && !lost(err) || brief.Err() != nil {
 			break
 		}
@@ -91,9 +123,9 @@ func (q *Queue) ensureTopology(ctx context.Context) (ackWait time.Duration, err 
 		return 0, err
 	}
 	cancel()
-	ackWait, err = q.ensureConsumer(ctx)
+	ackWait, err = tp.ensureConsumer(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("consumer %s of stream %s: %w", q.n.consumer, q.n.intents, err)
+		return 0, fmt.Errorf("consumer %s of stream %s: %w", tp.conn.n.consumer, tp.conn.n.intents, err)
 	}
 	return ackWait, nil
 }
@@ -104,10 +136,10 @@ func lost(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
 // findStream asks once for a stream, with a timeout of its own: the client would wait for
 // a lost answer as long as ctx lasts.
-func (q *Queue) findStream(ctx context.Context, name string) (jetstream.Stream, error) {
-	ctx, cancel := q.link.bound(ctx)
+func (tp *Topology) findStream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := tp.conn.link.bound(ctx)
 	defer cancel()
-	return q.js.Stream(ctx, name)
+	return tp.conn.js.Stream(ctx, name)
 }
 
 // changeTimeout bounds one request that creates or changes a stream. A cluster that is
@@ -116,12 +148,12 @@ const changeTimeout = 4 * requestTimeout
 
 // ensureStreams checks every stream before it creates the missing ones, and opens the
 // bucket.
-func (q *Queue) ensureStreams(ctx context.Context) error {
+func (tp *Topology) ensureStreams(ctx context.Context) error {
 	var missing []streamSpec
 	used := false
-	for _, want := range q.cfg.streams() {
-		q.replicas.atLeast(want.config.Replicas)
-		stream, err := q.findStream(ctx, want.config.Name)
+	for _, want := range tp.conn.cfg.streams() {
+		tp.reader.replicas.atLeast(want.config.Replicas)
+		stream, err := tp.findStream(ctx, want.config.Name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			missing = append(missing, want)
@@ -129,111 +161,134 @@ func (q *Queue) ensureStreams(ctx context.Context) error {
 		case err != nil:
 			return wrapStream(want.config.Name, "cannot be read", err)
 		}
-		if err := q.checkStream(ctx, stream, want); err != nil {
+		if err := tp.checkStream(ctx, stream, want); err != nil {
 			return err
 		}
 		used = used || want.precious && stream.CachedInfo().State.LastSeq > 0
 	}
-	if err := q.supply(ctx, missing, used); err != nil {
+	if err := tp.supply(ctx, missing, used); err != nil {
 		return err
 	}
-	return q.openBucket(ctx)
+	return tp.openBucket(ctx)
 }
 
 // supply creates missing streams, or returns *MissingError if this program may not. used
 // says that other streams hold or held messages.
-func (q *Queue) supply(ctx context.Context, missing []streamSpec, used bool) error {
+func (tp *Topology) supply(ctx context.Context, missing []streamSpec, used bool) error {
 	var refused []string
 	for _, m := range missing {
-		if m.precious && (q.cfg.Missing == RefuseMissing || q.cfg.Missing == MakeMissing && used) {
+		if m.precious && (tp.conn.cfg.Missing == RefuseMissing || tp.conn.cfg.Missing == MakeMissing && used) {
 			refused = append(refused, m.title())
 		}
 	}
 	switch {
 	case len(refused) > 0:
-		return &MissingError{Broker: q.address(), Parts: refused, Fresh: len(missing) == len(q.cfg.streams())}
-	case q.cfg.Missing != MakeMissing:
+		return &MissingError{Broker: tp.conn.address(), Parts: refused, Fresh: len(missing) == len(tp.conn.cfg.streams())}
+	case tp.conn.cfg.Missing != MakeMissing:
 		return nil
 	}
-	return q.makeStreams(ctx, missing)
+	return tp.makeStreams(ctx, missing)
 }
 
 // Made returns the names of the streams that Open created.
-func (q *Queue) Made() []string { return q.made }
+func (tp *Topology) Made() []string { return tp.made }
 
 // makeStreams creates streams.
-func (q *Queue) makeStreams(ctx context.Context, missing []streamSpec) error {
+func (tp *Topology) makeStreams(ctx context.Context, missing []streamSpec) error {
 	for _, want := range missing {
 		name := want.config.Name
-		err := q.createStream(ctx, want.config)
+		err := tp.createStream(ctx, want.config)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another program created it meanwhile
 			var stream jetstream.Stream
-			if stream, err = q.findStream(ctx, name); err == nil {
-				err = q.checkStream(ctx, stream, want)
+			if stream, err = tp.awaitStream(ctx, name); err == nil {
+				err = tp.checkStream(ctx, stream, want)
 			}
 		}
 		if err != nil {
 			return wrapStream(name, "cannot be made", err)
 		}
-		q.made = append(q.made, name)
-		q.log.Debug().Str("stream", name).Msg("made the stream")
+		tp.made = append(tp.made, name)
+		tp.conn.log.Debug().Str("stream", name).Msg("made the stream")
 	}
 	return nil
 }
 
-func (q *Queue) createStream(ctx context.Context, want jetstream.StreamConfig) error {
-	ctx, cancel := q.link.within(ctx, changeTimeout)
+// awaitStream finds a stream that another program is creating.
+func (tp *Topology) awaitStream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
-	_, err := q.js.CreateStream(ctx, want)
+	for {
+		stream, err := tp.findStream(ctx, name)
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return stream, err
+		}
+		if pause(ctx, ensurePause) != nil {
+			return nil, err
+		}
+	}
+}
+
+// madeKey in a stream's metadata says by which request it was created.
+const madeKey = "orderpost.made"
+
+// createStream creates a stream. Two workers that start at once both do, and each request
+// differs from the other, so that the second is refused. Servers before 2.12.15 and 2.14.5 take
+// an equal one as well: after its next restart, a server of a cluster then tells another time of
+// creation (nats-server #8449), by which workers would take the stream for another one.
+func (tp *Topology) createStream(ctx context.Context, want jetstream.StreamConfig) error {
+	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
+	defer cancel()
+	want.Metadata = map[string]string{madeKey: rand.Text()}
+	_, err := tp.conn.js.CreateStream(ctx, want)
 	return err
 }
 
 // openBucket opens the bucket. Without one, q.bucket.kv stays nil (LeaveMissing).
-func (q *Queue) openBucket(ctx context.Context) (err error) {
-	q.bucket.kv, err = q.findBucket(ctx)
-	if errors.Is(err, jetstream.ErrBucketNotFound) && q.cfg.Missing == LeaveMissing {
-		q.bucket.kv = nil
+func (tp *Topology) openBucket(ctx context.Context) (err error) {
+	tp.bucket.kv, err = tp.findBucket(ctx)
+	if errors.Is(err, jetstream.ErrBucketNotFound) && tp.conn.cfg.Missing == LeaveMissing {
+		tp.bucket.kv = nil
 		return nil
 	}
-	return q.bucket.wrap(err)
+	return tp.bucket.wrap(err)
 }
 
-func (q *Queue) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
-	ctx, cancel := q.link.bound(ctx)
+func (tp *Topology) findBucket(ctx context.Context) (jetstream.KeyValue, error) {
+	ctx, cancel := tp.conn.link.bound(ctx)
 	defer cancel()
-	return q.js.KeyValue(ctx, q.n.bucket)
+	return tp.conn.js.KeyValue(ctx, tp.conn.n.bucket)
 }
 
 // ensureConsumer makes sure of the workers' consumer and returns its AckWait.
 // Only a worker may create or change it, so that a producer with other settings
 // does not shorten the fleet's claims. A worker must not do so while another
 // one is present, whose leases rely on the AckWait of the existing consumer.
-func (q *Queue) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
+func (tp *Topology) ensureConsumer(ctx context.Context) (ackWait time.Duration, err error) {
 	told := false
 	for since := time.Now(); ; {
-		have, err := q.readConsumer(ctx)
+		have, err := tp.readConsumer(ctx)
 		switch {
 		case err == nil:
-			if text := unusableConsumer(have.CachedInfo().Config); text != "" && q.cfg.Worker {
+			if text := unusableConsumer(have.CachedInfo().Config); text != "" && tp.conn.cfg.Worker {
 				return 0, fmt.Errorf("%s; nothing was changed. Delete it while no worker runs, then start one: workers create it again", text)
 			}
-			return q.alignConsumer(ctx, have.CachedInfo().Config)
+			return tp.alignConsumer(ctx, have.CachedInfo().Config)
 		case !errors.Is(err, jetstream.ErrConsumerNotFound) && !errors.Is(err, jetstream.ErrStreamNotFound):
 			return 0, err
-		case q.cfg.Missing != MakeMissing:
-			return q.cfg.AckWait, nil
+		case tp.conn.cfg.Missing != MakeMissing:
+			return tp.conn.cfg.AckWait, nil
 		}
-		other, err := q.otherWorker(ctx)
+		other, err := tp.otherWorker(ctx)
 		if err != nil {
 			return 0, err
 		}
 		// If other workers run, somebody deleted the consumer. They create it again
 		// once their claims have ended (R7).
-		if other == "" || time.Since(since) > 2*q.cfg.AckWait {
-			return q.cfg.AckWait, q.makeConsumer(ctx)
+		if other == "" || time.Since(since) > 2*tp.conn.cfg.AckWait {
+			return tp.conn.cfg.AckWait, tp.makeConsumer(ctx)
 		}
 		if !told {
-			q.log.Warn().Str("consumer", q.n.consumer).Str("present", other).Msg("the consumer is missing; waiting for the running worker to create it again")
+			tp.conn.log.Warn().Str("consumer", tp.conn.n.consumer).Str("present", other).Msg("the consumer is missing; waiting for the running worker to create it again")
 			told = true
 		}
 		if err := pause(ctx, time.Second); err != nil {
@@ -257,29 +312,29 @@ func unusableConsumer(have jetstream.ConsumerConfig) string {
 }
 
 // readConsumer asks once for the workers' consumer.
-func (q *Queue) readConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	ctx, cancel := q.link.bound(ctx)
+func (tp *Topology) readConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := tp.conn.link.bound(ctx)
 	defer cancel()
-	return q.js.Consumer(ctx, q.n.intents, q.n.consumer)
+	return tp.conn.js.Consumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
 }
 
 // makeConsumer creates the workers' consumer, or updates it to this program's
 // settings.
-func (q *Queue) makeConsumer(ctx context.Context) error {
-	return q.putConsumer(ctx, q.consumerConfig(), q.js.CreateOrUpdateConsumer)
+func (tp *Topology) makeConsumer(ctx context.Context) error {
+	return tp.putConsumer(ctx, tp.consumerConfig(), tp.conn.js.CreateOrUpdateConsumer)
 }
 
 // putConsumer creates the workers' consumer by put. A server that has just deleted the
 // former one may still write its state, and then cannot write the new one's, because both
 // have the same file (nats-server 2.15). So putConsumer tries again for a moment. It does so
 // for longer while the cluster gives the stream the replicas that the consumer is to have.
-func (q *Queue) putConsumer(ctx context.Context, want jetstream.ConsumerConfig, put func(context.Context, string, jetstream.ConsumerConfig) (jetstream.Consumer, error)) error {
+func (tp *Topology) putConsumer(ctx context.Context, want jetstream.ConsumerConfig, put func(context.Context, string, jetstream.ConsumerConfig) (jetstream.Consumer, error)) error {
 	began := time.Now()
 	for tries := 1; ; tries++ {
 		err := func() error {
-			ctx, cancel := q.link.bound(ctx)
+			ctx, cancel := tp.conn.link.bound(ctx)
 			defer cancel()
-			_, err := put(ctx, q.n.intents, want)
+			_, err := put(ctx, tp.conn.n.intents, want)
 			return err
 		}()
 		var refused *jetstream.APIError
@@ -287,7 +342,7 @@ func (q *Queue) putConsumer(ctx context.Context, want jetstream.ConsumerConfig, 
 			return err
 		}
 		again := refused.ErrorCode == jetstream.JSErrCodeConsumerCreate && tries < 3 ||
-			refused.ErrorCode == codeReplicasExceedStream && time.Since(began) < q.cfg.ConnectTimeout
+			refused.ErrorCode == codeReplicasExceedStream && time.Since(began) < tp.conn.cfg.ConnectTimeout
 		if !again {
 			return err
 		}
@@ -303,42 +358,42 @@ const codeReplicasExceedStream = 10126
 
 // alignConsumer updates the existing consumer to a worker's settings, and
 // returns the AckWait that holds from now on.
-func (q *Queue) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig) (ackWait time.Duration, err error) {
-	want := q.consumerConfig()
+func (tp *Topology) alignConsumer(ctx context.Context, have jetstream.ConsumerConfig) (ackWait time.Duration, err error) {
+	want := tp.consumerConfig()
 	if have.Replicas == 0 || have.Replicas > want.Replicas { // a worker's default must not remove replicas
 		want.Replicas = have.Replicas
 	}
-	if !q.cfg.Worker || have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas {
+	if !tp.conn.cfg.Worker || have.AckWait == want.AckWait && have.MaxAckPending == want.MaxAckPending && have.Replicas == want.Replicas {
 		return have.AckWait, nil
 	}
 	if have.AckWait != want.AckWait {
-		if err := q.mayChangeAckWait(ctx, have.AckWait); err != nil {
+		if err := tp.mayChangeAckWait(ctx, have.AckWait); err != nil {
 			return 0, err
 		}
 	}
-	return want.AckWait, q.putConsumer(ctx, want, q.js.CreateOrUpdateConsumer)
+	return want.AckWait, tp.putConsumer(ctx, want, tp.conn.js.CreateOrUpdateConsumer)
 }
 
 // mayChangeAckWait returns nil once no other worker relies on the consumer's AckWait. A
 // worker that lost the broker for a while is not present, although it runs, and announces
 // itself when it is back. So before AckWait is lowered, mayChangeAckWait waits until every
 // claim from before has ended, and looks again.
-func (q *Queue) mayChangeAckWait(ctx context.Context, have time.Duration) error {
+func (tp *Topology) mayChangeAckWait(ctx context.Context, have time.Duration) error {
 	for began, told := time.Now(), false; ; told = true {
-		other, err := q.otherWorker(ctx)
+		other, err := tp.otherWorker(ctx)
 		if err != nil {
 			return err
 		}
 		if other != "" {
 			return fmt.Errorf("ORDERPOST_ACK_WAIT: is %s here and %s in the fleet, whose worker %s relies on it; use the fleet's, or stop its workers before you change it",
-				q.cfg.AckWait, have, other)
+				tp.conn.cfg.AckWait, have, other)
 		}
 		left := have - time.Since(began)
-		if q.cfg.AckWait > have || left <= 0 {
+		if tp.conn.cfg.AckWait > have || left <= 0 {
 			return nil
 		}
 		if !told {
-			q.log.Warn().Stringer("from", have).Stringer("to", q.cfg.AckWait).
+			tp.conn.log.Warn().Stringer("from", have).Stringer("to", tp.conn.cfg.AckWait).
 				Msg("ORDERPOST_ACK_WAIT is lower than in the fleet; waiting for the fleet's, in case that a worker is cut off from the broker and still relies on it")
 		}
 		if err := pause(ctx, min(left, time.Second)); err != nil {
@@ -348,22 +403,22 @@ func (q *Queue) mayChangeAckWait(ctx context.Context, have time.Duration) error 
 }
 
 // otherWorkers returns the names of the other workers that are present.
-func (q *Queue) otherWorkers(ctx context.Context) ([]string, error) {
-	if q.cfg.Present == nil {
+func (tp *Topology) otherWorkers(ctx context.Context) ([]string, error) {
+	if tp.conn.cfg.Present == nil {
 		return nil, nil
 	}
-	all, err := q.cfg.Present(ctx, &q.bucket)
-	return slices.DeleteFunc(all, func(name string) bool { return name == q.cfg.Name }), err
+	all, err := tp.conn.cfg.Present(ctx, tp.bucket)
+	return slices.DeleteFunc(all, func(name string) bool { return name == tp.conn.cfg.Name }), err
 }
 
 // otherWorker returns the name of one of them; "" = none is present. It asks
 // again while no server answers reads: a bucket with replicas that was just
 // created has no leader yet.
-func (q *Queue) otherWorker(ctx context.Context) (string, error) {
-	until := time.Now().Add(q.cfg.ConnectTimeout)
-	others, err := q.otherWorkers(ctx)
+func (tp *Topology) otherWorker(ctx context.Context) (string, error) {
+	until := time.Now().Add(tp.conn.cfg.ConnectTimeout)
+	others, err := tp.otherWorkers(ctx)
 	for errors.Is(err, nats.ErrNoResponders) && time.Now().Before(until) && pause(ctx, ensurePause) == nil {
-		others, err = q.otherWorkers(ctx)
+		others, err = tp.otherWorkers(ctx)
 	}
 	if len(others) == 0 {
 		return "", err

@@ -14,7 +14,7 @@ import (
 func TestAResultOutlivesItsLetter(t *testing.T) {
 	t.Parallel()
 	q := openQueue(t, startBroker(t), "a")
-	q.cfg.ResultRetention = time.Second
+	q.Conn.cfg.ResultRetention = time.Second
 	publish(t, q, intent("done", "i1"), intent("failed", "i2"))
 	for _, d := range pull(t, q, 2) {
 		verdict := order.Accepted

@@ -20,9 +20,9 @@ func (s Stream) At(ctx context.Context, t time.Time) (first uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = s.q.patiently(ctx, func(ctx context.Context) error {
+	err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
 		first = 0
-		return s.q.askSingly(ctx, s.name, []string{string(req)}, func(m *settle.Message) string {
+		return s.reader.askSingly(ctx, s.name, []string{string(req)}, func(m *settle.Message) string {
 			if m != nil {
 				first = m.Seq
 			}
@@ -36,12 +36,12 @@ func (s Stream) At(ctx context.Context, t time.Time) (first uint64, err error) {
 // first, and the state of the stream at the same moment. The broker lists each of
 // them, so ask only if State has told that they are not too many.
 func (s Stream) Gaps(ctx context.Context) (gone []uint64, state StreamState, err error) {
-	stream, err := s.q.stream(ctx, s.name)
+	stream, err := s.reader.stream(ctx, s.name)
 	if err != nil {
 		return nil, state, err
 	}
-	err = s.q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := s.q.link.bound(ctx)
+	err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := s.reader.conn.link.bound(ctx)
 		defer cancel()
 		info, err := stream.Info(ctx, jetstream.WithDeletedDetails(true))
 		if err == nil {
@@ -70,9 +70,9 @@ func (s Stream) rest(ctx context.Context, query map[string]any) (first, n uint64
 	if err != nil {
 		return 0, 0, err
 	}
-	err = s.q.patiently(ctx, func(ctx context.Context) error {
+	err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
 		first, n = 0, 0
-		return s.q.directGet(ctx, s.name, req, func(msg *nats.Msg) (bool, error) {
+		return s.reader.directGet(ctx, s.name, req, func(msg *nats.Msg) (bool, error) {
 			switch status := directStatus(msg); status {
 			case "":
 				left, err := strconv.ParseUint(popHeader(msg.Header, "Nats-Num-Pending"), 10, 64)

@@ -59,29 +59,37 @@ func (l Loss) String() string {
 const LossAdvice = "A disk is damaged, or this is an older copy of the streams. Restore a backup, or accept the loss: worker repair; then enqueue the files of the time since again. " +
 	"See OrderpostStreamsMissing in docs/runbook.md"
 
+// ExtentKeeper remembers how far the streams had come, and compares.
+type ExtentKeeper struct {
+	conn             *Conn
+	reader           *reader
+	bucket           *Bucket
+	results, letters *writer
+}
+
 // Losses compares the streams with what the bucket remembers of them, or with seen if the
 // bucket remembers nothing, which it then stores. It returns the present extents, too.
 //
 // In a cluster a new leader may be behind for a moment, so Losses looks again before it
 // reports a loss.
-func (q *Queue) Losses(ctx context.Context, seen Extents) (losses []Loss, now Extents, err error) {
-	was, revision, err := q.remembered(ctx) // before the streams: what is remembered meanwhile is no loss
+func (ex *ExtentKeeper) Losses(ctx context.Context, seen Extents) (losses []Loss, now Extents, err error) {
+	was, revision, err := ex.remembered(ctx) // before the streams: what is remembered meanwhile is no loss
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(was) == 0 && len(seen) > 0 { // the bucket was lost; worker repair must see what this worker saw
 		was = maps.Clone(seen)
-		if _, err := q.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
-			q.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
+		if _, err := ex.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
+			ex.conn.log.Debug().Err(err).Msg("cannot remember how far the streams had come; the next look tries again")
 		}
 	}
 	for look := 1; ; look++ {
-		if now, err = q.extents(ctx); err != nil {
+		if now, err = ex.extents(ctx); err != nil {
 			return nil, nil, err
 		}
-		was = q.keepAgain(ctx, was, revision, now)
-		losses = q.compareExtents(was, now)
-		if len(losses) == 0 || !q.replicated() || look == lossLooks {
+		was = ex.keepAgain(ctx, was, revision, now)
+		losses = ex.compareExtents(was, now)
+		if len(losses) == 0 || !ex.reader.replicated() || look == lossLooks {
 			return losses, now, nil
 		}
 		if err := pause(ctx, lossPause); err != nil {
@@ -99,8 +107,8 @@ const (
 // has seen, of the streams that the present look still finds. A look that is some seconds
 // old saw what is on the disk by now. RememberExtents never lowers anything, so it does not
 // accept a loss.
-func (q *Queue) RememberExtents(ctx context.Context, seen, now Extents) error {
-	was, revision, err := q.remembered(ctx)
+func (ex *ExtentKeeper) RememberExtents(ctx context.Context, seen, now Extents) error {
+	was, revision, err := ex.remembered(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,14 +121,14 @@ func (q *Queue) RememberExtents(ctx context.Context, seen, now Extents) error {
 		have, known := was[name]
 		e.Again, e.Accepted = have.Again, have.Accepted
 		same := e.Created.Equal(have.Created)
-		if !known || same && e.Last > have.Last || !same && (name == q.n.journal || have.Last == 0) {
+		if !known || same && e.Last > have.Last || !same && (name == ex.conn.n.journal || have.Last == 0) {
 			was[name], raised = e, true
 		}
 	}
 	if !raised {
 		return nil
 	}
-	_, err = q.bucket.Swap(ctx, extentsKey, was, revision)
+	_, err = ex.bucket.Swap(ctx, extentsKey, was, revision)
 	if errors.Is(err, settle.ErrStale) {
 		return nil // another worker was first
 	}
@@ -128,8 +136,8 @@ func (q *Queue) RememberExtents(ctx context.Context, seen, now Extents) error {
 }
 
 // acceptExtents makes the bucket remember the streams as they are now.
-func (q *Queue) acceptExtents(ctx context.Context) error {
-	now, err := q.extents(ctx)
+func (ex *ExtentKeeper) acceptExtents(ctx context.Context) error {
+	now, err := ex.extents(ctx)
 	if err != nil {
 		return err
 	}
@@ -138,15 +146,15 @@ func (q *Queue) acceptExtents(ctx context.Context) error {
 		e.Accepted = at
 		now[name] = e
 	}
-	return q.bucket.Put(ctx, extentsKey, now)
+	return ex.bucket.Put(ctx, extentsKey, now)
 }
 
 // remembered reads what the bucket remembers. A value that cannot be read counts as none.
-func (q *Queue) remembered(ctx context.Context) (e Extents, revision uint64, err error) {
-	if q.bucket.kv == nil { // Open found none, and left it at that
+func (ex *ExtentKeeper) remembered(ctx context.Context) (e Extents, revision uint64, err error) {
+	if ex.bucket.kv == nil { // Open found none, and left it at that
 		return make(Extents), 0, nil
 	}
-	entries, err := q.bucket.Last(ctx, extentsKey)
+	entries, err := ex.bucket.Last(ctx, extentsKey)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -162,13 +170,13 @@ func (q *Queue) remembered(ctx context.Context) (e Extents, revision uint64, err
 
 // extents asks the streams' leaders how far the streams have come. It leaves out streams
 // that do not exist.
-func (q *Queue) extents(ctx context.Context) (Extents, error) {
+func (ex *ExtentKeeper) extents(ctx context.Context) (Extents, error) {
 	out := make(Extents)
-	for _, spec := range q.cfg.streams() {
+	for _, spec := range ex.conn.cfg.streams() {
 		if spec.part == PartFleet { // workers write to it all the time
 			continue
 		}
-		stream, err := q.stream(ctx, spec.config.Name)
+		stream, err := ex.reader.stream(ctx, spec.config.Name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			continue
 		}
@@ -183,27 +191,31 @@ func (q *Queue) extents(ctx context.Context) (Extents, error) {
 
 // endsOf returns what this program's writes to a stream have told about its end; nil = it
 // does not write there.
-func (q *Queue) endsOf(name string) *ends {
+func (ex *ExtentKeeper) endsOf(name string) *ends {
 	switch name {
-	case q.n.results:
-		return &q.results.ends
-	case q.n.dead:
-		return &q.letters.ends
+	case ex.conn.n.results:
+		return &ex.results.ends
+	case ex.conn.n.dead:
+		return &ex.letters.ends
 	}
 	return nil
 }
 
-// keepAgain adds to was what this program's writes have told about the ends of streams, and
-// makes the bucket remember it until a person accepts the loss (Repair).
-func (q *Queue) keepAgain(ctx context.Context, was Extents, revision uint64, now Extents) Extents {
+// keepAgain adds to was the ends that streams have lost, and makes the bucket remember them
+// until a person accepts the loss (Repair): the stream may grow beyond its former end before
+// the next look. This program's writes tell of a lost end; on one server, so does a look that
+// finds it. A new leader of several may only be behind.
+func (ex *ExtentKeeper) keepAgain(ctx context.Context, was Extents, revision uint64, now Extents) Extents {
 	told := false
 	for name, have := range now {
-		e := q.endsOf(name)
-		if e == nil {
-			continue
+		former, again := was[name], uint64(0)
+		if e := ex.endsOf(name); e != nil {
+			again = e.look(era{have.Created, former.Accepted})
 		}
-		former := was[name]
-		if again := e.look(era{have.Created, former.Accepted}); again > former.Again {
+		if have.Last < former.Last && have.Created.Equal(former.Created) && !ex.reader.replicated() {
+			again = max(again, former.Last)
+		}
+		if again > former.Again {
 			if was == nil {
 				was = make(Extents)
 			}
@@ -212,8 +224,8 @@ func (q *Queue) keepAgain(ctx context.Context, was Extents, revision uint64, now
 		}
 	}
 	if told {
-		if _, err := q.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
-			q.log.Debug().Err(err).Msg("cannot remember that a stream lost its end; the next look tries again")
+		if _, err := ex.bucket.Swap(ctx, extentsKey, was, revision); err != nil {
+			ex.conn.log.Debug().Err(err).Msg("cannot remember that a stream lost its end; the next look tries again")
 		}
 	}
 	return was
@@ -221,8 +233,8 @@ func (q *Queue) keepAgain(ctx context.Context, was Extents, revision uint64, now
 
 // compareExtents returns the streams that lost something. Streams that are missing are
 // another check's. Workers create a lost journal again, so another one is no loss here.
-func (q *Queue) compareExtents(was, now Extents) (losses []Loss) {
-	for _, spec := range q.cfg.streams() {
+func (ex *ExtentKeeper) compareExtents(was, now Extents) (losses []Loss) {
+	for _, spec := range ex.conn.cfg.streams() {
 		have, ok := now[spec.config.Name]
 		former, known := was[spec.config.Name]
 		if !ok || !known {

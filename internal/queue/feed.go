@@ -11,17 +11,17 @@ import (
 // under way, so few large ones are read.
 const mostWaiting = 1000
 
-// WaitingPage reads up to n waiting intents of a subject, from a sequence on, in
+// Page reads up to n waiting intents of a subject, from a sequence on, in
 // their order. left is how many come after them. With several replicas a follower that
 // lags may answer; what it lacks is read later.
-func (q *Queue) WaitingPage(ctx context.Context, subject string, from uint64, n int) (page []*settle.Message, left int, err error) {
+func (wr *WaitingRoom) Page(ctx context.Context, subject string, from uint64, n int) (page []*settle.Message, left int, err error) {
 	req, err := json.Marshal(map[string]any{"seq": max(from, 1), "batch": min(n, mostWaiting), "max_bytes": answerBytes, "next_by_subj": subject})
 	if err != nil {
 		return nil, 0, err
 	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
+	err = wr.conn.patiently(ctx, func(ctx context.Context) error {
 		var more uint64
-		page, _, more, err = q.askPage(ctx, q.n.waiting, subject, req)
+		page, _, more, err = wr.reader.askPage(ctx, wr.conn.n.waiting, subject, req)
 		left = int(more)
 		return err
 	})
@@ -38,12 +38,12 @@ type Backlog struct {
 }
 
 // Backlog reads it from the stream and its consumer.
-func (q *Queue) Backlog(ctx context.Context) (Backlog, error) {
-	stream, err := q.intents(ctx)
+func (cs *Census) Backlog(ctx context.Context) (Backlog, error) {
+	stream, err := cs.intents(ctx)
 	if err != nil {
 		return Backlog{}, err
 	}
-	consumer, err := q.workersConsumer(ctx)
+	consumer, err := cs.topology.workersConsumer(ctx)
 	if err != nil {
 		return Backlog{}, err
 	}

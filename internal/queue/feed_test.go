@@ -21,13 +21,13 @@ func fillRoom(t *testing.T, q *Queue, batch string, n int) string {
 		in[i].Lane, in[i].Batch = order.BulkLane, batch
 	}
 	publish(t, q, in...)
-	return q.n.waitPre + order.BulkLane + "." + batch
+	return q.Conn.n.waitPre + order.BulkLane + "." + batch
 }
 
 func requireWaiting(t *testing.T, q *Queue, n uint64) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		have, err := q.WaitingTotal(t.Context())
+		have, err := q.Waiting.Total(t.Context())
 		require.NoError(c, err)
 		require.Equal(c, n, have)
 	}, time.Minute, 5*time.Millisecond)
@@ -38,7 +38,7 @@ func TestPurgeWaiting(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	march, april := fillRoom(t, q, "march", 6), fillRoom(t, q, "april", 2)
 	fillRoom(t, q, "march-2", 2)
-	page, _, err := q.WaitingPage(t.Context(), march, 0, 4)
+	page, _, err := q.Waiting.Page(t.Context(), march, 0, 4)
 	require.NoError(t, err)
 	require.Len(t, page, 4)
 	for i, m := range page {
@@ -50,7 +50,7 @@ func TestPurgeWaiting(t *testing.T) {
 		require.NoError(t, q.store.PurgeWaiting(t.Context(), march, page[3].Seq))
 	}
 	requireWaiting(t, q, 6)
-	page, _, err = q.WaitingPage(t.Context(), march, 0, 10)
+	page, _, err = q.Waiting.Page(t.Context(), march, 0, 10)
 	require.NoError(t, err)
 	require.Len(t, page, 2)
 	require.Equal(t, "march-4", settle.WaitingOrderNo(page[0]))
@@ -67,11 +67,11 @@ func TestPagesOfAClusterAreCounted(t *testing.T) {
 	fillRoom(t, q, "april", 50)
 	seen, next := 0, uint64(0)
 	for seen < 300 {
-		page, left, err := q.WaitingPage(t.Context(), march, next, 20)
+		page, left, err := q.Waiting.Page(t.Context(), march, next, 20)
 		if err != nil || len(page) == 0 { // a leader is chosen, or a follower lags
 			continue
 		}
-		n, err := q.WaitingUnder(t.Context(), march)
+		n, err := q.Waiting.Under(t.Context(), march)
 		require.NoError(t, err)
 		if n != len(page)+left { // a follower lags
 			continue

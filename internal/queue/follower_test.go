@@ -39,11 +39,11 @@ func splitCluster(t *testing.T) (r *routes, leader, follower *Queue, node *serve
 	t.Helper()
 	nodes, r := startCluster(t)
 	q := openCluster(t, nodes, "first")
-	stream, err := q.js.Stream(t.Context(), q.n.results)
+	stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.results)
 	require.NoError(t, err)
 	first := slices.IndexFunc(nodes, func(s *server.Server) bool { return s.Name() == stream.CachedInfo().Cluster.Leader })
 	at = (first + 1) % clusterSize
-	require.Eventually(t, func() bool { return answersDirectly(t, nodes[at], q.n.results) }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return answersDirectly(t, nodes[at], q.Conn.n.results) }, 30*time.Second, 10*time.Millisecond)
 	return r, openCluster(t, nodes[first:first+1], "leader"), openCluster(t, nodes[at:at+1], "follower"), nodes[at], at
 }
 
@@ -93,14 +93,14 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	// It may have forgotten R-0 as well: a replica that is cut off while it catches up may
 	// begin anew.
 	require.Zero(t, batched(t, follower, "R-0", "R-1")[1], "the follower does not know of a confirmed result")
-	follower.replicas.most.Store(1) // as when it connected before there were followers
+	follower.reader.replicas.most.Store(1) // as when it connected before there were followers
 	short, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	require.Error(t, follower.Results().Last(short, []string{"R-1"}, func(int, *settle.Message) {}), "listings and audits ask the leader, too")
 
 	store := &twoNodes{Store: jetStore{leader}, batched: jetStore{follower}}
 	q := settle.New(settle.Config{Worker: "split", Log: zerolog.Nop()}, store, settle.RealTime())
-	got, err := q.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
+	got, err := q.Ledger.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
 	require.NoError(t, err)
 	require.Equal(t, []uint64{before, seq, 0}, []uint64{got[0].Seq, got[1].Seq, got[2].Seq})
 	require.EqualValues(t, 3, store.singles.Load(), "all of them were read at the leader")
@@ -108,7 +108,7 @@ func TestR2AFollowerThatIsCutOffIsNotBelieved(t *testing.T) {
 	r.heal()
 	require.Eventually(t, func() bool { // until elections end and the follower has caught up
 		store.singles.Store(0)
-		got, err = q.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
+		got, err = q.Ledger.LastWords(t.Context(), []string{"R-0", "R-1", "R-2"})
 		if err != nil {
 			return false // there is no leader at the moment
 		}
@@ -132,7 +132,7 @@ func TestR2ABatchedReadFromAFollowerIsExact(t *testing.T) {
 			}
 			continue
 		}
-		got, err := follower.LastWords(t.Context(), []string{no, "R-x"})
+		got, err := follower.Ledger.LastWords(t.Context(), []string{no, "R-x"})
 		require.NoError(t, err)
 		require.Equal(t, last[no], got[0].Seq, "write %d", i)
 	}
@@ -149,12 +149,12 @@ func TestR2FollowersThatComeLaterAreNotBelieved(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = nodes[0].ClientURL(), "early", true, present
 	early := openSoon(t, cfg, func() zerolog.Logger { return zerolog.Nop() })
-	results := early.cfg.streams()[1].config
+	results := early.Conn.cfg.streams()[1].config
 	results.Replicas = clusterSize
 	require.Eventually(t, func() bool {
-		_, err := early.js.UpdateStream(t.Context(), results)
+		_, err := early.Conn.js.UpdateStream(t.Context(), results)
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
-	require.EqualValues(t, 1, early.replicas.most.Load())
+	require.EqualValues(t, 1, early.reader.replicas.most.Load())
 	require.True(t, jetStore{early}.Replicated())
 }

@@ -33,12 +33,12 @@ func TestHeadersOfAProducerDoNotPassForTheBrokers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := openQueue(t, startBroker(t), "a")
 			publish(t, q, intent("FIRST", "first"))
-			_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.HOSTILE", Header: forged})
+			_, err := q.Conn.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.HOSTILE", Header: forged})
 			require.NoError(t, err)
 			publish(t, q, intent("LAST", "last"))
 
 			seen := make(map[string]uint64)
-			require.NoError(t, q.walk(t.Context(), q.n.intents, q.n.newPre+"*", func(page []*settle.Message) error {
+			require.NoError(t, q.reader.walk(t.Context(), q.Conn.n.intents, q.Conn.n.newPre+"*", func(page []*settle.Message) error {
 				for _, m := range page {
 					seen[m.Subject] = m.Seq
 					require.WithinDuration(t, time.Now(), m.Time, time.Hour)
@@ -74,10 +74,10 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 	request := func(subject, reply string, body any) {
 		data, err := json.Marshal(body)
 		require.NoError(t, err)
-		require.NoError(t, q.nc.PublishRequest(subject, reply, data))
+		require.NoError(t, q.Conn.nc.PublishRequest(subject, reply, data))
 	}
 	last := map[string]any{"last_by_subj": "orders.results.MINE"}
-	_, err := q.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.X", Data: forged("ECHO2"), Header: nats.Header{settle.HeaderOutcome: {"accepted"}}})
+	_, err := q.Conn.js.PublishMsg(t.Context(), &nats.Msg{Subject: "orders.new.X", Data: forged("ECHO2"), Header: nats.Header{settle.HeaderOutcome: {"accepted"}}})
 	require.NoError(t, err)
 	request("$JS.API.DIRECT.GET.ORDERS_RESULTS", "orders.results.ECHO", last)                                      // another order's result
 	request("$JS.API.STREAM.MSG.GET.ORDERS_RESULTS", "orders.results.LEADER", last)                                // the same in JSON
@@ -89,11 +89,11 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 		var err error
 		require.Eventually(t, func() bool {
 			var e settle.Entry
-			e, err = q.Lookup(t.Context(), no)
+			e, err = q.Ledger.Lookup(t.Context(), no)
 			return err != nil || e.Record != nil
 		}, time.Minute, time.Millisecond, "%s: nothing was stored", no)
 		require.ErrorIs(t, err, settle.ErrUnreadable, "%s", no)
-		words, err := q.LastWords(t.Context(), []string{no, "MINE"})
+		words, err := q.Ledger.LastWords(t.Context(), []string{no, "MINE"})
 		require.NoError(t, err)
 		require.ErrorIs(t, words[0].Unreadable, settle.ErrUnreadable, "%s, read in a batch", no)
 		require.NoError(t, words[1].Unreadable)
@@ -115,7 +115,7 @@ func TestAResultThatNoWorkerWroteIsUnreadable(t *testing.T) {
 func TestARecordIsFiledUnderItsSubject(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	for i, subject := range []string{"a%2Eb", "a%2eb", "not%XXencoded", "100%"} {
-		_, err := q.js.Publish(t.Context(), "orders.new."+subject, fmt.Appendf(nil, `{"order_no":"other","timeout":%d}`, i))
+		_, err := q.Conn.js.Publish(t.Context(), "orders.new."+subject, fmt.Appendf(nil, `{"order_no":"other","timeout":%d}`, i))
 		require.NoError(t, err)
 	}
 	for _, d := range pull(t, q, 4) {

@@ -23,7 +23,7 @@ func TestR7ANewLeaderOfTheConsumerKnowsWhoHoldsAnIntent(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	published := time.Now()
 	require.Eventually(t, func() bool { return time.Since(published) > ackWait }, 2*ackWait, 10*time.Millisecond)
-	consumer, err := a.readConsumer(t.Context())
+	consumer, err := a.Topology.readConsumer(t.Context())
 	require.NoError(t, err)
 	group := consumer.CachedInfo().Cluster.RaftGroup
 	logged := raftIndex(nodes, group)
@@ -33,14 +33,14 @@ func TestR7ANewLeaderOfTheConsumerKnowsWhoHoldsAnIntent(t *testing.T) {
 	// Before that the gap is open which docs/protocol.md describes under R7.
 	require.Eventually(t, func() bool { return raftIndex(nodes, group) >= logged+3 }, ackWait, time.Millisecond)
 	leader := func() string {
-		c, err := a.readConsumer(t.Context())
+		c, err := a.Topology.readConsumer(t.Context())
 		if err != nil || c.CachedInfo().Cluster == nil {
 			return ""
 		}
 		return c.CachedInfo().Cluster.Leader
 	}
 	before := leader()
-	_, err = a.nc.Request("$JS.API.CONSUMER.LEADER.STEPDOWN.ORDERS.workers", nil, requestTimeout)
+	_, err = a.Conn.nc.Request("$JS.API.CONSUMER.LEADER.STEPDOWN.ORDERS.workers", nil, requestTimeout)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { now := leader(); return now != "" && now != before }, time.Minute, 10*time.Millisecond)
 	for began := time.Now(); ; { // b's server may not know yet whom to ask

@@ -26,14 +26,14 @@ type holder struct {
 // is no error if the broker does not tell.
 func (h *holder) find(ctx context.Context, q *Queue) {
 	h.q, h.lull = q, 250*time.Millisecond
-	if !q.cfg.Worker {
+	if !q.Conn.cfg.Worker {
 		return
 	}
 	var single []string
-	for _, name := range []string{q.n.intents, q.n.results} {
-		stream, err := q.stream(ctx, name)
+	for _, name := range []string{q.Conn.n.intents, q.Conn.n.results} {
+		stream, err := q.reader.stream(ctx, name)
 		if err != nil {
-			q.log.Debug().Err(err).Msg("cannot find out where the streams are")
+			q.Conn.log.Debug().Err(err).Msg("cannot find out where the streams are")
 			return
 		}
 		info := stream.CachedInfo()
@@ -43,12 +43,12 @@ func (h *holder) find(ctx context.Context, q *Queue) {
 		if info.Cluster.Name != "" {
 			single = append(single, name)
 		}
-		if name == q.n.intents {
-			h.remote = info.Cluster.Name != "" || info.Cluster.Leader != q.nc.ConnectedServerName()
+		if name == q.Conn.n.intents {
+			h.remote = info.Cluster.Name != "" || info.Cluster.Leader != q.Conn.nc.ConnectedServerName()
 		}
 	}
 	if len(single) > 0 {
-		q.log.Warn().Str("streams", strings.Join(single, ", ")).
+		q.Conn.log.Warn().Str("streams", strings.Join(single, ", ")).
 			Msg("the broker is a cluster, and these streams have one replica: without the server that has it, everything stops, and if that server is killed, " +
 				"it may forget deliveries and orders come again in doubt. Set ORDERPOST_REPLICAS=3 and restart a worker; see \"How are replicas raised?\" in docs/operations.md")
 	}
@@ -66,16 +66,16 @@ func (h *holder) noteAnswer() {
 // orders wait for their former owners. Replicas do not forget.
 func (h *holder) noteFailure() {
 	if h.remote {
-		h.q.Disconnected()
-		h.q.Reconnected()
+		h.q.Worker.Disconnected()
+		h.q.Worker.Reconnected()
 	} else {
-		h.q.ForgetDeliveries()
+		h.q.Worker.ForgetDeliveries()
 	}
 }
 
 // beforePull lets the marks be read again if the holder may have been killed unnoticed.
 func (h *holder) beforePull() {
 	if heard := h.heard.Load(); h.remote && heard != nil && time.Since(*heard) > h.lull {
-		h.q.RereadHighWaterMarks()
+		h.q.Worker.RereadHighWaterMarks()
 	}
 }

@@ -13,7 +13,7 @@ import (
 // read.
 func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	i := inboxes{nc: q.nc}
+	i := inboxes{nc: q.Conn.nc}
 	first, err := i.take()
 	require.NoError(t, err)
 	i.put(first, true)
@@ -22,8 +22,8 @@ func TestAnInboxWithALateMessageIsNotUsedAgain(t *testing.T) {
 	require.Same(t, first, again, "a quiet one is")
 
 	i.put(again, true)
-	require.NoError(t, q.nc.PublishMsg(&nats.Msg{Subject: again.subject, Data: []byte("late")}))
-	require.NoError(t, q.nc.Flush())
+	require.NoError(t, q.Conn.nc.PublishMsg(&nats.Msg{Subject: again.subject, Data: []byte("late")}))
+	require.NoError(t, q.Conn.nc.Flush())
 	require.Eventually(t, func() bool { return len(again.answers) == 1 }, time.Minute, time.Millisecond)
 	next, err := i.take()
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ import (
 type jetStore struct{ q *Queue }
 
 func (s jetStore) Record(ctx context.Context, token string) (settle.Entry, error) {
-	raw, err := s.q.lastMsg(ctx, s.q.n.results, s.q.n.resPre+token)
+	raw, err := s.q.reader.lastMsg(ctx, s.q.Conn.n.results, s.q.Conn.n.resPre+token)
 	if err != nil || raw == nil {
 		return settle.Entry{}, err
 	}
@@ -32,14 +32,14 @@ func (s jetStore) Record(ctx context.Context, token string) (settle.Entry, error
 func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int, e settle.Entry, err error) error) error {
 	subjects := make([]string, len(tokens))
 	for i, token := range tokens {
-		subjects[i] = s.q.n.resPre + token
+		subjects[i] = s.q.Conn.n.resPre + token
 	}
-	read := s.q.lastInBatches
+	read := s.q.reader.lastInBatches
 	if s.Replicated() {
-		read = s.q.lastInOneBatch
+		read = s.q.reader.lastInOneBatch
 	}
 	msgs := make(map[string]*settle.Message, len(subjects))
-	if err := read(ctx, s.q.n.results, subjects, func(raw *settle.Message) { msgs[raw.Subject] = raw }); err != nil {
+	if err := read(ctx, s.q.Conn.n.results, subjects, func(raw *settle.Message) { msgs[raw.Subject] = raw }); err != nil {
 		return err
 	}
 	for i, subject := range subjects {
@@ -60,11 +60,11 @@ func (s jetStore) Records(ctx context.Context, tokens []string, found func(i int
 // its sequence. If that message was deleted, the server says that there is
 // none.
 func (s jetStore) Barrier(ctx context.Context) (settle.Barrier, error) {
-	raw, err := s.q.getMsg(ctx, s.q.n.results, map[string]any{"last_by_subj": ">"})
+	raw, err := s.q.reader.getMsg(ctx, s.q.Conn.n.results, map[string]any{"last_by_subj": ">"})
 	if err != nil || raw == nil {
 		return settle.Barrier{}, err
 	}
-	return settle.Barrier{Token: strings.TrimPrefix(raw.Subject, s.q.n.resPre), Seq: raw.Seq}, nil
+	return settle.Barrier{Token: strings.TrimPrefix(raw.Subject, s.q.Conn.n.resPre), Seq: raw.Seq}, nil
 }
 
 func (s jetStore) PutRecord(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
@@ -88,7 +88,7 @@ var recordBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 1024); retu
 const maxRecordBuffer = 64 << 10
 
 func (s jetStore) Intent(ctx context.Context, orderNo string) (*settle.Message, error) {
-	return s.q.lastMsg(ctx, s.q.n.intents, s.q.n.newPre+order.Token(orderNo))
+	return s.q.reader.lastMsg(ctx, s.q.Conn.n.intents, s.q.Conn.n.newPre+order.Token(orderNo))
 }
 
 // Intents reads in one batch where one server has the stream, which then is exact.
@@ -102,9 +102,9 @@ func (s jetStore) Intents(ctx context.Context, orderNos []string) ([]*settle.Mes
 	}
 	subjects := make([]string, len(orderNos))
 	for i, no := range orderNos {
-		subjects[i] = s.q.n.newPre + order.Token(no)
+		subjects[i] = s.q.Conn.n.newPre + order.Token(no)
 	}
-	found, err := s.q.lastBySubject(ctx, s.q.n.intents, subjects)
+	found, err := s.q.reader.lastBySubject(ctx, s.q.Conn.n.intents, subjects)
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +115,14 @@ func (s jetStore) Intents(ctx context.Context, orderNos []string) ([]*settle.Mes
 }
 
 func (s jetStore) IntentAt(ctx context.Context, seq uint64) (*settle.Message, error) {
-	return s.q.msgAt(ctx, s.q.n.intents, seq)
+	return s.q.reader.msgAt(ctx, s.q.Conn.n.intents, seq)
 }
 
 func (s jetStore) PublishIntent(ctx context.Context, m *settle.Message) (settle.PublishStatus, uint64, error) {
-	ctx, cancel := s.q.link.bound(ctx)
+	ctx, cancel := s.q.Conn.link.bound(ctx)
 	defer cancel()
-	ack, err := s.q.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
-	p, err := publishAnswer(s.q.n.takes(strings.HasPrefix(m.Subject, s.q.n.waitPre)), ack, err)
+	ack, err := s.q.Conn.js.PublishMsg(ctx, natsMsg(m), jetstream.WithRetryAttempts(5))
+	p, err := publishAnswer(s.q.Conn.n.takes(strings.HasPrefix(m.Subject, s.q.Conn.n.waitPre)), ack, err)
 	if ack == nil {
 		return p, 0, err
 	}
@@ -134,27 +134,27 @@ func (s jetStore) PublishIntents(ctx context.Context, ms []*settle.Message, may 
 }
 
 func (s jetStore) WaitingAt(ctx context.Context, seq uint64) (*settle.Message, error) {
-	return s.q.msgAt(ctx, s.q.n.waiting, seq)
+	return s.q.reader.msgAt(ctx, s.q.Conn.n.waiting, seq)
 }
 
 func (s jetStore) DeleteWaiting(ctx context.Context, seq uint64) error {
-	return unlessGone(s.q.deleteMsg(ctx, s.q.n.waiting, seq))
+	return unlessGone(s.q.reader.deleteMsg(ctx, s.q.Conn.n.waiting, seq))
 }
 
 func (s jetStore) PurgeWaiting(ctx context.Context, subject string, upTo uint64) error {
-	if err := s.q.purge(ctx, s.q.n.waiting, subject, upTo+1); err != nil {
-		return fmt.Errorf("stream %s, subject %s up to sequence %d: not removed: %w", s.q.n.waiting, subject, upTo, err)
+	if err := s.q.reader.purge(ctx, s.q.Conn.n.waiting, subject, upTo+1); err != nil {
+		return fmt.Errorf("stream %s, subject %s up to sequence %d: not removed: %w", s.q.Conn.n.waiting, subject, upTo, err)
 	}
 	return nil
 }
 
 func (s jetStore) DeleteIntent(ctx context.Context, seq uint64) error {
-	return unlessGone(s.q.deleteMsg(ctx, s.q.n.intents, seq))
+	return unlessGone(s.q.reader.deleteMsg(ctx, s.q.Conn.n.intents, seq))
 }
 
 func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message, error) {
-	query := map[string]any{"seq": max(seq, 1), "next_by_subj": s.q.n.newPre + "*"}
-	m, err := s.q.getMsg(ctx, s.q.n.intents, query)
+	query := map[string]any{"seq": max(seq, 1), "next_by_subj": s.q.Conn.n.newPre + "*"}
+	m, err := s.q.reader.getMsg(ctx, s.q.Conn.n.intents, query)
 	if err != nil || m == nil || !strings.ContainsRune(m.Subject, utf8.RuneError) {
 		return m, err
 	}
@@ -163,8 +163,8 @@ func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message,
 	if err != nil {
 		return nil, err
 	}
-	err = s.q.patiently(ctx, func(ctx context.Context) error {
-		page, _, _, err := s.q.askPage(ctx, s.q.n.intents, s.q.n.newPre+"*", req)
+	err = s.q.Conn.patiently(ctx, func(ctx context.Context) error {
+		page, _, _, err := s.q.reader.askPage(ctx, s.q.Conn.n.intents, s.q.Conn.n.newPre+"*", req)
 		if err == nil && len(page) == 1 && page[0].Seq == m.Seq {
 			m = page[0]
 		}
@@ -180,13 +180,13 @@ func (s jetStore) IntentAfter(ctx context.Context, seq uint64) (*settle.Message,
 // At each purge of a stream, its consumers forget which messages wait to be delivered again
 // (nats-server 2.15, consumer.purge). They still know that these are not acknowledged.
 func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
-	last, err := s.q.getMsg(ctx, s.q.n.intents, map[string]any{"last_by_subj": s.q.n.newPre + "*"})
+	last, err := s.q.reader.getMsg(ctx, s.q.Conn.n.intents, map[string]any{"last_by_subj": s.q.Conn.n.newPre + "*"})
 	if err != nil || last == nil {
 		return err
 	}
 	upTo = min(upTo, last.Seq)
-	err = s.q.patiently(ctx, func(ctx context.Context) error {
-		_, err := s.q.ask(ctx, s.q.n.intents, "$JS.API.STREAM.PURGE."+s.q.n.intents, fmt.Appendf(nil, `{"seq":%d}`, upTo))
+	err = s.q.Conn.patiently(ctx, func(ctx context.Context) error {
+		_, err := s.q.reader.ask(ctx, s.q.Conn.n.intents, "$JS.API.STREAM.PURGE."+s.q.Conn.n.intents, fmt.Appendf(nil, `{"seq":%d}`, upTo))
 		return err
 	})
 	if err != nil {
@@ -196,19 +196,19 @@ func (s jetStore) PurgeIntents(ctx context.Context, upTo uint64) error {
 }
 
 func (s jetStore) StreamCreated(ctx context.Context) (time.Time, error) {
-	stream, err := s.q.stream(ctx, s.q.n.intents)
+	stream, err := s.q.reader.stream(ctx, s.q.Conn.n.intents)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return stream.CachedInfo().Created, nil
 }
 
-func (s jetStore) ServerID() string { return s.q.nc.ConnectedServerId() }
+func (s jetStore) ServerID() string { return s.q.Conn.nc.ConnectedServerId() }
 
 // Replicated implements settle.Store.
-func (s jetStore) Replicated() bool { return s.q.replicated() }
+func (s jetStore) Replicated() bool { return s.q.reader.replicated() }
 
-func (s jetStore) MaxPayload() int64 { return s.q.nc.MaxPayload() }
+func (s jetStore) MaxPayload() int64 { return s.q.Conn.nc.MaxPayload() }
 
 // recordReserve is the largest size of a record's headers within the broker's
 // max_payload, in bytes.
@@ -218,16 +218,16 @@ const recordReserve = 4 << 10
 // shortens the texts of a record that exceeds max_payload.
 func (q *Queue) recordMsg(token string, r *order.Record, buf []byte) (*nats.Msg, error) {
 	data, err := r.AppendJSON(buf)
-	for err == nil && int64(len(data)) > q.nc.MaxPayload()-recordReserve {
+	for err == nil && int64(len(data)) > q.Conn.nc.MaxPayload()-recordReserve {
 		r.Response, r.Error, r.Reason = order.Truncate(r.Response, len(r.Response)/2), order.Truncate(r.Error, len(r.Error)/2), order.Truncate(r.Reason, 200)
 		data, err = r.AppendJSON(data[:0])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record of %s: %w", r.OrderNo, err)
 	}
-	msg := &nats.Msg{Subject: q.n.resPre + token, Data: data, Header: nats.Header{settle.HeaderOutcome: {r.Word}}}
+	msg := &nats.Msg{Subject: q.Conn.n.resPre + token, Data: data, Header: nats.Header{settle.HeaderOutcome: {r.Word}}}
 	if expires(r) {
-		msg.Header[jetstream.MsgTTLHeader] = []string{q.cfg.ResultRetention.String()}
+		msg.Header[jetstream.MsgTTLHeader] = []string{q.Conn.cfg.ResultRetention.String()}
 	}
 	return msg, nil
 }
@@ -280,10 +280,10 @@ func foreign(raw *settle.Message, r *order.Record) string {
 // use.
 var hashedToken = regexp.MustCompile(`^sha256-[0-9a-f]{64}$`)
 
-func (s jetStore) markSubject(key string) string { return "$KV." + s.q.n.bucket + "." + key }
+func (s jetStore) markSubject(key string) string { return "$KV." + s.q.Conn.n.bucket + "." + key }
 
 func (s jetStore) HighWaterMark(ctx context.Context, key string) (m settle.HighWaterMark, seq uint64, err error) {
-	raw, err := s.q.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))
+	raw, err := s.q.reader.lastMsg(ctx, s.q.bucket.stream(), s.markSubject(key))
 	if err != nil || raw == nil {
 		return m, 0, err
 	}
@@ -306,5 +306,5 @@ func (s jetStore) PutHighWaterMark(ctx context.Context, key string, m settle.Hig
 var progressAck = []byte("+WPI")
 
 func (s jetStore) Extend(reply, answer string) error {
-	return s.q.nc.PublishRequest(reply, answer, progressAck)
+	return s.q.Conn.nc.PublishRequest(reply, answer, progressAck)
 }

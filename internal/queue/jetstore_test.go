@@ -21,10 +21,10 @@ func TestOutcomesExpireAndDoubtsDoNot(t *testing.T) {
 		settleAs(t, q, d, report(verdicts[d.OrderNo()], d.History))
 	}
 	requireDrained(t, q)
-	_, err := q.Drop(t.Context(), letterOf(t, q, "A-4"), settle.Person{Name: "anna"})
+	_, err := q.Operator.Drop(t.Context(), letterOf(t, q, "A-4"), settle.Person{Name: "anna"})
 	require.NoError(t, err)
 	for no, ttl := range map[string]string{"A-1": "720h0m0s", "A-2": "", "A-3": "", "A-4": "720h0m0s"} {
-		raw, err := q.lastMsg(t.Context(), q.n.results, q.n.resPre+no)
+		raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, q.Conn.n.resPre+no)
 		require.NoError(t, err)
 		require.Equal(t, ttl, raw.Header.Get(jetstream.MsgTTLHeader), no)
 		require.Equal(t, lookup(t, q, no).Word, raw.Header.Get(settle.HeaderOutcome))

@@ -25,50 +25,55 @@ const MaxJournalEntry = 64 << 10
 
 // Journal returns the stream of people's acts. Package journal gives its
 // messages a meaning.
-func (q *Queue) Journal() Stream { return Stream{q, q.n.journal, q.n.journalPre, false, ">"} }
+func (q *Queue) Journal() Stream {
+	return Stream{q.reader, q.Conn.n.journal, q.Conn.n.journalPre, false, ">"}
+}
 
 // AppendJournal stores an entry under a name that no other entry has: the
 // subject's tokens after the prefix. Repeated with the same name it stores
 // nothing twice. Error: ErrNoJournal, settle.ErrFull, nats.ErrPermissionViolation (wrapped).
 func (q *Queue) AppendJournal(ctx context.Context, name string, entry []byte) error {
-	return q.UnlessRefused(ctx, func(ctx context.Context) error {
-		return q.patiently(ctx, func(ctx context.Context) error { return q.appendJournal(ctx, name, entry) })
+	return q.Conn.UnlessRefused(ctx, func(ctx context.Context) error {
+		return q.Conn.patiently(ctx, func(ctx context.Context) error { return q.appendJournal(ctx, name, entry) })
 	})
 }
 
 // appendJournal tries it once.
 func (q *Queue) appendJournal(ctx context.Context, name string, entry []byte) error {
-	ctx, cancel := q.link.bound(ctx)
+	ctx, cancel := q.Conn.link.bound(ctx)
 	defer cancel()
-	_, err := q.js.PublishMsg(ctx, &nats.Msg{Subject: q.n.journalPre + name, Data: entry}, jetstream.WithExpectStream(q.n.journal))
+	_, err := q.Conn.js.PublishMsg(ctx, &nats.Msg{Subject: q.Conn.n.journalPre + name, Data: entry}, jetstream.WithExpectStream(q.Conn.n.journal))
 	var api *jetstream.APIError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
-		return fmt.Errorf("stream %s: %w", q.n.journal, ErrNoJournal)
+		if _, look := q.Topology.findStream(ctx, q.Conn.n.journal); errors.Is(look, jetstream.ErrStreamNotFound) {
+			err = ErrNoJournal
+		}
+		return fmt.Errorf("stream %s: %w", q.Conn.n.journal, err) // its leader may only be away
 	case !errors.As(err, &api):
-		return fmt.Errorf("stream %s: the broker did not confirm the entry: %w", q.n.journal, err)
+		return fmt.Errorf("stream %s: the broker did not confirm the entry: %w", q.Conn.n.journal, err)
 	case api.ErrorCode == codeStoreFailed && strings.Contains(api.Description, textSubjectIsFull):
 		return nil // an earlier try stored it
 	case slices.Contains(fullCodes, api.ErrorCode):
-		return fmt.Errorf("stream %s: %w: %s", q.n.journal, settle.ErrFull, api.Description)
+		return fmt.Errorf("stream %s: %w: %s", q.Conn.n.journal, settle.ErrFull, api.Description)
 	default:
-		return fmt.Errorf("stream %s: the broker refused the entry: %w", q.n.journal, err)
+		return fmt.Errorf("stream %s: the broker refused the entry: %w", q.Conn.n.journal, err)
 	}
 }
 
 // UnlessRefused calls do with a context that ends when the broker reports that
 // this program's NATS user lacks a permission. A refused request gets no answer
 // and would wait for its timeout. The error then says what was refused.
-func (q *Queue) UnlessRefused(ctx context.Context, do func(context.Context) error) error {
+func (cn *Conn) UnlessRefused(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	refused := q.refusals.disconnected()
+	refused := cn.refusals.disconnected()
 	go func() {
 		select {
 		case <-refused:
-			cancel(fmt.Errorf("the broker refuses it: %w", *q.outages.refusal.Load()))
+			cancel(fmt.Errorf("the broker refuses it: %w", *cn.outages.refusal.Load()))
 		case <-ctx.Done():
 		}
 	}()

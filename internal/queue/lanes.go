@@ -44,7 +44,7 @@ type laneSum struct {
 
 // LanesOf sums up a list by lane, in the order of their names: the largest lanes, and the
 // rest as OtherLanes. held tells which imports are held.
-func (q *Queue) LanesOf(ctx context.Context, list []Waiting, now time.Time, held func(token string) bool) ([]Lane, error) {
+func (wr *WaitingRoom) LanesOf(ctx context.Context, list []Waiting, now time.Time, held func(token string) bool) ([]Lane, error) {
 	sums := make(map[string]*laneSum)
 	for _, w := range list {
 		if sums[w.Lane] == nil {
@@ -62,13 +62,13 @@ func (q *Queue) LanesOf(ctx context.Context, list []Waiting, now time.Time, held
 	}
 	out := make([]Lane, 0, mostLanes+1)
 	for _, lane := range lanes {
-		if err := q.askOldest(ctx, lane); err != nil {
+		if err := wr.askOldest(ctx, lane); err != nil {
 			return nil, err
 		}
 		out = append(out, lane.Lane)
 	}
 	if len(others) > 0 {
-		rest, err := q.sumOthers(ctx, others)
+		rest, err := wr.sumOthers(ctx, others)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (q *Queue) LanesOf(ctx context.Context, list []Waiting, now time.Time, held
 
 // sumOthers sums up lanes as OtherLanes. An old intent of theirs is among the oldest of
 // all, so one page of these usually tells the age.
-func (q *Queue) sumOthers(ctx context.Context, others []*laneSum) (Lane, error) {
+func (wr *WaitingRoom) sumOthers(ctx context.Context, others []*laneSum) (Lane, error) {
 	rest := laneSum{Lane: Lane{Name: OtherLanes}}
 	ready := make(map[string]bool) // subjects
 	for _, l := range others {
@@ -95,7 +95,7 @@ func (q *Queue) sumOthers(ctx context.Context, others []*laneSum) (Lane, error) 
 	if len(ready) == 0 {
 		return rest.Lane, nil
 	}
-	page, _, err := q.WaitingPage(ctx, q.n.waitPre+"*.*", 0, pageSize)
+	page, _, err := wr.Page(ctx, wr.conn.n.waitPre+"*.*", 0, pageSize)
 	if err != nil {
 		return rest.Lane, err
 	}
@@ -106,7 +106,7 @@ func (q *Queue) sumOthers(ctx context.Context, others []*laneSum) (Lane, error) 
 		}
 	}
 	for _, l := range others[:min(len(others), mostOthers)] {
-		if err := q.askOldest(ctx, l); err != nil {
+		if err := wr.askOldest(ctx, l); err != nil {
 			return rest.Lane, err
 		}
 		if !l.Oldest.IsZero() {
@@ -145,13 +145,13 @@ func (l *laneSum) since(at time.Time) {
 // askOldest asks when the oldest intents of a lane were stored: one request for the
 // lane, or one for each import where others of the lane are held. Imports take turns,
 // so some tell about all.
-func (q *Queue) askOldest(ctx context.Context, l *laneSum) error {
+func (wr *WaitingRoom) askOldest(ctx context.Context, l *laneSum) error {
 	subjects := l.ask[:min(len(l.ask), mostAsked)]
 	if len(l.ask) > 1 && l.Paused == 0 {
-		subjects = []string{q.n.waitPre + l.Name + ".*"}
+		subjects = []string{wr.conn.n.waitPre + l.Name + ".*"}
 	}
 	for _, subject := range subjects {
-		first, _, err := q.WaitingPage(ctx, subject, 0, 1)
+		first, _, err := wr.Page(ctx, subject, 0, 1)
 		if err != nil {
 			return err
 		}

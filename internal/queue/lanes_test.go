@@ -29,18 +29,18 @@ func TestTheOldestOfManyLanesIsSeen(t *testing.T) {
 				publish(t, q, in...)
 			}
 			put("small", 1)
-			oldest, _, err := q.WaitingPage(t.Context(), q.n.waitPre+"small.*", 0, 1)
+			oldest, _, err := q.Waiting.Page(t.Context(), q.Conn.n.waitPre+"small.*", 0, 1)
 			require.NoError(t, err)
 			for i := range mostLanes + 5 {
 				put(fmt.Sprint("lane-", i), 2)
 			}
-			list, err := q.WaitingAll(t.Context())
+			list, err := q.Waiting.All(t.Context())
 			require.NoError(t, err)
-			lanes, err := q.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
+			lanes, err := q.Waiting.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
 			require.NoError(t, err)
 			require.Equal(t, OtherLanes, lanes[0].Name)
 			require.Equal(t, oldest[0].Time, lanes[0].Oldest)
-			lanes, err = q.LanesOf(t.Context(), nil, time.Now(), nil)
+			lanes, err = q.Waiting.LanesOf(t.Context(), nil, time.Now(), nil)
 			require.NoError(t, err)
 			require.Empty(t, lanes)
 		})

@@ -79,7 +79,7 @@ func TestR3AServerThatIsKilledBehindAnotherForgetsNoDoubt(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- q.Pull(t.Context(), 1, wait, func([]*settle.Delivery) {}) }()
 			require.Eventually(t, func() bool {
-				c, err := q.workersConsumer(t.Context())
+				c, err := q.Topology.workersConsumer(t.Context())
 				return err == nil && c.CachedInfo().NumWaiting == 1
 			}, time.Minute, time.Millisecond)
 			end(h)
@@ -127,7 +127,7 @@ func TestR3AServerThatIsKilledBehindAnotherForgetsNoDoubt(t *testing.T) {
 			require.False(t, pull(t, a, 1)[0].CountLost)
 			publish(t, a, intent("A-2", "i2"))
 			held := pull(t, b, 1)[0]
-			id := b.nc.ConnectedServerId()
+			id := b.Conn.nc.ConnectedServerId()
 			next := b
 			if tc.own {
 				next = a
@@ -139,15 +139,15 @@ func TestR3AServerThatIsKilledBehindAnotherForgetsNoDoubt(t *testing.T) {
 				require.ErrorContains(t, err, tc.want)
 			}
 			require.Eventually(t, func() bool { // the leaf is connected again
-				_, err := next.workersConsumer(t.Context())
+				_, err := next.Topology.workersConsumer(t.Context())
 				return err == nil
 			}, time.Minute, time.Millisecond)
 			back := pull(t, next, 1)[0]
 			require.EqualValues(t, 1, back.Delivered)
-			require.Equal(t, id, b.nc.ConnectedServerId())
+			require.Equal(t, id, b.Conn.nc.ConnectedServerId())
 			require.True(t, back.CountLost)
 			require.True(t, back.History.Unsure)
-			require.Equal(t, tc.told, !next.ReconnectGraceUntil().IsZero(), "its former owner may still be posting it")
+			require.Equal(t, tc.told, !next.Worker.ReconnectGraceUntil().IsZero(), "its former owner may still be posting it")
 			require.Equal(t, tc.told, !held.Lease().Valid())
 		})
 	}
@@ -171,14 +171,14 @@ func TestReplicasAreRaisedAndOneIsWarnedOf(t *testing.T) {
 	q, log := start(3)
 	require.NotContains(t, log, "one replica")
 	for _, name := range []string{"ORDERS", "ORDERS_RESULTS", "ORDERS_DEAD", "ORDERS_JOURNAL", "KV_ORDERPOST"} {
-		s, err := q.stream(t.Context(), name)
+		s, err := q.reader.stream(t.Context(), name)
 		require.NoError(t, err)
 		require.Equal(t, 3, s.CachedInfo().Config.Replicas, name)
 	}
 	q, log = start(1) // another worker that has the default
 	require.NotContains(t, log, "one replica")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		consumer, err := q.workersConsumer(t.Context())
+		consumer, err := q.Topology.workersConsumer(t.Context())
 		require.NoError(c, err)
 		require.Equal(c, 3, consumer.CachedInfo().Config.Replicas)
 		require.NotNil(c, consumer.CachedInfo().Cluster, "nobody leads it yet")

@@ -28,7 +28,7 @@ func TestIntakeRefusesWhatNoLetterCouldHold(t *testing.T) {
 	q := openSmall(t)
 	in := intent("A-1", "i1")
 	in.Body = bytes.Repeat([]byte{'x'}, 1<<20-settle.LetterReserve+1)
-	_, err := q.Publish(t.Context(), in)
+	_, err := q.Producer.Publish(t.Context(), in)
 	require.ErrorIs(t, err, settle.ErrTooLarge)
 	results := q.PublishMany(t.Context(), []settle.Intent{in, intent("A-2", "i2")})
 	require.ErrorIs(t, results[0].Err, settle.ErrTooLarge)
@@ -39,12 +39,12 @@ func TestIntakeRefusesWhatNoLetterCouldHold(t *testing.T) {
 // header, with headers that JSON text cannot carry.
 func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	q := openSmall(t)
-	msg := nats.NewMsg(q.n.newPre + "A-1")
+	msg := nats.NewMsg(q.Conn.n.newPre + "A-1")
 	msg.Data = bytes.Repeat([]byte{0xff, 0, '\n', '"'}, (1<<20-512)/4)
 	msg.Header = nats.Header{
 		settle.HeaderIntentID: {"i1"}, "X-Latin": {"caf\xe9", "plain"}, "X-Quote": {`"\u0000`}, "traceparent": {"00-1"}, settle.HeaderBatch: {"b"},
 	}
-	_, err := q.js.PublishMsg(t.Context(), msg)
+	_, err := q.Conn.js.PublishMsg(t.Context(), msg)
 	require.NoError(t, err)
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkInvalid, d.Work)
@@ -57,13 +57,13 @@ func TestR4ALetterKeepsEveryByte(t *testing.T) {
 	require.Equal(t, map[string][]string(msg.Header), l.Headers)
 	require.Equal(t, msg.Subject, l.Subject)
 	require.Len(t, everyMessage(t, q.Letters()), 1, "the second part is none of its own")
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, c.Letters, "nor does it count as one")
 
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", l))
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", l), "gone already: not an error")
-	info, err := q.js.Stream(t.Context(), q.n.dead)
+	info, err := q.Conn.js.Stream(t.Context(), q.Conn.n.dead)
 	require.NoError(t, err)
 	require.Zero(t, info.CachedInfo().State.Msgs, "with all its parts")
 }
@@ -84,7 +84,7 @@ func TestR4TheRemovalOfAReplacedLetterLeavesTheLaterOnesTail(t *testing.T) {
 	require.Equal(t, "i2", second.IntentID)
 	require.Equal(t, first.Tail, second.Tail)
 	require.NoError(t, q.store.DeleteLetter(t.Context(), "A-1", second))
-	info, err := q.js.Stream(t.Context(), q.n.dead)
+	info, err := q.Conn.js.Stream(t.Context(), q.Conn.n.dead)
 	require.NoError(t, err)
 	require.Zero(t, info.CachedInfo().State.Msgs)
 }
@@ -114,9 +114,9 @@ func TestALettersHeaderAlwaysFits(t *testing.T) {
 func TestR4AForeignSubjectIsFiledUnderAHash(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	for i, token := range []string{"caf\xe9", strings.Repeat("x", 3000), "%zz", "a$b"} {
-		msg := nats.NewMsg(q.n.newPre + token)
+		msg := nats.NewMsg(q.Conn.n.newPre + token)
 		msg.Data = body("A-1")
-		_, err := q.js.PublishMsg(t.Context(), msg)
+		_, err := q.Conn.js.PublishMsg(t.Context(), msg)
 		require.NoError(t, err, "%q", order.Truncate(token, 20))
 		d := pull(t, q, 1)[0]
 		require.Equal(t, settle.WorkInvalid, d.Work)

@@ -28,11 +28,11 @@ func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *sett
 		expect = replaces.Seq
 	}
 	head := l.Body
-	if limit := max(0, q.nc.MaxPayload()-settle.LetterReserve); int64(len(head)) > limit {
+	if limit := max(0, q.Conn.nc.MaxPayload()-settle.LetterReserve); int64(len(head)) > limit {
 		rest := head[limit:]
 		head = head[:limit]
 		l.Tail = tailHash(rest)
-		tail := nats.NewMsg(q.tailSubject(token, l.Tail))
+		tail := nats.NewMsg(q.Conn.n.tailSubject(token, l.Tail))
 		tail.Data = rest
 		if err := q.putTail(ctx, tail); err != nil {
 			return writeError(err)
@@ -42,7 +42,7 @@ func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *sett
 	if err != nil {
 		return err
 	}
-	msg := nats.NewMsg(q.n.deadPre + token)
+	msg := nats.NewMsg(q.Conn.n.deadPre + token)
 	msg.Data = head
 	msg.Header.Set(headerLetter, particulars)
 	msg.Header.Set(settle.HeaderOutcome, l.Outcome.String())
@@ -54,14 +54,14 @@ func (s jetStore) PutLetter(ctx context.Context, token string, l, replaces *sett
 
 // putTail stores a tail.
 func (q *Queue) putTail(ctx context.Context, tail *nats.Msg) error {
-	ctx, cancel := q.link.bound(ctx)
+	ctx, cancel := q.Conn.link.bound(ctx)
 	defer cancel()
-	_, err := q.js.PublishMsg(ctx, tail)
+	_, err := q.Conn.js.PublishMsg(ctx, tail)
 	return err
 }
 
 // tailSubject returns the subject of a letter's tail.
-func (q *Queue) tailSubject(token, hash string) string { return q.n.deadPre + token + ".tail." + hash }
+func (n *names) tailSubject(token, hash string) string { return n.deadPre + token + ".tail." + hash }
 
 // tailHash returns the hash that names a tail.
 func tailHash(rest []byte) string {
@@ -132,7 +132,7 @@ func unpackLetter(l *settle.Letter) {
 
 func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, error) {
 	q := s.q
-	raw, err := q.lastMsg(ctx, q.n.dead, q.n.deadPre+token)
+	raw, err := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.deadPre+token)
 	if err != nil || raw == nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s jetStore) Letter(ctx context.Context, token string) (*settle.Letter, err
 	if err != nil || l.Tail == "" {
 		return l, err
 	}
-	tail, err := q.lastMsg(ctx, q.n.dead, q.tailSubject(token, l.Tail))
+	tail, err := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.tailSubject(token, l.Tail))
 	if err != nil {
 		return nil, err
 	}
@@ -165,10 +165,10 @@ func DecodeLetter(raw *settle.Message) (*settle.Letter, error) {
 
 func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Letter) error {
 	q := s.q
-	if err := q.deleteMsg(ctx, q.n.dead, l.Seq); err != nil {
+	if err := q.reader.deleteMsg(ctx, q.Conn.n.dead, l.Seq); err != nil {
 		// JetStream gives the same error for a message that is gone, which is fine, and
 		// for one that it cannot read. lastMsg tells the two apart.
-		last, readErr := q.lastMsg(ctx, q.n.dead, q.n.deadPre+token)
+		last, readErr := q.reader.lastMsg(ctx, q.Conn.n.dead, q.Conn.n.deadPre+token)
 		if readErr != nil || last != nil && last.Seq == l.Seq {
 			var refused *jetstream.APIError
 			if errors.As(err, &refused) {
@@ -188,23 +188,10 @@ func (s jetStore) DeleteLetter(ctx context.Context, token string, l *settle.Lett
 // bytes has its tail under the same subject. Nothing ever reads a tail that a crash
 // leaves behind.
 func (q *Queue) purgeTail(ctx context.Context, token string, l *settle.Letter) error {
-	if err := q.purge(ctx, q.n.dead, q.tailSubject(token, l.Tail), l.Seq); err != nil {
+	if err := q.reader.purge(ctx, q.Conn.n.dead, q.Conn.n.tailSubject(token, l.Tail), l.Seq); err != nil {
 		return fmt.Errorf("dead letter of %s: the tail of its body cannot be removed: %w", l.OrderNo, err)
 	}
 	return nil
-}
-
-// purge removes the messages of a subject with sequences below before, 0 = all.
-func (q *Queue) purge(ctx context.Context, name, subject string, before uint64) error {
-	stream, err := q.stream(ctx, name)
-	if err != nil {
-		return err
-	}
-	return q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
-		defer cancel()
-		return stream.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(before))
-	})
 }
 
 // headerLetter is the header with the letter's fields. The payload of the

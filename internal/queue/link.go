@@ -65,11 +65,11 @@ func pause(ctx context.Context, d time.Duration) error { return settle.RealTime(
 
 // roundTrip measures the way to the broker and back, where nothing is stored. It returns 0
 // while the broker is out of reach.
-func (q *Queue) roundTrip() time.Duration {
-	ctx, cancel := q.link.bound(context.Background())
+func (cn *Conn) roundTrip() time.Duration {
+	ctx, cancel := cn.link.bound(context.Background())
 	defer cancel()
 	began := time.Now()
-	if q.nc.FlushWithContext(ctx) != nil {
+	if cn.nc.FlushWithContext(ctx) != nil {
 		return 0
 	}
 	return time.Since(began)

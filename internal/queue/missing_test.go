@@ -17,7 +17,7 @@ import (
 
 func streamNames(t *testing.T, q *Queue) (names []string) {
 	t.Helper()
-	list := q.js.StreamNames(t.Context())
+	list := q.Conn.js.StreamNames(t.Context())
 	for name := range list.Name() {
 		names = append(names, name)
 	}
@@ -44,7 +44,7 @@ func TestOnlyWorkersMakeStreams(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
 	require.Empty(t, streamNames(t, q))
-	parts, err := q.Inspect(t.Context())
+	parts, err := q.Topology.Inspect(t.Context())
 	require.NoError(t, err)
 	var missed []Part
 	for _, p := range parts {
@@ -88,7 +88,7 @@ func TestALostStreamIsAskedFor(t *testing.T) {
 			publish(t, q, intent("A-1", "i1"))
 			d := pull(t, q, 1)[0]
 			settleAs(t, q, d, report(order.Rejected, d.History))
-			require.NoError(t, q.js.DeleteStream(t.Context(), lost))
+			require.NoError(t, q.Conn.js.DeleteStream(t.Context(), lost))
 			_, err := reopen(t, q, func(*Config) {})
 			var missing *MissingError
 			require.ErrorAs(t, err, &missing)
@@ -99,9 +99,9 @@ func TestALostStreamIsAskedFor(t *testing.T) {
 
 			person, err := reopen(t, q, func(c *Config) { c.Missing, c.Worker = LeaveMissing, false })
 			require.NoError(t, err)
-			made, err := person.MakeLost(t.Context())
+			made, err := person.Topology.MakeLost(t.Context())
 			require.NoError(t, err)
-			require.NoError(t, person.AcceptLosses(t.Context(), "anna", made))
+			require.NoError(t, person.Extents.AcceptLosses(t.Context(), "anna", made))
 			require.Equal(t, []string{"stream " + lost}, made)
 			_, err = reopen(t, q, func(*Config) {})
 			require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestALostStreamIsAskedFor(t *testing.T) {
 // behind that could be lost.
 func TestTheFirstStartIsFinished(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
+	require.NoError(t, q.Conn.js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
 	_, err := reopen(t, q, func(*Config) {})
 	require.NoError(t, err)
 	require.Contains(t, streamNames(t, q), "ORDERS_RESULTS")
@@ -125,17 +125,17 @@ func TestR3ALostConsumerForgetsWhatItDelivered(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"), intent("A-2", "i2"))
-	_, err := b.BeginPull(t.Context()) // like the pull before
+	_, err := b.Worker.BeginPull(t.Context()) // like the pull before
 	require.NoError(t, err)
 	first := pull(t, a, 1)[0]
 	require.Equal(t, "A-1", first.OrderNo())
 	require.False(t, first.CountLost)
-	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	require.NoError(t, a.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
 	for _, q := range []*Queue{a, b} {
-		q.ForgetDeliveries()
+		q.Worker.ForgetDeliveries()
 	}
-	require.NoError(t, b.ReviveConsumer(t.Context()))
-	require.NoError(t, a.ReviveConsumer(t.Context()), "another worker was first")
+	require.NoError(t, b.Topology.ReviveConsumer(t.Context()))
+	require.NoError(t, a.Topology.ReviveConsumer(t.Context()), "another worker was first")
 	again := map[string]bool{}
 	for _, d := range pull(t, b, 2) {
 		again[d.OrderNo()] = d.CountLost
@@ -149,11 +149,11 @@ func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
 	require.NoError(t, a.bucket.Put(t.Context(), "presence.a", ""))
-	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	require.NoError(t, a.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
 	waits, opened := make(chan struct{}, 100), make(chan error, 1)
 	log := zerolog.New(lineFunc(func() { waits <- struct{}{} })).Level(zerolog.WarnLevel)
 	go func() {
-		cfg := a.cfg
+		cfg := a.Conn.cfg
 		cfg.Name = "b"
 		q, err := Open(t.Context(), cfg, log)
 		if err == nil {
@@ -162,9 +162,9 @@ func TestR7AWorkerThatStartsLeavesTheConsumerToTheOthers(t *testing.T) {
 		opened <- err
 	}()
 	<-waits
-	_, err := a.js.Consumer(t.Context(), "ORDERS", "workers")
+	_, err := a.Conn.js.Consumer(t.Context(), "ORDERS", "workers")
 	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
-	require.NoError(t, a.ReviveConsumer(t.Context()))
+	require.NoError(t, a.Topology.ReviveConsumer(t.Context()))
 	require.NoError(t, <-opened)
 }
 
@@ -174,7 +174,7 @@ func TestR7AckWaitIsNotLoweredUnderAWorkerThatIsCutOff(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a") // it has not announced itself again
 	waits := make(chan struct{}, 1)
-	lower := a.cfg
+	lower := a.Conn.cfg
 	lower.Name, lower.AckWait = "b", 5*time.Second
 	start := func(ctx context.Context) error {
 		_, err := Open(ctx, lower, zerolog.New(lineFunc(func() { waits <- struct{}{} })).Level(zerolog.WarnLevel))
@@ -191,7 +191,7 @@ func TestR7AckWaitIsNotLoweredUnderAWorkerThatIsCutOff(t *testing.T) {
 	<-waits
 	require.NoError(t, a.bucket.Put(t.Context(), "presence.a", ""))
 	require.ErrorContains(t, <-opened, "ORDERPOST_ACK_WAIT: is 5s here and 30s in the fleet, whose worker a relies on it")
-	c, err := a.workersConsumer(t.Context())
+	c, err := a.Topology.workersConsumer(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 30*time.Second, c.CachedInfo().Config.AckWait)
 }
@@ -201,13 +201,13 @@ func TestR7AckWaitIsNotLoweredUnderAWorkerThatIsCutOff(t *testing.T) {
 func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
-	require.NoError(t, a.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
-	bucket, err := a.js.Stream(t.Context(), "KV_ORDERPOST")
+	require.NoError(t, a.Conn.js.DeleteConsumer(t.Context(), "ORDERS", "workers"))
+	bucket, err := a.Conn.js.Stream(t.Context(), "KV_ORDERPOST")
 	require.NoError(t, err)
 	answersReads := func(yes bool) error {
 		c := bucket.CachedInfo().Config
 		c.AllowDirect = yes
-		_, err := a.js.UpdateStream(t.Context(), c)
+		_, err := a.Conn.js.UpdateStream(t.Context(), c)
 		return err
 	}
 	var asked atomic.Int32
@@ -220,7 +220,7 @@ func TestAWorkerWaitsForItsBucketsLeader(t *testing.T) {
 		return netcut.Pass
 	}})
 	require.GreaterOrEqual(t, asked.Load(), int32(2))
-	_, err = a.js.Consumer(t.Context(), "ORDERS", "workers")
+	_, err = a.Conn.js.Consumer(t.Context(), "ORDERS", "workers")
 	require.NoError(t, err)
 }
 
@@ -235,7 +235,7 @@ func TestALostJournalIsMadeByAWorkerThatStarts(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
 	publish(t, q, intent("A-1", "i1"))
-	require.NoError(t, q.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
+	require.NoError(t, q.Conn.js.DeleteStream(t.Context(), "ORDERS_JOURNAL"))
 	person, err := reopen(t, q, func(c *Config) { c.Missing, c.Worker = RefuseMissing, false })
 	require.NoError(t, err)
 	require.ErrorIs(t, person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")), ErrNoJournal)
@@ -250,19 +250,47 @@ func TestALostJournalIsMadeByAWorkerThatStarts(t *testing.T) {
 	require.EqualValues(t, 1, state.Messages)
 }
 
+// A journal whose leader is away answers nobody, and is not lost: an act waits for it.
+func TestAJournalWithoutALeaderIsWaitedFor(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	person, err := reopen(t, q, func(c *Config) { c.Worker, c.BrokerWait = false, time.Minute })
+	require.NoError(t, err)
+	stream, err := q.Conn.js.Stream(t.Context(), "ORDERS_JOURNAL")
+	require.NoError(t, err)
+	cfg := stream.CachedInfo().Config
+	answers := func(subjects ...string) {
+		t.Helper()
+		cfg.Subjects = subjects
+		_, err := q.Conn.js.UpdateStream(t.Context(), cfg)
+		require.NoError(t, err)
+	}
+	own := cfg.Subjects
+	answers("elsewhere")
+	done := make(chan error, 1)
+	go func() { done <- person.AppendJournal(t.Context(), "hold.all.-.x.intention", []byte("{}")) }()
+	select {
+	case err := <-done:
+		require.NoError(t, err, "it gave up")
+		t.Fatal("stored nowhere")
+	case <-time.After(2 * againPause):
+	}
+	answers(own...)
+	require.NoError(t, <-done)
+}
+
 // TestTheJournalKeepsItsOperatorsLimits: how long entries are kept is not for a
 // worker to change.
 func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	stream, err := q.js.Stream(t.Context(), "ORDERS_JOURNAL")
+	stream, err := q.Conn.js.Stream(t.Context(), "ORDERS_JOURNAL")
 	require.NoError(t, err)
 	want := stream.CachedInfo().Config
 	want.MaxAge, want.MaxBytes = 24*time.Hour, 1<<20
-	_, err = q.js.UpdateStream(t.Context(), want)
+	_, err = q.Conn.js.UpdateStream(t.Context(), want)
 	require.NoError(t, err)
 	_, err = reopen(t, q, func(*Config) {})
 	require.NoError(t, err)
-	stream, err = q.js.Stream(t.Context(), "ORDERS_JOURNAL")
+	stream, err = q.Conn.js.Stream(t.Context(), "ORDERS_JOURNAL")
 	require.NoError(t, err)
 	require.Equal(t, want.MaxAge, stream.CachedInfo().Config.MaxAge)
 	require.Equal(t, want.MaxBytes, stream.CachedInfo().Config.MaxBytes)
@@ -272,10 +300,10 @@ func TestTheJournalKeepsItsOperatorsLimits(t *testing.T) {
 // making.
 func TestABucketThatAnotherProgramMadeIsTaken(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	_, err := q.js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.n.bucket, History: 1, Storage: jetstream.FileStorage})
+	_, err := q.Conn.js.UpdateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.Conn.n.bucket, History: 1, Storage: jetstream.FileStorage})
 	require.NoError(t, err)
-	require.NoError(t, q.makeStreams(t.Context(), q.cfg.streams()[5:]))
-	stream, err := q.js.Stream(t.Context(), q.bucket.stream())
+	require.NoError(t, q.Topology.makeStreams(t.Context(), q.Conn.cfg.streams()[5:]))
+	stream, err := q.Conn.js.Stream(t.Context(), q.bucket.stream())
 	require.NoError(t, err)
 	require.False(t, stream.CachedInfo().Config.AllowRollup)
 	require.EqualValues(t, maxValue, stream.CachedInfo().Config.MaxMsgSize)

@@ -16,9 +16,9 @@ import (
 func TestR13AWorkQueueForgetsTheSubjectsOfSettledIntents(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	conditional := func(id string, opts ...jetstream.PublishOpt) error {
-		m := natsMsg(q.IntentMessage(intent("A-1", id)))
+		m := natsMsg(q.Producer.IntentMessage(intent("A-1", id)))
 		m.Header.Del(nats.MsgIdHdr)
-		_, err := q.js.PublishMsg(t.Context(), m, opts...)
+		_, err := q.Conn.js.PublishMsg(t.Context(), m, opts...)
 		return err
 	}
 	none := jetstream.WithExpectLastSequencePerSubject(0)

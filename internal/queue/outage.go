@@ -40,20 +40,20 @@ type outages struct {
 
 // patient reports whether requests wait for a broker that is out of reach. A
 // worker has loops of its own: it must not hold a claim while it waits.
-func (q *Queue) patient() bool { return q.cfg.BrokerWait > 0 && !q.cfg.Worker }
+func (cn *Conn) patient() bool { return cn.cfg.BrokerWait > 0 && !cn.cfg.Worker }
 
 // patiently calls do, and again while the broker is out of reach, for at most
 // cfg.BrokerWait. The error then wraps ErrUnreachable. do must be safe to
 // repeat.
-func (q *Queue) patiently(ctx context.Context, do func(context.Context) error) error {
-	if !q.patient() {
+func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) error {
+	if !cn.patient() {
 		return do(ctx)
 	}
-	w := q.wait()
+	w := cn.wait()
 	defer w.Done()
 	for {
 		err := do(ctx)
-		if err == nil || ctx.Err() != nil || !q.transient(err) {
+		if err == nil || ctx.Err() != nil || !cn.transient(err) {
 			return err
 		}
 		if err := w.Backoff(ctx, err); err != nil {
@@ -65,39 +65,39 @@ func (q *Queue) patiently(ctx context.Context, do func(context.Context) error) e
 // wait measures how long one caller waits for the broker. It implements
 // settle.Wait.
 type wait struct {
-	q       *Queue
+	conn    *Conn
 	began   time.Time // when the wait began
 	limit   time.Duration
 	refused uint64 // outages.refused at the beginning
 	counted bool   // in outages.waiting
 }
 
-func (q *Queue) wait() *wait {
-	return &wait{q: q, began: time.Now(), limit: q.cfg.BrokerWait, refused: q.outages.refused.Load()}
+func (cn *Conn) wait() *wait {
+	return &wait{conn: cn, began: time.Now(), limit: cn.cfg.BrokerWait, refused: cn.outages.refused.Load()}
 }
 
 // Backoff implements settle.Wait. In a queue that is not patient it does
 // nothing.
 func (w *wait) Backoff(ctx context.Context, cause error) error {
-	q := w.q
-	if !q.patient() {
+	cn := w.conn
+	if !cn.patient() {
 		return nil
 	}
-	if denied := q.outages.refusal.Load(); denied != nil && q.outages.refused.Load() != w.refused {
+	if denied := cn.outages.refusal.Load(); denied != nil && cn.outages.refused.Load() != w.refused {
 		return fmt.Errorf("the broker refuses it: %w", *denied)
 	}
 	if lasted := time.Since(w.began); lasted >= w.limit {
-		return fmt.Errorf("%w: no answer from %s for %s: %w", ErrUnreachable, q.broker(), lasted.Round(time.Second), q.reason(cause))
+		return fmt.Errorf("%w: no answer from %s for %s: %w", ErrUnreachable, cn.broker(), lasted.Round(time.Second), cn.reason(cause))
 	}
-	q.outages.join(w, func() string {
-		return q.waitingFor(q.reason(cause), w.limit-time.Since(w.began))
-	}, q.tell)
+	cn.outages.join(w, func() string {
+		return cn.waitingFor(cn.reason(cause), w.limit-time.Since(w.began))
+	}, cn.tell)
 	return pause(ctx, againPause)
 }
 
 // Done implements settle.Wait.
 func (w *wait) Done() {
-	w.q.outages.leave(w, w.q.tell)
+	w.conn.outages.leave(w, w.conn.tell)
 	w.began = time.Now()
 }
 
@@ -128,26 +128,26 @@ func (o *outages) leave(w *wait, tell func(string)) {
 	w.counted = false
 	if o.waiting--; o.waiting == 0 && o.told {
 		o.told = false
-		if w.q.nc.IsConnected() {
+		if w.conn.nc.IsConnected() {
 			tell(fmt.Sprintf("the broker is back after %s; going on", time.Since(o.since).Round(100*time.Millisecond)))
 		}
 	}
 }
 
 // tell passes a line to the user.
-func (q *Queue) tell(line string) {
-	if q.cfg.Tell != nil {
-		q.cfg.Tell(line)
+func (cn *Conn) tell(line string) {
+	if cn.cfg.Tell != nil {
+		cn.cfg.Tell(line)
 	}
 }
 
 // reason returns why a request fails, for people. Without a connection the
 // request's own error says nothing, so reason returns why reconnecting fails.
-func (q *Queue) reason(cause error) error {
-	if q.nc == nil || q.nc.IsConnected() {
+func (cn *Conn) reason(cause error) error {
+	if cn.nc == nil || cn.nc.IsConnected() {
 		return cause
 	}
-	if dial := q.outages.dial.Load(); dial != nil {
+	if dial := cn.outages.dial.Load(); dial != nil {
 		return *dial
 	}
 	return errLinkBroken
@@ -165,7 +165,7 @@ var transientErrors = []error{
 
 // transient reports whether a request failed because the broker was out of
 // reach.
-func (q *Queue) transient(err error) bool {
+func (cn *Conn) transient(err error) bool {
 	if err == nil || errors.Is(err, ErrUnreachable) { // ErrUnreachable: the wait is over
 		return false
 	}
@@ -177,12 +177,12 @@ func (q *Queue) transient(err error) bool {
 		return true
 	}
 	var network net.Error
-	return errors.As(err, &network) || api == nil && q.nc != nil && !q.nc.IsConnected()
+	return errors.As(err, &network) || api == nil && cn.nc != nil && !cn.nc.IsConnected()
 }
 
 // patience implements settle.Patience.
-type patience struct{ q *Queue }
+type patience struct{ conn *Conn }
 
-func (p patience) Transient(err error) bool { return p.q.transient(err) }
+func (p patience) Transient(err error) bool { return p.conn.transient(err) }
 
-func (p patience) Wait() settle.Wait { return p.q.wait() }
+func (p patience) Wait() settle.Wait { return p.conn.wait() }

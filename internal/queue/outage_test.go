@@ -78,8 +78,8 @@ func furnished(t *testing.T, dir string) *embedded.Server {
 	_, err = q.Bucket().Swap(t.Context(), "import.march", 1, 0)
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
-		return err == nil && c.Pending == 2 && c.Letters == 3 && q.Trim(t.Context()) == nil
+		c, err := q.Census.Count(t.Context())
+		return err == nil && c.Pending == 2 && c.Letters == 3 && q.Trimmer.Trim(t.Context()) == nil
 	}, time.Minute, 5*time.Millisecond)
 	requireStored(t, q, 2)
 	q.Close()
@@ -95,7 +95,7 @@ func settleAll(t *testing.T, q *Queue, n int, report func(*settle.Delivery) orde
 		require.NoError(t, q.Pull(t.Context(), n, 5*time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				end := report(d)
-				_, err := q.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
+				_, err := q.Worker.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
 				require.NoError(t, err)
 				d.Release()
 				n--
@@ -110,10 +110,10 @@ var requests = []struct {
 	name string
 	do   func(ctx context.Context, q *Queue) error
 }{
-	{"Count", func(ctx context.Context, q *Queue) error { _, err := q.Count(ctx); return err }},
-	{"Lookup", func(ctx context.Context, q *Queue) error { _, err := q.Lookup(ctx, "R-1"); return err }},
-	{"Letter", func(ctx context.Context, q *Queue) error { _, err := q.Letter(ctx, "R-1"); return err }},
-	{"IsPending", func(ctx context.Context, q *Queue) error { _, err := q.IsPending(ctx, "P-1"); return err }},
+	{"Count", func(ctx context.Context, q *Queue) error { _, err := q.Census.Count(ctx); return err }},
+	{"Lookup", func(ctx context.Context, q *Queue) error { _, err := q.Ledger.Lookup(ctx, "R-1"); return err }},
+	{"Letter", func(ctx context.Context, q *Queue) error { _, err := q.Ledger.Letter(ctx, "R-1"); return err }},
+	{"IsPending", func(ctx context.Context, q *Queue) error { _, err := q.Ledger.IsPending(ctx, "P-1"); return err }},
 	{"Bucket.Swap", func(ctx context.Context, q *Queue) error {
 		e, err := q.Bucket().Get(ctx, "import.march")
 		if err == nil {
@@ -145,7 +145,7 @@ var requests = []struct {
 		return err
 	}},
 	{"AckFloor", func(ctx context.Context, q *Queue) error { _, err := q.AckFloor(ctx); return err }},
-	{"Inspect", func(ctx context.Context, q *Queue) error { _, err := q.Inspect(ctx); return err }},
+	{"Inspect", func(ctx context.Context, q *Queue) error { _, err := q.Topology.Inspect(ctx); return err }},
 	{"Bucket.Put", func(ctx context.Context, q *Queue) error { return q.bucket.Put(ctx, "fleet.hold", "") }},
 	{"Bucket.Delete", func(ctx context.Context, q *Queue) error { return q.bucket.Delete(ctx, "fleet.limit", 0) }},
 	{"Bucket.Erase", func(ctx context.Context, q *Queue) error { return q.bucket.Erase(ctx, "fleet.none") }},
@@ -157,23 +157,23 @@ var requests = []struct {
 		return errors.Join(errs...)
 	}},
 	{"Resolve", func(ctx context.Context, q *Queue) error {
-		_, err := q.Resolve(ctx, "U-1", 0, order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
+		_, err := q.Operator.Resolve(ctx, "U-1", 0, order.OutcomeAccepted, settle.Person{Name: "anna", Note: "seen"})
 		return err
 	}},
 	{"Replay", func(ctx context.Context, q *Queue) error {
-		l, err := q.Letter(ctx, "R-1")
+		l, err := q.Ledger.Letter(ctx, "R-1")
 		if err == nil && l != nil {
 			var how settle.Replay
-			if how, err = q.Replay(ctx, l, settle.ReplayOptions{}); err == nil && how != settle.Replayed {
+			if how, err = q.Operator.Replay(ctx, l, settle.ReplayOptions{}); err == nil && how != settle.Replayed {
 				err = errors.New(how.String())
 			}
 		}
 		return err
 	}},
 	{"Drop", func(ctx context.Context, q *Queue) error {
-		l, err := q.Letter(ctx, "R-2")
+		l, err := q.Ledger.Letter(ctx, "R-2")
 		if err == nil && l != nil {
-			_, err = q.Drop(ctx, l, settle.Person{Name: "anna"})
+			_, err = q.Operator.Drop(ctx, l, settle.Person{Name: "anna"})
 		}
 		return err
 	}},
@@ -188,7 +188,7 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	first := furnished(t, dir)
 	q, said := patientQueue(t, dir, time.Minute)
 	first.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Conn.Connected() }, time.Minute, time.Millisecond)
 	var all sync.WaitGroup
 	errs := make([]error, len(requests))
 	for i, r := range requests {
@@ -209,7 +209,7 @@ func TestRequestsGoOnThroughAnOutage(t *testing.T) {
 	require.Contains(t, lines[0], "gives up in ")
 	require.Contains(t, lines[1], "the broker is back after ")
 
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 8, c.LastIntent, "5 were there, 2 are new, 1 was replayed")
 	require.EqualValues(t, 5, c.Pending, "the two that waited, the new ones, and the replayed one")
@@ -226,7 +226,7 @@ func TestRequestsGiveUp(t *testing.T) {
 	s := furnished(t, dir)
 	q, _ := patientQueue(t, dir, 300*time.Millisecond)
 	s.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Conn.Connected() }, time.Minute, time.Millisecond)
 	var all sync.WaitGroup
 	errs := make([]error, len(requests))
 	for i, r := range requests {
@@ -243,8 +243,8 @@ func TestAWorkersRequestsDoNotWait(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "w1", func(c *Config) { c.BrokerWait = time.Hour })
 	s.Stop()
-	require.Eventually(t, func() bool { return !q.Connected() }, time.Minute, time.Millisecond)
-	_, err := q.Count(t.Context())
+	require.Eventually(t, func() bool { return !q.Conn.Connected() }, time.Minute, time.Millisecond)
+	_, err := q.Census.Count(t.Context())
 	require.Error(t, err)
 	require.NotErrorIs(t, err, ErrUnreachable)
 }
@@ -265,7 +265,7 @@ func TestARefusalIsNoOutage(t *testing.T) {
 	q, err := Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
-	_, err = q.Lookup(t.Context(), "A-1")
+	_, err = q.Ledger.Lookup(t.Context(), "A-1")
 	require.ErrorContains(t, err, "the broker refuses it")
 	require.True(t, strings.Contains(err.Error(), "STREAM.MSG.GET.ORDERS_RESULTS"), err)
 }

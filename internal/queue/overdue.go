@@ -15,15 +15,15 @@ const mostSubjects = 100_000
 // part, which begins at the subject number from. It returns where the next call
 // should go on; 0 = at the beginning. No program has to remember times, however many
 // there are.
-func (q *Queue) Overdue(ctx context.Context, now time.Time, from int, visit func(Waiting) bool) (next int, err error) {
-	oldest, err := q.listWaiting(ctx, q.n.waitPre+"at.>", 0)
+func (wr *WaitingRoom) Overdue(ctx context.Context, now time.Time, from int, visit func(Waiting) bool) (next int, err error) {
+	oldest, err := wr.list(ctx, wr.conn.n.waitPre+"at.>", 0)
 	if err != nil {
 		return 0, err
 	}
 	list := oldest.list
 	if oldest.subjects > mostSubjects {
 		next = max(from, mostSubjects)
-		more, err := q.listWaiting(ctx, q.n.waitPre+"at.>", next)
+		more, err := wr.list(ctx, wr.conn.n.waitPre+"at.>", next)
 		if err != nil {
 			return 0, err
 		}

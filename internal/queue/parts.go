@@ -45,10 +45,10 @@ func (s PartState) Precious() bool { return s.precious }
 
 // Inspect returns the state of every part: the streams, the bucket and the consumer. It
 // creates nothing. An error means that the broker did not answer.
-func (q *Queue) Inspect(ctx context.Context) (states []PartState, err error) {
-	for _, spec := range q.cfg.streams() {
+func (tp *Topology) Inspect(ctx context.Context) (states []PartState, err error) {
+	for _, spec := range tp.conn.cfg.streams() {
 		state := PartState{Part: spec.part, Name: spec.title(), precious: spec.precious}
-		stream, err := q.stream(ctx, spec.config.Name)
+		stream, err := tp.reader.stream(ctx, spec.config.Name)
 		switch {
 		case err == nil:
 			state.Created = stream.CachedInfo().Created
@@ -57,8 +57,8 @@ func (q *Queue) Inspect(ctx context.Context) (states []PartState, err error) {
 		}
 		states = append(states, state)
 	}
-	workers := PartState{Part: PartConsumer, Name: "consumer " + q.n.consumer + " of stream " + q.n.intents}
-	c, err := q.workersConsumer(ctx)
+	workers := PartState{Part: PartConsumer, Name: "consumer " + tp.conn.n.consumer + " of stream " + tp.conn.n.intents}
+	c, err := tp.workersConsumer(ctx)
 	switch {
 	case err == nil:
 		workers.Created, workers.AckWait = c.CachedInfo().Created, c.CachedInfo().Config.AckWait

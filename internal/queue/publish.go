@@ -88,15 +88,15 @@ func batchEnd(n, start int, sizeOf func(i int) int) (end int) {
 // publishAgain publishes unconfirmed intents again under the same IDs, until
 // the broker has confirmed or refused all of them.
 func (q *Queue) publishAgain(ctx context.Context, intents []settle.Intent, results []PublishResult) error {
-	if !q.patient() {
+	if !q.Conn.patient() {
 		return nil
 	}
-	w := q.wait()
+	w := q.Conn.wait()
 	defer w.Done()
 	for {
 		var open []int
 		for i := range results {
-			if q.transient(results[i].Err) {
+			if q.Conn.transient(results[i].Err) {
 				open = append(open, i)
 			}
 		}
@@ -120,11 +120,11 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 	seen := make(map[string]bool, len(intents))
 	var again []int // intents for an order_no that the batch holds already
 	for i, in := range intents {
-		if err := q.CheckSize(in); err != nil {
+		if err := q.Producer.CheckSize(in); err != nil {
 			results[i].Err = err
 			continue
 		}
-		msg := natsMsg(q.IntentMessage(in))
+		msg := natsMsg(q.Producer.IntentMessage(in))
 		if !in.Waits() && seen[msg.Subject] {
 			again = append(again, i)
 			continue
@@ -149,16 +149,16 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 // itself: the library does that only if ctx has no deadline, and an answer that
 // was lost with its connection never comes.
 func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
-	ctx, cancel := q.link.bound(ctx)
+	ctx, cancel := q.Conn.link.bound(ctx)
 	defer cancel()
-	_, err := jetstreamext.PublishMsgBatch(ctx, q.js, msgs)
+	_, err := jetstreamext.PublishMsgBatch(ctx, q.Conn.js, msgs)
 	return err
 }
 
 // publishSingly publishes the intents of a refused or unconfirmed batch one by
 // one, without waiting in between.
 func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
-	message := func(k int) (*nats.Msg, error) { return natsMsg(q.IntentMessage(intents[index[k]])), nil }
+	message := func(k int) (*nats.Msg, error) { return natsMsg(q.Producer.IntentMessage(intents[index[k]])), nil }
 	q.publishAsync(ctx, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
 		i := index[k]
 		results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, err)
@@ -173,7 +173,7 @@ func (q *Queue) publishAsync(ctx context.Context, n int, message func(i int) (*n
 	for i := range n {
 		msg, err := message(i)
 		if errs[i] = err; err == nil {
-			futures[i], errs[i] = q.js.PublishMsgAsync(msg, jetstream.WithStallWait(requestTimeout))
+			futures[i], errs[i] = q.Conn.js.PublishMsgAsync(msg, jetstream.WithStallWait(requestTimeout))
 		}
 	}
 	deadline := time.NewTimer(2 * requestTimeout)
@@ -197,15 +197,19 @@ func (q *Queue) publishAsync(ctx context.Context, n int, message func(i int) (*n
 	}
 }
 
+// StreamOf returns the name of the stream that takes a new intent: the waiting room's if
+// it waits.
+func (q *Queue) StreamOf(waits bool) string { return q.Conn.n.takes(waits) }
+
 // answered returns what became of one intent. It publishes an intent again at
 // once if the answer calls for that.
 func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
-	p, err := publishAnswer(q.n.takes(in.Waits()), ack, err)
+	p, err := publishAnswer(q.Conn.n.takes(in.Waits()), ack, err)
 	if err != nil || p == settle.Stored {
 		return p, err
 	}
-	if p, err = q.Verify(ctx, in, p, ackSequence(ack)); p == settle.PublishNone && err == nil {
-		return q.Publish(ctx, in)
+	if p, err = q.Producer.Verify(ctx, in, p, ackSequence(ack)); p == settle.PublishNone && err == nil {
+		return q.Producer.Publish(ctx, in)
 	}
 	return p, err
 }

@@ -58,10 +58,10 @@ func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
 func TestR6ADuplicateOfNothingIsNotReportedAsKnown(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
-	stream, err := q.js.Stream(t.Context(), q.n.intents)
+	stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.intents)
 	require.NoError(t, err)
 	require.NoError(t, stream.Purge(t.Context()))
-	_, err = q.Publish(t.Context(), intent("A-1", "i1"))
+	_, err = q.Producer.Publish(t.Context(), intent("A-1", "i1"))
 	require.ErrorIs(t, err, settle.ErrSwallowed)
 	require.Equal(t, []string{settle.ErrSwallowed.Error()}, answers(t, q, intent("A-1", "i1")))
 	require.Equal(t, []string{"stored"}, answers(t, q, intent("A-1", "i2")))
@@ -77,7 +77,7 @@ func TestR6AResultOfAnotherSubmissionIsNotTakenForThisOne(t *testing.T) {
 		settleAs(t, q, d, report(order.Rejected, d.History))
 	}
 	requireDrained(t, q)
-	_, err := q.Publish(t.Context(), intent("A-1", "i2"))
+	_, err := q.Producer.Publish(t.Context(), intent("A-1", "i2"))
 	require.ErrorIs(t, err, settle.ErrSwallowed)
 	require.ErrorContains(t, err, `"A-1"`)
 	require.Equal(t, []string{settle.ErrSwallowed.Error(), "already-known"}, answers(t, q, intent("A-1", "i2"), intent("A-2", "i2")))
@@ -88,7 +88,7 @@ func TestADuplicateInABatchIsSingledOut(t *testing.T) {
 	publish(t, q, intent("A-2", "other"))
 	require.Equal(t, []string{"stored", "already-pending", "stored", "already-pending", "already-known", "stored"}, answers(t, q,
 		intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-1", "i4"), intent("A-1", "i1"), intent("A-4", "i5")))
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 4, c.Pending)
 }
@@ -97,9 +97,9 @@ func TestAFullStreamIsNotTakenForAlreadyPending(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a", func(c *Config) { c.MaxIntents = 2 })
 	require.Equal(t, []string{"stored", "stored", settle.ErrFull.Error(), settle.ErrFull.Error()}, answers(t, q,
 		intent("A-1", "i1"), intent("A-2", "i2"), intent("A-3", "i3"), intent("A-4", "i4")))
-	_, err := q.Publish(t.Context(), intent("A-3", "i3"))
+	_, err := q.Producer.Publish(t.Context(), intent("A-3", "i3"))
 	require.ErrorIs(t, err, settle.ErrFull)
-	p, err := q.Publish(t.Context(), intent("A-2", "i5"))
+	p, err := q.Producer.Publish(t.Context(), intent("A-2", "i5"))
 	require.NoError(t, err)
 	require.Equal(t, settle.AlreadyPending, p, "full or not, it is waiting")
 }
@@ -148,7 +148,7 @@ func TestALostAnswerToABatchStoresNothingTwice(t *testing.T) {
 		}
 		return true
 	}, 20*time.Second, 10*time.Millisecond)
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 3, c.Pending)
 	require.EqualValues(t, 3, c.LastIntent)
@@ -189,10 +189,10 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 		do   func(ctx context.Context, q *Queue) error
 	}{
 		"atomic batch": {"orders.new.A-2 ", func(ctx context.Context, q *Queue) error {
-			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.IntentMessage(intent("A-1", "i1"))), natsMsg(q.IntentMessage(intent("A-2", "i2")))})
+			return q.publishAtomic(ctx, []*nats.Msg{natsMsg(q.Producer.IntentMessage(intent("A-1", "i1"))), natsMsg(q.Producer.IntentMessage(intent("A-2", "i2")))})
 		}},
 		"one intent": {"orders.new.A-3 ", func(ctx context.Context, q *Queue) error {
-			_, err := q.Publish(ctx, intent("A-3", "i3"))
+			_, err := q.Producer.Publish(ctx, intent("A-3", "i3"))
 			return err
 		}},
 		"key": {"import.march", func(ctx context.Context, q *Queue) error {
@@ -211,7 +211,7 @@ func TestTheWaitForAnAnswerIsBounded(t *testing.T) {
 			cfg.URL, cfg.Token, cfg.Name = s.URL, s.Token, "a"
 			q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(&deaf{text: tt.lost}), nats.PingInterval(time.Hour))
 			require.NoError(t, err)
-			t.Cleanup(func() { q.nc.Close(); q.Close() }) // closes without a flush, because nothing would answer
+			t.Cleanup(func() { q.Conn.nc.Close(); q.Close() }) // closes without a flush, because nothing would answer
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			done := make(chan error, 1)

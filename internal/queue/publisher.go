@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type Publisher struct {
 
 // NewPublisher returns a publisher with measurements of its own.
 func (q *Queue) NewPublisher() *Publisher {
-	return &Publisher{q: q, modes: flushModes{roundTrip: q.roundTrip}}
+	return &Publisher{q: q, modes: flushModes{roundTrip: q.Conn.roundTrip}}
 }
 
 // MaxPublish is how many intents Publish puts into one batch.
@@ -33,11 +34,14 @@ const MaxPublish = maxBatch
 // Publish stores intents and returns the broker's answer for each. Either all of them
 // wait (settle.Intent.Waits) or none does, because a batch goes to one stream. An error
 // is settle.ErrFull, settle.ErrTooLarge or another refusal, and then nothing was stored
-// of that intent unless MayBeStored says so.
+// of that intent unless MayBeStored says so. That the NATS user lacks the right to publish is
+// told at once.
 func (p *Publisher) Publish(ctx context.Context, intents []settle.Intent) []settle.Published {
 	b := publishing{Publisher: p, intents: intents, out: make([]settle.Published, len(intents))}
-	ctx, cancel := p.q.link.within(ctx, 2*requestTimeout)
+	ctx, cancel := p.q.Conn.link.within(ctx, 2*requestTimeout)
 	defer cancel()
+	b.denied = p.q.Conn.watchDenied(p.q.prefixOf(intents), len(intents), cancel)
+	defer b.denied.end()
 	first, again := b.distinct()
 	for start, end := 0, 0; start < len(first); start = end {
 		end = batchEnd(len(first), start, func(k int) int { return len(intents[first[k]].Body) })
@@ -49,11 +53,20 @@ func (p *Publisher) Publish(ctx context.Context, intents []settle.Intent) []sett
 	return b.out
 }
 
+// prefixOf returns what the subjects of intents have in common.
+func (q *Queue) prefixOf(intents []settle.Intent) string {
+	if len(intents) > 0 && intents[0].Waits() {
+		return q.Conn.n.waitPre
+	}
+	return q.Conn.n.newPre
+}
+
 // publishing is one call of Publish.
 type publishing struct {
 	*Publisher
 	intents []settle.Intent
 	out     []settle.Published
+	denied  *denied
 }
 
 // distinct returns the indices of the intents that may share a batch, and of those that
@@ -63,7 +76,7 @@ func (b *publishing) distinct() (first, again []int) {
 	first = make([]int, 0, len(b.intents))
 	orders, ids := make(map[string]bool, len(b.intents)), make(map[string]bool, len(b.intents))
 	for i, in := range b.intents {
-		if err := b.q.CheckSize(in); err != nil {
+		if err := b.q.Producer.CheckSize(in); err != nil {
 			b.out[i].Err = err
 			continue
 		}
@@ -96,6 +109,9 @@ func (b *publishing) together(ctx context.Context, index []int) {
 			b.out[i].Status = settle.Stored
 		}
 	case !refused(err):
+		if why := b.denied.of(b.subjects(index)...); why != nil {
+			err = why // without one of its messages, the broker stores nothing of a batch
+		}
 		for _, i := range index {
 			_, b.out[i].Err = publishAnswer("", nil, err)
 		}
@@ -107,14 +123,23 @@ func (b *publishing) together(ctx context.Context, index []int) {
 	}
 }
 
+// subjects returns the subjects of the intents at some places.
+func (b *publishing) subjects(index []int) []string {
+	subjects := make([]string, len(index))
+	for k, i := range index {
+		subjects[k] = b.q.Producer.IntentMessage(b.intents[i]).Subject
+	}
+	return subjects
+}
+
 func (b *publishing) atomic(ctx context.Context, index []int) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	msgs := make([]*nats.Msg, len(index))
 	for k, i := range index {
-		msgs[k] = natsMsg(b.q.IntentMessage(b.intents[i]))
+		msgs[k] = natsMsg(b.q.Producer.IntentMessage(b.intents[i]))
 	}
-	_, err := jetstreamext.PublishMsgBatch(ctx, b.q.js, msgs, jetstreamext.BatchFlowControl{AckTimeout: requestTimeout})
+	_, err := jetstreamext.PublishMsgBatch(ctx, b.q.Conn.js, msgs, jetstreamext.BatchFlowControl{AckTimeout: requestTimeout})
 	return err
 }
 
@@ -123,14 +148,17 @@ func (b *publishing) singly(ctx context.Context, index []int) {
 		return
 	}
 	began, stored := time.Now(), 0
-	message := func(k int) (*nats.Msg, error) { return natsMsg(b.q.IntentMessage(b.intents[index[k]])), nil }
+	message := func(k int) (*nats.Msg, error) { return natsMsg(b.q.Producer.IntentMessage(b.intents[index[k]])), nil }
 	b.q.publishAsync(ctx, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
 		if err == nil {
 			stored++
 		}
 		i := index[k]
 		b.out[i].Seq = ackSequence(ack)
-		b.out[i].Status, b.out[i].Err = publishAnswer(b.q.n.takes(b.intents[i].Waits()), ack, err)
+		if MayBeStored(err) {
+			err = cmp.Or(b.denied.of(b.subjects([]int{i})...), err)
+		}
+		b.out[i].Status, b.out[i].Err = publishAnswer(b.q.Conn.n.takes(b.intents[i].Waits()), ack, err)
 	})
 	if stored == len(index) {
 		b.modes.observeSingly(stored, time.Since(began))
@@ -144,7 +172,7 @@ func refused(err error) bool {
 }
 
 // unsent are errors of messages that did not leave this program, or that no stream took.
-var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders, nats.ErrMaxPayload, nats.ErrInvalidConnection,
+var unsent = []error{nats.ErrReconnectBufExceeded, nats.ErrConnectionReconnecting, nats.ErrNoResponders, nats.ErrMaxPayload, nats.ErrInvalidConnection, errDenied,
 	jetstream.ErrNoStreamResponse, jetstream.ErrTooManyStalledMsgs, settle.ErrTooLarge}
 
 // MayBeStored reports whether an intent may be stored whose publish failed with err: the
@@ -154,17 +182,19 @@ func MayBeStored(err error) bool {
 }
 
 // OutOfReach reports whether a request failed because the broker was out of reach.
-func (q *Queue) OutOfReach(err error) bool { return errors.Is(err, ErrUnreachable) || q.transient(err) }
+func (cn *Conn) OutOfReach(err error) bool {
+	return errors.Is(err, ErrUnreachable) || cn.transient(err)
+}
 
 // NewWait returns the wait of one caller for a broker that is out of reach. ok is false
 // for a queue whose requests fail at once (Config.BrokerWait).
-func (q *Queue) NewWait() (w settle.Wait, ok bool) { return q.wait(), q.patient() }
+func (cn *Conn) NewWait() (w settle.Wait, ok bool) { return cn.wait(), cn.patient() }
 
 // Refusals returns how often the broker has refused this connection a permission, and what
 // it said last; nil = never. Such a request gets no answer.
-func (q *Queue) Refusals() (n uint64, last error) {
-	if denied := q.outages.refusal.Load(); denied != nil {
+func (cn *Conn) Refusals() (n uint64, last error) {
+	if denied := cn.outages.refusal.Load(); denied != nil {
 		last = fmt.Errorf("the broker refuses it: %w", *denied)
 	}
-	return q.outages.refused.Load(), last
+	return cn.outages.refused.Load(), last
 }

@@ -67,7 +67,7 @@ func (q *Queue) publishEach(ctx context.Context, msgs []*settle.Message, out []s
 		if err == nil {
 			stored++
 		}
-		out[i].Status, out[i].Err = publishAnswer(q.n.intents, ack, err)
+		out[i].Status, out[i].Err = publishAnswer(q.Conn.n.intents, ack, err)
 		out[i].Seq = ackSequence(ack)
 	})
 	if stored == len(msgs) {

@@ -22,19 +22,24 @@ import (
 // is on its way would reach nobody and come back as an unexplained delivery.
 func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([]*settle.Delivery)) error {
 	q.holder.beforePull()
-	start, err := q.BeginPull(ctx)
+	start, err := q.Worker.BeginPull(ctx)
 	if err != nil {
-		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, err)
 	}
-	p, err := q.startPull(q.n.intents, q.n.consumer, n, min(wait, q.ClaimTerm()/3))
+	// After BeginPull, which waits for a connection: a reconnect between here and the request
+	// ends the claim.
+	if why := q.Conn.Refused(); why != "" {
+		return fmt.Errorf("pull from stream %s: %s", q.Conn.n.intents, why)
+	}
+	p, err := q.startPull(q.Conn.n.intents, q.Conn.n.consumer, n, min(wait, q.Claims.Term()/3))
 	if err != nil {
-		return fmt.Errorf("pull from stream %s: %w", q.n.intents, err)
+		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, err)
 	}
 	defer p.end()
 	for msg := p.next(); msg != nil; msg = p.next() {
 		group := q.gather(msg, p)
 		q.holder.noteAnswer()
-		take(q.Arrived(ctx, start, group))
+		take(q.Worker.Arrived(ctx, start, group))
 	}
 	switch {
 	case p.late || p.err != nil:
@@ -43,7 +48,7 @@ func (q *Queue) Pull(ctx context.Context, n int, wait time.Duration, take func([
 		q.holder.noteAnswer()
 	}
 	if p.err != nil {
-		return fmt.Errorf("pull from stream %s: %w", q.n.intents, p.err)
+		return fmt.Errorf("pull from stream %s: %w", q.Conn.n.intents, p.err)
 	}
 	return nil
 }
@@ -65,7 +70,7 @@ func (q *Queue) gather(first *nats.Msg, p *pulling) []settle.Arrival {
 // arrival converts a message.
 func (q *Queue) arrival(msg *nats.Msg) settle.Arrival {
 	a := settle.Arrival{Message: &settle.Message{Subject: msg.Subject, Header: settle.Header(msg.Header), Data: msg.Data},
-		Answer: brokerAnswer{q.nc, msg.Reply}, Reply: msg.Reply}
+		Answer: brokerAnswer{q.Conn.nc, msg.Reply}, Reply: msg.Reply}
 	if meta, err := msg.Metadata(); err == nil { // a pulled message always has it
 		a.Seq, a.Time, a.Delivered = meta.Sequence.Stream, meta.Timestamp, meta.NumDelivered
 	}

@@ -45,9 +45,9 @@ func (q *Queue) startPull(stream, consumer string, n int, wait time.Duration) (*
 	if err != nil {
 		return nil, err
 	}
-	p := &pulling{q: q, in: in, left: n, broken: q.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
+	p := &pulling{q: q, in: in, left: n, broken: q.Conn.link.disconnected(), giveUp: time.NewTimer(wait + pullGrace)}
 	subject := "$JS.API.CONSUMER.MSG.NEXT." + stream + "." + consumer
-	if err := q.nc.PublishRequest(subject, in.subject, req); err != nil {
+	if err := q.Conn.nc.PublishRequest(subject, in.subject, req); err != nil {
 		p.end()
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (q *Queue) startPull(stream, consumer string, n int, wait time.Duration) (*
 // few at a time: the broker drops a client that lags 64 MiB behind. The size
 // admits the largest message that the broker stores, because a larger message
 // would never be delivered.
-func (q *Queue) pullBytes() int64 { return max(answerBytes, q.nc.MaxPayload()+subjectReserve) }
+func (q *Queue) pullBytes() int64 { return max(answerBytes, q.Conn.nc.MaxPayload()+subjectReserve) }
 
 // subjectReserve is more than the subjects of a message take, which count
 // towards the size.

@@ -74,14 +74,14 @@ func intent(no, id string) settle.Intent { return settle.Intent{OrderNo: no, Bod
 // lookup reads the last word on an order_no.
 func lookup(t *testing.T, q *Queue, no string) *order.Record {
 	t.Helper()
-	entry, err := q.Lookup(t.Context(), no)
+	entry, err := q.Ledger.Lookup(t.Context(), no)
 	require.NoError(t, err)
 	return entry.Record
 }
 
 func letterOf(t *testing.T, q *Queue, no string) *settle.Letter {
 	t.Helper()
-	l, err := q.Letter(t.Context(), no)
+	l, err := q.Ledger.Letter(t.Context(), no)
 	require.NoError(t, err)
 	return l
 }
@@ -101,8 +101,8 @@ func publish(t *testing.T, q *Queue, in ...settle.Intent) {
 func requireStored(t *testing.T, q *Queue, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context())
-		room, err := q.Room(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
+		room, err := q.Census.Room(t.Context())
 		return err == nil && room.Msgs == int64(n)
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -114,7 +114,7 @@ func trimming(t *testing.T, q *Queue) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			_ = q.Trim(ctx)
+			_ = q.Trimmer.Trim(ctx)
 			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
 		}
 	})
@@ -134,7 +134,7 @@ func pull(t *testing.T, q *Queue, n int) []*settle.Delivery {
 
 func settleAs(t *testing.T, q *Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 	return entry

@@ -16,15 +16,22 @@ import (
 	"orderpost/internal/settle"
 )
 
+// reader reads messages, singly at the leader or in batches, and removes them.
+type reader struct {
+	conn     *Conn
+	replicas replicas
+	inboxes  inboxes
+}
+
 // replicated says whether a follower may answer a batched read. That holds for
 // every clustered broker: a stream with one replica may get more while this
 // program runs.
-func (q *Queue) replicated() bool {
-	return q.replicas.most.Load() > 1 || q.nc.ConnectedClusterName() != ""
+func (rd *reader) replicated() bool {
+	return rd.replicas.most.Load() > 1 || rd.conn.nc.ConnectedClusterName() != ""
 }
 
 // MayLag reports whether a read may be answered by a replica that lags, or lacks something.
-func (q *Queue) MayLag() bool { return q.replicated() }
+func (q *Queue) MayLag() bool { return q.reader.replicated() }
 
 // replicas is the largest replica count of the streams that this program has
 // seen. A worker looks at streams while it reads.
@@ -39,11 +46,11 @@ func (r *replicas) atLeast(n int) {
 }
 
 // stream reads a stream's state into its CachedInfo.
-func (q *Queue) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		ctx, cancel := q.link.bound(ctx)
+func (rd *reader) stream(ctx context.Context, name string) (s jetstream.Stream, err error) {
+	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
+		ctx, cancel := rd.conn.link.bound(ctx)
 		defer cancel()
-		s, err = q.js.Stream(ctx, name)
+		s, err = rd.conn.js.Stream(ctx, name)
 		return err
 	})
 	if err != nil {
@@ -74,16 +81,16 @@ const answerBytes = 4 << 20
 // A subject that is missing from the map has no message: the answer was
 // complete to its end marker. With more than one replica, a follower that lags
 // may answer.
-func (q *Queue) lastBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+func (rd *reader) lastBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
 	found := make(map[string]*settle.Message)
-	return found, q.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
+	return found, rd.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) { found[raw.Subject] = raw })
 }
 
 // lastHeadersBySubject is lastBySubject without the messages' bodies, which
 // together may take hundreds of megabytes.
-func (q *Queue) lastHeadersBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
+func (rd *reader) lastHeadersBySubject(ctx context.Context, stream string, subjects []string) (map[string]*settle.Message, error) {
 	found := make(map[string]*settle.Message)
-	return found, q.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) {
+	return found, rd.lastInBatches(ctx, stream, subjects, func(raw *settle.Message) {
 		raw.Data = nil
 		found[raw.Subject] = raw
 	})
@@ -92,25 +99,25 @@ func (q *Queue) lastHeadersBySubject(ctx context.Context, stream string, subject
 // lastInBatches passes the last message of each subject to take, in no order,
 // and twice if an answer was cut. It halves a request whose answer is cut at
 // answerBytes.
-func (q *Queue) lastInBatches(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
-	err := q.lastInOneBatch(ctx, stream, subjects, take)
+func (rd *reader) lastInBatches(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+	err := rd.lastInOneBatch(ctx, stream, subjects, take)
 	if half := len(subjects) / 2; errors.Is(err, errCut) && half > 0 {
 		return errors.Join(
-			q.lastInBatches(ctx, stream, subjects[:half], take),
-			q.lastInBatches(ctx, stream, subjects[half:], take))
+			rd.lastInBatches(ctx, stream, subjects[:half], take),
+			rd.lastInBatches(ctx, stream, subjects[half:], take))
 	}
 	return err
 }
 
 // lastInOneBatch is lastInBatches in one request. One replica answers as of one
 // moment: the server holds its store's lock meanwhile.
-func (q *Queue) lastInOneBatch(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+func (rd *reader) lastInOneBatch(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
 	req, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
 	if err != nil {
 		return err
 	}
-	return q.patiently(ctx, func(ctx context.Context) error {
-		return q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
+	return rd.conn.patiently(ctx, func(ctx context.Context) error {
+		return rd.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 			if status := directStatus(msg); status != "" {
 				return endOfBatch(status, msg.Header)
 			}
@@ -125,16 +132,16 @@ func (q *Queue) lastInOneBatch(ctx context.Context, stream string, subjects []st
 
 // directGet sends a batched read of at most inboxRoom messages, the end marker
 // included. It passes each answer to take until take reports the end.
-func (q *Queue) directGet(ctx context.Context, stream string, req []byte, take func(*nats.Msg) (done bool, err error)) error {
-	ctx, cancel := q.link.bound(ctx)
+func (rd *reader) directGet(ctx context.Context, stream string, req []byte, take func(*nats.Msg) (done bool, err error)) error {
+	ctx, cancel := rd.conn.link.bound(ctx)
 	defer cancel()
-	in, err := q.inboxes.take()
+	in, err := rd.inboxes.take()
 	if err != nil {
 		return fmt.Errorf("read from stream %s: %w", stream, err)
 	}
 	over := false
-	defer func() { q.inboxes.put(in, over) }()
-	if err := q.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, req); err != nil {
+	defer func() { rd.inboxes.put(in, over) }()
+	if err := rd.conn.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, req); err != nil {
 		return fmt.Errorf("read from stream %s: %w", stream, err)
 	}
 	for {
@@ -198,12 +205,16 @@ const pageSize = 256
 
 // walk passes every message of a stream that matches filter to visit, page by
 // page, in the order of their sequences, in constant memory.
-func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page []*settle.Message) error) error {
+func (rd *reader) walk(ctx context.Context, stream, filter string, visit func(page []*settle.Message) error) error {
 	for next := uint64(1); next != 0; {
 		var page []*settle.Message
 		var err error
-		if page, next, err = q.page(ctx, stream, filter, next); err != nil {
+		var left uint64
+		if page, next, left, err = rd.page(ctx, stream, filter, next); err != nil {
 			return err
+		}
+		if left == 0 {
+			next = 0
 		}
 		if len(page) > 0 {
 			if err := visit(page); err != nil {
@@ -214,30 +225,27 @@ func (q *Queue) walk(ctx context.Context, stream, filter string, visit func(page
 	return nil
 }
 
-// page reads messages from sequence from on, and returns the sequence to go on
-// from; 0 = there are no more. It reads the whole stream and keeps what
-// matches. Asked for a filter with a wildcard, the server would first count all
+// page reads messages from sequence from on, and returns the sequence behind the last
+// one, 0 if there is none, and how many are left behind it on the server that answered. It
+// reads the whole stream and keeps what matches. Asked for a filter with a wildcard, the server would first count all
 // matches for every page, in time that grows with the stream (nats-server 2.15,
 // getDirectRequest).
-func (q *Queue) page(ctx context.Context, stream, filter string, from uint64) (page []*settle.Message, next uint64, err error) {
+func (rd *reader) page(ctx context.Context, stream, filter string, from uint64) (page []*settle.Message, next, left uint64, err error) {
 	req, err := json.Marshal(map[string]any{"seq": from, "batch": pageSize, "max_bytes": answerBytes})
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		var left uint64
-		if page, next, left, err = q.askPage(ctx, stream, filter, req); left == 0 {
-			next = 0
-		}
+	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
+		page, next, left, err = rd.askPage(ctx, stream, filter, req)
 		return err
 	})
-	return page, next, err
+	return page, next, left, err
 }
 
 // askPage makes one batched read. left is how many messages come after the page on the
 // server that answered, and next the sequence behind the page's last.
-func (q *Queue) askPage(ctx context.Context, stream, filter string, req []byte) (page []*settle.Message, next, left uint64, err error) {
-	err = q.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
+func (rd *reader) askPage(ctx context.Context, stream, filter string, req []byte) (page []*settle.Message, next, left uint64, err error) {
+	err = rd.directGet(ctx, stream, req, func(msg *nats.Msg) (bool, error) {
 		if status := directStatus(msg); status != "" {
 			switch {
 			case status == "204":

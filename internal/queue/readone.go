@@ -19,13 +19,13 @@ import (
 // The server says "no message found" also if it could not read its own file,
 // and while it closes the stream (nats-server 2.15, jsMsgGetRequest). So
 // lastMsg believes that only if the stream's index agrees.
-func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*settle.Message, error) {
+func (rd *reader) lastMsg(ctx context.Context, stream, subject string) (*settle.Message, error) {
 	for try := 1; ; try++ {
-		m, err := q.getMsg(ctx, stream, map[string]any{"last_by_subj": subject})
+		m, err := rd.getMsg(ctx, stream, map[string]any{"last_by_subj": subject})
 		if err != nil || m != nil {
 			return m, err
 		}
-		held, err := q.holds(ctx, stream, subject)
+		held, err := rd.holds(ctx, stream, subject)
 		switch {
 		case err != nil:
 			return nil, err
@@ -39,13 +39,13 @@ func (q *Queue) lastMsg(ctx context.Context, stream, subject string) (*settle.Me
 
 // holds reports whether the index of a stream's leader lists a message under
 // the subject. The index is in memory.
-func (q *Queue) holds(ctx context.Context, stream, subject string) (held bool, err error) {
+func (rd *reader) holds(ctx context.Context, stream, subject string) (held bool, err error) {
 	req, err := json.Marshal(map[string]any{"subjects_filter": subject})
 	if err != nil {
 		return false, err
 	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		body, err := q.ask(ctx, stream, "$JS.API.STREAM.INFO."+stream, req)
+	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
+		body, err := rd.ask(ctx, stream, "$JS.API.STREAM.INFO."+stream, req)
 		if err == nil && body.State == nil {
 			err = fmt.Errorf("read from stream %s: the answer has neither a state nor an error", stream)
 		}
@@ -74,10 +74,10 @@ type apiAnswer struct {
 
 // ask sends a request about a stream to the broker's API. An error of the API
 // is a *jetstream.APIError, wrapped.
-func (q *Queue) ask(ctx context.Context, stream, subject string, req []byte) (body apiAnswer, err error) {
-	ctx, cancel := q.link.bound(ctx)
+func (rd *reader) ask(ctx context.Context, stream, subject string, req []byte) (body apiAnswer, err error) {
+	ctx, cancel := rd.conn.link.bound(ctx)
 	defer cancel()
-	resp, err := q.nc.RequestWithContext(ctx, subject, req)
+	resp, err := rd.conn.nc.RequestWithContext(ctx, subject, req)
 	if err == nil {
 		err = json.Unmarshal(resp.Data, &body)
 	}
@@ -92,24 +92,24 @@ func (q *Queue) ask(ctx context.Context, stream, subject string, req []byte) (bo
 
 // msgAt reads one message by its sequence at the stream's leader. It returns
 // nil if the message is gone.
-func (q *Queue) msgAt(ctx context.Context, stream string, seq uint64) (*settle.Message, error) {
-	return q.getMsg(ctx, stream, map[string]any{"seq": seq})
+func (rd *reader) msgAt(ctx context.Context, stream string, seq uint64) (*settle.Message, error) {
+	return rd.getMsg(ctx, stream, map[string]any{"seq": seq})
 }
 
-func (q *Queue) getMsg(ctx context.Context, stream string, query map[string]any) (m *settle.Message, err error) {
+func (rd *reader) getMsg(ctx context.Context, stream string, query map[string]any) (m *settle.Message, err error) {
 	req, err := json.Marshal(query)
 	if err != nil {
 		return nil, err
 	}
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		m, err = q.askMsg(ctx, stream, req)
+	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
+		m, err = rd.askMsg(ctx, stream, req)
 		return err
 	})
 	return m, err
 }
 
-func (q *Queue) askMsg(ctx context.Context, stream string, req []byte) (*settle.Message, error) {
-	body, err := q.ask(ctx, stream, "$JS.API.STREAM.MSG.GET."+stream, req)
+func (rd *reader) askMsg(ctx context.Context, stream string, req []byte) (*settle.Message, error) {
+	body, err := rd.ask(ctx, stream, "$JS.API.STREAM.MSG.GET."+stream, req)
 	var refused *jetstream.APIError
 	if errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeMessageNotFound {
 		return nil, nil

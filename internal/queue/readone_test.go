@@ -23,19 +23,19 @@ func TestR2ARecordThatCannotBeLoadedIsNotMissing(t *testing.T) {
 	dir := t.TempDir()
 	q := openQueue(t, startBrokerIn(t, dir), "a")
 	putRecord(t, q, "R-0", 0)
-	subject := q.n.resPre + "R-0"
-	restore := makeUnreadable(t, q, dir, q.n.results, subject)
+	subject := q.Conn.n.resPre + "R-0"
+	restore := makeUnreadable(t, q, dir, q.Conn.n.results, subject)
 
-	_, err := q.lastMsg(t.Context(), q.n.results, subject)
+	_, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, subject)
 	require.ErrorIs(t, err, settle.ErrNotLoaded)
 	p := settle.New(settle.Config{Worker: "a", Log: zerolog.Nop()}, jetStore{q}, settle.RealTime())
-	words, err := p.LastWords(t.Context(), []string{"R-0", "R-1"})
+	words, err := p.Ledger.LastWords(t.Context(), []string{"R-0", "R-1"})
 	require.NoError(t, err, "R-1 does not wait for R-0")
 	require.ErrorIs(t, words[0].Unreadable, settle.ErrNotLoaded, "R-0 was accepted, and would be posted again")
 	require.Equal(t, settle.LastWord{}, words[1])
 
 	restore()
-	words, err = p.LastWords(t.Context(), []string{"R-0", "R-1"})
+	words, err = p.Ledger.LastWords(t.Context(), []string{"R-0", "R-1"})
 	require.NoError(t, err)
 	require.NotNil(t, words[0].Record)
 	require.Nil(t, words[1].Record)
@@ -48,7 +48,7 @@ func TestR4ALetterThatCannotBeReadIsNotRemoved(t *testing.T) {
 	q := openQueue(t, startBrokerIn(t, dir), "a")
 	require.NoError(t, q.store.PutLetter(t.Context(), "A-1", &settle.Letter{OrderNo: "A-1", Outcome: order.OutcomeRejected}, nil))
 	l := letterOf(t, q, "A-1")
-	restore := makeUnreadable(t, q, dir, q.n.dead, q.n.deadPre+"A-1")
+	restore := makeUnreadable(t, q, dir, q.Conn.n.dead, q.Conn.n.deadPre+"A-1")
 	require.Error(t, q.store.DeleteLetter(t.Context(), "A-1", l))
 	restore()
 	require.NotNil(t, letterOf(t, q, "A-1"))
@@ -62,14 +62,14 @@ func makeUnreadable(t *testing.T, q *Queue, dir, stream, subject string) (restor
 	require.Len(t, first, 1)
 	prefix, _, _ := strings.Cut(subject, "-")
 	for len(blocks(t, dir, stream)) == 1 { // the server keeps the last file in memory
-		_, err := q.js.Publish(t.Context(), prefix+"-large", make([]byte, 900_000))
+		_, err := q.Conn.js.Publish(t.Context(), prefix+"-large", make([]byte, 900_000))
 		require.NoError(t, err)
 	}
 	require.NoError(t, os.Rename(first[0], first[0]+".away"))
 	require.NoError(t, os.Mkdir(first[0], 0o700)) // opens, and cannot be read
 	require.Eventually(t, func() bool {           // until the server's cache is gone
 		runtime.GC()
-		m, err := q.getMsg(t.Context(), stream, map[string]any{"last_by_subj": subject})
+		m, err := q.reader.getMsg(t.Context(), stream, map[string]any{"last_by_subj": subject})
 		require.NoError(t, err)
 		return m == nil
 	}, time.Minute, time.Second)

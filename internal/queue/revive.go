@@ -12,22 +12,33 @@ import (
 // ReviveConsumer creates the consumer again, unless another worker did so
 // first. The caller has waited for AckWait since the consumer was found
 // missing. So no worker has a claim from the lost one.
-func (q *Queue) ReviveConsumer(ctx context.Context) error {
-	err := q.putConsumer(ctx, q.consumerConfig(), q.js.CreateConsumer)
+func (tp *Topology) ReviveConsumer(ctx context.Context) error {
+	err := tp.putConsumer(ctx, tp.consumerConfig(), tp.conn.js.CreateConsumer)
 	if errors.Is(err, jetstream.ErrConsumerExists) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("consumer %s of stream %s could not be created again: %w", q.n.consumer, q.n.intents, err)
+		return fmt.Errorf("consumer %s of stream %s could not be created again: %w", tp.conn.n.consumer, tp.conn.n.intents, err)
+	}
+	return nil
+}
+
+// RemoveConsumer removes the workers' consumer. They create it again once the claims from this
+// one are over, and it delivers all that is stored again: what was delivered before counts as
+// possibly posted (R2, R3).
+func (tp *Topology) RemoveConsumer(ctx context.Context) error {
+	err := tp.conn.js.DeleteConsumer(ctx, tp.conn.n.intents, tp.conn.n.consumer)
+	if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return fmt.Errorf("consumer %s of stream %s could not be removed: %w", tp.conn.n.consumer, tp.conn.n.intents, err)
 	}
 	return nil
 }
 
 // ReviveJournal creates the journal again, empty.
-func (q *Queue) ReviveJournal(ctx context.Context) error {
-	for _, spec := range q.cfg.streams() {
+func (tp *Topology) ReviveJournal(ctx context.Context) error {
+	for _, spec := range tp.conn.cfg.streams() {
 		if spec.part == PartJournal {
-			return q.makeStreams(ctx, []streamSpec{spec})
+			return tp.makeStreams(ctx, []streamSpec{spec})
 		}
 	}
 	return nil
@@ -39,24 +50,24 @@ const repairPrefix = "repair."
 // MakeLost creates the missing streams again, empty, and returns the names of the precious
 // ones. A person must decide to call it, because what they held is lost. Workers go on
 // holding until [Queue.AcceptLosses].
-func (q *Queue) MakeLost(ctx context.Context) (made []string, err error) {
-	for _, want := range q.cfg.streams() {
-		_, err := q.findStream(ctx, want.config.Name)
+func (tp *Topology) MakeLost(ctx context.Context) (made []string, err error) {
+	for _, want := range tp.conn.cfg.streams() {
+		_, err := tp.findStream(ctx, want.config.Name)
 		if err == nil {
 			continue
 		}
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return made, wrapStream(want.config.Name, "cannot be read", err)
 		}
-		if err := q.makeStreams(ctx, []streamSpec{want}); err != nil {
+		if err := tp.makeStreams(ctx, []streamSpec{want}); err != nil {
 			return made, err
 		}
 		if want.precious {
 			made = append(made, want.title())
 		}
 	}
-	if q.bucket.kv == nil {
-		if err := q.openBucket(ctx); err != nil {
+	if tp.bucket.kv == nil {
+		if err := tp.openBucket(ctx); err != nil {
 			return made, err
 		}
 	}
@@ -65,11 +76,11 @@ func (q *Queue) MakeLost(ctx context.Context) (made []string, err error) {
 
 // AcceptLosses accepts the streams as they are: none counts as a [Loss] from now on. It
 // records in the bucket who decided that, and what MakeLost made.
-func (q *Queue) AcceptLosses(ctx context.Context, by string, made []string) error {
-	if err := q.acceptExtents(ctx); err != nil {
+func (ex *ExtentKeeper) AcceptLosses(ctx context.Context, by string, made []string) error {
+	if err := ex.acceptExtents(ctx); err != nil {
 		return err
 	}
 	now := time.Now().UTC()
-	_, err := q.bucket.Swap(ctx, fmt.Sprintf("%s%d", repairPrefix, now.UnixNano()), map[string]any{"by": by, "at": now, "made": made}, 0)
+	_, err := ex.bucket.Swap(ctx, fmt.Sprintf("%s%d", repairPrefix, now.UnixNano()), map[string]any{"by": by, "at": now, "made": made}, 0)
 	return err
 }

@@ -30,8 +30,8 @@ func (r Room) Full() bool {
 }
 
 // Room reads the size and the limits of the intents stream.
-func (q *Queue) Room(ctx context.Context) (Room, error) {
-	stream, err := q.intents(ctx)
+func (cs *Census) Room(ctx context.Context) (Room, error) {
+	stream, err := cs.intents(ctx)
 	if err != nil {
 		return Room{}, err
 	}
@@ -45,8 +45,8 @@ func roomOf(stream jetstream.Stream) Room {
 }
 
 // WaitingRoom is Room for the waiting room.
-func (q *Queue) WaitingRoom(ctx context.Context) (Room, error) {
-	stream, err := q.stream(ctx, q.n.waiting)
+func (cs *Census) WaitingRoom(ctx context.Context) (Room, error) {
+	stream, err := cs.reader.stream(ctx, cs.conn.n.waiting)
 	if err != nil {
 		return Room{}, err
 	}
@@ -54,35 +54,35 @@ func (q *Queue) WaitingRoom(ctx context.Context) (Room, error) {
 }
 
 // LimitWaitingRoom is LimitRoom for the waiting room, which no setting limits.
-func (q *Queue) LimitWaitingRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
-	stream, err := q.stream(ctx, q.n.waiting)
+func (cs *Census) LimitWaitingRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
+	stream, err := cs.reader.stream(ctx, cs.conn.n.waiting)
 	if err != nil {
 		return err
 	}
-	return q.limitRoom(ctx, stream, maxMsgs, maxBytes)
+	return cs.limitRoom(ctx, stream, maxMsgs, maxBytes)
 }
 
 // LimitRoom sets the limits of the intents stream, but never above
 // ORDERPOST_MAX_INTENTS and ORDERPOST_MAX_BYTES. A stream that holds more
 // discards nothing.
-func (q *Queue) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
-	stream, err := q.intents(ctx)
+func (cs *Census) LimitRoom(ctx context.Context, maxMsgs, maxBytes int64) error {
+	stream, err := cs.intents(ctx)
 	if err != nil {
 		return err
 	}
-	return q.limitRoom(ctx, stream, lower(maxMsgs, q.cfg.MaxIntents), lower(maxBytes, q.cfg.MaxBytes))
+	return cs.limitRoom(ctx, stream, lower(maxMsgs, cs.conn.cfg.MaxIntents), lower(maxBytes, cs.conn.cfg.MaxBytes))
 }
 
-func (q *Queue) limitRoom(ctx context.Context, stream jetstream.Stream, maxMsgs, maxBytes int64) error {
+func (cs *Census) limitRoom(ctx context.Context, stream jetstream.Stream, maxMsgs, maxBytes int64) error {
 	cfg := stream.CachedInfo().Config
 	if cfg.Metadata == nil {
 		cfg.Metadata = make(map[string]string, 1)
 	}
 	cfg.Metadata[roomKey] = "disk"
 	cfg.MaxMsgs, cfg.MaxBytes = maxMsgs, maxBytes
-	ctx, cancel := q.link.bound(ctx)
+	ctx, cancel := cs.conn.link.bound(ctx)
 	defer cancel()
-	_, err := q.js.UpdateStream(ctx, cfg)
+	_, err := cs.conn.js.UpdateStream(ctx, cfg)
 	return wrapStream(cfg.Name, "cannot be limited", err)
 }
 
@@ -96,12 +96,12 @@ func lower(limit, setting int64) int64 {
 
 // intents reads the state of the intents stream, without waiting for a broker
 // that is out of reach.
-func (q *Queue) intents(ctx context.Context) (jetstream.Stream, error) {
-	ctx, cancel := q.link.bound(ctx)
+func (cs *Census) intents(ctx context.Context) (jetstream.Stream, error) {
+	ctx, cancel := cs.conn.link.bound(ctx)
 	defer cancel()
-	stream, err := q.js.Stream(ctx, q.n.intents)
+	stream, err := cs.conn.js.Stream(ctx, cs.conn.n.intents)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", q.n.intents, err)
+		return nil, fmt.Errorf("stream %s: %w", cs.conn.n.intents, err)
 	}
 	return stream, nil
 }

@@ -15,7 +15,7 @@ func TestAHoldThatIsNotStoredIsToldSoon(t *testing.T) {
 	q, _ := patientQueue(t, dir, time.Hour)
 	q.bucket.silentTerm = time.Second
 	require.NoError(t, q.Bucket().PutSoon(t.Context(), "fleet.hold", "held"))
-	require.NoError(t, q.js.DeleteStream(t.Context(), q.bucket.stream())) // nobody confirms writes then, as with a full disk
+	require.NoError(t, q.Conn.js.DeleteStream(t.Context(), q.bucket.stream())) // nobody confirms writes then, as with a full disk
 	err := q.Bucket().PutSoon(t.Context(), "fleet.hold", "held")
 	require.ErrorIs(t, err, ErrSilent)
 	require.ErrorContains(t, err, "its disk may be full or failing")

@@ -45,16 +45,16 @@ func nextSpan(size uint64, n int) uint64 {
 }
 
 // holey reports whether batched reads of the stream are slow.
-func (s Stream) holey(ctx context.Context) (bool, error) {
-	state, err := s.State(ctx)
-	return err == nil && state.Messages > fewMessages && state.LastSeq-state.FirstSeq+1 > state.Messages, err
+func (st StreamState) holey() bool {
+	return st.Messages > fewMessages && st.LastSeq-st.FirstSeq+1 > st.Messages
 }
 
-// span reads the messages from sequence from on whose sequences are below
-// from+size, and returns the sequence to go on from; 0 = there are no more.
-func (q *Queue) span(ctx context.Context, stream, filter string, from, size uint64) (page []*settle.Message, next uint64, err error) {
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		page, next, err = q.askSpan(ctx, stream, filter, from, from+size)
+// span reads the messages with the sequences from to end-1, and returns the sequence to go on
+// from, end or a later one; 0 = the page may lack some. Another replica may answer for each
+// part, and one that lags has none for the end of its part.
+func (rd *reader) span(ctx context.Context, stream, filter string, from, end uint64) (page []*settle.Message, next uint64, err error) {
+	err = rd.conn.patiently(ctx, func(ctx context.Context) error {
+		page, next, err = rd.askSpan(ctx, stream, filter, from, end)
 		return err
 	})
 	return page, next, err
@@ -62,17 +62,20 @@ func (q *Queue) span(ctx context.Context, stream, filter string, from, size uint
 
 // askSpan divides the span into parts and asks for the first message of each part
 // and, when that has come, for the one that follows it.
-func (q *Queue) askSpan(ctx context.Context, stream, filter string, from, end uint64) (page []*settle.Message, next uint64, err error) {
+func (rd *reader) askSpan(ctx context.Context, stream, filter string, from, end uint64) (page []*settle.Message, next uint64, err error) {
 	step := (end - from + readsAtOnce - 1) / readsAtOnce
 	var first []string
 	for seq := from; seq < end; seq += step {
 		first = append(first, nextFrom(seq))
 	}
 	seen := make(map[uint64]bool)
-	behind := uint64(0) // the first message behind the span
-	err = q.askSingly(ctx, stream, first, func(m *settle.Message) (again string) {
+	whole, behind := true, uint64(0) // behind: the first message behind the span
+	err = rd.askSingly(ctx, stream, first, func(m *settle.Message) (again string) {
 		switch {
-		case m == nil || seen[m.Seq]: // two parts can lead to the same message
+		case m == nil: // nothing more, or nothing more at a follower that lags
+			whole = false
+			return ""
+		case seen[m.Seq]: // two parts can lead to the same message
 			return ""
 		case m.Seq >= end:
 			if behind == 0 || m.Seq < behind {
@@ -90,8 +93,8 @@ func (q *Queue) askSpan(ctx context.Context, stream, filter string, from, end ui
 		return again
 	})
 	slices.SortFunc(page, func(a, b *settle.Message) int { return cmp.Compare(a.Seq, b.Seq) })
-	if next = behind; behind == 0 && seen[end-1] {
-		next = end
+	if whole {
+		next = max(behind, end)
 	}
 	return page, next, err
 }
@@ -108,8 +111,8 @@ func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, erro
 		requests[i] = fmt.Sprintf(`{"seq":%d}`, seq)
 	}
 	for part := range slices.Chunk(requests, readsAtOnce) {
-		err := s.q.patiently(ctx, func(ctx context.Context) error {
-			return s.q.askSingly(ctx, s.name, part, func(m *settle.Message) string {
+		err := s.reader.conn.patiently(ctx, func(ctx context.Context) error {
+			return s.reader.askSingly(ctx, s.name, part, func(m *settle.Message) string {
 				if m != nil {
 					found[m.Seq] = m
 				}
@@ -130,17 +133,17 @@ func (s Stream) Get(ctx context.Context, seqs []uint64) ([]*settle.Message, erro
 // askSingly sends requests that are answered by one message each. It passes each
 // answer to take, nil if there is no such message, and sends the request that take
 // returns, unless that is empty.
-func (q *Queue) askSingly(ctx context.Context, stream string, requests []string, take func(*settle.Message) (again string)) error {
-	ctx, cancel := q.link.bound(ctx)
+func (rd *reader) askSingly(ctx context.Context, stream string, requests []string, take func(*settle.Message) (again string)) error {
+	ctx, cancel := rd.conn.link.bound(ctx)
 	defer cancel()
-	in, err := q.inboxes.take()
+	in, err := rd.inboxes.take()
 	if err != nil {
 		return fmt.Errorf("read from stream %s: %w", stream, err)
 	}
 	over := false
-	defer func() { q.inboxes.put(in, over) }()
+	defer func() { rd.inboxes.put(in, over) }()
 	ask := func(request string) error {
-		return q.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, []byte(request))
+		return rd.conn.nc.PublishRequest("$JS.API.DIRECT.GET."+stream, in.subject, []byte(request))
 	}
 	for _, r := range requests {
 		if err := ask(r); err != nil {

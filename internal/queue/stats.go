@@ -40,12 +40,12 @@ const silence = 2 * requestTimeout
 // and since when; "" if there is none. nats-server stops answering for a stream
 // once a write to its file has failed, until the server is restarted.
 func (q *Queue) Silent() (stream string, since time.Time) {
-	if !q.Connected() {
+	if !q.Conn.Connected() {
 		return "", since
 	}
 	for _, w := range []*writer{q.results, q.letters, q.marks} {
 		at := time.Unix(0, w.failed.since.Load())
-		if at.Before(q.ReconnectedAt()) {
+		if at.Before(q.Worker.ReconnectedAt()) {
 			continue // before the reconnect, possibly to another run of the broker
 		}
 		if at.UnixNano() != 0 && time.Since(at) > silence {

@@ -15,7 +15,7 @@ import (
 func TestOldestPending(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	oldest := func() time.Time {
-		counts, err := q.Count(t.Context())
+		counts, err := q.Census.Count(t.Context())
 		require.NoError(t, err)
 		return counts.Oldest
 	}
@@ -25,9 +25,9 @@ func TestOldestPending(t *testing.T) {
 	got := pull(t, q, 2)
 	require.True(t, oldest().Equal(got[0].StoredAt), "of the two, and although they are in flight")
 	settleAs(t, q, got[0], report(order.Accepted, got[0].History))
-	require.NoError(t, q.nc.Flush())
+	require.NoError(t, q.Conn.nc.Flush())
 	require.Eventually(t, func() bool {
-		require.NoError(t, q.Trim(t.Context()))
+		require.NoError(t, q.Trimmer.Trim(t.Context()))
 		return oldest().Equal(got[1].StoredAt)
 	}, time.Minute, 5*time.Millisecond)
 	settleAs(t, q, got[1], report(order.Accepted, got[1].History))
@@ -40,17 +40,17 @@ func TestALostLeaseIsCountedOnce(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A", Body: body("A")}, settle.Intent{OrderNo: "B", Body: body("B")})
 	got := pull(t, q, 2)
 	got[1].Release() // a released lease is not counted as lost
-	q.Disconnected()
-	q.ExtendClaims() // notices the ended lease, too
+	q.Worker.Disconnected()
+	q.Claims.Extend() // notices the ended lease, too
 	require.False(t, got[0].Lease().Valid())
-	require.EqualValues(t, 1, q.LeasesLost())
+	require.EqualValues(t, 1, q.Claims.Lost())
 	got[0].Release()
 }
 
 func TestWaitingIsWhatNobodyWasGiven(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	waiting := func() uint64 {
-		d, err := q.Deliveries(t.Context())
+		d, err := q.Census.Deliveries(t.Context())
 		require.NoError(t, err)
 		return d.Undelivered
 	}
@@ -69,8 +69,8 @@ func TestFiledLettersAreCounted(t *testing.T) {
 	got := pull(t, q, 2)
 	settleAs(t, q, got[0], report(order.Rejected, got[0].History))
 	settleAs(t, q, got[1], report(order.Accepted, got[1].History))
-	require.EqualValues(t, 1, q.LettersFiled(order.OutcomeRejected)+q.LettersFiled(order.OutcomeUnknown))
-	require.Zero(t, q.LettersFiled(order.OutcomeAccepted))
+	require.EqualValues(t, 1, q.Ledger.LettersFiled(order.OutcomeRejected)+q.Ledger.LettersFiled(order.OutcomeUnknown))
+	require.Zero(t, q.Ledger.LettersFiled(order.OutcomeAccepted))
 	require.Zero(t, q.ResultFailures())
 	require.Zero(t, q.LetterFailures())
 }

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"net/url"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
-	"orderpost/internal/queue/embedded"
 	"orderpost/internal/queue/netcut"
 	"orderpost/internal/settle"
 	"orderpost/internal/settle/storecontract"
@@ -43,8 +41,8 @@ func TestReplicasKeepTheContract(t *testing.T) {
 // contractBroker opens a queue at a broker of its own.
 func contractBroker(t *testing.T) *storecontract.Broker {
 	t.Helper()
-	dir, cut := t.TempDir(), &netcut.Dialer{}
-	s := startBrokerIn(t, dir)
+	cut := &netcut.Dialer{}
+	s, restart := serverOfChoice(t)
 	cfg := DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Worker, cfg.Present, cfg.AckWait = s.URL, s.Token, "contract", true, present, 2*time.Second
 	q, err := Open(t.Context(), cfg, zerolog.Nop(), nats.SetCustomDialer(cut))
@@ -52,22 +50,15 @@ func contractBroker(t *testing.T) *storecontract.Broker {
 	t.Cleanup(q.Close)
 	b, by := brokerOf(t, q), openQueue(t, s, "operator", func(c *Config) { c.Worker = false })
 	b.Cut = cut.Kill
-	b.Restart = func() {
-		at, err := url.Parse(s.URL)
-		require.NoError(t, err)
-		s.Stop()
-		again, err := embedded.Start(embedded.Config{Dir: dir, Listen: at.Host, NoSync: true})
-		require.NoError(t, err)
-		t.Cleanup(again.Stop)
-	}
+	b.Restart = restart
 	// A stream at its MaxBytes would still replace a message by one that is no longer.
 	limit := func(size int32) {
-		for _, name := range []string{q.n.results, q.n.dead, q.bucket.stream()} {
-			stream, err := by.js.Stream(t.Context(), name)
+		for _, name := range []string{q.Conn.n.results, q.Conn.n.dead, q.bucket.stream()} {
+			stream, err := by.Conn.js.Stream(t.Context(), name)
 			require.NoError(t, err)
 			cfg := stream.CachedInfo().Config
 			cfg.MaxMsgSize = size
-			_, err = by.js.UpdateStream(t.Context(), cfg)
+			_, err = by.Conn.js.UpdateStream(t.Context(), cfg)
 			require.NoError(t, err)
 		}
 	}
@@ -79,15 +70,15 @@ func contractBroker(t *testing.T) *storecontract.Broker {
 func brokerOf(t *testing.T, q *Queue) *storecontract.Broker {
 	return &storecontract.Broker{
 		Store:   q.store,
-		Subject: func(no string) string { return q.n.newPre + no },
+		Subject: func(no string) string { return q.Conn.n.newPre + no },
 		Wait: func(no, id string) uint64 {
-			status, seq, err := q.store.PublishIntent(t.Context(), q.IntentMessage(settle.Intent{OrderNo: no, Body: body(no), ID: id, Lane: "bulk", Batch: "b"}))
+			status, seq, err := q.store.PublishIntent(t.Context(), q.Producer.IntentMessage(settle.Intent{OrderNo: no, Body: body(no), ID: id, Lane: "bulk", Batch: "b"}))
 			require.NoError(t, err)
 			require.Equal(t, settle.Stored, status)
 			return seq
 		},
 		Pull: func(n int, wait time.Duration) (got []settle.Arrival) {
-			p, err := q.startPull(q.n.intents, q.n.consumer, n, wait)
+			p, err := q.startPull(q.Conn.n.intents, q.Conn.n.consumer, n, wait)
 			require.NoError(t, err)
 			defer p.end()
 			for msg := p.next(); msg != nil; msg = p.next() {
@@ -96,7 +87,7 @@ func brokerOf(t *testing.T, q *Queue) *storecontract.Broker {
 			require.NoError(t, p.err)
 			return got
 		},
-		AckWait: q.cfg.AckWait,
+		AckWait: q.Conn.cfg.AckWait,
 		Now:     time.Now,
 		Soon: func(holds func() bool) bool {
 			for since := time.Now(); time.Since(since) < time.Minute; {

@@ -18,22 +18,26 @@ import (
 // Stream reads many messages of one stream, for listings and audits (package
 // books). [Queue.Store] reads single messages.
 type Stream struct {
-	q            *Queue
+	reader       *reader
 	name, prefix string // prefix of its subjects, including the last dot
 	heads        bool   // Peek omits the bodies
 	wildcard     string // what its subjects have after the prefix: * one token, > at least one
 }
 
 // Intents returns the stream of intents that are stored and not acknowledged.
-func (q *Queue) Intents() Stream { return Stream{q, q.n.intents, q.n.newPre, true, "*"} }
+func (q *Queue) Intents() Stream {
+	return Stream{q.reader, q.Conn.n.intents, q.Conn.n.newPre, true, "*"}
+}
 
 // Results returns the stream of the last words on orders. [DecodeRecord] reads
 // its messages.
-func (q *Queue) Results() Stream { return Stream{q, q.n.results, q.n.resPre, false, "*"} }
+func (q *Queue) Results() Stream {
+	return Stream{q.reader, q.Conn.n.results, q.Conn.n.resPre, false, "*"}
+}
 
 // Letters returns the dead-letter stream without the tails of large bodies.
 // [DecodeLetter] reads its messages.
-func (q *Queue) Letters() Stream { return Stream{q, q.n.dead, q.n.deadPre, true, "*"} }
+func (q *Queue) Letters() Stream { return Stream{q.reader, q.Conn.n.dead, q.Conn.n.deadPre, true, "*"} }
 
 // Store returns the streams as the settle protocol sees them. It reads single
 // messages at their leaders (R2).
@@ -41,7 +45,7 @@ func (q *Queue) Store() settle.Store { return q.store }
 
 // ResultRetention returns how long an outcome is kept once nothing needs it any
 // more.
-func (q *Queue) ResultRetention() time.Duration { return q.cfg.ResultRetention }
+func (q *Queue) ResultRetention() time.Duration { return q.Conn.cfg.ResultRetention }
 
 // StreamState is the extent of a stream at one moment.
 type StreamState struct {
@@ -57,7 +61,7 @@ type StreamState struct {
 
 // State reads the stream's extent.
 func (s Stream) State(ctx context.Context) (StreamState, error) {
-	stream, err := s.q.stream(ctx, s.name)
+	stream, err := s.reader.stream(ctx, s.name)
 	if err != nil {
 		return StreamState{}, err
 	}
@@ -81,23 +85,32 @@ func (s Stream) IsTail(m *settle.Message) bool { return strings.Contains(s.Token
 const ToTheEnd = math.MaxUint64
 
 // Walk passes the messages with the sequences first to last to visit, oldest
-// first, at most 256 at a time, in constant memory. With several replicas, a
-// follower that lags may answer.
+// first, at most 256 at a time, in constant memory. It goes no further than the
+// stream does when it begins. With several replicas any of them may answer. One
+// that lags hides nothing: the leader says where the stream ends.
 func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []*settle.Message) error) error {
-	holey, size := false, uint64(pageSize)
-	for pages, next := 0, first; next != 0 && next <= last; pages++ {
-		var page []*settle.Message
-		var err error
+	state, err := s.State(ctx)
+	if err != nil {
+		return err
+	}
+	last = min(last, state.LastSeq)
+	size := uint64(pageSize)
+	for pages, next, over := 1, max(first, state.FirstSeq), false; next <= last && !over; pages++ {
 		if pages%stateEvery == 0 {
-			if holey, err = s.holey(ctx); err != nil {
+			if state, err = s.State(ctx); err != nil {
 				return err
 			}
 		}
-		if holey {
-			page, next, err = s.q.span(ctx, s.name, s.prefix+s.wildcard, next, size)
+		var page []*settle.Message
+		behind := uint64(0)
+		if state.holey() {
+			page, behind, err = s.reader.span(ctx, s.name, s.prefix+s.wildcard, next, min(next+size, last+1))
 			size = nextSpan(size, len(page))
-		} else {
-			page, next, err = s.q.page(ctx, s.name, s.prefix+s.wildcard, next)
+		}
+		if behind > 0 {
+			next = behind
+		} else if err == nil {
+			page, next, over, err = s.page(ctx, next, last)
 		}
 		if err != nil {
 			return err
@@ -112,6 +125,35 @@ func (s Stream) Walk(ctx context.Context, first, last uint64, visit func(page []
 		}
 	}
 	return nil
+}
+
+// page makes one batched read, and returns the sequence to go on from. over says that the
+// stream has nothing from there on up to last.
+func (s Stream) page(ctx context.Context, from, last uint64) (page []*settle.Message, next uint64, over bool, err error) {
+	page, next, left, err := s.reader.page(ctx, s.name, s.prefix+s.wildcard, from)
+	if next = max(next, from); err != nil || left > 0 || next > last {
+		return page, next, false, err
+	}
+	if over, err = s.ended(ctx, next); err == nil && !over { // a follower that lags has answered
+		err = pause(ctx, lagPause)
+	}
+	return page, next, over, err
+}
+
+// lagPause is the time between two reads while a follower lags.
+const lagPause = 5 * time.Millisecond
+
+// ended asks the leader whether the stream has nothing at or behind a sequence.
+func (s Stream) ended(ctx context.Context, from uint64) (bool, error) {
+	state, err := s.State(ctx)
+	switch {
+	case err != nil || from > state.LastSeq || state.Messages == 0:
+		return true, err
+	case state.Deleted == 0: // so the last message is there; who reads the journal may ask no more than that
+		return false, nil
+	}
+	m, err := s.reader.getMsg(ctx, s.name, map[string]any{"seq": from, "next_by_subj": ">"})
+	return m == nil, err
 }
 
 // WalkAll is Walk that also passes the tails of letters, the second messages of
@@ -131,9 +173,9 @@ func (s Stream) Matching(ctx context.Context, pattern string, last uint64, visit
 			return err
 		}
 		var page []*settle.Message
-		err = s.q.patiently(ctx, func(ctx context.Context) error {
+		err = s.reader.conn.patiently(ctx, func(ctx context.Context) error {
 			var left uint64
-			if page, next, left, err = s.q.askPage(ctx, s.name, s.prefix+s.wildcard, req); left == 0 {
+			if page, next, left, err = s.reader.askPage(ctx, s.name, s.prefix+s.wildcard, req); left == 0 {
 				next = 0
 			}
 			return err
@@ -169,7 +211,7 @@ func (s Stream) Last(ctx context.Context, tokens []string, found func(i int, m *
 			}
 			places[subject] = append(places[subject], start+i)
 		}
-		err := s.q.lastExact(ctx, s.name, subjects, func(m *settle.Message) {
+		err := s.reader.lastExact(ctx, s.name, subjects, func(m *settle.Message) {
 			for _, i := range places[m.Subject] {
 				found(i, m)
 			}
@@ -189,9 +231,9 @@ func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, e
 	if len(tokens) == 0 {
 		return nil, nil // the broker refuses a request without subjects
 	}
-	read := s.q.lastBySubject
+	read := s.reader.lastBySubject
 	if s.heads {
-		read = s.q.lastHeadersBySubject
+		read = s.reader.lastHeadersBySubject
 	}
 	subjects := make([]string, len(tokens))
 	for i, token := range tokens {
@@ -210,16 +252,16 @@ func (s Stream) Peek(ctx context.Context, tokens []string) ([]*settle.Message, e
 
 // lastExact reads in batches if that is exact, otherwise one by one at the
 // leader (R2). It passes each message that exists to take, one at a time.
-func (q *Queue) lastExact(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
-	if !q.replicated() {
-		return q.lastInBatches(ctx, stream, subjects, take)
+func (rd *reader) lastExact(ctx context.Context, stream string, subjects []string, take func(*settle.Message)) error {
+	if !rd.replicated() {
+		return rd.lastInBatches(ctx, stream, subjects, take)
 	}
 	var all errgroup.Group
 	var mu sync.Mutex
 	all.SetLimit(settle.LeaderReads)
 	for _, s := range subjects {
 		all.Go(func() error {
-			raw, err := q.lastMsg(ctx, stream, s)
+			raw, err := rd.lastMsg(ctx, stream, s)
 			if raw != nil {
 				mu.Lock()
 				defer mu.Unlock()

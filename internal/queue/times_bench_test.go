@@ -47,7 +47,7 @@ func benchTimes(b *testing.B, orders int, schedules bool) {
 	noError(b, err)
 	defer q.Close()
 	stream := jetstream.StreamConfig{Name: "TIMES", Subjects: []string{"times.>"}, AllowDirect: true, AllowAtomicPublish: true, AllowMsgSchedules: true}
-	_, err = q.js.CreateStream(b.Context(), stream)
+	_, err = q.Conn.js.CreateStream(b.Context(), stream)
 	noError(b, err)
 
 	before := heap()
@@ -63,7 +63,7 @@ func benchTimes(b *testing.B, orders int, schedules bool) {
 				due++
 			}
 			no := fmt.Sprint("A-", i)
-			m := q.IntentMessage(settle.Intent{OrderNo: no, Body: body(no), ID: no, Batch: "march", NotBefore: at})
+			m := q.Producer.IntentMessage(settle.Intent{OrderNo: no, Body: body(no), ID: no, Batch: "march", NotBefore: at})
 			if schedules {
 				m.Subject = "times.at." + no
 				m.Header.Set("Nats-Schedule", "@at "+at.Format(time.RFC3339Nano))
@@ -71,7 +71,7 @@ func benchTimes(b *testing.B, orders int, schedules bool) {
 			}
 			batch = append(batch, natsMsg(m))
 		}
-		_, err := jetstreamext.PublishMsgBatch(b.Context(), q.js, batch)
+		_, err := jetstreamext.PublishMsgBatch(b.Context(), q.Conn.js, batch)
 		noError(b, err)
 	}
 	b.ReportMetric(float64(heap()-before)/float64(orders), "heap-B/order")
@@ -81,13 +81,13 @@ func benchTimes(b *testing.B, orders int, schedules bool) {
 	for seen := 0; seen < due; {
 		seen = 0
 		if schedules {
-			stream, err := q.js.Stream(b.Context(), stream.Name)
+			stream, err := q.Conn.js.Stream(b.Context(), stream.Name)
 			noError(b, err)
 			info, err := stream.Info(b.Context(), jetstream.WithSubjectFilter("times.due.*"))
 			noError(b, err)
 			seen = int(info.State.Subjects["times.due.march"])
 		} else {
-			list, err := q.WaitingInMinute(b.Context(), soon)
+			list, err := q.Waiting.InMinute(b.Context(), soon)
 			noError(b, err)
 			for _, w := range list {
 				if !w.At.After(soon) {

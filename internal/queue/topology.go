@@ -109,25 +109,25 @@ func (c Config) StreamNames() (names []string) {
 }
 
 // consumerConfig returns the wanted configuration of the workers' consumer.
-func (q *Queue) consumerConfig() jetstream.ConsumerConfig {
+func (tp *Topology) consumerConfig() jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
-		Durable:       q.n.consumer,
+		Durable:       tp.conn.n.consumer,
 		Description:   "orderpost: the pool of workers",
 		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       q.cfg.AckWait,
+		AckWait:       tp.conn.cfg.AckWait,
 		MaxDeliver:    -1, // a cap would strand messages in the stream; R8 limits deliveries by its own notes
 		MaxAckPending: MaxAckPending,
 		MaxWaiting:    10_000,
-		Replicas:      q.cfg.Replicas,
+		Replicas:      tp.conn.cfg.Replicas,
 	}
 }
 
 // checkStream compares a stream with its wanted configuration. A worker updates
 // the stream's limits to its own settings. How long the journal keeps entries is for the
 // operator to say.
-func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, spec streamSpec) error {
+func (tp *Topology) checkStream(ctx context.Context, stream jetstream.Stream, spec streamSpec) error {
 	have, want := stream.CachedInfo().Config, spec.config
-	q.replicas.atLeast(have.Replicas)
+	tp.reader.replicas.atLeast(have.Replicas)
 	if spec.part == PartJournal {
 		want.MaxAge, want.MaxMsgs, want.MaxBytes = have.MaxAge, have.MaxMsgs, have.MaxBytes
 	}
@@ -135,15 +135,15 @@ func (q *Queue) checkStream(ctx context.Context, stream jetstream.Stream, spec s
 	if len(unsafe) > 0 {
 		return &TopologyError{Stream: want.Name, Differences: unsafe}
 	}
-	if len(safe) == 0 || !q.cfg.Worker {
+	if len(safe) == 0 || !tp.conn.cfg.Worker {
 		return nil
 	}
-	return q.updateStream(ctx, have, want, safe)
+	return tp.updateStream(ctx, have, want, safe)
 }
 
 // updateStream changes an existing stream where that is safe.
-func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
-	q.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
+func (tp *Topology) updateStream(ctx context.Context, have, want jetstream.StreamConfig, safe []Difference) error {
+	tp.conn.log.Info().Str("stream", want.Name).Strs("changes", describe(safe)).Msg("updating stream")
 	if have.Metadata[roomKey] == "" {
 		have.MaxMsgs, have.MaxBytes = want.MaxMsgs, want.MaxBytes
 	}
@@ -154,9 +154,9 @@ func (q *Queue) updateStream(ctx context.Context, have, want jetstream.StreamCon
 	have.Description, have.Duplicates = want.Description, want.Duplicates
 	have.DenyPurge = have.DenyPurge || want.DenyPurge
 	have.AllowRollup = want.AllowRollup
-	ctx, cancel := q.link.within(ctx, changeTimeout)
+	ctx, cancel := tp.conn.link.within(ctx, changeTimeout)
 	defer cancel()
-	_, err := q.js.UpdateStream(ctx, have)
+	_, err := tp.conn.js.UpdateStream(ctx, have)
 	return wrapStream(want.Name, "cannot be updated", err)
 }
 

@@ -15,7 +15,7 @@ import (
 // reopen opens the queue again with changed settings.
 func reopen(t *testing.T, q *Queue, change func(*Config)) (*Queue, error) {
 	t.Helper()
-	cfg := q.cfg
+	cfg := q.Conn.cfg
 	change(&cfg)
 	again, err := Open(t.Context(), cfg, zerolog.Nop())
 	if err == nil {
@@ -26,9 +26,9 @@ func reopen(t *testing.T, q *Queue, change func(*Config)) (*Queue, error) {
 
 func TestTopologyIsIdempotent(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	for _, spec := range q.cfg.streams() {
+	for _, spec := range q.Conn.cfg.streams() {
 		want := spec.config
-		stream, err := q.js.Stream(t.Context(), want.Name)
+		stream, err := q.Conn.js.Stream(t.Context(), want.Name)
 		require.NoError(t, err)
 		unsafe, safe := compareStream(stream.CachedInfo().Config, want)
 		require.Empty(t, unsafe)
@@ -38,12 +38,32 @@ func TestTopologyIsIdempotent(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Two workers that start at once find a stream missing, and both create it. The broker must
+// refuse the second, and not take it for the same once more (nats-server #8449).
+func TestAStreamIsMadeOnce(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	created := func() (all []time.Time) {
+		for _, spec := range q.Conn.cfg.streams() {
+			stream, err := q.Conn.js.Stream(t.Context(), spec.config.Name)
+			require.NoError(t, err)
+			all = append(all, stream.CachedInfo().Created)
+		}
+		return all
+	}
+	before := created()
+	for _, spec := range q.Conn.cfg.streams() {
+		require.ErrorIs(t, q.Topology.createStream(t.Context(), spec.config), jetstream.ErrStreamNameAlreadyInUse)
+	}
+	require.NoError(t, q.Topology.makeStreams(t.Context(), q.Conn.cfg.streams()))
+	require.Equal(t, before, created())
+}
+
 func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
-	bad := q.cfg.streams()[1].config
+	bad := q.Conn.cfg.streams()[1].config
 	bad.Name, bad.Subjects = "OTHER_ORDERS_RESULTS", []string{"OTHER.orders.results.*"}
 	bad.Discard, bad.MaxAge, bad.MaxMsgSize = jetstream.DiscardOld, time.Hour, 1000
-	_, err := q.js.CreateStream(t.Context(), bad)
+	_, err := q.Conn.js.CreateStream(t.Context(), bad)
 	require.NoError(t, err)
 	_, err = reopen(t, q, func(c *Config) { c.Prefix = "OTHER" })
 	var topology *TopologyError
@@ -54,7 +74,7 @@ func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
 		fields = append(fields, d.Field)
 	}
 	require.ElementsMatch(t, []string{"discard", "max_age", "max_msg_size"}, fields)
-	stream, err := q.js.Stream(t.Context(), "OTHER_ORDERS_RESULTS")
+	stream, err := q.Conn.js.Stream(t.Context(), "OTHER_ORDERS_RESULTS")
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, stream.CachedInfo().Config.MaxAge, "nothing was changed")
 }
@@ -62,7 +82,7 @@ func TestAStreamUnderWhichThePromiseFailsIsReportedFieldByField(t *testing.T) {
 func TestOnlyAWorkerChangesLimits(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	limit := func() int64 {
-		stream, err := q.js.Stream(t.Context(), q.n.intents)
+		stream, err := q.Conn.js.Stream(t.Context(), q.Conn.n.intents)
 		require.NoError(t, err)
 		return stream.CachedInfo().Config.MaxMsgs
 	}
@@ -125,10 +145,10 @@ func TestReplicasAreOnlyEverAdded(t *testing.T) {
 func TestStreamNamesAreThoseThatAWorkerCreates(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w")
 	var names []string
-	for name := range q.js.StreamNames(t.Context()).Name() {
+	for name := range q.Conn.js.StreamNames(t.Context()).Name() {
 		names = append(names, name)
 	}
-	require.ElementsMatch(t, names, q.cfg.StreamNames())
+	require.ElementsMatch(t, names, q.Conn.cfg.StreamNames())
 }
 
 func TestAPrefixBeginsEveryName(t *testing.T) {

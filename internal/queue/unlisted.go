@@ -20,8 +20,8 @@ const unlistedPages = 16
 // sequence on. It reads the waiting room only if there are more messages than the list of
 // subjects says, and then at most some thousand of them. next is the sequence to go on
 // from. more says that the call did not come to the end.
-func (q *Queue) Unlisted(ctx context.Context, from uint64) (found []*settle.Message, next uint64, more bool, err error) {
-	some, last, err := q.listLacks(ctx)
+func (wr *WaitingRoom) Unlisted(ctx context.Context, from uint64) (found []*settle.Message, next uint64, more bool, err error) {
+	some, last, err := wr.listLacks(ctx)
 	if err != nil || !some {
 		return nil, from, false, err
 	}
@@ -31,17 +31,17 @@ func (q *Queue) Unlisted(ctx context.Context, from uint64) (found []*settle.Mess
 		if pages == unlistedPages {
 			return found, next, true, nil
 		}
-		page, after, err := q.page(ctx, q.n.waiting, q.n.waitPre+">", next)
+		page, after, left, err := wr.reader.page(ctx, wr.conn.n.waiting, wr.conn.n.waitPre+">", next)
 		if err != nil {
 			return found, next, false, err
 		}
 		for _, m := range page {
-			if settle.PlainSubject(strings.TrimPrefix(m.Subject, q.n.waitPre)) {
+			if settle.PlainSubject(strings.TrimPrefix(m.Subject, wr.conn.n.waitPre)) {
 				continue
 			}
 			known, asked := listed[m.Subject]
 			if !asked {
-				n, err := q.WaitingUnder(ctx, m.Subject)
+				n, err := wr.Under(ctx, m.Subject)
 				if err != nil {
 					return found, next, false, err
 				}
@@ -52,7 +52,7 @@ func (q *Queue) Unlisted(ctx context.Context, from uint64) (found []*settle.Mess
 				found = append(found, m)
 			}
 		}
-		if next = after; after == 0 {
+		if next = after; left == 0 {
 			break
 		}
 	}
@@ -61,19 +61,19 @@ func (q *Queue) Unlisted(ctx context.Context, from uint64) (found []*settle.Mess
 
 // listLacks reports whether the waiting room has more messages than its list of subjects
 // says, and its last sequence. While intents come and go it may report true by mistake.
-func (q *Queue) listLacks(ctx context.Context) (some bool, last uint64, err error) {
-	before, last, err := q.waitingExtent(ctx)
+func (wr *WaitingRoom) listLacks(ctx context.Context) (some bool, last uint64, err error) {
+	before, last, err := wr.extent(ctx)
 	if err != nil || before == 0 {
 		return false, last, err
 	}
 	var listed uint64
 	for _, pattern := range []string{"*.*", "at.*.*.*.*.*"} {
-		_, n, err := q.waitingRoom().rest(ctx, map[string]any{"seq": 1, "batch": 1, "next_by_subj": q.n.waitPre + pattern})
+		_, n, err := wr.stream().rest(ctx, map[string]any{"seq": 1, "batch": 1, "next_by_subj": wr.conn.n.waitPre + pattern})
 		if err != nil {
 			return false, last, err
 		}
 		listed += n
 	}
-	after, _, err := q.waitingExtent(ctx)
+	after, _, err := wr.extent(ctx)
 	return min(before, after) > listed, last, err
 }

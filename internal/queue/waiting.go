@@ -32,38 +32,44 @@ type Waiting struct {
 // an intent leaves the waiting room, and a worker refuses it.
 var noTime = time.Unix(0, 0)
 
-// WaitingNow lists what waits without a time. total counts every waiting intent,
+// WaitingRoom is what waits to be moved into the queue (R13).
+type WaitingRoom struct {
+	conn   *Conn
+	reader *reader
+}
+
+// Now lists what waits without a time. total counts every waiting intent,
 // those with a time included.
-func (q *Queue) WaitingNow(ctx context.Context) (list []Waiting, total int, err error) {
-	l, err := q.listWaiting(ctx, q.n.waitPre+"*.*", 0)
+func (wr *WaitingRoom) Now(ctx context.Context) (list []Waiting, total int, err error) {
+	l, err := wr.list(ctx, wr.conn.n.waitPre+"*.*", 0)
 	return l.list, l.total, err
 }
 
-// WaitingAll lists what waits, with a time or without, by time. The broker lists at most
+// All lists what waits, with a time or without, by time. The broker lists at most
 // 100,000 seconds and imports; what is beyond that is left out.
-func (q *Queue) WaitingAll(ctx context.Context) (list []Waiting, err error) {
-	if n, err := q.WaitingTotal(ctx); err != nil || n == 0 {
+func (wr *WaitingRoom) All(ctx context.Context) (list []Waiting, err error) {
+	if n, err := wr.Total(ctx); err != nil || n == 0 {
 		return nil, err
 	}
-	l, err := q.listWaiting(ctx, q.n.waitPre+">", 0)
+	l, err := wr.list(ctx, wr.conn.n.waitPre+">", 0)
 	return l.list, err
 }
 
-// WaitingInMinute lists what waits for a time in the minute of at.
-func (q *Queue) WaitingInMinute(ctx context.Context, at time.Time) (list []Waiting, err error) {
-	l, err := q.listWaiting(ctx, q.n.waitPre+"at."+settle.WaitingMinute(at)+".>", 0)
+// InMinute lists what waits for a time in the minute of at.
+func (wr *WaitingRoom) InMinute(ctx context.Context, at time.Time) (list []Waiting, err error) {
+	l, err := wr.list(ctx, wr.conn.n.waitPre+"at."+settle.WaitingMinute(at)+".>", 0)
 	return l.list, err
 }
 
-// WaitingTimed lists what waits for a time of an import, by its token.
-func (q *Queue) WaitingTimed(ctx context.Context, token string) (list []Waiting, err error) {
-	l, err := q.listWaiting(ctx, q.n.waitPre+"at.*.*.*.*."+token, 0)
+// Timed lists what waits for a time of an import, by its token.
+func (wr *WaitingRoom) Timed(ctx context.Context, token string) (list []Waiting, err error) {
+	l, err := wr.list(ctx, wr.conn.n.waitPre+"at.*.*.*.*."+token, 0)
 	return l.list, err
 }
 
-// WaitingUnder counts what waits under one subject. The stream's leader answers.
-func (q *Queue) WaitingUnder(ctx context.Context, subject string) (n int, err error) {
-	l, err := q.listWaiting(ctx, subject, 0)
+// Under counts what waits under one subject. The stream's leader answers.
+func (wr *WaitingRoom) Under(ctx context.Context, subject string) (n int, err error) {
+	l, err := wr.list(ctx, subject, 0)
 	for _, w := range l.list {
 		n += w.Count
 	}
@@ -77,25 +83,25 @@ type listing struct {
 	total    int       // intents that wait, under whatever subject
 }
 
-// listWaiting lists the subjects that match a filter, without the first few.
-func (q *Queue) listWaiting(ctx context.Context, filter string, skip int) (l listing, err error) {
-	err = q.patiently(ctx, func(ctx context.Context) error {
-		l, err = q.askWaiting(ctx, filter, skip)
+// list lists the subjects that match a filter, without the first few.
+func (wr *WaitingRoom) list(ctx context.Context, filter string, skip int) (l listing, err error) {
+	err = wr.conn.patiently(ctx, func(ctx context.Context) error {
+		l, err = wr.ask(ctx, filter, skip)
 		return err
 	})
 	return l, err
 }
 
-func (q *Queue) askWaiting(ctx context.Context, filter string, skip int) (l listing, err error) {
+func (wr *WaitingRoom) ask(ctx context.Context, filter string, skip int) (l listing, err error) {
 	req, err := json.Marshal(map[string]any{"subjects_filter": filter, "offset": skip})
 	if err != nil {
 		return l, err
 	}
-	ctx, cancel := q.link.bound(ctx)
+	ctx, cancel := wr.conn.link.bound(ctx)
 	defer cancel()
-	resp, err := q.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+q.n.waiting, req)
+	resp, err := wr.conn.nc.RequestWithContext(ctx, "$JS.API.STREAM.INFO."+wr.conn.n.waiting, req)
 	if err != nil {
-		return l, fmt.Errorf("stream %s: %w", q.n.waiting, err)
+		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
 	}
 	var body struct {
 		Error *jetstream.APIError   `json:"error"`
@@ -103,14 +109,14 @@ func (q *Queue) askWaiting(ctx context.Context, filter string, skip int) (l list
 		State jetstream.StreamState `json:"state"`
 	}
 	if err := json.Unmarshal(resp.Data, &body); err != nil {
-		return l, fmt.Errorf("stream %s: %w", q.n.waiting, err)
+		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, err)
 	}
 	if body.Error != nil {
-		return l, fmt.Errorf("stream %s: %w", q.n.waiting, body.Error)
+		return l, fmt.Errorf("stream %s: %w", wr.conn.n.waiting, body.Error)
 	}
 	now := time.Now()
 	for subject, n := range body.State.Subjects {
-		w := q.readWaiting(subject, now)
+		w := wr.read(subject, now)
 		w.Count = int(n)
 		l.list = append(l.list, w)
 	}
@@ -124,9 +130,9 @@ func (q *Queue) askWaiting(ctx context.Context, filter string, skip int) (l list
 	return l, nil
 }
 
-// readWaiting reads what a subject says.
-func (q *Queue) readWaiting(subject string, now time.Time) Waiting {
-	lane, batch, second := settle.SplitWaiting(strings.TrimPrefix(subject, q.n.waitPre))
+// read reads what a subject says.
+func (wr *WaitingRoom) read(subject string, now time.Time) Waiting {
+	lane, batch, second := settle.SplitWaiting(strings.TrimPrefix(subject, wr.conn.n.waitPre))
 	w := Waiting{Lane: lane, Import: batch, Subject: subject}
 	if at, ok := settle.WaitingTime(second, now); ok {
 		w.At = at

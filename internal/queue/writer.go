@@ -76,7 +76,7 @@ func newWriter(q *Queue, stream string) *writer {
 
 // makeWriter returns a writer that does not run yet.
 func makeWriter(q *Queue, stream string) *writer {
-	return &writer{js: q.js, link: &q.link, stream: stream, replicas: &q.replicas, acks: acks{nc: q.nc, link: &q.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{}), modes: flushModes{roundTrip: q.roundTrip}}
+	return &writer{js: q.Conn.js, link: &q.Conn.link, stream: stream, replicas: &q.reader.replicas, acks: acks{nc: q.Conn.nc, link: &q.Conn.link}, queue: make(chan *write, 4*maxWriteBatch), quit: make(chan struct{}), ended: make(chan struct{}), modes: flushModes{roundTrip: q.Conn.roundTrip}}
 }
 
 // put writes msg if its subject's last sequence is expect (0 = absent) and

@@ -18,11 +18,11 @@ import (
 
 // conditional returns a result's message as put sends it.
 func conditional(q *Queue, no string, expect uint64) *write {
-	msg := nats.NewMsg(q.n.resPre + no)
+	msg := nats.NewMsg(q.Conn.n.resPre + no)
 	msg.Data = []byte(`{"outcome":"retrying"}`)
 	msg.Header.Set(jetstream.MsgTTLHeader, "720h0m0s")
 	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(expect, 10))
-	msg.Header.Set(jetstream.ExpectedStreamHeader, q.n.results)
+	msg.Header.Set(jetstream.ExpectedStreamHeader, q.Conn.n.results)
 	return &write{msg: msg, replaces: expect > 0, done: make(chan struct{})}
 }
 
@@ -32,12 +32,12 @@ func TestWritesThatMeetGoInOneAtomicBatch(t *testing.T) {
 	for i := range 100 {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	w := makeWriter(q, q.n.results)
+	w := makeWriter(q, q.Conn.n.results)
 	require.True(t, w.flushTogether(batch))
 	for i, req := range batch {
 		require.NoError(t, req.err)
 		require.EqualValues(t, i+1, req.seq, "the sequences that the next conditions rest on")
-		raw, err := q.lastMsg(t.Context(), q.n.results, req.msg.Subject)
+		raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, req.msg.Subject)
 		require.NoError(t, err)
 		require.Equal(t, req.seq, raw.Seq)
 		require.Equal(t, "720h0m0s", raw.Header.Get(jetstream.MsgTTLHeader))
@@ -55,7 +55,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 	for i := range 2 * firstBatch {
 		batch = append(batch, conditional(q, fmt.Sprint("B-", i), 0))
 	}
-	w := makeWriter(q, q.n.results)
+	w := makeWriter(q, q.Conn.n.results)
 	w.flush(batch)
 	require.Zero(t, w.batches.Load())
 	for i, req := range batch {
@@ -71,7 +71,7 @@ func TestR1AStaleWriteInABatchIsSingledOut(t *testing.T) {
 func TestTwoWritesOfOneOrderDoNotShareABatch(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	batch := []*write{conditional(q, "B-1", 0), conditional(q, "B-1", 0), conditional(q, "B-2", 0)}
-	makeWriter(q, q.n.results).flush(batch)
+	makeWriter(q, q.Conn.n.results).flush(batch)
 	require.NoError(t, batch[2].err)
 	require.NotEqual(t, batch[0].err == nil, batch[1].err == nil, "one wins")
 	require.ErrorIs(t, errors.Join(batch[0].err, batch[1].err), settle.ErrStale)
@@ -90,7 +90,7 @@ func TestWhatReplacesTheOnlyCopyGoesSingly(t *testing.T) {
 		"three replicas": {openCluster(t, nodes, "a"), 2 * firstBatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, q := makeWriter(c.q, c.q.n.results), c.q
+			w, q := makeWriter(c.q, c.q.Conn.n.results), c.q
 			w.modes.flushes = 4 // the next two are no samples
 			w.modes.each.add(time.Hour)
 			var old, mixed []*write
@@ -106,7 +106,7 @@ func TestWhatReplacesTheOnlyCopyGoesSingly(t *testing.T) {
 			batched := 0
 			for _, req := range mixed {
 				require.NoError(t, req.err)
-				raw, err := q.lastMsg(t.Context(), q.n.results, req.msg.Subject)
+				raw, err := q.reader.lastMsg(t.Context(), q.Conn.n.results, req.msg.Subject)
 				require.NoError(t, err)
 				require.Equal(t, req.seq, raw.Seq)
 				if raw.Header.Get(jetstreamext.BatchSeqHeader) != "" {
@@ -134,7 +134,7 @@ func TestManyWritersCoalesce(t *testing.T) {
 	all.Wait()
 	require.Empty(t, failed)
 	require.Positive(t, q.results.batches.Load())
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, n, c.Results)
 }

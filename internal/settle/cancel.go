@@ -59,14 +59,14 @@ func (c *cancelled) load() *marks {
 
 // SetCancellations tells the protocol the cancellations. It ignores a version that is not
 // newer than the one it knows: a replica that lags may have told of it.
-func (q *Protocol) SetCancellations(c Cancellations) {
+func (lg *Ledger) SetCancellations(c Cancellations) {
 	next := &marks{c, make(chan struct{})}
 	for {
-		known := q.cancelled.load()
+		known := lg.cancelled.load()
 		if c.Version <= known.Version {
 			return
 		}
-		if q.cancelled.now.CompareAndSwap(known, next) {
+		if lg.cancelled.now.CompareAndSwap(known, next) {
 			close(known.changed)
 			return
 		}
@@ -75,8 +75,8 @@ func (q *Protocol) SetCancellations(c Cancellations) {
 
 // CancellationsChanged returns the version of the cancellations that are known, and a
 // channel that is closed when another version is known.
-func (q *Protocol) CancellationsChanged() (version int64, changed <-chan struct{}) {
-	m := q.cancelled.load()
+func (lg *Ledger) CancellationsChanged() (version int64, changed <-chan struct{}) {
+	m := lg.cancelled.load()
 	return m.Version, m.changed
 }
 
@@ -101,7 +101,7 @@ func (c *Cancellation) About(r *order.Record) bool {
 }
 
 // Cancellations returns those that are known.
-func (q *Protocol) Cancellations() Cancellations { return q.cancelled.load().Cancellations }
+func (lg *Ledger) Cancellations() Cancellations { return lg.cancelled.load().Cancellations }
 
 // CoversOf returns up to which sequence in the waiting room the marks cover an import.
 func (c *Cancellations) CoversOf(importToken string) (upTo uint64) {
@@ -126,9 +126,9 @@ func (m *marks) find(importToken, orderNo string, queued, waiting uint64) *Cance
 // withdrawn returns the mark that covers a delivery's intent; nil = none does. It is for
 // an intent that nothing has put in doubt: h is its history by now. What is in doubt stays
 // with its worker, because only the API or a person ends doubt (R3).
-func (q *Protocol) withdrawn(d *Delivery, h order.History) *Cancellation {
-	m := q.cancelled.load()
-	if len(m.Marks) == 0 || h.Unsure || q.mutated(PostWithdrawn) {
+func (wk *Worker) withdrawn(d *Delivery, h order.History) *Cancellation {
+	m := wk.ledger.cancelled.load()
+	if len(m.Marks) == 0 || h.Unsure || wk.ledger.mutated(PostWithdrawn) {
 		return nil
 	}
 	return m.find(ImportToken(d.Intent.Batch), d.OrderNo(), d.Seq, waitedAt(d.msg))

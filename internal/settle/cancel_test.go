@@ -16,8 +16,8 @@ import (
 // mark tells a process that anna cancelled what is stored of an import, in the queue and in
 // the waiting room.
 func mark(q *queue.Queue, batch string) {
-	known := q.Cancellations()
-	q.SetCancellations(settle.Cancellations{Version: known.Version + 1, Marks: append(known.Marks, settle.Cancellation{
+	known := q.Ledger.Cancellations()
+	q.Ledger.SetCancellations(settle.Cancellations{Version: known.Version + 1, Marks: append(known.Marks, settle.Cancellation{
 		Import: settle.ImportToken(batch), Queued: math.MaxUint64, Waiting: math.MaxUint64, By: "anna"})})
 }
 
@@ -25,35 +25,23 @@ func mark(q *queue.Queue, batch string) {
 func withdrawn(t *testing.T, q *queue.Queue, in ...settle.Intent) {
 	t.Helper()
 	ms := wait(t, q, in...)
-	before := q.Cancellations()
+	before := q.Ledger.Cancellations()
 	mark(q, in[0].Batch)
 	for _, end := range move(t, q, ms) {
 		require.Equal(t, settle.Withdrawn, end)
 	}
-	q.SetCancellations(settle.Cancellations{Version: q.Cancellations().Version + 1, Marks: before.Marks})
+	q.Ledger.SetCancellations(settle.Cancellations{Version: q.Ledger.Cancellations().Version + 1, Marks: before.Marks})
 	require.Empty(t, waiting(t, q))
 }
 
 // handle lets the Handler do what a delivery needs. It must not be posted.
 func handle(t *testing.T, q *queue.Queue, d *settle.Delivery) {
 	t.Helper()
-	settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
+	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
 		require.Fail(t, "posted")
 		return order.Report{}
-	}}).Handle(t.Context(), t.Context(), d, quiet{})
+	}}).Handle(t.Context(), t.Context(), d, nil)
 }
-
-// quiet is an Observer that hears nothing.
-type quiet struct{}
-
-func (quiet) Submitting(ctx context.Context) context.Context { return ctx }
-func (quiet) Settling(order.Settlement) func(*order.Record, error) {
-	return func(*order.Record, error) {}
-}
-func (quiet) Settled(*order.Record)                                  {}
-func (quiet) Recognised(*order.Record)                               {}
-func (quiet) Returned(order.Report, order.Settlement, *order.Record) {}
-func (quiet) Panicked(any)                                           {}
 
 func covered(no, id string) settle.Intent {
 	in := intent(no, id)
@@ -106,17 +94,17 @@ func TestR15AMarkCoversWhatWasStored(t *testing.T) {
 func TestR15MarksOnlyGrowNewer(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	mark(q, "b")
-	version, changed := q.CancellationsChanged()
-	q.SetCancellations(settle.Cancellations{Version: version - 1})
-	require.Len(t, q.Cancellations().Marks, 1)
+	version, changed := q.Ledger.CancellationsChanged()
+	q.Ledger.SetCancellations(settle.Cancellations{Version: version - 1})
+	require.Len(t, q.Ledger.Cancellations().Marks, 1)
 	select {
 	case <-changed:
 		t.Fatal("nothing changed")
 	default:
 	}
-	q.SetCancellations(settle.Cancellations{Version: version + 1})
+	q.Ledger.SetCancellations(settle.Cancellations{Version: version + 1})
 	<-changed
-	require.Empty(t, q.Cancellations().Marks)
+	require.Empty(t, q.Ledger.Cancellations().Marks)
 }
 
 // What an attempt may have created is left to its worker: only the API or a person ends
@@ -178,7 +166,7 @@ func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
 	publish(t, q, covered("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)
-	settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		cancelled, news := s.Cancelled(s.History)
 		require.False(t, cancelled)
 		mark(q, "b")
@@ -190,7 +178,7 @@ func TestR15ASubmissionHearsOfACancellation(t *testing.T) {
 		cancelled, _ = s.Cancelled(doubtful)
 		require.False(t, cancelled, "doubt stays with its worker")
 		return order.Report{End: order.EndCancelled, History: s.History}
-	}}).Handle(t.Context(), t.Context(), d, quiet{})
+	}}).Handle(t.Context(), t.Context(), d, nil)
 	requireDrained(t, q)
 	require.Equal(t, []any{"cancelled", "anna"}, []any{lookup(t, q, "A-1").Word, lookup(t, q, "A-1").By})
 }

@@ -15,17 +15,17 @@ const suspectAfter = 2
 // Check reads the last word on each delivery's order_no and sets what the
 // delivery needs (R2). It returns an error if it could not read the results.
 // The caller must not act on any of the deliveries then.
-func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
+func (wk *Worker) Check(ctx context.Context, ds []*Delivery) error {
 	tokens := make([]string, len(ds))
 	for i, d := range ds {
 		tokens[i] = d.token
 	}
-	asked := q.time.Now()
-	words, err := q.readLastWords(ctx, tokens)
+	asked := wk.ledger.time.Now()
+	words, err := wk.ledger.readLastWords(ctx, tokens)
 	if err != nil {
 		return err
 	}
-	now := q.time.Now()
+	now := wk.ledger.time.Now()
 	for i, d := range ds {
 		d.looked = asked
 		d.Last, d.unreadable = words[i].entry(), words[i].Unreadable
@@ -33,7 +33,7 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 			d.Work = WorkNone
 			continue
 		}
-		if gone, err := q.gone(ctx, d); err != nil {
+		if gone, err := wk.gone(ctx, d); err != nil {
 			return err
 		} else if gone {
 			d.Work = WorkGone
@@ -43,7 +43,7 @@ func (q *Protocol) Check(ctx context.Context, ds []*Delivery) error {
 		if d.doubtBefore() {
 			d.doubted = d.Last.Record
 		}
-		if d.Work = q.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
+		if d.Work = wk.classify(d, now); planted.Is(planted.Blind) && d.Work == WorkSettled {
 			d.Work = WorkSubmit
 		}
 		d.Allowed = d.Last.Record.Allows(d.Intent.ID) && !d.openNote(order.NoteAttempt) && !d.openNote(order.NoteSuspect)
@@ -68,19 +68,19 @@ func (d *Delivery) doubtBefore() bool {
 // gone reports whether a delivery's intent left the stream after it was delivered: another
 // worker settled it. If a later intent of the order_no was handled since, the record is
 // about that one. Only then is the leader asked.
-func (q *Protocol) gone(ctx context.Context, d *Delivery) (bool, error) {
+func (wk *Worker) gone(ctx context.Context, d *Delivery) (bool, error) {
 	last := d.Last.Record
 	if last == nil || last.IntentID == d.Intent.ID || !d.StoredAt.Before(last.EnqueuedAt) {
 		return false, nil
 	}
-	stored, err := q.stillStored(ctx, d)
+	stored, err := wk.stillStored(ctx, d)
 	return err == nil && !stored, err
 }
 
 // stillStored asks the leader whether a delivery's intent is still in the stream. While
 // it is, no later intent of the order_no can be.
-func (q *Protocol) stillStored(ctx context.Context, d *Delivery) (bool, error) {
-	m, err := q.store.IntentAt(ctx, d.Seq)
+func (wk *Worker) stillStored(ctx context.Context, d *Delivery) (bool, error) {
+	m, err := wk.ledger.store.IntentAt(ctx, d.Seq)
 	return m != nil, err
 }
 
@@ -149,7 +149,7 @@ func sinceNote(counted uint64, last *order.Record) (lost int, delivered uint64) 
 
 // classify returns what a delivery needs. It is the worker's policy on the
 // facts that order.Admit states (R2, R6).
-func (q *Protocol) classify(d *Delivery, now time.Time) Work {
+func (wk *Worker) classify(d *Delivery, now time.Time) Work {
 	last := d.Last.Record
 	admission := order.Admit(last, d.Intent.ID, d.bodyHash())
 	switch admission.Standing {
@@ -157,11 +157,11 @@ func (q *Protocol) classify(d *Delivery, now time.Time) Work {
 		return WorkSettled
 	case order.OpenItself:
 		switch {
-		case q.overtaken(d):
+		case wk.overtaken(d):
 			return WorkNone
-		case last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(q.cfg.AttemptTimeout)):
+		case last.Note == order.NoteAttempt && now.Before(last.LastAttemptAt.Add(wk.ledger.cfg.AttemptTimeout)):
 			return WorkClaimed
-		case now.Before(last.NotBefore) && q.withdrawn(d, d.History) == nil:
+		case now.Before(last.NotBefore) && wk.withdrawn(d, d.History) == nil:
 			return WorkNotYet
 		}
 	case order.AcceptedBefore:
@@ -172,7 +172,7 @@ func (q *Protocol) classify(d *Delivery, now time.Time) Work {
 	case order.DoubtBefore:
 		return WorkWithheld
 	}
-	return q.classifyUnsettled(d, now)
+	return wk.classifyUnsettled(d, now)
 }
 
 // bodyHash returns the hash of the order's body, or "" for an intent that can
@@ -187,8 +187,8 @@ func (d *Delivery) bodyHash() string {
 // classifyUnsettled returns what an intent needs that no earlier outcome
 // decides: the outcome of a cancellation, R8's handling alone, an outcome as invalid, or a
 // submission.
-func (q *Protocol) classifyUnsettled(d *Delivery, now time.Time) Work {
-	if mark := q.withdrawn(d, d.History); mark != nil {
+func (wk *Worker) classifyUnsettled(d *Delivery, now time.Time) Work {
+	if mark := wk.withdrawn(d, d.History); mark != nil {
 		d.cancelledBy = mark.By
 		return WorkCancelled
 	}

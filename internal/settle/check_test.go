@@ -26,9 +26,9 @@ func TestR2AnUnreadableRecordHoldsItsOwnOrderOnly(t *testing.T) {
 			continue
 		}
 		require.Equal(t, settle.WorkNone, d.Work, "it may have been accepted: neither posted nor settled")
-		require.ErrorIs(t, q.GiveUp(t.Context(), d), settle.ErrUnreadable)
+		require.ErrorIs(t, q.Worker.GiveUp(t.Context(), d), settle.ErrUnreadable)
 	}
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 3, c.Pending)
 }
@@ -64,11 +64,11 @@ func TestATimestampOfALostAttemptIsNotUsedAgain(t *testing.T) {
 	d = again(t, d, q) // its worker may have sent some with ahead+1, ahead+2, ...
 	first := d.History.LastTimestamp
 	require.Greater(t, first, ahead+10)
-	require.NoError(t, q.GiveUp(t.Context(), d))
+	require.NoError(t, q.Worker.GiveUp(t.Context(), d))
 	d = again(t, d, q)
 	require.GreaterOrEqual(t, d.History.LastTimestamp, first, "giving up explains no attempt")
 
-	require.NoError(t, q.NoteBegun(t.Context(), d))
+	require.NoError(t, q.Worker.NoteBegun(t.Context(), d))
 	second := again(t, d, q)
 	require.Greater(t, second.History.LastTimestamp, d.History.LastTimestamp+10)
 }
@@ -85,7 +85,7 @@ func TestR3AnExplainedDeliveryIsNoDoubt(t *testing.T) {
 		require.Zero(t, d.Unexplained)
 		require.Equal(t, settle.WorkSubmit, d.Work)
 	}
-	require.NoError(t, q.GiveUp(t.Context(), d))
+	require.NoError(t, q.Worker.GiveUp(t.Context(), d))
 	d = again(t, d, q)
 	require.EqualValues(t, 5, d.Delivered)
 	require.False(t, d.History.Unsure)
@@ -97,7 +97,7 @@ func TestR3GivingUpExplainsOnlyItself(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := again(t, pull(t, q, 1)[0], q)
-	require.NoError(t, q.GiveUp(t.Context(), d))
+	require.NoError(t, q.Worker.GiveUp(t.Context(), d))
 	d = again(t, d, q)
 	require.True(t, d.History.Unsure)
 	require.Equal(t, 1, d.Unexplained)
@@ -117,7 +117,7 @@ func TestR6GivingUpDoesNotHideAnUnknownOutcome(t *testing.T) {
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
 	d.Work = settle.WorkNone
-	require.NoError(t, q.GiveUp(t.Context(), d))
+	require.NoError(t, q.Worker.GiveUp(t.Context(), d))
 	require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, settle.WorkWithheld, again(t, d, q).Work)
 }
@@ -133,12 +133,12 @@ func TestR9AnEarlyRedeliveryWaitsForItsTime(t *testing.T) {
 	entry := settleAs(t, q, d, r)
 	note := *entry.Record
 	note.NotBefore = time.Now().Add(time.Hour)
-	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), entry, note)
+	_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), entry, note)
 	require.NoError(t, err)
 
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkNotYet, d.Work)
-	require.NoError(t, q.HandBack(t.Context(), d, 0))
+	require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkNotYet, d.Work)
 	require.Equal(t, 5, d.History.Attempts)
@@ -153,12 +153,11 @@ func TestR2AnOpenClaimIsLeftToItsOwner(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	publish(t, a, intent("A-1", "i1"))
 	owner := pull(t, a, 1)[0]
-	h, first := attempting(t, a, owner)
-	require.True(t, first, "confirmed before anybody else could have tried")
+	h := attempting(t, a, owner)
 
 	waiting := again(t, owner, b)
 	require.Equal(t, settle.WorkClaimed, waiting.Work)
-	require.NoError(t, b.HandBack(t.Context(), waiting, time.Hour))
+	require.NoError(t, b.Worker.HandBack(t.Context(), waiting, time.Hour))
 	require.Equal(t, order.NoteAttempt, lookup(t, b, "A-1").Note)
 
 	stored := settleAs(t, a, owner, report(order.Rejected, h))
@@ -173,7 +172,7 @@ func TestR8ASuspectStaysAlone(t *testing.T) {
 	d := again(t, again(t, pull(t, q, 1)[0], q), q)
 	for n := 1; n <= 3; n++ {
 		require.Equal(t, settle.WorkSuspect, d.Work)
-		require.NoError(t, q.NoteSuspect(t.Context(), d))
+		require.NoError(t, q.Worker.NoteSuspect(t.Context(), d))
 		d = again(t, d, q) // its worker went down
 		require.Equal(t, n, d.History.Suspects)
 	}
@@ -197,7 +196,7 @@ func TestR6AnyIntentIDIsRecognised(t *testing.T) {
 		writeOnly(t, q, d, report(order.Rejected, d.History))
 		d = again(t, d, q)
 		require.Equal(t, settle.WorkSettled, d.Work, "%q", id)
-		require.NoError(t, q.Complete(t.Context(), d))
+		require.NoError(t, q.Worker.Complete(t.Context(), d))
 		requireDrained(t, q)
 	}
 	requireBalanced(t, q)
@@ -211,16 +210,16 @@ func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
 	slow, q := openQueue(t, s, "slow"), openQueue(t, s, "w1")
 	publish(t, q, intent("A-1", "i1"))
 	first := pull(t, slow, 1)[0] // the broker has sent it; its check comes later
-	require.NoError(t, q.ExportStore().DeleteIntent(t.Context(), first.Seq))
+	require.NoError(t, q.Ledger.ExportStore().DeleteIntent(t.Context(), first.Seq))
 	publish(t, q, intent("A-1", "i2"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)
 	settleAs(t, q, d, report(order.Rejected, d.History))
 	requireDrained(t, q)
-	require.NoError(t, slow.Check(t.Context(), []*settle.Delivery{first}))
+	require.NoError(t, slow.Worker.Check(t.Context(), []*settle.Delivery{first}))
 	require.Equal(t, settle.WorkGone, first.Work)
 	before := lookup(t, q, "A-1")
-	settle.NewHandler(slow.Protocol, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
+	settle.NewHandler(slow.Worker, settle.HandlerOptions{Submit: func(context.Context, order.Submission) order.Report {
 		require.Fail(t, "posted")
 		return order.Report{}
 	}}).Handle(t.Context(), t.Context(), first, nil)
@@ -230,6 +229,6 @@ func TestR6AnIntentThatWasWithdrawnOnItsWayIsNotPosted(t *testing.T) {
 	publish(t, q, intent("A-1", "i3"))
 	d = pull(t, q, 1)[0]
 	d.StoredAt = d.StoredAt.Add(-time.Hour)
-	require.NoError(t, q.Check(t.Context(), []*settle.Delivery{d}))
+	require.NoError(t, q.Worker.Check(t.Context(), []*settle.Delivery{d}))
 	require.Equal(t, settle.WorkSubmit, d.Work)
 }

@@ -39,13 +39,13 @@ func TestR7ADisconnectEndsEveryClaimAndItsAttempts(t *testing.T) {
 	stop := context.Canceled
 	ctx, cancel := ds[0].Lease().Bound(t.Context(), order.ErrLeaseLost)
 	defer cancel()
-	require.True(t, q.ReconnectGraceUntil().IsZero())
+	require.True(t, q.Worker.ReconnectGraceUntil().IsZero())
 	cut.Break()
 	<-ctx.Done()
 	require.ErrorIs(t, context.Cause(ctx), order.ErrLeaseLost)
 	require.NotErrorIs(t, context.Cause(ctx), stop)
 	require.Eventually(t, func() bool { return !ds[1].Lease().Valid() }, time.Minute, time.Millisecond)
-	require.Eventually(t, func() bool { return !q.ReconnectGraceUntil().IsZero() }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return !q.Worker.ReconnectGraceUntil().IsZero() }, time.Minute, time.Millisecond)
 	late, done := ds[1].Lease().Bound(t.Context(), order.ErrLeaseLost)
 	defer done()
 	require.ErrorIs(t, context.Cause(late), order.ErrLeaseLost, "a context made afterwards is over, too")
@@ -59,11 +59,11 @@ func TestR7AChangedAckWaitEndsEveryClaim(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a", func(c *queue.Config) { c.AckWait = former })
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
 	before := pull(t, q, 1)[0]
-	require.Equal(t, former, q.AlignClaims(former))
+	require.Equal(t, former, q.Claims.Align(former))
 	require.True(t, before.Lease().Valid())
-	require.Equal(t, former, q.AlignClaims(shortAckWait))
+	require.Equal(t, former, q.Claims.Align(shortAckWait))
 	require.False(t, before.Lease().Valid())
-	require.Equal(t, shortAckWait-shortAckWait/10, q.ClaimTerm())
+	require.Equal(t, shortAckWait-shortAckWait/10, q.Claims.Term())
 	after := pull(t, q, 1)[0]
 	require.True(t, after.Lease().Valid())
 	pulled, _ := after.Lease().ExportSince()
@@ -88,16 +88,16 @@ func TestR7OnlyTheConsumerExtendsAClaim(t *testing.T) {
 func TestR7APullOverALostConnectionClaimsNothing(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
-	stored, err := q.ExportStore().IntentAt(t.Context(), 1)
+	stored, err := q.Ledger.ExportStore().IntentAt(t.Context(), 1)
 	require.NoError(t, err)
-	for name, lose := range map[string]func(){"none is lost": nil, "lost": q.Disconnected, "the consumer is lost": q.ForgetDeliveries} {
+	for name, lose := range map[string]func(){"none is lost": nil, "lost": q.Worker.Disconnected, "the consumer is lost": q.Worker.ForgetDeliveries} {
 		t.Run(name, func(t *testing.T) {
-			start, err := q.BeginPull(t.Context())
+			start, err := q.Worker.BeginPull(t.Context())
 			require.NoError(t, err)
 			if lose != nil {
 				lose()
 			}
-			ds := q.Arrived(t.Context(), start, []settle.Arrival{{Message: stored, Reply: "$JS.ACK.reply", Delivered: 1}})
+			ds := q.Worker.Arrived(t.Context(), start, []settle.Arrival{{Message: stored, Reply: "$JS.ACK.reply", Delivered: 1}})
 			require.Equal(t, lose == nil, ds[0].Lease().Valid())
 			ds[0].Release()
 		})
@@ -113,14 +113,14 @@ func TestR7AfterTheClaimOnlyAMerge(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	d.Lease().ExportEndNow()
 	settleAs(t, q, d, report(order.Accepted, d.History))
-	c, err := q.Count(t.Context()) // arrives after the acks
+	c, err := q.Census.Count(t.Context()) // arrives after the acks
 	require.NoError(t, err)
 	require.EqualValues(t, 1, c.Pending)
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome())
 
 	next := again(t, d, q)
 	require.Equal(t, settle.WorkSettled, next.Work)
-	require.NoError(t, q.Complete(t.Context(), next))
+	require.NoError(t, q.Worker.Complete(t.Context(), next))
 	requireDrained(t, q)
 	require.EqualValues(t, 1, requireBalanced(t, q).Settled)
 }
@@ -139,7 +139,7 @@ func TestR7AFailureOfALapsedClaimIsOnlyNoted(t *testing.T) {
 			d := pull(t, q, 1)[0]
 			d.Lease().ExportEndNow()
 			r.History.Attempts = 3
-			entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
+			entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{Policy: order.Park}))
 			require.NoError(t, err)
 			require.Equal(t, order.OutcomeNone, entry.Record.Outcome())
 			require.Equal(t, r.History.Unsure, entry.Record.Unsure)
@@ -169,14 +169,14 @@ func TestR7AFormerOwnerNeitherGivesBackNorAcknowledges(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	said := &told{Answer: d.ExportAnswer()}
 	d.ExportSetAnswer(said)
-	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
+	require.NoError(t, q.Worker.HandBack(t.Context(), d, time.Hour))
 	require.Equal(t, 1, said.n, "an owner gives back")
 
 	d.Lease().ExportEndNow()
-	require.NoError(t, q.HandBack(t.Context(), d, 0))
-	require.NoError(t, q.HandBack(t.Context(), d, time.Hour))
+	require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
+	require.NoError(t, q.Worker.HandBack(t.Context(), d, time.Hour))
 	for _, r := range []order.Report{{End: order.EndHandBack}, {End: order.EndSubmissionBudget, Verdict: order.Retry}, report(order.Accepted, d.History)} {
-		_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+		_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 		require.NoError(t, err)
 	}
 	require.Equal(t, order.OutcomeAccepted, lookup(t, q, "A-1").Outcome(), "an acceptance is merged all the same")
@@ -197,7 +197,7 @@ func TestR1WhatRestsOnTheRecordIsNotWrittenOverALaterOne(t *testing.T) {
 	r := order.Report{End: order.EndDeadline, History: second.History}
 	decided := order.Decide(r, order.Facts{Policy: order.Park})
 	require.Equal(t, order.OutcomeUnknown, decided.Outcome)
-	_, err := b.Settle(t.Context(), second, r, decided)
+	_, err := b.Worker.Settle(t.Context(), second, r, decided)
 	require.ErrorIs(t, err, order.ErrLeaseLost)
 	require.Equal(t, order.OutcomeRejected, lookup(t, a, "A-1").Outcome())
 }

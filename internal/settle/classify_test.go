@@ -21,7 +21,7 @@ func known(t *testing.T, last *order.Record, invalid error) *Delivery {
 // The table of R2 and R6: the record against the delivered intent.
 func TestR6TheLastWordSaysWhatIsToBeDone(t *testing.T) {
 	now := time.Now()
-	q := &Protocol{cfg: Config{AttemptTimeout: time.Minute}}
+	w := &Worker{ledger: &Ledger{cfg: Config{AttemptTimeout: time.Minute}}}
 	mine := known(t, nil, nil).Order.BodyHash()
 	broken := errors.New("not JSON")
 	outcome := func(o order.Outcome, id, hash string, change ...func(*order.Record)) *order.Record {
@@ -77,9 +77,9 @@ func TestR6TheLastWordSaysWhatIsToBeDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := known(t, c.last, c.invalid)
-			require.Equal(t, c.want.String(), q.classify(d, now).String())
+			require.Equal(t, c.want.String(), w.classify(d, now).String())
 			d.Unexplained = suspectAfter
-			suspected := q.classify(d, now)
+			suspected := w.classify(d, now)
 			if c.want == WorkSubmit || c.want == WorkInvalid {
 				require.Equal(t, WorkSuspect, suspected)
 			} else {

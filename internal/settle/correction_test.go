@@ -42,7 +42,7 @@ func withhold(t *testing.T, q *queue.Queue, in settle.Intent) *settle.Letter {
 	publish(t, q, in)
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
-	_, err := q.Refuse(t.Context(), d)
+	_, err := q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	requireDrained(t, q)
 	return letterOf(t, q, "A-1")
@@ -88,7 +88,7 @@ func TestR3ARefusedCorrectionLeavesTheDoubtToTheFirstBody(t *testing.T) {
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, order.OutcomeUnknown, rec.Outcome())
 	require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash)
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireConflict(t, q)
 }
@@ -98,7 +98,7 @@ func TestR4AWordKeepsTheLetterOfACorrection(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	doubtful(t, q)
 	withheld(t, q)
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireConflict(t, q)
 }
@@ -123,7 +123,7 @@ func TestR11AWithheldIntentThatIsStoredAgainKeepsItsLetter(t *testing.T) {
 	publishAgain(t, q, correction("i2"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.Equal(t, l, letterOf(t, q, "A-1"))
 	requireBalanced(t, q)
@@ -142,7 +142,7 @@ func TestR4AWordRemovesTheLetterBeforeAWithdrawal(t *testing.T) {
 			require.Equal(t, hashOf(t, body("A-1")), rec.BodyHash, "the first body is in doubt")
 			require.Equal(t, "march.csv:7", rec.Source)
 			require.Equal(t, "april.csv:9", rec.Conflicts[0].Source)
-			_, err := q.Resolve(t.Context(), "A-1", 0, as, anna)
+			_, err := q.Operator.Resolve(t.Context(), "A-1", 0, as, anna)
 			require.NoError(t, err)
 			requireNoLetter(t, q, "A-1")
 			requireBalanced(t, q)
@@ -156,16 +156,16 @@ func TestR5ALetterThatAColleagueIsAboutToRemoveIsNotReplayed(t *testing.T) {
 	s := startBroker(t)
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	slow.ExportSetStore(&slowWriter{Store: slow.ExportStore(), meanwhile: func() {
-		entry, err := q.Lookup(t.Context(), "A-1")
+	slow.Ledger.ExportSetStore(&slowWriter{Store: slow.Ledger.ExportStore(), meanwhile: func() {
+		entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 		require.NoError(t, err)
 		settled := *entry.Record
 		settled.SetOutcome(order.OutcomeRejected)
 		settled.Unsure, settled.By = false, "ben"
-		_, err = q.ExportStore().PutRecord(t.Context(), l.Token(), &settled, entry.Seq)
+		_, err = q.Ledger.ExportStore().PutRecord(t.Context(), l.Token(), &settled, entry.Seq)
 		require.NoError(t, err)
 	}})
-	got, err := slow.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+	got, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
 	require.NoError(t, err)
 	require.Equal(t, settle.ReplayGone, got)
 	require.Equal(t, order.OutcomeRejected, lookup(t, q, "A-1").Outcome())
@@ -211,7 +211,7 @@ func TestR1AnAcceptanceStandsWhileItsCorrectionIsHandled(t *testing.T) {
 				publish(t, b, correction(id))
 				d := pull(t, b, 1)[0]
 				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-				_, err := b.Refuse(t.Context(), d)
+				_, err := b.Worker.Refuse(t.Context(), d)
 				require.NoError(t, err)
 			} else {
 				d := permitted(t, b, withheld(t, b))
@@ -245,7 +245,7 @@ func TestR4ALateDuplicateTurnsTheLetterIntoAConflicts(t *testing.T) {
 				publish(t, b, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3"})
 				d := pull(t, b, 1)[0]
 				require.Equal(t, settle.WorkWithheld, d.Work)
-				_, err := b.Refuse(t.Context(), d)
+				_, err := b.Worker.Refuse(t.Context(), d)
 				require.NoError(t, err)
 				requireDrained(t, b)
 			}
@@ -265,14 +265,14 @@ func TestR4ASlowWordLeavesALaterLetter(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	doubtful(t, q)
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	slow.ExportSetStore(&lateReader{Store: slow.ExportStore(), reached: reached, goOn: goOn})
+	slow.Ledger.ExportSetStore(&lateReader{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
 	done := make(chan error)
 	go func() {
-		_, err := slow.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+		_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 		done <- err
 	}()
 	<-reached
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
 	require.NoError(t, err)
 	publish(t, q, correction("i2"))
 	d := pull(t, q, 1)[0]
@@ -295,7 +295,7 @@ func TestR4ACorrectionOfWhatCannotBeSentKeepsItsLetter(t *testing.T) {
 	settleAs(t, q, d, order.Report{End: order.EndInvalid, Error: d.Invalid.Error(), History: d.History})
 	requireDrained(t, q)
 	withheld(t, q)
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Equal(t, correction("").Body, letterOf(t, q, "A-1").Body)
 	require.True(t, letterOf(t, q, "A-1").Conflict)
@@ -307,10 +307,10 @@ func TestResolveLetterBehindAWithdrawal(t *testing.T) {
 	doubtful(t, q)
 	l := letterOf(t, q, "A-1")
 	withdrawn(t, q, correction("i2"))
-	would, err := books.DryRunResolve(t.Context(), q, []*settle.Letter{l})
+	would, err := books.DryRunResolve(t.Context(), q, []*settle.Letter{l}, settle.Person{})
 	require.NoError(t, err)
 	require.NoError(t, would[0])
-	gone, err := q.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
+	gone, err := q.Operator.ResolveLetter(t.Context(), l, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.False(t, gone)
 	requireNoLetter(t, q, "A-1")
@@ -335,9 +335,9 @@ func TestR4AClockBehindKeepsNoOlderBody(t *testing.T) {
 			publishAgain(t, q, in)
 			d := pull(t, q, 1)[0]
 			require.Equal(t, settle.WorkWithheld, d.Work)
-			l := q.ExportRefusal(d, lookup(t, q, "A-1"), d.Work)
+			l := q.Worker.ExportRefusal(d, lookup(t, q, "A-1"), d.Work)
 			l.FiledAt = than(d, have).Add(-time.Millisecond)
-			require.NoError(t, q.ExportFileLetter(t.Context(), d, l))
+			require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, l))
 			require.Equal(t, in.Body, letterOf(t, q, "A-1").Body)
 		})
 	}

@@ -38,7 +38,7 @@ func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 			}
 			real := w.ExportAnswer()
 			w.ExportSetAnswer(deafAnswer{}) // the worker dies before its ack
-			_, err := b.Refuse(t.Context(), w)
+			_, err := b.Worker.Refuse(t.Context(), w)
 			require.NoError(t, err)
 			if !before {
 				settleAs(t, a, frozen, report(order.Accepted, frozen.History))
@@ -46,9 +46,9 @@ func TestR11ARepetitionOfTheFirstBodyIsCountedOnce(t *testing.T) {
 			w.ExportSetAnswer(real)
 			w = again(t, w, b)
 			if w.Work == settle.WorkRepeat {
-				_, err = b.Repeat(t.Context(), w)
+				_, err = b.Worker.Repeat(t.Context(), w)
 			} else {
-				err = b.Complete(t.Context(), w)
+				err = b.Worker.Complete(t.Context(), w)
 			}
 			require.NoError(t, err)
 			requireDrained(t, b)
@@ -75,8 +75,8 @@ func TestR5AWordBehindAWithdrawalDoesNotCoverALaterCorrection(t *testing.T) {
 	doubtful(t, q)
 	l := letterOf(t, q, "A-1")
 	withdrawn(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3", Batch: "b3"})
-	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), afterLetter: func() { withheld(t, q) }})
-	gone, err := slow.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
+	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), afterLetter: func() { withheld(t, q) }})
+	gone, err := slow.Operator.ResolveLetter(t.Context(), l, order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	left := letterOf(t, q, "A-1")
 	require.True(t, gone)
@@ -92,14 +92,14 @@ func TestR11ARefusedCorrectionThatIsStoredAgainBalances(t *testing.T) {
 	forgetIDs(t, s)
 	doubtful(t, q)
 	withheld(t, q) // i2: record names the first body
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.NotNil(t, lookup(t, q, "A-1").ConflictOf("i2"))
 	publishAgain(t, q, correction("i2"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
 	d.ExportSetAnswer(deafAnswer{})
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireBalanced(t, q)
 }
 
@@ -109,10 +109,10 @@ func TestR1AnAcceptanceByTheAPIOutlivesAWord(t *testing.T) {
 	s := startBroker(t)
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
-	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	_, err = b.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+	_, err = b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
 	require.ErrorIs(t, err, settle.ErrNotInDoubt, "the API confirmed it")
 }
 
@@ -122,7 +122,7 @@ func TestR1AnAcceptanceByTheAPICorrectsTheBodyOfAWord(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
-	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
 	require.Equal(t, hashOf(t, body("A-1")), lookup(t, b, "A-1").BodyHash)
@@ -141,7 +141,7 @@ func TestR11TwoLateAcceptancesCountOnce(t *testing.T) {
 		requireDrained(t, b)
 		publish(t, b, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"3"}`), ID: "i3"})
 		w := pull(t, b, 1)[0]
-		_, err := b.Refuse(t.Context(), w)
+		_, err := b.Worker.Refuse(t.Context(), w)
 		require.NoError(t, err)
 		requireDrained(t, b)
 		settleAs(t, a, frozen, report(order.Accepted, frozen.History))
@@ -179,9 +179,9 @@ func TestR2AnAttemptLooksAgainBehindDoubt(t *testing.T) {
 	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 	frozen := inDoubtFor(t, a, b)
 	d := permitted(t, b, letterOf(t, b, "A-1"))
-	require.NoError(t, b.Fence(t.Context(), d))
+	require.NoError(t, b.Worker.Fence(t.Context(), d))
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	require.Eventually(t, func() bool { return errors.Is(b.Fence(t.Context(), d), order.ErrLeaseLost) }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return errors.Is(b.Worker.Fence(t.Context(), d), order.ErrLeaseLost) }, time.Minute, 10*time.Millisecond)
 }
 
 // A person's word made a repetition of the first body a conflict. Then the API's late answer
@@ -192,7 +192,7 @@ func TestR4AConflictThatTheAPIAcceptedHasNoLetter(t *testing.T) {
 	frozen := inDoubtFor(t, a, b)
 	correctionInDoubt(t, b)
 	withhold(t, b, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
-	_, err := b.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := b.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.True(t, letterOf(t, b, "A-1").Conflict)
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
@@ -233,10 +233,10 @@ func TestR4AWithheldRepetitionOfTheDoubtedBodyKeepsItsLetter(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	doubtful(t, q)
 	l := withheld(t, q)
-	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), beforePublish: func() {
+	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforePublish: func() {
 		withhold(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "i3"})
 	}})
-	got, err := slow.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+	got, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
 	require.NoError(t, err)
 	require.Equal(t, settle.Replayed, got)
 	d := pull(t, q, 1)[0]
@@ -259,14 +259,14 @@ func TestR4ALateAcceptanceBehindAPersonsWordKeepsTheCorrection(t *testing.T) {
 	first := lookup(t, q, "A-1")
 	correctionInDoubt(t, q)
 	id := lookup(t, q, "A-1").IntentID
-	slow.ExportSetStore(&meanwhile{Store: slow.ExportStore(), beforeRemoval: func() {
+	slow.Ledger.ExportSetStore(&meanwhile{Store: slow.Ledger.ExportStore(), beforeRemoval: func() {
 		late := *first
 		late.SetOutcome(order.OutcomeAccepted)
 		late.Verdict, late.Unsure, late.WriteID = order.Accepted, false, "late"
-		_, err := q.ExportUpdateRecord(t.Context(), letterOf(t, q, "A-1").Token(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
+		_, err := q.Ledger.ExportUpdateRecord(t.Context(), letterOf(t, q, "A-1").Token(), func(cur *order.Record) (*order.Record, error) { return order.Merge(cur, &late), nil })
 		require.NoError(t, err)
 	}})
-	_, err := slow.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	require.Equal(t, first.BodyHash, lookup(t, q, "A-1").BodyHash)
 	require.NotNil(t, lookup(t, q, "A-1").ConflictOf(id))

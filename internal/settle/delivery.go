@@ -68,6 +68,12 @@ func (d *Delivery) Lease() *Lease { return d.lease }
 // Redelivered reports whether a worker was given the intent before.
 func (d *Delivery) Redelivered() bool { return d.CountLost || d.Delivered > 1 }
 
+// provenFirst reports whether no attempt for the order_no precedes this delivery, and every
+// later one knows of it: from the broker's count, or from the mark if that is lost.
+func (d *Delivery) provenFirst() bool {
+	return d.Last.Record == nil && !d.Redelivered() && d.marked
+}
+
 // notBefore returns when the intent may be submitted: its producer's time, or the
 // end of the delay before its next attempt.
 func (d *Delivery) notBefore() time.Time {

@@ -4,50 +4,60 @@
 // needs: [Store] (the streams), [Runtime] (clock, sleep, lock) and one function
 // that submits an order.
 //
+// The base is [Ledger]: records and letters. Five parts use it, and need not know each
+// other: [Producer], [Worker] with its [Claims], [Trimmer], [Mover] and [Operator].
+//
 // Read handler.go first: one [Handler] takes a delivery from its check to its
 // acknowledgement. order.Decide decides the outcome.
 //
-// The files in the order in which a delivery meets them:
+// The Ledger:
 //
-//	protocol.go   the Protocol, and what it must know about its installation
+//	protocol.go   the Protocol with its parts, and what it must know of its installation
+//	store.go, runtime.go  what the package needs: the streams, clock, sleep and lock
+//	limits.go     times that it shares with its store
+//	ledger.go     the type
+//	lastword.go   batched reads that are exact, even with replicas (R2)
+//	record.go     conditional writes, and what follows a refused or lost one (R1)
+//	letter.go     dead letters (R4)
+//	pending.go    whether a stored intent is settled, with its letter
+//	filed.go      the token that an order's messages are filed under
+//	cancel.go     what people cancelled, by marks (R15)
+//	patience.go   how a command waits for a broker that is out of reach
+//
+// The Producer:
+//
+//	intent.go     an order intent as a message
+//	publish.go    stores one intent, and finds out what an answer means (R6)
+//	waiting.go    which intents wait, and how they are stored
+//
+// The Worker, in the order in which a delivery meets its files:
+//
+//	worker.go     the type, and what a lost connection means
 //	delivery.go   one intent that the broker handed to a worker
 //	pull.go       what a pull records before it asks, and what it does with the
 //	              messages that arrive
-//	intent.go     reads a message as an order intent
 //	highwater.go  the delivered high-water mark, which survives a broker that is
 //	              killed and forgets its counts (R2, R3, R8)
 //	lease.go      the claim on a message: extended while the order is handled, and
 //	              ended as soon as another worker may hold one (R7)
 //	check.go      reads the last word on the order_no before anything else (R2) and
 //	              decides what the delivery needs (R6)
-//	lastword.go   batched reads that are exact, even with replicas (R2)
 //	handler.go    the steps for each kind of work
 //	look.go       the fence: a last look at claim and record before each attempt (R7)
 //	suspect.go    orders that may have crashed a worker (R8)
 //	settle.go     result, then dead letter, then acknowledgement (R4)
+//	fileletter.go the letter of a failure
 //	refuse.go     intents that an earlier outcome settles: repetitions, conflicts,
 //	              withheld ones (R6)
-//	trim.go       settled intents leave the log in groups (R14)
 //	note.go       notes about work that goes on, or that was not done
-//	record.go     conditional writes, and what follows a refused or lost one (R1)
-//	letter.go     dead letters
 //
-// What persons and producers do:
+// The Trimmer, the Mover and the Operator:
 //
-//	publish.go    stores one intent, and finds out what an answer means (R6)
-//	replay.go, resolve.go, drop.go, person.go  settle dead letters (R5)
-//	cancel.go     what people cancelled, by marks (R15)
-//	pending.go    a stored intent as listings see it
-//	filed.go      the token that an order's messages are filed under
-//	patience.go   how a command waits for a broker that is out of reach
+//	trim.go       settled intents leave the log in groups (R14)
+//	move.go, moved.go  the feeder's move, and what the broker's answer to it means (R13)
+//	withdraw.go   the feeder withdraws what a person cancelled (R15)
+//	person.go     what a person may say, and when
+//	replay.go, resolve.go, drop.go  letters are settled (R5)
 //
-// What waits to be moved into the queue (R13):
-//
-//	waiting.go            which intents wait, and how they are stored
-//	move.go, moved.go     the feeder's move, and what the broker's answer to it means
-//	withdraw.go           the feeder withdraws what a person cancelled (R15)
-//
-// store.go and runtime.go declare what the package needs, limits.go the times that it
-// shares with its store. The simulation breaks the
-// rules with mutation.go.
+// The simulation breaks the rules with mutation.go.
 package settle

@@ -14,16 +14,16 @@ import (
 //
 // Drop changes nothing and returns ErrPending while an intent for the order_no
 // is stored, because the intent's redelivery would file the letter again.
-func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, err error) {
+func (op *Operator) Drop(ctx context.Context, listed *Letter, p Person) (gone bool, err error) {
 	var l *Letter
 	did := didDrop + strconv.FormatUint(listed.Seq, 10)
-	_, err = q.updateRecord(ctx, listed.Token(), func(now Entry) (*order.Record, error) {
+	_, err = op.ledger.updateRecord(ctx, listed.Token(), func(now Entry) (*order.Record, error) {
 		cur := now.Record
-		if err := q.requireNonePending(ctx, listed.OrderNo); err != nil {
+		if err := op.requireNonePending(ctx, listed.OrderNo); err != nil {
 			return nil, err
 		}
 		// Only now, after the record: a failure since would have changed it.
-		if l, err = q.rereadListed(ctx, listed); err != nil || l == nil {
+		if l, err = op.ledger.rereadListed(ctx, listed); err != nil || l == nil {
 			return nil, err
 		}
 		if cur == nil || cur.Intervened(did) {
@@ -33,11 +33,11 @@ func (q *Protocol) Drop(ctx context.Context, listed *Letter, p Person) (gone boo
 		if cur.IntentID == l.IntentID { // otherwise a later intent was settled, and its letter is not this one
 			next.Dropped = cur.Outcome().NeedsLetter()
 		}
-		next.Intervene(p.did(did, q.time.Now()))
+		next.Intervene(p.did(did, op.ledger.time.Now()))
 		return &next, nil
 	})
 	if err != nil || l == nil {
 		return err == nil, err
 	}
-	return false, q.store.DeleteLetter(ctx, l.Token(), l)
+	return false, op.ledger.store.DeleteLetter(ctx, l.Token(), l)
 }

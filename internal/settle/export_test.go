@@ -17,68 +17,68 @@ const (
 	ExportHeaderEarlier = headerEarlier
 )
 
-// Steps that need no Protocol.
+// Steps that need no part of the Protocol.
 var (
 	ExportNewLetter = newLetter
 	ExportResolved  = resolved
 )
 
 // ExportStore and ExportSetStore return and replace the store.
-func (q *Protocol) ExportStore() Store { return q.store }
+func (lg *Ledger) ExportStore() Store { return lg.store }
 
-func (q *Protocol) ExportSetStore(s Store) { q.store = s }
+func (lg *Ledger) ExportSetStore(s Store) { lg.store = s }
 
-func (q *Protocol) ExportWriteRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
-	return q.writeRecord(ctx, token, base, mine)
+func (lg *Ledger) ExportWriteRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+	return lg.writeRecord(ctx, token, base, mine)
 }
 
-func (q *Protocol) ExportRecord(d *Delivery, r order.Report, s order.Settlement) order.Record {
-	return q.record(d, r, s)
+func (wk *Worker) ExportRecord(d *Delivery, r order.Report, s order.Settlement) order.Record {
+	return wk.record(d, r, s)
 }
 
-func (q *Protocol) ExportComplete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
-	return q.complete(ctx, d, stored, trail)
+func (wk *Worker) ExportComplete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
+	return wk.complete(ctx, d, stored, trail)
 }
 
-func (q *Protocol) ExportFileLetter(ctx context.Context, d *Delivery, l *Letter) error {
-	return q.fileLetter(ctx, d, l)
+func (wk *Worker) ExportFileLetter(ctx context.Context, d *Delivery, l *Letter) error {
+	return wk.fileLetter(ctx, d, l)
 }
 
-func (q *Protocol) ExportFileFailure(ctx context.Context, d *Delivery, l *Letter) error {
-	return q.fileFailure(ctx, d, l)
+func (wk *Worker) ExportFileFailure(ctx context.Context, d *Delivery, l *Letter) error {
+	return wk.fileFailure(ctx, d, l)
 }
 
-func (q *Protocol) ExportRefusal(d *Delivery, rec *order.Record, why Work) *Letter {
-	return q.refusal(d, rec, why)
+func (wk *Worker) ExportRefusal(d *Delivery, rec *order.Record, why Work) *Letter {
+	return wk.refusal(d, rec, why)
 }
 
-func (q *Protocol) ExportGiveBack(d *Delivery, delay time.Duration) error {
-	return q.giveBack(d, delay)
+func (wk *Worker) ExportGiveBack(d *Delivery, delay time.Duration) error {
+	return wk.giveBack(d, delay)
 }
 
-func (q *Protocol) ExportUpdateRecord(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {
-	return q.updateRecord(ctx, token, func(cur Entry) (*order.Record, error) { return decide(cur.Record) })
+func (lg *Ledger) ExportUpdateRecord(ctx context.Context, token string, decide func(*order.Record) (*order.Record, error)) (Entry, error) {
+	return lg.updateRecord(ctx, token, func(cur Entry) (*order.Record, error) { return decide(cur.Record) })
 }
 
-func (q *Protocol) ExportAllow(ctx context.Context, l *Letter, id string, p Person) error {
-	return q.allow(ctx, l, id, p)
+func (op *Operator) ExportAllow(ctx context.Context, l *Letter, id string, p Person) error {
+	return op.allow(ctx, l, id, p)
 }
 
-func (q *Protocol) ExportPutBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
-	return q.putBack(ctx, l, rec, o)
+func (op *Operator) ExportPutBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
+	return op.putBack(ctx, l, rec, o)
 }
 
 // ExportAdvance advances this worker's delivered high-water mark to seq.
-func (q *Protocol) ExportAdvance(ctx context.Context, seq uint64) error {
-	if _, err := q.highWater.high(ctx, q.link()); err != nil {
+func (wk *Worker) ExportAdvance(ctx context.Context, seq uint64) error {
+	if _, err := wk.highWater.high(ctx, wk.ledger.link()); err != nil {
 		return err
 	}
-	return q.highWater.advance(ctx, seq)
+	return wk.highWater.advance(ctx, seq)
 }
 
 // ExportHighWaterRead sets the state after a read that found no marks.
-func (q *Protocol) ExportHighWaterRead() {
-	q.highWater.loaded, q.highWater.link, q.highWater.own = true, q.link(), HighWaterMark{Stream: 1}
+func (wk *Worker) ExportHighWaterRead() {
+	wk.highWater.loaded, wk.highWater.link, wk.highWater.own = true, wk.ledger.link(), HighWaterMark{Stream: 1}
 }
 
 // ExportReplayID returns the ID under which the letter is replayed.

@@ -11,16 +11,16 @@ import (
 // under. The name is an order_no. If no such order is known, it may also be
 // what a listing shows for a message whose subject belongs to no order_no: the
 // end of that subject, or the token that its letter is filed under.
-func (q *Protocol) TokenOf(ctx context.Context, name string) (string, error) {
+func (lg *Ledger) TokenOf(ctx context.Context, name string) (string, error) {
 	token, odd := FileToken(order.Token(name)), FileToken(name)
 	if token == odd {
 		return token, nil
 	}
-	known, err := q.isFiled(ctx, token)
+	known, err := lg.isFiled(ctx, token)
 	if err != nil || known {
 		return token, err
 	}
-	known, err = q.hasRecord(ctx, odd)
+	known, err = lg.hasRecord(ctx, odd)
 	if err != nil || !known {
 		return token, err
 	}
@@ -28,12 +28,12 @@ func (q *Protocol) TokenOf(ctx context.Context, name string) (string, error) {
 }
 
 // isFiled reports whether a record or a letter is filed under this token.
-func (q *Protocol) isFiled(ctx context.Context, token string) (bool, error) {
-	known, err := q.hasRecord(ctx, token)
+func (lg *Ledger) isFiled(ctx context.Context, token string) (bool, error) {
+	known, err := lg.hasRecord(ctx, token)
 	if err != nil || known {
 		return known, err
 	}
-	l, err := q.store.Letter(ctx, token)
+	l, err := lg.store.Letter(ctx, token)
 	if errors.Is(err, ErrNotALetter) {
 		return true, nil
 	}
@@ -42,8 +42,8 @@ func (q *Protocol) isFiled(ctx context.Context, token string) (bool, error) {
 
 // hasRecord reports whether a record is filed under this token, readable or
 // not.
-func (q *Protocol) hasRecord(ctx context.Context, token string) (bool, error) {
-	entry, err := q.store.Record(ctx, token)
+func (lg *Ledger) hasRecord(ctx context.Context, token string) (bool, error) {
+	entry, err := lg.store.Record(ctx, token)
 	if errors.Is(err, ErrUnreadable) {
 		return true, nil
 	}

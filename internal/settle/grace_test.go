@@ -29,23 +29,6 @@ func (r patientTime) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// unseen is an Observer that looks at nothing.
-type unseen struct{}
-
-func (unseen) Submitting(ctx context.Context) context.Context { return ctx }
-
-func (unseen) Settling(order.Settlement) func(*order.Record, error) {
-	return func(*order.Record, error) {}
-}
-
-func (unseen) Settled(*order.Record) {}
-
-func (unseen) Recognised(*order.Record) {}
-
-func (unseen) Returned(order.Report, order.Settlement, *order.Record) {}
-
-func (unseen) Panicked(v any) { panic(v) }
-
 // R7: after a reconnect, the request of an order's former owner may still be on its way.
 // Only an order that nobody was given before is posted at once.
 func TestR7ARedeliveredOrderWaitsAfterAReconnect(t *testing.T) {
@@ -56,10 +39,10 @@ func TestR7ARedeliveredOrderWaitsAfterAReconnect(t *testing.T) {
 	lost.CountLost = true // the broker was killed, and a mark says that somebody had it
 
 	clock := patientTime{settle.RealTime(), make(chan time.Duration), make(chan struct{})}
-	p := settle.New(settle.Config{Worker: "a", AttemptTimeout: time.Hour, Log: zerolog.Nop()}, q.ExportStore(), clock)
-	p.Reconnected()
+	p := settle.New(settle.Config{Worker: "a", AttemptTimeout: time.Hour, Log: zerolog.Nop()}, q.Ledger.ExportStore(), clock)
+	p.Worker.Reconnected()
 	posted := make(chan string, 3)
-	h := settle.NewHandler(p, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	h := settle.NewHandler(p.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		posted <- s.Order.OrderNo()
 		return report(order.Accepted, s.History)
 	}})
@@ -67,7 +50,7 @@ func TestR7ARedeliveredOrderWaitsAfterAReconnect(t *testing.T) {
 		done = make(chan struct{})
 		go func() {
 			defer close(done)
-			h.Handle(t.Context(), t.Context(), d, unseen{})
+			h.Handle(t.Context(), t.Context(), d, nil)
 		}()
 		return done
 	}

@@ -13,7 +13,7 @@ import (
 // refuses results (R10).
 const storageRetry = time.Second
 
-// HandlerOptions are what a Handler needs besides the Protocol. Submit is
+// HandlerOptions are what a Handler needs besides the Worker. Submit is
 // required.
 type HandlerOptions struct {
 	// Submit submits one order to the API and reports how the submission ended.
@@ -36,15 +36,15 @@ type HandlerOptions struct {
 //
 // It is safe for concurrent use.
 type Handler struct {
-	*Protocol
 	HandlerOptions
+	worker *Worker
 	// alone is held for reading while an order is handled, and for writing
 	// while an order is handled that may take its worker down (R8).
 	alone Lock
 }
 
 // NewHandler returns a Handler.
-func NewHandler(p *Protocol, o HandlerOptions) *Handler {
+func NewHandler(w *Worker, o HandlerOptions) *Handler {
 	if o.Draining == nil {
 		o.Draining = func() bool { return false }
 	}
@@ -54,7 +54,7 @@ func NewHandler(p *Protocol, o HandlerOptions) *Handler {
 	if o.Stored == nil {
 		o.Stored = func() {}
 	}
-	return &Handler{Protocol: p, HandlerOptions: o, alone: p.time.NewLock()}
+	return &Handler{HandlerOptions: o, worker: w, alone: w.ledger.time.NewLock()}
 }
 
 // Observer is told what becomes of one delivery. One goroutine uses it.
@@ -91,10 +91,25 @@ type job struct {
 	submitted bool
 }
 
+// unobserved is the Observer of a delivery that nobody watches. A panic goes on.
+type unobserved struct{}
+
+func (unobserved) Submitting(ctx context.Context) context.Context { return ctx }
+func (unobserved) Settling(order.Settlement) func(*order.Record, error) {
+	return func(*order.Record, error) {}
+}
+func (unobserved) Settled(*order.Record)                                  {}
+func (unobserved) Recognised(*order.Record)                               {}
+func (unobserved) Returned(order.Report, order.Settlement, *order.Record) {}
+func (unobserved) Panicked(v any)                                         { panic(v) }
+
 // Handle handles one delivery. The end of attempts interrupts a submission, the
-// end of writes interrupts a write.
+// end of writes interrupts a write. obs may be nil.
 func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Observer) {
 	defer d.Release()
+	if obs == nil {
+		obs = unobserved{}
+	}
 	if d.Work == WorkSuspect {
 		h.alone.Lock()
 		defer h.alone.Unlock()
@@ -104,7 +119,7 @@ func (h *Handler) Handle(attempts, writes context.Context, d *Delivery, obs Obse
 	}
 	j := &job{Handler: h, d: d, obs: obs, attempts: attempts, writes: writes}
 	defer j.recoverPanic()
-	if h.mutated(NoInheritedDoubt) {
+	if h.worker.ledger.mutated(NoInheritedDoubt) {
 		d.History.Unsure = false
 	}
 	j.run()
@@ -116,14 +131,14 @@ func (j *job) run() {
 	case WorkSettled:
 		j.write(j.complete)
 	case WorkRepeat:
-		j.settleUnsent(j.Repeat)
+		j.settleUnsent(j.worker.Repeat)
 	case WorkConflict, WorkWithheld:
-		j.log.Warn().Str("order_no", d.OrderNo()).Stringer("work", d.Work).Msg("intent not submitted; see its dead letter")
-		j.settleUnsent(j.Refuse)
+		j.worker.ledger.log.Warn().Str("order_no", d.OrderNo()).Stringer("work", d.Work).Msg("intent not submitted; see its dead letter")
+		j.settleUnsent(j.worker.Refuse)
 	case WorkNotYet:
 		j.handBack(d.notBefore())
 	case WorkClaimed:
-		j.handBack(d.Last.Record.LastAttemptAt.Add(j.cfg.AttemptTimeout + time.Second))
+		j.handBack(d.Last.Record.LastAttemptAt.Add(j.worker.ledger.cfg.AttemptTimeout + time.Second))
 	case WorkInvalid:
 		j.invalid()
 	case WorkSuspect:
@@ -131,11 +146,11 @@ func (j *job) run() {
 	case WorkCancelled:
 		j.conclude(order.Report{End: order.EndCancelled, Reason: withdrawnReason, History: d.History}, false)
 	case WorkGone:
-		j.log.Info().Str("order_no", d.OrderNo()).Msg("intent settled by another worker while it was on its way to this one; not submitted")
+		j.worker.ledger.log.Info().Str("order_no", d.OrderNo()).Msg("intent settled by another worker while it was on its way to this one; not submitted")
 	case WorkSubmit:
 		j.submit()
 	default:
-		j.write(j.GiveUp)
+		j.write(j.worker.GiveUp)
 	}
 }
 
@@ -159,17 +174,17 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 		case err == nil:
 			return true
 		case !errors.Is(err, ErrStorage):
-			j.log.Warn().Err(err).Str("order_no", j.d.OrderNo()).Msg("order left to its next delivery")
+			j.worker.ledger.log.Warn().Err(err).Str("order_no", j.d.OrderNo()).Msg("order left to its next delivery")
 			return false
 		}
-		if !waits && !j.mutated(NoStorageGate) {
+		if !waits && !j.worker.ledger.mutated(NoStorageGate) {
 			waits = true
 			j.Refused(err)
 		}
-		if j.time.Sleep(j.writes, storageRetry) != nil {
+		if j.worker.ledger.time.Sleep(j.writes, storageRetry) != nil {
 			return false
 		}
-		if j.submitted && j.mutated(RetryEverything) {
+		if j.submitted && j.worker.ledger.mutated(RetryEverything) {
 			j.submitted = false
 			j.submit()
 			return false
@@ -179,10 +194,10 @@ func (j *job) write(do func(context.Context, *Delivery) error) bool {
 
 // complete handles a redelivery of an intent that has an outcome.
 func (j *job) complete(ctx context.Context, d *Delivery) error {
-	if last := d.Last.Record; j.mutated(NoLetterCheck) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
+	if last := d.Last.Record; j.worker.ledger.mutated(NoLetterCheck) && last.NeedsLetter() && !d.StoredAt.After(last.EnqueuedAt) {
 		return d.answer.Ack()
 	}
-	return j.Complete(ctx, d)
+	return j.worker.Complete(ctx, d)
 }
 
 // settleUnsent settles an intent that must not be posted.
@@ -198,7 +213,9 @@ func (j *job) settleUnsent(settle func(context.Context, *Delivery) (Entry, error
 
 // handBack gives back a delivery that came early.
 func (j *job) handBack(until time.Time) {
-	j.write(func(ctx context.Context, d *Delivery) error { return j.HandBack(ctx, d, until.Sub(j.time.Now())) })
+	j.write(func(ctx context.Context, d *Delivery) error {
+		return j.worker.HandBack(ctx, d, until.Sub(j.worker.ledger.time.Now()))
+	})
 }
 
 // invalid settles an intent that can never be sent.
@@ -217,11 +234,11 @@ func (j *job) submit() {
 		j.conclude(order.Report{End: order.EndHandBack, Reason: "worker stopping", History: d.History}, false)
 		return
 	}
-	if j.mustNoteBegin() && !j.write(j.NoteBegun) {
+	if j.mustNoteBegin() && !j.write(j.worker.NoteBegun) {
 		return
 	}
 	ctx, cancel := j.obs.Submitting(j.attempts), context.CancelFunc(func() {})
-	if !j.mutated(NoLease) {
+	if !j.worker.ledger.mutated(NoLease) {
 		ctx, cancel = d.lease.Bound(ctx, order.ErrLeaseLost)
 	}
 	defer cancel()
@@ -233,15 +250,15 @@ func (j *job) submit() {
 	s := order.Submission{
 		Order: d.Order, History: d.History, EnqueuedAt: d.StoredAt, Deadline: d.Intent.Deadline,
 		Traceparent: d.Intent.Traceparent, Allowed: d.Allowed,
-		Fence:     func(ctx context.Context) error { return j.Fence(ctx, d) },
+		Fence:     func(ctx context.Context) error { return j.worker.Fence(ctx, d) },
 		Cancelled: func(h order.History) (bool, <-chan struct{}) { return j.cancels(d, h) },
 	}
-	if j.mutated(NoLease) {
+	if j.worker.ledger.mutated(NoLease) {
 		s.Fence = nil
 	}
 	if j.Policy == order.Park {
 		s.WriteAhead = func(ctx context.Context, h order.History) error {
-			first, err := j.NoteAttempt(ctx, d, h)
+			first, err := j.worker.BeginAttempt(ctx, d, h)
 			proven = proven || first
 			return err
 		}
@@ -256,8 +273,8 @@ func (j *job) submit() {
 // cancels reports whether a person withdrew the order, whose history is h by now, and
 // returns a channel that is closed when the answer may be another one.
 func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
-	_, changed := j.CancellationsChanged()
-	mark := j.withdrawn(d, h)
+	_, changed := j.worker.ledger.CancellationsChanged()
+	mark := j.worker.withdrawn(d, h)
 	if mark != nil {
 		d.cancelledBy = mark.By
 	}
@@ -270,22 +287,22 @@ func (j *job) cancels(d *Delivery, h order.History) (bool, <-chan struct{}) {
 // explains. Under park a note precedes each attempt.
 func (j *job) mustNoteBegin() bool {
 	d := j.d
-	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.mutated(NoBeginNote))
+	return !planted.Is(planted.Blind) && d.Work != WorkSuspect && (d.CountLost || j.Policy == order.Resubmit && d.Redelivered() && !j.worker.ledger.mutated(NoBeginNote))
 }
 
 // awaitReconnectGrace delays the posting of a redelivered order after a
 // reconnect. Its former owner may not have noticed the end of its claim, and
 // that owner's request may still be on its way (R7).
 func (j *job) awaitReconnectGrace(ctx context.Context) error {
-	until := j.ReconnectGraceUntil()
-	if !j.d.Redelivered() || until.IsZero() || j.mutated(NoReconnectGrace) {
+	until := j.worker.ReconnectGraceUntil()
+	if !j.d.Redelivered() || until.IsZero() || j.worker.ledger.mutated(NoReconnectGrace) {
 		return nil
 	}
-	wait := until.Sub(j.time.Now())
+	wait := until.Sub(j.worker.ledger.time.Now())
 	if wait <= 0 {
 		return nil
 	}
-	return j.time.Sleep(ctx, wait)
+	return j.worker.ledger.time.Sleep(ctx, wait)
 }
 
 // endOf returns the end of a submission whose context ended before it began.
@@ -303,7 +320,7 @@ func (j *job) conclude(r order.Report, firstProven bool) {
 	var entry Entry
 	var failed error
 	done := j.write(func(ctx context.Context, d *Delivery) error {
-		entry, failed = j.Settle(ctx, d, r, s)
+		entry, failed = j.worker.Settle(ctx, d, r, s)
 		return failed
 	})
 	settled(entry.Record, failed)

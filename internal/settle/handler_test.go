@@ -25,7 +25,7 @@ func newJob(ctx context.Context, h *Handler) *job {
 }
 
 func newTestHandler(w *waiting) *Handler {
-	return NewHandler(New(Config{Log: zerolog.Nop()}, nil, RealTime()),
+	return NewHandler(New(Config{Log: zerolog.Nop()}, nil, RealTime()).Worker,
 		HandlerOptions{Refused: func(error) { w.n.Add(1) }, Stored: func() { w.n.Add(-1) }})
 }
 

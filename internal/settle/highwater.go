@@ -27,8 +27,8 @@ const highWaterKeys = 16
 // delivery at or below a mark from before the pull is a redelivery whose count
 // was lost.
 type highWater struct {
-	q   *Protocol
-	key string
+	ledger *Ledger
+	key    string
 
 	wanted atomic.Uint64 // the highest sequence that advance was called with over this link
 
@@ -47,10 +47,10 @@ type HighWaterMark struct {
 	Seq    uint64 `json:"seq"`
 }
 
-func newHighWater(q *Protocol) *highWater {
+func newHighWater(ledger *Ledger) *highWater {
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(q.cfg.Worker))
-	return &highWater{q: q, key: highWaterKey(int(h.Sum32() % highWaterKeys))}
+	_, _ = h.Write([]byte(ledger.cfg.Worker))
+	return &highWater{ledger: ledger, key: highWaterKey(int(h.Sum32() % highWaterKeys))}
 }
 
 // highWaterKey returns the name of a key. Running fleets know the keys as
@@ -67,7 +67,7 @@ func (s *highWater) high(ctx context.Context, over link) (highest uint64, err er
 	if s.loaded && s.link == over {
 		return max(s.highest, s.own.Seq), nil
 	}
-	created, err := s.q.store.StreamCreated(ctx)
+	created, err := s.ledger.store.StreamCreated(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -75,7 +75,7 @@ func (s *highWater) high(ctx context.Context, over link) (highest uint64, err er
 	s.highest, s.own = 0, HighWaterMark{Stream: stream}
 	s.wanted.Store(0) // it may be of another stream
 	for i := range highWaterKeys {
-		m, seq, err := s.q.store.HighWaterMark(ctx, highWaterKey(i))
+		m, seq, err := s.ledger.store.HighWaterMark(ctx, highWaterKey(i))
 		if err != nil {
 			return 0, err
 		}
@@ -108,12 +108,12 @@ func (s *highWater) advance(ctx context.Context, seq uint64) error {
 	defer s.mu.Unlock()
 	for seq > s.own.Seq {
 		next := HighWaterMark{s.own.Stream, max(seq, s.wanted.Load())}
-		written, err := s.q.store.PutHighWaterMark(ctx, s.key, next, s.ownSeq)
+		written, err := s.ledger.store.PutHighWaterMark(ctx, s.key, next, s.ownSeq)
 		if err == nil {
 			s.own, s.ownSeq = next, written
 			return nil
 		}
-		m, at, readErr := s.q.store.HighWaterMark(ctx, s.key)
+		m, at, readErr := s.ledger.store.HighWaterMark(ctx, s.key)
 		if readErr != nil || at == s.ownSeq { // no other write came between: ours failed
 			return fmt.Errorf("delivered high-water mark not written: %w", err)
 		}
@@ -141,7 +141,7 @@ func (s *highWater) restore(ctx context.Context) error {
 	if s.own.Seq == 0 {
 		return nil
 	}
-	written, err := s.q.store.PutHighWaterMark(ctx, s.key, s.own, 0)
+	written, err := s.ledger.store.PutHighWaterMark(ctx, s.key, s.own, 0)
 	if err == nil {
 		s.ownSeq = written
 	}

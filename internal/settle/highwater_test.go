@@ -52,7 +52,7 @@ func TestR3ParallelPullsCauseNoDoubt(t *testing.T) {
 		d := pull(t, q, 1)[0]
 		require.False(t, d.CountLost, i)
 		require.False(t, d.History.Unsure, i)
-		q.ForgetDeliveries() // as after a reconnect
+		q.Worker.ForgetDeliveries() // as after a reconnect
 	}
 }
 
@@ -70,7 +70,7 @@ func TestR8LostCountsStillLeadToSuspicion(t *testing.T) {
 		d := pull(t, q, 1)[0]
 		works = append(works, d.Work.String())
 		if d.Work == settle.WorkSubmit {
-			require.NoError(t, q.NoteBegun(t.Context(), d))
+			require.NoError(t, q.Worker.NoteBegun(t.Context(), d))
 		}
 	}
 	require.Equal(t, []string{"submit", "suspect", "suspect"}, works)
@@ -99,7 +99,7 @@ func TestR3WithoutItsMarkNothingIsWorkedOn(t *testing.T) {
 	q := openQueue(t, s, "a", func(c *queue.Config) { c.AckWait = shortAckWait })
 	publish(t, q, intent("A-1", "i1"))
 	require.NoError(t, jetStream(t, s).DeleteStream(t.Context(), "KV_ORDERPOST"))
-	q.ExportHighWaterRead()
+	q.Worker.ExportHighWaterRead()
 	ctx := t.Context()
 	var got []*settle.Delivery
 	require.NoError(t, q.Pull(ctx, 1, 5*time.Second, func(ds []*settle.Delivery) { got = append(got, ds...) }))
@@ -124,7 +124,7 @@ func TestR3ARedeliveryThatTheBrokerForgetsIsInDoubt(t *testing.T) {
 	second := pull(t, a, 1)[0]
 	require.False(t, second.History.Unsure, "the note explains the first delivery")
 	require.True(t, second.Redelivered())
-	require.NoError(t, a.NoteBegun(t.Context(), second))
+	require.NoError(t, a.Worker.NoteBegun(t.Context(), second))
 
 	forgetCounts(t, s)
 	b := openQueue(t, s, "b")
@@ -151,13 +151,13 @@ func TestR3ACheckThatIsRepeatedKeepsItsDoubt(t *testing.T) {
 	s := startBroker(t)
 	a := openQueue(t, s, "a")
 	publish(t, a, intent("A-1", "i1"))
-	require.NoError(t, a.NoteSuspect(t.Context(), pull(t, a, 1)[0]))
+	require.NoError(t, a.Worker.NoteSuspect(t.Context(), pull(t, a, 1)[0]))
 	forgetCounts(t, s)
 	b := openQueue(t, s, "b")
 	d := pull(t, b, 1)[0]
 	lost := d.Unexplained
 	require.Equal(t, 1, lost)
-	require.NoError(t, b.Check(t.Context(), []*settle.Delivery{d}))
+	require.NoError(t, b.Worker.Check(t.Context(), []*settle.Delivery{d}))
 	require.Equal(t, lost, d.Unexplained)
 	require.EqualValues(t, 2, d.Delivered)
 }
@@ -171,7 +171,7 @@ func TestR3GivingUpExplainsNothingToABrokerThatWasKilled(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	d := pull(t, a, 1)[0]
 	d.ExportBeforeMark()
-	require.NoError(t, a.GiveUp(t.Context(), d))
+	require.NoError(t, a.Worker.GiveUp(t.Context(), d))
 	require.Nil(t, lookup(t, a, "A-1"))
 	require.True(t, again(t, d, a).History.Unsure)
 }
@@ -212,8 +212,8 @@ func TestR3GivingUpLeavesAnotherDeliverysNote(t *testing.T) {
 	busy.History.Unsure, busy.CountLost = false, false // as if the first one's mark had not been set
 	h := busy.History
 	h.Attempts = 1
-	_, err := b.NoteAttempt(t.Context(), busy, h)
+	err := b.Worker.NoteAttempt(t.Context(), busy, h)
 	require.NoError(t, err)
-	require.NoError(t, a.GiveUp(t.Context(), idle))
+	require.NoError(t, a.Worker.GiveUp(t.Context(), idle))
 	require.Equal(t, order.NoteAttempt, lookup(t, a, "A-1").Note)
 }

@@ -51,8 +51,8 @@ type Intent struct {
 }
 
 // IntentMessage returns the message that publishes an intent.
-func (q *Protocol) IntentMessage(in Intent) *Message {
-	msg := &Message{Subject: q.subjectOf(in), Header: make(Header), Data: in.Body}
+func (pr *Producer) IntentMessage(in Intent) *Message {
+	msg := &Message{Subject: pr.subjectOf(in), Header: make(Header), Data: in.Body}
 	set := func(name, value string) {
 		if value != "" {
 			msg.Header[name] = []string{value}
@@ -74,14 +74,14 @@ func (q *Protocol) IntentMessage(in Intent) *Message {
 // readIntent reads a message that any program may have written into d.Intent.
 // The error says why the intent can never be sent. readIntent sets what it
 // could read nevertheless.
-func (q *Protocol) readIntent(d *Delivery) error {
+func (wk *Worker) readIntent(d *Delivery) error {
 	h := d.msg.Header
 	d.Intent = Intent{
 		Body: d.msg.Data, ID: IntentID(h.Get(HeaderIntentID), d.Seq, d.StoredAt),
 		Batch: order.Truncate(h.Get(HeaderBatch), maxLabel), Source: order.Truncate(h.Get(HeaderSource), maxLabel),
 		Traceparent: h.Get(HeaderTraceparent),
 	}
-	token := strings.TrimPrefix(d.msg.Subject, q.cfg.IntentSubjects)
+	token := strings.TrimPrefix(d.msg.Subject, wk.ledger.cfg.IntentSubjects)
 	d.token = FiledToken(token, d.Seq, d.StoredAt)
 	name, tokenErr := order.OrderNoFromToken(token)
 	if tokenErr != nil {
@@ -99,7 +99,7 @@ func (q *Protocol) readIntent(d *Delivery) error {
 	d.Order = parsed
 	if tokenErr != nil || token != order.Token(parsed.OrderNo()) {
 		return &envelopeError{"wrong_subject", fmt.Sprintf("subject: the message was published to %q, but the order_no %q of its body belongs to %q; publish it there",
-			d.msg.Subject, parsed.OrderNo(), q.cfg.IntentSubjects+order.Token(parsed.OrderNo()))}
+			d.msg.Subject, parsed.OrderNo(), wk.ledger.cfg.IntentSubjects+order.Token(parsed.OrderNo()))}
 	}
 	if text := h.Get(HeaderDeadline); text != "" {
 		if d.Intent.Deadline, err = time.Parse(time.RFC3339, text); err != nil {
@@ -237,8 +237,8 @@ const MaxIntentSize = order.MaxBody + HeadersReserve
 
 // CheckSize returns ErrTooLarge for an intent that is larger than any order may
 // be, or whose dead letter the broker could not store.
-func (q *Protocol) CheckSize(in Intent) error {
-	size, limit := int64(len(in.Body)), q.store.MaxPayload()-LetterReserve
+func (pr *Producer) CheckSize(in Intent) error {
+	size, limit := int64(len(in.Body)), pr.ledger.store.MaxPayload()-LetterReserve
 	switch {
 	case size > order.MaxBody:
 		return fmt.Errorf("%w: order %q has %d bytes, the limit is %d", ErrTooLarge, in.OrderNo, size, order.MaxBody)

@@ -29,12 +29,12 @@ type LastWord struct {
 }
 
 // LastWords reads the record of each order_no, in the order of orderNos (R2).
-func (q *Protocol) LastWords(ctx context.Context, orderNos []string) ([]LastWord, error) {
+func (lg *Ledger) LastWords(ctx context.Context, orderNos []string) ([]LastWord, error) {
 	tokens := make([]string, len(orderNos))
 	for i, no := range orderNos {
 		tokens[i] = FileToken(order.Token(no))
 	}
-	words, err := q.readLastWords(ctx, tokens)
+	words, err := lg.readLastWords(ctx, tokens)
 	for i := range words {
 		words[i].Entry = words[i].entry()
 	}
@@ -43,10 +43,10 @@ func (q *Protocol) LastWords(ctx context.Context, orderNos []string) ([]LastWord
 
 // readLastWords is LastWords for tokens. It reads in batches, or one by one at
 // the leader if a batch fails or is not exact.
-func (q *Protocol) readLastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
-	words, err := q.lastWords(ctx, tokens)
+func (lg *Ledger) readLastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
+	words, err := lg.lastWords(ctx, tokens)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrUnreachable) {
-		return q.leaderWords(ctx, tokens)
+		return lg.leaderWords(ctx, tokens)
 	}
 	return words, err
 }
@@ -72,10 +72,10 @@ var errBehind = errors.New("the replicas that answered are behind the leader")
 
 // lastWords reads the record under each token in batches (R2). It returns an
 // error if an answer was not complete or not exact.
-func (q *Protocol) lastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
+func (lg *Ledger) lastWords(ctx context.Context, tokens []string) ([]LastWord, error) {
 	out := make([]LastWord, 0, len(tokens))
 	for page := range slices.Chunk(tokens, ReadBatch) {
-		words, err := q.readExact(ctx, page)
+		words, err := lg.readExact(ctx, page)
 		if err != nil {
 			return nil, err
 		}
@@ -87,11 +87,11 @@ func (q *Protocol) lastWords(ctx context.Context, tokens []string) ([]LastWord, 
 // readExact reads one batch. Any replica may answer it. With more than one,
 // readExact first asks the leader for a barrier and believes only an answer
 // that contains it.
-func (q *Protocol) readExact(ctx context.Context, tokens []string) ([]LastWord, error) {
-	if !q.store.Replicated() {
-		return q.readBatch(ctx, tokens)
+func (lg *Ledger) readExact(ctx context.Context, tokens []string) ([]LastWord, error) {
+	if !lg.store.Replicated() {
+		return lg.readBatch(ctx, tokens)
 	}
-	barrier, err := q.store.Barrier(ctx)
+	barrier, err := lg.store.Barrier(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -104,34 +104,34 @@ func (q *Protocol) readExact(ctx context.Context, tokens []string) ([]LastWord, 
 		asked, at = append(slices.Clone(tokens), barrier.Token), len(tokens)
 	}
 	for try := 1; ; try++ {
-		words, err := q.readBatch(ctx, asked)
+		words, err := lg.readBatch(ctx, asked)
 		if err != nil {
 			return nil, err
 		}
-		if words[at].Seq >= barrier.Seq || q.mutated(NoBarrier) {
+		if words[at].Seq >= barrier.Seq || lg.mutated(NoBarrier) {
 			return words[:len(tokens)], nil
 		}
 		if try == barrierTries {
 			return nil, errBehind
 		}
-		if err := q.time.Sleep(ctx, lagPause); err != nil {
+		if err := lg.time.Sleep(ctx, lagPause); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // readBatch reads one batch from whichever replica answers.
-func (q *Protocol) readBatch(ctx context.Context, tokens []string) ([]LastWord, error) {
+func (lg *Ledger) readBatch(ctx context.Context, tokens []string) ([]LastWord, error) {
 	out := make([]LastWord, len(tokens))
-	err := q.store.Records(ctx, tokens, func(i int, e Entry, err error) error { return out[i].set(e, err) })
+	err := lg.store.Records(ctx, tokens, func(i int, e Entry, err error) error { return out[i].set(e, err) })
 	return out, err
 }
 
 // leaderWords reads the record under each token at the leader, one by one.
-func (q *Protocol) leaderWords(ctx context.Context, tokens []string) ([]LastWord, error) {
+func (lg *Ledger) leaderWords(ctx context.Context, tokens []string) ([]LastWord, error) {
 	out := make([]LastWord, len(tokens))
-	return out, q.time.Each(len(tokens), LeaderReads, func(i int) error {
-		return out[i].set(q.store.Record(ctx, tokens[i]))
+	return out, lg.time.Each(len(tokens), LeaderReads, func(i int) error {
+		return out[i].set(lg.store.Record(ctx, tokens[i]))
 	})
 }
 

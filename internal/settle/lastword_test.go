@@ -65,11 +65,11 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 	requireDrained(t, q)
 	publish(t, q, intent("A-1", "i3"), intent("A-2", "i4"), intent("A-3", "i5"))
 	ds := pull(t, q, 3)
-	real := q.ExportStore()
+	real := q.Ledger.ExportStore()
 	check := func(r *replicas) (works []settle.Work) {
 		r.Store = real
-		q.ExportSetStore(r)
-		require.NoError(t, q.Check(t.Context(), ds))
+		q.Ledger.ExportSetStore(r)
+		require.NoError(t, q.Worker.Check(t.Context(), ds))
 		for _, d := range ds {
 			works = append(works, d.Work)
 		}
@@ -106,7 +106,7 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 	require.Zero(t, r.singles.Load())
 	require.Equal(t, []string{"A-4"}, r.asked[0][3:])
 
-	q.Mutate(settle.NoBarrier)
+	q.Ledger.Mutate(settle.NoBarrier)
 	require.Equal(t, []settle.Work{settle.WorkSubmit, settle.WorkSubmit, settle.WorkSubmit}, check(&replicas{behind: 1}),
 		"without the barrier accepted orders are posted again")
 }
@@ -116,22 +116,22 @@ func TestR2AReplicaThatIsBehindIsNotBelieved(t *testing.T) {
 func TestR2AnUnreadableRecordInABatchIsNotWrittenOver(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "a")
-	r := &replicas{Store: q.ExportStore()}
-	q.ExportSetStore(r)
+	r := &replicas{Store: q.Ledger.ExportStore()}
+	q.Ledger.ExportSetStore(r)
 	_, err := jetStream(t, s).Publish(t.Context(), "orders.results.A-1", []byte("not JSON"))
 	require.NoError(t, err)
 	publish(t, q, intent("A-1", "i1"), intent("A-2", "i2"))
 	ds := pull(t, q, 2)
-	require.NoError(t, q.Check(t.Context(), ds))
+	require.NoError(t, q.Worker.Check(t.Context(), ds))
 	require.Positive(t, r.batches)
 	for _, d := range ds {
 		require.Zero(t, d.Last)
 		if d.OrderNo() == "A-1" {
 			require.Equal(t, settle.WorkNone, d.Work)
-			require.ErrorIs(t, q.GiveUp(t.Context(), d), settle.ErrUnreadable)
+			require.ErrorIs(t, q.Worker.GiveUp(t.Context(), d), settle.ErrUnreadable)
 		}
 	}
-	standings, err := q.LastWords(t.Context(), []string{"A-1", "A-2"})
+	standings, err := q.Ledger.LastWords(t.Context(), []string{"A-1", "A-2"})
 	require.NoError(t, err)
 	require.ErrorIs(t, standings[0].Unreadable, settle.ErrUnreadable)
 	require.Zero(t, standings[0].Entry)

@@ -22,7 +22,7 @@ import (
 // One gap cannot be closed: a process that is frozen between Valid and the
 // socket write sends its request when it wakes.
 type Lease struct {
-	keeper *keeper
+	claims *Claims
 	id     uint64
 	reply  string
 	seq    uint64 // of the message in its stream
@@ -41,13 +41,13 @@ type Lease struct {
 func (l *Lease) Valid() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.validAt(l.keeper.now())
+	return l.validAt(l.claims.now())
 }
 
 // validAt is Valid at the given time, and ends a claim whose term has passed.
 // The caller holds l.mu.
 func (l *Lease) validAt(now time.Time) bool {
-	if !l.over && l.keeper.age(l.since, now) >= l.keeper.term() {
+	if !l.over && l.claims.age(l.since, now) >= l.claims.Term() {
 		l.end()
 	}
 	return !l.over
@@ -60,8 +60,8 @@ func age(since, now time.Time) time.Duration {
 }
 
 // age is the function age, unless a mutation leaves one clock out.
-func (k *keeper) age(since, now time.Time) time.Duration {
-	switch k.q.mutation {
+func (c *Claims) age(since, now time.Time) time.Duration {
+	switch c.ledger.mutation {
 	case WallClockAlone:
 		return now.Round(0).Sub(since.Round(0))
 	case MonotonicAlone:
@@ -75,7 +75,7 @@ func (k *keeper) age(since, now time.Time) time.Duration {
 func (l *Lease) end() {
 	if !l.over {
 		l.over = true
-		l.keeper.lost.Add(1)
+		l.claims.lost.Add(1)
 		if l.cancel != nil {
 			l.cancel()
 		}
@@ -91,7 +91,7 @@ func (l *Lease) endNow() {
 
 // Fence returns order.ErrLeaseLost once the claim has ended. Call it directly
 // before anything that only the owner may do. For a POST it is not enough, see
-// [Protocol.Fence].
+// [Worker.Fence].
 func (l *Lease) Fence() error {
 	if !l.Valid() {
 		return order.ErrLeaseLost
@@ -113,11 +113,11 @@ func (l *Lease) Bound(parent context.Context, cause error) (context.Context, con
 }
 
 // release stops extending the claim.
-func (l *Lease) release() { l.keeper.forget(l) }
+func (l *Lease) release() { l.claims.forget(l) }
 
-// keeper extends the claims of all deliveries in flight.
-type keeper struct {
-	q       *Protocol
+// Claims are the claims of all deliveries in flight.
+type Claims struct {
+	ledger  *Ledger
 	now     func() time.Time
 	ackWait atomic.Int64 // the consumer's AckWait, a time.Duration
 
@@ -130,33 +130,56 @@ type keeper struct {
 	lost  atomic.Uint64 // claims that ended before their release
 }
 
-func newKeeper(q *Protocol) *keeper {
-	return &keeper{q: q, now: q.time.Now, leases: make(map[uint64]*Lease), bySeq: make(map[uint64]*Lease)}
+func newClaims(ledger *Ledger) *Claims {
+	return &Claims{ledger: ledger, now: ledger.time.Now, leases: make(map[uint64]*Lease), bySeq: make(map[uint64]*Lease)}
 }
 
-// term returns how long a claim lasts without an answer.
-func (k *keeper) term() time.Duration { a := k.ackWait.Load(); return time.Duration(a - a/10) }
+// Start sets how long the broker waits for a silent worker, and the subject prefix of its
+// answers to progress requests. ackWait is the consumer's own AckWait, which may differ
+// from this program's setting.
+func (c *Claims) Start(ackWait time.Duration, answers string) {
+	c.ackWait.Store(int64(ackWait))
+	c.inbox = answers
+}
 
-// period returns the time between two calls of extend.
-func (k *keeper) period() time.Duration { return time.Duration(k.ackWait.Load() / 20) }
+// Align takes the AckWait that the consumer has now. If claims relied on another one, it
+// ends them all, because the broker may have delivered their messages again (R7). It
+// returns the former AckWait.
+func (c *Claims) Align(ackWait time.Duration) (former time.Duration) {
+	former = time.Duration(c.ackWait.Swap(int64(ackWait)))
+	if former != ackWait {
+		c.endAll()
+	}
+	return former
+}
+
+// Term returns how long a claim lasts without an answer from the broker.
+func (c *Claims) Term() time.Duration { a := c.ackWait.Load(); return time.Duration(a - a/10) }
+
+// Lost returns how many claims ended before their orders were finished.
+func (c *Claims) Lost() uint64 { return c.lost.Load() }
+
+// Every returns the time between two calls of Extend. It also bounds how late the end of a
+// claim is noticed. The margin of a claim covers that.
+func (c *Claims) Every() time.Duration { return time.Duration(c.ackWait.Load() / 20) }
 
 // claim returns a lease that runs since the given time. If this worker already
 // holds a claim on the message, the broker took the message away: a former
 // owner's late NAK made the broker deliver it again. Only the later delivery
 // owns the message then, so the earlier claim ends at once (R7).
-func (k *keeper) claim(reply string, seq, count uint64, since time.Time) *Lease {
-	l := &Lease{keeper: k, reply: reply, seq: seq, count: count, since: since}
-	k.mu.Lock()
-	k.nextID++
-	l.id = k.nextID
-	k.leases[l.id] = l
-	stale := k.bySeq[seq]
+func (c *Claims) claim(reply string, seq, count uint64, since time.Time) *Lease {
+	l := &Lease{claims: c, reply: reply, seq: seq, count: count, since: since}
+	c.mu.Lock()
+	c.nextID++
+	l.id = c.nextID
+	c.leases[l.id] = l
+	stale := c.bySeq[seq]
 	if stale != nil && stale.count > count { // messages of two pulls may overtake each other
 		stale = l
 	} else {
-		k.bySeq[seq] = l
+		c.bySeq[seq] = l
 	}
-	k.mu.Unlock()
+	c.mu.Unlock()
 	if stale != nil {
 		stale.endNow()
 	}
@@ -164,21 +187,21 @@ func (k *keeper) claim(reply string, seq, count uint64, since time.Time) *Lease 
 }
 
 // forget stops extending a claim.
-func (k *keeper) forget(l *Lease) {
-	k.mu.Lock()
-	delete(k.leases, l.id)
-	if k.bySeq[l.seq] == l {
-		delete(k.bySeq, l.seq)
+func (c *Claims) forget(l *Lease) {
+	c.mu.Lock()
+	delete(c.leases, l.id)
+	if c.bySeq[l.seq] == l {
+		delete(c.bySeq, l.seq)
 	}
-	k.mu.Unlock()
+	c.mu.Unlock()
 }
 
 // all returns all claims in the order in which they were made.
-func (k *keeper) all() []*Lease {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	out := make([]*Lease, 0, len(k.leases))
-	for _, l := range k.leases {
+func (c *Claims) all() []*Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*Lease, 0, len(c.leases))
+	for _, l := range c.leases {
 		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b *Lease) int { return cmp.Compare(a.id, b.id) }) // simulated schedules must repeat exactly
@@ -187,43 +210,43 @@ func (k *keeper) all() []*Lease {
 
 // endAll ends every claim. The connection was lost, and the server may deliver
 // the messages to other workers.
-func (k *keeper) endAll() {
-	for _, l := range k.all() {
+func (c *Claims) endAll() {
+	for _, l := range c.all() {
 		l.endNow()
 	}
 }
 
-// extend asks the server for more time for every claim that has used a third of
+// Extend asks the server for more time for every claim that has used a third of
 // its term. It sends no request for a claim that has ended, because the request
 // would extend the new owner's claim.
-func (k *keeper) extend() {
-	now := k.now()
-	for _, l := range k.all() {
+func (c *Claims) Extend() {
+	now := c.now()
+	for _, l := range c.all() {
 		l.mu.Lock()
-		due := l.validAt(now) && k.age(l.since, now) >= k.term()/3 &&
-			k.age(l.requestedAt, now) >= 2*k.period()
+		due := l.validAt(now) && c.age(l.since, now) >= c.Term()/3 &&
+			c.age(l.requestedAt, now) >= 2*c.Every()
 		over := l.over
 		l.mu.Unlock()
 		switch {
 		case over:
-			k.forget(l)
+			c.forget(l)
 		case due:
-			k.request(l, now)
+			c.request(l, now)
 		}
 	}
 }
 
 // request asks the server for more time for a claim, unless it has ended.
-func (k *keeper) request(l *Lease, now time.Time) {
+func (c *Claims) request(l *Lease, now time.Time) {
 	l.mu.Lock()
 	if !l.validAt(now) {
 		l.mu.Unlock()
 		return
 	}
 	l.noteRequest(now)
-	answer := fmt.Sprintf("%s.%d.%d", k.inbox, l.id, l.serial)
+	answer := fmt.Sprintf("%s.%d.%d", c.inbox, l.id, l.serial)
 	l.mu.Unlock()
-	_ = k.q.store.Extend(l.reply, answer) // after a failure the claim ends by itself
+	_ = c.ledger.store.Extend(l.reply, answer) // after a failure the claim ends by itself
 }
 
 // noteRequest notes that a progress request is sent. It keeps the sending times
@@ -256,19 +279,19 @@ func (l *Lease) confirm(serial uint64, now time.Time) {
 	}
 }
 
-// handleAnswer reads from the subject of an answer which lease and which
-// request it belongs to.
-func (k *keeper) handleAnswer(subject string) {
-	idText, serialText, _ := strings.Cut(strings.TrimPrefix(subject, k.inbox+"."), ".")
+// Answered handles the broker's answer to a progress request. Its subject says which lease
+// and which request it belongs to.
+func (c *Claims) Answered(subject string) {
+	idText, serialText, _ := strings.Cut(strings.TrimPrefix(subject, c.inbox+"."), ".")
 	id, err1 := strconv.ParseUint(idText, 10, 64)
 	serial, err2 := strconv.ParseUint(serialText, 10, 64)
 	if err1 != nil || err2 != nil {
 		return
 	}
-	k.mu.Lock()
-	l := k.leases[id]
-	k.mu.Unlock()
+	c.mu.Lock()
+	l := c.leases[id]
+	c.mu.Unlock()
 	if l != nil {
-		l.confirm(serial, k.now())
+		l.confirm(serial, c.now())
 	}
 }

@@ -13,7 +13,7 @@ import (
 // fakeLease returns a lease with its own clock and a term of 9 s, that of an
 // AckWait of 10 s.
 func fakeLease(now *time.Time) *Lease {
-	k := newKeeper(&Protocol{time: RealTime()})
+	k := newClaims(&Ledger{time: RealTime()})
 	k.now = func() time.Time { return *now }
 	k.ackWait.Store(int64(10 * time.Second))
 	return k.claim("reply", 1, 1, *now)
@@ -37,17 +37,17 @@ func TestR7ASecondDeliveryEndsTheFirstClaim(t *testing.T) {
 	first := fakeLease(&now)
 	ctx, cancel := first.Bound(t.Context(), order.ErrLeaseLost)
 	defer cancel()
-	second := first.keeper.claim("again", 1, 2, now)
+	second := first.claims.claim("again", 1, 2, now)
 	require.False(t, first.Valid())
 	require.ErrorIs(t, context.Cause(ctx), order.ErrLeaseLost)
 	require.True(t, second.Valid())
-	require.False(t, first.keeper.claim("late", 1, 1, now).Valid(), "the earlier delivery arrives last")
+	require.False(t, first.claims.claim("late", 1, 1, now).Valid(), "the earlier delivery arrives last")
 	require.True(t, second.Valid())
-	require.True(t, first.keeper.claim("other", 2, 1, now).Valid())
-	for _, l := range first.keeper.all() {
+	require.True(t, first.claims.claim("other", 2, 1, now).Valid())
+	for _, l := range first.claims.all() {
 		l.release()
 	}
-	require.Empty(t, first.keeper.bySeq)
+	require.Empty(t, first.claims.bySeq)
 }
 
 // A suspended machine stops the monotonic clock. The wall clock shows the time.

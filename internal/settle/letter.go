@@ -1,12 +1,9 @@
 package settle
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"orderpost/internal/order"
@@ -90,118 +87,10 @@ type Earlier struct {
 	BodyHash string        `json:"body_hash,omitempty"`
 }
 
-// newLetter returns the letter of a delivery with the given record.
-func newLetter(d *Delivery, r *order.Record, trail []order.Attempt) *Letter {
-	if len(trail) > maxTrail {
-		trail = trail[len(trail)-maxTrail:]
-	}
-	l := &Letter{
-		OrderNo: r.OrderNo, Outcome: r.Outcome(), Reason: r.Reason, Error: r.Error,
-		Verdict: r.Verdict, Status: r.Status, Response: r.Response, Said: r.Said,
-		History: r.History, Trail: trail,
-		IntentID: d.Intent.ID, Batch: d.Intent.Batch, Source: d.Intent.Source, Worker: r.Worker,
-		EnqueuedAt: r.EnqueuedAt, FiledAt: r.SettledAt,
-		Subject: d.msg.Subject, Headers: boundedHeaders(d.msg.Header),
-		Body: d.Intent.Body,
-	}
-	if d.Order != nil {
-		l.BodyHash = d.Order.BodyHash()
-	}
-	l.inheritFromHeader(d.msg.Header)
-	return l
-}
-
-// boundedHeaders returns as many of the intent's headers as fit.
-func boundedHeaders(h Header) map[string][]string {
-	out := make(map[string][]string, len(h))
-	size := 0
-	for _, k := range slices.Sorted(maps.Keys(h)) {
-		for _, v := range h[k] {
-			size += len(k) + len(v)
-		}
-		if size > maxHeaderBytes {
-			break
-		}
-		out[k] = h[k]
-	}
-	return out
-}
-
 // RawHeader is a header that JSON cannot carry as text.
 type RawHeader struct {
 	Name  []byte `json:"name"`
 	Value []byte `json:"value"`
-}
-
-// errLapsed means that the claim has ended. The new owner files the letter.
-var errLapsed = errors.New("the claim on the order is over")
-
-// fileLetter stores the letter of a delivery, unless a letter about the same
-// intent is stored that says as much. It adds the history of a letter that it
-// replaces.
-//
-// Once the claim has ended it stores nothing and returns errLapsed. By then
-// another worker may have found the order accepted, removed its letter and
-// acknowledged its intent. Nobody would remove a letter that is filed after
-// that. The same holds if another intent's letter is stored and this intent is
-// not: a worker that was frozen acknowledged it late, and the other one came
-// after it.
-func (q *Protocol) fileLetter(ctx context.Context, d *Delivery, l *Letter) error {
-	own, token := l.Earlier, d.token
-	var have *Letter
-	for {
-		if !d.lease.Valid() {
-			return errLapsed
-		}
-		if have != nil {
-			if have.IntentID == l.IntentID && !l.raises(have) && !l.judgedAnew(have) && !l.turnedConflict(have) {
-				return nil
-			}
-			if have.IntentID != l.IntentID {
-				if stored, err := q.stillStored(ctx, d); err != nil || !stored {
-					return cmp.Or(err, errLapsed)
-				}
-			}
-			l.Earlier = own // the letter of an earlier round may be gone
-			l.inheritFrom(have)
-		}
-		err := q.putLetter(ctx, token, l, have)
-		if err == nil || errors.Is(err, ErrStorage) || ctx.Err() != nil {
-			return err
-		}
-		if have, err = q.rereadLetter(ctx, token); err != nil {
-			return err
-		}
-	}
-}
-
-// raises reports whether l says more than have, the letter of the same intent:
-// have says that the order was not created, and the result was raised to
-// unknown since then (R1).
-func (l *Letter) raises(have *Letter) bool {
-	return l.Outcome == order.OutcomeUnknown && have.Outcome != order.OutcomeUnknown && !have.Conflict
-}
-
-// turnedConflict reports whether have, the letter of the same intent, was filed
-// while an earlier intent of the order_no was in doubt, and that one was accepted
-// since, with another body.
-func (l *Letter) turnedConflict(have *Letter) bool { return l.Conflict && !have.Conflict }
-
-// judgedAnew reports whether l is about a later submission than have, under the
-// same ID. Another intent was settled in between, such as a cancelled one, so
-// the intent was handled again. A settled intent that is only stored again keeps
-// its outcome and its letter (R11). Or have was filed to withhold the intent, whose
-// record was not written, and the next delivery decided otherwise.
-func (l *Letter) judgedAnew(have *Letter) bool {
-	if have.Reason == reasonWithheld && l.Reason != reasonWithheld {
-		switch {
-		case l.EnqueuedAt.Equal(have.EnqueuedAt) && l.Outcome != have.Outcome:
-			return true
-		case l.FiledAt.Before(have.FiledAt):
-			return false // it was stored again: its outcome is older than this copy
-		}
-	}
-	return !have.Conflict && l.EnqueuedAt.After(have.EnqueuedAt) && !l.FiledAt.Equal(have.FiledAt)
 }
 
 // inheritFrom adds the history of the letter that l replaces.
@@ -219,19 +108,19 @@ func (l *Letter) inheritFrom(have *Letter) {
 var ErrNotALetter = errors.New("not a dead letter of orderpost")
 
 // Letter reads the dead letter of an order_no. It returns nil if there is none.
-func (q *Protocol) Letter(ctx context.Context, orderNo string) (*Letter, error) {
-	return q.store.Letter(ctx, FileToken(order.Token(orderNo)))
+func (lg *Ledger) Letter(ctx context.Context, orderNo string) (*Letter, error) {
+	return lg.store.Letter(ctx, FileToken(order.Token(orderNo)))
 }
 
 // rereadLetter reads the letter under a token. It repeats the read until the
 // broker answers or ctx ends.
-func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, error) {
+func (lg *Ledger) rereadLetter(ctx context.Context, token string) (*Letter, error) {
 	for {
-		l, err := q.store.Letter(ctx, token)
+		l, err := lg.store.Letter(ctx, token)
 		if err == nil || errors.Is(err, ErrNotALetter) || errors.Is(err, ErrUnreachable) {
 			return l, err
 		}
-		if q.time.Sleep(ctx, rereadPause) != nil {
+		if lg.time.Sleep(ctx, rereadPause) != nil {
 			return nil, fmt.Errorf("dead letters could not be read: %w", errors.Join(ctx.Err(), err))
 		}
 	}
@@ -243,20 +132,20 @@ func (q *Protocol) rereadLetter(ctx context.Context, token string) (*Letter, err
 // rec refuses or whose body is not the accepted one (it becomes a conflict's), and that of
 // an intent which failed after the one that rec is about. While the broker is out of reach, removeLetter repeats the deletion
 // until ctx ends, because no later delivery may come back to the letter.
-func (q *Protocol) removeLetter(ctx context.Context, token string, rec *order.Record) error {
+func (lg *Ledger) removeLetter(ctx context.Context, token string, rec *order.Record) error {
 	for {
-		l, err := q.rereadLetter(ctx, token)
+		l, err := lg.rereadLetter(ctx, token)
 		switch {
 		case err != nil || l == nil || l.outlives(rec):
 			return err
 		case l.losesTo(rec):
-			err = q.turnIntoConflict(ctx, token, l, l)
+			err = lg.turnIntoConflict(ctx, token, l, l)
 		default:
-			if err = q.store.DeleteLetter(ctx, token, l); err == nil {
-				return q.restoreConflict(ctx, token, l, rec)
+			if err = lg.store.DeleteLetter(ctx, token, l); err == nil {
+				return lg.restoreConflict(ctx, token, l, rec)
 			}
 		}
-		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || q.time.Sleep(ctx, rereadPause) != nil {
+		if err == nil || errors.Is(err, ErrRefused) || errors.Is(err, ErrStorage) || errors.Is(err, ErrUnreachable) || lg.time.Sleep(ctx, rereadPause) != nil {
 			return err
 		}
 	}
@@ -271,21 +160,22 @@ func (l *Letter) outlives(rec *order.Record) bool {
 }
 
 // losesTo reports whether the record makes the letter's intent a conflict: it lists it, or
-// accepts another body than that of an intent which was withheld.
+// accepts another body than that of an intent which was withheld, or came later.
 func (l *Letter) losesTo(rec *order.Record) bool {
-	return rec.ConflictOf(l.IntentID) != nil || rec.Outcome() == order.OutcomeAccepted && l.Reason == reasonWithheld && l.BodyHash != rec.BodyHash
+	return rec.ConflictOf(l.IntentID) != nil ||
+		rec.Outcome() == order.OutcomeAccepted && l.BodyHash != rec.BodyHash && (l.Reason == reasonWithheld || l.EnqueuedAt.After(rec.EnqueuedAt))
 }
 
 // restoreConflict files a removed letter again, as a conflict's, if the record that it was
 // removed for gave way meanwhile: a person said that the order exists, and then the API's late
 // answer came, which said so of another body. Nothing else holds this one.
-func (q *Protocol) restoreConflict(ctx context.Context, token string, l *Letter, rec *order.Record) error {
+func (lg *Ledger) restoreConflict(ctx context.Context, token string, l *Letter, rec *order.Record) error {
 	if l.Conflict || rec.Outcome() != order.OutcomeAccepted || !rec.Resolved() {
 		return nil
 	}
-	now, err := q.rereadRecord(ctx, token)
+	now, err := lg.rereadRecord(ctx, token)
 	if err == nil && now.Record.ConflictOf(l.IntentID) != nil {
-		err = q.turnIntoConflict(ctx, token, l, nil)
+		err = lg.turnIntoConflict(ctx, token, l, nil)
 	}
 	if errors.Is(err, ErrStale) {
 		return nil // a later letter carries on the history
@@ -295,19 +185,19 @@ func (q *Protocol) restoreConflict(ctx context.Context, token string, l *Letter,
 
 // turnIntoConflict replaces have, the letter l of a withheld intent or nil, by that of the
 // conflict which the intent turned out to be.
-func (q *Protocol) turnIntoConflict(ctx context.Context, token string, l, have *Letter) error {
+func (lg *Ledger) turnIntoConflict(ctx context.Context, token string, l, have *Letter) error {
 	conflict := *l
-	conflict.Outcome, conflict.Conflict, conflict.Reason, conflict.FiledAt = order.OutcomeRejected, true, reasonConflict, q.time.Now().UTC()
+	conflict.Outcome, conflict.Conflict, conflict.Reason, conflict.FiledAt = order.OutcomeRejected, true, reasonConflict, lg.time.Now().UTC()
 	conflict.Tail = "" // the store cuts the body anew
 	conflict.inheritFrom(l)
-	return q.putLetter(ctx, token, &conflict, have)
+	return lg.putLetter(ctx, token, &conflict, have)
 }
 
 // putLetter stores a letter in place of have, and counts it.
-func (q *Protocol) putLetter(ctx context.Context, token string, l, have *Letter) error {
-	err := q.store.PutLetter(ctx, token, l, have)
+func (lg *Ledger) putLetter(ctx context.Context, token string, l, have *Letter) error {
+	err := lg.store.PutLetter(ctx, token, l, have)
 	if err == nil {
-		q.filed[l.Outcome].Add(1)
+		lg.filed[l.Outcome].Add(1)
 	}
 	return err
 }
@@ -322,11 +212,11 @@ func (l *Letter) Token() string {
 
 // rereadListed reads a listed letter at the leader, with its tail. It returns
 // nil if the letter was removed or replaced.
-func (q *Protocol) rereadListed(ctx context.Context, listed *Letter) (*Letter, error) {
-	if q.mutated(BelievePage) {
+func (lg *Ledger) rereadListed(ctx context.Context, listed *Letter) (*Letter, error) {
+	if lg.mutated(BelievePage) {
 		return listed, nil
 	}
-	l, err := q.store.Letter(ctx, listed.Token())
+	l, err := lg.store.Letter(ctx, listed.Token())
 	if err != nil || l == nil || l.Seq != listed.Seq {
 		return nil, err
 	}
@@ -336,11 +226,11 @@ func (q *Protocol) rereadListed(ctx context.Context, listed *Letter) (*Letter, e
 
 // WholeBody returns the letter's body, including a tail that is stored in a
 // second message.
-func (q *Protocol) WholeBody(ctx context.Context, l *Letter) ([]byte, error) {
+func (lg *Ledger) WholeBody(ctx context.Context, l *Letter) ([]byte, error) {
 	if l.Tail == "" {
 		return l.Body, nil
 	}
-	whole, err := q.rereadListed(ctx, l)
+	whole, err := lg.rereadListed(ctx, l)
 	if err != nil {
 		return nil, err
 	}

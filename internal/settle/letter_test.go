@@ -24,11 +24,11 @@ func TestR4AReplacedLetterNeverMixesBodies(t *testing.T) {
 	first, second := big("i1", 'a'), big("i2", 'b')
 	publish(t, q, intent("A-1", "i2"))
 	d := pull(t, q, 1)[0]
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, first))
-	require.ErrorIs(t, q.ExportStore().PutLetter(t.Context(), "A-1", second, &settle.Letter{Seq: 99}), settle.ErrStale) // its tail is there, its head is not
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, first))
+	require.ErrorIs(t, q.Ledger.ExportStore().PutLetter(t.Context(), "A-1", second, &settle.Letter{Seq: 99}), settle.ErrStale) // its tail is there, its head is not
 	require.Equal(t, first.Body, letterOf(t, q, "A-1").Body)
 
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, second))
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, second))
 	got := letterOf(t, q, "A-1")
 	require.Equal(t, second.Body, got.Body)
 	require.Equal(t, "i1", got.Earlier[0].IntentID)
@@ -64,7 +64,7 @@ func TestR4ALetterFollowsAnIntentThatIsHandledAgain(t *testing.T) {
 	require.Equal(t, order.OutcomeInvalid, l.Earlier[0].Outcome)
 
 	publishAgain(t, q, intent("A-1", "i1"))
-	require.NoError(t, q.Complete(t.Context(), pull(t, q, 1)[0]))
+	require.NoError(t, q.Worker.Complete(t.Context(), pull(t, q, 1)[0]))
 	requireDrained(t, q)
 	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "what is only counted keeps its letter")
 	requireBalanced(t, q)
@@ -79,10 +79,10 @@ func TestR4NoLetterIsFiledOnceTheClaimIsOver(t *testing.T) {
 	stored := settleAs(t, q, d, report(order.Rejected, d.History))
 	require.Equal(t, order.OutcomeRejected, stored.Record.Outcome())
 	requireDrained(t, q)
-	require.NoError(t, q.ExportStore().DeleteLetter(t.Context(), "A-1", letterOf(t, q, "A-1")))
+	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), "A-1", letterOf(t, q, "A-1")))
 	d.Lease().ExportEndNow()
-	require.NoError(t, q.ExportComplete(t.Context(), d, stored, nil), "left to the next owner")
-	c, err := q.Count(t.Context())
+	require.NoError(t, q.Worker.ExportComplete(t.Context(), d, stored, nil), "left to the next owner")
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.Letters)
 }
@@ -101,6 +101,6 @@ func TestR4AnIntentThatIsGoneReplacesNoLetter(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	settleAs(t, q, d, report(order.Rejected, d.History))
 	requireDrained(t, q)
-	require.NoError(t, slow.ExportComplete(t.Context(), first, stored, nil))
+	require.NoError(t, slow.Worker.ExportComplete(t.Context(), first, stored, nil))
 	require.Equal(t, "i2", letterOf(t, q, "A-1").IntentID)
 }

@@ -22,13 +22,13 @@ const lookGood = 500 * time.Millisecond
 // consumer that was just elected, or that is cut off, may know another owner. So Fence
 // looks at the record again if the last look is older than lookGood. The other owner
 // writes a note before it posts, and its outcome afterwards (R7).
-func (q *Protocol) Fence(ctx context.Context, d *Delivery) error {
+func (wk *Worker) Fence(ctx context.Context, d *Delivery) error {
 	for range looks {
-		now := q.time.Now()
-		if err := d.lease.Fence(); err != nil || !q.mayHaveFormerOwner(d) || q.mutated(NoSecondLook) || age(d.looked, now) <= lookGood {
+		now := wk.ledger.time.Now()
+		if err := d.lease.Fence(); err != nil || !wk.mayHaveFormerOwner(d) || wk.ledger.mutated(NoSecondLook) || age(d.looked, now) <= lookGood {
 			return err
 		}
-		stored, err := q.rereadRecord(ctx, d.token)
+		stored, err := wk.ledger.rereadRecord(ctx, d.token)
 		switch {
 		case !d.lease.Valid():
 			return order.ErrLeaseLost
@@ -46,8 +46,8 @@ func (q *Protocol) Fence(ctx context.Context, d *Delivery) error {
 // mayHaveFormerOwner reports whether another worker may act on the order beside d. On one
 // server that takes a redelivery. The former owner may write an acceptance late, while d
 // waits: after a reconnect, at the gate, or for its next attempt.
-func (q *Protocol) mayHaveFormerOwner(d *Delivery) bool {
-	return q.store.Replicated() || d.Redelivered() ||
+func (wk *Worker) mayHaveFormerOwner(d *Delivery) bool {
+	return wk.ledger.store.Replicated() || d.Redelivered() ||
 		d.Last.Record != nil && d.Last.Record.Unsure // an attempt of an earlier intent may still be answered
 }
 
@@ -57,9 +57,9 @@ func (q *Protocol) mayHaveFormerOwner(d *Delivery) bool {
 //
 // A consumer that was made anew counts from one. Then only an open note stops a delivery
 // whose count was lost, and the next deliveries wait until they are counted further.
-func (q *Protocol) overtaken(d *Delivery) bool {
+func (wk *Worker) overtaken(d *Delivery) bool {
 	last := d.Last.Record
-	return last != nil && last.IntentID == d.Intent.ID && d.counted <= last.Delivered && (last.Open() || !d.CountLost) && q.store.Replicated()
+	return last != nil && last.IntentID == d.Intent.ID && d.counted <= last.Delivered && (last.Open() || !d.CountLost) && wk.ledger.store.Replicated()
 }
 
 // looks is how often Fence looks at most. A process that was frozen while it looked got
@@ -68,20 +68,20 @@ const looks = 3
 
 // vouch asks the broker for more time for each delivery whose intent waited in the
 // stream for a third of a claim's term, as soon as it arrives. For others the first
-// regular request (keeper.extend) comes early enough. The leader of the consumer counts
+// regular request (Claims.Extend) comes early enough. The leader of the consumer counts
 // AckWait from the delivery, but its followers are told the time at which the intent
 // was stored (nats-server 2.15, pmsg.ts in the delivered proposal). A request for more
 // time tells them the true one. Without it the next leader delivers an intent again at
 // once that waited for longer than AckWait, although its owner holds it (R7). A worker
 // whose clock is behind the broker's does not know how long the intent waited.
-func (q *Protocol) vouch(group []*Delivery) {
-	if !q.store.Replicated() || q.mutated(NoRequestOnArrival) {
+func (wk *Worker) vouch(group []*Delivery) {
+	if !wk.ledger.store.Replicated() || wk.ledger.mutated(NoRequestOnArrival) {
 		return
 	}
-	now := q.time.Now()
+	now := wk.ledger.time.Now()
 	for _, d := range group {
-		if waited := now.Sub(d.StoredAt); waited > q.leases.term()/3 || waited < -q.leases.period() {
-			q.leases.request(d.lease, now)
+		if waited := now.Sub(d.StoredAt); waited > wk.claims.Term()/3 || waited < -wk.claims.Every() {
+			wk.claims.request(d.lease, now)
 		}
 	}
 }

@@ -31,8 +31,8 @@ func (s *inCluster) Extend(reply, answer string) error {
 }
 
 func asCluster(q *queue.Queue) *inCluster {
-	s := &inCluster{Store: q.ExportStore()}
-	q.ExportSetStore(s)
+	s := &inCluster{Store: q.Ledger.ExportStore()}
+	q.Ledger.ExportSetStore(s)
 	return s
 }
 
@@ -49,22 +49,22 @@ func TestR7AnAttemptLooksAgain(t *testing.T) {
 	settleAs(t, b, again(t, first, b), report(order.Accepted, first.History))
 
 	first.ExportLookedJustNow()
-	require.NoError(t, a.Fence(t.Context(), first), "it has just looked")
+	require.NoError(t, a.Worker.Fence(t.Context(), first), "it has just looked")
 	first.ExportLookedLongAgo()
-	require.ErrorIs(t, a.Fence(t.Context(), first), order.ErrLeaseLost)
+	require.ErrorIs(t, a.Worker.Fence(t.Context(), first), order.ErrLeaseLost)
 	require.False(t, first.Lease().Valid())
 
 	other.ExportLookedLongAgo()
-	require.NoError(t, a.Fence(t.Context(), other), "nobody wrote its record")
-	_, err := a.NoteAttempt(t.Context(), other, other.History)
+	require.NoError(t, a.Worker.Fence(t.Context(), other), "nobody wrote its record")
+	err := a.Worker.NoteAttempt(t.Context(), other, other.History)
 	require.NoError(t, err)
 	other.ExportLookedLongAgo()
-	require.NoError(t, a.Fence(t.Context(), other), "it wrote its record itself")
+	require.NoError(t, a.Worker.Fence(t.Context(), other), "it wrote its record itself")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	other.ExportLookedLongAgo()
-	a.ExportSetStore(silent{a.ExportStore()})
-	err = a.Fence(ctx, other)
+	a.Ledger.ExportSetStore(silent{a.Ledger.ExportStore()})
+	err = a.Worker.Fence(ctx, other)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, order.ErrLeaseLost, "the worker is stopping, and the claim holds")
 }
@@ -88,7 +88,7 @@ func TestR7ADeliveryThatWaitsIsGivenBack(t *testing.T) {
 	waiting := again(t, owner, b)
 	require.Equal(t, settle.WorkClaimed, waiting.Work)
 	asCluster(b)
-	require.NoError(t, b.HandBack(t.Context(), waiting, 0))
+	require.NoError(t, b.Worker.HandBack(t.Context(), waiting, 0))
 	require.Equal(t, waiting.Delivered+1, pull(t, b, 1)[0].Delivered)
 }
 
@@ -100,11 +100,11 @@ func TestR2ANoteLeavesAnotherDeliverysOpenAttemptAlone(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	d := pull(t, a, 1)[0]
 	unsure := report(order.Unsure, order.History{Unsure: true})
-	_, err := a.Settle(t.Context(), d, unsure, order.Decide(unsure, order.Facts{Policy: order.Park}))
+	_, err := a.Worker.Settle(t.Context(), d, unsure, order.Decide(unsure, order.Facts{Policy: order.Park}))
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, a)
-	end, err := a.Replay(t.Context(), letterOf(t, a, "A-1"), settle.ReplayOptions{ResubmitUnknown: true, Person: settle.Person{Name: "anna"}})
+	end, err := a.Operator.Replay(t.Context(), letterOf(t, a, "A-1"), settle.ReplayOptions{ResubmitUnknown: true, Person: settle.Person{Name: "anna"}})
 	require.NoError(t, err)
 	require.Equal(t, settle.Replayed, end)
 
@@ -112,12 +112,35 @@ func TestR2ANoteLeavesAnotherDeliverysOpenAttemptAlone(t *testing.T) {
 	second := again(t, first, b) // a late NAK
 	require.True(t, first.Allowed)
 	require.True(t, second.Allowed)
-	_, err = a.NoteAttempt(t.Context(), first, first.History)
+	err = a.Worker.NoteAttempt(t.Context(), first, first.History)
 	require.NoError(t, err)
-	_, err = b.NoteAttempt(t.Context(), second, second.History)
+	err = b.Worker.NoteAttempt(t.Context(), second, second.History)
 	require.ErrorIs(t, err, order.ErrLeaseLost)
-	require.ErrorIs(t, b.NoteBegun(t.Context(), second), order.ErrLeaseLost)
+	require.ErrorIs(t, b.Worker.NoteBegun(t.Context(), second), order.ErrLeaseLost)
 	require.Equal(t, order.NoteAttempt, lookup(t, a, "A-1").Note, "the attempt stays open")
+}
+
+// A leader of the consumer that has changed may give an intent to two workers as a first
+// delivery. With replicas the note says which of them posts it under park; one server
+// gives it to one worker, and the mark is enough.
+func TestR2WithReplicasTheNoteSaysWhoPosts(t *testing.T) {
+	s := startBroker(t)
+	a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
+	begun, err := b.Worker.BeginPull(t.Context()) // it has read the marks
+	require.NoError(t, err)
+	publish(t, a, intent("A-1", "i1"))
+	first := pull(t, a, 1)[0]
+	m, err := b.Ledger.ExportStore().Intent(t.Context(), "A-1")
+	require.NoError(t, err)
+	asCluster(a)
+	asCluster(b)
+	second := b.Worker.Arrived(t.Context(), begun, []settle.Arrival{{Message: m, Reply: "another", Delivered: 1}})[0]
+	require.False(t, second.Redelivered())
+	proven, err := a.Worker.BeginAttempt(t.Context(), first, first.History)
+	require.NoError(t, err)
+	require.True(t, proven)
+	_, err = b.Worker.BeginAttempt(t.Context(), second, second.History)
+	require.ErrorIs(t, err, order.ErrLeaseLost)
 }
 
 // In a cluster more time is asked for at once for an intent that waited in the queue:
@@ -125,19 +148,19 @@ func TestR2ANoteLeavesAnotherDeliverysOpenAttemptAlone(t *testing.T) {
 func TestR7AnIntentThatWaitedIsVouchedForAtOnce(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
-	m, err := q.ExportStore().Intent(t.Context(), "A-1")
+	m, err := q.Ledger.ExportStore().Intent(t.Context(), "A-1")
 	require.NoError(t, err)
 	old := *m
 	old.Time = m.Time.Add(-time.Minute)
 	arrive := func(m settle.Message, reply string) {
-		begun, err := q.BeginPull(t.Context())
+		begun, err := q.Worker.BeginPull(t.Context())
 		require.NoError(t, err)
-		for _, d := range q.Arrived(t.Context(), begun, []settle.Arrival{{Message: &m, Reply: reply, Delivered: 1}}) {
+		for _, d := range q.Worker.Arrived(t.Context(), begun, []settle.Arrival{{Message: &m, Reply: reply, Delivered: 1}}) {
 			d.Release()
 		}
 	}
-	single := &onOneServer{inCluster{Store: q.ExportStore()}}
-	q.ExportSetStore(single)
+	single := &onOneServer{inCluster{Store: q.Ledger.ExportStore()}}
+	q.Ledger.ExportSetStore(single)
 	arrive(old, "single")
 	require.Empty(t, single.extended)
 	store := asCluster(q)
@@ -165,9 +188,9 @@ func TestR7ARedeliveredOrderIsLookedAtAgainOnOneServer(t *testing.T) {
 	second := again(t, first, b)
 	settleAs(t, a, first, report(order.Accepted, first.History))
 	second.ExportLookedJustNow()
-	require.NoError(t, b.Fence(t.Context(), second), "it has just looked")
+	require.NoError(t, b.Worker.Fence(t.Context(), second), "it has just looked")
 	second.ExportLookedLongAgo()
-	require.ErrorIs(t, b.Fence(t.Context(), second), order.ErrLeaseLost)
+	require.ErrorIs(t, b.Worker.Fence(t.Context(), second), order.ErrLeaseLost)
 }
 
 // A former owner that gives an order back finds the note of a later delivery. It sends no
@@ -178,9 +201,9 @@ func TestR7AFormerOwnerWhoseNoteGivesWayGivesNothingBack(t *testing.T) {
 	publish(t, a, intent("A-1", "i1"))
 	first := pull(t, a, 1)[0]
 	second := again(t, first, b)
-	require.NoError(t, b.NoteBegun(t.Context(), second))
+	require.NoError(t, b.Worker.NoteBegun(t.Context(), second))
 	r := order.Report{End: order.EndHandBack, History: first.History}
-	_, err := a.Settle(t.Context(), first, r, order.Decide(r, order.Facts{}))
+	_, err := a.Worker.Settle(t.Context(), first, r, order.Decide(r, order.Facts{}))
 	require.NoError(t, err)
 	var got []*settle.Delivery
 	require.NoError(t, b.Pull(t.Context(), 1, 300*time.Millisecond, func(ds []*settle.Delivery) { got = append(got, ds...) }))
@@ -192,14 +215,14 @@ func TestR7AFormerOwnerWhoseNoteGivesWayGivesNothingBack(t *testing.T) {
 // would end the claim of the one whose message it is.
 func TestR7ADeliveryThatALaterOneHasTakenPostsNothing(t *testing.T) {
 	for name, note := range map[string]func(*queue.Queue, *settle.Delivery) error{
-		"begun": func(b *queue.Queue, d *settle.Delivery) error { return b.NoteBegun(t.Context(), d) },
+		"begun": func(b *queue.Queue, d *settle.Delivery) error { return b.Worker.NoteBegun(t.Context(), d) },
 		"attempt": func(b *queue.Queue, d *settle.Delivery) error {
-			_, err := b.NoteAttempt(t.Context(), d, order.History{Attempts: 1, LastAttemptAt: time.Now()})
+			err := b.Worker.NoteAttempt(t.Context(), d, order.History{Attempts: 1, LastAttemptAt: time.Now()})
 			return err
 		},
 		"handed back": func(b *queue.Queue, d *settle.Delivery) error {
 			r := order.Report{End: order.EndHandBack, History: d.History}
-			_, err := b.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+			_, err := b.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 			return err
 		},
 	} {
@@ -211,10 +234,10 @@ func TestR7ADeliveryThatALaterOneHasTakenPostsNothing(t *testing.T) {
 			first := pull(t, a, 1)[0]
 			require.Equal(t, settle.WorkSubmit, first.Work)
 			require.NoError(t, note(b, again(t, first, b)))
-			require.NoError(t, a.Check(t.Context(), []*settle.Delivery{first}))
+			require.NoError(t, a.Worker.Check(t.Context(), []*settle.Delivery{first}))
 			require.Equal(t, settle.WorkNone, first.Work)
 			before := lookup(t, b, "A-1")
-			require.NoError(t, a.GiveUp(t.Context(), first))
+			require.NoError(t, a.Worker.GiveUp(t.Context(), first))
 			require.Equal(t, before, lookup(t, b, "A-1"), "there is nothing to explain: its note would take the later one's place")
 		})
 	}
@@ -225,7 +248,7 @@ func TestR7ADeliveryThatALaterOneHasTakenPostsNothing(t *testing.T) {
 func TestR7WhatALaterDeliveryHasIsNotGivenBack(t *testing.T) {
 	for name, meanwhile := range map[string]func(*queue.Queue, *settle.Delivery){
 		"settled":   func(b *queue.Queue, d *settle.Delivery) { writeOutcome(t, b, d) },
-		"worked on": func(b *queue.Queue, d *settle.Delivery) { require.NoError(t, b.NoteBegun(t.Context(), d)) },
+		"worked on": func(b *queue.Queue, d *settle.Delivery) { require.NoError(t, b.Worker.NoteBegun(t.Context(), d)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startBroker(t)
@@ -238,7 +261,7 @@ func TestR7WhatALaterDeliveryHasIsNotGivenBack(t *testing.T) {
 			first.ExportSetAnswer(said)
 			meanwhile(b, second)
 			require.True(t, first.Lease().Valid())
-			require.NoError(t, a.HandBack(t.Context(), first, time.Hour))
+			require.NoError(t, a.Worker.HandBack(t.Context(), first, time.Hour))
 			require.Zero(t, said.n)
 		})
 	}

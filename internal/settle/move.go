@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"orderpost/internal/order"
@@ -70,6 +71,13 @@ type WaitingGroup struct {
 	Whole bool
 }
 
+// Mover moves intents out of the waiting room, or withdraws them there (R13, R15).
+type Mover struct {
+	ledger *Ledger
+
+	failed atomic.Pointer[time.Time] // when a move's publish failed last; nil = never
+}
+
 // Move moves waiting intents into the intents stream, in their order (R13). It
 // returns what became of each, group after group. The error is the first reason why
 // an intent could not be moved or removed; the ends are valid nevertheless.
@@ -78,16 +86,16 @@ type WaitingGroup struct {
 // feeders make at once, stores it once. Move removes an intent from the waiting
 // room only when the intents stream has it, or its record names it. It withdraws what a
 // person cancelled instead (withdraw.go). End ctx when another feeder may take over.
-func (q *Protocol) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Move, err error) {
-	connection := q.link()
+func (mv *Mover) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Move, err error) {
+	connection := mv.ledger.link()
 	groups := make([]waitingGroup, len(waiting))
 	for i, g := range waiting {
 		groups[i].whole = g.Whole
 		for _, m := range g.Messages {
-			groups[i].intents = append(groups[i].intents, q.leaveWaiting(m))
+			groups[i].intents = append(groups[i].intents, mv.leaveWaiting(m))
 		}
 	}
-	err = q.move(ctx, groups, connection)
+	err = mv.move(ctx, groups, connection)
 	for _, g := range groups {
 		for _, in := range g.intents {
 			ends = append(ends, in.end)
@@ -100,7 +108,7 @@ func (q *Protocol) Move(ctx context.Context, waiting ...WaitingGroup) (ends []Mo
 // forgot what it stored a moment ago.
 var errOtherConnection = errors.New("the connection to the broker was lost during a move")
 
-func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection link) error {
+func (mv *Mover) move(ctx context.Context, groups []waitingGroup, connection link) error {
 	var intents []*waitingIntent
 	var tokens []string
 	for _, g := range groups {
@@ -108,12 +116,12 @@ func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection l
 			intents, tokens = append(intents, in), append(tokens, FileToken(order.Token(in.orderNo)))
 		}
 	}
-	if q.mutated(RemoveBeforeMove) {
-		if err := q.removeSingly(ctx, intents); err != nil {
+	if mv.ledger.mutated(RemoveBeforeMove) {
+		if err := mv.removeSingly(ctx, intents); err != nil {
 			return err
 		}
 	}
-	words, err := q.readLastWords(ctx, tokens)
+	words, err := mv.ledger.readLastWords(ctx, tokens)
 	if err != nil {
 		return err
 	}
@@ -125,7 +133,7 @@ func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection l
 			cancelled = append(cancelled, &withdrawing{in, words[i]})
 		case in.ahead > 0: // in the intents stream it would take a worker's place until then (R9)
 			in.end = MoveBlocked
-		case q.mutated(NoMoveCheck):
+		case mv.ledger.mutated(NoMoveCheck):
 			open = append(open, in)
 		case words[i].Unreadable != nil:
 			in.end = MoveBlocked
@@ -136,20 +144,20 @@ func (q *Protocol) move(ctx context.Context, groups []waitingGroup, connection l
 		}
 	}
 	may := func() error {
-		if q.link() != connection {
+		if mv.ledger.link() != connection {
 			return errOtherConnection
 		}
 		return ctx.Err()
 	}
-	err = q.withdraw(ctx, cancelled, may)
-	if failed := q.publishWaiting(ctx, open, may); failed != nil {
+	err = mv.withdraw(ctx, cancelled, may)
+	if failed := mv.publishWaiting(ctx, open, may); failed != nil {
 		if !errors.Is(failed, ErrFull) { // that the stream is full, it says itself
-			now := q.time.Now()
-			q.moveFailed.Store(&now)
+			now := mv.ledger.time.Now()
+			mv.failed.Store(&now)
 		}
 		err = errors.Join(err, failed)
 	}
-	return errors.Join(err, q.removeMoved(ctx, groups))
+	return errors.Join(err, mv.removeMoved(ctx, groups))
 }
 
 // moveEnds is how long the publish of a move that failed may be on its way.
@@ -157,14 +165,14 @@ const moveEnds = RequestTimeout
 
 // MoveUnderWay reports whether a publish of this process may be on its way to the intents
 // stream, because a move failed a moment ago.
-func (q *Protocol) MoveUnderWay() bool {
-	at := q.moveFailed.Load()
-	return at != nil && q.time.Now().Sub(*at) < moveEnds
+func (mv *Mover) MoveUnderWay() bool {
+	at := mv.failed.Load()
+	return at != nil && mv.ledger.time.Now().Sub(*at) < moveEnds
 }
 
 // publishWaiting publishes intents and sets their ends. It asks may before it sends
 // anything.
-func (q *Protocol) publishWaiting(ctx context.Context, open []*waitingIntent, may func() error) error {
+func (mv *Mover) publishWaiting(ctx context.Context, open []*waitingIntent, may func() error) error {
 	if err := may(); err != nil || len(open) == 0 {
 		return err
 	}
@@ -173,9 +181,9 @@ func (q *Protocol) publishWaiting(ctx context.Context, open []*waitingIntent, ma
 		msgs[i] = in.msg
 	}
 	var errs []error
-	for i, p := range q.store.PublishIntents(ctx, msgs, may) {
+	for i, p := range mv.ledger.store.PublishIntents(ctx, msgs, may) {
 		var err error
-		if open[i].end, err = q.whereMoved(ctx, open[i], p); err != nil {
+		if open[i].end, err = mv.whereMoved(ctx, open[i], p); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -186,22 +194,22 @@ func (q *Protocol) publishWaiting(ctx context.Context, open []*waitingIntent, ma
 }
 
 // leaveWaiting returns the intent that a waiting message becomes.
-func (q *Protocol) leaveWaiting(m *Message) *waitingIntent {
+func (mv *Mover) leaveWaiting(m *Message) *waitingIntent {
 	in := &waitingIntent{at: m.Seq, from: m.Subject, storedAt: m.Time, orderNo: WaitingOrderNo(m), id: m.IntentID()}
-	in.msg = &Message{Subject: q.cfg.IntentSubjects + order.Token(in.orderNo), Header: make(Header, len(m.Header)+1), Data: m.Data}
+	in.msg = &Message{Subject: mv.ledger.cfg.IntentSubjects + order.Token(in.orderNo), Header: make(Header, len(m.Header)+1), Data: m.Data}
 	for name, values := range m.Header { // a live Nats-* header, such as a batch's, would act again
 		if !strings.HasPrefix(name, "Nats-") {
 			in.msg.Header[name] = values
 		}
 	}
-	now := q.time.Now()
+	now := mv.ledger.time.Now()
 	if at, ok := namedTime(m, now); ok {
 		in.ahead = at.Sub(now)
-	} else if odd := q.oddTime(m, now); odd != "" { // the worker refuses it
+	} else if odd := mv.oddTime(m, now); odd != "" { // the worker refuses it
 		in.msg.Header.Set(HeaderNotBefore, "subject at."+odd)
 	}
-	_, token, _ := SplitWaiting(strings.TrimPrefix(m.Subject, q.cfg.WaitingSubjects))
-	in.mark = q.cancelled.load().find(token, in.orderNo, 0, m.Seq)
+	_, token, _ := SplitWaiting(strings.TrimPrefix(m.Subject, mv.ledger.cfg.WaitingSubjects))
+	in.mark = mv.ledger.cancelled.load().find(token, in.orderNo, 0, m.Seq)
 	in.msg.Header.Set(HeaderIntentID, in.id)
 	in.msg.Header.Set(HeaderWaited, strconv.FormatUint(m.Seq, 10))
 	return in

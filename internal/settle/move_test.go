@@ -30,10 +30,10 @@ func wait(t *testing.T, q *queue.Queue, in ...settle.Intent) []*settle.Message {
 // waiting returns what waits without a time.
 func waiting(t *testing.T, q *queue.Queue) (all []*settle.Message) {
 	t.Helper()
-	list, _, err := q.WaitingNow(t.Context())
+	list, _, err := q.Waiting.Now(t.Context())
 	require.NoError(t, err)
 	for _, w := range list {
-		page, _, err := q.WaitingPage(t.Context(), w.Subject, 0, w.Count)
+		page, _, err := q.Waiting.Page(t.Context(), w.Subject, 0, w.Count)
 		require.NoError(t, err)
 		all = append(all, page...)
 	}
@@ -47,7 +47,7 @@ func whole(ms []*settle.Message) settle.WaitingGroup {
 
 func move(t *testing.T, q *queue.Queue, ms []*settle.Message) []settle.Move {
 	t.Helper()
-	ends, err := q.Move(t.Context(), whole(ms))
+	ends, err := q.Mover.Move(t.Context(), whole(ms))
 	require.NoError(t, err)
 	return ends
 }
@@ -63,11 +63,11 @@ func (keepsWaiting) PurgeWaiting(context.Context, string, uint64) error { return
 // moveCut moves and is cut off before it removes anything.
 func moveCut(t *testing.T, q *queue.Queue, ms []*settle.Message) {
 	t.Helper()
-	store := q.ExportStore()
-	q.ExportSetStore(keepsWaiting{store})
-	_, err := q.Move(t.Context(), whole(ms))
+	store := q.Ledger.ExportStore()
+	q.Ledger.ExportSetStore(keepsWaiting{store})
+	_, err := q.Mover.Move(t.Context(), whole(ms))
 	require.ErrorContains(t, err, "cut off")
-	q.ExportSetStore(store)
+	q.Ledger.ExportSetStore(store)
 }
 
 // wakesElsewhere is a store whose process is frozen after it asked for the broker's
@@ -145,7 +145,7 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 				q := openQueue(t, s, "w1")
 				moveCut(t, q, wait(t, q, intent("A-1", "march:1")))
 				meanwhile(t, q)
-				before, err := q.Count(t.Context())
+				before, err := q.Census.Count(t.Context())
 				require.NoError(t, err)
 				if restarted { // it has forgotten the IDs of what left the stream
 					q.Close()
@@ -155,11 +155,11 @@ func TestR13AMoveThatIsCutOffIsFinished(t *testing.T) {
 					q = openQueue(t, s, "w2")
 				}
 				t.Cleanup(s.Stop)
-				ends, err := q.Move(t.Context(), settle.WaitingGroup{Messages: waiting(t, q), Whole: whole})
+				ends, err := q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: waiting(t, q), Whole: whole})
 				require.NoError(t, err)
 				require.Equal(t, []settle.Move{settle.MovedBefore}, ends)
 				require.Eventually(t, func() bool { return len(waiting(t, q)) == 0 }, time.Minute, time.Millisecond)
-				after, err := q.Count(t.Context())
+				after, err := q.Census.Count(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, before.LastIntent, after.LastIntent, "stored a second time")
 			})
@@ -177,9 +177,9 @@ func TestR13APurgeEndsBeforeWhatStays(t *testing.T) {
 		in = append(in, intent(fmt.Sprint("A-", i), fmt.Sprint("march:", i)))
 	}
 	page := wait(t, q, in...)
-	removed := &removals{Store: q.ExportStore()}
-	q.ExportSetStore(removed)
-	ends, err := q.Move(t.Context(), whole(page))
+	removed := &removals{Store: q.Ledger.ExportStore()}
+	q.Ledger.ExportSetStore(removed)
+	ends, err := q.Mover.Move(t.Context(), whole(page))
 	require.NoError(t, err)
 	require.Equal(t, []settle.Move{settle.Moved, settle.Moved, settle.Moved, settle.MoveBlocked, settle.Moved}, ends)
 	require.Equal(t, []string{"up to 3", "5"}, removed.list)
@@ -189,7 +189,7 @@ func TestR13APurgeEndsBeforeWhatStays(t *testing.T) {
 	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, left))
 
 	more := wait(t, q, intent("B-1", "april:1"), intent("B-2", "april:2"))[1:]
-	_, err = q.Move(t.Context(), settle.WaitingGroup{Messages: more})
+	_, err = q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: more})
 	require.NoError(t, err)
 	require.Len(t, waiting(t, q), 1, "a purge would have taken what was passed")
 }
@@ -198,14 +198,14 @@ func TestR13APurgeEndsBeforeWhatStays(t *testing.T) {
 func TestR13NoPurgeByAWildcard(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	page := wait(t, q, intent("A-1", "march:1"))
-	odd := []*settle.Message{q.IntentMessage(intent("B-1", "b:1")), q.IntentMessage(intent("B-2", "b:2"))}
+	odd := []*settle.Message{q.Producer.IntentMessage(intent("B-1", "b:1")), q.Producer.IntentMessage(intent("B-2", "b:2"))}
 	for _, m := range odd {
 		m.Subject = "orders.waiting.bulk.*"
 	}
 	for _, p := range q.Store().PublishIntents(t.Context(), odd, t.Context().Err) {
 		require.NoError(t, p.Err)
 	}
-	odd, _, err := q.WaitingPage(t.Context(), "orders.waiting.bulk.*", page[0].Seq+1, 10)
+	odd, _, err := q.Waiting.Page(t.Context(), "orders.waiting.bulk.*", page[0].Seq+1, 10)
 	require.NoError(t, err)
 	require.Len(t, odd, 2)
 	require.Equal(t, []settle.Move{settle.Moved, settle.Moved}, move(t, q, odd))
@@ -242,7 +242,7 @@ func TestR13AnIntentThatWaitsForItsHeader(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	in := intent("A-1", "march:1")
 	in.NotBefore = time.Now().Add(20 * time.Second)
-	ms := []*settle.Message{q.IntentMessage(in)}
+	ms := []*settle.Message{q.Producer.IntentMessage(in)}
 	ms[0].Subject = "orders.waiting.bulk.-"
 	for _, p := range q.Store().PublishIntents(t.Context(), ms, t.Context().Err) {
 		require.NoError(t, p.Err)
@@ -259,7 +259,7 @@ func TestR13ALatePurgeIsTrue(t *testing.T) {
 	moveCut(t, q, page)
 	require.Equal(t, []settle.Move{settle.MovedBefore, settle.MovedBefore}, move(t, q, page))
 	wait(t, q, intent("A-3", "march:3"))
-	require.NoError(t, q.ExportStore().PurgeWaiting(t.Context(), page[1].Subject, page[1].Seq))
+	require.NoError(t, q.Ledger.ExportStore().PurgeWaiting(t.Context(), page[1].Subject, page[1].Seq))
 	left := waiting(t, q)
 	require.Len(t, left, 1)
 	require.Equal(t, "A-3", settle.WaitingOrderNo(left[0]))
@@ -275,16 +275,16 @@ func TestR13ALatePurgeIsTrue(t *testing.T) {
 func TestR13ALostAnswerIsRecognised(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	page := wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
-	store := q.ExportStore()
-	q.ExportSetStore(losesAnswers{store})
-	ends, err := q.Move(t.Context(), whole(page))
+	store := q.Ledger.ExportStore()
+	q.Ledger.ExportSetStore(losesAnswers{store})
+	ends, err := q.Mover.Move(t.Context(), whole(page))
 	require.ErrorContains(t, err, "no answer")
 	require.Equal(t, []settle.Move{settle.MoveLater, settle.MoveLater}, ends)
-	q.ExportSetStore(store)
+	q.Ledger.ExportSetStore(store)
 	require.Len(t, waiting(t, q), 2, "nothing may leave without a confirmation")
 	require.Equal(t, []settle.Move{settle.MovedBefore, settle.MovedBefore}, move(t, q, page))
 	require.Empty(t, waiting(t, q))
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 2, c.LastIntent)
 }
@@ -315,7 +315,7 @@ func TestR13ManyFeedersMoveOnce(t *testing.T) {
 		other := openQueue(t, s, fmt.Sprint("feeder-", i))
 		all.Go(func() {
 			for range 3 {
-				_, _ = other.Move(t.Context(), whole(page))
+				_, _ = other.Mover.Move(t.Context(), whole(page))
 			}
 		})
 	}
@@ -343,7 +343,7 @@ func TestR13ABlockedIntentWaits(t *testing.T) {
 	require.Equal(t, []settle.Move{settle.Moved}, move(t, q, page))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	_, err := q.Refuse(t.Context(), d)
+	_, err := q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)
@@ -382,10 +382,10 @@ func TestR13AMoveAfterItsTermMovesNothing(t *testing.T) {
 	page := wait(t, q, intent("A-1", "march:1"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := q.Move(ctx, whole(page))
+	_, err := q.Mover.Move(ctx, whole(page))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, waiting(t, q), 1)
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, c.LastIntent)
 }
@@ -396,7 +396,7 @@ func TestR13AMoveAfterItsTermMovesNothing(t *testing.T) {
 func TestR13AMoveIntoAnotherRunOfTheBrokerMovesNothing(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	page := wait(t, q, intent("A-1", "march:1"), intent("A-2", "march:2"))
-	store := q.ExportStore()
+	store := q.Ledger.ExportStore()
 	for asked, want := range [][]settle.Move{
 		{settle.MoveLater, settle.MoveLater}, // when the move begins
 		{settle.MoveLater, settle.MoveLater}, // before it publishes
@@ -404,11 +404,11 @@ func TestR13AMoveIntoAnotherRunOfTheBrokerMovesNothing(t *testing.T) {
 	} {
 		elsewhere := &wakesElsewhere{Store: store}
 		elsewhere.times.Store(int32(asked) + 1)
-		q.ExportSetStore(elsewhere)
-		ends, err := q.Move(t.Context(), whole(page))
+		q.Ledger.ExportSetStore(elsewhere)
+		ends, err := q.Mover.Move(t.Context(), whole(page))
 		require.ErrorContains(t, err, "the connection to the broker was lost during a move")
 		require.Equal(t, want, ends, "woken after question %d", asked+1)
 	}
-	q.ExportSetStore(store)
+	q.Ledger.ExportSetStore(store)
 	require.Equal(t, []settle.Move{settle.MovedBefore, settle.Moved}, move(t, q, page))
 }

@@ -9,16 +9,16 @@ import (
 
 // whereMoved judges the broker's answer to the publish of a waiting intent. An
 // answer that says "not stored" proves nothing by itself (R6).
-func (q *Protocol) whereMoved(ctx context.Context, in *waitingIntent, p Published) (Move, error) {
+func (mv *Mover) whereMoved(ctx context.Context, in *waitingIntent, p Published) (Move, error) {
 	switch {
 	case p.Err != nil:
 		return MoveLater, p.Err
 	case p.Status == Stored:
 		return Moved, nil
 	case p.Status == AlreadyKnown:
-		return q.knownBefore(ctx, in, p.Seq)
+		return mv.knownBefore(ctx, in, p.Seq)
 	}
-	pending, err := q.store.Intent(ctx, in.orderNo)
+	pending, err := mv.ledger.store.Intent(ctx, in.orderNo)
 	switch {
 	case err != nil || pending == nil: // it went away in between
 		return MoveLater, err
@@ -33,8 +33,8 @@ func (q *Protocol) whereMoved(ctx context.Context, in *waitingIntent, p Publishe
 // seq. If that one is gone and the record does not name it, somebody used the ID
 // for another order or removed the intent. The broker takes the intent when its
 // duplicate window is over.
-func (q *Protocol) knownBefore(ctx context.Context, in *waitingIntent, seq uint64) (Move, error) {
-	original, err := q.store.IntentAt(ctx, seq)
+func (mv *Mover) knownBefore(ctx context.Context, in *waitingIntent, seq uint64) (Move, error) {
+	original, err := mv.ledger.store.IntentAt(ctx, seq)
 	if err != nil {
 		return MoveLater, err
 	}
@@ -44,7 +44,7 @@ func (q *Protocol) knownBefore(ctx context.Context, in *waitingIntent, seq uint6
 		}
 		return MoveBlocked, nil
 	}
-	entry, err := q.store.Record(ctx, FileToken(order.Token(in.orderNo)))
+	entry, err := mv.ledger.store.Record(ctx, FileToken(order.Token(in.orderNo)))
 	switch {
 	case errors.Is(err, ErrUnreadable):
 		return MoveBlocked, nil
@@ -87,24 +87,24 @@ func (g *waitingGroup) moved() (gone []*waitingIntent, purged int) {
 // stays in one purge, which costs the broker one fsync and not one for each. What stays
 // there because the removal failed is recognised by the next move. A removal that is
 // late, from a feeder whose term is over, is true all the same: it takes what was moved.
-func (q *Protocol) removeMoved(ctx context.Context, groups []waitingGroup) error {
+func (mv *Mover) removeMoved(ctx context.Context, groups []waitingGroup) error {
 	var singly []*waitingIntent
 	var errs []error
 	for _, g := range groups {
 		gone, purged := g.moved()
-		if q.mutated(PurgeBlocked) && g.whole {
+		if mv.ledger.mutated(PurgeBlocked) && g.whole {
 			purged = len(gone)
 		}
 		if purged > 1 {
-			errs = append(errs, q.store.PurgeWaiting(ctx, gone[0].from, gone[purged-1].at))
+			errs = append(errs, mv.ledger.store.PurgeWaiting(ctx, gone[0].from, gone[purged-1].at))
 			gone = gone[purged:]
 		}
 		singly = append(singly, gone...)
 	}
-	return errors.Join(append(errs, q.removeSingly(ctx, singly))...)
+	return errors.Join(append(errs, mv.removeSingly(ctx, singly))...)
 }
 
 // removeSingly removes intents from the waiting room by their sequences.
-func (q *Protocol) removeSingly(ctx context.Context, gone []*waitingIntent) error {
-	return q.time.Each(len(gone), LeaderReads, func(i int) error { return q.store.DeleteWaiting(ctx, gone[i].at) })
+func (mv *Mover) removeSingly(ctx context.Context, gone []*waitingIntent) error {
+	return mv.ledger.time.Each(len(gone), LeaderReads, func(i int) error { return mv.ledger.store.DeleteWaiting(ctx, gone[i].at) })
 }

@@ -55,12 +55,15 @@ const (
 	// NoRequestOnArrival: the claim on an intent that has waited in the stream is
 	// not extended at once (R7).
 	NoRequestOnArrival
+	// NoNoteWithReplicas: under park, a first delivery is posted without a note although
+	// there are replicas (R2).
+	NoNoteWithReplicas
 	// NoSecondLook: the record is not read again before an attempt (R7).
 	NoSecondLook
 )
 
 // Mutate disables a step from now on. It is for simulations.
-func (q *Protocol) Mutate(m Mutation) { q.mutation = m }
+func (lg *Ledger) Mutate(m Mutation) { lg.mutation = m }
 
 // mutated reports whether this mutation is set.
-func (q *Protocol) mutated(m Mutation) bool { return q.mutation == m }
+func (lg *Ledger) mutated(m Mutation) bool { return lg.mutation == m }

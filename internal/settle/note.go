@@ -9,40 +9,50 @@ import (
 	"orderpost/internal/order"
 )
 
-// NoteAttempt writes the write-ahead note of one attempt (policy park) and
-// returns once JetStream has confirmed it. first reports that the note proves
-// this attempt to be our first for this order_no.
-func (q *Protocol) NoteAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
-	return q.note(ctx, d, h, order.NoteAttempt)
+// BeginAttempt returns once the broker has confirmed what tells a later delivery that this
+// attempt may have created the order (policy park): the mark of a first delivery, otherwise
+// a note. With replicas two workers may have the intent at once; the note says which of them
+// posts it (R2). first reports that this attempt is proven to be our first for this order_no.
+func (wk *Worker) BeginAttempt(ctx context.Context, d *Delivery, h order.History) (first bool, err error) {
+	if first = d.provenFirst(); first && (!wk.ledger.store.Replicated() || wk.ledger.mutated(NoNoteWithReplicas)) {
+		return true, nil
+	}
+	return first, wk.NoteAttempt(ctx, d, h)
+}
+
+// NoteAttempt writes the write-ahead note of one attempt and returns once the broker has
+// confirmed it.
+func (wk *Worker) NoteAttempt(ctx context.Context, d *Delivery, h order.History) error {
+	return wk.note(ctx, d, h, order.NoteAttempt)
 }
 
 // NoteBegun writes that the work on a delivery begins whose count the broker
 // may lose (mustNoteBegin). A later delivery that finds this note knows that
 // this one ended without a report, whatever the broker counts. The order is in
 // doubt then, and one more delivery is lost.
-func (q *Protocol) NoteBegun(ctx context.Context, d *Delivery) error {
+func (wk *Worker) NoteBegun(ctx context.Context, d *Delivery) error {
 	h := d.History
 	h.Lost++
-	_, err := q.note(ctx, d, h, order.NoteAttempt)
-	return q.explained(ctx, d, err)
+	err := wk.note(ctx, d, h, order.NoteAttempt)
+	return wk.explained(ctx, d, err)
 }
 
 // NoteSuspect writes that a worker is about to handle the intent alone (R8).
-func (q *Protocol) NoteSuspect(ctx context.Context, d *Delivery) error {
+func (wk *Worker) NoteSuspect(ctx context.Context, d *Delivery) error {
 	h := d.History
 	h.Suspects++
-	_, err := q.note(ctx, d, h, order.NoteSuspect)
+	err := wk.note(ctx, d, h, order.NoteSuspect)
 	if err == nil {
 		d.History.Suspects = h.Suspects
 	}
-	return q.explained(ctx, d, err)
+	return wk.explained(ctx, d, err)
 }
 
 // explained returns err. If it is errWritten, this delivery posts nothing, and
 // explained notes that.
-func (q *Protocol) explained(ctx context.Context, d *Delivery, err error) error {
+func (wk *Worker) explained(ctx context.Context, d *Delivery, err error) error {
 	if errors.Is(err, errWritten) {
-		_, failed := q.noteUnattempted(ctx, d)
+		_, failed := wk.noteUnattempted(ctx, d)
 		err = errors.Join(err, failed)
 	}
 	return err
@@ -51,20 +61,19 @@ func (q *Protocol) explained(ctx context.Context, d *Delivery, err error) error 
 // note writes a note of the given kind over the record that the delivery read last. It
 // returns errWritten if that is no longer stored: the other writer may be posting, and
 // the next delivery decides on the new record.
-func (q *Protocol) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) (first bool, err error) {
-	rec := q.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
+func (wk *Worker) note(ctx context.Context, d *Delivery, h order.History, kind order.NoteKind) error {
+	rec := wk.record(d, order.Report{History: h}, order.Settlement{Action: order.ActHandBack, Unsure: h.Unsure})
 	rec.Note = kind
-	now := q.time.Now()
-	stored, err := q.writeOver(ctx, d.token, d.Last, rec)
+	now := wk.ledger.time.Now()
+	stored, err := wk.ledger.writeOver(ctx, d.token, d.Last, rec)
 	if err != nil {
-		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
+		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
 	}
 	if got := stored.Record; got.Note != kind || got.IntentID != d.Intent.ID || got.Delivered != d.Delivered || !got.SameDelivery(&rec) {
-		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), errWritten)
+		return fmt.Errorf("order %s: note not written: %w", d.OrderNo(), errWritten)
 	}
-	first = d.Last.Record == nil && !d.Redelivered()
 	d.Last, d.looked = stored, now
-	return first, nil
+	return nil
 }
 
 // GiveUp notes that a delivery was not worked on: its check failed, or its
@@ -73,11 +82,11 @@ func (q *Protocol) note(ctx context.Context, d *Delivery, h order.History, kind 
 //
 // It gives back an order whose record cannot be read, with a delay. Such an
 // order waits for a newer version or for a person.
-func (q *Protocol) GiveUp(ctx context.Context, d *Delivery) error {
+func (wk *Worker) GiveUp(ctx context.Context, d *Delivery) error {
 	if d.unreadable != nil {
-		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), q.giveBack(d, unreadableDelay))
+		return errors.Join(fmt.Errorf("order %s: %w", d.OrderNo(), d.unreadable), wk.giveBack(d, unreadableDelay))
 	}
-	_, err := q.noteUnattempted(ctx, d)
+	_, err := wk.noteUnattempted(ctx, d)
 	return err
 }
 
@@ -88,16 +97,16 @@ const unreadableDelay = time.Minute
 // noteUnattempted notes that this delivery posted nothing. It decides again for
 // each record that it reads, because another delivery may have written
 // meanwhile. overtaken says that a later delivery of the intent has.
-func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) (overtaken bool, err error) {
-	entry, err := q.updateRecord(ctx, d.token, func(cur Entry) (*order.Record, error) {
+func (wk *Worker) noteUnattempted(ctx context.Context, d *Delivery) (overtaken bool, err error) {
+	entry, err := wk.ledger.updateRecord(ctx, d.token, func(cur Entry) (*order.Record, error) {
 		d.Last.Record = cur.Record
-		if overtaken = q.overtaken(d); overtaken || q.sharesNumber(d) {
+		if overtaken = wk.overtaken(d); overtaken || wk.sharesNumber(d) {
 			return nil, nil
 		}
 		if d.History, d.Unexplained = inherit(d); d.doubtBefore() {
 			d.doubted = cur.Record
 		}
-		return q.unattemptedNote(d), nil
+		return wk.unattemptedNote(d), nil
 	})
 	if err != nil {
 		return false, fmt.Errorf("order %s: note not written: %w", d.OrderNo(), err)
@@ -110,8 +119,8 @@ func (q *Protocol) noteUnattempted(ctx context.Context, d *Delivery) (overtaken 
 // The broker was restarted, so it may have given the same number to another
 // worker, which posts without a note of its own if no high-water mark tells it
 // of this delivery.
-func (q *Protocol) sharesNumber(d *Delivery) bool {
-	return !d.marked && d.serverID != q.store.ServerID()
+func (wk *Worker) sharesNumber(d *Delivery) bool {
+	return !d.marked && d.serverID != wk.ledger.store.ServerID()
 }
 
 // unattemptedNote returns the note that a delivery posted nothing, or nil if
@@ -119,11 +128,11 @@ func (q *Protocol) sharesNumber(d *Delivery) bool {
 // only its writer or a successor may close it. A note with this delivery's
 // number or a later one belongs to another delivery: the broker restarted and
 // its counter began again. Nothing needs explaining then.
-func (q *Protocol) unattemptedNote(d *Delivery) *order.Record {
+func (wk *Worker) unattemptedNote(d *Delivery) *order.Record {
 	last := d.Last.Record
 	switch {
 	case last == nil || last.IntentID != d.Intent.ID:
-		rec := q.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
+		rec := wk.record(d, order.Report{History: d.History}, order.Settlement{Action: order.ActHandBack, Unsure: d.History.Unsure})
 		rec.Reason = "given up before anything was sent"
 		return order.Merge(last, &rec)
 	case last.Outcome() != order.OutcomeNone,

@@ -18,14 +18,14 @@ func TestAnIntentInTheQueueWaitsForItsTime(t *testing.T) {
 	at := time.Now().Add(4 * time.Second)
 	put := func(no, notBefore string) {
 		m := &settle.Message{Subject: "orders.new." + no, Data: body(no), Header: settle.Header{settle.HeaderNotBefore: {notBefore}, settle.HeaderIntentID: {no}}}
-		status, _, err := q.ExportStore().PublishIntent(t.Context(), m)
+		status, _, err := q.Ledger.ExportStore().PublishIntent(t.Context(), m)
 		require.NoError(t, err)
 		require.Equal(t, settle.Stored, status)
 	}
 	put("A-1", at.Format(time.RFC3339Nano))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkNotYet, d.Work)
-	require.NoError(t, q.HandBack(t.Context(), d, time.Until(at)))
+	require.NoError(t, q.Worker.HandBack(t.Context(), d, time.Until(at)))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSubmit, d.Work)
 	require.False(t, time.Now().Before(at))

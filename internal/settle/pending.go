@@ -1,6 +1,9 @@
 package settle
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"orderpost/internal/order"
@@ -30,4 +33,54 @@ func ReadPending(orderNo string, raw *Message) *Pending {
 		p.BodyHash = parsed.BodyHash()
 	}
 	return p
+}
+
+// filedToken returns the token that a stored intent's record and letter are filed under.
+func (lg *Ledger) filedToken(m *Message) string {
+	return FiledToken(m.Subject[len(lg.cfg.IntentSubjects):], m.Seq, m.Time)
+}
+
+// SettledBy reports whether a record counts this stored intent, and not only an earlier
+// one with the same ID.
+func (m *Message) SettledBy(r *order.Record) bool {
+	id := m.IntentID()
+	if c := r.ConflictOf(id); c != nil {
+		return !m.Time.After(c.EnqueuedAt)
+	}
+	return r.Outcome() != order.OutcomeNone && !m.Time.After(r.EnqueuedAt) && r.IntentID == id
+}
+
+// completedBy reports whether a record settles this intent, and the letter of the order_no
+// (nil = none) is the one that it needs (R4).
+func (m *Message) completedBy(r *order.Record, l *Letter) bool {
+	return m.SettledBy(r) && (!r.NeedsLetter() || l != nil && l.IntentID == m.IntentID())
+}
+
+// isComplete reads the letter for completedBy.
+func (lg *Ledger) isComplete(ctx context.Context, m *Message, r *order.Record) (bool, error) {
+	if !m.SettledBy(r) || !r.NeedsLetter() {
+		return m.SettledBy(r), nil
+	}
+	l, err := lg.store.Letter(ctx, lg.filedToken(m))
+	if errors.Is(err, ErrNotALetter) {
+		return false, nil
+	}
+	return m.completedBy(r, l), err
+}
+
+// storedAndRecord reads the stored intent of an order_no, nil if there is none, and then the
+// record about it.
+func (lg *Ledger) storedAndRecord(ctx context.Context, orderNo string) (*Message, Entry, error) {
+	m, err := lg.store.Intent(ctx, orderNo)
+	if err != nil || m == nil {
+		return nil, Entry{}, err
+	}
+	entry, err := lg.store.Record(ctx, lg.filedToken(m))
+	if errors.Is(err, ErrUnreadable) {
+		return m, Entry{}, nil
+	}
+	if err != nil {
+		return nil, Entry{}, fmt.Errorf("order %s: %w", orderNo, err)
+	}
+	return m, entry, nil
 }

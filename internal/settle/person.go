@@ -22,10 +22,22 @@ var ErrNoResult = errors.New("this order_no has no result")
 // ErrNotInDoubt is returned for an order whose outcome is known.
 var ErrNotInDoubt = errors.New("the order's outcome is not in doubt")
 
+// Operator carries out what persons say about orders and their letters (R5).
+type Operator struct {
+	ledger   *Ledger
+	producer *Producer
+}
+
 // Person says who decided, and why.
 type Person struct {
 	Name, Note string
+	// Knew is the sequence of the newest result when she decided; 0 = she decides now. What
+	// she says does not cover an order whose record is newer.
+	Knew uint64
 }
+
+// knew reports whether the person can have known a record when she decided.
+func (p Person) knew(e Entry) bool { return p.Knew == 0 || e.Record == nil || e.Seq <= p.Knew }
 
 // did returns what the person did as an entry of a record.
 func (p Person) did(what string, now time.Time) order.Intervention {
@@ -56,48 +68,14 @@ func sequenceAfter(prefix, text string) uint64 {
 	return seq
 }
 
-// updateRecord writes the record that decide returns for the current one, by
-// R1. The write is conditional on the record that decide saw. If another write
-// came between, updateRecord reads the record again and calls decide again.
-// decide returns nil if the record needs no change. An error of decide ends the
-// update, and nothing is written. After a lost confirmation updateRecord tries
-// again until ctx ends.
-func (q *Protocol) updateRecord(ctx context.Context, token string, decide func(cur Entry) (*order.Record, error)) (Entry, error) {
-	id := newWriteID()
-	w := q.cfg.Patience.Wait()
-	defer w.Done()
-	for {
-		cur, err := q.rereadRecord(ctx, token)
-		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
-			return cur, err
-		}
-		next, err := decide(cur)
-		if err != nil || next == nil {
-			return cur, err
-		}
-		next.WriteID = id
-		seq, err := q.store.PutRecord(ctx, token, next, cur.Seq)
-		switch {
-		case err == nil:
-			return Entry{Record: next, Seq: seq, replaced: cur.Record}, nil
-		case errors.Is(err, ErrStorage), ctx.Err() != nil:
-			return cur, err
-		case !errors.Is(err, ErrStale):
-			if err := w.Backoff(ctx, err); err != nil {
-				return cur, err
-			}
-		}
-	}
-}
-
 // requireNonePending returns ErrPending if an intent for the order_no is stored that
 // has no outcome yet, or lacks its letter: whoever settles it is about to file that.
-func (q *Protocol) requireNonePending(ctx context.Context, orderNo string) error {
-	m, entry, err := q.storedAndRecord(ctx, orderNo)
+func (op *Operator) requireNonePending(ctx context.Context, orderNo string) error {
+	m, entry, err := op.ledger.storedAndRecord(ctx, orderNo)
 	if err != nil || m == nil {
 		return err
 	}
-	complete, err := q.isComplete(ctx, m, entry.Record)
+	complete, err := op.ledger.isComplete(ctx, m, entry.Record)
 	if err == nil && !complete {
 		err = fmt.Errorf("order %s: %w", orderNo, ErrPending)
 	}

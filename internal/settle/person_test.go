@@ -17,16 +17,16 @@ func TestResolve(t *testing.T) {
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.ErrorIs(t, err, settle.ErrPending)
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
-	_, err = q.Refuse(t.Context(), d)
+	_, err = q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)
 
-	rec, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	rec, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeRejected, rec.Outcome())
 	require.Equal(t, "anna", rec.By)
@@ -35,10 +35,10 @@ func TestResolve(t *testing.T) {
 	requireNoLetter(t, q, "A-1")
 	requireBalanced(t, q)
 
-	rec, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	rec, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 	require.NoError(t, err)
 	require.Len(t, rec.Interventions, 1, "the same word again changes nothing")
-	rec, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ben"})
+	rec, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, settle.Person{Name: "ben"})
 	require.NoError(t, err)
 	require.Equal(t, "ben", rec.By)
 	require.Len(t, rec.Interventions, 2)
@@ -46,7 +46,7 @@ func TestResolve(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b3:1"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkRepeat, d.Work, "an accepted order is not posted again")
-	_, err = q.Repeat(t.Context(), d)
+	_, err = q.Worker.Repeat(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)
@@ -55,13 +55,13 @@ func TestResolve(t *testing.T) {
 
 func TestResolveRefusals(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
-	_, err := q.Resolve(t.Context(), "nobody", 0, order.OutcomeAccepted, anna)
+	_, err := q.Operator.Resolve(t.Context(), "nobody", 0, order.OutcomeAccepted, anna)
 	require.ErrorIs(t, err, settle.ErrNoResult)
 	deadLetter(t, q, "A-1", rejected())
-	_, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.ErrorIs(t, err, settle.ErrNotInDoubt)
 	require.Equal(t, order.OutcomeRejected, letterOf(t, q, "A-1").Outcome)
-	_, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeExpired, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeExpired, anna)
 	require.ErrorContains(t, err, "expired")
 }
 
@@ -69,14 +69,14 @@ func TestResolveRefusals(t *testing.T) {
 func TestResolveCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	_, err := q.ExportUpdateRecord(t.Context(), l.Token(), func(cur *order.Record) (*order.Record, error) {
+	_, err := q.Ledger.ExportUpdateRecord(t.Context(), l.Token(), func(cur *order.Record) (*order.Record, error) {
 		return settle.ExportResolved(cur, "A-1", order.OutcomeAccepted, anna, time.Now())
 	})
 	require.NoError(t, err)
 	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.False(t, a.Balanced(), "an accepted order with a letter is worth a line")
-	_, err = q.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeAccepted, anna)
 	require.NoError(t, err)
 	requireNoLetter(t, q, "A-1")
 	requireBalanced(t, q)
@@ -88,12 +88,12 @@ func TestResolveLosesToAcceptance(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b1:1"})
 	frozen := pull(t, q, 1)[0]
-	late := q.ExportRecord(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
+	late := q.Worker.ExportRecord(frozen, report(order.Accepted, frozen.History), order.Settlement{Action: order.ActMerge, Outcome: order.OutcomeAccepted})
 	settleAs(t, q, frozen, exhaustedInDoubt())
 	requireDrained(t, q)
-	_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 	require.NoError(t, err)
-	entry, err := q.ExportWriteRecord(t.Context(), frozen.ExportToken(), settle.Entry{}, late)
+	entry, err := q.Ledger.ExportWriteRecord(t.Context(), frozen.ExportToken(), settle.Entry{}, late)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeAccepted, entry.Record.Outcome())
 	require.Equal(t, "anna", entry.Record.Interventions[0].By, "what the person did is not forgotten")
@@ -104,21 +104,21 @@ func TestDrop(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", rejected())
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
-	_, err := q.Drop(t.Context(), l, anna)
+	_, err := q.Operator.Drop(t.Context(), l, anna)
 	require.ErrorIs(t, err, settle.ErrPending)
 	settleAs(t, q, pull(t, q, 1)[0], rejected())
 	requireDrained(t, q)
 
-	gone, err := q.Drop(t.Context(), l, anna)
+	gone, err := q.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
 	require.True(t, gone, "a newer letter is not hit")
 	l = letterOf(t, q, "A-1")
-	gone, err = q.Drop(t.Context(), l, anna)
+	gone, err = q.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
 	require.False(t, gone)
 	requireNoLetter(t, q, "A-1")
 	requireBalanced(t, q)
-	entry, err := q.Lookup(t.Context(), "A-1")
+	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Equal(t, "rejected", entry.Record.Word)
 	require.Equal(t, "anna", entry.Record.Interventions[0].By)
@@ -135,17 +135,17 @@ func TestDrop(t *testing.T) {
 func TestDropCut(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	_, err := q.Drop(t.Context(), l, anna)
+	_, err := q.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
-	require.NoError(t, q.ExportStore().PutLetter(t.Context(), "A-1", l, nil)) // as if it had not been removed
+	require.NoError(t, q.Ledger.ExportStore().PutLetter(t.Context(), "A-1", l, nil)) // as if it had not been removed
 	requireBalanced(t, q)
-	_, err = q.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
+	_, err = q.Operator.Drop(t.Context(), letterOf(t, q, "A-1"), anna)
 	require.NoError(t, err)
 	requireBalanced(t, q)
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work, "an unknown order stays protected")
-	_, err = q.Refuse(t.Context(), d)
+	_, err = q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	requireDrained(t, q)
 	require.Equal(t, "b2:1", letterOf(t, q, "A-1").IntentID)
@@ -159,15 +159,15 @@ func TestDropLeavesALaterLetterOfTheSameIntent(t *testing.T) {
 	s := startBroker(t)
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	l := deadLetter(t, q, "A-1", rejected())
-	late := &meanwhile{Store: slow.ExportStore(), beforeIntent: func() {
-		require.NoError(t, q.ExportStore().PutLetter(t.Context(), "A-1", l, l))
+	late := &meanwhile{Store: slow.Ledger.ExportStore(), beforeIntent: func() {
+		require.NoError(t, q.Ledger.ExportStore().PutLetter(t.Context(), "A-1", l, l))
 	}}
-	slow.ExportSetStore(late)
-	gone, err := slow.Drop(t.Context(), l, anna)
+	slow.Ledger.ExportSetStore(late)
+	gone, err := slow.Operator.Drop(t.Context(), l, anna)
 	require.NoError(t, err)
 	require.Nil(t, late.beforeIntent, "the letter was replaced")
 	require.True(t, gone)
-	entry, err := q.Lookup(t.Context(), "A-1")
+	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.False(t, entry.Record.Dropped)
 	require.Greater(t, letterOf(t, q, "A-1").Seq, l.Seq)
@@ -178,8 +178,8 @@ func TestDropLeavesALaterLetterOfTheSameIntent(t *testing.T) {
 func TestLetterDeletedTwice(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", rejected())
-	require.NoError(t, q.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
-	require.NoError(t, q.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
+	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
+	require.NoError(t, q.Ledger.ExportStore().DeleteLetter(t.Context(), l.Token(), l))
 }
 
 // A person resolves an order and is held up before the letter is removed.
@@ -190,10 +190,10 @@ func TestResolveLeavesALaterIntentsLetter(t *testing.T) {
 	q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	slow.ExportSetStore(&lateReader{Store: slow.ExportStore(), reached: reached, goOn: goOn})
+	slow.Ledger.ExportSetStore(&lateReader{Store: slow.Ledger.ExportStore(), reached: reached, goOn: goOn})
 	done := make(chan error)
 	go func() {
-		_, err := slow.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+		_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 		done <- err
 	}()
 	<-reached
@@ -221,14 +221,14 @@ func TestAWordIsAboutTheDoubtThatThePersonSaw(t *testing.T) {
 			s := startBroker(t)
 			q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 			deadLetter(t, q, "A-1", exhaustedInDoubt())
-			slow.ExportSetStore(&slowWriter{Store: slow.ExportStore(), stored: stored, meanwhile: func() {
-				_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+			slow.Ledger.ExportSetStore(&slowWriter{Store: slow.Ledger.ExportStore(), stored: stored, meanwhile: func() {
+				_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
 				require.NoError(t, err)
 				publish(t, q, intent("A-1", "b9:1"))
 				settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
 				requireDrained(t, q)
 			}})
-			_, err := slow.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+			_, err := slow.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 			require.ErrorIs(t, err, settle.ErrReplaced)
 			rec := lookup(t, q, "A-1")
 			require.Equal(t, order.OutcomeUnknown, rec.Outcome())
@@ -244,18 +244,18 @@ func TestAWordIsAboutTheDoubtThatThePersonSaw(t *testing.T) {
 func TestAWordNamesTheResultThatThePersonSaw(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	deadLetter(t, q, "A-1", exhaustedInDoubt())
-	seen, err := q.Lookup(t.Context(), "A-1")
+	seen, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
-	_, err = q.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
 	require.NoError(t, err)
-	again, err := q.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
+	again, err := q.Operator.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
 	require.NoError(t, err, "the same command again")
 	require.Len(t, again.Interventions, 1)
 
 	publish(t, q, intent("A-1", "b9:1"))
 	settleAs(t, q, pull(t, q, 1)[0], exhaustedInDoubt())
 	requireDrained(t, q)
-	_, err = q.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
+	_, err = q.Operator.Resolve(t.Context(), "A-1", seen.Seq, order.OutcomeRejected, anna)
 	require.ErrorIs(t, err, settle.ErrReplaced)
 	require.Equal(t, order.OutcomeUnknown, lookup(t, q, "A-1").Outcome())
 }
@@ -268,8 +268,8 @@ func TestAPermissionIsAboutTheLetterThatThePersonSaw(t *testing.T) {
 			s := startBroker(t)
 			q, slow := openQueue(t, s, "w1"), openQueue(t, s, "anna")
 			l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-			slow.ExportSetStore(&slowWriter{Store: slow.ExportStore(), meanwhile: func() {
-				_, err := q.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
+			slow.Ledger.ExportSetStore(&slowWriter{Store: slow.Ledger.ExportStore(), meanwhile: func() {
+				_, err := q.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, settle.Person{Name: "ben"})
 				require.NoError(t, err)
 				publish(t, q, intent("A-1", "b9:1"))
 				if end == settle.ReplayGone {
@@ -277,7 +277,7 @@ func TestAPermissionIsAboutTheLetterThatThePersonSaw(t *testing.T) {
 					requireDrained(t, q)
 				}
 			}})
-			got, err := slow.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
+			got, err := slow.Operator.Replay(t.Context(), l, settle.ReplayOptions{ResubmitUnknown: true, Person: anna})
 			require.NoError(t, err)
 			require.Equal(t, end, got)
 			require.False(t, lookup(t, q, "A-1").Allowed)
@@ -331,16 +331,16 @@ func TestAWithheldIntentIsNobodysWord(t *testing.T) {
 	d := pull(t, q, 1)[0]
 	settleAs(t, q, d, report(order.Duplicate, d.History))
 	requireDrained(t, q)
-	entry, err := q.Lookup(t.Context(), "A-1")
+	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	withdrawn := *entry.Record
 	withdrawn.By = "anna"
-	_, err = q.ExportStore().PutRecord(t.Context(), "A-1", &withdrawn, entry.Seq)
+	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", &withdrawn, entry.Seq)
 	require.NoError(t, err)
 	publish(t, q, intent("A-1", "i2"))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
-	_, err = q.Refuse(t.Context(), d)
+	_, err = q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	rec := lookup(t, q, "A-1")
 	require.Empty(t, rec.By)

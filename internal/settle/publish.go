@@ -43,23 +43,26 @@ var ErrFull = errors.New("no room left")
 // another ID if the order is still wanted.
 var ErrSwallowed = errors.New("the broker took the intent for a duplicate of one that is gone")
 
+// Producer stores intents, and finds out what the broker's answers mean (R6).
+type Producer struct{ ledger *Ledger }
+
 // Publish stores one intent and returns once JetStream has confirmed it.
-func (q *Protocol) Publish(ctx context.Context, in Intent) (PublishStatus, error) {
-	if err := q.CheckSize(in); err != nil {
+func (pr *Producer) Publish(ctx context.Context, in Intent) (PublishStatus, error) {
+	if err := pr.CheckSize(in); err != nil {
 		return PublishNone, err
 	}
 	for try := 0; ; try++ {
-		p, seq, err := q.store.PublishIntent(ctx, q.IntentMessage(in))
+		p, seq, err := pr.ledger.store.PublishIntent(ctx, pr.IntentMessage(in))
 		if err != nil || p == Stored {
 			return p, err
 		}
-		if p, err = q.Verify(ctx, in, p, seq); p != PublishNone || err != nil {
+		if p, err = pr.Verify(ctx, in, p, seq); p != PublishNone || err != nil {
 			return p, err
 		}
 		if try == FreedTries {
 			return AlreadyPending, nil
 		}
-		if err := q.time.Sleep(ctx, FreedPause); err != nil {
+		if err := pr.ledger.time.Sleep(ctx, FreedPause); err != nil {
 			return PublishNone, err
 		}
 	}
@@ -76,35 +79,35 @@ const (
 // Verify checks an answer that says "not stored" (R6). original is the sequence
 // of the message that the broker names as the duplicate. PublishNone without an
 // error means that no pending intent explains the answer: publish again.
-func (q *Protocol) Verify(ctx context.Context, in Intent, p PublishStatus, original uint64) (PublishStatus, error) {
+func (pr *Producer) Verify(ctx context.Context, in Intent, p PublishStatus, original uint64) (PublishStatus, error) {
 	switch {
 	case p == AlreadyKnown && in.Waits():
-		return p, q.findWaiting(ctx, in, original)
+		return p, pr.findWaiting(ctx, in, original)
 	case p == AlreadyPending && !in.Waits():
-		pending, err := q.IsPending(ctx, in.OrderNo)
+		pending, err := pr.ledger.IsPending(ctx, in.OrderNo)
 		if err != nil || !pending {
 			return PublishNone, err
 		}
 	case p == AlreadyKnown:
-		return p, q.findOriginal(ctx, in, original)
+		return p, pr.findOriginal(ctx, in, original)
 	}
 	return p, nil
 }
 
 // findOriginal returns ErrSwallowed if the intent at seq, of which in is a
 // duplicate, is neither waiting nor settled.
-func (q *Protocol) findOriginal(ctx context.Context, in Intent, seq uint64) error {
-	waiting, err := q.store.IntentAt(ctx, seq)
+func (pr *Producer) findOriginal(ctx context.Context, in Intent, seq uint64) error {
+	waiting, err := pr.ledger.store.IntentAt(ctx, seq)
 	if err != nil {
 		return err
 	}
 	if waiting != nil {
-		if waiting.Subject != q.cfg.IntentSubjects+order.Token(in.OrderNo) { // the ID was used for another order
+		if waiting.Subject != pr.ledger.cfg.IntentSubjects+order.Token(in.OrderNo) { // the ID was used for another order
 			return fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
 		}
 		return nil
 	}
-	entry, err := q.Lookup(ctx, in.OrderNo)
+	entry, err := pr.ledger.Lookup(ctx, in.OrderNo)
 	if errors.Is(err, ErrUnreadable) {
 		return nil // a record exists
 	}

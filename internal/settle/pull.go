@@ -15,20 +15,20 @@ type PullStart struct {
 
 // link names a connection to a run of the broker.
 type link struct {
-	// disconnects is Protocol.disconnects. A process that was frozen may hear of a
+	// disconnects is Ledger.disconnects. A process that was frozen may hear of a
 	// lost connection after it has the next one.
 	disconnects uint64
 	serverID    string // Store.ServerID
 }
 
-func (q *Protocol) link() link { return link{q.disconnects.Load(), q.store.ServerID()} }
+func (lg *Ledger) link() link { return link{lg.disconnects.Load(), lg.store.ServerID()} }
 
 // BeginPull must be called before messages are requested.
-func (q *Protocol) BeginPull(ctx context.Context) (PullStart, error) {
-	p := PullStart{link: q.link()}
+func (wk *Worker) BeginPull(ctx context.Context) (PullStart, error) {
+	p := PullStart{link: wk.ledger.link()}
 	var err error
-	p.high, err = q.highWater.high(ctx, p.link)
-	p.sent = q.time.Now()
+	p.high, err = wk.highWater.high(ctx, p.link)
+	p.sent = wk.ledger.time.Now()
 	return p, err
 }
 
@@ -46,29 +46,29 @@ type Arrival struct {
 // their claims, ends those that were pulled over a lost connection, recognises
 // messages that were delivered before, and checks the results. A delivery whose
 // check failed has Work WorkNone.
-func (q *Protocol) Arrived(ctx context.Context, p PullStart, messages []Arrival) []*Delivery {
+func (wk *Worker) Arrived(ctx context.Context, p PullStart, messages []Arrival) []*Delivery {
 	group := make([]*Delivery, len(messages))
 	for i, m := range messages {
-		group[i] = q.claim(m, p)
+		group[i] = wk.claim(m, p)
 	}
-	if q.link() != p.link {
+	if wk.ledger.link() != p.link {
 		for _, d := range group {
 			d.lease.endNow()
 		}
 	}
-	q.vouch(group)
-	q.checkOrGiveUp(ctx, p, group)
+	wk.vouch(group)
+	wk.checkOrGiveUp(ctx, p, group)
 	return group
 }
 
 // claim returns the delivery of a message, with its claim.
-func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
-	d := &Delivery{msg: m.Message, answer: m.Answer, lease: q.leases.claim(m.Reply, m.Seq, m.Delivered, p.sent), Seq: m.Seq, StoredAt: m.Time,
+func (wk *Worker) claim(m Arrival, p PullStart) *Delivery {
+	d := &Delivery{msg: m.Message, answer: m.Answer, lease: wk.claims.claim(m.Reply, m.Seq, m.Delivered, p.sent), Seq: m.Seq, StoredAt: m.Time,
 		Delivered: m.Delivered, counted: m.Delivered, serverID: p.link.serverID, CountLost: m.Delivered == 1 && m.Seq <= p.high}
-	d.Invalid = q.readIntent(d)
-	if e := q.log.Debug(); e.Enabled() { // not later than the first thing that is done about it: histories rely on that
+	d.Invalid = wk.readIntent(d)
+	if e := wk.ledger.log.Debug(); e.Enabled() { // not later than the first thing that is done about it: histories rely on that
 		e.Str("order_no", d.OrderNo()).Str("intent_id", d.Intent.ID).Uint64("sequence", d.Seq).Uint64("delivered", m.Delivered).
-			Str("delivery", m.Reply).Int64("at_ns", q.time.Now().UnixNano()).Msg("intent delivered")
+			Str("delivery", m.Reply).Int64("at_ns", wk.ledger.time.Now().UnixNano()).Msg("intent delivered")
 	}
 	return d
 }
@@ -77,17 +77,17 @@ func (q *Protocol) claim(m Arrival, p PullStart) *Delivery {
 // most, even if the claims are extended. After that another worker may try.
 // Besides reading the results it writes the delivered high-water mark. Nothing
 // of the group may be acted on before the broker has confirmed that write.
-func (q *Protocol) checkOrGiveUp(ctx context.Context, p PullStart, group []*Delivery) {
-	since := q.time.Now()
+func (wk *Worker) checkOrGiveUp(ctx context.Context, p PullStart, group []*Delivery) {
+	since := wk.ledger.time.Now()
 	for {
-		err := q.time.Each(2, 2, func(i int) error {
+		err := wk.ledger.time.Each(2, 2, func(i int) error {
 			if i == 0 {
-				return q.Check(ctx, group)
+				return wk.Check(ctx, group)
 			}
-			return q.highWater.advance(ctx, highest(group))
+			return wk.highWater.advance(ctx, highest(group))
 		})
 		if err == nil {
-			marked := q.link() == p.link
+			marked := wk.ledger.link() == p.link
 			for _, d := range group {
 				d.marked = marked
 			}
@@ -96,11 +96,11 @@ func (q *Protocol) checkOrGiveUp(ctx context.Context, p PullStart, group []*Deli
 		for _, d := range group {
 			d.Work = WorkNone
 		}
-		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, q.time.Now()) > q.leases.term() {
-			q.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull; nothing was sent for them, and they are delivered again")
+		if ctx.Err() != nil || !group[0].lease.Valid() || age(since, wk.ledger.time.Now()) > wk.claims.Term() {
+			wk.ledger.log.Warn().Err(err).Int("orders", len(group)).Msg("results cannot be read; giving up the orders of this pull; nothing was sent for them, and they are delivered again")
 			return
 		}
-		_ = q.time.Sleep(ctx, rereadPause)
+		_ = wk.ledger.time.Sleep(ctx, rereadPause)
 	}
 }
 

@@ -33,8 +33,8 @@ var ErrNotLoaded = errors.New("the broker has a message but could not read it")
 // record that the stream holds afterwards. After lost confirmations and while
 // the broker is out of reach, it tries again until ctx ends. It returns
 // ErrStorage at once.
-func (q *Protocol) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
-	return q.writeUnless(ctx, token, base, mine, func(Entry) (*order.Record, error) { return nil, nil })
+func (lg *Ledger) writeRecord(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+	return lg.writeUnless(ctx, token, base, mine, func(Entry) (*order.Record, error) { return nil, nil })
 }
 
 // errWritten means that somebody decided on a record that is no longer stored.
@@ -42,8 +42,8 @@ var errWritten = fmt.Errorf("another worker or a person wrote its record meanwhi
 
 // writeOver is writeRecord that writes over base alone. It returns errWritten if
 // another record is stored by then.
-func (q *Protocol) writeOver(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
-	return q.writeUnless(ctx, token, base, mine, func(now Entry) (*order.Record, error) {
+func (lg *Ledger) writeOver(ctx context.Context, token string, base Entry, mine order.Record) (Entry, error) {
+	return lg.writeUnless(ctx, token, base, mine, func(now Entry) (*order.Record, error) {
 		if now.Seq != base.Seq {
 			return nil, errWritten
 		}
@@ -54,16 +54,16 @@ func (q *Protocol) writeOver(ctx context.Context, token string, base Entry, mine
 // writeUnless is writeRecord that calls instead before each repetition, with the
 // record that is stored. If instead returns a record, writeUnless writes that one. An
 // error ends the write.
-func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func(base Entry) (*order.Record, error)) (Entry, error) {
+func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, mine order.Record, instead func(base Entry) (*order.Record, error)) (Entry, error) {
 	mine.WriteID = newWriteID()
-	w := q.cfg.Patience.Wait()
+	w := lg.cfg.Patience.Wait()
 	defer w.Done()
 	for {
 		next := order.Merge(base.Record, &mine)
 		if next == nil {
 			return base, nil
 		}
-		seq, err := q.store.PutRecord(ctx, token, next, base.Seq)
+		seq, err := lg.store.PutRecord(ctx, token, next, base.Seq)
 		switch {
 		case err == nil:
 			return Entry{Record: next, Seq: seq, replaced: base.Record}, nil
@@ -77,7 +77,7 @@ func (q *Protocol) writeUnless(ctx context.Context, token string, base Entry, mi
 			}
 		}
 		before := base.Record
-		if base, err = q.rereadRecord(ctx, token); err != nil {
+		if base, err = lg.rereadRecord(ctx, token); err != nil {
 			return base, err
 		}
 		if base.Record != nil && base.Record.WriteID == mine.WriteID {
@@ -117,13 +117,13 @@ const rereadPause = 100 * time.Millisecond
 
 // rereadRecord reads the record under token at the leader. It repeats the read
 // until the leader answers or ctx ends.
-func (q *Protocol) rereadRecord(ctx context.Context, token string) (Entry, error) {
+func (lg *Ledger) rereadRecord(ctx context.Context, token string) (Entry, error) {
 	for {
-		stored, err := q.store.Record(ctx, token)
+		stored, err := lg.store.Record(ctx, token)
 		if err == nil || errors.Is(err, ErrUnreadable) || errors.Is(err, ErrUnreachable) {
 			return stored, err
 		}
-		if q.time.Sleep(ctx, rereadPause) != nil {
+		if lg.time.Sleep(ctx, rereadPause) != nil {
 			return stored, fmt.Errorf("results could not be read: %w", errors.Join(ctx.Err(), err))
 		}
 	}
@@ -131,12 +131,46 @@ func (q *Protocol) rereadRecord(ctx context.Context, token string) (Entry, error
 
 // Lookup reads the record of an order_no at the leader. Entry.Record is nil if
 // there is none.
-func (q *Protocol) Lookup(ctx context.Context, orderNo string) (Entry, error) {
-	return q.store.Record(ctx, FileToken(order.Token(orderNo)))
+func (lg *Ledger) Lookup(ctx context.Context, orderNo string) (Entry, error) {
+	return lg.store.Record(ctx, FileToken(order.Token(orderNo)))
 }
 
 // IsPending reports whether an intent for the order_no is stored that has no outcome yet.
-func (q *Protocol) IsPending(ctx context.Context, orderNo string) (bool, error) {
-	m, entry, err := q.storedAndRecord(ctx, orderNo)
+func (lg *Ledger) IsPending(ctx context.Context, orderNo string) (bool, error) {
+	m, entry, err := lg.storedAndRecord(ctx, orderNo)
 	return m != nil && !m.SettledBy(entry.Record), err
+}
+
+// updateRecord writes the record that decide returns for the current one, by
+// R1. The write is conditional on the record that decide saw. If another write
+// came between, updateRecord reads the record again and calls decide again.
+// decide returns nil if the record needs no change. An error of decide ends the
+// update, and nothing is written. After a lost confirmation updateRecord tries
+// again until ctx ends.
+func (lg *Ledger) updateRecord(ctx context.Context, token string, decide func(cur Entry) (*order.Record, error)) (Entry, error) {
+	id := newWriteID()
+	w := lg.cfg.Patience.Wait()
+	defer w.Done()
+	for {
+		cur, err := lg.rereadRecord(ctx, token)
+		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
+			return cur, err
+		}
+		next, err := decide(cur)
+		if err != nil || next == nil {
+			return cur, err
+		}
+		next.WriteID = id
+		seq, err := lg.store.PutRecord(ctx, token, next, cur.Seq)
+		switch {
+		case err == nil:
+			return Entry{Record: next, Seq: seq, replaced: cur.Record}, nil
+		case errors.Is(err, ErrStorage), ctx.Err() != nil:
+			return cur, err
+		case !errors.Is(err, ErrStale):
+			if err := w.Backoff(ctx, err); err != nil {
+				return cur, err
+			}
+		}
+	}
 }

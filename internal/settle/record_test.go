@@ -51,7 +51,7 @@ func TestR4ALetterThatCrossesALateAcceptanceIsRemoved(t *testing.T) {
 
 	frozen.Lease().ExportEndNow()
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	require.NoError(t, b.ExportComplete(t.Context(), successor, failed, nil))
+	require.NoError(t, b.Worker.ExportComplete(t.Context(), successor, failed, nil))
 	require.Nil(t, letterOf(t, a, "A-1"))
 	requireDrained(t, a)
 	requireBalanced(t, a)
@@ -65,9 +65,9 @@ func TestR4ALetterThatCrossesAPersonsWordIsRemoved(t *testing.T) {
 	require.NoError(t, frozen.ExportAnswer().Ack())
 	requireAcknowledged(t, a)
 	require.NoError(t, a.Store().PurgeIntents(t.Context(), 1)) // on a connection whose floor was proven before
-	_, err := a.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
+	_, err := a.Operator.Resolve(t.Context(), "A-1", 0, order.OutcomeRejected, anna)
 	require.NoError(t, err)
-	require.NoError(t, b.ExportComplete(t.Context(), successor, failed, nil))
+	require.NoError(t, b.Worker.ExportComplete(t.Context(), successor, failed, nil))
 	require.Nil(t, letterOf(t, a, "A-1"))
 	requireBalanced(t, a)
 }
@@ -117,15 +117,15 @@ func TestR1ALetterFollowsItsResultToUnknown(t *testing.T) {
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
 	record := func(o order.Outcome) *order.Record {
-		rec := q.ExportRecord(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o})
+		rec := q.Worker.ExportRecord(d, order.Report{}, order.Settlement{Action: order.ActSettle, Outcome: o})
 		return &rec
 	}
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeUnknown), nil)))
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeUnknown), nil)))
 	l := letterOf(t, q, "A-1")
 	require.Equal(t, order.OutcomeUnknown, l.Outcome)
 	require.Equal(t, order.OutcomeRejected, l.Earlier[0].Outcome)
 
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, settle.ExportNewLetter(d, record(order.OutcomeRejected), nil)))
 	require.Equal(t, l.Seq, letterOf(t, q, "A-1").Seq, "who comes late takes nothing back")
 }

@@ -9,13 +9,13 @@ import (
 
 // Repeat settles an intent that asks for an accepted order again, with the same
 // body (WorkRepeat). It only counts the intent.
-func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
-	rec := q.recordFor(d)
-	stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+func (wk *Worker) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
+	rec := wk.recordFor(d)
+	stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, rec)
 	if err != nil {
 		return stored, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 	}
-	return stored, q.complete(ctx, d, stored, nil)
+	return stored, wk.complete(ctx, d, stored, nil)
 }
 
 // Refuse settles a valid intent that must not be submitted: a conflict with an
@@ -26,12 +26,12 @@ func (q *Protocol) Repeat(ctx context.Context, d *Delivery) (Entry, error) {
 //
 // The returned record says what became of this intent: rejected for a conflict,
 // although the result of the order_no stays accepted.
-func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
-	rec := q.recordFor(d)
+func (wk *Worker) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
+	rec := wk.recordFor(d)
 	if d.Work == WorkWithheld { // nobody has dropped this intent's letter, or settled this intent
 		rec.Dropped, rec.By = false, ""
 	}
-	letter := q.refusal(d, &rec, d.Work)
+	letter := wk.refusal(d, &rec, d.Work)
 	refused := letter.refusedRecord(d.Last.Record)
 	if letter.Conflict {
 		rec = *refused // order.Merge adds it to the conflicts of the acceptance
@@ -40,29 +40,27 @@ func (q *Protocol) Refuse(ctx context.Context, d *Delivery) (Entry, error) {
 	} else {
 		rec.Batch, rec.Source = refused.Batch, refused.Source // the same body, from another import
 	}
-	if err := q.fileLetter(ctx, d, letter); err != nil {
+	if err := wk.fileLetter(ctx, d, letter); err != nil {
 		return d.Last, fmt.Errorf("order %s: dead letter not written: %w", d.OrderNo(), err)
 	}
-	stored, err := q.writeUnless(ctx, d.token, d.Last, rec, func(now Entry) (*order.Record, error) {
+	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, rec, func(now Entry) (*order.Record, error) {
 		if d.Work == WorkWithheld && now.Seq != d.Last.Seq && (now.Record.Outcome() != order.OutcomeAccepted || !d.lease.Valid()) {
 			return nil, errWritten // the doubt may be over, or the next delivery counted it; that one decides
 		}
 		return nil, nil
 	})
 	if err != nil {
-		return stored, q.explained(ctx, d, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err))
+		return stored, wk.explained(ctx, d, fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err))
 	}
-	if d.Work == WorkWithheld && stored.Record.Outcome() == order.OutcomeAccepted { // a late acceptance came in between
-		if err := q.removeLetter(ctx, d.token, stored.Record); err != nil {
-			return stored, fmt.Errorf("order %s: %w", d.OrderNo(), err)
-		}
-		return stored, q.complete(ctx, d, stored, nil)
+	now := stored.Record
+	if now.Outcome() == order.OutcomeAccepted && (d.Work == WorkWithheld || now.ConflictOf(d.Intent.ID) == nil) {
+		return stored, wk.complete(ctx, d, stored, nil) // a late acceptance came in between, which may be of this body
 	}
 	if letter.Conflict {
 		refused.Settled = stored.Record.Settled
 		stored.Record = refused
 	}
-	return stored, q.ack(d)
+	return stored, wk.ack(d)
 }
 
 // refusedRecord returns what became of a refused intent as a record of its own.
@@ -76,9 +74,9 @@ func (l *Letter) refusedRecord(stood *order.Record) *order.Record {
 
 // refusal returns the letter of an intent that must not be submitted. rec is
 // the record that forbids it.
-func (q *Protocol) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
+func (wk *Worker) refusal(d *Delivery, rec *order.Record, why Work) *Letter {
 	l := newLetter(d, rec, nil)
-	l.FiledAt, l.EnqueuedAt = q.time.Now().UTC(), d.StoredAt.UTC()
+	l.FiledAt, l.EnqueuedAt = wk.ledger.time.Now().UTC(), d.StoredAt.UTC()
 	if d.Invalid != nil {
 		l.Error = d.Invalid.Error()
 	}
@@ -99,7 +97,7 @@ const (
 
 // recordFor returns the current record with this intent as the one that it
 // settles.
-func (q *Protocol) recordFor(d *Delivery) order.Record {
+func (wk *Worker) recordFor(d *Delivery) order.Record {
 	rec := *d.Last.Record
 	rec.IntentID, rec.EnqueuedAt, rec.Waited, rec.Unqueued = d.Intent.ID, d.StoredAt.UTC(), d.waited(), false
 	return rec

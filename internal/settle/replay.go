@@ -34,7 +34,8 @@ const (
 	// ReplayedBefore: an earlier run stored the intent, and was cut off before
 	// it removed the letter; that is done now.
 	ReplayedBefore
-	// ReplayGone: the letter was removed, or a newer one replaced it.
+	// ReplayGone: the letter was removed, or a newer one replaced it, or the order was
+	// handled again since the person decided.
 	ReplayGone
 	// ReplayPending: another intent for the order_no is stored.
 	ReplayPending
@@ -78,45 +79,45 @@ type ReplayOptions struct {
 // (R5). The same letter always gives the same ID, so a replay that is
 // interrupted anywhere and repeated neither loses nor doubles the order. After
 // an error, the letter is still there.
-func (q *Protocol) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Replay, error) {
-	l, err := q.rereadListed(ctx, listed)
+func (op *Operator) Replay(ctx context.Context, listed *Letter, o ReplayOptions) (Replay, error) {
+	l, err := op.ledger.rereadListed(ctx, listed)
 	if err != nil {
 		return ReplayNone, err
 	}
 	if l == nil {
 		return ReplayGone, nil
 	}
-	end, entry, err := q.mayReplay(ctx, l, o)
+	end, entry, err := op.mayReplay(ctx, l, o)
 	if err != nil || end != Replayed && end != ReplayedBefore {
 		return end, err
 	}
 	if end == Replayed {
-		if end, err = q.putBack(ctx, l, entry.Record, o); err != nil || end == ReplayPending || end == ReplayGone {
+		if end, err = op.putBack(ctx, l, entry.Record, o); err != nil || end == ReplayPending || end == ReplayGone {
 			return end, err
 		}
 	}
-	return end, q.store.DeleteLetter(ctx, l.Token(), l)
+	return end, op.ledger.store.DeleteLetter(ctx, l.Token(), l)
 }
 
 // mayReplay judges a letter by what the streams hold now. Replayed means that
 // nothing forbids the replay.
-func (q *Protocol) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Replay, Entry, error) {
-	where, err := q.findIntent(ctx, l, l.replayID())
+func (op *Operator) mayReplay(ctx context.Context, l *Letter, o ReplayOptions) (Replay, Entry, error) {
+	where, err := op.findIntent(ctx, l, l.replayID())
 	if err != nil {
 		return ReplayNone, Entry{}, err
 	}
-	return q.judgeReplay(l, where, o), where.entry, nil
+	return op.judgeReplay(l, where, o), where.entry, nil
 }
 
 // JudgeReplay returns what a replay of l would do. intent is the pending intent
 // of its order_no (nil = none) and last the record. JudgeReplay reads and
 // changes nothing.
-func (q *Protocol) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayOptions) Replay {
-	return q.judgeReplay(l, whereaboutsOf(l, l.replayID(), intent, last), o)
+func (op *Operator) JudgeReplay(l *Letter, intent *Message, last Entry, o ReplayOptions) Replay {
+	return op.judgeReplay(l, whereaboutsOf(l, l.replayID(), intent, last), o)
 }
 
 // judgeReplay is the replay's policy on the facts that order.Admit states (R6).
-func (q *Protocol) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
+func (op *Operator) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Replay {
 	id, end := l.replayID(), Replayed
 	rec := where.entry.Record
 	standing := order.Admit(rec, id, l.BodyHash).Standing
@@ -125,13 +126,15 @@ func (q *Protocol) judgeReplay(l *Letter, where whereabouts, o ReplayOptions) Re
 		end = ReplayedBefore
 	case where.other:
 		end = ReplayPending
+	case !o.Person.knew(where.entry) && !rec.Allows(id):
+		end = ReplayGone
 	case standing == order.AcceptedBefore, rec == nil && l.Conflict: // a conflict without a record: the acceptance has expired
 		end = ReplayAccepted
 	case inDoubt(rec, l) && !rec.Allows(id) && !o.ResubmitUnknown:
 		end = ReplayInDoubt
-	case l.Subject != q.cfg.IntentSubjects+order.Token(l.OrderNo):
+	case l.Subject != op.ledger.cfg.IntentSubjects+order.Token(l.OrderNo):
 		end = ReplayForeign
-	case late(l, o, q.time.Now()):
+	case late(l, o, op.ledger.time.Now()):
 		end = ReplayLate
 	}
 	return end
@@ -192,12 +195,12 @@ type whereabouts struct {
 // findIntent looks for the intent in the intents stream first and in the
 // results afterwards. An intent leaves the stream only after its result is
 // stored.
-func (q *Protocol) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
-	raw, err := q.store.Intent(ctx, l.OrderNo)
+func (op *Operator) findIntent(ctx context.Context, l *Letter, id string) (w whereabouts, err error) {
+	raw, err := op.ledger.store.Intent(ctx, l.OrderNo)
 	if err != nil {
 		return w, err
 	}
-	entry, err := q.store.Record(ctx, l.Token())
+	entry, err := op.ledger.store.Record(ctx, l.Token())
 	if err != nil {
 		return w, err
 	}
@@ -218,14 +221,14 @@ func whereaboutsOf(l *Letter, id string, intent *Message, entry Entry) whereabou
 }
 
 // putBack writes the permission if one is needed, and publishes the intent.
-func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
+func (op *Operator) putBack(ctx context.Context, l *Letter, rec *order.Record, o ReplayOptions) (Replay, error) {
 	id := l.replayID()
-	msg, err := q.replayMsg(l, id, o)
+	msg, err := op.replayMsg(l, id, o)
 	if err != nil {
 		return ReplayNone, err
 	}
 	if inDoubt(rec, l) && !rec.Allows(id) {
-		switch err := q.allow(ctx, l, id, o.Person); {
+		switch err := op.allow(ctx, l, id, o.Person); {
 		case errors.Is(err, ErrReplaced):
 			return ReplayGone, nil
 		case errors.Is(err, ErrPending):
@@ -234,16 +237,16 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 			return ReplayNone, fmt.Errorf("order %s: permission not written: %w", l.OrderNo, err)
 		}
 	}
-	w := q.cfg.Patience.Wait()
+	w := op.ledger.cfg.Patience.Wait()
 	defer w.Done()
 	cut := false
 	for try := 0; ; try++ {
-		p, _, err := q.store.PublishIntent(ctx, msg)
+		p, _, err := op.ledger.store.PublishIntent(ctx, msg)
 		if err == nil && p == Stored {
 			return Replayed, nil
 		}
 		cut = cut || err != nil
-		where, lookErr := q.findIntent(ctx, l, id)
+		where, lookErr := op.findIntent(ctx, l, id)
 		switch {
 		case lookErr != nil:
 			return ReplayNone, errors.Join(err, lookErr)
@@ -251,7 +254,7 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 			return Replayed, nil
 		case where.ours:
 			return ReplayedBefore, nil
-		case q.cfg.Patience.Transient(err):
+		case op.ledger.cfg.Patience.Transient(err):
 			if err := w.Backoff(ctx, err); err != nil {
 				return ReplayNone, err
 			}
@@ -263,24 +266,24 @@ func (q *Protocol) putBack(ctx context.Context, l *Letter, rec *order.Record, o 
 		case where.other || try == FreedTries:
 			return ReplayPending, nil
 		}
-		if err := q.time.Sleep(ctx, FreedPause); err != nil { // the intent that was in the way is gone by now
+		if err := op.ledger.time.Sleep(ctx, FreedPause); err != nil { // the intent that was in the way is gone by now
 			return ReplayNone, err
 		}
 	}
 }
 
 // replayMsg returns the intent of the letter, with the history of its letters.
-func (q *Protocol) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, error) {
+func (op *Operator) replayMsg(l *Letter, id string, o ReplayOptions) (*Message, error) {
 	deadline, err := l.deadline(o)
 	if err != nil {
 		return nil, err
 	}
 	in := Intent{OrderNo: l.OrderNo, Body: l.Body, ID: id, Batch: l.Batch, Source: l.Source,
 		Deadline: deadline, Traceparent: Header(l.Headers).Get(HeaderTraceparent)}
-	if err := q.CheckSize(in); err != nil {
+	if err := op.producer.CheckSize(in); err != nil {
 		return nil, err
 	}
-	msg := q.IntentMessage(in)
+	msg := op.producer.IntentMessage(in)
 	msg.Header.Set(headerReplays, strconv.Itoa(l.Replays+1))
 	past := Letter{}
 	for past.inheritFrom(l); len(past.Earlier) > 0; past.Earlier = past.Earlier[:len(past.Earlier)-1] {
@@ -316,16 +319,19 @@ func (l *Letter) inheritFromHeader(h Header) {
 // She allows the doubt of the letter that she saw. A record that is written
 // after allow has read it refuses the write. An earlier one shows afterwards: its
 // intent is stored (ErrPending), or the letter was replaced (ErrReplaced).
-func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) error {
-	_, err := q.updateRecord(ctx, l.Token(), func(stored Entry) (*order.Record, error) {
+func (op *Operator) allow(ctx context.Context, l *Letter, id string, p Person) error {
+	_, err := op.ledger.updateRecord(ctx, l.Token(), func(stored Entry) (*order.Record, error) {
 		cur := stored.Record
 		if cur.Allows(id) {
 			return nil, nil
 		}
-		if err := q.requireNonePending(ctx, l.OrderNo); err != nil {
+		if !p.knew(stored) {
+			return nil, ErrReplaced
+		}
+		if err := op.requireNonePending(ctx, l.OrderNo); err != nil {
 			return nil, err
 		}
-		if now, err := q.rereadListed(ctx, l); err != nil || now == nil {
+		if now, err := op.ledger.rereadListed(ctx, l); err != nil || now == nil {
 			return nil, cmp.Or(err, ErrReplaced)
 		}
 		next := order.Record{OrderNo: l.OrderNo, Word: order.OutcomeUnknown.String(), IntentID: l.IntentID,
@@ -342,7 +348,7 @@ func (q *Protocol) allow(ctx context.Context, l *Letter, id string, p Person) er
 			}
 		}
 		next.Allowed, next.AllowedFor = true, id
-		next.Intervene(p.did("allowed another attempt", q.time.Now()))
+		next.Intervene(p.did("allowed another attempt", op.ledger.time.Now()))
 		return &next, nil
 	})
 	return err

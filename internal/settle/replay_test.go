@@ -42,7 +42,7 @@ func exhaustedInDoubt() order.Report {
 
 func requireNoLetter(t *testing.T, q *queue.Queue, no string) {
 	t.Helper()
-	l, err := q.Letter(t.Context(), no)
+	l, err := q.Ledger.Letter(t.Context(), no)
 	require.NoError(t, err)
 	require.Nil(t, l)
 }
@@ -50,7 +50,7 @@ func requireNoLetter(t *testing.T, q *queue.Queue, no string) {
 func replay(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) settle.Replay {
 	t.Helper()
 	would := prospect(t, q, l, o)
-	end, err := q.Replay(t.Context(), l, o)
+	end, err := q.Operator.Replay(t.Context(), l, o)
 	require.NoError(t, err)
 	if end != settle.ReplayGone { // a dry run gets letters that were just listed
 		require.Equal(t, would, end, "what was foretold")
@@ -103,9 +103,9 @@ func TestReplayCarriesHistoryOn(t *testing.T) {
 func TestReplayCut(t *testing.T) {
 	putBack := func(t *testing.T, q *queue.Queue, l *settle.Letter, o settle.ReplayOptions) {
 		t.Helper()
-		entry, err := q.Lookup(t.Context(), l.OrderNo)
+		entry, err := q.Ledger.Lookup(t.Context(), l.OrderNo)
 		require.NoError(t, err)
-		end, err := q.ExportPutBack(t.Context(), l, entry.Record, o)
+		end, err := q.Operator.ExportPutBack(t.Context(), l, entry.Record, o)
 		require.NoError(t, err)
 		require.Equal(t, settle.Replayed, end)
 	}
@@ -118,7 +118,7 @@ func TestReplayCut(t *testing.T) {
 	}{
 		"before anything": {func(*testing.T, *queue.Queue, *settle.Letter) {}, settle.Replayed, 2},
 		"after the permission": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
-			require.NoError(t, q.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
+			require.NoError(t, q.Operator.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
 		}, settle.Replayed, 2},
 		"after publishing": {func(t *testing.T, q *queue.Queue, l *settle.Letter) { putBack(t, q, l, leave) }, settle.ReplayedBefore, 2},
 		"after publishing, accepted since": {func(t *testing.T, q *queue.Queue, l *settle.Letter) {
@@ -136,7 +136,7 @@ func TestReplayCut(t *testing.T) {
 			putBack(t, q, l, leave)
 			d := pull(t, q, 1)[0]
 			writeOnly(t, q, d, report(order.Accepted, d.History))
-			require.NoError(t, q.ExportGiveBack(d, 0))
+			require.NoError(t, q.Worker.ExportGiveBack(d, 0))
 			d.Release()
 		}, settle.ReplayedBefore, 2},
 	} {
@@ -147,14 +147,14 @@ func TestReplayCut(t *testing.T) {
 			c.cut(t, q, l)
 			require.Equal(t, c.end, replay(t, q, l, leave))
 			require.Equal(t, settle.ReplayGone, replay(t, q, l, leave), "the same again")
-			counts, err := q.Count(t.Context())
+			counts, err := q.Census.Count(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, c.intents, counts.LastIntent)
 			if counts.Pending > 0 {
 				d := pull(t, q, 1)[0]
 				require.Contains(t, []settle.Work{settle.WorkSubmit, settle.WorkSettled}, d.Work)
 				if d.Work == settle.WorkSettled {
-					require.NoError(t, q.Complete(t.Context(), d))
+					require.NoError(t, q.Worker.Complete(t.Context(), d))
 					d.Release()
 				} else {
 					require.True(t, d.Allowed)
@@ -224,7 +224,7 @@ func TestReplayRefusals(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "conflict", Body: []byte(`{"order_no":"conflict","timeout":30,"qty":"2"}`), ID: "c2"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	_, err = q.Refuse(t.Context(), d)
+	_, err = q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)
@@ -237,16 +237,16 @@ func TestReplayRefusals(t *testing.T) {
 func TestPermissionIsForOneIntent(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	l := deadLetter(t, q, "A-1", exhaustedInDoubt())
-	require.NoError(t, q.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
+	require.NoError(t, q.Operator.ExportAllow(t.Context(), l, l.ExportReplayID(), anna))
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: body("A-1"), ID: "b2:1"})
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
 	require.False(t, d.Allowed)
-	_, err := q.Refuse(t.Context(), d)
+	_, err := q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	d.Release()
 	requireDrained(t, q)
-	entry, err := q.Lookup(t.Context(), "A-1")
+	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Equal(t, "unknown", entry.Record.Word)
 	require.Equal(t, "anna", entry.Record.Interventions[0].By)
@@ -286,7 +286,7 @@ func TestReplayUnderWork(t *testing.T) {
 		defer cancel()
 		err := books.LetterPages(brief, other, func(page []*settle.Letter, unreadable []error) error {
 			for _, l := range page {
-				if _, err := other.Replay(brief, l, settle.ReplayOptions{}); err != nil {
+				if _, err := other.Operator.Replay(brief, l, settle.ReplayOptions{}); err != nil {
 					return err
 				}
 			}
@@ -296,7 +296,7 @@ func TestReplayUnderWork(t *testing.T) {
 			cuts++
 			most += 1 + most/10
 		}
-		c, err := other.Count(t.Context())
+		c, err := other.Census.Count(t.Context())
 		return err == nil && c.Pending == 0 && c.Letters == 0 && accepted.Load() >= n
 	}, 3*time.Minute, time.Millisecond)
 	stop()
@@ -312,20 +312,20 @@ func TestReplayUnderWork(t *testing.T) {
 func settleAtRandom(q *queue.Queue, d *settle.Delivery, accepted *atomic.Int64) {
 	defer d.Release()
 	if d.Work == settle.WorkSettled {
-		_ = q.Complete(context.Background(), d)
+		_ = q.Worker.Complete(context.Background(), d)
 		return
 	}
 	r := report(order.Rejected, d.History)
 	if rand.IntN(3) == 0 {
 		r.Verdict = order.Accepted
 	}
-	_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+	_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
 	if r.Verdict != order.Accepted {
 		return
 	}
 	for err != nil { // what the broker did not confirm in time may be stored
 		var entry settle.Entry
-		if entry, err = q.Lookup(context.Background(), d.OrderNo()); err == nil && entry.Record.Outcome() != order.OutcomeAccepted {
+		if entry, err = q.Ledger.Lookup(context.Background(), d.OrderNo()); err == nil && entry.Record.Outcome() != order.OutcomeAccepted {
 			return
 		}
 	}
@@ -364,7 +364,7 @@ func TestR6AnAttemptThatNobodyEndedEndsThePermission(t *testing.T) {
 	require.True(t, d.Allowed, "nothing was noted, so that nothing was posted under park")
 	h := d.History
 	h.Attempts++
-	_, err := q.NoteAttempt(t.Context(), d, h)
+	err := q.Worker.NoteAttempt(t.Context(), d, h)
 	require.NoError(t, err)
 	d = again(t, d, q)
 	require.True(t, d.History.Unsure)

@@ -19,12 +19,12 @@ import (
 // ErrNoResult or ErrNotInDoubt. ErrReplaced means that the order was handled
 // again since the person looked into the record with sequence seen, or, where
 // that is 0, while Resolve waited for the broker.
-func (q *Protocol) Resolve(ctx context.Context, orderNo string, seen uint64, as order.Outcome, p Person) (*order.Record, error) {
-	token, err := q.TokenOf(ctx, orderNo)
+func (op *Operator) Resolve(ctx context.Context, orderNo string, seen uint64, as order.Outcome, p Person) (*order.Record, error) {
+	token, err := op.ledger.TokenOf(ctx, orderNo)
 	if err != nil {
 		return nil, err
 	}
-	return q.resolve(ctx, token, orderNo, about{record: seen}, as, p)
+	return op.resolve(ctx, token, orderNo, about{record: seen}, as, p)
 }
 
 // ErrReplaced is returned if the outcome is not the one that the person looked
@@ -33,15 +33,15 @@ var ErrReplaced = errors.New("the order was handled again since; look it up at t
 
 // ResolveLetter is Resolve for the order of a listed letter. It writes nothing if
 // the letter was removed or replaced since it was listed, and reports that as gone.
-func (q *Protocol) ResolveLetter(ctx context.Context, listed *Letter, as order.Outcome, p Person) (gone bool, err error) {
-	l, err := q.rereadListed(ctx, listed)
+func (op *Operator) ResolveLetter(ctx context.Context, listed *Letter, as order.Outcome, p Person) (gone bool, err error) {
+	l, err := op.ledger.rereadListed(ctx, listed)
 	switch {
 	case err != nil || l == nil:
 		return l == nil, err
 	case l.Conflict:
 		return false, fmt.Errorf("order %s exists with another body: %w", l.OrderNo, ErrNotInDoubt)
 	}
-	_, err = q.resolve(ctx, l.Token(), l.OrderNo, about{intent: l.IntentID}, as, p)
+	_, err = op.resolve(ctx, l.Token(), l.OrderNo, about{intent: l.IntentID}, as, p)
 	if errors.Is(err, ErrReplaced) {
 		return true, nil
 	}
@@ -58,20 +58,26 @@ type about struct {
 // resolve writes the person's word, and removes the letter. After a lost
 // confirmation the order may have been posted again, because that word was
 // stored and the outcome replaced since.
-func (q *Protocol) resolve(ctx context.Context, token, orderNo string, of about, as order.Outcome, p Person) (*order.Record, error) {
+func (op *Operator) resolve(ctx context.Context, token, orderNo string, of about, as order.Outcome, p Person) (*order.Record, error) {
 	if as != order.OutcomeAccepted && as != order.OutcomeRejected {
 		return nil, fmt.Errorf("order %s: a person can settle it as accepted or rejected, not as %s", orderNo, as)
 	}
 	var seen *order.Record
-	entry, err := q.updateRecord(ctx, token, func(stored Entry) (*order.Record, error) {
+	entry, err := op.ledger.updateRecord(ctx, token, func(stored Entry) (*order.Record, error) {
 		cur := stored.Record
-		if err := q.requireNonePending(ctx, orderNo); err != nil {
+		if err := op.requireNonePending(ctx, orderNo); err != nil {
 			return nil, err
 		}
-		if of.intent != "" && !q.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent && !withdrawn(cur) {
+		next, err := resolved(cur, orderNo, as, p, op.ledger.time.Now())
+		if next == nil && err == nil {
+			return nil, nil // it says so, perhaps by a write of hers whose confirmation was lost
+		}
+		if of.intent != "" && !op.ledger.mutated(BelievePage) && cur != nil && cur.IntentID != of.intent && !withdrawn(cur) {
 			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
 		}
-		next, err := resolved(cur, orderNo, as, p, q.time.Now())
+		if next != nil && !p.knew(stored) {
+			return nil, fmt.Errorf("order %s: %w", orderNo, ErrReplaced)
+		}
 		if seen == nil {
 			seen = cur
 		}
@@ -83,7 +89,7 @@ func (q *Protocol) resolve(ctx context.Context, token, orderNo string, of about,
 	if err != nil {
 		return entry.Record, err
 	}
-	return entry.Record, q.removeLetter(ctx, token, entry.Record)
+	return entry.Record, op.ledger.removeLetter(ctx, token, entry.Record)
 }
 
 // resolved returns cur with the person's word, or nil if cur has it already.

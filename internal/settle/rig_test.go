@@ -66,13 +66,12 @@ func twoOwners(t *testing.T) (a, b *queue.Queue, former, present *settle.Deliver
 }
 
 // attempting notes a delivery's first attempt, which is under way then.
-func attempting(t *testing.T, q *queue.Queue, d *settle.Delivery) (h order.History, first bool) {
+func attempting(t *testing.T, q *queue.Queue, d *settle.Delivery) order.History {
 	t.Helper()
-	h = d.History
+	h := d.History
 	h.Attempts, h.LastAttemptAt = 1, time.Now().UTC()
-	first, err := q.NoteAttempt(t.Context(), d, h)
-	require.NoError(t, err)
-	return h, first
+	require.NoError(t, q.Worker.NoteAttempt(t.Context(), d, h))
+	return h
 }
 
 // meanwhile is a store that runs a function once, before or after the first request of a kind.
@@ -159,7 +158,7 @@ func trimming(t *testing.T, q *queue.Queue) (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for ctx.Err() == nil {
-			_ = q.Trim(ctx)
+			_ = q.Trimmer.Trim(ctx)
 			_ = settle.RealTime().Sleep(ctx, 5*time.Millisecond)
 		}
 	})
@@ -183,7 +182,7 @@ func forgetIDs(t *testing.T, s *embedded.Server) {
 func publishAgain(t *testing.T, q *queue.Queue, in settle.Intent) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		p, err := q.Publish(t.Context(), in)
+		p, err := q.Producer.Publish(t.Context(), in)
 		return err == nil && p == settle.Stored
 	}, time.Minute, 20*time.Millisecond)
 }
@@ -214,7 +213,7 @@ func report(v order.Verdict, h order.History) order.Report {
 
 func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	entry, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+	entry, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 	require.NoError(t, err)
 	d.Release()
 	return entry
@@ -223,14 +222,14 @@ func settleAs(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) 
 // lookup reads the last word on an order_no.
 func lookup(t *testing.T, q *queue.Queue, no string) *order.Record {
 	t.Helper()
-	entry, err := q.Lookup(t.Context(), no)
+	entry, err := q.Ledger.Lookup(t.Context(), no)
 	require.NoError(t, err)
 	return entry.Record
 }
 
 func letterOf(t *testing.T, q *queue.Queue, no string) *settle.Letter {
 	t.Helper()
-	l, err := q.Letter(t.Context(), no)
+	l, err := q.Ledger.Letter(t.Context(), no)
 	require.NoError(t, err)
 	return l
 }
@@ -247,8 +246,8 @@ func requireBalanced(t *testing.T, q *queue.Queue) *books.AuditResult {
 func requireDrained(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		_ = q.Trim(t.Context())
-		room, err := q.Room(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
+		room, err := q.Census.Room(t.Context())
 		return err == nil && room.Msgs == 0
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -257,7 +256,7 @@ func requireDrained(t *testing.T, q *queue.Queue) {
 func requireAcknowledged(t *testing.T, q *queue.Queue) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
+		c, err := q.Census.Count(t.Context())
 		return err == nil && c.Pending == 0
 	}, time.Minute, 5*time.Millisecond)
 }

@@ -20,9 +20,9 @@ import (
 // While the broker is out of reach, Settle tries again until ctx ends.
 // ErrStorage means that the broker refuses results. Nothing more may be posted
 // until it stores them again (R10).
-func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
+func (wk *Worker) Settle(ctx context.Context, d *Delivery, r order.Report, s order.Settlement) (Entry, error) {
 	lapsed := func() bool { // once the claim has ended, the new owner decides the rest (R7)
-		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() || q.mutated(OutcomeAfterClaim) {
+		if s.Action == order.ActMerge || s.Outcome == order.OutcomeAccepted || d.lease.Valid() || wk.ledger.mutated(OutcomeAfterClaim) {
 			return false
 		}
 		s = order.Settlement{Action: order.ActMerge, Unsure: s.Unsure}
@@ -30,10 +30,10 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 	}
 	lapsed()
 	if planted.Is(planted.AckFirst) && s.Outcome != order.OutcomeNone {
-		_ = q.ack(d)
+		_ = wk.ack(d)
 	}
 	r.History.Lost = 0 // this delivery ends with a report
-	if s.Action == order.ActMerge && q.sharesNumber(d) {
+	if s.Action == order.ActMerge && wk.sharesNumber(d) {
 		r.History.Doubt()
 		s.Unsure, r.History.Lost = true, 1
 	}
@@ -41,10 +41,10 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 		r.History.Suspects = 0
 	}
 	unsent := r.History.Attempts == d.History.Attempts // what the outcome rests on was read, not answered
-	stored, err := q.writeUnless(ctx, d.token, d.Last, q.record(d, r, s), func(now Entry) (*order.Record, error) {
+	stored, err := wk.ledger.writeUnless(ctx, d.token, d.Last, wk.record(d, r, s), func(now Entry) (*order.Record, error) {
 		switch {
 		case lapsed(): // the claim may end while the broker is out of reach
-			rec := q.record(d, r, s)
+			rec := wk.record(d, r, s)
 			return &rec, nil
 		case unsent && s.Outcome != order.OutcomeNone && now.Seq != d.Last.Seq:
 			return nil, errWritten
@@ -60,15 +60,15 @@ func (q *Protocol) Settle(ctx context.Context, d *Delivery, r order.Report, s or
 	case s.Action == order.ActMerge && outcome != order.OutcomeAccepted:
 		return stored, nil // message and letter belong to the new owner
 	case d.overtakenBy(stored.Record):
-		return stored, q.giveBack(d, 0) // the next check finds the other intent's outcome
+		return stored, wk.giveBack(d, 0) // the next check finds the other intent's outcome
 	case outcome != order.OutcomeNone:
-		return stored, q.complete(ctx, d, stored, r.Trail)
+		return stored, wk.complete(ctx, d, stored, r.Trail)
 	case stored.Record.IntentID == d.Intent.ID && stored.Record.Delivered > d.Delivered:
 		return stored, nil // a later delivery has it, and a NAK would end that one's claim (R7)
 	case s.Action == order.ActDelay:
-		return stored, q.giveBack(d, r.Delay)
+		return stored, wk.giveBack(d, r.Delay)
 	default:
-		return stored, q.giveBack(d, 0)
+		return stored, wk.giveBack(d, 0)
 	}
 }
 
@@ -84,13 +84,13 @@ func (d *Delivery) overtakenBy(stored *order.Record) bool {
 const deliveryIDLength = 12
 
 // record returns the record of a submission's end.
-func (q *Protocol) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
-	now := q.time.Now().UTC()
+func (wk *Worker) record(d *Delivery, r order.Report, s order.Settlement) order.Record {
+	now := wk.ledger.time.Now().UTC()
 	rec := order.Record{
 		OrderNo: d.OrderNo(), Verdict: r.Verdict, Status: r.Status, Response: r.Response,
 		Reason: r.Reason, Said: r.Said, Error: r.Error, History: r.History,
 		EnqueuedAt: d.StoredAt.UTC(), Batch: d.Intent.Batch, Source: d.Intent.Source,
-		Worker: q.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
+		Worker: wk.ledger.cfg.Worker, IntentID: d.Intent.ID, Delivered: d.Delivered, Proven: r.Final, Waited: d.waited(),
 	}
 	if d.Order != nil {
 		rec.BodyHash = d.Order.BodyHash()
@@ -137,44 +137,44 @@ func (d *Delivery) doubtIsEarlier(r order.Report, as order.Outcome) bool {
 // complete makes sure of the dead letter of a settled intent and then
 // acknowledges the intent. For a redelivery of an intent that is settled
 // already, it is the whole handling.
-func (q *Protocol) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
+func (wk *Worker) complete(ctx context.Context, d *Delivery, stored Entry, trail []order.Attempt) error {
 	rec := stored.Record
 	mine := rec.IntentID == d.Intent.ID
 	var err error
 	switch {
 	case rec.Outcome() == order.OutcomeAccepted && mine && d.otherBody(rec), rec.ConflictOf(d.Intent.ID) != nil:
-		err = q.fileLetter(ctx, d, q.refusal(d, rec, WorkConflict))
+		err = wk.fileLetter(ctx, d, wk.refusal(d, rec, WorkConflict))
 	case rec.Outcome() == order.OutcomeAccepted && d.mayHaveLetter(stored):
-		err = q.removeLetter(ctx, d.token, rec)
+		err = wk.ledger.removeLetter(ctx, d.token, rec)
 	case rec.NeedsLetter() && mine:
-		err = q.fileFailure(ctx, d, newLetter(d, rec, trail))
+		err = wk.fileFailure(ctx, d, newLetter(d, rec, trail))
 	case rec.Resolved() && mine && d.Redelivered():
-		err = q.removeLetter(ctx, d.token, rec) // a former owner may have filed it behind the person's word
+		err = wk.ledger.removeLetter(ctx, d.token, rec) // a former owner may have filed it behind the person's word
 	}
 	switch {
 	case errors.Is(err, errLapsed) && rec.Outcome() == order.OutcomeAccepted:
-		return q.removeLetter(ctx, d.token, rec) // another owner may have acknowledged the message
+		return wk.ledger.removeLetter(ctx, d.token, rec) // another owner may have acknowledged the message
 	case errors.Is(err, errLapsed):
 		return nil // the message is delivered again, and the new owner files the letter
 	case err != nil:
 		return fmt.Errorf("order %s: dead letter: %w", d.OrderNo(), err)
 	}
-	return q.ack(d)
+	return wk.ack(d)
 }
 
 // fileFailure files the letter of a failed result. A late acceptance or a person's word
 // that was written meanwhile found no letter to remove, so fileFailure reads the record
 // again afterwards.
-func (q *Protocol) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
-	if err := q.fileLetter(ctx, d, l); err != nil {
+func (wk *Worker) fileFailure(ctx context.Context, d *Delivery, l *Letter) error {
+	if err := wk.fileLetter(ctx, d, l); err != nil {
 		return err
 	}
-	now, err := q.rereadRecord(ctx, d.token)
+	now, err := wk.ledger.rereadRecord(ctx, d.token)
 	if err != nil {
 		return err
 	}
 	if rec := now.Record; rec.Outcome() == order.OutcomeAccepted || rec.Resolved() || rec != nil && rec.IntentID == d.Intent.ID && !rec.NeedsLetter() {
-		return q.removeLetter(ctx, d.token, rec)
+		return wk.ledger.removeLetter(ctx, d.token, rec)
 	}
 	return nil
 }
@@ -195,52 +195,52 @@ func (d *Delivery) otherBody(accepted *order.Record) bool {
 // producer that publishes with the same ID again after the first intent was
 // settled gets a second intent stored. Complete does not judge that one again
 // but counts it (R11).
-func (q *Protocol) Complete(ctx context.Context, d *Delivery) error {
+func (wk *Worker) Complete(ctx context.Context, d *Delivery) error {
 	last := d.Last.Record
-	at, rec := last.EnqueuedAt, q.recordFor(d)
+	at, rec := last.EnqueuedAt, wk.recordFor(d)
 	if last.Unqueued && last.Outcome() == order.OutcomeCancelled && d.Redelivered() {
 		rec.TakeBack() // the feeder that withdrew it did not know that it was in the queue
 		rec.By = ""
 	}
 	if c := last.ConflictOf(d.Intent.ID); c != nil {
-		at, rec = c.EnqueuedAt, *q.refusal(d, last, WorkConflict).refusedRecord(last)
+		at, rec = c.EnqueuedAt, *wk.refusal(d, last, WorkConflict).refusedRecord(last)
 	}
 	if !at.IsZero() && d.StoredAt.After(at) {
-		stored, err := q.writeRecord(ctx, d.token, d.Last, rec)
+		stored, err := wk.ledger.writeRecord(ctx, d.token, d.Last, rec)
 		if err != nil {
 			return fmt.Errorf("order %s: result not written: %w", d.OrderNo(), err)
 		}
 		d.Last = stored
 	}
-	return q.complete(ctx, d, d.Last, nil)
+	return wk.complete(ctx, d, d.Last, nil)
 }
 
 // HandBack gives back a delivery whose time has not come (WorkNotYet,
 // WorkClaimed). The record keeps what it says. If a later delivery has settled the
 // intent meanwhile, or works on it, the message is that one's to answer (R7).
-func (q *Protocol) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
-	overtaken, err := q.noteUnattempted(ctx, d)
+func (wk *Worker) HandBack(ctx context.Context, d *Delivery, delay time.Duration) error {
+	overtaken, err := wk.noteUnattempted(ctx, d)
 	if err != nil {
 		return err
 	}
 	if overtaken || d.Last.Record.Settles(d.Intent.ID) {
 		return nil
 	}
-	return q.giveBack(d, delay)
+	return wk.giveBack(d, delay)
 }
 
 // ack acknowledges the message. ack and giveBack do nothing once the claim has
 // ended. The message belongs to another worker then, and a late answer would
 // delete or redeliver it (R7).
-func (q *Protocol) ack(d *Delivery) error {
+func (wk *Worker) ack(d *Delivery) error {
 	if !d.lease.Valid() {
 		return nil
 	}
 	if err := d.answer.Ack(); err != nil {
-		q.log.Debug().Err(err).Msg("acknowledgement not sent; the intent is delivered again and its result is found")
+		wk.ledger.log.Debug().Err(err).Msg("acknowledgement not sent; the intent is delivered again and its result is found")
 		return nil
 	}
-	q.trimmer.remember(d.Seq, q.time.Now(), q.link())
+	wk.trimmer.remember(d.Seq, wk.ledger.time.Now(), wk.ledger.link())
 	return nil
 }
 
@@ -248,8 +248,8 @@ func (q *Protocol) ack(d *Delivery) error {
 // of the broker than the one that delivered. That run may have forgotten the
 // delivery and given the order to another worker. The order then comes back
 // when its claim ends.
-func (q *Protocol) giveBack(d *Delivery, delay time.Duration) error {
-	if !d.lease.Valid() || d.serverID != q.store.ServerID() {
+func (wk *Worker) giveBack(d *Delivery, delay time.Duration) error {
+	if !d.lease.Valid() || d.serverID != wk.ledger.store.ServerID() {
 		return nil
 	}
 	var err error
@@ -259,7 +259,7 @@ func (q *Protocol) giveBack(d *Delivery, delay time.Duration) error {
 		err = d.answer.Nak()
 	}
 	if err != nil {
-		q.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")
+		wk.ledger.log.Debug().Err(err).Msg("order not given back; it comes back when its claim ends")
 	}
 	return nil
 }

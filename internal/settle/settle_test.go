@@ -15,7 +15,7 @@ import (
 // between result and letter.
 func writeOnly(t *testing.T, q *queue.Queue, d *settle.Delivery, r order.Report) settle.Entry {
 	t.Helper()
-	written, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.ExportRecord(d, r, order.Decide(r, order.Facts{})))
+	written, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, q.Worker.ExportRecord(d, r, order.Decide(r, order.Facts{})))
 	require.NoError(t, err)
 	return written
 }
@@ -30,10 +30,10 @@ func TestR4ARedeliveryMakesSureOfTheLetter(t *testing.T) {
 	for range 2 { // the second time between letter and ack
 		d = again(t, d, q)
 		require.Equal(t, settle.WorkSettled, d.Work)
-		require.NoError(t, q.ExportFileFailure(t.Context(), d, settle.ExportNewLetter(d, d.Last.Record, nil)))
+		require.NoError(t, q.Worker.ExportFileFailure(t.Context(), d, settle.ExportNewLetter(d, d.Last.Record, nil)))
 	}
 	d = again(t, d, q)
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.EqualValues(t, 1, requireBalanced(t, q).Letters)
 	l := letterOf(t, q, "A-1")
@@ -53,7 +53,7 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	publish(t, q, intent("A-1", "i2"))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkRepeat, d.Work)
-	_, err := q.Repeat(t.Context(), d)
+	_, err := q.Worker.Repeat(t.Context(), d)
 	require.NoError(t, err)
 	requireDrained(t, q)
 
@@ -61,10 +61,10 @@ func TestR6AnAcceptedOrderIsNotSubmittedAgain(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: other, ID: "i3"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	require.NoError(t, q.ExportFileLetter(t.Context(), d, q.ExportRefusal(d, d.Last.Record, d.Work))) // and killed
+	require.NoError(t, q.Worker.ExportFileLetter(t.Context(), d, q.Worker.ExportRefusal(d, d.Last.Record, d.Work))) // and killed
 	d = again(t, d, q)
 	require.Equal(t, settle.WorkConflict, d.Work)
-	end, err := q.Refuse(t.Context(), d)
+	end, err := q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeRejected, end.Record.Outcome(), "the intent's end, for the counters")
 	require.Equal(t, "i3", end.Record.IntentID)
@@ -93,7 +93,7 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	publish(t, q, intent("A-1", "i2"))
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkWithheld, d.Work)
-	_, err := q.Refuse(t.Context(), d)
+	_, err := q.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	requireDrained(t, q)
 	l := letterOf(t, q, "A-1")
@@ -101,12 +101,12 @@ func TestR6AnUnknownOrderIsWithheldUntilAPersonAllowsIt(t *testing.T) {
 	require.Equal(t, order.OutcomeUnknown, l.Outcome)
 	require.Equal(t, "i1", l.Earlier[0].IntentID, "what it took the place of is carried on")
 
-	entry, err := q.Lookup(t.Context(), "A-1")
+	entry, err := q.Ledger.Lookup(t.Context(), "A-1")
 	require.NoError(t, err)
 	require.Empty(t, entry.Record.Conflicts, "the same body")
 	leave := *entry.Record
 	leave.Allowed = true
-	_, err = q.ExportStore().PutRecord(t.Context(), "A-1", &leave, entry.Seq)
+	_, err = q.Ledger.ExportStore().PutRecord(t.Context(), "A-1", &leave, entry.Seq)
 	require.NoError(t, err)
 
 	publish(t, q, intent("A-1", "i3"))
@@ -135,11 +135,11 @@ func TestR6ARedeliveredConflictIsSettled(t *testing.T) {
 	publish(t, q, settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "i2"})
 	d = pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkConflict, d.Work)
-	_, err := q.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.ExportRefusal(d, d.Last.Record, settle.WorkConflict).ExportRefusedRecord(d.Last.Record))
+	_, err := q.Ledger.ExportWriteRecord(t.Context(), d.ExportToken(), d.Last, *q.Worker.ExportRefusal(d, d.Last.Record, settle.WorkConflict).ExportRefusedRecord(d.Last.Record))
 	require.NoError(t, err) // and killed
 	d = again(t, d, q)
 	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.True(t, letterOf(t, q, "A-1").Conflict)
 	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
@@ -163,7 +163,7 @@ func TestR6ALateAcceptanceMakesAnotherBodyAConflict(t *testing.T) {
 
 	d = pull(t, b, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, b.Complete(t.Context(), d))
+	require.NoError(t, b.Worker.Complete(t.Context(), d))
 	requireDrained(t, b)
 	l := letterOf(t, b, "A-1")
 	require.True(t, l.Conflict)
@@ -190,7 +190,7 @@ func TestR11TheSameIntentStoredTwiceCountsTwice(t *testing.T) {
 	a, err := books.Audit(t.Context(), q)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, a.Pending, "the second is not settled yet: %+v", a)
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.EqualValues(t, 2, requireBalanced(t, q).Settled)
 }
@@ -207,26 +207,34 @@ func TestR11ASettledIntentThatIsStillStoredIsNotPending(t *testing.T) {
 	require.Zero(t, a.Pending)
 }
 
-func TestParkProvesTheFirstAttemptByItsNote(t *testing.T) {
+// Under park the first delivery of an order_no is posted without a note: the mark tells the
+// next one. Any other is noted, and proves nothing.
+func TestR2ParkNotesWhatNoMarkProves(t *testing.T) {
 	q := openQueue(t, startBroker(t), "a")
 	publish(t, q, intent("A-1", "i1"))
 	d := pull(t, q, 1)[0]
-	h, first := attempting(t, q, d)
+	first, err := q.Worker.BeginAttempt(t.Context(), d, d.History)
+	require.NoError(t, err)
 	require.True(t, first)
-	first, err := q.NoteAttempt(t.Context(), d, h)
+	require.Nil(t, lookup(t, q, "A-1"))
+
+	d = again(t, d, q)
+	require.True(t, d.History.Unsure, "the delivery before it may have posted the order")
+	first, err = q.Worker.BeginAttempt(t.Context(), d, d.History)
 	require.NoError(t, err)
 	require.False(t, first)
+	require.Equal(t, order.NoteAttempt, lookup(t, q, "A-1").Note)
 }
 
 // R2: the note is the claim. A worker that finds it taken must not post.
 func TestR2AStolenClaimStopsTheAttempt(t *testing.T) {
 	a, b, frozen, successor := twoOwners(t)
-	_, err := b.NoteAttempt(t.Context(), successor, successor.History)
+	err := b.Worker.NoteAttempt(t.Context(), successor, successor.History)
 	require.NoError(t, err)
-	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
+	err = a.Worker.NoteAttempt(t.Context(), frozen, frozen.History)
 	require.ErrorIs(t, err, order.ErrLeaseLost)
 	settleAs(t, b, successor, report(order.Accepted, successor.History))
-	_, err = a.NoteAttempt(t.Context(), frozen, frozen.History)
+	err = a.Worker.NoteAttempt(t.Context(), frozen, frozen.History)
 	require.ErrorIs(t, err, order.ErrLeaseLost)
 }
 
@@ -238,17 +246,17 @@ func TestR3AWithheldIntentDoesNotRestoreADoubtThatAPersonEnded(t *testing.T) {
 			s := startBroker(t)
 			a, b := openQueue(t, s, "a"), openQueue(t, s, "b")
 			doubtful(t, a)
-			require.NoError(t, a.ExportAllow(t.Context(), letterOf(t, a, "A-1"), "replay:1", anna))
+			require.NoError(t, a.Operator.ExportAllow(t.Context(), letterOf(t, a, "A-1"), "replay:1", anna))
 			publish(t, a, intent("A-1", "i2"))
 			d := pull(t, a, 1)[0]
 			require.Equal(t, settle.WorkWithheld, d.Work)
 			resolved := *lookup(t, b, "A-1")
 			resolved.SetOutcome(order.OutcomeRejected)
 			resolved.By, resolved.Unsure, resolved.Allowed, resolved.AllowedFor = "anna", false, false, ""
-			_, err := b.ExportUpdateRecord(t.Context(), d.ExportToken(), func(*order.Record) (*order.Record, error) { return &resolved, nil })
+			_, err := b.Ledger.ExportUpdateRecord(t.Context(), d.ExportToken(), func(*order.Record) (*order.Record, error) { return &resolved, nil })
 			require.NoError(t, err)
 
-			_, err = a.Refuse(t.Context(), d)
+			_, err = a.Worker.Refuse(t.Context(), d)
 			require.Error(t, err)
 			d = again(t, d, b)
 			require.Equal(t, settle.WorkSubmit, d.Work)
@@ -278,7 +286,7 @@ func TestR4AnAcceptanceThatArrivesWhileAnIntentIsWithheldRemovesItsLetter(t *tes
 	require.Equal(t, settle.WorkWithheld, d.Work)
 
 	settleAs(t, a, frozen, report(order.Accepted, frozen.History))
-	entry, err := b.Refuse(t.Context(), d)
+	entry, err := b.Worker.Refuse(t.Context(), d)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeAccepted, entry.Record.Outcome())
 	require.Nil(t, letterOf(t, b, "A-1"))

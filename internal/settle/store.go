@@ -102,8 +102,22 @@ type Progress struct {
 	Floor uint64
 	// Delivered is the highest sequence that was delivered.
 	Delivered uint64
+	// NoneHeld says that no delivery waits for its acknowledgement: the broker delivers
+	// nothing up to Delivered again.
+	NoneHeld bool
+	// Leader names who counts: with replicas, the consumer's leader, and since when. Another
+	// one may have forgotten what was held.
+	Leader string
 	// NoneAgain says that no intent waits to be delivered again.
 	NoneAgain bool
+}
+
+// Past returns the sequence up to which the broker delivers nothing again.
+func (p Progress) Past() uint64 {
+	if p.NoneHeld {
+		return max(p.Floor, p.Delivered)
+	}
+	return p.Floor
 }
 
 // Published is the broker's answer to a publish.

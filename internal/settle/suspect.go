@@ -17,16 +17,16 @@ const PoisonAfter = 3
 func (j *job) suspect() {
 	d := j.d
 	count := d.History.Suspects
-	if j.mutated(PoisonByCount) {
+	if j.worker.ledger.mutated(PoisonByCount) {
 		count = d.Unexplained + 1
 	}
 	if count >= PoisonAfter {
 		j.conclude(poison(d.History), false)
 		return
 	}
-	j.log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling this order alone: its earlier deliveries ended without a report, and it may have crashed a worker")
+	j.worker.ledger.log.Warn().Str("order_no", d.OrderNo()).Int("unexplained", d.Unexplained).Msg("handling this order alone: its earlier deliveries ended without a report, and it may have crashed a worker")
 	switch {
-	case !j.write(j.NoteSuspect):
+	case !j.write(j.worker.NoteSuspect):
 	case d.Invalid != nil:
 		j.invalid()
 	default:
@@ -51,12 +51,12 @@ func (j *job) recoverPanic() {
 	if what == nil {
 		return
 	}
-	if !j.time.Survivable(what) {
+	if !j.worker.ledger.time.Survivable(what) {
 		panic(what)
 	}
 	j.obs.Panicked(what)
-	j.log.Error().Str("order_no", j.d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
+	j.worker.ledger.log.Error().Str("order_no", j.d.OrderNo()).Interface("panic", what).Bytes("stack", debug.Stack()).Msg("panic while handling an order")
 	if j.d.Work != WorkSuspect { // a suspect has its note already
-		j.write(j.NoteSuspect)
+		j.write(j.worker.NoteSuspect)
 	}
 }

@@ -2,13 +2,11 @@ package settle
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"orderpost/internal/order"
 	"orderpost/internal/planted"
 )
 
@@ -30,23 +28,34 @@ const (
 	purgeFrom = 5
 )
 
-// trimmer keeps the log of intents short (R14).
-type trimmer struct {
+// Trimmer keeps the log of intents short (R14).
+type Trimmer struct {
+	ledger *Ledger
+	claims *Claims
+
 	mu    sync.Mutex
 	on    link           // the connection that acked is about
 	acked []acknowledged // in the order of their times
 
-	trimming sync.Mutex // one trim of this process at a time; it guards the rest
-	// What lies at or below the floor was proven on this connection. Since then,
-	// the floor rises only with acknowledgements.
-	proven   link
-	trimmed  uint64 // up to here
-	stranded uint64 // the first intent at or below the floor that is not settled; 0 = none
+	trimming sync.Mutex    // one trim of this process at a time; it guards the rest
+	by       counter       // who counted at the last look
+	before   uint64        // what was delivered before the first look at that one's counts
+	proven   uint64        // up to here nothing is stranded
+	trimmed  uint64        // up to here
+	stranded atomic.Uint64 // the first intent that is not settled and delivered to nobody; 0 = none
 	lookedAt time.Time
 	told     uint64 // the stranded intent that was logged
 
 	heard    heard
 	purgedAt time.Time
+}
+
+// counter is one run of the broker, or one leader of its consumer. What was delivered before
+// it counts, it may have forgotten: then nobody acknowledged it, and the floor passes over it all the
+// same. For what is delivered later, the floor rises only with acknowledgements.
+type counter struct {
+	on     link
+	leader string
 }
 
 // heard is what Trim heard last of the workers' progress.
@@ -64,98 +73,89 @@ type acknowledged struct {
 
 // remember notes an intent that is settled and acknowledged. Another run of the broker may
 // give the sequences of the former one to other intents.
-func (t *trimmer) remember(seq uint64, at time.Time, on link) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.on != on {
-		t.on, t.acked = on, nil
+func (tr *Trimmer) remember(seq uint64, at time.Time, on link) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.on != on {
+		tr.on, tr.acked = on, nil
 	}
-	if len(t.acked) < maxLingering {
-		t.acked = append(t.acked, acknowledged{seq, at})
+	if len(tr.acked) < maxLingering {
+		tr.acked = append(tr.acked, acknowledged{seq, at})
 	}
 }
 
 // lingering takes the sequences of the intents that were acknowledged before a time, on
 // this connection.
-func (t *trimmer) lingering(before time.Time, on link) (seqs []uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.on != on {
+func (tr *Trimmer) lingering(before time.Time, on link) (seqs []uint64) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if tr.on != on {
 		return nil
 	}
 	n := 0
-	for n < len(t.acked) && !t.acked[n].at.After(before) {
-		seqs = append(seqs, t.acked[n].seq)
+	for n < len(tr.acked) && !tr.acked[n].at.After(before) {
+		seqs = append(seqs, tr.acked[n].seq)
 		n++
 	}
-	t.acked = slices.Delete(t.acked, 0, n)
+	tr.acked = slices.Delete(tr.acked, 0, n)
 	return seqs
 }
 
 // Trim removes the settled intents at the start of the log, many in one purge (R14). Any
 // number of processes may call it, one after the other or at once; one of a fleet is
 // enough.
-func (q *Protocol) Trim(ctx context.Context) error {
-	t := &q.trimmer
-	if !t.trimming.TryLock() {
+func (tr *Trimmer) Trim(ctx context.Context) error {
+	if !tr.trimming.TryLock() {
 		return nil
 	}
-	defer t.trimming.Unlock()
-	asked, connection := q.time.Now(), q.link()
-	p, err := q.store.Progress(ctx)
+	defer tr.trimming.Unlock()
+	asked, connection := tr.ledger.time.Now(), tr.ledger.link()
+	p, err := tr.ledger.store.Progress(ctx)
 	if err != nil {
 		return err
 	}
-	may := t.mayPurge(p, asked, connection)
-	floor := p.Floor
-	if floor == 0 || floor == t.trimmed && connection == t.proven {
-		return nil
+	may, floor := tr.mayPurge(p, asked, connection), p.Floor
+	looked, err := tr.prove(ctx, p, counter{connection, p.Leader})
+	if err != nil || floor == 0 || floor == tr.trimmed {
+		return err
 	}
-	anew := connection != t.proven || floor < t.trimmed // a consumer that was made again begins at 0
-	if anew || t.stranded != 0 && age(t.lookedAt, asked) > lookAgain {
-		if err := q.prove(ctx, floor); err != nil {
+	if looked { // that took a while
+		if p, err = tr.ledger.store.Progress(ctx); err != nil {
 			return err
 		}
-		t.proven, t.lookedAt = connection, q.time.Now()
-		if anew {
-			t.trimmed = 0
-		}
-		if p, err = q.store.Progress(ctx); err != nil { // that took a while
-			return err
-		}
-		may = t.mayPurge(p, q.time.Now(), connection)
+		may = tr.mayPurge(p, tr.ledger.time.Now(), connection)
 	}
 	upTo := floor
-	if t.stranded != 0 {
-		upTo = min(upTo, t.stranded-1)
+	if seq := tr.stranded.Load(); seq != 0 {
+		upTo = min(upTo, seq-1)
 	}
-	if q.mutated(TrimOneTooMany) {
+	if tr.ledger.mutated(TrimOneTooMany) {
 		upTo++
 	}
-	if q.mutated(TrimDelivered) || planted.Is(planted.TrimAhead) {
+	if tr.ledger.mutated(TrimDelivered) || planted.Is(planted.TrimAhead) {
 		upTo = p.Delivered
 	}
 	// The floor may be another broker's by now, which gives sequences again.
-	if q.link() != connection || age(asked, q.time.Now()) > q.leases.term() {
+	if tr.ledger.link() != connection || age(asked, tr.ledger.time.Now()) > tr.claims.Term() {
 		return nil
 	}
 	switch {
-	case upTo <= t.trimmed:
+	case upTo <= tr.trimmed:
 		return nil
-	case upTo-t.trimmed < purgeFrom:
+	case upTo-tr.trimmed < purgeFrom:
 		var seqs []uint64
-		for seq := t.trimmed + 1; seq <= upTo; seq++ {
+		for seq := tr.trimmed + 1; seq <= upTo; seq++ {
 			seqs = append(seqs, seq)
 		}
-		err = q.removeEach(ctx, connection, seqs)
+		err = tr.removeEach(ctx, connection, seqs)
 	case may:
-		t.purgedAt = q.time.Now()
-		err = q.store.PurgeIntents(ctx, upTo)
+		tr.purgedAt = tr.ledger.time.Now()
+		err = tr.ledger.store.PurgeIntents(ctx, upTo)
 	default:
 		return nil
 	}
 	if err == nil {
-		t.trimmed = upTo
+		tr.trimmed = upTo
 	}
 	return err
 }
@@ -166,76 +166,108 @@ func (q *Protocol) Trim(ctx context.Context) error {
 //
 // While all workers are busy, some may wait at any time. But the broker delivers those
 // first, so none waited when it delivered a new intent.
-func (t *trimmer) mayPurge(p Progress, now time.Time, on link) bool {
-	last := t.heard
-	t.heard = heard{on, now, p.Delivered}
+func (tr *Trimmer) mayPurge(p Progress, now time.Time, on link) bool {
+	last := tr.heard
+	tr.heard = heard{on, now, p.Delivered}
 	flows := last.on == on && p.Delivered > last.delivered && age(last.at, now) < purgeBusy
-	return p.NoneAgain || flows && age(t.purgedAt, now) >= purgeBusy
+	return p.NoneAgain || flows && age(tr.purgedAt, now) >= purgeBusy
 }
 
 // TrimSingly removes the intents that this process settled a while ago, and that Trim does
 // not reach, because one before them is not settled, or leaves, because it may not purge.
-func (q *Protocol) TrimSingly(ctx context.Context) error {
-	connection := q.link()
-	seqs := q.trimmer.lingering(q.time.Now().Add(-lingerMax), connection)
+func (tr *Trimmer) TrimSingly(ctx context.Context) error {
+	connection := tr.ledger.link()
+	seqs := tr.lingering(tr.ledger.time.Now().Add(-lingerMax), connection)
 	if len(seqs) == 0 {
 		return nil
 	}
-	first, err := q.store.IntentAfter(ctx, 1)
+	first, err := tr.ledger.store.IntentAfter(ctx, 1)
 	if err != nil || first == nil {
 		return err
 	}
 	seqs = slices.DeleteFunc(seqs, func(seq uint64) bool { return seq < first.Seq })
-	return q.removeEach(ctx, connection, seqs)
+	return tr.removeEach(ctx, connection, seqs)
 }
 
 // removeEach removes settled intents by their sequences, while the connection lasts.
-func (q *Protocol) removeEach(ctx context.Context, connection link, seqs []uint64) error {
-	return q.time.Each(len(seqs), trimAtOnce, func(i int) error {
-		if q.link() != connection {
+func (tr *Trimmer) removeEach(ctx context.Context, connection link, seqs []uint64) error {
+	return tr.ledger.time.Each(len(seqs), trimAtOnce, func(i int) error {
+		if tr.ledger.link() != connection {
 			return nil
 		}
-		return q.store.DeleteIntent(ctx, seqs[i])
+		return tr.ledger.store.DeleteIntent(ctx, seqs[i])
 	})
 }
 
 // trimAtOnce bounds the single removals under way, so that orders do not wait for them.
 const trimAtOnce = 8
 
-// prove looks for an intent at or below the floor that is not settled. The broker's
-// word is not enough: one that was killed may have stored an acknowledgement before what
-// it acknowledges, and a person may have made or restored the consumer.
-func (q *Protocol) prove(ctx context.Context, floor uint64) error {
-	for next := uint64(1); ; {
+// prove looks for an intent that is not settled, and that the broker delivers to nobody,
+// before the floor is believed. The broker's word is not enough: one that was killed may have
+// stored an acknowledgement before what it acknowledges, or forgotten what it had delivered,
+// and a person may have made or restored the consumer.
+func (tr *Trimmer) prove(ctx context.Context, p Progress, by counter) (looked bool, err error) {
+	if by != tr.by || p.Floor < tr.trimmed { // a consumer that was made again begins at 0
+		tr.by, tr.before, tr.proven, tr.trimmed = by, p.Delivered, 0, 0
+	}
+	due := tr.stranded.Load() != 0 || p.Past() > p.Floor
+	switch now := tr.ledger.time.Now(); {
+	case p.Floor == 0 && !due:
+		return false, nil
+	case tr.proven == 0 && p.Floor > 0, due && age(tr.lookedAt, now) > lookAgain:
+		tr.proven = 0
+	case tr.stranded.Load() != 0 || tr.proven >= min(p.Floor, tr.before):
+		return false, nil
+	}
+	m, err := tr.firstStranded(ctx, tr.proven+1, p.Past())
+	if err != nil {
+		return false, err
+	}
+	tr.proven, tr.lookedAt = p.Floor, tr.ledger.time.Now()
+	tr.tellStranded(m)
+	return true, nil
+}
+
+// Strands reports whether the last look found an intent that is not settled, and that the
+// broker delivers to nobody.
+func (tr *Trimmer) Strands() bool { return tr.stranded.Load() != 0 }
+
+// FirstStranded returns the first stored intent that is not settled, and that the broker
+// counts as acknowledged and delivers to nobody; nil = there is none.
+func (tr *Trimmer) FirstStranded(ctx context.Context) (*Message, error) {
+	p, err := tr.ledger.store.Progress(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tr.firstStranded(ctx, 1, p.Past())
+}
+
+// firstStranded looks at the intents from one sequence to another.
+func (tr *Trimmer) firstStranded(ctx context.Context, next, last uint64) (*Message, error) {
+	for {
 		var page []*Message
 		var tokens []string
 		for len(page) < ReadBatch {
-			m, err := q.store.IntentAfter(ctx, next)
+			m, err := tr.ledger.store.IntentAfter(ctx, next)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if m == nil || m.Seq > floor {
+			if m == nil || m.Seq > last {
 				break
 			}
 			next = m.Seq + 1
-			page, tokens = append(page, m), append(tokens, q.filedToken(m))
+			page, tokens = append(page, m), append(tokens, tr.ledger.filedToken(m))
 		}
 		if len(page) == 0 {
-			q.trimmer.stranded = 0
-			return nil
+			return nil, nil
 		}
-		words, err := q.readLastWords(ctx, tokens)
+		words, err := tr.ledger.readLastWords(ctx, tokens)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, m := range page {
-			done, err := q.done(ctx, m, words[i])
-			if err != nil {
-				return err
-			}
-			if !done {
-				q.stranded(m)
-				return nil
+			if done, err := tr.done(ctx, m, words[i]); !done || err != nil {
+				return m, err
 			}
 		}
 	}
@@ -244,88 +276,42 @@ func (q *Protocol) prove(ctx context.Context, floor uint64) error {
 // done reports whether nothing is left to do about a stored intent that the broker counts
 // as acknowledged. The stream holds one intent of an order_no, so a record about a later one
 // shows that this one was removed before, and that a broker has brought it back.
-func (q *Protocol) done(ctx context.Context, m *Message, last LastWord) (bool, error) {
+func (tr *Trimmer) done(ctx context.Context, m *Message, last LastWord) (bool, error) {
 	if last.Unreadable != nil {
 		return false, nil
 	}
 	if r := last.Record; r != nil && r.LastEnqueued().After(m.Time) {
 		return true, nil
 	}
-	return q.isComplete(ctx, m, last.Record)
+	return tr.ledger.isComplete(ctx, m, last.Record)
 }
 
 // Stranded reads an intent at or below the floor again, and reports whether something is
 // left to do about it. The broker delivers it to nobody.
-func (q *Protocol) Stranded(ctx context.Context, seq uint64) (bool, error) {
-	m, err := q.store.IntentAt(ctx, seq)
+func (tr *Trimmer) Stranded(ctx context.Context, seq uint64) (bool, error) {
+	m, err := tr.ledger.store.IntentAt(ctx, seq)
 	if err != nil || m == nil {
 		return false, err
 	}
-	words, err := q.readLastWords(ctx, []string{q.filedToken(m)})
+	words, err := tr.ledger.readLastWords(ctx, []string{tr.ledger.filedToken(m)})
 	if err != nil {
 		return false, err
 	}
-	done, err := q.done(ctx, m, words[0])
+	done, err := tr.done(ctx, m, words[0])
 	return !done, err
 }
 
-// stranded notes an intent that keeps the log from being trimmed.
-func (q *Protocol) stranded(m *Message) {
-	t := &q.trimmer
-	if t.stranded = m.Seq; t.told == m.Seq {
+// tellStranded notes an intent that keeps the log from being trimmed; nil = there is none.
+func (tr *Trimmer) tellStranded(m *Message) {
+	if m == nil {
+		tr.stranded.Store(0)
 		return
 	}
-	t.told = m.Seq
-	q.log.Error().Str("subject", m.Subject).Uint64("sequence", m.Seq).
-		Msg("this intent has no outcome or lacks its dead letter, and the broker counts it as acknowledged and delivers it to nobody: see After a broker was killed in docs/operations.md")
-}
-
-// filedToken returns the token that a stored intent's record and letter are filed under.
-func (q *Protocol) filedToken(m *Message) string {
-	return FiledToken(m.Subject[len(q.cfg.IntentSubjects):], m.Seq, m.Time)
-}
-
-// SettledBy reports whether a record counts this stored intent, and not only an earlier
-// one with the same ID.
-func (m *Message) SettledBy(r *order.Record) bool {
-	id := m.IntentID()
-	if c := r.ConflictOf(id); c != nil {
-		return !m.Time.After(c.EnqueuedAt)
+	tr.stranded.Store(m.Seq)
+	if tr.told == m.Seq {
+		return
 	}
-	return r.Outcome() != order.OutcomeNone && !m.Time.After(r.EnqueuedAt) && r.IntentID == id
-}
-
-// completedBy reports whether a record settles this intent, and the letter of the order_no
-// (nil = none) is the one that it needs (R4).
-func (m *Message) completedBy(r *order.Record, l *Letter) bool {
-	return m.SettledBy(r) && (!r.NeedsLetter() || l != nil && l.IntentID == m.IntentID())
-}
-
-// isComplete reads the letter for completedBy.
-func (q *Protocol) isComplete(ctx context.Context, m *Message, r *order.Record) (bool, error) {
-	if !m.SettledBy(r) || !r.NeedsLetter() {
-		return m.SettledBy(r), nil
-	}
-	l, err := q.store.Letter(ctx, q.filedToken(m))
-	if errors.Is(err, ErrNotALetter) {
-		return false, nil
-	}
-	return m.completedBy(r, l), err
-}
-
-// storedAndRecord reads the stored intent of an order_no, nil if there is none, and then the
-// record about it.
-func (q *Protocol) storedAndRecord(ctx context.Context, orderNo string) (*Message, Entry, error) {
-	m, err := q.store.Intent(ctx, orderNo)
-	if err != nil || m == nil {
-		return nil, Entry{}, err
-	}
-	entry, err := q.store.Record(ctx, q.filedToken(m))
-	if errors.Is(err, ErrUnreadable) {
-		return m, Entry{}, nil
-	}
-	if err != nil {
-		return nil, Entry{}, fmt.Errorf("order %s: %w", orderNo, err)
-	}
-	return m, entry, nil
+	tr.told = m.Seq
+	tr.ledger.log.Error().Str("subject", m.Subject).Uint64("sequence", m.Seq).
+		Msg("this intent has no outcome or lacks its dead letter, and the broker counts it as acknowledged and delivers it to nobody: worker repair mends it. See After a broker was killed in docs/operations.md")
 }

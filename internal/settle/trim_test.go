@@ -15,7 +15,7 @@ import (
 // stored is how many intents the log holds.
 func stored(t *testing.T, q *queue.Queue) int {
 	t.Helper()
-	room, err := q.Room(t.Context())
+	room, err := q.Census.Room(t.Context())
 	require.NoError(t, err)
 	return int(room.Msgs)
 }
@@ -51,12 +51,12 @@ func TestR14ATrimHoldsUpNothingThatIsToComeAgain(t *testing.T) {
 	ds := pulled(t, q, 20, 20)
 	settled, back := ds[:10], ds[10:]
 	for _, d := range back {
-		require.NoError(t, q.HandBack(t.Context(), d, 0))
+		require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
 		d.Release()
 	}
 	settleAll(t, q, settled, 10)
 	for range 3 {
-		require.NoError(t, q.Trim(t.Context()))
+		require.NoError(t, q.Trimmer.Trim(t.Context()))
 	}
 	settleAll(t, q, pull(t, q, len(back)), 20)
 	requireDrained(t, q)
@@ -68,11 +68,11 @@ func TestR14FewIntentsLeaveWithoutAPurge(t *testing.T) {
 	q := openQueue(t, s, "w1", func(c *queue.Config) { c.AckWait = 10 * time.Minute })
 	ds := pulled(t, q, 8, 8)
 	for _, d := range ds[4:] {
-		require.NoError(t, q.HandBack(t.Context(), d, 0))
+		require.NoError(t, q.Worker.HandBack(t.Context(), d, 0))
 		d.Release()
 	}
 	settleAll(t, q, ds[:4], 4)
-	require.NoError(t, q.Trim(t.Context()))
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	require.Equal(t, 4, stored(t, q))
 	settleAll(t, q, pull(t, q, 4), 8)
 	requireDrained(t, q)
@@ -85,12 +85,12 @@ func TestR14TheLogIsTrimmedWhileAllWorkersAreBusy(t *testing.T) {
 	const all = 200
 	ds := pulled(t, q, all, 11)
 	settleAll(t, q, ds[:10], 10)
-	require.NoError(t, q.Trim(t.Context()))
+	require.NoError(t, q.Trimmer.Trim(t.Context()))
 	require.Equal(t, all, stored(t, q), "one is in hand, and might have been given back")
 	for n := 11; n < all && stored(t, q) == all; n++ { // a slow machine needs several, because the looks must be close
-		require.NoError(t, q.Trim(t.Context()))
+		require.NoError(t, q.Trimmer.Trim(t.Context()))
 		pull(t, q, 1)
-		require.NoError(t, q.Trim(t.Context()))
+		require.NoError(t, q.Trimmer.Trim(t.Context()))
 	}
 	require.Equal(t, all-10, stored(t, q))
 }

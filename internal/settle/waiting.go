@@ -25,18 +25,18 @@ func ImportToken(batch string) string {
 }
 
 // subjectOf returns the subject that an intent is published to.
-func (q *Protocol) subjectOf(in Intent) string {
+func (pr *Producer) subjectOf(in Intent) string {
 	if !in.Waits() {
-		return q.cfg.IntentSubjects + order.Token(in.OrderNo)
+		return pr.ledger.cfg.IntentSubjects + order.Token(in.OrderNo)
 	}
 	lane, batch := in.Lane, ImportToken(in.Batch)
 	if lane == "" {
 		lane = order.BulkLane
 	}
 	if in.NotBefore.IsZero() {
-		return q.cfg.WaitingSubjects + lane + "." + batch
+		return pr.ledger.cfg.WaitingSubjects + lane + "." + batch
 	}
-	return q.cfg.WaitingSubjects + "at." + waitingSecond(in.NotBefore) + "." + lane + "." + batch
+	return pr.ledger.cfg.WaitingSubjects + "at." + waitingSecond(in.NotBefore) + "." + lane + "." + batch
 }
 
 // WaitingMinute returns the tokens of the minute of at.
@@ -66,8 +66,8 @@ func SplitWaiting(subject string) (lane, batch, second string) {
 }
 
 // oddTime returns the time in a waiting subject that WaitingTime cannot read; "" = none.
-func (q *Protocol) oddTime(m *Message, now time.Time) string {
-	_, _, text := SplitWaiting(strings.TrimPrefix(m.Subject, q.cfg.WaitingSubjects))
+func (mv *Mover) oddTime(m *Message, now time.Time) string {
+	_, _, text := SplitWaiting(strings.TrimPrefix(m.Subject, mv.ledger.cfg.WaitingSubjects))
 	if _, ok := WaitingTime(text, now); ok {
 		return ""
 	}
@@ -76,9 +76,9 @@ func (q *Protocol) oddTime(m *Message, now time.Time) string {
 
 // findWaiting returns ErrSwallowed if the broker took an intent for a duplicate of
 // one that neither waits, nor is pending, nor was moved and settled.
-func (q *Protocol) findWaiting(ctx context.Context, in Intent, seq uint64) error {
+func (pr *Producer) findWaiting(ctx context.Context, in Intent, seq uint64) error {
 	swallowed := fmt.Errorf("%w: order %q, ID %q", ErrSwallowed, in.OrderNo, in.ID)
-	waiting, err := q.store.WaitingAt(ctx, seq)
+	waiting, err := pr.ledger.store.WaitingAt(ctx, seq)
 	if err != nil {
 		return err
 	}
@@ -88,11 +88,11 @@ func (q *Protocol) findWaiting(ctx context.Context, in Intent, seq uint64) error
 		}
 		return nil
 	}
-	pending, err := q.store.Intent(ctx, in.OrderNo)
+	pending, err := pr.ledger.store.Intent(ctx, in.OrderNo)
 	if err != nil || pending != nil && pending.Header.Get(HeaderIntentID) == in.ID {
 		return err
 	}
-	entry, err := q.Lookup(ctx, in.OrderNo)
+	entry, err := pr.ledger.Lookup(ctx, in.OrderNo)
 	if errors.Is(err, ErrUnreadable) {
 		return nil // a record exists
 	}

@@ -24,20 +24,20 @@ type withdrawing struct {
 //
 // A publish of this process that may be on its way would bring an intent into the queue
 // beside its outcome. withdraw waits for its end: the ends stay MoveLater.
-func (q *Protocol) withdraw(ctx context.Context, cancelled []*withdrawing, may func() error) error {
-	if len(cancelled) == 0 || q.MoveUnderWay() {
+func (mv *Mover) withdraw(ctx context.Context, cancelled []*withdrawing, may func() error) error {
+	if len(cancelled) == 0 || mv.MoveUnderWay() {
 		return nil
 	}
-	open, err := q.withdrawable(ctx, cancelled)
+	open, err := mv.withdrawable(ctx, cancelled)
 	if err != nil {
 		return err
 	}
-	return q.time.Each(len(open), withdrawAtOnce, func(i int) error {
+	return mv.ledger.time.Each(len(open), withdrawAtOnce, func(i int) error {
 		if err := may(); err != nil {
 			return err
 		}
 		in := open[i]
-		stored, err := q.writeWithdrawn(ctx, in)
+		stored, err := mv.writeWithdrawn(ctx, in)
 		switch {
 		case errors.Is(err, errWritten): // it may have been moved; the next move decides
 		case err != nil:
@@ -51,14 +51,14 @@ func (q *Protocol) withdraw(ctx context.Context, cancelled []*withdrawing, may f
 
 // withdrawable returns the intents to withdraw now, one of each order_no: two outcomes of
 // one must not be written at once. It sets the end of those that must not be withdrawn.
-func (q *Protocol) withdrawable(ctx context.Context, cancelled []*withdrawing) (open []*withdrawing, err error) {
+func (mv *Mover) withdrawable(ctx context.Context, cancelled []*withdrawing) (open []*withdrawing, err error) {
 	// The queue after the records: what is settled but still in the queue must be found by
 	// its redelivery, and what is settled from now on makes the write fail.
 	numbers := make([]string, len(cancelled))
 	for i, in := range cancelled {
 		numbers[i] = in.orderNo
 	}
-	queued, err := q.store.Intents(ctx, numbers)
+	queued, err := mv.ledger.store.Intents(ctx, numbers)
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +88,8 @@ const withdrawAtOnce = 256
 // is dated before any intent that is stored from now on. It returns errWritten if the
 // record is another one by now: a move whose publish was on its way may have given the
 // intent to a worker.
-func (q *Protocol) writeWithdrawn(ctx context.Context, w *withdrawing) (*order.Record, error) {
-	rec := order.Record{OrderNo: w.orderNo, Reason: withdrawnReason, By: w.mark.By, SettledAt: q.time.Now().UTC(), EnqueuedAt: w.storedAt.UTC(),
+func (mv *Mover) writeWithdrawn(ctx context.Context, w *withdrawing) (*order.Record, error) {
+	rec := order.Record{OrderNo: w.orderNo, Reason: withdrawnReason, By: w.mark.By, SettledAt: mv.ledger.time.Now().UTC(), EnqueuedAt: w.storedAt.UTC(),
 		Batch: order.Truncate(w.msg.Header.Get(HeaderBatch), maxLabel), Source: order.Truncate(w.msg.Header.Get(HeaderSource), maxLabel),
 		IntentID: w.id, Waited: true, Unqueued: true}
 	if last := w.last.Record; last != nil && !rec.EnqueuedAt.After(last.LastEnqueued()) {
@@ -99,6 +99,6 @@ func (q *Protocol) writeWithdrawn(ctx context.Context, w *withdrawing) (*order.R
 		rec.BodyHash = parsed.BodyHash()
 	}
 	rec.SetOutcome(order.OutcomeCancelled)
-	stored, err := q.writeOver(ctx, FileToken(order.Token(w.orderNo)), w.last.entry(), rec)
+	stored, err := mv.ledger.writeOver(ctx, FileToken(order.Token(w.orderNo)), w.last.entry(), rec)
 	return stored.Record, err
 }

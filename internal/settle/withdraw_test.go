@@ -96,7 +96,7 @@ func TestR13AWithdrawnIntentThatIsStoredLateIsNotPosted(t *testing.T) {
 	publish(t, q, covered("A-1", "march:1"))
 	d := pull(t, q, 1)[0]
 	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	require.Equal(t, order.OutcomeCancelled, lookup(t, q, "A-1").Outcome())
 	require.Equal(t, 1, lookup(t, q, "A-1").Settled)
@@ -111,7 +111,7 @@ func TestR15ALateOutcomeOfAFeederIsTakenBack(t *testing.T) {
 	publish(t, q, covered("A-1", "march:1"))
 	d := again(t, pull(t, q, 1)[0], q)
 	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, q.Complete(t.Context(), d))
+	require.NoError(t, q.Worker.Complete(t.Context(), d))
 	requireDrained(t, q)
 	rec := lookup(t, q, "A-1")
 	require.Equal(t, []any{"unknown", true, "", 1}, []any{rec.Word, rec.Unsure, rec.By, rec.Settled})
@@ -126,15 +126,15 @@ func TestR13AWithdrawalThatAWorkerOvertookDecidesAgain(t *testing.T) {
 	q, w := openQueue(t, server, "feeder"), openQueue(t, server, "w1")
 	page := wait(t, q, covered("A-1", "march:1"))
 	var d *settle.Delivery
-	s := &cancelStore{Store: q.ExportStore()}
+	s := &cancelStore{Store: q.Ledger.ExportStore()}
 	s.putRecord = func(ctx context.Context, token string, r *order.Record, expect uint64) (uint64, error) {
 		s.putRecord = nil
 		moveCut(t, w, page)
 		d = pull(t, w, 1)[0]
-		require.NoError(t, w.NoteBegun(t.Context(), d))
+		require.NoError(t, w.Worker.NoteBegun(t.Context(), d))
 		return s.PutRecord(ctx, token, r, expect)
 	}
-	q.ExportSetStore(s)
+	q.Ledger.ExportSetStore(s)
 	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
 	require.Equal(t, []settle.Move{settle.MovedBefore}, move(t, q, page))
 	require.Equal(t, order.OutcomeNone, lookup(t, w, "A-1").Outcome())
@@ -163,7 +163,7 @@ func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
 	q, w := openQueue(t, server, "feeder"), openQueue(t, server, "w1")
 	page := wait(t, q, covered("A-1", "march:1"))
 	var d *settle.Delivery
-	q.ExportSetStore(&meanwhile{Store: q.ExportStore(), afterIntent: func() {
+	q.Ledger.ExportSetStore(&meanwhile{Store: q.Ledger.ExportStore(), afterIntent: func() {
 		publish(t, w, intent("A-1", "i2"))
 		d = pull(t, w, 1)[0]
 		writeOnly(t, w, d, report(order.Rejected, d.History))
@@ -172,7 +172,7 @@ func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
 	require.Equal(t, []settle.Move{settle.MoveBlocked}, move(t, q, page))
 	d = again(t, d, w)
 	require.Equal(t, settle.WorkSettled, d.Work)
-	require.NoError(t, w.Complete(t.Context(), d))
+	require.NoError(t, w.Worker.Complete(t.Context(), d))
 	requireDrained(t, w)
 	require.Equal(t, []settle.Move{settle.Withdrawn}, move(t, q, page))
 	requireBalanced(t, w)
@@ -183,12 +183,12 @@ func TestR13AWithdrawalReplacesNoRecordThatARedeliveryNeeds(t *testing.T) {
 func TestR13NothingIsWithdrawnWhileAMoveMayBeOnItsWay(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	page := wait(t, q, covered("A-1", "march:1"))
-	store := q.ExportStore()
-	q.ExportSetStore(failsToPublish{store})
-	_, err := q.Move(t.Context(), whole(page))
+	store := q.Ledger.ExportStore()
+	q.Ledger.ExportSetStore(failsToPublish{store})
+	_, err := q.Mover.Move(t.Context(), whole(page))
 	require.Error(t, err)
-	require.True(t, q.MoveUnderWay())
-	q.ExportSetStore(store)
+	require.True(t, q.Mover.MoveUnderWay())
+	q.Ledger.ExportSetStore(store)
 	require.Equal(t, []settle.Move{settle.MoveLater}, cancels(t, q, page))
 	require.Nil(t, lookup(t, q, "A-1"))
 }

@@ -19,13 +19,13 @@ func (t *submission) conclude(ctx context.Context, p *gate.Permit, pair *pairSta
 	again := mistimed && t.stampAgain(x, &j)
 	t.record(x, &j)
 	event := AttemptEvent{
-		OrderNo: t.Order.OrderNo(), Traceparent: t.Traceparent, Verdict: j.Verdict, Status: x.answer.Status,
+		OrderNo: t.Order.OrderNo(), TraceID: f.span.TraceID, Verdict: j.Verdict, Status: x.answer.Status,
 		Phase: x.phase, Reason: j.Reason, Attempt: t.report.History.Attempts, EnqueuedAt: t.EnqueuedAt, Started: x.sent, Duration: x.ended.Sub(x.sent),
 		RequestBytes: f.size, ResponseBytes: len(x.answer.Body), Reused: x.reused, GateWait: f.waited, RateWait: p.RateWaited(),
 	}
 	t.watch.Attempted(event)
-	if f.ended != nil {
-		f.ended(event)
+	if f.span.Ended != nil {
+		f.span.Ended(event)
 	}
 	t.log.Debug().Str("order_no", t.Order.OrderNo()).Int64("timestamp", t.report.History.LastTimestamp).Int64("at_ns", x.ended.UnixNano()).Stringer("verdict", j.Verdict).Int("status", x.answer.Status).
 		Str("reason", j.Reason).Int("attempt", t.report.History.Attempts).Stringer("key", pair.KeyPair).
@@ -153,7 +153,7 @@ func (t *submission) applyToPool(ctx context.Context, p *gate.Permit, pair *pair
 // onRejected holds a refusal back until the refusal detector believes or recalls it.
 func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Signal, x *exchange, j *answer.Judgement) order.End {
 	orderNo := t.Order.OrderNo()
-	awaits, full := t.reportRefusal(p, orderNo, j)
+	awaits, full := t.reportRefusal(p, t.refusals, t.wrongAddress(j), func() string { return t.refusalReason(j) })
 	p.Release(sig)
 	if !full && (awaits == nil || t.refusals.await(ctx, awaits)) {
 		t.believed()
@@ -164,16 +164,16 @@ func (t *submission) onRejected(ctx context.Context, p *gate.Permit, sig gate.Si
 	return t.interruptedOr(ctx, order.EndHandBack)
 }
 
-// reportRefusal reports the refusal to the detector. If that completes the run, it
-// holds the pool. Both steps happen under one lock: a refusal between them would
+// reportRefusal reports the refusal of the order to a detector. certain says that it completes the
+// run. If it does, reportRefusal holds the pool for a reason. Both steps happen under one lock: a refusal between them would
 // begin a new run, and be believed although the pool is held.
-func (t *submission) reportRefusal(p *gate.Permit, orderNo string, j *answer.Judgement) (awaits *refusalDecision, full bool) {
+func (t *submission) reportRefusal(p *gate.Permit, to *refusalDetector, certain bool, reason func() string) (awaits *refusalDecision, full bool) {
 	t.reporting.Lock()
 	defer t.reporting.Unlock()
 	onTrial, held := t.gate.TrialOf(p, gate.BlockRefusals)
-	awaits, full = t.refusals.report(orderNo, held || t.wrongAddress(j))
+	awaits, full = to.report(t.Order.OrderNo(), held || certain)
 	if full && (onTrial || !held) {
-		t.gate.HoldByAnswer(gate.BlockRefusals, t.refusalReason(j))
+		t.gate.HoldByAnswer(gate.BlockRefusals, reason())
 	}
 	return awaits, full
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -401,8 +402,11 @@ func TestObserver(t *testing.T) {
 		}, nil)
 		o := &recorder{}
 		r.watch = o
+		r.trace = func(_ context.Context, to *url.URL, attempt int) Span {
+			return Span{TraceID: fmt.Sprint(to.Path, attempt)}
+		}
 		enqueued := time.Now().Add(-time.Hour)
-		r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), EnqueuedAt: enqueued, Traceparent: "00-x"})
+		r.Submit(context.Background(), order.Submission{Order: newOrder(t, "n"), EnqueuedAt: enqueued})
 		require.Len(t, o.attempts, 2)
 		a, b := o.attempts[0], o.attempts[1]
 		require.Equal(t, order.Retry, a.Verdict)
@@ -410,7 +414,7 @@ func TestObserver(t *testing.T) {
 		require.Equal(t, PhaseDone, a.Phase)
 		require.Equal(t, time.Second, a.Duration)
 		require.Equal(t, "n", a.OrderNo)
-		require.Equal(t, "00-x", a.Traceparent)
+		require.Equal(t, []string{"/v1/order/create1", "/v1/order/create2"}, []string{a.TraceID, b.TraceID})
 		require.Equal(t, enqueued, a.EnqueuedAt)
 		require.Positive(t, a.RequestBytes)
 		require.Equal(t, order.Accepted, b.Verdict)

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/patient"
 	"orderpost/internal/submit/gate"
 )
@@ -273,8 +274,13 @@ func newRig(t testing.TB, handle func(c call) reply, change func(*Config)) *rig 
 
 func newRigWith(t testing.TB, api *fakeAPI, keys KeySource, change func(*Config)) *rig {
 	t.Helper()
+	return newSchemaRig(t, api, keys, nil, change)
+}
+
+func newSchemaRig(t testing.TB, api *fakeAPI, keys KeySource, schema *orderschema.Schema, change func(*Config)) *rig {
+	t.Helper()
 	log := &logBuffer{}
-	s, err := New(testConfig(change), Deps{Keys: keys, Log: zerolog.New(log).Level(zerolog.InfoLevel), Transport: api})
+	s, err := New(testConfig(change), Deps{Keys: keys, Schema: schema, Log: zerolog.New(log).Level(zerolog.InfoLevel), Transport: api})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return &rig{Submitter: s, t: t, api: api, log: log}

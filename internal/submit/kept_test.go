@@ -107,7 +107,7 @@ func TestHeadersThatDoNotCome(t *testing.T) {
 			s.read(r)
 			io.Copy(io.Discard, r) //nolint:errcheck // until the client hangs up
 		})
-		x, j := w.client(t, s.url(), func(c *Config) { c.RequestTimeout = 50 * time.Millisecond }).try(t)
+		x, j := w.client(t, s.url(), func(c *Config) { c.RequestTimeout = 300 * time.Millisecond }).try(t)
 		require.Equal(t, PhaseSent, x.phase)
 		require.Equal(t, "no answer: timeout", j.Reason)
 		require.Less(t, x.ended.Sub(x.sent), 2*time.Second)

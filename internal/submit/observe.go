@@ -2,6 +2,7 @@ package submit
 
 import (
 	"context"
+	"net/url"
 	"time"
 
 	"orderpost/internal/order"
@@ -20,28 +21,34 @@ type Observer interface {
 	Retrying(wait time.Duration, queued bool)
 }
 
-// Tracer is called directly before each attempt with the submission's context. It
-// returns the W3C trace header of the attempt's span ("" = none) and a function that
-// is called when the attempt is over.
-type Tracer func(ctx context.Context) (traceparent string, ended func(AttemptEvent))
+// Tracer is called directly before each attempt with the submission's context, the
+// address, and the number of the attempt over all submissions.
+type Tracer func(ctx context.Context, to *url.URL, attempt int) Span
+
+// Span is the span of an attempt. The zero Span is none.
+type Span struct {
+	Traceparent string             // the W3C trace header
+	TraceID     string             // "" = the trace is not sampled
+	Ended       func(AttemptEvent) // called when the attempt is over
+}
 
 // AttemptEvent is one POST of an order.
 type AttemptEvent struct {
-	// OrderNo and Traceparent are for traces. They must not become metric labels.
-	OrderNo, Traceparent string
-	Verdict              order.Verdict
-	Status               int       // 0 = no answer
-	Phase                Phase     // how far the request got
-	Reason               string    // as in the record; a rule's reason is the operator's text
-	Attempt              int       // of the order, over all submissions
-	EnqueuedAt           time.Time // as in order.Submission
-	Started              time.Time
-	Duration             time.Duration // from the start of the request to the end of the answer
-	RequestBytes         int
-	ResponseBytes        int
-	Reused               bool          // sent on a connection that was used before
-	GateWait             time.Duration // time at the gate before this attempt, RateWait included
-	RateWait             time.Duration // the part of GateWait for the rate limit; 0 = none
+	OrderNo       string // must not become a metric label
+	TraceID       string // "" = not traced or not sampled
+	Verdict       order.Verdict
+	Status        int       // 0 = no answer
+	Phase         Phase     // how far the request got
+	Reason        string    // as in the record; a rule's reason is the operator's text
+	Attempt       int       // of the order, over all submissions
+	EnqueuedAt    time.Time // as in order.Submission
+	Started       time.Time
+	Duration      time.Duration // from the start of the request to the end of the answer
+	RequestBytes  int
+	ResponseBytes int
+	Reused        bool          // sent on a connection that was used before
+	GateWait      time.Duration // time at the gate before this attempt, RateWait included
+	RateWait      time.Duration // the part of GateWait for the rate limit; 0 = none
 }
 
 type noObserver struct{}

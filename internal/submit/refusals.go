@@ -10,6 +10,9 @@ import (
 // because of wrong settings, such as the URL or the rules file. It holds refusals
 // back until then.
 //
+// A second one finds out whether orders break the user's schema because of the orders or because
+// of the schema, until an order fulfils it (onBroken).
+//
 // A run is a sequence of refused orders without an order that was created. During a
 // run, each refused order waits. An acceptance or a duplicate of any order shows that
 // orders get through: the waiting refusals are believed. If the run reaches its

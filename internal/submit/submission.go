@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type submission struct {
 func (s *Submitter) Submit(ctx context.Context, v order.Submission) order.Report {
 	s.refusals.begin()
 	defer s.refusals.end()
+	s.broken.begin()
+	defer s.broken.end()
 	t := &submission{Submitter: s, Submission: v, budget: newBudget(&s.cfg)}
 	t.report.History = creditQueueTime(v.History, t.budget.began, s.cfg.RetryDelayMax)
 	for {
@@ -74,6 +77,9 @@ func (t *submission) attempt(ctx context.Context) order.End {
 	}
 	defer p.Abandon()
 	if end := t.lastChecks(ctx); end != order.EndNone {
+		if end == order.EndInvalid {
+			return t.onBroken(ctx, p)
+		}
 		p.Release(gate.Signal{})
 		return end
 	}
@@ -120,13 +126,16 @@ func (t *submission) expired(now time.Time) bool {
 }
 
 // lastChecks runs directly before the attempt, after all waits. It checks the deadline, a
-// person's cancellation and the fence, writes the note ahead, and checks the fence again.
+// person's cancellation, the user's schema and the fence, writes the note ahead, and checks the fence again.
 func (t *submission) lastChecks(ctx context.Context) order.End {
 	if t.expired(time.Now()) {
 		return order.EndDeadline
 	}
 	if withdrawn, _ := t.cancelled(); withdrawn {
 		return order.EndCancelled
+	}
+	if t.breaksSchema() {
+		return order.EndInvalid
 	}
 	if err := t.fenced(ctx); err != nil {
 		return t.interrupted(ctx, err)
@@ -141,6 +150,49 @@ func (t *submission) lastChecks(ctx context.Context) order.End {
 		return t.interrupted(ctx, err)
 	}
 	return order.EndNone
+}
+
+// breaksSchema reports whether the order breaks the user's schema. Once it may have been
+// attempted, a schema decides nothing about it: "invalid" would claim that it was not
+// created (R3).
+func (t *submission) breaksSchema() bool {
+	h := &t.report.History
+	if h.Attempts > 0 || h.Lost > 0 || h.Unsure {
+		return false
+	}
+	if t.schema == nil {
+		return false
+	}
+	content := t.schema.Taken()
+	bad := t.schema.Check(t.Order)
+	if bad == nil {
+		t.fulfilled.Store(max(content, t.fulfilled.Load()))
+		t.broken.orderCreated()
+		return false
+	}
+	t.report.Reason, t.report.Error = bad.Reason(), bad.Error()
+	return true
+}
+
+// onBroken ends an order that breaks the schema as invalid, if another one fulfilled it. Otherwise it
+// holds that back as onRejected does a refusal: a schema with a mistake would end every order in the
+// queue. A run of such orders goes back to the queue and holds the pool.
+func (t *submission) onBroken(ctx context.Context, p *gate.Permit) order.End {
+	if t.fulfilled.Load() == t.schema.Taken() {
+		p.Release(gate.Signal{})
+		return order.EndInvalid
+	}
+	awaits, full := t.reportRefusal(p, t.broken, false, func() string {
+		return "a run of different orders that break the order schema without one that fulfils it, the last one: " + t.report.Error +
+			": is ORDERPOST_ORDER_SCHEMA right? If it is, resume. The worker reads its file again when it changes"
+	})
+	p.Release(gate.Signal{})
+	if !full && (awaits == nil || t.broken.await(ctx, awaits)) {
+		return order.EndInvalid
+	}
+	t.faults.recall(t.Order.OrderNo())
+	t.report.Reason, t.report.Error = "", ""
+	return t.interruptedOr(ctx, order.EndHandBack)
 }
 
 func (t *submission) fenced(ctx context.Context) error {
@@ -184,7 +236,7 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 	}
 	t.report.History = t.counted(time.Now(), stamp)
 	t.budget.attempts++
-	traceparent, ended := t.traced(ctx)
+	traceparent, span := t.traced(ctx)
 	if e := t.log.Debug(); e.Enabled() {
 		e.Str("order_no", t.Order.OrderNo()).Int64("timestamp", stamp).Int64("at_ns", time.Now().UnixNano()).Msg("order posted")
 	}
@@ -194,28 +246,26 @@ func (t *submission) exchange(ctx context.Context, p *gate.Permit, waited time.D
 		*buf = body
 		buffers.Put(buf)
 	}
-	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size, ended: ended})
+	return t.conclude(ctx, p, pair, &x, attemptFacts{waited: waited, size: size, span: span})
 }
 
 // traced starts the trace of an attempt. header names the attempt's span, or the
 // order's if attempts are not traced. It is empty if ORDERPOST_API_TRACEPARENT is off.
-func (t *submission) traced(ctx context.Context) (header string, ended func(AttemptEvent)) {
+func (t *submission) traced(ctx context.Context) (header string, span Span) {
 	header = t.Traceparent
 	if t.trace != nil {
-		var own string
-		if own, ended = t.trace(ctx); own != "" {
-			header = own
-		}
+		span = t.trace(ctx, t.client.orders, t.report.History.Attempts)
+		header = cmp.Or(span.Traceparent, header)
 	}
 	if !t.cfg.Traceparent {
 		header = ""
 	}
-	return header, ended
+	return header, span
 }
 
 // attemptFacts holds facts for the observer and the tracer.
 type attemptFacts struct {
 	waited time.Duration
 	size   int
-	ended  func(AttemptEvent) // may be nil
+	span   Span
 }

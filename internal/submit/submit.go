@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/orderschema"
 	"orderpost/internal/submit/answer"
 	"orderpost/internal/submit/gate"
 )
@@ -17,6 +18,8 @@ import (
 type Deps struct {
 	Keys KeySource
 	Log  zerolog.Logger
+	// Schema is what orders must fulfil before their first attempt; nil = none.
+	Schema *orderschema.Schema
 	// Watch receives events; nil = none.
 	Watch Observer
 	// Trace traces attempts; nil = no traces.
@@ -40,11 +43,14 @@ type Submitter struct {
 	clock     *clock
 	gate      *gate.Gate
 	refusals  *refusalDetector
+	broken    *refusalDetector // of orders that break schema
+	fulfilled atomic.Int64     // the last content of the schema's file that an order fulfilled
 	// evidence is what acceptances looked like so far.
 	evidence *answer.Evidence
 	// faults finds out whether single orders are at fault.
 	faults *faults
 	keys   *keyring
+	schema *orderschema.Schema
 
 	reporting sync.Mutex // guards reportRefusal, which changes both detector and gate
 
@@ -65,7 +71,7 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace,
+	s := &Submitter{cfg: cfg, base: base.String(), log: deps.Log, watch: deps.Watch, trace: deps.Trace, schema: deps.Schema,
 		evidence: answer.NewEvidence(deps.Log), faults: newFaults()}
 	if s.watch == nil {
 		s.watch = noObserver{}
@@ -82,8 +88,11 @@ func New(cfg Config, deps Deps) (*Submitter, error) {
 		return nil, err
 	}
 	s.clock = newClock(cfg.Clock, clockWarn, deps.Log)
-	s.refusals = newRefusalDetector(cfg)
-	s.gate = gate.New(cfg.gate(), deps.Log, gate.Hooks{Changed: func(now gate.State) { s.watch.GateChanged(now) }, Resumed: s.refusals.trust})
+	s.refusals, s.broken = newRefusalDetector(cfg), newRefusalDetector(cfg)
+	s.gate = gate.New(cfg.gate(), deps.Log, gate.Hooks{Changed: func(now gate.State) { s.watch.GateChanged(now) }, Resumed: func() {
+		s.refusals.trust()
+		s.broken.trust()
+	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.background.Go(func() { s.maintain(ctx) })
@@ -117,6 +126,9 @@ func (s *Submitter) Notes() []string {
 	if note := s.rulesNote.Load(); note != nil {
 		notes = append(notes, *note)
 	}
+	if note := s.schema.Note(); note != "" {
+		notes = append(notes, note)
+	}
 	return notes
 }
 
@@ -134,6 +146,7 @@ func (s *Submitter) Close() {
 	s.background.Wait()
 	s.gate.Close()
 	s.refusals.close()
+	s.broken.close()
 	s.client.close()
 }
 
@@ -147,11 +160,12 @@ func (s *Submitter) maintain(ctx context.Context) {
 		reload = t.C
 	}
 	var rules <-chan time.Time
-	if s.cfg.Rules != "" {
+	if s.cfg.Rules != "" || s.schema != nil {
 		t := time.NewTicker(rulesEvery)
 		defer t.Stop()
 		rules = t.C
 	}
+	schema := s.schema.Taken()
 	due := time.NewTimer(0)
 	defer due.Stop()
 	for ctx.Err() == nil {
@@ -174,6 +188,10 @@ func (s *Submitter) maintain(ctx context.Context) {
 			}
 		case <-rules:
 			s.reloadRules()
+			if taken := s.schema.Taken(); taken != schema {
+				schema = taken
+				s.gate.RulesChanged()
+			}
 		}
 	}
 }

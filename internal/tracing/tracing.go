@@ -9,10 +9,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
+
+	"orderpost/internal/tracing/span"
 )
 
 // stopTimeout bounds the export of the remaining spans in Stop.
@@ -79,16 +81,16 @@ func Start(ctx context.Context, o Options) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_*: %w", err)
 	}
-	own := []attribute.KeyValue{attribute.String("service.name", scope+"-"+o.Program), attribute.String("service.version", o.Version)}
+	own := []attribute.KeyValue{semconv.ServiceName(scope + "-" + o.Program), semconv.ServiceVersion(o.Version)}
 	if o.Instance != "" {
-		own = append(own, attribute.String("service.instance.id", o.Instance))
+		own = append(own, semconv.ServiceInstanceID(o.Instance))
 	}
 	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(own...), resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	p := sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(&watched{SpanExporter: exporter, log: o.Log}))
-	return &Tracing{provider: p, tracer: p.Tracer(scope, trace.WithInstrumentationVersion(o.Version))}, nil
+	return &Tracing{provider: p, tracer: p.Tracer(scope, trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(span.SchemaURL))}, nil
 }
 
 // Tracer returns the tracer, or nil if tracing is off.
@@ -109,19 +111,16 @@ func (t *Tracing) Stop() {
 	_ = t.provider.Shutdown(ctx) // the exporter has logged its error
 }
 
-// Producer returns a function that starts the trace of a new intent and returns the
-// W3C traceparent header. Producer returns nil if tracing is off.
-func (t *Tracing) Producer() func(orderNo, intentID string) string {
+// Producer returns a function that starts the trace of a new intent, which stream takes,
+// and returns the W3C traceparent header. Producer returns nil if tracing is off.
+func (t *Tracing) Producer() func(orderNo, intentID, stream string) string {
 	if t == nil {
 		return nil
 	}
-	return func(orderNo, intentID string) string {
-		ctx, span := t.tracer.Start(context.Background(), "enqueue", trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindProducer),
-			trace.WithAttributes(attribute.String("orderpost.order_no", orderNo), attribute.String("messaging.message.id", intentID)))
-		span.End()
-		carrier := propagation.MapCarrier{}
-		propagation.TraceContext{}.Inject(ctx, carrier)
-		return carrier["traceparent"]
+	return func(orderNo, intentID, stream string) string {
+		ctx, s := span.Create.Start(context.Background(), t.tracer, stream, intentID, trace.WithNewRoot(), trace.WithAttributes(span.OrderNo.String(orderNo)))
+		s.End()
+		return span.Header(ctx)
 	}
 }
 

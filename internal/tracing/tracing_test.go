@@ -64,12 +64,12 @@ func TestAFailingReceiverIsToldOnce(t *testing.T) {
 	require.NoError(t, err)
 	header := traces.Producer()
 	for range 3 {
-		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", header("A", "batch:1"))
+		require.Regexp(t, "^00-[0-9a-f]{32}-[0-9a-f]{16}-01$", header("A", "batch:1", "ORDERS"))
 		require.NoError(t, traces.provider.ForceFlush(t.Context()))
 	}
 	require.Equal(t, 1, strings.Count(log.String(), "cannot be exported"), log.String())
 	broken.Store(false)
-	header("A", "batch:1")
+	header("A", "batch:1", "ORDERS")
 	traces.Stop()
 	require.Equal(t, 1, strings.Count(log.String(), "exported again"), log.String())
 	require.Contains(t, log.String(), `"spans_lost":3`)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"orderpost/internal/importer"
@@ -54,6 +55,9 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 	checked = &Checked{Summary: s}
 	for _, bad := range s.Bad {
 		row := BadRow{Line: bad.Line, Column: bad.Column, Name: bad.Name, Value: bad.Value, Code: bad.Code, Message: bad.Plain()}
+		if bad.Sheet != "" {
+			row.Place = bad.Place()
+		}
 		if field, _, ok := bad.Question(); ok {
 			row.Accept, row.Or = field, bad.Or()
 		}
@@ -63,15 +67,20 @@ func (d *Desk) check(ctx context.Context, j *jobs.Job, u *Upload) (checked *Chec
 	switch {
 	case errors.As(err, &fatal):
 		last := fatal.Rows[len(fatal.Rows)-1]
-		checked.Stopped = fmt.Sprintf("line %d: %s", last.Line, last.Plain())
+		where := fmt.Sprintf("line %d", last.Line)
+		if last.Sheet != "" {
+			where = last.Place()
+		}
+		checked.Stopped = where + ": " + last.Plain()
 		return checked, 0, nil
 	case err != nil && (KindOf(err) != 0 || ctx.Err() != nil):
 		return nil, 0, err
 	case err != nil: // the file as a whole
-		checked.Stopped = err.Error()
+		checked.Stopped = strings.TrimSuffix(err.Error(), importer.Advice(err))
 		return checked, 0, nil
 	}
 	defer f.close()
+	checked.Stopped = s.Every
 	if s.Rows == 0 {
 		checked.Stopped = "the file has no rows"
 	}
@@ -96,7 +105,12 @@ type opened struct {
 	content *content
 }
 
-func (o *opened) close() { _ = o.content.Close() }
+func (o *opened) close() {
+	if o.File != nil {
+		_ = o.File.Close()
+	}
+	_ = o.content.Close()
+}
 
 // examine opens and checks an upload with the importer, as enqueue does. If the error
 // is nil, the caller must close the file.
@@ -105,6 +119,7 @@ func (d *Desk) examine(ctx context.Context, j *jobs.Job, u *Upload, change func(
 	if err != nil {
 		return nil, s, refuse(Unusable, "%w", err)
 	}
+	o.Temp, o.Schema = d.store.dir, d.schema
 	change(&o)
 	return d.inTurn(ctx, j, u, func(c *content) (*importer.File, error) { return importer.Open(c, o) })
 }

@@ -78,8 +78,27 @@ func (c *content) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Seek goes back to the beginning, which is the only place that the importer asks for.
+// ReadAt implements io.ReaderAt, for workbooks.
+func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
+	if c.unpack != nil {
+		return 0, errors.New("a file that is kept packed can be read from its beginning only")
+	}
+	n, err = c.f.ReadAt(p, off)
+	c.at += int64(n)
+	if c.moved != nil {
+		if stopped := c.moved(c.at); stopped != nil {
+			return n, stopped
+		}
+	}
+	return n, err
+}
+
+// Seek goes back to the beginning, or to the end of a workbook. The importer asks for no
+// other place.
 func (c *content) Seek(offset int64, whence int) (int64, error) {
+	if offset == 0 && whence == io.SeekEnd && c.unpack == nil {
+		return c.f.Seek(0, io.SeekEnd)
+	}
 	if offset != 0 || whence != io.SeekStart {
 		return 0, errors.New("a kept file can be read again from its beginning only")
 	}

@@ -49,7 +49,7 @@ func TestKilled(t *testing.T) {
 	}
 	require.Eventually(t, half, 30*time.Second, 5*time.Millisecond)
 	_, err = Open(Config{Dir: dir})
-	require.ErrorContains(t, err, "another console uses the folder")
+	require.ErrorContains(t, err, "another process uses the folder")
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	_ = stdin.Close()

@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"orderpost/internal/importer"
 	"orderpost/internal/jobs"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 )
 
@@ -19,6 +21,7 @@ type Desk struct {
 	queue   *queue.Queue
 	jobs    *jobs.Jobs
 	journal Journal
+	schema  *orderschema.Schema // nil = none
 	// fullWait is importer.Options.FullWait. A test shortens it.
 	fullWait time.Duration
 	stop     context.CancelFunc
@@ -64,6 +67,10 @@ func NewDesk(s *Store, q *queue.Queue, all *jobs.Jobs, j Journal) *Desk {
 	d.work.Go(d.sweep)
 	return d
 }
+
+// CheckBy makes the desk check orders against a schema, which may be nil. Call it before
+// the desk has work.
+func (d *Desk) CheckBy(schema *orderschema.Schema) { d.schema = schema }
 
 // Store returns the desk's store.
 func (d *Desk) Store() *Store { return d.store }
@@ -221,11 +228,15 @@ func (d *Desk) Remove(id, saw string) error {
 }
 
 // Head reads the beginning of an upload.
-func (d *Desk) Head(id string, rows int) (*importer.Head, error) {
+func (d *Desk) Head(id string, rows int) (*importer.Head, error) { return d.SheetHead(id, "", rows) }
+
+// SheetHead is Head of a sheet of a workbook; "" = that of the settings.
+func (d *Desk) SheetHead(id, sheet string, rows int) (*importer.Head, error) {
 	u, err := d.store.Get(id)
 	if err != nil {
 		return nil, err
 	}
+	u.Settings.Sheet = cmp.Or(sheet, u.Settings.Sheet)
 	o, err := u.options()
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"orderpost/internal/xlsx/xlsxtest"
 )
 
 // steps notes what a store does to make files last, with ID for the upload. The step
@@ -60,6 +61,10 @@ func TestAPowerCutTakesNothingThatIsKept(t *testing.T) {
 	seen.watch(s)
 	z := keep(t, s, "orders.zip", zipped(t, "a.csv", numbered(1, 10)))
 	require.Equal(t, keeping, seen.did, "an archive, too")
+	seen.watch(s)
+	b := keep(t, s, "orders.xlsx", string(xlsxtest.Book{Sheets: []string{xlsxtest.Rows(xlsxtest.Texts("order_no"))}}.Bytes()))
+	require.Equal(t, append([]string{"sync ID.part/" + archiveFile, "rename ID.part/" + plainFile}, keeping[1:]...), seen.did, "a workbook, too")
+	require.NoError(t, s.Remove(b.ID))
 	seen.watch(s)
 	require.NoError(t, s.Remove(z.ID))
 	require.Equal(t, []string{"rename ID.part", "sync ."}, seen.did, "it does not come back")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/importer"
 	"orderpost/internal/jobs"
@@ -86,11 +87,13 @@ func how(ctx context.Context, j *jobs.Job, err error) (State, string) {
 	case stopper != "":
 		return Interrupted, "stopped by " + stopper
 	case ctx.Err() != nil:
-		return Interrupted, "the console was stopped"
+		return Interrupted, "its process was stopped"
 	case KindOf(err) == Unready:
 		return Failed, err.Error()
 	case errors.Is(err, importer.ErrUnknownLane):
 		return Failed, err.Error()
+	case errors.Is(err, importer.ErrDirect):
+		return Failed, "imports need approval here, and wait for it in the waiting room: import it without leaving that out"
 	case errors.Is(err, importer.ErrOtherContent):
 		return Failed, "the batch belongs to other content or another mapping; choose another name for the batch"
 	}
@@ -122,6 +125,7 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 	f, s, err := d.examine(ctx, j, u, func(o *importer.Options) {
 		o.SkipInvalid, o.RetryFailed, o.Deadline, o.Rate, o.By = run.SkipInvalid, run.RetryFailed, run.Deadline, run.Rate, run.By.Name
 		o.Lane, o.FullWait = run.lane(), d.fullWait
+		o.Begun = func(ctx context.Context) error { return approvals.Upload(ctx, d.queue, run.Batch, run.By.Actor()) }
 		o.NotBefore, o.Past = run.NotBefore, u.Settings.past(past)
 		o.Progress = func(rows int) { j.Move(int64(rows)) }
 	})
@@ -155,6 +159,7 @@ func (d *Desk) publish(ctx context.Context, j *jobs.Job, u *Upload, run *Import)
 }
 
 // CancelBatch is books.CancelBatch that stops the import first if it runs here. The batch may also be one that enqueue imported.
+// An import that was done stays so if nothing of it could be withdrawn any more.
 func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c books.Cancelled, err error) {
 	if id := d.importing(batch); id != "" { // first, so that it stores nothing afterwards
 		if err := d.Stop(ctx, id, by, ""); err != nil {
@@ -165,7 +170,7 @@ func (d *Desk) CancelBatch(ctx context.Context, batch string, by Person) (c book
 		return c, fmt.Errorf("cancelling batch %s: %w", batch, err)
 	}
 	for _, u := range d.store.List() {
-		if u.Import == nil || u.Import.Batch != batch {
+		if u.Import == nil || u.Import.Batch != batch || u.Import.State == Done && c.Withdrawn+c.Open == 0 {
 			continue
 		}
 		err = errors.Join(err, d.store.note(u.ID, func(u *Upload) {

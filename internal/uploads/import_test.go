@@ -35,7 +35,7 @@ func work(t testing.TB, q *queue.Queue, n int) {
 					h.Attempts++
 					h.FirstAttemptAt, h.LastAttemptAt = time.Unix(1_800_000_000, 0), time.Unix(1_800_000_001, 0)
 					r := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, Response: "=x", History: h}
-					_, err := q.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
+					_, err := q.Worker.Settle(context.Background(), d, r, order.Decide(r, order.Facts{}))
 					return err
 				})
 			}
@@ -43,8 +43,8 @@ func work(t testing.TB, q *queue.Queue, n int) {
 		require.NoError(t, all.Wait())
 	}
 	require.Eventually(t, func() bool { // as the worker does beside its orders
-		_ = q.Trim(t.Context())
-		room, err := q.Room(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
+		room, err := q.Census.Room(t.Context())
 		_, pending := counted(t, q)
 		return err == nil && uint64(room.Msgs) == pending
 	}, time.Minute, 5*time.Millisecond)
@@ -52,7 +52,7 @@ func work(t testing.TB, q *queue.Queue, n int) {
 
 func counted(t testing.TB, q *queue.Queue) (stored, pending uint64) {
 	t.Helper()
-	c, err := q.Count(t.Context())
+	c, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	return c.LastIntent, c.Pending
 }
@@ -137,7 +137,7 @@ func imports(t *testing.T, d *Desk, q *queue.Queue, id string, o ImportOptions, 
 	t.Helper()
 	require.NoError(t, d.Import(t.Context(), id, anna, "", o))
 	require.Eventually(t, func() bool {
-		c, err := q.Count(t.Context())
+		c, err := q.Census.Count(t.Context())
 		return err == nil && c.LastIntent >= rows
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -177,7 +177,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	u, err = s.Get(u.ID)
 	require.NoError(t, err)
 	require.Equal(t, Interrupted, u.Import.State)
-	require.Equal(t, "the console was stopped", u.Import.Error)
+	require.Equal(t, "its process was stopped", u.Import.Error)
 
 	// A kill leaves what the disk says.
 	_, err = s.update(u.ID, func(u *Upload) { next := *u.Import; next.State = Running; u.Import = &next })
@@ -190,7 +190,7 @@ func TestStoppedAndResumed(t *testing.T) {
 	u, err = s.Get(u.ID)
 	require.NoError(t, err)
 	require.Equal(t, Interrupted, u.Import.State)
-	require.Equal(t, "the console ended in the middle of the import", u.Import.Error)
+	require.Equal(t, "its process ended in the middle of the import", u.Import.Error)
 
 	u = imported(t, d, u.ID, ImportOptions{Direct: true})
 	require.Equal(t, Done, u.Import.State)

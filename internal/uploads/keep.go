@@ -1,6 +1,7 @@
 package uploads
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"context"
@@ -10,9 +11,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"orderpost/internal/importer"
+	"orderpost/internal/xlsx"
 )
 
 // part marks the folder of an upload that is not complete.
@@ -91,7 +94,12 @@ func (s *Store) keepArchive(u *Upload, folder string, in *arriving, r io.Reader)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { s.used.Add(-out.n) }() // the archive does not stay
+	stays := false
+	defer func() {
+		if !stays {
+			s.used.Add(-out.n)
+		}
+	}()
 	_, err = io.Copy(out, r)
 	if err = errors.Join(err, out.f.Close()); err != nil {
 		return 0, err
@@ -101,7 +109,15 @@ func (s *Store) keepArchive(u *Upload, folder string, in *arriving, r io.Reader)
 		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	inner, content, packed, err := single(u.Name, f, out.n)
+	files, err := directory(u.Name, f, out.n)
+	if err != nil {
+		return 0, err
+	}
+	if slices.ContainsFunc(files, func(f *zip.File) bool { return xlsx.IsOffice(f.Name) }) {
+		stays, err = true, s.keepBook(u, folder, f, out.n)
+		return out.n, err
+	}
+	inner, content, packed, err := single(u.Name, files, out.n)
 	if err != nil {
 		return 0, err
 	}
@@ -116,6 +132,16 @@ func (s *Store) keepArchive(u *Upload, folder string, in *arriving, r io.Reader)
 		err = os.Remove(path)
 	}
 	return written, err
+}
+
+// keepBook keeps an archive that is a workbook as it came, if it can be read as one.
+func (s *Store) keepBook(u *Upload, folder string, f *os.File, size int64) error {
+	book, err := xlsx.Open(f, size, folder)
+	if err != nil {
+		return refuse(Unusable, "%s: %w", u.Name, err)
+	}
+	u.Book, u.Size, u.Unpacked = true, size, size
+	return errors.Join(book.Close(), s.full(s.syncFile(f)), s.rename(f.Name(), filepath.Join(folder, plainFile)))
 }
 
 // pack stores text in packed form. bound bounds the text.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/queue/smalldisk"
+	"orderpost/internal/xlsx/xlsxtest"
 )
 
 // zipped is a zip archive of files, given as name, content, name, content.
@@ -125,6 +126,7 @@ func TestRefusedFiles(t *testing.T) {
 	encrypted := []byte(zipped(t, "a.csv", good))
 	encrypted[6] |= 1                                              // in the file's header
 	encrypted[bytes.Index(encrypted, []byte("PK\x01\x02"))+8] |= 1 // and in the directory
+	book := xlsxtest.Book{Sheets: []string{""}}.Bytes()
 	damagedZip := []byte(zipped(t, "a.csv", good))
 	damagedZip[60] ^= 0xff
 	for name, c := range map[string]struct {
@@ -134,9 +136,11 @@ func TestRefusedFiles(t *testing.T) {
 	}{
 		"empty.csv":    {strings.NewReader(""), Unusable, "empty.csv: the file is empty"},
 		"empty.csv.gz": {strings.NewReader(gzipped(t, strings.NewReader(""))), 0, ""}, // the check tells
-		"book.xlsx":    {strings.NewReader(zipped(t, "[Content_Types].xml", "<x/>", "xl/workbook.xml", "<x/>")), Unusable, `is an Excel workbook, not CSV: open it, choose "Save as"`},
-		"sheet.ods":    {strings.NewReader(zipped(t, "mimetype", "x", "content.xml", "<x/>", "META-INF/manifest.xml", "")), Unusable, "is a document of LibreOffice"},
-		"old.xls":      {strings.NewReader("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), Unusable, "an old Excel or Word file"},
+		"book.xlsx":    {strings.NewReader(zipped(t, "[Content_Types].xml", "<x/>", "xl/workbook.xml", "<x/>")), Unusable, "book.xlsx: the workbook (or zip archive) is damaged: the part that lists the sheets is missing"},
+		"macro.xlsm":   {bytes.NewReader(xlsxtest.Book{Sheets: []string{""}, Parts: map[string]string{"xl/vbaProject.bin": "x"}}.Bytes()), Unusable, "macro.xlsm: the workbook has macros (.xlsm), which are refused here"},
+		"half.xlsx":    {bytes.NewReader(book[:len(book)/2]), Unusable, "half.xlsx: the workbook or zip archive is damaged or cut off"},
+		"sheet.ods":    {strings.NewReader(zipped(t, "mimetype", "x", "content.xml", "<x/>", "META-INF/manifest.xml", "")), Unusable, "this is a document of LibreOffice (OpenDocument); save its table as a workbook (.xlsx), or as CSV"},
+		"old.xls":      {strings.NewReader("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), Unusable, "an old Excel file (.xls), or a workbook with a password"},
 		"report.pdf":   {strings.NewReader("%PDF-1.7"), Unusable, "this is a PDF, not text"},
 		"page.csv":     {strings.NewReader("<!DOCTYPE html><html>login"), Unusable, "a web page"},
 		"pdf.gz":       {strings.NewReader(gzipped(t, strings.NewReader("%PDF-1.7"))), Unusable, "this is a PDF, not text"},
@@ -147,7 +151,7 @@ func TestRefusedFiles(t *testing.T) {
 		"nested.zip":   {strings.NewReader(zipped(t, "a.zip", zipped(t, "a.csv", good))), Unusable, "a spreadsheet or a zip archive, not text"},
 		"secret.zip":   {bytes.NewReader(encrypted), Unusable, "a.csv in the zip archive is encrypted"},
 		"damaged.zip":  {bytes.NewReader(damagedZip), Unusable, "a.csv: the zip archive is damaged"},
-		"half.zip":     {strings.NewReader(zipped(t, "a.csv", good)[:1000]), Unusable, "the zip archive is damaged or cut off"},
+		"half.zip":     {strings.NewReader(zipped(t, "a.csv", good)[:1000]), Unusable, "the workbook or zip archive is damaged or cut off"},
 		"half.csv.gz":  {strings.NewReader(z[:len(z)/2]), Unusable, "the gzip data ends in the middle: the file is cut off"},
 		"tail.csv.gz":  {strings.NewReader(z + "a longer tail"), Unusable, "other bytes stand behind the gzip data"},
 		"half.csv":     {io.MultiReader(strings.NewReader(good[:500]), iotest.ErrReader(cut)), BrokenOff, "the upload broke off after 500 bytes, and nothing was kept; upload the file again: connection reset"},
@@ -243,7 +247,7 @@ func TestFullDisk(t *testing.T) {
 	} {
 		_, err = s.Keep(t.Context(), name, anna, body)
 		require.Equal(t, NoRoom, KindOf(err), "%s: %v", name, err)
-		require.ErrorContains(t, err, "the disk of the console's data folder is full, and nothing was kept")
+		require.ErrorContains(t, err, "the disk of the data folder is full, and nothing was kept")
 		names, _ := onDisk(t, s)
 		require.Empty(t, names)
 		require.Zero(t, s.Used())
@@ -278,7 +282,7 @@ func TestOneConsole(t *testing.T) {
 	dir := t.TempDir()
 	openStore(t, dir)
 	_, err := Open(Config{Dir: dir})
-	require.ErrorContains(t, err, "another console uses the folder")
+	require.ErrorContains(t, err, "another process uses the folder")
 }
 
 // TestUnreadable: what cannot be read is named and left alone.

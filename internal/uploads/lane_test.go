@@ -26,7 +26,7 @@ func TestUploadsTakeTurns(t *testing.T) {
 		require.Equal(t, Done, u.Import.State, u.Import.Error)
 	}
 	waits := make(map[string]int)
-	list, _, err := q.WaitingNow(t.Context())
+	list, _, err := q.Waiting.Now(t.Context())
 	require.NoError(t, err)
 	for _, w := range list {
 		waits[w.Lane] = w.Count

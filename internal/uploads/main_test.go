@@ -4,23 +4,24 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/jobs"
+	"orderpost/internal/order"
 	"orderpost/internal/patient"
-	"orderpost/internal/program"
-	"orderpost/internal/program/worker"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
+	"orderpost/internal/settle"
 )
 
 func TestMain(m *testing.M) {
@@ -101,32 +102,42 @@ func connect(t testing.TB, s *embedded.Server, change ...func(*queue.Config)) *q
 	return q
 }
 
-// besideWorker calls do beside a worker that is held: it posts nothing, and settles what
+// besideWorker calls do beside a member of the fleet that posts nothing, and settles what
 // people cancel.
 func besideWorker(t testing.TB, s *embedded.Server, do func()) {
 	t.Helper()
-	url := strings.Replace(s.URL, "://", "://"+s.Token+"@", 1)
-	cfg := queue.DefaultConfig()
-	cfg.URL = url
-	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
-	require.NoError(t, err)
-	defer q.Close()
+	q := connect(t, s)
 	control := fleet.New(q)
-	require.NoError(t, control.SetHold(t.Context(), fleet.Hold{Reason: "test", Since: time.Now().UTC()}))
+	h := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+		return order.Report{End: order.EndHandBack, History: s.History}
+	}})
 	ctx, stop := context.WithCancel(context.Background())
-	code, said := make(chan int, 1), &bytes.Buffer{}
-	go func() {
-		code <- worker.Run(ctx, []string{"--no-preflight"}, map[string]string{"ORDERPOST_NATS_URL": url, "ORDERPOST_API_URL": "http://127.0.0.1:9",
-			"ORDERPOST_API_KEY": "key", "ORDERPOST_API_SECRET": "secret", "ORDERPOST_OPS_ADDR": ""}, nil, io.Discard, zerolog.SyncWriter(said))
-	}()
-	defer func() {
-		stop()
-		require.Equal(t, program.ExitDone, <-code, said)
-		require.NoError(t, control.Resume(context.Background(), "test"))
-	}()
+	var done sync.WaitGroup
+	defer done.Wait()
+	defer stop()
+	done.Go(func() {
+		for ctx.Err() == nil {
+			view, err := control.Read(ctx)
+			if err != nil {
+				continue
+			}
+			q.Ledger.SetCancellations(view.Cancelled)
+			_ = control.Appear(ctx, fleet.Presence{Worker: "w1", ID: "1", Joined: true, Cancelled: view.Cancelled.Version})
+			if view.Cancelled.Version == 0 {
+				continue
+			}
+			_ = q.Pull(ctx, 256, 10*time.Millisecond, func(ds []*settle.Delivery) {
+				for _, d := range ds {
+					h.Handle(ctx, ctx, d, nil)
+				}
+			})
+			_ = q.Trimmer.Trim(ctx)
+			_ = books.RetireCancellations(ctx, q)
+		}
+	})
 	require.Eventually(t, func() bool {
 		present, err := control.Workers(t.Context())
-		return err == nil && len(present)+len(code) > 0
+		return err == nil && len(present) > 0
 	}, time.Minute, 5*time.Millisecond)
 	do()
 }

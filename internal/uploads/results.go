@@ -18,6 +18,30 @@ import (
 // every order has its outcome, the results are final: the upload is removed after
 // Config.Grace.
 func (d *Desk) Results(ctx context.Context, id string, w io.Writer) (importer.Tally, error) {
+	return d.ResultsAs(ctx, id, w, importer.FormatCSV)
+}
+
+// ResultsAs is Results in a format: CSV, or a workbook.
+func (d *Desk) ResultsAs(ctx context.Context, id string, w io.Writer, as importer.Format) (importer.Tally, error) {
+	tally, err := d.writeResults(ctx, id, w, as)
+	if err == nil {
+		_, err = d.store.update(id, func(u *Upload) {
+			u.UsedAt = time.Now().UTC()
+			if tally.Open() == 0 && u.Import.State != Running && u.Import.State != Interrupted {
+				u.FetchedAt = u.UsedAt
+			}
+		})
+	}
+	return tally, err
+}
+
+// Count counts the rows of an imported upload by the outcomes of their orders. It reads
+// the whole file. What Results writes goes to w; nil = nowhere.
+func (d *Desk) Count(ctx context.Context, id string, w io.Writer) (importer.Tally, error) {
+	return d.writeResults(ctx, id, w, importer.FormatCSV)
+}
+
+func (d *Desk) writeResults(ctx context.Context, id string, w io.Writer, as importer.Format) (importer.Tally, error) {
 	u, err := d.store.Get(id)
 	if err != nil {
 		return nil, err
@@ -32,32 +56,34 @@ func (d *Desk) Results(ctx context.Context, id string, w io.Writer) (importer.Ta
 	if imp == nil {
 		return nil, refuse(Gone, "nothing is known about the import %s any more", u.Import.Batch)
 	}
-	f, _, err := d.inTurn(ctx, new(jobs.Job), &u, func(c *content) (*importer.File, error) {
-		return importer.Reopen(c, imp)
+	f, checked, err := d.inTurn(ctx, new(jobs.Job), &u, func(c *content) (*importer.File, error) {
+		return importer.Reopen(c, imp, d.store.dir)
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer f.close()
-	tally, err := f.WriteResults(ctx, d.queue, w)
-	if err == nil {
-		_, err = d.store.update(id, func(u *Upload) {
-			u.UsedAt = time.Now().UTC()
-			if tally.Open() == 0 && u.Import.State != Running && u.Import.State != Interrupted {
-				u.FetchedAt = u.UsedAt
-			}
-		})
+	if err := checked.CheckRoom(as); err != nil {
+		return nil, refuse(Unusable, "%s: %w", u.Name, err)
 	}
-	return tally, err
+	return f.WriteResults(ctx, d.queue, w, as)
 }
 
-// ResultsName returns the name of an upload's results file.
-func (u *Upload) ResultsName() string {
+// IsBook reports whether an upload that was checked is a workbook.
+func (u *Upload) IsBook() bool {
+	return u.Checked != nil && u.Checked.Summary.Format == importer.FormatXLSX
+}
+
+// ResultsName returns the name of an upload's results file in CSV.
+func (u *Upload) ResultsName() string { return u.ResultsNameAs(importer.FormatCSV) }
+
+// ResultsNameAs returns the name of an upload's results file in a format.
+func (u *Upload) ResultsNameAs(as importer.Format) string {
 	name := u.Source()
-	for _, ending := range []string{".gz", ".zst", ".csv", ".txt", ".ndjson", ".jsonl"} {
+	for _, ending := range []string{".gz", ".zst", ".csv", ".txt", ".ndjson", ".jsonl", ".xlsx"} {
 		name = strings.TrimSuffix(name, ending)
 	}
-	return name + ".results.csv"
+	return name + ".results." + string(as)
 }
 
 // Rejects writes the bad rows that the check of an upload found, with what is wrong
@@ -91,10 +117,10 @@ func (u *Upload) command() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The mapping of %s, for:\n  enqueue --mapping THIS_FILE", u.Source())
 	for _, flag := range []struct{ name, value string }{
-		{"format", string(u.Settings.Format)}, {"encoding", u.Settings.Encoding}, {"delimiter", u.Settings.Delimiter}, {"batch", u.Settings.Batch},
+		{"format", string(u.Settings.Format)}, {"encoding", u.Settings.Encoding}, {"delimiter", u.Settings.Delimiter}, {"sheet", u.Settings.Sheet}, {"batch", u.Settings.Batch},
 	} {
 		if flag.value != "" && flag.value != "auto" {
-			fmt.Fprintf(&b, " --%s '%s'", flag.name, flag.value)
+			fmt.Fprintf(&b, " --%s '%s'", flag.name, strings.ReplaceAll(flag.value, "'", `'\''`))
 		}
 	}
 	if u.Settings.AllowPast {

@@ -42,7 +42,7 @@ func (k *sink) close() error { return k.s.full(errors.Join(k.s.syncFile(k.f), k.
 // full gives a full disk its sentence.
 func (s *Store) full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return &Refusal{Kind: NoRoom, Err: err, Text: "the disk of the console's data folder is full, and nothing was kept: make room there, or remove uploads that are done, then try again"}
+		return &Refusal{Kind: NoRoom, Err: err, Text: "the disk of the data folder is full, and nothing was kept: make room there, or remove uploads that are done, then try again"}
 	}
 	return err
 }

@@ -21,8 +21,9 @@ import (
 
 // Config holds the limits of a store. Open replaces zero values by the defaults.
 type Config struct {
-	// Dir is the data folder. The uploads are in its subfolder "uploads".
-	Dir string
+	// Dir is the data folder. The uploads are in its subfolder Folder, "uploads" if it is
+	// empty.
+	Dir, Folder string
 	// MaxFile is the largest file in bytes, as it comes and unpacked.
 	MaxFile int64
 	// MaxTotal is what all uploads may take on disk, in bytes.
@@ -58,11 +59,11 @@ type Store struct {
 }
 
 // Open opens the folder, creates it if necessary, and removes what an upload that was
-// cut off left behind. Only one console at a time can open it.
+// cut off left behind. Only one process at a time can open it.
 func Open(cfg Config) (*Store, error) {
 	cfg.MaxFile, cfg.MaxTotal = cmp.Or(cfg.MaxFile, DefaultMaxFile), cmp.Or(cfg.MaxTotal, DefaultMaxTotal)
 	cfg.Retention, cfg.Grace = cmp.Or(cfg.Retention, DefaultRetention), cmp.Or(cfg.Grace, DefaultGrace)
-	s := &Store{cfg: cfg, dir: filepath.Join(cfg.Dir, "uploads"), slack: ratioSlack, all: make(map[string]*Upload)}
+	s := &Store{cfg: cfg, dir: filepath.Join(cfg.Dir, cmp.Or(cfg.Folder, "uploads")), slack: ratioSlack, all: make(map[string]*Upload)}
 	if err := durable.MakeFolder(s.dir, s.syncFolder); err != nil {
 		return nil, fmt.Errorf("the folder for uploads: %w", s.full(err))
 	}
@@ -71,7 +72,7 @@ func Open(cfg Config) (*Store, error) {
 	case err != nil:
 		return nil, fmt.Errorf("the folder for uploads: %w", err)
 	case !locked:
-		return nil, fmt.Errorf("another console uses the folder %s; stop it, or give this one a data folder of its own (ORDERPOST_DATA_DIR)", s.dir)
+		return nil, fmt.Errorf("another process uses the folder %s; stop it, or give this one a data folder of its own (ORDERPOST_DATA_DIR)", s.dir)
 	}
 	if err := s.read(); err != nil {
 		_ = s.lock.Unlock()
@@ -128,7 +129,7 @@ func (s *Store) readUpload(folder string) (*Upload, error) {
 		return nil, fmt.Errorf("%s: it belongs to upload %q", filepath.Join(folder, metaFile), u.ID)
 	}
 	if u.Import != nil && u.Import.State == Running {
-		u.Import.State, u.Import.Error = Interrupted, "the console ended in the middle of the import"
+		u.Import.State, u.Import.Error = Interrupted, "its process ended in the middle of the import"
 	}
 	return u, nil
 }

@@ -38,10 +38,15 @@ type Upload struct {
 	Rejected int64 `json:"rejected,omitempty"`
 	// Packed says that the store packed the file. Otherwise it is as it came.
 	Packed bool `json:"packed,omitempty"`
+	// Book says that the file is a workbook.
+	Book bool `json:"book,omitempty"`
 
 	Settings Settings `json:"settings"`
 	// Checked is the result of the check with these settings; nil = not checked.
 	Checked *Checked `json:"checked,omitempty"`
+	// Then is how to import the upload once its check found nothing wrong, without a
+	// person who looks at it (Desk.Submit); nil = a person decides.
+	Then *ImportOptions `json:"then,omitempty"`
 	// Import is the last import; nil = there was none.
 	Import *Import `json:"import,omitempty"`
 	// FetchedAt is when the final results were fetched.
@@ -59,8 +64,10 @@ type Settings struct {
 	Format    importer.Format  `json:"format,omitempty"`
 	Encoding  string           `json:"encoding,omitempty"`
 	Delimiter string           `json:"delimiter,omitempty"` // one character, or tab
-	// Batch names the import; empty = by content and mapping.
-	Batch string `json:"batch,omitempty"`
+	Sheet     string           `json:"sheet,omitempty"`     // of a workbook; empty = the only one with content
+	// Batch names the import; empty = BatchPrefix, and by content and mapping.
+	Batch       string `json:"batch,omitempty"`
+	BatchPrefix string `json:"batch_prefix,omitempty"`
 	// AllowPast takes times of rows that are over: such orders are sent at once.
 	AllowPast bool `json:"allow_past,omitempty"`
 }
@@ -93,6 +100,7 @@ type Checked struct {
 // BadRow is a row that cannot be sent.
 type BadRow struct {
 	Line    int           `json:"line"`
+	Place   string        `json:"place,omitempty"`  // in a workbook, as in Orders!C17
 	Column  int           `json:"column,omitempty"` // 0 = the whole row
 	Name    string        `json:"name,omitempty"`   // of the column
 	Value   string        `json:"value,omitempty"`  // the cell, clipped
@@ -166,7 +174,7 @@ func (u *Upload) Source() string {
 
 // options returns the options of the importer.
 func (u *Upload) options() (importer.Options, error) {
-	o := importer.Options{File: u.Source(), Format: u.Settings.Format, Encoding: u.Settings.Encoding, Mapping: u.Settings.Mapping, Batch: u.Settings.Batch}
+	o := importer.Options{File: u.Source(), Format: u.Settings.Format, Encoding: u.Settings.Encoding, Sheet: u.Settings.Sheet, Mapping: u.Settings.Mapping, Batch: u.Settings.Batch, BatchPrefix: u.Settings.BatchPrefix}
 	var err error
 	if u.Settings.Delimiter != "" {
 		o.Delimiter, err = importer.ParseDelimiter(u.Settings.Delimiter)

@@ -26,16 +26,16 @@ func BenchmarkCancel(b *testing.B) {
 		for _, r := range q.PublishMany(b.Context(), in) {
 			require.NoError(b, r.Err)
 		}
-		last, err := q.LastWaiting(b.Context())
+		last, err := q.Waiting.Last(b.Context())
 		require.NoError(b, err)
-		q.SetCancellations(settle.Cancellations{Version: time.Now().UnixNano(), Marks: []settle.Cancellation{{Import: "march", Waiting: last, At: time.Now()}}})
+		q.Ledger.SetCancellations(settle.Cancellations{Version: time.Now().UnixNano(), Marks: []settle.Cancellation{{Import: "march", Waiting: last, At: time.Now()}}})
 		f := newFeeder(b, q, "w1")
 		b.StartTimer()
 		for waits := 1; waits > 0; {
 			_, err := f.round(b.Context())
 			require.NoError(b, err)
 			f.listed = time.Time{}
-			_, waits, err = q.WaitingNow(b.Context())
+			_, waits, err = q.Waiting.Now(b.Context())
 			require.NoError(b, err)
 		}
 		require.NoError(b, f.lease.leave())

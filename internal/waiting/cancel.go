@@ -19,7 +19,7 @@ const cancelFor = time.Second
 // cancel withdraws what people cancelled, whether its import is paused, its time has come or
 // the queue has room. busy says that there is more.
 func (f *Feeder) cancel(ctx context.Context) (busy bool, err error) {
-	if len(f.Queue.Cancellations().Marks) == 0 {
+	if len(f.Queue.Ledger.Cancellations().Marks) == 0 {
 		return false, nil
 	}
 	until := time.Now().Add(cancelFor)
@@ -52,7 +52,7 @@ func (f *Feeder) cancel(ctx context.Context) (busy bool, err error) {
 // cancelledOf returns up to which sequence a source is withdrawn from where it is; 0 = there
 // is nothing to withdraw now.
 func (f *Feeder) cancelledOf(s *source) (upTo uint64) {
-	c := f.Queue.Cancellations()
+	c := f.Queue.Ledger.Cancellations()
 	if upTo = c.CoversOf(s.Import); s.ready() == 0 || s.next > upTo {
 		return 0
 	}
@@ -72,7 +72,7 @@ func (f *Feeder) cancelSome(ctx context.Context, s *source) error {
 	if len(g.Messages) == 0 {
 		return nil
 	}
-	ends, err := f.Queue.Move(ctx, g)
+	ends, err := f.Queue.Mover.Move(ctx, g)
 	f.after([]settle.WaitingGroup{g}, ends)
 	if err == nil && slices.Contains(ends, settle.MoveLater) {
 		err = errNotYet
@@ -85,7 +85,7 @@ var errNotYet = errors.New("a move that failed may still be under way; what was 
 
 // cancelFound withdraws the orders that were cancelled singly, where the command found them.
 func (f *Feeder) cancelFound(ctx context.Context) error {
-	c := f.Queue.Cancellations()
+	c := f.Queue.Ledger.Cancellations()
 	for i := range c.Marks {
 		for _, seq := range c.Marks[i].Found {
 			if c.Marks[i].Moved > 0 || !f.lease.held() {
@@ -98,7 +98,7 @@ func (f *Feeder) cancelFound(ctx context.Context) error {
 			if m == nil || settle.WaitingOrderNo(m) != c.Marks[i].OrderNo {
 				continue
 			}
-			ends, err := f.Queue.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{m}})
+			ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: []*settle.Message{m}})
 			f.after([]settle.WaitingGroup{{Messages: []*settle.Message{m}}}, ends)
 			if err != nil {
 				return err
@@ -111,7 +111,7 @@ func (f *Feeder) cancelFound(ctx context.Context) error {
 // cancelledTimed lists what waits for a time, over or to come, of imports that people
 // cancelled.
 func (f *Feeder) cancelledTimed(ctx context.Context) (list []queue.Waiting, err error) {
-	c := f.Queue.Cancellations()
+	c := f.Queue.Ledger.Cancellations()
 	seen := make(map[string]bool)
 	for i := range c.Marks {
 		m := &c.Marks[i]
@@ -119,7 +119,7 @@ func (f *Feeder) cancelledTimed(ctx context.Context) (list []queue.Waiting, err 
 			continue
 		}
 		seen[m.Import] = true
-		timed, err := f.Queue.WaitingTimed(ctx, m.Import)
+		timed, err := f.Queue.Waiting.Timed(ctx, m.Import)
 		if err != nil {
 			return nil, err
 		}

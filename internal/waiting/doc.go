@@ -4,6 +4,7 @@
 //	feeder.go   one round after another, and what the log and the lease say of it
 //	listing.go  what is ready
 //	holds.go    which imports are held
+//	approvals.go  which imports may go, where a rule asks for approvals
 //	pace.go     how much the intents stream should get
 //	feed.go     turns, and the move
 //	source.go   the intents of one lane and import, in their order

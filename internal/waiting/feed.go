@@ -36,6 +36,7 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 				break
 			}
 			got, err := s.take(ctx, f.Queue, min(share, s.ready()))
+			got = f.approved(s, got)
 			if errs = append(errs, err); len(got.Messages) > 0 {
 				groups, share = append(groups, got), share-len(got.Messages)
 			}
@@ -47,7 +48,7 @@ func (f *Feeder) feed(ctx context.Context, n int) (left int, err error) {
 	if !f.lease.held() {
 		cancel() // Move moves nothing
 	}
-	ends, err := f.Queue.Move(ctx, groups...)
+	ends, err := f.Queue.Mover.Move(ctx, groups...)
 	left = f.after(groups, ends)
 	f.drained = f.ready() == 0 && left > 0
 	return left, errors.Join(append(errs, err)...)

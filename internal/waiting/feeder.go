@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,22 +72,30 @@ type Feeder struct {
 
 	holds    *books.Feeding // the imports that are not fed
 	heldAt   uint64         // as of this renewal of the lease
-	underWay func() bool    // see settle.Protocol.MoveUnderWay
+	underWay func() bool    // see settle.Mover.MoveUnderWay
 	retired  time.Time      // when it looked for cancellations that are done
 	looks    []look
 	drained  bool // all that was listed as ready has left
+
+	approvals approvals
 }
 
 // New returns a feeder.
 func New(o Options) *Feeder {
-	f := &Feeder{Options: o, sources: make(map[string]*source), underWay: o.Queue.MoveUnderWay}
+	f := &Feeder{Options: o, sources: make(map[string]*source), underWay: o.Queue.Mover.MoveUnderWay}
+	f.approvals.feeder = f
 	f.lease = leaseHolder{queue: o.Queue, mine: books.Lease{Owner: rand.Text(), Worker: o.Name}}
 	return f
 }
 
 // Run feeds until ctx ends. Then another worker may feed at once.
 func (f *Feeder) Run(ctx context.Context) {
+	var beside sync.WaitGroup
+	besides, stop := context.WithCancel(ctx)
+	beside.Go(func() { f.approvals.run(besides) })
 	defer func() {
+		stop()
+		beside.Wait()
 		if f.underWay() { // the next feeder must not begin before that is over
 			return
 		}

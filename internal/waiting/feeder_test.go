@@ -38,7 +38,7 @@ func TestTheQueueIsFilledOnlyAsDeepAsItIsEmptied(t *testing.T) {
 	run(t, newFeeder(t, q, "w1"))
 	require.Eventually(t, func() bool { return total(t, q) < 500 }, time.Minute, time.Millisecond)
 	depth := func() uint64 {
-		c, err := q.Count(t.Context())
+		c, err := q.Census.Count(t.Context())
 		require.NoError(t, err)
 		return c.Pending
 	}
@@ -103,7 +103,7 @@ func TestABlockedIntentIsPassed(t *testing.T) {
 	require.Eventually(t, func() bool { return total(t, q) == 1 }, time.Minute, 5*time.Millisecond)
 	require.Equal(t, in[0].OrderNo, work(t, q, 4)[0])
 	require.Eventually(t, func() bool {
-		require.NoError(t, q.Trim(t.Context()))
+		require.NoError(t, q.Trimmer.Trim(t.Context()))
 		return total(t, q) == 0
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, q.Pull(t.Context(), 1, 5*time.Second, func(ds []*settle.Delivery) {
@@ -118,7 +118,7 @@ func TestWhatWasPassedIsReadAgain(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
 	publish(t, q, waitingIntents("bulk", "march", 5)...)
 	f := newFeeder(t, q, "w1")
-	list, _, err := q.WaitingNow(t.Context())
+	list, _, err := q.Waiting.Now(t.Context())
 	require.NoError(t, err)
 	f.sources[list[0].Subject] = &source{Waiting: list[0], next: 4}
 	run(t, f)
@@ -173,23 +173,23 @@ func TestTheFeederWithdrawsWhatIsCancelled(t *testing.T) {
 	c, err := books.CancelBatch(t.Context(), q, "march", "anna") // no worker is present that would settle what is queued
 	require.NoError(t, err)
 	require.True(t, c.NoWorker)
-	require.Eventually(t, func() bool { return len(q.Cancellations().Marks) == 1 }, time.Minute, time.Millisecond, "the feeder knows")
+	require.Eventually(t, func() bool { return len(q.Ledger.Cancellations().Marks) == 1 }, time.Minute, time.Millisecond, "the feeder knows")
 	march := 0
 	for _, no := range got {
 		if strings.Contains(no, "march") {
 			march++
 		}
 	}
-	handler := settle.NewHandler(q.Protocol, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
+	handler := settle.NewHandler(q.Worker, settle.HandlerOptions{Submit: func(_ context.Context, s order.Submission) order.Report {
 		return order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
 	}})
 	require.Eventually(t, func() bool {
 		require.NoError(t, q.Pull(t.Context(), 50, 20*time.Millisecond, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				handler.Handle(t.Context(), t.Context(), d, quiet{})
+				handler.Handle(t.Context(), t.Context(), d, nil)
 			}
 		}))
-		_ = q.Trim(t.Context())
+		_ = q.Trimmer.Trim(t.Context())
 		now, err := books.ReadFeeding(t.Context(), q, 0)
 		require.NoError(t, err)
 		return total(t, q) == 0 && len(now.Cancelled.Marks) == 0
@@ -199,18 +199,6 @@ func TestTheFeederWithdrawsWhatIsCancelled(t *testing.T) {
 	require.True(t, a.Balanced(), "%+v", a)
 	require.Equal(t, map[string]uint64{"accepted": uint64(march + 50), "cancelled": uint64(2500 - march)}, a.Outcomes)
 }
-
-// quiet is a settle.Observer that hears nothing.
-type quiet struct{}
-
-func (quiet) Submitting(ctx context.Context) context.Context { return ctx }
-func (quiet) Settling(order.Settlement) func(*order.Record, error) {
-	return func(*order.Record, error) {}
-}
-func (quiet) Settled(*order.Record)                                  {}
-func (quiet) Recognised(*order.Record)                               {}
-func (quiet) Returned(order.Report, order.Settlement, *order.Record) {}
-func (quiet) Panicked(any)                                           {}
 
 func TestTheFeederTellsWhatIsReady(t *testing.T) {
 	q := openQueue(t, startBroker(t), "w1")
@@ -223,9 +211,9 @@ func TestTheFeederTellsWhatIsReady(t *testing.T) {
 		require.NoError(t, err)
 		return now.Lease != nil && len(now.Lease.Lanes) == 1 && now.Lease.Lanes[0].Ready == 41
 	}, time.Minute, 10*time.Millisecond, "all but those in the queue")
-	list, err := q.WaitingAll(t.Context())
+	list, err := q.Waiting.All(t.Context())
 	require.NoError(t, err)
-	lanes, err := q.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
+	lanes, err := q.Waiting.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
 	require.NoError(t, err)
 	require.Equal(t, []any{"night", 41, 1}, []any{lanes[0].Name, lanes[0].Ready, lanes[0].Later})
 	require.WithinDuration(t, time.Now(), lanes[0].Oldest, time.Minute)

@@ -3,8 +3,11 @@ package waiting
 import (
 	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"orderpost/internal/books"
+	"orderpost/internal/settle"
 )
 
 // readHolds reads which imports are paused and what people cancelled, after each renewal of
@@ -22,7 +25,7 @@ func (f *Feeder) readHolds(ctx context.Context) (wait bool, err error) {
 			f.listNow() // what may go on again is ready at once
 		}
 		f.holds, f.heldAt = now, f.lease.revision
-		f.Queue.SetCancellations(now.Cancelled)
+		f.Queue.Ledger.SetCancellations(now.Cancelled)
 	}
 	if f.holds.HoldsRevision == f.lease.mine.Holds {
 		return false, nil
@@ -42,10 +45,37 @@ func ignoreBehind(err error) error {
 	return err
 }
 
-// readyOf returns how many intents of a source may be fed.
+// readyOf returns how many intents of a source may be fed, or more if some of them need
+// another approval.
 func (f *Feeder) readyOf(s *source) int {
 	if f.holds.Held(s.Import) || s.At.After(f.listed) || f.cancelledOf(s) > 0 {
 		return 0
 	}
+	upTo := f.approvals.upTo(f.holds, s.Import)
+	if upTo != s.upTo { // begin at the first intents
+		s.upTo, s.next, s.stuck, s.again = upTo, 0, 0, time.Time{}
+	}
+	switch {
+	case upTo == 0:
+		return 0
+	case s.next > upTo: // what is left needs another approval, or is blocked and tried again soon
+		s.stuck, s.pause = s.Count, 0
+		return 0
+	}
 	return s.ready()
+}
+
+// held reports whether nothing of an import is fed, by its token: a person paused it, or it
+// lacks an approval.
+func (f *Feeder) held(token string) bool {
+	return f.holds.Held(token) || f.approvals.upTo(f.holds, token) == 0
+}
+
+// approved leaves out of what was read of a source what was not approved.
+func (f *Feeder) approved(s *source, g settle.WaitingGroup) settle.WaitingGroup {
+	upTo := f.approvals.upTo(f.holds, s.Import)
+	if i := slices.IndexFunc(g.Messages, func(m *settle.Message) bool { return m.Seq > upTo }); i >= 0 {
+		s.next, g.Messages = g.Messages[i].Seq, g.Messages[:i]
+	}
+	return g
 }

@@ -90,7 +90,7 @@ func TestR13AFeederWithoutALeaseMovesNothing(t *testing.T) {
 				require.ErrorIs(t, err, context.Canceled)
 			}
 			require.Equal(t, 20, total(t, q))
-			c, err := q.Count(t.Context())
+			c, err := q.Census.Count(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, c.LastIntent)
 		})

@@ -10,10 +10,13 @@ import (
 // list finds out what is ready to be fed.
 func (f *Feeder) list(ctx context.Context) error {
 	now := time.Now()
+	if f.approvals.changed.Swap(false) {
+		f.listNow() // what is long due is ready at once
+	}
 	if now.Sub(f.listed) < listEvery && !f.drained {
 		return nil
 	}
-	list, total, err := f.Queue.WaitingNow(ctx)
+	list, total, err := f.Queue.Waiting.Now(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,7 +42,7 @@ func (f *Feeder) list(ctx context.Context) error {
 		return nil
 	}
 	f.summed = now
-	f.lease.mine.Lanes, err = f.Queue.LanesOf(ctx, list, now, f.holds.Held)
+	f.lease.mine.Lanes, err = f.Queue.Waiting.LanesOf(ctx, list, now, f.held)
 	return err
 }
 
@@ -57,7 +60,7 @@ func count(list []queue.Waiting) (n int) {
 // before are listed every time, earlier ones now and then.
 func (f *Feeder) due(ctx context.Context, now time.Time) (list []queue.Waiting, err error) {
 	for _, at := range []time.Time{now.Add(-time.Minute), now} {
-		minute, err := f.Queue.WaitingInMinute(ctx, at)
+		minute, err := f.Queue.Waiting.InMinute(ctx, at)
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +85,8 @@ func (f *Feeder) due(ctx context.Context, now time.Time) (list []queue.Waiting, 
 func (f *Feeder) sweep(ctx context.Context, list []queue.Waiting, before, now time.Time) ([]queue.Waiting, error) {
 	left := mostDue
 	f.more = false
-	next, err := f.Queue.Overdue(ctx, before, f.sweepFrom, func(w queue.Waiting) bool {
-		if f.holds.Held(w.Import) {
+	next, err := f.Queue.Waiting.Overdue(ctx, before, f.sweepFrom, func(w queue.Waiting) bool {
+		if f.held(w.Import) {
 			return true
 		}
 		if s := f.sources[w.Subject]; s == nil || s.ready() > 0 {
@@ -112,7 +115,7 @@ func (f *Feeder) recount(ctx context.Context, known []queue.Waiting) (list []que
 	for _, w := range known {
 		if s := f.sources[w.Subject]; s.ready() == 0 && left > 0 {
 			left--
-			if w.Count, err = f.Queue.WaitingUnder(ctx, w.Subject); err != nil {
+			if w.Count, err = f.Queue.Waiting.Under(ctx, w.Subject); err != nil {
 				return nil, err
 			}
 		}

@@ -18,7 +18,7 @@ func publishRaw(t *testing.T, q *queue.Queue, in []settle.Intent, subject func(i
 	t.Helper()
 	ms := make([]*settle.Message, len(in))
 	for i := range in {
-		ms[i] = q.IntentMessage(in[i])
+		ms[i] = q.Producer.IntentMessage(in[i])
 		if subject != nil {
 			ms[i].Subject = subject(i)
 		}
@@ -102,9 +102,9 @@ func TestPausedTimesKeepNobodyWaiting(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, mostDue+100, total(t, q))
 	require.Equal(t, 1, f.lease.mine.Lanes[0].Ready)
-	list, err := q.WaitingAll(t.Context())
+	list, err := q.Waiting.All(t.Context())
 	require.NoError(t, err)
-	lanes, err := q.LanesOf(t.Context(), list, time.Now(), f.holds.Held)
+	lanes, err := q.Waiting.LanesOf(t.Context(), list, time.Now(), f.holds.Held)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, mostDue + 100}, []int{lanes[0].Ready, lanes[0].Paused}, "what is paused is not ready")
 	_, err = books.ResumeImport(t.Context(), q, "march")
@@ -131,7 +131,7 @@ func TestATimeInTheHeaderAloneIsKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Open)
 	require.Eventually(t, func() bool { return total(t, q) == 0 }, time.Minute, time.Millisecond)
-	entry, err := q.Lookup(t.Context(), in[0].OrderNo)
+	entry, err := q.Ledger.Lookup(t.Context(), in[0].OrderNo)
 	require.NoError(t, err)
 	require.Equal(t, order.OutcomeCancelled, entry.Record.Outcome())
 }
@@ -161,9 +161,9 @@ func TestManyLanesAreSummedUp(t *testing.T) {
 		in = append(in, waitingIntents(fmt.Sprintf("lane-%02d", i), fmt.Sprint("b", i), 1)...)
 	}
 	publishRaw(t, q, append(in, waitingIntents(order.BulkLane, "march", 5)...), nil)
-	list, err := q.WaitingAll(t.Context())
+	list, err := q.Waiting.All(t.Context())
 	require.NoError(t, err)
-	lanes, err := q.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
+	lanes, err := q.Waiting.LanesOf(t.Context(), list, time.Now(), func(string) bool { return false })
 	require.NoError(t, err)
 	require.Len(t, lanes, 33)
 	require.Equal(t, []any{queue.OtherLanes, 29}, []any{lanes[0].Name, lanes[0].Ready})
@@ -208,10 +208,10 @@ func TestALaneThatIsCalledAt(t *testing.T) {
 		if i == 1 {
 			return "orders.waiting.at.march"
 		}
-		return q.IntentMessage(in[i]).Subject
+		return q.Producer.IntentMessage(in[i]).Subject
 	})
 	var overdue []string
-	_, err := q.Overdue(t.Context(), time.Now(), 0, func(w queue.Waiting) bool { overdue = append(overdue, w.Lane); return true })
+	_, err := q.Waiting.Overdue(t.Context(), time.Now(), 0, func(w queue.Waiting) bool { overdue = append(overdue, w.Lane); return true })
 	require.NoError(t, err)
 	require.Equal(t, []string{"bulk"}, overdue)
 }

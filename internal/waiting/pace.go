@@ -31,7 +31,7 @@ func (f *Feeder) measureFleet(ctx context.Context) error {
 
 // room returns how many intents the stream should get now.
 func (f *Feeder) room(ctx context.Context) (int, error) {
-	b, err := f.Queue.Backlog(ctx)
+	b, err := f.Queue.Census.Backlog(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -91,7 +91,7 @@ func work(t *testing.T, q *queue.Queue, n int) []string {
 			for _, d := range ds {
 				require.Equal(t, settle.WorkSubmit, d.Work)
 				r := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-				_, err := q.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
+				_, err := q.Worker.Settle(t.Context(), d, r, order.Decide(r, order.Facts{}))
 				require.NoError(t, err)
 				d.Release()
 				got = append(got, d.OrderNo())
@@ -105,7 +105,7 @@ func work(t *testing.T, q *queue.Queue, n int) []string {
 // total counts what waits.
 func total(t *testing.T, q *queue.Queue) int {
 	t.Helper()
-	_, n, err := q.WaitingNow(t.Context())
+	_, n, err := q.Waiting.Now(t.Context())
 	require.NoError(t, err)
 	return n
 }

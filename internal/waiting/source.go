@@ -20,6 +20,8 @@ type source struct {
 	// stuck; zero if it has more. pause is how long it waits the next time.
 	again time.Time
 	pause time.Duration
+	// upTo is the sequence up to which it may be fed, as of the last look.
+	upTo uint64
 }
 
 // firstPause and longestPause bound how long blocked intents are left alone: their order
@@ -65,7 +67,7 @@ func (s *source) take(ctx context.Context, q *queue.Queue, n int) (g settle.Wait
 	left := 0
 	for len(g.Messages) < n {
 		var got []*settle.Message
-		if got, left, err = q.WaitingPage(ctx, s.Subject, s.next, n-len(g.Messages)); err != nil {
+		if got, left, err = q.Waiting.Page(ctx, s.Subject, s.next, n-len(g.Messages)); err != nil {
 			return g, err
 		}
 		if len(got) == 0 {
@@ -85,7 +87,7 @@ func (s *source) take(ctx context.Context, q *queue.Queue, n int) (g settle.Wait
 // complete reports whether the stream's leader counts as many intents as were read and come
 // after those. A replica may lack some in between.
 func (s *source) complete(ctx context.Context, q *queue.Queue, seen int) (bool, error) {
-	n, err := q.WaitingUnder(ctx, s.Subject)
+	n, err := q.Waiting.Under(ctx, s.Subject)
 	return n == seen, err
 }
 

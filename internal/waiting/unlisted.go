@@ -2,6 +2,7 @@ package waiting
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"orderpost/internal/settle"
@@ -24,7 +25,7 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	if time.Since(u.looked) < unlistedEvery {
 		return nil
 	}
-	found, next, more, err := f.Queue.Unlisted(ctx, u.next)
+	found, next, more, err := f.Queue.Waiting.Unlisted(ctx, u.next)
 	if err != nil {
 		return err
 	}
@@ -32,6 +33,13 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 		u.looked = time.Now()
 	}
 	u.next = next
+	found = slices.DeleteFunc(found, func(m *settle.Message) bool {
+		lacks := f.approvals.upTo(f.holds, f.Queue.Waiting.Import(m)) == 0
+		if lacks {
+			u.next = min(u.next, m.Seq)
+		}
+		return lacks
+	})
 	if len(found) == 0 {
 		return nil
 	}
@@ -41,7 +49,7 @@ func (f *Feeder) moveUnlisted(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, f.lease.until)
 	defer cancel()
-	ends, err := f.Queue.Move(ctx, settle.WaitingGroup{Messages: found})
+	ends, err := f.Queue.Mover.Move(ctx, settle.WaitingGroup{Messages: found})
 	moved := 0
 	for i, end := range ends {
 		if end.Leaves() {

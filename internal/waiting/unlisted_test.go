@@ -22,7 +22,7 @@ func TestAnIntentThatTheBrokerDoesNotListIsMoved(t *testing.T) {
 		}
 		return "orders.waiting.bulk.march"
 	})
-	n, err := q.WaitingTotal(t.Context())
+	n, err := q.Waiting.Total(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 300, n)
 	audit, err := books.Audit(t.Context(), q)
@@ -38,7 +38,7 @@ func TestAnIntentThatTheBrokerDoesNotListIsMoved(t *testing.T) {
 		}, time.Minute, 10*time.Millisecond, "%q was not moved", subjects[i/75])
 	}
 	require.Eventually(t, func() bool {
-		left, _, _, err := q.Unlisted(t.Context(), 1)
+		left, _, _, err := q.Waiting.Unlisted(t.Context(), 1)
 		return err == nil && len(left) == 0
 	}, time.Minute, 10*time.Millisecond)
 	audit, err = books.Audit(t.Context(), q)

@@ -32,7 +32,7 @@ func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
 	defer stop()
 	var flow errgroup.Group
 	publish := func(no, id, qty string) error {
-		_, err := l.q.Publish(ctx, settle.Intent{OrderNo: no, ID: id, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, no, qty)})
+		_, err := l.q.Producer.Publish(ctx, settle.Intent{OrderNo: no, ID: id, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30,"qty":%q}`, no, qty)})
 		return err
 	}
 	flow.Go(func() error {
@@ -54,7 +54,7 @@ func TestTheBooksBalanceWhileOrdersFlow(t *testing.T) {
 		for ctx.Err() == nil {
 			err := books.LetterPages(ctx, l.q, func(page []*settle.Letter, _ []error) error {
 				for _, letter := range page {
-					if _, err := l.q.Replay(ctx, letter, settle.ReplayOptions{}); err != nil {
+					if _, err := l.q.Operator.Replay(ctx, letter, settle.ReplayOptions{}); err != nil {
 						return err
 					}
 				}

@@ -61,7 +61,7 @@ func TestAWorkerThatJoinedTakesUpANewToken(t *testing.T) {
 	t.Cleanup(stop.Stop)
 	require.NotEqual(t, first.Token, again.Queue.Token)
 	require.Contains(t, strings.Join(said, ""), filepath.Join(dir, "token")+" can be read or changed by others (mode 0644): the broker has a new token")
-	require.Eventually(t, q.Connected, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, q.Conn.Connected, 20*time.Second, 10*time.Millisecond)
 }
 
 type writerFunc func([]byte)

@@ -70,7 +70,7 @@ func (r *rig) allAccepted(m *member, n int) map[string]*order.Record {
 	for _, rec := range records {
 		require.Equal(r.t, order.OutcomeAccepted, rec.Outcome(), "%s: %s %s", rec.OrderNo, rec.Reason, rec.Error)
 	}
-	counts, err := m.q.Count(r.t.Context())
+	counts, err := m.q.Census.Count(r.t.Context())
 	require.NoError(r.t, err)
 	require.Zero(r.t, counts.Letters)
 	return records

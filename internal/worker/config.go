@@ -9,10 +9,12 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
 	"orderpost/internal/notify"
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/submit"
@@ -26,6 +28,9 @@ type Config struct {
 	// Gateway is the HTTP door that the worker opens, if it has an address.
 	Gateway gateway.Config
 	Notify  notify.Config
+	Schema  orderschema.Config
+
+	Approvals string `env:"APPROVALS" desc:"what needs a second person: imports (all), imports.rows=N (more rows), imports.sum.COLUMN=N (a larger sum), resubmit-unknown (replays of orders that may exist), resolve, limit (a higher one), comma-separated, with lapse=168h for how long an approval may take and holds; none ends it; empty = as the fleet has it"`
 
 	AccountLabel string `env:"ACCOUNT_LABEL" desc:"name of the account at the API; all workers of a fleet must have the same, and the same API URL if it is empty"`
 	Preflight    bool   `env:"PREFLIGHT" envDefault:"true" desc:"ask GET /v1/account at start, and exit if the API refuses the key"`
@@ -68,6 +73,9 @@ func (c Config) Validate() error {
 	errs := []error{c.Submit.Validate(), c.Keys.Validate(), c.Queue.Validate(), c.Gateway.Validate(), c.Notify.Validate(), c.validateOps()}
 	if c.DrainTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("ORDERPOST_DRAIN_TIMEOUT: %s is not positive", c.DrainTimeout))
+	}
+	if _, err := books.ParseApprovalRule(c.Approvals); err != nil {
+		errs = append(errs, fmt.Errorf("ORDERPOST_APPROVALS: %w", err))
 	}
 	if c.LogSample < 0 {
 		errs = append(errs, errors.New("ORDERPOST_LOG_SAMPLE: cannot be below 0"))

@@ -46,9 +46,9 @@ type story struct {
 }
 
 var stories = []story{
-	{"created", func(*sandbox.Settings) {}, false, []point{atMark, atAttempt, atPost, atResult, atAck}},
+	{"created", func(*sandbox.Settings) {}, false, []point{atMark, atPost, atResult, atAck}},
 	{"refused", func(s *sandbox.Settings) { s.Faults.Refuse = 1 }, false, []point{atPost, atResult, atLetter, atAck}},
-	{"out of reach first", func(*sandbox.Settings) {}, true, []point{atNote, atNak}},
+	{"out of reach first", func(*sandbox.Settings) {}, true, []point{atNote, atNak, atAttempt}},
 	{"created, answer dropped", func(s *sandbox.Settings) { s.Faults.DropAfter, s.Faults.MaxPerOrder = 1, 1 }, false, []point{atPost, atResult, atAck}},
 }
 
@@ -68,7 +68,7 @@ type crash struct {
 func (c *crash) kill() {
 	c.once.Do(func() {
 		if q := c.worker.Load(); q != nil {
-			c.lapsed.Store(q.LeasesLost() > 0)
+			c.lapsed.Store(q.Claims.Lost() > 0)
 		}
 		close(c.killed)
 	})
@@ -129,9 +129,6 @@ func TestTheWorkerIsKilledAtEveryStep(t *testing.T) {
 		for _, policy := range []order.Policy{order.Resubmit, order.Park} {
 			for _, at := range s.points {
 				for when, edge := range map[netcut.Cut]string{netcut.Before: "before", netcut.After: "after"} {
-					if at == atAttempt && policy != order.Park {
-						continue
-					}
 					t.Run(strings.Join([]string{s.name, policy.String(), edge, at.name}, "/"), func(t *testing.T) {
 						t.Parallel()
 						killAndRecover(t, s, policy, at, when)
@@ -157,7 +154,7 @@ func killAndRecover(t *testing.T, s story, policy order.Policy, at point, when n
 	rec := r.settled(second.q)["A-1"]
 	require.NotNil(t, rec)
 	require.Equal(t, 1, rec.Settled)
-	if c.lapsed.Load() || second.q.LeasesLost() > 0 { // the machine is so busy that an order in hand was taken away: another story
+	if c.lapsed.Load() || second.q.Claims.Lost() > 0 { // the machine is so busy that an order in hand was taken away: another story
 		killAndRecover(t, s, policy, at, when)
 		return
 	}
@@ -208,7 +205,7 @@ func TestR3ARedeliveryIsNotedBeforeItIsPosted(t *testing.T) {
 		<-ready
 		mu.Lock()
 		defer mu.Unlock()
-		entry, err := w.q.Lookup(req.Context(), "A-1")
+		entry, err := w.q.Ledger.Lookup(req.Context(), "A-1")
 		if err != nil {
 			return nil, err
 		}

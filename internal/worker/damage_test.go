@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,29 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/books"
+	"orderpost/internal/queue/bitrot"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/worker"
 )
-
-// flipBit changes one bit of the message that holds text in a stream of the broker in
-// dir, and removes the stream's index, as a kill leaves it. The broker must not run.
-func flipBit(t *testing.T, dir, stream, text string) {
-	t.Helper()
-	msgs := filepath.Join(dir, "jetstream", "jetstream", "$G", "streams", stream, "msgs")
-	blocks, err := filepath.Glob(filepath.Join(msgs, "*.blk"))
-	require.NoError(t, err)
-	for _, path := range blocks {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
-		if at := bytes.Index(data, []byte(text)); at >= 0 {
-			data[at] ^= 1
-			require.NoError(t, os.WriteFile(path, data, 0o600))
-			require.NoError(t, os.RemoveAll(filepath.Join(msgs, "index.db")))
-			return
-		}
-	}
-	require.Fail(t, "no block of "+stream+" holds "+text)
-}
 
 // One flipped bit makes the broker cut a stream off. The workers and the audit say so, and
 // nothing is posted until a person has accepted it.
@@ -58,14 +37,14 @@ func TestAStreamThatLostItsEndHoldsTheFleet(t *testing.T) {
 
 			s.broker.Stop()
 			damaged := map[string]string{"ORDERS": "SECRET-NO-1100", "ORDERS_RESULTS": "SECRET-NO-3"}[stream]
-			flipBit(t, s.dir, stream, damaged)
+			require.NoError(t, bitrot.Damage(s.dir, stream, damaged, bitrot.Flip))
 			s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
 			require.NoError(t, err)
 			s.unready("that its broker confirmed are lost") // whether or not the worker's writes have filled the end up
 			release()
 			s.shows(`orderpost_stream_present{stream="` + part + `"} 0`)
 			s.eventually(func() bool { return s.log.find("stream "+stream+" end", "level") == "error" }, "nobody is told")
-			s.eventually(s.queue.Connected, "not connected")
+			s.eventually(s.queue.Conn.Connected, "not connected")
 			audit, err := books.Audit(t.Context(), s.queue)
 			require.NoError(t, err)
 			require.False(t, audit.Balanced())
@@ -89,11 +68,11 @@ func TestAWorkerThatStartsOnADamagedStorePostsNothing(t *testing.T) {
 	s.stop()
 	require.NoError(t, <-s.ended)
 	s.broker.Stop()
-	flipBit(t, s.dir, "ORDERS_RESULTS", "SECRET-NO-3")
+	require.NoError(t, bitrot.Damage(s.dir, "ORDERS_RESULTS", "SECRET-NO-3", bitrot.Flip))
 	var err error
 	s.broker, err = embedded.Start(embedded.Config{Dir: s.dir, Listen: strings.TrimPrefix(s.broker.URL, "nats://"), NoSync: true})
 	require.NoError(t, err)
-	s.eventually(s.queue.Connected, "not connected")
+	s.eventually(s.queue.Conn.Connected, "not connected")
 	s.publish(100, 5)
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -54,7 +54,7 @@ func TestR7AFrozenWorkerPostsNothingWhenItWakes(t *testing.T) {
 }
 
 func (r *rig) outcome(q *queue.Queue, no string) order.Outcome {
-	entry, err := q.Lookup(r.t.Context(), no)
+	entry, err := q.Ledger.Lookup(r.t.Context(), no)
 	require.NoError(r.t, err)
 	return entry.Record.Outcome()
 }

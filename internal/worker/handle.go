@@ -28,7 +28,7 @@ func (p *Pool) handle(d *settle.Delivery, pulled time.Time) {
 
 // newHandler returns the settle protocol's Handler with the submitter.
 func (p *Pool) newHandler() *settle.Handler {
-	return settle.NewHandler(p.Queue.Protocol, settle.HandlerOptions{
+	return settle.NewHandler(p.Queue.Worker, settle.HandlerOptions{
 		Submit: func(ctx context.Context, s order.Submission) order.Report {
 			began := time.Now()
 			defer func() { p.prefetch.submit.note(time.Since(began)) }()
@@ -41,12 +41,12 @@ func (p *Pool) newHandler() *settle.Handler {
 // Settled implements settle.Observer.
 func (o *deliveryObserver) Settled(rec *order.Record) {
 	o.pool.prefetch.settling.note(time.Since(o.settling))
-	o.pool.Observer.Settled(rec)
+	o.pool.Observer.Settled(rec, o.sampled)
 	o.pool.lines.settled(rec, o.delivered, o.traceID())
 }
 
 // Recognised implements settle.Observer.
-func (o *deliveryObserver) Recognised(rec *order.Record) { o.pool.Observer.Settled(rec) }
+func (o *deliveryObserver) Recognised(rec *order.Record) { o.pool.Observer.Settled(rec, o.sampled) }
 
 // Returned implements settle.Observer.
 func (o *deliveryObserver) Returned(r order.Report, s order.Settlement, rec *order.Record) {

@@ -41,14 +41,14 @@ func (p *Pool) awaitGate(ctx context.Context) (most int, sweeps int64, err error
 	gate := p.Submitter.Gate()
 	for {
 		changed := gate.Changed()
-		version, news := p.Queue.CancellationsChanged()
+		version, news := p.Queue.Ledger.CancellationsChanged()
 		switch n := gate.Capacity(); {
 		case n >= p.Concurrency:
 			return pullMost, 0, nil
 		case n > 0: // a trial: few orders find out whether the API is back
 			return n, 0, nil
 		}
-		if version != p.swept.Load() && len(p.Queue.Cancellations().Marks) > 0 {
+		if version != p.swept.Load() && len(p.Queue.Ledger.Cancellations().Marks) > 0 {
 			return pullMost, version, nil
 		}
 		select {

@@ -47,7 +47,7 @@ func TestALossOutlivesTheBucket(t *testing.T) {
 		m.compare(t.Context())
 		require.Len(t, m.losses, 1)
 	}
-	losses, _, err := q.Losses(t.Context(), nil)
+	losses, _, err := q.Extents.Losses(t.Context(), nil)
 	require.NoError(t, err)
 	require.Len(t, losses, 1, "a person's repair sees it, too")
 }

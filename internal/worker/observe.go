@@ -24,7 +24,7 @@ type observer struct {
 
 // Attempted implements submit.Observer.
 func (o *observer) Attempted(a submit.AttemptEvent) {
-	o.metrics.Attempted(ops.Attempt{Verdict: a.Verdict, Duration: a.Duration, Waited: a.GateWait, RateWaited: a.RateWait, Bytes: a.RequestBytes})
+	o.metrics.Attempted(ops.Attempt{Verdict: a.Verdict, Duration: a.Duration, Waited: a.GateWait, RateWaited: a.RateWait, Bytes: a.RequestBytes, TraceID: a.TraceID})
 	if o.attempts != nil {
 		o.attempts.Attempted(a)
 	}
@@ -51,7 +51,7 @@ func (o *observer) Retrying(wait time.Duration, queued bool) {
 }
 
 // Settled implements Observer.
-func (o *observer) Settled(rec *order.Record) {
+func (o *observer) Settled(rec *order.Record, traceID string) {
 	if outcome := rec.Outcome(); outcome != order.OutcomeNone {
 		o.metrics.Settled(outcome)
 		if outcome.NeedsLetter() {
@@ -62,13 +62,13 @@ func (o *observer) Settled(rec *order.Record) {
 	// settling time of that order, which is before this intent was enqueued. Such an
 	// intent has no duration.
 	if took := rec.SettledAt.Sub(rec.EnqueuedAt); took >= 0 && !rec.EnqueuedAt.IsZero() {
-		o.metrics.Took(took)
+		o.metrics.Took(took, traceID)
 		if rec.Reason == order.EndPoison.String() { // its outcome is unknown: the worker may have crashed after an attempt
 			o.metrics.Poisoned()
 		}
 	}
 	if o.orders != nil {
-		o.orders.Settled(rec)
+		o.orders.Settled(rec, traceID)
 	}
 }
 

@@ -31,7 +31,7 @@ type heard struct {
 func (h *heard) Attempted(submit.AttemptEvent) { h.attempts++ }
 func (h *heard) GateChanged(gate.State)        { h.gates++ }
 func (h *heard) Retrying(time.Duration, bool)  { h.retries++ }
-func (h *heard) Settled(*order.Record)         { h.settled++ }
+func (h *heard) Settled(*order.Record, string) { h.settled++ }
 func (h *heard) Returned(a order.Action)       { h.returned = append(h.returned, a) }
 func (h *heard) Redelivered(explained bool)    { h.again = append(h.again, explained) }
 
@@ -55,11 +55,11 @@ func tellAll(o *observer) {
 	o.Retrying(time.Second, false)
 	o.Retrying(time.Minute, true)
 	o.GateChanged(gate.State{Blocks: []gate.BlockState{{Name: "hold: lunch"}, {Name: gate.BlockBreaker}}})
-	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(2 * time.Second)})
-	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(-time.Hour)}) // repeats an old order
-	o.Settled(&order.Record{Word: order.Retrying})
-	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored, SettledAt: stored})
-	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored.Add(time.Hour), SettledAt: stored}) // withheld for it: nobody died
+	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(2 * time.Second)}, "")
+	o.Settled(&order.Record{Word: "accepted", EnqueuedAt: stored, SettledAt: stored.Add(-time.Hour)}, "") // repeats an old order
+	o.Settled(&order.Record{Word: order.Retrying}, "")
+	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored, SettledAt: stored}, "")
+	o.Settled(&order.Record{Word: "unknown", Reason: "poison", EnqueuedAt: stored.Add(time.Hour), SettledAt: stored}, "") // withheld for it: nobody died
 	o.Returned(order.ActDelay)
 	o.Redelivered(true)
 }

@@ -121,8 +121,8 @@ func (o *operations) measure(ctx context.Context) *ops.Sizes {
 	ctx, cancel := context.WithTimeout(ctx, sizesTimeout)
 	defer cancel()
 	q := o.sources.Load().queue
-	counts, err := q.Count(ctx)
-	deliveries, deliveriesErr := q.Deliveries(ctx)
+	counts, err := q.Census.Count(ctx)
+	deliveries, deliveriesErr := q.Census.Deliveries(ctx)
 	sizes := &ops.Sizes{Pending: counts.Pending, Waiting: deliveries.Undelivered, OldestPending: counts.Oldest, Letters: counts.Letters, InRoom: counts.Waiting}
 	if err = errors.Join(err, deliveriesErr); err == nil {
 		o.lanes(ctx, q, sizes)
@@ -162,16 +162,20 @@ func (o *operations) snapshot() ops.Snapshot {
 	if p == nil {
 		return s
 	}
-	s.Started, s.Connected, s.LeaseLosses = true, p.queue.Connected(), p.queue.LeasesLost()
+	s.Started, s.Connected, s.LeaseLosses = true, p.queue.Conn.Connected(), p.queue.Claims.Lost()
 	if s.Connected { // otherwise the last sizes are out of date
 		s.Sizes = o.sizes.Load()
+	}
+	if v := p.queue.Conn.BrokerVerdict(); v.Version != "" {
+		s.Broker = &ops.Broker{Version: v.Version, Verdict: v.Word()}
 	}
 	s.Failures = ops.Failures{Results: ops.WriteFailures(p.queue.ResultFailures()), Letters: ops.WriteFailures(p.queue.LetterFailures())}
 	s.Filed = make(map[order.Outcome]uint64)
 	for _, outcome := range order.Outcomes() {
-		s.Filed[outcome] = p.queue.LettersFiled(outcome)
+		s.Filed[outcome] = p.queue.Ledger.LettersFiled(outcome)
 	}
 	s.Parts, s.Missing = p.topology.status()
+	s.Stranded = p.pool.Trims() && p.queue.Trimmer.Strands()
 	s.InFlight, s.Slots = p.pool.InFlight(), p.pool.Concurrency
 	s.Store = p.storage.snapshot()
 	s.Gate, s.Notes = gateSnapshot(p.submitter.Gate().State()), p.submitter.Notes()

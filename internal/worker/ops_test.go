@@ -11,12 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"orderpost/internal/fleet"
@@ -52,6 +54,8 @@ type shop struct {
 	ops    string // base URL
 	dir    string // the broker's
 	look   time.Duration
+	trace  trace.Tracer
+	early  atomic.Int32 // how many POSTs the API answers with 425
 	// held keeps the API from answering to orders while it is locked.
 	held sync.RWMutex
 }
@@ -95,7 +99,7 @@ func open(t *testing.T, before func(*shop), change ...func(*worker.Config)) *sho
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	go func() {
-		s.ended <- worker.Run(ctx, cfg, worker.Env{Version: "v9.9.9", Log: zerolog.New(s.log)}.Looking(s.look))
+		s.ended <- worker.Run(ctx, cfg, worker.Env{Version: "v9.9.9", Log: zerolog.New(s.log), Trace: s.trace}.Looking(s.look))
 		close(s.ended)
 	}()
 	t.Cleanup(func() { cancel(); <-s.ended })
@@ -109,6 +113,10 @@ func (s *shop) answer(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost {
 		s.held.RLock()
 		defer s.held.RUnlock()
+		if s.early.Add(-1) >= 0 {
+			w.WriteHeader(http.StatusTooEarly)
+			return
+		}
 	}
 	s.api.Handler().ServeHTTP(w, r)
 }

@@ -46,7 +46,7 @@ func parksWhatPanics(t *testing.T) bool {
 	}
 	r.publish(w.q, nos...)
 	recs := r.settled(w.q)
-	if w.q.LeasesLost() > 0 {
+	if w.q.Claims.Lost() > 0 {
 		return false
 	}
 	for no, rec := range recs {

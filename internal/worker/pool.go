@@ -24,8 +24,8 @@ var errDraining = errors.New("the worker is stopping")
 // Observer is told about every order that leaves the pool. Its methods must be
 // quick and safe for concurrent use.
 type Observer interface {
-	// Settled: an intent got its outcome.
-	Settled(rec *order.Record)
+	// Settled: an intent got its outcome. traceID is empty unless its trace is sampled.
+	Settled(rec *order.Record, traceID string)
 	// Returned: an intent went back to the queue, or was left to another worker.
 	Returned(action order.Action)
 	// Redelivered: a message arrived that had been delivered before.
@@ -34,9 +34,9 @@ type Observer interface {
 
 type noObserver struct{}
 
-func (noObserver) Settled(*order.Record) {}
-func (noObserver) Returned(order.Action) {}
-func (noObserver) Redelivered(bool)      {}
+func (noObserver) Settled(*order.Record, string) {}
+func (noObserver) Returned(order.Action)         {}
+func (noObserver) Redelivered(bool)              {}
 
 // PoolOptions are what a pool is made of. Queue, Submitter and Concurrency are
 // required.

@@ -18,7 +18,7 @@ type tally struct {
 	got map[string]int
 }
 
-func (c *tally) Settled(rec *order.Record) {
+func (c *tally) Settled(rec *order.Record, _ string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.got[rec.Word]++
@@ -43,7 +43,7 @@ func TestAConflictIsNotCountedAsAccepted(t *testing.T) {
 	r.publish(l.q, "A-1")
 	r.eventually(time.Minute, func() bool { return counts.count("accepted") == 1 }, "accepted")
 	r.settled(l.q)
-	_, err := l.q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "other"})
+	_, err := l.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", Body: []byte(`{"order_no":"A-1","timeout":30,"qty":"2"}`), ID: "other"})
 	require.NoError(t, err)
 	r.eventually(time.Minute, func() bool { return counts.count("rejected") == 1 }, "the conflict counts as rejected")
 	require.Equal(t, "accepted", r.settled(l.q)["A-1"].Word, "the order's own result stays")

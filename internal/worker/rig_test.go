@@ -16,6 +16,7 @@ import (
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -39,7 +40,8 @@ type rig struct {
 	url     string
 	policy  order.Policy
 	ackWait time.Duration
-	orders  worker.Observer // of the workers that are started from now on; may be nil
+	schema  *orderschema.Schema // of the workers that are started from now on; may be nil
+	orders  worker.Observer     // of the workers that are started from now on; may be nil
 }
 
 func newRig(t *testing.T, policy order.Policy, change ...func(*sandbox.Settings)) *rig {
@@ -107,7 +109,7 @@ func (r *rig) start(name string, cut *netcut.Dialer, rt http.RoundTripper, chang
 	for _, c := range change {
 		c(&cfg)
 	}
-	l.submitter, err = submit.New(cfg, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt})
+	l.submitter, err = submit.New(cfg, submit.Deps{Keys: staticKeys{{Key: "key", Signer: signer}}, Log: zerolog.Nop(), Transport: rt, Schema: r.schema})
 	require.NoError(r.t, err)
 	l.pool = worker.NewPool(worker.PoolOptions{Queue: l.q, Submitter: l.submitter, Concurrency: cfg.Concurrency, Policy: r.policy,
 		DrainTimeout: time.Second, SettleGrace: time.Second, Log: zerolog.Nop(), Observer: r.orders})
@@ -131,7 +133,7 @@ func body(no string) []byte { return fmt.Appendf(nil, `{"order_no":%q,"timeout":
 func (r *rig) publish(q *queue.Queue, nos ...string) {
 	r.t.Helper()
 	for _, no := range nos {
-		p, err := q.Publish(r.t.Context(), settle.Intent{OrderNo: no, Body: body(no), ID: "i:" + no})
+		p, err := q.Producer.Publish(r.t.Context(), settle.Intent{OrderNo: no, Body: body(no), ID: "i:" + no})
 		require.NoError(r.t, err)
 		require.Equal(r.t, settle.Stored, p)
 	}
@@ -142,8 +144,8 @@ func (r *rig) publish(q *queue.Queue, nos ...string) {
 func (r *rig) settled(q *queue.Queue) map[string]*order.Record {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
-		_ = q.Trim(r.t.Context())
-		room, err := q.Room(r.t.Context())
+		_ = q.Trimmer.Trim(r.t.Context())
+		room, err := q.Census.Room(r.t.Context())
 		return err == nil && room.Msgs == 0
 	}, 90*time.Second, 10*time.Millisecond)
 	audit, err := books.Audit(r.t.Context(), q)

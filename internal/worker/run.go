@@ -10,8 +10,11 @@ import (
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/fleet"
+	"orderpost/internal/journal"
 	"orderpost/internal/notify"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
 	"orderpost/internal/sign"
@@ -56,7 +59,11 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	defer view.supervise(ctx, cfg.DrainTimeout)()
 	env.rate = newRequestRate(env.Attempts)
 	env.Attempts = env.rate
-	submitter, err := newSubmitter(cfg, env)
+	schema, err := cfg.Schema.Load(log)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	submitter, err := newSubmitter(cfg, env, schema)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -84,8 +91,8 @@ func Run(ctx context.Context, cfg Config, env Env) error {
 	if err != nil {
 		return err
 	}
-	sayWhere(cfg, broker, q.Made(), log)
-	return work(ctx, cfg, env, q, submitter, view, newStorageMonitor(broker, q, log))
+	sayWhere(cfg, broker, q.Topology.Made(), log)
+	return work(ctx, cfg, env, q, schema, submitter, view, newStorageMonitor(broker, q, log))
 }
 
 // sayWhere logs where orders and results are stored, and which streams this worker
@@ -104,12 +111,12 @@ func sayWhere(cfg Config, broker *embedded.Server, made []string, log zerolog.Lo
 	e.Msg(text)
 }
 
-func newSubmitter(cfg Config, env Env) (*submit.Submitter, error) {
+func newSubmitter(cfg Config, env Env, schema *orderschema.Schema) (*submit.Submitter, error) {
 	keys, err := submit.NewFileKeys(cfg.Keys, NewSigner)
 	if err != nil {
 		return nil, err
 	}
-	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
+	return submit.New(cfg.Submit, submit.Deps{Keys: keys, Log: env.Log, Schema: schema, Watch: env.Attempts, Trace: AttemptTracer(env.Trace)})
 }
 
 // NewSigner returns a signer for a secret. Package submit does not import sign.
@@ -148,11 +155,11 @@ func clockOffset(c submit.ClockEstimate) *int64 {
 }
 
 // newSender returns what sends outcomes to a receiver; nil = they are not sent.
-func newSender(cfg Config, q *queue.Queue, log zerolog.Logger) (*notify.Sender, error) {
+func newSender(cfg Config, env Env, q *queue.Queue) (*notify.Sender, error) {
 	if !cfg.Notify.On() {
 		return nil, nil
 	}
-	s, err := notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: cfg.Name, Log: log})
+	s, err := notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: cfg.Name, Version: env.Version, Log: env.Log})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -160,9 +167,9 @@ func newSender(cfg Config, q *queue.Queue, log zerolog.Logger) (*notify.Sender, 
 }
 
 // work runs the pool and the goroutines beside it.
-func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Submitter, view *operations, storage *storageMonitor) error {
+func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, schema *orderschema.Schema, s *submit.Submitter, view *operations, storage *storageMonitor) error {
 	log := env.Log
-	sender, err := newSender(cfg, q, log)
+	sender, err := newSender(cfg, env, q)
 	if err != nil {
 		return err
 	}
@@ -176,7 +183,7 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var sides sync.WaitGroup
 	started := time.Now().UTC()
-	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Cancel: q.SetCancellations, Describe: func() fleet.Presence {
+	member := fleet.NewMember(fleet.Options{Control: control, Gate: s.Gate(), Name: cfg.Name, Limit: cfg.Submit.RateLimit, Identity: cfg.Identity(), Log: log, Cancel: q.Ledger.SetCancellations, Describe: func() fleet.Presence {
 		gate, now := s.Gate().State(), time.Now()
 		p := fleet.Presence{Since: started, Version: env.Version,
 			InFlight: pool.InFlight(), Open: gate.Open, Reasons: append(gate.Reasons, storage.problems()...), Notes: s.Notes(), Rate: env.rate.perSecond(now), Slots: pool.Concurrency, Posting: env.rate.posting(now), ClockMS: clockOffset(s.Clock())}
@@ -188,13 +195,18 @@ func work(ctx context.Context, cfg Config, env Env, q *queue.Queue, s *submit.Su
 	topology.first(side)
 	sides.Go(func() { topology.run(side) })
 	sides.Go(func() { storage.run(side) })
-	sides.Go(func() { feeder.Run(side) })
+	sides.Go(func() {
+		approvals.KeepRule(side, q, cfg.Approvals, cfg.Name, env.Version, log)
+		feeder.Run(side)
+	})
+	carrier := approvals.Carrier{Queue: q, Journal: journal.New(q, "orderpost worker", env.Version), Log: log, Now: time.Now, Leads: feeder.Leads}
+	sides.Go(func() { carrier.Run(side) })
 	if sender != nil {
 		sides.Go(func() { sender.Run(side) })
 	}
 	view.attach(sources{queue: q, submitter: s, pool: pool, topology: topology, storage: storage, sender: sender})
 	sides.Go(func() { view.poll(side) })
-	closeDoor, err := openDoor(ctx, cfg, q, view.registry, log)
+	closeDoor, err := openDoor(ctx, cfg, q, schema, env, view.registry)
 	if err != nil {
 		stop()
 		sides.Wait()

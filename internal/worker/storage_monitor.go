@@ -163,7 +163,7 @@ func (m *storageMonitor) revive(why error, disk *embedded.Disk) string {
 // limit adapts the limits of the intents stream to the free space. It returns why the
 // stream refuses new orders; "" = it takes them.
 func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string {
-	have, err := m.queue.Room(ctx)
+	have, err := m.queue.Census.Room(ctx)
 	if err != nil {
 		return m.snapshot().Full // keep the last result; the queue logs a lost connection
 	}
@@ -171,7 +171,7 @@ func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string 
 		if have.Full() {
 			return full(have)
 		}
-		waiting, err := m.queue.WaitingRoom(ctx)
+		waiting, err := m.queue.Census.WaitingRoom(ctx)
 		if err != nil {
 			return m.snapshot().Full
 		}
@@ -179,9 +179,9 @@ func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string 
 	}
 	msgs, bytes := limits(*disk, have)
 	if worthSetting(have, msgs, bytes) {
-		err := m.queue.LimitRoom(ctx, msgs, bytes)
+		err := m.queue.Census.LimitRoom(ctx, msgs, bytes)
 		if err == nil {
-			have, err = m.queue.Room(ctx)
+			have, err = m.queue.Census.Room(ctx)
 		}
 		if err != nil {
 			m.log.Debug().Err(err).Msg("cannot set the limits of the intents stream")
@@ -202,13 +202,13 @@ func (m *storageMonitor) limit(ctx context.Context, disk *embedded.Disk) string 
 // settled, after those in the queue. It returns why the waiting room refuses orders.
 // What waits may still be moved: the limits of the intents stream do not depend on it.
 func (m *storageMonitor) limitWaiting(ctx context.Context, disk embedded.Disk, queued queue.Room) string {
-	have, err := m.queue.WaitingRoom(ctx)
+	have, err := m.queue.Census.WaitingRoom(ctx)
 	if err != nil {
 		return ""
 	}
 	disk.Free -= queued.Msgs*settleRoom + queued.Bytes
 	if msgs, bytes := limits(disk, have); worthSetting(have, msgs, bytes) {
-		if err := m.queue.LimitWaitingRoom(ctx, msgs, bytes); err != nil {
+		if err := m.queue.Census.LimitWaitingRoom(ctx, msgs, bytes); err != nil {
 			m.log.Debug().Err(err).Msg("cannot set the limits of the waiting room")
 			return ""
 		}

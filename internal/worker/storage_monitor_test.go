@@ -57,7 +57,7 @@ func newPretended(t *testing.T, change ...func(*queue.Config)) (*storageMonitor,
 
 func add(t *testing.T, q *queue.Queue, no string) error {
 	t.Helper()
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60}`, no)})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60}`, no)})
 	return err
 }
 
@@ -167,12 +167,12 @@ func TestMissingDescriptorsAreNamed(t *testing.T) {
 // A full waiting room is told by a worker that does not run the broker, too.
 func TestAFullWaitingRoomIsToldBesideAnExternalBroker(t *testing.T) {
 	_, _, q, _ := newPretended(t)
-	require.NoError(t, q.LimitWaitingRoom(t.Context(), 2, -1))
+	require.NoError(t, q.Census.LimitWaitingRoom(t.Context(), 2, -1))
 	m := newStorageMonitor(nil, q, zerolog.Nop())
 	m.look(t.Context())
 	require.Empty(t, m.problems())
 	for _, no := range []string{"A-1", "A-2"} {
-		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60}`, no), Lane: "bulk"})
+		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":60}`, no), Lane: "bulk"})
 		require.NoError(t, err)
 	}
 	m.look(t.Context())

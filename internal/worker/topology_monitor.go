@@ -27,10 +27,10 @@ const (
 )
 
 // topologyMonitor checks that the streams, the fleet's bucket and the consumer exist, and
-// that no stream ends before the place that it had reached. While a part is missing or
-// lost its end, it holds the gate. Workers create the consumer and the
-// journal again. The content of a stream is lost, so a person must restore the
-// stream or accept the loss (worker repair).
+// that no stream ends before the place that it had reached, and that no replica lacks results.
+// While a part is missing or lost its end, a replica lacks results, or the server is too old, it
+// holds the gate. Workers create the consumer and the journal again. The content of a stream is
+// lost, so a person must restore the stream or accept the loss (worker repair).
 type topologyMonitor struct {
 	queue   *queue.Queue
 	gate    *gate.Gate
@@ -43,12 +43,15 @@ type topologyMonitor struct {
 	hold  string                   // the reason of the hold; "" = none
 	seen  queue.Extents            // how far the streams had come at the last look
 	told  string                   // which losses were logged
-	wake  chan struct{}            // a look is due before its time
+
+	replicas *queue.ReplicaWatch
+	wake     chan struct{} // a look is due before its time
 
 	mu       sync.Mutex // guards the following
 	fresh    int        // for how many looks the gate stays shut, because the bucket is another one
 	last     []queue.PartState
 	losses   []queue.Loss
+	gap      *queue.ReplicaGap
 	replaced map[queue.Part]uint64
 }
 
@@ -56,9 +59,9 @@ func newTopologyMonitor(q *queue.Queue, gate *gate.Gate, log zerolog.Logger, eve
 	if every == 0 {
 		every = topologyEvery
 	}
-	m := &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait, wake: make(chan struct{}, 1),
+	m := &topologyMonitor{queue: q, gate: gate, log: log, every: every, ackWait: ackWait, replicas: q.Census.WatchReplicas(), wake: make(chan struct{}, 1),
 		since: make(map[queue.Part]time.Time), born: make(map[queue.Part]time.Time), replaced: make(map[queue.Part]uint64)}
-	q.OnReconnect(func() { // the broker may have been restarted on a damaged store
+	q.Conn.OnReconnect(func() { // the broker may have been restarted on a damaged store
 		select {
 		case m.wake <- struct{}{}:
 		default:
@@ -92,7 +95,11 @@ func (m *topologyMonitor) run(ctx context.Context) {
 func (m *topologyMonitor) look(parent context.Context) {
 	ctx, cancel := context.WithTimeout(parent, topologyTimeout)
 	defer cancel()
-	now, err := m.queue.Inspect(ctx)
+	m.mu.Lock()
+	last := m.last
+	m.mu.Unlock()
+	m.keepGate(last) // a reconnect may have led to a server that is refused
+	now, err := m.queue.Topology.Inspect(ctx)
 	if err != nil { // the last result stays; the queue logs a lost connection
 		m.log.Debug().Err(err).Msg("cannot check the streams")
 		return
@@ -108,6 +115,7 @@ func (m *topologyMonitor) look(parent context.Context) {
 		}
 	}
 	m.compare(ctx)
+	m.compareReplicas(ctx)
 	m.revive(ctx, now)
 	m.mu.Lock()
 	m.fresh = max(m.fresh-1, 0)
@@ -118,13 +126,13 @@ func (m *topologyMonitor) look(parent context.Context) {
 // compare looks whether a stream lost what its broker had confirmed, and remembers what
 // the last look saw.
 func (m *topologyMonitor) compare(ctx context.Context) {
-	losses, now, err := m.queue.Losses(ctx, m.seen)
+	losses, now, err := m.queue.Extents.Losses(ctx, m.seen)
 	if err != nil {
 		m.log.Debug().Err(err).Msg("cannot compare how far the streams have come")
 		return
 	}
 	if len(losses) == 0 && m.seen != nil {
-		if err := m.queue.RememberExtents(ctx, m.seen, now); err != nil {
+		if err := m.queue.Extents.RememberExtents(ctx, m.seen, now); err != nil {
 			m.log.Debug().Err(err).Msg("cannot remember how far the streams have come")
 		}
 	}
@@ -141,6 +149,22 @@ func (m *topologyMonitor) compare(ctx context.Context) {
 	m.told = text
 }
 
+// compareReplicas looks whether a replica of the results lacks some.
+func (m *topologyMonitor) compareReplicas(ctx context.Context) {
+	if err := m.replicas.Look(ctx); err != nil {
+		m.log.Debug().Err(err).Msg("cannot compare the replicas of the results")
+		return
+	}
+	gap := m.replicas.Gap()
+	m.mu.Lock()
+	found := gap != nil && m.gap == nil
+	m.gap = gap
+	m.mu.Unlock()
+	if found {
+		m.log.Error().Msgf("%s; nothing is posted, since an accepted order could be posted again. %s", gap, queue.GapAdvice)
+	}
+}
+
 // describeLosses names the streams that lost something; "" = none did.
 func describeLosses(losses []queue.Loss) string {
 	var lines []string
@@ -152,7 +176,7 @@ func describeLosses(losses []queue.Loss) string {
 
 func (m *topologyMonitor) missing(s queue.PartState) {
 	if s.Part == queue.PartConsumer {
-		m.queue.ForgetDeliveries() // at every check, so that the last one covers all marks
+		m.queue.Worker.ForgetDeliveries() // at every check, so that the last one covers all marks
 	}
 	if _, known := m.since[s.Part]; known {
 		return
@@ -182,7 +206,7 @@ func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 		m.mu.Lock()
 		m.fresh = 2 // until the next look; the fleet's member reads the hold in it meanwhile
 		m.mu.Unlock()
-		if err := m.queue.RestoreHighWaterMark(ctx); err != nil {
+		if err := m.queue.Worker.RestoreHighWaterMark(ctx); err != nil {
 			m.log.Debug().Err(err).Msg("cannot write the high-water mark into the bucket again; the next look tries again")
 			return
 		}
@@ -192,7 +216,7 @@ func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 		return
 	}
 	if s.Part == queue.PartConsumer && !was {
-		m.queue.Disconnected()
+		m.queue.Worker.Disconnected()
 	}
 	if !s.Precious() {
 		m.log.Warn().Str("part", string(s.Part)).Time("made_at", s.Created).Msg(s.Name + " was created again")
@@ -208,7 +232,7 @@ func (m *topologyMonitor) present(ctx context.Context, s queue.PartState) {
 // alignClaims ends the claims that rely on an AckWait that the consumer has no longer. A
 // worker that started while this one could not be seen, or a person, changed it.
 func (m *topologyMonitor) alignClaims(s queue.PartState) {
-	if former := m.queue.AlignClaims(s.AckWait); former != s.AckWait {
+	if former := m.queue.Claims.Align(s.AckWait); former != s.AckWait {
 		m.log.Warn().Stringer("from", former).Stringer("to", s.AckWait).
 			Msg(s.Name + " has another AckWait since: this worker gave up its orders, which are delivered again, and keeps to the new one. Give all workers the same ORDERPOST_ACK_WAIT")
 	}
@@ -230,9 +254,9 @@ func (m *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
 		var err error
 		switch s.Part {
 		case queue.PartConsumer:
-			err = m.queue.ReviveConsumer(ctx)
+			err = m.queue.Topology.ReviveConsumer(ctx)
 		case queue.PartJournal:
-			err = m.queue.ReviveJournal(ctx)
+			err = m.queue.Topology.ReviveJournal(ctx)
 		}
 		if err != nil {
 			m.log.Warn().Err(err).Msg("cannot create " + s.Name + " again; will retry")
@@ -243,7 +267,7 @@ func (m *topologyMonitor) revive(ctx context.Context, now []queue.PartState) {
 // patience returns how long a part is missing before a worker creates it again.
 func (m *topologyMonitor) patience(p queue.Part) time.Duration {
 	if p == queue.PartConsumer {
-		return max(m.ackWait, m.queue.ClaimTerm(), reviveAfterLooks*m.every)
+		return max(m.ackWait, m.queue.Claims.Term(), reviveAfterLooks*m.every)
 	}
 	return 0
 }
@@ -261,12 +285,16 @@ func (m *topologyMonitor) keepGate(now []queue.PartState) {
 		m.gate.Release(m.hold)
 	}
 	if m.hold = text; text == "" {
-		m.log.Info().Msg("all streams and the consumer are there again")
+		m.log.Info().Msg("the broker is as it should be again: all streams and the consumer are there")
 	}
 }
 
-// describe says what is missing or was lost, and what to do; "" = nothing.
+// describe says why the server is refused, or what is missing or was lost, and what to do;
+// "" = nothing.
 func (m *topologyMonitor) describe(now []queue.PartState) string {
+	if text := m.queue.Conn.Refused(); text != "" {
+		return text
+	}
 	if text := describe(now); text != "" {
 		return text
 	}
@@ -277,6 +305,9 @@ func (m *topologyMonitor) describe(now []queue.PartState) string {
 	}
 	if text := describeLosses(m.losses); text != "" {
 		return text + ". " + queue.LossAdvice
+	}
+	if m.gap != nil {
+		return m.gap.String() + ". " + queue.GapAdvice
 	}
 	return ""
 }
@@ -314,7 +345,7 @@ func (m *topologyMonitor) status() (parts []ops.Part, missing string) {
 	m.mu.Lock()
 	last := m.last
 	for _, s := range last {
-		lost := slices.ContainsFunc(m.losses, func(l queue.Loss) bool { return l.Name == s.Name })
+		lost := slices.ContainsFunc(m.losses, func(l queue.Loss) bool { return l.Name == s.Name }) || m.gap != nil && m.gap.Stream == s.Name
 		parts = append(parts, ops.Part{Name: string(s.Part), Present: !s.Missing() && !lost, Replaced: m.replaced[s.Part], Precious: s.Precious()})
 	}
 	m.mu.Unlock()

@@ -68,9 +68,9 @@ func (s *shop) repair() {
 	q, err := queue.Open(s.t.Context(), cfg, zerolog.Nop())
 	require.NoError(s.t, err)
 	defer q.Close()
-	made, err := q.MakeLost(s.t.Context())
+	made, err := q.Topology.MakeLost(s.t.Context())
 	require.NoError(s.t, err)
-	require.NoError(s.t, q.AcceptLosses(s.t.Context(), "anna", made))
+	require.NoError(s.t, q.Extents.AcceptLosses(s.t.Context(), "anna", made))
 }
 
 // A consumer can be made anew. What it had delivered comes again, and is told

@@ -3,25 +3,18 @@ package worker
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
 	"orderpost/internal/submit"
-)
-
-// The spans of an order's trace. The producer's traceparent is the parent of receive
-// and process. Without one, receive starts the trace.
-const (
-	spanReceive = "receive" // from the later of pull and arrival to the end of the check
-	spanProcess = "process" // the handling, with all attempts and waits
-	spanAttempt = "POST"    // one attempt
-	spanSettle  = "settle"  // result, dead letter and acknowledgement
+	"orderpost/internal/tracing/span"
 )
 
 // deliveryObserver reports one delivery's progress to logs, metrics and traces. It
@@ -29,18 +22,20 @@ const (
 type deliveryObserver struct {
 	pool      *Pool
 	delivered uint64
+	intent    string     // its ID
 	span      trace.Span // nil = no traces
+	sampled   string     // the trace's ID; "" = not sampled
 	settling  time.Time  // when the writing of the outcome began
 }
 
 // observe returns the observer of a delivery whose pull began at pulled, and starts
 // its spans.
 func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
-	o := &deliveryObserver{pool: p, delivered: d.Delivered}
+	o := &deliveryObserver{pool: p, delivered: d.Delivered, intent: d.Intent.ID}
 	if p.Trace == nil {
 		return o
 	}
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": d.Intent.Traceparent})
+	ctx := span.Context(d.Intent.Traceparent)
 	now := time.Now()
 	if pulled.Before(d.StoredAt) {
 		pulled = d.StoredAt // the broker's clock may be ahead
@@ -48,17 +43,23 @@ func (p *Pool) observe(d *settle.Delivery, pulled time.Time) *deliveryObserver {
 	if pulled.After(now) {
 		pulled = now
 	}
-	order := attribute.String("orderpost.order_no", d.OrderNo())
-	_, receive := p.Trace.Start(ctx, spanReceive, trace.WithTimestamp(pulled), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order))
-	if parent := receive.SpanContext(); parent.IsValid() && !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithSpanContext(ctx, parent) // receive is the root of the trace
+	stream, about := p.Queue.StreamOf(false), trace.WithAttributes(span.OrderNo.String(d.OrderNo()))
+	var links []trace.SpanStartOption
+	if trace.SpanContextFromContext(ctx).IsValid() {
+		links = append(links, trace.WithLinks(trace.LinkFromContext(ctx))) // the conventions want it beside the parent
+	}
+	received, receive := span.Receive.Start(ctx, p.Trace, stream, d.Intent.ID, append(links, about, trace.WithTimestamp(pulled))...)
+	if links == nil {
+		ctx = received // receive is the root of the trace
 	}
 	receive.End(trace.WithTimestamp(now))
-	_, span := p.Trace.Start(ctx, spanProcess, trace.WithTimestamp(now), trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(order,
-		attribute.String("messaging.message.id", d.Intent.ID), attribute.String("orderpost.batch", d.Intent.Batch),
-		attribute.String("orderpost.work", d.Work.String()), attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
-		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))
-	o.span = span
+	_, o.span = span.Process.Start(ctx, p.Trace, stream, d.Intent.ID, append(links, about, trace.WithTimestamp(now), trace.WithAttributes(
+		span.Batch.String(d.Intent.Batch), attribute.String("orderpost.work", d.Work.String()),
+		attribute.Int64("orderpost.delivered", int64(d.Delivered)), //nolint:gosec // a count
+		attribute.Float64("orderpost.queued_seconds", now.Sub(d.StoredAt).Seconds())))...)
+	if c := o.span.SpanContext(); c.IsSampled() {
+		o.sampled = c.TraceID().String()
+	}
 	return o
 }
 
@@ -84,16 +85,17 @@ func (o *deliveryObserver) Settling(s order.Settlement) func(*order.Record, erro
 	if o.span == nil {
 		return func(*order.Record, error) {}
 	}
-	_, span := o.pool.Trace.Start(o.Submitting(context.Background()), spanSettle, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
+	_, settling := span.Settle.Start(o.Submitting(context.Background()), o.pool.Trace, o.pool.Queue.StreamOf(false), o.intent, trace.WithAttributes(attribute.String("orderpost.action", s.Action.String())))
 	return func(rec *order.Record, err error) {
 		if err != nil {
-			span.SetStatus(codes.Error, err.Error())
+			settling.SetStatus(codes.Error, err.Error())
+			span.Failed(settling, "not stored")
 		}
 		if rec != nil {
-			span.SetAttributes(attribute.String("orderpost.outcome", rec.Word))
-			o.span.SetAttributes(attribute.String("orderpost.outcome", rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
+			settling.SetAttributes(span.Outcome.String(rec.Word))
+			o.span.SetAttributes(span.Outcome.String(rec.Word), attribute.Int("orderpost.attempts", rec.Attempts), attribute.Bool("orderpost.unsure", rec.Unsure))
 		}
-		span.End()
+		settling.End()
 	}
 }
 
@@ -101,6 +103,7 @@ func (o *deliveryObserver) Settling(s order.Settlement) func(*order.Record, erro
 func (o *deliveryObserver) Panicked(what any) {
 	if o.span != nil {
 		o.span.SetStatus(codes.Error, fmt.Sprintf("panic: %v", what))
+		span.Failed(o.span, "panic")
 	}
 }
 
@@ -116,22 +119,36 @@ func AttemptTracer(t trace.Tracer) submit.Tracer {
 	if t == nil {
 		return nil
 	}
-	return func(ctx context.Context) (string, func(submit.AttemptEvent)) {
-		ctx, span := t.Start(ctx, spanAttempt, trace.WithSpanKind(trace.SpanKindClient))
-		carrier := propagation.MapCarrier{}
-		propagation.TraceContext{}.Inject(ctx, carrier)
-		return carrier["traceparent"], func(a submit.AttemptEvent) {
-			span.SetAttributes(
-				attribute.String("http.request.method", "POST"), attribute.Int("orderpost.attempt", a.Attempt),
+	return func(ctx context.Context, to *url.URL, attempt int) submit.Span {
+		ctx, post := span.Request(ctx, t, to, attempt)
+		out := submit.Span{Traceparent: span.Header(ctx)}
+		if c := post.SpanContext(); c.IsSampled() {
+			out.TraceID = c.TraceID().String()
+		}
+		out.Ended = func(a submit.AttemptEvent) {
+			post.SetAttributes(attribute.Int("orderpost.attempt", a.Attempt),
 				attribute.String("orderpost.verdict", a.Verdict.String()), attribute.String("orderpost.reason", a.Reason),
 				attribute.Float64("orderpost.gate_wait_seconds", a.GateWait.Seconds()))
-			if a.Status != 0 {
-				span.SetAttributes(attribute.Int("http.response.status_code", a.Status))
-			}
+			span.Answered(post, a.Status)
 			if a.Verdict != order.Accepted && a.Verdict != order.Duplicate {
-				span.SetStatus(codes.Error, a.Verdict.String())
+				post.SetStatus(codes.Error, a.Verdict.String())
+				span.Failed(post, failure(a))
 			}
-			span.End(trace.WithTimestamp(a.Started.Add(a.Duration)))
+			post.End(trace.WithTimestamp(a.Started.Add(a.Duration)))
 		}
+		return out
+	}
+}
+
+// failure names the kind of a failed attempt: the status, or why there is none, or the
+// verdict on a status that is no failure by itself.
+func failure(a submit.AttemptEvent) string {
+	switch {
+	case a.Status == 0:
+		return a.Reason
+	case a.Status >= 400:
+		return strconv.Itoa(a.Status)
+	default:
+		return a.Verdict.String()
 	}
 }

@@ -37,10 +37,10 @@ func (p *Pool) startTrimming() (stop func()) {
 func (p *Pool) trim(ctx context.Context) {
 	var err error
 	if p.Trims() {
-		err = p.Queue.Trim(ctx)
+		err = p.Queue.Trimmer.Trim(ctx)
 	}
 	if err == nil {
-		err = p.Queue.TrimSingly(ctx)
+		err = p.Queue.Trimmer.TrimSingly(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		p.Log.Debug().Err(err).Msg("settled intents are not removed yet; will retry")

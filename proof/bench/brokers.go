@@ -18,7 +18,13 @@ import (
 )
 
 // brokerSettings are the same for all contenders.
-const brokerSettings = "file store, default sync interval, max_payload 8MB"
+func (o *options) brokerSettings() string {
+	interval := "default sync interval"
+	if o.sync {
+		interval = "sync_interval: always"
+	}
+	return "file store, " + interval + ", max_payload 8MB"
+}
 
 // clusterSize is the number of servers of the cluster case.
 const clusterSize = 3
@@ -47,9 +53,13 @@ func (r *rig) startBroker(n int, profiled bool) (b *broker, err error) {
 	if profiled {
 		b.profiles = profiles
 	}
+	interval := ""
+	if r.sync {
+		interval = ", sync_interval: always"
+	}
 	for i := range n {
 		name := fmt.Sprintf("nats-server-%d", i+1)
-		text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q }\n", name, clients[i], filepath.Join(b.dir, name))
+		text := fmt.Sprintf("server_name: %s\nlisten: %q\nmax_payload: 8MB\njetstream { store_dir: %q%s }\n", name, clients[i], filepath.Join(b.dir, name), interval)
 		if n > 1 {
 			text += fmt.Sprintf("cluster { name: bench, listen: %q, routes: [nats://%s] }\n", routes[i], strings.Join(routes, ", nats://"))
 		}

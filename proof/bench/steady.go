@@ -29,7 +29,7 @@ func (s *stage) publishSteadily(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		all.Go(func() {
-			if _, err := s.queue.Publish(ctx, intent(i, time.Now())); err != nil {
+			if _, err := s.queue.Producer.Publish(ctx, intent(i, time.Now())); err != nil {
 				mu.Lock()
 				failed = errors.Join(failed, err)
 				mu.Unlock()
@@ -42,7 +42,7 @@ func (s *stage) publishSteadily(ctx context.Context) error {
 
 // untilReady sends one order ahead and waits until the API has it.
 func (s *stage) untilReady(ctx context.Context) error {
-	if _, err := s.queue.Publish(ctx, intent(s.orders, time.Now())); err != nil {
+	if _, err := s.queue.Producer.Publish(ctx, intent(s.orders, time.Now())); err != nil {
 		return err
 	}
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -202,7 +202,7 @@ func (s *stage) untilDone(ctx context.Context) (time.Time, error) {
 			return time.Time{}, fmt.Errorf("the API refused %d signatures", seen.Refused)
 		}
 		if seen.Orders >= int64(s.orders) {
-			if c, err := s.queue.Count(ctx); err == nil && c.Pending == 0 && c.Waiting == 0 {
+			if c, err := s.queue.Census.Count(ctx); err == nil && c.Pending == 0 && c.Waiting == 0 {
 				return time.Now(), nil
 			}
 		}

@@ -23,10 +23,18 @@ type fault struct {
 	inject func(ctx context.Context, r *rig, draw *rand.Rand) (heal, error)
 	// hostile says that it needs --hostile or its name in --faults.
 	hostile bool
+	// part is the part of a run that it is about, which the run may not have; "" = every run.
+	part string
 }
 
 // heal ends a fault. It retries until it succeeds or ctx ends.
 type heal func(ctx context.Context) error
+
+// The parts of a run that a fault may be about, by their flags.
+const (
+	doorsPart     = "doors"
+	approvalsPart = "approvals"
+)
 
 // The brokers of a run.
 const (
@@ -43,6 +51,8 @@ func faults() []fault {
 	all = append(all, apiFaults()...)
 	all = append(all, personFaults()...)
 	all = append(all, hostileFaults()...)
+	all = append(all, doorFaults()...)
+	all = append(all, peopleFaults()...)
 	return append(all,
 		fault{name: "hostile-producer", what: "intents that can never be sent: huge, garbage, 10,000 headers, wrong subjects, two names, numbers that do not fit",
 			weight: 2, most: time.Second, inject: hostileProducer},
@@ -51,9 +61,9 @@ func faults() []fault {
 	)
 }
 
-// chosen returns the faults that --faults names and that the broker allows. It includes
-// hostile ones only if they are named or wanted.
-func chosen(names []string, broker string, hostile ...bool) ([]fault, error) {
+// chosen returns the faults that --faults names and that the broker and the parts of the run
+// allow. It includes hostile ones only if they are named or wanted.
+func chosen(names []string, broker string, hostile bool, parts ...string) ([]fault, error) {
 	all := faults()
 	var out []fault
 	for _, name := range names {
@@ -63,9 +73,15 @@ func chosen(names []string, broker string, hostile ...bool) ([]fault, error) {
 	}
 	for _, f := range all {
 		possible := len(f.needs) == 0 || slices.Contains(f.needs, broker)
-		if possible && (len(names) == 0 && (!f.hostile || slices.Contains(hostile, true)) || slices.Contains(names, f.name)) {
+		named := slices.Contains(names, f.name)
+		switch {
+		case f.part != "" && !slices.Contains(parts, f.part):
+			if named {
+				return nil, fmt.Errorf("--faults: %s needs --%s", f.name, f.part)
+			}
+		case possible && (len(names) == 0 && (!f.hostile || hostile) || named):
 			out = append(out, f)
-		} else if len(names) > 0 && slices.Contains(names, f.name) {
+		case named:
 			return nil, fmt.Errorf("--faults: %s needs --broker %s", f.name, strings.Join(f.needs, " or "))
 		}
 	}

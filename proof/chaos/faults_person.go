@@ -3,8 +3,10 @@ package chaos
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,7 +20,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/program"
-	"orderpost/proof/oracle"
+	"orderpost/internal/xlsx"
 )
 
 // errNoWay means that the run has nothing that the fault could disturb.
@@ -160,25 +162,57 @@ func replay(ctx context.Context, r *rig, draw *rand.Rand) (heal, error) {
 	return nil, r.once(ctx, "deadletter", r.replayArgs()...)
 }
 
-// csv writes a file of orders.
-func (r *rig) csv(batch string, rows int) (path string, orderNos []string, err error) {
-	var b bytes.Buffer
-	b.WriteString("order_no,timeout,amount\n")
+// file writes a file of orders: a workbook for a third of the batches, else CSV.
+func (r *rig) file(batch string, rows int) (path string, orderNos []string, err error) {
+	if batch[len(batch)-1]%3 == 0 {
+		return r.table(batch, ".xlsx", rows)
+	}
+	return r.table(batch, ".csv", rows)
+}
+
+// table writes a file of orders.
+func (r *rig) table(batch, ending string, rows int) (path string, orderNos []string, err error) {
+	table := [][]string{}
 	for i := range rows {
 		no := fmt.Sprintf("%s-%05d", batch, i)
 		orderNos = append(orderNos, no)
-		r.history.now(oracle.Event{Kind: oracle.Published, OrderNo: no})
-		fmt.Fprintf(&b, "%s,60,%d.50\n", no, i)
+		r.intents.publish(no, "")
+		table = append(table, []string{no, "60", fmt.Sprintf("%d.50", i)})
 	}
-	path = filepath.Join(r.dir, batch+".csv")
+	write := writeCSV
+	if ending == ".xlsx" {
+		write = writeWorkbook
+	}
+	var b bytes.Buffer
+	if err := write(&b, []string{"order_no", "timeout", "amount"}, table); err != nil {
+		return "", nil, err
+	}
+	path = filepath.Join(r.dir, batch+ending)
 	return path, orderNos, os.WriteFile(path, b.Bytes(), 0o600)
+}
+
+func writeCSV(out io.Writer, header []string, rows [][]string) error {
+	return csv.NewWriter(out).WriteAll(slices.Concat([][]string{header}, rows))
+}
+
+func writeWorkbook(out io.Writer, header []string, rows [][]string) error {
+	w, err := xlsx.NewWriter(out, "Orders", header)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if err := w.Write(row, []xlsx.Kind{xlsx.Text, xlsx.Number, xlsx.Number}, -1, xlsx.Plain); err != nil {
+			return err
+		}
+	}
+	return w.Close()
 }
 
 // draft writes a file of some hundred orders. The names of its import and of its orders
 // begin with kind.
 func (r *rig) draft(kind string, draw *rand.Rand) (batch, path string, orderNos []string, err error) {
 	batch = fmt.Sprintf("%s%d-%08x", kind, r.o.seed, draw.Uint32())
-	path, orderNos, err = r.csv(batch, 50+draw.IntN(500))
+	path, orderNos, err = r.file(batch, 50+draw.IntN(500))
 	return batch, path, orderNos, err
 }
 

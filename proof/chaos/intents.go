@@ -21,6 +21,8 @@ type intents struct {
 	confirmed map[string]confirmation
 	// attempted holds intents that may be stored without a confirmation.
 	attempted map[string]bool
+	// published has when an order was first about to be published, or to be imported.
+	published map[string]time.Time
 }
 
 // confirmation is the confirmation of an intent to its producer.
@@ -31,7 +33,22 @@ type confirmation struct {
 }
 
 func newIntents() *intents {
-	return &intents{confirmed: make(map[string]confirmation), attempted: make(map[string]bool)}
+	return &intents{confirmed: make(map[string]confirmation), attempted: make(map[string]bool), published: make(map[string]time.Time)}
+}
+
+// publish notes that an order is about to be published, or to be imported. intent may be
+// unknown.
+func (i *intents) publish(orderNo, intent string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.published[orderNo] = time.Now()
+	i.history.now(oracle.Event{Kind: oracle.Published, OrderNo: orderNo, Intent: intent})
+}
+
+func (i *intents) publishedAt(orderNo string) time.Time {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.published[orderNo]
 }
 
 // attempt notes an intent that will be published only once, even if its confirmation is
@@ -103,7 +120,7 @@ func (r *rig) produce(ctx context.Context, enough <-chan struct{}) error {
 		}
 		for ; made < due; made++ {
 			open = append(open, r.intent(made))
-			r.history.now(oracle.Event{Kind: oracle.Published, OrderNo: open[len(open)-1].OrderNo, Intent: open[len(open)-1].ID})
+			r.intents.publish(open[len(open)-1].OrderNo, open[len(open)-1].ID)
 		}
 		if ended(enough) && len(open) == 0 || made == r.o.orders && len(open) == 0 {
 			return nil

@@ -26,6 +26,8 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 	enough := make(chan struct{})
 	produced := make(chan error, 1)
 	go func() { produced <- r.produce(ctx, enough) }()
+	posted := make(chan error, 1)
+	go func() { posted <- r.post(ctx, enough) }()
 	commanded := make(chan error, 1)
 	go func() {
 		if r.o.commands {
@@ -33,16 +35,19 @@ func (r *rig) perform(ctx context.Context) (*summary, error) {
 		}
 		close(commanded)
 	}()
+	uploaded := make(chan error, 1)
+	go func() { uploaded <- r.upload(ctx, enough) }()
+	defer r.decideAll(ctx)()
 	if err := r.strikeAll(ctx, events, s, started); err != nil {
 		close(enough)
-		return s, errors.Join(err, <-produced, <-commanded)
+		return s, errors.Join(err, <-produced, <-posted, <-commanded, <-uploaded)
 	}
 	close(enough)
 	r.say("%d intents confirmed, %d orders created; healing", r.intents.count(), r.api.Ledger().OrdersCreated)
 	if err := r.healAll(ctx); err != nil {
 		return s, err
 	}
-	if err := errors.Join(<-produced, <-commanded); err != nil {
+	if err := errors.Join(<-produced, <-posted, <-commanded, <-uploaded); err != nil {
 		return s, err
 	}
 	if err := r.untilQuiet(ctx); err != nil {
@@ -127,8 +132,8 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 	defer q.Close()
 	var last queue.Counts
 	for told := time.Now(); ; {
-		if c, err := q.Count(ctx); err == nil {
-			if last = c; c.Pending == 0 && c.Waiting == 0 {
+		if c, err := q.Census.Count(ctx); err == nil {
+			if last = c; c.Pending == 0 && c.Waiting <= r.people.leaves() {
 				return nil
 			}
 		}
@@ -176,10 +181,16 @@ func (r *rig) balance(ctx context.Context, s *summary, started time.Time) error 
 		return err
 	}
 	defer q.Close()
+	if err := r.doors.untilTold(ctx, q); err != nil {
+		return err
+	}
 	if err := r.history.finish(ctx, r.js, r.workerLogs()); err != nil {
 		return err
 	}
 	s.Seconds, s.Revived = time.Since(started).Seconds(), r.revived.Load()
 	s.Commands, s.CommandProblems = r.runs.lines, r.runs.problems
-	return s.compare(ctx, q, r.api, r.intents)
+	if r.o.bitRot {
+		s.Rot = &r.rots
+	}
+	return s.compare(ctx, q, r)
 }

@@ -74,7 +74,7 @@ func broker(t *testing.T, dir string) (*embedded.Server, *queue.Queue) {
 func write(ctx context.Context, q *queue.Queue, in *intents) {
 	for i := 0; ctx.Err() == nil; i++ {
 		no := fmt.Sprintf("P-%05d", i)
-		if _, err := q.Publish(ctx, settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)}); err != nil {
+		if _, err := q.Producer.Publish(ctx, settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)}); err != nil {
 			continue
 		}
 		if i%5 != 0 {
@@ -96,13 +96,13 @@ func withdraw(ctx context.Context, q *queue.Queue, no string) error {
 	if err != nil {
 		return err
 	}
-	q.SetCancellations(view.Cancelled)
+	q.Ledger.SetCancellations(view.Cancelled)
 	for withdrawn := false; !withdrawn && err == nil; err = cmp.Or(err, ctx.Err()) {
 		pullErr := q.Pull(ctx, 1, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
 				if d.Work == settle.WorkCancelled {
 					r := order.Report{End: order.EndCancelled, Reason: "withdrawn by a person", History: d.History}
-					_, err = q.Settle(ctx, d, r, order.Decide(r, order.Facts{}))
+					_, err = q.Worker.Settle(ctx, d, r, order.Decide(r, order.Facts{}))
 					withdrawn = d.OrderNo() == no
 				}
 				d.Release()

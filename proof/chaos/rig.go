@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,10 +50,13 @@ type rig struct {
 	workers []*member
 	bin     map[string]string // paths of the programs by name
 
+	doors    *doors  // nil = the run has none
+	people   *people // nil = nobody approves
 	intents  *intents
 	history  *history   // with --history
 	soaks    bool       // processes show their profiles, and results are kept for a minute
 	profiles []string   // addresses of the brokers' profiles, for a soak
+	monitors []string   // addresses at which the brokers say what they hold, with --bit-rot
 	link     *nats.Conn // the run's own connection to the broker
 	js       jetstream.JetStream
 
@@ -62,6 +66,8 @@ type rig struct {
 	inFlight atomic.Int64 // at the last sample
 	revived  atomic.Int64 // number of processes that ended by themselves
 	stores   sync.RWMutex // write-locked while the stores are replaced
+	rotten   atomic.Bool  // a server is damaged
+	rots     rotTally     // written while rotten
 
 	disk     *smalldisk.Disk // small disk of the broker's store; nil = none
 	diskSize int64
@@ -119,13 +125,23 @@ func (r *rig) prepare(ctx context.Context) (err error) {
 	if err := r.makeLane(ctx); err != nil {
 		return err
 	}
+	if err := r.openDoors(); err != nil {
+		return err
+	}
+	if err := r.openPeople(); err != nil {
+		return err
+	}
 	return r.history.listen(ctx, r.js, r.link)
 }
 
 func (r *rig) buildAll(ctx context.Context) (err error) {
 	r.bin = make(map[string]string)
 	packages := map[string]string{"orderpost": "orderpost/cmd/orderpost", "worker": "orderpost/cmd/worker", "enqueue": "orderpost/cmd/enqueue", "deadletter": "orderpost/cmd/deadletter"}
-	if r.o.broker != embeddedBroker {
+	switch {
+	case r.o.broker == embeddedBroker:
+	case r.o.server != "":
+		r.bin["nats-server"] = r.o.server
+	default:
 		packages["nats-server"] = "github.com/nats-io/nats-server/v2"
 	}
 	for name, pkg := range packages {
@@ -208,6 +224,11 @@ func (r *rig) startBrokers() (err error) {
 			return err
 		}
 	}
+	if r.o.bitRot {
+		if r.monitors, err = freeAddrs(n); err != nil {
+			return err
+		}
+	}
 	for i, listen := range r.listens {
 		name := fmt.Sprintf("node-%d", i+1)
 		conf := filepath.Join(r.dir, name+".conf")
@@ -231,6 +252,9 @@ func (r *rig) brokerConf(name, listen string, i int, routes []string) string {
 	if r.soaks {
 		_, port, _ := strings.Cut(r.profiles[i], ":")
 		text += "prof_port: " + port + "\n"
+	}
+	if r.o.bitRot {
+		text += fmt.Sprintf("http: %q\n", r.monitors[i])
 	}
 	if routes != nil {
 		text += fmt.Sprintf("cluster { name: chaos, listen: %q, no_advertise: true, routes: [nats://%s] }\n",
@@ -298,6 +322,9 @@ func (r *rig) workerEnv(name, ops string) []string {
 	}
 	if r.o.broker == clusterBroker {
 		env = append(env, "ORDERPOST_REPLICAS=3")
+	}
+	if r.o.approvals {
+		env = append(env, "ORDERPOST_APPROVALS=imports")
 	}
 	if r.o.scenario == replayScenario {
 		env = append(env, "ORDERPOST_REFUSAL_RUN=0") // the API first refuses every order on purpose
@@ -421,7 +448,7 @@ func (r *rig) processes() []*process {
 	for _, w := range r.workers {
 		all = append(all, w.process)
 	}
-	return all
+	return slices.Concat(all, r.doors.processes(), r.people.processes())
 }
 
 // cleanUp stops everything that prepare and the run started.
@@ -437,6 +464,7 @@ func (r *rig) cleanUp() {
 			way.close()
 		}
 	}
+	r.doors.close()
 	if r.apiProxy != nil {
 		r.apiProxy.close()
 	}

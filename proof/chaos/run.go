@@ -2,10 +2,12 @@
 // then balances the books.
 //
 //	schedule.go  which fault comes when, as the seed determines
-//	faults.go    the table of faults; faults_*.go and power.go inject them
+//	faults.go    the table of faults; faults_*.go, power.go and bitrot.go inject them
 //	rig.go       the processes: brokers and workers (process.go)
 //	proxy.go     the network between workers, brokers and API
 //	intents.go   the producers, and the intents confirmed to them
+//	doors.go, receiver.go  orders over HTTP, and webhooks
+//	people.go, approved.go  two people at consoles, and what they approve
 //	commands.go  the programs for people, which must survive the faults
 //	summary.go   compares every confirmed intent with its outcome and the ledger
 //	history.go   what happened, as JSON lines, judged by proof/oracle (judge.go)
@@ -39,28 +41,33 @@ const (
 )
 
 type options struct {
-	minutes  float64
-	scenario string
-	orders   int
-	rate     float64
-	gap      time.Duration
-	kills    int
-	workers  int
-	broker   string
-	policy   string
-	faults   []string
-	seed     uint64
-	calm     bool
-	commands bool
-	json     bool
-	list     bool
-	keep     string
-	hostile  bool
-	tls      bool
-	timeout  time.Duration
-	history  string
-	plant    string
-	usual    bool // the workers have their default settings
+	minutes   float64
+	scenario  string
+	orders    int
+	rate      float64
+	gap       time.Duration
+	kills     int
+	workers   int
+	broker    string
+	server    string // path of a nats-server; "" = built from this module's version
+	policy    string
+	faults    []string
+	without   []string
+	seed      uint64
+	calm      bool
+	commands  bool
+	json      bool
+	list      bool
+	keep      string
+	hostile   bool
+	bitRot    bool
+	doors     bool
+	approvals bool
+	tls       bool
+	timeout   time.Duration
+	history   string
+	plant     string
+	usual     bool // the workers have their default settings
 
 	chosen  []fault
 	command string
@@ -71,7 +78,8 @@ produces orders at a steady rate. Meanwhile faults come and go, several at once,
 (--list-faults). Then everything is healed, and when the queue is empty every intent that was ever confirmed
 to a producer is compared with its outcome, and every outcome with what the sandbox really created.
 
-Meanwhile people import files and wait for them, watch, list, export, replay and audit, by programs that must
+Meanwhile orders come over HTTP, too (orderpost gateway), and a receiver that fails is told what became of each
+order (orderpost notify): at the end it must know every last outcome. People import files and wait for them, watch, list, export, replay and audit, by programs that must
 survive the faults: each run's exit code must be one that is documented for it, and none gives up.
 
 With --on-unsure park the sandbox creates a repeated order_no again, so that a second POST shows as doubled.
@@ -95,16 +103,21 @@ func Run(ctx context.Context, args []string, _ map[string]string, stdin io.Reade
 	f.Float64Var(&o.rate, "rate", 100, "orders that the producer publishes per second; 0 = all at once")
 	f.IntVar(&o.orders, "orders", 0, "orders of the producer at most; 0 = as many as the time allows")
 	f.StringVar(&o.broker, "broker", embeddedBroker, "embedded (in the first worker), external (a nats-server), or cluster (three of them)")
+	f.StringVar(&o.server, "nats-server", "", "path of the nats-server of external and cluster (default: built from the version in go.mod)")
 	f.StringVar(&o.policy, "on-unsure", resubmitPolicy, "the workers' ORDERPOST_ON_UNSURE: resubmit or park")
 	f.IntVar(&o.workers, "workers", 3, "worker processes")
 	f.StringSliceVar(&o.faults, "faults", nil, "only these faults (default: all that the broker allows)")
+	f.StringSliceVar(&o.without, "without", nil, "all faults but these")
 	f.DurationVar(&o.gap, "gap", 1500*time.Millisecond, "mean time from one fault to the next; a fault stands for up to 9 s")
 	f.Uint64Var(&o.seed, "seed", 1, "decides which faults come when, and the sandbox's own")
 	f.BoolVar(&o.calm, "calm", false, "the sandbox injects no faults of its own beside those of the schedule")
 	f.BoolVar(&o.commands, "commands", true, "run the programs for people meanwhile, and hold their exit codes against the documented ones")
+	f.BoolVar(&o.doors, "doors", true, "producers over HTTP beside those over NATS, and senders of webhooks with a receiver that fails")
+	f.BoolVar(&o.approvals, "approvals", false, "every import needs an approval; two people import workbooks, approve and refuse at consoles that are killed, too")
 	f.StringVar(&o.scenario, "scenario", "", "replay: --orders dead letters, replayed with --kills kills")
 	f.IntVar(&o.kills, "kills", 10, "kills of the scenario")
 	f.BoolVar(&o.hostile, "hostile", false, "also the faults of hostile hands: giant intents, a disk that fills, answers about other orders")
+	f.BoolVar(&o.bitRot, "bit-rot", false, "also damage the files of one of three servers now and then, see that the fleet notices, and mend it as the runbook says")
 	f.BoolVar(&o.tls, "tls", false, "the sandbox speaks TLS, so that the faults between workers and API strike handshakes and records")
 	f.BoolVar(&o.list, "list-faults", false, "list the faults and end")
 	f.BoolVar(&o.json, "json", false, "print the summary as JSON")
@@ -140,6 +153,9 @@ func (o *options) validate() error {
 	if o.broker != embeddedBroker && o.broker != externalBroker && o.broker != clusterBroker {
 		bad("--broker: %q is neither embedded nor external nor cluster", o.broker)
 	}
+	if o.server != "" && o.broker == embeddedBroker {
+		bad("--nats-server: is for --broker external and cluster")
+	}
 	if o.policy != resubmitPolicy && o.policy != parkPolicy {
 		bad("--on-unsure: %q is neither resubmit nor park", o.policy)
 	}
@@ -152,6 +168,9 @@ func (o *options) validate() error {
 	if o.scenario == replayScenario && o.policy == parkPolicy {
 		bad("--scenario replay: replays orders in doubt, which is right only where the API refuses duplicates: not with --on-unsure park")
 	}
+	if o.approvals && (o.broker == embeddedBroker || o.scenario != "") {
+		bad("--approvals: needs --broker external or cluster, and no --scenario: the consoles have data folders of their own")
+	}
 	if o.orders == 0 && o.rate == 0 {
 		bad("--rate 0 needs --orders")
 	}
@@ -159,11 +178,32 @@ func (o *options) validate() error {
 		bad("--plant: ack-first, blind or old-timestamp, with --history")
 	}
 	var err error
-	if o.chosen, err = chosen(o.faults, o.broker, o.hostile); err != nil {
+	var parts []string
+	if o.doors {
+		parts = append(parts, doorsPart)
+	}
+	if o.approvals {
+		parts = append(parts, approvalsPart)
+	}
+	if o.chosen, err = chosen(o.faults, o.broker, o.hostile, parts...); err != nil {
 		bad("%w", err)
 	}
+	switch {
+	case !o.bitRot:
+	case o.broker != clusterBroker:
+		bad("--bit-rot: needs --broker cluster, where other servers have what one lost")
+	default:
+		o.chosen = append(o.chosen, bitRot())
+	}
+	for _, name := range o.without {
+		named := func(f fault) bool { return f.name == name }
+		if !slices.ContainsFunc(o.chosen, named) {
+			bad("--without: %q is none of the faults of this run", name)
+		}
+		o.chosen = slices.DeleteFunc(o.chosen, named)
+	}
 	if o.scenario != "" {
-		o.chosen = nil
+		o.chosen, o.doors = nil, false
 	}
 	if o.scenario == replayScenario {
 		o.rate = 0
@@ -224,11 +264,22 @@ func (r *rig) carryOut(ctx context.Context) (*summary, error) {
 
 // verdict returns an error if the run shows a defect.
 func (s *summary) verdict() error {
-	if s.Lost+s.Doubled+s.Unexplained > 0 {
-		return fmt.Errorf("lost %d, doubled %d, unexplained %d", s.Lost, s.Doubled, s.Unexplained)
+	if s.Lost+s.Doubled+s.Unexplained+s.Untold > 0 {
+		return fmt.Errorf("lost %d, doubled %d, unexplained %d, not told as they ended %d", s.Lost, s.Doubled, s.Unexplained, s.Untold)
+	}
+	if a := s.Approvals; a != nil && a.Wrong > 0 {
+		return fmt.Errorf("%d contradictions to what two people decided", a.Wrong)
+	} else if a != nil && (a.Approved == 0 || a.Refused == 0 || a.Waiting == 0 || a.Covered == 0) {
+		return fmt.Errorf("%d uploads were approved, %d refused, %d left, and %d orders created of what two people agreed to: this run shows nothing of approvals", a.Approved, a.Refused, a.Waiting, a.Covered)
+	}
+	if d := s.Doors; d != nil && (d.Posted == 0 || d.Events == 0) {
+		return fmt.Errorf("%d orders came over HTTP, %d events reached the receiver: this run shows nothing of the doors", d.Posted, d.Events)
 	}
 	if !s.Balanced {
 		return errors.New("the books do not balance")
+	}
+	if t := s.Rot; t != nil && (t.Unnoticed > 0 || t.Whole+t.Noticed == 0) {
+		return fmt.Errorf("damaged blocks: the fleet noticed %d, and nobody noticed %d", t.Noticed, t.Unnoticed)
 	}
 	if n := len(s.CommandProblems); n > 0 {
 		return fmt.Errorf("%d runs of commands ended in an undocumented way", n)
@@ -245,7 +296,7 @@ func (s *summary) verdict() error {
 func list(out io.Writer) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "FAULT\tBROKER\tWEIGHT\tWHAT")
-	for _, f := range faults() {
+	for _, f := range append(faults(), bitRot()) {
 		needs := "all"
 		if len(f.needs) > 0 {
 			needs = strings.Join(f.needs, ", ")

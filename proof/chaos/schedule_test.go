@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 func TestTheSeedDecidesTheSchedule(t *testing.T) {
-	all, err := chosen(nil, clusterBroker)
+	all, err := chosen(nil, clusterBroker, false, doorsPart)
 	require.NoError(t, err)
 	one := plan(7, all, 10*time.Minute, time.Second)
 	require.Equal(t, one, plan(7, all, 10*time.Minute, time.Second))
@@ -17,7 +18,7 @@ func TestTheSeedDecidesTheSchedule(t *testing.T) {
 
 func TestNoFaultIsLeftOut(t *testing.T) {
 	for _, broker := range []string{embeddedBroker, externalBroker, clusterBroker} {
-		all, err := chosen(nil, broker)
+		all, err := chosen(nil, broker, false, doorsPart)
 		require.NoError(t, err)
 		came := make(map[string]int)
 		for _, e := range plan(1, all, 5*time.Minute, time.Second) {
@@ -31,7 +32,7 @@ func TestNoFaultIsLeftOut(t *testing.T) {
 
 // TestTheSameFaultDoesNotOverlap: heal ends what an earlier one began.
 func TestTheSameFaultDoesNotOverlap(t *testing.T) {
-	all, err := chosen(nil, externalBroker)
+	all, err := chosen(nil, externalBroker, false, doorsPart)
 	require.NoError(t, err)
 	const length = 10 * time.Minute
 	until, several := make(map[string]time.Duration), false
@@ -47,11 +48,16 @@ func TestTheSameFaultDoesNotOverlap(t *testing.T) {
 }
 
 func TestChosenFaults(t *testing.T) {
-	some, err := chosen([]string{"power-cut", "hold"}, embeddedBroker)
+	some, err := chosen([]string{"power-cut", "hold"}, embeddedBroker, false, doorsPart)
 	require.NoError(t, err)
 	require.Len(t, some, 2)
-	_, err = chosen([]string{"power-cut"}, externalBroker)
+	_, err = chosen([]string{"power-cut"}, externalBroker, false, doorsPart)
 	require.ErrorContains(t, err, "power-cut needs --broker embedded")
-	_, err = chosen([]string{"plague"}, embeddedBroker)
+	_, err = chosen([]string{"plague"}, embeddedBroker, false, doorsPart)
 	require.ErrorContains(t, err, "plague")
+	_, err = chosen([]string{"kill-gateway"}, externalBroker, false)
+	require.ErrorContains(t, err, "kill-gateway needs --doors")
+	all, err := chosen(nil, externalBroker, false)
+	require.NoError(t, err)
+	require.False(t, slices.ContainsFunc(all, func(f fault) bool { return f.part == doorsPart }))
 }

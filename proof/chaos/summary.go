@@ -38,6 +38,14 @@ type summary struct {
 	// outcome that their intent cannot have.
 	Unexplained int   `json:"unexplained"`
 	Requests    int64 `json:"requests"`
+	// Untold counts outcomes that the receiver of webhooks does not know as they are at the end.
+	Untold int `json:"untold"`
+	// Doors counts what came and went through the doors; nil = the run had none.
+	Doors *doorTally `json:"doors,omitempty"`
+	// Rot counts damaged blocks, with --bit-rot.
+	Rot *rotTally `json:"bit_rot,omitempty"`
+	// Approvals counts what two people decided; nil = the run had none.
+	Approvals *approvalTally `json:"approvals,omitempty"`
 	// Revived counts processes that ended by themselves (no broker at start, a refused
 	// key) and were restarted.
 	Revived int64         `json:"revived"`
@@ -63,6 +71,14 @@ type faultTally struct {
 	// order counts for each fault.
 	Lost    int `json:"lost"`
 	Doubled int `json:"doubled"`
+}
+
+// doorTally counts what came and went through the doors.
+type doorTally struct {
+	// Posted counts the orders that were brought over HTTP, Events the webhooks that the
+	// receiver took.
+	Posted int `json:"posted"`
+	Events int `json:"events"`
 }
 
 // window is the time for which a fault stood.
@@ -113,7 +129,8 @@ func (s *summary) tally(fault string) *faultTally {
 
 // compare balances the books of a quiet queue: every confirmed intent must have one
 // outcome, every outcome must fit the ledger, and there must be nothing else.
-func (s *summary) compare(ctx context.Context, q *queue.Queue, api *sandbox.Server, in *intents) (err error) {
+func (s *summary) compare(ctx context.Context, q *queue.Queue, r *rig) (err error) {
+	in, api := r.intents, r.api
 	confirmed := in.all()
 	s.Confirmed, s.Requests = len(confirmed), api.Ledger().Requests
 	for _, w := range s.windows {
@@ -131,7 +148,13 @@ func (s *summary) compare(ctx context.Context, q *queue.Queue, api *sandbox.Serv
 		return err
 	}
 	s.judge(confirmed, settled, in.mayExist, api.Each)
-	return nil
+	if d := r.doors; d != nil {
+		s.Untold, s.Doors = d.receiver.judge(settled, s.Problem), d.receiver.tally()
+	}
+	if r.people != nil {
+		s.Approvals, err = r.people.judge(ctx, q, settled, in, api, s.Problem)
+	}
+	return err
 }
 
 // judge compares the confirmed intents with the outcomes and the ledger.
@@ -255,6 +278,17 @@ func (s *summary) print(out io.Writer, asJSON bool) error {
 		"recorded as accepted but missing %d, created but not recorded %d, dead letters %d\nbalanced: %v\n",
 		s.Broker, s.Policy, s.Workers, s.Seed, s.injected(), s.Seconds, s.Revived, s.Confirmed, s.Lost, s.Doubled, s.Unexplained,
 		s.Outcomes, s.Requests, s.CreatedOnce+s.CreatedTwice, s.CreatedTwice, s.Missing, s.Unrecorded, s.DeadLetters, s.Balanced)
+	if d := s.Doors; d != nil {
+		_, _ = fmt.Fprintf(out, "orders over HTTP %d, webhooks taken %d, not told as they ended %d\n", d.Posted, d.Events, s.Untold)
+	}
+	if t := s.Rot; t != nil {
+		_, _ = fmt.Fprintf(out, "damaged blocks: nothing lacked after %d; of the others, the fleet noticed %d (%d messages, after at most %.0f s), nobody noticed %d, %d were of intents\n",
+			t.Whole, t.Noticed, t.Lacked, t.Slowest, t.Unnoticed, t.Silent)
+	}
+	if a := s.Approvals; a != nil {
+		_, _ = fmt.Fprintf(out, "uploads approved %d, refused %d, waiting %d; decisions answered %d, cut off %d; orders created of what two people agreed to %d; contradictions %d\n",
+			a.Approved, a.Refused, a.Waiting, a.Answered, a.CutOff, a.Covered, a.Wrong)
+	}
 	for _, p := range s.Problems {
 		_, _ = fmt.Fprintln(out, "  "+p)
 	}

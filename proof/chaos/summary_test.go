@@ -35,7 +35,7 @@ func ledgers(t *testing.T) (*queue.Queue, *sandbox.Server, *intents, func(orderN
 	t.Cleanup(q.Close)
 	in := newIntents()
 	for _, no := range []string{"A-1", "A-2", "A-3"} {
-		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
+		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: []byte(`{"order_no":"` + no + `","timeout":60}`)})
 		require.NoError(t, err)
 		in.confirm(order.OutcomeNone, no)
 		require.NoError(t, withdraw(t.Context(), q, no))
@@ -83,7 +83,7 @@ func troubled() *summary {
 func TestBooksThatBalance(t *testing.T) {
 	q, api, in, _ := ledgers(t)
 	s := troubled()
-	require.NoError(t, s.compare(t.Context(), q, api, in))
+	require.NoError(t, s.compare(t.Context(), q, &rig{api: api, intents: in}))
 	require.Zero(t, s.Lost+s.Doubled+s.Unexplained)
 	require.True(t, s.Balanced, s.Problems)
 	require.Equal(t, 3, s.Confirmed)
@@ -114,7 +114,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		"an outcome of nobody's": {func(_ *queue.Queue, in *intents, _ func(string)) { delete(in.confirmed, "A-3") },
 			0, 0, 1, `"A-3": has the outcome cancelled`},
 		"an intent that nobody settles": {func(q *queue.Queue, in *intents, _ func(string)) {
-			_, err := q.Publish(context.Background(), settle.Intent{OrderNo: "A-5", ID: "A-5", Body: []byte(`{"order_no":"A-5","timeout":60}`)})
+			_, err := q.Producer.Publish(context.Background(), settle.Intent{OrderNo: "A-5", ID: "A-5", Body: []byte(`{"order_no":"A-5","timeout":60}`)})
 			require.NoError(t, err)
 			in.confirm(order.OutcomeNone, "A-5")
 		}, 1, 0, 0, "A-5: confirmed at"},
@@ -123,7 +123,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 			q, api, in, create := ledgers(t)
 			s := troubled()
 			c.plant(q, in, create)
-			require.NoError(t, s.compare(t.Context(), q, api, in))
+			require.NoError(t, s.compare(t.Context(), q, &rig{api: api, intents: in}))
 			require.Equal(t, [3]int{c.lost, c.doubled, c.unexplained}, [3]int{s.Lost, s.Doubled, s.Unexplained}, s.Problems)
 			require.False(t, s.Balanced)
 			require.Error(t, s.verdict())

@@ -25,6 +25,7 @@ import (
 	"orderpost/internal/door"
 	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
+	_ "orderpost/internal/imports" // the door takes files
 	"orderpost/internal/ops"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
@@ -34,7 +35,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	for _, text := range []string{"application/x-ndjson", "text/event-stream", "application/yaml"} {
+	for _, text := range []string{"application/x-ndjson", "text/event-stream", "application/yaml", "text/csv"} {
 		openapi3filter.RegisterBodyDecoder(text, openapi3filter.FileBodyDecoder) // a string
 	}
 	patient.Main(m)
@@ -53,22 +54,25 @@ func document(t testing.TB) *openapi3.T {
 // document.
 type rig struct {
 	t      testing.TB
+	dir    string // the data folder
 	broker *embedded.Server
 	worker *queue.Queue
 	door   *gateway.Server
 	log    bytes.Buffer
 	doc    *openapi3.T
 	router routers.Router
+	faulty *faulty   // the door behind door
+	seen   *coverage // nil = nobody collects
 }
 
 func newRig(t testing.TB, change func(*gateway.Config, *queue.Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, doc: document(t)}
+	r := &rig{t: t, doc: document(t), dir: t.TempDir()}
 	var err error
-	r.broker, err = embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	r.broker, err = embedded.Start(embedded.Config{Dir: r.dir, Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { r.broker.Stop() })
-	listen, cfg := gateway.Config{Listen: "127.0.0.1:0"}, queue.DefaultConfig()
+	listen, cfg := gateway.Config{Listen: "127.0.0.1:0", ImportTotal: 64}, queue.DefaultConfig()
 	cfg.URL, cfg.Token, cfg.Name, cfg.Present, cfg.BrokerWait = r.broker.URL, r.broker.Token, "test", fleet.Present, time.Millisecond
 	change(&listen, &cfg)
 	open := func(worker bool) *queue.Queue {
@@ -80,9 +84,11 @@ func newRig(t testing.TB, change func(*gateway.Config, *queue.Config)) *rig {
 	}
 	r.worker = open(true)
 	q := open(false)
-	d := door.New(q)
+	d := door.New(q, nil)
 	t.Cleanup(d.Close)
-	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Door: d, Connected: q.Connected, DrainTimeout: time.Second,
+	r.faulty = &faulty{Door: d}
+	r.door, err = gateway.Listen(t.Context(), gateway.Options{Config: listen, Door: r.faulty, Unusable: q.Conn.Unusable, DrainTimeout: time.Second,
+		Queue: q, DataDir: r.dir,
 		Metrics: ops.NewGateway(prometheus.NewRegistry(), gateway.MetricsOptions()), Log: zerolog.New(&r.log).Level(zerolog.DebugLevel)})
 	require.NoError(t, err)
 	t.Cleanup(r.door.Stop)
@@ -113,6 +119,7 @@ func (r *rig) do(t testing.TB, e exchange) (http.Header, string) {
 	for name, value := range e.header {
 		req.Header.Set(name, value)
 	}
+	req.Host = req.Header.Get("Host")
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
@@ -137,8 +144,12 @@ func (r *rig) validate(t testing.TB, req *http.Request, e exchange, resp *http.R
 	if err != nil { // a path or a method that is not there: the answer is a problem all the same
 		require.Contains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed}, e.status)
 		r.is(t, "Problem", string(answer))
+		if e.status == http.StatusMethodNotAllowed {
+			r.sawOtherMethod(t, req)
+		}
 		return
 	}
+	r.seen.see(fmt.Sprint(route.Operation.OperationID, " ", e.status))
 	req.Body = io.NopCloser(strings.NewReader(e.body))
 	in := &openapi3filter.RequestValidationInput{Request: req, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}}
@@ -149,6 +160,22 @@ func (r *rig) validate(t testing.TB, req *http.Request, e exchange, resp *http.R
 	}
 	require.NoError(t, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{RequestValidationInput: in,
 		Status: resp.StatusCode, Header: resp.Header, Body: io.NopCloser(bytes.NewReader(answer)), Options: in.Options}), "%s", answer)
+}
+
+// sawOtherMethod notes that the operations of a path refuse another method.
+func (r *rig) sawOtherMethod(t testing.TB, req *http.Request) {
+	t.Helper()
+	for _, method := range []string{"GET", "POST"} {
+		other := req.Clone(t.Context())
+		other.Method = method
+		if route, _, err := r.router.FindRoute(other); err == nil {
+			for _, operation := range route.PathItem.Operations() {
+				r.seen.see(operation.OperationID + " 405")
+			}
+			return
+		}
+	}
+	t.Fatalf("%s %s is none of the document", req.Method, req.URL)
 }
 
 // is makes sure that a text is JSON of one of the document's schemas.
@@ -162,12 +189,17 @@ func (r *rig) is(t testing.TB, name, text string) {
 // settle settles n deliveries as accepted.
 func (r *rig) settle(n int) {
 	r.t.Helper()
+	r.settleAs(n, order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}})
+}
+
+// settleAs settles n deliveries by what a worker reports of each.
+func (r *rig) settleAs(n int, rep order.Report) {
+	r.t.Helper()
 	for done, began := 0, time.Now(); done < n; {
 		require.Less(r.t, time.Since(began), time.Minute)
 		require.NoError(r.t, r.worker.Pull(r.t.Context(), n-done, time.Second, func(ds []*settle.Delivery) {
 			for _, d := range ds {
-				rep := order.Report{End: order.EndAnswer, Verdict: order.Accepted, Status: 200, History: order.History{Attempts: 1}}
-				_, err := r.worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
+				_, err := r.worker.Worker.Settle(r.t.Context(), d, rep, order.Decide(rep, order.Facts{}))
 				require.NoError(r.t, err)
 				d.Release()
 				done++

@@ -1,24 +1,219 @@
 package gateway
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/gateway"
+	"orderpost/internal/order"
 	"orderpost/internal/queue"
 )
 
-// TestEveryStatus by a request that has it, valid by the document. Those of bodies that do
-// not arrive, of crowds and of a door that closes are tried beside the door
-// (internal/gateway). No token is ever logged or answered.
+// TestEveryStatus by a request that has it, valid by the document. A status in the document
+// that no exchange here has, and no test that is named in beside, fails. No token is ever
+// logged or answered.
 func TestEveryStatus(t *testing.T) {
-	path, tokens := clients(t, map[string][]gateway.Scope{"shop": {gateway.Submit, gateway.Read, gateway.Cancel}, "desk": {gateway.ReadAll}})
+	seen := new(coverage)
+	t.Run("each", func(t *testing.T) {
+		for name, part := range map[string]func(*testing.T, *coverage){"clients": statusesOfClients, "faults": statusesOfFaults, "withdrawals": statusesOfWithdrawals, "imports": statusesOfImports} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				part(t, seen)
+			})
+		}
+	})
+	seen.whole(t, document(t))
+}
+
+// statusesOfFaults: the broker does not answer, the door itself fails, the request is for
+// another host, or the client has as much under way as it may.
+func statusesOfFaults(t *testing.T, seen *coverage) {
+	every := []exchange{
+		{method: "POST", path: "/v1/orders", body: body("A")},
+		{method: "GET", path: "/v1/orders/A"},
+		{method: "DELETE", path: "/v1/orders/A"},
+		{method: "GET", path: "/v1/outcomes"},
+	}
+	imports := []exchange{
+		{method: "POST", path: "/v1/imports", body: body("A") + "\n"},
+		{method: "GET", path: "/v1/imports/x"},
+		{method: "DELETE", path: "/v1/imports/x"},
+		{method: "GET", path: "/v1/imports/x/results"},
+	}
+	r := newRig(t, func(*gateway.Config, *queue.Config) {})
+	r.seen = seen
+	all := func(r *rig, every []exchange, status int, problem, where string, header map[string]string) {
+		t.Helper()
+		for _, e := range every {
+			e.status, e.problem, e.where, e.header = status, problem, where, maps.Clone(header)
+			if e.path == "/v1/imports" {
+				if e.header == nil {
+					e.header = make(map[string]string)
+				}
+				e.header["Content-Type"] = "application/x-ndjson"
+			}
+			if status == http.StatusGatewayTimeout && e.method == "POST" {
+				e.problem = "unconfirmed"
+			}
+			r.do(t, e)
+		}
+	}
+	all(r, slices.Concat(every, imports), http.StatusMisdirectedRequest, "misdirected", "header Host", map[string]string{"Host": "evil.example"})
+	r.faulty.set(func() error { panic("a fault") })
+	all(r, every, http.StatusInternalServerError, "internal", "", nil)
+	r.faulty.set(func() error { return context.DeadlineExceeded })
+	all(r, every, http.StatusGatewayTimeout, "unanswered", "", nil)
+	r.faulty.set(nil)
+	r.broker.Stop()
+	r.do(t, exchange{method: "DELETE", path: "/v1/orders/A", status: http.StatusServiceUnavailable, problem: "unreachable"})
+
+	none := newRig(t, func(g *gateway.Config, _ *queue.Config) { g.ImportTotal = 0 })
+	none.seen = seen
+	all(none, imports, http.StatusNotImplemented, "no-imports", "", nil)
+
+	path, tokens := clients(t, map[string][]gateway.Scope{"shop": gateway.Scopes()})
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: shop", "- in_flight: 1\n  waiting: 1\n  name: shop")), 0o600))
+	r = newRig(t, func(g *gateway.Config, _ *queue.Config) { g.Clients = path })
+	r.seen = seen
+	as := map[string]string{"Authorization": "Bearer " + tokens["shop"]}
+	entered, release := make(chan struct{}), make(chan struct{})
+	r.faulty.set(func() error { entered <- struct{}{}; <-release; return nil })
+	for _, path := range []string{"/v1/orders/A", "/v1/outcomes"} { // one of each kind keeps the only slot
+		req, err := http.NewRequestWithContext(t.Context(), "GET", r.door.URL()+path, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", as["Authorization"])
+		go func() {
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		<-entered
+	}
+	defer close(release)
+	all(r, slices.Concat(every, imports), http.StatusTooManyRequests, "too-many-requests", "client shop", as)
+}
+
+// statusesOfWithdrawals: withdrawn, noted, or settled otherwise.
+func statusesOfWithdrawals(t *testing.T, seen *coverage) {
+	r := newRig(t, func(*gateway.Config, *queue.Config) {})
+	r.seen = seen
+	withdraw := func(no string, status int, problem, where string) {
+		t.Helper()
+		r.do(t, exchange{method: "DELETE", path: "/v1/orders/" + no + "?submission=" + no, status: status, problem: problem, where: where})
+	}
+	for _, no := range []string{"A", "B"} {
+		r.do(t, exchange{method: "POST", path: "/v1/orders", body: body(no), header: map[string]string{"Idempotency-Key": no}, status: http.StatusCreated})
+		if no == "A" {
+			withdraw(no, http.StatusAccepted, "", "") // no worker comes to it
+			r.settleAs(1, order.Report{End: order.EndCancelled})
+			withdraw(no, http.StatusOK, "", "")
+		} else {
+			r.settle(1)
+			withdraw(no, http.StatusConflict, "settled", "order_no")
+		}
+	}
+}
+
+// statusesOfImports: files that are taken, refused and withdrawn.
+func statusesOfImports(t *testing.T, seen *coverage) {
+	path, tokens := clients(t, map[string][]gateway.Scope{"shop": {gateway.Submit, gateway.Read, gateway.Cancel}, "mute": {gateway.Submit}, "desk": {gateway.ReadAll}})
+	r := newRig(t, func(g *gateway.Config, _ *queue.Config) { g.Clients, g.ImportTotal = path, 1 })
+	r.seen = seen
+	do := func(e exchange, header ...string) string {
+		t.Helper()
+		e.header = map[string]string{"Authorization": "Bearer " + tokens["shop"]}
+		if e.method == "POST" {
+			e.header["Content-Type"] = "text/csv"
+		}
+		for i := 0; i < len(header); i += 2 {
+			e.header[header[i]] = header[i+1]
+		}
+		_, text := r.do(t, e)
+		return text
+	}
+	const table = "order_no,timeout,price\n"
+	post := func(body, query string, status int, problem, where string, header ...string) (id string) {
+		t.Helper()
+		text := do(exchange{method: "POST", path: "/v1/imports" + query, body: body, status: status, problem: problem, where: where, wrong: status == 400 || status == 415}, header...)
+		var is struct{ Import string }
+		require.NoError(t, json.Unmarshal([]byte(text), &is), text)
+		return is.Import
+	}
+	becomes := func(id, state string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			return strings.Contains(do(exchange{method: "GET", path: "/v1/imports/" + id, status: 200}), `"state":"`+state+`"`)
+		}, patience, pause)
+	}
+	good := post(table+"I-1,30,1\n", "?type=price=number&rate=5&lane=bulk&allow-past=true", 202, "", "")
+	becomes(good, "stored")
+	bad := post(table+"I-2,30,\"1,50\"\nI-3,soon,2\n", "?type=price=number", 202, "", "")
+	becomes(bad, "refused")
+	post("nr\n1\n", "", 422, "invalid-import", "column order_no")
+	post(table, "?rate=0", 400, "bad-request", "parameter rate")
+	post(table, "", 415, "media-type", "header Content-Type", "Content-Type", "application/pdf")
+	post(table, "", 401, "unauthorized", "header Authorization", "Authorization", "")
+	post(table, "", 403, "forbidden", "client desk", "Authorization", "Bearer "+tokens["desk"])
+	post(table+strings.Repeat("x", 1<<20), "", 413, "too-large", "body")
+	var noise strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&noise, "%d,30,%x\n", i, sha256.Sum256(fmt.Append(nil, i)))
+	}
+	for range 2 {
+		post(table+noise.String(), "", 202, "", "")
+	}
+	post(table+noise.String(), "", 507, "no-room", "client shop")
+
+	do(exchange{method: "GET", path: "/v1/imports/" + good + "/results", status: 200})
+	do(exchange{method: "GET", path: "/v1/imports/" + bad + "/results", status: 409, problem: "not-ready", where: "body"})
+	do(exchange{method: "PUT", path: "/v1/imports", status: 405, problem: "method-not-allowed", where: "method"})
+	every := []exchange{{method: "GET", path: "/v1/imports/x"}, {method: "DELETE", path: "/v1/imports/x"}, {method: "GET", path: "/v1/imports/x/results"}}
+	for _, e := range every {
+		e.status, e.problem, e.where = 404, "unknown-import", "import"
+		do(e)
+		e.status, e.problem, e.where = 401, "unauthorized", "header Authorization"
+		do(e, "Authorization", "")
+		e.status, e.problem, e.where = 403, "forbidden", "client mute"
+		do(e, "Authorization", "Bearer "+tokens["mute"])
+		other := e
+		other.method, other.status, other.problem, other.where = "PUT", 405, "method-not-allowed", "method"
+		do(other)
+	}
+	do(exchange{method: "DELETE", path: "/v1/imports/" + bad, status: 200})
+	do(exchange{method: "DELETE", path: "/v1/imports/" + good, status: 202})
+	r.broker.Stop()
+	require.Eventually(t, func() bool { // the last count is good for a moment
+		req, err := http.NewRequestWithContext(t.Context(), "GET", r.door.URL()+"/v1/imports/"+good, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+tokens["shop"])
+		resp, err := http.DefaultClient.Do(req)
+		return err == nil && resp.Body.Close() == nil && resp.StatusCode == 503
+	}, patience, pause)
+	do(exchange{method: "GET", path: "/v1/imports/" + good, status: 503, problem: "unreachable"})
+	do(exchange{method: "GET", path: "/v1/imports/" + good + "/results", status: 503, problem: "unreachable"})
+	do(exchange{method: "DELETE", path: "/v1/imports/" + good, status: 503, problem: "unreachable"})
+	require.NoError(t, os.RemoveAll(filepath.Join(r.dir, "imports")))
+	post(table, "", 500, "internal", "", "Authorization", "Bearer "+tokens["mute"])
+}
+
+// statusesOfClients: what a client may do, and how a request is wrong.
+func statusesOfClients(t *testing.T, seen *coverage) {
+	path, tokens := clients(t, map[string][]gateway.Scope{"shop": {gateway.Submit, gateway.Read, gateway.Cancel}, "desk": {gateway.ReadAll}, "mute": {gateway.Submit}})
 	r := newRig(t, func(g *gateway.Config, _ *queue.Config) { g.Clients = path })
+	r.seen = seen
 	do := func(e exchange, header ...string) string {
 		t.Helper()
 		e.header = map[string]string{"Authorization": "Bearer " + tokens["shop"]}
@@ -59,7 +254,15 @@ func TestEveryStatus(t *testing.T) {
 	post(401, "unauthorized", "header Authorization", body("B"), "Authorization", "Basic "+tokens["shop"])
 	post(403, "forbidden", "client desk", body("B"), "Authorization", "Bearer "+tokens["desk"])
 	do(exchange{method: "POST", path: "/v1/orders", body: body("B" + strings.Repeat("x", 1<<20)), status: 413, problem: "too-large", where: "body", wrong: true})
-	do(exchange{method: "PUT", path: "/v1/orders", status: 405, problem: "method-not-allowed", where: "method"})
+	for _, path := range []string{"/v1/orders", "/v1/orders/A", "/v1/outcomes"} {
+		do(exchange{method: "PUT", path: path, status: 405, problem: "method-not-allowed", where: "method"})
+	}
+	for _, e := range []exchange{{method: "GET", path: "/v1/orders/A"}, {method: "DELETE", path: "/v1/orders/A"}, {method: "GET", path: "/v1/outcomes"}} {
+		e.status, e.problem, e.where = 401, "unauthorized", "header Authorization"
+		do(e, "Authorization", "")
+		e.status, e.problem, e.where = 403, "forbidden", "client mute"
+		do(e, "Authorization", "Bearer "+tokens["mute"])
+	}
 	get(404, "not-found", "path", "/v2/orders")
 
 	get(200, "", "", "/v1/orders/A?submission=k1")
@@ -67,7 +270,6 @@ func TestEveryStatus(t *testing.T) {
 	get(400, "bad-request", "parameter wait", "/v1/orders/A?wait=soon")
 	r.settle(1)
 	get(200, "", "", "/v1/orders/A?wait=30s", "Authorization", "Bearer "+tokens["desk"])
-	do(exchange{method: "DELETE", path: "/v1/orders/A?submission=k1", status: 409, problem: "settled", where: "order_no"})
 	do(exchange{method: "DELETE", path: "/v1/orders/A?submission=k9", status: 404, problem: "unknown-order", where: "parameter submission"})
 
 	lines := strings.Split(strings.TrimSpace(get(200, "", "", "/v1/outcomes?after=0&limit=1&wait=1s")), "\n")
@@ -132,13 +334,16 @@ func TestExamplesOfTheDocument(t *testing.T) {
 						require.NoError(t, err)
 						text = string(raw)
 					}
-					status := http.StatusCreated
-					if media == "application/x-ndjson" {
+					status, schema := http.StatusCreated, "Receipt"
+					switch {
+					case path == "/v1/imports":
+						status, schema = http.StatusAccepted, "Import"
+					case media == "application/x-ndjson":
 						status = http.StatusOK
 					}
 					_, answer := r.do(t, exchange{method: method, path: path, body: text, header: map[string]string{"Content-Type": media}, status: status})
 					for _, line := range strings.Split(strings.TrimSpace(answer), "\n") {
-						r.is(t, "Receipt", line)
+						r.is(t, schema, line)
 					}
 					sent++
 					t.Log(path, name)
@@ -146,7 +351,7 @@ func TestExamplesOfTheDocument(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, 2, sent)
+	require.Equal(t, 4, sent)
 	shown := 0
 	for _, item := range r.doc.Paths.Map() {
 		for _, operation := range item.Operations() {

@@ -74,15 +74,12 @@ func (o *Oracle) byItsClock(a *attempt) bool {
 	return false
 }
 
-// followsShared reports whether an attempt has the timestamp next to that of its delivery's
-// attempt before, which was excused: a clock may show the same time to both.
+// followsShared reports whether an attempt has the timestamp next to that of an attempt
+// before, which was excused: a clock may show the same time to both.
 func (c *course) followsShared(a *attempt) bool {
-	for _, b := range slices.Backward(c.posts) {
-		if b != a && b.claim == a.claim {
-			return b.shared && order.NextTimestamp(b.stamp, b.stamp) == a.stamp
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.posts, func(b *attempt) bool {
+		return b != a && b.shared && order.NextTimestamp(b.stamp, b.stamp) == a.stamp
+	})
 }
 
 // jumped reports whether the clock that stamped an attempt had jumped.

@@ -267,7 +267,7 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 	last := &c.records[len(c.records)-1]
 	replayed := len(c.copies) > 0 && c.has(func(s *submission) bool { return settle.LetterReplayed(s.id) == e.Seq })
 	switch {
-	case dropped(last.rec, l), replayed, c.saidNo(l.at): // a person knows that neither exists
+	case c.wasDropped(last.rec, l.intent), replayed, c.saidNo(l.at): // a person knows that neither exists
 	case last.rec.ConflictOf(l.intent) == nil:
 		if c.holdsAlone(l, last) {
 			o.find(Letters, c.orderNo, []int{l.line}, "%s removes the letter of %s, which alone holds its body (%s)", e.Process, l.intent, last.rec.Word)
@@ -282,6 +282,17 @@ func (o *Oracle) checkRemoval(c *course, e *Event) {
 // dropped reports whether a record says that a person dropped the letter.
 func dropped(r *order.Record, l *letter) bool {
 	return slices.ContainsFunc(r.Interventions, func(i order.Intervention) bool { return settle.LetterDropped(i.Did) == l.seq })
+}
+
+// wasDropped reports whether a record says that a person dropped a letter of the intent. A
+// former owner may have filed it once more.
+func (c *course) wasDropped(r *order.Record, intent string) bool {
+	for _, l := range c.filed {
+		if l.intent == intent && dropped(r, l) {
+			return true
+		}
+	}
+	return false
 }
 
 // droppedLast reports whether a record says that a person dropped the intent's last letter.

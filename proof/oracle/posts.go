@@ -36,7 +36,7 @@ func (o *Oracle) posted(e *Event) {
 			// And a process that wakes between its last check and the socket, or whose claim
 			// passed to another one unheard, does not know of an attempt in the same millisecond.
 			jumped := o.jumped(a) || o.jumped(b)
-			if a.claim != b.claim && (a.unaware || b.unaware || jumped) && (o.byItsClock(a) || o.byItsClock(b) || c.followsShared(a)) && !c.recorded(a, b) {
+			if a.claim != b.claim && (a.unaware || b.unaware || jumped) && (o.byItsClock(a) || o.byItsClock(b) || c.followsShared(a)) && (o.justWoke(a.process) || !c.recorded(a, b)) {
 				a.shared = true
 				o.Counts.SameStamps++
 				break

@@ -139,7 +139,7 @@ func (o *Oracle) checkTransition(c *course, before *observed, rec *order.Record)
 	if was == order.OutcomeNone || was == is || is == order.OutcomeAccepted {
 		return
 	}
-	byPerson := len(rec.Interventions) > len(prev.Interventions) || rec.By != prev.By
+	byPerson := !slices.Equal(rec.Interventions, prev.Interventions) || rec.By != prev.By
 	switch {
 	case byPerson:
 	case was == order.OutcomeCancelled && is == order.OutcomeUnknown && rec.Verdict == order.Unsure: // its worker had posted it

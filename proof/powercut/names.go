@@ -9,6 +9,12 @@ import (
 // find resolves a path to a folder below the root and a name in it. inside is false for
 // every other path. The root itself is the name ".".
 func (r *replayer) find(at int, path string) (dir int, name string, inside bool) {
+	return r.findSince(never, at, path)
+}
+
+// findSince is find for a call that began at a line: of two calls that overlap, nobody
+// knows which one took effect first, so it also finds what went away since then.
+func (r *replayer) findSince(since, at int, path string) (dir int, name string, inside bool) {
 	from := root
 	switch {
 	case filepath.IsAbs(path):
@@ -28,18 +34,40 @@ func (r *replayer) find(at int, path string) (dir int, name string, inside bool)
 	}
 	parts := strings.Split(filepath.Clean(path), "/")
 	for _, part := range parts[:len(parts)-1] {
-		if from = r.lookup(from, part); from == 0 {
+		if from = r.lookupSince(since, from, part); from == 0 {
 			return 0, "", true // the call failed, or the replay is wrong and says so
 		}
 	}
 	return from, parts[len(parts)-1], true
 }
 
-func (r *replayer) lookup(dir int, name string) int {
+func (r *replayer) lookup(dir int, name string) int { return r.lookupSince(never, dir, name) }
+
+func (r *replayer) lookupSince(since, dir int, name string) int {
 	if name == "." {
 		return dir
 	}
-	return r.view.entries[dir][name]
+	if ino := r.view.entries[dir][name]; ino != 0 {
+		return ino
+	}
+	if left := r.left[slot{dir, name}]; left.line > since {
+		return left.inode
+	}
+	return 0
+}
+
+// slot is a name in a folder.
+type slot struct {
+	dir  int
+	name string
+}
+
+// departure says which file had a name last, and at which line it lost it.
+type departure struct{ inode, line int }
+
+func (r *replayer) leave(c *call, dir int, name string) {
+	r.left[slot{dir, name}] = departure{r.view.entries[dir][name], c.exit}
+	delete(r.view.entries[dir], name)
 }
 
 // changeNames carries out a call that changes the entries of folders.
@@ -73,7 +101,7 @@ func (r *replayer) changeNames(c *call) error {
 		if r.lookup(dir, name) == 0 {
 			return fmt.Errorf("%s does not exist in the replay", path)
 		}
-		delete(r.view.entries[dir], name)
+		r.leave(c, dir, name)
 	}
 	r.emit(op{kind: namesOp, inode: dir, entries: []entry{change}, own: r.t.inodes[dir].dirsync,
 		text: text + filepath.Join(r.t.inodes[dir].path, name)}, c)
@@ -100,7 +128,7 @@ func (r *replayer) rename(c *call, dir int, name string, inside bool) error {
 	if ino == 0 {
 		return fmt.Errorf("renamed what does not exist in the replay")
 	}
-	delete(r.view.entries[dir], name)
+	r.leave(c, dir, name)
 	r.view.entries[toDir][toName] = ino
 	from, to := filepath.Join(r.t.inodes[dir].path, name), filepath.Join(r.t.inodes[toDir].path, toName)
 	r.emit(op{kind: namesOp, inode: toDir, entries: []entry{{dir, name, 0}, {toDir, toName, ino}},

@@ -76,6 +76,7 @@ type replayer struct {
 	t     *trace
 	view  *view // all names, and sizes, as the process sees them
 	open  map[int]*handle
+	left  map[slot]departure // what was removed or renamed
 	conns map[int]*conn
 	wire  *wire
 	end   int // the line after the last one of the process
@@ -98,7 +99,7 @@ func newTrace(dir string) (*trace, *view) {
 // be lost.
 func (t *trace) add(v *view, calls []call, lines int, api string) error {
 	t.sessions = append(t.sessions, t.lines)
-	r := &replayer{t: t, view: v, open: make(map[int]*handle), conns: make(map[int]*conn), wire: newWire(t, api), end: lines}
+	r := &replayer{t: t, view: v, open: make(map[int]*handle), left: make(map[slot]departure), conns: make(map[int]*conn), wire: newWire(t, api), end: lines}
 	for i := range calls {
 		if err := r.step(&calls[i]); err != nil {
 			c := calls[i]
@@ -198,15 +199,19 @@ func (r *replayer) openFile(c *call) error {
 	}
 	delete(r.conns, int(c.ret))
 	delete(r.open, int(c.ret))
-	dir, name, inside := r.find(at, path)
+	is := func(flag string) bool { return strings.Contains("|"+flags+"|", "|"+flag+"|") }
+	since := c.enter
+	if is("O_CREAT") {
+		since = never // it makes a new file where another one went away
+	}
+	dir, name, inside := r.findSince(since, at, path)
 	if !inside {
 		return nil
 	}
 	if c.exit == never {
 		return nil // nothing was written to it
 	}
-	is := func(flag string) bool { return strings.Contains("|"+flags+"|", "|"+flag+"|") }
-	ino := r.lookup(dir, name)
+	ino := r.lookupSince(since, dir, name)
 	switch {
 	case ino == 0 && !is("O_CREAT"):
 		return fmt.Errorf("opened %s, which does not exist in the replay", path)

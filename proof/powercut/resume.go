@@ -140,7 +140,7 @@ func (t *trace) balance(ctx context.Context, s *state, q *queue.Queue, a *api, b
 // settled waits until no intent is stored: each is settled, and the worker has trimmed the log.
 func settled(ctx context.Context, q *queue.Queue) error {
 	for {
-		room, err := q.Room(ctx)
+		room, err := q.Census.Room(ctx)
 		if err == nil && room.Msgs == 0 {
 			return nil
 		}

@@ -147,6 +147,27 @@ func TestADescriptorIsFreeWhenItsCloseBegins(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "", "b": "data"}, files(tr.whole()))
 }
 
+// A thread opens a folder, and another one has removed or renamed it before the open
+// returns, as the broker does with a batch whose folder gets its attribute.
+func TestAnOpenMayComeBeforeWhatItOverlaps(t *testing.T) {
+	made := []string{`mkdirat(AT_FDCWD, "/disk/d", 0700) = 0`, `mkdirat(AT_FDCWD, "/disk/d/e", 0700) = 0`}
+	opened := `<... openat resumed>) = 3`
+	for _, path := range []string{"/disk/d/e", "/disk/d"} {
+		begun := `openat(AT_FDCWD, "` + path + `", O_RDONLY|O_CLOEXEC <unfinished ...>`
+		removed := []string{`2 unlinkat(AT_FDCWD, "/disk/d/e", AT_REMOVEDIR) = 0`, `2 unlinkat(AT_FDCWD, "/disk/d", AT_REMOVEDIR) = 0`}
+		tr := script(t, slices.Concat(made, []string{begun}, removed, []string{opened, `fsync(3) = 0`})...)
+		require.Empty(t, files(tr.whole()))
+		require.Equal(t, syncOp, tr.ops[len(tr.ops)-1].kind, "the open file is the removed folder")
+		script(t, slices.Concat(made, []string{begun, `2 rename("/disk/d", "/disk/.d") = 0`, opened})...)
+
+		late, v := newTrace("/disk")
+		text := "1 " + strings.Join(slices.Concat(made, []string{removed[0][2:], removed[1][2:], begun, opened}), "\n1 ") + "\n"
+		calls, n, err := readCalls(strings.NewReader(straced(text)), 0)
+		require.NoError(t, err)
+		require.ErrorContains(t, late.add(v, calls, n, "99"), "does not exist in the replay", "it was gone before the open began")
+	}
+}
+
 // A broker finds what a killed one wrote and did not sync. It must sync that before it
 // confirms anything, because it builds on it.
 func TestABrokerSyncsWhatItFinds(t *testing.T) {

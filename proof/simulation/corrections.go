@@ -103,7 +103,7 @@ func (w *world) attend(i int) {
 // record the result.
 func (w *world) correctWord(h *host, no string) {
 	for range 12 {
-		seen, err := h.q.Lookup(context.Background(), no)
+		seen, err := h.q.Ledger.Lookup(context.Background(), no)
 		if err != nil || w.api.underway[no] > 0 {
 			w.e.nap(10 * time.Second)
 			continue
@@ -112,7 +112,7 @@ func (w *world) correctWord(h *host, no string) {
 			return
 		}
 		as := w.truth(no)
-		_, err = h.q.Resolve(context.Background(), no, seen.Seq, as, anna)
+		_, err = h.q.Operator.Resolve(context.Background(), no, seen.Seq, as, anna)
 		w.e.trace.say(w.e, h.name, "correct", no, "as %s: %v", as, err)
 		if heard(err) {
 			return

@@ -15,7 +15,7 @@ type host struct {
 	e     *engine
 	name  string
 	run   string // the same, and the number of this run of the program
-	q     *settle.Protocol
+	q     settle.Protocol
 	procs []*proc
 
 	stream *stream
@@ -55,7 +55,7 @@ func (h *host) open() {
 	cfg := h.w.protocol
 	cfg.Worker = h.name
 	h.q = settle.New(cfg, store{h.w, h}, runtime{h.e, h})
-	h.q.StartClaims(h.w.cfg.AckWait, claimAnswers)
+	h.q.Claims.Start(h.w.cfg.AckWait, claimAnswers)
 	h.hear()
 }
 
@@ -149,7 +149,7 @@ func (h *host) disconnect(d time.Duration) {
 	h.w.broker.dropPulls(h)
 	h.notice(func() {
 		h.e.trace.say(h.e, h.name, "connection lost", "", "")
-		h.q.Disconnected()
+		h.q.Worker.Disconnected()
 		for _, p := range h.procs {
 			if p.onLink {
 				n := p.wait
@@ -206,7 +206,7 @@ func (h *host) reconnect() {
 		}
 		h.up = true
 		h.e.trace.say(h.e, h.name, "connected again", "", "")
-		h.q.Reconnected()
+		h.q.Worker.Reconnected()
 		h.hear()
 		h.w.witness.of(oracle.Reconnected, h)
 	})

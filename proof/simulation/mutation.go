@@ -84,9 +84,12 @@ const (
 	Certain
 	// Withdrawn: a worker posts what it knows to be cancelled (R15).
 	Withdrawn
+	// Notes: under park, a first delivery is posted without a note, with replicas, too (a
+	// part of R2).
+	Notes
 )
 
-var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn"}
+var mutationNames = [...]string{"none", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "R10", "repost", "marks", "barrier", "R13", "moved", "index", "wall", "monotonic", "page", "late", "arrival", "look", "stamps", "reconnect", "begun", "opened", "kept", "purge", "floor", "certain", "withdrawn", "notes"}
 
 var mutationTexts = [...]string{"", "the broker takes writes to the results without checking the expected sequence", "workers do not check deliveries against the results",
 	"workers do not inherit doubt", "a worker acknowledges a redelivered failure without checking its letter",
@@ -108,7 +111,8 @@ var mutationTexts = [...]string{"", "the broker takes writes to the results with
 	"a feeder purges the waiting room past an intent that stays",
 	"a trim takes the first intent that is not settled, too",
 	"a trim takes what was delivered, before its result is certain",
-	"a worker posts what it knows to be cancelled"}
+	"a worker posts what it knows to be cancelled",
+	"under park, a first delivery is posted without a note, with replicas, too"}
 
 // String returns the name.
 func (m Mutation) String() string { return mutationNames[m] }
@@ -116,7 +120,7 @@ func (m Mutation) String() string { return mutationNames[m] }
 // Meaning returns one phrase for people.
 func (m Mutation) Meaning() string { return mutationTexts[m] }
 
-// Mutations lists the mutations that the simulation must notice. It omits three,
+// Mutations lists the mutations that the simulation must notice. It omits four,
 // because the schedules that expose them are too rare.
 func Mutations() []Mutation {
 	out := make([]Mutation, 0, len(mutationNames)-1)
@@ -127,7 +131,7 @@ func Mutations() []Mutation {
 }
 
 // RareMutations lists the mutations that Mutations omits.
-func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened} }
+func RareMutations() []Mutation { return []Mutation{Reconnect, Begun, Opened, Notes} }
 
 // ParseMutation returns the mutation with this name.
 func ParseMutation(name string) (Mutation, error) {
@@ -173,6 +177,8 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 		return settle.TrimDelivered
 	case Withdrawn:
 		return settle.PostWithdrawn
+	case Notes:
+		return settle.NoNoteWithReplicas
 	case WallClock:
 		return settle.WallClockAlone
 	case Monotonic:
@@ -194,7 +200,7 @@ func (m Mutation) ofTheProtocol() settle.Mutation {
 // schedules with this mutation. The mutations that came before this fault are known to
 // be noticed without it.
 func (m Mutation) hasConsumerChanges() bool {
-	return m == None || m == Arrival || m == Look || m == Stamps
+	return m == None || m == Arrival || m == Look || m == Stamps || m == Notes
 }
 
 func (w *world) drops(m Mutation) bool { return w.mutation == m }

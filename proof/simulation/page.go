@@ -20,7 +20,7 @@ func (w *world) actOnPage(h *host, no string) {
 	e := w.e
 	var listed *settle.Letter
 	for range 6 {
-		if l, err := h.q.Letter(ctx, no); err == nil && l != nil && w.api.underway[no] == 0 {
+		if l, err := h.q.Ledger.Letter(ctx, no); err == nil && l != nil && w.api.underway[no] == 0 {
 			listed = l
 			break
 		}
@@ -49,15 +49,15 @@ func (w *world) actOnPage(h *host, no string) {
 		switch act {
 		case 0, 1:
 			var end settle.Replay
-			end, err = h.q.Replay(ctx, listed, settle.ReplayOptions{Person: anna, Deadline: &time.Time{}, ResubmitUnknown: act == 1})
+			end, err = h.q.Operator.Replay(ctx, listed, settle.ReplayOptions{Person: anna, Deadline: &time.Time{}, ResubmitUnknown: act == 1})
 			said = "replay: " + end.String()
 		case 2:
 			var gone bool
-			gone, err = h.q.Drop(ctx, listed, anna)
+			gone, err = h.q.Operator.Drop(ctx, listed, anna)
 			said = "drop" + when(gone, ": it is gone")
 		default:
 			var gone bool
-			gone, err = h.q.ResolveLetter(ctx, listed, as, anna)
+			gone, err = h.q.Operator.ResolveLetter(ctx, listed, as, anna)
 			said = "resolve as " + as.String() + when(gone, ": it is gone")
 		}
 		e.trace.say(e, h.name, "acts on the page", no, "%s: %v", said, err)

@@ -64,9 +64,9 @@ func (w *world) submit(no string, n int, id string, body int, in time.Duration) 
 			h.e.running.step = StepPublish
 			var err error
 			if waits {
-				err = store{w, h}.wait(h.q.IntentMessage(in))
+				err = store{w, h}.wait(h.q.Producer.IntentMessage(in))
 			} else {
-				_, err = h.q.Publish(context.Background(), in)
+				_, err = h.q.Producer.Publish(context.Background(), in)
 			}
 			if err == nil || errors.Is(err, settle.ErrSwallowed) || id == "" {
 				return // without an ID a repetition would be another submission
@@ -98,7 +98,7 @@ func (w *world) process(name string, id streamID, in time.Duration, body func(h 
 		h.faulty = !w.quiet
 		h.open()
 		if w.drops(Page) {
-			h.q.Mutate(settle.BelievePage)
+			h.q.Ledger.Mutate(settle.BelievePage)
 		}
 		w.e.in(id, func() {
 			if w.chance(0.2) && w.e.happens() {
@@ -158,13 +158,13 @@ func (w *world) replayWith(h *host, no string, o settle.ReplayOptions) {
 		o.Deadline = &time.Time{}
 	}
 	for range 4 {
-		l, err := h.q.Letter(ctx, no)
+		l, err := h.q.Ledger.Letter(ctx, no)
 		if err == nil && l == nil {
 			return
 		}
 		if err == nil {
 			var end settle.Replay
-			if end, err = h.q.Replay(ctx, l, o); err == nil {
+			if end, err = h.q.Operator.Replay(ctx, l, o); err == nil {
 				w.e.trace.say(w.e, h.name, "replay", no, "letter %d: %s", l.Seq, end)
 				return
 			}
@@ -191,7 +191,7 @@ func heard(err error) bool {
 func (w *world) resolve(h *host, no string) {
 	tried := false // her command ended without an answer, so she repeats it until it has one
 	for looks := 0; looks < 4 || tried; looks++ {
-		seen, err := h.q.Lookup(context.Background(), no)
+		seen, err := h.q.Ledger.Lookup(context.Background(), no)
 		if err == nil && seen.Record.Outcome() != order.OutcomeUnknown && !(tried && seen.Record.By == anna.Name) {
 			return
 		}
@@ -200,7 +200,7 @@ func (w *world) resolve(h *host, no string) {
 			continue
 		}
 		as := w.truth(no)
-		_, err = h.q.Resolve(context.Background(), no, seen.Seq, as, anna)
+		_, err = h.q.Operator.Resolve(context.Background(), no, seen.Seq, as, anna)
 		tried = true
 		w.e.trace.say(w.e, h.name, "resolve", no, "as %s: %v", as, err)
 		if heard(err) {
@@ -213,12 +213,12 @@ func (w *world) resolve(h *host, no string) {
 func (w *world) dropLetter(h *host, no string) {
 	ctx := context.Background()
 	for range 4 {
-		l, err := h.q.Letter(ctx, no)
+		l, err := h.q.Ledger.Letter(ctx, no)
 		if err == nil && l == nil {
 			return
 		}
 		if err == nil {
-			if _, err = h.q.Drop(ctx, l, anna); err == nil {
+			if _, err = h.q.Operator.Drop(ctx, l, anna); err == nil {
 				w.e.trace.say(w.e, h.name, "drop", no, "letter %d", l.Seq)
 				return
 			}

@@ -368,7 +368,7 @@ func (s store) Extend(reply, answer string) error {
 		}
 		s.w.e.after(s.w.latency(), func() {
 			if h.link == link && !h.cut {
-				h.notice(func() { h.q.ClaimExtended(answer) })
+				h.notice(func() { h.q.Claims.Answered(answer) })
 			}
 		})
 	})

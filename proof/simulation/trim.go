@@ -29,9 +29,9 @@ func (k *worker) trim() {
 		if len(b.acked) == 0 {
 			continue
 		}
-		err := k.q.Trim(ctx)
+		err := k.q.Trimmer.Trim(ctx)
 		if err == nil {
-			err = k.q.TrimSingly(ctx)
+			err = k.q.Trimmer.TrimSingly(ctx)
 		}
 		if err != nil {
 			k.e.trace.say(k.e, k.name, "trim", "", "%v", err)
@@ -86,7 +86,7 @@ func (b *broker) noneAgain() bool {
 func (s store) Progress(context.Context) (p settle.Progress, err error) {
 	err = s.askConsumer(func() {
 		b := s.w.broker
-		p = settle.Progress{Floor: b.floor(), Delivered: b.next - 1, NoneAgain: b.noneAgain()}
+		p = settle.Progress{Floor: b.floor(), Delivered: b.next - 1, NoneHeld: len(b.pending) == 0, NoneAgain: b.noneAgain()}
 	})
 	return p, err
 }

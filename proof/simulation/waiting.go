@@ -72,7 +72,7 @@ func (w *world) startFeeder(i int) *feeder {
 	w.fed[i]++
 	f.faulty = !w.quiet
 	f.open()
-	f.q.Mutate(w.mutation.ofTheProtocol())
+	f.q.Ledger.Mutate(w.mutation.ofTheProtocol())
 	f.restart = func() {
 		w.e.after(w.e.between(10*time.Millisecond, 20*time.Second), func() { w.feeders[i] = w.startFeeder(i) })
 	}
@@ -89,7 +89,7 @@ func (f *feeder) feed() {
 			continue
 		}
 		ctx, cancel := runtime{f.e, f.host}.WithDeadline(context.Background(), f.now().Add(feederTerm))
-		ends, err := f.q.Move(ctx, g)
+		ends, err := f.q.Mover.Move(ctx, g)
 		cancel()
 		blocked++
 		for i, m := range g.Messages {
@@ -106,7 +106,7 @@ func (f *feeder) take(n int, whole bool) (g settle.WaitingGroup, err error) {
 	err = f.request(func() {
 		room, skipped := f.w.broker.waiting, make(map[string]bool)
 		known := f.w.broker.cancelled // a feeder knows the marks as of what it reads
-		f.notice(func() { f.q.SetCancellations(known) })
+		f.notice(func() { f.q.Ledger.SetCancellations(known) })
 		g.Whole = whole
 		for _, seq := range sortedKeys(room.intents) {
 			m := room.intents[seq]

@@ -38,8 +38,8 @@ func (w *world) startWorker(i int) *worker {
 		w.witness.tell(oracle.Event{Kind: oracle.ClockSet, Process: k.run, Shift: oracle.Moment(c), Why: "start"})
 	}
 	k.open()
-	k.q.Mutate(w.mutation.ofTheProtocol())
-	k.handler = settle.NewHandler(k.q, settle.HandlerOptions{
+	k.q.Ledger.Mutate(w.mutation.ofTheProtocol())
+	k.handler = settle.NewHandler(k.q.Worker, settle.HandlerOptions{
 		Policy: w.cfg.Policy, Submit: k.submit, Draining: func() bool { return k.stopping },
 		Refused: func(error) { k.unstored++ }, Stored: k.stored,
 	})
@@ -77,7 +77,7 @@ func (k *worker) intake() {
 			continue
 		}
 		k.w.awaitWork(k)
-		p, err := k.q.BeginPull(ctx)
+		p, err := k.q.Worker.BeginPull(ctx)
 		if err != nil {
 			e.nap(100 * time.Millisecond)
 			continue
@@ -116,7 +116,7 @@ func (k *worker) pull(ctx context.Context, p settle.PullStart) {
 			n -= len(group)
 			k.boundary(me)
 			me.checking = true
-			ds := k.q.Arrived(ctx, p, group)
+			ds := k.q.Worker.Arrived(ctx, p, group)
 			me.checking = false
 			k.poke() // a second delivery of the same message ends the claim of the first
 			for i, d := range ds {
@@ -173,12 +173,12 @@ func (k *worker) keepClaims() {
 		case k.frozen > k.e.at:
 			k.e.after(k.frozen-k.e.at, tick)
 		default:
-			k.q.ExtendClaims()
+			k.q.Claims.Extend()
 			k.poke() // an expired claim ends the context of its attempt
-			k.e.after(k.q.ExtendEvery(), tick)
+			k.e.after(k.q.Claims.Every(), tick)
 		}
 	}
-	k.e.after(k.q.ExtendEvery(), tick)
+	k.e.after(k.q.Claims.Every(), tick)
 }
 
 func (k *worker) say(d *delivery, step, format string, args ...any) {

@@ -3,6 +3,7 @@ package alerts
 import (
 	"encoding/json"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,6 +32,7 @@ func TestDashboardOnLiveScrapes(t *testing.T) {
 	r.publishWaiting(1000) // more than the feeder puts into the queue
 	r.above(0, "orderpost_lane_orders", "lane", "bulk")
 	for range 8 {
+		require.Equal(t, http.StatusCreated, r.bring())
 		r.prom.tick()
 	}
 

@@ -48,6 +48,9 @@ func (o outage) run(t *testing.T, name string) {
 	began := r.prom.passed()
 	fired := r.until(began+fires, func(firing []string) bool {
 		require.Subset(t, append(o.also, name), firing)
+		if o.lasts != nil {
+			o.lasts(r)
+		}
 		return slices.Contains(firing, name)
 	}, "%s does not fire", name)
 

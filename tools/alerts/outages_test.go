@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -18,6 +19,8 @@ type outage struct {
 	// breaks brings the fault about and waits until workers show it, heals ends
 	// it and waits until every order is settled.
 	breaks, heals func(*rig)
+	// lasts is called again and again while the fault lasts; nil = nothing goes on.
+	lasts func(*rig)
 	// also are the alerts that the same fault may set off.
 	also []string
 }
@@ -66,6 +69,21 @@ var outages = map[string]outage{
 			r.settled()
 		},
 		also: []string{"OrderpostHeld"},
+	},
+	"OrderpostIntentStranded": {
+		settings: claimsEnd,
+		breaks: func(r *rig) {
+			r.killWorkers()
+			r.publish(1)
+			r.acknowledge()
+			r.startWorker()
+			r.above(0, "orderpost_intent_stranded")
+		},
+		heals: func(r *rig) {
+			r.command("repair", "--yes")
+			r.settled()
+			r.eventually("nothing is stranded", func() bool { return slices.Equal(r.prom.reads("orderpost_intent_stranded"), []float64{0}) })
+		},
 	},
 	"OrderpostKeyDenied": {
 		breaks: func(r *rig) {
@@ -126,12 +144,12 @@ var outages = map[string]outage{
 	},
 	"OrderpostResultsRefused": {
 		breaks: func(r *rig) {
-			r.limitResults(1)
+			r.limit("ORDERS_RESULTS", 1)
 			r.publish(20)
 			r.above(0, "orderpost_publish_failures_total", "stream", "results", "cause", "refused")
 		},
 		heals: func(r *rig) {
-			r.limitResults(-1)
+			r.limit("ORDERS_RESULTS", -1)
 			r.settled()
 		},
 	},
@@ -196,7 +214,7 @@ var outages = map[string]outage{
 		heals: func(r *rig) {
 			r.write(holdsKey, "{}")
 			r.eventually("all were moved", func() bool {
-				n, err := r.q.WaitingTotal(r.t.Context())
+				n, err := r.q.Waiting.Total(r.t.Context())
 				return err == nil && n == 0
 			})
 			r.above(0, "orderpost_waiting_room_fed")
@@ -330,6 +348,22 @@ var outages = map[string]outage{
 			r.eventually("nothing is parked", func() bool { return r.prom.sum("orderpost_notify_parked") == 0 })
 			r.settled()
 		},
+	},
+	"OrderpostGatewayRefuses": {
+		breaks: func(r *rig) {
+			r.limit("ORDERS", 1)
+			r.command("hold", "--reason", "maintenance") // or the workers make room
+			r.above(0, "orderpost_gate_block", "block", "hold")
+			r.eventually("there is no room", func() bool { return r.bring() == http.StatusServiceUnavailable })
+		},
+		lasts: func(r *rig) { r.bring() },
+		heals: func(r *rig) {
+			r.limit("ORDERS", -1)
+			r.command("resume")
+			r.eventually("there is room", func() bool { return r.bring() == http.StatusCreated })
+			r.settled()
+		},
+		also: []string{"OrderpostHeld", "OrderpostNothingSettled", "OrderpostQueueOld"},
 	},
 }
 

@@ -66,6 +66,7 @@ func newRig(t *testing.T, change map[string]string) *rig {
 		"ORDERPOST_ACK_WAIT": "20s", "ORDERPOST_PREFLIGHT": "false",
 		"ORDERPOST_HOLD_RETRY": "100ms", "ORDERPOST_RETRY_DELAY_MAX": "200ms", "ORDERPOST_DRAIN_TIMEOUT": "1s",
 	}
+	r.settings["ORDERPOST_GATEWAY_LISTEN"] = "127.0.0.1:0"
 	r.hooks = startHooks(t)
 	r.settings["ORDERPOST_NOTIFY_URL"], r.settings["ORDERPOST_NOTIFY_SECRET"] = r.hooks.URL, notify.NewSecret()
 	maps.Copy(r.settings, change)
@@ -89,7 +90,7 @@ func (r *rig) startBroker(listen string) {
 func (r *rig) restartBroker() {
 	r.t.Helper()
 	r.startBroker(strings.TrimPrefix(r.broker.URL, "nats://"))
-	r.eventually("connected again", r.q.Connected)
+	r.eventually("connected again", r.q.Conn.Connected)
 }
 
 // startWorker starts one more worker, which Prometheus finds under a name of
@@ -154,6 +155,21 @@ func (r *rig) publishIn(lane string, n int) {
 	}
 }
 
+// bring posts one order to the HTTP door of a worker, and returns the answer's status.
+func (r *rig) bring() int {
+	r.t.Helper()
+	r.orders++
+	for _, w := range r.workers {
+		body := strings.NewReader(fmt.Sprintf(`{"order_no":"A-%05d","timeout":30,"qty":"1"}`, r.orders))
+		resp, err := r.prom.client.Post(w.door+"/v1/orders", "application/json", body)
+		require.NoError(r.t, err)
+		require.NoError(r.t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	require.Fail(r.t, "no worker runs")
+	return 0
+}
+
 // change gives the API other manners.
 func (r *rig) change(how func(*sandbox.Settings)) {
 	r.t.Helper()
@@ -181,6 +197,18 @@ func (r *rig) write(key, value string) {
 	require.NoError(r.t, err)
 }
 
+// acknowledge acknowledges the next intent without an outcome, as no worker does.
+func (r *rig) acknowledge() {
+	r.t.Helper()
+	js, done := r.hands()
+	defer done()
+	consumer, err := js.Consumer(r.t.Context(), "ORDERS", "workers")
+	require.NoError(r.t, err)
+	msg, err := consumer.Next(jetstream.FetchMaxWait(patience)) // a worker that is gone may have been given it
+	require.NoError(r.t, err)
+	require.NoError(r.t, msg.DoubleAck(r.t.Context()))
+}
+
 func (r *rig) deleteStream(name string) {
 	r.t.Helper()
 	js, done := r.hands()
@@ -188,12 +216,12 @@ func (r *rig) deleteStream(name string) {
 	require.NoError(r.t, js.DeleteStream(r.t.Context(), name))
 }
 
-// limitResults bounds the messages of the results stream; -1: no bound.
-func (r *rig) limitResults(most int64) {
+// limit bounds the messages of a stream; -1: no bound.
+func (r *rig) limit(name string, most int64) {
 	r.t.Helper()
 	js, done := r.hands()
 	defer done()
-	stream, err := js.Stream(r.t.Context(), "ORDERS_RESULTS")
+	stream, err := js.Stream(r.t.Context(), name)
 	require.NoError(r.t, err)
 	cfg := stream.CachedInfo().Config
 	cfg.MaxMsgs = most
@@ -231,7 +259,7 @@ func (r *rig) above(least float64, metric string, matching ...string) {
 func (r *rig) settled() {
 	r.t.Helper()
 	r.eventually("everything settled and the gate open", func() bool {
-		c, err := r.q.Count(r.t.Context())
+		c, err := r.q.Census.Count(r.t.Context())
 		if err != nil || c.Pending > 0 {
 			return false
 		}

@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 type target struct {
 	*child.Child
 	metrics string // URL
+	door    string // URL of its HTTP door
 }
 
 // startTarget starts a worker and waits until it works.
@@ -31,5 +33,12 @@ func startTarget(t *testing.T, name string, settings map[string]string) target {
 		return found && strings.Contains(w.Said(), `"message":"working"`)
 	}, patience, pause, "worker %s does not work", name)
 	w.metrics += "/metrics"
+	for line := range strings.Lines(w.Said()) {
+		var said struct{ URL, Message string }
+		if json.Unmarshal([]byte(line), &said) == nil && said.Message == "the HTTP door is open" {
+			w.door = said.URL
+		}
+	}
+	require.NotEmpty(t, w.door, "worker %s has no HTTP door", name)
 	return w
 }

@@ -45,7 +45,7 @@ func rare(t *testing.T) func(dir string) {
 				require.NoError(t, q.Pull(t.Context(), 1, patience, func(ds []*settle.Delivery) {
 					for _, d := range ds {
 						require.Equal(t, work, d.Work, d.OrderNo())
-						_, err := q.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
+						_, err := q.Worker.Settle(t.Context(), d, report, order.Decide(report, order.Facts{}))
 						require.NoError(t, err)
 						d.Release()
 						settled = true
@@ -58,7 +58,7 @@ func rare(t *testing.T) func(dir string) {
 		require.Equal(t, books.Cancelled{Open: 2, NoWorker: true}, marked)
 		view, err := fleet.New(q).Read(t.Context())
 		require.NoError(t, err)
-		q.SetCancellations(view.Cancelled)
+		q.Ledger.SetCancellations(view.Cancelled)
 		for range 2 {
 			settles(order.Report{End: order.EndCancelled, Reason: "withdrawn by a person"}, settle.WorkCancelled)
 		}
@@ -88,7 +88,7 @@ func rare(t *testing.T) func(dir string) {
 			}
 		}
 		for pending := uint64(1); pending > 0; time.Sleep(5 * time.Millisecond) { // until all are acknowledged
-			counts, err := q.Count(t.Context())
+			counts, err := q.Census.Count(t.Context())
 			require.NoError(t, err)
 			pending = counts.Pending
 		}

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"os"
@@ -160,13 +161,20 @@ func (p *page) until(what string, condition func() bool) {
 }
 
 // click clicks what a person would: the visible link, button or label with that text.
-// It is the element that gets the click, not the place where it was: a page that updates
-// itself may move it between the two.
 func (p *page) click(text string) {
 	p.Helper()
-	path := fmt.Sprintf(`//*[self::a or self::button or self::label or self::summary][normalize-space()=%q]`, text)
-	p.do(chromedp.WaitVisible(chromedp.Search(path)))
-	evaluate[bool](p, fmt.Sprintf(`(document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE, null).singleNodeValue.click(), true)`, path))
+	p.clickOn(text, `//*[self::a or self::button or self::label or self::summary][normalize-space()=%q]`)
+}
+
+// clickOn clicks the visible element at an XPath with a text. It is the element that gets the
+// click, not the place where it was: a page that updates itself may move or replace it
+// meanwhile, which a browser's driver fails on.
+func (p *page) clickOn(text, path string) {
+	p.Helper()
+	path = fmt.Sprintf(path, text)
+	p.until("the page has "+text, func() bool {
+		return evaluate[bool](p, fmt.Sprintf(`(n => n !== null && n.checkVisibility() && (n.click(), true))(document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE, null).singleNodeValue)`, path))
+	})
 }
 
 // tick ticks the box with that name.
@@ -178,7 +186,7 @@ func (p *page) tick(name string) {
 // press presses the button with that text in the main part of the page.
 func (p *page) press(text string) {
 	p.Helper()
-	p.do(chromedp.Click(chromedp.Search(fmt.Sprintf(`//main//button[normalize-space()=%q]`, text)), chromedp.NodeVisible))
+	p.clickOn(text, `//main//button[normalize-space()=%q]`)
 }
 
 // saves follows the link with that text, which saves a file, and returns its content.
@@ -211,6 +219,24 @@ func (p *page) fill(label, value string) {
 func (p *page) upload(label string, files ...string) {
 	p.Helper()
 	p.do(chromedp.SetUploadFiles(field(label), files))
+}
+
+// posts sends a form as a script of the page's own could, and returns the status.
+func (p *page) posts(path string, fields ...string) (status int) {
+	p.Helper()
+	form := make(url.Values)
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	body, err := json.Marshal(form.Encode())
+	require.NoError(p, err)
+	return evaluate[int](p, fmt.Sprintf(`fetch(%q, {method: "POST", headers: {"Content-Type": "application/x-www-form-urlencoded"}, body: %s}).then(r => r.status)`, path, body))
+}
+
+// seen returns the mark that the page's form carries.
+func (p *page) seen() string {
+	p.Helper()
+	return evaluate[string](p, `document.querySelector("[name=seen]").value`)
 }
 
 func field(label string) chromedp.Search {

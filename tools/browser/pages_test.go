@@ -65,6 +65,14 @@ var looks = []look{
 	{"/", "/nowhere", "There is no such page."},
 }
 
+// approvalLooks are the pages about approvals, which need two people with names.
+var approvalLooks = []look{
+	{"GET /approvals", "/approvals", "Imports that wait for an approval"},
+	{"GET /approval", "/approval?batch=march", "Who stands for it"},
+	{"GET /approval/approve", "/approval/approve?batch=march", "You stand for these orders with your name."},
+	{"GET /approval/refuse", "/approval/refuse?batch=march", "Its orders that wait are withdrawn"},
+}
+
 // TestPages: axe finds nothing on any page, in both colour schemes, at both widths,
 // with JavaScript and without it.
 func TestPages(t *testing.T) {

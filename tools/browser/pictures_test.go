@@ -39,7 +39,6 @@ var taken = []picture{
 	{"console-order", "/order?no=BUSY-001", "light", 0},
 	{"console-letters", "/letters?batch=april", "light", 0},
 	{"console-preview", "/jobs/PREVIEW", "light", 0},
-	{"console-upload", "/upload/CHECKED", "light", 0},
 }
 
 // TestPictures: the pictures in the documents show what the console shows.
@@ -143,6 +142,9 @@ var varying = []struct{ pattern, with string }{
 	{`\b\d\d:\d\d(:\d\d)?\b`, "TIME"},
 	{`\b(less than a|\d+) (second|minute|hour)s?\b`, "SPAN"},
 	{`\b\d+ ms\b`, "MS"},
+	{`about act \w+`, "about act ID"},
+	{`(?m)^Act\n\w+$`, "Act\nID"},
+	{`(worker-1@|console on )\S+`, "${1}HOST"},
 	{`(?m)^orderpost \S+ · `, "orderpost VERSION · "},
 	{`(?m)^(Orders settled per minute.*)\n[\d,]+$`, "$1\nMOST"},
 	{`127\.0\.0\.1:\d+`, "ADDRESS"},

@@ -1,13 +1,19 @@
 package manifests
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/gateway"
+	"orderpost/internal/program"
 )
 
 // load reads compose.yaml as docker compose does, schema included: with the
@@ -26,11 +32,35 @@ func TestCompose(t *testing.T) {
 	p := load(t)
 	names := p.ServiceNames()
 	slices.Sort(names)
-	require.Equal(t, []string{"grafana", "nats", "prometheus", "sandbox", "worker"}, names)
+	require.Equal(t, []string{"gateway", "grafana", "nats", "prometheus", "sandbox", "worker"}, names)
 	requireOnePublisher(t, p, "nats", "4222")
 	require.Equal(t, "nats://nats:4222", *p.Services["worker"].Environment["ORDERPOST_NATS_URL"])
 	require.Equal(t, "1", *p.Services["worker"].Environment["ORDERPOST_REPLICAS"])
 	require.True(t, p.Services["worker"].ReadOnly)
+	requireDoor(t, p)
+}
+
+// requireDoor: the door lets in whom its file of clients names, over loopback, and finds the
+// workers' broker.
+func requireDoor(t *testing.T, p *types.Project) {
+	t.Helper()
+	s := p.Services["gateway"]
+	require.True(t, s.ReadOnly)
+	environ := make(map[string]string)
+	for name, value := range s.Environment {
+		environ[name] = *value
+	}
+	require.Equal(t, *p.Services["worker"].Environment["ORDERPOST_NATS_URL"], environ["ORDERPOST_NATS_URL"])
+	var cfg gateway.Config
+	require.NoError(t, program.ReadEnv(&cfg, environ))
+	require.NoError(t, cfg.Validate())
+	require.Len(t, s.Ports, 1)
+	require.True(t, strings.HasSuffix(cfg.Listen, fmt.Sprint(":", s.Ports[0].Target)))
+	require.Len(t, s.Volumes, 1)
+	require.Equal(t, cfg.Clients, s.Volumes[0].Target)
+	text, err := os.ReadFile(s.Volumes[0].Source)
+	require.NoError(t, err)
+	require.Contains(t, string(text), fmt.Sprintf("sha256-%x", sha256.Sum256([]byte("try"))), "the token that the comments name")
 }
 
 // TestComposeWithACluster: cluster.env is all that it takes. The lone server does
@@ -39,8 +69,9 @@ func TestComposeWithACluster(t *testing.T) {
 	p := load(t, deployments+"cluster.env")
 	names := p.ServiceNames()
 	slices.Sort(names)
-	require.Equal(t, []string{"grafana", "nats-1", "nats-2", "nats-3", "prometheus", "sandbox", "worker"}, names)
+	require.Equal(t, []string{"gateway", "grafana", "nats-1", "nats-2", "nats-3", "prometheus", "sandbox", "worker"}, names)
 	require.Equal(t, "3", *p.Services["worker"].Environment["ORDERPOST_REPLICAS"])
+	requireDoor(t, p)
 	for i, name := range []string{"nats-1", "nats-2", "nats-3"} {
 		require.Contains(t, *p.Services["worker"].Environment["ORDERPOST_NATS_URL"], name)
 		require.Contains(t, p.Services[name].Command, name, "its own name")

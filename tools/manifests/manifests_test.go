@@ -13,9 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/json"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 )
 
@@ -52,22 +51,27 @@ var checks = map[string]func(t *testing.T, object []byte) error{
 // object against its schema: no unknown field, no wrong type.
 func render(t *testing.T, folder, namespace string) map[string][]map[string]any {
 	t.Helper()
-	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), deployments+folder)
+	rendered, err := Kustomize(deployments + folder)
 	require.NoError(t, err)
 	out := make(map[string][]map[string]any)
-	for _, r := range rendered.Resources() {
-		object, err := r.Map()
-		require.NoError(t, err)
-		kind := object["apiVersion"].(string) + " " + r.GetKind()
-		require.Equal(t, namespace, r.GetNamespace(), kind)
-		check, known := checks[kind]
-		require.True(t, known, "nothing to hold a %s against", kind)
-		text, err := r.AsYAML()
-		require.NoError(t, err)
-		require.NoError(t, check(t, text), "%s %s", kind, r.GetName())
-		out[r.GetKind()] = append(out[r.GetKind()], object)
+	for _, text := range rendered {
+		object := checked(t, text)
+		require.Equal(t, namespace, object.GetNamespace(), "%s %s", object.GetKind(), object.GetName())
+		out[object.GetKind()] = append(out[object.GetKind()], object.Object)
 	}
 	return out
+}
+
+// checked reads an object, and holds it against its schema.
+func checked(t *testing.T, text []byte) *unstructured.Unstructured {
+	t.Helper()
+	object := new(unstructured.Unstructured)
+	require.NoError(t, yaml.Unmarshal(text, &object.Object))
+	kind := object.GetAPIVersion() + " " + object.GetKind()
+	check, known := checks[kind]
+	require.True(t, known, "nothing to hold a %s against", kind)
+	require.NoError(t, check(t, text), "%s %s", kind, object.GetName())
+	return object
 }
 
 func kinds(objects map[string][]map[string]any) (out []string) {
@@ -97,8 +101,12 @@ func TestOverlaysRender(t *testing.T) {
 	}
 }
 
-// TestTasksRender: the pod for people and the job for imports.
+// TestTasksRender: the pod for people, the job for imports, and the doors.
 func TestTasksRender(t *testing.T) {
+	doors := render(t, "kubernetes/gateway", "orderpost")
+	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}, kinds(doors))
+	doors = render(t, "kubernetes/notify", "orderpost")
+	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy", "Service", "ServiceAccount"}, kinds(doors))
 	got := render(t, "kubernetes/operator", "orderpost")
 	require.ElementsMatch(t, []string{"Deployment", "NetworkPolicy"}, kinds(got))
 	got = render(t, "kubernetes/enqueue", "orderpost")
@@ -127,7 +135,8 @@ func TestNATSRenders(t *testing.T) {
 // claim along, and what has just been scaled down keeps its volume.
 func TestDeletingLeavesTheBooks(t *testing.T) {
 	for folder, namespace := range map[string]string{"nats": "nats", "nats-single": "nats", "kubernetes/overlays/small": "orderpost",
-		"kubernetes/overlays/production": "orderpost", "kubernetes/operator": "orderpost", "kubernetes/enqueue": "orderpost"} {
+		"kubernetes/overlays/production": "orderpost", "kubernetes/operator": "orderpost", "kubernetes/enqueue": "orderpost",
+		"kubernetes/gateway": "orderpost", "kubernetes/notify": "orderpost"} {
 		got := render(t, folder, namespace)
 		require.NotContains(t, got, "Namespace", folder)
 		require.NotContains(t, got, "PersistentVolumeClaim", folder)
@@ -143,7 +152,7 @@ func TestDeletingLeavesTheBooks(t *testing.T) {
 // TestSpreadAndEviction: pods of one kind go to several nodes and zones, and a
 // broken one does not keep its node from being drained.
 func TestSpreadAndEviction(t *testing.T) {
-	for folder, namespace := range map[string]string{"nats": "nats", "kubernetes/overlays/production": "orderpost"} {
+	for folder, namespace := range map[string]string{"nats": "nats", "kubernetes/overlays/production": "orderpost", "kubernetes/gateway": "orderpost"} {
 		got := render(t, folder, namespace)
 		var template corev1.PodTemplateSpec
 		if sets := got["StatefulSet"]; len(sets) > 0 {

@@ -25,6 +25,7 @@ func (b *build) documents() ([]file, error) {
 	for _, name := range []string{"README.md", "CHANGELOG.md"} {
 		out = append(out, file{path: name, from: filepath.Join(b.root, name), mode: 0o644})
 	}
+	out = append(out, b.ownLicence()...)
 	for _, name := range docs.Names() {
 		out = append(out, file{path: "docs/" + name + ".md", from: filepath.Join(b.root, "docs", name+".md"), mode: 0o644})
 	}
@@ -46,16 +47,26 @@ func (b *build) documents() ([]file, error) {
 	return slices.Concat(out, pages, shells, []file{{path: "NOTICES", body: notices, mode: 0o644}}), nil
 }
 
-// notices is the file that every archive holds.
-func (b *build) notices() file {
-	i := slices.IndexFunc(b.shared, func(f file) bool { return f.path == "NOTICES" })
-	return b.shared[i]
+// licenceName is the file of our own licence, once the owner chose one (make licence).
+const licenceName = "LICENSE"
+
+func (b *build) ownLicence() []file {
+	from := filepath.Join(b.root, licenceName)
+	if _, err := os.Stat(from); err != nil {
+		return nil
+	}
+	return []file{{path: licenceName, from: from, mode: 0o644}}
+}
+
+// notices are the files that every archive holds: the licences of others, and ours.
+func (b *build) notices() []file {
+	return slices.DeleteFunc(slices.Clone(b.shared), func(f file) bool { return f.path != "NOTICES" && f.path != licenceName })
 }
 
 // units are the files for systemd.
 func (b *build) units() []file {
 	var out []file
-	for _, name := range []string{"orderpost-worker.service", "orderpost-audit.service", "orderpost-audit.timer", "sysusers.conf", "orderpost.env"} {
+	for _, name := range slices.Concat(systemdUnits, []string{"sysusers.conf"}, envFiles) {
 		out = append(out, file{path: "systemd/" + name, from: b.systemd(name), mode: 0o644})
 	}
 	return out

@@ -1,8 +1,8 @@
 // Command release builds what a release consists of into a folder: archives,
-// packages, an SBOM for each, and their checksums. The same commit and version
+// packages, an SBOM for each, their provenance and their checksums. The same commit and version
 // give the same bytes: times come from SOURCE_DATE_EPOCH or the commit.
 //
-//	go run . [--version v1.2.3] [--out ../../dist] [--platforms linux/amd64,…]
+//	go run . [--version v1.2.3] [--commit HASH] [--out ../../dist] [--platforms linux/amd64,…]
 package main
 
 import (
@@ -27,6 +27,7 @@ func main() {
 	var b build
 	var list string
 	flag.StringVar(&b.version, "version", "", "what --version says; default: git describe")
+	flag.StringVar(&b.commit, "commit", "", "what is built, for the provenance; default: git's HEAD")
 	flag.StringVar(&b.out, "out", "../../dist", "folder for what is built; what is in it is removed")
 	flag.StringVar(&b.root, "root", "../..", "the repository")
 	flag.StringVar(&list, "platforms", platforms, "os/arch, separated by commas")
@@ -40,6 +41,7 @@ func main() {
 // build is one release.
 type build struct {
 	root, out, version string
+	commit             string
 	packageVersion     string
 	when               time.Time
 	work               string // a temporary folder
@@ -73,13 +75,22 @@ func (b *build) run(platforms []string) (err error) {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
+	slices.Sort(b.made)
+	if err := b.provenance(platforms); err != nil {
+		return fmt.Errorf("provenance: %w", err)
+	}
 	return b.checksums()
 }
 
-// describe fills in the version and the time.
+// describe fills in the version, the commit and the time.
 func (b *build) describe() (err error) {
 	if b.version == "" {
 		if b.version, err = b.git("describe", "--tags", "--always", "--dirty"); err != nil {
+			return err
+		}
+	}
+	if b.commit == "" {
+		if b.commit, err = b.git("rev-parse", "HEAD"); err != nil {
 			return err
 		}
 	}
@@ -103,7 +114,7 @@ func (b *build) git(args ...string) (string, error) {
 	cmd.Dir = b.root
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("git %s: %w (without git: --version and SOURCE_DATE_EPOCH)", args[0], err)
+		return "", fmt.Errorf("git %s: %w (without git: --version, --commit and SOURCE_DATE_EPOCH)", args[0], err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
@@ -125,7 +136,7 @@ func (b *build) platform(goos, arch string) error {
 			}
 		default: // it never ships beside the worker
 			name += "-" + program
-			files = append(files, b.notices())
+			files = append(files, b.notices()...)
 		}
 		bom := b.named(name, goos, arch) + ".cdx.json"
 		if err := b.sbom(bom, name, binary); err != nil {
@@ -186,17 +197,25 @@ func (b *build) checksums() error {
 	slices.Sort(b.made)
 	var sums strings.Builder
 	for _, name := range b.made {
-		f, err := os.Open(filepath.Join(b.out, name))
+		sum, err := b.sum(name)
 		if err != nil {
 			return err
 		}
-		h := sha256.New()
-		_, err = io.Copy(h, f)
-		_ = f.Close()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", h.Sum(nil), name)
+		fmt.Fprintf(&sums, "%s  %s\n", sum, name)
 	}
 	return os.WriteFile(filepath.Join(b.out, "SHA256SUMS"), []byte(sums.String()), 0o644) //nolint:gosec // it is for others
+}
+
+// sum is a file's SHA-256.
+func (b *build) sum(name string) (string, error) {
+	f, err := os.Open(filepath.Join(b.out, name))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }

@@ -20,7 +20,15 @@ const (
 	description = summary + "\n" +
 		"orderpost takes orders from files or NATS JetStream to a key-authenticated HTTP\n" +
 		"API. It loses none, doubles none, and says of each what became of it. The units\n" +
-		"of this package run one worker with its own broker on one host."
+		"of this package run one worker with its own broker on one host, and beside it a\n" +
+		"door for orders over HTTP and a sender of webhooks, if you start them."
+)
+
+// systemdUnits and envFiles are what archives and packages hold of deployments/systemd, beside
+// the user.
+var (
+	systemdUnits = []string{"orderpost-worker.service", "orderpost-gateway.service", "orderpost-notify.service", "orderpost-watch.service", "orderpost-audit.service", "orderpost-audit.timer"}
+	envFiles     = []string{"orderpost.env", "gateway.env", "notify.env"}
 )
 
 // packages makes the deb and the rpm for one architecture of Linux.
@@ -93,14 +101,16 @@ func (b *build) contents(format, binary, bom string) (files.Contents, error) {
 			FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: b.when}})
 	}
 	add(binary, "/usr/bin/orderpost", 0o755, "")
-	for _, unit := range []string{"orderpost-worker.service", "orderpost-audit.service", "orderpost-audit.timer"} {
+	for _, unit := range systemdUnits {
 		add(b.systemd(unit), "/lib/systemd/system/"+unit, 0o644, "")
 		if format == "rpm" {
 			out[len(out)-1].Destination = "/usr/lib/systemd/system/" + unit
 		}
 	}
 	add(b.systemd("sysusers.conf"), "/usr/lib/sysusers.d/orderpost.conf", 0o644, "")
-	add(b.systemd("orderpost.env"), "/etc/orderpost/orderpost.env", 0o644, "config|noreplace")
+	for _, name := range envFiles {
+		add(b.systemd(name), "/etc/orderpost/"+name, 0o644, "config|noreplace")
+	}
 	add(b.packaging("copyright"), doc+"copyright", 0o644, "")
 	if format == "deb" {
 		add(b.packaging("lintian-overrides"), "/usr/share/lintian/overrides/orderpost", 0o644, "")

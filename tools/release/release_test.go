@@ -5,6 +5,7 @@ import (
 	"debug/buildinfo"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,4 +62,39 @@ func TestBill(t *testing.T) {
 	require.True(t, slices.ContainsFunc(*bom.Components, func(c cdx.Component) bool {
 		return strings.HasPrefix(c.PackageURL, "pkg:golang/github.com/CycloneDX/cyclonedx-go@v")
 	}))
+}
+
+// TestProvenance: it names each file by its checksum and what it was made of, and is the same
+// each time.
+func TestProvenance(t *testing.T) {
+	b := &build{out: t.TempDir(), version: "v1.2.3", commit: strings.Repeat("ab", 20), when: time.Unix(1_700_000_000, 0)}
+	require.NoError(t, os.WriteFile(filepath.Join(b.out, "orderpost.deb"), []byte("abc"), 0o600))
+	b.made = []string{"orderpost.deb"}
+	require.NoError(t, b.provenance([]string{"linux/amd64"}))
+	first, err := os.ReadFile(filepath.Join(b.out, "provenance.json"))
+	require.NoError(t, err)
+	require.Contains(t, string(first), `"sha256": "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"`)
+	require.Contains(t, string(first), `"gitCommit": "`+b.commit+`"`)
+	require.Contains(t, b.made, "provenance.json", "it has a checksum, too")
+	b.made = []string{"orderpost.deb"}
+	require.NoError(t, b.provenance([]string{"linux/amd64"}))
+	second, err := os.ReadFile(filepath.Join(b.out, "provenance.json"))
+	require.NoError(t, err)
+	require.Equal(t, string(first), string(second))
+}
+
+// TestOurLicence is in every archive once there is one.
+func TestOurLicence(t *testing.T) {
+	b := &build{root: t.TempDir(), shared: []file{{path: "README.md"}, {path: "NOTICES"}}}
+	require.Empty(t, b.ownLicence())
+	require.Len(t, b.notices(), 1)
+	require.NoError(t, os.WriteFile(filepath.Join(b.root, "LICENSE"), []byte("You may.\n"), 0o600))
+	b.shared = append(b.shared, b.ownLicence()...)
+	var names []string
+	for _, f := range b.notices() {
+		body, err := f.bytes()
+		names = append(names, f.path+" "+string(body))
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"NOTICES ", "LICENSE You may.\n"}, names)
 }

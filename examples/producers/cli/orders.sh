@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Publishes an order with the nats CLI, and reads its result. Needs nats and jq.
+# Or HTTP, without NATS (docs/gateway.md): curl --json '{"order_no":"A-1001","timeout":30}' http://127.0.0.1:8080/v1/orders
 #
 #   orders.sh publish ID '{"order_no":"A-1001","timeout":30}'
 #   orders.sh result A-1001 [ID]

@@ -1,89 +1,39 @@
-// This example publishes orders to orderpost and reads their results, with the
-// NATS client alone. docs/producers.md explains what it does.
+// This example brings an order to orderpost and prints what became of it (docs/client.md):
 //
-//	go run ./examples/producers/go publish ID '{"order_no":"A-1001","timeout":30}'
-//	go run ./examples/producers/go result A-1001
-//	go run ./examples/producers/go await A-1001 ID
+//	go run ./examples/producers/go ID '{"order_no":"A-1001","timeout":30}'
 //
-// NATS_URL and NATS_TOKEN say where the broker is. The broker that a worker
-// runs in its data folder writes both to data/nats.json. Others ask for an nkey
-// and certificates: see connect.go.
+// NATS_URL names the broker; without it, that of a worker with the data folder ./data.
 package main
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
+	"log"
 	"os"
-	"os/signal"
 
-	"github.com/nats-io/nats.go"
+	"orderpost/client"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	err := run(ctx, os.Args[1:], os.Getenv, os.Stdout)
+	env, ctx := os.Getenv, context.Background()
+	options := []client.Option{client.NKeyFile(env("NATS_NKEY")), client.CAFile(env("NATS_CA")), client.Certificate(env("NATS_CERT"), env("NATS_KEY")), client.InboxPrefix(env("NATS_INBOX_PREFIX"))}
+	if env("NATS_URL") == "" {
+		options = append(options, client.DataDir("data"))
+	}
+	if len(os.Args) != 3 {
+		log.Fatal("usage: producer ID BODY")
+	}
+	c, err := client.Connect(ctx, env("NATS_URL"), options...)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		log.Fatal(err)
 	}
-	switch {
-	case errors.Is(err, errUsage):
-		os.Exit(2)
-	case err != nil:
-		os.Exit(1)
-	}
-}
-
-var errUsage = errors.New("usage: publish ID BODY | result ORDER_NO | await ORDER_NO ID")
-
-func run(ctx context.Context, args []string, getenv func(string) string, out io.Writer) error {
-	if len(args) < 2 || len(args) != arguments[args[0]] {
-		return errUsage
-	}
-	nc, err := Connect(getenv)
+	receipt, err := c.Submit(ctx, client.Order{ID: os.Args[1], Body: []byte(os.Args[2])}) // the same ID again stores nothing twice
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	defer nc.Close()
-	if args[0] != "publish" {
-		return showResult(ctx, nc, args, out)
-	}
-	word, err := Publish(ctx, nc, []byte(args[2]), args[1])
+	outcome, err := c.Wait(ctx, receipt)
 	if err != nil {
-		return err
+		log.Fatal(err)
 	}
-	_, err = fmt.Fprintln(out, word)
-	return err
-}
-
-// arguments is how many each command has, its name among them.
-var arguments = map[string]int{"publish": 3, "result": 2, "await": 3}
-
-func showResult(ctx context.Context, nc *nats.Conn, args []string, out io.Writer) error {
-	token, err := Token(args[1])
-	if err != nil {
-		return err
-	}
-	var r *Result
-	if args[0] == "await" {
-		r, err = Await(ctx, nc, token, args[2])
-	} else {
-		r, err = ReadResult(ctx, nc, token)
-	}
-	if err != nil {
-		return err
-	}
-	if r == nil {
-		_, err = fmt.Fprintln(out, "no result")
-		return err
-	}
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "settled: %t, created: %s, %s\n", r.Settled(), r.Created(), data)
-	return err
+	fmt.Printf("%s: %s, created: %s\n", receipt.Status, outcome.Outcome, outcome.Created)
 }

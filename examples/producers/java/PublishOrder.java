@@ -10,6 +10,8 @@ import java.time.Duration;
  * Publishes one order (library io.nats:jnats) and prints the broker's answer; docs/producers.md says what each answer
  * means and what to do next.
  *
+ * <p>Or HTTP, without NATS (docs/gateway.md): curl --json '{"order_no":"A-1001","timeout":30}' http://127.0.0.1:8080/v1/orders
+ *
  * <pre>java PublishOrder ORDER_NO ID '{"order_no":"A-1001","timeout":30}'</pre>
  */
 public final class PublishOrder {

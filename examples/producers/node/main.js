@@ -1,5 +1,7 @@
 "use strict";
 
+// Or HTTP, without NATS (docs/gateway.md): curl --json '{"order_no":"A-1001","timeout":30}' http://127.0.0.1:8080/v1/orders
+//
 // node main.js publish ID '{"order_no":"A-1001","timeout":30}'
 // node main.js result A-1001
 // node main.js await A-1001 ID

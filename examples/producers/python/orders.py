@@ -1,5 +1,7 @@
 """Publish orders to orderpost and read their results (package nats-py).
 
+Or HTTP, without NATS (docs/gateway.md): curl --json '{"order_no":"A-1001","timeout":30}' http://127.0.0.1:8080/v1/orders
+
     python3 orders.py publish ID '{"order_no":"A-1001","timeout":30}'
     python3 orders.py result A-1001
     python3 orders.py await A-1001 ID

@@ -177,7 +177,7 @@ func stamped(t *testing.T, s sandbox.Step) time.Time {
 func (r *rig) settled(orders int) map[string]*order.Record {
 	r.t.Helper()
 	r.eventually(func() bool {
-		c, err := r.q.Count(r.t.Context())
+		c, err := r.q.Census.Count(r.t.Context())
 		return err == nil && c.Pending == 0 && c.LastIntent > 0
 	}, "nothing pending")
 	audit, err := books.Audit(context.WithoutCancel(r.t.Context()), r.q)

@@ -3,6 +3,7 @@ package broker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/journal"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
@@ -68,13 +70,17 @@ func (p *Person) Settle() settle.Person { return settle.Person{Name: p.Actor().N
 // Act journals what a command does: the intention before do, and do's result
 // after it. about has all but the actor and the note. It is an error with
 // nothing done if the intention cannot be written, unless safer says that the
-// act makes things safer; nil = it does not. do counts what became of the orders
+// act makes things safer; nil = it does not. It is one, too, if the act needs a second person:
+// then what was asked for is stored. do counts what became of the orders
 // and may complete about.Details. A result that cannot be written is told to
 // stderr.
 func (p *Person) Act(cmd *cobra.Command, q *queue.Queue, about journal.About, safer func(context.Context) bool, do func(context.Context) (map[string]int, error)) error {
 	ctx, stderr := cmd.Context(), cmd.ErrOrStderr()
 	about.Actor, about.Note = p.Actor(), cmp.Or(about.Note, p.Note)
-	act, err := journal.New(q, cmd.CommandPath(), program.Version()).Begin(ctx, journal.Intention{About: about, Safer: safer})
+	act, err := approvals.Begin(ctx, q, journal.New(q, cmd.CommandPath(), program.Version()), journal.Intention{About: about, Safer: safer})
+	if asked, ok := errors.AsType[*approvals.Asked](err); ok {
+		return &program.ExitError{Code: program.ExitPartial, Err: asked}
+	}
 	if err != nil {
 		return err
 	}

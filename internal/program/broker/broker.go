@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
 	"orderpost/internal/queue"
 	"orderpost/internal/queue/embedded"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	Queue   queue.Config
 	DataDir string `env:"DATA_DIR" envDefault:"data" desc:"data folder of the embedded broker"`
+	Schema  orderschema.Config
 }
 
 // Options says how Open connects.

@@ -64,6 +64,10 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	if err := errors.Join(err, logErr); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
+	schema, err := cfg.Broker.Schema.Load(log)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
 	debug.SetGCPercent(indexGC)
 	q, done, err := broker.Open(ctx, cfg.Broker, broker.Options{Name: "console", Incomplete: true, Stderr: stderr,
 		Tell: func(line string) { log.Warn().Msg(line) }})
@@ -84,7 +88,7 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	if starter == "" {
 		starter = environ["LOGNAME"]
 	}
-	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, DataDir: cfg.Broker.DataDir, Version: program.Version(), Starter: starter, Log: log,
+	s, err := console.Listen(ctx, console.Options{Config: cfg.Console, Queue: q, Viewers: viewers, DataDir: cfg.Broker.DataDir, Schema: schema, Version: program.Version(), Starter: starter, Log: log,
 		Announce: func(line string) { _, _ = fmt.Fprintln(stderr, line) }})
 	if errors.Is(err, console.ErrConfig) {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}

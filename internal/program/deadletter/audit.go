@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
@@ -38,6 +39,9 @@ func newAuditCommand(s *surroundings) *cobra.Command {
 			}
 			defer done()
 			a, err := books.Audit(cmd.Context(), q)
+			if err == nil {
+				err = approvals.Audit(cmd.Context(), q, a)
+			}
 			if err != nil {
 				return err
 			}

@@ -90,7 +90,7 @@ func (c *exportCommand) run(ctx context.Context) error {
 
 // write exports one letter. why says why that is not possible.
 func (c *exportCommand) write(ctx context.Context, q *queue.Queue, to letters.Orders, l *settle.Letter) (why, err error) {
-	body, err := q.WholeBody(ctx, l)
+	body, err := q.Ledger.WholeBody(ctx, l)
 	if err != nil {
 		return err, nil
 	}
@@ -102,7 +102,7 @@ func (c *exportCommand) columns(ctx context.Context, q *queue.Queue) (*letters.C
 	columns := &letters.Columns{}
 	_, err := (&surroundings{stderr: io.Discard}).selected(ctx, q, &c.filter, func(page []*settle.Letter) error {
 		for _, l := range page {
-			if body, err := q.WholeBody(ctx, l); err == nil {
+			if body, err := q.Ledger.WholeBody(ctx, l); err == nil {
 				_ = columns.Add(body) // write will report it
 			}
 		}

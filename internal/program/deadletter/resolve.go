@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -86,6 +87,9 @@ func (c *resolveCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	orderNo := args[0]
 	about := journal.About{Kind: journal.Resolve, OrderNo: orderNo, Details: map[string]string{"as": as.String()}}
+	if c.seen > 0 {
+		about.Details["seen"] = strconv.FormatUint(c.seen, 10)
+	}
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
 		if err := c.resolve(ctx, q, orderNo, as); err != nil {
 			return nil, err
@@ -95,7 +99,7 @@ func (c *resolveCommand) run(cmd *cobra.Command, args []string) error {
 }
 
 func (c *resolveCommand) resolve(ctx context.Context, q *queue.Queue, orderNo string, as order.Outcome) error {
-	rec, err := q.Resolve(ctx, orderNo, c.seen, as, c.person.Settle())
+	rec, err := q.Operator.Resolve(ctx, orderNo, c.seen, as, c.person.Settle())
 	for _, refusal := range []error{settle.ErrPending, settle.ErrNoResult, settle.ErrNotInDoubt} {
 		if errors.Is(err, refusal) {
 			return partial("nothing was changed: %w", err)

@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/approvals"
+	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/order"
 	"orderpost/internal/patient"
@@ -83,15 +85,15 @@ func (o *office) work(end order.Report, n int) {
 	require.NoError(o.t, o.q.Pull(o.t.Context(), n, 5*time.Second, func(ds []*settle.Delivery) {
 		n -= len(ds)
 		for _, d := range ds {
-			_, err := o.q.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
+			_, err := o.q.Worker.Settle(context.Background(), d, end, order.Decide(end, order.Facts{}))
 			require.NoError(o.t, err)
 			d.Release()
 		}
 	}))
 	require.Zero(o.t, n, "orders did not come")
 	require.Eventually(o.t, func() bool {
-		_ = o.q.Trim(o.t.Context())
-		room, err := o.q.Room(o.t.Context())
+		_ = o.q.Trimmer.Trim(o.t.Context())
+		room, err := o.q.Census.Room(o.t.Context())
 		return err == nil && room.Msgs == 0
 	}, time.Minute, 5*time.Millisecond)
 }
@@ -166,7 +168,7 @@ func TestReplay(t *testing.T) {
 	code, out, errOut = o.run("replay", "--all", "--resubmit-unknown", "--note", "the API refuses duplicates")
 	require.Zero(t, code, out+errOut)
 	o.work(accepted, 1)
-	entry, err := o.q.Lookup(t.Context(), "B-1")
+	entry, err := o.q.Ledger.Lookup(t.Context(), "B-1")
 	require.NoError(t, err)
 	require.Equal(t, "accepted", entry.Record.Word)
 	require.Equal(t, annaHere, entry.Record.Interventions[0].By)
@@ -200,7 +202,7 @@ func TestResolveAndDrop(t *testing.T) {
 	require.Zero(t, code, errOut)
 	require.Contains(t, out, "2 would be dropped")
 	require.NotNil(t, o.letter("A-1"), "nothing was dropped")
-	_, err := o.q.Publish(t.Context(), settle.Intent{OrderNo: "A-2", Body: []byte(`{"order_no":"A-2","timeout":30,"text":"=2"}`), ID: "again"})
+	_, err := o.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-2", Body: []byte(`{"order_no":"A-2","timeout":30,"text":"=2"}`), ID: "again"})
 	require.NoError(t, err)
 	code, out, _ = o.run("drop", "--order-no", "A-*", "--dry-run")
 	require.Equal(t, program.ExitPartial, code)
@@ -214,6 +216,40 @@ func TestResolveAndDrop(t *testing.T) {
 	_, out, _ = o.run("list", "--json")
 	require.Equal(t, 1, strings.Count(out, "\n"))
 	require.Contains(t, out, `"A-2"`)
+	o.balanced()
+}
+
+// TestActsThatNeedASecondPerson: a command asks, changes nothing, and says where people approve
+// it, whoever --by says that it is.
+func TestActsThatNeedASecondPerson(t *testing.T) {
+	o := open(t)
+	approvals.KeepRule(t.Context(), o.q, "resubmit-unknown,resolve", "w1", "test", zerolog.Nop())
+	o.settle(refused, "A-1")
+	o.settle(doubtful, "B-1", "B-2")
+	for what, args := range map[string][]string{
+		"resolve order B-1 as accepted":                    {"resolve", "B-1", "--accepted", "--note", "seen", "--by", "bob"},
+		"resolve dead letters of import march as rejected": {"resolve", "--batch", "march", "--rejected", "--note", "gone", "--yes"},
+		"replay dead letters, in doubt too":                {"replay", "--all", "--resubmit-unknown"},
+	} {
+		code, out, errOut := o.run(args...)
+		require.Equal(t, program.ExitPartial, code, errOut)
+		require.Empty(t, out)
+		require.Regexp(t, "nothing was done yet: two people, since nobody has checked who asks, must approve it \\("+what+"\\) in the console, on the page /approval\\?act=[a-z0-9]{20}\n", errOut)
+	}
+	f, err := books.ReadFeeding(t.Context(), o.q, 0)
+	require.NoError(t, err)
+	require.Len(t, f.Approvals.Acts, 3)
+	for _, a := range f.Approvals.Acts {
+		require.Nil(t, a.Asker)
+	}
+	require.NotNil(t, o.letter("B-1"))
+	_, out, _ := o.run("journal", "--kind", "resolve")
+	require.Contains(t, strings.Join(strings.Fields(out), " "), "no result: it still runs, or waits for an approval")
+
+	code, out, errOut := o.run("replay", "--batch", "march") // orders that certainly do not exist need nobody
+	require.Equal(t, program.ExitPartial, code, errOut)
+	require.Contains(t, out, "1 replayed")
+	o.work(accepted, 1)
 	o.balanced()
 }
 
@@ -244,7 +280,7 @@ func TestResolveAGroup(t *testing.T) {
 	require.Zero(t, code, errOut)
 	require.Contains(t, out, "3 accepted\n")
 	for _, no := range []string{"B-1", "B-2", "B-3"} {
-		entry, err := o.q.Lookup(t.Context(), no)
+		entry, err := o.q.Ledger.Lookup(t.Context(), no)
 		require.NoError(t, err)
 		require.Equal(t, "accepted", entry.Record.Word)
 		require.Equal(t, annaHere, entry.Record.By)
@@ -284,7 +320,7 @@ func TestRefusalsAreToldApartByWhatTheAnswerSays(t *testing.T) {
 
 func (o *office) letter(no string) *settle.Letter {
 	o.t.Helper()
-	l, err := o.q.Letter(o.t.Context(), no)
+	l, err := o.q.Ledger.Letter(o.t.Context(), no)
 	require.NoError(o.t, err)
 	return l
 }
@@ -297,14 +333,14 @@ func TestExportRoundTrip(t *testing.T) {
 	code, out, errOut := o.run("export", "--format", "csv")
 	require.Zero(t, code, errOut)
 	require.Equal(t, "order_no,timeout,text\nA-1,30,=1\n\"A,2\",30,=1\n", out)
-	before, err := o.q.Lookup(t.Context(), "A,2")
+	before, err := o.q.Ledger.Lookup(t.Context(), "A,2")
 	require.NoError(t, err)
 
 	var got, bad bytes.Buffer
 	code = enqueue.Run(t.Context(), []string{"-", "--retry-failed", "--direct"}, o.environ, strings.NewReader(out), &got, &bad)
 	require.Zero(t, code, bad.String())
 	o.work(accepted, 2)
-	after, err := o.q.Lookup(t.Context(), "A,2")
+	after, err := o.q.Ledger.Lookup(t.Context(), "A,2")
 	require.NoError(t, err)
 	require.Equal(t, "accepted", after.Record.Word)
 	require.Equal(t, before.Record.BodyHash, after.Record.BodyHash)
@@ -346,7 +382,7 @@ func TestExportComesBackAsItWas(t *testing.T) {
 			o.work(refused, len(in))
 			before := map[string]string{}
 			for no := range orders {
-				entry, err := o.q.Lookup(t.Context(), no)
+				entry, err := o.q.Ledger.Lookup(t.Context(), no)
 				require.NoError(t, err)
 				require.Equal(t, "rejected", entry.Record.Word, "%s: %s", no, entry.Record.Error)
 				before[no] = entry.Record.BodyHash
@@ -359,7 +395,7 @@ func TestExportComesBackAsItWas(t *testing.T) {
 			require.Zero(t, code, "%s\n%s", bad.String(), out)
 			o.work(accepted, len(orders))
 			for no := range orders {
-				entry, err := o.q.Lookup(t.Context(), no)
+				entry, err := o.q.Ledger.Lookup(t.Context(), no)
 				require.NoError(t, err)
 				require.Equal(t, "accepted", entry.Record.Word, no)
 				require.Equal(t, before[no], entry.Record.BodyHash, no)
@@ -372,9 +408,9 @@ func TestExportComesBackAsItWas(t *testing.T) {
 
 func TestExportNamesWhatItCannotCarry(t *testing.T) {
 	o := open(t)
-	_, err := o.q.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","qty":1}`)})
+	_, err := o.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "C-1", Body: []byte(`{"order_no":"C-1","qty":1}`)})
 	require.NoError(t, err)
-	_, err = o.q.Publish(t.Context(), settle.Intent{OrderNo: "C-2", Body: []byte("no json")})
+	_, err = o.q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "C-2", Body: []byte("no json")})
 	require.NoError(t, err)
 	o.work(refused, 2)
 	code, out, errOut := o.run("export")

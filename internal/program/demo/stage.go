@@ -205,7 +205,7 @@ func (st *stage) waitSettled(ctx context.Context, imported *importer.Summary, st
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		counts, err := st.queue.Count(ctx)
+		counts, err := st.queue.Census.Count(ctx)
 		if err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (t *tally) GateChanged(s gate.State) {
 func (t *tally) Retrying(time.Duration, bool) {}
 
 // Settled implements worker.Observer.
-func (t *tally) Settled(rec *order.Record) {
+func (t *tally) Settled(rec *order.Record, _ string) {
 	t.mu.Lock()
 	t.outcomes[rec.Word]++
 	t.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"orderpost/internal/approvals"
 	"orderpost/internal/books"
 	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
@@ -148,6 +149,9 @@ func (b *batchCommands) list(ctx context.Context, q *queue.Queue) error {
 		token := books.ImportToken(imp.Batch)
 		hold := fed.Holds[token]
 		delete(fed.Holds, token)
+		if a := fed.Approvals.Imports[token]; hold == nil && a != nil && a.Why != "" {
+			hold = fed.HoldOf(token)
+		}
 		if b.json {
 			encodeJSON(b.stdout, remembered{imp, hold.By()})
 			continue
@@ -172,6 +176,9 @@ type remembered struct {
 func held(h *books.Hold) string {
 	if h == nil {
 		return ""
+	}
+	if h.ForApproval != "" {
+		return "  needs approval"
 	}
 	return "  paused by " + program.Printable(h.By())
 }
@@ -201,7 +208,7 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 	if err != nil {
 		return err
 	}
-	hold, err := books.ReadHold(ctx, q, imp.Batch)
+	hold, err := books.HeldBy(ctx, q, imp.Batch)
 	if err != nil {
 		return err
 	}
@@ -250,8 +257,11 @@ func (b *batchCommands) printStatus(ctx context.Context, q *queue.Queue, imp *bo
 	return nil
 }
 
-// describeHold says who paused an import, and what ends that.
+// describeHold says what keeps an import where it is, and what ends that.
 func describeHold(ctx context.Context, hold *books.Hold, batch string) string {
+	if hold.ForApproval != "" {
+		return fmt.Sprintf("it needs approval (%s): people approve or refuse it in the console, on the page %s", hold.ForApproval, approvals.Address(batch))
+	}
 	return fmt.Sprintf(program.Spell(ctx, "paused by %s; enqueue continue %s lets them go on"), program.Printable(hold.By()), books.ShellWord(batch))
 }
 
@@ -297,7 +307,7 @@ func (b *batchCommands) results() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&out, "output", "o", "-", "the file to write; - is standard output")
+	cmd.Flags().StringVarP(&out, "output", "o", "-", "the file to write, as a workbook if it ends in .xlsx, else as CSV; - is standard output")
 	cmd.Flags().StringVar(&file, "file", "", "where the imported file is now (default: where it was)")
 	program.CompleteFiles(cmd, "output", "file")
 	return b.flags(cmd, "outcomes")
@@ -316,14 +326,16 @@ func (b *batchCommands) writeResults(ctx context.Context, q *queue.Queue, batch,
 		return fmt.Errorf("the imported file is needed: %w (--file says where it is now)", err)
 	}
 	defer closeFile()
-	f, err := importer.Reopen(content, imp)
+	f, err := importer.Reopen(content, imp, b.source.dir)
 	if err != nil {
 		return err
 	}
-	if _, err := f.Check(ctx); err != nil {
+	defer func() { _ = f.Close() }()
+	checked, err := f.Check(ctx)
+	if err != nil {
 		return err
 	}
-	tally, err := output{out, b.stdout}.write(ctx, q, f, b.source.info(imp.File))
+	tally, err := output{out, b.stdout}.write(ctx, q, f, &checked, b.source.info(imp.File))
 	if err != nil {
 		return err
 	}

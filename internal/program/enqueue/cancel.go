@@ -73,7 +73,7 @@ func (b *batchCommands) meansImport(ctx context.Context, q *queue.Queue, name st
 	if err != nil || !batch {
 		return false, err
 	}
-	found, err := q.IsPending(ctx, name)
+	found, err := q.Ledger.IsPending(ctx, name)
 	if err == nil && !found {
 		// The orders of an import are often named after it. To look for others would mean
 		// to read all that waits.

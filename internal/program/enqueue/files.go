@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"orderpost/internal/folder"
 	"orderpost/internal/program"
 )
 
@@ -22,11 +23,15 @@ type source struct {
 	stdin io.Reader
 	dir   string // for the copies
 	max   int64  // longest standard input or pipe, in bytes
+	taken *Taken // what to import; nil = what a name opens
 }
 
 // open copies a file and opens the copy. closeFile removes the copy, and so does the end of
 // the program. path is the file's path; "" for standard input and pipes.
 func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, path string, closeFile func(), err error) {
+	if s.taken != nil { // a copy already
+		return s.taken.Content, s.taken.Path, func() {}, nil
+	}
 	if name == "-" {
 		content, closeFile, err = s.keepStream(ctx, "standard input", s.stdin)
 		return content, "", closeFile, err
@@ -47,7 +52,7 @@ func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, 
 		if path, err = filepath.Abs(name); err != nil {
 			path = name
 		}
-		content, closeFile, err = s.keep(ctx, name, func(to *os.File) error { return copyFile(ctx, to, f) })
+		content, closeFile, err = s.keep(ctx, name, func(to *os.File) error { return folder.Copy(ctx, to, f) })
 		_ = f.Close()
 		return content, path, closeFile, err
 	}
@@ -60,7 +65,9 @@ func (s *source) open(ctx context.Context, name string) (content io.ReadSeeker, 
 
 // info describes what a name opens; nil if nobody knows.
 func (s *source) info(name string) (info os.FileInfo) {
-	if name != "-" {
+	if s.taken != nil {
+		info, _ = s.taken.Content.Stat()
+	} else if name != "-" {
 		info, _ = os.Stat(name)
 	} else if f, ok := s.stdin.(*os.File); ok {
 		info, _ = f.Stat()
@@ -131,21 +138,6 @@ func (s *source) keep(ctx context.Context, name string, fill func(*os.File) erro
 		return nil, nil, ctx.Err()
 	}
 	return nil, nil, fmt.Errorf("an import works on a copy of %s in %s: %w; if there is no room, make some there, or set TMPDIR to a folder with more", name, s.dir, err)
-}
-
-// copyPiece is how much copyFile copies before it looks whether it is interrupted.
-const copyPiece = 64 << 20
-
-// copyFile copies a file. Where the system can, both share their blocks.
-func copyFile(ctx context.Context, to, from *os.File) error {
-	for ctx.Err() == nil {
-		if _, err := io.CopyN(to, from, copyPiece); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
 }
 
 // tempFile creates a temporary file in a folder and removes its name at once. The file

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/importer"
@@ -22,6 +23,7 @@ type importOptions struct {
 	lane, notBefore                  string
 	direct, allowPast                bool
 	format, encoding, delimiter      string
+	sheet                            string
 	mappingFile, empty, template     string
 	types, renames, constants        []string
 	accepted                         []string
@@ -32,12 +34,19 @@ type importOptions struct {
 	rate                             float64
 	results                          string
 	person                           broker.Person
+
+	// base is a mapping file that was read already. now is the moment by which times are judged;
+	// zero = this one. daily permits a --not-before without a date. All three are for folders.
+	base  importer.Mapping
+	now   time.Time
+	daily bool
 }
 
 func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringVar(&o.format, "format", "auto", "csv, ndjson, or auto: by the content")
+	f.StringVar(&o.format, "format", "auto", "csv, ndjson, xlsx, or auto: by the content")
+	f.StringVar(&o.sheet, "sheet", "", "the sheet of a workbook (default: the only one with content)")
 	f.StringVar(&o.encoding, "encoding", "auto", strings.Join(importer.Encodings(), ", "))
 	f.StringVar(&o.delimiter, "delimiter", "", "one character, or tab (default: detected)")
 	f.StringArrayVar(&o.types, "type", nil, "NAME=int|number|bool|json|string: the type of a field (repeatable)")
@@ -48,7 +57,7 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.StringArrayVar(&o.accepted, "accept", nil, "NAME=CODE: the answer to what the check asks about cells of a field, as in price=decimal_comma (repeatable)")
 	f.StringVar(&o.mappingFile, "mapping", "", "YAML file with types, rename, set, empty, order_no_template, accept; flags go first")
 	f.BoolVar(&o.dryRun, "dry-run", false, "check the files and show the first orders; enqueue nothing")
-	f.BoolVar(&o.skipInvalid, "skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv")
+	f.BoolVar(&o.skipInvalid, "skip-invalid", false, "enqueue the good rows; the bad ones go to FILE.rejects.csv (or .xlsx)")
 	f.IntVar(&o.maxErrors, "max-errors", importer.DefaultMaxErrors, "how many bad rows are listed")
 	f.BoolVar(&o.retryFailed, "retry-failed", false, "enqueue unchanged orders again that certainly were not created")
 	f.StringVar(&o.batch, "batch", "", "name of the import (default: a hash of content and mapping)")
@@ -61,23 +70,22 @@ func (o *importOptions) register(cmd *cobra.Command, environ map[string]string) 
 	f.Float64Var(&o.rate, "rate", 0, "orders enqueued per second at most (default: no limit)")
 	f.Int64Var(&o.maxStdin, "max-stdin", defaultMaxStdin, "MiB of standard input or of a pipe that are kept at most")
 	f.BoolVar(&o.wait, "wait", false, "wait until every order has its outcome")
-	f.StringVar(&o.results, "results", "", "write every row with its outcome to this CSV file, - is standard output; implies --wait")
+	f.StringVar(&o.results, "results", "", "write every row with its outcome to this file, as a workbook if it ends in .xlsx, else as CSV; - is standard output; implies --wait")
 	o.person.Register(cmd, environ)
 	program.JSONFlag(cmd, &o.json, "import", "outcomes")
 	f.BoolVar(&o.quiet, "quiet", false, "print nothing but errors")
 	_ = cmd.MarkFlagFilename("mapping", "yaml", "yml") // the flag exists
 	program.CompleteFiles(cmd)
 	program.CompleteFiles(cmd, "results")
-	for name, values := range map[string][]string{"format": {"auto", "csv", "ndjson"}, "encoding": importer.Encodings(), "empty": {"string", "omit", "null"}} {
+	for name, values := range map[string][]string{"format": {"auto", "csv", "ndjson", "xlsx"}, "encoding": importer.Encodings(), "empty": {"string", "omit", "null"}} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
 // settings reads flags and environment. Its error names every mistake.
 func (o *importOptions) settings(files []string, environ map[string]string) (broker.Config, importer.Options, error) {
-	var cfg broker.Config
-	out, err := o.reading()
-	errs := []error{program.ReadEnv(&cfg, environ), cfg.Queue.Validate(), err}
+	cfg, out, err := o.common(environ)
+	errs := []error{err}
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	switch {
 	case o.batch == "":
@@ -100,28 +108,42 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	if o.dryRun && (o.wait || o.results != "") {
 		bad("--dry-run: enqueues nothing, so there is nothing to wait for")
 	}
+	if o.maxStdin < 1 {
+		bad("--max-stdin: %d is not a number of MiB", o.maxStdin)
+	}
+	return cfg, out, errors.Join(errs...)
+}
+
+// common reads the environment, and the flags that an import by another program has, too
+// (FolderFlags).
+func (o *importOptions) common(environ map[string]string) (cfg broker.Config, out importer.Options, err error) {
+	out, err = o.reading()
+	err = errors.Join(program.ReadEnv(&cfg, environ), cfg.Queue.Validate(), err)
+	schema, wrong := cfg.Schema.Load(zerolog.Nop())
+	out.Schema = schema
+	return cfg, out, errors.Join(err, wrong)
+}
+
+// reading returns the options for reading and enqueueing files.
+func (o *importOptions) reading() (importer.Options, error) {
+	out := importer.Options{Format: importer.Format(o.format), Encoding: o.encoding, Sheet: o.sheet, Batch: o.batch,
+		SkipInvalid: o.skipInvalid, MaxErrors: o.maxErrors, RetryFailed: o.retryFailed, Rate: o.rate}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.direct && (o.notBefore != "" || o.lane != order.BulkLane) {
 		bad("--direct: leaves out the waiting room, in which --lane and --not-before count")
 	}
 	if o.rate < 0 {
 		bad("--rate: %v is not a number of orders per second", o.rate)
 	}
-	if o.maxStdin < 1 {
-		bad("--max-stdin: %d is not a number of MiB", o.maxStdin)
-	}
 	if o.maxErrors < 1 {
 		bad("--max-errors: is below 1")
 	}
-	return cfg, out, errors.Join(errs...)
-}
-
-// reading returns the options for reading and enqueueing files.
-func (o *importOptions) reading() (importer.Options, error) {
-	out := importer.Options{Format: importer.Format(o.format), Encoding: o.encoding, Batch: o.batch,
-		SkipInvalid: o.skipInvalid, MaxErrors: o.maxErrors, RetryFailed: o.retryFailed, Rate: o.rate}
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	var err error
+	now := o.now
+	if now.IsZero() {
+		now = time.Now()
+	}
 	if o.deadline != "" {
 		if out.Deadline, err = time.Parse(time.RFC3339, o.deadline); err != nil {
 			bad("--deadline: %q is not an RFC 3339 time such as 2026-01-31T18:00:00Z", o.deadline)
@@ -133,26 +155,19 @@ func (o *importOptions) reading() (importer.Options, error) {
 	if err = order.CheckLane(o.lane); err != nil {
 		bad("--lane: %w", err)
 	}
-	if o.notBefore != "" {
-		if out.NotBefore, err = order.ParseNotBefore(o.notBefore, time.Now()); err != nil {
-			bad("--not-before: %w", err)
-		} else if order.LongPast(out.NotBefore, time.Now()) && !o.allowPast {
-			bad("--not-before: %s was %s ago; leave it out if the orders are to be sent at once, or say --allow-past",
-				o.notBefore, time.Since(out.NotBefore).Round(time.Second))
-		}
+	if err := o.readNotBefore(&out, now); err != nil {
+		bad("--not-before: %w", err)
 	}
 	if !o.allowPast {
-		out.Past = time.Now()
+		out.Past = now
 	}
 	if o.delimiter != "" {
 		if out.Delimiter, err = importer.ParseDelimiter(o.delimiter); err != nil {
 			bad("--delimiter: %w", err)
 		}
 	}
-	switch out.Format {
-	case importer.FormatAuto, importer.FormatCSV, importer.FormatNDJSON:
-	default:
-		bad("--format: %q is none of csv, ndjson, auto", o.format)
+	if !slices.Contains(importer.Formats(), out.Format) {
+		bad("--format: %q is none of csv, ndjson, xlsx, auto", o.format)
 	}
 	if !slices.Contains(importer.Encodings(), o.encoding) {
 		bad("--encoding: %q is none of %s", o.encoding, strings.Join(importer.Encodings(), ", "))
@@ -163,9 +178,29 @@ func (o *importOptions) reading() (importer.Options, error) {
 	return out, errors.Join(errs...)
 }
 
+// readNotBefore reads --not-before. In a folder it may be a time of day: a date would be over
+// for the files that come later.
+func (o *importOptions) readNotBefore(out *importer.Options, now time.Time) (err error) {
+	if o.notBefore == "" {
+		return nil
+	}
+	instead := "leave it out if the orders are to be sent at once, or say --allow-past"
+	if o.daily {
+		at, daily, err := nextTime(o.notBefore, now)
+		if out.NotBefore = at; daily {
+			return err
+		}
+		instead = "write a time of day, such as 08:00 Europe/Berlin, or say --allow-past"
+	}
+	if out.NotBefore, err = order.ParseNotBefore(o.notBefore, now); err == nil && order.LongPast(out.NotBefore, now) && !o.allowPast {
+		err = fmt.Errorf("%s was %s ago; %s", o.notBefore, now.Sub(out.NotBefore).Round(time.Second), instead)
+	}
+	return err
+}
+
 // mapping merges the mapping file and the flags.
 func (o *importOptions) mapping() (importer.Mapping, error) {
-	var file importer.Mapping
+	file := o.base
 	if o.mappingFile != "" {
 		r, err := os.Open(o.mappingFile)
 		if err != nil {
@@ -176,43 +211,8 @@ func (o *importOptions) mapping() (importer.Mapping, error) {
 			return file, fmt.Errorf("--mapping: %w", err)
 		}
 	}
-	over := importer.Mapping{Empty: o.empty, OrderNoTemplate: o.template}
-	var errs []error
-	types := pairs("type", o.types, &errs)
-	for _, text := range o.accepted {
-		name, code, found := strings.Cut(text, "=")
-		if !found || name == "" {
-			errs = append(errs, fmt.Errorf("--accept: %q is not NAME=CODE", text))
-			continue
-		}
-		if over.Accept == nil {
-			over.Accept = make(map[string][]importer.Code)
-		}
-		over.Accept[name] = append(over.Accept[name], importer.Code(code))
-	}
-	over.Rename, over.Set = pairs("rename", o.renames, &errs), pairs("set", o.constants, &errs)
-	for name, t := range types {
-		if over.Types == nil {
-			over.Types = make(map[string]importer.Type)
-		}
-		over.Types[name] = importer.Type(t)
-	}
+	over, given := importer.Given{Types: o.types, Renames: o.renames, Constants: o.constants, Accepted: o.accepted, Empty: o.empty, Template: o.template}.
+		Mapping(func(option string) string { return "--" + option })
 	out := file.Merge(over)
-	return out, errors.Join(append(errs, out.Validate())...)
-}
-
-func pairs(flag string, list []string, errs *[]error) map[string]string {
-	var out map[string]string
-	for _, text := range list {
-		name, value, found := strings.Cut(text, "=")
-		if !found || name == "" {
-			*errs = append(*errs, fmt.Errorf("--%s: %q is not NAME=VALUE", flag, text))
-			continue
-		}
-		if out == nil {
-			out = make(map[string]string)
-		}
-		out[name] = value
-	}
-	return out
+	return out, errors.Join(given, out.Validate())
 }

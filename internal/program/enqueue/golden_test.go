@@ -80,6 +80,7 @@ func TestExamples(t *testing.T) {
 	for name, args := range map[string][]string{
 		"plain": {"plain.csv"}, "gzip": {"plain.csv.gz"}, "excel": {"excel-windows-1252.csv"}, "typed-nested": {"typed-nested.csv"},
 		"unnumbered": {"unnumbered.csv", "--mapping", examples + "unnumbered.mapping.yaml"}, "ndjson": {"orders.ndjson"},
+		"workbook": {"orders.xlsx"}, "workbook-sheet": {"orders.xlsx", "--sheet", "June"},
 		"bad": {"bad.csv"}, "bad-skipped": {"bad.csv", "--skip-invalid"}, "bad-max-errors": {"bad.csv", "--max-errors", "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +183,7 @@ func TestSession(t *testing.T) {
 	b.WriteString("$ worker\n")
 	besideWorker(t, settings, func() {
 		require.Eventually(t, func() bool { // the order of april is left
-			c, err := q.Count(t.Context())
+			c, err := q.Census.Count(t.Context())
 			return err == nil && c.Pending == 1
 		}, time.Minute, 5*time.Millisecond)
 		step("", "cancel", "march")

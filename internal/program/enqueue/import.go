@@ -73,7 +73,7 @@ func (o *importOptions) run(cmd *cobra.Command, files []string, environ map[stri
 			return err
 		}
 		checked = append(checked, f)
-		if err := j.results.check(f.File, f.input); err != nil {
+		if err := j.results.check(f.File, &f.summary, f.input); err != nil {
 			return fmt.Errorf("nothing was enqueued: --results: %w", err)
 		}
 	}
@@ -120,6 +120,7 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		return nil, err
 	}
 	options := j.options
+	options.Temp = j.source.dir
 	options.Path, options.File, options.By = path, name, j.o.person.Actor().Name
 	if name == "-" {
 		options.File = "stdin"
@@ -127,6 +128,7 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 	options.File = cmp.Or(j.o.source, options.File)
 	f := &checkedFile{close: closeFile, input: input}
 	if f.File, err = importer.Open(content, options); err == nil {
+		f.close = func() { _ = f.Close(); closeFile() }
 		f.summary, err = f.Check(ctx)
 	}
 	var bad *importer.BadRows
@@ -139,7 +141,7 @@ func (j *job) check(ctx context.Context, name string) (*checkedFile, error) {
 		err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("nothing was enqueued: %s has no rows", options.File)}
 	}
 	if err != nil {
-		closeFile()
+		f.close()
 		return nil, err
 	}
 	if f.summary.Invalid > 0 {
@@ -213,11 +215,14 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	j.line.end()
 	var hold *books.Hold
 	if err == nil {
-		hold, err = books.ReadHold(ctx, q, f.Batch)
+		hold, err = books.HeldBy(ctx, q, f.Batch)
 		done.PausedBy = hold.By()
 	}
 	if err == nil || len(done.Fates) > 0 {
 		j.print(&done.Summary)
+	}
+	if hold == nil && err == nil {
+		err = j.sayApprovals(ctx, q, f.Batch)
 	}
 	if hold != nil && !j.o.quiet {
 		_, _ = fmt.Fprintln(j.stderr, "The orders of this import that wait stay where they are: "+describeHold(ctx, hold, f.Batch)+".")
@@ -227,7 +232,7 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	}
 	switch {
 	case errors.Is(err, queue.ErrUnreachable):
-	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrUnknownLane):
+	case errors.Is(err, importer.ErrOtherContent), errors.Is(err, importer.ErrOtherTime), errors.Is(err, importer.ErrUnknownLane), errors.Is(err, importer.ErrDirect):
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}
 	case errors.Is(err, importer.ErrInterrupted), errors.Is(err, importer.ErrCancelled):
 		err = &program.ExitError{Code: program.ExitPartial, Err: err}
@@ -235,8 +240,26 @@ func (j *job) publish(ctx context.Context, q *queue.Queue, f *checkedFile) (*imp
 	return done, err
 }
 
+// sayApprovals says that an import may need an approval, if that depends on what it holds: a
+// worker finds out.
+func (j *job) sayApprovals(ctx context.Context, q *queue.Queue, batch string) error {
+	fed, err := books.ReadFeeding(ctx, q, 0)
+	if err != nil || j.o.quiet {
+		return err
+	}
+	if rule := fed.Approvals.ReadRule(); rule.Imports() && fed.Approvals.Imports[books.ImportToken(batch)] == nil {
+		_, _ = fmt.Fprintf(j.stderr, program.Spell(ctx, "Here %s need approval. A worker looks at this one first; enqueue status %s says whether it waits for that.\n"),
+			program.Printable(rule.What()), books.ShellWord(batch))
+	}
+	return nil
+}
+
 // tellBad lists the rows that are skipped.
 func (j *job) tellBad(f *checkedFile) {
+	if f.summary.Every != "" {
+		_, _ = fmt.Fprintln(j.stderr, program.Printable(f.Name()+": "+f.summary.Every))
+		return
+	}
 	for _, row := range f.summary.Bad {
 		_, _ = fmt.Fprintln(j.stderr, program.Printable(row.Error()))
 	}

@@ -49,7 +49,7 @@ func TestKilledFiveTimes(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
 	stored := func() uint64 {
-		c, err := q.Count(t.Context())
+		c, err := q.Census.Count(t.Context())
 		require.NoError(t, err)
 		return c.LastIntent
 	}
@@ -66,7 +66,7 @@ func TestKilledFiveTimes(t *testing.T) {
 	got := run(t, settings, "", file, "--direct")
 	require.Equal(t, program.ExitDone, got.code, got.errOut)
 	require.EqualValues(t, rows, stored(), got.out)
-	counts, err := q.Count(t.Context())
+	counts, err := q.Census.Count(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, rows, counts.Pending)
 }

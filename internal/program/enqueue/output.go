@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"orderpost/internal/importer"
@@ -28,15 +29,26 @@ func isStdout(path string) bool {
 	return slices.Contains([]string{"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}, path)
 }
 
+// format returns the format of what is written.
+func (o output) format() importer.Format {
+	if strings.EqualFold(filepath.Ext(o.path), ".xlsx") {
+		return importer.FormatXLSX
+	}
+	return importer.FormatCSV
+}
+
 // check refuses a path under which something would be lost: the imported file itself,
-// and any regular file that is not empty and holds no results. f was checked; input is
-// what it was read from and may be nil.
-func (o output) check(f *importer.File, input os.FileInfo) error {
+// and any regular file that is not empty and holds no results. f was checked, with
+// this summary; input is what it was read from and may be nil.
+func (o output) check(f *importer.File, s *importer.Summary, input os.FileInfo) error {
 	if o.path == "" || isStdout(o.path) {
 		return nil
 	}
 	refuse := func(format string, args ...any) error {
 		return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf(format, args...)}
+	}
+	if err := s.CheckRoom(o.format()); err != nil {
+		return refuse("%s: %w", o.path, err)
 	}
 	info, err := os.Stat(o.path)
 	switch {
@@ -65,18 +77,18 @@ func (o output) check(f *importer.File, input os.FileInfo) error {
 // write writes the results and counts the rows by outcome. A regular file is replaced
 // as a whole, at the end of its links, with its mode and, where possible, its owner.
 // Pipes and devices are written directly.
-func (o output) write(ctx context.Context, q *queue.Queue, f *importer.File, input os.FileInfo) (tally importer.Tally, err error) {
+func (o output) write(ctx context.Context, q *queue.Queue, f *importer.File, s *importer.Summary, input os.FileInfo) (tally importer.Tally, err error) {
 	rows := func(w io.Writer) error {
-		tally, err = f.WriteResults(ctx, q, w)
+		tally, err = f.WriteResults(ctx, q, w, o.format())
 		return err
 	}
-	if err := o.check(f, input); err != nil { // once more: the orders may have taken days
+	if err := o.check(f, s, input); err != nil { // once more: the orders may have taken days
 		return nil, fmt.Errorf("results not written: %w", err)
 	}
 	info, statErr := os.Stat(o.path)
 	switch {
 	case o.path == "":
-		return f.WriteResults(ctx, q, nil)
+		return f.WriteResults(ctx, q, nil, importer.FormatCSV)
 	case isStdout(o.path):
 		err = rows(program.ForTerminal(o.stdout))
 	case statErr == nil && !info.Mode().IsRegular():

@@ -70,7 +70,7 @@ func isImport(ctx context.Context, q *queue.Queue, name string) (bool, error) {
 	if imp, err := books.ReadImport(ctx, q, name); err != nil || imp != nil {
 		return imp != nil, err
 	}
-	if waits, err := q.StillWaits(ctx, books.ImportToken(name), queue.ToTheEnd); err != nil || waits {
+	if waits, err := q.Waiting.StillWaits(ctx, books.ImportToken(name), queue.ToTheEnd); err != nil || waits {
 		return waits, err
 	}
 	hold, err := books.ReadHold(ctx, q, name)
@@ -85,7 +85,7 @@ type paused struct {
 }
 
 func (b *batchCommands) tellPaused(ctx context.Context, q *queue.Queue, batch string, held bool) error {
-	waiting, err := q.WaitingOf(ctx, books.ImportToken(batch))
+	waiting, err := q.Waiting.Of(ctx, books.ImportToken(batch))
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,12 @@ func describe(s *importer.Summary) string {
 	if s.Guessed {
 		fmt.Fprintf(&b, "         read as %s: this is a guess, because it is not UTF-8; check names with umlauts, or set --encoding\n", s.Encoding)
 	}
+	if s.Sheet != nil {
+		fmt.Fprintf(&b, "         read from the sheet %s\n", s.Sheet.Name)
+		for _, said := range s.Sheet.Says() {
+			fmt.Fprintf(&b, "         %s\n", said)
+		}
+	}
 	line := func(n int, what string) {
 		if n > 0 {
 			fmt.Fprintf(&b, "%8d %s\n", n, what)
@@ -65,7 +71,7 @@ func describeWarnings(s *importer.Summary) string {
 		if kind.MoreFields {
 			names += ", …"
 		}
-		fmt.Fprintf(&b, "%8d rows have %s: %s (first in line %d). %s\n", kind.Rows, what, names, kind.Line, advice)
+		fmt.Fprintf(&b, "%8d rows have %s: %s (first in %s %d). %s\n", kind.Rows, what, names, s.Format.Unit(), kind.Line, advice)
 	}
 	if s.Unended > 0 {
 		fmt.Fprintf(&b, "         line %d, the last one, has no line end: see whether the file is complete\n", s.Unended)

@@ -30,7 +30,7 @@ func TestProducersImportsArePausedAndCancelled(t *testing.T) {
 		for i := range 3 {
 			no := fmt.Sprintf("%s-%d", batch, i)
 			in := settle.Intent{OrderNo: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), ID: no, Batch: batch, NotBefore: time.Now().Add(time.Hour)}
-			_, err := q.Publish(t.Context(), in)
+			_, err := q.Producer.Publish(t.Context(), in)
 			require.NoError(t, err)
 		}
 		name := books.ImportToken(batch)
@@ -40,7 +40,7 @@ func TestProducersImportsArePausedAndCancelled(t *testing.T) {
 		require.NotEmpty(t, held)
 		require.Equal(t, program.ExitDone, enqueue("continue", name))
 		besideWorker(t, settings, func() { require.Equal(t, program.ExitDone, enqueue("cancel", name)) })
-		n, err := q.WaitingTotal(t.Context())
+		n, err := q.Waiting.Total(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
@@ -62,7 +62,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 	q, settings := waitingRoom(t)
 	for _, in := range []settle.Intent{{OrderNo: "march", ID: "1"}, {OrderNo: "A-1", ID: "2", Batch: "march", NotBefore: time.Now().Add(time.Hour)}} {
 		in.Body = fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, in.OrderNo)
-		_, err := q.Publish(t.Context(), in)
+		_, err := q.Producer.Publish(t.Context(), in)
 		require.NoError(t, err)
 	}
 	for _, flags := range [][]string{nil, {"--dry-run"}} {
@@ -72,7 +72,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 	}
 	require.Equal(t, program.ExitUsage, run(t, settings, "", "cancel", "march", "--import", "--order").code)
 	outcome := func(no string) order.Outcome {
-		entry, err := q.Lookup(t.Context(), no)
+		entry, err := q.Ledger.Lookup(t.Context(), no)
 		require.NoError(t, err)
 		return entry.Record.Outcome()
 	}
@@ -85,7 +85,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 	})
 
 	for i, no := range []string{"basket", "basket-2"} { // both wait
-		_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: fmt.Sprint("b", i), Batch: "basket", NotBefore: time.Now().Add(time.Hour), Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
+		_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: fmt.Sprint("b", i), Batch: "basket", NotBefore: time.Now().Add(time.Hour), Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
 		require.NoError(t, err)
 	}
 	require.Equal(t, program.ExitUsage, run(t, settings, "", "cancel", "basket").code)
@@ -99,7 +99,7 @@ func TestCancelAsksWhatANameMeans(t *testing.T) {
 // does not go on.
 func TestOnlyAPauseNeedsNoJournal(t *testing.T) {
 	q, settings := waitingRoom(t)
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "1", Batch: "march", NotBefore: time.Now().Add(time.Hour), Body: []byte(`{"order_no":"A-1","timeout":30}`)})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "1", Batch: "march", NotBefore: time.Now().Add(time.Hour), Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
 	nc, err := nats.Connect(settings["ORDERPOST_NATS_URL"], nats.Timeout(time.Minute))
 	require.NoError(t, err)

@@ -50,12 +50,12 @@ func NewCommand(environ map[string]string, stdin io.Reader, stdout, stderr io.Wr
 	return root
 }
 
-const longHelp = `enqueue imports files of orders: CSV, whose first row names the fields of the orders, one of them order_no; or
-NDJSON, one order a line; plain, gzip or zstd. FILE - is standard input. timeout is a whole number, every other
-column is text: nothing is guessed, leading zeros stay. A type can stand in the header (qty:int), dots in names
-nest objects (customer.name).
+const longHelp = `enqueue imports files of orders: CSV or a sheet of a workbook (.xlsx), whose first row names the fields of the
+orders, one of them order_no; or NDJSON, one order a line. CSV and NDJSON may be packed with gzip or zstd. FILE - is
+standard input. timeout is a whole number, every other column is text: nothing is guessed, leading zeros stay. A type
+can stand in the header (qty:int), dots in names nest objects (customer.name).
 
-The whole file is checked before anything is enqueued; a bad row is named by file, line and column. The same file
+The whole file is checked before anything is enqueued; a bad row is named by file and line, or by sheet and cell. The same file
 imported again enqueues nothing twice, also days later: orders that are known are recognised by order_no and
 content, and their outcomes are told. An interrupted import goes on where it stopped.
 

@@ -29,7 +29,7 @@ func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *im
 		}
 		return err
 	}
-	tally, err := j.results.write(ctx, q, f.File, f.input)
+	tally, err := j.results.write(ctx, q, f.File, &f.summary, f.input)
 	if err != nil {
 		return err
 	}

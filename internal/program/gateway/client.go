@@ -14,7 +14,7 @@ import (
 
 // newClientCommand returns the command that makes an entry of the file of clients.
 func newClientCommand(stderr io.Writer) *cobra.Command {
-	var scopes []string
+	var scopes, certificates []string
 	cmd := &cobra.Command{
 		Use:   "client NAME",
 		Short: "Make a token, and print the client's entry of the file of clients",
@@ -25,7 +25,7 @@ func newClientCommand(stderr io.Writer) *cobra.Command {
 		Example: "  echo clients: > clients.yaml\n  orderpost gateway client shop --scopes submit,read,cancel >> clients.yaml",
 		Args:    program.Named(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			entry, token, err := gateway.NewEntry(args[0], asScopes(scopes))
+			entry, token, err := gateway.NewEntry(args[0], asScopes(scopes), certificates...)
 			if err != nil {
 				return &program.ExitError{Code: program.ExitUsage, Err: err}
 			}
@@ -33,7 +33,7 @@ func newClientCommand(stderr io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if _, err = fmt.Fprint(cmd.OutOrStdout(), text); err == nil {
+			if _, err = fmt.Fprint(cmd.OutOrStdout(), text); err == nil && token != "" {
 				_, err = fmt.Fprintf(stderr, "The token of %s, which is shown only now:\n%s\n", entry.Name, token)
 			}
 			return err
@@ -41,6 +41,7 @@ func newClientCommand(stderr io.Writer) *cobra.Command {
 	}
 	program.NoJSON(cmd, "it prints an entry of a file")
 	cmd.Flags().StringSliceVar(&scopes, "scopes", []string{"submit", "read"}, "what the client may do: submit, read, read:all, cancel")
+	cmd.Flags().StringArrayVar(&certificates, "certificate", nil, "the client has a certificate with this name instead of a token: subject:CN=…, dns:HOST or uri:URI (repeatable)")
 	_ = cmd.RegisterFlagCompletionFunc("scopes", func(_ *cobra.Command, _ []string, typed string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		begun := typed[:strings.LastIndexByte(typed, ',')+1]
 		for _, s := range gateway.Scopes() {

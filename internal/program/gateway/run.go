@@ -8,17 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel/trace"
 
 	"orderpost/internal/door"
+	"orderpost/internal/fleet"
 	"orderpost/internal/gateway"
+	_ "orderpost/internal/imports" // the doors of this program take files
 	"orderpost/internal/ops"
+	"orderpost/internal/orderschema"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/queue"
+	"orderpost/internal/tracing"
 )
 
 // settings are those of the HTTP door and of the broker.
@@ -82,6 +88,10 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 	if err := errors.Join(err, logErr); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
+	schema, err := cfg.Broker.Schema.Load(log)
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
 	connect := cfg.Broker
 	connect.Queue.BrokerWait = min(connect.Queue.BrokerWait, brokerWait)
 	q, done, err := broker.Open(ctx, connect, broker.Options{Name: "gateway", Stderr: stderr, Tell: func(line string) { log.Warn().Msg(line) }})
@@ -89,15 +99,20 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 		return err
 	}
 	defer done()
-	return open(ctx, cfg, q, log)
+	traces, err := tracing.Start(ctx, tracing.Options{Program: "gateway", Version: program.Version(), Environ: environ, Log: log})
+	if err != nil {
+		return &program.ExitError{Code: program.ExitUsage, Err: err}
+	}
+	defer traces.Stop()
+	return open(ctx, cfg, q, schema, traces.Tracer(), log)
 }
 
 // open serves until ctx ends.
-func open(ctx context.Context, cfg settings, q *queue.Queue, log zerolog.Logger) error {
+func open(ctx context.Context, cfg settings, q *queue.Queue, schema *orderschema.Schema, tracer trace.Tracer, log zerolog.Logger) error {
 	reg := ops.NewRegistry()
 	metrics := ops.NewGateway(reg, gateway.MetricsOptions())
 	state := func() ops.Snapshot {
-		return ops.Snapshot{Started: true, Connected: q.Connected(), Draining: ctx.Err() != nil, Gate: ops.Gate{Open: true}}
+		return ops.Snapshot{Started: true, Connected: q.Conn.Connected(), Missing: q.Conn.Refused(), Draining: ctx.Err() != nil, Gate: ops.Gate{Open: true}}
 	}
 	if cfg.OpsAddr != "" {
 		served, err := ops.Listen(ctx, ops.ServerOptions{Addr: cfg.OpsAddr, Metrics: reg, State: state, Log: log})
@@ -110,15 +125,24 @@ func open(ctx context.Context, cfg settings, q *queue.Queue, log zerolog.Logger)
 			return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("ORDERPOST_OPS_ADDR: %w", err)}
 		}
 	}
-	d := door.New(q)
+	d := door.New(q, schema)
 	defer d.Close()
-	s, err := gateway.Listen(ctx, gateway.Options{Config: cfg.Gateway, Door: d, Connected: q.Connected, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout})
+	s, err := gateway.Listen(ctx, gateway.Options{Config: cfg.Gateway, Door: d, Unusable: q.Conn.Unusable, Metrics: metrics, Log: log, DrainTimeout: cfg.DrainTimeout,
+		Queue: q, DataDir: cfg.Broker.DataDir, Schema: schema, Version: program.Version(), Trace: tracer})
 	if errors.Is(err, gateway.ErrConfig) {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
 	if err != nil {
 		return err
 	}
+	started := time.Now().UTC()
+	var shown sync.WaitGroup
+	shown.Go(func() {
+		fleet.New(q).ShowDoor(ctx, log, func() fleet.Door {
+			return fleet.Door{Kind: fleet.DoorGateway, Name: program.ProcessName("gateway"), Since: started, Version: program.Version(), Done: metrics.Brought()}
+		})
+	})
+	defer shown.Wait()
 	log.Info().Str("url", s.URL()).Str("version", program.Version()).Msg("the HTTP door is open")
 	<-ctx.Done()
 	s.Stop()

@@ -68,5 +68,8 @@ func resultText(i journal.Item) string {
 	if r.Error != "" {
 		text += " (" + r.Error + ")"
 	}
+	if r.ApprovedBy != "" {
+		text += "; approved by " + r.ApprovedBy
+	}
 	return text
 }

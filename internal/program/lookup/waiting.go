@@ -18,7 +18,7 @@ type Waiting struct {
 	// NotBefore is the time that it waits for, as its producer wrote it.
 	NotBefore string    `json:"not_before,omitempty"`
 	Stored    time.Time `json:"stored"`
-	// Held says who keeps its import where it is; "" = nobody does.
+	// Held says who keeps its import where it is, or that it needs an approval; "" = neither.
 	Held string `json:"held,omitempty"`
 }
 
@@ -29,7 +29,7 @@ var mostWaiting uint64 = 200_000
 // findWaiting reads which intents of the order wait. What cannot be read there hides
 // nothing else.
 func (f *Finding) findWaiting(ctx context.Context, q *queue.Queue) error {
-	n, err := q.WaitingTotal(ctx)
+	n, err := q.Waiting.Total(ctx)
 	holds := &books.Feeding{}
 	if err == nil && n > 0 {
 		holds, err = books.ReadFeeding(ctx, q, 0)
@@ -42,7 +42,7 @@ func (f *Finding) findWaiting(ctx context.Context, q *queue.Queue) error {
 			for _, m := range page {
 				f.Waiting = append(f.Waiting, Waiting{IntentID: m.IntentID(),
 					Batch: m.Header.Get(settle.HeaderBatch), NotBefore: m.Header.Get(settle.HeaderNotBefore), Stored: m.Time,
-					Held: holds.Holds[q.WaitingImport(m)].By()})
+					Held: holds.HoldOf(q.Waiting.Import(m)).By()})
 			}
 			return nil
 		})

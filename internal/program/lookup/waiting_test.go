@@ -34,7 +34,7 @@ func TestAnOrderThatWaitsIsFound(t *testing.T) {
 		if i == 1 {
 			in.NotBefore = at
 		}
-		_, err := q.Publish(t.Context(), in)
+		_, err := q.Producer.Publish(t.Context(), in)
 		require.NoError(t, err)
 	}
 

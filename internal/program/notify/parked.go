@@ -141,10 +141,10 @@ func newRetryCommand(s *surroundings) *cobra.Command {
 			if err == nil && inJSON {
 				err = program.PrintJSON(s.stdout, map[string]int{"tried_again": n, "not_found": gone})
 			} else if err == nil {
-				s.say("%d events are tried again within some seconds.", n)
+				s.say("Tried again within some seconds: %d.", n)
 			}
 			if err == nil && gone > 0 {
-				err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("%d events are not in the list (any more); orderpost notify parked shows it", gone)}
+				err = &program.ExitError{Code: program.ExitPartial, Err: fmt.Errorf("not in the list (any more): %d; orderpost notify parked shows it", gone)}
 			}
 			return map[string]int{"tried again": n}, err
 		})

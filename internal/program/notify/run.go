@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strconv"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -69,7 +67,7 @@ func serve(ctx context.Context, environ map[string]string, stderr io.Writer) err
 		return err
 	}
 	defer done()
-	sender, err := notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: processName(), Log: log})
+	sender, err := notify.NewSender(notify.Options{Config: cfg.Notify, Queue: q, Name: program.ProcessName("notify"), Version: program.Version(), Log: log})
 	if err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
 	}
@@ -93,15 +91,6 @@ func readSettings(environ map[string]string, stderr io.Writer) (cfg settings, lo
 	return cfg, log, errors.Join(err, logErr)
 }
 
-// processName names this process for people.
-func processName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "notify"
-	}
-	return host + "-" + strconv.Itoa(os.Getpid())
-}
-
 // serveOps serves metrics and health. stop is never nil.
 func serveOps(ctx context.Context, addr string, q *queue.Queue, s *notify.Sender, log zerolog.Logger) (stop func(), err error) {
 	if addr == "" {
@@ -110,7 +99,7 @@ func serveOps(ctx context.Context, addr string, q *queue.Queue, s *notify.Sender
 	reg := ops.NewRegistry()
 	ops.RegisterNotify(reg, s.Stats)
 	server, err := ops.Listen(ctx, ops.ServerOptions{Addr: addr, Metrics: reg, Log: log, State: func() ops.Snapshot {
-		return ops.Snapshot{Started: true, Connected: q.Connected(), Draining: ctx.Err() != nil, Gate: ops.Gate{Open: true}}
+		return ops.Snapshot{Started: true, Connected: q.Conn.Connected(), Missing: q.Conn.Refused(), Draining: ctx.Err() != nil, Gate: ops.Gate{Open: true}}
 	}})
 	switch {
 	case err == nil:

@@ -73,7 +73,7 @@ func TestCommandsAsTheyWereStarted(t *testing.T) {
 func TestCompletionOfFiles(t *testing.T) {
 	files := map[string]bool{"orderpost enqueue": true, "orderpost enqueue --mapping": true, "orderpost enqueue --results": true,
 		"orderpost enqueue results --output": true, "orderpost enqueue results --file": true, "orderpost enqueue sign": true, "orderpost sign": true,
-		"orderpost worker check --answer": true}
+		"orderpost worker check --answer": true, "orderpost watch": true, "orderpost schema --from": true, "orderpost schema --mapping": true}
 	offered := func(args ...string) bool {
 		_, out, _ := said(t, Run, append([]string{cobra.ShellCompRequestCmd}, args...)...)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -100,7 +100,7 @@ func TestCompletionOfFiles(t *testing.T) {
 // TestUnknownCommand names what may be meant.
 func TestUnknownCommand(t *testing.T) {
 	for args, want := range map[string]string{
-		"watch march":       `orderpost: unknown command "watch"; did you mean orderpost enqueue watch? (see orderpost --help)`,
+		"watch march":       `orderpost: the folder march is not there; make it, or name another one (to follow an import: orderpost enqueue watch BATCH)`,
 		"workr":             `orderpost: unknown command "workr"; did you mean orderpost worker? (see orderpost --help)`,
 		"sandbox":           `orderpost: unknown command "sandbox" (see orderpost --help)`,
 		"":                  "orderpost: no command given (see orderpost --help)",

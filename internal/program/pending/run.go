@@ -100,7 +100,7 @@ func (c *command) table(ctx context.Context, q *queue.Queue) error {
 	case n == 0:
 		c.say("No order matches.")
 	case next > 0:
-		counts, err := q.Count(ctx)
+		counts, err := q.Census.Count(ctx)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ func TestPending(t *testing.T) {
 
 	publish := func(nos ...string) {
 		for _, no := range nos {
-			_, err := q.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Batch: "march", Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
+			_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Batch: "march", Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no)})
 			require.NoError(t, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestPending(t *testing.T) {
 	now := time.Now().UTC()
 	report := order.Report{End: order.EndSubmissionBudget, Verdict: order.Retry, Status: 500, Response: "\x1b[31m" + strings.Repeat("<html>", 50),
 		History: order.History{Attempts: 7, FirstAttemptAt: now, LastAttemptAt: now}, Delay: 3 * time.Hour}
-	_, err = q.Settle(context.Background(), got[0], report, order.Decide(report, order.Facts{}))
+	_, err = q.Worker.Settle(context.Background(), got[0], report, order.Decide(report, order.Facts{}))
 	require.NoError(t, err)
 	got[0].Release()
 	publish("Q-1", "Q-2", strings.Repeat("x", 200))

@@ -71,7 +71,7 @@ func (c *adoptCommand) run(cmd *cobra.Command) error {
 	if have.Identity == want.Normal() {
 		return c.done(cmd, adoption{API: &want}, "These orders belong to %s already. Nothing was changed.", have)
 	}
-	counts, err := q.Count(ctx)
+	counts, err := q.Census.Count(ctx)
 	if err != nil {
 		return err
 	}

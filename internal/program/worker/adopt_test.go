@@ -56,7 +56,7 @@ func TestAdopt(t *testing.T) {
 
 	trial := fleet.Identity{URL: "http://127.0.0.1:8089"}
 	require.NoError(t, fleet.New(q).ClaimIdentity(t.Context(), trial, "w1", zerolog.Nop()))
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
 	require.NoError(t, fleet.New(q).Appear(t.Context(), fleet.Presence{ID: "1", Worker: "w1"}))
 
@@ -102,17 +102,43 @@ func TestFleetAndRepairOnABrokerThatLostStreams(t *testing.T) {
 	require.Contains(t, out, "no stream ORDERS at nats://127.0.0.1:")
 
 	q := openAsWorker(t, s)
-	_, err := q.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
+	_, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: "A-1", ID: "i1", Body: []byte(`{"order_no":"A-1","timeout":30}`)})
 	require.NoError(t, err)
 	code, out = runWith(t, environ, nil, "repair --yes")
 	require.Zero(t, code, out)
-	require.Contains(t, out, "No stream is missing, and none lost its end. Nothing was changed.")
+	require.Contains(t, out, "No stream is missing, none lost its end, and no intent is stranded. Nothing was changed.")
 
 	nc, err := nats.Connect(s.URL, nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	require.NoError(t, err)
+	consumer, err := js.Consumer(t.Context(), "ORDERS", "workers")
+	require.NoError(t, err)
+	msg, err := consumer.Next()
+	require.NoError(t, err)
+	require.NoError(t, msg.DoubleAck(t.Context())) // as no worker does
+	code, out = runWith(t, environ, nil, "repair --yes")
+	require.Zero(t, code, out)
+	require.Contains(t, out, "An intent is stored without an outcome or its dead letter, and the broker delivers it to nobody: orders.new.A-1, message 1.")
+	require.Contains(t, out, "The broker delivers what is stored again, as soon as a worker has made its consumer; "+annaHere+" decided it.")
+	_, err = js.Consumer(t.Context(), "ORDERS", "workers")
+	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
+	q = openAsWorker(t, s) // makes it again
+	require.NoError(t, q.Pull(t.Context(), 1, time.Minute, func(ds []*settle.Delivery) {
+		for _, d := range ds {
+			require.Equal(t, "A-1", d.OrderNo())
+			d.Release()
+		}
+	}))
+	code, out = runWith(t, environ, nil, "repair --yes --redeliver")
+	require.Zero(t, code, out)
+	require.NotContains(t, out, "An intent is stored without")
+	require.Contains(t, out, "The broker delivers what is stored again")
+	_, err = js.Consumer(t.Context(), "ORDERS", "workers")
+	require.ErrorIs(t, err, jetstream.ErrConsumerNotFound)
+	openAsWorker(t, s)
+
 	require.NoError(t, js.DeleteStream(t.Context(), "ORDERS_RESULTS"))
 	code, out = runWith(t, environ, nil, "fleet --json")
 	require.Equal(t, program.ExitFailed, code, out)

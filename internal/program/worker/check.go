@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/program"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
 	"orderpost/internal/submit"
 	"orderpost/internal/submit/answer"
 	pool "orderpost/internal/worker"
@@ -20,6 +23,9 @@ import (
 
 const checkLong = `check reads the settings and the rules file as the worker would, and ends with exit code 2 if they cannot
 be used. It sends nothing.
+
+With --broker it also connects to each NATS server that it knows of, and says its version: exit code 1 if programs
+refuse one, 4 if one cannot be asked.
 
 With --answer it shows the verdict on an answer of the API: give it the output of "curl -i", or only a body
 with --status, in a file or on standard input (-). For that, ORDERPOST_RULES is the only setting it needs.
@@ -30,20 +36,22 @@ The verdict is that of a worker that has seen no other answer yet.`
 func newCheckCommand(environ map[string]string) *cobra.Command {
 	var c checkCommand
 	cmd := &cobra.Command{
-		Use:   "check [--answer FILE|-]",
-		Short: "Check settings and rules, and show the verdict on an answer",
+		Use:   "check [--broker | --answer FILE|-]",
+		Short: "Check settings, rules and the broker's version, and show the verdict on an answer",
 		Long:  checkLong,
-		Example: "  worker check\n" +
+		Example: "  worker check --broker\n" +
 			"  echo '{\"code\":40012,\"message\":\"no funds\"}' | worker check --answer - --status 200",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.run(environ, cmd.InOrStdin(), cmd.OutOrStdout())
+			return c.run(cmd.Context(), environ, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.answer, "answer", "", "file with an answer of the API, - for standard input")
 	f.IntVar(&c.status, "status", 0, "HTTP status of the answer, if the file holds only a body (default 200)")
 	f.StringVar(&c.orderNo, "order-no", "", "number of the order that was answered: an answer that repeats it, or names another one, is judged by that")
+	f.BoolVar(&c.broker, "broker", false, "also say the version of each NATS server")
+	cmd.MarkFlagsMutuallyExclusive("answer", "broker")
 	program.CompleteFiles(cmd, "answer")
 	program.JSONFlag(cmd, &c.json, "check", "verdict")
 	return cmd
@@ -54,13 +62,14 @@ type checkCommand struct {
 	status int
 	// orderNo is the number of the order that was answered.
 	orderNo string
+	broker  bool
 	json    bool
 }
 
-func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io.Writer) error {
+func (c *checkCommand) run(ctx context.Context, environ map[string]string, stdin io.Reader, stdout io.Writer) error {
 	var cfg pool.Config
 	if c.answer == "" {
-		return c.settings(cfg, environ, stdout)
+		return c.settings(ctx, cfg, environ, stdout)
 	}
 	if err := program.ReadEnv(&cfg, environ); err != nil {
 		return &program.ExitError{Code: program.ExitUsage, Err: err}
@@ -85,26 +94,80 @@ func (c *checkCommand) run(environ map[string]string, stdin io.Reader, stdout io
 
 // usable is the JSON output of check without --answer.
 type usable struct {
-	Usable   bool     `json:"usable"`
-	Problems []string `json:"problems,omitempty"`
+	Usable   bool                 `json:"usable"`
+	Problems []string             `json:"problems,omitempty"`
+	Servers  []queue.BrokerServer `json:"servers,omitempty"`
 }
 
-// settings checks the settings, the key files and the rules.
-func (c *checkCommand) settings(cfg pool.Config, environ map[string]string, stdout io.Writer) error {
+// settings checks the settings, the key files and the rules, and with --broker the
+// servers' versions.
+func (c *checkCommand) settings(ctx context.Context, cfg pool.Config, environ map[string]string, stdout io.Writer) error {
 	err := errors.Join(readConfig(&cfg, environ), checkParts(cfg))
 	said := usable{Usable: err == nil}
-	switch {
-	case err == nil && !c.json:
-		_, err = fmt.Fprintln(stdout, "The settings and the rules can be used.")
-		return err
-	case err != nil:
+	if err != nil {
 		said.Problems = strings.Split(err.Error(), "\n")
 		err = &program.ExitError{Code: program.ExitUsage, Err: err}
+	} else if c.broker {
+		said.Servers, err = servers(ctx, cfg)
 	}
-	if c.json {
+	switch {
+	case c.json:
 		return errors.Join(program.PrintJSON(stdout, said), err)
+	case !said.Usable:
+		return err
 	}
-	return err
+	text := "The settings and the rules can be used.\n"
+	for _, s := range said.Servers {
+		text += describeServer(s)
+	}
+	_, printErr := io.WriteString(stdout, text)
+	return errors.Join(err, printErr)
+}
+
+// servers returns the versions of the broker's servers. Its error has the exit code for a
+// server that is refused, or that cannot be asked.
+func servers(ctx context.Context, cfg pool.Config) ([]queue.BrokerServer, error) {
+	if cfg.Queue.URL == "" {
+		err := pool.JoinEmbedded(&cfg.Queue, cfg.DataDir)
+		if errors.Is(err, queue.ErrUnreachable) { // the worker would start its own
+			return []queue.BrokerServer{{Address: "compiled in", BrokerVerdict: queue.JudgeBroker(embedded.Version, false)}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	cfg.Queue.Name = "check"
+	all, err := queue.Survey(ctx, cfg.Queue)
+	if err != nil {
+		return all, err
+	}
+	for _, s := range all {
+		if s.Refused != "" {
+			return all, &program.ExitError{Code: program.ExitFailed, Err: fmt.Errorf("the broker at %s: %s", s.Address, s.Refused)}
+		}
+	}
+	for _, s := range all {
+		if s.Problem != "" {
+			return all, &program.ExitError{Code: program.ExitUnreachable, Err: fmt.Errorf("the broker at %s cannot be asked for its version: %s", s.Address, s.Problem)}
+		}
+	}
+	return all, nil
+}
+
+// describeServer returns a line for a server, and one for each of its defects.
+func describeServer(s queue.BrokerServer) string {
+	at := strings.TrimSpace(s.Name + " " + s.Address)
+	if s.Problem != "" {
+		return at + ": no answer\n"
+	}
+	text := fmt.Sprintf("%s: nats-server %s", at, s.Version)
+	if s.Refused != "" {
+		return text + ", refused\n"
+	}
+	for _, w := range s.Warnings {
+		text += "\n  warning: " + w
+	}
+	return text + "\n"
 }
 
 // checkParts reads the key files and compiles the rules.

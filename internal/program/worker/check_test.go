@@ -7,6 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/program"
+	"orderpost/internal/queue/embedded"
+	"orderpost/internal/queue/netcut"
 )
 
 // check --answer judges as a worker would that has seen no answer yet: the evidence
@@ -43,4 +47,54 @@ func TestCheckAnswerWeighsTheEvidence(t *testing.T) {
 		require.Equal(t, c.verdict, v.Verdict, text)
 		require.Equal(t, strings.Contains(text, "without evidence"), v.Note != "")
 	}
+}
+
+// check --broker asks each server for its version, and fails for one that programs refuse.
+func TestCheckBrokerSaysTheVersions(t *testing.T) {
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	var urls []string
+	for _, version := range []string{"2.15.0", "2.12.10"} {
+		as, err := netcut.NewImpostor(strings.TrimPrefix(s.URL, "nats://"), version)
+		require.NoError(t, err)
+		t.Cleanup(as.Close)
+		urls = append(urls, strings.Replace(as.URL(), "nats://", "nats://"+s.Token+"@", 1))
+	}
+	run := func(nats string) (string, error) {
+		var out bytes.Buffer
+		cmd := newCheckCommand(map[string]string{"ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s",
+			"ORDERPOST_NATS_URL": nats, "ORDERPOST_DATA_DIR": t.TempDir()})
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetArgs([]string{"--broker"})
+		err := cmd.ExecuteContext(t.Context())
+		require.NotContains(t, out.String(), s.Token)
+		return out.String(), err
+	}
+	text, err := run("")
+	require.NoError(t, err)
+	require.Contains(t, text, "compiled in: nats-server "+embedded.Version+"\n")
+
+	text, err = run(urls[0])
+	require.NoError(t, err)
+	require.Contains(t, text, "nats-server 2.15.0\n  warning: ")
+	require.Contains(t, text, "#8629")
+
+	text, err = run(strings.Join(urls, ","))
+	require.ErrorContains(t, err, "nats-server 2.12.10 is older than")
+	require.Equal(t, program.ExitFailed, exitCode(t, err))
+	require.Contains(t, text, "nats-server 2.15.0\n")
+	require.Contains(t, text, "nats-server 2.12.10, refused\n")
+
+	s.Stop()
+	_, err = run(urls[0])
+	require.Equal(t, program.ExitUnreachable, exitCode(t, err))
+}
+
+func exitCode(t *testing.T, err error) int {
+	t.Helper()
+	var exit *program.ExitError
+	require.ErrorAs(t, err, &exit)
+	return exit.Code
 }

@@ -62,7 +62,10 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"per second they sent over the last ten seconds, their share of the fleet's limit, the API's clock minus\n" +
 		"theirs, and whether their gate is open. Below that: the version, how long the API takes for its latest\n" +
 		"answers (p50, p99), what holds the worker's rate (the limit, the slots or the API), and why its gate is\n" +
-		"closed. A worker that gives no sign of life is named, with what becomes of its orders. Then the lanes of\n" +
+		"closed. A worker that gives no sign of life is named, with what becomes of its orders. Then the doors: HTTP\n" +
+		"doors with the orders per second that clients brought, watched folders with the rows per second that were\n" +
+		"stored, and senders of webhooks with the events per second that the receiver took and how many outcomes it\n" +
+		"does not have. Then the lanes of\n" +
 		"the waiting room: their weight, how many orders wait for their turn and for how long, and how many for a\n" +
 		"later time."
 	show.Example = "  worker fleet\n  worker fleet --json"
@@ -235,7 +238,7 @@ func describeLimit(l *fleet.Limit) string {
 
 func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) error {
 	ctx, out := cmd.Context(), cmd.OutOrStdout()
-	parts, err := q.Inspect(ctx)
+	parts, err := q.Topology.Inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -255,7 +258,7 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 	slices.SortStableFunc(f.Members, func(a, b fleet.Presence) int { return cmp.Compare(a.Worker, b.Worker) })
 	if c.json {
 		err = program.PrintJSON(out, map[string]any{"hold": f.Hold, "limit": f.Limit, "unreadable": f.Unreadable, "workers": f.Members, "api": f.Identity, "missing": missing, "lanes": room.Lanes, "feeder": room.Feeder, "feeder_problem": room.Problem, "paused": room.Paused,
-			"nothing_sent": told.NothingSent, "absent": told.Absent, "pace": told.Pace})
+			"nothing_sent": told.NothingSent, "absent": told.Absent, "pace": told.Pace, "doors": f.Doors()})
 	} else {
 		printFleet(ctx, out, f, told, missing)
 		printWaitingRoom(ctx, out, room, time.Now())
@@ -268,7 +271,7 @@ func (c *fleetCommand) show(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 
 // ackWait returns how long a silent worker keeps its orders; 0 if that is not known.
 func ackWait(ctx context.Context, q *queue.Queue) time.Duration {
-	d, err := q.Deliveries(ctx)
+	d, err := q.Census.Deliveries(ctx)
 	if err != nil {
 		return 0 // the consumer is missing, which the command says
 	}

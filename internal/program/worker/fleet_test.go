@@ -2,8 +2,10 @@ package worker
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -63,6 +65,28 @@ func TestFleetCommands(t *testing.T) {
 	require.Contains(t, out, `"in_flight":7`)
 	require.Regexp(t, `"nothing_sent":"nothing is sent since [^"]* until [^"]*: maintenance"`, out)
 	require.Contains(t, out, `"p99_ms":80`)
+
+	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for _, d := range []fleet.Door{{Kind: fleet.DoorGateway, Name: "g1", Since: since, Version: "v1"},
+		{Kind: fleet.DoorNotify, Name: "n1", Since: since, Version: "v1", Sends: true, Backlog: 12, Problem: "no answer within 15s"},
+		{Kind: fleet.DoorNotify, Name: "n2", Since: since, Version: "v1"}} {
+		ctx, hide := context.WithCancel(t.Context())
+		var shown sync.WaitGroup
+		shown.Go(func() { fleet.New(q).ShowDoor(ctx, zerolog.Nop(), func() fleet.Door { return d }) })
+		defer func() { hide(); shown.Wait() }()
+	}
+	require.Eventually(t, func() bool {
+		v, err := fleet.New(q).Look(t.Context())
+		return err == nil && len(v.Doors()) == 3
+	}, time.Minute, 10*time.Millisecond)
+	_, out = run("fleet")
+	require.Contains(t, out, `
+DOOR                SINCE (UTC)  KIND      RATE/S   BEHIND  VERSION
+g1                  03-01 12:00  gateway        0        -  v1
+n1                  03-01 12:00  notify         0       12  v1
+  no answer within 15s
+n2                  03-01 12:00  notify     waits        -  v1
+`)
 
 	before := f.Resumed
 	code, out = run("resume")

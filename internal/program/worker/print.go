@@ -43,14 +43,38 @@ func printFleet(ctx context.Context, out io.Writer, f *fleet.View, told fleet.To
 	for _, a := range told.Absent {
 		sayWrapped(say, a.Text)
 	}
-	if len(f.Members) == 0 {
-		if f.StoresNothing == "" {
-			say("No worker is running.")
-		}
-		return
+	switch {
+	case len(f.Members) > 0:
+		_, _ = fmt.Fprintln(out)
+		printMembers(ctx, say, f.Members)
+	case f.StoresNothing == "":
+		say("No worker is running.")
 	}
-	_, _ = fmt.Fprintln(out)
-	printMembers(ctx, say, f.Members)
+	if doors := f.Doors(); len(doors) > 0 {
+		_, _ = fmt.Fprintln(out)
+		printDoors(say, doors)
+	}
+}
+
+// printDoors prints the processes that let orders in and outcomes out.
+func printDoors(say func(format string, args ...any), doors []fleet.Door) {
+	const line = "%-18s  %-11s  %-7s  %7s  %7s  %s"
+	say(line, "DOOR", "SINCE (UTC)", "KIND", "RATE/S", "BEHIND", "VERSION")
+	for _, d := range doors {
+		since, rate, behind := "-", perSecond(d.Rate), "-"
+		if !d.Since.IsZero() {
+			since = d.Since.UTC().Format("01-02 15:04")
+		}
+		if d.Sends {
+			behind = strconv.FormatUint(d.Backlog, 10)
+		} else if d.Kind == fleet.DoorNotify {
+			rate = "waits" // another one sends
+		}
+		say(line, lookup.Clip(d.Name, 18), since, d.Kind, rate, behind, d.Version)
+		if d.Problem != "" {
+			sayLong(say, d.Problem)
+		}
+	}
 }
 
 func printMembers(ctx context.Context, say func(format string, args ...any), members []fleet.Presence) {

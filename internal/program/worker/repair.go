@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,25 +26,32 @@ bucket was lost, its holds are, too: repair holds the fleet, until you resume it
 It also shows the streams that end before the place that they had reached: a damaged disk cut them off, or they
 were restored from a backup. Workers post nothing until repair accepts the streams as they are.
 
+And it finds an intent that is stored without an outcome, and that the broker delivers to nobody. It then has the
+broker deliver all that is stored again: the workers pause for about ORDERPOST_ACK_WAIT, and an order that was
+delivered before and has no outcome counts as possibly posted. --redeliver does that although no such intent was found,
+where a broker holds back what is pending and workers wait idle.
+
 The NATS user must be allowed to create streams: the role worker, not operator.`
 
 type repairCommand struct {
 	environ map[string]string
 	stderr  io.Writer
 	decision
+	redeliver bool
 }
 
 func newRepairCommand(environ map[string]string, stderr io.Writer) *cobra.Command {
 	c := &repairCommand{environ: environ, stderr: stderr}
 	cmd := &cobra.Command{
 		Use:     "repair",
-		Short:   "Create streams again that the broker has lost, or accept where they end now",
+		Short:   "Create streams again that the broker has lost, accept where they end now, or deliver what is stranded",
 		Long:    repairLong,
 		Example: "  worker repair\n  worker repair --yes --by anna",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
 	}
 	c.register(cmd, environ)
+	cmd.Flags().BoolVar(&c.redeliver, "redeliver", false, "have the broker deliver all that is stored again, also where no intent is stranded")
 	return cmd
 }
 
@@ -69,7 +77,7 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer done()
-	parts, err := q.Inspect(ctx)
+	parts, err := q.Topology.Inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -90,12 +98,30 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 		shorter = append(shorter, l.String())
 		_, _ = fmt.Fprintf(out, "%s.\n", l)
 	}
-	if len(lost)+len(shorter) == 0 {
-		return c.done(cmd, repaired{}, "No stream is missing, and none lost its end. Nothing was changed.")
-	}
-	_, _ = fmt.Fprintf(out, "The broker is %s: is it the right one?\n", queue.RedactURL(q.Server()))
-	question := "Create them again, empty?"
+	var stranded string
 	if len(lost) == 0 {
+		m, err := q.Trimmer.FirstStranded(ctx)
+		if err != nil {
+			return err
+		}
+		if m != nil {
+			stranded = fmt.Sprintf("%s, message %d", m.Subject, m.Seq)
+			_, _ = fmt.Fprintf(out, "An intent is stored without an outcome or its dead letter, and the broker delivers it to nobody: %s.\n", stranded)
+		}
+	}
+	c.redeliver = c.redeliver || stranded != ""
+	if len(lost)+len(shorter) == 0 && !c.redeliver {
+		return c.done(cmd, repaired{}, "No stream is missing, none lost its end, and no intent is stranded. Nothing was changed.")
+	}
+	_, _ = fmt.Fprintf(out, "The broker is %s: is it the right one?\n", queue.RedactURL(q.Conn.Server()))
+	question := "Create them again, empty?"
+	switch {
+	case len(lost) > 0:
+	case c.redeliver && len(shorter) > 0:
+		question = "Accept the streams as they are, and deliver what is stored again?"
+	case c.redeliver:
+		question = "Deliver what is stored again?"
+	default:
 		question = "Accept the streams as they are?"
 	}
 	if !c.made(cmd.InOrStdin(), out, question) {
@@ -108,20 +134,28 @@ func (c *repairCommand) run(cmd *cobra.Command) error {
 	if len(shorter) > 0 {
 		details["accepted"] = strings.Join(shorter, "; ")
 	}
+	if c.redeliver {
+		details["redeliver"] = cmp.Or(stranded, "all that is stored")
+	}
 	by, about := c.person.Actor().Name, journal.About{Kind: journal.Repair, Details: details}
 	return c.person.Act(cmd, q, about, nil, func(ctx context.Context) (map[string]int, error) {
-		made, err := q.MakeLost(ctx)
+		made, err := q.Topology.MakeLost(ctx)
+		if err == nil && c.redeliver {
+			err = q.Topology.RemoveConsumer(ctx)
+		}
 		if err == nil && hold { // before workers go on
 			err = fleet.New(q).SetHold(ctx, fleet.Hold{By: by, Reason: "the bucket was lost: set the limit, the lanes and the pauses of imports again, then resume", Since: time.Now().UTC()})
 		}
 		if err == nil {
-			err = q.AcceptLosses(ctx, by, made)
+			err = q.Extents.AcceptLosses(ctx, by, made)
 		}
 		switch {
 		case len(made) > 0:
-			err = errors.Join(err, c.done(cmd, repaired{true, lost, made, shorter, by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
+			err = errors.Join(err, c.done(cmd, repaired{true, lost, made, shorter, "", by}, "Created %s; %s decided it.", strings.Join(made, ", "), by))
+		case err == nil && c.redeliver:
+			err = c.done(cmd, repaired{true, nil, nil, shorter, stranded, by}, "The broker delivers what is stored again, as soon as a worker has made its consumer; %s decided it.", by)
 		case err == nil:
-			err = c.done(cmd, repaired{true, nil, nil, shorter, by}, "The workers take the streams as they are from now on; %s decided it.", by)
+			err = c.done(cmd, repaired{true, nil, nil, shorter, "", by}, "The workers take the streams as they are from now on; %s decided it.", by)
 		}
 		return map[string]int{"created": len(made)}, err
 	})
@@ -133,7 +167,7 @@ func (c *repairCommand) shrunk(ctx context.Context, q *queue.Queue, parts []queu
 	if slices.ContainsFunc(parts, func(p queue.PartState) bool { return p.Part == queue.PartFleet && p.Missing() }) {
 		return nil, nil
 	}
-	losses, _, err = q.Losses(ctx, nil)
+	losses, _, err = q.Extents.Losses(ctx, nil)
 	return losses, err
 }
 
@@ -144,5 +178,7 @@ type repaired struct {
 	Made    []string `json:"made,omitempty"`
 	// Accepted says which streams were taken as they are although they lost their end.
 	Accepted []string `json:"accepted,omitempty"`
-	By       string   `json:"by,omitempty"`
+	// Stranded is an intent that had no outcome and was delivered to nobody.
+	Stranded string `json:"stranded,omitempty"`
+	By       string `json:"by,omitempty"`
 }

@@ -40,6 +40,9 @@ const readyTimeout = 60 * time.Second
 // this data folder. Join it with ReadEndpoint.
 var ErrInUse = errors.New("another process runs the embedded broker of this data folder")
 
+// Version is that of the nats-server that is compiled in.
+const Version = server.VERSION
+
 // Config configures the embedded server.
 type Config struct {
 	// Dir is the data folder. It is required, and created (0700) if it is

@@ -136,10 +136,11 @@ func purgeForgetsAgain(t require.TestingT, b *Broker) {
 		require.True(t, b.Soon(func() bool {
 			p, err := b.Store.Progress(ctx)
 			require.NoError(t, err)
+			p.Leader = ""
 			return p == want
 		}))
 	}
-	progress(settle.Progress{Floor: first - 1, Delivered: first - 1, NoneAgain: true})
+	progress(settle.Progress{Floor: first - 1, Delivered: first - 1, NoneHeld: true, NoneAgain: true})
 	a := next(t, b, first, 1)
 	since := b.Now()
 	require.NoError(t, next(t, b, second, 1).Answer.Nak())
@@ -150,7 +151,7 @@ func purgeForgetsAgain(t require.TestingT, b *Broker) {
 	a = next(t, b, second, 2)
 	requireNotBefore(t, b, since, b.AckWait)
 	require.NoError(t, a.Answer.Ack())
-	progress(settle.Progress{Floor: second, Delivered: second, NoneAgain: true})
+	progress(settle.Progress{Floor: second, Delivered: second, NoneHeld: true, NoneAgain: true})
 }
 
 func nakDelays(t require.TestingT, b *Broker) {

@@ -3,7 +3,6 @@ package answer
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,6 +17,7 @@ import (
 	yamlast "github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"orderpost/internal/livefile"
 	"orderpost/internal/order"
 )
 
@@ -97,26 +97,24 @@ func (e *RulesError) Error() string {
 // no rules.
 type Rules struct {
 	list  []rule
-	file  string                // "" = none to read again
-	text  []byte                // of the file
+	file  *livefile.File        // nil = none to read again
+	name  string                // of the file
 	newer atomic.Pointer[Rules] // what Reload read since
-
-	looked  os.FileInfo // the file as Reload read it last
-	mistake error       // in that file
 }
 
 // LoadRules reads, type-checks and compiles a rules file. Its error joins all
 // mistakes, each as a [*RulesError].
 func LoadRules(file string) (*Rules, error) {
-	data, err := os.ReadFile(file)
+	var r *Rules
+	live, err := livefile.Open("ORDERPOST_RULES", file, func(text []byte) (err error) {
+		r, err = ParseRules(file, text)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("ORDERPOST_RULES: %w", err)
+		return nil, err
 	}
-	r, err := ParseRules(file, data)
-	if r != nil {
-		r.file, r.text = file, data
-	}
-	return r, err
+	r.file, r.name = live, file
+	return r, nil
 }
 
 // ParseRules is LoadRules for the content of a file. Errors name file.

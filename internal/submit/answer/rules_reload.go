@@ -1,56 +1,24 @@
 package answer
 
 import (
-	"bytes"
 	"fmt"
-	"os"
 	"slices"
-	"time"
 )
-
-// rulesAtRest is how old a rules file must be before Reload takes it: an editor may be
-// writing it still.
-const rulesAtRest = time.Second
 
 // Reload reads the rules file again, and takes its rules if they changed. With an error,
 // the rules stay as they are. One goroutine at a time may call it.
 func (r *Rules) Reload() (changed bool, err error) {
-	if r == nil || r.file == "" {
+	if r == nil || r.file == nil {
 		return false, nil
 	}
-	info, err := os.Stat(r.file)
-	if err != nil {
-		r.looked = nil
-		return false, fmt.Errorf("ORDERPOST_RULES: %w", err)
-	}
-	if had := r.looked; had != nil && os.SameFile(had, info) && had.ModTime().Equal(info.ModTime()) && had.Size() == info.Size() {
-		return false, r.mistake
-	}
-	if age := time.Since(info.ModTime()); age >= 0 && age < rulesAtRest {
-		return false, r.mistake
-	}
-	r.looked = info
-	changed, r.mistake = r.read()
-	return changed, r.mistake
-}
-
-// read reads the file, and takes its rules if they changed.
-func (r *Rules) read() (changed bool, err error) {
-	data, err := os.ReadFile(r.file)
-	if err != nil {
-		r.looked = nil
-		return false, fmt.Errorf("ORDERPOST_RULES: %w", err)
-	}
-	if bytes.Equal(data, r.now().text) {
-		return false, nil
-	}
-	next, err := ParseRules(r.file, data)
-	if err != nil {
-		return false, fmt.Errorf("ORDERPOST_RULES: %w", err)
-	}
-	next.text = data
-	r.newer.Store(next)
-	return true, nil
+	return r.file.Reload(func(text []byte) error {
+		next, err := ParseRules(r.name, text)
+		if err != nil {
+			return fmt.Errorf("ORDERPOST_RULES: %w", err)
+		}
+		r.newer.Store(next)
+		return nil
+	})
 }
 
 // now returns the rules that were read last.

@@ -1,0 +1,124 @@
+package approvals
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
+	"orderpost/internal/queue"
+)
+
+// Audit compares the approvals of imports that wait, and of those of the last hour, with
+// the journal, and the acts of persons since the rule was set. It adds to the result what an
+// approval or an act lacks there.
+func Audit(ctx context.Context, q *queue.Queue, a *books.AuditResult) error {
+	f, err := books.ReadFeeding(ctx, q, 0)
+	if err != nil {
+		return err
+	}
+	for _, token := range slices.Sorted(maps.Keys(f.Approvals.Imports)) {
+		given, batch := f.Approvals.Imports[token], books.ImportName(token)
+		if f.AwaitsApproval(token) && given.Why != "" && given.Refused == nil {
+			a.Awaiting++
+		}
+		acts := make(map[string]journal.Item)
+		uploads := make(map[string]bool)
+		_, err := journal.All(ctx, q, journal.Query{Batch: batch}, func(i journal.Item) bool {
+			if acts[i.ID] = i; i.Kind == journal.Import {
+				uploads[i.Actor.Name+"\x00"+string(i.Actor.Known)] = true
+			}
+			return true
+		})
+		if err != nil {
+			return err
+		}
+		compare("import "+batch, given, acts, a)
+		if up := given.Asker; up != nil && !uploads[up.Name+"\x00"+up.How] {
+			a.Offend("import "+batch, "%s uploaded it at %s, and the journal has no import by that login", up.Name, stamp(up.At))
+		}
+	}
+	return auditActs(ctx, q, &f.Approvals, ruleGrace, a)
+}
+
+// compare compares what logins decided with their acts in the journal, by their ids.
+func compare(name string, given *books.Approval, acts map[string]journal.Item, a *books.AuditResult) {
+	check := func(s *books.Signature, kind journal.Kind, did string) {
+		act, found := acts[s.Act]
+		if !found || act.Kind != kind || act.Unannounced || act.Actor.Name != s.Name || string(act.Actor.Known) != s.How ||
+			kind == journal.Approve && act.Details["digest"] != given.Digest {
+			a.Offend(name, "%s %s it at %s, and the journal has no such act", s.Name, did, stamp(s.At))
+		}
+	}
+	for i := range given.Given {
+		check(&given.Given[i], journal.Approve, "approved")
+	}
+	if given.Refused != nil {
+		check(given.Refused, journal.Refuse, "refused")
+	}
+}
+
+// ruleGrace is how long after a change of the rule an act may still go by the one before.
+const ruleGrace = time.Minute
+
+// auditActs compares the acts of persons with the approvals that the rule asks for. Of a limit nobody
+// knows any more whether it was a higher one.
+func auditActs(ctx context.Context, q *queue.Queue, all *books.Approvals, grace time.Duration, a *books.AuditResult) error {
+	rule := all.ReadRule()
+	if rule.Acts() == "" && len(all.Acts) == 0 {
+		return nil
+	}
+	var since time.Time
+	decided := make(map[string]journal.Item) // by their own ids
+	approved := make(map[string][]string)    // by the id of the act, who approved it
+	var done []journal.Item                  // acts that the rule names
+	oldest := time.Now()
+	for _, given := range all.Acts {
+		if given.At.Before(oldest) {
+			oldest = given.At.Add(-grace) // the asking program's clock
+		}
+	}
+	_, err := journal.All(ctx, q, journal.Query{}, func(i journal.Item) bool {
+		switch {
+		case i.Kind == journal.Approve || i.Kind == journal.Refuse:
+			if decided[i.ID] = i; i.Kind == journal.Approve && i.Result != nil && i.Result.End == journal.Done {
+				approved[i.Details["act"]] = append(approved[i.Details["act"]], i.Actor.Name)
+			}
+		case i.Kind == journal.Rule && i.Result != nil && i.Result.End == journal.Done && i.Details["to"] == rule.String():
+			since = i.Ended
+		case needsApproval(rule, i.About) && i.Kind != journal.Limit:
+			done = append(done, i)
+		}
+		return since.IsZero() || i.Stored.After(oldest)
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range done {
+		if i.Result == nil || i.Result.End == journal.Failed || since.IsZero() || i.Stored.Before(since.Add(grace)) {
+			continue
+		}
+		if by := i.Result.ApprovedBy; by == "" {
+			a.Offend("act "+i.ID, "%s did it at %s without the approval that the rule asks for: %s", i.Actor.Name, stamp(i.Stored), what(i.About))
+		} else {
+			for name := range strings.SplitSeq(by, " and ") {
+				if !slices.Contains(approved[i.ID], name) {
+					a.Offend("act "+i.ID, "%s approved it, and the journal has no such approval: %s", name, what(i.About))
+				}
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(all.Acts)) {
+		given := all.Acts[id]
+		if item, _, err := journal.Find(ctx, q, given.Intention); err != nil {
+			return err
+		} else if item == nil {
+			a.Offend("act "+id, "it waits for an approval, and the journal has no such act: %s", given.Why)
+		}
+		compare("act "+id, given, decided, a)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package approvals
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/books"
+	"orderpost/internal/journal"
+	"orderpost/internal/queue"
+)
+
+// ruleRetry is the pause before a worker tries again to store its rule.
+const ruleRetry = 5 * time.Second
+
+// KeepRule makes a worker's setting the rule of the fleet, and returns once it is, or ctx
+// ended. An empty setting leaves the fleet's rule as it is. The journal has each change.
+func KeepRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) {
+	if setting == "" {
+		return
+	}
+	for {
+		err := setRule(ctx, q, setting, worker, version, log)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		log.Error().Err(err).Msg("the rule of ORDERPOST_APPROVALS cannot be stored, so this worker feeds nothing from the waiting room; will retry")
+		select {
+		case <-time.After(ruleRetry):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func setRule(ctx context.Context, q *queue.Queue, setting, worker, version string, log zerolog.Logger) error {
+	next, err := books.ParseApprovalRule(setting)
+	if err != nil {
+		return fmt.Errorf("ORDERPOST_APPROVALS: %w", err)
+	}
+	f, err := books.ReadFeeding(ctx, q, 0)
+	if err != nil {
+		return err
+	}
+	before := f.Approvals.ReadRule()
+	if before.String() == next.String() {
+		return nil
+	}
+	host, _ := os.Hostname() // "" if the system has none
+	about := journal.About{Kind: journal.Rule, Actor: journal.Actor{Name: worker + "@" + host, Known: journal.ByProcess},
+		Details: map[string]string{"from": before.String(), "to": next.String()}}
+	act, err := journal.New(q, "orderpost worker", version).Begin(ctx, journal.Intention{About: about})
+	if err != nil {
+		return err
+	}
+	err = books.ChangeApprovals(ctx, q, func(all *books.Approvals) (bool, error) {
+		all.Rule = next.String()
+		return true, nil
+	})
+	r := journal.Result{End: journal.Done}
+	if err != nil {
+		r = journal.Result{End: journal.Failed, Error: err.Error()}
+	} else {
+		log.Info().Stringer("from", &before).Stringer("to", &next).Msg("the fleet has another rule for approvals")
+	}
+	if end := act.End(ctx, r); end != nil {
+		log.Error().Err(end).Msg("the journal lacks a part of an act")
+	}
+	return err
+}

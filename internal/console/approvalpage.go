@@ -1,0 +1,517 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"orderpost/internal/approvals"
+	"orderpost/internal/books"
+	"orderpost/internal/jobs"
+	"orderpost/internal/journal"
+	"orderpost/internal/queue"
+)
+
+func (s *Server) approvalRoutes() []route {
+	return []route{
+		{pattern: "GET /approvals", need: Viewer, does: "The list of approvals", serve: (*visit).approvalList},
+		{pattern: "GET /approval", need: Importer, does: "What waits for an approval", serve: (*visit).approvalPage},
+		{pattern: "GET /approval/approve", need: Importer, does: "Approving", serve: (*visit).approve},
+		{pattern: "POST /approval/approve", need: Importer, does: "Approving", serve: (*visit).approve},
+		{pattern: "GET /approval/refuse", need: Importer, does: "Refusing", serve: (*visit).refuse},
+		{pattern: "POST /approval/refuse", need: Importer, does: "Refusing", serve: (*visit).refuse},
+	}
+}
+
+// awaiting is what waits for an approval, the oldest first.
+type awaiting struct{ Imports, Acts []approvalLine }
+
+// approvalLine is an import or an act that waits for an approval.
+type approvalLine struct {
+	Link, Name, Whom, Why string
+	At                    time.Time
+	// Mine: the person who looks may approve it.
+	Mine bool
+}
+
+// awaiting lists what waits for an approval.
+func (v *visit) awaiting(f *books.Feeding) (w awaiting) {
+	if f == nil {
+		return w
+	}
+	mine := func(a *books.Approval) bool {
+		return v.person().Approve && approvals.Counts(v.person().actor().Known) && !a.Asker.Same(v.person().Name) && a.GivenBy(v.person().Name) == nil
+	}
+	for _, token := range slices.Sorted(maps.Keys(f.Approvals.Imports)) {
+		a := f.Approvals.Imports[token]
+		if !f.AwaitsApproval(token) || a.Why == "" || a.Refused != nil {
+			continue
+		}
+		batch := books.ImportName(token)
+		name, _ := v.s.batches.name(v.Context(), batch)
+		w.Imports = append(w.Imports, approvalLine{Link: approvals.Address(batch), Name: name, Whom: whom(a), Why: a.Why, At: a.At, Mine: mine(a)})
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.Approvals.Acts)) {
+		if a := f.Approvals.Acts[id]; a.Refused == nil && !a.Whole() {
+			w.Acts = append(w.Acts, approvalLine{Link: approvals.ActAddress(id), Name: a.Why, Whom: whom(a), Why: asker(a), At: a.At, Mine: mine(a)})
+		}
+	}
+	for _, lines := range [][]approvalLine{w.Imports, w.Acts} {
+		slices.SortStableFunc(lines, func(a, b approvalLine) int { return a.At.Compare(b.At) })
+	}
+	return w
+}
+
+// asker says who asked for an act.
+func asker(a *books.Approval) string {
+	if a.Asker != nil {
+		return a.Asker.Name + " asked for it"
+	}
+	return "a command asked for it"
+}
+
+// whom says which logins are missing.
+func whom(a *books.Approval) string {
+	switch {
+	case a.Asker != nil:
+		return "a login other than " + a.Asker.Name
+	case len(a.Given) == 1:
+		return "a login other than " + a.Given[0].Name
+	default:
+		return "two logins"
+	}
+}
+
+type approvalsPage struct {
+	Rule     string // which imports need an approval; "" = none
+	Several  bool
+	Acts     string // which acts; "" = none
+	Awaiting awaiting
+}
+
+func (v *visit) approvalList() error {
+	ctx, cancel := v.brief()
+	defer cancel()
+	f, err := books.ReadFeeding(ctx, v.queue(), 0)
+	if err != nil {
+		return err
+	}
+	rule := f.Approvals.ReadRule()
+	p := approvalsPage{Several: !rule.All, Acts: rule.Acts(), Awaiting: v.awaiting(f)}
+	if rule.Imports() {
+		p.Rule = rule.What()
+	}
+	v.live = true
+	return v.render("approvals", "Approvals", p)
+}
+
+// assessKind is the kind of the jobs that read what waits of an import. Their subject is
+// the batch.
+const assessKind = "assess"
+
+// assessLasts is how long what was read is shown without reading it again.
+const assessLasts = 10 * time.Minute
+
+// assessment is what waits of an import, and where its approval stands.
+type assessment struct {
+	Batch   string
+	name    string
+	imp     *books.Import
+	feeding *books.Feeding
+	entry   books.Approval
+	Seen    *books.Assessment // nil while it is read
+	job     *jobs.Job
+}
+
+// assess reads what waits of the import that the request names, or shows how far that is.
+func (v *visit) assess() (*assessment, error) {
+	a := &assessment{Batch: v.query("batch")}
+	if v.Method == http.MethodPost {
+		a.Batch = v.field("batch")
+	}
+	ctx, cancel := v.brief()
+	defer cancel()
+	q := v.s.queue
+	var err error
+	if a.imp, err = books.ReadImport(ctx, q, a.Batch); err != nil {
+		return nil, err
+	}
+	if a.feeding, err = books.ReadFeeding(ctx, q, 0); err != nil {
+		return nil, err
+	}
+	token := books.ImportToken(a.Batch)
+	if entry := a.feeding.Approvals.Imports[token]; entry != nil {
+		a.entry = *entry
+	} else if a.imp == nil {
+		return nil, notFound(fmt.Sprintf("Nothing is known about an approval of an import %q.", shorten(plain(a.Batch), 100)), "The page Approvals lists what waits for one.")
+	}
+	if a.name = a.Batch; a.imp != nil {
+		a.name, _ = importName(a.imp)
+	}
+	waits, err := q.Waiting.Of(ctx, token)
+	if err != nil {
+		return nil, err
+	}
+	rule := a.feeding.Approvals.ReadRule()
+	seen := "" // what another login approved, perhaps at another console
+	if a.end() != queue.ToTheEnd {
+		seen = a.entry.Digest
+	}
+	key := fmt.Sprintf("%s %s %d %s %s", assessKind, a.Batch, a.entry.At.UnixNano(), rule.Column, seen)
+	if a.job = v.s.jobs.Last(key); a.job == nil || a.job.State() != jobs.Running && !a.isOf(waits) {
+		a.job, err = v.s.jobs.Start(jobs.Spec{Kind: assessKind, Key: key, Title: "Read import " + shorten(a.name, 60), By: v.person().Name, Unbounded: true, Subject: a.Batch},
+			func(ctx context.Context, job *jobs.Job) (any, error) {
+				return books.Assess(ctx, q, a.Batch, rule.Column, a.end(), func(read int) {
+					job.Tell(jobs.Progress{Done: int64(read), Of: int64(max(waits, uint64(read)))}) //nolint:gosec // counts of orders
+				})
+			})
+		if other, busy := errors.AsType[*jobs.BusyError](err); busy && other.Job != nil {
+			a.job, err = other.Job, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	wait, enough := context.WithTimeout(v.Context(), previewWait)
+	defer enough()
+	if a.job.Wait(wait) == nil {
+		result, err := a.job.Result()
+		if err != nil {
+			return nil, err
+		}
+		a.Seen, _ = result.(*books.Assessment)
+	}
+	return a, nil
+}
+
+// end is the sequence up to which an approval that somebody gave goes: a second login
+// approves the same. Otherwise it is all that waits.
+func (a *assessment) end() uint64 {
+	if len(a.entry.Given) > 0 && !a.entry.Whole() {
+		return a.entry.UpTo
+	}
+	return queue.ToTheEnd
+}
+
+// isOf reports whether the job's result is what waits now.
+func (a *assessment) isOf(waits uint64) bool {
+	result, err := a.job.Result()
+	seen, ok := result.(*books.Assessment)
+	if err != nil || !ok || time.Since(a.job.Ended()) > assessLasts {
+		return false
+	}
+	n := uint64(seen.Count) //nolint:gosec // a count
+	return n == waits || n < waits && a.end() != queue.ToTheEnd
+}
+
+// mark names what the page shows.
+func (a *assessment) mark() string {
+	return mark(a.Batch, a.Seen.Bound, a.entry.Why, a.entry.Given, a.entry.Asker, a.entry.Refused, a.entry.At)
+}
+
+// changed says what somebody did since the page was opened.
+func (a *assessment) changed() string {
+	switch n := len(a.entry.Given); {
+	case a.entry.Refused != nil:
+		return a.entry.Refused.Name + " refused this import at " + stamp(a.entry.Refused.At) + ": " + sentence(a.entry.Refused.Note)
+	case n > 0:
+		return a.entry.Given[n-1].Name + " approved this import at " + stamp(a.entry.Given[n-1].At) + "."
+	default:
+		return "What waits of this import is not what your page showed."
+	}
+}
+
+func (v *visit) decision(a *assessment, note string) approvals.Decision {
+	about := journal.About{Note: note, Details: map[string]string{}}
+	if a.imp != nil {
+		about.Details["file"], about.Details["content"] = a.imp.File, a.imp.Content
+	}
+	if up := a.entry.Asker; up != nil {
+		about.Details["uploaded_by"] = up.Name
+	}
+	return approvals.Decision{Batch: a.Batch, Seen: a.Seen, About: v.journaled(about)}
+}
+
+func (s *Server) approvals() *approvals.Desk {
+	return &approvals.Desk{Queue: s.queue, Journal: s.journal(), Now: time.Now}
+}
+
+// hasApprove returns a problem if the person lacks the right.
+func (v *visit) hasApprove() error {
+	if v.person().Approve {
+		return nil
+	}
+	return &problem{status: http.StatusForbidden, what: "Approving and refusing needs the right approve, and you do not have it. Nothing was done.",
+		todo: "Ask whoever runs this console for it (" + Importer.String() + approveRight + ")."}
+}
+
+// mayDecide returns why the person cannot approve or refuse the import; nil = they can.
+func (v *visit) mayDecide(a *assessment) error {
+	if err := v.hasApprove(); err != nil {
+		return err
+	}
+	return undecided(v.s.approvals().Standing(a.feeding, v.decision(a, "")))
+}
+
+// undecided makes a page of a refusal.
+func undecided(err error) error {
+	if r := approvals.IsRefusal(err); r != nil {
+		return &problem{status: http.StatusConflict, what: sentence(r.Text) + " Nothing was done.", todo: "Look at it again."}
+	}
+	return unannounced(err)
+}
+
+type stander struct {
+	books.Signature
+	Did string
+}
+
+type approvalPage struct {
+	*assessment
+	Word, Tone, Says string
+	Reading          *jobs.Progress
+	Failed, WhyNot   string
+	May              bool
+	Facts            []fact
+	Warnings         []string
+	Given            []stander
+	By               string // the column of Largest
+	Largest          []books.AssessedRow
+	Fates            []fateLine
+}
+
+func (v *visit) approvalPage() error {
+	if v.query("act") != "" {
+		return v.actPage()
+	}
+	a, err := v.assess()
+	if err != nil {
+		return err
+	}
+	p := approvalPage{assessment: a}
+	p.stand()
+	title := "Approve import " + shorten(a.name, 60)
+	if a.Seen == nil {
+		progress := a.job.Progress()
+		p.Reading, v.live = &progress, true
+		return v.render("approval", title, p)
+	}
+	if v.refreshes() { // the page was opened while the import was read
+		v.w.Header().Set("HX-Redirect", v.URL.RequestURI())
+	}
+	why := v.mayDecide(a)
+	if p.May = why == nil; !p.May {
+		p.WhyNot = "You cannot approve it. " + strings.TrimSuffix(why.Error(), " Nothing was done.")
+	}
+	p.fill(v.query("by"))
+	return v.render("approval", title, p)
+}
+
+// stand says where the approval stands.
+func (p *approvalPage) stand() {
+	e := &p.entry
+	switch token := books.ImportToken(p.Batch); {
+	case e.Refused != nil:
+		p.Word, p.Tone, p.Says = "refused", "bad", e.Refused.Name+" refused it at "+stamp(e.Refused.At)+": "+sentence(e.Refused.Note)+" Its orders are withdrawn. If some still wait, cancel the import."
+	case p.Seen != nil && p.Seen.Count == 0:
+		p.Word, p.Tone, p.Says = "nothing waits", "info", "Nothing of it waits any more: it was sent, or cancelled."
+	case p.feeding.AwaitsApproval(token) && e.Why != "":
+		p.Word, p.Tone, p.Says = "needs approval", "warn", sentence(e.Why)+" It waits for "+whom(e)+"."
+	case p.feeding.AwaitsApproval(token):
+		p.Word, p.Tone, p.Says = "not asked yet", "info", "No worker has asked for an approval yet: it is still being stored, or no worker runs."
+	case e.Whole():
+		p.Word, p.Tone, p.Says = "approved", "good", "Its orders take their turns, until "+stamp(e.Until)+"."
+	default:
+		p.Word, p.Tone, p.Says = "needs none", "info", "It needs no approval."
+	}
+	p.Given = standers(e, "uploaded the file")
+}
+
+// standers lists who stands for something. asked is what its asker did.
+func standers(e *books.Approval, asked string) (out []stander) {
+	if e.Asker != nil {
+		out = append(out, stander{*e.Asker, asked})
+	}
+	for _, s := range e.Given {
+		out = append(out, stander{s, "approved it"})
+	}
+	if e.Refused != nil {
+		out = append(out, stander{*e.Refused, "refused it"})
+	}
+	return out
+}
+
+// fill fills in what waits.
+func (p *approvalPage) fill(by string) {
+	seen, rule := p.Seen, p.feeding.Approvals.ReadRule()
+	p.facts()
+	warn := func(n int, one, many string) {
+		if n > 0 {
+			p.Warnings = append(p.Warnings, plural(n, one, many))
+		}
+	}
+	warn(seen.Repeated, "order number is there more than once.", "order numbers are there more than once.")
+	warn(seen.Unreadable, "order can never be sent: a worker ends it as invalid.", "orders can never be sent: a worker ends them as invalid.")
+	if p.imp != nil {
+		p.Fates = fates(p.imp.Counts)
+		if left := p.imp.Rows - seen.Count; left > 0 {
+			p.Warnings = append(p.Warnings, plural(left, "row of the file is", "rows of the file are")+" not among what waits: they were left out, sent or settled before, or withdrawn. An approval is about what waits.")
+		}
+		if p.imp.Storing || !p.imp.Complete() {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("The import was not stored to its end: %s of %s rows.", count(p.imp.Done), count(p.imp.Rows)))
+		}
+	}
+	if p.By = by; p.By == "" {
+		p.By = cmp.Or(rule.Column, p.widest())
+	}
+	p.Largest = seen.Column(p.By).Largest
+}
+
+// widest is the column with the largest sum.
+func (p *approvalPage) widest() string {
+	var widest *books.Column
+	for _, c := range p.Seen.Columns {
+		if widest == nil || c.Sum.Abs().GreaterThan(widest.Sum.Abs()) {
+			widest = c
+		}
+	}
+	if widest == nil {
+		return ""
+	}
+	return widest.Name
+}
+
+func (p *approvalPage) facts() {
+	seen, rule := p.Seen, p.feeding.Approvals.ReadRule()
+	add := func(name, value string) {
+		if value != "" {
+			p.Facts = append(p.Facts, fact{name, value})
+		}
+	}
+	add("Orders that wait", count(seen.Count))
+	if imp := p.imp; imp != nil {
+		add("File", imp.File)
+		add("Sheet", imp.Sheet)
+		add("SHA-256 of the file", imp.Content)
+		add("Rows of the file", count(imp.Rows))
+		add("Imported by", cmp.Or(imp.By, "not recorded")+p.claimed())
+	}
+	add("Batch", p.Batch)
+	add("SHA-256 of what waits", seen.Digest)
+	if seen.Count > 0 {
+		add("Stored", stamp(seen.Oldest)+" to "+stamp(seen.Newest))
+		if rule.Imports() {
+			add("Must be approved until", stamp(seen.Oldest.Add(rule.Lapse)))
+		}
+	}
+	if seen.Later > 0 {
+		add("Wait for a time", plural(seen.Later, "order", "orders")+", the last one for "+stamp(seen.Latest))
+	}
+}
+
+// claimed says that nobody checked who imported the file.
+func (p *approvalPage) claimed() string {
+	if p.entry.Asker != nil {
+		return ""
+	}
+	return " (a name that nobody checked)"
+}
+
+// summary is what a confirmation shows of what waits.
+func (a *assessment) summary() []fact {
+	out := []fact{{"Orders", count(a.Seen.Count)}, {"SHA-256 of what waits", a.Seen.Digest}}
+	for _, c := range a.Seen.Columns {
+		out = append(out, fact{"Sum of " + c.Name, c.Sum.String()})
+	}
+	return out
+}
+
+// decideImport prepares the confirmation of an approval or a refusal. ask says that it was shown.
+func (v *visit) decideImport(c *confirmation) (a *assessment, ask bool, err error) {
+	if a, err = v.assess(); err != nil {
+		return nil, true, err
+	}
+	if a.Seen == nil {
+		return nil, true, v.done(approvals.Address(a.Batch), "The import is still being read. Nothing was done.")
+	}
+	c.Title += shorten(a.name, 60)
+	c.Seen, c.Changed, c.Back = a.mark(), a.changed(), approvals.Address(a.Batch)
+	if v.Method == http.MethodPost {
+		if err := v.asSeen(c.Seen, c.Changed); err != nil {
+			return nil, true, err
+		}
+	}
+	if err := v.mayDecide(a); err != nil {
+		return nil, true, err
+	}
+	c.Facts, c.Fields = a.summary(), []fact{{"batch", a.Batch}}
+	ask, err = v.unconfirmed(c)
+	return a, ask, err
+}
+
+// decided takes what a decision returned.
+func (v *visit) decided(act *journal.Act, unwritten, err error) error {
+	if act != nil {
+		v.unwritten = v.s.unwritten(act, unwritten)
+	}
+	if err == nil {
+		v.s.watch.forget()
+	}
+	return undecided(err)
+}
+
+func (v *visit) approve() error {
+	if v.query("act")+v.field("act") != "" {
+		return v.approveAct()
+	}
+	c := &confirmation{Title: "Approve import ", Button: "Approve the import", Inputs: []input{noteInput(false)},
+		Says: []string{"You stand for these orders with your name. Once enough logins have approved them, a worker compares what is stored with what you saw, and sends it."}}
+	a, ask, err := v.decideImport(c)
+	if ask || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
+	defer cancel()
+	whole, act, unwritten, err := v.s.approvals().Approve(ctx, v.decision(a, c.Inputs[0].Value))
+	if err := v.decided(act, unwritten, err); err != nil {
+		return err
+	}
+	says := "You approved it. Another login must approve it, too."
+	if whole {
+		says = "You approved it. Its orders take their turns."
+	}
+	return v.done(approvals.Address(a.Batch), says)
+}
+
+func (v *visit) refuse() error {
+	if v.query("act")+v.field("act") != "" {
+		return v.refuseAct()
+	}
+	c := &confirmation{Title: "Refuse import ", Button: "Refuse the import", Danger: true,
+		Inputs: []input{{Name: "note", Label: "Reason", Hint: "Whoever imported the file reads it. Your name and the time are recorded, too.", Must: true, Many: true}},
+		Says:   []string{"Its orders that wait are withdrawn: they end as cancelled. Nothing of them is sent."}}
+	a, ask, err := v.decideImport(c)
+	if ask || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.Context()), actTimeout)
+	defer cancel()
+	act, unwritten, err := v.s.approvals().Refuse(ctx, v.decision(a, c.Inputs[0].Value))
+	if err := v.decided(act, unwritten, err); err != nil {
+		return err
+	}
+	in := journal.Intention{About: v.journaled(journal.About{Kind: journal.Cancel, Batch: a.Batch, Note: "refused: " + c.Inputs[0].Value}), Safer: journal.Always}
+	by := v.by()
+	_, err = v.s.jobs.Start(jobs.Spec{Kind: cancelKind, Key: cancelKey(a.Batch), Unbounded: true, Title: "Cancel import " + shorten(a.name, 60), By: by.Name, Subject: a.Batch},
+		func(ctx context.Context, job *jobs.Job) (any, error) { return v.s.withdraw(ctx, job, a.Batch, by, in) })
+	if _, begun := errors.AsType[*jobs.BusyError](err); err != nil && !begun {
+		return err
+	}
+	return v.done(approvals.Address(a.Batch), "You refused it. Its orders are being withdrawn.")
+}

@@ -1,0 +1,51 @@
+package door
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/order"
+	"orderpost/internal/queue"
+	"orderpost/internal/queue/embedded"
+)
+
+// TestAnIDIsCheckedAfterALongOutage: the look at what is stored fails once the broker is away for
+// as long as a request waits. The submission goes on, and another body does not go through
+// under the id of one that is settled.
+func TestAnIDIsCheckedAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	cfg := embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true}
+	broker, err := embedded.Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { broker.Stop() })
+	cfg.Listen = strings.TrimPrefix(broker.URL, "nats://")
+	r := &rig{t: t, broker: broker, worker: connect(t, broker, asWorker)}
+	r.Door = New(connect(t, broker, func(c *queue.Config) { c.BrokerWait = 3 * time.Second }), nil)
+	t.Cleanup(r.Door.Close)
+	r.submit(one("A", "s1"), Stored)
+	r.answer(1, order.Rejected)
+	require.Eventually(t, func() bool { // else the broker would remember the id
+		state, err := r.worker.Intents().State(t.Context())
+		return r.worker.Trimmer.Trim(t.Context()) == nil && err == nil && state.Messages == 0
+	}, waitLong, waitShort)
+
+	broker.Stop()
+	got := make(chan error, 1)
+	go func() {
+		_, err := r.Submit(t.Context(), Order{Body: body("A", "2"), ID: "s1"})
+		got <- err
+	}()
+	for _, looks := range []bool{true, false} {
+		require.Eventually(t, func() bool {
+			r.checks.mu.Lock()
+			defer r.checks.mu.Unlock()
+			return r.checks.busy == looks
+		}, waitLong, waitShort)
+	}
+	broker, err = embedded.Start(cfg)
+	require.NoError(t, err)
+	require.ErrorIs(t, <-got, ErrIDUsed)
+}

@@ -1,0 +1,34 @@
+package notify
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAWallClockThatJumpsAheadLosesNoTurn: the lease does not count as held until the next
+// renewal. The events whose turn it was are sent after that, by this session.
+func TestAWallClockThatJumpsAheadLosesNoTurn(t *testing.T) {
+	t.Parallel()
+	q, e := openQueue(t, startBroker(t)), newEndpoint(t)
+	s := newTestSender(t, q, e.URL)
+	run(t, s)
+	b := newLedger(t, q)
+	b.put("first", "accepted")
+	e.await(t, map[string]string{"first": "accepted"})
+	session := s.stats.session.Load()
+	require.NotNil(t, session)
+	want := make(map[string]string)
+	for n := range 50 {
+		// The wall clock alone: the watchdog goes by the monotonic one, and does not notice.
+		before := time.Now().Round(0).Add(-time.Second)
+		s.lease.until.Store(&before)
+		no := fmt.Sprint("A-", n)
+		b.put(no, "accepted")
+		want[no] = "accepted"
+	}
+	e.await(t, want)
+	require.Same(t, session, s.stats.session.Load())
+}

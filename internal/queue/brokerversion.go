@@ -1,0 +1,149 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// LeastBroker is the oldest nats-server that programs work with. Earlier ones miss stored
+// messages after a plain restart, or were never tried (docs/operations.md).
+const LeastBroker = "2.12.11"
+
+// A BrokerDefect is a fault of some versions of nats-server. It breaks a promise only
+// together with another fault, so programs warn of it and go on.
+type BrokerDefect struct {
+	// Issue is the pull request of nats-io/nats-server that mends it.
+	Issue string
+	// Since is the first version that has it; "" = none of those that programs work with
+	// is too old for it.
+	Since string
+	// Fixed lists the first version without it of each minor release that was mended, the
+	// oldest first. Minor releases between them, and before the first, keep it.
+	Fixed []string
+	// Clustered says that one server alone does not have it.
+	Clustered bool
+	// What says what may happen, for people.
+	What string
+}
+
+// BrokerDefects lists what programs warn of. Each was looked up in the pull request, and in
+// the source of the versions before and after it.
+var BrokerDefects = []BrokerDefect{
+	{Issue: "#8265", Fixed: []string{"2.12.12", "2.14.3"}, Clustered: true,
+		What: "a server whose storage is full skips messages and may lead afterwards, without them"},
+	{Issue: "#8378", Since: "2.14.0", Fixed: []string{"2.14.4"},
+		What: "a result that expires while it is replaced stops all writes to the results until the server is restarted"},
+	{Issue: "#8471", Fixed: []string{"2.14.6", "2.15.0"},
+		What: "a stream that is edited after the server was restarted has another creation time after the next restart, so workers take it for another one and hold the fleet"},
+	{Issue: "#8475", Fixed: []string{"2.14.6", "2.15.0"},
+		What: "a power cut may lose what was acknowledged, because a rewritten file is not synced"},
+	{Issue: "#8629", Fixed: []string{"2.14.8", "2.15.1"},
+		What: "a power cut may lose intents, because a purge rewrites a file and does not sync it"},
+}
+
+// has reports whether a version, as semver writes it, has the defect.
+func (d BrokerDefect) has(version string) bool {
+	if d.Since != "" && semver.Compare(version, "v"+d.Since) < 0 {
+		return false
+	}
+	for _, fixed := range slices.Backward(d.Fixed) {
+		fixed = "v" + fixed
+		if semver.MajorMinor(version) == semver.MajorMinor(fixed) {
+			return semver.Compare(version, fixed) < 0
+		}
+		if semver.Compare(version, fixed) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// BrokerVerdict says whether programs work with a version of nats-server.
+type BrokerVerdict struct {
+	// Version is what the server says, for instance 2.15.2.
+	Version string `json:"version"`
+	// Refused says why programs do not work with it; "" = they do.
+	Refused string `json:"refused,omitempty"`
+	// Warnings name the defects that weaken a promise, or say that the version cannot be
+	// read.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Word sums the verdict up: ok, weak or refused.
+func (v BrokerVerdict) Word() string {
+	switch {
+	case v.Refused != "":
+		return "refused"
+	case len(v.Warnings) > 0:
+		return "weak"
+	}
+	return "ok"
+}
+
+// JudgeBroker judges a server by its version. A pre-release counts as older than its
+// release.
+func JudgeBroker(version string, clustered bool) BrokerVerdict {
+	v, said := BrokerVerdict{Version: version}, "v"+version
+	switch {
+	case !semver.IsValid(said):
+		v.Warnings = []string{fmt.Sprintf("its version %q is none that can be compared: it must be nats-server %s or newer", version, LeastBroker)}
+		return v
+	case semver.Compare(said, "v"+LeastBroker) < 0:
+		v.Refused = fmt.Sprintf("nats-server %s is older than %s: after a restart it may not find a result or an order that it stored "+
+			"(nats-server #8254, #8285), and an accepted order could be posted again. Upgrade it; see \"Which nats-server?\" in docs/operations.md", version, LeastBroker)
+		return v
+	}
+	for _, d := range BrokerDefects {
+		if d.has(said) && (clustered || !d.Clustered) {
+			v.Warnings = append(v.Warnings, fmt.Sprintf("%s (nats-server %s, mended in %s)", d.What, d.Issue, strings.Join(d.Fixed, " and ")))
+		}
+	}
+	return v
+}
+
+// BrokerVerdict judges the server that the queue is connected to. Without a connection it
+// returns the zero verdict.
+func (cn *Conn) BrokerVerdict() BrokerVerdict {
+	version := cn.nc.ConnectedServerVersion()
+	if version == "" {
+		return BrokerVerdict{}
+	}
+	return JudgeBroker(version, cn.nc.ConnectedClusterName() != "")
+}
+
+// Refused says why this program does not work with the server that it is connected to;
+// "" = it does, or is not connected. Open fails with a server that is refused. A reconnect
+// may lead a running worker to one: it then takes no new intents, and goes on to store what
+// it knows of those that it has posted, because a record there is better than none.
+func (cn *Conn) Refused() string {
+	if why := cn.BrokerVerdict().Refused; why != "" {
+		return "the broker at " + RedactURL(cn.nc.ConnectedUrl()) + ": " + why
+	}
+	return ""
+}
+
+// Unusable says why the broker cannot be used at this moment; "" = it can.
+func (cn *Conn) Unusable() string {
+	if !cn.Connected() {
+		return "not connected to the broker"
+	}
+	if why := cn.Refused(); why != "" {
+		return why
+	}
+	return cn.denials.why()
+}
+
+// judgeBroker logs what is wrong with the version of the connected server, after each
+// connect.
+func (cn *Conn) judgeBroker() {
+	switch v := cn.BrokerVerdict(); {
+	case v.Refused != "":
+		cn.log.Error().Str("server", cn.nc.ConnectedServerName()).Msg(cn.Refused() + ". Nothing new is taken until a newer server answers")
+	case len(v.Warnings) > 0 && cn.cfg.Worker:
+		cn.log.Warn().Str("server", cn.nc.ConnectedServerName()).Str("version", v.Version).Strs("defects", v.Warnings).
+			Msg("the broker's version weakens what orderpost promises; see \"Which nats-server?\" in docs/operations.md")
+	}
+}

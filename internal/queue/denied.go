@@ -1,0 +1,124 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The broker answers no publish that a NATS user may not make. It only tells the connection
+// of it, with the subject. Such a message is stored nowhere.
+
+const (
+	// deniedGrace is how long a publish of several messages waits for the rest of the
+	// answers once one of them was denied.
+	deniedGrace = 200 * time.Millisecond
+	// deniedFor is for how long a denial counts in Unusable. Nothing tells that a right was
+	// given, so after that the next order finds it out.
+	deniedFor = 30 * time.Second
+)
+
+// errDenied is wrapped by the errors of messages that the broker denied.
+var errDenied = errors.New("a right is missing")
+
+// deniedSubject finds the subject in what the broker says.
+var deniedSubject = regexp.MustCompile(`Publish to "([^"]+)"`)
+
+// denials are what the broker denies a connection.
+type denials struct {
+	mu      sync.Mutex
+	watches map[*denied]bool
+	last    error // of a message that a watch was about
+	at      time.Time
+}
+
+// denied collects the denials of the messages of one call.
+type denied struct {
+	conn   *Conn
+	prefix string // of their subjects
+	most   int    // how many there are
+	cancel func()
+
+	// What follows is guarded by the mutex of the connection's denials.
+	subjects map[string]bool
+	grace    *time.Timer
+}
+
+// watchDenied collects denials of at most most messages whose subjects have a prefix. It
+// calls cancel when all of them are denied, or some and the others have no answer a moment
+// later. The caller calls end.
+func (cn *Conn) watchDenied(prefix string, most int, cancel func()) *denied {
+	w := &denied{conn: cn, prefix: prefix, most: most, cancel: cancel}
+	cn.denials.mu.Lock()
+	defer cn.denials.mu.Unlock()
+	if cn.denials.watches == nil {
+		cn.denials.watches = make(map[*denied]bool)
+	}
+	cn.denials.watches[w] = true
+	return w
+}
+
+func (w *denied) end() {
+	w.conn.denials.mu.Lock()
+	defer w.conn.denials.mu.Unlock()
+	delete(w.conn.denials.watches, w)
+	if w.grace != nil {
+		w.grace.Stop()
+	}
+}
+
+// of returns why one of the messages with these subjects was denied; nil = none was, as far
+// as is known.
+func (w *denied) of(subjects ...string) error {
+	w.conn.denials.mu.Lock()
+	defer w.conn.denials.mu.Unlock()
+	for _, s := range subjects {
+		if w.subjects[s] {
+			return w.conn.denial(s)
+		}
+	}
+	return nil
+}
+
+// denial is the error of a message that the broker denied. MayBeStored does not hold for it.
+func (cn *Conn) denial(subject string) error {
+	return fmt.Errorf("%w: the broker lets the NATS user of %s publish nothing to %q; mend its role in nats.conf (\"Which roles are there?\" in docs/operations.md)",
+		errDenied, cn.cfg.Name, subject)
+}
+
+// deny tells those who wait of a denial.
+func (cn *Conn) deny(err error) {
+	found := deniedSubject.FindStringSubmatch(err.Error())
+	if found == nil {
+		return
+	}
+	subject, d := found[1], &cn.denials
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for w := range d.watches {
+		if !strings.HasPrefix(subject, w.prefix) {
+			continue
+		}
+		d.last, d.at = cn.denial(subject), time.Now()
+		if w.subjects == nil {
+			w.subjects = make(map[string]bool)
+			w.grace = time.AfterFunc(deniedGrace, w.cancel)
+		}
+		if w.subjects[subject] = true; len(w.subjects) >= w.most {
+			w.cancel()
+		}
+	}
+}
+
+// why says what was denied lately; "" = nothing.
+func (d *denials) why() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.last == nil || time.Since(d.at) > deniedFor {
+		return ""
+	}
+	return d.last.Error()
+}

@@ -1,0 +1,113 @@
+package queue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go"
+	"github.com/rs/zerolog"
+
+	"orderpost/internal/settle"
+)
+
+// Queue is an open connection to the streams of one installation. It is safe
+// for concurrent use. Close it when everything that uses it has stopped.
+type Queue struct {
+	// Conn is the connection to the broker.
+	Conn *Conn
+	// Topology makes and checks the streams and the workers' consumer.
+	Topology *Topology
+	// Extents remembers how far the streams had come.
+	Extents *ExtentKeeper
+	// Census counts what the streams hold, and keeps their limits.
+	Census *Census
+	// Waiting is the waiting room.
+	Waiting *WaitingRoom
+
+	// The settle protocol over these streams, one part for each who acts.
+	Ledger   *settle.Ledger
+	Producer *settle.Producer
+	Worker   *settle.Worker
+	Claims   *settle.Claims
+	Trimmer  *settle.Trimmer
+	Mover    *settle.Mover
+	Operator *settle.Operator
+
+	reader *reader
+	store  jetStore
+	bucket *Bucket
+
+	results *writer
+	letters *writer
+	marks   *writer // for delivered high-water marks, at most one write at a time
+	pulls   inboxes // for pulls, in which a status may follow the last message
+
+	claims claims
+	holder holder
+	mover  mover
+}
+
+// Open connects and returns the queue. A worker creates the streams on a broker
+// that has none. Other programs find them there, see Config.Missing.
+//
+// Open waits for the broker for at most cfg.ConnectTimeout and then returns an
+// error that wraps ErrUnreachable. It returns *MissingError if streams are
+// missing that it must not create. The connection reconnects forever after
+// later disconnects. With cfg.BrokerWait, requests wait for the reconnect. opts
+// are added to the connection's options, for instance for an in-process server.
+func Open(ctx context.Context, cfg Config, log zerolog.Logger, opts ...nats.Option) (*Queue, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Worker && cfg.Present == nil {
+		return nil, errors.New("queue.Config.Present is not set: a worker must know which others are present (fleet.Present)")
+	}
+	cn := &Conn{cfg: cfg, n: cfg.names(), log: log}
+	rd := &reader{conn: cn}
+	q := &Queue{Conn: cn, reader: rd, Waiting: &WaitingRoom{conn: cn, reader: rd}}
+	q.store, q.bucket = jetStore{q}, &Bucket{q: q, silentTerm: silentTerm}
+	q.Topology = &Topology{conn: cn, reader: rd, bucket: q.bucket}
+	q.Census = &Census{conn: cn, reader: rd, topology: q.Topology}
+	protocol := settle.Config{Worker: cfg.Name, IntentSubjects: cn.n.newPre, WaitingSubjects: cn.n.waitPre, AttemptTimeout: cfg.AttemptTimeout, Log: log}
+	if cn.patient() {
+		protocol.Patience = patience{cn}
+	}
+	p := settle.New(protocol, q.store, settle.RealTime())
+	q.Ledger, q.Producer, q.Worker, q.Claims, q.Trimmer, q.Mover, q.Operator = p.Ledger, p.Producer, p.Worker, p.Claims, p.Trimmer, p.Mover, p.Operator
+	cn.worker = q.Worker // before connect: the connection's handlers use it
+	if err := cn.connect(ctx, opts); err != nil {
+		return nil, err
+	}
+	rd.inboxes.nc, q.pulls.nc = cn.nc, cn.nc
+	ackWait, err := q.Topology.prepare(ctx)
+	if err != nil {
+		cn.nc.Close()
+		return nil, err
+	}
+	q.holder.find(ctx, q)
+	q.mover.modes.roundTrip = cn.roundTrip
+	q.results = newWriter(q, cn.n.results)
+	q.letters = newWriter(q, cn.n.dead)
+	q.marks = newWriter(q, q.bucket.stream())
+	q.Extents = &ExtentKeeper{conn: cn, reader: rd, bucket: q.bucket, results: q.results, letters: q.letters}
+	if err := q.startClaims(ackWait); err != nil {
+		q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// Close flushes and closes the connection. Everything that uses the queue must
+// have stopped before.
+func (q *Queue) Close() {
+	q.claims.stop()
+	for _, w := range []*writer{q.results, q.letters, q.marks} {
+		if w != nil {
+			w.stop()
+		}
+	}
+	if q.Conn.nc.IsConnected() {
+		_ = q.Conn.nc.FlushTimeout(requestTimeout) // flushes acks; after a lost one, the redelivery finds its result
+	}
+	q.Conn.nc.Close()
+}

@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A ReplicaGap says that a replica of a stream lacks messages that another one has, and does
+// not catch up: its disk is damaged. The broker (nats-server 2.15) calls such a replica
+// current, lets it answer reads, and may let it lead.
+type ReplicaGap struct {
+	// Stream is the stream's name for people, such as "stream ORDERS".
+	Stream string
+	// Lacks is how many messages it lacks, or nearly so many while messages are written.
+	Lacks uint64
+}
+
+// String says what was seen, without advice.
+func (g ReplicaGap) String() string {
+	return fmt.Sprintf("a replica of %s lacks %d messages that another one has, and does not catch up", g.Stream, g.Lacks)
+}
+
+// GapAdvice tells a person what to do about a ReplicaGap.
+const GapAdvice = "The disk of one of the NATS servers is damaged: stop that server. See \"When one of three disks is damaged\" in docs/operations.md"
+
+const (
+	// gapReads is how many reads of a stream ask how many messages it has. Any replica may
+	// answer each of them.
+	gapReads = 16
+	// gapLasts is how long a replica of a stream must differ. One that lags catches up sooner.
+	gapLasts = 2 * time.Second
+	// gapPatience is how long ReplicaGaps waits for a moment in which nobody writes.
+	gapPatience = 5 * time.Second
+)
+
+// ReplicaGaps compares the replicas of each stream. A stream from which messages are removed
+// all the time cannot be compared, and is left out.
+func (cs *Census) ReplicaGaps(ctx context.Context) (gaps []ReplicaGap, err error) {
+	for _, spec := range cs.conn.cfg.streams() {
+		var gap *ReplicaGap
+		err := cs.conn.patiently(ctx, func(ctx context.Context) (err error) {
+			if spec.config.Name == cs.conn.n.results {
+				gap, err = cs.resultsGap(ctx)
+			} else {
+				gap, err = cs.replicaGap(ctx, spec)
+			}
+			return err
+		})
+		if err != nil {
+			return gaps, err
+		}
+		if gap != nil {
+			gaps = append(gaps, *gap)
+		}
+	}
+	return gaps, nil
+}
+
+// resultsGap looks until the replicas of the results agree or one proves to lack some.
+func (cs *Census) resultsGap(ctx context.Context) (*ReplicaGap, error) {
+	watch := cs.WatchReplicas()
+	for range agreeingLooks {
+		if agree, err := watch.look(ctx); agree || err != nil {
+			return nil, err
+		}
+		if gap := watch.Gap(); gap != nil {
+			return gap, nil
+		}
+		if err := pause(ctx, gapLasts); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// replicaGap compares the replicas with the leader in a moment in which nobody writes.
+func (cs *Census) replicaGap(ctx context.Context, spec streamSpec) (*ReplicaGap, error) {
+	var at jetstream.StreamState // the leader's, unchanged since then
+	var since time.Time
+	for began := time.Now(); time.Since(began) < gapPatience; {
+		stream, err := cs.topology.findStream(ctx, spec.config.Name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		info := stream.CachedInfo()
+		now := info.State
+		if info.Config.Replicas < 2 || now.Msgs == 0 {
+			return nil, nil
+		}
+		all, _, err := cs.countOlder(ctx, spec.config.Name, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		all.add(now.Msgs)
+		switch {
+		case all.least == all.most:
+			return nil, nil
+		case now.Msgs != at.Msgs || now.FirstSeq != at.FirstSeq || now.LastSeq != at.LastSeq:
+			at, since = now, time.Now()
+		case time.Since(since) > gapLasts:
+			return &ReplicaGap{spec.title(), all.most - all.least}, nil
+		}
+		if err := pause(ctx, againPause); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// countOlder asks gapReads times, whichever replicas answer, how many messages a stream has
+// from before a moment, and how many late ones. The zero time means that all are older.
+func (cs *Census) countOlder(ctx context.Context, name string, before time.Time) (older, late counted, err error) {
+	for range gapReads {
+		all, err := cs.countAtSomeReplica(ctx, name, time.Time{})
+		if err != nil {
+			return older, late, err
+		}
+		n := uint64(0)
+		if !before.IsZero() {
+			if n, err = cs.countAtSomeReplica(ctx, name, before); err != nil {
+				return older, late, err
+			}
+		}
+		late.add(n)
+		older.add(all - min(all, n))
+	}
+	return older, late, nil
+}
+
+// counted sums up several counts.
+type counted struct {
+	any         bool
+	least, most uint64
+	// fall is by how much a count was lower than one before it.
+	fall uint64
+}
+
+func (c *counted) add(n uint64) {
+	if !c.any {
+		*c = counted{any: true, least: n, most: n}
+	}
+	c.least, c.most = min(c.least, n), max(c.most, n)
+	c.fall = max(c.fall, c.most-n)
+}
+
+// countAtSomeReplica asks one replica, of the broker's choice, how many messages of at or
+// after since it has; the zero time means all.
+func (cs *Census) countAtSomeReplica(ctx context.Context, name string, since time.Time) (uint64, error) {
+	ctx, cancel := cs.conn.link.bound(ctx)
+	defer cancel()
+	ask := []byte(`{"seq":1,"batch":1,"next_by_subj":">"}`)
+	if !since.IsZero() {
+		ask = fmt.Appendf(nil, `{"start_time":%q,"batch":1,"next_by_subj":">"}`, since.UTC().Format(time.RFC3339Nano))
+	}
+	msg, err := cs.conn.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+name, ask)
+	if err != nil {
+		return 0, err
+	}
+	if msg.Header.Get("Status") == "404" {
+		return 0, nil
+	}
+	more, err := strconv.ParseUint(msg.Header.Get("Nats-Num-Pending"), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("stream %s: a read does not say how many messages follow: %w", name, err)
+	}
+	return more + 1, nil
+}

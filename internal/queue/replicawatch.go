@@ -1,0 +1,115 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// ReplicaWatch compares the replicas of the results, look by look, while workers write to
+// them. Three things let the counts of healthy replicas differ. One that lags lacks the newest
+// records, so these are left out. It has older ones that were replaced, and each replica removes
+// what expires by a clock of its own: both are gone everywhere a look later. One that was away
+// for long gets more from look to look. What a damaged disk took is not there again, and the
+// others keep it. A ReplicaWatch is not safe for concurrent use.
+type ReplicaWatch struct {
+	census   *Census
+	last     time.Time   // when the last look began
+	end      uint64      // the last sequence at that look
+	before   time.Time   // the records before this moment are compared; zero = all
+	differed int         // in how many looks in a row a replica lacked some of them
+	least    uint64      // how many of them it had at the first of these looks
+	agreed   int         // in how many looks in a row none lacked some
+	gap      *ReplicaGap // what was found
+}
+
+const (
+	// provingLooks is in how many looks in a row a replica must lack records.
+	provingLooks = 3
+	// agreeingLooks is for how many looks in a row none may, before a gap counts as closed: a
+	// look may miss the replica that does.
+	agreeingLooks = 5
+	// newest is how old the newest records are at most: longer than a replica lags that was not
+	// away.
+	newest = 10 * time.Second
+	// writeNoise is how much the counts of one look may differ while records are written,
+	// besides what the counts of the newest records show.
+	writeNoise = 8
+)
+
+// WatchReplicas returns a watch that has not looked yet.
+func (cs *Census) WatchReplicas() *ReplicaWatch { return &ReplicaWatch{census: cs} }
+
+// Gap returns what the looks have found; nil = nothing.
+func (w *ReplicaWatch) Gap() *ReplicaGap { return w.gap }
+
+// Look compares the replicas. It costs 33 small reads, and nothing where the results have one
+// replica. Looks are at least two seconds apart; one before that does nothing.
+func (w *ReplicaWatch) Look(ctx context.Context) error {
+	if !w.census.reader.replicated() || time.Since(w.last) < gapLasts {
+		return nil
+	}
+	_, err := w.look(ctx)
+	return err
+}
+
+// look is Look at once. agree says that the replicas that answered have equally many records.
+func (w *ReplicaWatch) look(ctx context.Context) (agree bool, err error) {
+	cs := w.census
+	stream, err := cs.topology.findStream(ctx, cs.conn.n.results)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	info := stream.CachedInfo()
+	if info.Config.Replicas < 2 {
+		w.gap = nil
+		return true, nil
+	}
+	rest := info.State.LastSeq == w.end // nobody has written since the last look, and who lagged has caught up
+	if w.differed == 0 || rest != w.before.IsZero() {
+		w.differed, w.before = 0, info.State.LastTime.Add(-newest)
+		if rest {
+			w.before = time.Time{}
+		}
+	}
+	now := time.Now()
+	older, late, err := cs.countOlder(ctx, cs.conn.n.results, w.before)
+	if err != nil {
+		return false, err
+	}
+	w.last, w.end = now, info.State.LastSeq
+	w.judge(older, late)
+	return older.least == older.most, nil
+}
+
+// judge adds what a look has counted: the records before the moment, and those after it.
+func (w *ReplicaWatch) judge(older, late counted) {
+	noise := uint64(0)
+	if !w.before.IsZero() {
+		noise = writeNoise + 2*late.fall + (late.most-late.least)/gapReads
+	}
+	switch {
+	case older.most <= older.least+noise:
+		w.differed, w.agreed = 0, w.agreed+1
+	case w.differed > 0 && older.most <= w.least+noise: // by now, no replica has what one lacked then
+		w.differed = 0
+	case w.differed > 0 && older.least > w.least+noise: // it catches up
+		w.differed = 0
+	default:
+		if w.differed == 0 {
+			w.least = older.least
+		}
+		w.differed, w.agreed = w.differed+1, 0
+	}
+	switch {
+	case w.differed >= provingLooks:
+		w.gap = &ReplicaGap{"stream " + w.census.conn.n.results, older.most - older.least}
+	case w.agreed >= agreeingLooks:
+		w.gap = nil
+	}
+}

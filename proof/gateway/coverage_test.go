@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/require"
+
+	"orderpost/internal/door"
+	"orderpost/internal/gateway"
+)
+
+// beside lists the statuses of operations whose cause cannot be made from outside the
+// door's package, and the tests there that make it.
+var beside = map[string]string{
+	"submit 408":   "TestBodiesThatDoNotArrive",
+	"document 503": "TestACrowd",
+	"live 503":     "TestACrowd",
+	"import 408":   "TestParametersOfAnImport",
+	"import 503":   "TestRefusalsAreHeard",
+
+	"import-state 500":   "TestAPanic",
+	"import-cancel 500":  "TestAPanic",
+	"import-results 500": "TestAPanic",
+}
+
+// coverage collects the statuses that exchanges have had, by operation: "submit 201".
+type coverage struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (c *coverage) see(pair string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = make(map[string]bool)
+	}
+	c.seen[pair] = true
+}
+
+// whole fails for every status in the document that no exchange had.
+func (c *coverage) whole(t *testing.T, doc *openapi3.T) {
+	t.Helper()
+	var missing []string
+	for _, item := range doc.Paths.Map() {
+		for _, operation := range item.Operations() {
+			for status := range operation.Responses.Map() {
+				pair := operation.OperationID + " " + status
+				if c.seen[pair] {
+					continue
+				}
+				if test := beside[pair]; test == "" || !slices.Contains(testsBeside(t), test) {
+					missing = append(missing, pair)
+				}
+			}
+		}
+	}
+	slices.Sort(missing)
+	require.Empty(t, missing, "statuses of docs/openapi.yaml without a test")
+}
+
+// testsBeside returns the names of the tests of internal/gateway.
+func testsBeside(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob("../../internal/gateway/*_test.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files, fs.ErrNotExist)
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		require.NoError(t, err)
+		for _, d := range parsed.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// faulty is a door that fails as a test says: fault returns the error of the next call, or
+// panics; nil = none.
+type faulty struct {
+	gateway.Door
+	mu    sync.Mutex
+	fault func() error
+}
+
+func (f *faulty) set(fault func() error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = fault
+}
+
+func (f *faulty) fails() error {
+	f.mu.Lock()
+	fault := f.fault
+	f.mu.Unlock()
+	if fault == nil {
+		return nil
+	}
+	return fault()
+}
+
+func (f *faulty) Submit(ctx context.Context, o door.Order) (door.Receipt, error) {
+	if err := f.fails(); err != nil {
+		return door.Receipt{}, err
+	}
+	return f.Door.Submit(ctx, o)
+}
+
+func (f *faulty) Outcome(ctx context.Context, orderNo, id string) (door.Outcome, error) {
+	if err := f.fails(); err != nil {
+		return door.Outcome{}, err
+	}
+	return f.Door.Outcome(ctx, orderNo, id)
+}
+
+func (f *faulty) End(ctx context.Context) (uint64, error) {
+	if err := f.fails(); err != nil {
+		return 0, err
+	}
+	return f.Door.End(ctx)
+}

@@ -1,0 +1,288 @@
+package manifests
+
+import (
+	"flag"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+const chartFolder = deployments + "helm/orderpost"
+
+var update = flag.Bool("update", false, "write the chart's templates (make chart)")
+
+// written are the templates that no manifest stands behind: kustomize generates the config
+// map, too.
+var written = []string{"templates/NOTES.txt", "templates/worker/configmap.yaml"}
+
+// TestTheTemplatesAreMadeOfTheManifests, and no other template lies beside them.
+func TestTheTemplatesAreMadeOfTheManifests(t *testing.T) {
+	want, err := Templates(deployments)
+	require.NoError(t, err)
+	for name, text := range want {
+		if *update {
+			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(chartFolder, name)), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(chartFolder, name), []byte(text), 0o644))
+		}
+		is, err := os.ReadFile(filepath.Join(chartFolder, name))
+		require.NoError(t, err, "run: make chart")
+		require.Equal(t, text, string(is), "%s: run: make chart", name)
+	}
+	for _, name := range written {
+		want[name] = ""
+	}
+	require.NoError(t, fs.WalkDir(os.DirFS(chartFolder), "templates", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			require.Contains(t, want, path, "no manifest stands behind it")
+		}
+		return err
+	}))
+}
+
+// values reads a file of values that lies beside the chart's own.
+func values(t *testing.T, name string) (out map[string]any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(chartFolder, name))
+	require.NoError(t, err)
+	require.NoError(t, yaml.UnmarshalStrict(text, &out))
+	return out
+}
+
+// TestTheChartGivesTheOverlays, object by object and field by field. It differs in how a
+// change of the settings restarts the pods: kustomize adds a hash to the config map's name,
+// the chart an annotation to the pods, since Helm would remove the former config map while
+// pods still start from it.
+func TestTheChartGivesTheOverlays(t *testing.T) {
+	everything := values(t, "values-production.yaml")
+	for _, part := range []string{"gateway", "notify", "operator"} {
+		everything[part] = map[string]any{"enabled": true}
+	}
+	for name, c := range map[string]struct {
+		values  map[string]any
+		folders []string
+	}{
+		"default":    {nil, []string{"base"}},
+		"small":      {values(t, "values-small.yaml"), []string{"overlays/small"}},
+		"production": {values(t, "values-production.yaml"), []string{"overlays/production"}},
+		"everything": {everything, []string{"overlays/production", "gateway", "notify", "operator"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := make(map[string]any)
+			for _, folder := range c.folders {
+				rendered, err := Kustomize(deployments + "kubernetes/" + folder)
+				require.NoError(t, err)
+				maps.Copy(want, byName(t, rendered))
+			}
+			rendered, err := Helm(chartFolder, "orderpost", c.values)
+			require.NoError(t, err)
+			require.Equal(t, want, byName(t, rendered))
+		})
+	}
+}
+
+var hash = regexp.MustCompile(`^(orderpost-worker)-[a-z0-9]{10}$`)
+
+// byName gives objects by kind and name, without what may differ.
+func byName(t *testing.T, rendered [][]byte) map[string]any {
+	t.Helper()
+	out := make(map[string]any)
+	for _, text := range rendered {
+		o := checked(t, text)
+		o.SetNamespace("orderpost") // the base has none; overlays and chart are checked to have one
+		if o.GetKind() == "ConfigMap" {
+			o.SetName(hash.ReplaceAllString(o.GetName(), "$1"))
+		}
+		if from, found, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers"); found {
+			withoutHash(t, from[0].(map[string]any))
+			require.NoError(t, unstructured.SetNestedSlice(o.Object, from, "spec", "template", "spec", "containers"))
+		}
+		unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "annotations", "checksum/config")
+		if left, found, _ := unstructured.NestedMap(o.Object, "spec", "template", "metadata", "annotations"); found && len(left) == 0 {
+			unstructured.RemoveNestedField(o.Object, "spec", "template", "metadata", "annotations")
+		}
+		name := o.GetKind() + " " + o.GetName()
+		require.NotContains(t, out, name)
+		out[name] = o.Object
+	}
+	return out
+}
+
+func withoutHash(t *testing.T, container map[string]any) {
+	from, _, err := unstructured.NestedSlice(container, "envFrom")
+	require.NoError(t, err)
+	for _, f := range from {
+		reference := f.(map[string]any)["configMapRef"].(map[string]any)
+		reference["name"] = hash.ReplaceAllString(reference["name"].(string), "$1")
+	}
+	if len(from) > 0 {
+		container["envFrom"] = from
+	}
+}
+
+// TestValuesReachTheObjects: what a cluster of one's own needs is set by values, and lands
+// where it belongs.
+func TestValuesReachTheObjects(t *testing.T) {
+	var given map[string]any
+	require.NoError(t, yaml.UnmarshalStrict([]byte(`
+image: {repository: registry.example.com/orders, tag: "1"}
+pod: {imagePullSecrets: [{name: pull}], priorityClassName: orders}
+nats: {url: "tls://broker.example.com:4222", namespace: brokers}
+monitoring: {namespace: prometheus}
+worker:
+  replicas: 0
+  settings: {ORDERPOST_API_URL: "https://api.example.org", ORDERPOST_DRAIN_TIMEOUT: 5m, ORDERPOST_RULES: /etc/rules/rules.yaml}
+  terminationGracePeriodSeconds: 320
+  resources: {limits: {memory: 1Gi}, requests: null}
+  volumes: [{name: rules, configMap: {name: rules}}]
+  volumeMounts: [{name: rules, mountPath: /etc/rules, readOnly: true}]
+  secrets: {api: my-key}
+gateway:
+  enabled: true
+  settings: {ORDERPOST_GATEWAY_TLS_CERT_FILE: null, ORDERPOST_GATEWAY_TLS_KEY_FILE: null, ORDERPOST_GATEWAY_BEHIND_PROXY: "true"}
+`), &given))
+	rendered, err := Helm(chartFolder, "shop", given)
+	require.NoError(t, err)
+	objects := make(map[string]*unstructured.Unstructured)
+	for _, text := range rendered {
+		o := checked(t, text)
+		require.Equal(t, "shop", o.GetNamespace())
+		objects[o.GetKind()+" "+o.GetName()] = o
+	}
+
+	worker := as[appsv1.Deployment](t, objects["Deployment orderpost-worker"].Object)
+	require.EqualValues(t, 0, *worker.Spec.Replicas)
+	pod, c := worker.Spec.Template.Spec, worker.Spec.Template.Spec.Containers[0]
+	require.Equal(t, "registry.example.com/orders:1", c.Image)
+	require.Equal(t, "pull", pod.ImagePullSecrets[0].Name)
+	require.Equal(t, "orders", pod.PriorityClassName)
+	require.EqualValues(t, 320, *pod.TerminationGracePeriodSeconds)
+	require.Equal(t, "1Gi", c.Resources.Limits.Memory().String())
+	require.Empty(t, c.Resources.Requests)
+	require.Equal(t, []string{"rules", "api", "nats"}, []string{pod.Volumes[0].Name, pod.Volumes[1].Name, pod.Volumes[2].Name})
+	require.Equal(t, []string{"my-key", "orderpost-nats"}, []string{pod.Volumes[1].Secret.SecretName, pod.Volumes[2].Secret.SecretName})
+	require.Equal(t, "/etc/rules", c.VolumeMounts[2].MountPath)
+	require.Equal(t, map[string]string{"ORDERPOST_API_URL": "https://api.example.org", "ORDERPOST_DRAIN_TIMEOUT": "5m", "ORDERPOST_NATS_URL": "tls://broker.example.com:4222",
+		"ORDERPOST_REPLICAS": "3", "ORDERPOST_RULES": "/etc/rules/rules.yaml"}, as[corev1.ConfigMap](t, objects["ConfigMap orderpost-worker"].Object).Data)
+
+	environ := make(map[string]string)
+	for _, e := range as[appsv1.Deployment](t, objects["Deployment orderpost-gateway"].Object).Spec.Template.Spec.Containers[0].Env {
+		environ[e.Name] = e.Value
+	}
+	require.Equal(t, "true", environ["ORDERPOST_GATEWAY_BEHIND_PROXY"])
+	require.Equal(t, "tls://broker.example.com:4222", environ["ORDERPOST_NATS_URL"])
+	require.NotContains(t, environ, "ORDERPOST_GATEWAY_TLS_CERT_FILE")
+	for _, name := range []string{"worker", "gateway"} {
+		policy, err := yaml.Marshal(objects["NetworkPolicy orderpost-"+name].Object)
+		require.NoError(t, err)
+		require.Contains(t, string(policy), "kubernetes.io/metadata.name: brokers")
+		require.Contains(t, string(policy), "kubernetes.io/metadata.name: prometheus")
+	}
+
+	given["networkPolicies"] = false
+	rendered, err = Helm(chartFolder, "shop", given)
+	require.NoError(t, err)
+	for _, text := range rendered {
+		require.NotEqual(t, "NetworkPolicy", checked(t, text).GetKind())
+	}
+}
+
+// TestNewSettingsMakeNewPods, and nothing else does.
+func TestNewSettingsMakeNewPods(t *testing.T) {
+	checksum := func(text string) string {
+		var given map[string]any
+		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &given))
+		rendered, err := Helm(chartFolder, "orderpost", given)
+		require.NoError(t, err)
+		for _, text := range rendered {
+			if o := checked(t, text); o.GetKind() == "Deployment" {
+				return as[appsv1.Deployment](t, o.Object).Spec.Template.Annotations["checksum/config"]
+			}
+		}
+		return ""
+	}
+	was := checksum("")
+	require.Len(t, was, 64)
+	require.Equal(t, was, checksum("worker: {replicas: 7}"))
+	require.NotEqual(t, was, checksum("worker: {settings: {ORDERPOST_MAX_IN_FLIGHT: '9'}}"))
+	require.NotEqual(t, was, checksum("nats: {url: 'tls://other:4222'}"))
+}
+
+// TestWrongValuesAreRefused before anything is sent, by the name of the value.
+func TestWrongValuesAreRefused(t *testing.T) {
+	for text, named := range map[string]string{
+		"replicas: 3":                                          "replicas",
+		"worker: {replica: 3}":                                 "replica",
+		"worker: {replicas: two}":                              "/worker/replicas",
+		"worker: {replicas: -1}":                               "/worker/replicas",
+		"worker: {settings: {ORDERPOST_REPLICAS: 3}}":          "/worker/settings/ORDERPOST_REPLICAS",
+		"worker: {settings: {API_URL: x}}":                     "API_URL",
+		"worker: {settings: {ORDERPOST_API_URL: null}}":        "ORDERPOST_API_URL",
+		"worker: {settings: {ORDERPOST_NATS_URL: nats://x}}":   "ORDERPOST_NATS_URL",
+		"worker: {settings: {ORDERPOST_API_SECRET: hush}}":     "ORDERPOST_API_SECRET",
+		"gateway: {secrets: {door: mine}}":                     "door",
+		"worker: {secrets: {api: 'two names'}}":                "/worker/secrets/api",
+		"worker: {resources: {limit: {memory: 1Gi}}}":          "limit",
+		"image: {tag: ''}":                                     "/image/tag",
+		"image: {registry: example.com}":                       "registry",
+		"nats: {url: 'broker:4222'}":                           "/nats/url",
+		"networkPolicies: 'no'":                                "/networkPolicies",
+		"autoscaling: {enabled: true, minReplicas: 0}":         "/autoscaling/minReplicas",
+		"autoscaling: {maxReplicas: 2.5}":                      "/autoscaling/maxReplicas",
+		"notify: {enabled: true, url: https://a.example.com/}": "url",
+	} {
+		var given map[string]any
+		require.NoError(t, yaml.UnmarshalStrict([]byte(text), &given))
+		_, err := Helm(chartFolder, "orderpost", given)
+		require.ErrorContains(t, err, "don't meet the specifications of the schema", text)
+		require.ErrorContains(t, err, named, text)
+	}
+}
+
+// TestEveryValueIsUsed: a value that no template reads would promise what does not happen,
+// and one without a schema could be misspelt.
+func TestEveryValueIsUsed(t *testing.T) {
+	var templates strings.Builder
+	require.NoError(t, filepath.WalkDir(filepath.Join(chartFolder, "templates"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Base(path) != "NOTES.txt" {
+			text, readErr := os.ReadFile(path)
+			require.NoError(t, readErr)
+			templates.Write(text)
+		}
+		return err
+	}))
+	var look func(path string, value any)
+	look = func(path string, value any) {
+		inner, ok := value.(map[string]any)
+		if !ok || len(inner) == 0 || strings.Contains(templates.String(), path+" ") {
+			require.Regexp(t, regexp.QuoteMeta(path)+`\b`, templates.String())
+			return
+		}
+		for name, value := range inner {
+			look(path+"."+name, value)
+		}
+	}
+	look(".Values", values(t, "values.yaml"))
+}
+
+// TestHelmLint: no error and no warning. It tells that an icon is missing, which is true.
+func TestHelmLint(t *testing.T) {
+	for _, given := range []map[string]any{nil, values(t, "values-small.yaml"), values(t, "values-production.yaml")} {
+		found := lint.RunAll(chartFolder, given, "orderpost")
+		for _, m := range found.Messages {
+			require.LessOrEqual(t, m.Severity, support.InfoSev, m.Error())
+		}
+		require.NotEmpty(t, found.Messages)
+	}
+}
