@@ -59,6 +59,7 @@ func (c *call) park(rt route, l *later, began time.Time) bool {
 		return false
 	}
 	_ = conn.SetDeadline(time.Time{})
+	c.s.crowds.parked()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.s.drain))
 	seen := &answered{ResponseWriter: &bare{conn: conn}}
 	parked := &call{Request: (&http.Request{Method: c.Method, Body: http.NoBody}).WithContext(ctx), w: seen, control: http.NewResponseController(seen),

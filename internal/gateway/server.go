@@ -107,6 +107,7 @@ type Server struct {
 	done  chan struct{}
 	// parked are the waits and feeds that net/http does not serve any more.
 	parked sync.WaitGroup
+	crowds crowds
 	// drain ends when Stop is called: waits and feeds end with it.
 	drain     context.Context
 	stopWaits context.CancelFunc
