@@ -35,7 +35,8 @@ func (wk *Worker) fileLetter(ctx context.Context, d *Delivery, l *Letter) error 
 				return nil
 			}
 			if have.IntentID != l.IntentID {
-				if stored, err := wk.stillStored(ctx, d); err != nil || !stored {
+				stored, err := wk.stillStored(ctx, d)
+				if err != nil || !stored || !d.lease.Valid() { // asking took a while
 					return cmp.Or(err, errLapsed)
 				}
 			}
