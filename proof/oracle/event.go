@@ -121,6 +121,8 @@ const (
 	// Then it may have stored the result, or given the order up.
 	Refused
 	Unrefused
+	// Looked: a person saw the dead letters of an order.
+	Looked
 	// Full and Room: the broker refuses results, and takes them again.
 	Full
 	Room
@@ -134,7 +136,7 @@ const (
 
 var kindNames = [...]string{"", "begin", "published", "stored", "waited", "left", "delivered", "released", "handed-back", "marked", "heard", "acknowledged", "extended", "removed", "emptied", "posted",
 	"arrived", "answered", "called-back", "took-down", "recorded", "filed", "unfiled", "created", "foreign", "started", "frozen", "reconnected", "ended",
-	"clock-set", "suspended", "refused", "unrefused", "full", "room", "broker-killed", "broker-back", "end"}
+	"clock-set", "suspended", "refused", "unrefused", "looked", "full", "room", "broker-killed", "broker-back", "end"}
 
 // String returns the word used in histories.
 func (k Kind) String() string { return kindNames[k] }

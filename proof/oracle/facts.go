@@ -108,6 +108,22 @@ func (o *Oracle) checkFacts(c *course, e *Event, prev *order.Record) {
 	o.checkBooks(c, rec)
 }
 
+// checkPermission checks that a person who permits an attempt saw every doubt about the
+// order: none arose after she looked (R5).
+func (o *Oracle) checkPermission(c *course, e *Event, prev *order.Record) {
+	rec := e.Record
+	at, looked := o.process(e.Process).looked[c.orderNo]
+	if !looked || !rec.Allowed || prev.Allowed && prev.AllowedFor == rec.AllowedFor {
+		return
+	}
+	for _, r := range c.records[:len(c.records)-1] {
+		inDoubt := func(a *attempt) bool { return a.claim == r.claim && a.unsure() }
+		if r.claim != 0 && r.at > at && r.rec.Unsure && slices.ContainsFunc(c.posts, inDoubt) {
+			o.find(Own, c.orderNo, []int{r.line}, "%s permits an attempt for %s, and looked before %s was in doubt", e.Process, rec.AllowedFor, r.rec.IntentID)
+		}
+	}
+}
+
 // checkConflicts checks that a record lists intents as refused that were stored as it says,
 // each once and none with its own body.
 func (o *Oracle) checkConflicts(c *course, rec *order.Record) {
@@ -162,6 +178,7 @@ func (o *Oracle) checkKept(c *course, e *Event, prev *order.Record) {
 	case granted && !rec.Dropped && c.pending == 0 && (c.letter == nil || settle.LetterReplayed(rec.AllowedFor) != c.letter.seq):
 		o.find(Own, c.orderNo, nil, "%s permits an attempt for %s, and the letter is %s", e.Process, rec.AllowedFor, c.letter)
 	}
+	o.checkPermission(c, e, prev)
 	if rec.Outcome() != order.OutcomeAccepted || rec.BodyHash != prev.BodyHash || len(rec.Conflicts) >= 10 {
 		return
 	}

@@ -200,6 +200,7 @@ type process struct {
 	frozen      Moment // until then
 	reconnected bool
 	refused     map[string]Moment // orders that wait until the broker stores their results, and when it refused them last
+	looked      map[string]Moment // when the person saw the letters of an order last
 	ended       Moment            // 0 = never
 	shift       Moment            // of its wall clock
 	shifts      []shifted
@@ -303,6 +304,12 @@ func (o *Oracle) Observe(e Event) {
 		p.refused[e.OrderNo] = e.At
 	case Unrefused:
 		delete(o.process(e.Process).refused, e.OrderNo)
+	case Looked:
+		p := o.process(e.Process)
+		if p.looked == nil {
+			p.looked = make(map[string]Moment)
+		}
+		p.looked[e.OrderNo] = e.At
 	case Full:
 		o.full, o.fullSince = true, e.At
 	case Room:

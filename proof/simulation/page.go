@@ -7,6 +7,7 @@ import (
 
 	"orderpost/internal/order"
 	"orderpost/internal/settle"
+	"orderpost/proof/oracle"
 )
 
 // ben is a colleague of anna.
@@ -22,6 +23,7 @@ func (w *world) actOnPage(h *host, no string) {
 	for range 6 {
 		if l, err := h.q.Ledger.Letter(ctx, no); err == nil && l != nil && w.api.underway[no] == 0 {
 			listed = l
+			w.witness.tell(oracle.Event{Kind: oracle.Looked, Process: h.run, OrderNo: no})
 			break
 		}
 		e.nap(e.between(time.Second, 10*time.Second))
