@@ -69,11 +69,20 @@ type wait struct {
 	began   time.Time // when the wait began
 	limit   time.Duration
 	refused uint64 // outages.refused at the beginning
+	back    uint64 // how often the connection had come back then
 	counted bool   // in outages.waiting
 }
 
 func (cn *Conn) wait() *wait {
-	return &wait{conn: cn, began: time.Now(), limit: cn.cfg.BrokerWait, refused: cn.outages.refused.Load()}
+	return &wait{conn: cn, began: time.Now(), limit: cn.cfg.BrokerWait, refused: cn.outages.refused.Load(), back: cn.reconnects()}
+}
+
+// reconnects returns how often the connection came back.
+func (cn *Conn) reconnects() uint64 {
+	if cn.nc == nil { // not connected yet
+		return 0
+	}
+	return cn.nc.Stats().Reconnects
 }
 
 // Backoff implements settle.Wait. In a queue that is not patient it does
@@ -93,6 +102,15 @@ func (w *wait) Backoff(ctx context.Context, cause error) error {
 		return cn.waitingFor(cn.reason(cause), w.limit-time.Since(w.began))
 	}, cn.tell)
 	return pause(ctx, againPause)
+}
+
+// Answered implements settle.Wait. Where the broker answers some requests and never others,
+// as a cluster does that has lost its quorum, the connection holds, and the wait goes on.
+func (w *wait) Answered() {
+	if back := w.conn.reconnects(); back != w.back {
+		w.Done()
+		w.back = back
+	}
 }
 
 // Done implements settle.Wait.

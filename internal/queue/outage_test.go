@@ -238,6 +238,33 @@ func TestRequestsGiveUp(t *testing.T) {
 	}
 }
 
+// TestEachOutageHasItsOwnWait: a command that is answered between two outages waits for the second one as long as for the
+// first. While the connection holds, answers to other requests change nothing.
+func TestEachOutageHasItsOwnWait(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	furnished(t, dir).Stop()
+	start := func() *embedded.Server {
+		s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
+		require.NoError(t, err)
+		return s
+	}
+	s := start()
+	q, _ := patientQueue(t, dir, time.Minute)
+	w := q.Conn.wait()
+	defer w.Done()
+	w.began = w.began.Add(-time.Hour)
+	w.Answered()
+	require.ErrorIs(t, w.Backoff(t.Context(), errUnconfirmed), settle.ErrUnreachable)
+	s.Stop()
+	s = start()
+	t.Cleanup(s.Stop)
+	_, err := q.Ledger.Lookup(t.Context(), "R-1") // waits until the broker is back
+	require.NoError(t, err)
+	w.Answered()
+	require.NoError(t, w.Backoff(t.Context(), errUnconfirmed))
+}
+
 // TestAWorkersRequestsDoNotWait: a worker must not hold a claim while it waits.
 func TestAWorkersRequestsDoNotWait(t *testing.T) {
 	s := startBroker(t)

@@ -25,6 +25,9 @@ type Wait interface {
 	// returns an error if the request must not be repeated: ErrUnreachable
 	// (wrapped) when the time is up, the broker's refusal, or the error of ctx.
 	Backoff(ctx context.Context, cause error) error
+	// Answered says that the broker answered another request meanwhile. If the connection
+	// was lost before that, the next failure is another outage, and begins a new wait.
+	Answered()
 	// Done says that the caller does not wait any more. Its next failure begins
 	// a new wait.
 	Done()
@@ -36,4 +39,5 @@ type impatient struct{}
 func (impatient) Transient(error) bool                 { return false }
 func (impatient) Wait() Wait                           { return impatient{} }
 func (impatient) Backoff(context.Context, error) error { return nil }
+func (impatient) Answered()                            {}
 func (impatient) Done()                                {}

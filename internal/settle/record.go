@@ -80,6 +80,7 @@ func (lg *Ledger) writeUnless(ctx context.Context, token string, base Entry, min
 		if base, err = lg.rereadRecord(ctx, token); err != nil {
 			return base, err
 		}
+		w.Answered()
 		if base.Record != nil && base.Record.WriteID == mine.WriteID {
 			base.replaced = before
 			return base, nil // only the confirmation was lost
@@ -156,6 +157,7 @@ func (lg *Ledger) updateRecord(ctx context.Context, token string, decide func(cu
 		if err != nil || cur.Record != nil && cur.Record.WriteID == id {
 			return cur, err
 		}
+		w.Answered()
 		next, err := decide(cur)
 		if err != nil || next == nil {
 			return cur, err

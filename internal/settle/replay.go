@@ -247,9 +247,11 @@ func (op *Operator) putBack(ctx context.Context, l *Letter, rec *order.Record, o
 		}
 		cut = cut || err != nil
 		where, lookErr := op.findIntent(ctx, l, id)
-		switch {
-		case lookErr != nil:
+		if lookErr != nil {
 			return ReplayNone, errors.Join(err, lookErr)
+		}
+		w.Answered()
+		switch {
 		case where.ours && cut: // the confirmation of our publish was lost
 			return Replayed, nil
 		case where.ours:
