@@ -60,6 +60,22 @@ func (l *link) within(ctx context.Context, d time.Duration) (context.Context, co
 	return ctx, cancel
 }
 
+// outlive returns a context for the answers to what was sent. It lasts longer than ctx while
+// the connection holds.
+func (cn *Conn) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	answers, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		defer cancel()
+		if broken := cn.link.disconnected(); cn.Connected() {
+			select {
+			case <-broken:
+			case <-answers.Done():
+			}
+		}
+	})
+	return answers, func() { stop(); cancel() }
+}
+
 // pause returns nil after d, or ctx's error when ctx ends first.
 func pause(ctx context.Context, d time.Duration) error { return settle.RealTime().Sleep(ctx, d) }
 

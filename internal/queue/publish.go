@@ -58,6 +58,9 @@ type PublishResult struct {
 // batch for one duplicate. PublishMany then publishes the intents of the batch
 // one by one, which singles the duplicate out. While the broker is out of
 // reach, it publishes unconfirmed intents again, for at most cfg.BrokerWait.
+//
+// After the end of ctx it sends nothing, and returns once what it sent is answered, or the
+// connection breaks. So who stops an import and then cancels it, cancels all that it stored.
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start, end := 0, 0; start < len(intents); start = end {
@@ -135,7 +138,7 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 	if len(msgs) == 0 {
 		return
 	}
-	if q.publishAtomic(ctx, msgs) == nil {
+	if q.publishWhole(ctx, msgs) == nil {
 		for _, i := range index {
 			results[i].Status = settle.Stored
 		}
@@ -143,6 +146,16 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 		q.publishSingly(ctx, intents, results, index)
 	}
 	q.publishSingly(ctx, intents, results, again) // the broker judges them now that the others are stored
+}
+
+// publishWhole publishes one atomic batch, unless ctx has ended. Its end cuts nothing off.
+func (q *Queue) publishWhole(ctx context.Context, msgs []*nats.Msg) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ctx, cancel := q.Conn.outlive(ctx)
+	defer cancel()
+	return q.publishAtomic(ctx, msgs)
 }
 
 // publishAtomic publishes one atomic batch. It bounds the wait for the answer
@@ -158,8 +171,12 @@ func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
 // publishSingly publishes the intents of a refused or unconfirmed batch one by
 // one, without waiting in between.
 func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
-	message := func(k int) (*nats.Msg, error) { return natsMsg(q.Producer.IntentMessage(intents[index[k]])), nil }
-	q.publishAsync(ctx, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
+	message := func(k int) (*nats.Msg, error) {
+		return natsMsg(q.Producer.IntentMessage(intents[index[k]])), ctx.Err()
+	}
+	answers, cancel := q.Conn.outlive(ctx)
+	defer cancel()
+	q.publishAsync(answers, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
 		i := index[k]
 		results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, err)
 	})
