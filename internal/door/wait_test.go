@@ -44,7 +44,7 @@ func TestTenThousandWaitsCostLittle(t *testing.T) {
 	require.NoError(t, err)
 	each := (memory() - before) / n
 	t.Logf("%d bytes each, stacks included", each)
-	require.Less(t, each, int64(10<<10))
+	require.Less(t, each, int64(12<<10)) // 6 kB, or 10 under the race detector
 
 	r.answer(1, order.Accepted)
 	require.Equal(t, "0", (<-settled).OrderNo)
