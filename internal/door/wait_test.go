@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 )
 
 // TestTenThousandWaitsCostLittle, and one of them hears of its order.
@@ -44,7 +45,11 @@ func TestTenThousandWaitsCostLittle(t *testing.T) {
 	require.NoError(t, err)
 	each := (memory() - before) / n
 	t.Logf("%d bytes each, stacks included", each)
-	require.Less(t, each, int64(12<<10)) // 6 kB, or 10 under the race detector
+	most := int64(10 << 10)
+	if patient.UnderRace { // which takes 4 kB of its own
+		most += 4 << 10
+	}
+	require.Less(t, each, most)
 
 	r.answer(1, order.Accepted)
 	require.Equal(t, "0", (<-settled).OrderNo)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 )
 
 func canonical(t *testing.T, body string) *order.Order {
@@ -127,7 +128,7 @@ func TestAllocations(t *testing.T) {
 	o, err := order.Parse(body)
 	require.NoError(t, err)
 	buffer := make([]byte, 0, 1024)
-	if raceEnabled {
+	if patient.UnderRace {
 		t.Skip("the race detector allocates, and makes sync.Pool forget")
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { buffer = o.AppendBody(buffer[:0], 1) }))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orderpost/internal/order"
+	"orderpost/internal/patient"
 )
 
 // benchOrder is an ordinary order whose stamped body has 300 bytes.
@@ -68,7 +69,7 @@ func BenchmarkParse(b *testing.B) {
 }
 
 func TestSignAllocations(t *testing.T) {
-	if raceEnabled {
+	if patient.UnderRace {
 		t.Skip("the race detector allocates, and makes sync.Pool forget")
 	}
 	signer := newSigner(t, "s")

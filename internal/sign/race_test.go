@@ -1,5 +1,0 @@
-//go:build race
-
-package sign_test
-
-const raceEnabled = true
