@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// crowdOf is how many waits hold for a moment so much more than they need later that it
-	// is worth a collection.
-	crowdOf = 1000
-	// calmAfter is how long after the last of them that is.
+	// crowdOf is how many new waits make a crowd: together they hold some MB more for a moment
+	// than they need later.
+	crowdOf = 250
+	// calmAfter is how long a crowd may gather. It is parked by then, and at most one
+	// collection is made in so long.
 	calmAfter = 2 * time.Second
 )
 
@@ -20,24 +21,20 @@ const (
 type crowds struct {
 	mu    sync.Mutex
 	waits int // that were parked since memory was given back
-	calm  *time.Timer
 }
 
 // parked is called for each wait that is parked.
 func (c *crowds) parked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waits++; c.waits < crowdOf {
-		return
-	}
-	if c.calm == nil {
-		c.calm = time.AfterFunc(calmAfter, c.giveBack)
+	if c.waits++; c.waits == crowdOf {
+		time.AfterFunc(calmAfter, c.giveBack)
 	}
 }
 
 func (c *crowds) giveBack() {
 	c.mu.Lock()
-	c.waits, c.calm = 0, nil
+	c.waits = 0
 	c.mu.Unlock()
 	debug.FreeOSMemory()
 }
