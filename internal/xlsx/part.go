@@ -160,14 +160,11 @@ func (b *Book) each(name string, visit func(depth int, tag string, attrs map[str
 	defer func() { _ = p.Close() }()
 	s := newScanner(p)
 	for {
-		t, err := s.next()
+		t, err := s.nextStart()
 		if errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return b.blame(name, err)
-		}
-		if t.kind != startTag {
-			continue
 		}
 		tag := string(t.name)
 		attrs, err := s.attributes(t.attrs)

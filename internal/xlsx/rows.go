@@ -93,15 +93,12 @@ func (r *Rows) Last() int { return r.last }
 // begin reads up to the rows.
 func (r *Rows) begin() error {
 	for {
-		t, err := r.s.next()
+		t, err := r.s.nextStart()
 		if errors.Is(err, io.EOF) {
 			r.ended = true
 			return nil
 		} else if err != nil {
 			return err
-		}
-		if t.kind != startTag {
-			continue
 		}
 		switch depth := r.s.depth(); {
 		case depth == 1 && string(t.name) != "worksheet":
@@ -188,15 +185,12 @@ func (e *CellError) Unwrap() error { return e.Err }
 // end reads what stands behind the rows.
 func (r *Rows) end() error {
 	for {
-		t, err := r.s.next()
+		t, err := r.s.nextStart()
 		if errors.Is(err, io.EOF) {
 			r.ended = true
 			return nil
 		} else if err != nil {
 			return err
-		}
-		if t.kind != startTag {
-			continue
 		}
 		switch name := string(t.name); {
 		case name == "autoFilter" && r.s.depth() == 2:

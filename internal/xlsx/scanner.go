@@ -100,6 +100,15 @@ func (s *scanner) cut() error {
 	return s.err
 }
 
+// nextStart reads up to the next start tag. It returns io.EOF behind the root.
+func (s *scanner) nextStart() (token, error) {
+	for {
+		if t, err := s.next(); err != nil || t.kind == startTag {
+			return t, err
+		}
+	}
+}
+
 // next reads a token. It returns io.EOF behind the root.
 func (s *scanner) next() (t token, err error) {
 	if s.empty {
