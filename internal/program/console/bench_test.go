@@ -112,7 +112,7 @@ func measure(t testing.TB, size, rounds int, idle time.Duration) map[string]floa
 		t.Logf("%-45s p50 %6.1f ms  p99 %6.1f ms", path, float64(took[len(took)/2].Microseconds())/1000, float64(p99.Microseconds())/1000)
 	}
 	stop()
-	out["MiB-rss"], out["MiB-peak"] = c.memory(t, "VmRSS"), c.memory(t, "VmHWM")
+	out["MiB-rss"], out["MiB-peak"] = patient.Memory(t, c.pid, "VmRSS"), patient.Memory(t, c.pid, "VmHWM")
 
 	require.Eventually(t, func() bool { // the results of the last hour are counted in the background, too
 		page, _ := c.open(t, "/")
@@ -266,19 +266,6 @@ func (c *running) changes(t testing.TB, q *queue.Queue) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-ended }
-}
-
-// memory returns a field of the process's status in MiB.
-func (c *running) memory(t testing.TB, field string) float64 {
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.pid), "status"))
-	if err != nil {
-		t.Skip("this system does not tell how much memory a process takes")
-	}
-	_, text, _ := strings.Cut(string(status), field+":")
-	var kib float64
-	_, err = fmt.Sscan(text, &kib)
-	require.NoError(t, err)
-	return kib / 1024
 }
 
 // cpu returns the processor time of the console's process.

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,14 +77,14 @@ func waits(t testing.TB, n int) float64 {
 		_, err = io.WriteString(c, request)
 		require.NoError(t, err)
 	}
-	least, since := memory(t, pid), time.Now()
+	least, since := patient.Memory(t, pid, "VmRSS"), time.Now()
 	require.Eventually(t, func() bool {
-		if now := memory(t, pid); now < least*0.99 {
+		if now := patient.Memory(t, pid, "VmRSS"); now < least*0.99 {
 			least, since = now, time.Now()
 		}
 		return time.Since(since) > min(15*time.Second, time.Duration(n)*10*time.Millisecond)
 	}, 5*time.Minute, 100*time.Millisecond)
-	return memory(t, pid)
+	return patient.Memory(t, pid, "VmRSS")
 }
 
 // startDoor starts a door on the broker of a data folder, and returns its address.
@@ -108,14 +106,4 @@ func startDoor(t testing.TB, dir string) (url string, pid int) {
 	}
 	t.Fatal("the door says no address")
 	return "", 0
-}
-
-// memory returns the resident memory of a process in MiB.
-func memory(t testing.TB, pid int) float64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	kib, err := strconv.Atoi(strings.Fields(rest)[0])
-	require.NoError(t, err)
-	return float64(kib) / 1024
 }
