@@ -60,8 +60,8 @@ func (l *link) within(ctx context.Context, d time.Duration) (context.Context, co
 	return ctx, cancel
 }
 
-// outlive returns a context for the answers to what was sent. It lasts longer than ctx while
-// the connection holds.
+// outlive returns a context for the answers to what was sent. It outlives ctx until the
+// connection breaks.
 func (cn *Conn) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	answers, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

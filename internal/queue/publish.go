@@ -59,8 +59,8 @@ type PublishResult struct {
 // one by one, which singles the duplicate out. While the broker is out of
 // reach, it publishes unconfirmed intents again, for at most cfg.BrokerWait.
 //
-// After the end of ctx it sends nothing, and returns once what it sent is answered, or the
-// connection breaks. So who stops an import and then cancels it, cancels all that it stored.
+// After the end of ctx PublishMany sends nothing more. It returns once the broker has answered what
+// was sent, or the connection breaks. So a cancellation after it covers everything that it stored.
 func (q *Queue) PublishMany(ctx context.Context, intents []settle.Intent) []PublishResult {
 	results := make([]PublishResult, len(intents))
 	for start, end := 0, 0; start < len(intents); start = end {
@@ -148,7 +148,8 @@ func (q *Queue) publishBatch(ctx context.Context, intents []settle.Intent, resul
 	q.publishSingly(ctx, intents, results, again) // the broker judges them now that the others are stored
 }
 
-// publishWhole publishes one atomic batch, unless ctx has ended. Its end cuts nothing off.
+// publishWhole publishes one atomic batch, unless ctx has ended. If ctx ends meanwhile, publishWhole
+// still waits for the answer.
 func (q *Queue) publishWhole(ctx context.Context, msgs []*nats.Msg) error {
 	if err := ctx.Err(); err != nil {
 		return err
