@@ -123,7 +123,8 @@ func (r *rig) healAll(ctx context.Context) error {
 	return errors.Join(r.insist(ctx, []int{0}, "worker", "limit", "default"), r.insist(ctx, []int{0}, "worker", "resume"))
 }
 
-// untilQuiet waits until every intent is settled and acknowledged.
+// untilQuiet waits until every intent is settled, acknowledged and removed from the log. After
+// an outage the worker that removes them first reads all that the log still has (R14).
 func (r *rig) untilQuiet(ctx context.Context) error {
 	q, err := r.open(ctx, "chaos")
 	if err != nil {
@@ -131,19 +132,22 @@ func (r *rig) untilQuiet(ctx context.Context) error {
 	}
 	defer q.Close()
 	var last queue.Counts
+	var log queue.Room
 	for told := time.Now(); ; {
-		if c, err := q.Census.Count(ctx); err == nil {
-			if last = c; c.Pending == 0 && c.Waiting <= r.people.leaves() {
+		c, err := q.Census.Count(ctx)
+		room, roomErr := q.Census.Room(ctx)
+		if errors.Join(err, roomErr) == nil {
+			if last, log = c, room; c.Pending == 0 && c.Waiting <= r.people.leaves() && log.Msgs == 0 {
 				return nil
 			}
 		}
 		if time.Since(told) > 10*time.Second {
 			told = time.Now()
-			r.say("%d intents are pending, %d wait", last.Pending, last.Waiting)
+			r.say("%d intents are pending, %d wait, the log holds %d", last.Pending, last.Waiting, log.Msgs)
 			r.confirmRefusals(ctx, q)
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return fmt.Errorf("%w: %d intents are still pending", err, last.Pending)
+			return fmt.Errorf("%w: %d intents are still pending, the log holds %d", err, last.Pending, log.Msgs)
 		}
 	}
 }

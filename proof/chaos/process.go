@@ -2,8 +2,8 @@ package chaos
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -179,17 +179,21 @@ func build(ctx context.Context, dir, name, pkg, tags string) (string, error) {
 	return path, nil
 }
 
-// freeAddrs returns free loopback addresses.
+// freeAddrs returns free loopback addresses. What listens there may be away for a while, so
+// their ports are none that the system gives to those who ask for any.
 func freeAddrs(n int) ([]string, error) {
+	const first, last, tries = 10_000, 32_000, 1000 // Linux gives 32768 and more
 	var addrs []string
-	var errs []error
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for range tries {
+		if len(addrs) == n {
+			return addrs, nil
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first)))
 		if err != nil {
-			return nil, err
+			continue
 		}
 		addrs = append(addrs, l.Addr().String())
-		defer func() { errs = append(errs, l.Close()) }() // not before the end, otherwise the next one may get the same port
+		defer func() { _ = l.Close() }() // not before the end, otherwise the next one may get the same port
 	}
-	return addrs, errors.Join(errs...)
+	return nil, fmt.Errorf("no free port between %d and %d in %d tries", first, last, tries)
 }

@@ -50,8 +50,11 @@ type heard struct {
 }
 
 func newReceiver(seed uint64) (*receiver, error) {
-	r := &receiver{secret: notify.NewSecret(), draw: rand.New(rand.NewPCG(seed, 5)), manner: usualManner, last: make(map[string]heard), addr: "127.0.0.1:0"}
-	var err error
+	addrs, err := freeAddrs(1)
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{secret: notify.NewSecret(), draw: rand.New(rand.NewPCG(seed, 5)), manner: usualManner, last: make(map[string]heard), addr: addrs[0]}
 	if r.verify, err = standardwebhooks.NewWebhook(r.secret); err != nil {
 		return nil, err
 	}
@@ -71,7 +74,7 @@ func (r *receiver) open() error {
 	if err != nil {
 		return err
 	}
-	r.addr, r.server = l.Addr().String(), &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
+	r.server = &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}
 	go func(s *http.Server) { _ = s.Serve(l) }(r.server)
 	return nil
 }
