@@ -47,7 +47,7 @@ func (cn *Conn) patient() bool { return cn.cfg.BrokerWait > 0 && !cn.cfg.Worker 
 // repeat.
 func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) error {
 	if !cn.patient() {
-		return do(ctx)
+		return cn.named(do(ctx))
 	}
 	w := cn.wait()
 	defer w.Done()
@@ -61,6 +61,21 @@ func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) e
 		}
 	}
 }
+
+// named says what an error means that comes because there is no connection, and nothing is
+// buffered for when it is back. The client's words for that are "outbound buffer limit exceeded".
+func (cn *Conn) named(err error) error {
+	if !errors.Is(err, nats.ErrReconnectBufExceeded) {
+		return err
+	}
+	return &notConnected{reason: cn.reason(errLinkBroken), sent: err}
+}
+
+// notConnected is the error of a request that was not sent.
+type notConnected struct{ reason, sent error }
+
+func (e *notConnected) Error() string   { return "no connection to the broker: " + e.reason.Error() }
+func (e *notConnected) Unwrap() []error { return []error{e.reason, e.sent} }
 
 // wait measures how long one caller waits for the broker. It implements
 // settle.Wait.

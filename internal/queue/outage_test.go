@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
 
@@ -236,6 +237,24 @@ func TestRequestsGiveUp(t *testing.T) {
 	for i, r := range requests {
 		require.ErrorIs(t, errs[i], ErrUnreachable, r.name)
 	}
+}
+
+// TestAWorkerSaysThatThereIsNoConnection: a worker's requests fail at once without a
+// connection, and say why, instead of the client's "outbound buffer limit exceeded".
+func TestAWorkerSaysThatThereIsNoConnection(t *testing.T) {
+	t.Parallel()
+	s, err := embedded.Start(embedded.Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(s.Stop)
+	q := openQueue(t, s, "w1")
+	s.Stop()
+	require.Eventually(t, func() bool { return q.Conn.outages.dial.Load() != nil }, time.Minute, time.Millisecond, "it has tried to reconnect")
+	_, err = q.AckFloor(t.Context())
+	require.ErrorContains(t, err, "no connection to the broker: ")
+	require.ErrorContains(t, err, "connection refused")
+	require.NotContains(t, err.Error(), "buffer")
+	require.ErrorIs(t, err, nats.ErrReconnectBufExceeded)
+	require.True(t, q.Conn.transient(err))
 }
 
 // TestEachOutageHasItsOwnWait: a command that is answered between two outages waits for the second one as long as for the
