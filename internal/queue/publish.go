@@ -169,9 +169,28 @@ func (q *Queue) publishAtomic(ctx context.Context, msgs []*nats.Msg) error {
 	return err
 }
 
-// publishSingly publishes the intents of a refused or unconfirmed batch one by
-// one, without waiting in between.
+// publishSingly publishes the intents of a refused or unconfirmed batch one by one, without
+// waiting in between. It waits for all places together that settled intents still have (R14).
 func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) {
+	for try := 0; len(index) > 0; try++ {
+		index = q.publishOnce(ctx, intents, results, index)
+		if try == settle.FreedTries {
+			for _, i := range index {
+				results[i].Status = settle.AlreadyPending
+			}
+			return
+		}
+		if len(index) > 0 && pause(ctx, settle.FreedPause) != nil {
+			for _, i := range index {
+				results[i].Err = ctx.Err()
+			}
+			return
+		}
+	}
+}
+
+// publishOnce publishes some intents, and returns those to publish again.
+func (q *Queue) publishOnce(ctx context.Context, intents []settle.Intent, results []PublishResult, index []int) (again []int) {
 	message := func(k int) (*nats.Msg, error) {
 		return natsMsg(q.Producer.IntentMessage(intents[index[k]])), ctx.Err()
 	}
@@ -180,7 +199,11 @@ func (q *Queue) publishSingly(ctx context.Context, intents []settle.Intent, resu
 	q.publishAsync(answers, len(index), message, func(k int, ack *jetstream.PubAck, err error) {
 		i := index[k]
 		results[i].Status, results[i].Err = q.answered(ctx, intents[i], ack, err)
+		if results[i] == (PublishResult{}) {
+			again = append(again, i)
+		}
 	})
+	return again
 }
 
 // publishAsync publishes n messages without waiting in between, and then passes the
@@ -219,17 +242,14 @@ func (q *Queue) publishAsync(ctx context.Context, n int, message func(i int) (*n
 // it waits.
 func (q *Queue) StreamOf(waits bool) string { return q.Conn.n.takes(waits) }
 
-// answered returns what became of one intent. It publishes an intent again at
-// once if the answer calls for that.
+// answered returns what became of one intent: PublishNone without an error if it must be
+// published again.
 func (q *Queue) answered(ctx context.Context, in settle.Intent, ack *jetstream.PubAck, err error) (settle.PublishStatus, error) {
 	p, err := publishAnswer(q.Conn.n.takes(in.Waits()), ack, err)
 	if err != nil || p == settle.Stored {
 		return p, err
 	}
-	if p, err = q.Producer.Verify(ctx, in, p, ackSequence(ack)); p == settle.PublishNone && err == nil {
-		return q.Producer.Publish(ctx, in)
-	}
-	return p, err
+	return q.Producer.Verify(ctx, in, p, ackSequence(ack))
 }
 
 // Codes and texts of JetStream's API errors.

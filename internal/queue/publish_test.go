@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -51,6 +52,40 @@ func TestR6APublishAnswerSaysWhatBecameOfTheIntent(t *testing.T) {
 	requireDrained(t, q)
 	require.Equal(t, "already-known", one(intent("A-1", "i1")), "settled")
 	require.Equal(t, "stored", one(intent("A-1", "i2")))
+}
+
+// Settled intents have their places until the log is trimmed (R14). An import waits for all of
+// them together, two seconds each would be minutes.
+func TestPublishManyWaitsOnceForAllSettledPlaces(t *testing.T) {
+	q := openQueue(t, startBroker(t), "a")
+	var first, second []settle.Intent
+	for i := range 60 {
+		no := fmt.Sprintf("A-%d", i)
+		first, second = append(first, intent(no, no+".1")), append(second, intent(no, no+".2"))
+	}
+	for _, word := range answers(t, q, first...) {
+		require.Equal(t, "stored", word)
+	}
+	settleAll(t, q, len(first), func(d *settle.Delivery) order.Report { return report(order.Rejected, d.History) })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for _, r := range q.PublishMany(ctx, second) {
+		require.Equal(t, PublishResult{Status: settle.AlreadyPending}, r, "nobody trims")
+	}
+	trimmed := make(chan error)
+	go func() {
+		var log StreamState
+		var err error
+		for err == nil && log.FirstSeq <= uint64(len(first)) {
+			err = q.Trimmer.Trim(ctx)
+			log, _ = q.Intents().State(ctx)
+		}
+		trimmed <- err
+	}()
+	for _, r := range q.PublishMany(ctx, second) {
+		require.Equal(t, PublishResult{Status: settle.Stored}, r)
+	}
+	require.NoError(t, <-trimmed)
 }
 
 // R6: "Duplicate: true" does not mean stored. Somebody removed the first

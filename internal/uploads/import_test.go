@@ -262,6 +262,10 @@ func TestCancel(t *testing.T) {
 		var err error
 		c, err = d.CancelBatch(t.Context(), u.Checked.Summary.Batch, anna)
 		require.NoError(t, err)
+		require.Eventually(t, func() bool { // nobody frees the order numbers once the worker has gone
+			room, err := q.Census.Room(t.Context())
+			return err == nil && room.Msgs == 0
+		}, time.Minute, 5*time.Millisecond)
 	})
 	stored, pending := counted(t, q)
 	require.Less(t, stored, uint64(4000))
