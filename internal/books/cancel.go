@@ -169,7 +169,9 @@ func cancellationOf(ctx context.Context, q *queue.Queue, batch string) (*cancell
 	if err != nil {
 		return nil, err
 	}
-	c.mark.Import = ImportToken(batch)
+	if c.mark.Import = ImportToken(batch); c.mark.Import == settle.NoImport {
+		batch, c.mark.Queued = "", 0 // what waits, and no order that a producer put into the queue itself
+	}
 	c.pending = func(ctx context.Context, visit func([]*settle.Pending) error) error {
 		return EachPending(ctx, q, batch, visit)
 	}
@@ -269,7 +271,7 @@ func (c *cancellation) look(ctx context.Context) error {
 		case !c.mark.About(r):
 		case r.Outcome() == order.OutcomeCancelled:
 			c.found.Withdrawn++
-		case r.Outcome() != order.OutcomeNone:
+		case r.Outcome() != order.OutcomeNone && c.mark.Import != settle.NoImport: // else it may never have waited
 			c.ended++
 		}
 		return nil

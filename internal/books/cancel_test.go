@@ -105,6 +105,36 @@ func marksOf(t *testing.T, q *queue.Queue) []settle.Cancellation {
 	return view.Cancelled.Marks
 }
 
+// "-" is what waits of no import, moved since or not, and none of the orders that producers put
+// into the queue themselves.
+func TestWhatWaitsOfNoImportIsWithdrawn(t *testing.T) {
+	s := startBroker(t)
+	q := openQueue(t, s, "anna")
+	for i, lane := range []string{"", "", "", order.BulkLane, order.BulkLane} {
+		no := fmt.Sprint("A-", i)
+		p, err := q.Producer.Publish(t.Context(), settle.Intent{OrderNo: no, ID: no, Body: fmt.Appendf(nil, `{"order_no":%q,"timeout":30}`, no), Lane: lane})
+		require.NoError(t, err)
+		require.Equal(t, settle.Stored, p)
+	}
+	page, _, err := q.Waiting.Page(t.Context(), "orders.waiting.bulk.-", 0, 1)
+	require.NoError(t, err)
+	_, err = q.Mover.Move(t.Context(), settle.WaitingGroup{Messages: page})
+	require.NoError(t, err)
+	would, err := WouldCancelBatch(t.Context(), q, settle.NoImport)
+	require.NoError(t, err)
+	require.Equal(t, Cancelled{Withdrawn: 2}, would)
+	obeys(t, openQueue(t, s, "w1"))
+	require.Eventually(t, func() bool { return present(t, q) }, time.Minute, time.Millisecond)
+	c, err := CancelBatch(t.Context(), q, settle.NoImport, "anna")
+	require.NoError(t, err)
+	require.Equal(t, Cancelled{Withdrawn: 2}, c)
+	for i, want := range []order.Outcome{order.OutcomeNone, order.OutcomeNone, order.OutcomeNone, order.OutcomeCancelled, order.OutcomeCancelled} {
+		e, err := q.Ledger.Lookup(t.Context(), fmt.Sprint("A-", i))
+		require.NoError(t, err)
+		require.Equal(t, want, e.Record.Outcome(), "A-%d", i)
+	}
+}
+
 func TestWhatWaitsIsWithdrawn(t *testing.T) {
 	s := startBroker(t)
 	q := openQueue(t, s, "anna")

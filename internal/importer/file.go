@@ -13,6 +13,7 @@ import (
 
 	"orderpost/internal/books"
 	"orderpost/internal/orderschema"
+	"orderpost/internal/settle"
 	"orderpost/internal/xlsx"
 )
 
@@ -114,10 +115,14 @@ func (f *File) Close() error {
 // batchName matches the valid names of imports.
 var batchName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 
-// CheckBatch returns an error if a text cannot name an import.
+// CheckBatch returns an error if a text cannot name an import. "-" stands for what belongs
+// to no import, which needs no approval.
 func CheckBatch(name string) error {
-	if !batchName.MatchString(name) {
+	switch {
+	case !batchName.MatchString(name):
 		return fmt.Errorf("%q is not a name of 1 to 100 letters, digits, dots, _ and -", name)
+	case name == settle.NoImport:
+		return fmt.Errorf("%q stands for orders of no import; give another name", name)
 	}
 	return nil
 }

@@ -244,3 +244,10 @@ func TestRate(t *testing.T) {
 	// 20 go at once, the other 40 at 100 a second: no sooner than 0.4 s.
 	require.GreaterOrEqual(t, time.Since(begun), 400*time.Millisecond)
 }
+
+// "-" is what belongs to no import, which needs no approval. So no import is called that.
+func TestNoImportIsCalledNoImport(t *testing.T) {
+	require.ErrorContains(t, CheckBatch(settle.NoImport), `"-" stands for orders of no import`)
+	require.NoError(t, CheckBatch("-march"))
+	require.Error(t, CheckBatch(""))
+}
