@@ -29,15 +29,33 @@ func Names() []string {
 	return found
 }
 
-// heading finds the headings of a document.
-var heading = regexp.MustCompile(`(?m)^(#+) +(.+)$`)
+// blockOrHeading finds code blocks and headings. A block is found as a whole, because a comment of
+// a shell begins as a heading does.
+var blockOrHeading = regexp.MustCompile("(?m)^```(?s:.*?)\n```|^(#+) +(.+)$")
+
+// heading is one of a document's headings.
+type heading struct {
+	at    int // where it begins
+	level int // how many # it has
+	title string
+}
+
+// headings returns the headings of a document in their order.
+func headings(text string) (all []heading) {
+	for _, m := range blockOrHeading.FindAllStringSubmatchIndex(text, -1) {
+		if m[2] >= 0 {
+			all = append(all, heading{at: m[0], level: m[3] - m[2], title: text[m[4]:m[5]]})
+		}
+	}
+	return all
+}
 
 // Sections lists the titles of a document's sections; nil if there is no such document.
 func Sections(name string) (titles []string) {
 	text, _ := files.ReadFile(strings.TrimSuffix(name, ".md") + ".md")
-	for i, m := range heading.FindAllSubmatch(text, -1) {
+	for i, h := range headings(string(text)) {
 		if i > 0 { // the first one is the document's own title
-			titles = append(titles, string(m[2]))
+			titles = append(titles, h.title)
 		}
 	}
 	return titles
@@ -55,22 +73,21 @@ func Text(name, section string) (string, error) {
 	if section == "" {
 		return text, nil
 	}
-	all := heading.FindAllStringSubmatchIndex(text, -1)
-	title := func(at []int) string { return strings.ToLower(text[at[4]:at[5]]) }
+	all := headings(text)
 	wanted := strings.ToLower(strings.TrimPrefix(section, "#"))
 	for _, fits := range []func(string, string) bool{func(a, b string) bool { return a == b }, strings.HasPrefix, strings.Contains} {
-		i := slices.IndexFunc(all, func(at []int) bool { return fits(title(at), wanted) })
+		i := slices.IndexFunc(all, func(h heading) bool { return fits(strings.ToLower(h.title), wanted) })
 		if i < 0 {
 			continue
 		}
 		end := len(text)
 		for _, next := range all[i+1:] {
-			if next[3]-next[2] <= all[i][3]-all[i][2] { // as many # or fewer: the section ends
-				end = next[0]
+			if next.level <= all[i].level { // as many # or fewer: the section ends
+				end = next.at
 				break
 			}
 		}
-		return strings.TrimRight(text[all[i][0]:end], "\n") + "\n", nil
+		return strings.TrimRight(text[all[i].at:end], "\n") + "\n", nil
 	}
 	return "", fmt.Errorf("%s has no section %q; its sections are: %s", name, section, strings.Join(Sections(name), "; "))
 }

@@ -28,3 +28,37 @@ func TestText(t *testing.T) {
 	require.Contains(t, docs.Names(), "runbook")
 	require.NotContains(t, docs.Names(), "README")
 }
+
+// TestSectionsAreWhole: a comment in a block of commands neither ends a section nor counts as one.
+func TestSectionsAreWhole(t *testing.T) {
+	t.Parallel()
+	for _, name := range append(docs.Names(), "README") {
+		whole, err := docs.Text(name, "")
+		require.NoError(t, err)
+		fenced := fencedLines(whole)
+		for _, title := range docs.Sections(name) {
+			for _, line := range fenced {
+				require.NotEqual(t, title, strings.TrimLeft(line, "# "), "%s: the line is in a block", name)
+			}
+			section, err := docs.Text(name, title)
+			require.NoError(t, err)
+			require.Zero(t, strings.Count("\n"+section, "\n```")%2, "%s ends within a block:\n%s", name, section)
+		}
+	}
+	section, err := docs.Text("runbook", "StreamsMissing")
+	require.NoError(t, err)
+	require.Contains(t, section, "\norderpost audit ", "the last command of the block")
+}
+
+// fencedLines returns the lines within the blocks of a document.
+func fencedLines(text string) (lines []string) {
+	within := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			within = !within
+		} else if within {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
