@@ -56,7 +56,7 @@ func (c *call) wantsEvents() bool { return strings.Contains(c.Header.Get("Accept
 func (c *call) after(end uint64) (after uint64, p *problem) {
 	if id := c.Header.Get("Last-Event-ID"); id != "" && c.wantsEvents() {
 		after, p = position("header Last-Event-ID", id)
-	} else if c.URL.Query().Get("after") == "end" {
+	} else if c.query.Get("after") == "end" {
 		after = end
 	} else {
 		after, p = c.number("after", "0", 0)
@@ -69,7 +69,7 @@ func (c *call) after(end uint64) (after uint64, p *problem) {
 
 // number reads a parameter that is a number.
 func (c *call) number(name, otherwise string, least uint64) (uint64, *problem) {
-	text := c.URL.Query().Get(name)
+	text := c.query.Get(name)
 	if text == "" {
 		text = otherwise
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -23,13 +22,9 @@ func (c *call) takeFile() error {
 	if c.s.files == nil {
 		return problemOf(noImports, "", c.s.noFiles, "send the orders to /v1/orders, as "+mediaLines)
 	}
-	r := door.FileRequest{Client: c.client.name, By: c.actor(), Bytes: c.ContentLength, Rate: c.client.limits.rate(), Shared: c.s.clients != nil}
+	r := door.FileRequest{Client: c.client.name, By: c.actor(), Bytes: c.ContentLength, Rate: c.client.limits.rate(), Shared: c.s.clients != nil, Parameters: c.query}
 	if p := c.fileKind(&r); p != nil {
 		return p
-	}
-	var err error
-	if r.Parameters, err = url.ParseQuery(c.URL.RawQuery); err != nil {
-		return problemOf(badRequest, "parameters", err.Error(), "percent-encode them")
 	}
 	i, err := c.s.files.Take(c.Context(), r, &paced{c})
 	if err != nil {

@@ -112,7 +112,7 @@ func (c *call) hint(p *problem, last *order.Record) {
 // receipt, or the client's own Idempotency-Key. Without the parameter it is the last
 // submission of the order_no.
 func (c *call) submissions() []string {
-	given := c.URL.Query().Get("submission")
+	given := c.query.Get("submission")
 	if given == "" || c.client.owns(given) {
 		return []string{given}
 	}
@@ -121,7 +121,7 @@ func (c *call) submissions() []string {
 
 // wait reads the parameter wait; 0 = there is none.
 func (c *call) wait() (time.Duration, *problem) {
-	text := c.URL.Query().Get("wait")
+	text := c.query.Get("wait")
 	if text == "" {
 		return 0, nil
 	}

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,4 +121,46 @@ func TestWithdrawing(t *testing.T) {
 	a = r.do("DELETE", "/v1/orders/B?submission=1", "")
 	require.Contains(t, []int{http.StatusOK, http.StatusAccepted}, a.status, a.text)
 	require.Equal(t, "unknown-order", r.do("DELETE", "/v1/orders/B?submission=2", "").problem(t).name())
+}
+
+// TestParametersThatCannotBeRead are refused, on every address: a request without them is
+// about something else. So are a wrong name and a name that comes twice, and nothing is
+// withdrawn.
+func TestParametersThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, key := range []string{"1", "2"} {
+		a := r.do("POST", "/v1/orders", body("A-"+key), "Idempotency-Key", key)
+		require.Equal(t, http.StatusCreated, a.status, a.text)
+	}
+	for request, where := range map[string]string{
+		"DELETE /v1/orders/A-2?submission=other;key":      "parameters",
+		"DELETE /v1/orders/A-2?submission=other%zz":       "parameters",
+		"DELETE /v1/orders/A-2?submision=other":           "parameter submision",
+		"DELETE /v1/orders/A-2?submission=1&submission=2": "parameter submission",
+		"DELETE /v1/orders/A-2?submission=2&wait=1s":      "parameter wait",
+		"GET /v1/orders/A-2?submission=other;key":         "parameters",
+		"GET /v1/orders/A-2?wait=3s;x=1":                  "parameters",
+		"GET /v1/orders/A-2?wait=3s&wait=1s":              "parameter wait",
+		"GET /v1/outcomes?after=0%zz":                     "parameters",
+		"GET /v1/outcomes?afer=0":                         "parameter afer",
+		"GET /v1/outcomes?after=0&after=1":                "parameter after",
+		"POST /v1/orders?a;b":                             "parameters",
+		"POST /v1/imports?a;b":                            "parameters",
+		"GET /v1/imports/x?a;b":                           "parameters",
+		"DELETE /v1/imports/x?a;b":                        "parameters",
+		"GET /v1/imports/x/results?a;b":                   "parameters",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		a := r.do(method, path, body("B"))
+		require.Equal(t, http.StatusBadRequest, a.status, "%s: %s", request, a.text)
+		p := a.problem(t)
+		require.Equal(t, []string{"bad-request", where}, []string{p.name(), p.Where}, request)
+		require.NotEmpty(t, p.Seen, request)
+		require.NotEmpty(t, p.Do, request)
+	}
+	require.Equal(t, "pending", r.do("GET", "/v1/orders/A-2?submission=2", "").outcome(t).State)
+	require.Equal(t, 2, r.stored())
+	r.settle(2)
+	require.Equal(t, "accepted", r.do("GET", "/v1/orders/A-2?submission=2", "").outcome(t).Outcome, "it was withdrawn")
 }

@@ -6,13 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
 	"orderpost/docs"
+	"orderpost/internal/order"
 )
 
 // route is one address and method.
@@ -20,8 +24,11 @@ type route struct {
 	method string
 	name   string // the label of metrics
 	need   Scope
-	// waits says that a request may only wait: a long poll or a feed. nil = never.
-	waits func(*http.Request) bool
+	// takes names the parameters, of which each may come once. nil = serve looks at them.
+	takes []string
+	// waits says that a request with these parameters may only wait: a long poll or a feed.
+	// nil = never.
+	waits func(url.Values) bool
 	serve func(*call) error
 }
 
@@ -32,6 +39,7 @@ type call struct {
 	control *http.ResponseController
 	client  *client
 	s       *Server
+	query   url.Values      // the parameters; a parked call has none
 	read    bool            // the body was read to its end
 	parked  bool            // net/http does not serve it any more
 	within  context.Context // has the span of a request that brings orders; nil = no traces
@@ -43,21 +51,22 @@ func (s *Server) routes() map[string][]route {
 	return map[string][]route{
 		"/v1/orders": {{method: http.MethodPost, name: "submit", need: Submit, serve: (*call).submit}},
 		"/v1/orders/{order_no}": {
-			{method: http.MethodGet, name: "order", need: Read, waits: hasWait, serve: (*call).order},
-			{method: http.MethodDelete, name: "cancel", need: Cancel, serve: (*call).cancel}},
+			{method: http.MethodGet, name: "order", need: Read, takes: []string{"submission", "wait"}, waits: hasWait, serve: (*call).order},
+			{method: http.MethodDelete, name: "cancel", need: Cancel, takes: []string{"submission"}, serve: (*call).cancel}},
 		"/v1/imports": {{method: http.MethodPost, name: "import", need: Submit, serve: (*call).takeFile}},
 		"/v1/imports/{id}": {
 			{method: http.MethodGet, name: "import-state", need: Read, serve: (*call).importState},
 			{method: http.MethodDelete, name: "import-cancel", need: Cancel, serve: (*call).cancelImport}},
 		"/v1/imports/{id}/results": {{method: http.MethodGet, name: "import-results", need: Read, serve: (*call).importResults}},
-		"/v1/outcomes":             {{method: http.MethodGet, name: "outcomes", need: Read, waits: func(*http.Request) bool { return true }, serve: (*call).outcomes}},
+		"/v1/outcomes": {{method: http.MethodGet, name: "outcomes", need: Read, takes: []string{"after", "limit", "wait"},
+			waits: func(url.Values) bool { return true }, serve: (*call).outcomes}},
 	}
 }
 
 const otherRoute = "other"
 
 // hasWait reports whether a request asks to wait.
-func hasWait(r *http.Request) bool { return r.URL.Query().Has("wait") }
+func hasWait(parameters url.Values) bool { return parameters.Has("wait") }
 
 // handler returns what the door answers.
 func (s *Server) handler() http.Handler {
@@ -243,7 +252,10 @@ func (c *call) admitted(rt route) error {
 	if after := c.client.limits.admit(); after > 0 {
 		return problemOf(tooMany, "client "+c.client.name, "its rate is used up", "send fewer requests a second, or many orders in one request ("+mediaLines+")").retry(after)
 	}
-	leave := c.client.limits.enter(rt.waits != nil && rt.waits(c.Request))
+	if c.query, p = parameters(c.URL.RawQuery, rt.takes); p != nil {
+		return p
+	}
+	leave := c.client.limits.enter(rt.waits != nil && rt.waits(c.query))
 	if leave == nil {
 		return problemOf(tooMany, "client "+c.client.name, "it has as many requests under way as it may", "wait for their answers").retry(retrySlots)
 	}
@@ -253,6 +265,27 @@ func (c *call) admitted(rt route) error {
 		_ = c.control.SetReadDeadline(time.Time{})
 	}
 	return rt.serve(c)
+}
+
+// parameters reads the parameters of a request. What cannot be read is refused and not left
+// out: without it, the request would be about something else. takes names those that there
+// are, of which each may come once; nil = any.
+func parameters(raw string, takes []string) (url.Values, *problem) {
+	given, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, problemOf(badRequest, "parameters", err.Error(), "percent-encode them, such as ; as %3B and % as %25")
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		where := "parameter " + order.Clip(name, 40)
+		switch n := len(given[name]); {
+		case takes == nil:
+		case !slices.Contains(takes, name):
+			return nil, problemOf(badRequest, where, "there is none of this name", "use those of /openapi.yaml: "+strings.Join(takes, ", "))
+		case n > 1:
+			return nil, problemOf(badRequest, where, fmt.Sprintf("it is there %d times", n), "give it once")
+		}
+	}
+	return given, nil
 }
 
 // who returns the client of a request.

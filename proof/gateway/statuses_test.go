@@ -188,6 +188,9 @@ func statusesOfImports(t *testing.T, seen *coverage) {
 		do(e, "Authorization", "")
 		e.status, e.problem, e.where = 403, "forbidden", "client mute"
 		do(e, "Authorization", "Bearer "+tokens["mute"])
+		bad := e
+		bad.path, bad.status, bad.problem, bad.where = e.path+"?a=%zz", 400, "bad-request", "parameters"
+		do(bad)
 		other := e
 		other.method, other.status, other.problem, other.where = "PUT", 405, "method-not-allowed", "method"
 		do(other)
@@ -236,6 +239,10 @@ func statusesOfClients(t *testing.T, seen *coverage) {
 	}
 	post(201, "", "", body("A"), "Idempotency-Key", "k1")
 	post(200, "", "", body("A"), "Idempotency-Key", `"k1"`)
+	for _, e := range []exchange{{method: "POST", path: "/v1/orders", body: body("A")}, {method: "GET", path: "/v1/orders/A"}, {method: "DELETE", path: "/v1/orders/A"}, {method: "GET", path: "/v1/outcomes"}} {
+		e.path, e.status, e.problem, e.where = e.path+"?wait=3s;x=1", 400, "bad-request", "parameters"
+		do(e)
+	}
 	post(409, "pending", "order_no", body("A"), "Idempotency-Key", "k2")
 	post(422, "key-reused", "header Idempotency-Key", `{"order_no":"A","timeout":31}`, "Idempotency-Key", "k1")
 	post(422, "key-reused", "header Idempotency-Key", body("B"), "Idempotency-Key", "k1")
