@@ -152,15 +152,20 @@ func (s *asides) read(ctx context.Context) error {
 	return nil
 }
 
-// due returns the events whose time has come, and marks them as busy.
-func (s *asides) due(now time.Time) (all []*Aside) {
+// due returns the events whose time has come, the longest due first, and marks them as busy. No
+// more than most are busy then.
+func (s *asides) due(now time.Time, most int) (all []*Aside) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for slot, a := range s.all {
 		if !s.busy[slot] && !a.Parked && !a.NextAt.After(now) {
-			s.busy[slot] = true
 			all = append(all, a)
 		}
+	}
+	slices.SortFunc(all, func(a, b *Aside) int { return a.NextAt.Compare(b.NextAt) })
+	all = all[:min(len(all), max(most-len(s.busy), 0))]
+	for _, a := range all {
+		s.busy[a.slot] = true
 	}
 	return all
 }

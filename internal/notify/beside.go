@@ -44,16 +44,19 @@ func (s *session) overtake(work context.Context, m *message) {
 }
 
 // watchAside gives the events that are aside their turns when their time comes, and reads
-// what persons changed.
+// what persons changed. While the receiver takes nothing, they are tried one at a time as all
+// events are: in a quiet fleet no other event would find out that it is back.
 func (s *session) watchAside(intake context.Context) {
 	for {
 		if err := s.asides.read(intake); err != nil && intake.Err() == nil {
 			s.log.Warn().Err(err).Msg("cannot read which events are aside; will retry")
 		}
-		if s.receiver.trouble() == "" {
-			for _, a := range s.asides.due(time.Now()) {
-				s.turns.add(a.Token, job{aside: a})
-			}
+		most := mostAside
+		if s.receiver.trouble() != "" {
+			most = 1
+		}
+		for _, a := range s.asides.due(time.Now(), most) {
+			s.turns.add(a.Token, job{aside: a})
 		}
 		if settle.RealTime().Sleep(intake, asideEvery) != nil {
 			return
@@ -87,7 +90,9 @@ func (s *session) attemptAside(intake, work context.Context, a *Aside, m *messag
 	}
 	t := a.trials()
 	t.failed(r, time.Now())
-	return s.asides.change(work, a.failed(t, r, judge(&t, true) == parked))
+	// A receiver that takes nothing at the moment may answer 410 to every event.
+	v := judge(&t, s.receiver.trouble() == "")
+	return s.asides.change(work, a.failed(t, r, v == parked))
 }
 
 // present returns the event of an Aside as the results hold it; nil if they hold a later
@@ -98,6 +103,9 @@ func (s *session) present(ctx context.Context, a *Aside) (m *message, err error)
 		var entry settle.Entry
 		if entry, decoded = queue.DecodeRecord(raw); decoded == nil && entry.Seq == a.Position {
 			m, decoded = messageOf(entry, a.Token, raw.Time, &filter{})
+			if m != nil {
+				m.aside = true
+			}
 		}
 	})
 	if errors.Is(decoded, settle.ErrUnreadable) {

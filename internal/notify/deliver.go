@@ -69,5 +69,5 @@ func (s *session) attempt(intake, work context.Context, m *message) (r reply, al
 		return r, false, true
 	}
 	s.log.Debug().Str("event", m.kind).Str("order_no", m.orderNo).Str("webhook_id", m.id).Str("answer", r.String()).Msg("the receiver did not take an event")
-	return r, s.receiver.refused(r), true
+	return r, s.receiver.refused(r, m.aside), true
 }

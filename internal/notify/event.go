@@ -72,6 +72,7 @@ type message struct {
 	seq                        uint64
 	at                         time.Time // when the broker stored the record
 	body                       []byte
+	aside                      bool // it failed before while others were taken
 }
 
 // messageOf returns the event of a record, nil for a note and for what the filter leaves out.

@@ -22,7 +22,8 @@ const (
 
 // receiver is what all attempts know of the receiver. While it takes nothing, they wait for
 // one of them at a time, which is another event each time: so an event that the receiver
-// refuses alone does not stand for it.
+// refuses alone does not stand for it. Neither do those that are aside: many of them may be
+// tried at once.
 type receiver struct {
 	probe chan struct{} // holds a token while one attempt tries whether the receiver is back
 
@@ -113,9 +114,9 @@ func (r *receiver) took() {
 	r.say("")
 }
 
-// refused notes a failed attempt. alone reports whether it is the event's own failure, as far
-// as is known: the receiver is not down, and asked for no pause.
-func (r *receiver) refused(a reply) (alone bool) {
+// refused notes a failed attempt for an event, which may be aside. alone reports whether it is
+// the event's own failure, as far as is known: the receiver is not down, and asked for no pause.
+func (r *receiver) refused(a reply, isAside bool) (alone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -126,6 +127,18 @@ func (r *receiver) refused(a reply) (alone bool) {
 		r.say(a.String())
 		return false
 	}
+	if !isAside {
+		r.count(now)
+	}
+	if r.down && !now.Before(r.next) {
+		r.next = now.Add(r.waits.NextBackOff())
+		r.say(a.String())
+	}
+	return !r.down
+}
+
+// count counts a failure, after which the receiver may be down. The caller holds the lock.
+func (r *receiver) count(now time.Time) {
 	if r.failures++; r.failing.IsZero() {
 		r.failing = now
 	}
@@ -133,11 +146,6 @@ func (r *receiver) refused(a reply) (alone bool) {
 		r.down = true
 		r.waits.Reset()
 	}
-	if r.down && !now.Before(r.next) {
-		r.next = now.Add(r.waits.NextBackOff())
-		r.say(a.String())
-	}
-	return !r.down
 }
 
 // say tells when a problem begins and ends. The caller holds the lock.
