@@ -1,10 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"orderpost/internal/queue"
+	"orderpost/internal/settle"
 )
 
 // controlPrefix begins the keys by which persons and workers steer the fleet.
@@ -59,6 +62,52 @@ type Throttle struct {
 func (c *Control) SetHold(ctx context.Context, h Hold) error {
 	return c.bucket.PutSoon(ctx, holdKey, h)
 }
+
+// Prolong is SetHold, unless the hold that is set lasts longer: whoever set it must learn
+// that it ends. Error: *LongerHold.
+func (c *Control) Prolong(ctx context.Context, h Hold) error {
+	if h.Until.IsZero() {
+		return c.SetHold(ctx, h)
+	}
+	for {
+		now, err := c.Read(ctx)
+		if err != nil {
+			return err
+		}
+		if !now.Prolongs(h) {
+			return &LongerHold{Hold: now.Hold}
+		}
+		_, err = c.bucket.SwapSoon(ctx, holdKey, h, now.holdRevision)
+		if !errors.Is(err, settle.ErrStale) || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// LongerHold is returned by Prolong.
+type LongerHold struct {
+	Hold *Hold // nil = this version does not understand it
+}
+
+// Error says who holds the fleet, and what to do.
+func (e *LongerHold) Error() string {
+	const advice = ". A shorter hold would end it, so nothing was changed: "
+	if e.Hold == nil {
+		return "the fleet is held by an entry that this version does not understand" + advice + "hold without a time, or resume first"
+	}
+	text := "the fleet is held by " + cmp.Or(e.Hold.By, "somebody") + " since " + e.Hold.Since.UTC().Format(holdTime)
+	if e.Hold.Until.IsZero() {
+		text += ", until resume"
+	} else {
+		text += ", until " + e.Hold.Until.UTC().Format(holdTime)
+	}
+	if e.Hold.Reason != "" {
+		text += " (" + e.Hold.Reason + ")"
+	}
+	return text + advice + "if it may end earlier, resume first, and hold again"
+}
+
+const holdTime = "2006-01-02 15:04:05 UTC"
 
 // Resume ends the hold, and tells every worker that a person has looked: the
 // workers also lift the holds that the API's answers caused.

@@ -83,10 +83,14 @@ func (v *View) Lowers(l *Limit) bool {
 	return l != nil && l.PerSecond > 0 && (now == 0 || l.PerSecond <= now)
 }
 
-// Prolongs reports whether a new hold ends no earlier than the one that is set.
+// Prolongs reports whether a new hold ends no earlier than the one that is set. One that
+// this version does not understand may last until resume.
 func (v *View) Prolongs(h Hold) bool {
-	if v.Hold == nil || h.Until.IsZero() {
+	if h.Until.IsZero() {
 		return true
+	}
+	if v.Hold == nil {
+		return v.holdRevision == 0
 	}
 	return !v.Hold.Until.IsZero() && !h.Until.Before(v.Hold.Until)
 }

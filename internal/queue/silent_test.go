@@ -20,4 +20,6 @@ func TestAHoldThatIsNotStoredIsToldSoon(t *testing.T) {
 	require.ErrorIs(t, err, ErrSilent)
 	require.ErrorContains(t, err, "its disk may be full or failing")
 	require.NotErrorIs(t, err, ErrUnreachable)
+	_, err = q.Bucket().SwapSoon(t.Context(), "fleet.hold", "held", 1)
+	require.ErrorIs(t, err, ErrSilent)
 }

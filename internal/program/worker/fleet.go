@@ -38,7 +38,7 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 	hold.Long = "hold stops every worker of the fleet within a second: no new request goes to the API. Requests that are\n" +
 		"there already are finished. A pull that is under way may still take orders: they wait at the gate, or go\n" +
 		"back to the queue. The time of a hold counts neither as attempts nor as age. It survives restarts of\n" +
-		"workers and broker."
+		"workers and broker. A hold --for a time is refused while the fleet is held for longer already: resume first."
 	hold.Example = "  worker hold --for 30m --note 'maintenance of the API'"
 	hold.Flags().DurationVar(&c.last, "for", 0, "how long; 0 = until resume")
 	hold.Flags().StringVar(&c.person.Note, "reason", "", "another name of --note")
@@ -130,7 +130,7 @@ func (c *fleetCommand) hold(cmd *cobra.Command, q *queue.Queue, _ []string) erro
 	}
 	about := journal.About{Kind: journal.Hold, Note: c.person.Note, Details: details}
 	return c.person.Act(cmd, q, about, safer, func(ctx context.Context) (map[string]int, error) {
-		if err := control.SetHold(ctx, h); err != nil {
+		if err := control.Prolong(ctx, h); err != nil {
 			return nil, err
 		}
 		return nil, c.tell(cmd, heldFleet{h}, "The fleet is held %s.\n", text)

@@ -24,7 +24,8 @@ var annaHere = func() string {
 	return "anna@" + host
 }()
 
-func TestFleetCommands(t *testing.T) {
+// fleetProgram starts a broker, and returns its queue and what runs a command there.
+func fleetProgram(t *testing.T) (*queue.Queue, func(args ...string) (int, string)) {
 	dir := t.TempDir()
 	s, err := embedded.Start(embedded.Config{Dir: dir, Listen: "127.0.0.1:0", NoSync: true})
 	require.NoError(t, err)
@@ -34,11 +35,54 @@ func TestFleetCommands(t *testing.T) {
 	q, err := queue.Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
-	run := func(args string) (int, string) {
+	return q, func(args ...string) (int, string) {
 		var out, errOut bytes.Buffer
-		code := Run(t.Context(), strings.Fields(args), map[string]string{"ORDERPOST_DATA_DIR": dir, "USER": "anna"}, nil, &out, &errOut)
+		code := Run(t.Context(), args, map[string]string{"ORDERPOST_DATA_DIR": dir, "USER": "anna"}, nil, &out, &errOut)
 		return code, out.String() + errOut.String()
 	}
+}
+
+// TestAShorterHold would end a longer one unseen, so it is refused.
+func TestAShorterHold(t *testing.T) {
+	q, run := fleetProgram(t)
+	held := func() *fleet.Hold {
+		f, err := fleet.New(q).Read(t.Context())
+		require.NoError(t, err)
+		return f.Hold
+	}
+	hour := func(by string) {
+		code, out := run("hold", "--for", "1h", "--by", by)
+		require.Zero(t, code, out)
+		require.Equal(t, by, held().By)
+	}
+	hour("otto")
+	hour("berta") // ends no earlier
+	code, out := run("hold", "--for", "3s", "--by", "otto")
+	require.Equal(t, program.ExitFailed, code, out)
+	require.Regexp(t, `the fleet is held by berta since [0-9: -]+ UTC, until [0-9: -]+ UTC\. A shorter hold`, out)
+
+	code, out = run("hold", "--by", "anna", "--note", "month end closing")
+	require.Zero(t, code, out)
+	before := held()
+	code, out = run("hold", "--for", "3s", "--by", "otto")
+	require.Equal(t, program.ExitFailed, code, out)
+	require.Regexp(t, `the fleet is held by anna since [0-9: -]+ UTC, until resume \(month end closing\)\. A shorter hold .* nothing was changed: .* resume first`, out)
+	require.NotContains(t, out, "The fleet is held until")
+	require.Equal(t, before, held())
+
+	code, out = run("resume")
+	require.Zero(t, code, out)
+	hour("otto")
+
+	require.NoError(t, q.Bucket().Put(t.Context(), "fleet.hold", "not a hold of this version"))
+	code, out = run("hold", "--for", "1h")
+	require.Equal(t, program.ExitFailed, code, out)
+	require.Contains(t, out, "held by an entry that this version does not understand")
+}
+
+func TestFleetCommands(t *testing.T) {
+	q, do := fleetProgram(t)
+	run := func(args string) (int, string) { return do(strings.Fields(args)...) }
 
 	code, out := run("fleet")
 	require.Zero(t, code, out)
