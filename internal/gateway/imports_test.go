@@ -202,6 +202,9 @@ func TestParametersOfAnImport(t *testing.T) {
 		"not-before=tomorrow":               "parameter not-before",
 		"not-before=2020-01-01T00:00:00Z":   "parameter not-before",
 		"rate=-1":                           "parameter rate",
+		"rate=0":                            "parameter rate",
+		"rate=Inf":                          "parameter rate",
+		"rate=NaN":                          "parameter rate",
 		"direct=perhaps":                    "parameter direct",
 		"a=%zz":                             "parameters",
 	} {

@@ -129,7 +129,7 @@ func readTimes(r door.FileRequest, set *uploads.Settings) (o uploads.ImportOptio
 		}
 	}
 	if text := q.Get("rate"); text != "" {
-		if o.Rate, err = strconv.ParseFloat(text, 64); err != nil || !(o.Rate > 0) {
+		if o.Rate, err = strconv.ParseFloat(text, 64); err != nil || o.Rate == 0 || order.CheckRate(o.Rate) != nil {
 			return o, bad("rate", fmt.Sprintf("%.40q", text), "give the most orders a second, such as 50")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"orderpost/internal/fleet"
 	"orderpost/internal/journal"
 	"orderpost/internal/letters"
+	"orderpost/internal/order"
 	"orderpost/internal/program"
 	"orderpost/internal/program/broker"
 	"orderpost/internal/settle"
@@ -69,8 +70,11 @@ func (c *replayCommand) check() (o settle.ReplayOptions, err error) {
 	if c.Empty() != c.all {
 		errs = append(errs, errors.New("give a filter, or --all for every dead letter"))
 	}
-	if c.rate < 0 || c.limit < 0 {
-		errs = append(errs, errors.New("--rate and --limit: cannot be below 0"))
+	if err := order.CheckRate(c.rate); err != nil {
+		errs = append(errs, fmt.Errorf("--rate: %w", err))
+	}
+	if c.limit < 0 {
+		errs = append(errs, errors.New("--limit: cannot be below 0"))
 	}
 	switch c.deadline {
 	case "":

@@ -143,6 +143,16 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, program.ExitUnreachable, deadletter.Run(t.Context(), []string{"list"}, environ, nil, &bytes.Buffer{}, &errOut))
 }
 
+// TestReplayWithARateThatIsNone does nothing: NaN would be no limit.
+func TestReplayWithARateThatIsNone(t *testing.T) {
+	o := open(t)
+	for _, rate := range []string{"NaN", "Inf", "-1"} {
+		code, _, errOut := o.run("replay", "--all", "--dry-run", "--rate", rate)
+		require.Equal(t, program.ExitUsage, code, rate)
+		require.Contains(t, errOut, "--rate: ", rate)
+	}
+}
+
 func TestReplay(t *testing.T) {
 	o := open(t)
 	o.settle(refused, "A-1", "A-2", "A-3", "A-4")

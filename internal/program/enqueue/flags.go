@@ -133,8 +133,8 @@ func (o *importOptions) reading() (importer.Options, error) {
 	if o.direct && (o.notBefore != "" || o.lane != order.BulkLane) {
 		bad("--direct: leaves out the waiting room, in which --lane and --not-before count")
 	}
-	if o.rate < 0 {
-		bad("--rate: %v is not a number of orders per second", o.rate)
+	if err := order.CheckRate(o.rate); err != nil {
+		bad("--rate: %w", err)
 	}
 	if o.maxErrors < 1 {
 		bad("--max-errors: is below 1")

@@ -102,6 +102,16 @@ func TestWrongUsage(t *testing.T) {
 	require.Equal(t, program.ExitFailed, run(t, nil, "", "missing.csv").code)
 }
 
+// TestARateThatIsNone is refused: NaN would be no limit.
+func TestARateThatIsNone(t *testing.T) {
+	for _, rate := range []string{"NaN", "Inf", "-1"} {
+		got := run(t, nil, "order_no,timeout\nA,30\n", "-", "--rate", rate, "--dry-run")
+		require.Equal(t, program.ExitUsage, got.code, rate)
+		require.Contains(t, got.errOut, "--rate: ", rate)
+		require.Contains(t, got.errOut, "is not a number of orders per second", rate)
+	}
+}
+
 func TestEmptyFileIsTold(t *testing.T) {
 	got := run(t, nil, "order_no,timeout\n\n", "-", "--source", "march.csv")
 	require.Equal(t, program.ExitPartial, got.code)
