@@ -97,19 +97,11 @@ type next struct {
 // lines writes outcomes as lines. It ends at the end of what there is, or at the limit.
 func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 	f := &feed{call: c, media: mediaLines, at: after}
-	patience := max(wait, firstLine)
-	if after == end {
-		patience = wait
-	}
-	first := patience
-	if !c.parked {
-		first = min(patience, c.s.parkAfter)
-	}
-	ctx, cancel := c.until(first + lookTimeout)
-	defer cancel()
-	ctx, quiet := context.WithCancel(ctx)
+	over := time.Now().Add(wait)
+	ctx, quiet := context.WithCancel(c.Context())
 	defer quiet()
-	pause := time.AfterFunc(first, quiet)
+	defer context.AfterFunc(c.s.drain, quiet)()
+	pause := time.AfterFunc(c.patience(over, after < end), quiet)
 	defer pause.Stop()
 	n := uint64(0)
 	for o, err := range c.s.door.Outcomes(ctx, after) {
@@ -119,7 +111,16 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 			}
 			return looking(err)
 		}
+		before := f.at
 		if f.at = o.Position; !c.client.sees(o) {
+			switch {
+			case f.at < end: // there are more: it ends only where nothing moves
+				pause.Reset(c.patience(over, true))
+			case n > 0:
+				quiet()
+			case before < end: // from here on it waits for the first one
+				pause.Reset(c.patience(over, false))
+			}
 			continue
 		}
 		if err := f.write(jsonLine(outcomeOf(o))); err != nil {
@@ -130,14 +131,27 @@ func (c *call) lines(after, end, limit uint64, wait time.Duration) error {
 		}
 		pause.Reset(linger)
 	}
-	if at, left := f.at, patience-first; n == 0 && left > 0 && c.Context().Err() == nil && c.s.drain.Err() == nil {
-		return &later{more: func(c *call) error { return c.lines(at, at, limit, left) }}
+	if at, left := f.at, time.Until(over); n == 0 && left > 0 && !c.parked && c.Context().Err() == nil && c.s.drain.Err() == nil {
+		return &later{more: func(c *call) error { return c.lines(at, end, limit, left) }}
 	}
 	if c.Context().Err() == nil {
 		_ = f.write(jsonLine(next{f.at}))
 		_ = f.flush()
 	}
 	return nil
+}
+
+// patience returns how long an answer of lines that is over at a time waits for the next
+// outcome. more says that there is one already, which may be another client's.
+func (c *call) patience(over time.Time, more bool) time.Duration {
+	left := max(time.Until(over), 0)
+	if !c.parked {
+		left = min(left, c.s.parkAfter)
+	}
+	if more {
+		left = max(left, firstLine)
+	}
+	return left
 }
 
 // events writes outcomes as server-sent events until the client or the door goes, or the

@@ -2,8 +2,10 @@ package gateway
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/door"
 	"orderpost/internal/queue"
 )
 
@@ -153,4 +156,51 @@ func TestAFeedEndsWithItsToken(t *testing.T) {
 		require.NotContains(t, shop.Text(), "order_no")
 	}
 	require.NoError(t, shop.Err(), "the feed ended")
+}
+
+// TestOutcomesOfOthersArePassedOver to the end of what there is, however many there are: an
+// answer that ends before it looks like the end. What comes later ends no wait.
+func TestOutcomesOfOthersArePassedOver(t *testing.T) {
+	t.Parallel()
+	path := clientsFile(t, map[string][]Scope{"shop": {Read}, "rival": {Read}})
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients, o.Door = path, new(slowly) })
+	as := func(name, query string) page {
+		return outcomes(t, r.do("GET", "/v1/outcomes?after=0"+query, "", "Authorization", bearer(name)).text)
+	}
+	for _, query := range []string{"", "&wait=1ms", "&wait=1500ms"} {
+		p := as("shop", query)
+		require.Len(t, p.got, 1, query)
+		require.EqualValues(t, slowEnd, p.next, query)
+	}
+	require.EqualValues(t, slowEnd, as("rival", "").next, "it ends once it has passed over all")
+	require.GreaterOrEqual(t, as("rival", "&wait=4s").next, uint64(slowEnd+1), "it waits on behind them")
+}
+
+// slowly is the rig's door with outcomes that take longer than firstLine together. The last
+// one there is belongs to the client shop, and later ones to others.
+type slowly struct{ Door }
+
+const slowEnd = 5
+
+func (s *slowly) over(d Door) { s.Door = d }
+
+func (slowly) End(context.Context) (uint64, error) { return slowEnd, nil }
+
+func (slowly) Outcomes(ctx context.Context, after uint64) iter.Seq2[door.Outcome, error] {
+	return func(yield func(door.Outcome, error) bool) {
+		for at := after + 1; ; at++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(firstLine * 3 / 10):
+			}
+			o := door.Outcome{OrderNo: fmt.Sprint(at), Position: at, Source: "others"}
+			if at == slowEnd {
+				o.Source = "shop"
+			}
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
 }
