@@ -22,11 +22,13 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 	if err != nil || !o.Pending {
 		return o, err
 	}
-	if there, err := d.alone(ctx, orderNo, o.ID); err != nil {
+	only, there, err := d.alone(ctx, orderNo, o.ID)
+	if err != nil {
 		return o, err
 	} else if !there { // it is settled by now, or was only one of too many that wait
 		return d.ended(ctx, orderNo, o.ID)
 	}
+	o.ID = only
 	about := journal.About{Kind: journal.Cancel, OrderNo: orderNo, Actor: journal.Actor{Name: by, Known: journal.ByProcess}, Details: map[string]string{"submission": o.ID}}
 	act, err := journal.New(d.q, "door", "").Begin(ctx, journal.Intention{About: about, Safer: journal.Always})
 	if err != nil {
@@ -51,18 +53,22 @@ func (d *Door) Cancel(ctx context.Context, orderNo, id, by string) (Outcome, err
 }
 
 // alone reports whether a submission is stored, and returns ErrPending if another one of the
-// order_no is. It reads the waiting room to its end, as the withdrawal itself does.
-func (d *Door) alone(ctx context.Context, orderNo, id string) (there bool, err error) {
+// order_no is. "" means the only one there is, whose ID it returns: nobody looked for it
+// where too many wait. It reads the waiting room to its end, as the withdrawal itself does.
+func (d *Door) alone(ctx context.Context, orderNo, id string) (only string, there bool, err error) {
 	stored, err := d.stored(ctx, orderNo)
 	if err != nil {
-		return false, d.unread(err)
+		return id, false, d.unread(err)
 	}
 	for _, other := range stored {
+		if id == "" {
+			id = other
+		}
 		if other != id {
-			return false, fmt.Errorf("%w: order %q, submission %q; orderpost enqueue cancel --order withdraws all of them", ErrPending, orderNo, other)
+			return id, false, fmt.Errorf("%w: order %q, submission %q; orderpost enqueue cancel --order withdraws all of them", ErrPending, orderNo, other)
 		}
 	}
-	return len(stored) > 0, nil
+	return id, len(stored) > 0, nil
 }
 
 // stored returns the IDs of all submissions of an order_no that have no outcome. It looks at

@@ -94,4 +94,26 @@ func TestAMadeUpIDWithdrawsNothing(t *testing.T) {
 	view, err := fleet.New(r.worker).Read(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, view.Cancelled.Marks)
+
+	r.submit(waits("A", "rival:2"), Stored)
+	_, err = r.Cancel(t.Context(), "A", "", "desk")
+	require.ErrorIs(t, err, ErrPending, "two wait, and no ID says which one is meant")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r.submit(waits("C", "rival:3"), Stored)
+	go func() {
+		defer cancel()
+		for ctx.Err() == nil { // no worker is here to act on the mark
+			if view, err := fleet.New(r.worker).Read(ctx); err == nil && len(view.Cancelled.Marks) > 0 {
+				return
+			}
+		}
+	}()
+	o, err = r.Cancel(ctx, "C", "", "desk")
+	require.NotErrorIs(t, err, ErrPending, "it is the only one")
+	require.Equal(t, "rival:3", o.ID)
+	view, err = fleet.New(r.worker).Read(t.Context())
+	require.NoError(t, err)
+	require.Len(t, view.Cancelled.Marks, 1)
+	require.Equal(t, "C", view.Cancelled.Marks[0].OrderNo)
 }
