@@ -49,7 +49,7 @@ type Aside struct {
 	LastAt  time.Time `json:"last_at"`
 	NextAt  time.Time `json:"next_at,omitzero"`
 	// Status is that of the last answer, since StatusSince; 0 = none. Answer is its
-	// beginning, or why there is none.
+	// beginning, or why there is none, and then the end of a pause that it asked for.
 	Status      int       `json:"status,omitempty"`
 	StatusSince time.Time `json:"status_since"`
 	Answer      string    `json:"answer,omitempty"`

@@ -138,3 +138,25 @@ func TestDueOneAtATime(t *testing.T) {
 	s.release(first[0])
 	require.Len(t, s.due(now, mostAside), 3)
 }
+
+// TestARetryAfterIsNamed, with its end, by what people read: the sender is silent until then.
+func TestARetryAfterIsNamed(t *testing.T) {
+	t.Parallel()
+	q := openQueue(t, startBroker(t))
+	e, b := newEndpoint(t), newLedger(t, q)
+	e.answers(func(got) (int, http.Header) { return 429, http.Header{"Retry-After": {"86400"}} })
+	b.put("A-1", "rejected")
+	_, err := Aside{OrderNo: "A-1", Token: "A-1", Position: b.seqs["A-1"], Outcome: "rejected", NextAt: time.Now()}.store(t.Context(), q)
+	require.NoError(t, err)
+	began := time.Now().Truncate(time.Second)
+	s := newTestSender(t, q, e.URL, func(c *Config) { c.Begin = beginNow })
+	run(t, s)
+	a := awaitAside(t, q, func(a *Aside) bool { return a.Tries > 0 })
+	require.Regexp(t, `^nothing is sent until \d\d:\d\d:\d\dZ$`, a.Answer)
+	require.Equal(t, "status 429: "+a.Answer, s.describe().Problem)
+	end, err := time.Parse(pauseEnds, a.Answer)
+	require.NoError(t, err)
+	hour := began.Add(longestPause).UTC()
+	late := end.Sub(time.Date(0, 1, 1, hour.Hour(), hour.Minute(), hour.Second(), 0, time.UTC))
+	require.Less(t, (late+24*time.Hour)%(24*time.Hour), time.Minute)
+}

@@ -49,7 +49,7 @@ func (s *session) deliver(intake, work context.Context, l *line, j job) {
 }
 
 // attempt makes one attempt when the receiver may be sent something, and counts it. alone is
-// as receiver.refused returns it. sent is false if this process may not send any more, or
+// as receiver.refused returns it, and false if the receiver asked for a pause. sent is false if this process may not send any more, or
 // the attempt was broken off for that.
 func (s *session) attempt(intake, work context.Context, m *message) (r reply, alone, sent bool) {
 	leave, ok := s.receiver.enter(intake)
@@ -69,5 +69,8 @@ func (s *session) attempt(intake, work context.Context, m *message) (r reply, al
 		return r, false, true
 	}
 	s.log.Debug().Str("event", m.kind).Str("order_no", m.orderNo).Str("webhook_id", m.id).Str("answer", r.String()).Msg("the receiver did not take an event")
+	if r.after > 0 {
+		return s.receiver.paused(r), false, true
+	}
 	return r, s.receiver.refused(r, m.aside), true
 }

@@ -11,6 +11,8 @@ import (
 const (
 	// longestPause bounds the Retry-After that is honoured.
 	longestPause = time.Hour
+	// pauseEnds is the layout of what people read of it.
+	pauseEnds = "nothing is sent until 15:04:05Z"
 	// downAfter and downTries say when the receiver counts as down: it took nothing for so
 	// long, or failed so often in a row. Then one event at a time is tried.
 	downAfter = 5 * time.Second
@@ -115,18 +117,11 @@ func (r *receiver) took() {
 }
 
 // refused notes a failed attempt for an event, which may be aside. alone reports whether it is
-// the event's own failure, as far as is known: the receiver is not down, and asked for no pause.
+// the event's own failure, as far as is known: the receiver is not down.
 func (r *receiver) refused(a reply, isAside bool) (alone bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if a.after > 0 {
-		if until := now.Add(min(a.after, longestPause)); until.After(r.pause) {
-			r.pause = until
-		}
-		r.say(a.String())
-		return false
-	}
 	if !isAside {
 		r.count(now)
 	}
@@ -135,6 +130,22 @@ func (r *receiver) refused(a reply, isAside bool) (alone bool) {
 		r.say(a.String())
 	}
 	return !r.down
+}
+
+// paused notes the pause that an answer asks for, and returns the answer with its end: people
+// would wonder why nothing is tried.
+func (r *receiver) paused(a reply) reply {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if until := time.Now().Add(min(a.after, longestPause)); until.After(r.pause) {
+		r.pause = until
+	}
+	if a.said != "" {
+		a.said += "; "
+	}
+	a.said += r.pause.UTC().Format(pauseEnds)
+	r.say(a.String())
+	return a
 }
 
 // count counts a failure, after which the receiver may be down. The caller holds the lock.
