@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,8 @@ func outcomeOf(j Judgement, policy order.Policy, doubted bool) order.Outcome {
 }
 
 // pastedAnswer parses what a person pasted. It ignores Content-Length and the
-// encoding headers, because the text has been through a terminal.
+// encoding headers, because the text has been through a terminal. curl prints the heads
+// of a proxy and of interim answers before that of the answer: the last head counts.
 func pastedAnswer(raw []byte, status int) (Answer, error) {
 	text := bytes.TrimLeft(raw, " \t\r\n")
 	if !bytes.HasPrefix(text, []byte("HTTP/")) {
@@ -97,27 +99,41 @@ func pastedAnswer(raw []byte, status int) (Answer, error) {
 		}
 		return Answer{Status: status, Header: http.Header{}, Body: bytes.TrimSpace(raw), Complete: true}, nil
 	}
+	a := Answer{Complete: true}
+	var err error
+	a.Status, a.Header, a.Body, err = pastedHead(text)
+	for err == nil && anotherHead.Match(a.Body) {
+		a.Status, a.Header, a.Body, err = pastedHead(a.Body)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	if status != 0 && status != a.Status {
+		return Answer{}, fmt.Errorf("the answer says status %d, but %d was given", a.Status, status)
+	}
+	return a, nil
+}
+
+// anotherHead finds a status line where a body would begin. A body may begin with HTTP/, too.
+var anotherHead = regexp.MustCompile(`^HTTP/[0-9.]+ +[0-9]{3}\b`)
+
+// pastedHead parses a status line and its headers, and returns what follows them.
+func pastedHead(text []byte) (status int, header http.Header, rest []byte, err error) {
 	tp := textproto.NewReader(bufio.NewReader(bytes.NewReader(text)))
 	first, err := tp.ReadLine()
 	if err != nil {
-		return Answer{}, fmt.Errorf("status line: %w", err)
+		return 0, nil, nil, fmt.Errorf("status line: %w", err)
 	}
-	_, rest, _ := strings.Cut(first, " ")
-	code, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	seen, err := strconv.Atoi(code)
-	if err != nil || seen < minStatus || seen > maxStatus {
-		return Answer{}, fmt.Errorf("status line %q has no status from %d to %d", first, minStatus, maxStatus)
+	_, after, _ := strings.Cut(first, " ")
+	code, _, _ := strings.Cut(strings.TrimSpace(after), " ")
+	status, err = strconv.Atoi(code)
+	if err != nil || status < minStatus || status > maxStatus {
+		return 0, nil, nil, fmt.Errorf("status line %q has no status from %d to %d", first, minStatus, maxStatus)
 	}
-	if status != 0 && status != seen {
-		return Answer{}, fmt.Errorf("the answer says status %d, but %d was given", seen, status)
+	fields, err := tp.ReadMIMEHeader()
+	if err != nil && !errors.Is(err, io.EOF) && len(fields) == 0 {
+		return 0, nil, nil, fmt.Errorf("headers: %w", err)
 	}
-	header, err := tp.ReadMIMEHeader()
-	if err != nil && !errors.Is(err, io.EOF) && len(header) == 0 {
-		return Answer{}, fmt.Errorf("headers: %w", err)
-	}
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(tp.R); err != nil {
-		return Answer{}, err
-	}
-	return Answer{Status: seen, Header: http.Header(header), Body: bytes.TrimSpace(body.Bytes()), Complete: true}, nil
+	rest, err = io.ReadAll(tp.R)
+	return status, http.Header(fields), bytes.TrimSpace(rest), err
 }

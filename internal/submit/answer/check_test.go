@@ -67,6 +67,17 @@ func TestCheckAnswer(t *testing.T) {
 			require.Equal(t, 30*time.Second, c.Wait)
 			require.Equal(t, order.OutcomeNone, c.First)
 		}},
+		"behind a proxy's head": {"HTTP/1.1 200 Connection established\r\n\r\nHTTP/2 422 \r\ncontent-type: application/json\r\n\r\n{\"m\":1}\r\n", 422, func(t *testing.T, c Checked) {
+			require.Equal(t, 422, c.Status)
+			require.Equal(t, order.OutcomeRejected, c.First)
+		}},
+		"behind interim heads": {"HTTP/1.1 200 Connection established\nVia: proxy\n\nHTTP/1.1 100 Continue\n\nHTTP/1.1 103 Early Hints\nLink: </x>\n\nHTTP/1.1 429 Slow\nRetry-After: 30\n\nno", 0, func(t *testing.T, c Checked) {
+			require.Equal(t, 429, c.Status)
+			require.Equal(t, 30*time.Second, c.Wait)
+		}},
+		"a body that begins as a head does": {"HTTP/1.1 422 No\n\nHTTP/2 is not allowed", 0, func(t *testing.T, c Checked) {
+			require.Equal(t, 422, c.Status)
+		}},
 		"line feeds alone": {"\nHTTP/1.1 200 OK\nServer: x\n\n<html>", 0, func(t *testing.T, c Checked) {
 			require.Equal(t, order.Unsure, c.Verdict)
 			require.Contains(t, c.Hold, "ORDERPOST_RULES")
