@@ -408,6 +408,9 @@ func (v *visit) importUpload() error {
 			return badRequest(sentence(err.Error()), "Go back and choose another time.")
 		}
 	}
+	if missed := order.MissedDeadline(o.Deadline, o.NotBefore, time.Now()); missed != "" {
+		return badRequest("The deadline "+missed+". Nothing was imported.", "Go back and choose a later deadline, in UTC, or none.")
+	}
 	if o.Lane, o.Direct = v.field("lane"), v.field("direct") == "on"; o.Lane != "" {
 		if err := order.CheckLane(o.Lane); err != nil {
 			return badRequest(sentence(err.Error()), "Go back and choose another lane.")

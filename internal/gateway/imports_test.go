@@ -188,6 +188,7 @@ func TestAWorkbookOfOrders(t *testing.T) {
 func TestParametersOfAnImport(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options, _ *queue.Config) { o.bodyTimeout, o.Log = 300*time.Millisecond, zerolog.Nop() })
+	in := func(hours time.Duration) string { return time.Now().UTC().Add(hours * time.Hour).Format(time.RFC3339) }
 	for query, where := range map[string]string{
 		"skip-invalid":                      "parameter skip-invalid",
 		"type=price":                        "parameters",
@@ -199,14 +200,16 @@ func TestParametersOfAnImport(t *testing.T) {
 		"batch=" + strings.Repeat("x", 101): "parameter batch",
 		"lane=a+b":                          "parameter lane",
 		"deadline=tomorrow":                 "parameter deadline",
-		"not-before=tomorrow":               "parameter not-before",
-		"not-before=2020-01-01T00:00:00Z":   "parameter not-before",
-		"rate=-1":                           "parameter rate",
-		"rate=0":                            "parameter rate",
-		"rate=Inf":                          "parameter rate",
-		"rate=NaN":                          "parameter rate",
-		"direct=perhaps":                    "parameter direct",
-		"a=%zz":                             "parameters",
+		"deadline=2020-01-01T00:00:00Z":     "parameter deadline",
+		"deadline=" + in(1) + "&not-before=" + in(2): "parameter deadline",
+		"not-before=tomorrow":                        "parameter not-before",
+		"not-before=2020-01-01T00:00:00Z":            "parameter not-before",
+		"rate=-1":                                    "parameter rate",
+		"rate=0":                                     "parameter rate",
+		"rate=Inf":                                   "parameter rate",
+		"rate=NaN":                                   "parameter rate",
+		"direct=perhaps":                             "parameter direct",
+		"a=%zz":                                      "parameters",
 	} {
 		p := r.do("POST", "/v1/imports?"+query, file("P", 1), "Content-Type", mediaCSV).problem(t)
 		require.Equal(t, where, p.Where, query)

@@ -128,6 +128,9 @@ func readTimes(r door.FileRequest, set *uploads.Settings) (o uploads.ImportOptio
 			return o, bad("not-before", "it is over", "leave it out if the orders are to be sent at once, or say allow-past")
 		}
 	}
+	if missed := order.MissedDeadline(o.Deadline, o.NotBefore, time.Now()); missed != "" {
+		return o, bad("deadline", missed, "give a later time, or leave it out")
+	}
 	if text := q.Get("rate"); text != "" {
 		if o.Rate, err = strconv.ParseFloat(text, 64); err != nil || o.Rate == 0 || order.CheckRate(o.Rate) != nil {
 			return o, bad("rate", fmt.Sprintf("%.40q", text), "give the most orders a second, such as 50")

@@ -19,6 +19,22 @@ const pastAllowed = time.Minute
 // gives such a time has probably mistyped it. A program may be late.
 func LongPast(at, now time.Time) bool { return !at.IsZero() && now.Sub(at) > pastAllowed }
 
+// MissedDeadline says why an order with a deadline could not be sent any more; "" = it could.
+// notBefore is the time before which it is not sent. Either may be zero.
+func MissedDeadline(deadline, notBefore, now time.Time) string {
+	at := deadline.UTC().Format(time.RFC3339)
+	switch {
+	case deadline.IsZero():
+		return ""
+	case !deadline.After(now):
+		return fmt.Sprintf("%s was %s ago, so every order would expire", at, now.Sub(deadline).Round(time.Second))
+	case !deadline.After(notBefore):
+		return fmt.Sprintf("%s is not later than %s, before which nothing is sent, so every order would expire", at, notBefore.UTC().Format(time.RFC3339))
+	default:
+		return ""
+	}
+}
+
 // notBeforeLayouts are the accepted forms of RFC 3339. Seconds may be missing.
 var notBeforeLayouts = []string{time.RFC3339, "2006-01-02T15:04Z07:00"}
 

@@ -55,6 +55,24 @@ func TestParseNotBefore(t *testing.T) {
 	}
 }
 
+func TestMissedDeadline(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		deadline, notBefore time.Time
+		want                string
+	}{
+		"none":         {time.Time{}, now.Add(time.Hour), ""},
+		"ahead":        {now.Add(time.Second), time.Time{}, ""},
+		"over":         {now.Add(-time.Hour), time.Time{}, "2026-11-22T08:00:00Z was 1h0m0s ago, so every order would expire"},
+		"now":          {now, time.Time{}, "2026-11-22T09:00:00Z was 0s ago, so every order would expire"},
+		"a start over": {now.Add(time.Hour), now.Add(-time.Hour), ""},
+		"later":        {now.Add(2 * time.Hour), now.Add(time.Hour), ""},
+		"the same":     {now.Add(time.Hour), now.Add(time.Hour), "2026-11-22T10:00:00Z is not later than 2026-11-22T10:00:00Z, before which nothing is sent, so every order would expire"},
+	} {
+		require.Equal(t, c.want, MissedDeadline(c.deadline, c.notBefore, now), name)
+	}
+}
+
 func TestCheckLane(t *testing.T) {
 	for _, name := range []string{"bulk", "shop-2", "A_b", "night"} {
 		require.NoError(t, CheckLane(name))

@@ -111,6 +111,7 @@ func (o *importOptions) settings(files []string, environ map[string]string) (bro
 	if o.maxStdin < 1 {
 		bad("--max-stdin: %d is not a number of MiB", o.maxStdin)
 	}
+	errs = append(errs, checkDeadline(out))
 	return cfg, out, errors.Join(errs...)
 }
 
@@ -176,6 +177,14 @@ func (o *importOptions) reading() (importer.Options, error) {
 		errs = append(errs, err)
 	}
 	return out, errors.Join(errs...)
+}
+
+// checkDeadline refuses a deadline that no order can meet.
+func checkDeadline(o importer.Options) error {
+	if missed := order.MissedDeadline(o.Deadline, o.NotBefore, time.Now()); missed != "" {
+		return fmt.Errorf("--deadline: %s; give a later time, or leave it out", missed)
+	}
+	return nil
 }
 
 // readNotBefore reads --not-before. In a folder it may be a time of day: a date would be over

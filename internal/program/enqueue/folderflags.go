@@ -21,7 +21,12 @@ type FolderFlags struct {
 	// MappingFile is the name of the mapping file; "" = there is none.
 	MappingFile string
 	Completeness
+	missed error
 }
+
+// CheckDeadline returns an error if a file that is taken now could not meet the deadline of the
+// flags. One that was taken before keeps its flags, and its orders expire.
+func (x *FolderFlags) CheckDeadline() error { return x.missed }
 
 // Completeness says when a file is complete.
 type Completeness struct {
@@ -86,7 +91,8 @@ func ParseFolderFlags(text string, when Completeness, read func(name string) ([]
 		}
 	}
 	if len(errs) == 0 {
-		_, err := x.o.reading()
+		options, err := x.o.reading()
+		x.missed = checkDeadline(options)
 		errs = append(errs, err, x.Validate())
 	}
 	return x, errors.Join(errs...)

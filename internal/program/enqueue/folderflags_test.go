@@ -36,6 +36,9 @@ func TestTheNextTimeOfDay(t *testing.T) {
 	}
 	_, err := ParseFolderFlags("--not-before 08:00 Europe/Berlin\n", Completeness{}, nil)
 	require.NoError(t, err)
+	over, err := ParseFolderFlags("--deadline 2020-01-01T00:00:00Z\n", Completeness{}, nil)
+	require.NoError(t, err, "a file that was taken before goes on")
+	require.ErrorContains(t, over.CheckDeadline(), "so every order would expire")
 	o := importOptions{notBefore: "08:00 UTC", lane: "bulk", encoding: "auto", format: "auto", maxErrors: 1}
 	_, err = o.reading()
 	require.ErrorContains(t, err, "--not-before", "a command's own is a moment")

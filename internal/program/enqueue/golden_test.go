@@ -112,6 +112,25 @@ func TestARateThatIsNone(t *testing.T) {
 	}
 }
 
+// TestADeadlineThatCannotBeMet is refused: every order would expire.
+func TestADeadlineThatCannotBeMet(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().UTC().Add(d).Format(time.RFC3339) }
+	enqueue := func(flags ...string) enqueued {
+		return run(t, nil, "order_no,timeout\nA-1,30\n", append([]string{"-", "--dry-run"}, flags...)...)
+	}
+	for want, flags := range map[string][]string{
+		"ago, so every order would expire; give a later time, or leave it out": {"--deadline", in(-time.Hour)},
+		"before which nothing is sent, so every order would expire":            {"--deadline", in(time.Hour), "--not-before", in(2 * time.Hour)},
+	} {
+		got := enqueue(flags...)
+		require.Equal(t, program.ExitUsage, got.code, got.transcript())
+		require.Contains(t, got.errOut, "--deadline: ")
+		require.Contains(t, got.errOut, want)
+	}
+	got := enqueue("--deadline", in(2*time.Hour), "--not-before", in(time.Hour))
+	require.Equal(t, program.ExitDone, got.code, got.transcript())
+}
+
 func TestEmptyFileIsTold(t *testing.T) {
 	got := run(t, nil, "order_no,timeout\n\n", "-", "--source", "march.csv")
 	require.Equal(t, program.ExitPartial, got.code)

@@ -109,6 +109,9 @@ func readFlags(f *folder.Folder, when enqueue.Completeness, must bool) (*enqueue
 		}
 		return data, err
 	})
+	if err == nil {
+		err = flags.CheckDeadline()
+	}
 	if err != nil {
 		return nil, err
 	}
