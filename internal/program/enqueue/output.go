@@ -38,8 +38,9 @@ func (o output) format() importer.Format {
 }
 
 // check refuses a path under which something would be lost: the imported file itself,
-// and any regular file that is not empty and holds no results. f was checked, with
-// this summary; input is what it was read from and may be nil.
+// and any regular file that is not empty and holds no results. It also refuses one whose
+// folder takes no file: the orders may take days, and then it would be too late. f was
+// checked, with this summary; input is what it was read from and may be nil.
 func (o output) check(f *importer.File, s *importer.Summary, input os.FileInfo) error {
 	if o.path == "" || isStdout(o.path) {
 		return nil
@@ -53,15 +54,17 @@ func (o output) check(f *importer.File, s *importer.Summary, input os.FileInfo) 
 	info, err := os.Stat(o.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return o.checkFolder()
 	case err != nil:
 		return err
 	case info.IsDir():
 		return refuse("%s is a folder; name a file for the results", o.path)
 	case input != nil && os.SameFile(info, input):
 		return refuse("%s is the imported file, the results would replace it; name another file for them", o.path)
-	case !info.Mode().IsRegular() || info.Size() == 0:
+	case !info.Mode().IsRegular():
 		return nil
+	case info.Size() == 0:
+		return o.checkFolder()
 	}
 	existing, err := os.Open(o.path)
 	if err != nil {
@@ -71,7 +74,20 @@ func (o output) check(f *importer.File, s *importer.Summary, input os.FileInfo) 
 	if !f.IsResults(existing) {
 		return refuse("%s exists and holds no results of an import, so they do not replace it; name another file, or move it away", o.path)
 	}
-	return nil
+	return o.checkFolder()
+}
+
+// checkFolder refuses a path whose folder takes no file, by making one there as replace will.
+func (o output) checkFolder() error {
+	tmp, _, err := beside(o.path)
+	if err == nil {
+		return errors.Join(tmp.Close(), os.Remove(tmp.Name()))
+	}
+	why := err
+	if broken, ok := errors.AsType[*fs.PathError](err); ok {
+		why = broken.Err // it names a file that nobody knows
+	}
+	return &program.ExitError{Code: program.ExitUsage, Err: fmt.Errorf("%s: its folder takes no file (%w); make the folder, or name a file in another one", o.path, why)}
 }
 
 // write writes the results and counts the rows by outcome. A regular file is replaced
@@ -135,13 +151,18 @@ func target(path string) (string, error) {
 	return "", fmt.Errorf("%s: too many links", path)
 }
 
+// beside makes a hidden file in the folder in which the links of a path end. end is where they do.
+func beside(path string) (tmp *os.File, end string, err error) {
+	if end, err = target(path); err != nil {
+		return nil, "", err
+	}
+	tmp, err = os.CreateTemp(filepath.Dir(end), "."+filepath.Base(end)+".*")
+	return tmp, end, err
+}
+
 // replace writes a file completely or not at all.
 func replace(path string, write func(io.Writer) error) (err error) {
-	path, err = target(path)
-	if err != nil {
-		return err
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	tmp, path, err := beside(path)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orderpost/internal/books"
 	"orderpost/internal/program"
 )
 
@@ -68,6 +69,45 @@ func TestResultsReplaceNothingElse(t *testing.T) {
 	left, err := os.ReadDir(at("far"))
 	require.NoError(t, err)
 	require.Len(t, left, 1, "no temporary file is left")
+}
+
+// TestResultsWithoutAFolder: a folder that takes no file is refused before anything is
+// enqueued. If it goes later, the error says how to get the rows.
+func TestResultsWithoutAFolder(t *testing.T) {
+	q, settings := startStreams(t)
+	t.Cleanup(q.Close)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, os.WriteFile(at("orders.csv"), []byte("order_no,timeout\nA-1,30\n"), 0o600))
+	require.NoError(t, os.Symlink("gone/out.csv", at("link.csv")))
+	for path, why := range map[string]string{at("gone/out.csv"): "no such file or directory", at("link.csv"): "no such file or directory", at("orders.csv/out.csv"): "not a directory"} {
+		got := run(t, settings, "", at("orders.csv"), "--results", path)
+		require.NotEqual(t, program.ExitDone, got.code)
+		require.Contains(t, got.errOut, "enqueue: nothing was enqueued: --results: ")
+		require.Contains(t, got.errOut, why)
+	}
+	require.NotContains(t, run(t, settings, "", "status").out, "orders.csv")
+
+	require.NoError(t, os.Mkdir(at("gone"), 0o700))
+	done := make(chan enqueued, 1)
+	go func() {
+		done <- run(t, settings, "", at("orders.csv"), "--batch", "april", "--results", at("gone/out.csv"))
+	}()
+	require.Eventually(t, func() bool {
+		imp, err := books.ReadImport(t.Context(), q, "april")
+		return err == nil && imp != nil && imp.Complete()
+	}, time.Minute, 10*time.Millisecond)
+	left, err := os.ReadDir(at("gone"))
+	require.NoError(t, err)
+	require.Empty(t, left, "the look leaves nothing behind")
+	require.NoError(t, os.Remove(at("gone")))
+	besideWorker(t, settings, func() {
+		require.Equal(t, program.ExitDone, run(t, settings, "", "cancel", "april").code)
+		got := <-done
+		require.NotEqual(t, program.ExitDone, got.code)
+		require.Contains(t, got.errOut, "results not written: ")
+		require.Contains(t, got.errOut, "enqueue results april -o FILE")
+	})
 }
 
 // TestResultsIntoPipes: what is no regular file is written directly and stays what it is.

@@ -31,11 +31,19 @@ func (j *job) wait(ctx context.Context, q *queue.Queue, f *checkedFile, done *im
 	}
 	tally, err := j.results.write(ctx, q, f.File, &f.summary, f.input)
 	if err != nil {
-		return err
+		return j.withoutResults(ctx, f, err)
 	}
 	j.tellOutcomes(f.File, p, tally)
 	j.partial = j.partial || !tally.AllAccepted()
 	return nil
+}
+
+// withoutResults adds how to get the rows of settled orders whose results were not written.
+func (j *job) withoutResults(ctx context.Context, f *checkedFile, err error) error {
+	if j.o.results == "" || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf(program.Spell(ctx, "%w\nThe orders are settled. To get the rows with their outcomes: enqueue results %s -o FILE"), err, f.Batch)
 }
 
 func (j *job) tellOutcomes(f *importer.File, p importer.Progress, tally importer.Tally) {
