@@ -22,6 +22,19 @@ func UsageErrors(cmd *cobra.Command) {
 			return nil
 		}
 	}
+	before, beforeE := cmd.PreRun, cmd.PreRunE
+	cmd.PreRunE = func(c *cobra.Command, list []string) error {
+		if err := c.ValidateFlagGroups(); err != nil { // cobra's own check comes later, and its error has no hook
+			return wrap(c, err)
+		}
+		switch {
+		case beforeE != nil:
+			return beforeE(c, list)
+		case before != nil:
+			before(c, list)
+		}
+		return nil
+	}
 	for _, sub := range cmd.Commands() {
 		UsageErrors(sub)
 	}

@@ -50,3 +50,16 @@ func TestAProgramWithoutArgumentsTakesNoneFromItsProcess(t *testing.T) {
 	var stderr bytes.Buffer
 	require.Equal(t, ExitDone, Execute(t.Context(), root, nil, nil, &stderr, &stderr), &stderr)
 }
+
+// cobra checks groups of flags where no hook sees its error.
+func TestFlagsThatExcludeEachOtherAreWrongUsage(t *testing.T) {
+	root := &cobra.Command{Use: "prog"}
+	sub := &cobra.Command{Use: "check", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+	sub.Flags().Bool("answer", false, "")
+	sub.Flags().Bool("broker", false, "")
+	sub.MarkFlagsMutuallyExclusive("answer", "broker")
+	root.AddCommand(sub)
+	var stderr bytes.Buffer
+	require.Equal(t, ExitUsage, Execute(t.Context(), root, []string{"check", "--answer", "--broker"}, nil, &stderr, &stderr))
+	require.Regexp(t, `^prog: .*answer broker.*\(see prog check --help\)\n$`, stderr.String())
+}

@@ -92,6 +92,14 @@ func TestCheckBrokerSaysTheVersions(t *testing.T) {
 	require.Equal(t, program.ExitUnreachable, exitCode(t, err))
 }
 
+// --answer judges an answer, and --broker asks servers: together they are wrong usage.
+func TestCheckAnswerOrBroker(t *testing.T) {
+	var errOut bytes.Buffer
+	code := Run(t.Context(), []string{"check", "--answer", "x", "--broker"}, map[string]string{}, nil, &errOut, &errOut)
+	require.Equal(t, program.ExitUsage, code, &errOut)
+	require.Contains(t, errOut.String(), "check --help)")
+}
+
 func exitCode(t *testing.T, err error) int {
 	t.Helper()
 	var exit *program.ExitError
