@@ -67,13 +67,18 @@ func Open(ctx context.Context, cfg Config, o Options) (q *queue.Queue, close fun
 		close()
 		var missing *queue.MissingError
 		if errors.Is(err, queue.ErrUnreachable) || errors.As(err, &missing) {
-			err = &program.ExitError{Code: program.ExitUnreachable, Err: err}
+			err = &program.ExitError{Code: program.ExitUnreachable, Err: &unopened{err}}
 		}
 		return nil, func() {}, err
 	}
 	stop := close
 	return q, func() { q.Close(); stop() }, nil
 }
+
+// unopened is the error of Open: the command has asked for nothing yet.
+type unopened struct{ error }
+
+func (e *unopened) Unwrap() error { return e.error }
 
 // storeRetry is how often join tries to open the store.
 const storeRetry = 100 * time.Millisecond

@@ -124,3 +124,22 @@ func TestPatient(t *testing.T) {
 	require.Equal(t, program.ExitUsage, code)
 	require.Contains(t, said, "give a duration such as 30s or 10m")
 }
+
+// TestWhatWasNeverAskedForHasNoEffect: only a request that may have been sent may have taken effect.
+func TestWhatWasNeverAskedForHasNoEffect(t *testing.T) {
+	run := func(do func() error) string {
+		cmd := &cobra.Command{Use: "hold", RunE: func(*cobra.Command, []string) error { return do() }}
+		var out bytes.Buffer
+		code := program.Execute(t.Context(), Patient(cmd, map[string]string{}, AgainWrite), nil, nil, &out, &out)
+		require.Equal(t, program.ExitUnreachable, code, &out)
+		return out.String()
+	}
+	sent := run(func() error { return fmt.Errorf("write: %w", queue.ErrUnreachable) })
+	require.Contains(t, sent, "Run it again when the broker is back; it may have taken effect, and doing it twice does no harm:\n  hold\n")
+	unsent := run(func() error {
+		_, done, err := Open(t.Context(), config(t.TempDir()), Options{Name: "test", Stderr: &bytes.Buffer{}})
+		done()
+		return err
+	})
+	require.Contains(t, unsent, "Run it again when the broker is back; nothing was changed:\n  hold\n")
+}

@@ -46,6 +46,10 @@ func Patient(cmd *cobra.Command, environ map[string]string, again string) *cobra
 		if !errors.Is(err, queue.ErrUnreachable) {
 			return err
 		}
+		again := again
+		if _, nothing := errors.AsType[*unopened](err); nothing && again == AgainWrite {
+			again = "; nothing was changed"
+		}
 		return &program.ExitError{Code: program.ExitUnreachable,
 			Err: fmt.Errorf("%w\nRun it again when the broker is back%s:\n  %s", err, again, program.CommandLine(cmd.Context()))}
 	}
