@@ -94,9 +94,18 @@ func (c *call) find() (door.Outcome, error) {
 			return o, looking(err)
 		case c.client.sees(o):
 			return o, nil
+		case id == "" && c.unsearched(ctx): // the client's own may wait, whatever else there is
+			return o, problemOf(notSearched, "order_no", "so many orders wait that nobody looks for one of them by its order_no alone", "give submission, the id of the receipt or your own key, or ask again later").retry(retryFull)
 		}
 	}
 	return door.Outcome{}, p
+}
+
+// unsearched reports whether so many orders wait that nobody looks for one: then one that
+// cannot be there, as no key is empty, may be among them, too.
+func (c *call) unsearched(ctx context.Context) bool {
+	o, err := c.s.door.Outcome(ctx, c.PathValue("order_no"), c.client.name+":")
+	return err == nil && o.Pending
 }
 
 // hint adds what the client may know of the order_no: a submission whose order was

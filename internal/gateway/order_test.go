@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -163,4 +165,36 @@ func TestParametersThatCannotBeRead(t *testing.T) {
 	require.Equal(t, 2, r.stored())
 	r.settle(2)
 	require.Equal(t, "accepted", r.do("GET", "/v1/orders/A-2?submission=2", "").outcome(t).Outcome, "it was withdrawn")
+}
+
+// TestAnOrderAmongTooManyThatWait is not said to be unknown: nobody looked for it.
+func TestAnOrderAmongTooManyThatWait(t *testing.T) {
+	t.Parallel()
+	path := clientsFile(t, map[string][]Scope{"shop": {Submit, Read, Cancel}, "desk": {Submit, ReadAll}})
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.ReplaceAll(string(text), "- name: desk", "- rate: 1000000\n  name: desk")), 0o600))
+	r := newRig(t, func(o *Options, _ *queue.Config) { o.Clients = path })
+	var lines strings.Builder
+	for i := range 10_001 {
+		lines.WriteString(body(fmt.Sprint("F-", i)) + "\n")
+	}
+	bring := func(name, text string, header ...string) {
+		t.Helper()
+		a := r.do("POST", "/v1/orders", text, append(header, "Authorization", bearer(name), "Order-Lane", "bulk")...)
+		require.Less(t, a.status, 300, a.text)
+	}
+	require.Equal(t, http.StatusCreated, r.do("POST", "/v1/orders", body("S"), "Authorization", bearer("desk")).status)
+	r.settle(1)
+	bring("shop", body("A"), "Idempotency-Key", "1")
+	bring("desk", lines.String(), "Content-Type", mediaLines)
+	for _, method := range []string{"GET", "DELETE"} {
+		for _, no := range []string{"A", "F-1", "S", "none"} { // whosever it is
+			a := r.do(method, "/v1/orders/"+no, "", "Authorization", bearer("shop"))
+			require.Equal(t, http.StatusServiceUnavailable, a.status, a.text)
+			require.Equal(t, "not-searched", a.problem(t).name())
+			require.NotEmpty(t, a.header.Get("Retry-After"))
+		}
+	}
+	require.Equal(t, "pending", r.do("GET", "/v1/orders/A?submission=1", "", "Authorization", bearer("shop")).outcome(t).State)
 }

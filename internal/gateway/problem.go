@@ -46,6 +46,7 @@ var (
 	full           = kind{"full", http.StatusServiceUnavailable, "There is no room for orders; nothing was stored."}
 	unavailable    = kind{"unavailable", http.StatusServiceUnavailable, "The broker is out of reach; nothing was stored."}
 	unreachable    = kind{"unreachable", http.StatusServiceUnavailable, "The broker is out of reach."}
+	notSearched    = kind{"not-searched", http.StatusServiceUnavailable, "The door cannot tell now."}
 	draining       = kind{"draining", http.StatusServiceUnavailable, "The door is being closed; nothing was done."}
 	tooManyAtAll   = kind{"crowded", http.StatusServiceUnavailable, "The door has no room for another connection; nothing was done."}
 	noRoom         = kind{"no-room", http.StatusInsufficientStorage, "There is no room for the file; nothing of it is kept."}
@@ -56,7 +57,7 @@ var (
 // kinds lists every kind, for the document and its test.
 func kinds() []kind {
 	return []kind{badRequest, unauthorized, forbidden, notFound, unknownOrder, unknownImport, badMethod, slowBody, pendingOther, settledOther, notReady, goneBy, tooLarge,
-		mediaType, misdirected, invalidOrder, invalidImport, keyReused, tooMany, internal, noImports, full, unavailable, unreachable, draining, tooManyAtAll, noRoom, unconfirmed, unansweredLook}
+		mediaType, misdirected, invalidOrder, invalidImport, keyReused, tooMany, internal, noImports, full, unavailable, unreachable, notSearched, draining, tooManyAtAll, noRoom, unconfirmed, unansweredLook}
 }
 
 // problem is an answer that is not 2xx, as RFC 9457 has it. It is the error of the
