@@ -31,6 +31,7 @@ func TestTheBrokerLosesTheEnd(t *testing.T) {
 			e, b := newEndpoint(t), newLedger(t, q)
 			restart := func(between func(results string)) {
 				server.Stop()
+				require.Eventually(t, func() bool { return !q.Conn.Connected() }, time.Minute, time.Millisecond, "otherwise Connected tells of the former connection")
 				between(resultsFolder(t, cfg.Dir))
 				server, err = embedded.Start(cfg)
 				require.NoError(t, err)
