@@ -92,7 +92,7 @@ func TestABrokerFindsWhatItStoredAfterARestart(t *testing.T) {
 		fill("second")
 	}
 	restart()
-	require.Eventually(t, q.Conn.Connected, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return q.Conn.reconnects() > 0 && q.Conn.Connected() }, time.Minute, time.Millisecond)
 	for _, c := range []struct{ stream, prefix string }{{q.Conn.n.results, q.Conn.n.resPre}, {q.Conn.n.waiting, q.Conn.n.waitPre + "bulk."}} {
 		stream, err := q.Conn.js.Stream(t.Context(), c.stream)
 		require.NoError(t, err)
