@@ -49,8 +49,8 @@ func (s *session) deliver(intake, work context.Context, l *line, j job) {
 }
 
 // attempt makes one attempt when the receiver may be sent something, and counts it. alone is
-// as receiver.refused returns it, and false if the receiver asked for a pause. sent is false if this process may not send any more, or
-// the attempt was broken off for that.
+// as receiver.refused returns it, and false if the receiver asked for a pause. sent is false
+// if this process may not send any more, or the attempt was broken off for that.
 func (s *session) attempt(intake, work context.Context, m *message) (r reply, alone, sent bool) {
 	leave, ok := s.receiver.enter(intake)
 	if !ok {

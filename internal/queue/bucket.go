@@ -104,16 +104,16 @@ func (b *Bucket) PutSoon(ctx context.Context, key string, v any) error {
 	if err != nil {
 		return err
 	}
-	return b.wrap(b.do(ctx, b.soon(func(ctx context.Context) error {
+	return b.wrap(b.doSoon(ctx, func(ctx context.Context) error {
 		_, err := b.kv.Put(ctx, key, data)
 		return err
-	})))
+	}))
 }
 
-// soon gives a request up with [ErrSilent] as PutSoon does.
-func (b *Bucket) soon(request func(context.Context) error) func(context.Context) error {
+// doSoon is do that gives up with [ErrSilent], as PutSoon says.
+func (b *Bucket) doSoon(ctx context.Context, request func(context.Context) error) error {
 	var silent time.Time // since when
-	return func(ctx context.Context) error {
+	return b.do(ctx, func(ctx context.Context) error {
 		if silent.IsZero() || !b.q.Conn.Connected() {
 			silent = time.Now()
 		}
@@ -122,7 +122,7 @@ func (b *Bucket) soon(request func(context.Context) error) func(context.Context)
 			return fmt.Errorf("%w for %s (%v)", ErrSilent, time.Since(silent).Round(time.Second), err)
 		}
 		return err
-	}
+	})
 }
 
 // ErrSilent is returned by PutSoon and SwapSoon.
@@ -136,22 +136,22 @@ const silentTerm = 15 * time.Second
 // and returns the new revision. It returns settle.ErrStale if another write
 // came before.
 func (b *Bucket) Swap(ctx context.Context, key string, v any, revision uint64) (written uint64, err error) {
-	return b.swap(ctx, key, v, revision, func(request func(context.Context) error) func(context.Context) error { return request })
+	return b.swap(ctx, key, v, revision, b.do)
 }
 
 // SwapSoon is Swap that gives up as PutSoon does.
 func (b *Bucket) SwapSoon(ctx context.Context, key string, v any, revision uint64) (written uint64, err error) {
-	return b.swap(ctx, key, v, revision, b.soon)
+	return b.swap(ctx, key, v, revision, b.doSoon)
 }
 
-// swap is Swap with a bound on its request.
-func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, bound func(func(context.Context) error) func(context.Context) error) (written uint64, err error) {
+// swap is Swap that carries out its request by do.
+func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, do func(context.Context, func(context.Context) error) error) (written uint64, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return 0, err
 	}
 	repeated := false
-	err = b.do(ctx, bound(func(ctx context.Context) error {
+	err = do(ctx, func(ctx context.Context) error {
 		if revision == 0 {
 			written, err = b.kv.Create(ctx, key, data)
 		} else {
@@ -170,7 +170,7 @@ func (b *Bucket) swap(ctx context.Context, key string, v any, revision uint64, b
 		}
 		repeated = true
 		return err
-	}))
+	})
 	if errors.Is(err, settle.ErrStale) {
 		return 0, settle.ErrStale
 	}
