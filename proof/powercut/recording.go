@@ -17,18 +17,26 @@ import (
 // read reads the traces of all sessions. dir is the folder that was traced.
 func (r *recorder) read(dir string) (*trace, error) {
 	t, v := newTrace(dir)
-	for session := 1; session <= r.session; session++ {
-		f, err := os.Open(r.output(session))
+	processes := make([][]call, r.session+1) // and one without calls after the last
+	ends := make([]int, r.session)
+	lines := 0
+	for i := range r.session {
+		f, err := os.Open(r.output(i + 1))
 		if err != nil {
 			return nil, err
 		}
-		calls, lines, err := readCalls(f, t.lines)
+		var n int
+		processes[i], n, err = readCalls(f, lines)
 		_ = f.Close() // only read
-		if err == nil {
-			err = t.add(v, calls, t.lines+lines, r.api.port)
-		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.output(session), err)
+			return nil, fmt.Errorf("%s: %w", r.output(i+1), err)
+		}
+		lines += n
+		ends[i] = lines
+	}
+	for i, end := range ends {
+		if err := t.add(v, processes[i], end, r.api.port, processes[i+1]); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.output(i+1), err)
 		}
 	}
 	return t, nil

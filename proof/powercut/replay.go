@@ -79,7 +79,8 @@ type replayer struct {
 	left  map[slot]departure // what was removed or renamed
 	conns map[int]*conn
 	wire  *wire
-	end   int // the line after the last one of the process
+	end   int    // the line after the last one of the process
+	next  []call // of the process after it
 }
 
 // view is the state of names and sizes with every operation applied.
@@ -96,10 +97,10 @@ func newTrace(dir string) (*trace, *view) {
 
 // add appends the system calls of one process, which has begun after all before it had
 // ended. The page cache outlives processes: what an earlier one did not sync may still
-// be lost.
-func (t *trace) add(v *view, calls []call, lines int, api string) error {
+// be lost. next are the calls of the process after it, which show what a killed one left.
+func (t *trace) add(v *view, calls []call, lines int, api string, next []call) error {
 	t.sessions = append(t.sessions, t.lines)
-	r := &replayer{t: t, view: v, open: make(map[int]*handle), left: make(map[slot]departure), conns: make(map[int]*conn), wire: newWire(t, api), end: lines}
+	r := &replayer{t: t, view: v, open: make(map[int]*handle), left: make(map[slot]departure), conns: make(map[int]*conn), wire: newWire(t, api), end: lines, next: next}
 	for i := range calls {
 		if err := r.step(&calls[i]); err != nil {
 			c := calls[i]
@@ -122,7 +123,8 @@ func (r *replayer) emit(o op, c *call) {
 }
 
 // step carries out one system call. A failed call changes nothing. One that never
-// returned may have changed something; the replay takes it for done, at the end.
+// returned may have changed something; the replay takes it for done, at the end, unless
+// the next process found what it would have taken away.
 func (r *replayer) step(c *call) error {
 	if c.failed != "" && c.name != "connect" {
 		return nil

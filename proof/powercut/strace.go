@@ -193,26 +193,25 @@ func (c *call) bytes(i int) ([]byte, error) {
 			}
 			all = append(all, b...)
 		}
-		return c.transferred(all)
+		return c.transferred(all), nil
 	}
 	b, err := unquote(text)
 	if err != nil {
 		return nil, err
 	}
-	return c.transferred(b)
+	return c.transferred(b), nil
 }
 
-func (c *call) transferred(b []byte) ([]byte, error) {
-	if c.exit == never { // nobody knows how much of it
-		return b, nil
+func (c *call) transferred(b []byte) []byte {
+	// Nobody knows how much of it if the process was killed meanwhile. strace may then show
+	// the result of another thread's call.
+	if c.exit == never || int(c.ret) > len(b) {
+		return b
 	}
 	if c.ret < 0 {
-		return nil, nil
+		return nil
 	}
-	if int(c.ret) > len(b) {
-		return nil, fmt.Errorf("%s transferred %d bytes, of which the trace has %d", c.name, c.ret, len(b))
-	}
-	return b[:c.ret], nil
+	return b[:c.ret]
 }
 
 // path returns an argument that is a string.

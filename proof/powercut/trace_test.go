@@ -20,24 +20,26 @@ func script(t *testing.T, lines ...string) *trace {
 func sessions(t *testing.T, traces ...[]string) *trace {
 	t.Helper()
 	tr, v := newTrace("/disk")
-	for _, lines := range traces {
-		readScript(t, tr, v, lines)
+	processes := make([][]call, len(traces)+1)
+	ends := make([]int, len(traces))
+	end := 0
+	for i, lines := range traces {
+		text := make([]string, len(lines))
+		for i, line := range lines {
+			if line[0] < '0' || line[0] > '9' {
+				line = "1 " + line
+			}
+			text[i] = straced(line)
+		}
+		calls, n, err := readCalls(strings.NewReader(strings.Join(text, "\n")+"\n"), end)
+		require.NoError(t, err)
+		end += n
+		processes[i], ends[i] = calls, end
+	}
+	for i, end := range ends {
+		require.NoError(t, tr.add(v, processes[i], end, "99", processes[i+1]))
 	}
 	return tr
-}
-
-func readScript(t *testing.T, tr *trace, v *view, lines []string) {
-	t.Helper()
-	text := make([]string, len(lines))
-	for i, line := range lines {
-		if line[0] < '0' || line[0] > '9' {
-			line = "1 " + line
-		}
-		text[i] = straced(line)
-	}
-	calls, n, err := readCalls(strings.NewReader(strings.Join(text, "\n")+"\n"), tr.lines)
-	require.NoError(t, err)
-	require.NoError(t, tr.add(v, calls, tr.lines+n, "99"))
 }
 
 func straced(line string) string {
@@ -92,8 +94,12 @@ func TestReadCallsRefuses(t *testing.T) {
 		_, _, err := readCalls(strings.NewReader(text), 0)
 		require.Error(t, err, text)
 	}
-	c := call{name: "write", args: []string{`"\x61"...`}, ret: 1}
-	_, err := c.bytes(0)
+	c := call{name: "write", args: []string{"3", `"\x61"`}, ret: 32768}
+	data, err := c.bytes(1)
+	require.NoError(t, err, "the result of another thread, when the process was killed")
+	require.Equal(t, "a", string(data))
+	c = call{name: "write", args: []string{`"\x61"...`}, ret: 1}
+	_, err = c.bytes(0)
 	require.ErrorContains(t, err, "not a whole string", "strace cut it off")
 }
 
@@ -110,7 +116,7 @@ func TestTheReplayRefusesWhatItDoesNotModel(t *testing.T) {
 		text := straced("1 openat(AT_FDCWD, \"/disk/a\", O_RDWR|O_CREAT, 0600) = 3\n1 " + last + "\n")
 		calls, n, err := readCalls(strings.NewReader(text), 0)
 		require.NoError(t, err)
-		require.Error(t, tr.add(v, calls, n, "99"), last)
+		require.Error(t, tr.add(v, calls, n, "99", nil), last)
 	}
 	script(t, `fallocate(3, 0, 0, 4096) = 0`, `rename("/elsewhere/a", "/elsewhere/b") = 0`) // none of our files
 }
@@ -164,7 +170,7 @@ func TestAnOpenMayComeBeforeWhatItOverlaps(t *testing.T) {
 		text := "1 " + strings.Join(slices.Concat(made, []string{removed[0][2:], removed[1][2:], begun, opened}), "\n1 ") + "\n"
 		calls, n, err := readCalls(strings.NewReader(straced(text)), 0)
 		require.NoError(t, err)
-		require.ErrorContains(t, late.add(v, calls, n, "99"), "does not exist in the replay", "it was gone before the open began")
+		require.ErrorContains(t, late.add(v, calls, n, "99", nil), "does not exist in the replay", "it was gone before the open began")
 	}
 }
 
@@ -202,6 +208,32 @@ func TestAKilledProcess(t *testing.T) {
 	}
 	tr = sessions(t, killed(`fsync(3 <unfinished ...>`), nil)
 	require.Equal(t, never, tr.ops[len(tr.ops)-1].exit)
+}
+
+// Whether a name went away that was being taken away when the process was killed, the next
+// one shows: it opens all that it finds.
+func TestAKilledProcessMayHaveLeftTheName(t *testing.T) {
+	made := []string{`mkdirat(AT_FDCWD, "/disk/d", 0700) = 0`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR|O_CREAT, 0600) = 3`}
+	finds := []string{`openat(AT_FDCWD, "/disk/d", O_RDONLY|O_CLOEXEC) = 3`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR) = 4`}
+	makes := []string{`mkdirat(AT_FDCWD, "/disk/d", 0700) = 0`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR|O_CREAT, 0600) = 3`, finds[0], finds[1]}
+	failed := []string{`openat(AT_FDCWD, "/disk/d/f", O_RDWR) = -1 ENOENT (No such file or directory)`, makes[1]}
+	moved := `rename("/disk/d", "/disk/.d" <unfinished ...>`
+	unlinked := `unlinkat(AT_FDCWD, "/disk/d/f", 0 <unfinished ...>`
+	for _, c := range []struct {
+		last string
+		next []string
+		want map[string]string
+	}{
+		{moved, finds, map[string]string{"d": "/", "d/f": ""}},
+		{moved, makes, map[string]string{".d": "/", ".d/f": "", "d": "/", "d/f": ""}},
+		{moved, nil, map[string]string{".d": "/", ".d/f": ""}},
+		{unlinked, finds[:1], map[string]string{"d": "/"}},
+		{unlinked, finds, map[string]string{"d": "/", "d/f": ""}},
+		{unlinked, failed, map[string]string{"d": "/", "d/f": ""}},
+	} {
+		tr := sessions(t, append(slices.Clone(made), c.last), c.next)
+		require.Equal(t, c.want, files(tr.whole()), "%s, then %s", c.last, c.next)
+	}
 }
 
 // files returns what can be reached, and folders as "/".
