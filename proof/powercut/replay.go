@@ -210,10 +210,10 @@ func (r *replayer) openFile(c *call) error {
 	if !inside {
 		return nil
 	}
-	if c.exit == never {
+	ino := r.lookupSince(since, dir, name)
+	if c.exit == never && (ino != 0 || !is("O_CREAT") || !r.found(dir, name)) {
 		return nil // nothing was written to it
 	}
-	ino := r.lookupSince(since, dir, name)
 	switch {
 	case ino == 0 && !is("O_CREAT"):
 		return fmt.Errorf("opened %s, which does not exist in the replay", path)
@@ -227,6 +227,9 @@ func (r *replayer) openFile(c *call) error {
 	case is("O_TRUNC") && r.view.sizes[ino] > 0:
 		r.view.sizes[ino] = 0
 		r.emit(op{kind: truncateOp, inode: ino, text: "truncate " + r.t.inodes[ino].path + " to 0"}, c)
+	}
+	if c.exit == never { // it is no descriptor yet
+		return nil
 	}
 	r.open[int(c.ret)] = &handle{inode: ino, append: is("O_APPEND"), sync: is("O_SYNC") || is("O_DSYNC")}
 	return nil

@@ -210,25 +210,28 @@ func TestAKilledProcess(t *testing.T) {
 	require.Equal(t, never, tr.ops[len(tr.ops)-1].exit)
 }
 
-// Whether a name went away that was being taken away when the process was killed, the next
-// one shows: it opens all that it finds.
-func TestAKilledProcessMayHaveLeftTheName(t *testing.T) {
+// Whether a name came or went with the call that a kill interrupted, the next process shows:
+// it opens all that it finds.
+func TestTheNextProcessShowsWhatAKillLeft(t *testing.T) {
 	made := []string{`mkdirat(AT_FDCWD, "/disk/d", 0700) = 0`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR|O_CREAT, 0600) = 3`}
-	finds := []string{`openat(AT_FDCWD, "/disk/d", O_RDONLY|O_CLOEXEC) = 3`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR) = 4`}
+	finds := []string{`openat(AT_FDCWD, "/disk/d", O_RDONLY|O_CLOEXEC) = 3`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR) = 4`, `openat(AT_FDCWD, "/disk/d/g", O_RDWR) = 5`}
 	makes := []string{`mkdirat(AT_FDCWD, "/disk/d", 0700) = 0`, `openat(AT_FDCWD, "/disk/d/f", O_RDWR|O_CREAT, 0600) = 3`, finds[0], finds[1]}
 	failed := []string{`openat(AT_FDCWD, "/disk/d/f", O_RDWR) = -1 ENOENT (No such file or directory)`, makes[1]}
 	moved := `rename("/disk/d", "/disk/.d" <unfinished ...>`
+	created := `openat(AT_FDCWD, "/disk/d/g", O_RDWR|O_CREAT, 0600 <unfinished ...>`
 	unlinked := `unlinkat(AT_FDCWD, "/disk/d/f", 0 <unfinished ...>`
 	for _, c := range []struct {
 		last string
 		next []string
 		want map[string]string
 	}{
-		{moved, finds, map[string]string{"d": "/", "d/f": ""}},
+		{moved, finds[:2], map[string]string{"d": "/", "d/f": ""}},
 		{moved, makes, map[string]string{".d": "/", ".d/f": "", "d": "/", "d/f": ""}},
 		{moved, nil, map[string]string{".d": "/", ".d/f": ""}},
 		{unlinked, finds[:1], map[string]string{"d": "/"}},
-		{unlinked, finds, map[string]string{"d": "/", "d/f": ""}},
+		{unlinked, finds[:2], map[string]string{"d": "/", "d/f": ""}},
+		{created, finds, map[string]string{"d": "/", "d/f": "", "d/g": ""}},
+		{created, finds[:2], map[string]string{"d": "/", "d/f": ""}},
 		{unlinked, failed, map[string]string{"d": "/", "d/f": ""}},
 	} {
 		tr := sessions(t, append(slices.Clone(made), c.last), c.next)
