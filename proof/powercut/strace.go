@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -20,6 +21,11 @@ var traced = []string{
 	"truncate", "ftruncate", "fallocate", "fsync", "fdatasync", "sync_file_range", "sync", "syncfs",
 	"rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat",
 	"accept4", "connect", "chdir",
+}
+
+// zeroOrError are those that return nothing else.
+var zeroOrError = []string{
+	"close", "ftruncate", "fsync", "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat",
 }
 
 // never is the end of a system call that had not returned when its process ended.
@@ -114,12 +120,14 @@ func (c *call) parse(text string) error {
 	c.name = name
 	c.args = splitArgs(strings.TrimSuffix(strings.TrimRight(rest[:end], " "), ")"))
 	result, after, _ := strings.Cut(rest[end+3:], " ")
-	if result == "?" {
-		c.exit = never
+	var err error
+	c.ret, err = strconv.ParseInt(result, 0, 64)
+	// Of a call that a kill interrupts, strace may show another thread's result.
+	if result == "?" || errors.Is(err, strconv.ErrRange) || c.ret > 0 && slices.Contains(zeroOrError, name) {
+		c.ret, c.exit = 0, never
 		return nil
 	}
-	var err error
-	if c.ret, err = strconv.ParseInt(result, 0, 64); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s returned %q: %w", name, result, err)
 	}
 	if c.ret < 0 {

@@ -89,6 +89,20 @@ func TestReadCalls(t *testing.T) {
 	require.Equal(t, "lost", string(data), "nobody knows how much of it")
 }
 
+// strace shows the result of another thread for a call that a kill interrupts.
+func TestImpossibleResultsAreNone(t *testing.T) {
+	for _, text := range []string{
+		`1 read(13, "/", 1024) = 18446744073709551615`,
+		`1 rename("/disk/a", "/disk/b") = 32768`,
+		`1 fsync(3) = 4`,
+	} {
+		calls, _, err := readCalls(strings.NewReader(straced(text)+"\n"), 0)
+		require.NoError(t, err)
+		require.Equal(t, never, calls[0].exit, text)
+		require.Zero(t, calls[0].ret, text)
+	}
+}
+
 func TestReadCallsRefuses(t *testing.T) {
 	for _, text := range []string{"1 <... write resumed>) = 4\n", "1 nothing\n", "1 write(3) = five\n"} {
 		_, _, err := readCalls(strings.NewReader(text), 0)
