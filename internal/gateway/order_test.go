@@ -141,6 +141,8 @@ func TestParametersThatCannotBeRead(t *testing.T) {
 		"DELETE /v1/orders/A-2?submision=other":           "parameter submision",
 		"DELETE /v1/orders/A-2?submission=1&submission=2": "parameter submission",
 		"DELETE /v1/orders/A-2?submission=2&wait=1s":      "parameter wait",
+		"DELETE /v1/orders/A-2?submission=":               "parameter submission",
+		"GET /v1/orders/A-2?submission":                   "parameter submission",
 		"GET /v1/orders/A-2?submission=other;key":         "parameters",
 		"GET /v1/orders/A-2?wait=3s;x=1":                  "parameters",
 		"GET /v1/orders/A-2?wait=3s&wait=1s":              "parameter wait",

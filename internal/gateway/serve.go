@@ -283,6 +283,8 @@ func parameters(raw string, takes []string) (url.Values, *problem) {
 			return nil, problemOf(badRequest, where, "there is none of this name", "use those of /openapi.yaml: "+strings.Join(takes, ", "))
 		case n > 1:
 			return nil, problemOf(badRequest, where, fmt.Sprintf("it is there %d times", n), "give it once")
+		case given[name][0] == "": // a client's empty variable must not mean another order
+			return nil, problemOf(badRequest, where, "it is empty", "give it a value, or leave it out")
 		}
 	}
 	return given, nil
