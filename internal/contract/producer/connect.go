@@ -1,6 +1,10 @@
 package main
 
-import "github.com/nats-io/nats.go"
+import (
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
 
 // Connect reads the environment variables of the nats CLI: NATS_URL, NATS_TOKEN,
 // NATS_NKEY (file with the seed), NATS_CA, NATS_CERT and NATS_KEY (PEM files);
@@ -10,7 +14,8 @@ func Connect(getenv func(string) string) (*nats.Conn, error) {
 	if url == "" {
 		url = nats.DefaultURL
 	}
-	opts := []nats.Option{nats.Token(getenv("NATS_TOKEN"))}
+	// nats.go gives a server two seconds, which a loaded one or a long way may take.
+	opts := []nats.Option{nats.Token(getenv("NATS_TOKEN")), nats.Timeout(20 * time.Second)}
 	if seed := getenv("NATS_NKEY"); seed != "" {
 		opt, err := nats.NkeyOptionFromSeed(seed)
 		if err != nil {
