@@ -128,7 +128,7 @@ func connectAs(t *testing.T, set map[string]string, url string) *nats.Conn {
 	t.Helper()
 	seed, err := nats.NkeyOptionFromSeed(set["ORDERPOST_NATS_NKEY_FILE"])
 	require.NoError(t, err)
-	nc, err := nats.Connect(url, seed, nats.RootCAs(set["ORDERPOST_NATS_CA_FILE"]),
+	nc, err := nats.Connect(url, seed, nats.Timeout(time.Minute), nats.RootCAs(set["ORDERPOST_NATS_CA_FILE"]),
 		nats.ClientCert(set["ORDERPOST_NATS_CERT_FILE"], set["ORDERPOST_NATS_KEY_FILE"]),
 		nats.CustomInboxPrefix(set["ORDERPOST_NATS_INBOX_PREFIX"]), nats.Timeout(patience),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test asks for them itself

@@ -107,7 +107,7 @@ func TestAReplicaThatLagsHidesNothingOfAWalk(t *testing.T) {
 		require.Equal(t, state.Messages, n)
 	}
 	var answered atomic.Int64
-	nc, err := nats.Connect(node.ClientURL())
+	nc, err := nats.Connect(node.ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	_, err = nc.Subscribe("lagging", func(m *nats.Msg) {

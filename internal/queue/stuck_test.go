@@ -163,7 +163,7 @@ func TestWhatAWorkerThatIsGoneWasGivenComesAgain(t *testing.T) {
 	nodes, _ := startCluster(t)
 	q := openCluster(t, nodes, "a")
 	publishF(t, q, n)
-	gone, err := nats.Connect(nodes[1].ClientURL())
+	gone, err := nats.Connect(nodes[1].ClientURL(), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(gone.Close)
 	nobody, err := gone.SubscribeSync(gone.NewInbox())

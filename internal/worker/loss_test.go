@@ -2,6 +2,7 @@ package worker
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -32,7 +33,7 @@ func TestALossOutlivesTheBucket(t *testing.T) {
 	m.compare(t.Context())
 	require.Empty(t, m.losses)
 
-	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token))
+	nc, err := nats.Connect(broker.URL, nats.Token(broker.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)

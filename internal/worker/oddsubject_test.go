@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
@@ -15,7 +16,7 @@ import (
 func TestIntentsUnderASubjectThatTheBrokerDoesNotCount(t *testing.T) {
 	r := newRig(t, order.Resubmit)
 	w := r.start("w1", &netcut.Dialer{}, nil)
-	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token))
+	nc, err := nats.Connect(r.broker.URL, nats.Token(r.broker.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := nc.JetStream()

@@ -33,7 +33,7 @@ func (r *recorder) newProducer(ctx context.Context) (*producer, error) {
 	if p.q, err = queue.Open(ctx, cfg, zerolog.Nop()); err != nil {
 		return nil, err
 	}
-	if p.link, err = nats.Connect(end.URL, nats.Token(end.Token), nats.MaxReconnects(-1)); err != nil {
+	if p.link, err = nats.Connect(end.URL, nats.Token(end.Token), nats.MaxReconnects(-1), nats.Timeout(time.Minute)); err != nil {
 		return nil, err
 	}
 	p.js, err = jetstream.New(p.link)

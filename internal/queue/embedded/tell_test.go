@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -30,7 +31,7 @@ func TestTheServersWarningsAreTold(t *testing.T) {
 	}
 	s, err := Start(cfg)
 	require.NoError(t, err)
-	nc, err := nats.Connect("", s.InProcess(), nats.Token(s.Token))
+	nc, err := nats.Connect("", s.InProcess(), nats.Token(s.Token), nats.Timeout(time.Minute))
 	require.NoError(t, err)
 	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
