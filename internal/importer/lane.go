@@ -70,13 +70,17 @@ func (f *File) waitingRows(ctx context.Context, q *queue.Queue) (rows set, err e
 	return rows, err
 }
 
-// readNotBefore reads the cell with a row's time. past is Options.Past.
-func (l *layout) readNotBefore(cells []string, past time.Time) (at time.Time, bad *cellError) {
+// readNotBefore reads the cell with a row's time. past is Options.Past, until Options.Deadline.
+func (l *layout) readNotBefore(cells []string, past, until time.Time) (at time.Time, bad *cellError) {
 	if l.notBefore == 0 || cells[l.notBefore-1] == "" {
 		return at, nil
 	}
 	at, err := order.ParseNotBefore(cells[l.notBefore-1], time.Now())
-	if err == nil && !past.IsZero() && order.LongPast(at, past) {
+	switch {
+	case err != nil:
+	case !until.IsZero() && !at.Before(until):
+		err = fmt.Errorf("%q is not before the deadline %s, so the order would expire; correct it, or give a later deadline", clip(cells[l.notBefore-1]), until.UTC().Format(time.RFC3339))
+	case !past.IsZero() && order.LongPast(at, past):
 		err = &advised{fmt.Sprintf("%q is over, so the order would be sent at once; correct it, or leave the cell empty", clip(cells[l.notBefore-1])), " (or say --allow-past)"}
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 	CodeComma Code = "decimal_comma"
 	// CodeThousands: a number with separators between its thousands.
 	CodeThousands Code = "thousands"
-	// CodeTime: a _not_before that is no time, has no zone or is too far ahead.
+	// CodeTime: a _not_before that is no time, has no zone, is over, or too far ahead.
 	CodeTime Code = "bad_time"
 	// CodeUncalculated: a formula in a workbook without a value that counts.
 	CodeUncalculated Code = "not_calculated"

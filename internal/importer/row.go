@@ -60,7 +60,7 @@ func (e *encoder) row(rec record) Row {
 		}
 	} else {
 		var bad *cellError
-		if row.NotBefore, bad = e.t.layout.readNotBefore(rec.cells, e.t.past); bad != nil {
+		if row.NotBefore, bad = e.t.layout.readNotBefore(rec.cells, e.t.past, e.t.until); bad != nil {
 			row.Err = e.t.cellError(rec, bad)
 			return row
 		}

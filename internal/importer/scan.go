@@ -33,7 +33,7 @@ func (f *File) scan(ctx context.Context, visit func(rows []Row) error) (*table, 
 	if err != nil {
 		return nil, err
 	}
-	t.past = f.o.Past
+	t.past, t.until = f.o.Past, f.o.Deadline
 	if err := t.arrange(f.o.Mapping); err != nil {
 		return nil, err
 	}

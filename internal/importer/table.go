@@ -34,6 +34,7 @@ type table struct {
 	header []string
 	layout *layout
 	past   time.Time // Options.Past
+	until  time.Time // Options.Deadline
 	named  int       // line of the header
 
 	// For CSV.

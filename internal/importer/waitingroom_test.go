@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -152,6 +153,15 @@ func TestARunThatIsCancelledWithdrawsWhatItStored(t *testing.T) {
 			require.Zero(t, counts.LastIntent, "they were not moved")
 		})
 	}
+}
+
+// TestTimesOfRowsThatMissTheDeadline: the order would wait for its time, and expire.
+func TestTimesOfRowsThatMissTheDeadline(t *testing.T) {
+	deadline := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
+	at, before := deadline.Format(time.RFC3339), deadline.Add(-time.Second).Format(time.RFC3339)
+	content := joined("order_no,timeout,_not_before", "A-1,30,", "A-2,30,"+before, "A-3,30,"+at)
+	require.Equal(t, fmt.Sprintf("orders.csv:4:3: column _not_before: %q is not before the deadline %s, so the order would expire; correct it, or give a later deadline", at, at),
+		refusals(t, openText(t, content, func(o *Options) { o.Deadline = deadline })))
 }
 
 // TestTimesOfRowsThatAreOver are refused like the import's own time, and all passes agree
