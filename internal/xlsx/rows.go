@@ -431,7 +431,8 @@ func (r *Rows) add(column, style int, kind byte, has, formula bool) (err error) 
 	case kind == 's':
 		i, ok := readCount(r.value)
 		if !ok {
-			return fmt.Errorf("a cell has %q where the number of a text should be", clip(r.value))
+			err = fmt.Errorf("has %q where the number of a text should be", clip(r.value))
+			break
 		}
 		r.text, err = r.b.strings.append(r.text, i)
 	case kind == 'n' && len(r.value) == 0:
@@ -446,7 +447,7 @@ func (r *Rows) add(column, style int, kind byte, has, formula bool) (err error) 
 		case "0", "false":
 			r.text = append(r.text, "FALSE"...)
 		default:
-			return fmt.Errorf("a cell has %q where TRUE or FALSE should be", clip(r.value))
+			err = fmt.Errorf("has %q where TRUE or FALSE should be", clip(r.value))
 		}
 	case kind == 'e':
 		is = Error
@@ -461,7 +462,7 @@ func (r *Rows) add(column, style int, kind byte, has, formula bool) (err error) 
 		}
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("cell %s%d %w", ColumnName(column), r.last, err)
 	}
 	if len(r.text) > maxRow {
 		return &CellError{r.last, column, fmt.Errorf("the row is longer than %d bytes", maxRow)}

@@ -53,7 +53,7 @@ func (t *stringTable) append(dst []byte, i int) ([]byte, error) {
 		}
 	}
 	if i >= t.n {
-		return dst, fmt.Errorf("a cell has the text number %d, and there are %d", i, t.n)
+		return dst, fmt.Errorf("has the text number %d, and there are %d", i, t.n)
 	}
 	from, to := t.start(i), t.size
 	if i+1 < t.n {

@@ -81,12 +81,12 @@ func isDigits(text []byte) bool {
 func readNumber(stored []byte) (float64, error) {
 	for _, c := range stored { // no "Inf", no "0x1p-2", no "1_000"
 		if c != '+' && c != '-' && c != '.' && c != 'e' && c != 'E' && (c < '0' || c > '9') {
-			return 0, fmt.Errorf("a cell has %q where a number should be", clip(stored))
+			return 0, fmt.Errorf("has %q where a number should be", clip(stored))
 		}
 	}
 	f, err := strconv.ParseFloat(string(stored), 64)
 	if err != nil {
-		return 0, fmt.Errorf("a cell has %q where a number should be", clip(stored))
+		return 0, fmt.Errorf("has %q where a number should be", clip(stored))
 	}
 	return f, nil
 }
