@@ -7,7 +7,8 @@ package order
 // set by a person, unknown, any other outcome, a note. A cancellation is an other outcome:
 // it says that no worker tried, and a worker knows better. The higher rank wins. Of two
 // outcomes of equal rank, cur stays. Of two notes, that of the later delivery wins
-// and keeps what both know.
+// and keeps what both know. A cancellation of an intent that was stored again is none of
+// the former copy: that one was settled, with the doubt that its worker reports late.
 //
 // A record about an older intent changes cur only by raising it to accepted. Doubt
 // is carried over: an outcome that claims "not created" becomes unknown if cur is
@@ -75,7 +76,7 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.EnqueuedAt = cur.EnqueuedAt
 		}
 		return &out
-	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew(): // its worker knows better
+	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !storedAgain(&out, cur): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
 		doubtful.TakeBack()
