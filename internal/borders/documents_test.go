@@ -103,6 +103,7 @@ var (
 	link      = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	codeLink  = regexp.MustCompile("\\[`([A-Za-z]+)`\\]\\(([^)]+\\.go)\\)")
 	testName  = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
+	namedTest = regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+`)
 	heading   = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	noAnchor  = regexp.MustCompile("[^a-z0-9 _-]")
 	codeBlock = regexp.MustCompile("(?m)^ *```(?s:.*?)^ *```$")
@@ -184,7 +185,8 @@ func anchors(text string) (out []string) {
 }
 
 // TestEveryRuleIsStatedKeptAndTested: docs/protocol.md has each rule that a comment
-// cites, with the code that keeps it, and a test that exists. (That the mutations exist that it names is
+// cites, with the code that keeps it, and a test that exists. Other documents and comments
+// name tests that exist, too. (That the mutations exist that it names is
 // the simulation's to check.)
 func TestEveryRuleIsStatedKeptAndTested(t *testing.T) {
 	r := readRepository(t)
@@ -219,8 +221,14 @@ func TestEveryRuleIsStatedKeptAndTested(t *testing.T) {
 			require.True(t, slices.Contains(tests, m[1]), "%s names %s, which does not exist", from, m[1])
 		}
 	}
+	known := strings.Join(tests, " ") + " "
 	cited := 0
 	for from, comments := range r.comments {
+		for _, m := range namedTest.FindAllString(comments, -1) {
+			if !strings.Contains(known, m) { // a beginning stands for several
+				t.Errorf("a comment of %s names %s, which does not exist", from, m)
+			}
+		}
 		for _, name := range ruleName.FindAllString(comments, -1) {
 			require.True(t, rules[name] != "", "%s cites %s, which docs/protocol.md does not state", from, name)
 			cited++

@@ -113,7 +113,7 @@ func TestAWaitThatComesTooLateOrForNothing(t *testing.T) {
 	require.Equal(t, order.OutcomeAccepted, o.Record.Outcome())
 }
 
-// TestAnOrderThatWaitsIsPendingAndCanBeWithdrawn, though no subject names it.
+// TestAnOrderThatWaitsIsPending, though no subject names it.
 func TestAnOrderThatWaitsIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

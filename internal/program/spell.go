@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,12 +86,18 @@ func (s *speller) commands(cmd *cobra.Command) {
 	}
 	cmd.Short, cmd.Long = s.text(cmd.Short), s.text(cmd.Long)
 	cmd.Example = inFront.ReplaceAllString(s.text(cmd.Example), "${1}"+s.root+" $2")
-	if first, more, found := strings.Cut(cmd.Use, "| "); found {
+	if first, more, found := strings.Cut(cmd.Use, "| "); found && slices.Contains(joinable, firstWord(more)) {
 		cmd.Use = first + "| " + s.root + " " + more
 	}
 	for _, sub := range cmd.Commands() {
 		s.commands(sub)
 	}
+}
+
+// firstWord returns a text up to its first space.
+func firstWord(text string) string {
+	word, _, _ := strings.Cut(text, " ")
+	return word
 }
 
 type spellerKey struct{}

@@ -17,6 +17,7 @@ func TestSpell(t *testing.T) {
 	tree := func() *cobra.Command {
 		worker := &cobra.Command{Use: "worker FILE | worker COMMAND", Args: cobra.ArbitraryArgs,
 			Example: "  worker\n  A=b worker adopt\n  cat x | worker - --worker name", Long: "Then worker hold, or worker adopted.", Run: func(*cobra.Command, []string) {}}
+		worker.AddCommand(&cobra.Command{Use: "ask FILE | --all", Run: func(*cobra.Command, []string) {}})
 		for _, name := range []string{"adopt", "hold"} {
 			worker.AddCommand(&cobra.Command{Use: name, RunE: func(cmd *cobra.Command, _ []string) error {
 				_, _ = cmd.OutOrStdout().Write([]byte(program.Spell(cmd.Context(), "see worker hold")))
@@ -45,4 +46,6 @@ func TestSpell(t *testing.T) {
 	require.Contains(t, out, "Then one hold, or worker adopted.\n")
 	require.Contains(t, out, "\n  one worker\n  A=b one worker adopt\n  cat x | one worker - --worker name\n")
 	require.Contains(t, out, "\n  one worker FILE | one worker COMMAND")
+	out, _ = run(joined(), "worker", "ask", "--help")
+	require.Contains(t, out, "\n  one worker ask FILE | --all [flags]", "an alternative of a command's arguments is no command")
 }

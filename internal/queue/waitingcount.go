@@ -44,7 +44,7 @@ func (wr *WaitingRoom) Of(ctx context.Context, token string) (n uint64, err erro
 }
 
 // StillWaits reports whether anything of an import waits up to a sequence, by its
-// token. The leader of the stream answers, unlike in WaitingOf.
+// token. The leader of the stream answers, unlike in [WaitingRoom.Of].
 func (wr *WaitingRoom) StillWaits(ctx context.Context, token string, last uint64) (bool, error) {
 	if any, err := wr.Total(ctx); err != nil || any == 0 {
 		return false, err

@@ -58,11 +58,11 @@
 // holds a refused order back until one of these happens:
 //
 //   - Any order is accepted or a duplicate: the refusal is believed.
-//   - The run of refusals reaches REFUSAL_RUN different orders: all of them go back to
+//   - The run of refusals reaches ORDERPOST_REFUSAL_RUN different orders: all of them go back to
 //     the queue, and the gate shuts.
-//   - No other submission is active for REFUSAL_QUIET, or 15 s have passed: the refusal
+//   - No other submission is active for 2 s, or 15 s have passed: the refusal
 //     is believed, because there are few. A wrong setting then costs at most
-//     REFUSAL_RUN-1 orders.
+//     ORDERPOST_REFUSAL_RUN less one orders.
 //
 // A refusal that goes back to the queue and came from a rule leaves doubt: the rule may be
 // wrong. Its answer is kept, and the present rules judge it before the next attempt and
@@ -70,19 +70,17 @@
 // ends no run, but shows that the rule is wrong.
 //
 // A 404, 405, 410, 421 or 426 that no rule covers shuts the gate at once, and the order
-// goes back. It
-// counts as a refusal only if the same order gets it again after the API created
-// others. A person who resumes after a run confirms the refusals: further ones are
+// goes back. It counts as a refusal only if the same order gets it again after the API
+// created others. A person who resumes after a run confirms the refusals: further ones are
 // believed for 15 minutes, or until the next such hold.
 //
 // # Credentials
 //
-// The first denial shuts the gate. After PROBE_DELAY the worker asks for the account
+// The first denial shuts the gate. After a second the worker asks for the account
 // with the same key. If the API answers, one other order is tried. If that order is
 // denied too, the secret is wrong. A pair that fails either way is bad, and the next
 // one is used. When all are bad, the worker starts again with the first, and the probes
-// back off to one in 5 minutes. Keys are reloaded before each probe and every
-// KEY_RELOAD.
+// back off to one in 5 minutes. Keys are reloaded before each probe and every 15 s.
 //
 // A denied order waits until it is known what is at fault (faults.go). If an attempt with
 // another order that began after the denial is accepted on the same pair, the denied order
@@ -99,12 +97,12 @@
 //
 // # Budgets
 //
-// An order in hand waits at a closed gate for GATE_PATIENCE and then goes back. Waits at
+// An order in hand waits at a closed gate for 10 s and then goes back. Waits at
 // the gate spend no budget: they do not count as time of the submission, and
 // History.GateWaitMS subtracts them from the age, which counts from the first attempt.
 // Time in the queue beyond the longest delay of a retry counts as waiting, too.
 //
-// A submission ends after RETRY_SUBMISSION_ATTEMPTS or RETRY_SUBMISSION_TIME, and says
+// A submission ends after 5 attempts or 30 s (see [DefaultTuning]), and says
 // after which delay the next one may begin. Only an attempt that failed by itself can
 // use up the total budget. Denials, throttles and recalled refusals count as attempts
 // but exhaust no order. A throttle that only one order gets is its own failure

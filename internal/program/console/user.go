@@ -26,7 +26,7 @@ func newUserCommand(stdin io.Reader, stderr io.Writer) *cobra.Command {
 			"Roles: viewer sees everything but the bodies of orders. importer also sees bodies, uploads files and\n" +
 			"cancels imports. operator also controls the fleet and settles dead letters. operator+resubmit-unknown may\n" +
 			"also send orders again that may exist at the API. With +approve at the end, as in importer+approve, they may\n" +
-			"approve and refuse imports.\n\n" +
+			"approve and refuse what needs a second person: imports, and acts such as a higher limit.\n\n" +
 			"The console reads the file again when it changes. For somebody whom the proxy names, write the word proxy\n" +
 			"in place of the hash.",
 		Example: "  orderpost console user anna --role operator >> users",
@@ -45,7 +45,7 @@ func newUserCommand(stdin io.Reader, stderr io.Writer) *cobra.Command {
 		},
 	}
 	program.NoJSON(cmd, "it prints a line of a file")
-	cmd.Flags().StringVar(&role, "role", "viewer", "viewer, importer, operator or operator+resubmit-unknown; with +approve: may approve imports")
+	cmd.Flags().StringVar(&role, "role", "viewer", "viewer, importer, operator or operator+resubmit-unknown; with +approve: may approve imports and acts")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions( // the flag exists
 		[]cobra.Completion{"viewer", "importer", "operator", "operator+resubmit-unknown", "importer+approve", "operator+approve", "operator+resubmit-unknown+approve"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

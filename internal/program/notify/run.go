@@ -41,7 +41,7 @@ func NewCommand(environ map[string]string, stdout, stderr io.Writer) *cobra.Comm
 		Long: "notify posts each outcome to the address ORDERPOST_NOTIFY_URL, signed as Standard Webhooks says. It reads\n" +
 			"the results in their order from a position that the broker keeps, and tries again until the receiver\n" +
 			"has each of them. Of several processes one sends, and another takes over.\n\n" +
-			"A worker does the same if ORDERPOST_NOTIFY_URL is set for it. `orderpost help notify` says more.\n\n" +
+			"A worker does the same if ORDERPOST_NOTIFY_URL is set for it. `orderpost help notify.md` says more.\n\n" +
 			"Exit codes: 0 stopped; 1 failed; 2 wrong usage or configuration; 4 broker out of reach.\n\n" +
 			"Settings, besides those of the broker (orderpost worker --help):\n" + program.SettingsHelp(notify.Config{}),
 		Example: "  orderpost notify secret > secret\n" +

@@ -65,9 +65,8 @@ func NewFleetCommands(environ map[string]string, stderr io.Writer) []*cobra.Comm
 		"closed. A worker that gives no sign of life is named, with what becomes of its orders. Then the doors: HTTP\n" +
 		"doors with the orders per second that clients brought, watched folders with the rows per second that were\n" +
 		"stored, and senders of webhooks with the events per second that the receiver took and how many outcomes it\n" +
-		"does not have. Then the lanes of\n" +
-		"the waiting room: their weight, how many orders wait for their turn and for how long, and how many for a\n" +
-		"later time."
+		"does not have. Then the lanes of the waiting room: their weight, how many orders wait for their turn and for\n" +
+		"how long, and how many for a later time."
 	show.Example = "  worker fleet\n  worker fleet --json"
 	program.JSONFlag(show, &c.json, "fleet")
 	c.incomplete = show.Name()
