@@ -75,3 +75,19 @@ func TestThePictureOfImportsIsTrue(t *testing.T) {
 	}
 	require.True(t, want == string(text), "the imports have changed; draw them anew: go test ./internal/borders -update")
 }
+
+// TestEveryPackageHasASentence: the table of docs/architecture.md names each folder of packages.
+func TestEveryPackageHasASentence(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "docs", "architecture.md"))
+	require.NoError(t, err)
+	for _, folder := range []string{"internal", "proof"} {
+		entries, err := os.ReadDir(filepath.Join(root, folder))
+		require.NoError(t, err)
+		for _, e := range entries {
+			if e.IsDir() && e.Name() != "cmd" && e.Name() != "program" {
+				require.Contains(t, string(text), "`"+folder+"/"+e.Name()+"`")
+			}
+		}
+	}
+}
