@@ -6,6 +6,7 @@
 //	door.go      what all callers of a process share
 //	order.go     one submission, and what can be wrong with it
 //	errors.go    what a caller does about an error
+//	files.go     what a door does with files of orders, if the program links package imports
 //
 // The way in:
 //

@@ -5,6 +5,9 @@
 // What the bucket says, for workers and commands:
 //
 //	control.go   what persons set: holds, limits
+//	steer.go     the same, if nothing changed since they looked
+//	lanes.go     the weights of lanes
+//	cancellations.go  what persons withdraw
 //	presence.go  who is there
 //	view.go      all of it at one moment
 //	door.go      which processes let orders in and outcomes out
@@ -15,6 +18,7 @@
 //	nothingsent.go  one sentence, if no worker sends
 //	pace.go         how long the API takes for its answers, and what holds the rate
 //	absent.go       workers that give no sign of life, and what becomes of their orders
+//	reasons.go      why workers do not send
 //
 // One worker's part in it:
 //

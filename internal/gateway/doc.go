@@ -4,7 +4,7 @@
 //	config.go    settings
 //	clients.go   the file of clients: names, scopes, tokens, limits
 //	limits.go    what one client can take: a rate, requests at once, waits at once
-//	crowd.go     how many connections there can be (afford_*.go: by the limit of files)
+//	crowd.go     how many connections there can be (afford_unix.go, afford_other.go)
 //	metrics.go   the labels of its metrics
 //	server.go    the HTTP server, its start and its end
 //	serve.go     what happens to every request: who asks, may it, has it room

@@ -10,7 +10,8 @@
 //	table.go        rows, of CSV, NDJSON or a workbook
 //	workbook.go     rows of a workbook's sheet, and what its cells are
 //	head.go         the beginning, and a proposal for the mapping
-//	mapping.go      what the user says about columns
+//	mapping.go      what the user says about columns, in a file
+//	given.go        the same, as flags or parameters
 //	columns.go      header and mapping to the layout of the JSON body
 //	encode.go       cells to JSON
 //	row.go          rows to orders, by the signing rules
@@ -31,6 +32,7 @@
 //	results.go      each row with its outcome
 //	rejects.go      the rows that could not be enqueued
 //	spreadsheet.go  writes rows for spreadsheets: CSV, or a workbook
+//	accepted.go     the orders of a file that the API accepted
 //
 // An import reads its file several times and holds only a few chunks of it in memory. It
 // needs a file that nobody changes, so the commands and the console give it their own copy.

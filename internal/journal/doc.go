@@ -6,6 +6,7 @@
 //	actor.go  who acted, and how that is known
 //	begin.go  writing: Begin, and End
 //	read.go   reading: newest first, or the acts on one order or import
+//	follow.go reading on: each act when it begins and when it ends
 //
 // An intention without a result says that the act still runs, or that its
 // program ended or could not write the result. docs/decisions.md

@@ -6,7 +6,6 @@
 //	run.go      Preview counts what would happen, Run does it; Tally counts by fate
 //	export.go   the orders of a group as a file: what it would hold, and the file
 //	traces.go   which acts on groups one order was in
-//	jobs.go     runs that outlive the request which started them, and can be stopped
 //
 // Each letter is judged when its turn comes, by the rules of package settle. So a
 // preview that has become old, a run that was stopped and repeated, or two people who

@@ -8,6 +8,7 @@
 //	sink.go     what is written counts, and a full disk has a sentence
 //	content.go  a kept file as the importer reads it
 //	upload.go   what is remembered of an upload
+//	look.go     an upload at one moment, with its job
 //	refusal.go  errors that the person who uploads can act on
 //	desk.go     one job at a time for each upload: check or import
 //	check.go    the check, by the code of enqueue --dry-run

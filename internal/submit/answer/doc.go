@@ -2,9 +2,11 @@
 // follows for the order and for the pool. It knows no connections, no gate and no
 // signatures.
 //
-//	Rules.Judge      rules.go      the operator's rules (rules_condition.go), then the built-in verdicts (statuses.go, verdict.go)
+//	Answer           answer.go     the response, as far as it was read
+//	Rules.Judge      rules.go      the operator's rules (rules_condition.go, rules_reload.go), then the built-in verdicts (statuses.go, verdict.go)
 //	Evidence.Weigh   evidence.go   is it about this order, and does the body bear the status out?
 //	RetryAfter       retryafter.go how long the API asks us to wait
+//	Answer.Said      said.go       its code and message, to count by
 //	Check            check.go      the same for an answer that a person pasted
 //
 // The package scans a body once for what it says about the order (findings.go,
@@ -30,8 +32,7 @@
 // A duplicate needs a body that says that the order exists, or the evidence of an
 // acceptance, because after an attempt in doubt it becomes one. A refusal must not say
 // that the order exists. Otherwise the answer is unsure and holds the pool. What is
-// left for rules alone is listed in docs/rules.md, and fuzzed (answers_oracle_test.go in
-// package submit).
+// left for rules alone is listed in docs/rules.md, and fuzzed in package submit.
 //
 // A condition costs at most a few passes over the answer: whatever could cost more is
 // refused when the file is read (rules_condition.go).
