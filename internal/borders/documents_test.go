@@ -236,3 +236,22 @@ func TestEveryRuleIsStatedKeptAndTested(t *testing.T) {
 	}
 	require.Greater(t, cited, 50)
 }
+
+// TestTablesAreWhole: an empty line or a comment ends a table, and what follows is no table
+// without a header of its own.
+func TestTablesAreWhole(t *testing.T) {
+	for from, text := range readRepository(t).docs {
+		before, rows := "", 0
+		for line := range strings.Lines(codeBlock.ReplaceAllString(text, "")) {
+			if !strings.HasPrefix(line, "|") {
+				rows = 0
+				continue
+			}
+			rows++
+			if rows == 2 {
+				require.True(t, strings.HasPrefix(line, "|--"), "%s: rows without a header: %s", from, before)
+			}
+			before = line
+		}
+	}
+}
