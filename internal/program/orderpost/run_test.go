@@ -118,8 +118,8 @@ func TestUnknownCommand(t *testing.T) {
 func TestSchema(t *testing.T) {
 	code, out, _ := said(t, Run, "schema")
 	require.Equal(t, program.ExitDone, code)
-	require.Contains(t, out, "\nrules        Rules file (ORDERPOST_RULES)")
-	require.Contains(t, out, "\nfleet        orderpost fleet --json: ")
+	require.Contains(t, out, "\nrules         Rules file (ORDERPOST_RULES)")
+	require.Contains(t, out, "\nfleet         orderpost fleet --json: ")
 	code, out, _ = said(t, Run, "schema", "rules")
 	require.Equal(t, program.ExitDone, code)
 	file, err := os.ReadFile("../../../docs/schema/rules.json")
