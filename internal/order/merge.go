@@ -7,8 +7,9 @@ package order
 // set by a person, unknown, any other outcome, a note. A cancellation is an other outcome:
 // it says that no worker tried, and a worker knows better. The higher rank wins. Of two
 // outcomes of equal rank, cur stays. Of two notes, that of the later delivery wins
-// and keeps what both know. A cancellation of an intent that was stored again is none of
-// the former copy: that one was settled, with the doubt that its worker reports late.
+// and keeps what both know. A cancellation that knew of the attempt in doubt has judged it,
+// and one of an intent that was stored again is none of the former copy: that one was
+// settled, with the doubt that its worker reports late.
 //
 // A record about an older intent changes cur only by raising it to accepted. Doubt
 // is carried over: an outcome that claims "not created" becomes unknown if cur is
@@ -76,7 +77,7 @@ func mergeSame(cur *Record, out Record) *Record {
 			out.EnqueuedAt = cur.EnqueuedAt
 		}
 		return &out
-	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !storedAgain(&out, cur): // its worker knows better
+	case cur.Outcome() == OutcomeCancelled && out.Unsure && out.doubtsAnew() && !cur.knowsAttempt(&out) && !storedAgain(&out, cur): // its worker knows better
 		doubtful := *cur
 		doubtful.History = joinHistory(cur.History, out.History)
 		doubtful.TakeBack()
@@ -276,6 +277,12 @@ func rank(r *Record) int {
 
 func (r *Record) claimsNotCreated() bool {
 	return r.Outcome() != OutcomeNone && r.Outcome().Created() == "no"
+}
+
+// knowsAttempt reports whether the last attempt of late is not later than those that r
+// knows: no two attempts of an order share a timestamp (R3).
+func (r *Record) knowsAttempt(late *Record) bool {
+	return LaterTimestamp(r.LastTimestamp, late.LastTimestamp) == r.LastTimestamp
 }
 
 // storedAgain reports whether the broker stored the intent of both records a second

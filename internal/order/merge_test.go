@@ -173,6 +173,9 @@ func TestR3ALateDoubtTakesBackACancellation(t *testing.T) {
 	require.False(t, next.NeedsLetter(), "its message is gone, and nobody comes to file one")
 	cur.Unqueued = true
 	require.True(t, Merge(&cur, &late).NeedsLetter(), "whoever is given it next files one")
+	knew := cur
+	knew.LastTimestamp = late.LastTimestamp
+	require.Nil(t, Merge(&knew, &late), "whoever cancelled it had read of the attempt, and judged it")
 	again := cur
 	again.EnqueuedAt = epoch.Add(time.Second)
 	require.Nil(t, Merge(&again, &late), "the copy that the worker had was settled; nobody is given this one")
