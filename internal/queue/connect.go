@@ -208,8 +208,7 @@ func (cn *Conn) OnReconnect(do func()) { cn.reconnected.Store(&do) }
 
 func (cn *Conn) onError(_ *nats.Conn, sub *nats.Subscription, err error) {
 	if errors.Is(err, nats.ErrPermissionViolation) {
-		cn.outages.refusal.Store(&err)
-		cn.outages.refused.Add(1)
+		cn.outages.refuse(err)
 		cn.refusals.disconnect()
 		cn.deny(err)
 	}

@@ -97,11 +97,30 @@ func (tp *Topology) prepare(ctx context.Context) (ackWait time.Duration, err err
 	if have := tp.conn.nc.MaxPayload(); have < minPayload {
 		return 0, fmt.Errorf("broker at %s accepts messages of at most %d bytes (max_payload); orderpost needs %d", RedactURL(tp.conn.cfg.URL), have, minPayload)
 	}
-	err = tp.conn.patiently(ctx, func(ctx context.Context) error {
-		ackWait, err = tp.ensureTopology(ctx)
-		return err
+	err = tp.conn.UnlessRefused(ctx, func(ctx context.Context) error {
+		return tp.conn.patiently(ctx, func(ctx context.Context) error {
+			ackWait, err = tp.ensureSoon(ctx)
+			return err
+		})
 	})
 	return ackWait, err
+}
+
+// ensureSoon is ensureTopology for a cluster that has no leader yet, or another one soon. A
+// program that waits for its broker by itself is told at once.
+func (tp *Topology) ensureSoon(ctx context.Context) (ackWait time.Duration, err error) {
+	for began := time.Now(); ; {
+		ackWait, err = tp.ensureTopology(ctx)
+		switch {
+		case tp.conn.patient() || !busy(err) && !lost(err) || ctx.Err() != nil:
+			return ackWait, err
+		case lost(err) || time.Since(began) >= tp.conn.cfg.ConnectTimeout: // ensureTopology has repeated what was lost
+			return 0, fmt.Errorf("%w: JetStream at %s is not ready after %s: %w; a cluster needs more than half of its servers",
+				ErrUnreachable, tp.conn.broker(), time.Since(began).Round(time.Second), err)
+		case pause(ctx, ensurePause) != nil:
+			return 0, err
+		}
+	}
 }
 
 // ensureTopology creates what is missing and may be created, and checks what

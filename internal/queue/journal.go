@@ -73,7 +73,7 @@ func (cn *Conn) UnlessRefused(ctx context.Context, do func(context.Context) erro
 	go func() {
 		select {
 		case <-refused:
-			cancel(fmt.Errorf("the broker refuses it: %w", *cn.outages.refusal.Load()))
+			cancel(*cn.outages.refusal.Load())
 		case <-ctx.Done():
 		}
 	}()

@@ -33,27 +33,39 @@ type outages struct {
 	since   time.Time // when the first of them began
 	told    bool
 
-	refused atomic.Uint64         // requests that the broker's permissions forbid
-	refusal atomic.Pointer[error] // the last of these errors
-	dial    atomic.Pointer[error] // why the last attempt to reconnect failed
+	refused   atomic.Uint64         // requests that the broker's permissions forbid
+	refusal   atomic.Pointer[error] // what is said of the last of them
+	refusedAt atomic.Int64          // when that was, in Unix nanoseconds
+	dial      atomic.Pointer[error] // why the last attempt to reconnect failed
 }
 
 // patient reports whether requests wait for a broker that is out of reach. A
 // worker has loops of its own: it must not hold a claim while it waits.
 func (cn *Conn) patient() bool { return cn.cfg.BrokerWait > 0 && !cn.cfg.Worker }
 
+// refusedSince returns what is said of a request that the broker's permissions forbid, if there was
+// one since then.
+func (o *outages) refusedSince(then time.Time) error {
+	if time.Unix(0, o.refusedAt.Load()).Before(then) {
+		return nil
+	}
+	return *o.refusal.Load()
+}
+
 // patiently calls do, and again while the broker is out of reach, for at most
 // cfg.BrokerWait. The error then wraps ErrUnreachable. do must be safe to
 // repeat.
 func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) error {
 	if !cn.patient() {
-		return cn.named(do(ctx))
+		refused := cn.outages.refused.Load()
+		return cn.named(do(ctx), refused)
 	}
 	w := cn.wait()
 	defer w.Done()
 	for {
 		err := do(ctx)
 		if err == nil || ctx.Err() != nil || !cn.transient(err) {
+			w.over = err != nil && (ctx.Err() != nil || errors.Is(err, ErrSilent))
 			return err
 		}
 		if err := w.Backoff(ctx, err); err != nil {
@@ -62,20 +74,38 @@ func (cn *Conn) patiently(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// named says what an error means that comes because there is no connection, and nothing is
-// buffered for when it is back. The client's words for that are "outbound buffer limit exceeded".
-func (cn *Conn) named(err error) error {
-	if !errors.Is(err, nats.ErrReconnectBufExceeded) {
-		return err
+// named says what an error means whose own words do not. Without a connection, nothing is
+// buffered for when it is back: "outbound buffer limit exceeded" to the client. A request that
+// the broker's permissions forbid gets no answer: "deadline exceeded". refused is how many there
+// had been when the request began.
+func (cn *Conn) named(err error, refused uint64) error {
+	switch {
+	case errors.Is(err, nats.ErrReconnectBufExceeded):
+		reason := cn.reason(errLinkBroken)
+		return &notSent{text: "no connection to the broker: " + reason.Error(), reason: reason, sent: err}
+	case lost(err) && cn.outages.refused.Load() != refused:
+		denied := *cn.outages.refusal.Load()
+		return &notSent{text: denied.Error(), reason: denied, sent: err}
 	}
-	return &notConnected{reason: cn.reason(errLinkBroken), sent: err}
+	return err
 }
 
-// notConnected is the error of a request that was not sent.
-type notConnected struct{ reason, sent error }
+// notSent is the error of a request that the broker did not get, or did not take.
+type notSent struct {
+	text         string
+	reason, sent error
+}
 
-func (e *notConnected) Error() string   { return "no connection to the broker: " + e.reason.Error() }
-func (e *notConnected) Unwrap() []error { return []error{e.reason, e.sent} }
+func (e *notSent) Error() string   { return e.text }
+func (e *notSent) Unwrap() []error { return []error{e.reason, e.sent} }
+
+// refuse notes that the broker's permissions forbid a request. Such a request gets no answer.
+func (o *outages) refuse(err error) {
+	err = fmt.Errorf("the broker refuses it: %w; mend the role of this NATS user in nats.conf, or use another one (\"Which roles are there?\" in docs/operations.md)", err)
+	o.refusal.Store(&err)
+	o.refusedAt.Store(time.Now().UnixNano())
+	o.refused.Add(1)
+}
 
 // wait measures how long one caller waits for the broker. It implements
 // settle.Wait.
@@ -86,6 +116,7 @@ type wait struct {
 	refused uint64 // outages.refused at the beginning
 	back    uint64 // how often the connection had come back then
 	counted bool   // in outages.waiting
+	over    bool   // the wait has ended without an answer
 }
 
 func (cn *Conn) wait() *wait {
@@ -108,15 +139,19 @@ func (w *wait) Backoff(ctx context.Context, cause error) error {
 		return nil
 	}
 	if denied := cn.outages.refusal.Load(); denied != nil && cn.outages.refused.Load() != w.refused {
-		return fmt.Errorf("the broker refuses it: %w", *denied)
+		w.over = true
+		return *denied
 	}
 	if lasted := time.Since(w.began); lasted >= w.limit {
+		w.over = true
 		return fmt.Errorf("%w: no answer from %s for %s: %w", ErrUnreachable, cn.broker(), lasted.Round(time.Second), cn.reason(cause))
 	}
 	cn.outages.join(w, func() string {
 		return cn.waitingFor(cn.reason(cause), w.limit-time.Since(w.began))
 	}, cn.tell)
-	return pause(ctx, againPause)
+	err := pause(ctx, againPause)
+	w.over = err != nil
+	return err
 }
 
 // Answered implements settle.Wait. Where the broker answers some requests and never others,
@@ -131,7 +166,7 @@ func (w *wait) Answered() {
 // Done implements settle.Wait.
 func (w *wait) Done() {
 	w.conn.outages.leave(w, w.conn.tell)
-	w.began = time.Now()
+	w.began, w.over = time.Now(), false
 }
 
 // join counts a waiting request, and tells the user about an outage that lasts.
@@ -161,7 +196,7 @@ func (o *outages) leave(w *wait, tell func(string)) {
 	w.counted = false
 	if o.waiting--; o.waiting == 0 && o.told {
 		o.told = false
-		if w.conn.nc.IsConnected() {
+		if w.conn.nc.IsConnected() && !w.over { // a connection alone answers nothing
 			tell(fmt.Sprintf("the broker is back after %s; going on", time.Since(o.since).Round(100*time.Millisecond)))
 		}
 	}
@@ -202,15 +237,21 @@ func (cn *Conn) transient(err error) bool {
 	if err == nil || errors.Is(err, ErrUnreachable) { // ErrUnreachable: the wait is over
 		return false
 	}
-	var api *jetstream.APIError
-	if errors.As(err, &api) && slices.Contains(passingCodes, api.ErrorCode) {
+	if busy(err) {
 		return true
 	}
 	if slices.ContainsFunc(transientErrors, func(e error) bool { return errors.Is(err, e) }) {
 		return true
 	}
 	var network net.Error
-	return errors.As(err, &network) || api == nil && cn.nc != nil && !cn.nc.IsConnected()
+	var api *jetstream.APIError
+	return errors.As(err, &network) || !errors.As(err, &api) && cn.nc != nil && !cn.nc.IsConnected()
+}
+
+// busy reports whether JetStream answered that it has no leader, or no time, at this moment.
+func busy(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains(passingCodes, api.ErrorCode)
 }
 
 // patience implements settle.Patience.

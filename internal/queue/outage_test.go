@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,16 +300,8 @@ func TestAWorkersRequestsDoNotWait(t *testing.T) {
 // TestARefusalIsNoOutage: a request that the broker's permissions forbid fails
 // at once and says so.
 func TestARefusalIsNoOutage(t *testing.T) {
-	port := freePort(t)
-	user := &server.User{Username: "clerk", Password: "clerk", Permissions: &server.Permissions{
-		Publish: &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"}}}}
-	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, Users: []*server.User{user}})
-	require.NoError(t, err)
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	require.True(t, ns.ReadyForConnections(10*time.Second))
 	cfg := DefaultConfig()
-	cfg.URL, cfg.Name, cfg.BrokerWait = "nats://clerk:clerk@127.0.0.1:"+strconv.Itoa(port), "clerk", time.Hour
+	cfg.URL, cfg.Name, cfg.BrokerWait = brokerThatDenies(t, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"), "clerk", time.Hour
 	q, err := Open(t.Context(), cfg, zerolog.Nop())
 	require.NoError(t, err)
 	t.Cleanup(q.Close)
@@ -339,4 +333,98 @@ func freePort(t *testing.T) int {
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestAWorkerThatMayNotMakeStreamsSaysSo: a request that the broker's permissions forbid gets no
+// answer. A worker that starts must not wait for one, and names the right instead of a deadline.
+func TestAWorkerThatMayNotMakeStreamsSaysSo(t *testing.T) {
+	for _, denied := range []string{"$JS.API.STREAM.INFO.ORDERS", "$JS.API.STREAM.CREATE.ORDERS_RESULTS", "$JS.API.CONSUMER.CREATE.ORDERS.workers"} {
+		t.Run(denied, func(t *testing.T) {
+			t.Parallel()
+			cfg := DefaultConfig()
+			cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.ConnectTimeout = brokerThatDenies(t, denied), "clerk", true, present, time.Hour
+			_, err := Open(t.Context(), cfg, zerolog.Nop())
+			require.ErrorContains(t, err, `the broker refuses it`)
+			require.ErrorContains(t, err, denied)
+			require.ErrorContains(t, err, "Which roles are there?")
+			require.NotErrorIs(t, err, ErrUnreachable)
+		})
+	}
+}
+
+// TestAWorkersRefusalIsNamed: in a worker that runs, too.
+func TestAWorkersRefusalIsNamed(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Present = brokerThatDenies(t, "$JS.API.STREAM.MSG.GET.ORDERS_RESULTS"), "clerk", true, present
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	_, err = q.Ledger.Lookup(t.Context(), "A-1")
+	require.ErrorContains(t, err, "STREAM.MSG.GET.ORDERS_RESULTS")
+	require.ErrorIs(t, err, context.DeadlineExceeded, "whoever repeats what got no answer still does")
+}
+
+// TestAWorkerWaitsForALeader: of a cluster that has none yet, a server answers that JetStream is
+// not available. A program that starts asks again until the time is up.
+func TestAWorkerWaitsForALeader(t *testing.T) {
+	ns := runServer(t, &server.Options{})
+	nc, err := nats.Connect(ns.ClientURL())
+	require.NoError(t, err)
+	t.Cleanup(nc.Close)
+	var asked atomic.Int64
+	leader := int64(math.MaxInt64)
+	_, err = nc.Subscribe("$JS.API.STREAM.INFO.>", func(m *nats.Msg) {
+		answer := `{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`
+		if asked.Add(1) > leader {
+			answer = `{"error":{"code":404,"err_code":10059,"description":"stream not found"}}`
+		}
+		_ = m.Respond([]byte(answer))
+	})
+	require.NoError(t, err)
+	require.NoError(t, nc.Flush())
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Name, cfg.Worker, cfg.Present, cfg.ConnectTimeout = ns.ClientURL(), "w1", true, present, 300*time.Millisecond
+	_, err = Open(t.Context(), cfg, zerolog.Nop())
+	require.ErrorIs(t, err, ErrUnreachable)
+	require.ErrorContains(t, err, "JetStream at the broker at "+ns.ClientURL()+" is not ready after")
+	require.ErrorContains(t, err, "stream ORDERS cannot be read")
+	require.ErrorContains(t, err, "more than half of its servers")
+	require.Greater(t, asked.Load(), int64(1))
+
+	leader, cfg.Missing, cfg.ConnectTimeout = asked.Load()+3, RefuseMissing, time.Minute
+	_, err = Open(t.Context(), cfg, zerolog.Nop())
+	var missing *MissingError
+	require.ErrorAs(t, err, &missing, "the leader that came answered")
+}
+
+// TestWhoGivesUpSaysNotThatTheBrokerIsBack: a connection to a cluster without a leader holds and
+// answers nothing. When the wait is over, nobody is back.
+func TestWhoGivesUpSaysNotThatTheBrokerIsBack(t *testing.T) {
+	s := startBroker(t)
+	openQueue(t, s, "w1")
+	said := &told{}
+	cfg := DefaultConfig()
+	cfg.URL, cfg.Token, cfg.Name, cfg.BrokerWait, cfg.Tell = s.URL, s.Token, "command", 2*tellAfter, said.tell
+	q, err := Open(t.Context(), cfg, zerolog.Nop())
+	require.NoError(t, err)
+	t.Cleanup(q.Close)
+	err = q.Conn.patiently(t.Context(), func(context.Context) error { return nats.ErrNoResponders })
+	require.ErrorIs(t, err, ErrUnreachable)
+	lines := said.all()
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], "waiting for the broker")
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	q.Conn.cfg.Tell = func(line string) { said.tell(line); interrupt() }
+	err = q.Conn.patiently(ctx, func(context.Context) error { return nats.ErrNoResponders })
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, said.all(), 2, "neither is anybody for whoever presses Ctrl-C")
+}
+
+// brokerThatDenies starts a broker whose only user may not publish to a subject.
+func brokerThatDenies(t *testing.T, subject string) (url string) {
+	user := &server.User{Username: "clerk", Password: "clerk", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Deny: []string{subject}}}}
+	ns := runServer(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{user}})
+	return strings.Replace(ns.ClientURL(), "nats://", "nats://clerk:clerk@", 1)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -194,7 +193,7 @@ func (cn *Conn) NewWait() (w settle.Wait, ok bool) { return cn.wait(), cn.patien
 // it said last; nil = never. Such a request gets no answer.
 func (cn *Conn) Refusals() (n uint64, last error) {
 	if denied := cn.outages.refusal.Load(); denied != nil {
-		last = fmt.Errorf("the broker refuses it: %w", *denied)
+		last = *denied
 	}
 	return cn.outages.refused.Load(), last
 }

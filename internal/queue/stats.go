@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -36,12 +37,13 @@ func (f *failures) note(err error) {
 // connection before that is reported.
 const silence = 2 * requestTimeout
 
-// Silent returns the stream whose writes the broker accepts and never answers,
-// and since when; "" if there is none. nats-server stops answering for a stream
-// once a write to its file has failed, until the server is restarted.
-func (q *Queue) Silent() (stream string, since time.Time) {
+// Silent returns the stream whose writes the broker does not answer, since when, and why as
+// far as is known; "" if there is none. nats-server stops answering for a stream
+// once a write to its file has failed, until the server is restarted. It never answers what
+// its permissions forbid.
+func (q *Queue) Silent() (stream string, since time.Time, why error) {
 	if !q.Conn.Connected() {
-		return "", since
+		return "", since, nil
 	}
 	for _, w := range []*writer{q.results, q.letters, q.marks} {
 		at := time.Unix(0, w.failed.since.Load())
@@ -49,11 +51,13 @@ func (q *Queue) Silent() (stream string, since time.Time) {
 			continue // before the reconnect, possibly to another run of the broker
 		}
 		if at.UnixNano() != 0 && time.Since(at) > silence {
-			return w.stream, at
+			return w.stream, at, cmp.Or(q.Conn.outages.refusedSince(at.Add(-requestTimeout)), errSilent)
 		}
 	}
-	return "", since
+	return "", since, nil
 }
+
+var errSilent = errors.New("its disk may be full or failing. A NATS server gives up a stream after one failed write: look at its log, make room, and restart it")
 
 // WriteFailures counts the writes to one stream that failed since Open.
 type WriteFailures struct {

@@ -107,9 +107,8 @@ func (m *storageMonitor) look(ctx context.Context) {
 			m.pause, m.retry = 0, time.Time{}
 		}
 	}
-	if stream, since := m.queue.Silent(); now.Failing == "" && stream != "" {
-		now.Failing = fmt.Sprintf("the broker has not answered writes to stream %s since %s: its disk may be full or failing. "+
-			"A NATS server gives up a stream after one failed write: look at its log, make room, and restart it", stream, since.UTC().Format(time.TimeOnly+"Z"))
+	if stream, since, why := m.queue.Silent(); now.Failing == "" && stream != "" {
+		now.Failing = fmt.Sprintf("the broker has not answered writes to stream %s since %s: %v", stream, since.UTC().Format(time.TimeOnly+"Z"), why)
 	}
 	if err := m.probe(); err != nil {
 		now.Failing = err.Error() // all other failures follow from this one
