@@ -296,3 +296,23 @@ func TestAnotherHost(t *testing.T) {
 		require.Equal(t, want, a.status, "%s: %s", host, a.text)
 	}
 }
+
+// TestAHeaderThatIsThereTwice names two orders: with the first of two deadlines, an order might be
+// sent that must not be any more.
+func TestAHeaderThatIsThereTwice(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for name, values := range map[string][2]string{
+		headerDeadline:  {"2126-01-01T00:00:00Z", "2026-01-01T00:00:00Z"},
+		headerNotBefore: {"2026-01-01T00:00:00Z", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)},
+		headerLane:      {"fast", "slow"},
+		headerBatch:     {"march", "april"},
+	} {
+		in := body("T-" + name)
+		a := r.dial().send(post+"%[1]s: %[2]s\n%[1]s: %[3]s\nContent-Length: %[4]d\n\n", name, values[0], values[1], len(in)).send("%s", in).answer()
+		require.Equal(t, badRequest.status, a.status, a.text)
+		require.Equal(t, "header "+name, a.problem(t).Where)
+		require.Contains(t, a.text, "it is there 2 times; give it once")
+	}
+	require.Zero(t, r.stored())
+}

@@ -64,6 +64,11 @@ func badMedia(header, seen, do string, accepted ...string) *problem {
 // header says.
 func orderOf(r *http.Request, c *client) (o door.Order, key string, p *problem) {
 	h := r.Header
+	for _, name := range []string{headerDeadline, headerNotBefore, headerLane, headerBatch} {
+		if n := len(h.Values(name)); n > 1 { // each of them would be another order
+			return o, "", problemOf(badRequest, "header "+name, fmt.Sprintf("it is there %d times", n), "give it once")
+		}
+	}
 	o = door.Order{Source: c.name, Lane: h.Get(headerLane), Batch: h.Get(headerBatch), Traceparent: h.Get(headerTraceparent)}
 	if key, p = readKey(h); p != nil {
 		return o, "", p
