@@ -61,8 +61,11 @@ func (i *Import) Complete() bool { return i.Done >= i.Rows }
 // importKey keeps a batch's name within the characters of a key.
 func importKey(batch string) string { return importPrefix + hex.EncodeToString([]byte(batch)) }
 
-// ReadImport reads what is remembered of a batch; nil where there is nothing.
+// ReadImport reads what is remembered of a batch; nil where there is nothing, as of one without a name.
 func ReadImport(ctx context.Context, q *queue.Queue, batch string) (*Import, error) {
+	if batch == "" {
+		return nil, nil
+	}
 	entry, err := q.Bucket().Get(ctx, importKey(batch))
 	if errors.Is(err, queue.ErrNoKey) {
 		return nil, nil

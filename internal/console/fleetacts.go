@@ -170,9 +170,9 @@ func (v *visit) limit() error {
 		c.Warning = "Nothing bounds the rate then but the API itself."
 	case f.workers > 0:
 		c.Says = append(c.Says, fmt.Sprintf("%s at most %s requests per second together, about %s each, within a few seconds.",
-			plural(f.workers, "worker sends", "workers send"), perSecond(l.PerSecond), perSecond(l.PerSecond/float64(f.workers))))
+			plural(f.workers, "worker sends", "workers send"), fleet.RateText(l.PerSecond), fleet.RateText(l.PerSecond/float64(f.workers))))
 	default:
-		c.Says = append(c.Says, "No worker is running. Those that start send at most "+perSecond(l.PerSecond)+" requests per second together.")
+		c.Says = append(c.Says, "No worker is running. Those that start send at most "+fleet.RateText(l.PerSecond)+" requests per second together.")
 	}
 	about := journal.About{Kind: journal.Limit, Details: map[string]string{"limit": text}}
 	if err := v.aboutToAsk(c, about); err != nil {
@@ -225,6 +225,6 @@ func describeLimit(l *fleet.Limit) string {
 	case l.PerSecond == 0:
 		return "none, set by " + somebody(l.By) + " at " + stamp(l.At)
 	default:
-		return perSecond(l.PerSecond) + " requests per second, set by " + somebody(l.By) + " at " + stamp(l.At)
+		return fleet.RateText(l.PerSecond) + " requests per second, set by " + somebody(l.By) + " at " + stamp(l.At)
 	}
 }

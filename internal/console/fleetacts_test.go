@@ -75,6 +75,7 @@ func TestLimit(t *testing.T) {
 	require.Contains(t, text(b.open(http.StatusOK, "/fleet/limit")), "Requests per second of all workers together")
 	require.Contains(t, text(b.open(http.StatusUnprocessableEntity, "/fleet/limit?limit=fast")), "&#34;fast&#34; is not a limit such as 50/s, 600/m, none or default.")
 	require.Contains(t, text(b.open(http.StatusOK, "/fleet/limit?limit=600/m")), "4 workers send at most 10 requests per second together, about 2.5 each")
+	require.Contains(t, text(b.open(http.StatusOK, "/fleet/limit?limit=2/m")), "4 workers send at most 0.03333 requests per second together, about 0.008333 each")
 	require.Contains(t, text(b.confirmed(http.StatusOK, "/fleet/limit?limit=600/m", "limit", "600/m")), "The fleet&#39;s limit: 10 requests per second, set by anna at ")
 	require.Contains(t, text(b.confirmed(http.StatusOK, "/fleet/limit?limit=default", "limit", "default")), "The fleet&#39;s limit: as the workers are set")
 	require.Contains(t, text(b.open(http.StatusOK, "/fleet/limit?limit=none")), "Nothing bounds the rate then but the API itself.")

@@ -3,13 +3,13 @@ package console
 import (
 	"fmt"
 	"html/template"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"orderpost/internal/fleet"
 	"orderpost/internal/importer"
 	"orderpost/internal/order"
 )
@@ -19,7 +19,7 @@ var functions = template.FuncMap{
 	"static":   staticURL,
 	"alike":    alike,
 	"count":    count,
-	"rate":     perSecond,
+	"rate":     fleet.RateText,
 	"stamp":    moment,
 	"age":      age,
 	"plural":   plural,
@@ -64,11 +64,6 @@ func count(n any) string {
 		b.WriteRune(d)
 	}
 	return strings.TrimSuffix(text, digits) + b.String()
-}
-
-// perSecond writes a rate with at most one decimal.
-func perSecond(rate float64) string {
-	return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64)
 }
 
 // stamp writes a time for people, in UTC.

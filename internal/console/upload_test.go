@@ -421,6 +421,7 @@ func TestProgress(t *testing.T) {
 	require.Len(t, acts, 3)
 	require.ElementsMatch(t, []string{"cancel anna donewrong file", "import anna stopped", "import anna stopped"}, acts)
 	require.Contains(t, text(b.open(http.StatusNotFound, "/import?batch=..%2F")), "Nothing is known about an import")
+	require.Contains(t, text(b.open(http.StatusNotFound, "/import")), "Nothing is known about an import")
 }
 
 // TestWithoutDataFolder: a console that cannot keep files shows everything else.

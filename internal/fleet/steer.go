@@ -98,6 +98,15 @@ func (c *Control) remove(ctx context.Context, key string, revision uint64) error
 	}
 }
 
+// RateText writes a rate, in requests per second, for people: four digits of a small one, and all
+// before the point of a large one.
+func RateText(perSecond float64) string {
+	if perSecond >= 1000 {
+		return strconv.FormatFloat(math.Round(perSecond), 'f', -1, 64)
+	}
+	return strconv.FormatFloat(perSecond, 'g', 4, 64)
+}
+
 // ReadLimit reads "50/s", "50", "600/m", "none" or "default" (nil).
 func ReadLimit(text string) (*Limit, error) {
 	switch text {
@@ -109,7 +118,7 @@ func ReadLimit(text string) (*Limit, error) {
 	number, unit, _ := strings.Cut(text, "/")
 	per := map[string]float64{"": 1, "s": 1, "m": 60, "h": 3600}[unit]
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil || per == 0 || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+	if err != nil || per == 0 || n/per <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
 		return nil, fmt.Errorf("%q is not a limit such as 50/s, 600/m, none or default", text)
 	}
 	return &Limit{PerSecond: n / per}, nil

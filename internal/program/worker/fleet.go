@@ -231,7 +231,7 @@ func describeLimit(l *fleet.Limit) string {
 	case l.PerSecond == 0:
 		return "none"
 	default:
-		return strconv.FormatFloat(l.PerSecond, 'g', 4, 64) + "/s"
+		return fleet.RateText(l.PerSecond) + "/s"
 	}
 }
 
