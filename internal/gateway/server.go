@@ -180,6 +180,16 @@ func (s *Server) listen(ctx context.Context, o Options) (net.Listener, error) {
 	return tls.NewListener(s.crowd, conf), nil
 }
 
+// CheckFiles returns what is wrong with the files that a valid configuration names: clients and
+// certificates.
+func (c Config) CheckFiles() error {
+	if !c.Enabled() || c.Validate() != nil {
+		return nil
+	}
+	_, err := c.tls()
+	return errors.Join((&Server{log: zerolog.Nop()}).know(c), err)
+}
+
 // tls returns how the door ends TLS; nil = it does not.
 func (c Config) tls() (*tls.Config, error) {
 	if c.TLSCert == "" {

@@ -68,6 +68,15 @@ type secrets struct {
 	told   string
 }
 
+// CheckFiles returns what is wrong with the secret that a valid configuration names.
+func (c Config) CheckFiles() error {
+	if !c.On() || c.Validate() != nil {
+		return nil
+	}
+	_, err := newSecrets(c)
+	return err
+}
+
 func newSecrets(c Config) (*secrets, error) {
 	s := &secrets{file: c.SecretFile}
 	text, name := string(c.Secret), "ORDERPOST_NOTIFY_SECRET"

@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -16,7 +17,8 @@ const EnvPrefix = "ORDERPOST_"
 func Environ(list []string) map[string]string { return env.ToMap(list) }
 
 // ReadEnv fills the struct that dst points to from the environment. The
-// error names the variable of every value that cannot be read.
+// error names the variable of every value that cannot be read, which then has its default:
+// nothing else can be said of it.
 func ReadEnv(dst any, environ map[string]string) error {
 	err := env.ParseWithOptions(dst, env.Options{Environment: environ, Prefix: EnvPrefix})
 	keepEmpty(reflect.ValueOf(dst).Elem(), environ)
@@ -28,9 +30,14 @@ func ReadEnv(dst any, environ map[string]string) error {
 		return err
 	}
 	errs := make([]error, len(all.Errors))
+	readable := maps.Clone(environ)
 	for i, e := range all.Errors {
-		errs[i] = nameVariable(e, Settings(dst), environ)
+		var name string
+		name, errs[i] = nameVariable(e, Settings(dst), environ)
+		delete(readable, name)
 	}
+	_ = env.ParseWithOptions(dst, env.Options{Environment: readable, Prefix: EnvPrefix})
+	keepEmpty(reflect.ValueOf(dst).Elem(), readable)
 	return errors.Join(errs...)
 }
 
@@ -50,21 +57,26 @@ func keepEmpty(v reflect.Value, environ map[string]string) {
 	}
 }
 
-// nameVariable returns an error that names the variable instead of the library's
-// Go field.
-func nameVariable(err error, settings []Setting, environ map[string]string) error {
+// nameVariable returns the variable of an error, and the error with its name instead of the
+// library's Go field.
+func nameVariable(err error, settings []Setting, environ map[string]string) (string, error) {
 	var bad env.ParseError
 	if !errors.As(err, &bad) {
-		return err
+		return "", err
 	}
 	for _, s := range settings {
-		if s.field == bad.Name && s.kind == bad.Type {
-			return fmt.Errorf("%s: %q is not %s", s.Name, environ[s.Name], wanted(bad.Type))
+		switch {
+		case s.field != bad.Name || s.kind != bad.Type:
+		case wanted(bad.Type) == "":
+			return s.Name, fmt.Errorf("%s: %w", s.Name, bad.Err)
+		default:
+			return s.Name, fmt.Errorf("%s: %q is not %s", s.Name, environ[s.Name], wanted(bad.Type))
 		}
 	}
-	return err
+	return "", err
 }
 
+// wanted says how a value of a type is written; "" = the type says it itself.
 func wanted(t reflect.Type) string {
 	switch {
 	case t.String() == "time.Duration":
@@ -76,7 +88,7 @@ func wanted(t reflect.Type) string {
 	case t.Kind() == reflect.Float64:
 		return "a number"
 	default:
-		return "one of the known values (" + t.String() + ")"
+		return ""
 	}
 }
 

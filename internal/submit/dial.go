@@ -33,6 +33,17 @@ func newDialer(cfg Config, target *url.URL) (*dialer, error) {
 	return d, err
 }
 
+// CheckFiles returns what is wrong with the file of authorities, or with the proxy of the environment.
+// Validate has looked at everything else.
+func (c Config) CheckFiles() error {
+	base, err := c.baseURL()
+	if err != nil {
+		return nil // Validate has reported it
+	}
+	_, err = newDialer(c, base)
+	return err
+}
+
 func tlsConfig(cfg Config) (*tls.Config, error) {
 	conf := &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"orderpost/internal/order"
@@ -177,7 +178,19 @@ func checkParts(cfg pool.Config) error {
 		_, keysErr = submit.NewFileKeys(cfg.Keys, pool.NewSigner)
 	}
 	_, rulesErr := loadRules(cfg)
-	return errors.Join(keysErr, rulesErr)
+	_, schemaErr := cfg.Schema.Load(zerolog.Nop())
+	return errors.Join(keysErr, rulesErr, schemaErr, cfg.Submit.CheckFiles(), cfg.Gateway.CheckFiles(), cfg.Notify.CheckFiles(), checkListen(cfg))
+}
+
+// checkListen looks at the address of the embedded broker, if there would be one.
+func checkListen(cfg pool.Config) error {
+	if cfg.Queue.URL != "" {
+		return nil
+	}
+	if _, _, err := embedded.ParseListen(cfg.NATSListen); err != nil {
+		return fmt.Errorf("ORDERPOST_NATS_LISTEN: %w", err)
+	}
+	return nil
 }
 
 // loadRules returns nil if no rules file is set.

@@ -2,6 +2,8 @@ package worker
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -93,6 +95,39 @@ func TestCheckBrokerSaysTheVersions(t *testing.T) {
 }
 
 // --answer judges an answer, and --broker asks servers: together they are wrong usage.
+// TestCheckSaysOneThingOfAValue: of one that cannot be read, what was seen and what it may be, and nothing of
+// the zero that stands in for it.
+func TestCheckSaysOneThingOfAValue(t *testing.T) {
+	var out bytes.Buffer
+	code := Run(t.Context(), []string{"check"}, map[string]string{
+		"ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s",
+		"ORDERPOST_REQUEST_TIMEOUT": "30", "ORDERPOST_CONCURRENCY": "1e3", "ORDERPOST_ON_UNSURE": "Park",
+	}, nil, &out, &out)
+	require.Equal(t, program.ExitUsage, code, &out)
+	require.Equal(t, 1, strings.Count(out.String(), "ORDERPOST_REQUEST_TIMEOUT"), &out)
+	require.Equal(t, 1, strings.Count(out.String(), "ORDERPOST_CONCURRENCY"), &out)
+	require.Contains(t, out.String(), `ORDERPOST_ON_UNSURE: unknown policy "Park": expected one of ["resubmit" "park"]`)
+}
+
+// TestCheckReadsEveryFile that the worker would read before it works, and its broker's address, and names
+// all that cannot be used at once.
+func TestCheckReadsEveryFile(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	text := filepath.Join(t.TempDir(), "text")
+	require.NoError(t, os.WriteFile(text, []byte("no certificate\n"), 0o600))
+	var out bytes.Buffer
+	code := Run(t.Context(), []string{"check"}, map[string]string{
+		"ORDERPOST_API_URL": "https://api.example.com", "ORDERPOST_API_KEY": "k", "ORDERPOST_API_SECRET": "s", "ORDERPOST_API_CA_FILE": text,
+		"ORDERPOST_ORDER_SCHEMA": none, "ORDERPOST_RULES": none, "ORDERPOST_NATS_LISTEN": "0.0.0.0:4222",
+		"ORDERPOST_GATEWAY_LISTEN": "127.0.0.1:0", "ORDERPOST_GATEWAY_CLIENTS": none, "ORDERPOST_GATEWAY_TLS_CERT_FILE": text, "ORDERPOST_GATEWAY_TLS_KEY_FILE": none,
+		"ORDERPOST_NOTIFY_URL": "https://hooks.example.com", "ORDERPOST_NOTIFY_SECRET_FILE": none,
+	}, nil, &out, &out)
+	require.Equal(t, program.ExitUsage, code, &out)
+	for _, name := range []string{"API_CA_FILE: ", "ORDER_SCHEMA: ", "RULES: ", "NATS_LISTEN: ", "GATEWAY_CLIENTS: ", "GATEWAY_TLS_CERT_FILE: ", "NOTIFY_SECRET_FILE: "} {
+		require.Contains(t, out.String(), "ORDERPOST_"+name)
+	}
+}
+
 func TestCheckAnswerOrBroker(t *testing.T) {
 	var errOut bytes.Buffer
 	code := Run(t.Context(), []string{"check", "--answer", "x", "--broker"}, map[string]string{}, nil, &errOut, &errOut)

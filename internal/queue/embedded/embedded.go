@@ -213,22 +213,30 @@ func (c Config) protects(name string) bool {
 	return !slices.Contains(c.Without, name) && !slices.Contains(strings.Split(without, ","), name)
 }
 
-// options returns nats-server's options for a configuration.
-func options(cfg Config, token string) (*server.Options, error) {
-	listen := cfg.Listen
+// ParseListen reads the broker's address, which must be of loopback; "" = DefaultListen.
+func ParseListen(listen string) (host string, port int, err error) {
 	if listen == "" {
 		listen = DefaultListen
 	}
 	host, portText, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, fmt.Errorf("embedded broker: listen address %q: %w", listen, err)
+		return "", 0, fmt.Errorf("embedded broker: listen address %q: %w", listen, err)
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("embedded broker: listen address %q is not a loopback address; run a NATS server of your own and set ORDERPOST_NATS_URL to share orders between machines", listen)
+		return "", 0, fmt.Errorf("embedded broker: listen address %q is not a loopback address; run a NATS server of your own and set ORDERPOST_NATS_URL to share orders between machines", listen)
 	}
-	port, err := strconv.Atoi(portText)
+	port, err = strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
-		return nil, fmt.Errorf("embedded broker: listen address %q has no port between 0 and 65535", listen)
+		return "", 0, fmt.Errorf("embedded broker: listen address %q has no port between 0 and 65535", listen)
+	}
+	return host, port, nil
+}
+
+// options returns nats-server's options for a configuration.
+func options(cfg Config, token string) (*server.Options, error) {
+	host, port, err := ParseListen(cfg.Listen)
+	if err != nil {
+		return nil, err
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
