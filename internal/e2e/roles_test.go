@@ -472,6 +472,9 @@ func TestBrokenSecurityFilesAreNamed(t *testing.T) {
 	var cfg queue.Config
 	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_NATS_KEY_FILE": missing}))
 	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_NATS_CERT_FILE: is required")
+	require.NoError(t, os.WriteFile(missing, []byte("no credentials"), 0o600))
+	require.NoError(t, program.ReadEnv(&cfg, map[string]string{"ORDERPOST_NATS_CREDS": missing}))
+	require.ErrorContains(t, cfg.Validate(), "ORDERPOST_NATS_CREDS: ")
 }
 
 // TestWhoMayNotWriteAccusesNoDisk: a producer who waits while no worker runs may not write

@@ -31,7 +31,13 @@ func (c Config) security() ([]nats.Option, error) {
 		bad("NATS_NKEY_FILE", errors.New("give either it or ORDERPOST_NATS_CREDS"))
 	}
 	if c.Creds != "" {
-		take("NATS_CREDS", nats.UserCredentials(c.Creds))
+		take("NATS_CREDS", func(o *nats.Options) error {
+			err := nats.UserCredentials(c.Creds)(o)
+			if err == nil {
+				_, err = o.SignatureCB(nil) // without a seed, each connect would fail, as if the broker were out of reach
+			}
+			return err
+		})
 	}
 	if c.NKeyFile != "" {
 		opt, err := nats.NkeyOptionFromSeed(c.NKeyFile)
